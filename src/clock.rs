@@ -1,0 +1,45 @@
+//! Time as a component: the only caller of the system clocks.
+
+use std::fmt::Debug;
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use chrono::{DateTime, Utc};
+
+/// Where a component gets its time from. Injected, so that tests decide what time it is.
+#[async_trait]
+pub trait Clock: Debug + Send + Sync {
+    /// Wall-clock time, for records that people read; never compared to decide safety.
+    fn now(&self) -> DateTime<Utc>;
+    /// Time since an arbitrary fixed point; never goes backwards.
+    fn monotonic(&self) -> Duration;
+    /// Waits for `duration` of this clock's time.
+    async fn sleep(&self, duration: Duration);
+}
+
+/// The clocks of the machine.
+#[derive(Debug)]
+pub struct SystemClock {
+    started: Instant,
+}
+
+impl Default for SystemClock {
+    fn default() -> Self {
+        Self { started: Instant::now() }
+    }
+}
+
+#[async_trait]
+impl Clock for SystemClock {
+    fn now(&self) -> DateTime<Utc> {
+        Utc::now()
+    }
+
+    fn monotonic(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    async fn sleep(&self, duration: Duration) {
+        tokio::time::sleep(duration).await;
+    }
+}

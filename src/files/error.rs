@@ -1,0 +1,356 @@
+//! What can go wrong with the files of a `read`: one variant per fact, with the setting to blame.
+
+use std::io;
+
+use crate::error::{Error, ErrorKind};
+use crate::files::limits::{COLUMNS_MAX, DOCUMENT_BYTES_MAX, FILES_MAX, ZSTD_WINDOW_LOG_MAX};
+use crate::files::stream::Refusal;
+
+/// Why files cannot be read. Mistakes of single records are error rows instead.
+#[derive(Debug, thiserror::Error)]
+pub enum FilesError {
+    /// A path names nothing.
+    #[error("there is no file `{path}`")]
+    Missing {
+        /// The path.
+        path: String,
+        /// The nearest name beside it, and the working directory.
+        help: String,
+    },
+    /// A pattern is no glob.
+    #[error("`{pattern}` is not a glob: {reason}")]
+    Pattern {
+        /// The pattern.
+        pattern: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A pattern matches no file.
+    #[error("no file matches `{pattern}`")]
+    NoMatch {
+        /// The pattern.
+        pattern: String,
+        /// The working directory.
+        directory: String,
+    },
+    /// A folder has no files.
+    #[error("the folder `{path}` has no files")]
+    EmptyFolder {
+        /// The folder.
+        path: String,
+    },
+    /// A list of paths is empty.
+    #[error("the list of paths is empty")]
+    NoPaths,
+    /// A path names something that is neither a file nor a folder.
+    #[error("`{path}` is not a regular file")]
+    NotAFile {
+        /// The path.
+        path: String,
+    },
+    /// A pattern or folder names too many files.
+    #[error("`{path}` leads to more than {FILES_MAX} files and folders")]
+    TooManyFiles {
+        /// The path.
+        path: String,
+    },
+    /// Two paths lead to one file.
+    #[error("`{first}` and `{second}` are the same file")]
+    Duplicate {
+        /// The first path.
+        first: String,
+        /// The second path.
+        second: String,
+    },
+    /// Two files hold the same bytes, so that their rows could not be told apart.
+    #[error("`{first}` and `{second}` have the same content")]
+    SameContent {
+        /// The first file.
+        first: String,
+        /// The second file.
+        second: String,
+    },
+    /// The format cannot be told from the name.
+    #[error("the name of `{path}` does not tell its format")]
+    UnknownFormat {
+        /// The file.
+        path: String,
+    },
+    /// Files are of different formats.
+    #[error("`{first}` is {first_format}, but `{second}` is {second_format}")]
+    MixedFormats {
+        /// A file.
+        first: String,
+        /// Its format.
+        first_format: &'static str,
+        /// Another file.
+        second: String,
+        /// Its format.
+        second_format: &'static str,
+    },
+    /// The name and the content of a file disagree.
+    #[error("`{path}` {fact}")]
+    Content {
+        /// The file.
+        path: String,
+        /// What the content is.
+        fact: &'static str,
+        /// The setting that decides.
+        field: &'static str,
+        /// What to do.
+        help: String,
+    },
+    /// A setting that the format has no use for.
+    #[error("`{field}` does not apply to {format}")]
+    NotForFormat {
+        /// The setting.
+        field: &'static str,
+        /// The format.
+        format: &'static str,
+    },
+    /// A value that a setting does not take.
+    #[error("`{value}` is not {expected}")]
+    Setting {
+        /// The setting.
+        field: String,
+        /// Its value.
+        value: String,
+        /// What it takes.
+        expected: &'static str,
+        /// What to do.
+        help: Option<String>,
+    },
+    /// A file cannot be opened or read.
+    #[error("failed to read `{path}`: {source}")]
+    Io {
+        /// The file.
+        path: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// A file is damaged as a whole.
+    #[error("`{path}` is damaged: {reason}")]
+    Damaged {
+        /// The file.
+        path: String,
+        /// What was found.
+        reason: String,
+    },
+    /// A compressed file grows beyond measure.
+    #[error("`{path}` decompresses to {}", Refusal::Expansion)]
+    Expansion {
+        /// The file.
+        path: String,
+    },
+    /// A JSON document does not parse.
+    #[error("`{path}` is not a JSON document: line {line}, column {column}: {message}")]
+    Document {
+        /// The file.
+        path: String,
+        /// Line, from 1.
+        line: u64,
+        /// Column in characters, from 1.
+        column: u64,
+        /// What is wrong there.
+        message: String,
+    },
+    /// A JSON document is too long to be read at once.
+    #[error("the document `{path}` is longer than {} GiB", DOCUMENT_BYTES_MAX >> 30)]
+    DocumentSize {
+        /// The file.
+        path: String,
+    },
+    /// A JSON document has no list of records where it should be.
+    #[error("`{path}` {message}")]
+    Records {
+        /// The file.
+        path: String,
+        /// What was found instead.
+        message: String,
+        /// What to do.
+        help: Option<String>,
+    },
+    /// The first line of a file does not name columns.
+    #[error("the header of `{path}` {reason}")]
+    Header {
+        /// The file.
+        path: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// Two files do not have the same columns.
+    #[error("`{second}` does not have the columns of `{first}`: {difference}")]
+    Differs {
+        /// A file.
+        first: String,
+        /// Another file.
+        second: String,
+        /// What differs.
+        difference: String,
+    },
+    /// A column's field is in none of the records looked at.
+    #[error("no record has the field `{path}`")]
+    Column {
+        /// The column.
+        column: String,
+        /// The path of its field.
+        path: String,
+        /// The nearest field.
+        help: Option<String>,
+    },
+    /// A column has a name it may not have.
+    #[error("a column cannot be called `{column}`: {reason}")]
+    ColumnName {
+        /// The column.
+        column: String,
+        /// Why not.
+        reason: &'static str,
+        /// Whether the name stands in the settings, or else in the data.
+        set: bool,
+    },
+    /// Values of a column cannot be turned into the declared type.
+    #[error("column `{column}` holds {found}, which cannot be read as {declared}")]
+    ColumnType {
+        /// The column.
+        column: String,
+        /// Its type in the files.
+        found: String,
+        /// Its type in the settings.
+        declared: &'static str,
+    },
+    /// The records have too many fields.
+    #[error("the records have more than {COLUMNS_MAX} fields")]
+    TooManyColumns,
+    /// A file is not what it was when the reading began.
+    #[error("`{path}` changed while it was read")]
+    Changed {
+        /// The file.
+        path: String,
+    },
+}
+
+impl FilesError {
+    /// The failure to read the file at `path`.
+    pub fn io(path: &str, source: io::Error) -> Self {
+        let path = path.to_owned();
+        let refusal = source.get_ref().and_then(|inner| inner.downcast_ref::<Refusal>());
+        match (refusal, source.kind()) {
+            (Some(Refusal::Expansion), _) => Self::Expansion { path },
+            (Some(Refusal::Utf16), _) => Self::Content {
+                path,
+                fact: "is UTF-16 text",
+                field: "encoding",
+                help: "set `encoding: utf-16le` or `utf-16be`".to_owned(),
+            },
+            (None, io::ErrorKind::InvalidData) => Self::Damaged { path, reason: reason(&source) },
+            (None, _) => Self::Io { path, source },
+        }
+    }
+
+    /// What happened: a lower-case fragment that reads after "error:".
+    pub fn message(&self) -> String {
+        self.to_string()
+    }
+
+    /// What to do about it.
+    pub fn help(&self) -> Option<String> {
+        let text = match self {
+            Self::Missing { help, .. } | Self::Content { help, .. } => help.clone(),
+            Self::Setting { help, .. }
+            | Self::Records { help, .. }
+            | Self::Column { help, .. } => return help.clone(),
+            Self::NoMatch { directory, .. } => {
+                format!("paths are relative to the working directory `{directory}`")
+            }
+            Self::EmptyFolder { .. } => {
+                "only files directly in a folder are read; use a glob such as `folder/**/*.jsonl` \
+                 for those below"
+                    .to_owned()
+            }
+            Self::SameContent { .. } => {
+                "the rows of both would have the same `row_id`; read one of them".to_owned()
+            }
+            Self::UnknownFormat { .. } => {
+                "set `format` to `jsonl`, `json`, `csv`, `tsv`, `parquet` or `lines`".to_owned()
+            }
+            Self::MixedFormats { .. } => {
+                "set `format`, or name the files with a glob such as `folder/*.jsonl`".to_owned()
+            }
+            Self::Header { .. } => "set `header: false` if the file has none".to_owned(),
+            Self::ColumnName { set: false, .. } => {
+                "give it another name in `columns`".to_owned()
+            }
+            Self::ColumnType { .. } => "leave out `type` and convert it in SQL".to_owned(),
+            Self::TooManyColumns => "choose some in `columns`".to_owned(),
+            Self::Changed { .. } => "run again once the file is at rest".to_owned(),
+            Self::NoPaths
+            | Self::Pattern { .. }
+            | Self::NotAFile { .. }
+            | Self::TooManyFiles { .. }
+            | Self::Duplicate { .. }
+            | Self::NotForFormat { .. }
+            | Self::Io { .. }
+            | Self::Damaged { .. }
+            | Self::Expansion { .. }
+            | Self::Document { .. }
+            | Self::DocumentSize { .. }
+            | Self::Differs { .. }
+            | Self::ColumnName { set: true, .. } => return None,
+        };
+        Some(text)
+    }
+
+    /// The setting of `read` to blame, as a path of keys.
+    pub fn field(&self) -> String {
+        match self {
+            Self::UnknownFormat { .. } | Self::MixedFormats { .. } => "format".to_owned(),
+            Self::Content { field, .. } | Self::NotForFormat { field, .. } => (*field).to_owned(),
+            Self::Setting { field, .. } => field.clone(),
+            Self::Records { .. } => "records".to_owned(),
+            Self::Header { .. } => "header".to_owned(),
+            Self::Column { column, .. }
+            | Self::ColumnType { column, .. }
+            | Self::ColumnName { column, set: true, .. } => format!("columns.{column}"),
+            Self::ColumnName { set: false, .. } | Self::TooManyColumns => "columns".to_owned(),
+            Self::Missing { .. }
+            | Self::Pattern { .. }
+            | Self::NoMatch { .. }
+            | Self::EmptyFolder { .. }
+            | Self::NoPaths
+            | Self::NotAFile { .. }
+            | Self::TooManyFiles { .. }
+            | Self::Duplicate { .. }
+            | Self::SameContent { .. }
+            | Self::Io { .. }
+            | Self::Damaged { .. }
+            | Self::Expansion { .. }
+            | Self::Document { .. }
+            | Self::DocumentSize { .. }
+            | Self::Differs { .. }
+            | Self::Changed { .. } => "path".to_owned(),
+        }
+    }
+}
+
+impl From<FilesError> for Error {
+    fn from(error: FilesError) -> Self {
+        let public = Self::new(ErrorKind::Stage, error.message());
+        let public = match error.help() {
+            Some(help) => public.with_hint(help),
+            None => public,
+        };
+        public.with_source(error)
+    }
+}
+
+/// The words of a decompressor, with what they mean where they do not say it.
+fn reason(source: &io::Error) -> String {
+    let text = source.to_string();
+    if text.contains("requires too much memory") {
+        return format!(
+            "its zstd window is larger than {} MiB; compress it again without `--long`",
+            (1_u64 << ZSTD_WINDOW_LOG_MAX) >> 20
+        );
+    }
+    text
+}

@@ -1,0 +1,40 @@
+//! Files of the host, turned into typed record batches and error rows. Knows the settings of
+//! `read`; knows neither the store nor the engine, and blocks while it reads.
+
+mod build;
+mod cells;
+mod columns;
+mod delimited;
+mod detect;
+mod document;
+mod encoding;
+mod error;
+mod error_rows;
+mod field_path;
+mod infer;
+mod json;
+mod kind;
+mod limits;
+mod lines;
+mod locate;
+mod open;
+mod parquet;
+mod parquet_columns;
+mod partition;
+mod read;
+mod records;
+mod row_id;
+mod sample;
+mod settings;
+mod source;
+mod stream;
+mod table;
+mod walk;
+
+
+pub use error::FilesError;
+pub use error_rows::{ErrorClass, ErrorRow, error_batch, error_schema};
+pub use open::open;
+pub use partition::Partition;
+pub use read::{Chunk, Ignored, Summary};
+pub use source::{Source, SourceFile};

@@ -1,0 +1,200 @@
+//! Parquet files. The digest is taken before anything is decoded, and a decoder that panics is a
+//! damaged file.
+//!
+//! Types come from Parquet's own schema, never from the Arrow schema that a writer may have put
+//! beside it: a corrupt one has crashed readers, and equal values would come out as other types.
+
+use std::fs::File;
+use std::ops::ControlFlow;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, BooleanArray, RecordBatch, StringBuilder};
+use arrow::compute::filter_record_batch;
+use arrow::datatypes::{Field, Fields, Schema};
+use parquet::arrow::ProjectionMask;
+use parquet::arrow::arrow_reader::{ArrowReaderOptions, ParquetRecordBatchReaderBuilder};
+
+use crate::files::error::FilesError;
+use crate::files::error_rows::{ErrorRow, raw_text};
+use crate::files::open::modified;
+use crate::files::parquet_columns::{Columns, ParquetPlan, plain};
+use crate::files::partition::Piece;
+use crate::files::read::{Chunk, Sink, Summary};
+use crate::files::row_id::RowIds;
+use crate::files::settings::Options;
+use crate::files::source::SourceFile;
+
+/// A row group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Group {
+    /// Its rows.
+    pub rows: u64,
+    /// Its compressed size.
+    pub bytes: u64,
+}
+
+type ReaderBuilder = ParquetRecordBatchReaderBuilder<File>;
+
+/// Reads the metadata of all files: fills in their row groups, and plans the columns.
+pub fn plan(files: &mut [SourceFile], options: &Options) -> Result<ParquetPlan, FilesError> {
+    let mut first: Option<(String, Schema)> = None;
+    for file in files {
+        let builder = builder(file)?;
+        let groups = builder.metadata().row_groups().iter().map(|group| Group {
+            rows: u64::try_from(group.num_rows()).unwrap_or_default(),
+            bytes: u64::try_from(group.compressed_size()).unwrap_or_default(),
+        });
+        file.groups = groups.collect();
+        let fields = builder.schema().fields().iter();
+        let fields = fields.map(|field| Field::new(field.name(), plain(field.data_type()), true));
+        let schema = Schema::new(fields.collect::<Fields>());
+        match &first {
+            Some((path, known)) => same_columns(path, known, file, &schema)?,
+            None => first = Some((file.path.clone(), schema)),
+        }
+    }
+    let schema = first.map_or_else(Schema::empty, |(_, schema)| schema);
+    ParquetPlan::new(&schema, options)
+}
+
+/// The row groups of a file as pieces.
+pub(super) fn pieces(file: usize, groups: &[Group]) -> Vec<Piece> {
+    let mut records_before = 0;
+    let piece = |(i, group): (usize, &Group)| {
+        let piece = Piece { file, groups: i..i + 1, records_before, bytes: group.bytes };
+        records_before += group.rows;
+        piece
+    };
+    groups.iter().enumerate().map(piece).collect()
+}
+
+/// Reads row groups of a file.
+pub(super) fn read(
+    file: &SourceFile,
+    piece: &Piece,
+    plan: &ParquetPlan,
+    batch_rows: usize,
+    sink: Sink<'_>,
+) -> Result<Summary, FilesError> {
+    unchanged(file)?;
+    let builder = builder(file)?;
+    let roots: Vec<_> = plan
+        .heads()
+        .iter()
+        .filter_map(|head| builder.schema().index_of(head).ok())
+        .collect();
+    let mask = ProjectionMask::roots(builder.parquet_schema(), roots);
+    let builder = builder
+        .with_row_groups(piece.groups.clone().collect())
+        .with_projection(mask)
+        .with_batch_size(batch_rows.max(1));
+    let mut reader = guarded(file, || builder.build())?;
+    let mut summary = Summary::default();
+    let mut row_ids = RowIds::new(&file.digest);
+    let mut number = piece.records_before;
+    let mut bytes_read = piece.bytes;
+    while let Some(batch) = guarded(file, || reader.next().transpose())? {
+        let columns = guarded(file, || plan.take(&batch))?;
+        let mut ids = StringBuilder::with_capacity(batch.num_rows(), 32 * batch.num_rows());
+        (1..=batch.num_rows() as u64).for_each(|row| ids.append_value(row_ids.id(number + row)));
+        let Columns { arrays, misfits } = columns;
+        let ids: ArrayRef = Arc::new(ids.finish());
+        let arrays = std::iter::once(ids).chain(arrays).collect();
+        let mut rows = guarded(file, || RecordBatch::try_new(plan.schema(), arrays))?;
+        let mut errors = Vec::new();
+        if !misfits.is_empty() {
+            let mut keep = vec![true; rows.num_rows()];
+            for misfit in misfits {
+                if std::mem::replace(&mut keep[misfit.row], false) {
+                    errors.push(ErrorRow {
+                        source: file.path.clone(),
+                        row: number + misfit.row as u64 + 1,
+                        line: None,
+                        column: misfit.fault.column,
+                        class: misfit.fault.class,
+                        message: misfit.fault.message,
+                        raw: raw_text(misfit.value.as_bytes()),
+                    });
+                }
+            }
+            errors.sort_by_key(|error| error.row);
+            rows = guarded(file, || filter_record_batch(&rows, &BooleanArray::from(keep)))?;
+        }
+        number += batch.num_rows() as u64;
+        summary.rows += rows.num_rows() as u64;
+        summary.errors += errors.len() as u64;
+        let batch = (rows.num_rows() > 0).then_some(rows);
+        let chunk = Chunk { batch, errors, bytes_read: std::mem::take(&mut bytes_read) };
+        if sink(chunk) == ControlFlow::Break(()) {
+            summary.stopped = true;
+            return Ok(summary);
+        }
+    }
+    unchanged(file)?;
+    Ok(summary)
+}
+
+fn builder(file: &SourceFile) -> Result<ReaderBuilder, FilesError> {
+    let opened =
+        File::open(&file.location).map_err(|error| FilesError::io(&file.path, error))?;
+    let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
+    guarded(file, || ReaderBuilder::try_new_with_options(opened, options))
+}
+
+/// Runs a step of a decoder. Its errors and its panics mean that the file is damaged.
+fn guarded<T, E: std::fmt::Display>(
+    file: &SourceFile,
+    step: impl FnOnce() -> Result<T, E>,
+) -> Result<T, FilesError> {
+    let reason = match catch_unwind(AssertUnwindSafe(step)) {
+        Ok(Ok(value)) => return Ok(value),
+        Ok(Err(error)) => error.to_string(),
+        Err(_) => "the decoder gave up on it".to_owned(),
+    };
+    Err(FilesError::Damaged { path: file.path.clone(), reason })
+}
+
+/// Length and time of the last write must be those of the file that was digested.
+fn unchanged(file: &SourceFile) -> Result<(), FilesError> {
+    let metadata =
+        std::fs::metadata(&file.location).map_err(|error| FilesError::io(&file.path, error))?;
+    if metadata.len() == file.bytes && modified(&file.location) == file.modified {
+        return Ok(());
+    }
+    Err(FilesError::Changed { path: file.path.clone() })
+}
+
+fn same_columns(
+    first: &str,
+    known: &Schema,
+    file: &SourceFile,
+    schema: &Schema,
+) -> Result<(), FilesError> {
+    let difference = |field: &Field| match schema.column_with_name(field.name()) {
+        None => Some(format!("it lacks `{}`", field.name())),
+        Some((_, other)) if other.data_type() != field.data_type() => Some(format!(
+            "`{}` is `{}` here and `{}` there",
+            field.name(),
+            other.data_type(),
+            field.data_type()
+        )),
+        Some(_) => None,
+    };
+    let added = |field: &Field| {
+        let name = field.name();
+        known.column_with_name(name).is_none().then(|| format!("it adds `{name}`"))
+    };
+    let found = known
+        .fields()
+        .iter()
+        .find_map(|field| difference(field))
+        .or_else(|| schema.fields().iter().find_map(|field| added(field)));
+    match found {
+        None => Ok(()),
+        Some(difference) => {
+            let (first, second) = (first.to_owned(), file.path.clone());
+            Err(FilesError::Differs { first, second, difference })
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! The columns of Parquet files: which are taken, and as what types.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, RecordBatch, StructArray, make_array};
+use arrow::buffer::NullBuffer;
+use arrow::compute::{CastOptions, can_cast_types, cast_with_options};
+use arrow::datatypes::{DataType, Field, Fields, Schema, SchemaRef};
+use arrow::error::ArrowError;
+use arrow::util::display::{ArrayFormatter, FormatOptions};
+
+use crate::files::columns::with_row_id;
+use crate::files::error::FilesError;
+use crate::files::error_rows::{ErrorClass, Fault};
+use crate::files::field_path::{FieldPath, Step};
+use crate::files::kind::Kind;
+use crate::files::limits::COLUMNS_MAX;
+use crate::files::settings::{Options, Wanted, check_name};
+use crate::spec::kinds::read::ColumnType;
+use crate::spec::suggest;
+
+/// The columns taken from Parquet files.
+#[derive(Clone, Debug)]
+pub struct ParquetPlan {
+    columns: Vec<Column>,
+    /// Top-level columns that are read.
+    heads: Vec<String>,
+}
+
+#[derive(Clone, Debug)]
+struct Column {
+    name: String,
+    head: usize,
+    path: FieldPath,
+    data_type: DataType,
+}
+
+/// The columns of a batch.
+pub struct Columns {
+    /// One array per column.
+    pub arrays: Vec<ArrayRef>,
+    /// Values that could not be turned into the type of their column.
+    pub misfits: Vec<Misfit>,
+}
+
+/// A value that could not be turned into the type of its column.
+pub struct Misfit {
+    /// Row of the batch.
+    pub row: usize,
+    /// The value as it was.
+    pub value: String,
+    /// The fault of the row.
+    pub fault: Fault,
+}
+
+impl Column {
+    fn misfit(&self, row: usize, value: String) -> Misfit {
+        let expected = match self.data_type {
+            DataType::Int64 => "a whole number of 64 bits",
+            DataType::Float64 => "a number of 64 bits",
+            _ => "another type",
+        };
+        let found: String = value.chars().take(40).collect();
+        let fault = Fault {
+            class: ErrorClass::Type,
+            column: Some(self.path.to_string()),
+            message: format!("column `{}`: expected {expected}, found `{found}`", self.name),
+        };
+        Misfit { row, value, fault }
+    }
+}
+
+impl ParquetPlan {
+    /// The plan for files with these columns.
+    pub fn new(schema: &Schema, options: &Options) -> Result<Self, FilesError> {
+        let all = || schema.fields().iter().map(|field| {
+            let name = field.name().clone();
+            Wanted { path: name.clone(), name, declared: None }
+        });
+        let set = options.columns.is_some();
+        let wanted = options.columns.clone().unwrap_or_else(|| all().collect());
+        if wanted.len() > COLUMNS_MAX {
+            return Err(FilesError::TooManyColumns);
+        }
+        let mut plan = Self { columns: Vec::new(), heads: Vec::new() };
+        for wanted in &wanted {
+            check_name(&wanted.name, set)?;
+            plan.add(schema, wanted)?;
+        }
+        Ok(plan)
+    }
+
+    /// The schema of the table.
+    pub fn schema(&self) -> SchemaRef {
+        with_row_id(self.columns.iter().map(|column| {
+            Field::new(&column.name, column.data_type.clone(), true)
+        }))
+    }
+
+    /// Names of the top-level columns that are read.
+    pub fn heads(&self) -> &[String] {
+        &self.heads
+    }
+
+    /// The columns of the table from a batch of a file.
+    pub fn take(&self, batch: &RecordBatch) -> Result<Columns, ArrowError> {
+        let mut columns = Columns { arrays: Vec::new(), misfits: Vec::new() };
+        for column in &self.columns {
+            let head = batch.column_by_name(&self.heads[column.head]).ok_or_else(|| {
+                ArrowError::SchemaError(format!("no column `{}`", column.path.head))
+            })?;
+            let value = descend(head, &column.path)?;
+            let safe = CastOptions { safe: true, ..CastOptions::default() };
+            let array = cast_with_options(&value, &column.data_type, &safe)?;
+            if array.null_count() > value.null_count() {
+                let format = ArrayFormatter::try_new(&value, &FormatOptions::default())?;
+                let lost = |row: &usize| array.is_null(*row) && !value.is_null(*row);
+                let misfit = |row| column.misfit(row, format.value(row).to_string());
+                columns.misfits.extend((0..array.len()).filter(lost).map(misfit));
+            }
+            columns.arrays.push(array);
+        }
+        Ok(columns)
+    }
+
+    fn add(&mut self, schema: &Schema, wanted: &Wanted) -> Result<(), FilesError> {
+        let literal = schema.column_with_name(&wanted.path).map(|(_, field)| field.data_type());
+        let (path, found) = match literal {
+            Some(data_type) => (FieldPath::literal(&wanted.path), data_type),
+            None => resolve(schema, wanted)?,
+        };
+        let data_type = match wanted.declared {
+            Some(declared) => declared_type(wanted, declared, found)?,
+            None => found.clone(),
+        };
+        let head = match self.heads.iter().position(|head| *head == path.head) {
+            Some(head) => head,
+            None => {
+                self.heads.push(path.head.clone());
+                self.heads.len() - 1
+            }
+        };
+        self.columns.push(Column { name: wanted.name.clone(), head, path, data_type });
+        Ok(())
+    }
+}
+
+/// Types as they leave this module: plain values instead of dictionaries and views, no metadata,
+/// everything may be NULL.
+pub fn plain(data_type: &DataType) -> DataType {
+    let field = |field: &Field| Field::new(field.name(), plain(field.data_type()), true);
+    match data_type {
+        DataType::Dictionary(_, value) => plain(value),
+        DataType::RunEndEncoded(_, value) => plain(value.data_type()),
+        DataType::Utf8View => DataType::Utf8,
+        DataType::BinaryView => DataType::Binary,
+        DataType::List(item) => DataType::List(Arc::new(field(item))),
+        DataType::LargeList(item) => DataType::LargeList(Arc::new(field(item))),
+        DataType::FixedSizeList(item, len) => DataType::FixedSizeList(Arc::new(field(item)), *len),
+        DataType::Struct(fields) => {
+            DataType::Struct(fields.iter().map(|inner| field(inner)).collect::<Fields>())
+        }
+        other => other.clone(),
+    }
+}
+
+/// The field at a path through structs, and its type.
+fn resolve<'s>(
+    schema: &'s Schema,
+    wanted: &Wanted,
+) -> Result<(FieldPath, &'s DataType), FilesError> {
+    let missing = |known: &Fields, name: &str| FilesError::Column {
+        column: wanted.name.clone(),
+        path: wanted.path.clone(),
+        help: suggest::help(name, known.iter().map(|field| field.name().as_str())),
+    };
+    let wrong = |expected: &str| FilesError::Setting {
+        field: format!("columns.{}", wanted.name),
+        value: wanted.path.clone(),
+        expected: "the path of a field",
+        help: Some(expected.to_owned()),
+    };
+    let path = FieldPath::parse(&wanted.path).map_err(wrong)?;
+    let head = schema.column_with_name(&path.head);
+    let mut found = match head {
+        Some((_, field)) => field.data_type(),
+        None => return Err(missing(schema.fields(), &path.head)),
+    };
+    for step in &path.steps {
+        let Step::Name(name) = step else {
+            return Err(wrong("in Parquet files, paths lead through structs; SQL takes items of lists"));
+        };
+        let DataType::Struct(fields) = found else { return Err(missing(&Fields::empty(), name)) };
+        found = match fields.find(name) {
+            Some((_, field)) => field.data_type(),
+            None => return Err(missing(fields, name)),
+        };
+    }
+    Ok((path, found))
+}
+
+/// The type of a column declared as `declared` whose values are of the type `found`. Only
+/// conversions that keep the value are made.
+fn declared_type(
+    wanted: &Wanted,
+    declared: ColumnType,
+    found: &DataType,
+) -> Result<DataType, FilesError> {
+    let is_text = matches!(found, DataType::Utf8 | DataType::LargeUtf8);
+    let target = Kind::from(declared).data_type();
+    let (name, keeps) = match declared {
+        ColumnType::String => ("string", can_cast_types(found, &target)),
+        ColumnType::Integer => ("integer", is_text || found.is_integer()),
+        ColumnType::Number => ("number", is_text || found.is_numeric()),
+        ColumnType::Boolean => ("boolean", *found == DataType::Boolean),
+    };
+    if keeps {
+        return Ok(target);
+    }
+    let (column, found) = (wanted.name.clone(), format!("`{found}`"));
+    Err(FilesError::ColumnType { column, found, declared: name })
+}
+
+/// The array at the end of a path through structs; NULL inside a NULL struct.
+fn descend(head: &ArrayRef, path: &FieldPath) -> Result<ArrayRef, ArrowError> {
+    let mut array = head.clone();
+    for step in &path.steps {
+        let parent = array.as_any().downcast_ref::<StructArray>();
+        let child = match (parent, step) {
+            (Some(parent), Step::Name(name)) => parent.column_by_name(name),
+            _ => None,
+        };
+        let (Some(parent), Some(child)) = (parent, child) else {
+            return Err(ArrowError::SchemaError(format!("no field `{path}`")));
+        };
+        let nulls = NullBuffer::union(parent.nulls(), child.nulls());
+        array = make_array(child.to_data().into_builder().nulls(nulls).build()?);
+    }
+    Ok(array)
+}

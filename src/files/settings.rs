@@ -1,0 +1,146 @@
+//! The settings of `read`, checked for one format and completed.
+
+use encoding_rs::Encoding;
+
+use crate::files::detect::format_name;
+use crate::files::error::FilesError;
+use crate::files::field_path::{FieldPath, Step};
+use crate::files::kind::Kind;
+use crate::spec::kinds::read::{Column, ColumnType, Compression, Format, Read};
+use crate::spec::suggest;
+
+/// Name of the first column.
+pub const ROW_ID: &str = "row_id";
+
+/// Checked settings.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The format of all files.
+    pub format: Format,
+    /// Compression, if it is set.
+    pub compression: Option<Compression>,
+    /// Encoding, if it is not UTF-8 by default.
+    pub encoding: Option<&'static Encoding>,
+    /// For `json`: names on the way to the list of records.
+    pub records: Vec<String>,
+    /// For `csv`: the character between fields.
+    pub delimiter: u8,
+    /// For `csv` and `tsv`: whether the first line names the columns.
+    pub header: bool,
+    /// Columns, unless all top-level fields are wanted.
+    pub columns: Option<Vec<Wanted>>,
+}
+
+/// A column as it is asked for.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    /// Its name.
+    pub name: String,
+    /// The path of its field.
+    pub path: String,
+    /// Its type, if it is declared.
+    pub declared: Option<ColumnType>,
+}
+
+impl Wanted {
+    /// The declared type.
+    pub fn kind(&self) -> Option<Kind> {
+        self.declared.map(Kind::from)
+    }
+}
+
+impl Options {
+    /// Checks `settings` for files of `format`.
+    pub fn new(settings: &Read, format: Format) -> Result<Self, FilesError> {
+        let delimited = matches!(format, Format::Csv | Format::Tsv);
+        for (field, set, applies) in [
+            ("encoding", settings.encoding.is_some(), format != Format::Parquet),
+            ("records", settings.records.is_some(), format == Format::Json),
+            ("delimiter", settings.delimiter.is_some(), format == Format::Csv),
+            ("header", settings.header.is_some(), delimited),
+        ] {
+            if set && !applies {
+                return Err(FilesError::NotForFormat { field, format: format_name(format) });
+            }
+        }
+        Ok(Self {
+            format,
+            compression: settings.compression,
+            encoding: settings.encoding.as_deref().map(encoding).transpose()?,
+            records: settings.records.as_deref().map(records).transpose()?.unwrap_or_default(),
+            delimiter: match format {
+                Format::Tsv => b'\t',
+                _ => settings.delimiter.as_deref().map(delimiter).transpose()?.unwrap_or(b','),
+            },
+            header: settings.header.unwrap_or(true),
+            columns: columns(settings)?,
+        })
+    }
+}
+
+fn encoding(label: &str) -> Result<&'static Encoding, FilesError> {
+    const COMMON: [&str; 12] = [
+        "utf-8", "utf-16le", "utf-16be", "latin1", "iso-8859-1", "iso-8859-15", "windows-1251",
+        "windows-1252", "shift_jis", "euc-jp", "gb18030", "big5",
+    ];
+    Encoding::for_label_no_replacement(label.as_bytes()).ok_or_else(|| FilesError::Setting {
+        field: "encoding".to_owned(),
+        value: label.to_owned(),
+        expected: "the label of an encoding",
+        help: suggest::help(label, COMMON),
+    })
+}
+
+fn delimiter(text: &str) -> Result<u8, FilesError> {
+    match text.as_bytes() {
+        [byte] if byte.is_ascii() && !matches!(byte, b'"' | b'\n' | b'\r') => Ok(*byte),
+        _ => Err(FilesError::Setting {
+            field: "delimiter".to_owned(),
+            value: text.escape_debug().to_string(),
+            expected: "one ASCII character other than a quote and a line end",
+            help: None,
+        }),
+    }
+}
+
+fn records(path: &str) -> Result<Vec<String>, FilesError> {
+    let wrong = |expected| FilesError::Setting {
+        field: "records".to_owned(),
+        value: path.to_owned(),
+        expected,
+        help: Some("names of objects are joined by `.`, as in `data.records`".to_owned()),
+    };
+    let path = FieldPath::parse(path).map_err(|_| wrong("the path of a list"))?;
+    let steps = path.steps.into_iter().map(|step| match step {
+        Step::Name(name) => Ok(name),
+        Step::Index(_) => Err(wrong("a path of names only")),
+    });
+    std::iter::once(Ok(path.head)).chain(steps).collect()
+}
+
+fn columns(settings: &Read) -> Result<Option<Vec<Wanted>>, FilesError> {
+    let Some(columns) = &settings.columns else { return Ok(None) };
+    let wanted = columns.iter().map(|(name, column)| {
+        check_name(name, true)?;
+        let (path, declared) = match column {
+            Column::Path(path) => (Some(path), None),
+            Column::Typed(typed) => (typed.path.as_ref(), typed.kind),
+        };
+        Ok(Wanted { name: name.clone(), path: path.unwrap_or(name).clone(), declared })
+    });
+    wanted.collect::<Result<_, _>>().map(Some)
+}
+
+/// Checks the name of a column, which stands in the settings or else in the data.
+pub fn check_name(name: &str, set: bool) -> Result<(), FilesError> {
+    let reason = if name.is_empty() {
+        "the name is empty"
+    } else if name == ROW_ID {
+        "the name is reserved for the identity of the row"
+    } else if name.chars().any(char::is_control) {
+        "the name has control characters"
+    } else {
+        return Ok(());
+    };
+    Err(FilesError::ColumnName { column: name.escape_debug().to_string(), reason, set })
+}

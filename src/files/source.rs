@@ -1,0 +1,106 @@
+//! A source: the files of a `read`, with one schema.
+
+use std::path::PathBuf;
+use std::time::SystemTime;
+
+use arrow::datatypes::SchemaRef;
+
+use crate::digest::Digest;
+use crate::files::columns::Plan;
+use crate::files::error::FilesError;
+use crate::files::parquet::{self, Group};
+use crate::files::parquet_columns::ParquetPlan;
+use crate::files::partition::{Partition, Piece, pack};
+use crate::files::read::{Sink, Summary, read_text};
+use crate::files::settings::Options;
+use crate::spec::kinds::read::Compression;
+
+/// A file of a source.
+#[derive(Clone, Debug)]
+pub struct SourceFile {
+    /// Its path, as it was given or found.
+    pub path: String,
+    /// Its length.
+    pub bytes: u64,
+    /// The digest of its bytes.
+    pub digest: Digest,
+    pub(super) location: PathBuf,
+    pub(super) compression: Compression,
+    pub(super) modified: Option<SystemTime>,
+    /// Names of the columns, for formats with cells.
+    pub(super) header: Option<Vec<String>>,
+    /// Row groups, for Parquet.
+    pub(super) groups: Vec<Group>,
+}
+
+/// The files of a `read`.
+#[derive(Debug)]
+pub struct Source {
+    pub(super) files: Vec<SourceFile>,
+    pub(super) schema: SchemaRef,
+    pub(super) layout: Layout,
+    pub(super) rows_estimate: Option<u64>,
+}
+
+/// How the rows stand in the files.
+#[derive(Debug)]
+pub(super) enum Layout {
+    /// As text.
+    Text { options: Options, plan: Plan },
+    /// As columns.
+    Parquet(ParquetPlan),
+}
+
+impl Source {
+    /// The schema of the rows: `row_id`, then the columns, which may all be NULL.
+    pub fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+
+    /// The files, in the order they are read.
+    pub fn files(&self) -> &[SourceFile] {
+        &self.files
+    }
+
+    /// Number of rows: exact if the sample saw all of them or the format tells, otherwise from
+    /// the size of the records in the sample. `None` if there is nothing to tell it from.
+    pub fn rows_estimate(&self) -> Option<u64> {
+        self.rows_estimate
+    }
+
+    /// At most `n` pieces that can be read independently; one after the other they are the whole.
+    /// Text files are never cut.
+    pub fn partitions(&self, n: usize) -> Vec<Partition> {
+        let pieces = self.files.iter().enumerate().flat_map(|(file, source)| match &self.layout {
+            Layout::Text { .. } => {
+                vec![Piece { file, groups: 0..0, records_before: 0, bytes: source.bytes }]
+            }
+            Layout::Parquet(_) => parquet::pieces(file, &source.groups),
+        });
+        pack(pieces.collect(), n)
+    }
+
+    /// Reads a partition into `sink`, in batches of at most `batch_rows` rows.
+    pub fn read(
+        &self,
+        partition: &Partition,
+        batch_rows: usize,
+        sink: Sink<'_>,
+    ) -> Result<Summary, FilesError> {
+        let mut summary = Summary::default();
+        for piece in &partition.pieces {
+            let file = &self.files[piece.file];
+            let part = match &self.layout {
+                Layout::Text { options, plan } => {
+                    read_text(file, options, plan, batch_rows, sink)?
+                }
+                Layout::Parquet(plan) => parquet::read(file, piece, plan, batch_rows, sink)?,
+            };
+            summary.add(&part);
+            if summary.stopped {
+                break;
+            }
+        }
+        Ok(summary)
+    }
+}

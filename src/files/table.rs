@@ -1,0 +1,114 @@
+//! The rows of the current batch.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, RecordBatch, StringBuilder};
+use arrow::datatypes::SchemaRef;
+
+use crate::digest::Digest;
+use crate::files::build::Builder;
+use crate::files::cells::cell_value;
+use crate::files::columns::Plan;
+use crate::files::error_rows::Fault;
+use crate::files::json::{Json, Object};
+use crate::files::kind::Misfit;
+use crate::files::read::Ignored;
+use crate::files::records::Content;
+use crate::files::row_id::RowIds;
+
+/// Collects the rows of one file. A record is appended whole or not at all.
+pub struct Table<'p> {
+    plan: &'p Plan,
+    schema: SchemaRef,
+    row_ids: RowIds,
+    ids: StringBuilder,
+    builders: Vec<Builder>,
+    rows: usize,
+    /// For every top-level field, its position in a record of cells.
+    cells: Vec<Option<usize>>,
+    /// The same for the current object.
+    positions: Vec<Option<usize>>,
+}
+
+impl<'p> Table<'p> {
+    /// An empty table for the rows of a file with this digest and, if it has cells, this header.
+    pub fn new(plan: &'p Plan, schema: SchemaRef, file: &Digest, header: &[String]) -> Self {
+        Self {
+            plan,
+            schema,
+            row_ids: RowIds::new(file),
+            ids: StringBuilder::new(),
+            builders: plan.columns().map(|(column, _)| Builder::new(&column.kind)).collect(),
+            rows: 0,
+            cells: plan.cells(header),
+            positions: Vec::new(),
+        }
+    }
+
+    /// Rows collected.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Appends a record, unless a value does not fit its column.
+    pub fn push(
+        &mut self,
+        record: u64,
+        content: &Content<'_>,
+        ignored: &mut Ignored,
+    ) -> Result<(), Fault> {
+        match content {
+            Content::Object(object) => self.push_object(object, ignored)?,
+            Content::Cells(cells) => self.push_cells(cells)?,
+        }
+        self.ids.append_value(self.row_ids.id(record));
+        self.rows += 1;
+        Ok(())
+    }
+
+    /// The rows collected; the table is empty again.
+    pub fn finish(&mut self) -> RecordBatch {
+        let ids: ArrayRef = Arc::new(self.ids.finish());
+        let columns = std::iter::once(ids).chain(self.builders.iter_mut().map(Builder::finish));
+        self.rows = 0;
+        RecordBatch::try_new(self.schema.clone(), columns.collect())
+            .expect("the builders are made from the schema")
+    }
+
+    fn push_object(&mut self, object: &Object<'_>, ignored: &mut Ignored) -> Result<(), Fault> {
+        self.plan.positions(object, &mut self.positions, ignored);
+        let mut values = Vec::with_capacity(self.builders.len());
+        for (column, head) in self.plan.columns() {
+            let head = self.positions[head].map(|position| &object[position].1);
+            let value = match head {
+                Some(head) => column.path.follow(head)?,
+                None => None,
+            };
+            if let Some(value) = value {
+                let misfit = |misfit: Misfit| misfit.fault(&column.name, &column.path.to_string());
+                column.kind.check(value, ignored).map_err(misfit)?;
+            }
+            values.push(value);
+        }
+        self.builders.iter_mut().zip(values).for_each(|(builder, value)| builder.append(value));
+        Ok(())
+    }
+
+    fn push_cells(&mut self, cells: &[Option<&str>]) -> Result<(), Fault> {
+        let mut values = Vec::with_capacity(self.builders.len());
+        for (column, head) in self.plan.columns() {
+            let cell = self.cells[head].and_then(|position| cells.get(position).copied().flatten());
+            let value = cell.map(|text| {
+                cell_value(text, &column.kind, column.declared).ok_or_else(|| {
+                    Misfit::new(&column.kind, &Json::Text(text.into()))
+                        .fault(&column.name, &column.path.head)
+                })
+            });
+            values.push(value.transpose()?);
+        }
+        for (builder, value) in self.builders.iter_mut().zip(&values) {
+            builder.append(value.as_ref());
+        }
+        Ok(())
+    }
+}

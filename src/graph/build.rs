@@ -1,0 +1,289 @@
+//! [`Pipeline`] to [`Graph`]: names become edges, and stages that nobody wrote are added — the
+//! index that `retrieve` makes on the way, the union over a matrix.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use indexmap::IndexMap;
+
+use crate::graph::order;
+use crate::ids::StageName;
+use crate::spec::code::Code;
+use crate::spec::diagnostic::Diagnostic;
+use crate::spec::kinds::index::{Analyzer, Index, IndexBy, Variant};
+use crate::spec::pipeline::{Common, Matrix, Pipeline, StageSpec};
+use crate::spec::reference::candidates;
+use crate::spec::source::{Sources, Span};
+use crate::spec::stage::{Gather, StageKind};
+use crate::spec::suggest;
+use crate::spec::validate::join;
+use crate::sqltext::{self, Query, SqlErrorKind};
+
+/// What an edge is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// A table that SQL names, as written there.
+    Table(String),
+    /// The setting `from`.
+    From,
+    /// The setting `memory`.
+    Memory,
+    /// The setting `baseline`.
+    Baseline,
+    /// The setting `candidate`.
+    Candidate,
+    /// An instance of a matrix, by its position.
+    Instance(usize),
+    /// A table that a check compares row counts with, by the check's position.
+    Check(usize),
+}
+
+/// An edge: this stage needs that one.
+#[derive(Clone, Debug)]
+pub struct Input {
+    /// What for.
+    pub role: Role,
+    /// The stage that is needed.
+    pub stage: StageName,
+}
+
+/// A stage with its edges.
+#[derive(Clone, Debug)]
+pub struct Stage {
+    /// What it is.
+    pub spec: StageSpec,
+    /// What it needs.
+    pub inputs: Vec<Input>,
+    /// For `sql`: the query.
+    pub query: Option<Query>,
+}
+
+impl Stage {
+    /// The stage that is needed for `role`.
+    pub fn input(&self, role: &Role) -> Option<&StageName> {
+        self.inputs.iter().find(|input| input.role == *role).map(|input| &input.stage)
+    }
+}
+
+/// All stages whose names resolve, in an order in which they can run.
+#[derive(Debug)]
+pub struct Graph {
+    /// The pipeline they come from.
+    pub pipeline: Pipeline,
+    /// The stages.
+    pub stages: IndexMap<StageName, Stage>,
+}
+
+/// Resolves all names of `pipeline`. Stages with a mistake, and those that need one, are left out.
+pub fn build(mut pipeline: Pipeline, diagnostics: &mut Vec<Diagnostic>) -> Graph {
+    let written: Vec<StageSpec> = std::mem::take(&mut pipeline.stages).into_values().collect();
+    let mut builder = Builder {
+        names: written.iter().map(|spec| spec.name.clone()).collect(),
+        broken: pipeline.broken.iter().cloned().collect(),
+        matrices: &pipeline.matrices,
+        sources: Arc::clone(&pipeline.sources),
+        stages: IndexMap::new(),
+        made: Vec::new(),
+        diagnostics,
+    };
+    for spec in written {
+        builder.stage(spec);
+    }
+    while let Some(spec) = builder.made.pop() {
+        if !builder.stages.contains_key(&spec.name) {
+            builder.stage(spec);
+        }
+    }
+    let Builder { stages, mut broken, .. } = builder;
+    let stages = order::topological(stages, diagnostics);
+    let mut sound = IndexMap::with_capacity(stages.len());
+    for (name, stage) in stages {
+        // What needs a broken stage cannot be checked either.
+        if stage.inputs.iter().all(|input| !broken.contains(&input.stage)) {
+            sound.insert(name, stage);
+        } else {
+            broken.insert(name);
+        }
+    }
+    Graph { pipeline, stages: sound }
+}
+
+struct Builder<'a> {
+    names: HashSet<StageName>,
+    broken: HashSet<StageName>,
+    matrices: &'a [Matrix],
+    sources: Arc<Sources>,
+    stages: IndexMap<StageName, Stage>,
+    /// Stages that nobody wrote, to be added.
+    made: Vec<StageSpec>,
+    diagnostics: &'a mut Vec<Diagnostic>,
+}
+
+impl Builder<'_> {
+    fn stage(&mut self, spec: StageSpec) {
+        let before = self.diagnostics.len();
+        let (mut inputs, query) = self.inputs(&spec);
+        for (i, check) in spec.common.checks.iter().enumerate() {
+            if let Some(name) = check.rows.as_ref().and_then(|rows| rows.equal_to.as_ref()) {
+                let steps = ["checks", &i.to_string(), "rows", "equal_to"];
+                inputs.extend(self.input(&spec, Role::Check(i), name, &steps));
+            }
+        }
+        if self.diagnostics.len() > before {
+            self.broken.insert(spec.name);
+        } else {
+            self.stages.insert(spec.name.clone(), Stage { spec, inputs, query });
+        }
+    }
+
+    fn inputs(&mut self, spec: &StageSpec) -> (Vec<Input>, Option<Query>) {
+        let mut inputs = Vec::new();
+        let mut query = None;
+        match &spec.kind {
+            StageKind::Read(_) => {}
+            StageKind::Sql(sql) => {
+                query = self.query(spec, &sql.0, &mut inputs);
+            }
+            StageKind::Index(settings) => {
+                inputs.extend(self.input(spec, Role::From, &settings.from, &["index", "from"]));
+            }
+            StageKind::Retrieve(settings) => {
+                inputs.extend(self.input(spec, Role::From, &settings.from, &["retrieve", "from"]));
+                let steps = ["retrieve", "memory"];
+                let memory = self.input(spec, Role::Memory, &settings.memory, &steps);
+                inputs.extend(memory.map(|memory| match settings.index {
+                    Some(_) => self.implied_index(spec, memory),
+                    None => memory,
+                }));
+            }
+            StageKind::Measure(settings) => {
+                inputs.extend(self.input(spec, Role::From, &settings.from, &["measure", "from"]));
+            }
+            StageKind::Compare(settings) => {
+                let tables = [
+                    (Role::From, &settings.from, "from"),
+                    (Role::Baseline, &settings.baseline, "baseline"),
+                    (Role::Candidate, &settings.candidate, "candidate"),
+                ];
+                for (role, name, key) in tables {
+                    if let Some(name) = name {
+                        inputs.extend(self.input(spec, role, name, &["compare", key]));
+                    }
+                }
+            }
+            StageKind::Write(settings) => {
+                inputs.extend(self.input(spec, Role::From, &settings.from, &["write", "from"]));
+            }
+            StageKind::Gather(gather) => {
+                for (i, (_, name)) in gather.instances.iter().enumerate() {
+                    inputs.extend(self.input(spec, Role::Instance(i), name, &[]));
+                }
+            }
+        }
+        (inputs, query)
+    }
+
+    fn query(&mut self, spec: &StageSpec, sql: &str, inputs: &mut Vec<Input>) -> Option<Query> {
+        let node = spec.node.at(&["sql"]);
+        let path = join(&spec.path, "sql");
+        match sqltext::parse(sql) {
+            Ok(query) => {
+                for table in &query.tables {
+                    let place = node.place_in_text(&self.sources, table.range.clone());
+                    let role = Role::Table(table.name.clone());
+                    inputs.extend(self.resolve(spec, role, &table.name, &path, place));
+                }
+                Some(query)
+            }
+            Err(error) => {
+                let code = match error.kind {
+                    SqlErrorKind::Syntax => Code::SqlSyntax,
+                    SqlErrorKind::NotAllowed => Code::SqlNotAllowed,
+                };
+                let place = node.place_in_text(&self.sources, error.range);
+                self.diagnostics.push(Diagnostic::error(code, place, path, error.message));
+                None
+            }
+        }
+    }
+
+    fn input(&mut self, spec: &StageSpec, role: Role, written: &str, steps: &[&str]) -> Option<Input> {
+        let path = steps.iter().fold(spec.path.clone(), |path, step| join(&path, step));
+        self.resolve(spec, role, written, &path, spec.node.at(steps).span)
+    }
+
+    /// The edge to the stage that `written` names, seen from `spec`; a mistake if there is none.
+    fn resolve(
+        &mut self,
+        spec: &StageSpec,
+        role: Role,
+        written: &str,
+        path: &str,
+        place: Span,
+    ) -> Option<Input> {
+        let names = candidates(&spec.scope, written);
+        for name in names.iter().filter_map(|name| name.parse::<StageName>().ok()) {
+            if self.names.contains(&name) || self.broken.contains(&name) {
+                return Some(Input { role, stage: name });
+            }
+            if let Some(gather) = self.gather(spec, &name) {
+                return Some(Input { role, stage: gather });
+            }
+        }
+        let message = format!("there is no stage `{written}`");
+        let help = suggest::help(written, self.names.iter().map(StageName::as_str));
+        let diagnostic = Diagnostic::error(Code::UnknownStage, place, path, message);
+        self.diagnostics.push(diagnostic.with_help(help));
+        None
+    }
+
+    /// The union over a matrix that `name` (`group.stage`) stands for, made on first use.
+    fn gather(&mut self, spec: &StageSpec, name: &StageName) -> Option<StageName> {
+        let (group, stage) = name.as_str().split_once('.')?;
+        let matrix = self.matrices.iter().find(|matrix| matrix.group == group)?;
+        let instance = |(labels, group): &(Vec<String>, String)| {
+            let member = format!("{group}.{stage}");
+            let known = member.parse::<StageName>().ok().is_some_and(|member| {
+                self.names.contains(&member) || self.broken.contains(&member)
+            });
+            known.then(|| (labels.clone(), member))
+        };
+        let instances = matrix.instances.iter().map(instance).collect::<Option<Vec<_>>>()?;
+        let kind = StageKind::Gather(Gather { columns: matrix.columns.clone(), instances });
+        self.make(spec, name.clone(), kind);
+        Some(name.clone())
+    }
+
+    /// The index that `retrieve` makes over a table, with the defaults of the kind `index`.
+    fn implied_index(&mut self, spec: &StageSpec, memory: Input) -> Input {
+        let name = format!("{}__bm25", memory.stage);
+        let Ok(name) = name.parse::<StageName>() else { return memory };
+        let kind = StageKind::Index(Index {
+            from: memory.stage.to_string(),
+            by: IndexBy::default(),
+            fact: "fact".to_owned(),
+            question: None,
+            variant: Variant::default(),
+            k1: None,
+            b: None,
+            analyzer: Analyzer::default(),
+        });
+        self.make(spec, name.clone(), kind);
+        Input { role: memory.role, stage: name }
+    }
+
+    /// Adds a stage that nobody wrote; mistakes in it point at `because`, which needs it.
+    fn make(&mut self, because: &StageSpec, name: StageName, kind: StageKind) {
+        if self.names.insert(name.clone()) {
+            self.made.push(StageSpec {
+                name,
+                scope: Vec::new(),
+                kind,
+                common: Common::default(),
+                node: because.node.clone(),
+                path: because.path.clone(),
+                key: because.key,
+            });
+        }
+    }
+}

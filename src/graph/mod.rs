@@ -1,0 +1,7 @@
+//! Stages with their edges: every name resolved, in an order in which they can run. Pure.
+
+pub mod build;
+pub mod order;
+pub mod select;
+
+pub use build::{Graph, Input, Role, Stage, build};

@@ -1,0 +1,152 @@
+//! Names and identifiers: parsing and display only. Whatever reaches a store key passes here first.
+
+use std::fmt;
+use std::str::FromStr;
+
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+
+use crate::digest::Digest;
+use crate::rng::{Rng, random_name};
+
+/// Longest part of a name, in bytes.
+pub const NAME_BYTES_MAX: usize = 64;
+
+/// Why a text is not an identifier.
+#[derive(Debug, thiserror::Error)]
+#[error("`{text}` is not a {what}: {expected}")]
+pub struct InvalidId {
+    text: String,
+    what: &'static str,
+    expected: &'static str,
+}
+
+/// True for `[a-z][a-z0-9_]{0,63}`: a name that is at once a SQL table, a YAML key and a file name.
+pub fn is_name(text: &str) -> bool {
+    text.len() <= NAME_BYTES_MAX
+        && text.starts_with(|c: char| c.is_ascii_lowercase())
+        && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
+}
+
+macro_rules! text_id {
+    ($(#[$doc:meta])* $name:ident, $what:literal, $expected:literal, $valid:expr) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+        #[serde(try_from = "String", into = "String")]
+        pub struct $name(String);
+
+        impl $name {
+            /// The text of the identifier.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = InvalidId;
+
+            fn from_str(text: &str) -> Result<Self, InvalidId> {
+                let valid: fn(&str) -> bool = $valid;
+                if valid(text) {
+                    Ok(Self(text.to_owned()))
+                } else {
+                    Err(InvalidId { text: text.to_owned(), what: $what, expected: $expected })
+                }
+            }
+        }
+
+        impl TryFrom<String> for $name {
+            type Error = InvalidId;
+
+            fn try_from(text: String) -> Result<Self, InvalidId> {
+                text.parse()
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(id: $name) -> Self {
+                id.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(&self.0)
+            }
+        }
+    };
+}
+
+text_id!(
+    /// Name of a pipeline: `[a-z][a-z0-9_]{0,63}`.
+    PipelineName,
+    "pipeline name",
+    "use a lower-case letter, then up to 63 lower-case letters, digits or `_`",
+    is_name
+);
+
+text_id!(
+    /// Name of a stage, which is also its table in SQL: `name`, or `group.name` inside a group.
+    StageName,
+    "stage name",
+    "use a lower-case letter, then up to 63 lower-case letters, digits or `_`, \
+     with one `.` after a group's name",
+    |text| match text.split_once('.') {
+        Some((group, stage)) => is_name(group) && is_name(stage),
+        None => is_name(text),
+    }
+);
+
+text_id!(
+    /// Identity of a run: UTC time to the millisecond and a random tail, so that names sort by time.
+    RunId,
+    "run id",
+    "it looks like `20261121-021500123-k3f9qa`; `proofmill runs` lists them",
+    |text| text.len() == RUN_ID_BYTES
+        && text.bytes().all(|b| b.is_ascii_digit() || b.is_ascii_lowercase() || b == b'-')
+);
+
+/// Length of a run id, in bytes.
+const RUN_ID_BYTES: usize = 25;
+
+impl RunId {
+    /// A new identity for a run that starts at `now`.
+    pub fn new(now: DateTime<Utc>, rng: &dyn Rng) -> Self {
+        Self(format!("{}-{}", now.format("%Y%m%d-%H%M%S%3f"), random_name(rng, 6)))
+    }
+}
+
+/// Digest over everything that can change an artifact.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Fingerprint(pub Digest);
+
+impl fmt::Display for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rng::SeededRng;
+
+    #[test]
+    fn run_ids_parse_and_sort_by_time() {
+        let rng = SeededRng::new(1);
+        let earlier = RunId::new("2026-11-20T23:59:59.999Z".parse().unwrap(), &rng);
+        let later = RunId::new("2026-11-21T00:00:00Z".parse().unwrap(), &rng);
+        assert!(earlier < later);
+        assert_eq!(earlier.as_str().parse::<RunId>().unwrap(), earlier);
+    }
+
+    #[test]
+    fn names_that_could_leave_their_folder_are_refused() {
+        for text in ["", "..", "a/b", "A", "1a", "a.b.c", "a.", ".a", "a b", "ä", &"a".repeat(65)] {
+            assert!(text.parse::<StageName>().is_err(), "{text}");
+        }
+        assert!("before.answers".parse::<StageName>().is_ok());
+        assert!("before.answers".parse::<PipelineName>().is_err());
+    }
+}

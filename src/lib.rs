@@ -1,0 +1,27 @@
+//! proofmill: tables all the way from the question to the metric.
+//!
+//! Modules in reading order, lowest layer first. A module names only modules of lower layers;
+//! `tests/it/tidy.rs` keeps it so, and `docs/ARCHITECTURE.md` says what each layer is for.
+
+pub mod clock;
+pub mod digest;
+pub mod ids;
+pub mod rng;
+
+pub mod error;
+
+pub mod retry;
+
+pub mod spec;
+pub mod sqltext;
+pub mod store;
+
+pub mod files;
+pub mod graph;
+pub mod search;
+
+pub mod session;
+
+pub mod stages;
+
+pub mod run;

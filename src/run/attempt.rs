@@ -1,0 +1,239 @@
+//! One stage of a run, from its inputs to its published record.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::error::Error;
+use crate::ids::StageName;
+use crate::retry::RetryPolicy;
+use crate::run::bind::{bind, fill};
+use crate::run::context::Context;
+use crate::run::notice::Notice;
+use crate::run::plan::StagePlan;
+use crate::session::StageTable;
+use crate::stages::check_plan::{self, Verdict};
+use crate::stages::compute::compute;
+use crate::stages::error::StageError;
+use crate::stages::prepared::PreparedStage;
+use crate::stages::progress::Progress;
+use crate::stages::sink::{Computed, Sink};
+use crate::store::{
+    ARTIFACT_VERSION, Artifact, Attempt, StageOutcome, StageStatus, columns_of, publish, replace,
+    schema_to_hex,
+};
+use datafusion::catalog::TableProvider;
+
+/// Checks that a cached stage passed under another definition are run again; nothing else is.
+pub async fn confirm(context: &Context, name: &StageName) -> Result<(), StageError> {
+    let stage = &context.prepared.stages[name];
+    bind(context, name).await?;
+    bind_checked(context, stage).await?;
+    let verdicts =
+        check_plan::run(&stage.stage, &stage.table, &context.prepared, &context.engine).await?;
+    judge(context, name, &verdicts)
+}
+
+/// True if the checks of a cached stage are not those that its table passed.
+pub fn needs_confirmation(stage: &PreparedStage, artifact: &Artifact) -> bool {
+    let checks = &stage.stage.spec.common.checks;
+    let definitions = |verdict: &serde_json::Value| verdict.get("definition").cloned();
+    let passed: Vec<_> = artifact.checks.iter().filter_map(definitions).collect();
+    let wanted: Vec<_> = checks.iter().filter_map(|check| serde_json::to_value(check).ok()).collect();
+    let elsewhere = checks.iter().any(|c| c.rows.as_ref().is_some_and(|r| r.equal_to.is_some()));
+    elsewhere || wanted != passed
+}
+
+/// Runs the stage, again after errors of the store that may pass.
+pub async fn run(context: &Context, name: &StageName) -> Result<(StageOutcome, Vec<String>), StageError> {
+    let stage = &context.prepared.stages[name];
+    for input in &stage.stage.inputs {
+        bind(context, &input.stage).await?;
+    }
+    let rng = Arc::clone(context.store.rng());
+    let mut delays = RetryPolicy::default().delays(rng.as_ref());
+    loop {
+        let error = match once(context, stage, name).await {
+            Ok(done) => return Ok(done),
+            Err(error) => error,
+        };
+        let Some(delay) = delays.next().filter(|_| error.is_transient()) else { return Err(error) };
+        let message = error.to_string();
+        context.observer.notice(&Notice::StageRetried { stage: name, message: &message, delay });
+        context.store.clock().sleep(delay).await;
+    }
+}
+
+async fn once(
+    context: &Context,
+    stage: &PreparedStage,
+    name: &StageName,
+) -> Result<(StageOutcome, Vec<String>), StageError> {
+    let clock = context.store.clock();
+    let plan = &context.plan.stages[name];
+    let progress = Arc::new(Progress::default());
+    let permit = context.cores.acquire().await.map_err(|_| StageError::Stopped)?;
+    let started = clock.monotonic();
+    let notice = Notice::StageStarted { stage: name, progress: Arc::clone(&progress) };
+    context.observer.notice(&notice);
+    if let Some(rows) = stage.rows_expected {
+        progress.expect_rows(rows);
+    }
+    let sink = Sink {
+        store: context.store.clone(),
+        run: context.run.clone(),
+        stage: name.clone(),
+        attempt: Attempt::new(context.store.rng().as_ref()),
+        schema: stage.table.schema(),
+        progress,
+    };
+    let work = compute(stage, &context.prepared, &context.engine, &sink, &context.cache);
+    let computed = within(stage.stage.spec.common.timeout, context, work).await?;
+    drop(permit);
+    let mut computed = computed;
+    let bytes = computed.kept_bytes();
+    computed.kept = computed.kept.filter(|_| bytes.is_some_and(|bytes| context.kept.take(bytes)));
+    let wall = clock.monotonic().saturating_sub(started);
+    let artifact = record(context, stage, plan, &computed, wall);
+    let artifact = checked(context, stage, name, artifact, &computed).await?;
+    let stored = match &plan.replace {
+        Some(broken) => replace(&context.store, &artifact, broken).await?,
+        None => publish(&context.store, &artifact).await?,
+    };
+    // Somebody may have been faster; then theirs counts, and ours is never looked at again.
+    let kept = computed.kept.filter(|_| stored.record.parts == artifact.parts);
+    fill(&stage.table, &stored.record, kept, &context.store).await?;
+    let outcome = StageOutcome {
+        status: StageStatus::Computed,
+        cached_from: None,
+        wall_ms: wall.as_millis() as u64,
+        ..outcome(name, stage, &stored)
+    };
+    Ok((outcome, computed.notes))
+}
+
+/// How a stage ended whose record is `stored`.
+pub fn outcome(
+    name: &StageName,
+    stage: &PreparedStage,
+    stored: &crate::store::Stored<Artifact>,
+) -> StageOutcome {
+    let artifact = &stored.record;
+    StageOutcome {
+        stage: name.clone(),
+        kind: stage.stage.spec.kind.name().to_owned(),
+        fingerprint: Some(artifact.fingerprint),
+        status: StageStatus::Cached,
+        cached_from: Some(artifact.created_by.clone()),
+        rows: artifact.rows,
+        bytes: artifact.bytes,
+        error_rows: artifact.errors.iter().map(|part| part.rows).sum(),
+        wall_ms: 0,
+        artifact: Some(stored.into()),
+    }
+}
+
+fn record(
+    context: &Context,
+    stage: &PreparedStage,
+    plan: &StagePlan,
+    computed: &Computed,
+    wall: Duration,
+) -> Artifact {
+    let schema = stage.table.schema();
+    let mut artifact = Artifact {
+        v: ARTIFACT_VERSION,
+        fingerprint: plan.fingerprint,
+        stage: stage.stage.spec.name.clone(),
+        kind: stage.stage.spec.kind.name().to_owned(),
+        created_by: context.run.clone(),
+        created_at: context.store.clock().now(),
+        schema: columns_of(&schema),
+        schema_ipc: schema_to_hex(&schema),
+        rows: computed.parts.iter().map(|part| part.rows).sum(),
+        bytes: 0,
+        parts: computed.parts.clone(),
+        errors: computed.errors.clone(),
+        files: computed.files.clone(),
+        components: plan.components.map().clone(),
+        checks: Vec::new(),
+        wall_ms: wall.as_millis() as u64,
+        notes: computed.notes.clone(),
+    };
+    artifact.bytes = artifact.objects().iter().map(|(_, bytes)| bytes).sum();
+    artifact
+}
+
+/// The record with the verdicts of the checks; an error if one of them blocks.
+async fn checked(
+    context: &Context,
+    stage: &PreparedStage,
+    name: &StageName,
+    mut artifact: Artifact,
+    computed: &Computed,
+) -> Result<Artifact, StageError> {
+    let checks = &stage.stage.spec.common.checks;
+    if checks.is_empty() {
+        return Ok(artifact);
+    }
+    bind_checked(context, stage).await?;
+    let table = Arc::new(StageTable::new(name.as_str(), stage.table.schema()));
+    fill(&table, &artifact, computed.kept.clone(), &context.store).await?;
+    let verdicts = check_plan::run(&stage.stage, &table, &context.prepared, &context.engine).await?;
+    judge(context, name, &verdicts)?;
+    for (check, verdict) in checks.iter().zip(&verdicts) {
+        let mut verdict = verdict.to_json();
+        verdict["definition"] = serde_json::to_value(check).unwrap_or_default();
+        artifact.checks.push(verdict);
+    }
+    Ok(artifact)
+}
+
+/// Binds the tables that checks compare with.
+async fn bind_checked(context: &Context, stage: &PreparedStage) -> Result<(), StageError> {
+    for input in &stage.stage.inputs {
+        bind(context, &input.stage).await?;
+    }
+    Ok(())
+}
+
+fn judge(context: &Context, name: &StageName, verdicts: &[Verdict]) -> Result<(), StageError> {
+    for verdict in verdicts.iter().filter(|verdict| verdict.violations > 0) {
+        context.observer.notice(&Notice::CheckFailed { stage: name, verdict });
+    }
+    let blocking: Vec<_> = verdicts.iter().filter(|verdict| verdict.is_blocking()).collect();
+    match blocking.first() {
+        None => Ok(()),
+        Some(first) => Err(StageError::Checks {
+            failed: blocking.len(),
+            first: format!("`{}`: {}", first.check, first.message),
+        }),
+    }
+}
+
+/// `work`, unless it takes too long or somebody stops the run.
+async fn within<T>(
+    timeout: Option<Duration>,
+    context: &Context,
+    work: impl Future<Output = Result<T, StageError>>,
+) -> Result<T, StageError> {
+    let late = async {
+        match timeout {
+            Some(timeout) => {
+                context.store.clock().sleep(timeout).await;
+                timeout
+            }
+            None => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        done = work => done,
+        timeout = late => Err(StageError::Timeout(timeout)),
+        () = context.stop.cancelled() => Err(StageError::Stopped),
+    }
+}
+
+/// The error of a stage, with its name.
+pub fn named(name: &StageName, error: StageError) -> Error {
+    let error = Error::from(error);
+    Error { message: format!("stage `{name}`: {}", error.message), ..error }
+}

@@ -1,0 +1,62 @@
+//! Gives the table of a stored stage its rows: verified, and in memory if they are few.
+
+use arrow::array::RecordBatch;
+
+use crate::ids::StageName;
+use crate::run::context::Context;
+use crate::run::plan::Action;
+use crate::session::{Content, StageTable, Stored};
+use crate::stages::error::StageError;
+use crate::store::{Artifact, Store, read_part, verify_part};
+
+/// Tables of up to this many stored bytes are read at once and kept.
+const READ_AT_ONCE_BYTES_MAX: u64 = 1 << 20;
+
+/// Binds the table of `name`, which is cached or has run, to its rows.
+pub async fn bind(context: &Context, name: &StageName) -> Result<(), StageError> {
+    let (Some(stage), Some(once)) = (context.prepared.stages.get(name), context.bound.get(name)) else {
+        return Ok(());
+    };
+    once.get_or_try_init(|| async {
+        match context.plan.stages.get(name).map(|plan| &plan.action) {
+            Some(Action::Cached(artifact)) if stage.table.stored().is_none() => {
+                fill(&stage.table, &artifact.record, None, &context.store).await
+            }
+            _ => Ok(()),
+        }
+    })
+    .await?;
+    Ok(())
+}
+
+/// Fills `table` with the rows of `artifact`; `kept` are the same rows, if they are at hand.
+pub async fn fill(
+    table: &StageTable,
+    artifact: &Artifact,
+    kept: Option<Vec<RecordBatch>>,
+    store: &Store,
+) -> Result<(), StageError> {
+    let content = match kept {
+        Some(batches) => Content::Memory(batches),
+        None if artifact.parts.iter().map(|part| part.bytes).sum::<u64>() <= READ_AT_ONCE_BYTES_MAX => {
+            let mut batches = Vec::new();
+            for part in &artifact.parts {
+                batches.extend(read_part(store, part).await?);
+            }
+            Content::Memory(batches)
+        }
+        None => {
+            for part in &artifact.parts {
+                verify_part(store, part).await?;
+            }
+            Content::Parts(artifact.parts.clone())
+        }
+    };
+    table.fill(Stored {
+        rows: artifact.rows,
+        content,
+        files: artifact.files.clone(),
+        snapshot: artifact.fingerprint.0.short(),
+    });
+    Ok(())
+}

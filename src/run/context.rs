@@ -1,0 +1,42 @@
+//! What all stages of a run share.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use indexmap::IndexMap;
+use tokio::sync::{OnceCell, Semaphore};
+use tokio_util::sync::CancellationToken;
+
+use crate::ids::{RunId, StageName};
+use crate::run::notice::Observer;
+use crate::run::plan::RunPlan;
+use crate::session::Engine;
+use crate::stages::prepared::Prepared;
+use crate::stages::sink::Kept;
+use crate::store::Store;
+
+/// What all stages of a run share.
+pub struct Context {
+    /// The run.
+    pub run: RunId,
+    /// The stages.
+    pub prepared: Prepared,
+    /// What becomes of each.
+    pub plan: RunPlan,
+    /// Runs queries.
+    pub engine: Arc<Engine>,
+    /// Where everything is kept.
+    pub store: Store,
+    /// Folder on this machine for opened indexes; may be emptied at any time.
+    pub cache: PathBuf,
+    /// Whoever watches.
+    pub observer: Arc<dyn Observer>,
+    /// Set when somebody stops the run.
+    pub stop: CancellationToken,
+    /// Permits to compute: one for each core.
+    pub cores: Semaphore,
+    /// Memory for small tables.
+    pub kept: Kept,
+    /// Which tables have their rows; each is loaded once.
+    pub bound: IndexMap<StageName, OnceCell<()>>,
+}

@@ -1,0 +1,258 @@
+//! The one task that owns a run: it starts stages when their inputs are there, writes the log, and
+//! knows how everything ended. Stages work in tasks of their own and only report back.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use indexmap::IndexMap;
+use tokio::task::JoinSet;
+
+use crate::error::{Error, ErrorKind};
+use crate::ids::StageName;
+use crate::run::attempt;
+use crate::run::context::Context;
+use crate::run::event::{Event, Failure};
+use crate::run::notice::Notice;
+use crate::run::plan::Action;
+use crate::stages::error::StageError;
+use crate::store::{Head, Outcome, RunLog, StageOutcome, StageStatus, StoreError};
+
+/// Stages that have begun and not ended: those that compute, and those whose commit is under way.
+const IN_FLIGHT_MAX: usize = 256;
+/// Cached stages that one log entry names.
+const OUTCOMES_PER_ENTRY_MAX: usize = 4096;
+
+/// How a run ended.
+pub struct Ended {
+    /// As a whole.
+    pub outcome: Outcome,
+    /// Stage by stage, in the order of the plan.
+    pub stages: IndexMap<StageName, StageOutcome>,
+    /// The first failure.
+    pub error: Option<Error>,
+    /// The last entry of the log.
+    pub head: Head,
+}
+
+/// What a stage's task reports.
+type Report = (StageName, Result<Option<(StageOutcome, Vec<String>)>, StageError>);
+
+/// A log entry under way: gives the log back.
+type Append = tokio::task::JoinHandle<(RunLog<Event>, Result<(), StoreError>)>;
+
+/// Runs all stages of the plan.
+pub async fn dispatch(context: Arc<Context>, log: RunLog<Event>) -> Result<Ended, Error> {
+    let mut dispatcher = Dispatcher::new(context, log);
+    dispatcher.settle_cached();
+    dispatcher.work().await?;
+    dispatcher.end().await
+}
+
+struct Dispatcher {
+    context: Arc<Context>,
+    /// The log, unless an entry is under way.
+    log: Option<RunLog<Event>>,
+    append: Option<Append>,
+    /// Outcomes that the log does not have yet.
+    unlogged: Vec<StageOutcome>,
+    failures: Vec<Failure>,
+    error: Option<Error>,
+    outcomes: HashMap<StageName, StageOutcome>,
+    /// How many inputs each stage still waits for.
+    waiting: HashMap<StageName, usize>,
+    dependents: HashMap<StageName, Vec<StageName>>,
+    ready: std::collections::VecDeque<StageName>,
+    tasks: JoinSet<Report>,
+}
+
+impl Dispatcher {
+    fn new(context: Arc<Context>, log: RunLog<Event>) -> Self {
+        let mut dispatcher = Self {
+            context,
+            log: Some(log),
+            append: None,
+            unlogged: Vec::new(),
+            failures: Vec::new(),
+            error: None,
+            outcomes: HashMap::new(),
+            waiting: HashMap::new(),
+            dependents: HashMap::new(),
+            ready: std::collections::VecDeque::new(),
+            tasks: JoinSet::new(),
+        };
+        let context = Arc::clone(&dispatcher.context);
+        for (name, plan) in &context.plan.stages {
+            if matches!(plan.action, Action::Skip) {
+                continue;
+            }
+            let inputs: HashSet<&StageName> = context.prepared.stages[name]
+                .stage
+                .inputs
+                .iter()
+                .map(|input| &input.stage)
+                .filter(|input| matches!(context.plan.stages[*input].action, Action::Run | Action::Cached(_)))
+                .collect();
+            for input in &inputs {
+                dispatcher.dependents.entry((*input).clone()).or_default().push(name.clone());
+            }
+            dispatcher.waiting.insert(name.clone(), inputs.len());
+            if inputs.is_empty() {
+                dispatcher.ready.push_back(name.clone());
+            }
+        }
+        dispatcher
+    }
+
+    /// Ends all cached stages that need no work, in one go.
+    fn settle_cached(&mut self) {
+        let context = Arc::clone(&self.context);
+        for _ in 0..self.context.plan.stages.len() {
+            let Some(name) = self.ready.pop_front() else { break };
+            let stage = &context.prepared.stages[&name];
+            match &context.plan.stages[&name].action {
+                Action::Cached(artifact) if !attempt::needs_confirmation(stage, &artifact.record) => {
+                    let outcome = attempt::outcome(&name, stage, artifact);
+                    self.finished(name, outcome, &[]);
+                }
+                _ => self.ready.push_back(name),
+            }
+        }
+    }
+
+    async fn work(&mut self) -> Result<(), Error> {
+        loop {
+            self.start_ready();
+            self.start_append();
+            if self.tasks.is_empty() && self.append.is_none() {
+                return Ok(());
+            }
+            let appending = async {
+                match &mut self.append {
+                    Some(append) => append.await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                Some(report) = self.tasks.join_next() => {
+                    let (name, result) = report.map_err(|error| task_died(&error))?;
+                    self.reported(name, result);
+                }
+                appended = appending => {
+                    self.append = None;
+                    let (log, result) = appended.map_err(|error| task_died(&error))?;
+                    self.log = Some(log);
+                    result?;
+                }
+            }
+        }
+    }
+
+    fn start_ready(&mut self) {
+        while self.tasks.len() < IN_FLIGHT_MAX && !self.context.stop.is_cancelled() {
+            let Some(name) = self.ready.pop_front() else { return };
+            let context = Arc::clone(&self.context);
+            self.tasks.spawn(async move {
+                let cached = matches!(context.plan.stages[&name].action, Action::Cached(_));
+                let result = if cached {
+                    attempt::confirm(&context, &name).await.map(|()| None)
+                } else {
+                    attempt::run(&context, &name).await.map(Some)
+                };
+                (name, result)
+            });
+        }
+    }
+
+    /// Writes what has ended since the last entry, if no entry is under way.
+    fn start_append(&mut self) {
+        let Some(event) = self.next_event() else { return };
+        let Some(mut log) = self.log.take() else { return };
+        self.append = Some(tokio::spawn(async move {
+            let result = log.append(&event).await.map(|_| ());
+            (log, result)
+        }));
+    }
+
+    fn next_event(&mut self) -> Option<Event> {
+        self.log.as_ref()?;
+        if !self.unlogged.is_empty() {
+            let n = self.unlogged.len().min(OUTCOMES_PER_ENTRY_MAX);
+            return Some(Event::Stages(self.unlogged.drain(..n).collect()));
+        }
+        let failures = std::mem::take(&mut self.failures);
+        (!failures.is_empty()).then_some(Event::Failed { failures })
+    }
+
+    fn reported(&mut self, name: StageName, result: Result<Option<(StageOutcome, Vec<String>)>, StageError>) {
+        match result {
+            Ok(Some((outcome, notes))) => self.finished(name, outcome, &notes),
+            Ok(None) => {
+                let context = Arc::clone(&self.context);
+                if let Action::Cached(artifact) = &context.plan.stages[&name].action {
+                    let outcome = attempt::outcome(&name, &context.prepared.stages[&name], artifact);
+                    self.finished(name, outcome, &[]);
+                }
+            }
+            Err(StageError::Stopped) => {}
+            Err(error) => {
+                let message = error.to_string();
+                self.context.observer.notice(&Notice::StageFailed { stage: &name, message: &message });
+                self.failures.push(Failure { stage: name.to_string(), message });
+                let plan = &self.context.plan.stages[&name];
+                let outcome = StageOutcome {
+                    stage: name.clone(),
+                    kind: self.context.prepared.stages[&name].stage.spec.kind.name().to_owned(),
+                    fingerprint: Some(plan.fingerprint),
+                    status: StageStatus::Failed,
+                    cached_from: None,
+                    rows: 0,
+                    bytes: 0,
+                    error_rows: 0,
+                    wall_ms: 0,
+                    artifact: None,
+                };
+                self.outcomes.insert(name.clone(), outcome);
+                self.error.get_or_insert_with(|| attempt::named(&name, error));
+            }
+        }
+    }
+
+    fn finished(&mut self, name: StageName, outcome: StageOutcome, notes: &[String]) {
+        self.context.observer.notice(&Notice::StageFinished { outcome: &outcome, notes });
+        self.unlogged.push(outcome.clone());
+        for dependent in self.dependents.remove(&name).unwrap_or_default() {
+            if let Some(waiting) = self.waiting.get_mut(&dependent) {
+                *waiting -= 1;
+                if *waiting == 0 {
+                    self.ready.push_back(dependent);
+                }
+            }
+        }
+        self.outcomes.insert(name, outcome);
+    }
+
+    async fn end(mut self) -> Result<Ended, Error> {
+        let stopped = self.context.stop.is_cancelled() && self.outcomes.len() < self.waiting.len();
+        let outcome = match (&self.error, stopped) {
+            (_, true) => Outcome::Interrupted,
+            (Some(_), false) => Outcome::Failed,
+            (None, false) => Outcome::Succeeded,
+        };
+        if stopped {
+            let message = format!("run `{}` was stopped", self.context.run);
+            let hint = format!("`proofmill run --resume {}` goes on where it was", self.context.run);
+            self.error = Some(Error::new(ErrorKind::Interrupted, message).with_hint(hint));
+        }
+        let Some(mut log) = self.log.take() else {
+            return Err(Error::new(ErrorKind::Internal, "the run's log is gone"));
+        };
+        log.append(&Event::Finished { outcome }).await?;
+        let names = self.context.plan.stages.keys();
+        let stages = names.filter_map(|name| self.outcomes.remove_entry(name)).collect();
+        Ok(Ended { outcome, stages, error: self.error, head: log.head() })
+    }
+}
+
+fn task_died(error: &tokio::task::JoinError) -> Error {
+    Error::new(ErrorKind::Internal, format!("a task of the run failed: {error}"))
+}

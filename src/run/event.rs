@@ -1,0 +1,47 @@
+//! What a run's log records: the closed set of events.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value as Json;
+
+use crate::store::{Outcome, PipelineRef, StageOutcome};
+
+/// An event of a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Event {
+    /// The run began.
+    Started {
+        /// The pipeline as it is run.
+        pipeline: PipelineRef,
+        /// Parameters after resolution, by name.
+        params: BTreeMap<String, Json>,
+        /// Versions of the code that takes part.
+        code: BTreeMap<String, String>,
+        /// Number of stages that take part.
+        stages: usize,
+    },
+    /// Stages ended; one entry for all that ended while the last one was written.
+    Stages(Vec<StageOutcome>),
+    /// Stages failed.
+    Failed {
+        /// Each with its reason.
+        failures: Vec<Failure>,
+    },
+    /// The run ended.
+    Finished {
+        /// How.
+        outcome: Outcome,
+    },
+}
+
+/// A stage that failed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Failure {
+    /// The stage.
+    pub stage: String,
+    /// Why.
+    pub message: String,
+}

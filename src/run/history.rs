@@ -1,0 +1,155 @@
+//! Past runs: how they ended, and their tables.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+use futures::{StreamExt, TryStreamExt, stream};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::files;
+use crate::ids::{Fingerprint, RunId, StageName};
+use crate::run::bind::fill;
+use crate::run::event::Event;
+use crate::session::StageTable;
+use crate::spec::suggest;
+use crate::store::{
+    Artifact, Lookup, Outcome, StageOutcome, Store, Stored, find, latest_manifest, read_log,
+    read_manifest, run_ids,
+};
+
+/// Logs that are read at the same time.
+const LOGS_READ_MAX: usize = 16;
+
+/// A run in the list of runs.
+#[derive(Clone, Debug)]
+pub struct RunSummary {
+    /// Its name.
+    pub run: RunId,
+    /// Its pipeline.
+    pub pipeline: String,
+    /// How it ended; `None` while it runs, or if it was killed.
+    pub outcome: Option<Outcome>,
+    /// When it started.
+    pub started_at: Option<DateTime<Utc>>,
+    /// Its stages that ended well.
+    pub stages: Vec<StageOutcome>,
+    /// Its parameters.
+    pub params: BTreeMap<String, serde_json::Value>,
+    /// Seconds from its first to its last record.
+    pub seconds: Option<f64>,
+}
+
+/// The newest `limit` runs.
+pub async fn list(store: &Store, limit: usize) -> Result<Vec<RunSummary>> {
+    let runs = run_ids(store).await?;
+    let summaries = runs.into_iter().take(limit).map(|run| async move { summary(store, &run).await });
+    stream::iter(summaries).buffered(LOGS_READ_MAX).try_collect().await
+}
+
+/// One run.
+pub async fn summary(store: &Store, run: &RunId) -> Result<RunSummary> {
+    if let Some(manifest) = read_manifest(store, run).await? {
+        let manifest = &manifest.record;
+        return Ok(RunSummary {
+            run: run.clone(),
+            pipeline: manifest.pipeline.name.to_string(),
+            outcome: Some(manifest.outcome),
+            started_at: Some(manifest.started_at),
+            stages: manifest.stages.clone(),
+            params: manifest.params.clone(),
+            seconds: Some((manifest.finished_at - manifest.started_at).as_seconds_f64()),
+        });
+    }
+    let entries = read_log::<Event>(store, run).await?;
+    let mut summary = RunSummary {
+        run: run.clone(),
+        pipeline: String::new(),
+        outcome: None,
+        started_at: entries.first().map(|entry| entry.t_utc),
+        stages: Vec::new(),
+        params: BTreeMap::new(),
+        seconds: entries
+            .first()
+            .zip(entries.last())
+            .map(|(first, last)| (last.t_utc - first.t_utc).as_seconds_f64()),
+    };
+    for event in entries.iter().filter_map(|entry| entry.event()) {
+        match event {
+            Event::Started { pipeline, params, .. } => {
+                summary.pipeline = pipeline.name.to_string();
+                summary.params = params.clone();
+                summary.outcome = None;
+            }
+            Event::Stages(stages) => summary.stages.extend(stages.iter().cloned()),
+            Event::Failed { .. } => {}
+            Event::Finished { outcome } => summary.outcome = Some(*outcome),
+        }
+    }
+    Ok(summary)
+}
+
+/// The run that `wanted` names: its id, `latest` published, or the latest when `None`.
+pub async fn find_run(store: &Store, wanted: Option<&str>) -> Result<RunSummary> {
+    match wanted.filter(|wanted| *wanted != "latest") {
+        Some(wanted) => {
+            let run: RunId = wanted.parse().map_err(|error: crate::ids::InvalidId| {
+                Error::new(ErrorKind::Usage, error.to_string())
+            })?;
+            let found = summary(store, &run).await?;
+            if found.started_at.is_none() {
+                let runs: Vec<String> =
+                    run_ids(store).await?.iter().map(RunId::to_string).collect();
+                let help = suggest::nearest(wanted, runs.iter().map(String::as_str)).map_or_else(
+                    || "`proofmill runs` lists them".to_owned(),
+                    |run| format!("did you mean `{run}`?"),
+                );
+                let message = format!("the store has no run `{run}`");
+                return Err(Error::new(ErrorKind::Usage, message).with_hint(help));
+            }
+            Ok(found)
+        }
+        None => match latest_manifest(store, None).await? {
+            Some(manifest) => summary(store, &manifest.record.run).await,
+            None => Err(Error::new(ErrorKind::Usage, "the store has no finished run")
+                .with_hint("run a pipeline first, or name a run with `--run`")),
+        },
+    }
+}
+
+/// The record of what a stage of a past run gave.
+pub async fn artifact(store: &Store, fingerprint: &Fingerprint) -> Result<Option<Stored<Artifact>>> {
+    match find(store, fingerprint).await? {
+        Lookup::Found(artifact) => Ok(Some(artifact)),
+        Lookup::Absent => Ok(None),
+        Lookup::Damaged(error) => Err(error.into()),
+    }
+}
+
+/// The tables of a stage of a past run: its rows, and its error rows as `<stage>__errors`.
+pub async fn tables(
+    store: &Store,
+    stage: &StageOutcome,
+) -> Result<Vec<(StageName, Arc<StageTable>)>> {
+    let Some(fingerprint) = &stage.fingerprint else { return Ok(Vec::new()) };
+    let Some(found) = artifact(store, fingerprint).await? else { return Ok(Vec::new()) };
+    let Some(schema) = found.record.arrow_schema() else { return Ok(Vec::new()) };
+    let table = Arc::new(StageTable::new(stage.stage.as_str(), Arc::new(schema)));
+    fill(&table, &found.record, None, store).await?;
+    let mut tables = vec![(stage.stage.clone(), table)];
+    if !found.record.errors.is_empty()
+        && let Ok(name) = format!("{}__errors", stage.stage).parse::<StageName>()
+    {
+        let errors = Artifact {
+            rows: found.record.errors.iter().map(|part| part.rows).sum(),
+            parts: found.record.errors.clone(),
+            errors: Vec::new(),
+            files: Vec::new(),
+            ..found.record.as_ref().clone()
+        };
+        let table = Arc::new(StageTable::new(name.as_str(), files::error_schema()));
+        fill(&table, &errors, None, store).await?;
+        tables.push((name, table));
+    }
+    Ok(tables)
+}

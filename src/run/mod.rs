@@ -1,0 +1,13 @@
+//! One execution of a pipeline: what must run and why, who runs when, what is recorded.
+
+pub mod attempt;
+pub mod bind;
+pub mod context;
+pub mod dispatcher;
+pub mod event;
+pub mod history;
+pub mod notice;
+pub mod plan;
+pub mod publish;
+pub mod reason;
+pub mod testing;

@@ -1,0 +1,81 @@
+//! What a run tells whoever watches it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::ids::{RunId, StageName};
+use crate::stages::check_plan::Verdict;
+use crate::stages::progress::Progress;
+use crate::store::{Outcome, StageOutcome};
+
+/// Something that happened in a run.
+#[derive(Clone, Debug)]
+pub enum Notice<'a> {
+    /// The run began.
+    Started {
+        /// Its name.
+        run: &'a RunId,
+        /// Stages that take part.
+        stages: usize,
+        /// Those whose table is in the store already.
+        cached: usize,
+    },
+    /// A stage began.
+    StageStarted {
+        /// The stage.
+        stage: &'a StageName,
+        /// How far it is.
+        progress: Arc<Progress>,
+    },
+    /// A stage is tried again.
+    StageRetried {
+        /// The stage.
+        stage: &'a StageName,
+        /// Why the last attempt failed.
+        message: &'a str,
+        /// How long it waits.
+        delay: Duration,
+    },
+    /// A stage ended well.
+    StageFinished {
+        /// How.
+        outcome: &'a StageOutcome,
+        /// Remarks for people.
+        notes: &'a [String],
+    },
+    /// A check does not hold.
+    CheckFailed {
+        /// The stage.
+        stage: &'a StageName,
+        /// What was found.
+        verdict: &'a Verdict,
+    },
+    /// A stage failed.
+    StageFailed {
+        /// The stage.
+        stage: &'a StageName,
+        /// Why.
+        message: &'a str,
+    },
+    /// The run ended.
+    Finished {
+        /// How.
+        outcome: Outcome,
+        /// How long it took.
+        wall: Duration,
+    },
+}
+
+/// Watches a run.
+pub trait Observer: Send + Sync {
+    /// Takes note of something. Must not block.
+    fn notice(&self, notice: &Notice<'_>);
+}
+
+/// Watches nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Unobserved;
+
+impl Observer for Unobserved {
+    fn notice(&self, _: &Notice<'_>) {}
+}

@@ -1,0 +1,221 @@
+//! What a run will do: every stage's fingerprint, whether the store has it, and why not.
+
+use std::collections::{HashMap, HashSet};
+
+use indexmap::IndexMap;
+
+use crate::graph::Role;
+use crate::ids::{Fingerprint, PipelineName, StageName};
+use crate::run::reason::Reason;
+use crate::stages::components::Components;
+use crate::stages::prepared::{Body, Prepared};
+use crate::stages::write;
+use crate::store::{
+    Artifact, Lookup, Manifest, Store, StoreError, Stored, find_many, latest_manifest, read_part,
+};
+
+/// What becomes of a stage.
+#[derive(Clone, Debug)]
+pub enum Action {
+    /// Its table is in the store.
+    Cached(Stored<Artifact>),
+    /// It runs.
+    Run,
+    /// It does not take part.
+    Skip,
+}
+
+/// What becomes of a stage, and why.
+#[derive(Clone, Debug)]
+pub struct StagePlan {
+    /// Digest of all that counts.
+    pub fingerprint: Fingerprint,
+    /// All that counts.
+    pub components: Components,
+    /// What becomes of it.
+    pub action: Action,
+    /// Why.
+    pub reason: Reason,
+    /// What it gave when it last ran in this pipeline.
+    pub last: Option<Stored<Artifact>>,
+    /// The record in the store that this run replaces: its objects are lost, or it was asked to.
+    pub replace: Option<Stored<Artifact>>,
+}
+
+impl StagePlan {
+    /// Runs a stage whose record in the store does not hold any more.
+    fn rerun(&mut self, reason: Reason) {
+        if let Action::Cached(broken) = std::mem::replace(&mut self.action, Action::Run) {
+            self.replace = Some(broken);
+            self.reason = reason;
+        }
+    }
+}
+
+/// What becomes of all stages.
+#[derive(Clone, Debug, Default)]
+pub struct RunPlan {
+    /// By name, in an order in which they can run.
+    pub stages: IndexMap<StageName, StagePlan>,
+}
+
+impl RunPlan {
+    /// Number of stages with this kind of action.
+    pub fn count(&self, matching: impl Fn(&Action) -> bool) -> usize {
+        self.stages.values().filter(|stage| matching(&stage.action)).count()
+    }
+}
+
+/// What to run.
+#[derive(Clone, Debug, Default)]
+pub struct Choice {
+    /// Stages that take part; all when `None`.
+    pub selected: Option<HashSet<StageName>>,
+    /// Stages that run even if their table is stored.
+    pub again: HashSet<StageName>,
+}
+
+/// Plans a run of `prepared`. `nonce` stands for what differs between runs.
+pub async fn plan(
+    prepared: &Prepared,
+    choice: &Choice,
+    nonce: &str,
+    store: &Store,
+) -> Result<RunPlan, StoreError> {
+    let mut plan = fingerprints(prepared, choice, nonce);
+    let wanted: Vec<Fingerprint> = plan.stages.values().map(|stage| stage.fingerprint).collect();
+    let found = find_many(store, &wanted).await?;
+    for (stage, lookup) in plan.stages.values_mut().zip(found) {
+        match lookup {
+            Lookup::Found(artifact) if matches!(stage.action, Action::Run) && stage.reason != Reason::Asked => {
+                stage.action = Action::Cached(artifact);
+                stage.reason = Reason::Stored;
+            }
+            Lookup::Found(artifact) => {
+                stage.last = Some(artifact.clone());
+                stage.replace = Some(artifact);
+            }
+            Lookup::Absent | Lookup::Damaged(_) => {}
+        }
+    }
+    drop_lost(&mut plan, store).await?;
+    drop_changed_exports(&mut plan, prepared, store).await;
+    explain(&mut plan, prepared, store).await?;
+    Ok(plan)
+}
+
+/// All fingerprints, each from those of its inputs.
+fn fingerprints(prepared: &Prepared, choice: &Choice, nonce: &str) -> RunPlan {
+    let mut plan = RunPlan::default();
+    for (name, stage) in &prepared.stages {
+        let mut components = stage.components.clone();
+        for input in &stage.stage.inputs {
+            if let (Some(label), Some(input)) = (label(&input.role), plan.stages.get(&input.stage)) {
+                components.set(label, input.fingerprint);
+            }
+        }
+        let selected = choice.selected.as_ref().is_none_or(|selected| selected.contains(name));
+        let reason = if !stage.volatile.is_empty() {
+            components.set("run", nonce);
+            Reason::Volatile(stage.volatile.clone())
+        } else if choice.again.contains(name) {
+            Reason::Asked
+        } else {
+            Reason::Never
+        };
+        let stage = StagePlan {
+            fingerprint: components.fingerprint(),
+            components,
+            action: if selected { Action::Run } else { Action::Skip },
+            reason,
+            last: None,
+            replace: None,
+        };
+        plan.stages.insert(name.clone(), stage);
+    }
+    plan
+}
+
+/// The name of an input among the components; `None` for what only a check looks at.
+fn label(role: &Role) -> Option<String> {
+    match role {
+        Role::Table(written) => Some(format!("input.{written}")),
+        Role::From => Some("input.from".to_owned()),
+        Role::Memory => Some("input.memory".to_owned()),
+        Role::Baseline => Some("input.baseline".to_owned()),
+        Role::Candidate => Some("input.candidate".to_owned()),
+        Role::Instance(i) => Some(format!("input.instance[{i}]")),
+        Role::Check(_) => None,
+    }
+}
+
+/// A record whose objects are gone is no hit.
+async fn drop_lost(plan: &mut RunPlan, store: &Store) -> Result<(), StoreError> {
+    let mut objects = Vec::new();
+    let mut owners = Vec::new();
+    for (i, stage) in plan.stages.values().enumerate() {
+        if let Action::Cached(artifact) = &stage.action {
+            for object in artifact.record.objects() {
+                objects.push(object);
+                owners.push(i);
+            }
+        }
+    }
+    let there = store.exists_all(&objects).await?;
+    for (owner, there) in owners.into_iter().zip(there) {
+        if !there {
+            plan.stages[owner].rerun(Reason::Lost);
+        }
+    }
+    Ok(())
+}
+
+/// An export whose file is not there any more, or another one, is no hit.
+async fn drop_changed_exports(plan: &mut RunPlan, prepared: &Prepared, store: &Store) {
+    for (name, stage) in &mut plan.stages {
+        let (Action::Cached(artifact), Some(Body::Write(export))) =
+            (&stage.action, prepared.stages.get(name).map(|stage| &stage.body))
+        else {
+            continue;
+        };
+        let rows = match artifact.record.parts.first() {
+            Some(part) => read_part(store, part).await.unwrap_or_default(),
+            None => Vec::new(),
+        };
+        if !write::is_current(export, &rows) {
+            stage.rerun(Reason::ExportChanged);
+        }
+    }
+}
+
+/// Finds out why stages run that ran before: what counted then, and what counts now.
+async fn explain(plan: &mut RunPlan, prepared: &Prepared, store: &Store) -> Result<(), StoreError> {
+    let unexplained = |stage: &StagePlan| {
+        matches!(stage.action, Action::Run) && stage.reason == Reason::Never
+    };
+    if !plan.stages.values().any(unexplained) {
+        return Ok(());
+    }
+    let Ok(pipeline) = prepared.graph.pipeline.name.parse::<PipelineName>() else { return Ok(()) };
+    let Some(last) = latest_manifest(store, Some(&pipeline)).await? else { return Ok(()) };
+    let before = fingerprints_of(&last.record);
+    let (names, wanted): (Vec<StageName>, Vec<Fingerprint>) = plan
+        .stages
+        .iter()
+        .filter(|(_, stage)| unexplained(stage))
+        .filter_map(|(name, _)| Some((name.clone(), *before.get(name)?)))
+        .unzip();
+    let found = find_many(store, &wanted).await?;
+    for (name, lookup) in names.iter().zip(found) {
+        if let (Some(stage), Some(artifact)) = (plan.stages.get_mut(name), lookup.found()) {
+            stage.reason = Reason::compare(&artifact.record.components, stage.components.map());
+            stage.last = Some(artifact);
+        }
+    }
+    Ok(())
+}
+
+fn fingerprints_of(manifest: &Manifest) -> HashMap<StageName, Fingerprint> {
+    let stages = manifest.stages.iter();
+    stages.filter_map(|stage| Some((stage.stage.clone(), stage.fingerprint?))).collect()
+}

@@ -1,0 +1,225 @@
+//! A whole run: started or taken over, dispatched, published.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use indexmap::IndexMap;
+use serde_json::{Value as Json, json};
+use tokio::sync::{OnceCell, Semaphore};
+use tokio_util::sync::CancellationToken;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::ids::{PipelineName, RunId, StageName};
+use crate::run::bind::bind;
+use crate::run::context::Context;
+use crate::run::dispatcher::{Ended, dispatch};
+use crate::run::event::Event;
+use crate::run::notice::{Notice, Observer};
+use crate::run::plan::{Action, Choice, plan};
+use crate::session::{Content, Engine};
+use crate::spec::stage::StageKind;
+use crate::stages::load::Loaded;
+use crate::stages::prepared::Prepared;
+use crate::stages::sink::Kept;
+use crate::store::{
+    MANIFEST_VERSION, Manifest, Outcome, PipelineRef, RunLog, StageOutcome, Store, publish_manifest,
+};
+
+/// What to run, and how.
+pub struct Request {
+    /// The pipeline.
+    pub loaded: Loaded,
+    /// Where its file is, for the record.
+    pub path: String,
+    /// Which stages.
+    pub choice: Choice,
+    /// A run to go on with, instead of a new one.
+    pub resume: Option<RunId>,
+    /// Stages that compute at the same time.
+    pub jobs: usize,
+    /// Folder on this machine for opened indexes.
+    pub cache: PathBuf,
+    /// Whoever watches.
+    pub observer: Arc<dyn Observer>,
+    /// Stops the run.
+    pub stop: CancellationToken,
+}
+
+/// A run that ended.
+pub struct RunResult {
+    /// Its name.
+    pub run: RunId,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// Stage by stage.
+    pub stages: IndexMap<StageName, StageOutcome>,
+    /// Rows of the stages that measure or compare, by stage.
+    pub metrics: Vec<(StageName, Vec<RecordBatch>)>,
+    /// The first failure.
+    pub error: Option<Error>,
+}
+
+/// Runs a pipeline.
+pub async fn run(request: Request, engine: Arc<Engine>, store: Store) -> Result<RunResult> {
+    let clock = Arc::clone(store.clock());
+    let (started_at, began) = (clock.now(), clock.monotonic());
+    let pipeline = PipelineRef { name: name_of(&request.loaded)?, path: request.path, yaml_sha256: request.loaded.yaml_sha256 };
+    let Some(prepared) = request.loaded.prepared else {
+        return Err(Error::new(ErrorKind::Pipeline, "the pipeline has mistakes"));
+    };
+    let params: BTreeMap<String, Json> =
+        prepared.graph.pipeline.params.iter().map(|(k, v)| (k.clone(), v.clone())).collect();
+    let run = match &request.resume {
+        Some(run) => run.clone(),
+        None => RunId::new(started_at, store.rng().as_ref()),
+    };
+    let plan = plan(&prepared, &request.choice, run.as_str(), &store).await?;
+    let taking_part = plan.count(|action| !matches!(action, Action::Skip));
+    let cached = plan.count(|action| matches!(action, Action::Cached(_)));
+    let started = Event::Started {
+        pipeline: pipeline.clone(),
+        params: params.clone(),
+        code: code_versions(),
+        stages: taking_part,
+    };
+    let log = match &request.resume {
+        None => RunLog::create(&store, &run, &started).await?,
+        Some(run) => take_over(&store, run, &started).await?,
+    };
+    request.observer.notice(&Notice::Started { run: &run, stages: taking_part, cached });
+    let bound = prepared.stages.keys().map(|name| (name.clone(), OnceCell::new())).collect();
+    let context = Arc::new(Context {
+        run: run.clone(),
+        prepared,
+        plan,
+        engine,
+        store: store.clone(),
+        cache: request.cache,
+        observer: Arc::clone(&request.observer),
+        stop: request.stop,
+        cores: Semaphore::new(request.jobs),
+        kept: Kept::default(),
+        bound,
+    });
+    let Ended { outcome, stages, error, head } = dispatch(Arc::clone(&context), log).await?;
+    let metrics = metrics(&context, &stages).await?;
+    if outcome == Outcome::Succeeded {
+        let manifest = Manifest {
+            v: MANIFEST_VERSION,
+            run: run.clone(),
+            pipeline,
+            params,
+            trigger: json!({"kind": "command"}),
+            code: code_versions(),
+            started_at,
+            finished_at: clock.now(),
+            outcome,
+            stages: stages.values().cloned().collect(),
+            metrics: metrics_json(&metrics),
+            log: head,
+        };
+        publish_manifest(&store, &manifest).await?;
+    }
+    let wall = clock.monotonic().saturating_sub(began);
+    request.observer.notice(&Notice::Finished { outcome, wall });
+    Ok(RunResult { run, outcome, stages, metrics, error })
+}
+
+fn name_of(loaded: &Loaded) -> Result<PipelineName> {
+    let name = loaded.prepared.as_ref().map_or("", |prepared| &prepared.graph.pipeline.name);
+    name.parse().map_err(|error| {
+        Error::new(ErrorKind::Pipeline, "the pipeline has no valid name").with_source(error)
+    })
+}
+
+/// Goes on with a run that did not end well. It must be the same pipeline with the same parameters.
+async fn take_over(store: &Store, run: &RunId, started: &Event) -> Result<RunLog<Event>> {
+    let (mut log, entries) = RunLog::<Event>::take_over(store, run).await?;
+    let events: Vec<&Event> = entries.iter().filter_map(|entry| entry.event()).collect();
+    let usage = |message: String| Error::new(ErrorKind::Usage, message);
+    if events.iter().any(|e| matches!(e, Event::Finished { outcome: Outcome::Succeeded })) {
+        return Err(usage(format!("run `{run}` has succeeded and cannot go on"))
+            .with_hint("run the pipeline again; what is unchanged is taken from the store"));
+    }
+    let same = |event: &&&Event| match (event, started) {
+        (
+            Event::Started { pipeline, params, .. },
+            Event::Started { pipeline: ours, params: our_params, .. },
+        ) => pipeline.yaml_sha256 == ours.yaml_sha256 && params == our_params,
+        _ => false,
+    };
+    if !events.iter().any(|event| same(&event)) {
+        return Err(usage(format!("run `{run}` was started with another file or other parameters"))
+            .with_hint("give the same ones, or start a new run without `--resume`"));
+    }
+    log.append(started).await?;
+    Ok(log)
+}
+
+/// The rows of all stages that measure or compare and are not only steps on the way.
+async fn metrics(
+    context: &Context,
+    ended: &IndexMap<StageName, StageOutcome>,
+) -> Result<Vec<(StageName, Vec<RecordBatch>)>> {
+    let mut all = Vec::new();
+    for name in ended.keys() {
+        if ended[name].artifact.is_none() || !is_result(&context.prepared, name) {
+            continue;
+        }
+        bind(context, name).await?;
+        let table = context.prepared.stages[name].table.stored();
+        if let Some(Content::Memory(batches)) = table.map(|stored| &stored.content) {
+            all.push((name.clone(), batches.clone()));
+        }
+    }
+    Ok(all)
+}
+
+/// True for a stage of numbers: `measure`, `compare`, or a union of them that nothing else unites.
+fn is_result(prepared: &Prepared, name: &StageName) -> bool {
+    let stages = &prepared.stages;
+    let counts = |name: &StageName| {
+        matches!(stages[name].stage.spec.kind, StageKind::Measure(_) | StageKind::Compare(_))
+    };
+    let gathered = stages.values().any(|stage| {
+        matches!(stage.stage.spec.kind, StageKind::Gather(_))
+            && stage.stage.inputs.iter().any(|input| input.stage == *name)
+    });
+    match &stages[name].stage.spec.kind {
+        StageKind::Gather(_) => stages[name].stage.inputs.iter().all(|input| counts(&input.stage)),
+        _ => counts(name) && !gathered,
+    }
+}
+
+fn metrics_json(metrics: &[(StageName, Vec<RecordBatch>)]) -> Vec<Json> {
+    metrics.iter().flat_map(|(name, batches)| rows_json(name, batches)).collect()
+}
+
+/// The rows of a small table as JSON objects, each with its stage.
+pub fn rows_json(stage: &StageName, batches: &[RecordBatch]) -> Vec<Json> {
+    let mut writer = arrow::json::WriterBuilder::new()
+        .with_explicit_nulls(true)
+        .build::<_, arrow::json::writer::JsonArray>(Vec::new());
+    let batches: Vec<&RecordBatch> = batches.iter().collect();
+    let written = writer.write_batches(&batches).and_then(|()| writer.finish());
+    let rows: Vec<serde_json::Map<String, Json>> = match written {
+        Ok(()) => serde_json::from_slice(&writer.into_inner()).unwrap_or_default(),
+        Err(_) => Vec::new(),
+    };
+    let tagged = |row: serde_json::Map<String, Json>| {
+        let mut object = serde_json::Map::from_iter([("stage".to_owned(), json!(stage.as_str()))]);
+        object.extend(row);
+        Json::Object(object)
+    };
+    rows.into_iter().map(tagged).collect()
+}
+
+/// Versions of the code that takes part in a run.
+pub fn code_versions() -> BTreeMap<String, String> {
+    BTreeMap::from([
+        ("proofmill".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
+        ("datafusion".to_owned(), datafusion::DATAFUSION_VERSION.to_owned()),
+    ])
+}

@@ -1,0 +1,69 @@
+//! Why a stage is cached or runs, from what is stored.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// One part of a fingerprint that is not what it was.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// Its name, such as `settings.top_k`.
+    pub component: String,
+    /// What it was; `None` if it is new.
+    pub old: Option<String>,
+    /// What it is; `None` if it is gone.
+    pub new: Option<String>,
+}
+
+/// Why a stage is cached or runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// Its fingerprint is in the store.
+    Stored,
+    /// It never ran in this store under this name.
+    Never,
+    /// Something that counts has changed since it last ran.
+    Changed(Vec<Change>),
+    /// It calls functions whose value differs between runs.
+    Volatile(Vec<String>),
+    /// It was asked to run again.
+    Asked,
+    /// The store has lost part of its table.
+    Lost,
+    /// The exported file is not what was written.
+    ExportChanged,
+}
+
+impl Reason {
+    /// Compares what counted then with what counts now.
+    pub fn compare(then: &BTreeMap<String, String>, now: &BTreeMap<String, String>) -> Self {
+        let names = then.keys().chain(now.keys().filter(|name| !then.contains_key(*name)));
+        let changes = names.filter_map(|name| {
+            let (old, new) = (then.get(name), now.get(name));
+            (old != new).then(|| Change {
+                component: name.clone(),
+                old: old.cloned(),
+                new: new.cloned(),
+            })
+        });
+        Self::Changed(changes.collect())
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Stored => write!(f, "its fingerprint is in the store"),
+            Self::Never => write!(f, "it never ran in this store"),
+            Self::Changed(changes) => {
+                let names: Vec<_> = changes.iter().map(|change| change.component.as_str()).collect();
+                write!(f, "{} changed", names.join(", "))
+            }
+            Self::Volatile(functions) => {
+                write!(f, "it calls {}, which differs between runs", functions.join(", "))
+            }
+            Self::Asked => write!(f, "it was asked to run again"),
+            Self::Lost => write!(f, "the store has lost part of its table"),
+            Self::ExportChanged => write!(f, "the exported file is not what was written"),
+        }
+    }
+}

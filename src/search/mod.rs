@@ -1,0 +1,34 @@
+//! BM25 over tantivy: text in, ordinals and scores out. Knows no pipeline, no store, no plan.
+//!
+//! Reading order: [`analyzer`] (text → terms), [`variant`] (terms → scores), [`build`] (texts → a
+//! folder), [`query`] (a folder and queries → hits), [`entries`] (how a memory becomes texts).
+//! What lies in the folder: `docs/specs/index.md`.
+
+mod analyzer;
+mod batch;
+mod build;
+mod dense;
+mod entries;
+mod error;
+mod layout;
+mod maxscore;
+mod meta;
+mod query;
+mod scoring;
+mod terms;
+mod topk;
+mod variant;
+mod word;
+
+#[cfg(test)]
+mod tests;
+
+pub use analyzer::Analyzer;
+pub use build::{ENTRIES_MAX, ENTRY_BYTES_MAX, IndexBuilder, IndexStats, MEMORY_BYTES_MIN};
+pub use entries::{MemoryEntry, MemoryIndexing, MemoryRow, memory_entries};
+pub use error::SearchError;
+pub use layout::META_FILE;
+pub use meta::{FORMAT, IndexMeta, IndexSpec};
+pub use query::Bm25Index;
+pub use topk::Hit;
+pub use variant::Variant;

@@ -1,0 +1,152 @@
+//! The query engine: one set of functions, one memory pool, one spill folder for all stages.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use datafusion::execution::context::SessionConfig;
+use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
+use datafusion::execution::memory_pool::{FairSpillPool, TrackConsumersPool};
+use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
+use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
+use datafusion::execution::{SessionStateDefaults, TaskContext};
+use object_store::ObjectStore;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::session::registry::OneStore;
+
+/// Rows of a batch between operators.
+pub const BATCH_ROWS: usize = 8192;
+/// Inputs with fewer rows run in one partition: cheaper, and the order of rows is kept.
+pub const SINGLE_PARTITION_ROWS_MAX: u64 = 100_000;
+/// How many of the largest consumers an out-of-memory error names.
+const CONSUMERS_NAMED: std::num::NonZeroUsize = std::num::NonZeroUsize::new(3).unwrap();
+
+/// What the engine may use.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Partitions of a large query, and stages that compute at the same time.
+    pub cores: usize,
+    /// Memory of all queries together, in bytes; more is spilled to disk.
+    pub memory_bytes: usize,
+    /// Disk for spilling, in bytes.
+    pub spill_bytes: u64,
+}
+
+impl Limits {
+    /// All cores, most of the memory that is free now, and 100 GiB of spill.
+    pub fn of_this_machine() -> Self {
+        const FALLBACK: usize = 4 << 30;
+        let cores = std::thread::available_parallelism().map_or(2, usize::from);
+        let memory_bytes = free_memory_bytes().map_or(FALLBACK, |free| free / 10 * 7);
+        Self { cores, memory_bytes, spill_bytes: 100 << 30 }
+    }
+}
+
+/// Memory the kernel says can be had without swapping.
+fn free_memory_bytes() -> Option<usize> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    line.trim().trim_end_matches(" kB").trim().parse::<usize>().ok().map(|kib| kib * 1024)
+}
+
+/// Plans and runs queries.
+#[derive(Debug)]
+pub struct Engine {
+    limits: Limits,
+    runtime: Arc<RuntimeEnv>,
+    /// One partition: small inputs, and everything that is only planned.
+    single: SessionState,
+    /// As many partitions as cores.
+    parallel: SessionState,
+}
+
+impl Engine {
+    /// An engine over one store.
+    pub fn new(store: Arc<dyn ObjectStore>, limits: Limits) -> Result<Self> {
+        let pool = TrackConsumersPool::new(FairSpillPool::new(limits.memory_bytes), CONSUMERS_NAMED);
+        let disk = DiskManagerBuilder::default()
+            .with_mode(DiskManagerMode::OsTmpDirectory)
+            .with_max_temp_directory_size(limits.spill_bytes);
+        let runtime = RuntimeEnvBuilder::new()
+            .with_memory_pool(Arc::new(pool))
+            .with_disk_manager_builder(disk)
+            .with_object_store_registry(Arc::new(OneStore(store)))
+            .build_arc()
+            .map_err(|error| {
+                Error::new(ErrorKind::Resources, "the query engine does not start").with_source(error)
+            })?;
+        let functions = Functions::all();
+        let single = state(&runtime, &functions, 1);
+        let parallel = state(&runtime, &functions, limits.cores);
+        Ok(Self { limits, runtime, single, parallel })
+    }
+
+    /// What the engine may use.
+    pub fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    /// The state that plans SQL; it runs nothing.
+    pub fn planning(&self) -> &SessionState {
+        &self.single
+    }
+
+    /// The state that runs a query over `rows` rows of input in `partitions` parts, if that is
+    /// asked for.
+    pub fn running(&self, rows: u64, partitions: Option<u32>) -> SessionState {
+        match partitions {
+            Some(partitions) => state(&self.runtime, &Functions::all(), partitions as usize),
+            None if rows < SINGLE_PARTITION_ROWS_MAX => self.single.clone(),
+            None => self.parallel.clone(),
+        }
+    }
+
+    /// The context that streams of any state run in.
+    pub fn task(&self) -> Arc<TaskContext> {
+        self.single.task_ctx()
+    }
+}
+
+/// All functions that SQL may call: DataFusion's and ours.
+struct Functions {
+    scalar: Vec<Arc<datafusion::logical_expr::ScalarUDF>>,
+    aggregate: Vec<Arc<datafusion::logical_expr::AggregateUDF>>,
+}
+
+impl Functions {
+    fn all() -> Self {
+        let mut scalar = SessionStateDefaults::default_scalar_functions();
+        scalar.extend(proofmill_udfs::scalar_functions());
+        let mut aggregate = SessionStateDefaults::default_aggregate_functions();
+        aggregate.extend(proofmill_udfs::aggregate_functions());
+        Self { scalar, aggregate }
+    }
+}
+
+fn state(runtime: &Arc<RuntimeEnv>, functions: &Functions, partitions: usize) -> SessionState {
+    let mut config = SessionConfig::new()
+        .with_target_partitions(partitions)
+        .with_batch_size(BATCH_ROWS)
+        .with_information_schema(false)
+        .with_create_default_catalog_and_schema(false);
+    let options = config.options_mut();
+    options.sql_parser.collect_spans = true;
+    options.sql_parser.map_string_types_to_utf8view = false;
+    options.execution.parquet.schema_force_view_types = false;
+    options.execution.parquet.pushdown_filters = true;
+    let table_functions = SessionStateDefaults::default_table_functions();
+    SessionStateBuilder::new()
+        .with_config(config)
+        .with_runtime_env(Arc::clone(runtime))
+        .with_expr_planners(SessionStateDefaults::default_expr_planners())
+        .with_scalar_functions(functions.scalar.clone())
+        .with_aggregate_functions(functions.aggregate.clone())
+        .with_window_functions(SessionStateDefaults::default_window_functions())
+        .with_table_functions(
+            table_functions
+                .into_iter()
+                .map(|function| (function.name().to_owned(), function))
+                .collect::<HashMap<_, _>>(),
+        )
+        .build()
+}

@@ -1,0 +1,11 @@
+//! The one place that knows how queries are planned and run: functions, limits, tables, policy.
+
+pub mod engine;
+pub mod planner;
+pub mod policy;
+pub mod registry;
+pub mod table;
+
+pub use engine::{Engine, Limits};
+pub use planner::{PlanError, expression, query};
+pub use table::{Content, StageTable, Stored};

@@ -1,0 +1,69 @@
+//! What a stage's query may do: read tables and compute. Nothing of the host, nothing that differs
+//! from one run to the next without saying so.
+
+use std::collections::BTreeSet;
+
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::common::{Result, plan_err};
+use datafusion::logical_expr::{Expr, LogicalPlan, Volatility};
+
+/// The functions that a plan calls.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Calls {
+    /// All of them, by name.
+    pub functions: BTreeSet<String>,
+    /// Those whose value differs between runs.
+    pub volatile: BTreeSet<String>,
+}
+
+/// Refuses plans that do anything but query; lists the functions of the others.
+pub fn inspect(plan: &LogicalPlan) -> Result<Calls> {
+    let mut calls = Calls::default();
+    plan.apply_with_subqueries(|node| {
+        allowed(node)?;
+        node.apply_expressions(|expr| {
+            expr.apply(|expr| {
+                calls.note(expr);
+                Ok(TreeNodeRecursion::Continue)
+            })
+        })
+    })?;
+    Ok(calls)
+}
+
+impl Calls {
+    fn note(&mut self, expr: &Expr) {
+        let (name, volatility) = match expr {
+            Expr::ScalarFunction(call) => (call.name(), call.func.signature().volatility),
+            Expr::AggregateFunction(call) => (call.func.name(), call.func.signature().volatility),
+            Expr::WindowFunction(call) => (call.fun.name(), call.fun.signature().volatility),
+            _ => return,
+        };
+        self.functions.insert(name.to_owned());
+        if volatility != Volatility::Immutable {
+            self.volatile.insert(name.to_owned());
+        }
+    }
+}
+
+fn allowed(node: &LogicalPlan) -> Result<()> {
+    match node {
+        LogicalPlan::Projection(_)
+        | LogicalPlan::Filter(_)
+        | LogicalPlan::Window(_)
+        | LogicalPlan::Aggregate(_)
+        | LogicalPlan::Sort(_)
+        | LogicalPlan::Join(_)
+        | LogicalPlan::Repartition(_)
+        | LogicalPlan::Union(_)
+        | LogicalPlan::TableScan(_)
+        | LogicalPlan::EmptyRelation(_)
+        | LogicalPlan::Subquery(_)
+        | LogicalPlan::SubqueryAlias(_)
+        | LogicalPlan::Limit(_)
+        | LogicalPlan::Values(_)
+        | LogicalPlan::Distinct(_)
+        | LogicalPlan::Unnest(_) => Ok(()),
+        other => plan_err!("`{}` is not allowed: only queries are", other.display()),
+    }
+}

@@ -1,0 +1,115 @@
+//! A mistake with its place, and how a person and a program see it.
+
+use annotate_snippets::renderer::DecorStyle;
+use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
+use serde_json::json;
+
+use crate::spec::code::Code;
+use crate::spec::source::{Sources, Span};
+
+/// Whether a diagnostic stops the pipeline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// The pipeline cannot run.
+    Error,
+    /// The pipeline runs; somebody should look.
+    Warning,
+}
+
+/// One mistake.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Diagnostic {
+    /// Its kind.
+    pub code: Code,
+    /// Whether it stops the pipeline.
+    pub severity: Severity,
+    /// Where it is.
+    pub span: Span,
+    /// The YAML path of its place, such as `stages.test.read.format`.
+    pub path: String,
+    /// What is wrong.
+    pub message: String,
+    /// What to do.
+    pub help: Option<String>,
+}
+
+impl Diagnostic {
+    /// A mistake that stops the pipeline.
+    pub fn error(
+        code: Code,
+        span: Span,
+        path: impl Into<String>,
+        message: impl Into<String>,
+    ) -> Self {
+        Self {
+            code,
+            severity: Severity::Error,
+            span,
+            path: path.into(),
+            message: message.into(),
+            help: None,
+        }
+    }
+
+    /// Adds what to do.
+    pub fn with_help(mut self, help: impl Into<Option<String>>) -> Self {
+        self.help = help.into();
+        self
+    }
+
+    /// The mistake with an excerpt of the file, for people.
+    pub fn render(&self, sources: &Sources, colour: bool) -> String {
+        let source = sources.get(self.span.source);
+        let level = match self.severity {
+            Severity::Error => Level::ERROR,
+            Severity::Warning => Level::WARNING,
+        };
+        let end = self.span.end.max(self.span.start) as usize;
+        let range = self.span.start as usize..end.min(source.text.len());
+        let snippet = Snippet::source(source.text.as_str())
+            .path(source.name.as_str())
+            .annotation(AnnotationKind::Primary.span(range));
+        let mut group = level.primary_title(self.message.as_str()).id(self.code.as_str()).element(snippet);
+        if !self.path.is_empty() {
+            group = group.element(Level::NOTE.message(format!("at `{}`", self.path)));
+        }
+        if let Some(help) = &self.help {
+            group = group.element(Level::HELP.message(help.as_str()));
+        }
+        let renderer = if colour { Renderer::styled() } else { Renderer::plain() };
+        renderer.decor_style(DecorStyle::Ascii).render(&[group])
+    }
+
+    /// The mistake as `file:line:column: message`, for logs and editors.
+    pub fn line(&self, sources: &Sources) -> String {
+        let (line, column) = sources.position(self.span);
+        let name = &sources.get(self.span.source).name;
+        format!("{name}:{line}:{column}: {}: {}", self.code, self.message)
+    }
+
+    /// The mistake as JSON, for programs.
+    pub fn to_json(&self, sources: &Sources) -> serde_json::Value {
+        let (line, column) = sources.position(self.span);
+        json!({
+            "code": self.code.as_str(),
+            "severity": match self.severity { Severity::Error => "error", Severity::Warning => "warning" },
+            "file": sources.get(self.span.source).name,
+            "line": line,
+            "column": column,
+            "path": self.path,
+            "message": self.message,
+            "help": self.help,
+        })
+    }
+}
+
+/// True if one of them stops the pipeline.
+pub fn has_errors(diagnostics: &[Diagnostic]) -> bool {
+    diagnostics.iter().any(|d| d.severity == Severity::Error)
+}
+
+/// Sorts by place and drops repetitions.
+pub fn tidy(diagnostics: &mut Vec<Diagnostic>) {
+    diagnostics.sort_by(|a, b| (a.span, a.code, &a.message).cmp(&(b.span, b.code, &b.message)));
+    diagnostics.dedup_by(|a, b| (a.span, a.code, &a.message) == (b.span, b.code, &b.message));
+}

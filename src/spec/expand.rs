@@ -1,0 +1,395 @@
+//! Text to [`Pipeline`]: parameters replaced, groups, templates and matrices inlined, settings
+//! checked and typed. Collects every mistake instead of stopping at the first.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use indexmap::IndexMap;
+
+use crate::ids::{StageName, is_name};
+use crate::spec::code::Code;
+use crate::spec::diagnostic::{self, Diagnostic};
+use crate::spec::group::{self, Instance};
+use crate::spec::interpolate::interpolate;
+use crate::spec::node::{Key, Node, Value};
+use crate::spec::params::{self, Given, Values};
+use crate::spec::pipeline::{Common, Matrix, Pipeline, StageSpec, full_group, full_name};
+use crate::spec::schema::FormatSchema;
+use crate::spec::source::Sources;
+use crate::spec::stage::{Stage, StageKind};
+use crate::spec::testcase::TestCase;
+use crate::spec::validate::{Validator, join};
+use crate::spec::yaml;
+
+/// Deepest nesting of templates and groups.
+const GROUP_DEPTH_MAX: usize = 8;
+/// Keys that only groups have.
+const GROUP_KEYS: [&str; 4] = ["stages", "use", "with", "matrix"];
+
+/// Reads template files. Injected, so that this layer does no I/O of its own.
+pub trait Loader {
+    /// The name to show and the text of the file that `from` calls `path`; or why not.
+    fn load(&self, from: &str, path: &str) -> Result<(String, String), String>;
+}
+
+/// What reading a pipeline gives.
+#[derive(Debug)]
+pub struct Parsed {
+    /// The pipeline, as far as it could be made out.
+    pub pipeline: Option<Pipeline>,
+    /// All texts that were read.
+    pub sources: Arc<Sources>,
+    /// All mistakes, in the order of their places.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+/// Reads the pipeline file `name` with text `text`.
+pub fn parse(name: &str, text: &str, params: &[(String, String)], loader: &dyn Loader) -> Parsed {
+    let mut expander = Expander {
+        schema: FormatSchema::generate(),
+        loader,
+        sources: Sources::default(),
+        stages: IndexMap::new(),
+        broken: Vec::new(),
+        matrices: Vec::new(),
+        diagnostics: Vec::new(),
+    };
+    let file = expander.file(name, text, params);
+    let Expander { sources, stages, broken, matrices, mut diagnostics, .. } = expander;
+    diagnostic::tidy(&mut diagnostics);
+    let sources = Arc::new(sources);
+    let pipeline = file.map(|file| Pipeline {
+        name: file.name,
+        description: file.description,
+        params: file.params,
+        stages,
+        broken,
+        matrices,
+        tests: file.tests,
+        sources: Arc::clone(&sources),
+    });
+    Parsed { pipeline, sources, diagnostics }
+}
+
+/// What stands beside the stages of a pipeline file.
+struct File {
+    name: String,
+    description: Option<String>,
+    params: IndexMap<String, serde_json::Value>,
+    tests: Vec<(TestCase, Node)>,
+}
+
+struct Expander<'a> {
+    schema: FormatSchema,
+    loader: &'a dyn Loader,
+    sources: Sources,
+    stages: IndexMap<StageName, StageSpec>,
+    broken: Vec<StageName>,
+    matrices: Vec<Matrix>,
+    diagnostics: Vec<Diagnostic>,
+}
+
+impl Expander<'_> {
+    fn file(&mut self, name: &str, text: &str, params: &[(String, String)]) -> Option<File> {
+        let source = self.sources.add(name, text);
+        let tree = self.tree(source)?;
+        let given: Vec<_> =
+            params.iter().map(|(k, v)| (k.clone(), Given::Text(v.clone()))).collect();
+        let values = params::resolve(tree.get("params"), &given, &tree, "", &mut self.diagnostics);
+        let head = without(&tree, &["stages", "params"]);
+        let head = interpolate(&head, &values, &self.sources, "", &mut self.diagnostics);
+        self.check("PipelineFile", &head, &["stages"], "");
+        self.check_params(&tree, "");
+        self.stages(&tree, &values, &[], "", &mut Vec::new());
+        let tests = self.tests(&head);
+        let value = |name: &str| values.get(&format!("params.{name}")).map(Node::to_json);
+        let declared = tree.get("params").map(Node::entries).unwrap_or_default();
+        Some(File {
+            name: head.get("pipeline").and_then(Node::as_str).unwrap_or("unnamed").to_owned(),
+            description: head.get("description").and_then(Node::as_str).map(str::to_owned),
+            params: declared
+                .iter()
+                .filter_map(|(key, _)| Some((key.name.clone(), value(&key.name)?)))
+                .collect(),
+            tests,
+        })
+    }
+
+    /// The tree of a text; a mistake if it is no mapping.
+    fn tree(&mut self, source: u32) -> Option<Node> {
+        match yaml::parse(&self.sources, source) {
+            Ok(tree) if matches!(tree.value, Value::Map(_)) => Some(tree),
+            Ok(tree) => {
+                let message = format!("expected a mapping, found {}", tree.describe());
+                let help = "a pipeline file starts with `pipeline: name`".to_owned();
+                let diagnostic = Diagnostic::error(Code::WrongType, tree.span, "", message);
+                self.diagnostics.push(diagnostic.with_help(help));
+                None
+            }
+            Err(diagnostic) => {
+                self.diagnostics.push(*diagnostic);
+                None
+            }
+        }
+    }
+
+    /// Checks `node` against a definition; the keys `present` are checked elsewhere.
+    fn check(&mut self, definition: &str, node: &Node, present: &[&str], path: &str) -> bool {
+        let before = self.diagnostics.len();
+        Validator::new(self.schema.definitions()).check(definition, node, path, &mut self.diagnostics);
+        let elsewhere = |d: &Diagnostic| {
+            d.code == Code::MissingKey
+                && d.path == path
+                && present.iter().any(|key| d.message == format!("missing key `{key}`"))
+        };
+        let found = self.diagnostics.split_off(before);
+        self.diagnostics.extend(found.into_iter().filter(|d| !elsewhere(d)));
+        !diagnostic::has_errors(&self.diagnostics[before..])
+    }
+
+    fn check_params(&mut self, tree: &Node, path: &str) {
+        let Some(params) = tree.get("params") else { return };
+        let path = join(path, "params");
+        if !matches!(params.value, Value::Map(_) | Value::Null) {
+            let message = format!("expected a mapping, found {}", params.describe());
+            self.diagnostics.push(Diagnostic::error(Code::WrongType, params.span, path, message));
+            return;
+        }
+        for (key, default) in params.entries() {
+            self.name(key, &path);
+            self.check("Parameter", default, &[], &join(&path, &key.name));
+        }
+    }
+
+    /// A mistake if `key` is not a name.
+    fn name(&mut self, key: &Key, path: &str) -> bool {
+        let valid = is_name(&key.name);
+        if !valid {
+            let message = format!("`{}` is not a name", key.name);
+            let help = "use a lower-case letter, then up to 63 lower-case letters, digits or `_`";
+            let path = join(path, &key.name);
+            let diagnostic = Diagnostic::error(Code::InvalidName, key.span, path, message);
+            self.diagnostics.push(diagnostic.with_help(help.to_owned()));
+        }
+        valid
+    }
+
+    /// The `stages` of a file, a template or a group.
+    fn stages(
+        &mut self,
+        holder: &Node,
+        values: &Values,
+        scope: &[String],
+        path: &str,
+        open: &mut Vec<String>,
+    ) {
+        let path = join(path, "stages");
+        let Some(stages) = holder.get("stages") else {
+            let span = holder.entries().first().map_or(holder.span, |(key, _)| key.span);
+            let message = "missing key `stages`";
+            self.diagnostics.push(Diagnostic::error(Code::MissingKey, span, path, message));
+            return;
+        };
+        if !matches!(stages.value, Value::Map(_)) {
+            let message = format!("expected a mapping, found {}", stages.describe());
+            self.diagnostics.push(Diagnostic::error(Code::WrongType, stages.span, path, message));
+            return;
+        }
+        for (key, node) in stages.entries() {
+            let path_here = join(&path, &key.name);
+            if !self.name(key, &path) {
+                continue;
+            }
+            if node.entries().iter().any(|(k, _)| GROUP_KEYS.contains(&k.name.as_str())) {
+                self.group(key, node, values, scope, &path_here, open);
+            } else {
+                let node = interpolate(node, values, &self.sources, &path_here, &mut self.diagnostics);
+                self.stage(key, node, scope, path_here);
+            }
+        }
+    }
+
+    fn group(
+        &mut self,
+        key: &Key,
+        node: &Node,
+        values: &Values,
+        scope: &[String],
+        path: &str,
+        open: &mut Vec<String>,
+    ) {
+        let head = self.group_head(node, values, path);
+        if !self.check("Group", &head, &[], path) {
+            return;
+        }
+        if scope.len() >= GROUP_DEPTH_MAX {
+            let message = format!("groups are nested more than {GROUP_DEPTH_MAX} deep");
+            self.diagnostics.push(Diagnostic::error(Code::Template, key.span, path, message));
+            return;
+        }
+        let name = full_group(scope, &key.name);
+        let instances = group::instances(&name, &head, values, path, &mut self.diagnostics);
+        if let Some(matrix) = head.get("matrix") {
+            self.matrices.push(Matrix {
+                group: name,
+                columns: matrix.entries().iter().map(|(key, _)| key.name.clone()).collect(),
+                instances: instances.iter().map(|i| (i.labels.clone(), i.group.clone())).collect(),
+            });
+        }
+        for Instance { group, values, .. } in instances {
+            let scope: Vec<_> = scope.iter().cloned().chain([group]).collect();
+            match node.get("use") {
+                None => self.stages(node, &values, &scope, path, open),
+                Some(template) => {
+                    let with = node.get("with").map(|with| {
+                        let path = join(path, "with");
+                        interpolate(with, &values, &self.sources, &path, &mut self.diagnostics)
+                    });
+                    let template =
+                        interpolate(template, &values, &self.sources, path, &mut self.diagnostics);
+                    self.template(&template, with.as_ref(), &scope, path, open);
+                }
+            }
+        }
+    }
+
+    /// The group's own keys: its matrix with values, its stages left out. `use` and `with` stay as
+    /// written, because they may name values of the matrix.
+    fn group_head(&mut self, node: &Node, values: &Values, path: &str) -> Node {
+        let entry = |(key, value): &(Key, Node)| {
+            let value = match key.name.as_str() {
+                "stages" => Node::new(Value::Map(Vec::new()), value.span),
+                "matrix" => {
+                    let path = join(path, "matrix");
+                    interpolate(value, values, &self.sources, &path, &mut self.diagnostics)
+                }
+                _ => value.clone(),
+            };
+            (key.clone(), value)
+        };
+        let entries = node.entries().iter().map(entry).collect();
+        Node { value: Value::Map(entries), span: node.span, written: None }
+    }
+
+    fn template(
+        &mut self,
+        place: &Node,
+        with: Option<&Node>,
+        scope: &[String],
+        path: &str,
+        open: &mut Vec<String>,
+    ) {
+        let path = join(path, "use");
+        let from = self.sources.get(place.span.source).name.clone();
+        let wanted = place.as_str().unwrap_or_default();
+        let failed = |message: String| Diagnostic::error(Code::Template, place.span, path.clone(), message);
+        let (name, text) = match self.loader.load(&from, wanted) {
+            Ok(loaded) => loaded,
+            Err(why) => {
+                let help = "the path is relative to the file that uses it".to_owned();
+                self.diagnostics.push(failed(why).with_help(help));
+                return;
+            }
+        };
+        if open.contains(&name) {
+            self.diagnostics.push(failed(format!("the template `{wanted}` uses itself")));
+            return;
+        }
+        let source = self.sources.add(&name, &text);
+        let Some(tree) = self.tree(source) else { return };
+        self.check("TemplateFile", &without(&tree, &["stages", "params"]), &["stages"], "");
+        self.check_params(&tree, "");
+        let given: Vec<_> = with
+            .map(Node::entries)
+            .unwrap_or_default()
+            .iter()
+            .map(|(key, node)| (key.name.clone(), Given::Node(node.clone())))
+            .collect();
+        let values =
+            params::resolve(tree.get("params"), &given, place, "", &mut self.diagnostics);
+        open.push(name);
+        self.stages(&tree, &values, scope, "", open);
+        open.pop();
+    }
+
+    fn stage(&mut self, key: &Key, node: Node, scope: &[String], path: String) {
+        let Ok(name) = full_name(scope, &key.name).parse::<StageName>() else { return };
+        if let Some(spec) = self.typed_stage(key, node, scope, path, &name) {
+            self.stages.insert(name, spec);
+        } else {
+            self.broken.push(name);
+        }
+    }
+
+    fn typed_stage(
+        &mut self,
+        key: &Key,
+        node: Node,
+        scope: &[String],
+        path: String,
+        name: &StageName,
+    ) -> Option<StageSpec> {
+        if !self.check("Stage", &node, &[], &path) {
+            return None;
+        }
+        let settings: Stage = match serde_json::from_value(node.to_json()) {
+            Ok(settings) => settings,
+            Err(error) => {
+                let message = error.to_string();
+                self.diagnostics.push(Diagnostic::error(Code::WrongValue, node.span, path, message));
+                return None;
+            }
+        };
+        let timeout = match settings.timeout.as_deref().map(duration) {
+            Some(None) => {
+                let span = node.at(&["timeout"]).span;
+                let message = "this is no length of time";
+                let help = "write a whole number and `ms`, `s`, `m` or `h`, such as `90s`".to_owned();
+                let path = join(&path, "timeout");
+                let diagnostic = Diagnostic::error(Code::WrongValue, span, path, message);
+                self.diagnostics.push(diagnostic.with_help(help));
+                return None;
+            }
+            Some(timeout) => timeout,
+            None => None,
+        };
+        let kind = StageKind::of(&settings)?;
+        let common = Common {
+            description: settings.description,
+            checks: settings.checks,
+            on_error: settings.on_error,
+            max_error_rate: settings.max_error_rate,
+            timeout,
+            partitions: settings.partitions,
+        };
+        let (name, scope, key) = (name.clone(), scope.to_vec(), key.span);
+        Some(StageSpec { name, scope, kind, common, node, path, key })
+    }
+
+    fn tests(&mut self, head: &Node) -> Vec<(TestCase, Node)> {
+        let Some(Value::Seq(items)) = head.get("tests").map(|tests| &tests.value) else {
+            return Vec::new();
+        };
+        let decode = |node: &Node| Some((serde_json::from_value(node.to_json()).ok()?, node.clone()));
+        items.iter().filter_map(decode).collect()
+    }
+}
+
+/// The mapping without some of its keys.
+fn without(node: &Node, keys: &[&str]) -> Node {
+    let kept = node.entries().iter().filter(|(key, _)| !keys.contains(&key.name.as_str()));
+    Node { value: Value::Map(kept.cloned().collect()), span: node.span, written: None }
+}
+
+/// A length of time such as `90s`.
+fn duration(text: &str) -> Option<Duration> {
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let number: u64 = text[..digits].parse().ok()?;
+    match text[digits..].trim() {
+        "ms" => Some(Duration::from_millis(number)),
+        "s" => Some(Duration::from_secs(number)),
+        "m" => Some(Duration::from_secs(number.checked_mul(60)?)),
+        "h" => Some(Duration::from_secs(number.checked_mul(3600)?)),
+        _ => None,
+    }
+}

@@ -1,0 +1,98 @@
+//! Settings of `index`: a memory made searchable.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Builds a BM25 index over a memory of facts. As a table it lists its entries.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Index {
+    /// Table of the memory.
+    pub from: String,
+    /// What an entry's text is made of (TeachMe, appendix A).
+    #[serde(default)]
+    pub by: IndexBy,
+    /// Column of the fact.
+    #[serde(default = "fact_column")]
+    pub fact: String,
+    /// Column of the question that the fact belongs to; needed by all ways but `fact`.
+    pub question: Option<String>,
+    /// Formula of the score.
+    #[serde(default)]
+    pub variant: Variant,
+    /// Term frequency saturation; the variant's own when absent.
+    #[schemars(range(min = 0.0))]
+    pub k1: Option<f64>,
+    /// Length normalisation; the variant's own when absent.
+    #[schemars(range(min = 0.0, max = 1.0))]
+    pub b: Option<f64>,
+    /// How texts become terms.
+    #[serde(default)]
+    pub analyzer: Analyzer,
+}
+
+fn fact_column() -> String {
+    "fact".to_owned()
+}
+
+/// What an entry's text is made of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum IndexBy {
+    /// One entry per distinct fact; its own words.
+    #[default]
+    Fact,
+    /// One entry per question and fact; the question's words.
+    Question,
+    /// One entry per question and fact; the words of both.
+    QuestionFact,
+    /// One entry per distinct fact; its words and those of all its questions.
+    RelevantQuestions,
+}
+
+impl IndexBy {
+    /// The name in the pipeline file.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Fact => "fact",
+            Self::Question => "question",
+            Self::QuestionFact => "question_fact",
+            Self::RelevantQuestions => "relevant_questions",
+        }
+    }
+}
+
+/// Formula of the score. All drop entries that match no term.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Variant {
+    /// Lucene's: idf ln(1 + (N-n+.5)/(n+.5)), no factor k1+1, repeated query terms counted.
+    #[default]
+    Lucene,
+    /// tantivy's: as Lucene's with the factor k1+1, repeated query terms counted once.
+    Tantivy,
+    /// `rank_bm25`'s BM25Okapi with its floor for negative idf.
+    Okapi,
+    /// Robertson and Spärck Jones's idf, floored at zero.
+    Robertson,
+    /// ATIRE's.
+    Atire,
+    /// BM25L.
+    Bm25l,
+    /// BM25+.
+    #[serde(rename = "bm25+")]
+    Bm25plus,
+}
+
+/// How texts become terms.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Analyzer {
+    /// Lower-cased runs of letters, digits and `_`; no stop words.
+    #[default]
+    Word,
+    /// The same, reduced by the English Snowball stemmer.
+    WordStemEn,
+    /// Split at single spaces, case kept.
+    Whitespace,
+}

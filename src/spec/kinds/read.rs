@@ -1,0 +1,115 @@
+//! Settings of `read`: a table from files.
+
+use indexmap::IndexMap;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Reads files into a table.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Read {
+    /// A file, a folder, a glob such as `data/*.jsonl`, or a list of these, relative to the
+    /// working directory. Files are read in the order of their names.
+    pub path: Paths,
+    /// How the files are written; told from their names when absent.
+    pub format: Option<Format>,
+    /// How the files are compressed; told from their names when absent.
+    pub compression: Option<Compression>,
+    /// Character encoding, by its WHATWG label. UTF-8 when absent.
+    pub encoding: Option<String>,
+    /// The columns: name to path of the field, or to its path and type. All top-level fields when
+    /// absent.
+    pub columns: Option<IndexMap<String, Column>>,
+    /// For `json`: path of the list of records inside the document.
+    pub records: Option<String>,
+    /// For `csv`: the character between fields. A comma when absent.
+    pub delimiter: Option<String>,
+    /// For `csv` and `tsv`: whether the first line names the columns. It does when absent;
+    /// otherwise they are called `column_1`, `column_2`, ….
+    pub header: Option<bool>,
+}
+
+/// One path or several.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Paths {
+    /// A single path.
+    One(String),
+    /// Several paths.
+    Many(#[schemars(length(min = 1))] Vec<String>),
+}
+
+impl Paths {
+    /// All paths, in order.
+    pub fn all(&self) -> &[String] {
+        match self {
+            Self::One(path) => std::slice::from_ref(path),
+            Self::Many(paths) => paths,
+        }
+    }
+}
+
+/// How rows are written in a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Format {
+    /// One JSON object a line.
+    Jsonl,
+    /// One JSON document: a list of objects, or an object that holds one under `records`.
+    Json,
+    /// Comma-separated values with quoting.
+    Csv,
+    /// Tab-separated values without quoting.
+    Tsv,
+    /// Apache Parquet.
+    Parquet,
+    /// Plain lines; one column `line`.
+    Lines,
+}
+
+/// How a file is compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Compression {
+    /// Not at all.
+    None,
+    /// gzip.
+    Gzip,
+    /// Zstandard.
+    Zstd,
+}
+
+/// Where a column comes from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Column {
+    /// Path of the field: names joined by `.`, list positions in `[…]`.
+    Path(String),
+    /// Path and type.
+    Typed(TypedColumn),
+}
+
+/// A column with its type.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TypedColumn {
+    /// Path of the field; the column's name when absent.
+    pub path: Option<String>,
+    /// Type of the column; inferred from the data when absent.
+    #[serde(rename = "type")]
+    pub kind: Option<ColumnType>,
+}
+
+/// Types a column can be declared as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ColumnType {
+    /// Text.
+    String,
+    /// 64-bit whole number.
+    Integer,
+    /// 64-bit floating-point number.
+    Number,
+    /// True or false.
+    Boolean,
+}

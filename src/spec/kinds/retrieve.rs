@@ -1,0 +1,36 @@
+//! Settings of `retrieve`: queries x memory -> ranked rows.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Ranks the entries of a memory for every row of a table.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Retrieve {
+    /// Table of the queries.
+    pub from: String,
+    /// Column of the query's text.
+    pub query: String,
+    /// Column that identifies a query and becomes `query_id`.
+    #[serde(default = "row_id_column")]
+    pub id: String,
+    /// An `index` stage; or, with `index`, a table with a column `fact`.
+    pub memory: String,
+    /// Makes an index over the table `memory` on the way, with the defaults of the kind `index`.
+    pub index: Option<IndexKind>,
+    /// Most rows for one query.
+    #[schemars(range(min = 1, max = 100_000))]
+    pub top_k: u32,
+}
+
+fn row_id_column() -> String {
+    "row_id".to_owned()
+}
+
+/// Kinds of index that `retrieve` can make on the way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum IndexKind {
+    /// BM25 over words.
+    Bm25,
+}

@@ -1,0 +1,52 @@
+//! Source texts and places in them.
+
+/// A place: bytes `start..end` of one source text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Span {
+    /// Which text, as numbered by [`Sources::add`].
+    pub source: u32,
+    /// First byte.
+    pub start: u32,
+    /// Byte after the last.
+    pub end: u32,
+}
+
+/// A text that was read, under the name it is shown by.
+#[derive(Debug)]
+pub struct Source {
+    /// Path as the user wrote it.
+    pub name: String,
+    /// The whole text.
+    pub text: String,
+}
+
+/// All texts of one pipeline: the file itself and the templates it uses.
+#[derive(Debug, Default)]
+pub struct Sources(Vec<Source>);
+
+impl Sources {
+    /// Keeps a text and numbers it.
+    pub fn add(&mut self, name: impl Into<String>, text: impl Into<String>) -> u32 {
+        self.0.push(Source { name: name.into(), text: text.into() });
+        self.0.len() as u32 - 1
+    }
+
+    /// The text with the given number.
+    pub fn get(&self, source: u32) -> &Source {
+        &self.0[source as usize]
+    }
+
+    /// The bytes of a place.
+    pub fn slice(&self, span: Span) -> &str {
+        self.get(span.source).text.get(span.start as usize..span.end as usize).unwrap_or("")
+    }
+
+    /// Line and column of a place's start; both count from 1, columns in characters.
+    pub fn position(&self, span: Span) -> (usize, usize) {
+        let text = &self.get(span.source).text;
+        let before = text.get(..span.start as usize).unwrap_or(text);
+        let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+        let line = before.bytes().filter(|b| *b == b'\n').count() + 1;
+        (line, before[line_start..].chars().count() + 1)
+    }
+}

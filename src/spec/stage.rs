@@ -1,0 +1,127 @@
+//! A stage as the file declares it: exactly one kind, and what all kinds have in common.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::spec::checks::Check;
+use crate::spec::kinds::compare::Compare;
+use crate::spec::kinds::index::Index;
+use crate::spec::kinds::measure::Measure;
+use crate::spec::kinds::read::Read;
+use crate::spec::kinds::retrieve::Retrieve;
+use crate::spec::kinds::sql::Sql;
+use crate::spec::kinds::write::Write;
+
+/// A stage: one key that names its kind, and common keys.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(extend("oneOf" = [
+    {"required": ["read"]}, {"required": ["sql"]}, {"required": ["index"]},
+    {"required": ["retrieve"]}, {"required": ["measure"]}, {"required": ["compare"]},
+    {"required": ["write"]},
+]))]
+pub struct Stage {
+    /// Reads files into a table.
+    pub read: Option<Read>,
+    /// One `SELECT` over the tables of other stages.
+    pub sql: Option<Sql>,
+    /// Builds a BM25 index over a memory of facts.
+    pub index: Option<Index>,
+    /// Ranks the entries of a memory for every row of a table.
+    pub retrieve: Option<Retrieve>,
+    /// Averages values over the rows of a table, with intervals.
+    pub measure: Option<Measure>,
+    /// Compares systems item by item.
+    pub compare: Option<Compare>,
+    /// Exports a table to a file.
+    pub write: Option<Write>,
+    /// What the table is, for people.
+    pub description: Option<String>,
+    /// What must hold for the table.
+    #[serde(default)]
+    pub checks: Vec<Check>,
+    /// What becomes of rows that cannot be read or computed.
+    #[serde(default)]
+    pub on_error: OnError,
+    /// Share of failed rows above which the stage fails, from 0 to 1.
+    #[serde(default)]
+    #[schemars(range(min = 0.0, max = 1.0))]
+    pub max_error_rate: f64,
+    /// Longest time the stage may take, such as `90s`, `15m` or `2h`.
+    pub timeout: Option<String>,
+    /// Parts the table is computed and stored in; as many as there are cores when absent.
+    #[schemars(range(min = 1, max = 1024))]
+    pub partitions: Option<u32>,
+}
+
+/// What becomes of a row that cannot be read or computed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum OnError {
+    /// It becomes a row of `<stage>__errors`, and `max_error_rate` decides about the stage.
+    #[default]
+    Capture,
+    /// The first one stops the stage.
+    Fail,
+}
+
+/// The closed set of stage kinds.
+#[derive(Clone, Debug, PartialEq)]
+pub enum StageKind {
+    /// A table from files.
+    Read(Read),
+    /// A query.
+    Sql(Sql),
+    /// A searchable memory.
+    Index(Index),
+    /// Ranked entries of a memory.
+    Retrieve(Retrieve),
+    /// Numbers with intervals.
+    Measure(Measure),
+    /// Systems compared item by item.
+    Compare(Compare),
+    /// An exported file.
+    Write(Write),
+    /// One stage of a matrix over all its values; made by the program, not written in a file.
+    Gather(Gather),
+}
+
+/// The union of one stage over all instances of a matrix, with the matrix values as columns.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Gather {
+    /// Names of the matrix parameters: the first columns.
+    pub columns: Vec<String>,
+    /// Each instance: the matrix values, and its stage.
+    pub instances: Vec<(Vec<String>, String)>,
+}
+
+impl StageKind {
+    /// The kind's key in the file.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Read(_) => "read",
+            Self::Sql(_) => "sql",
+            Self::Index(_) => "index",
+            Self::Retrieve(_) => "retrieve",
+            Self::Measure(_) => "measure",
+            Self::Compare(_) => "compare",
+            Self::Write(_) => "write",
+            Self::Gather(_) => "gather",
+        }
+    }
+
+    /// The kind that a declared stage has; `None` if not exactly one key is there.
+    pub fn of(stage: &Stage) -> Option<Self> {
+        let kinds = [
+            stage.read.clone().map(Self::Read),
+            stage.sql.clone().map(Self::Sql),
+            stage.index.clone().map(Self::Index),
+            stage.retrieve.clone().map(Self::Retrieve),
+            stage.measure.clone().map(Self::Measure),
+            stage.compare.clone().map(Self::Compare),
+            stage.write.clone().map(Self::Write),
+        ];
+        let mut kinds = kinds.into_iter().flatten();
+        kinds.next().filter(|_| kinds.next().is_none())
+    }
+}

@@ -1,0 +1,312 @@
+//! A tree against a JSON Schema: every mistake at once, each at its place.
+//!
+//! The schema is the one that editors get (`proofmill schema`), so that an editor and `check` can
+//! never disagree. Understands the keywords that our settings produce, no more.
+
+use serde_json::{Map, Value as Json};
+
+use crate::spec::code::Code;
+use crate::spec::diagnostic::Diagnostic;
+use crate::spec::node::{Node, Value};
+use crate::spec::suggest;
+
+/// Checks trees against the definitions of one schema.
+pub struct Validator<'a> {
+    definitions: &'a Map<String, Json>,
+}
+
+impl<'a> Validator<'a> {
+    /// A validator that finds `$ref`s in `definitions`.
+    pub fn new(definitions: &'a Map<String, Json>) -> Self {
+        Self { definitions }
+    }
+
+    /// All mistakes of `node` against the definition `name`.
+    pub fn check(&self, name: &str, node: &Node, path: &str, out: &mut Vec<Diagnostic>) {
+        self.node(&self.definitions[name], node, path, out);
+    }
+
+    fn resolve<'s>(&'s self, mut schema: &'s Json) -> &'s Json {
+        while let Some(target) = schema.get("$ref").and_then(Json::as_str) {
+            let name = target.rsplit('/').next().unwrap_or(target);
+            schema = self.definitions.get(name).unwrap_or(&Json::Bool(true));
+        }
+        schema
+    }
+
+    fn node(&self, schema: &Json, node: &Node, path: &str, out: &mut Vec<Diagnostic>) {
+        let Some(schema) = self.resolve(schema).as_object() else { return };
+        if let Some(options) = alternatives(schema) {
+            return self.alternatives(options, node, path, out);
+        }
+        if let Some(types) = type_names(schema)
+            && !types.iter().any(|name| admits(name, node))
+        {
+            let wanted: Vec<_> = types.iter().filter(|t| **t != "null").map(|t| article(t)).collect();
+            let message = format!("expected {}, found {}", wanted.join(" or "), node.describe());
+            let diagnostic = Diagnostic::error(Code::WrongType, node.span, path, message);
+            out.push(diagnostic.with_help(type_help(&types, node)));
+            return;
+        }
+        match &node.value {
+            Value::Map(_) => self.object(schema, node, path, out),
+            Value::Seq(items) => self.array(schema, items, node, path, out),
+            _ => scalar(schema, node, path, out),
+        }
+    }
+
+    /// Takes the alternative that the node's type admits; a list of constants is an enumeration.
+    fn alternatives(
+        &self,
+        options: &[Json],
+        node: &Node,
+        path: &str,
+        out: &mut Vec<Diagnostic>,
+    ) {
+        let constants: Vec<&str> = options
+            .iter()
+            .filter_map(|option| self.resolve(option).as_object())
+            .flat_map(constants)
+            .collect();
+        match options.iter().find(|option| self.admits(option, node)) {
+            Some(_) if !constants.is_empty() && node.as_str().is_some() => {
+                one_of(&constants, node, path, out);
+            }
+            Some(option) => self.node(option, node, path, out),
+            None => {
+                let mut types = Vec::new();
+                options.iter().for_each(|option| self.types(option, &mut types));
+                let message = format!("expected {}, found {}", types.join(" or "), node.describe());
+                out.push(Diagnostic::error(Code::WrongType, node.span, path, message));
+            }
+        }
+    }
+
+    /// True if a schema accepts the type of `node`.
+    fn admits(&self, schema: &Json, node: &Node) -> bool {
+        let Some(schema) = self.resolve(schema).as_object() else { return true };
+        match alternatives(schema) {
+            Some(options) => options.iter().any(|option| self.admits(option, node)),
+            None => type_names(schema).is_none_or(|types| types.iter().any(|t| admits(t, node))),
+        }
+    }
+
+    /// The types that a schema accepts, as a reader would say them.
+    fn types<'s>(&'s self, schema: &'s Json, out: &mut Vec<&'s str>) {
+        let Some(schema) = self.resolve(schema).as_object() else { return };
+        match alternatives(schema) {
+            Some(options) => options.iter().for_each(|option| self.types(option, out)),
+            None => {
+                let names = type_names(schema).unwrap_or_default();
+                let names = names.into_iter().filter(|name| *name != "null").map(article);
+                names.for_each(|name| {
+                    if !out.contains(&name) {
+                        out.push(name);
+                    }
+                });
+            }
+        }
+    }
+
+    fn object(&self, schema: &Map<String, Json>, node: &Node, path: &str, out: &mut Vec<Diagnostic>) {
+        let empty = Map::new();
+        let properties = schema.get("properties").and_then(Json::as_object).unwrap_or(&empty);
+        for (key, value) in node.entries() {
+            let path = join(path, &key.name);
+            match (properties.get(&key.name), schema.get("additionalProperties")) {
+                (Some(property), _) => self.node(property, value, &path, out),
+                (None, Some(Json::Bool(false))) => {
+                    let message = format!("unknown key `{}`", key.name);
+                    let help = suggest::help(&key.name, properties.keys().map(String::as_str));
+                    out.push(
+                        Diagnostic::error(Code::UnknownKey, key.span, path, message).with_help(help),
+                    );
+                }
+                (None, Some(rest)) => {
+                    if let Some(pattern) = schema.get("propertyNames") {
+                        let name = Node::new(Value::Str(key.name.clone()), key.span);
+                        self.node(pattern, &name, &path, out);
+                    }
+                    self.node(rest, value, &path, out);
+                }
+                (None, None) => {}
+            }
+        }
+        for required in strings(schema.get("required")) {
+            if node.get(required).is_none() {
+                let message = format!("missing key `{required}`");
+                out.push(Diagnostic::error(Code::MissingKey, first_key(node), path, message));
+            }
+        }
+        exactly_one(schema, node, path, out);
+    }
+
+    fn array(
+        &self,
+        schema: &Map<String, Json>,
+        items: &[Node],
+        node: &Node,
+        path: &str,
+        out: &mut Vec<Diagnostic>,
+    ) {
+        if let Some(item_schema) = schema.get("items") {
+            for (i, item) in items.iter().enumerate() {
+                self.node(item_schema, item, &format!("{path}[{i}]"), out);
+            }
+        }
+        let least = schema.get("minItems").and_then(Json::as_u64).unwrap_or(0) as usize;
+        if items.len() < least {
+            let message = format!("expected at least {least} items, found {}", items.len());
+            out.push(Diagnostic::error(Code::WrongValue, node.span, path, message));
+        }
+    }
+}
+
+/// `a.b`, or `b` at the top.
+pub fn join(path: &str, key: &str) -> String {
+    if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
+}
+
+/// The first key of a mapping, where something that is missing from it is reported.
+fn first_key(node: &Node) -> crate::spec::source::Span {
+    node.entries().first().map_or(node.span, |(key, _)| key.span)
+}
+
+/// `oneOf` of single required keys: exactly one of them must be there.
+fn exactly_one(schema: &Map<String, Json>, node: &Node, path: &str, out: &mut Vec<Diagnostic>) {
+    let Some(groups) = schema.get("oneOf").and_then(Json::as_array) else { return };
+    let keys: Vec<&str> = groups.iter().flat_map(|group| strings(group.get("required"))).collect();
+    let present: Vec<_> =
+        node.entries().iter().filter(|(key, _)| keys.contains(&key.name.as_str())).collect();
+    match present.as_slice() {
+        [_] => {}
+        [] => {
+            // A misspelt key has been reported already, with the right one as a suggestion.
+            let slip = |name: &str| suggest::nearest(name, keys.iter().copied()).is_some();
+            if !node.entries().iter().any(|(key, _)| slip(&key.name)) {
+                let listed: Vec<_> = keys.iter().map(|key| format!("`{key}`")).collect();
+                let message = format!("one of the keys {} must be here", listed.join(", "));
+                out.push(Diagnostic::error(Code::NotExactlyOne, first_key(node), path, message));
+            }
+        }
+        [(first, _), rest @ ..] => {
+            for (extra, _) in rest {
+                let message = format!("`{}` cannot stand beside `{}`", extra.name, first.name);
+                let help = "keep one of them; another stage can have the other".to_owned();
+                let path = join(path, &extra.name);
+                out.push(
+                    Diagnostic::error(Code::NotExactlyOne, extra.span, path, message).with_help(help),
+                );
+            }
+        }
+    }
+}
+
+fn scalar(schema: &Map<String, Json>, node: &Node, path: &str, out: &mut Vec<Diagnostic>) {
+    let constants: Vec<&str> = constants(schema);
+    if !constants.is_empty() && node.as_str().is_some() {
+        return one_of(&constants, node, path, out);
+    }
+    let number = match node.value {
+        Value::Int(value) => Some(value as f64),
+        Value::Float(value) => Some(value),
+        _ => None,
+    };
+    let bound = |keyword: &str| schema.get(keyword).and_then(Json::as_f64);
+    let wrong = |message: String| Diagnostic::error(Code::WrongValue, node.span, path, message);
+    if let Some(number) = number {
+        if let Some(least) = bound("minimum").filter(|least| number < *least) {
+            out.push(wrong(format!("expected at least {least}, found {number}")));
+        }
+        if let Some(least) = bound("exclusiveMinimum").filter(|least| number <= *least) {
+            out.push(wrong(format!("expected more than {least}, found {number}")));
+        }
+        if let Some(most) = bound("maximum").filter(|most| number > *most) {
+            out.push(wrong(format!("expected at most {most}, found {number}")));
+        }
+    }
+    if let Some(text) = node.as_str() {
+        if schema.get("minLength").and_then(Json::as_u64).is_some_and(|least| least > 0)
+            && text.trim().is_empty()
+        {
+            out.push(wrong("expected a text, found an empty one".to_owned()));
+        }
+        if schema.get("x-name").is_some() && !crate::ids::is_name(text) {
+            let message = format!("`{text}` is not a name");
+            let help = "use a lower-case letter, then up to 63 lower-case letters, digits or `_`";
+            let diagnostic = Diagnostic::error(Code::InvalidName, node.span, path, message);
+            out.push(diagnostic.with_help(help.to_owned()));
+        }
+    }
+}
+
+fn one_of(constants: &[&str], node: &Node, path: &str, out: &mut Vec<Diagnostic>) {
+    if let Some(text) = node.as_str().filter(|text| !constants.contains(text)) {
+        let message = format!("`{text}` is not accepted here");
+        let diagnostic = Diagnostic::error(Code::WrongValue, node.span, path, message);
+        out.push(diagnostic.with_help(suggest::help(text, constants.iter().copied())));
+    }
+}
+
+fn constants(schema: &Map<String, Json>) -> Vec<&str> {
+    let one = schema.get("const").and_then(Json::as_str);
+    strings(schema.get("enum")).into_iter().chain(one).collect()
+}
+
+fn strings(list: Option<&Json>) -> Vec<&str> {
+    list.and_then(Json::as_array).into_iter().flatten().filter_map(Json::as_str).collect()
+}
+
+/// `anyOf`, or `oneOf` where it is not our "exactly one key".
+fn alternatives(schema: &Map<String, Json>) -> Option<&[Json]> {
+    let options = schema.get("anyOf").or_else(|| schema.get("oneOf"))?.as_array()?;
+    options.iter().all(|option| option.get("required").is_none()).then_some(options)
+}
+
+fn type_names(schema: &Map<String, Json>) -> Option<Vec<&str>> {
+    match schema.get("type")? {
+        Json::String(name) => Some(vec![name]),
+        Json::Array(names) => Some(names.iter().filter_map(Json::as_str).collect()),
+        _ => None,
+    }
+}
+
+fn admits(type_name: &str, node: &Node) -> bool {
+    matches!(
+        (type_name, &node.value),
+        ("null", Value::Null)
+            | ("boolean", Value::Bool(_))
+            | ("integer", Value::Int(_))
+            | ("number", Value::Int(_) | Value::Float(_))
+            | ("string", Value::Str(_))
+            | ("array", Value::Seq(_))
+            | ("object", Value::Map(_))
+    )
+}
+
+fn article(type_name: &str) -> &str {
+    match type_name {
+        "boolean" => "`true` or `false`",
+        "integer" => "a whole number",
+        "number" => "a number",
+        "string" => "a text",
+        "array" => "a list",
+        "object" => "a mapping",
+        other => other,
+    }
+}
+
+fn type_help(types: &[&str], node: &Node) -> Option<String> {
+    match &node.value {
+        Value::Int(_) | Value::Float(_) | Value::Bool(_) if types.contains(&"string") => {
+            Some("put quotes around it to make it a text".to_owned())
+        }
+        Value::Str(text) if types.contains(&"boolean") && ["yes", "no", "on", "off"].contains(&text.as_str()) => {
+            Some("only `true` and `false` are booleans".to_owned())
+        }
+        Value::Str(text) if text.parse::<f64>().is_ok() && (types.contains(&"integer") || types.contains(&"number")) => {
+            Some("write it without quotes, in plain decimal notation".to_owned())
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,115 @@
+//! What a fingerprint covers: everything that can change an artifact, by name, so that a hit or a
+//! miss can be explained from what is stored.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use serde_json::Value as Json;
+
+use crate::digest::Digest;
+use crate::ids::Fingerprint;
+use crate::session::policy::Calls;
+use crate::spec::stage::StageKind;
+
+/// Settings that name other stages or files: their content counts, not their names.
+const REFERENCES: [&str; 6] = ["from", "memory", "baseline", "candidate", "path", "instances"];
+
+/// The components of one stage.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Components(BTreeMap<String, String>);
+
+impl Components {
+    /// The components that every kind has: the kind, the version of its behaviour, the engine.
+    pub fn of_kind(kind: &StageKind) -> Self {
+        let mut components = Self::default();
+        components.set("kind", kind.name());
+        components.set("kind.version", version(kind));
+        components.set("engine", format!("datafusion {}", datafusion::DATAFUSION_VERSION));
+        components
+    }
+
+    /// Adds one.
+    pub fn set(&mut self, name: impl Into<String>, value: impl ToString) {
+        self.0.insert(name.into(), value.to_string());
+    }
+
+    /// Adds each leaf of the settings under `settings.`, without references and what is absent.
+    pub fn set_settings(&mut self, settings: &impl Serialize) {
+        let mut json = serde_json::to_value(settings).unwrap_or(Json::Null);
+        if let Json::Object(object) = &mut json {
+            REFERENCES.iter().for_each(|key| {
+                object.shift_remove(*key);
+            });
+        }
+        self.flatten("settings", &json);
+    }
+
+    /// Adds the functions that a query calls, with the versions of their behaviour.
+    pub fn set_calls(&mut self, calls: &Calls) {
+        for name in &calls.functions {
+            if let Some(version) = proofmill_udfs::version(name) {
+                self.set(format!("function.{name}"), version);
+            }
+        }
+    }
+
+    fn flatten(&mut self, path: &str, value: &Json) {
+        match value {
+            Json::Null => {}
+            Json::Object(object) => {
+                object.iter().for_each(|(key, value)| self.flatten(&format!("{path}.{key}"), value));
+            }
+            Json::Array(items) => {
+                let items = items.iter().enumerate();
+                items.for_each(|(i, item)| self.flatten(&format!("{path}[{i}]"), item));
+            }
+            Json::String(text) => self.set(path, text),
+            other => self.set(path, other),
+        }
+    }
+
+    /// All of them.
+    pub fn map(&self) -> &BTreeMap<String, String> {
+        &self.0
+    }
+
+    /// The digest of all of them: each name and value with its length, in the order of the names.
+    pub fn fingerprint(&self) -> Fingerprint {
+        let mut text = String::new();
+        for (name, value) in &self.0 {
+            text.push_str(&format!("{}:{name}={}:{value}\n", name.len(), value.len()));
+        }
+        Fingerprint(Digest::of(text.as_bytes()))
+    }
+}
+
+/// The version of a kind's behaviour: raised whenever the same settings and inputs would give
+/// another table.
+fn version(kind: &StageKind) -> u32 {
+    match kind {
+        StageKind::Read(_) => 1,
+        StageKind::Sql(_) => 1,
+        StageKind::Index(_) => 1,
+        StageKind::Retrieve(_) => 1,
+        StageKind::Measure(_) => 1,
+        StageKind::Compare(_) => 1,
+        StageKind::Write(_) => 1,
+        StageKind::Gather(_) => 1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_values_cannot_run_into_each_other() {
+        let one = |entries: &[(&str, &str)]| {
+            let mut components = Components::default();
+            entries.iter().for_each(|(name, value)| components.set(*name, *value));
+            components.fingerprint()
+        };
+        assert_ne!(one(&[("a", "1\n1:b=1:2")]), one(&[("a", "1"), ("b", "2")]));
+        assert_eq!(one(&[("a", "1"), ("b", "2")]), one(&[("b", "2"), ("a", "1")]));
+    }
+}

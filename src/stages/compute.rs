@@ -1,0 +1,83 @@
+//! One attempt at a stage: its body, run into the store.
+
+use std::path::Path;
+
+use futures::{StreamExt, TryStreamExt};
+use tokio::sync::mpsc;
+
+use crate::session::Engine;
+use crate::stages::error::StageError;
+use crate::stages::prepared::{Body, Prepared, PreparedStage};
+use crate::stages::sink::{Computed, Sink};
+use crate::stages::{compare, index, measure, query, read, retrieve, rows, write};
+use crate::store::Store;
+
+/// Batches between a table and the thread that exports it.
+const BATCHES_QUEUED_MAX: usize = 4;
+
+/// Computes the table of `stage`, whose inputs are filled.
+pub async fn compute(
+    stage: &PreparedStage,
+    prepared: &Prepared,
+    engine: &Engine,
+    sink: &Sink,
+    cache: &Path,
+) -> Result<Computed, StageError> {
+    let common = &stage.stage.spec.common;
+    let tables = || stage.stage.inputs.iter().filter_map(|input| prepared.stages.get(&input.stage));
+    let input_rows: u64 = tables().map(|input| input.table.rows()).sum();
+    let state = || engine.running(input_rows, common.partitions);
+    match &stage.body {
+        Body::Read(source) => {
+            let pieces = common.partitions.map_or(engine.limits().cores, |n| n as usize);
+            read::compute(source, common.on_error, common.max_error_rate, pieces, sink).await
+        }
+        Body::Query(plan) => query::compute(plan, &state(), sink).await,
+        Body::Retrieve(plan, slot) => {
+            if let Some(memory) = slot.stage().and_then(|name| prepared.stages.get(name)) {
+                let entries = rows::of_table(&memory.table, &sink.store).try_collect().await?;
+                if let Some(stored) = memory.table.stored() {
+                    let cache = cache.join(&stored.snapshot);
+                    let snapshot = stored.snapshot.clone();
+                    let files = &stored.files;
+                    slot.fill(retrieve::open(&sink.store, cache, files, entries, snapshot).await?);
+                }
+            }
+            query::compute(plan, &engine.running(0, common.partitions), sink).await
+        }
+        Body::Index(plan) => {
+            let memory = prepared.stages.get(&plan.memory);
+            let memory = match memory {
+                Some(memory) => rows::of_table(&memory.table, &sink.store).try_collect().await?,
+                None => Vec::new(),
+            };
+            index::compute(plan, memory, sink).await
+        }
+        Body::Measure(plan) => sink.table(measure::compute(plan, &state()).await?).await,
+        Body::Compare(plan) => sink.table(compare::compute(plan, &state()).await?).await,
+        Body::Write(plan) => export(plan, prepared, &sink.store, sink).await,
+    }
+}
+
+async fn export(
+    plan: &write::WritePlan,
+    prepared: &Prepared,
+    store: &Store,
+    sink: &Sink,
+) -> Result<Computed, StageError> {
+    let Some(from) = prepared.stages.get(&plan.from) else { return Ok(Computed::default()) };
+    let mut rows = rows::of_table(&from.table, store);
+    let (sender, mut batches) = mpsc::channel(BATCHES_QUEUED_MAX);
+    let (plan, schema) = (plan.clone(), datafusion::catalog::TableProvider::schema(from.table.as_ref()));
+    let writer = tokio::task::spawn_blocking(move || {
+        write::compute(&plan, &schema, std::iter::from_fn(|| batches.blocking_recv()))
+    });
+    while let Some(batch) = rows.next().await {
+        if sender.send(batch).await.is_err() {
+            break;
+        }
+    }
+    drop(sender);
+    let written = writer.await.map_err(|error| StageError::Task(error.to_string()))??;
+    sink.table(written).await
+}

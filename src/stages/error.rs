@@ -1,0 +1,111 @@
+//! Why a stage failed.
+
+use std::time::Duration;
+
+use datafusion::common::DataFusionError;
+
+use crate::error::{Error, ErrorKind};
+use crate::files::FilesError;
+use crate::search::SearchError;
+use crate::store::StoreError;
+
+/// Why a stage failed.
+#[derive(Debug, thiserror::Error)]
+pub enum StageError {
+    /// The rows are not what the settings say.
+    #[error("{message}")]
+    Data {
+        /// What is wrong with them.
+        message: String,
+        /// What to do.
+        help: String,
+    },
+    /// A check that must hold does not.
+    #[error("{failed} of its checks failed: {first}")]
+    Checks {
+        /// How many.
+        failed: usize,
+        /// The first of them.
+        first: String,
+    },
+    /// The query failed.
+    #[error("{}", first_line(.0))]
+    Query(#[from] DataFusionError),
+    /// Arrow refused an operation.
+    #[error(transparent)]
+    Arrow(#[from] arrow::error::ArrowError),
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A source file could not be read.
+    #[error(transparent)]
+    Files(#[from] FilesError),
+    /// The index failed.
+    #[error(transparent)]
+    Search(#[from] SearchError),
+    /// A statistic cannot be computed.
+    #[error(transparent)]
+    Statistics(#[from] proofmill_udfs::stats::StatsError),
+    /// A file of the host could not be written.
+    #[error("`{path}` cannot be written: {source}")]
+    Write {
+        /// The file.
+        path: String,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// It took longer than its `timeout`.
+    #[error("it took longer than its timeout of {0:?}")]
+    Timeout(Duration),
+    /// Somebody stopped the run.
+    #[error("it was stopped")]
+    Stopped,
+    /// A task of ours died.
+    #[error("a task failed: {0}")]
+    Task(String),
+}
+
+impl StageError {
+    /// True if trying again may help.
+    pub fn is_transient(&self) -> bool {
+        match self {
+            Self::Store(error) => error.is_transient(),
+            _ => false,
+        }
+    }
+}
+
+/// DataFusion's message without its own prefixes and notes.
+fn first_line(error: &DataFusionError) -> String {
+    let message = error.find_root().strip_backtrace();
+    message.trim_start_matches("Execution error: ").trim_start_matches("Arrow error: ").to_owned()
+}
+
+impl From<StageError> for Error {
+    fn from(error: StageError) -> Self {
+        let message = error.to_string();
+        match error {
+            StageError::Data { help, .. } => Error::new(ErrorKind::Stage, message).with_hint(help),
+            StageError::Store(error) => error.into(),
+            StageError::Files(error) => error.into(),
+            StageError::Search(error) => error.into(),
+            StageError::Timeout(_) => Error::new(ErrorKind::Resources, message)
+                .with_hint("raise `timeout` or make the stage smaller"),
+            StageError::Stopped => Error::new(ErrorKind::Interrupted, message),
+            StageError::Task(_) => Error::new(ErrorKind::Internal, message),
+            StageError::Query(ref query)
+                if matches!(query.find_root(), DataFusionError::ResourcesExhausted(_)) =>
+            {
+                Error::new(ErrorKind::Resources, message).with_hint(
+                    "give it more memory with `--memory`, or make the stage smaller with a filter",
+                )
+            }
+            StageError::Checks { .. } => Error::new(ErrorKind::Stage, message)
+                .with_hint("fix the data or the check, or set `severity: warn`"),
+            StageError::Query(_)
+            | StageError::Arrow(_)
+            | StageError::Statistics(_)
+            | StageError::Write { .. } => Error::new(ErrorKind::Stage, message),
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! The union of one stage over all instances of a matrix, with the matrix values as first columns.
+
+use std::sync::Arc;
+
+use datafusion::common::{Column, TableReference};
+use datafusion::datasource::provider_as_source;
+use datafusion::logical_expr::{Expr, LogicalPlanBuilder, lit};
+
+use crate::graph::{Role, Stage};
+use crate::spec::code::Code;
+use crate::spec::stage::Gather;
+use crate::stages::components::Components;
+use crate::stages::place::Place;
+use crate::stages::prepare::{Outcome, Tables};
+use crate::stages::prepared::Body;
+
+/// Plans the union.
+pub fn prepare(
+    stage: &Stage,
+    settings: &Gather,
+    tables: &Tables,
+    mut components: Components,
+    place: &mut Place<'_>,
+) -> Option<Outcome> {
+    let mut union: Option<LogicalPlanBuilder> = None;
+    for (i, (labels, name)) in settings.instances.iter().enumerate() {
+        let table = tables.get(stage.input(&Role::Instance(i))?)?;
+        let mut plan = || {
+            let instance = TableReference::bare("instance");
+            let values = settings.columns.iter().zip(labels);
+            let values = values.map(|(column, label)| lit(label.as_str()).alias(column));
+            let fields = table.schema();
+            let fields = fields.fields().iter().map(|field| {
+                Expr::Column(Column::new(Some(instance.clone()), field.name())).alias(field.name())
+            });
+            let all: Vec<Expr> = values.chain(fields).collect();
+            let source = provider_as_source(Arc::clone(&table));
+            let scan = LogicalPlanBuilder::scan(instance.clone(), source, None)?.project(all)?;
+            match union.take() {
+                Some(union) => union.union_by_name(scan.build()?),
+                None => Ok(scan),
+            }
+        };
+        match plan() {
+            Ok(plan) => union = Some(plan),
+            Err(error) => {
+                let message = format!(
+                    "`{name}` has other columns than the rest of its matrix: {}",
+                    error.strip_backtrace()
+                );
+                place.mistake(&[], Code::SqlPlan, message, None);
+                return None;
+            }
+        }
+    }
+    let plan = union?.build().ok()?;
+    let plain = |field: &Arc<arrow::datatypes::Field>| Arc::clone(field);
+    let schema = arrow::datatypes::Schema::new(
+        plan.schema().fields().iter().map(plain).collect::<Vec<_>>(),
+    );
+    components.set_settings(settings);
+    for (i, (labels, _)) in settings.instances.iter().enumerate() {
+        components.set(format!("settings.instance[{i}]"), labels.join("\u{1f}"));
+    }
+    Some(Outcome {
+        schema: Arc::new(schema),
+        body: Body::Query(plan),
+        components,
+        volatile: Vec::new(),
+        rows_expected: None,
+    })
+}

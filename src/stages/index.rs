@@ -1,0 +1,220 @@
+//! `index`: a memory made searchable. The artifact holds the index's files and, as its table, the
+//! entries in the order in which they were added.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, Int64Array, RecordBatch, StringArray};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+
+use crate::digest::Digest;
+use crate::graph::{Role, Stage};
+use crate::ids::StageName;
+use crate::search::{Analyzer, IndexBuilder, IndexSpec, MemoryIndexing, MemoryRow, Variant, memory_entries};
+use crate::session::engine::BATCH_ROWS;
+use crate::spec::code::Code;
+use crate::spec::kinds::index::{self as settings, Index, IndexBy};
+use crate::stages::components::Components;
+use crate::stages::error::StageError;
+use crate::stages::place::Place;
+use crate::stages::prepare::{Outcome, Tables};
+use crate::stages::prepared::Body;
+use crate::stages::sink::{Computed, Sink};
+
+/// Memory of the index builder before it spills to its folder, in bytes.
+const BUILDER_BYTES: usize = 128 << 20;
+/// Bytes of a fact's digest that make its id.
+const FACT_ID_BYTES: usize = 16;
+
+/// A prepared `index`.
+#[derive(Clone, Debug)]
+pub struct IndexPlan {
+    /// The stage that holds the memory.
+    pub memory: StageName,
+    fact: usize,
+    question: Option<usize>,
+    by: MemoryIndexing,
+    spec: IndexSpec,
+    schema: SchemaRef,
+}
+
+/// Columns of an index as a table.
+pub fn schema() -> SchemaRef {
+    Arc::new(Schema::new(vec![
+        Field::new("entry", DataType::Int64, false),
+        Field::new("fact_id", DataType::Utf8, false),
+        Field::new("fact", DataType::Utf8, false),
+        Field::new("text", DataType::Utf8, false),
+        Field::new("sources", DataType::Int64, false),
+    ]))
+}
+
+/// The name of the way, formula and analyzer, as `retrieved.index` shows it.
+pub fn label(settings: &Index) -> String {
+    let spec = spec(settings);
+    format!(
+        "bm25/{}/{}/k1={}/b={}/{}",
+        settings.by.as_str(),
+        spec.variant.name(),
+        spec.k1(),
+        spec.b(),
+        spec.analyzer.name()
+    )
+}
+
+/// Checks the columns.
+pub fn prepare(
+    stage: &Stage,
+    settings: &Index,
+    tables: &Tables,
+    mut components: Components,
+    place: &mut Place<'_>,
+) -> Option<Outcome> {
+    let memory = stage.input(&Role::From)?.clone();
+    let input = tables.get(&memory)?.schema();
+    let fact = place.text_column(&["index", "fact"], &settings.fact, &input);
+    let question = match (&settings.question, settings.by) {
+        (Some(column), _) => Some(place.text_column(&["index", "question"], column, &input)?),
+        (None, IndexBy::Fact) => None,
+        (None, by) => {
+            let message = format!("`by: {}` needs `question`, the column of the questions", by.as_str());
+            place.mistake(&["index", "by"], Code::MissingKey, message, None);
+            return None;
+        }
+    };
+    components.set_settings(settings);
+    let plan = IndexPlan {
+        memory,
+        fact: fact?,
+        question,
+        by: match settings.by {
+            IndexBy::Fact => MemoryIndexing::Fact,
+            IndexBy::Question => MemoryIndexing::Question,
+            IndexBy::QuestionFact => MemoryIndexing::QuestionFact,
+            IndexBy::RelevantQuestions => MemoryIndexing::RelevantQuestions,
+        },
+        spec: spec(settings),
+        schema: schema(),
+    };
+    Some(Outcome {
+        schema: schema(),
+        body: Body::Index(plan),
+        components,
+        volatile: Vec::new(),
+        rows_expected: None,
+    })
+}
+
+fn spec(settings: &Index) -> IndexSpec {
+    IndexSpec {
+        variant: match settings.variant {
+            settings::Variant::Lucene => Variant::Lucene,
+            settings::Variant::Tantivy => Variant::Tantivy,
+            settings::Variant::Okapi => Variant::Okapi,
+            settings::Variant::Robertson => Variant::Robertson,
+            settings::Variant::Atire => Variant::Atire,
+            settings::Variant::Bm25l => Variant::Bm25l,
+            settings::Variant::Bm25plus => Variant::Bm25Plus,
+        },
+        k1: settings.k1,
+        b: settings.b,
+        delta: None,
+        analyzer: match settings.analyzer {
+            settings::Analyzer::Word => Analyzer::Word,
+            settings::Analyzer::WordStemEn => Analyzer::WordStemEn,
+            settings::Analyzer::Whitespace => Analyzer::Whitespace,
+        },
+    }
+}
+
+/// Builds the index over the rows of the memory, in their order.
+pub async fn compute(
+    plan: &IndexPlan,
+    memory: Vec<RecordBatch>,
+    sink: &Sink,
+) -> Result<Computed, StageError> {
+    let folder = tempfile::tempdir()
+        .map_err(|source| StageError::Write { path: "a temporary folder".to_owned(), source })?;
+    let (plan, path) = (plan.clone(), folder.path().join("index"));
+    let built = {
+        let path = path.clone();
+        tokio::task::spawn_blocking(move || build(&plan, &memory, &path))
+            .await
+            .map_err(|error| StageError::Task(error.to_string()))??
+    };
+    let mut part = sink.part(0);
+    for batch in built {
+        part.write(batch).await?;
+    }
+    let mut computed = Computed::of([part.finish().await?]);
+    for (number, name) in file_names(&path)?.into_iter().enumerate() {
+        computed.files.push(sink.file(number as u32, &name, &path.join(&name)).await?);
+    }
+    Ok(computed)
+}
+
+fn build(
+    plan: &IndexPlan,
+    memory: &[RecordBatch],
+    folder: &Path,
+) -> Result<Vec<RecordBatch>, StageError> {
+    let texts = |batch: &RecordBatch, column: usize| -> Result<StringArray, StageError> {
+        let array = cast(batch.column(column), &DataType::Utf8)?;
+        Ok(array.as_any().downcast_ref::<StringArray>().cloned().unwrap_or_else(|| {
+            StringArray::new_null(batch.num_rows())
+        }))
+    };
+    let mut columns = Vec::with_capacity(memory.len());
+    for batch in memory {
+        let questions = plan.question.map(|column| texts(batch, column)).transpose()?;
+        columns.push((texts(batch, plan.fact)?, questions));
+    }
+    let rows = columns.iter().flat_map(|(facts, questions)| {
+        // A row without a fact teaches nothing.
+        (0..facts.len()).filter(|row| facts.is_valid(*row)).map(move |row| MemoryRow {
+            fact: facts.value(row),
+            question: questions.as_ref().filter(|q| q.is_valid(row)).map_or("", |q| q.value(row)),
+        })
+    });
+    let entries = memory_entries(rows, plan.by);
+    let mut builder = IndexBuilder::create(folder, plan.spec, BUILDER_BYTES)?;
+    for entry in &entries {
+        builder.add(&entry.text)?;
+    }
+    builder.finish()?;
+    let chunk = |(i, entries): (usize, &[crate::search::MemoryEntry])| {
+        let first = (i * BATCH_ROWS) as i64;
+        let columns: Vec<ArrayRef> = vec![
+            Arc::new(Int64Array::from_iter_values(first..first + entries.len() as i64)),
+            Arc::new(StringArray::from_iter_values(entries.iter().map(|e| fact_id(&e.fact)))),
+            Arc::new(StringArray::from_iter_values(entries.iter().map(|e| &e.fact))),
+            Arc::new(StringArray::from_iter_values(entries.iter().map(|e| &e.text))),
+            Arc::new(Int64Array::from_iter_values(entries.iter().map(|e| e.rows.len() as i64))),
+        ];
+        Ok(RecordBatch::try_new(Arc::clone(&plan.schema), columns)?)
+    };
+    entries.chunks(BATCH_ROWS).enumerate().map(chunk).collect()
+}
+
+/// The id of a fact: the same in every memory, whatever its spelling in case and white space.
+fn fact_id(fact: &str) -> String {
+    let folded: Vec<_> = fact.split_whitespace().map(str::to_lowercase).collect();
+    Digest::of(folded.join(" ").as_bytes()).to_string()[..2 * FACT_ID_BYTES].to_owned()
+}
+
+fn file_names(folder: &Path) -> Result<Vec<String>, StageError> {
+    let failed = |source| StageError::Write { path: folder.display().to_string(), source };
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        // tantivy's lock files say nothing about the index.
+        if let Ok(name) = entry.file_name().into_string()
+            && !name.ends_with(".lock")
+        {
+            names.push(name);
+        }
+    }
+    names.sort();
+    Ok(names)
+}

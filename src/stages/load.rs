@@ -1,0 +1,73 @@
+//! A pipeline file, all the way to stages that can run, with every mistake on the way.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::digest::Digest;
+use crate::error::{Error, ErrorKind, Result};
+use crate::graph;
+use crate::session::Engine;
+use crate::spec::diagnostic::{self, Diagnostic, has_errors};
+use crate::spec::expand::{self, Loader};
+use crate::spec::source::Sources;
+use crate::stages::prepare::prepare;
+use crate::stages::prepared::Prepared;
+
+/// A loaded pipeline.
+#[derive(Debug)]
+pub struct Loaded {
+    /// Its stages; `None` if the file is not even a mapping.
+    pub prepared: Option<Prepared>,
+    /// The texts it was read from.
+    pub sources: Arc<Sources>,
+    /// All mistakes.
+    pub diagnostics: Vec<Diagnostic>,
+    /// Digest of the bytes of its file.
+    pub yaml_sha256: Digest,
+}
+
+impl Loaded {
+    /// True if it can run.
+    pub fn is_sound(&self) -> bool {
+        self.prepared.is_some() && !has_errors(&self.diagnostics)
+    }
+}
+
+/// Reads templates from the folder of the file that uses them.
+struct Folder;
+
+impl Loader for Folder {
+    fn load(&self, from: &str, path: &str) -> std::result::Result<(String, String), String> {
+        let folder = Path::new(from).parent().unwrap_or(Path::new(""));
+        let path = folder.join(path);
+        let text = std::fs::read_to_string(&path)
+            .map_err(|error| format!("the template `{}` cannot be read: {error}", path.display()))?;
+        Ok((path.display().to_string(), text))
+    }
+}
+
+/// Loads the pipeline file at `path`, as far as it goes.
+pub fn load(path: &Path, params: &[(String, String)], engine: &Engine) -> Result<Loaded> {
+    let text = std::fs::read_to_string(path).map_err(|error| {
+        Error::new(ErrorKind::Usage, format!("`{}` cannot be read: {error}", path.display()))
+            .with_hint("name a pipeline file, such as one of `pipelines/`")
+    })?;
+    Ok(load_text(&path.display().to_string(), &text, params, engine))
+}
+
+/// Loads the pipeline `text`, shown as `name`.
+pub fn load_text(name: &str, text: &str, params: &[(String, String)], engine: &Engine) -> Loaded {
+    let parsed = expand::parse(name, text, params, &Folder);
+    let mut diagnostics = parsed.diagnostics;
+    let prepared = parsed.pipeline.map(|pipeline| {
+        let graph = graph::build(pipeline, &mut diagnostics);
+        prepare(graph, engine, &mut diagnostics)
+    });
+    diagnostic::tidy(&mut diagnostics);
+    Loaded {
+        prepared,
+        sources: parsed.sources,
+        diagnostics,
+        yaml_sha256: Digest::of(text.as_bytes()),
+    }
+}

@@ -1,0 +1,25 @@
+//! What each kind of stage does: resolved settings and schemas in, a plan or a computation out.
+//!
+//! Adding a kind: its settings in `spec/kinds`, its behaviour in one file here, one arm in each
+//! match of `prepare.rs` and `compute.rs`, a case in `tests/cases`.
+
+pub mod check_plan;
+pub mod compare;
+pub mod components;
+pub mod compute;
+pub mod error;
+pub mod gather;
+pub mod index;
+pub mod load;
+pub mod measure;
+pub mod place;
+pub mod prepare;
+pub mod prepared;
+pub mod progress;
+pub mod query;
+pub mod read;
+pub mod rows;
+pub mod retrieve;
+pub mod sink;
+pub mod values;
+pub mod write;

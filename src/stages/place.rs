@@ -1,0 +1,68 @@
+//! Mistakes of a stage's settings, at the place of the setting.
+
+use arrow::datatypes::SchemaRef;
+
+use crate::graph::Stage;
+use crate::session::PlanError;
+use crate::spec::code::Code;
+use crate::spec::diagnostic::Diagnostic;
+use crate::spec::source::Sources;
+use crate::spec::suggest;
+use crate::spec::validate::join;
+
+/// Collects the mistakes of one stage.
+pub struct Place<'a> {
+    stage: &'a Stage,
+    sources: &'a Sources,
+    out: &'a mut Vec<Diagnostic>,
+}
+
+impl<'a> Place<'a> {
+    /// For `stage`, whose file is in `sources`.
+    pub fn new(stage: &'a Stage, sources: &'a Sources, out: &'a mut Vec<Diagnostic>) -> Self {
+        Self { stage, sources, out }
+    }
+
+    /// A mistake in the setting at `steps`.
+    pub fn mistake(&mut self, steps: &[&str], code: Code, message: String, help: Option<String>) {
+        let span = self.stage.spec.node.at(steps).span;
+        let diagnostic = Diagnostic::error(code, span, self.path(steps), message);
+        self.out.push(diagnostic.with_help(help));
+    }
+
+    /// A mistake inside the SQL text at `steps`.
+    pub fn sql(&mut self, steps: &[&str], error: PlanError) {
+        let span = self.stage.spec.node.at(steps).place_in_text(self.sources, error.range);
+        let diagnostic = Diagnostic::error(error.code, span, self.path(steps), error.message);
+        self.out.push(diagnostic.with_help(error.help));
+    }
+
+    /// The position of `column` in `schema`; a mistake in the setting at `steps` if it has none.
+    pub fn column(&mut self, steps: &[&str], column: &str, schema: &SchemaRef) -> Option<usize> {
+        if let Ok(position) = schema.index_of(column) {
+            return Some(position);
+        }
+        let names = schema.fields().iter().map(|field| field.name().as_str());
+        let help = suggest::help(column, names);
+        let message = format!("the input has no column `{column}`");
+        self.mistake(steps, Code::UnknownColumn, message, help);
+        None
+    }
+
+    /// As [`Self::column`], of text.
+    pub fn text_column(&mut self, steps: &[&str], column: &str, schema: &SchemaRef) -> Option<usize> {
+        use arrow::datatypes::DataType;
+        let position = self.column(steps, column, schema)?;
+        let kind = schema.field(position).data_type();
+        if matches!(kind, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View) {
+            return Some(position);
+        }
+        let message = format!("the column `{column}` is {kind}, and a text is needed");
+        self.mistake(steps, Code::ColumnType, message, None);
+        None
+    }
+
+    fn path(&self, steps: &[&str]) -> String {
+        steps.iter().fold(self.stage.spec.path.clone(), |path, step| join(&path, step))
+    }
+}

@@ -1,0 +1,121 @@
+//! [`Graph`] to [`Prepared`]: each stage's columns and plan, every mistake collected. Runs nothing.
+
+use std::sync::Arc;
+
+use arrow::datatypes::SchemaRef;
+use datafusion::catalog::TableProvider;
+use indexmap::IndexMap;
+
+use crate::graph::{Graph, Role, Stage};
+use crate::ids::StageName;
+use crate::session::{Engine, StageTable};
+use crate::spec::diagnostic::Diagnostic;
+use crate::spec::stage::StageKind;
+use crate::stages::components::Components;
+use crate::stages::place::Place;
+use crate::stages::prepared::{Body, Prepared, PreparedStage};
+use crate::stages::{check_plan, compare, gather, index, measure, query, read, retrieve, write};
+
+/// What preparing a stage gives.
+pub struct Outcome {
+    /// Columns of its table.
+    pub schema: SchemaRef,
+    /// How the table is computed.
+    pub body: Body,
+    /// What its fingerprint covers, but for its inputs.
+    pub components: Components,
+    /// Functions whose value differs between runs.
+    pub volatile: Vec<String>,
+    /// Rows expected, where that is known.
+    pub rows_expected: Option<u64>,
+}
+
+/// The tables of the stages that are prepared already.
+#[derive(Default)]
+pub struct Tables(IndexMap<StageName, Arc<StageTable>>);
+
+impl Tables {
+    /// The table of a stage; `None` if the stage has a mistake.
+    pub fn get(&self, stage: &StageName) -> Option<Arc<dyn TableProvider>> {
+        self.0.get(stage).map(|table| Arc::clone(table) as Arc<dyn TableProvider>)
+    }
+}
+
+/// Prepares all stages of `graph`. Those with a mistake, and those that need one, are left out.
+pub fn prepare(graph: Graph, engine: &Engine, diagnostics: &mut Vec<Diagnostic>) -> Prepared {
+    let mut tables = Tables::default();
+    let mut stages: IndexMap<StageName, PreparedStage> = IndexMap::new();
+    let sources = Arc::clone(&graph.pipeline.sources);
+    for (name, stage) in &graph.stages {
+        if stage.inputs.iter().any(|input| !stages.contains_key(&input.stage)) {
+            continue;
+        }
+        let mut place = Place::new(stage, &sources, diagnostics);
+        let Some(outcome) = one(stage, &stages, &tables, engine, &mut place) else { continue };
+        let table = Arc::new(StageTable::new(name.as_str(), Arc::clone(&outcome.schema)));
+        if !check_plan::sound(stage, &table, engine, &mut place) {
+            continue;
+        }
+        tables.0.insert(name.clone(), Arc::clone(&table));
+        let mut components = outcome.components;
+        components.set("schema", schema_text(&outcome.schema));
+        if let Some(partitions) = stage.spec.common.partitions {
+            components.set("partitions", partitions);
+        }
+        let prepared = PreparedStage {
+            stage: stage.clone(),
+            table,
+            body: outcome.body,
+            components,
+            volatile: outcome.volatile,
+            rows_expected: outcome.rows_expected,
+        };
+        stages.insert(name.clone(), prepared);
+    }
+    Prepared { graph, stages }
+}
+
+fn one(
+    stage: &Stage,
+    stages: &IndexMap<StageName, PreparedStage>,
+    tables: &Tables,
+    engine: &Engine,
+    place: &mut Place<'_>,
+) -> Option<Outcome> {
+    let mut components = Components::of_kind(&stage.spec.kind);
+    match &stage.spec.kind {
+        StageKind::Read(settings) => {
+            components.set("settings.on_error", format!("{:?}", stage.spec.common.on_error));
+            components.set("settings.max_error_rate", stage.spec.common.max_error_rate);
+            read::prepare(settings, components, place)
+        }
+        StageKind::Sql(settings) => query::prepare(stage, settings, tables, engine, components, place),
+        StageKind::Index(settings) => index::prepare(stage, settings, tables, components, place),
+        StageKind::Retrieve(settings) => {
+            let memory = stages.get(stage.input(&Role::Memory)?)?;
+            let label = match &memory.stage.spec.kind {
+                StageKind::Index(settings) => Some(index::label(settings)),
+                _ => None,
+            };
+            let threads = engine.limits().cores;
+            retrieve::prepare(stage, settings, tables, label, threads, components, place)
+        }
+        StageKind::Measure(settings) => {
+            measure::prepare(stage, settings, tables, engine, components, place)
+        }
+        StageKind::Compare(settings) => {
+            compare::prepare(stage, settings, tables, engine, components, place)
+        }
+        StageKind::Write(settings) => write::prepare(stage, settings, tables, components, place),
+        StageKind::Gather(settings) => gather::prepare(stage, settings, tables, components, place),
+    }
+}
+
+/// Columns as text: `name type`, with `?` where NULL may stand.
+fn schema_text(schema: &SchemaRef) -> String {
+    let column = |field: &Arc<arrow::datatypes::Field>| {
+        let null = if field.is_nullable() { "?" } else { "" };
+        format!("{} {}{null}", field.name(), field.data_type())
+    };
+    schema.fields().iter().map(column).collect::<Vec<_>>().join(", ")
+}

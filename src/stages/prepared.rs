@@ -1,0 +1,62 @@
+//! A stage that can run: its columns are known, its settings checked, its inputs bound to tables.
+
+use std::sync::Arc;
+
+use datafusion::logical_expr::LogicalPlan;
+use indexmap::IndexMap;
+
+use crate::files;
+use crate::graph::{Graph, Stage};
+use crate::ids::StageName;
+use crate::session::StageTable;
+use crate::stages::compare::ComparePlan;
+use crate::stages::components::Components;
+use crate::stages::index::IndexPlan;
+use crate::stages::measure::MeasurePlan;
+use crate::stages::retrieve::MemorySlot;
+use crate::stages::write::WritePlan;
+
+/// How a stage's table is computed.
+#[derive(Debug)]
+pub enum Body {
+    /// From files.
+    Read(Arc<files::Source>),
+    /// By a query.
+    Query(LogicalPlan),
+    /// By a query that asks an index.
+    Retrieve(LogicalPlan, Arc<MemorySlot>),
+    /// By building an index.
+    Index(IndexPlan),
+    /// By averaging.
+    Measure(MeasurePlan),
+    /// By comparing.
+    Compare(ComparePlan),
+    /// By exporting.
+    Write(WritePlan),
+}
+
+/// A stage that can run.
+#[derive(Debug)]
+pub struct PreparedStage {
+    /// The stage and its edges.
+    pub stage: Stage,
+    /// Its table, which others read; filled once it is stored.
+    pub table: Arc<StageTable>,
+    /// How the table is computed.
+    pub body: Body,
+    /// What its fingerprint covers, but for the fingerprints of its inputs.
+    pub components: Components,
+    /// Functions whose value differs between runs: the stage cannot be cached.
+    pub volatile: Vec<String>,
+    /// Rows expected before it runs, where that is known.
+    pub rows_expected: Option<u64>,
+}
+
+/// A pipeline that can run.
+#[derive(Debug)]
+pub struct Prepared {
+    /// Where it comes from.
+    pub graph: Graph,
+    /// Its stages, in an order in which they can run.
+    pub stages: IndexMap<StageName, PreparedStage>,
+}

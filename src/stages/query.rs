@@ -1,0 +1,117 @@
+//! `sql`: a query over the tables of other stages.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use datafusion::catalog::TableProvider;
+use datafusion::execution::TaskContext;
+use datafusion::execution::session_state::SessionState;
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
+use futures::{StreamExt, TryStreamExt, stream};
+
+use crate::graph::{Role, Stage};
+use crate::session::{self, Engine};
+use crate::spec::kinds::sql::Sql;
+use crate::sqltext;
+use crate::stages::components::Components;
+use crate::stages::error::StageError;
+use crate::stages::place::Place;
+use crate::stages::prepare::{Outcome, Tables};
+use crate::stages::prepared::Body;
+use crate::stages::sink::{Computed, Sink};
+
+/// Plans the query.
+pub fn prepare(
+    stage: &Stage,
+    settings: &Sql,
+    tables: &Tables,
+    engine: &Engine,
+    mut components: Components,
+    place: &mut Place<'_>,
+) -> Option<Outcome> {
+    let query = stage.query.as_ref()?;
+    let mut named: HashMap<String, Arc<dyn TableProvider>> = HashMap::new();
+    for input in &stage.inputs {
+        if let Role::Table(written) = &input.role {
+            named.insert(written.clone(), tables.get(&input.stage)?);
+        }
+    }
+    match session::query(engine.planning(), query, named) {
+        Ok(planned) => {
+            components.set("settings.sql", sqltext::normalized(&settings.0));
+            components.set_calls(&planned.calls);
+            Some(Outcome {
+                schema: planned.schema,
+                body: Body::Query(planned.plan),
+                components,
+                volatile: planned.calls.volatile.into_iter().collect(),
+                rows_expected: None,
+            })
+        }
+        Err(error) => {
+            place.sql(&["sql"], error);
+            None
+        }
+    }
+}
+
+/// Runs a plan; each of its partitions becomes a part.
+pub async fn compute(
+    plan: &LogicalPlan,
+    state: &SessionState,
+    sink: &Sink,
+) -> Result<Computed, StageError> {
+    let plan = state.create_physical_plan(plan).await?;
+    let partitions = plan.output_partitioning().partition_count();
+    let context = state.task_ctx();
+    let pieces = (0..partitions).map(|i| {
+        let (plan, context, sink) = (Arc::clone(&plan), Arc::clone(&context), sink.clone());
+        async move {
+            if partitions == 1 {
+                piece(plan, context, &sink, i).await
+            } else {
+                // Partitions compute on several cores only as tasks of their own.
+                let task = tokio::spawn(async move { piece(plan, context, &sink, i).await });
+                AbortOnDrop(task).await
+            }
+        }
+    });
+    let pieces: Vec<_> = stream::iter(pieces).buffered(partitions.max(1)).try_collect().await?;
+    Ok(Computed::of(pieces))
+}
+
+async fn piece(
+    plan: Arc<dyn ExecutionPlan>,
+    context: Arc<TaskContext>,
+    sink: &Sink,
+    number: usize,
+) -> Result<crate::stages::sink::Written, StageError> {
+    let mut rows = plan.execute(number, context)?;
+    let mut part = sink.part(number as u32);
+    while let Some(batch) = rows.next().await {
+        part.write(batch?).await?;
+    }
+    part.finish().await
+}
+
+/// A task that dies with whoever waits for it.
+struct AbortOnDrop<T>(tokio::task::JoinHandle<T>);
+
+impl<T> Drop for AbortOnDrop<T> {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl<T> Future for AbortOnDrop<Result<T, StageError>> {
+    type Output = Result<T, StageError>;
+
+    fn poll(
+        mut self: std::pin::Pin<&mut Self>,
+        context: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Self::Output> {
+        let joined = std::task::ready!(std::pin::Pin::new(&mut self.0).poll(context));
+        std::task::Poll::Ready(joined.unwrap_or_else(|error| Err(StageError::Task(error.to_string()))))
+    }
+}

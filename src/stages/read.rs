@@ -1,0 +1,137 @@
+//! `read`: a table from files. Records that do not parse become error rows.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use tokio::sync::mpsc;
+
+use crate::files::{self, Chunk, ErrorRow, Source};
+use crate::session::engine::BATCH_ROWS;
+use crate::spec::code::Code;
+use crate::spec::kinds::read::Read;
+use crate::spec::stage::OnError;
+use crate::stages::components::Components;
+use crate::stages::error::StageError;
+use crate::stages::place::Place;
+use crate::stages::prepare::Outcome;
+use crate::stages::prepared::Body;
+use crate::stages::sink::{Computed, Sink, Written};
+
+/// Chunks between the thread that reads and the task that writes.
+const CHUNKS_QUEUED_MAX: usize = 4;
+/// Error rows that a message shows.
+const ERRORS_SHOWN: usize = 3;
+/// Error rows that are kept; a source with more is not worth auditing row by row.
+const ERROR_ROWS_MAX: usize = 100_000;
+
+/// Finds the files, their digests and their columns.
+pub fn prepare(settings: &Read, mut components: Components, place: &mut Place<'_>) -> Option<Outcome> {
+    let source = match files::open(settings) {
+        Ok(source) => source,
+        Err(error) => {
+            let field = error.field();
+            let steps: Vec<&str> = ["read"].into_iter().chain(field.split('.')).collect();
+            let code = match field.as_str() {
+                "path" => Code::SourceMissing,
+                _ => Code::SourceSchema,
+            };
+            place.mistake(&steps, code, error.message(), error.help());
+            return None;
+        }
+    };
+    components.set_settings(settings);
+    for (i, file) in source.files().iter().enumerate() {
+        components.set(format!("source[{i}].sha256"), file.digest);
+    }
+    Some(Outcome {
+        schema: source.schema(),
+        rows_expected: source.rows_estimate(),
+        body: Body::Read(Arc::new(source)),
+        components,
+        volatile: Vec::new(),
+    })
+}
+
+/// Reads all files; pieces are read at the same time and stored in order.
+pub async fn compute(
+    source: &Arc<Source>,
+    on_error: OnError,
+    max_error_rate: f64,
+    pieces: usize,
+    sink: &Sink,
+) -> Result<Computed, StageError> {
+    let partitions = source.partitions(pieces);
+    let reads = partitions.into_iter().enumerate().map(|(i, partition)| {
+        let source = Arc::clone(source);
+        async move {
+            let (sender, mut chunks) = mpsc::channel::<Chunk>(CHUNKS_QUEUED_MAX);
+            let reader = tokio::task::spawn_blocking(move || {
+                source.read(&partition, BATCH_ROWS, &mut |chunk| match sender.blocking_send(chunk) {
+                    Ok(()) => ControlFlow::Continue(()),
+                    Err(_) => ControlFlow::Break(()),
+                })
+            });
+            let mut part = sink.part(i as u32);
+            let mut errors: Vec<ErrorRow> = Vec::new();
+            while let Some(chunk) = chunks.recv().await {
+                if let Some(batch) = chunk.batch {
+                    part.write(batch).await?;
+                }
+                errors.extend(chunk.errors);
+                if on_error == OnError::Fail && !errors.is_empty() || errors.len() > ERROR_ROWS_MAX {
+                    break;
+                }
+            }
+            drop(chunks);
+            let summary = reader.await.map_err(|error| StageError::Task(error.to_string()))??;
+            Ok::<_, StageError>((part.finish().await?, errors, summary))
+        }
+    });
+    let done = futures::future::try_join_all(reads).await?;
+    let mut errors = Vec::new();
+    let mut notes = Vec::new();
+    let mut written: Vec<Written> = Vec::new();
+    for (part, failed, summary) in done {
+        written.push(part);
+        errors.extend(failed);
+        notes.extend(summary.ignored.iter().map(|(field, times)| {
+            format!("the field `{field}` has no column and was passed over in {times} records")
+        }));
+    }
+    let mut computed = Computed::of(written);
+    computed.notes = notes;
+    if !errors.is_empty() {
+        let rows: u64 = computed.parts.iter().map(|part| part.rows).sum();
+        gate(&errors, rows, on_error, max_error_rate)?;
+        computed.errors.push(sink.errors(0, &files::error_batch(&errors)).await?);
+    }
+    Ok(computed)
+}
+
+/// Fails if there are more error rows than the settings accept.
+fn gate(
+    errors: &[ErrorRow],
+    rows: u64,
+    on_error: OnError,
+    max_error_rate: f64,
+) -> Result<(), StageError> {
+    let failed = errors.len() as u64;
+    let rate = failed as f64 / (failed + rows) as f64;
+    if on_error == OnError::Capture && rate <= max_error_rate {
+        return Ok(());
+    }
+    let shown: Vec<_> = errors
+        .iter()
+        .take(ERRORS_SHOWN)
+        .map(|row| {
+            let line = row.line.map_or_else(|| format!("record {}", row.row), |line| line.to_string());
+            format!("\n  {}:{line}: {}", row.source, row.message)
+        })
+        .collect();
+    let more = errors.len().saturating_sub(ERRORS_SHOWN);
+    let more = if more > 0 { format!("\n  and {more} more") } else { String::new() };
+    Err(StageError::Data {
+        message: format!("{failed} of {} records cannot be read:{}{more}", failed + rows, shown.concat()),
+        help: "mend the source, declare `columns`, or accept a share with `max_error_rate`".to_owned(),
+    })
+}

@@ -1,0 +1,246 @@
+//! `retrieve`: queries x memory -> ranked rows, as a query plan that asks the index batch by batch.
+
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+
+use arrow::array::{Array, ArrayRef, Float64Array, Int64Array, ListArray, RecordBatch, StringArray, StructArray, UInt32Array};
+use arrow::buffer::OffsetBuffer;
+use arrow::compute::{cast, concat_batches, take};
+use arrow::datatypes::{DataType, Field, Fields, Schema};
+use datafusion::common::{DataFusionError, Result as QueryResult, TableReference, exec_err};
+use datafusion::datasource::provider_as_source;
+use datafusion::functions::core::expr_ext::FieldAccessor;
+use datafusion::logical_expr::{
+    ColumnarValue, LogicalPlanBuilder, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+    Volatility, cast as cast_expr, ident, lit,
+};
+
+use crate::graph::{Role, Stage};
+use crate::ids::StageName;
+use crate::search::Bm25Index;
+use crate::spec::code::Code;
+use crate::spec::kinds::retrieve::Retrieve;
+use crate::stages::components::Components;
+use crate::stages::error::StageError;
+use crate::stages::index;
+use crate::stages::place::Place;
+use crate::stages::prepare::{Outcome, Tables};
+use crate::stages::prepared::Body;
+use crate::store::{NamedFile, Store, verify_file};
+
+/// An opened index with its entries.
+pub struct Searcher {
+    index: Bm25Index,
+    fact_ids: ArrayRef,
+    facts: ArrayRef,
+    snapshot: String,
+}
+
+/// Where a plan finds its index: bound when the index is stored.
+#[derive(Default)]
+pub struct MemorySlot {
+    /// The `index` stage.
+    stage: Option<StageName>,
+    searcher: OnceLock<Searcher>,
+}
+
+impl std::fmt::Debug for MemorySlot {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "MemorySlot({:?})", self.stage)
+    }
+}
+
+impl MemorySlot {
+    /// The `index` stage.
+    pub fn stage(&self) -> Option<&StageName> {
+        self.stage.as_ref()
+    }
+
+    /// Binds the index; the first call counts.
+    pub fn fill(&self, searcher: Searcher) {
+        let _ = self.searcher.set(searcher);
+    }
+}
+
+/// Checks columns and plans the query.
+pub fn prepare(
+    stage: &Stage,
+    settings: &Retrieve,
+    tables: &Tables,
+    label: Option<String>,
+    threads: usize,
+    mut components: Components,
+    place: &mut Place<'_>,
+) -> Option<Outcome> {
+    let queries = tables.get(stage.input(&Role::From)?)?;
+    let memory = stage.input(&Role::Memory)?;
+    let input = queries.schema();
+    let query = place.text_column(&["retrieve", "query"], &settings.query, &input);
+    let id = place.column(&["retrieve", "id"], &settings.id, &input);
+    let Some(label) = label else {
+        let message = format!("`{}` is no index", settings.memory);
+        let help = "name an `index` stage, or add `index: bm25` to make one on the way".to_owned();
+        place.mistake(&["retrieve", "memory"], Code::WrongKind, message, Some(help));
+        return None;
+    };
+    (query?, id?);
+    components.set_settings(settings);
+    let slot = Arc::new(MemorySlot { stage: Some(memory.clone()), searcher: OnceLock::new() });
+    let search = ScalarUDF::from(Search::new(Arc::clone(&slot), settings.top_k as usize, threads));
+    let plan = || -> QueryResult<_> {
+        let name = TableReference::bare("queries");
+        let hit = |field: &str| ident("hit").field(field).alias(field);
+        LogicalPlanBuilder::scan(name, provider_as_source(queries), None)?
+            .project([
+                cast_expr(ident(&settings.id), DataType::Utf8).alias("query_id"),
+                search.call(vec![cast_expr(ident(&settings.query), DataType::Utf8)]).alias("hit"),
+            ])?
+            .unnest_column("hit")?
+            .filter(ident("hit").is_not_null())?
+            .project([
+                ident("query_id"),
+                hit("rank"),
+                hit("score"),
+                hit("fact_id"),
+                hit("fact"),
+                lit(label).alias("index"),
+                hit("snapshot"),
+            ])?
+            .build()
+    };
+    match plan() {
+        Ok(plan) => {
+            let fields: Vec<_> = plan.schema().fields().iter().cloned().collect();
+            Some(Outcome {
+                schema: Arc::new(Schema::new(fields)),
+                body: Body::Retrieve(plan, slot),
+                components,
+                volatile: Vec::new(),
+                rows_expected: None,
+            })
+        }
+        Err(error) => {
+            place.mistake(&["retrieve"], Code::SqlPlan, error.strip_backtrace(), None);
+            None
+        }
+    }
+}
+
+/// Opens a stored index: its files in `folder`, a cache, its entries in memory.
+pub async fn open(
+    store: &Store,
+    folder: PathBuf,
+    files: &[NamedFile],
+    entries: Vec<RecordBatch>,
+    snapshot: String,
+) -> Result<Searcher, StageError> {
+    let failed = |source| StageError::Write { path: folder.display().to_string(), source };
+    tokio::fs::create_dir_all(&folder).await.map_err(failed)?;
+    for file in files {
+        let path = folder.join(&file.name);
+        let there = tokio::fs::metadata(&path).await.is_ok_and(|found| found.len() == file.bytes);
+        if there {
+            continue;
+        }
+        verify_file(store, file).await?;
+        let bytes = store.get(&file.key).await?;
+        // Whole or not at all: another process may open the same folder.
+        let partial = folder.join(format!("{}.{}", file.name, crate::rng::random_name(store.rng().as_ref(), 8)));
+        tokio::fs::write(&partial, bytes).await.map_err(failed)?;
+        tokio::fs::rename(&partial, &path).await.map_err(failed)?;
+    }
+    let opened = tokio::task::spawn_blocking(move || -> Result<_, StageError> {
+        let index = Bm25Index::open(&folder)?;
+        let all = concat_batches(&index::schema(), &entries)?;
+        Ok((index, Arc::clone(all.column(1)), Arc::clone(all.column(2))))
+    });
+    let (index, fact_ids, facts) =
+        opened.await.map_err(|error| StageError::Task(error.to_string()))??;
+    Ok(Searcher { index, fact_ids, facts, snapshot })
+}
+
+/// The function that asks the index: text -> list of hits, best first.
+#[derive(Debug)]
+struct Search {
+    slot: Arc<MemorySlot>,
+    top_k: usize,
+    threads: usize,
+    signature: Signature,
+    hits: Fields,
+}
+
+impl PartialEq for Search {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.slot, &other.slot) && self.top_k == other.top_k
+    }
+}
+
+impl Eq for Search {}
+
+impl std::hash::Hash for Search {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        (Arc::as_ptr(&self.slot) as usize, self.top_k).hash(state);
+    }
+}
+
+impl Search {
+    fn new(slot: Arc<MemorySlot>, top_k: usize, threads: usize) -> Self {
+        let hits = Fields::from(vec![
+            Field::new("rank", DataType::Int64, false),
+            Field::new("score", DataType::Float64, false),
+            Field::new("fact_id", DataType::Utf8, false),
+            Field::new("fact", DataType::Utf8, false),
+            Field::new("snapshot", DataType::Utf8, false),
+        ]);
+        let signature = Signature::exact(vec![DataType::Utf8], Volatility::Immutable);
+        Self { slot, top_k, threads, signature, hits }
+    }
+
+    fn item(&self) -> Arc<Field> {
+        Arc::new(Field::new("item", DataType::Struct(self.hits.clone()), true))
+    }
+}
+
+impl ScalarUDFImpl for Search {
+    fn name(&self) -> &str {
+        "search_memory"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> QueryResult<DataType> {
+        Ok(DataType::List(self.item()))
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> QueryResult<ColumnarValue> {
+        let Some(searcher) = self.slot.searcher.get() else {
+            return exec_err!("the index is asked before it is stored");
+        };
+        let queries = args.args[0].to_array(args.number_rows)?;
+        let queries = cast(&queries, &DataType::Utf8)?;
+        let Some(queries) = queries.as_any().downcast_ref::<StringArray>() else {
+            return exec_err!("queries are texts");
+        };
+        let texts: Vec<&str> = queries.iter().map(Option::unwrap_or_default).collect();
+        let found = searcher
+            .index
+            .search_batch(&texts, self.top_k, self.threads)
+            .map_err(|error| DataFusionError::External(Box::new(error)))?;
+        let hits = || found.iter().flatten();
+        let ordinals = UInt32Array::from_iter_values(hits().map(|hit| hit.ordinal));
+        let ranks = found.iter().flat_map(|hits| 1..=hits.len() as i64);
+        let columns: Vec<ArrayRef> = vec![
+            Arc::new(Int64Array::from_iter_values(ranks)),
+            Arc::new(Float64Array::from_iter_values(hits().map(|hit| hit.score))),
+            take(&searcher.fact_ids, &ordinals, None)?,
+            take(&searcher.facts, &ordinals, None)?,
+            Arc::new(StringArray::from_iter_values(hits().map(|_| &searcher.snapshot))),
+        ];
+        let offsets = OffsetBuffer::from_lengths(found.iter().map(Vec::len));
+        let values = StructArray::try_new(self.hits.clone(), columns, None)?;
+        let list = ListArray::try_new(self.item(), offsets, Arc::new(values), None)?;
+        Ok(ColumnarValue::Array(Arc::new(list)))
+    }
+}

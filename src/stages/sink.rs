@@ -1,0 +1,178 @@
+//! Where a computation puts its rows: Parquet parts in the store, and in memory while they are few.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+
+use crate::ids::{RunId, StageName};
+use crate::stages::error::StageError;
+use crate::stages::progress::Progress;
+use crate::store::{Attempt, NamedFile, Part, PartWriter, Store, error_part_key, file_key, part_key, write_file};
+
+/// Rows of one stage that are kept in memory for the stages that read them, in bytes.
+const KEPT_STAGE_BYTES_MAX: u64 = 4 << 20;
+/// The same for all stages of a run together.
+const KEPT_RUN_BYTES_MAX: u64 = 256 << 20;
+
+/// How much a run keeps in memory.
+#[derive(Debug, Default)]
+pub struct Kept(AtomicU64);
+
+impl Kept {
+    /// Takes `bytes` of the budget, if so much is left.
+    pub fn take(&self, bytes: u64) -> bool {
+        if bytes > KEPT_STAGE_BYTES_MAX {
+            return false;
+        }
+        let taken = self.0.fetch_add(bytes, Ordering::Relaxed);
+        if taken + bytes > KEPT_RUN_BYTES_MAX {
+            self.0.fetch_sub(bytes, Ordering::Relaxed);
+            return false;
+        }
+        true
+    }
+}
+
+/// Where one attempt at a stage puts what it computes.
+#[derive(Clone, Debug)]
+pub struct Sink {
+    /// The store.
+    pub store: Store,
+    /// The run that computes.
+    pub run: RunId,
+    /// The stage.
+    pub stage: StageName,
+    /// Makes the keys of this attempt unique.
+    pub attempt: Attempt,
+    /// Columns of the table.
+    pub schema: SchemaRef,
+    /// Raised with every batch.
+    pub progress: Arc<Progress>,
+}
+
+/// What a computation gave.
+#[derive(Debug, Default)]
+pub struct Computed {
+    /// The rows, in order.
+    pub parts: Vec<Part>,
+    /// Rows that failed.
+    pub errors: Vec<Part>,
+    /// Files, for an index.
+    pub files: Vec<NamedFile>,
+    /// The rows again, if they are few.
+    pub kept: Option<Vec<RecordBatch>>,
+    /// Remarks for people.
+    pub notes: Vec<String>,
+}
+
+/// One ordered piece of a table being written.
+pub struct PartSink<'a> {
+    sink: &'a Sink,
+    number: u32,
+    writer: Option<PartWriter>,
+    kept: Option<Vec<RecordBatch>>,
+    kept_bytes: u64,
+}
+
+/// One piece, written.
+pub struct Written {
+    /// Its part; none for no rows.
+    pub part: Option<Part>,
+    /// Its rows, if they are few.
+    pub kept: Option<Vec<RecordBatch>>,
+}
+
+impl Sink {
+    /// Piece `number` of the table.
+    pub fn part(&self, number: u32) -> PartSink<'_> {
+        PartSink { sink: self, number, writer: None, kept: Some(Vec::new()), kept_bytes: 0 }
+    }
+
+    /// Writes rows that failed.
+    pub async fn errors(&self, number: u32, batch: &RecordBatch) -> Result<Part, StageError> {
+        let key = error_part_key(&self.run, &self.stage, &self.attempt, number);
+        let mut writer = PartWriter::create(&self.store, key, batch.schema())?;
+        writer.write(batch).await?;
+        Ok(writer.finish().await?)
+    }
+
+    /// Writes a file, to be found again as `name`.
+    pub async fn file(
+        &self,
+        number: u32,
+        name: &str,
+        source: &std::path::Path,
+    ) -> Result<NamedFile, StageError> {
+        let key = file_key(&self.run, &self.stage, &self.attempt, number);
+        Ok(write_file(&self.store, key, name, source).await?)
+    }
+
+    /// Writes a table that is in memory as a whole.
+    pub async fn table(&self, batch: RecordBatch) -> Result<Computed, StageError> {
+        let mut part = self.part(0);
+        part.write(batch).await?;
+        Ok(Computed::of([part.finish().await?]))
+    }
+}
+
+impl PartSink<'_> {
+    /// Appends rows.
+    pub async fn write(&mut self, batch: RecordBatch) -> Result<(), StageError> {
+        if batch.num_rows() == 0 {
+            return Ok(());
+        }
+        let batch = batch.with_schema(Arc::clone(&self.sink.schema))?;
+        let writer = match &mut self.writer {
+            Some(writer) => writer,
+            none => {
+                let Sink { store, run, stage, attempt, schema, .. } = self.sink;
+                let key = part_key(run, stage, attempt, self.number);
+                none.insert(PartWriter::create(store, key, Arc::clone(schema))?)
+            }
+        };
+        writer.write(&batch).await?;
+        self.sink.progress.add_rows(batch.num_rows() as u64);
+        self.kept_bytes += batch.get_array_memory_size() as u64;
+        if self.kept_bytes > KEPT_STAGE_BYTES_MAX {
+            self.kept = None;
+        } else if let Some(kept) = &mut self.kept {
+            kept.push(batch);
+        }
+        Ok(())
+    }
+
+    /// Completes the piece; only now does it exist.
+    pub async fn finish(self) -> Result<Written, StageError> {
+        let part = match self.writer {
+            Some(writer) => Some(writer.finish().await?),
+            None => None,
+        };
+        Ok(Written { part, kept: self.kept })
+    }
+}
+
+impl Computed {
+    /// A table of these pieces, in this order.
+    pub fn of(pieces: impl IntoIterator<Item = Written>) -> Self {
+        let mut computed = Self { kept: Some(Vec::new()), ..Self::default() };
+        for Written { part, kept } in pieces {
+            computed.parts.extend(part);
+            computed.kept = match (computed.kept, kept) {
+                (Some(mut all), Some(kept)) => {
+                    all.extend(kept);
+                    Some(all)
+                }
+                _ => None,
+            };
+        }
+        computed
+    }
+
+    /// Bytes that the kept rows take.
+    pub fn kept_bytes(&self) -> Option<u64> {
+        let kept = self.kept.as_ref()?;
+        Some(kept.iter().map(|batch| batch.get_array_memory_size() as u64).sum())
+    }
+}

@@ -1,0 +1,178 @@
+//! `write`: a table exported to a file outside the store, replaced as a whole.
+
+use std::fs::File;
+use std::io::{self, BufReader, BufWriter, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, Int64Array, RecordBatch, StringArray};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use parquet::arrow::ArrowWriter;
+
+use crate::digest::{Digest, Hasher};
+use crate::graph::{Role, Stage};
+use crate::ids::StageName;
+use crate::spec::code::Code;
+use crate::spec::kinds::write::{Write, WriteFormat};
+use crate::stages::components::Components;
+use crate::stages::error::StageError;
+use crate::stages::place::Place;
+use crate::stages::prepare::{Outcome, Tables};
+use crate::stages::prepared::Body;
+
+/// A prepared `write`.
+#[derive(Clone, Debug)]
+pub struct WritePlan {
+    /// The stage that is exported.
+    pub from: StageName,
+    /// The file.
+    pub path: PathBuf,
+    format: WriteFormat,
+    schema: SchemaRef,
+}
+
+/// Tells the format.
+pub fn prepare(
+    stage: &Stage,
+    settings: &Write,
+    tables: &Tables,
+    mut components: Components,
+    place: &mut Place<'_>,
+) -> Option<Outcome> {
+    let from = stage.input(&Role::From)?.clone();
+    let input = tables.get(&from)?.schema();
+    let path = PathBuf::from(&settings.path);
+    let format = settings.format.or_else(|| match path.extension()?.to_str()? {
+        "jsonl" | "ndjson" => Some(WriteFormat::Jsonl),
+        "csv" => Some(WriteFormat::Csv),
+        "parquet" => Some(WriteFormat::Parquet),
+        _ => None,
+    });
+    let Some(format) = format else {
+        let message = format!("the name `{}` does not tell a format", settings.path);
+        let help = "end it in `.jsonl`, `.csv` or `.parquet`, or give `format`".to_owned();
+        place.mistake(&["write", "path"], Code::MissingKey, message, Some(help));
+        return None;
+    };
+    if let Some(field) = input.fields().iter().find(|field| field.data_type().is_nested())
+        && format == WriteFormat::Csv
+    {
+        let message = format!("the column `{}` is nested, which CSV cannot hold", field.name());
+        let help = "write `jsonl` or `parquet`, or select plain columns first".to_owned();
+        place.mistake(&["write"], Code::ColumnType, message, Some(help));
+        return None;
+    }
+    components.set_settings(settings);
+    components.set("settings.path", &settings.path);
+    let schema = schema();
+    Some(Outcome {
+        schema: Arc::clone(&schema),
+        body: Body::Write(WritePlan { from, path, format, schema }),
+        components,
+        volatile: Vec::new(),
+        rows_expected: Some(1),
+    })
+}
+
+fn schema() -> SchemaRef {
+    Arc::new(Schema::new(vec![
+        Field::new("path", DataType::Utf8, false),
+        Field::new("rows", DataType::Int64, false),
+        Field::new("bytes", DataType::Int64, false),
+        Field::new("sha256", DataType::Utf8, false),
+    ]))
+}
+
+/// True if the file is still what the stored table of this stage says.
+pub fn is_current(plan: &WritePlan, stored: &[RecordBatch]) -> bool {
+    let recorded = stored.first().and_then(|batch| {
+        batch.column_by_name("sha256")?.as_any().downcast_ref::<StringArray>().cloned()
+    });
+    let found = File::open(&plan.path).and_then(digest).ok();
+    match (recorded, found) {
+        (Some(recorded), Some((found, _))) if !recorded.is_empty() => {
+            recorded.value(0) == found.to_string()
+        }
+        _ => false,
+    }
+}
+
+/// Writes the file. Blocking.
+pub fn compute(
+    plan: &WritePlan,
+    table: &SchemaRef,
+    batches: impl Iterator<Item = Result<RecordBatch, StageError>>,
+) -> Result<RecordBatch, StageError> {
+    let failed = |source| StageError::Write { path: plan.path.display().to_string(), source };
+    let folder = plan.path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    std::fs::create_dir_all(folder).map_err(failed)?;
+    let mut partial = tempfile::NamedTempFile::new_in(folder).map_err(failed)?;
+    let mut rows = 0;
+    {
+        let out = BufWriter::new(partial.as_file_mut());
+        let counted = batches.inspect(|batch| rows += batch.as_ref().map_or(0, RecordBatch::num_rows));
+        encode(plan.format, table, out, counted)?;
+    }
+    partial.as_file().sync_all().map_err(failed)?;
+    let (sha256, bytes) = partial.reopen().and_then(digest).map_err(failed)?;
+    partial.persist(&plan.path).map_err(|error| failed(error.error))?;
+    let columns: Vec<ArrayRef> = vec![
+        Arc::new(StringArray::from(vec![plan.path.display().to_string()])),
+        Arc::new(Int64Array::from(vec![rows as i64])),
+        Arc::new(Int64Array::from(vec![bytes as i64])),
+        Arc::new(StringArray::from(vec![sha256.to_string()])),
+    ];
+    Ok(RecordBatch::try_new(Arc::clone(&plan.schema), columns)?)
+}
+
+fn encode(
+    format: WriteFormat,
+    table: &SchemaRef,
+    mut out: impl io::Write + Send,
+    batches: impl Iterator<Item = Result<RecordBatch, StageError>>,
+) -> Result<(), StageError> {
+    match format {
+        WriteFormat::Jsonl => {
+            let mut writer = arrow::json::WriterBuilder::new()
+                .with_explicit_nulls(true)
+                .build::<_, arrow::json::writer::LineDelimited>(&mut out);
+            for batch in batches {
+                writer.write(&batch?)?;
+            }
+            writer.finish()?;
+        }
+        WriteFormat::Csv => {
+            let mut writer = arrow::csv::WriterBuilder::new().with_header(true).build(&mut out);
+            writer.write(&RecordBatch::new_empty(Arc::clone(table)))?;
+            for batch in batches {
+                writer.write(&batch?)?;
+            }
+        }
+        WriteFormat::Parquet => {
+            let parquet = |error: parquet::errors::ParquetError| {
+                StageError::Query(datafusion::common::DataFusionError::ParquetError(Box::new(error)))
+            };
+            let mut writer = ArrowWriter::try_new(&mut out, Arc::clone(table), None).map_err(parquet)?;
+            for batch in batches {
+                writer.write(&batch?).map_err(parquet)?;
+            }
+            writer.close().map_err(parquet)?;
+        }
+    }
+    out.flush().map_err(|source| StageError::Write { path: "the export".to_owned(), source })
+}
+
+fn digest(file: File) -> io::Result<(Digest, u64)> {
+    let (mut hasher, mut bytes) = (Hasher::default(), 0);
+    let mut reader = BufReader::with_capacity(1 << 20, file);
+    let mut buffer = vec![0; 1 << 20];
+    loop {
+        match reader.read(&mut buffer)? {
+            0 => return Ok((hasher.finish(), bytes)),
+            n => {
+                hasher.update(&buffer[..n]);
+                bytes += n as u64;
+            }
+        }
+    }
+}

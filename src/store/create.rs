@@ -1,0 +1,86 @@
+//! The one primitive every commit goes through: put-if-absent whose outcome is the truth.
+
+use bytes::Bytes;
+use object_store::path::Path;
+use object_store::{ObjectStore, ObjectStoreExt as _, PutMode};
+
+use crate::store::error::{Result, is_refusal};
+use crate::store::{Key, Store, StoreError};
+
+/// How a conditional put ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Created {
+    /// The stored bytes are ours.
+    Won,
+    /// Somebody else's bytes are stored: these.
+    Lost(Bytes),
+}
+
+impl Store {
+    /// Stores `body` under `key` unless something is stored there.
+    ///
+    /// Stores lie in both directions: "already exists" may mean that our own first request was applied
+    /// or that nothing is stored, and a failure may hide a success. So every outcome but success is
+    /// resolved by reading the key back; `body` must therefore be unique to this call or equal in
+    /// meaning to any equal body.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Refused`] when the store does not allow it, [`StoreError::CommitUnknown`] when the
+    /// outcome could not be found out: then nothing may be deleted.
+    pub async fn create(&self, key: &Key, body: Bytes) -> Result<Created> {
+        let (objects, path) = (self.objects(), key.path());
+        let mut delays = self.delays();
+        let mut attempts = 0;
+        loop {
+            attempts += 1;
+            let put = objects
+                .put_opts(path, body.clone().into(), PutMode::Create.into())
+                .await;
+            let failure = match put {
+                Ok(_) => return Ok(Created::Won),
+                Err(source) if is_refusal(&source) => {
+                    return Err(StoreError::object("create", key, source));
+                }
+                Err(source) => source,
+            };
+            match read_whole(objects.as_ref(), path).await {
+                Ok(stored) if stored == body => return Ok(Created::Won),
+                Ok(stored) => return Ok(Created::Lost(stored)),
+                Err(_) => match delays.next() {
+                    Some(delay) => self.clock().sleep(delay).await,
+                    None => {
+                        let key = key.to_string();
+                        return Err(StoreError::CommitUnknown {
+                            key,
+                            attempts,
+                            source: failure,
+                        });
+                    }
+                },
+            }
+        }
+    }
+}
+
+/// The bytes of an object. A body that ends early is a failure, whatever the client thinks of it.
+pub(crate) async fn read_whole(
+    objects: &dyn ObjectStore,
+    at: &Path,
+) -> object_store::Result<Bytes> {
+    let got = objects.get(at).await?;
+    let size = got.meta.size;
+    let bytes = got.bytes().await?;
+    if bytes.len() as u64 == size {
+        return Ok(bytes);
+    }
+    let source = format!(
+        "the body of `{at}` ended after {} of {size} bytes",
+        bytes.len()
+    )
+    .into();
+    Err(object_store::Error::Generic {
+        store: "proofmill",
+        source,
+    })
+}

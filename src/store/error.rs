@@ -1,0 +1,383 @@
+//! What can go wrong with the store: one variant per fact, with the key it concerns.
+
+use crate::digest::Digest;
+use crate::error::{Error, ErrorKind};
+use crate::ids::RunId;
+
+/// A failure of the store.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// A text is not a place that can hold a store.
+    #[error("`{text}` is not a store location: {reason}")]
+    Location {
+        /// The text, without credentials.
+        text: String,
+        /// What is wrong and what is accepted.
+        reason: String,
+    },
+    /// A local folder cannot be made or used.
+    #[error("failed to open the store folder `{path}`")]
+    Folder {
+        /// The folder.
+        path: String,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A client for a remote store cannot be built.
+    #[error("failed to set up the store `{url}`")]
+    Open {
+        /// Where the store is.
+        url: String,
+        /// Why.
+        source: object_store::Error,
+    },
+    /// An operation on one object failed, also after retries.
+    #[error("failed to {op} `{key}`")]
+    Object {
+        /// The operation, as a verb.
+        op: &'static str,
+        /// The object.
+        key: String,
+        /// Why.
+        source: object_store::Error,
+    },
+    /// The store refuses an operation by nature: permissions, credentials, missing support.
+    #[error("the store refuses to {op} `{key}`")]
+    Refused {
+        /// The operation, as a verb.
+        op: &'static str,
+        /// The object.
+        key: String,
+        /// Why.
+        source: object_store::Error,
+    },
+    /// An object that should exist does not.
+    #[error("`{key}` is not in the store")]
+    Missing {
+        /// The object.
+        key: String,
+    },
+    /// A conditional put could not be resolved: the object may or may not be stored.
+    #[error("the outcome of creating `{key}` is unknown after {attempts} attempts")]
+    CommitUnknown {
+        /// The object.
+        key: String,
+        /// Attempts made.
+        attempts: u32,
+        /// The last failure.
+        source: object_store::Error,
+    },
+    /// A record does not parse or its seal does not hold.
+    #[error("the record `{key}` is damaged: {reason}")]
+    Damaged {
+        /// The record.
+        key: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A record was written by a newer proofmill.
+    #[error("`{key}` has format version {found}; this proofmill knows versions up to {known}")]
+    Newer {
+        /// The record.
+        key: String,
+        /// Its version.
+        found: u32,
+        /// The newest version that this program reads.
+        known: u32,
+    },
+    /// Stored bytes are not the bytes that were committed.
+    #[error("`{key}` is corrupt: expected SHA-256 {expected}, found {found}")]
+    Corrupt {
+        /// The object.
+        key: String,
+        /// The digest that was recorded.
+        expected: Digest,
+        /// The digest of what is stored.
+        found: Digest,
+    },
+    /// A stored object is shorter or longer than what was committed.
+    #[error("`{key}` is corrupt: expected {expected} bytes, found {found}")]
+    WrongSize {
+        /// The object.
+        key: String,
+        /// The size that was recorded, in bytes.
+        expected: u64,
+        /// The size of what is stored, in bytes.
+        found: u64,
+    },
+    /// A part holds another number of rows than its record says.
+    #[error("`{key}` holds {found} rows; its record says {expected}")]
+    WrongRows {
+        /// The object.
+        key: String,
+        /// The rows that were recorded.
+        expected: u64,
+        /// The rows that were decoded.
+        found: u64,
+    },
+    /// Rows cannot be written as Parquet.
+    #[error("failed to encode `{key}` as Parquet")]
+    Encode {
+        /// The object.
+        key: String,
+        /// Why.
+        source: parquet::errors::ParquetError,
+    },
+    /// Verified bytes are not readable Parquet.
+    #[error("failed to decode `{key}` as Parquet: {reason}")]
+    Decode {
+        /// The object.
+        key: String,
+        /// Why.
+        reason: String,
+    },
+    /// A run that should be new has a log already.
+    #[error("run `{run}` has a log already")]
+    LogExists {
+        /// The run.
+        run: RunId,
+    },
+    /// A run has no log.
+    #[error("run `{run}` has no log in this store")]
+    LogMissing {
+        /// The run.
+        run: RunId,
+    },
+    /// An entry is missing between others.
+    #[error("the log of run `{run}` is broken: entry {seq} is missing, later entries exist")]
+    LogGap {
+        /// The run.
+        run: RunId,
+        /// The missing entry.
+        seq: u64,
+    },
+    /// An entry does not continue the one before it.
+    #[error(
+        "the log of run `{run}` is broken: entry {seq} continues {}, the entry before it is {}",
+        text(.found), text(.expected)
+    )]
+    ChainBroken {
+        /// The run.
+        run: RunId,
+        /// The entry that does not fit.
+        seq: u64,
+        /// The digest of the entry before it; none for the first.
+        expected: Option<Digest>,
+        /// The digest that the entry names.
+        found: Option<Digest>,
+    },
+    /// An entry's header contradicts its place.
+    #[error("the log of run `{run}` is broken: entry {seq} {reason}")]
+    WrongEntry {
+        /// The run.
+        run: RunId,
+        /// The entry.
+        seq: u64,
+        /// The contradiction.
+        reason: String,
+    },
+    /// Another process took this run over.
+    #[error("run `{run}` was taken over by {by} (epoch {epoch})")]
+    Fenced {
+        /// The run.
+        run: RunId,
+        /// The epoch of the new owner.
+        epoch: u64,
+        /// The new owner.
+        by: String,
+    },
+    /// Another writer wrote under our epoch: it does not follow the protocol.
+    #[error("entry {seq} of run `{run}` was written by {by}, which does not own the run")]
+    Foreign {
+        /// The run.
+        run: RunId,
+        /// The entry.
+        seq: u64,
+        /// The writer.
+        by: String,
+    },
+    /// An earlier append failed, so that the head of the log is not known.
+    #[error("the log of run `{run}` takes no more entries after an earlier failure")]
+    LogStopped {
+        /// The run.
+        run: RunId,
+    },
+    /// A run has a manifest already, with other content.
+    #[error("run `{run}` was published already")]
+    ManifestExists {
+        /// The run.
+        run: RunId,
+    },
+    /// A blocking task of ours panicked.
+    #[error("a task of the store failed")]
+    Task {
+        /// Why.
+        #[from]
+        source: tokio::task::JoinError,
+    },
+}
+
+/// Result with the store's error.
+pub(crate) type Result<T, E = StoreError> = std::result::Result<T, E>;
+
+impl StoreError {
+    /// True when the same call may succeed later without anybody acting.
+    pub fn is_transient(&self) -> bool {
+        match self {
+            Self::Object { source, .. } => is_transient(source),
+            Self::CommitUnknown { .. } => true,
+            _ => false,
+        }
+    }
+
+    /// The failure of `op` on `key`, sorted into missing, refused and failed.
+    pub(crate) fn object(
+        op: &'static str,
+        key: impl ToString,
+        source: object_store::Error,
+    ) -> Self {
+        let key = key.to_string();
+        match source {
+            object_store::Error::NotFound { .. } => Self::Missing { key },
+            source if is_refusal(&source) => Self::Refused { op, key, source },
+            source => Self::Object { op, key, source },
+        }
+    }
+
+    fn hint(&self) -> &'static str {
+        match self {
+            Self::Location { .. } => {
+                "use a folder, `file://`, `s3://bucket/prefix`, `gs://bucket/prefix`, \
+                 `az://container/prefix` or `memory://`"
+            }
+            Self::Folder { .. } => {
+                "check that the folder can be written and that the disk has space"
+            }
+            Self::Open { .. } | Self::Refused { .. } => {
+                "check the credentials and permissions in the environment of this process, and that \
+                 the store supports conditional writes"
+            }
+            Self::Object { .. } => "check the connection or the disk, then run the command again",
+            Self::CommitUnknown { .. } => {
+                "nothing was deleted; resume the run, which finds out what was stored"
+            }
+            Self::Missing { .. } | Self::Corrupt { .. } | Self::WrongSize { .. } => {
+                "restore the object from a backup, or delete the artifact's record and run again to \
+                 compute it anew"
+            }
+            Self::WrongRows { .. } | Self::Decode { .. } | Self::Damaged { .. } => {
+                "restore the object from a backup, or delete it and run again to compute it anew"
+            }
+            Self::Newer { .. } => "use the proofmill that wrote this store, or a newer one",
+            Self::Encode { .. } => {
+                "a column has a type that Parquet cannot hold; cast it in the stage"
+            }
+            Self::LogExists { .. } | Self::ManifestExists { .. } => "start a new run",
+            Self::LogMissing { .. } => "list the runs with `proofmill runs`",
+            Self::LogGap { .. } | Self::ChainBroken { .. } | Self::WrongEntry { .. } => {
+                "the log was changed after it was written; restore it from a backup or start a new run"
+            }
+            Self::Fenced { .. } => "another process owns the run now; let it finish",
+            Self::Foreign { .. } => "two processes write one run; stop both, then resume the run",
+            Self::LogStopped { .. } => "resume the run",
+            Self::Task { .. } => "this is a mistake in proofmill; please report it",
+        }
+    }
+}
+
+impl From<StoreError> for Error {
+    fn from(error: StoreError) -> Self {
+        let kind = match error {
+            StoreError::Location { .. } => ErrorKind::Usage,
+            StoreError::Encode { .. } => ErrorKind::Stage,
+            StoreError::Task { .. } => ErrorKind::Internal,
+            _ => ErrorKind::Store,
+        };
+        let (message, hint) = (error.to_string(), error.hint());
+        let public = Self::new(kind, message).with_hint(hint);
+        match std::error::Error::source(&error) {
+            Some(_) => public.with_source(Cause(error)),
+            None => public,
+        }
+    }
+}
+
+/// What lies below a [`StoreError`] whose own message is shown already.
+#[derive(Debug)]
+struct Cause(StoreError);
+
+impl std::fmt::Display for Cause {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match std::error::Error::source(&self.0) {
+            Some(source) => std::fmt::Display::fmt(source, f),
+            None => std::fmt::Display::fmt(&self.0, f),
+        }
+    }
+}
+
+impl std::error::Error for Cause {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        std::error::Error::source(&self.0).and_then(std::error::Error::source)
+    }
+}
+
+/// True when the store will answer the same to the same request.
+pub(crate) fn is_refusal(error: &object_store::Error) -> bool {
+    use object_store::Error as E;
+    matches!(
+        error,
+        E::NotImplemented { .. }
+            | E::NotSupported { .. }
+            | E::PermissionDenied { .. }
+            | E::Unauthenticated { .. }
+            | E::InvalidPath { .. }
+            | E::UnknownConfigurationKey { .. }
+    )
+}
+
+/// True when a retry of an idempotent operation may succeed.
+pub(crate) fn is_transient(error: &object_store::Error) -> bool {
+    matches!(
+        error,
+        object_store::Error::Generic { .. } | object_store::Error::JoinError { .. }
+    )
+}
+
+fn text(digest: &Option<Digest>) -> String {
+    digest.map_or_else(|| "nothing".to_owned(), |digest| digest.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn failed() -> object_store::Error {
+        object_store::Error::Generic {
+            store: "test",
+            source: "reset by peer".into(),
+        }
+    }
+
+    #[test]
+    fn errors_name_the_key_and_say_what_to_do() {
+        let error = Error::from(StoreError::object("read", "runs/a", failed()));
+        assert_eq!(error.kind, ErrorKind::Store);
+        assert_eq!(error.message, "failed to read `runs/a`");
+        assert!(error.hint.is_some_and(|hint| hint.contains("connection")));
+        assert!(
+            error
+                .source
+                .is_some_and(|cause| cause.to_string().contains("reset by peer"))
+        );
+    }
+
+    #[test]
+    fn only_what_may_pass_is_transient() {
+        assert!(StoreError::object("read", "a", failed()).is_transient());
+        let denied = object_store::Error::PermissionDenied {
+            path: "a".into(),
+            source: "no".into(),
+        };
+        assert!(!StoreError::object("read", "a", denied).is_transient());
+    }
+}

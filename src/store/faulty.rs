@@ -1,0 +1,285 @@
+//! For tests: a store that fails as told, and a clock that does not wait.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use chrono::{DateTime, Utc};
+use futures::stream::{self, BoxStream};
+use futures::{FutureExt as _, StreamExt as _};
+use object_store::path::Path;
+use object_store::{
+    CopyOptions, Error, GetOptions, GetResult, GetResultPayload, ListResult, MultipartUpload,
+    ObjectMeta, ObjectStore, PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult,
+    Result, UploadPart,
+};
+
+use crate::clock::Clock;
+
+/// What happens to one call. `F…` are the numbers of the fault list in `docs/specs/store.md`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// F1, F2, F3: the request fails and nothing was applied.
+    FailBefore,
+    /// F5, F6: the request was applied and its answer is lost.
+    FailAfter,
+    /// F4: applied, answered 503, and the client's own retry found the object.
+    ExistsAfter,
+    /// F7: 409 with nothing stored.
+    ConflictBefore,
+    /// Azure's answer to a create that meets an object, although nothing is stored.
+    PreconditionBefore,
+    /// F8: the body ends early.
+    TruncatedBody,
+    /// The connection breaks while the body is read.
+    BrokenBody,
+    /// F9: a bit of the body is flipped.
+    FlippedBody,
+    /// F11: not allowed.
+    Denied,
+}
+
+/// The operations that fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Op {
+    /// Any put, also the begin of a multipart upload.
+    Put,
+    /// Any read.
+    Get,
+}
+
+/// A store in which the nth call of an operation, from 0, meets a fault.
+#[derive(Debug)]
+pub(crate) struct FaultyStore {
+    inner: Arc<dyn ObjectStore>,
+    script: Mutex<Vec<(Op, usize, Fault)>>,
+    calls: Mutex<[usize; 2]>,
+}
+
+impl FaultyStore {
+    /// `inner` with the faults of `script`.
+    pub fn new(inner: Arc<dyn ObjectStore>) -> Self {
+        Self {
+            inner,
+            script: Mutex::default(),
+            calls: Mutex::default(),
+        }
+    }
+
+    /// Counts calls from 0 again, with other faults.
+    pub fn script(&self, script: Vec<(Op, usize, Fault)>) {
+        *self.calls.lock().unwrap() = [0, 0];
+        *self.script.lock().unwrap() = script;
+    }
+
+    /// Calls of an operation since the script was set.
+    pub fn calls(&self, op: Op) -> usize {
+        self.calls.lock().unwrap()[op as usize]
+    }
+
+    fn next(&self, op: Op) -> Option<Fault> {
+        let nth = {
+            let mut calls = self.calls.lock().unwrap();
+            calls[op as usize] += 1;
+            calls[op as usize] - 1
+        };
+        let script = self.script.lock().unwrap();
+        script
+            .iter()
+            .find(|(of, at, _)| (*of, *at) == (op, nth))
+            .map(|(_, _, fault)| *fault)
+    }
+}
+
+fn failed() -> Error {
+    Error::Generic {
+        store: "FaultyStore",
+        source: "connection reset".into(),
+    }
+}
+
+fn exists(at: &Path) -> Error {
+    Error::AlreadyExists {
+        path: at.to_string(),
+        source: "409".into(),
+    }
+}
+
+#[async_trait]
+impl ObjectStore for FaultyStore {
+    async fn put_opts(
+        &self,
+        at: &Path,
+        payload: PutPayload,
+        options: PutOptions,
+    ) -> Result<PutResult> {
+        let create = options.mode == PutMode::Create;
+        match self.next(Op::Put) {
+            None => self.inner.put_opts(at, payload, options).await,
+            Some(Fault::FailAfter) => {
+                self.inner.put_opts(at, payload, options).await?;
+                Err(failed())
+            }
+            Some(Fault::ExistsAfter) if create => {
+                self.inner.put_opts(at, payload, options).await?;
+                Err(exists(at))
+            }
+            Some(Fault::ConflictBefore) if create => Err(exists(at)),
+            Some(Fault::PreconditionBefore) if create => Err(Error::Precondition {
+                path: at.to_string(),
+                source: "412".into(),
+            }),
+            Some(Fault::Denied) => Err(Error::PermissionDenied {
+                path: at.to_string(),
+                source: "403".into(),
+            }),
+            Some(_) => Err(failed()),
+        }
+    }
+
+    async fn put_multipart_opts(
+        &self,
+        at: &Path,
+        options: PutMultipartOptions,
+    ) -> Result<Box<dyn MultipartUpload>> {
+        match self.next(Op::Put) {
+            None => {
+                let inner = self.inner.put_multipart_opts(at, options).await?;
+                Ok(Box::new(SlowUpload {
+                    inner,
+                    begun: 0,
+                    arrived: Arc::default(),
+                }))
+            }
+            Some(_) => Err(failed()),
+        }
+    }
+
+    async fn get_opts(&self, at: &Path, options: GetOptions) -> Result<GetResult> {
+        let fault = match self.next(Op::Get) {
+            None => return self.inner.get_opts(at, options).await,
+            Some(Fault::Denied) => {
+                return Err(Error::PermissionDenied {
+                    path: at.to_string(),
+                    source: "403".into(),
+                });
+            }
+            Some(fault) => fault,
+        };
+        let got = self.inner.get_opts(at, options).await?;
+        let (meta, range, attributes) =
+            (got.meta.clone(), got.range.clone(), got.attributes.clone());
+        let body = got.bytes().await?;
+        let pieces: Vec<Result<Bytes>> = match fault {
+            Fault::TruncatedBody => vec![Ok(body.slice(..body.len() / 2))],
+            Fault::BrokenBody => vec![Ok(body.slice(..body.len() / 2)), Err(failed())],
+            Fault::FlippedBody => {
+                let mut flipped = body.to_vec();
+                let middle = flipped.len() / 2;
+                flipped[middle] ^= 1;
+                vec![Ok(flipped.into())]
+            }
+            _ => return Err(failed()),
+        };
+        let payload = GetResultPayload::Stream(stream::iter(pieces).boxed());
+        Ok(GetResult {
+            payload,
+            meta,
+            range,
+            attributes,
+        })
+    }
+
+    async fn get_ranges(&self, at: &Path, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        self.inner.get_ranges(at, ranges).await
+    }
+
+    fn delete_stream(
+        &self,
+        locations: BoxStream<'static, Result<Path>>,
+    ) -> BoxStream<'static, Result<Path>> {
+        self.inner.delete_stream(locations)
+    }
+
+    fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
+        self.inner.list(prefix)
+    }
+
+    async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
+        self.inner.list_with_delimiter(prefix).await
+    }
+
+    async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
+        self.inner.copy_opts(from, to, options).await
+    }
+}
+
+/// An upload whose pieces take their time, and which must not be completed before all have arrived.
+#[derive(Debug)]
+struct SlowUpload {
+    inner: Box<dyn MultipartUpload>,
+    begun: usize,
+    arrived: Arc<AtomicUsize>,
+}
+
+#[async_trait]
+impl MultipartUpload for SlowUpload {
+    fn put_part(&mut self, data: PutPayload) -> UploadPart {
+        self.begun += 1;
+        let (put, arrived) = (self.inner.put_part(data), self.arrived.clone());
+        async move {
+            for _ in 0..20 {
+                tokio::task::yield_now().await;
+            }
+            put.await?;
+            arrived.fetch_add(1, Ordering::Relaxed);
+            Ok(())
+        }
+        .boxed()
+    }
+
+    async fn complete(&mut self) -> Result<PutResult> {
+        assert_eq!(
+            self.arrived.load(Ordering::Relaxed),
+            self.begun,
+            "completed too early"
+        );
+        self.inner.complete().await
+    }
+
+    async fn abort(&mut self) -> Result<()> {
+        self.inner.abort().await
+    }
+}
+
+impl fmt::Display for FaultyStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "FaultyStore({})", self.inner)
+    }
+}
+
+/// A clock that stands still; waiting only counts.
+#[derive(Debug, Default)]
+pub(crate) struct StillClock {
+    waited: Mutex<Duration>,
+}
+
+#[async_trait]
+impl Clock for StillClock {
+    fn now(&self) -> DateTime<Utc> {
+        DateTime::UNIX_EPOCH
+    }
+
+    fn monotonic(&self) -> Duration {
+        *self.waited.lock().unwrap()
+    }
+
+    async fn sleep(&self, duration: Duration) {
+        *self.waited.lock().unwrap() += duration;
+        tokio::task::yield_now().await;
+    }
+}

@@ -1,0 +1,269 @@
+//! The store as the rest of the program holds it: objects, clock, randomness and patience.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use object_store::memory::InMemory;
+use object_store::{ObjectStore, ObjectStoreExt as _, PutPayload};
+use url::Url;
+
+use crate::clock::Clock;
+use crate::digest::Digest;
+use crate::retry::RetryPolicy;
+use crate::rng::Rng;
+use crate::store::create::read_whole;
+use crate::store::error::{Result, is_transient};
+use crate::store::{DurableLocal, Format, Key, Location, StoreError};
+
+/// Objects whose digest this process remembers to have verified.
+const VERIFIED_MAX: usize = 1 << 16;
+
+/// An open store. Clones are cheap and share everything.
+#[derive(Clone, Debug)]
+pub struct Store {
+    parts: Arc<Parts>,
+    format: Arc<Format>,
+}
+
+#[derive(Debug)]
+struct Parts {
+    objects: Arc<dyn ObjectStore>,
+    local: Option<Arc<DurableLocal>>,
+    url: Url,
+    clock: Arc<dyn Clock>,
+    rng: Arc<dyn Rng>,
+    retry: RetryPolicy,
+    verified: Mutex<HashSet<(Key, Digest)>>,
+}
+
+impl Store {
+    /// Opens the store at `location`, making it when nothing is there.
+    ///
+    /// # Errors
+    ///
+    /// When the place cannot be reached or written, or a newer proofmill made the store.
+    pub async fn open(
+        location: &Location,
+        clock: Arc<dyn Clock>,
+        rng: Arc<dyn Rng>,
+    ) -> Result<Self> {
+        let opened = location.open(&rng)?;
+        Self::with(
+            opened.objects,
+            opened.local,
+            opened.url,
+            clock,
+            rng,
+            RetryPolicy::default(),
+        )
+        .await
+    }
+
+    /// A new store in memory, gone with the last clone.
+    ///
+    /// # Errors
+    ///
+    /// None that a store in memory can have.
+    pub async fn in_memory(clock: Arc<dyn Clock>, rng: Arc<dyn Rng>) -> Result<Self> {
+        let url = Location::Memory.url()?;
+        Self::over(
+            Arc::new(InMemory::new()),
+            url,
+            clock,
+            rng,
+            RetryPolicy::default(),
+        )
+        .await
+    }
+
+    /// A store over any `object_store`, such as one that injects faults.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::open`].
+    pub async fn over(
+        objects: Arc<dyn ObjectStore>,
+        url: Url,
+        clock: Arc<dyn Clock>,
+        rng: Arc<dyn Rng>,
+        retry: RetryPolicy,
+    ) -> Result<Self> {
+        Self::with(objects, None, url, clock, rng, retry).await
+    }
+
+    async fn with(
+        objects: Arc<dyn ObjectStore>,
+        local: Option<Arc<DurableLocal>>,
+        url: Url,
+        clock: Arc<dyn Clock>,
+        rng: Arc<dyn Rng>,
+        retry: RetryPolicy,
+    ) -> Result<Self> {
+        let draft = Format::draft(clock.as_ref(), rng.as_ref());
+        let verified = Mutex::default();
+        let parts = Arc::new(Parts {
+            objects,
+            local,
+            url,
+            clock,
+            rng,
+            retry,
+            verified,
+        });
+        let store = Self {
+            parts,
+            format: Arc::new(draft.clone()),
+        };
+        let format = Arc::new(draft.settle(&store).await?);
+        Ok(Self { format, ..store })
+    }
+
+    /// The objects themselves, rooted at the store's prefix.
+    pub fn objects(&self) -> &Arc<dyn ObjectStore> {
+        &self.parts.objects
+    }
+
+    /// Where the store is, for people: never holds credentials.
+    pub fn url(&self) -> &Url {
+        &self.parts.url
+    }
+
+    /// The store's own record.
+    pub fn format(&self) -> &Format {
+        &self.format
+    }
+
+    /// The clock that the store waits and stamps with.
+    pub fn clock(&self) -> &Arc<dyn Clock> {
+        &self.parts.clock
+    }
+
+    /// The randomness behind names and jitter.
+    pub fn rng(&self) -> &Arc<dyn Rng> {
+        &self.parts.rng
+    }
+
+    /// The folder behind the objects, when they are local files.
+    pub(crate) fn local(&self) -> Option<&Arc<DurableLocal>> {
+        self.parts.local.as_ref()
+    }
+
+    /// The bytes of an object.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Missing`] when there is none.
+    pub async fn get(&self, key: &Key) -> Result<Bytes> {
+        let objects = self.objects();
+        self.retry("read", key, || read_whole(objects.as_ref(), key.path()))
+            .await
+    }
+
+    /// The bytes of an object, none when there is no such object.
+    ///
+    /// # Errors
+    ///
+    /// When the object cannot be read, also after retries.
+    pub async fn get_opt(&self, key: &Key) -> Result<Option<Bytes>> {
+        present(self.get(key).await)
+    }
+
+    /// The size of an object in bytes, none when there is no such object.
+    ///
+    /// # Errors
+    ///
+    /// When the store does not answer, also after retries.
+    pub async fn size(&self, key: &Key) -> Result<Option<u64>> {
+        let objects = self.objects();
+        let head = self
+            .retry("examine", key, || objects.head(key.path()))
+            .await;
+        present(head.map(|meta| meta.size))
+    }
+
+    /// Stores `payload` under a key that nobody else uses.
+    ///
+    /// # Errors
+    ///
+    /// When the object could not be stored, also after retries.
+    pub async fn put(&self, key: &Key, payload: PutPayload) -> Result<()> {
+        let objects = self.objects();
+        self.retry("write", key, || objects.put(key.path(), payload.clone()))
+            .await?;
+        Ok(())
+    }
+
+    /// Deletes an object, if it exists.
+    ///
+    /// # Errors
+    ///
+    /// When the store does not confirm it, also after retries.
+    pub async fn delete(&self, key: &Key) -> Result<()> {
+        let objects = self.objects();
+        present(
+            self.retry("delete", key, || objects.delete(key.path()))
+                .await,
+        )?;
+        Ok(())
+    }
+
+    /// True when this process wrote or verified these bytes already.
+    pub(crate) fn is_verified(&self, key: &Key, sha256: Digest) -> bool {
+        let verified = self
+            .parts
+            .verified
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        verified.contains(&(key.clone(), sha256))
+    }
+
+    /// Remembers that this process wrote or verified these bytes.
+    pub(crate) fn set_verified(&self, key: &Key, sha256: Digest) {
+        let mut verified = self
+            .parts
+            .verified
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if verified.len() >= VERIFIED_MAX {
+            verified.clear();
+        }
+        verified.insert((key.clone(), sha256));
+    }
+
+    /// The waits before each further attempt.
+    pub(crate) fn delays(&self) -> impl Iterator<Item = Duration> + Send + use<'_> {
+        self.parts.retry.delays(self.parts.rng.as_ref())
+    }
+
+    /// Calls until success, a lasting failure or the end of patience.
+    pub(crate) async fn retry<T, F>(
+        &self,
+        op: &'static str,
+        key: &Key,
+        call: impl Fn() -> F + Send,
+    ) -> Result<T>
+    where
+        F: Future<Output = object_store::Result<T>> + Send,
+    {
+        let mut delays = self.delays();
+        loop {
+            match call().await {
+                Ok(value) => return Ok(value),
+                Err(source) => match delays.next().filter(|_| is_transient(&source)) {
+                    Some(delay) => self.clock().sleep(delay).await,
+                    None => return Err(StoreError::object(op, key, source)),
+                },
+            }
+        }
+    }
+}
+
+fn present<T>(result: Result<T>) -> Result<Option<T>> {
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(StoreError::Missing { .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,167 @@
+//! Where everything lies in a store: the only place that builds keys.
+
+use std::fmt;
+
+use object_store::path::Path;
+use serde::{Deserialize, Serialize};
+
+use crate::ids::{Fingerprint, RunId, StageName};
+use crate::rng::{Rng, random_name};
+use crate::store::StoreError;
+
+/// The key of an object: lower-case letters, digits and `._-` in segments separated by `/`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Key(Path);
+
+impl Key {
+    /// The key as `object_store` takes it.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// The text of the key.
+    pub fn as_str(&self) -> &str {
+        self.0.as_ref()
+    }
+
+    fn of_layout(text: String) -> Self {
+        Self(Path::from(text))
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl From<Key> for String {
+    fn from(key: Key) -> Self {
+        key.0.into()
+    }
+}
+
+impl TryFrom<String> for Key {
+    type Error = StoreError;
+
+    /// A key read from a record: it cannot leave the store, whatever the record says.
+    fn try_from(text: String) -> Result<Self, StoreError> {
+        let allowed = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b"._-/".contains(&b);
+        let segment = |s: &str| !s.is_empty() && s != "." && s != "..";
+        if text.bytes().all(allowed) && text.split('/').all(segment) {
+            Ok(Self(Path::from(text)))
+        } else {
+            Err(StoreError::Damaged {
+                key: text,
+                reason: "this is not a key of a store".into(),
+            })
+        }
+    }
+}
+
+/// One attempt at computing a stage: makes its keys unique, so that nothing is ever overwritten.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Attempt(String);
+
+impl Attempt {
+    /// A new attempt.
+    pub fn new(rng: &dyn Rng) -> Self {
+        Self(random_name(rng, 10))
+    }
+
+    /// The text of the attempt.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Attempt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The store's own record.
+pub fn format_key() -> Key {
+    Key::of_layout("format.json".into())
+}
+
+/// Entry `seq` of a run's log.
+pub fn log_key(run: &RunId, seq: u64) -> Key {
+    Key::of_layout(format!("runs/{run}/log/{seq:020}.json"))
+}
+
+/// The record that publishes a run.
+pub fn manifest_key(run: &RunId) -> Key {
+    Key::of_layout(format!("runs/{run}/manifest.json"))
+}
+
+/// Part `n` of a stage's rows.
+pub fn part_key(run: &RunId, stage: &StageName, attempt: &Attempt, n: u32) -> Key {
+    Key::of_layout(format!("runs/{run}/data/{stage}.{attempt}.{n}.parquet"))
+}
+
+/// Part `n` of a stage's error rows.
+pub fn error_part_key(run: &RunId, stage: &StageName, attempt: &Attempt, n: u32) -> Key {
+    Key::of_layout(format!(
+        "runs/{run}/data/{stage}.{attempt}.errors.{n}.parquet"
+    ))
+}
+
+/// File `n` of a stage that makes files; their names are in its record only.
+pub fn file_key(run: &RunId, stage: &StageName, attempt: &Attempt, n: u32) -> Key {
+    Key::of_layout(format!("runs/{run}/data/{stage}.{attempt}.{n}.bin"))
+}
+
+/// The record of the artifact with this fingerprint.
+pub fn artifact_key(fingerprint: &Fingerprint) -> Key {
+    let digest = fingerprint.to_string();
+    Key::of_layout(format!("artifacts/{}/{digest}.json", &digest[..2]))
+}
+
+/// The folder of all runs.
+pub(crate) fn runs_prefix() -> Path {
+    Path::from("runs")
+}
+
+/// The folder of a run's log.
+pub(crate) fn log_prefix(run: &RunId) -> Path {
+    Path::from(format!("runs/{run}/log"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::digest::Digest;
+    use crate::rng::SeededRng;
+
+    #[test]
+    fn keys_of_the_layout_read_back_as_keys() {
+        let rng = SeededRng::new(1);
+        let run = RunId::new("2026-11-21T02:15:00.123Z".parse().unwrap(), &rng);
+        let stage: StageName = "before.answers".parse().unwrap();
+        let attempt = Attempt::new(&rng);
+        let keys = [
+            format_key(),
+            log_key(&run, u64::MAX),
+            manifest_key(&run),
+            part_key(&run, &stage, &attempt, 0),
+            error_part_key(&run, &stage, &attempt, 7),
+            file_key(&run, &stage, &attempt, 12),
+            artifact_key(&Fingerprint(Digest::of(b"a"))),
+        ];
+        for key in keys {
+            assert_eq!(Key::try_from(key.to_string()).unwrap(), key);
+        }
+    }
+
+    #[test]
+    fn texts_that_could_leave_the_store_are_not_keys() {
+        for text in [
+            "", "/", "/etc", "a//b", "../a", "a/../b", "a/.", "a#1", "A", "a b", "ä", "a%2f",
+        ] {
+            assert!(Key::try_from(text.to_owned()).is_err(), "{text}");
+        }
+    }
+}

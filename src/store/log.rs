@@ -1,0 +1,218 @@
+//! The log of a run: numbered entries, each created once, each naming the digest of the one before.
+//!
+//! Order in the log decides who owns a run; no clock does. A process takes a run over by appending a
+//! fence with the next epoch; the former owner's next append then finds its place taken.
+
+use std::marker::PhantomData;
+
+use chrono::{DateTime, Utc};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::digest::Digest;
+use crate::ids::RunId;
+use crate::rng::random_name;
+use crate::store::chain::Chain;
+use crate::store::error::Result;
+use crate::store::log_reader::read_on;
+use crate::store::sealed::{Record, seal};
+use crate::store::{Created, Store, StoreError, log_key};
+
+/// The version of entries that this program writes and the newest that it reads.
+pub const LOG_VERSION: u32 = 1;
+
+/// Times that a take-over reads on because another writer was faster.
+const TAKE_OVER_ATTEMPTS_MAX: u32 = 32;
+
+/// One entry of a log.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Entry<E> {
+    /// Version of the entry.
+    pub v: u32,
+    /// The run.
+    pub run: RunId,
+    /// Number of the entry, from 0 without gaps.
+    pub seq: u64,
+    /// Digest of the stored bytes of the entry before; none for the first.
+    pub prev: Option<Digest>,
+    /// Number of the owner, from 1; each fence raises it by one.
+    pub epoch: u64,
+    /// The process that wrote the entry.
+    pub writer: String,
+    /// Makes the bytes unique, so that a writer recognises its own.
+    pub nonce: String,
+    /// When the entry was written, for people.
+    pub t_utc: DateTime<Utc>,
+    /// What happened.
+    pub body: Body<E>,
+}
+
+/// What an entry records.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Body<E> {
+    /// A new owner took the run over.
+    Fence,
+    /// An event of the run.
+    Event(E),
+}
+
+/// A place in a log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Head {
+    /// Number of the entry.
+    pub seq: u64,
+    /// Digest of its stored bytes.
+    pub sha256: Digest,
+}
+
+impl<E> Entry<E> {
+    /// The event, unless this is a fence.
+    pub fn event(&self) -> Option<&E> {
+        match &self.body {
+            Body::Fence => None,
+            Body::Event(event) => Some(event),
+        }
+    }
+}
+
+impl<E: DeserializeOwned> Record for Entry<E> {
+    const VERSION: u32 = LOG_VERSION;
+}
+
+/// The log of a run that this process owns.
+#[derive(Debug)]
+pub struct RunLog<E> {
+    store: Store,
+    chain: Chain,
+    /// Set while an append is under way and for good when one failed: the head is unknown then.
+    stopped: bool,
+    event: PhantomData<fn(E) -> E>,
+}
+
+impl<E: Serialize + DeserializeOwned + Send + Sync> RunLog<E> {
+    /// Starts the log of a new run with its first event.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::LogExists`] when the run has a log already.
+    pub async fn create(store: &Store, run: &RunId, first: &E) -> Result<Self> {
+        let chain = Chain {
+            epoch: 1,
+            owner: writer(store),
+            ..Chain::new(run.clone())
+        };
+        let mut log = Self {
+            store: store.clone(),
+            chain,
+            stopped: false,
+            event: PhantomData,
+        };
+        match log.write(Body::Event(first)).await? {
+            Created::Won => Ok(log),
+            Created::Lost(_) => Err(StoreError::LogExists { run: run.clone() }),
+        }
+    }
+
+    /// Appends an event and returns its number. When this returns, the event is durable.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Fenced`] when another process took the run over. After any error the log takes no
+    /// more entries: whether the event was stored is for the next owner to find out.
+    pub async fn append(&mut self, event: &E) -> Result<u64> {
+        if self.stopped {
+            return Err(StoreError::LogStopped {
+                run: self.chain.run.clone(),
+            });
+        }
+        self.stopped = true;
+        match self.write(Body::Event(event)).await? {
+            Created::Won => {
+                self.stopped = false;
+                Ok(self.chain.next - 1)
+            }
+            Created::Lost(bytes) => Err(self.chain.explain_loss(&bytes)),
+        }
+    }
+
+    /// Becomes the owner of a run: returns its log and all entries, the new fence last.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::LogMissing`] when the run has no log; what breaks the chain, when it is broken.
+    pub async fn take_over(store: &Store, run: &RunId) -> Result<(Self, Vec<Entry<E>>)> {
+        let mut chain = Chain::new(run.clone());
+        let mut entries = Vec::new();
+        let owner = writer(store);
+        for _ in 0..TAKE_OVER_ATTEMPTS_MAX {
+            read_on(store, &mut chain, &mut entries).await?;
+            if entries.is_empty() {
+                return Err(StoreError::LogMissing { run: run.clone() });
+            }
+            let fence: Entry<E> = chain.fence(store, &owner);
+            let key = log_key(run, fence.seq);
+            let bytes = seal(&key, &fence)?;
+            if store.create(&key, bytes.clone()).await? == Created::Won {
+                entries.push(chain.admit(&bytes)?);
+                let log = Self {
+                    store: store.clone(),
+                    chain,
+                    stopped: false,
+                    event: PhantomData,
+                };
+                return Ok((log, entries));
+            }
+        }
+        let by = chain.owner.clone();
+        Err(StoreError::Fenced {
+            run: run.clone(),
+            epoch: chain.epoch,
+            by,
+        })
+    }
+
+    /// The last entry.
+    pub fn head(&self) -> Head {
+        // A log has at least one entry from the moment it exists.
+        let sha256 = self.chain.head.unwrap_or_else(|| Digest::of(b""));
+        Head {
+            seq: self.chain.next.saturating_sub(1),
+            sha256,
+        }
+    }
+
+    /// The run.
+    pub fn run(&self) -> &RunId {
+        &self.chain.run
+    }
+
+    /// Number of this owner, from 1.
+    pub fn epoch(&self) -> u64 {
+        self.chain.epoch
+    }
+
+    async fn write(&mut self, body: Body<&E>) -> Result<Created> {
+        let owner = self.chain.owner.clone();
+        let entry = self
+            .chain
+            .entry(&self.store, &owner, self.chain.epoch, body);
+        let key = log_key(&self.chain.run, entry.seq);
+        let bytes = seal(&key, &entry)?;
+        let created = self.store.create(&key, bytes.clone()).await?;
+        if created == Created::Won {
+            self.chain.advance(&bytes);
+        }
+        Ok(created)
+    }
+}
+
+fn writer(store: &Store) -> String {
+    format!(
+        "{}-{}",
+        std::process::id(),
+        random_name(store.rng().as_ref(), 10)
+    )
+}

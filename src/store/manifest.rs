@@ -1,0 +1,173 @@
+//! The record that publishes a run: created once, last; what it names is what the run achieved.
+
+use std::collections::BTreeMap;
+
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+
+use crate::digest::Digest;
+use crate::ids::{Fingerprint, PipelineName, RunId, StageName};
+use crate::store::error::Result;
+use crate::store::sealed::{Record, seal, stored};
+use crate::store::{Created, Head, Key, Store, StoreError, Stored, manifest_key};
+
+/// The version of manifests that this program writes and the newest that it reads.
+pub const MANIFEST_VERSION: u32 = 1;
+
+/// A finished run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Manifest {
+    /// Version of the record.
+    pub v: u32,
+    /// The run.
+    pub run: RunId,
+    /// The pipeline.
+    pub pipeline: PipelineRef,
+    /// Parameters after resolution, by name.
+    pub params: BTreeMap<String, serde_json::Value>,
+    /// Who or what started the run.
+    pub trigger: serde_json::Value,
+    /// Versions of the code that took part, by name.
+    pub code: BTreeMap<String, String>,
+    /// When the run started.
+    pub started_at: DateTime<Utc>,
+    /// When the run ended.
+    pub finished_at: DateTime<Utc>,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// What became of each stage, in order of the pipeline file.
+    pub stages: Vec<StageOutcome>,
+    /// Rows of the metrics, as measured.
+    pub metrics: Vec<serde_json::Value>,
+    /// The last entry of the log before this record.
+    pub log: Head,
+}
+
+impl Record for Manifest {
+    const VERSION: u32 = MANIFEST_VERSION;
+}
+
+/// A pipeline as it was run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PipelineRef {
+    /// Name of the pipeline.
+    pub name: PipelineName,
+    /// Where its file was, for people.
+    pub path: String,
+    /// Digest of the bytes of its file.
+    pub yaml_sha256: Digest,
+}
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// Every stage and check passed.
+    Succeeded,
+    /// A stage or a check failed.
+    Failed,
+    /// Somebody stopped it.
+    Interrupted,
+}
+
+/// What became of a stage.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StageOutcome {
+    /// Name of the stage.
+    pub stage: StageName,
+    /// Its kind.
+    pub kind: String,
+    /// Its fingerprint; none when it was not reached.
+    pub fingerprint: Option<Fingerprint>,
+    /// How it ended.
+    pub status: StageStatus,
+    /// The run that computed the artifact, when it was not this one.
+    pub cached_from: Option<RunId>,
+    /// Rows of the artifact.
+    pub rows: u64,
+    /// Bytes of the artifact.
+    pub bytes: u64,
+    /// Rows that failed.
+    pub error_rows: u64,
+    /// Time that the stage took in this run, in milliseconds.
+    pub wall_ms: u64,
+    /// The artifact's record; none when the stage has no result.
+    pub artifact: Option<RecordRef>,
+}
+
+/// How a stage ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StageStatus {
+    /// Computed by this run.
+    Computed,
+    /// Found in the store.
+    Cached,
+    /// Failed.
+    Failed,
+    /// Not reached.
+    Skipped,
+}
+
+/// A record that another record names.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RecordRef {
+    /// Where it lies.
+    pub key: Key,
+    /// Digest of its stored bytes.
+    pub sha256: Digest,
+}
+
+impl<T> From<&Stored<T>> for RecordRef {
+    fn from(stored: &Stored<T>) -> Self {
+        Self {
+            key: stored.key.clone(),
+            sha256: stored.sha256,
+        }
+    }
+}
+
+/// Publishes a run.
+///
+/// # Errors
+///
+/// [`StoreError::ManifestExists`] when the run was published already with other content.
+pub async fn publish_manifest(store: &Store, manifest: &Manifest) -> Result<Stored<Manifest>> {
+    let key = manifest_key(&manifest.run);
+    let bytes = seal(&key, manifest)?;
+    match store.create(&key, bytes.clone()).await? {
+        Created::Won => stored(key, &bytes),
+        Created::Lost(_) => Err(StoreError::ManifestExists {
+            run: manifest.run.clone(),
+        }),
+    }
+}
+
+/// The manifest of a run; none while the run is not finished.
+///
+/// # Errors
+///
+/// When the record is damaged or newer than this program, or the store fails.
+pub async fn read_manifest(store: &Store, run: &RunId) -> Result<Option<Stored<Manifest>>> {
+    match store.get_opt(&manifest_key(run)).await? {
+        Some(bytes) => examine(run, &bytes).map(Some),
+        None => Ok(None),
+    }
+}
+
+/// Reads `bytes` as the manifest of `run`.
+pub(crate) fn examine(run: &RunId, bytes: &[u8]) -> Result<Stored<Manifest>> {
+    let manifest: Stored<Manifest> = stored(manifest_key(run), bytes)?;
+    if manifest.record.run == *run {
+        return Ok(manifest);
+    }
+    let reason = format!("it is the manifest of run `{}`", manifest.record.run);
+    Err(StoreError::Damaged {
+        key: manifest.key.to_string(),
+        reason,
+    })
+}

@@ -1,0 +1,58 @@
+//! Bytes, Parquet and atomic commit over `object_store`. Knows no pipelines and no DataFusion.
+//!
+//! Reading order: `layout` (where things lie), `handle` (the [`Store`]), `create` (the one commit
+//! primitive), `log`, `artifact`, `manifest`, then `part_writer` and `part_reader`. The local folder
+//! is made durable by `durable_local`, `flusher` and `disk`. Formats: `docs/specs/store.md`.
+
+mod artifact;
+mod bulk;
+mod chain;
+mod columns;
+mod create;
+mod disk;
+mod durable_local;
+mod error;
+#[cfg(test)]
+mod faulty;
+mod flusher;
+mod format;
+mod handle;
+mod layout;
+mod local_read;
+mod location;
+mod log;
+mod log_reader;
+mod manifest;
+mod part;
+mod part_reader;
+mod part_sink;
+mod part_writer;
+mod runs;
+mod sealed;
+#[cfg(test)]
+mod tests;
+mod upload;
+
+pub use artifact::{ARTIFACT_VERSION, Artifact, Lookup, find, find_many, publish, replace};
+pub use columns::{Column, columns_of, schema_from_hex, schema_to_hex};
+pub use create::Created;
+pub use durable_local::DurableLocal;
+pub use error::StoreError;
+pub use format::{FORMAT_VERSION, Format};
+pub use handle::Store;
+pub use layout::{
+    Attempt, Key, artifact_key, error_part_key, file_key, format_key, log_key, manifest_key,
+    part_key,
+};
+pub use location::Location;
+pub use log::{Body, Entry, Head, LOG_VERSION, RunLog};
+pub use log_reader::read_log;
+pub use manifest::{
+    MANIFEST_VERSION, Manifest, Outcome, PipelineRef, RecordRef, StageOutcome, StageStatus,
+    publish_manifest, read_manifest,
+};
+pub use part::{NamedFile, Part};
+pub use part_reader::{decode_part, read_part, stream_part, verify_file, verify_part};
+pub use part_writer::{PartWriter, write_file};
+pub use runs::{latest_manifest, run_ids};
+pub use sealed::Stored;

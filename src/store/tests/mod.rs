@@ -1,0 +1,105 @@
+//! Tests of the store as a whole: faults, races, damage.
+
+mod commit;
+mod flusher;
+mod local;
+mod log;
+mod parts;
+mod records;
+
+use std::sync::Arc;
+
+use object_store::memory::InMemory;
+
+use crate::ids::RunId;
+use crate::retry::RetryPolicy;
+use crate::rng::SeededRng;
+use crate::store::faulty::{FaultyStore, StillClock};
+use crate::store::{Location, Store};
+
+/// A store in memory whose faults the test scripts.
+async fn faulty() -> (Arc<FaultyStore>, Store) {
+    let objects = Arc::new(FaultyStore::new(Arc::new(InMemory::new())));
+    let (clock, rng) = (Arc::new(StillClock::default()), Arc::new(SeededRng::new(1)));
+    let url = Location::Memory.url().unwrap();
+    let store = Store::over(objects.clone(), url, clock, rng, RetryPolicy::default())
+        .await
+        .unwrap();
+    (objects, store)
+}
+
+/// A store in memory.
+async fn in_memory() -> Store {
+    faulty().await.1
+}
+
+/// A store in a folder that lives as long as the first value.
+async fn on_disk() -> (tempfile::TempDir, Store) {
+    let folder = tempfile::tempdir().unwrap();
+    let location = Location::Local(folder.path().join("made/store"));
+    let rng = Arc::new(SeededRng::from_entropy());
+    let store = Store::open(&location, Arc::new(StillClock::default()), rng)
+        .await
+        .unwrap();
+    (folder, store)
+}
+
+fn run(n: u64) -> RunId {
+    let at = chrono::DateTime::UNIX_EPOCH + chrono::TimeDelta::seconds(n.try_into().unwrap());
+    RunId::new(at, &SeededRng::new(n))
+}
+
+/// Every object in the store, staging files included when it is a folder.
+async fn keys(store: &Store) -> Vec<String> {
+    use futures::TryStreamExt as _;
+    use object_store::ObjectStore as _;
+    let listed: Vec<_> = store.objects().list(None).try_collect().await.unwrap();
+    let mut keys: Vec<String> = listed
+        .into_iter()
+        .map(|meta| meta.location.to_string())
+        .collect();
+    keys.sort();
+    keys
+}
+
+/// The run layer spawns these: each must be a future that can move between threads.
+#[test]
+fn all_calls_can_be_spawned() {
+    use crate::store::*;
+    fn sendable<T: Send>(_: impl FnOnce(&'static Store) -> T) {}
+    let run: &'static RunId = Box::leak(Box::new(run(1)));
+    let fingerprint: &'static crate::ids::Fingerprint = Box::leak(Box::new(
+        crate::ids::Fingerprint(crate::digest::Digest::of(b"")),
+    ));
+    sendable(|store| store.get_all(&[]));
+    sendable(|store| store.exists_all(&[]));
+    sendable(|store| find(store, fingerprint));
+    sendable(|store| find_many(store, &[]));
+    sendable(|store| read_log::<String>(store, run));
+    sendable(|store| RunLog::<String>::take_over(store, run));
+    sendable(|store| async move {
+        let first = "first".to_owned();
+        RunLog::create(store, run, &first)
+            .await?
+            .append(&first)
+            .await
+    });
+    sendable(|store| read_manifest(store, run));
+    sendable(|store| latest_manifest(store, None));
+    sendable(run_ids);
+    sendable(|store| async move {
+        let manifest = read_manifest(store, run).await.unwrap().unwrap();
+        let artifact = find(store, fingerprint).await.unwrap().found().unwrap();
+        publish(store, &artifact.record).await.unwrap();
+        publish_manifest(store, &manifest.record).await.unwrap();
+        let part = artifact.record.parts[0].clone();
+        verify_part(store, &part).await.unwrap();
+        let batches = read_part(store, &part).await.unwrap();
+        let (schema, _rows) = stream_part(store, &part).await.unwrap();
+        let mut writer = PartWriter::create(store, part.key, schema).unwrap();
+        writer.write(&batches[0]).await.unwrap();
+        let folder = std::path::Path::new("");
+        write_file(store, format_key(), "a", folder).await.unwrap();
+        writer.finish().await
+    });
+}

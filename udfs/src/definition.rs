@@ -1,0 +1,329 @@
+//! What a function is called, takes and returns: one record from which the type check, the error
+//! messages and the reference page all follow.
+
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::{DataType, Field};
+use datafusion::common::{Result, plan_err};
+use datafusion::logical_expr::{DocSection, Documentation};
+
+/// Whether a function maps rows to rows or rows to one value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FunctionKind {
+    /// One value per row.
+    Scalar,
+    /// One value per group of rows.
+    Aggregate,
+}
+
+/// The documentation record of a function.
+#[derive(Debug)]
+pub struct Doc {
+    /// SQL name.
+    pub name: &'static str,
+    /// Behaviour version: raised whenever the same arguments give another result.
+    pub version: u32,
+    /// Scalar or aggregate.
+    pub kind: FunctionKind,
+    /// What it computes, by which definition, and what it does with NULL.
+    pub description: &'static str,
+    /// The arguments in order; optional ones come last.
+    pub arguments: &'static [Argument],
+    /// The SQL type of the result, in words.
+    pub returns: &'static str,
+    /// A query, and the result it prints.
+    pub example: Example,
+}
+
+/// A query and its printed result, checked by a test.
+#[derive(Debug)]
+pub struct Example {
+    /// The query.
+    pub sql: &'static str,
+    /// The table it prints.
+    pub result: &'static str,
+}
+
+/// One argument of a function.
+#[derive(Debug)]
+pub struct Argument {
+    /// Its name in documentation and errors.
+    pub name: &'static str,
+    /// What may be passed.
+    pub kind: Kind,
+    /// Whether it may be left out.
+    pub optional: bool,
+    /// What it means, with its default.
+    pub description: &'static str,
+}
+
+impl Argument {
+    /// An argument that must be given.
+    pub const fn required(name: &'static str, kind: Kind, description: &'static str) -> Self {
+        Self {
+            name,
+            kind,
+            optional: false,
+            description,
+        }
+    }
+
+    /// An argument that may be left out.
+    pub const fn optional(name: &'static str, kind: Kind, description: &'static str) -> Self {
+        Self {
+            name,
+            kind,
+            optional: true,
+            description,
+        }
+    }
+}
+
+/// What may be passed as an argument.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A text, read in the type it has.
+    RawText,
+    /// A text.
+    Text,
+    /// A text or a list of texts.
+    Texts,
+    /// A list of numbers.
+    Numbers,
+    /// A number.
+    Number,
+    /// A whole number.
+    Whole,
+    /// A truth value.
+    Boolean,
+    /// A text, whole number or truth value that names a class or a cluster.
+    Label,
+    /// A constant: one of these names.
+    Choice(&'static [&'static str]),
+    /// A constant number.
+    ConstantNumber,
+    /// A constant whole number.
+    ConstantWhole,
+    /// A constant truth value.
+    Switch,
+}
+
+impl Kind {
+    /// Whether every row must pass the same value.
+    pub fn is_constant(self) -> bool {
+        matches!(
+            self,
+            Self::Choice(_) | Self::ConstantNumber | Self::ConstantWhole | Self::Switch
+        )
+    }
+
+    /// What may be passed, in words.
+    pub fn expected(self) -> String {
+        match self {
+            Self::RawText | Self::Text => "text".into(),
+            Self::Texts => "text or a list of texts".into(),
+            Self::Numbers => "a list of numbers".into(),
+            Self::Number => "a number".into(),
+            Self::Whole => "a whole number".into(),
+            Self::Boolean => "a boolean".into(),
+            Self::Label => "text, a whole number or a boolean".into(),
+            Self::Choice(names) => format!("one of the constants '{}'", names.join("', '")),
+            Self::ConstantNumber => "a constant number".into(),
+            Self::ConstantWhole => "a constant whole number".into(),
+            Self::Switch => "a constant boolean".into(),
+        }
+    }
+
+    /// The type an argument of type `given` is cast to; `None` if it does not fit.
+    pub fn coerce(self, given: &DataType) -> Option<DataType> {
+        use DataType::{Boolean, Float64, Int64, LargeUtf8, Null, Utf8, Utf8View};
+        let integer = given.is_integer() || *given == Null;
+        let text = is_text(given) || *given == Null;
+        match self {
+            Self::RawText if matches!(given, Utf8 | LargeUtf8 | Utf8View) => Some(given.clone()),
+            Self::RawText if text => Some(Utf8),
+            Self::Text | Self::Choice(_) if text => Some(Utf8View),
+            Self::Texts if text => Some(Utf8View),
+            Self::Texts => list_element(given)
+                .is_some_and(|element| is_text(element) || *element == Null)
+                .then(texts_type),
+            Self::Numbers if *given == Null => Some(numbers_type()),
+            Self::Numbers => list_element(given)
+                .is_some_and(|element| element.is_numeric() || *element == Null)
+                .then(numbers_type),
+            Self::Number | Self::ConstantNumber if given.is_numeric() || *given == Null => {
+                Some(Float64)
+            }
+            Self::Whole | Self::ConstantWhole if integer => Some(Int64),
+            Self::Boolean | Self::Switch if matches!(given, Boolean | Null) => Some(Boolean),
+            Self::Label if text || integer || *given == Boolean => Some(Utf8View),
+            _ => None,
+        }
+    }
+}
+
+fn is_text(given: &DataType) -> bool {
+    match given {
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => true,
+        DataType::Dictionary(_, values) => is_text(values),
+        _ => false,
+    }
+}
+
+fn list_element(given: &DataType) -> Option<&DataType> {
+    match given {
+        DataType::List(field) | DataType::LargeList(field) | DataType::FixedSizeList(field, _) => {
+            Some(field.data_type())
+        }
+        _ => None,
+    }
+}
+
+/// The one list type in which lists of texts are read.
+pub fn texts_type() -> DataType {
+    DataType::LargeList(Arc::new(Field::new_list_field(DataType::Utf8View, true)))
+}
+
+/// The one list type in which lists of numbers are read.
+pub fn numbers_type() -> DataType {
+    DataType::LargeList(Arc::new(Field::new_list_field(DataType::Float64, true)))
+}
+
+impl Doc {
+    /// The call with its arguments: `bleu(hypothesis, references [, smoothing])`.
+    pub fn syntax(&self) -> String {
+        let mut syntax = format!("{}(", self.name);
+        for (index, argument) in self.arguments.iter().enumerate() {
+            syntax.push_str(match (index, argument.optional) {
+                (0, _) => "",
+                (_, false) => ", ",
+                (_, true) => " [, ",
+            });
+            syntax.push_str(argument.name);
+        }
+        let optional = self
+            .arguments
+            .iter()
+            .filter(|argument| argument.optional)
+            .count();
+        syntax.push_str(&"]".repeat(optional));
+        syntax.push(')');
+        syntax
+    }
+
+    /// The record in DataFusion's form.
+    pub fn documentation(&self) -> Documentation {
+        let section = DocSection {
+            include: true,
+            label: "Evaluation Functions",
+            description: None,
+        };
+        let description = format!("{} Returns {}.", self.description, self.returns);
+        let example = format!(
+            "```sql\n> {};\n{}\n```",
+            self.example.sql,
+            self.example.result.trim()
+        );
+        let builder =
+            Documentation::builder(section, description, self.syntax()).with_sql_example(example);
+        self.arguments
+            .iter()
+            .fold(builder, |builder, argument| {
+                builder.with_argument(argument.name, argument.description)
+            })
+            .build()
+    }
+
+    /// The types the arguments are cast to; a plan error names the first one that does not fit.
+    pub fn coerce_types(&self, given: &[DataType]) -> Result<Vec<DataType>> {
+        let required = self
+            .arguments
+            .iter()
+            .filter(|argument| !argument.optional)
+            .count();
+        if given.len() < required || given.len() > self.arguments.len() {
+            return plan_err!(
+                "`{}` with {} arguments; expected {}",
+                self.name,
+                given.len(),
+                self.syntax()
+            );
+        }
+        let mut coerced = Vec::with_capacity(given.len());
+        for (argument, given) in self.arguments.iter().zip(given) {
+            let Some(fitting) = argument.kind.coerce(given) else {
+                return plan_err!(
+                    "`{}`: argument `{}` is of type {given}; expected {}",
+                    self.name,
+                    argument.name,
+                    argument.kind.expected()
+                );
+            };
+            coerced.push(fitting);
+        }
+        Ok(coerced)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DOC: Doc = Doc {
+        name: "f",
+        version: 1,
+        kind: FunctionKind::Scalar,
+        description: "",
+        arguments: &[
+            Argument::required("a", Kind::Texts, ""),
+            Argument::optional("b", Kind::Choice(&["x", "y"]), ""),
+            Argument::optional("c", Kind::ConstantNumber, ""),
+        ],
+        returns: "",
+        example: Example {
+            sql: "",
+            result: "",
+        },
+    };
+
+    #[test]
+    fn syntax_brackets_what_may_be_left_out() {
+        assert_eq!(DOC.syntax(), "f(a [, b [, c]])");
+    }
+
+    #[test]
+    fn every_list_and_string_type_is_taken() {
+        let item = |data_type| Arc::new(Field::new_list_field(data_type, true));
+        for given in [
+            DataType::List(item(DataType::Utf8)),
+            DataType::LargeList(item(DataType::LargeUtf8)),
+            DataType::FixedSizeList(item(DataType::Utf8View), 2),
+            DataType::List(item(DataType::Null)),
+        ] {
+            assert_eq!(DOC.coerce_types(&[given]).unwrap(), [texts_type()]);
+        }
+        let dictionary = DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
+        for given in [
+            DataType::Utf8,
+            DataType::LargeUtf8,
+            DataType::Null,
+            dictionary,
+        ] {
+            assert_eq!(DOC.coerce_types(&[given]).unwrap(), [DataType::Utf8View]);
+        }
+    }
+
+    #[test]
+    fn errors_name_function_argument_and_expectation() {
+        let message = |given: &[DataType]| DOC.coerce_types(given).unwrap_err().to_string();
+        assert!(message(&[]).contains("`f` with 0 arguments; expected f(a [, b [, c]])"));
+        assert!(
+            message(&[DataType::Int32])
+                .contains("`f`: argument `a` is of type Int32; expected text or a list of texts")
+        );
+        assert!(
+            message(&[DataType::Utf8, DataType::Int32])
+                .contains("expected one of the constants 'x', 'y'")
+        );
+    }
+}

@@ -1,0 +1,42 @@
+//! What the statistics refuse to compute.
+
+/// A reason why a statistic has no value for the given input.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum StatsError {
+    /// There is nothing to compute from.
+    #[error("there are no values")]
+    Empty,
+    /// Two columns that belong together differ in length.
+    #[error("{left} values on one side, {right} on the other; expected equally many")]
+    Length {
+        /// Length of the first column.
+        left: usize,
+        /// Length of the second column.
+        right: usize,
+    },
+    /// A confidence level outside (0, 1).
+    #[error("confidence level `{0}`; expected a number between 0 and 1, for example 0.95")]
+    Level(f64),
+    /// A number of resamples outside the permitted range.
+    #[error("`{0}` resamples; expected between 1 and {max}", max = super::RESAMPLES_MAX)]
+    Resamples(u32),
+    /// NaN or an infinity among the values.
+    #[error("value `{0}`; expected a finite number")]
+    NotFinite(f64),
+    /// A number outside [0, 1] where a probability is needed.
+    #[error("`{name}` is `{value}`; expected a probability between 0 and 1")]
+    Probability {
+        /// Which quantity it is.
+        name: &'static str,
+        /// What was given.
+        value: f64,
+    },
+    /// More successes than trials.
+    #[error("{successes} successes in {n} trials; expected at most as many successes as trials")]
+    Successes {
+        /// Number of successes.
+        successes: u64,
+        /// Number of trials.
+        n: u64,
+    },
+}

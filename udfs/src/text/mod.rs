@@ -1,0 +1,17 @@
+//! Text metrics: plain functions over strings, no Arrow, no SQL.
+//!
+//! Every definition follows a named version of the package whose numbers papers report.
+
+pub mod bleu;
+pub mod chrf;
+pub mod cosine;
+pub mod levenshtein;
+pub mod meteor;
+pub mod ngrams;
+pub mod nltk_bleu;
+pub mod normalize;
+pub mod overlap;
+pub mod porter;
+pub mod rouge;
+pub mod tokenize_13a;
+pub mod words;
