@@ -25,3 +25,7 @@ pub mod session;
 pub mod stages;
 
 pub mod run;
+
+pub mod report;
+
+pub mod cli;

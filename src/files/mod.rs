@@ -32,6 +32,9 @@ mod table;
 mod walk;
 
 
+#[cfg(test)]
+mod tests;
+
 pub use error::FilesError;
 pub use error_rows::{ErrorClass, ErrorRow, error_batch, error_schema};
 pub use open::open;

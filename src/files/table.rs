@@ -1,5 +1,6 @@
 //! The rows of the current batch.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch, StringBuilder};
@@ -8,7 +9,7 @@ use arrow::datatypes::SchemaRef;
 use crate::digest::Digest;
 use crate::files::build::Builder;
 use crate::files::cells::cell_value;
-use crate::files::columns::Plan;
+use crate::files::columns::{Column, Plan};
 use crate::files::error_rows::Fault;
 use crate::files::json::{Json, Object};
 use crate::files::kind::Misfit;
@@ -84,13 +85,20 @@ impl<'p> Table<'p> {
                 Some(head) => column.path.follow(head)?,
                 None => None,
             };
-            if let Some(value) = value {
-                let misfit = |misfit: Misfit| misfit.fault(&column.name, &column.path.to_string());
-                column.kind.check(value, ignored).map_err(misfit)?;
-            }
+            let value = match value {
+                Some(Json::Text(text)) if column.declared => Some(Cow::Owned(spelt(column, text)?)),
+                Some(value) => {
+                    let misfit = |misfit| fault(column, misfit);
+                    column.kind.check(value, ignored).map_err(misfit)?;
+                    Some(Cow::Borrowed(value))
+                }
+                None => None,
+            };
             values.push(value);
         }
-        self.builders.iter_mut().zip(values).for_each(|(builder, value)| builder.append(value));
+        for (builder, value) in self.builders.iter_mut().zip(&values) {
+            builder.append(value.as_deref());
+        }
         Ok(())
     }
 
@@ -98,17 +106,21 @@ impl<'p> Table<'p> {
         let mut values = Vec::with_capacity(self.builders.len());
         for (column, head) in self.plan.columns() {
             let cell = self.cells[head].and_then(|position| cells.get(position).copied().flatten());
-            let value = cell.map(|text| {
-                cell_value(text, &column.kind, column.declared).ok_or_else(|| {
-                    Misfit::new(&column.kind, &Json::Text(text.into()))
-                        .fault(&column.name, &column.path.head)
-                })
-            });
-            values.push(value.transpose()?);
+            values.push(cell.map(|text| spelt(column, text)).transpose()?);
         }
         for (builder, value) in self.builders.iter_mut().zip(&values) {
             builder.append(value.as_ref());
         }
         Ok(())
     }
+}
+
+/// The value that a text spells in a column.
+fn spelt<'a>(column: &Column, text: &'a str) -> Result<Json<'a>, Fault> {
+    cell_value(text, &column.kind, column.declared)
+        .ok_or_else(|| fault(column, Misfit::new(&column.kind, &Json::Text(text.into()))))
+}
+
+fn fault(column: &Column, misfit: Misfit) -> Fault {
+    misfit.fault(&column.name, &column.path.to_string())
 }

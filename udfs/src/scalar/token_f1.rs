@@ -33,7 +33,7 @@ pub static TOKEN_F1: ScalarDefinition = ScalarDefinition {
         ],
         returns: "struct(precision, recall, f1), each 0 to 1",
         example: Example {
-            sql: "SELECT token_f1('a big red dog', 'the red dog').f1 AS f1",
+            sql: "SELECT token_f1('a big red dog', 'the red dog')['f1'] AS f1",
             result: "",
         },
     },

@@ -1,0 +1,199 @@
+//! Arguments and options. A flag says how to run; a key of the file says what.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// Tables all the way from the question to the metric, and a proof for every number.
+#[derive(Debug, Parser)]
+#[command(name = "proofmill", version, max_term_width = 100)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+    /// Options of all commands.
+    #[command(flatten)]
+    pub global: Global,
+}
+
+/// Options of all commands.
+#[derive(Clone, Debug, Args)]
+pub struct Global {
+    /// Where tables and runs are kept: a folder, or `memory://`, `s3://bucket/prefix`,
+    /// `gs://bucket/prefix`, `az://container/prefix`
+    #[arg(long, global = true, env = "PROOFMILL_STORE", default_value = "proofmill-store")]
+    pub store: String,
+    /// Memory that queries may use together, such as `8GiB`; more is spilled to disk [default: 70 %
+    /// of what is free]
+    #[arg(long, global = true, value_parser = parse_bytes)]
+    pub memory: Option<usize>,
+    /// Stages that compute at the same time [default: the number of cores]
+    #[arg(long, short, global = true, value_parser = clap::value_parser!(u16).range(1..))]
+    pub jobs: Option<u16>,
+    /// Print results as JSON
+    #[arg(long, global = true)]
+    pub json: bool,
+    /// When to use colours
+    #[arg(long, global = true, value_enum, default_value_t = Colour::Auto)]
+    pub color: Colour,
+}
+
+/// When to use colours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Colour {
+    /// On terminals, unless `NO_COLOR` is set.
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run a pipeline: what is in the store already is not computed again
+    Run(Run),
+    /// Say what a run would do, stage by stage, and why
+    Plan(Plan),
+    /// Find all mistakes of pipeline files without running anything
+    Check(Check),
+    /// Run the tests that pipeline files carry
+    Test(Check),
+    /// Explain why a stage is cached or would run
+    Why(Why),
+    /// List runs, newest first
+    Runs(Runs),
+    /// Show the stages of a run, or one of them with its first rows
+    Show(Show),
+    /// Query the tables of a run
+    Sql(Sql),
+    /// Print the JSON Schema of pipeline files, for editors
+    Schema,
+    /// Explain an error code
+    Explain(Explain),
+}
+
+/// A pipeline file with its parameters.
+#[derive(Clone, Debug, Args)]
+pub struct Pipeline {
+    /// The pipeline file
+    pub pipeline: PathBuf,
+    /// Set a parameter; may be given several times
+    #[arg(long = "param", value_name = "NAME=VALUE", value_parser = parse_param)]
+    pub params: Vec<(String, String)>,
+}
+
+/// `run`
+#[derive(Debug, Args)]
+pub struct Run {
+    /// What to run.
+    #[command(flatten)]
+    pub pipeline: Pipeline,
+    /// Only these stages: `stage`, `+stage` with all it needs, `stage+` with all that need it;
+    /// several with commas. What they need is taken from the store or computed
+    #[arg(long)]
+    pub select: Option<String>,
+    /// Run these stages again even if they are in the store; written as for `--select`
+    #[arg(long)]
+    pub rerun: Option<String>,
+    /// Go on with a run that was stopped or failed, under its own name: its id, or `latest`
+    #[arg(long, value_name = "RUN")]
+    pub resume: Option<String>,
+}
+
+/// `plan`
+#[derive(Debug, Args)]
+pub struct Plan {
+    /// What to plan.
+    #[command(flatten)]
+    pub pipeline: Pipeline,
+    /// Only these stages, written as for `run`
+    #[arg(long)]
+    pub select: Option<String>,
+}
+
+/// `check` and `test`
+#[derive(Debug, Args)]
+pub struct Check {
+    /// The pipeline files
+    #[arg(required = true)]
+    pub pipelines: Vec<PathBuf>,
+    /// Set a parameter; may be given several times
+    #[arg(long = "param", value_name = "NAME=VALUE", value_parser = parse_param)]
+    pub params: Vec<(String, String)>,
+}
+
+/// `why`
+#[derive(Debug, Args)]
+pub struct Why {
+    /// Where the stage is.
+    #[command(flatten)]
+    pub pipeline: Pipeline,
+    /// The stage
+    pub stage: String,
+}
+
+/// `runs`
+#[derive(Debug, Args)]
+pub struct Runs {
+    /// How many
+    #[arg(long, default_value_t = 20)]
+    pub limit: usize,
+}
+
+/// `show`
+#[derive(Debug, Args)]
+pub struct Show {
+    /// The stage; all stages of the run when absent
+    pub stage: Option<String>,
+    /// The run: its id, or `latest`
+    #[arg(long, default_value = "latest")]
+    pub run: String,
+    /// How many rows
+    #[arg(long, default_value_t = 10)]
+    pub rows: usize,
+}
+
+/// `sql`
+#[derive(Debug, Args)]
+pub struct Sql {
+    /// The query; `-` reads it from standard input
+    pub query: String,
+    /// The run: its id, or `latest`
+    #[arg(long, default_value = "latest")]
+    pub run: String,
+    /// Most rows to print; 0 for all
+    #[arg(long, default_value_t = 100)]
+    pub limit: usize,
+    /// Do not cut long texts
+    #[arg(long)]
+    pub full: bool,
+}
+
+/// `explain`
+#[derive(Debug, Args)]
+pub struct Explain {
+    /// The code, such as E0102; all codes when absent
+    pub code: Option<String>,
+}
+
+fn parse_param(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err("expected NAME=VALUE".to_owned()),
+    }
+}
+
+fn parse_bytes(text: &str) -> Result<usize, String> {
+    let digits = text.bytes().take_while(|b| b.is_ascii_digit() || *b == b'.').count();
+    let number: f64 = text[..digits].parse().map_err(|_| "expected a size such as 8GiB".to_owned())?;
+    let unit = match text[digits..].trim().to_ascii_lowercase().as_str() {
+        "" | "b" => 1.0,
+        "k" | "kb" | "kib" => 1024.0,
+        "m" | "mb" | "mib" => 1024.0 * 1024.0,
+        "g" | "gb" | "gib" => 1024.0 * 1024.0 * 1024.0,
+        other => return Err(format!("`{other}` is no unit of size: use KiB, MiB or GiB")),
+    };
+    Ok((number * unit) as usize)
+}

@@ -1,0 +1,38 @@
+//! `proofmill check`
+
+use serde_json::Value as Json;
+
+use crate::cli::args;
+use crate::cli::environment::Environment;
+use crate::error::{Error, ErrorKind, Result};
+use crate::report::units::plural;
+use crate::spec::diagnostic::Severity;
+use crate::stages::load::load;
+
+/// Finds all mistakes of the files.
+pub fn check(args: &args::Check, environment: &Environment) -> Result<()> {
+    let engine = environment.planner()?;
+    let output = &environment.output;
+    let (mut mistakes, mut all, mut stages) = (0, Vec::new(), 0);
+    for path in &args.pipelines {
+        let loaded = load(path, &args.params, &engine)?;
+        stages += loaded.prepared.as_ref().map_or(0, |prepared| prepared.stages.len());
+        mistakes += loaded.diagnostics.iter().filter(|d| d.severity == Severity::Error).count();
+        if output.json {
+            all.extend(loaded.diagnostics.iter().map(|d| d.to_json(&loaded.sources)));
+        } else {
+            output.diagnostics(&loaded.diagnostics, &loaded.sources);
+        }
+    }
+    if output.json {
+        output.json(&Json::Array(all));
+    }
+    let files = plural(args.pipelines.len(), "file");
+    if mistakes > 0 {
+        let message = format!("{} in {files}", plural(mistakes, "mistake"));
+        return Err(Error::new(ErrorKind::Pipeline, message)
+            .with_hint("`proofmill explain CODE` says more about each"));
+    }
+    output.remark(&format!("{files}, {}: no mistakes", plural(stages, "stage")));
+    Ok(())
+}

@@ -1,0 +1,35 @@
+//! Exit codes, from one exhaustive match.
+
+use std::process::ExitCode;
+
+use crate::error::ErrorKind;
+
+/// Everything went well.
+pub const OK: u8 = 0;
+/// A stage, a check or a test failed.
+pub const FAILED: u8 = 1;
+/// The command line was wrong.
+pub const USAGE: u8 = 2;
+/// A pipeline file has mistakes.
+pub const PIPELINE: u8 = 3;
+/// The store failed or refused.
+pub const STORE: u8 = 4;
+/// A limit on memory, disk or time was reached.
+pub const RESOURCES: u8 = 5;
+/// A mistake in proofmill itself.
+pub const INTERNAL: u8 = 70;
+/// Somebody stopped the run.
+pub const INTERRUPTED: u8 = 130;
+
+/// The exit code for a kind of error.
+pub fn code(kind: ErrorKind) -> ExitCode {
+    ExitCode::from(match kind {
+        ErrorKind::Usage => USAGE,
+        ErrorKind::Pipeline => PIPELINE,
+        ErrorKind::Stage => FAILED,
+        ErrorKind::Store => STORE,
+        ErrorKind::Resources => RESOURCES,
+        ErrorKind::Interrupted => INTERRUPTED,
+        ErrorKind::Internal => INTERNAL,
+    })
+}

@@ -1,0 +1,32 @@
+//! `proofmill explain`
+
+use crate::cli::args;
+use crate::cli::environment::Environment;
+use crate::error::{Error, ErrorKind, Result};
+use crate::spec::code::{CODES, Code};
+use crate::spec::suggest;
+
+/// Explains an error code, or lists all.
+pub fn explain(args: &args::Explain, environment: &Environment) -> Result<()> {
+    let output = &environment.output;
+    let Some(wanted) = &args.code else {
+        for code in CODES {
+            let title = code.page().lines().next().unwrap_or_default();
+            output.data(&format!("{}\n", title.trim_start_matches("# ")));
+        }
+        return Ok(());
+    };
+    match Code::find(wanted) {
+        Some(code) => {
+            output.data(code.page());
+            Ok(())
+        }
+        None => {
+            let error = Error::new(ErrorKind::Usage, format!("there is no code `{wanted}`"));
+            let codes = CODES.iter().map(|code| code.as_str());
+            let help = suggest::nearest(&wanted.to_uppercase(), codes)
+                .map_or("`proofmill explain` lists them".to_owned(), |code| format!("did you mean {code}?"));
+            Err(error.with_hint(help))
+        }
+    }
+}

@@ -1,0 +1,18 @@
+//! The command line: arguments in, library calls, output. Data goes to standard output, everything
+//! else to standard error.
+
+pub mod args;
+pub mod check;
+pub mod environment;
+pub mod exit;
+pub mod explain;
+pub mod output;
+pub mod plan;
+pub mod run;
+pub mod runs;
+pub mod schema;
+pub mod show;
+pub mod sql;
+pub mod start;
+pub mod test;
+pub mod why;

@@ -1,0 +1,93 @@
+//! `proofmill plan`
+
+use serde_json::{Value as Json, json};
+
+use crate::cli::args;
+use crate::cli::environment::Environment;
+use crate::cli::run::choice;
+use crate::cli::why::change_json;
+use crate::error::Result;
+use crate::ids::StageName;
+use crate::report::table::aligned;
+use crate::report::units::{bytes, count, plural};
+use crate::run::plan::{Action, StagePlan, plan as plan_run};
+use crate::run::reason::Reason;
+use crate::stages::prepared::Prepared;
+
+/// Says what a run would do.
+pub async fn plan(args: &args::Plan, environment: &Environment) -> Result<()> {
+    let store = environment.store().await?;
+    let engine = environment.engine(&store)?;
+    let loaded = environment.load(&args.pipeline, &engine)?;
+    let Some(prepared) = &loaded.prepared else { return Ok(()) };
+    let choice = choice(Some(&prepared.graph), args.select.as_deref(), None)?;
+    let plan = plan_run(prepared, &choice, "plan", &store).await?;
+    let output = &environment.output;
+    if output.json {
+        let stages = plan.stages.iter().map(|(name, stage)| to_json(name, stage, prepared));
+        output.json(&Json::Array(stages.collect()));
+        return Ok(());
+    }
+    let header = ["stage", "kind", "action", "rows", "bytes", "because"].map(str::to_owned);
+    let rows = plan.stages.iter().map(|(name, stage)| line(name, stage, prepared)).collect();
+    output.data(&aligned(&header, rows, &[false, false, false, true, true, false]));
+    let run = plan.count(|action| matches!(action, Action::Run));
+    let cached = plan.count(|action| matches!(action, Action::Cached(_)));
+    output.remark(&format!("\n{} would run, {cached} in the store", plural(run, "stage")));
+    Ok(())
+}
+
+fn action(stage: &StagePlan) -> &'static str {
+    match stage.action {
+        Action::Cached(_) => "cached",
+        Action::Run => "run",
+        Action::Skip => "skip",
+    }
+}
+
+/// Rows and bytes: what is stored, or what is expected from the last time or the source's size.
+fn size(name: &StageName, stage: &StagePlan, prepared: &Prepared) -> (Option<u64>, Option<u64>) {
+    let known = match &stage.action {
+        Action::Cached(artifact) => Some(artifact),
+        Action::Run | Action::Skip => stage.last.as_ref(),
+    };
+    match known {
+        Some(artifact) => (Some(artifact.record.rows), Some(artifact.record.bytes)),
+        None => (prepared.stages[name].rows_expected, None),
+    }
+}
+
+fn line(name: &StageName, stage: &StagePlan, prepared: &Prepared) -> Vec<String> {
+    let (rows, size) = size(name, stage, prepared);
+    let about = if matches!(stage.action, Action::Cached(_)) { "" } else { "~" };
+    let reason = match &stage.action {
+        Action::Skip => "it is not selected".to_owned(),
+        _ => stage.reason.to_string(),
+    };
+    vec![
+        name.to_string(),
+        prepared.stages[name].stage.spec.kind.name().to_owned(),
+        action(stage).to_owned(),
+        rows.map(|rows| format!("{about}{}", count(rows))).unwrap_or_default(),
+        size.map(|size| format!("{about}{}", bytes(size))).unwrap_or_default(),
+        reason,
+    ]
+}
+
+fn to_json(name: &StageName, stage: &StagePlan, prepared: &Prepared) -> Json {
+    let (rows, size) = size(name, stage, prepared);
+    let changes: Vec<Json> = match &stage.reason {
+        Reason::Changed(changes) => changes.iter().map(change_json).collect(),
+        _ => Vec::new(),
+    };
+    json!({
+        "stage": name,
+        "kind": prepared.stages[name].stage.spec.kind.name(),
+        "action": action(stage),
+        "reason": stage.reason.to_string(),
+        "changes": changes,
+        "fingerprint": stage.fingerprint,
+        "rows": rows,
+        "bytes": size,
+    })
+}

@@ -1,0 +1,138 @@
+//! `proofmill run`
+
+use std::collections::HashSet;
+use std::io::{self, IsTerminal};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value as Json, json};
+use tokio_util::sync::CancellationToken;
+
+use crate::cli::args;
+use crate::cli::environment::Environment;
+use crate::error::{Error, ErrorKind, Result};
+use crate::graph::Graph;
+use crate::graph::select::{UnknownSelection, select, upstream};
+use crate::ids::StageName;
+use crate::report::lines::Lines;
+use crate::report::metrics;
+use crate::report::terminal::Terminal;
+use crate::report::units::plural;
+use crate::run::history::find_run;
+use crate::run::notice::Observer;
+use crate::run::plan::Choice;
+use crate::run::publish::{Request, RunResult, rows_json, run as run_pipeline};
+use crate::store::{StageStatus, Store};
+
+/// How often progress bars are brought up to date.
+const TICK: Duration = Duration::from_millis(120);
+
+/// Runs a pipeline and prints its numbers.
+pub async fn run(args: &args::Run, environment: &Environment) -> Result<()> {
+    let store = environment.store().await?;
+    let engine = environment.engine(&store)?;
+    let loaded = environment.load(&args.pipeline, &engine)?;
+    let graph = loaded.prepared.as_ref().map(|prepared| &prepared.graph);
+    let choice = choice(graph, args.select.as_deref(), args.rerun.as_deref())?;
+    let resume = match args.resume.as_deref() {
+        Some("latest") => {
+            let newest = crate::store::run_ids(&store).await?.into_iter().next();
+            Some(newest.ok_or_else(|| Error::new(ErrorKind::Usage, "the store has no run to go on with"))?)
+        }
+        Some(run) => Some(find_run(&store, Some(run)).await?.run),
+        None => None,
+    };
+    let stop = CancellationToken::new();
+    let (observer, ticker) = observer();
+    let request = Request {
+        loaded,
+        path: args.pipeline.pipeline.display().to_string(),
+        choice,
+        resume,
+        jobs: environment.limits.cores,
+        cache: environment.cache()?,
+        observer,
+        stop: stop.clone(),
+    };
+    let watch = tokio::spawn(async move {
+        // The first stops the run between commits; the second is the shell's own.
+        if tokio::signal::ctrl_c().await.is_ok() {
+            stop.cancel();
+        }
+    });
+    let result = run_pipeline(request, engine, store.clone()).await;
+    watch.abort();
+    if let Some(ticker) = ticker {
+        ticker.abort();
+    }
+    finish(result?, environment, &store)
+}
+
+/// The stages that options choose.
+pub fn choice(graph: Option<&Graph>, selected: Option<&str>, rerun: Option<&str>) -> Result<Choice> {
+    let stages = |terms: &str| -> Result<HashSet<StageName>> {
+        let Some(graph) = graph else { return Ok(HashSet::new()) };
+        select(graph, terms).map_err(|error: UnknownSelection| {
+            let help = error.help.clone();
+            let error = Error::new(ErrorKind::Usage, error.to_string());
+            help.into_iter().fold(error, Error::with_hint)
+        })
+    };
+    let again = rerun.map(stages).transpose()?.unwrap_or_default();
+    let selected = selected.map(stages).transpose()?;
+    // What a selected stage needs must at least be in the store.
+    let selected = selected.zip(graph).map(|(selected, graph)| upstream(graph, selected));
+    Ok(Choice { selected, again })
+}
+
+/// Progress bars on a terminal, lines elsewhere.
+fn observer() -> (Arc<dyn Observer>, Option<tokio::task::JoinHandle<()>>) {
+    if !io::stderr().is_terminal() {
+        return (Arc::new(Lines::new(io::stderr())), None);
+    }
+    let terminal = Arc::new(Terminal::new());
+    let drawn = Arc::clone(&terminal);
+    let ticker = tokio::spawn(async move {
+        loop {
+            tokio::time::sleep(TICK).await;
+            drawn.tick();
+        }
+    });
+    (terminal, Some(ticker))
+}
+
+fn finish(result: RunResult, environment: &Environment, store: &Store) -> Result<()> {
+    let output = &environment.output;
+    if output.json {
+        output.json(&json(&result, store));
+    } else {
+        for (stage, batches) in &result.metrics {
+            output.data(&format!("\n{}", metrics::of_stage(stage, batches)));
+        }
+        let count = |status| result.stages.values().filter(|stage| stage.status == status).count();
+        output.remark(&format!(
+            "\n{} computed, {} from the store; tables in {}",
+            plural(count(StageStatus::Computed), "stage"),
+            count(StageStatus::Cached),
+            store.url(),
+        ));
+        output.remark(&format!(
+            "look at them with `proofmill show --run {0}` and `proofmill sql --run {0} \"SELECT …\"`",
+            result.run
+        ));
+    }
+    result.error.map_or(Ok(()), Err)
+}
+
+fn json(result: &RunResult, store: &Store) -> Json {
+    let metrics: Vec<Json> =
+        result.metrics.iter().flat_map(|(stage, batches)| rows_json(stage, batches)).collect();
+    json!({
+        "run": result.run,
+        "outcome": result.outcome,
+        "store": store.url().as_str(),
+        "error": result.error.as_ref().map(|error| error.message.clone()),
+        "metrics": metrics,
+        "stages": result.stages.values().collect::<Vec<_>>(),
+    })
+}

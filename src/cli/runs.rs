@@ -1,0 +1,65 @@
+//! `proofmill runs`
+
+use serde_json::{Value as Json, json};
+
+use crate::cli::args;
+use crate::cli::environment::Environment;
+use crate::error::Result;
+use crate::report::table::aligned;
+use crate::run::history::{RunSummary, list};
+use crate::store::{Outcome, StageStatus};
+
+/// Lists runs.
+pub async fn runs(args: &args::Runs, environment: &Environment) -> Result<()> {
+    let store = environment.store().await?;
+    let runs = list(&store, args.limit).await?;
+    let output = &environment.output;
+    if output.json {
+        output.json(&Json::Array(runs.iter().map(to_json).collect()));
+        return Ok(());
+    }
+    let header = ["run", "pipeline", "started (UTC)", "outcome", "computed", "cached", "seconds"];
+    let rows = runs.iter().map(line).collect();
+    let right = [false, false, false, false, true, true, true];
+    output.data(&aligned(&header.map(str::to_owned), rows, &right));
+    Ok(())
+}
+
+/// How a run ended, in a word.
+pub fn outcome(run: &RunSummary) -> &'static str {
+    match run.outcome {
+        Some(Outcome::Succeeded) => "succeeded",
+        Some(Outcome::Failed) => "failed",
+        Some(Outcome::Interrupted) => "stopped",
+        None => "unfinished",
+    }
+}
+
+fn count(run: &RunSummary, status: StageStatus) -> usize {
+    run.stages.iter().filter(|stage| stage.status == status).count()
+}
+
+fn line(run: &RunSummary) -> Vec<String> {
+    vec![
+        run.run.to_string(),
+        run.pipeline.clone(),
+        run.started_at.map(|at| at.format("%Y-%m-%d %H:%M:%S").to_string()).unwrap_or_default(),
+        outcome(run).to_owned(),
+        count(run, StageStatus::Computed).to_string(),
+        count(run, StageStatus::Cached).to_string(),
+        run.seconds.map(|seconds| format!("{seconds:.1}")).unwrap_or_default(),
+    ]
+}
+
+fn to_json(run: &RunSummary) -> Json {
+    json!({
+        "run": run.run,
+        "pipeline": run.pipeline,
+        "started_at": run.started_at,
+        "outcome": outcome(run),
+        "params": run.params,
+        "computed": count(run, StageStatus::Computed),
+        "cached": count(run, StageStatus::Cached),
+        "seconds": run.seconds,
+    })
+}

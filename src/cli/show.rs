@@ -1,0 +1,116 @@
+//! `proofmill show`
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use datafusion::catalog::TableProvider;
+use serde_json::json;
+
+use crate::cli::args;
+use crate::cli::environment::Environment;
+use crate::cli::runs::outcome;
+use crate::cli::sql::fetch;
+use crate::error::{Error, ErrorKind, Result};
+use crate::report::table::{aligned, of_batches};
+use crate::report::units::{bytes, count};
+use crate::run::history::{RunSummary, artifact, find_run, tables};
+use crate::run::publish::rows_json;
+use crate::spec::suggest;
+use crate::store::{StageOutcome, Store};
+
+/// Shows a run or one of its stages.
+pub async fn show(args: &args::Show, environment: &Environment) -> Result<()> {
+    let store = environment.store().await?;
+    let run = find_run(&store, Some(&args.run)).await?;
+    match &args.stage {
+        None => {
+            show_run(&run, environment);
+            Ok(())
+        }
+        Some(stage) => show_stage(&run, stage, args.rows, environment, &store).await,
+    }
+}
+
+fn show_run(run: &RunSummary, environment: &Environment) {
+    let output = &environment.output;
+    if output.json {
+        output.json(&json!({
+            "run": run.run,
+            "pipeline": run.pipeline,
+            "outcome": outcome(run),
+            "params": run.params,
+            "stages": run.stages,
+        }));
+        return;
+    }
+    output.data(&format!("run {} of {}: {}\n\n", run.run, run.pipeline, outcome(run)));
+    let header = ["stage", "kind", "status", "rows", "errors", "bytes", "ms", "fingerprint"];
+    let line = |stage: &StageOutcome| {
+        vec![
+            stage.stage.to_string(),
+            stage.kind.clone(),
+            format!("{:?}", stage.status).to_lowercase(),
+            count(stage.rows),
+            count(stage.error_rows),
+            bytes(stage.bytes),
+            count(stage.wall_ms),
+            stage.fingerprint.map(|f| f.0.short()).unwrap_or_default(),
+        ]
+    };
+    let right = [false, false, false, true, true, true, true, false];
+    let rows = run.stages.iter().map(line).collect();
+    output.data(&aligned(&header.map(str::to_owned), rows, &right));
+}
+
+async fn show_stage(
+    run: &RunSummary,
+    stage: &str,
+    rows: usize,
+    environment: &Environment,
+    store: &Store,
+) -> Result<()> {
+    let found = run.stages.iter().find(|outcome| outcome.stage.as_str() == stage);
+    let outcome = found.ok_or_else(|| {
+        let error = Error::new(ErrorKind::Usage, format!("run `{}` has no stage `{stage}`", run.run));
+        let names = run.stages.iter().map(|outcome| outcome.stage.as_str());
+        suggest::help(stage, names).into_iter().fold(error, Error::with_hint)
+    })?;
+    let output = &environment.output;
+    let Some(fingerprint) = &outcome.fingerprint else { return Ok(()) };
+    let Some(stored) = artifact(store, fingerprint).await? else {
+        return Err(Error::new(ErrorKind::Stage, format!("stage `{stage}` has no table"))
+            .with_hint("it failed; `proofmill runs` shows how the run ended"));
+    };
+    let record = &stored.record;
+    let engine = environment.engine(store)?;
+    let (schema, batches) = match tables(store, outcome).await?.into_iter().next() {
+        Some((name, table)) => {
+            let table = table as Arc<dyn TableProvider>;
+            let named = HashMap::from([(name.to_string(), table)]);
+            let sql = format!("SELECT * FROM {name} LIMIT {rows}");
+            fetch(&sql, named, &engine, usize::MAX).await?
+        }
+        None => return Ok(()),
+    };
+    if output.json {
+        let name = &outcome.stage;
+        output.json(&json!({"artifact": record.as_ref(), "rows": rows_json(name, &batches)}));
+        return Ok(());
+    }
+    output.data(&format!(
+        "{} ({}): {} rows, {}\nfingerprint {}\nmade by run {} at {}\n",
+        record.stage,
+        record.kind,
+        count(record.rows),
+        bytes(record.bytes),
+        record.fingerprint,
+        record.created_by,
+        record.created_at.format("%Y-%m-%d %H:%M:%S UTC"),
+    ));
+    for part in record.parts.iter().chain(&record.errors) {
+        output.data(&format!("  {}  sha256 {}\n", part.key, part.sha256));
+    }
+    record.notes.iter().for_each(|note| output.data(&format!("note: {note}\n")));
+    output.data(&format!("\n{}", of_batches(&schema, &batches, false)));
+    Ok(())
+}

@@ -1,0 +1,165 @@
+//! `proofmill sql`
+
+use std::collections::HashMap;
+use std::io::Read;
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use datafusion::catalog::TableProvider;
+use datafusion::physical_plan::execute_stream;
+use futures::StreamExt;
+
+use crate::cli::args;
+use crate::cli::environment::Environment;
+use crate::error::{Error, ErrorKind, Result};
+use crate::ids::StageName;
+use crate::report::table::of_batches;
+use crate::report::units::count;
+use crate::run::history::{RunSummary, find_run, tables};
+use crate::run::publish::rows_json;
+use crate::session::{self, Engine};
+use crate::spec::code::Code;
+use crate::spec::diagnostic::Diagnostic;
+use crate::spec::node::{Node, Value};
+use crate::spec::source::{Sources, Span};
+use crate::spec::suggest;
+use crate::sqltext::{self, SqlErrorKind};
+use crate::stages::error::StageError;
+use crate::store::{StageOutcome, Store};
+
+/// Rows whose number decides that a query runs on all cores.
+const LARGE: u64 = u64::MAX;
+
+/// Answers a query over the tables of a run.
+pub async fn sql(args: &args::Sql, environment: &Environment) -> Result<()> {
+    let mut text = args.query.clone();
+    if text == "-" {
+        text.clear();
+        std::io::stdin().read_to_string(&mut text).map_err(|error| {
+            Error::new(ErrorKind::Usage, "standard input cannot be read").with_source(error)
+        })?;
+    }
+    let store = environment.store().await?;
+    let run = find_run(&store, Some(&args.run)).await?;
+    let named = named_tables(&text, &run, &store, environment).await?;
+    let engine = environment.engine(&store)?;
+    let limit = if args.limit == 0 || environment.output.json { usize::MAX } else { args.limit };
+    let (schema, batches) = fetch_shown(&text, named, &engine, limit, environment).await?;
+    let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
+    let output = &environment.output;
+    if output.json {
+        let Ok(name) = "result".parse::<StageName>() else { return Ok(()) };
+        let rows = rows_json(&name, &batches).into_iter().map(|mut row| {
+            if let Some(row) = row.as_object_mut() {
+                row.shift_remove("stage");
+            }
+            row
+        });
+        output.json(&rows.collect());
+        return Ok(());
+    }
+    output.data(&of_batches(&schema, &batches, args.full));
+    if rows >= limit {
+        output.remark(&format!("the first {} rows; `--limit 0` prints all", count(rows as u64)));
+    }
+    Ok(())
+}
+
+/// The tables that the query names, of one run.
+async fn named_tables(
+    text: &str,
+    run: &RunSummary,
+    store: &Store,
+    environment: &Environment,
+) -> Result<HashMap<String, Arc<dyn TableProvider>>> {
+    let query = sqltext::parse(text).map_err(|error| {
+        let code = match error.kind {
+            SqlErrorKind::Syntax => Code::SqlSyntax,
+            SqlErrorKind::NotAllowed => Code::SqlNotAllowed,
+        };
+        refuse(text, code, error.message, error.range, None, environment)
+    })?;
+    let mut named: HashMap<String, Arc<dyn TableProvider>> = HashMap::new();
+    for table in &query.tables {
+        let stage = table.name.strip_suffix("__errors").unwrap_or(&table.name);
+        let found = run.stages.iter().find(|outcome| outcome.stage.as_str() == stage);
+        let mut loaded = Vec::new();
+        if let Some(outcome) = found {
+            loaded = tables(store, outcome).await?;
+        }
+        let wanted = loaded.into_iter().find(|(name, _)| name.as_str() == table.name);
+        let Some((name, provider)) = wanted else {
+            let message = format!("run `{}` has no table `{}`", run.run, table.name);
+            let names: Vec<String> = run.stages.iter().map(|outcome: &StageOutcome| outcome.stage.to_string()).collect();
+            let help = suggest::help(&table.name, names.iter().map(String::as_str));
+            let range = table.range.clone();
+            return Err(refuse(text, Code::UnknownStage, message, range, help, environment));
+        };
+        named.insert(name.to_string(), provider as Arc<dyn TableProvider>);
+    }
+    Ok(named)
+}
+
+/// Prints a mistake of the query with its place; what remains to be said is short.
+fn refuse(
+    text: &str,
+    code: Code,
+    message: String,
+    range: std::ops::Range<usize>,
+    help: Option<String>,
+    environment: &Environment,
+) -> Error {
+    let mut sources = Sources::default();
+    let source = sources.add("query", text);
+    let span = Span { source, start: 0, end: text.len() as u32 };
+    let node = Node::new(Value::Str(text.to_owned()), span);
+    let place = node.place_in_text(&sources, range);
+    let diagnostic = Diagnostic::error(code, place, "", message).with_help(help);
+    environment.output.diagnostics(&[diagnostic], &sources);
+    Error::new(ErrorKind::Usage, "the query was not run")
+}
+
+async fn fetch_shown(
+    text: &str,
+    named: HashMap<String, Arc<dyn TableProvider>>,
+    engine: &Engine,
+    limit: usize,
+    environment: &Environment,
+) -> Result<(SchemaRef, Vec<RecordBatch>)> {
+    if let Ok(query) = sqltext::parse(text)
+        && let Err(error) = session::query(engine.planning(), &query, named.clone())
+    {
+        return Err(refuse(text, error.code, error.message, error.range, error.help, environment));
+    }
+    fetch(text, named, engine, limit).await
+}
+
+/// The first `limit` rows of a query over the given tables.
+pub async fn fetch(
+    text: &str,
+    named: HashMap<String, Arc<dyn TableProvider>>,
+    engine: &Engine,
+    limit: usize,
+) -> Result<(SchemaRef, Vec<RecordBatch>)> {
+    let failed = |message: String| Error::new(ErrorKind::Usage, message);
+    let query = sqltext::parse(text).map_err(|error| failed(error.message))?;
+    let planned =
+        session::query(engine.planning(), &query, named).map_err(|error| failed(error.message))?;
+    let run = async {
+        let state = engine.running(LARGE, None);
+        let plan = state.create_physical_plan(&planned.plan).await?;
+        let mut stream = execute_stream(plan, state.task_ctx())?;
+        let (mut batches, mut rows) = (Vec::new(), 0);
+        while rows < limit
+            && let Some(batch) = stream.next().await
+        {
+            let batch = batch?;
+            let batch = batch.slice(0, batch.num_rows().min(limit - rows));
+            rows += batch.num_rows();
+            batches.push(batch);
+        }
+        Ok::<_, StageError>(batches)
+    };
+    Ok((planned.schema, run.await?))
+}

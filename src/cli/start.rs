@@ -1,0 +1,57 @@
+//! From the arguments to the exit code.
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::cli::args::{Cli, Command};
+use crate::cli::environment::Environment;
+use crate::cli::{check, exit, explain, plan, run, runs, schema, show, sql, test, why};
+use crate::error::{Error, ErrorKind, Result};
+
+/// Stack of the threads that plan queries: deep expressions recurse.
+const STACK_BYTES: usize = 8 << 20;
+
+/// Runs the command that the arguments name.
+pub fn start() -> ExitCode {
+    let cli = Cli::parse();
+    let environment = Environment::new(&cli.global);
+    let result = runtime().and_then(|runtime| {
+        let done = runtime.block_on(dispatch(&cli.command, &environment));
+        // A thread that still reads a file must not keep the program from ending.
+        runtime.shutdown_background();
+        done
+    });
+    match result {
+        Ok(()) => ExitCode::from(exit::OK),
+        Err(error) => {
+            environment.output.error(&error);
+            exit::code(error.kind)
+        }
+    }
+}
+
+async fn dispatch(command: &Command, environment: &Environment) -> Result<()> {
+    match command {
+        Command::Run(args) => run::run(args, environment).await,
+        Command::Plan(args) => plan::plan(args, environment).await,
+        Command::Check(args) => check::check(args, environment),
+        Command::Test(args) => test::test(args, environment).await,
+        Command::Why(args) => why::why(args, environment).await,
+        Command::Runs(args) => runs::runs(args, environment).await,
+        Command::Show(args) => show::show(args, environment).await,
+        Command::Sql(args) => sql::sql(args, environment).await,
+        Command::Schema => schema::schema(environment),
+        Command::Explain(args) => explain::explain(args, environment),
+    }
+}
+
+fn runtime() -> Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_multi_thread()
+        .thread_stack_size(STACK_BYTES)
+        .enable_all()
+        .build()
+        .map_err(|error| {
+            Error::new(ErrorKind::Resources, "the runtime does not start").with_source(error)
+        })
+}

@@ -1,0 +1,94 @@
+//! `proofmill why`
+
+use serde_json::{Value as Json, json};
+
+use crate::cli::args;
+use crate::cli::environment::Environment;
+use crate::error::{Error, ErrorKind, Result};
+use crate::ids::StageName;
+use crate::report::cells::printable;
+use crate::report::table::aligned;
+use crate::run::plan::{Action, Choice, StagePlan, plan};
+use crate::run::reason::{Change, Reason};
+use crate::spec::suggest;
+
+/// Explains why a stage is cached or would run.
+pub async fn why(args: &args::Why, environment: &Environment) -> Result<()> {
+    let store = environment.store().await?;
+    let engine = environment.engine(&store)?;
+    let loaded = environment.load(&args.pipeline, &engine)?;
+    let Some(prepared) = &loaded.prepared else { return Ok(()) };
+    let plan = plan(prepared, &Choice::default(), "plan", &store).await?;
+    let found = plan.stages.iter().find(|(name, _)| name.as_str() == args.stage);
+    let (name, stage) = found.ok_or_else(|| {
+        let error = Error::new(ErrorKind::Usage, format!("there is no stage `{}`", args.stage));
+        let names = plan.stages.keys().map(StageName::as_str);
+        suggest::help(&args.stage, names).into_iter().fold(error, Error::with_hint)
+    })?;
+    let inputs = prepared.stages[name].stage.inputs.iter();
+    let upstream: Vec<&StageName> = inputs
+        .map(|input| &input.stage)
+        .filter(|input| matches!(plan.stages[*input].action, Action::Run))
+        .collect();
+    if environment.output.json {
+        environment.output.json(&to_json(name, stage, &upstream));
+    } else {
+        environment.output.data(&text(name, stage, &upstream));
+    }
+    Ok(())
+}
+
+fn text(name: &StageName, stage: &StagePlan, upstream: &[&StageName]) -> String {
+    let verdict = if matches!(stage.action, Action::Cached(_)) { "is cached" } else { "would run" };
+    let mut text = format!("`{name}` {verdict}: {}\n", stage.reason);
+    if let Action::Cached(artifact) = &stage.action {
+        let artifact = &artifact.record;
+        text.push_str(&format!("made by run {} at {}\n", artifact.created_by, artifact.created_at));
+    }
+    let header = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+    match &stage.reason {
+        Reason::Changed(changes) => {
+            let shown = |value: &Option<String>| {
+                value.as_ref().map_or("(absent)".to_owned(), |value| printable(value, false))
+            };
+            let rows = changes
+                .iter()
+                .map(|c| vec![c.component.clone(), shown(&c.old), shown(&c.new)])
+                .collect();
+            text.push('\n');
+            text.push_str(&aligned(&header(&["component", "was", "is"]), rows, &[]));
+        }
+        _ => {
+            let rows = stage.components.map().iter();
+            let rows = rows.map(|(name, value)| vec![name.clone(), printable(value, false)]).collect();
+            text.push_str("\nwhat counts:\n");
+            text.push_str(&aligned(&header(&["component", "value"]), rows, &[]));
+        }
+    }
+    if !upstream.is_empty() {
+        let names: Vec<_> = upstream.iter().map(|name| format!("`{name}`")).collect();
+        text.push_str(&format!("\nits inputs {} would run too; ask about them\n", names.join(", ")));
+    }
+    text
+}
+
+fn to_json(name: &StageName, stage: &StagePlan, upstream: &[&StageName]) -> Json {
+    let changes: Vec<Json> = match &stage.reason {
+        Reason::Changed(changes) => changes.iter().map(change_json).collect(),
+        _ => Vec::new(),
+    };
+    json!({
+        "stage": name,
+        "cached": matches!(stage.action, Action::Cached(_)),
+        "reason": stage.reason.to_string(),
+        "changes": changes,
+        "upstream": upstream,
+        "fingerprint": stage.fingerprint,
+        "components": stage.components.map(),
+    })
+}
+
+/// A change for programs.
+pub fn change_json(change: &Change) -> Json {
+    json!({"component": change.component, "old": change.old, "new": change.new})
+}

@@ -1,0 +1,81 @@
+//! Values as text for a terminal: numbers short, nothing that could control the terminal.
+
+use arrow::array::{Array, ArrayRef, AsArray};
+use arrow::datatypes::{DataType, Float32Type, Float64Type};
+use arrow::util::display::{ArrayFormatter, FormatOptions};
+
+/// Longest text of a cell, in characters.
+pub const CELL_CHARS_MAX: usize = 60;
+
+/// The texts of a column; `full` keeps long ones.
+pub fn texts(column: &ArrayRef, full: bool) -> Vec<String> {
+    let options = FormatOptions::default().with_null("");
+    let float = |value: f64| format_float(value);
+    let formatted: Vec<String> = match column.data_type() {
+        DataType::Float64 => {
+            column.as_primitive::<Float64Type>().iter().map(|v| v.map(float).unwrap_or_default()).collect()
+        }
+        DataType::Float32 => column
+            .as_primitive::<Float32Type>()
+            .iter()
+            .map(|v| v.map(|v| float(v.into())).unwrap_or_default())
+            .collect(),
+        _ => match ArrayFormatter::try_new(column.as_ref(), &options) {
+            Ok(formatter) => (0..column.len()).map(|row| formatter.value(row).to_string()).collect(),
+            Err(error) => vec![error.to_string(); column.len()],
+        },
+    };
+    formatted.into_iter().map(|text| printable(&text, full)).collect()
+}
+
+/// A number with four significant decimals, or in powers of ten where that says more.
+pub fn format_float(value: f64) -> String {
+    let size = value.abs();
+    if value == 0.0 {
+        "0".to_owned()
+    } else if !value.is_finite() || (1e-3..1e7).contains(&size) {
+        let text = format!("{value:.4}");
+        let trimmed = text.trim_end_matches('0').trim_end_matches('.');
+        if trimmed.contains('.') { text } else { trimmed.to_owned() }
+    } else {
+        format!("{value:.2e}")
+    }
+}
+
+/// The text on one line, with control and direction characters made visible, cut unless `full`.
+pub fn printable(text: &str, full: bool) -> String {
+    let mut out = String::with_capacity(text.len());
+    for (n, c) in text.chars().enumerate() {
+        if n >= CELL_CHARS_MAX && !full {
+            out.push('…');
+            break;
+        }
+        match c {
+            '\n' => out.push('⏎'),
+            '\t' => out.push(' '),
+            '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}' => {
+                out.extend(c.escape_unicode());
+            }
+            c if c.is_control() => out.extend(c.escape_default()),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn terminals_cannot_be_controlled() {
+        assert_eq!(printable("a\u{1b}[31mb\u{202e}c\nd", true), "a\\u{1b}[31mb\\u{202e}c⏎d");
+    }
+
+    #[test]
+    fn floats_are_short() {
+        for (value, text) in [(0.5, "0.5000"), (12.0, "12"), (1e-9, "1.00e-9"), (0.0, "0"), (0.0609, "0.0609")] {
+            assert_eq!(format_float(value), text);
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! A run as lines of text, for logs: one line an event.
+
+use std::io::Write;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use crate::report::cells::printable;
+use crate::report::units::{bytes, count, duration, plural};
+use crate::run::notice::{Notice, Observer};
+use crate::spec::checks::CheckSeverity;
+use crate::store::{Outcome, StageStatus};
+
+/// Writes each notice as a line.
+pub struct Lines<W> {
+    out: Mutex<W>,
+}
+
+impl<W: Write + Send> Lines<W> {
+    /// To `out`.
+    pub fn new(out: W) -> Self {
+        Self { out: Mutex::new(out) }
+    }
+}
+
+impl<W: Write + Send> Observer for Lines<W> {
+    fn notice(&self, notice: &Notice<'_>) {
+        if let Some(line) = line(notice)
+            && let Ok(mut out) = self.out.lock()
+        {
+            // Nobody reads a log that cannot be written; the run goes on.
+            let _ = writeln!(out, "{line}");
+        }
+    }
+}
+
+/// The notice as a line; `None` for what only a progress bar shows.
+pub fn line(notice: &Notice<'_>) -> Option<String> {
+    Some(match notice {
+        Notice::Started { run, stages, cached } => {
+            let stages = plural(*stages, "stage");
+            format!("run {run}: {stages}, {cached} in the store")
+        }
+        Notice::StageStarted { .. } => return None,
+        Notice::StageRetried { stage, message, delay } => {
+            format!("retrying {stage} in {}: {}", duration(*delay), printable(message, true))
+        }
+        Notice::StageFinished { outcome, notes } => {
+            if outcome.status == StageStatus::Cached {
+                return None;
+            }
+            let rows = plural(outcome.rows as usize, "row");
+            let size = bytes(outcome.bytes);
+            let time = duration(Duration::from_millis(outcome.wall_ms));
+            let errors = match outcome.error_rows {
+                0 => String::new(),
+                n => format!(", {} error rows", count(n)),
+            };
+            let notes: Vec<_> = notes.iter().map(|note| format!("\n  note: {}", printable(note, true))).collect();
+            format!("done {}: {rows}, {size}{errors}, {time}{}", outcome.stage, notes.concat())
+        }
+        Notice::CheckFailed { stage, verdict } => {
+            let level = match verdict.severity {
+                CheckSeverity::Error => "check failed",
+                CheckSeverity::Warn => "warning",
+            };
+            format!("{level} {stage}: `{}`: {}", printable(&verdict.check, true), verdict.message)
+        }
+        Notice::StageFailed { stage, message } => {
+            let lines: Vec<_> = message.lines().map(|line| printable(line, true)).collect();
+            format!("failed {stage}: {}", lines.join("\n"))
+        }
+        Notice::Finished { outcome, wall } => {
+            let how = match outcome {
+                Outcome::Succeeded => "succeeded",
+                Outcome::Failed => "failed",
+                Outcome::Interrupted => "was stopped",
+            };
+            format!("run {how} after {}", duration(*wall))
+        }
+    })
+}

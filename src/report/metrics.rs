@@ -1,0 +1,77 @@
+//! The numbers of a run: what `measure` and `compare` found, with intervals and denominators.
+
+use arrow::array::{Array, ArrayRef, RecordBatch, new_null_array};
+use arrow::compute::concat_batches;
+use arrow::datatypes::DataType;
+
+use crate::ids::StageName;
+use crate::report::cells::texts;
+use crate::report::table::aligned;
+
+/// Columns of `measure` and `compare` that hold numbers people compare first; the table in the
+/// store has more.
+const SHOWN: [(&str, &str); 20] = [
+    ("metric", "metric"),
+    ("name", "metric"),
+    ("baseline", "baseline"),
+    ("candidate", "candidate"),
+    ("value", "value"),
+    ("baseline_value", "baseline"),
+    ("candidate_value", "candidate"),
+    ("diff", "diff"),
+    ("ci_low", "low"),
+    ("ci_high", "high"),
+    ("n_attempted", "attempted"),
+    ("n_answered", "answered"),
+    ("n_errored", "errored"),
+    ("n_excluded", "excluded"),
+    ("only_baseline", "only base"),
+    ("only_candidate", "only cand"),
+    ("p_mcnemar", "p mcnemar"),
+    ("p_bootstrap", "p boot"),
+    ("p_holm", "p holm"),
+    ("n", "n"),
+];
+/// Columns that are in the store and not shown.
+const HIDDEN: [&str; 6] =
+    ["ci_method", "se", "value_answered", "value_bound", "p_clustered", "n_unpaired"];
+
+/// The table of one stage's numbers, under its name.
+pub fn of_stage(stage: &StageName, batches: &[RecordBatch]) -> String {
+    let Some(first) = batches.first() else { return format!("{stage}: no rows\n") };
+    let Ok(all) = concat_batches(&first.schema(), batches) else { return String::new() };
+    let schema = all.schema();
+    let shown = |name: &str| SHOWN.iter().find(|(column, _)| *column == name).map(|(_, title)| *title);
+    let mut header = Vec::new();
+    let mut columns: Vec<Vec<String>> = Vec::new();
+    let mut right = Vec::new();
+    for (field, column) in schema.fields().iter().zip(all.columns()) {
+        let name = field.name().as_str();
+        if HIDDEN.contains(&name) || is_empty(column) {
+            continue;
+        }
+        header.push(shown(name).unwrap_or(name).to_owned());
+        columns.push(texts(column, false));
+        right.push(field.data_type().is_numeric());
+    }
+    let rows = (0..all.num_rows()).map(|row| columns.iter().map(|c| c[row].clone()).collect());
+    let method = method(&all);
+    format!("{stage}{method}\n{}", aligned(&header, rows.collect(), &right))
+}
+
+/// How the intervals were made, if it is the same for all.
+fn method(batch: &RecordBatch) -> String {
+    let column = batch.column_by_name("ci_method").cloned();
+    let column = column.unwrap_or_else(|| new_null_array(&DataType::Utf8, 0));
+    let mut methods = texts(&column, true);
+    methods.sort();
+    methods.dedup();
+    match methods.as_slice() {
+        [] => String::new(),
+        methods => format!("  (intervals: {})", methods.join(", ")),
+    }
+}
+
+fn is_empty(column: &ArrayRef) -> bool {
+    !column.is_empty() && column.null_count() == column.len()
+}

@@ -1,0 +1,8 @@
+//! Events and tables as people and programs see them.
+
+pub mod cells;
+pub mod lines;
+pub mod metrics;
+pub mod table;
+pub mod terminal;
+pub mod units;
