@@ -14,7 +14,12 @@ pub struct CellGuess {
 
 impl Default for CellGuess {
     fn default() -> Self {
-        Self { seen: false, bools: true, ints: true, numbers: true }
+        Self {
+            seen: false,
+            bools: true,
+            ints: true,
+            numbers: true,
+        }
     }
 }
 
@@ -26,9 +31,8 @@ impl CellGuess {
         self.ints &= is_whole(text);
         // Whole numbers beyond 64 bits are names of things: as floating point they would lose
         // digits.
-        self.numbers = self.numbers
-            && is_number(text)
-            && (text.contains(['.', 'e', 'E']) || is_i64(text));
+        self.numbers =
+            self.numbers && is_number(text) && (text.contains(['.', 'e', 'E']) || is_i64(text));
     }
 
     /// The type of the column.
@@ -112,9 +116,16 @@ mod tests {
             assert!(cell_value(text, &kind, true).is_some(), "{text}");
             assert!(cell_value(text, &kind, false).is_none(), "{text}");
         }
-        for (text, kind) in [("1.5", Kind::Int), ("nan", Kind::Float), ("yes", Kind::Bool)] {
+        for (text, kind) in [
+            ("1.5", Kind::Int),
+            ("nan", Kind::Float),
+            ("yes", Kind::Bool),
+        ] {
             assert!(cell_value(text, &kind, true).is_none(), "{text}");
         }
-        assert_eq!(cell_value("-7", &Kind::Int, false).and_then(|cell| cell.as_int()), Some(-7));
+        assert_eq!(
+            cell_value("-7", &Kind::Int, false).and_then(|cell| cell.as_int()),
+            Some(-7)
+        );
     }
 }

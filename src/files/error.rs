@@ -233,7 +233,9 @@ impl FilesError {
     /// The failure to read the file at `path`.
     pub fn io(path: &str, source: io::Error) -> Self {
         let path = path.to_owned();
-        let refusal = source.get_ref().and_then(|inner| inner.downcast_ref::<Refusal>());
+        let refusal = source
+            .get_ref()
+            .and_then(|inner| inner.downcast_ref::<Refusal>());
         match (refusal, source.kind()) {
             (Some(Refusal::Expansion), _) => Self::Expansion { path },
             (Some(Refusal::Utf16), _) => Self::Content {
@@ -242,7 +244,10 @@ impl FilesError {
                 field: "encoding",
                 help: "set `encoding: utf-16le` or `utf-16be`".to_owned(),
             },
-            (None, io::ErrorKind::InvalidData) => Self::Damaged { path, reason: reason(&source) },
+            (None, io::ErrorKind::InvalidData) => Self::Damaged {
+                path,
+                reason: reason(&source),
+            },
             (None, _) => Self::Io { path, source },
         }
     }
@@ -256,9 +261,9 @@ impl FilesError {
     pub fn help(&self) -> Option<String> {
         let text = match self {
             Self::Missing { help, .. } | Self::Content { help, .. } => help.clone(),
-            Self::Setting { help, .. }
-            | Self::Records { help, .. }
-            | Self::Column { help, .. } => return help.clone(),
+            Self::Setting { help, .. } | Self::Records { help, .. } | Self::Column { help, .. } => {
+                return help.clone();
+            }
             Self::NoMatch { directory, .. } => {
                 format!("paths are relative to the working directory `{directory}`")
             }
@@ -277,9 +282,7 @@ impl FilesError {
                 "set `format`, or name the files with a glob such as `folder/*.jsonl`".to_owned()
             }
             Self::Header { .. } => "set `header: false` if the file has none".to_owned(),
-            Self::ColumnName { set: false, .. } => {
-                "give it another name in `columns`".to_owned()
-            }
+            Self::ColumnName { set: false, .. } => "give it another name in `columns`".to_owned(),
             Self::ColumnType { .. } => "leave out `type` and convert it in SQL".to_owned(),
             Self::TooManyColumns => "choose some in `columns`".to_owned(),
             Self::Changed { .. } => "run again once the file is at rest".to_owned(),
@@ -310,7 +313,9 @@ impl FilesError {
             Self::Header { .. } => "header".to_owned(),
             Self::Column { column, .. }
             | Self::ColumnType { column, .. }
-            | Self::ColumnName { column, set: true, .. } => format!("columns.{column}"),
+            | Self::ColumnName {
+                column, set: true, ..
+            } => format!("columns.{column}"),
             Self::ColumnName { set: false, .. } | Self::TooManyColumns => "columns".to_owned(),
             Self::Missing { .. }
             | Self::Pattern { .. }

@@ -68,7 +68,11 @@ pub struct Fault {
 impl Fault {
     /// A fault of the record as a whole.
     pub fn new(class: ErrorClass, message: impl Into<String>) -> Self {
-        Self { class, column: None, message: message.into() }
+        Self {
+            class,
+            column: None,
+            message: message.into(),
+        }
     }
 }
 
@@ -90,9 +94,13 @@ pub fn error_batch(rows: &[ErrorRow]) -> RecordBatch {
     let text = |of: fn(&ErrorRow) -> &str| StringArray::from_iter_values(rows.iter().map(of));
     let columns: [arrow::array::ArrayRef; 7] = [
         Arc::new(text(|row| &row.source)),
-        Arc::new(UInt64Array::from_iter_values(rows.iter().map(|row| row.row))),
+        Arc::new(UInt64Array::from_iter_values(
+            rows.iter().map(|row| row.row),
+        )),
         Arc::new(UInt64Array::from_iter(rows.iter().map(|row| row.line))),
-        Arc::new(StringArray::from_iter(rows.iter().map(|row| row.column.as_deref()))),
+        Arc::new(StringArray::from_iter(
+            rows.iter().map(|row| row.column.as_deref()),
+        )),
         Arc::new(text(|row| row.class.as_str())),
         Arc::new(text(|row| &row.message)),
         Arc::new(text(|row| &row.raw)),
@@ -105,5 +113,8 @@ pub fn raw_text(record: &[u8]) -> String {
     const CHAR_BYTES_MAX: usize = 4;
     let record = &record[..record.len().min(RAW_CHARS_MAX * CHAR_BYTES_MAX)];
     let text = String::from_utf8_lossy(record);
-    text.trim_end_matches(['\r', '\n']).chars().take(RAW_CHARS_MAX).collect()
+    text.trim_end_matches(['\r', '\n'])
+        .chars()
+        .take(RAW_CHARS_MAX)
+        .collect()
 }

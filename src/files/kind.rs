@@ -71,7 +71,8 @@ impl Kind {
             (Self::Float, value) if value.as_float().is_some() => Ok(()),
             (Self::List(kind), Json::List(items, _)) => {
                 items.iter().enumerate().try_for_each(|(i, item)| {
-                    kind.check(item, ignored).map_err(|misfit| misfit.inside(&format!("[{i}]")))
+                    kind.check(item, ignored)
+                        .map_err(|misfit| misfit.inside(&format!("[{i}]")))
                 })
             }
             (Self::Struct(fields), Json::Object(object, _)) => {
@@ -85,7 +86,10 @@ impl Kind {
                 }
                 if found < object.len() {
                     let known = |key: &str| fields.iter().any(|(name, _)| name == key);
-                    object.iter().filter(|(key, _)| !known(key)).for_each(|(key, _)| ignored.add(key));
+                    object
+                        .iter()
+                        .filter(|(key, _)| !known(key))
+                        .for_each(|(key, _)| ignored.add(key));
                 }
                 Ok(())
             }
@@ -121,8 +125,15 @@ impl Misfit {
             Kind::Float if matches!(found, Json::Number(_)) => " of 64 bits",
             _ => "",
         };
-        let what = format!("expected {}{range}, found {}", kind.expected(), found.describe());
-        Self { inside: String::new(), what }
+        let what = format!(
+            "expected {}{range}, found {}",
+            kind.expected(),
+            found.describe()
+        );
+        Self {
+            inside: String::new(),
+            what,
+        }
     }
 
     fn inside(mut self, step: &str) -> Self {

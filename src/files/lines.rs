@@ -26,7 +26,11 @@ pub struct Lines {
 impl Lines {
     /// The lines of `text`.
     pub fn new(text: Text) -> Self {
-        Self { text, number: 0, bytes: 0 }
+        Self {
+            text,
+            number: 0,
+            bytes: 0,
+        }
     }
 
     /// Number of the line read last, from 1.
@@ -42,7 +46,9 @@ impl Lines {
     /// Appends the next line to `record`, which may grow to the limit of a record.
     pub fn append(&mut self, record: &mut Vec<u8>) -> io::Result<Line> {
         let room = (RECORD_BYTES_MAX + 1).saturating_sub(record.len());
-        let len = (&mut self.text).take(room as u64).read_until(b'\n', record)?;
+        let len = (&mut self.text)
+            .take(room as u64)
+            .read_until(b'\n', record)?;
         self.bytes += len as u64;
         if len == 0 && room > 0 {
             return Ok(Line::End);

@@ -31,7 +31,6 @@ mod stream;
 mod table;
 mod walk;
 
-
 #[cfg(test)]
 mod tests;
 

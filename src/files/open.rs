@@ -19,15 +19,17 @@ use crate::spec::kinds::read::{Compression, Format, Read};
 /// Opens the files of a `read`: finds them, digests them, and tells the schema from them.
 pub fn open(settings: &Read) -> Result<Source, FilesError> {
     let located = locate(&settings.path)?;
-    let format = one_format(settings.format, located.iter().map(|file| file.shown.as_str()))?;
+    let format = one_format(
+        settings.format,
+        located.iter().map(|file| file.shown.as_str()),
+    )?;
     let options = Options::new(settings, format)?;
     let mut files = Vec::with_capacity(located.len());
     for file in located {
         let (path, location) = (file.shown, file.path);
         let compression = compression(options.compression, format, &path, &location)?;
         let modified = modified(&location);
-        let (digest, bytes) =
-            digest_of(&location).map_err(|error| FilesError::io(&path, error))?;
+        let (digest, bytes) = digest_of(&location).map_err(|error| FilesError::io(&path, error))?;
         files.push(SourceFile {
             path,
             bytes,
@@ -62,7 +64,9 @@ pub fn open_records(file: &SourceFile, options: &Options) -> Result<(Records, Ta
 
 /// When a file was last written, where the host knows.
 pub fn modified(path: &Path) -> Option<SystemTime> {
-    std::fs::metadata(path).and_then(|metadata| metadata.modified()).ok()
+    std::fs::metadata(path)
+        .and_then(|metadata| metadata.modified())
+        .ok()
 }
 
 /// Rows of equal files would have equal identities.
@@ -79,15 +83,26 @@ fn same_content(files: &[SourceFile]) -> Result<(), FilesError> {
 
 fn open_parquet(mut files: Vec<SourceFile>, options: &Options) -> Result<Source, FilesError> {
     let plan = parquet::plan(&mut files, options)?;
-    let rows = files.iter().flat_map(|file| &file.groups).map(|group| group.rows).sum();
+    let rows = files
+        .iter()
+        .flat_map(|file| &file.groups)
+        .map(|group| group.rows)
+        .sum();
     let schema = plan.schema();
-    Ok(Source { files, schema, layout: Layout::Parquet(plan), rows_estimate: Some(rows) })
+    Ok(Source {
+        files,
+        schema,
+        layout: Layout::Parquet(plan),
+        rows_estimate: Some(rows),
+    })
 }
 
 fn open_texts(mut files: Vec<SourceFile>, options: Options) -> Result<Source, FilesError> {
     read_headers(&mut files, &options)?;
     let mut sample = Sample::new(&options);
-    files.iter().for_each(|file| sample.header(file.header.as_deref().unwrap_or_default()));
+    files
+        .iter()
+        .for_each(|file| sample.header(file.header.as_deref().unwrap_or_default()));
     let mut seen = Seen::default();
     for file in &files {
         if !seen.enough() {
@@ -99,7 +114,12 @@ fn open_texts(mut files: Vec<SourceFile>, options: Options) -> Result<Source, Fi
     let plan = sample.plan()?;
     let schema = plan.schema();
     let rows_estimate = seen.estimate(files.iter().map(|file| file.bytes).sum());
-    Ok(Source { files, schema, layout: Layout::Text { options, plan }, rows_estimate })
+    Ok(Source {
+        files,
+        schema,
+        layout: Layout::Text { options, plan },
+        rows_estimate,
+    })
 }
 
 /// How much of the files the sample has seen.
@@ -185,7 +205,9 @@ fn read_header(file: &SourceFile, options: &Options) -> Result<Vec<String>, File
     }
     while records.width().is_none() && records.next()?.is_some() {}
     let width = records.width().unwrap_or_default();
-    Ok((1..=width).map(|number| format!("column_{number}")).collect())
+    Ok((1..=width)
+        .map(|number| format!("column_{number}"))
+        .collect())
 }
 
 fn same_columns(
@@ -202,5 +224,9 @@ fn same_columns(
         (None, None) => return Ok(()),
     };
     let (first, second) = (first.to_owned(), file.path.clone());
-    Err(FilesError::Differs { first, second, difference })
+    Err(FilesError::Differs {
+        first,
+        second,
+        difference,
+    })
 }

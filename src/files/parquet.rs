@@ -62,7 +62,12 @@ pub fn plan(files: &mut [SourceFile], options: &Options) -> Result<ParquetPlan, 
 pub(super) fn pieces(file: usize, groups: &[Group]) -> Vec<Piece> {
     let mut records_before = 0;
     let piece = |(i, group): (usize, &Group)| {
-        let piece = Piece { file, groups: i..i + 1, records_before, bytes: group.bytes };
+        let piece = Piece {
+            file,
+            groups: i..i + 1,
+            records_before,
+            bytes: group.bytes,
+        };
         records_before += group.rows;
         piece
     };
@@ -119,13 +124,19 @@ pub(super) fn read(
                 }
             }
             errors.sort_by_key(|error| error.row);
-            rows = guarded(file, || filter_record_batch(&rows, &BooleanArray::from(keep)))?;
+            rows = guarded(file, || {
+                filter_record_batch(&rows, &BooleanArray::from(keep))
+            })?;
         }
         number += batch.num_rows() as u64;
         summary.rows += rows.num_rows() as u64;
         summary.errors += errors.len() as u64;
         let batch = (rows.num_rows() > 0).then_some(rows);
-        let chunk = Chunk { batch, errors, bytes_read: std::mem::take(&mut bytes_read) };
+        let chunk = Chunk {
+            batch,
+            errors,
+            bytes_read: std::mem::take(&mut bytes_read),
+        };
         if sink(chunk) == ControlFlow::Break(()) {
             summary.stopped = true;
             return Ok(summary);
@@ -136,10 +147,11 @@ pub(super) fn read(
 }
 
 fn builder(file: &SourceFile) -> Result<ReaderBuilder, FilesError> {
-    let opened =
-        File::open(&file.location).map_err(|error| FilesError::io(&file.path, error))?;
+    let opened = File::open(&file.location).map_err(|error| FilesError::io(&file.path, error))?;
     let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
-    guarded(file, || ReaderBuilder::try_new_with_options(opened, options))
+    guarded(file, || {
+        ReaderBuilder::try_new_with_options(opened, options)
+    })
 }
 
 /// Runs a step of a decoder. Its errors and its panics mean that the file is damaged.
@@ -152,7 +164,10 @@ fn guarded<T, E: std::fmt::Display>(
         Ok(Err(error)) => error.to_string(),
         Err(_) => "the decoder gave up on it".to_owned(),
     };
-    Err(FilesError::Damaged { path: file.path.clone(), reason })
+    Err(FilesError::Damaged {
+        path: file.path.clone(),
+        reason,
+    })
 }
 
 /// Length and time of the last write must be those of the file that was digested.
@@ -162,7 +177,9 @@ fn unchanged(file: &SourceFile) -> Result<(), FilesError> {
     if metadata.len() == file.bytes && modified(&file.location) == file.modified {
         return Ok(());
     }
-    Err(FilesError::Changed { path: file.path.clone() })
+    Err(FilesError::Changed {
+        path: file.path.clone(),
+    })
 }
 
 fn same_columns(
@@ -183,7 +200,10 @@ fn same_columns(
     };
     let added = |field: &Field| {
         let name = field.name();
-        known.column_with_name(name).is_none().then(|| format!("it adds `{name}`"))
+        known
+            .column_with_name(name)
+            .is_none()
+            .then(|| format!("it adds `{name}`"))
     };
     let found = known
         .fields()
@@ -194,7 +214,11 @@ fn same_columns(
         None => Ok(()),
         Some(difference) => {
             let (first, second) = (first.to_owned(), file.path.clone());
-            Err(FilesError::Differs { first, second, difference })
+            Err(FilesError::Differs {
+                first,
+                second,
+                difference,
+            })
         }
     }
 }

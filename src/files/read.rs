@@ -79,7 +79,10 @@ impl Summary {
         self.errors += other.errors;
         self.blank_lines += other.blank_lines;
         self.stopped |= other.stopped;
-        other.ignored.iter().for_each(|(name, times)| self.ignored.add_times(name, times));
+        other
+            .ignored
+            .iter()
+            .for_each(|(name, times)| self.ignored.add_times(name, times));
     }
 }
 
@@ -110,7 +113,9 @@ pub fn read_text(
     reader.run(&mut records, sink)?;
     reader.summary.blank_lines = records.blank();
     if !reader.summary.stopped && reader.digest()? != file.digest {
-        return Err(FilesError::Changed { path: file.path.clone() });
+        return Err(FilesError::Changed {
+            path: file.path.clone(),
+        });
     }
     Ok(reader.summary)
 }
@@ -132,14 +137,15 @@ impl Reader<'_> {
         while let Some(record) = records.next()? {
             number += 1;
             self.batch_bytes += record.raw.len();
-            let pushed = record.content.and_then(|content| {
-                self.table.push(number, &content, &mut self.summary.ignored)
-            });
+            let pushed = record
+                .content
+                .and_then(|content| self.table.push(number, &content, &mut self.summary.ignored));
             match pushed {
                 Ok(()) => self.summary.rows += 1,
                 Err(fault) => {
                     self.summary.errors += 1;
-                    self.errors.push(error_row(self.file, number, record.line, fault, record.raw));
+                    self.errors
+                        .push(error_row(self.file, number, record.line, fault, record.raw));
                 }
             }
             let full = self.table.rows() >= self.batch_rows
@@ -156,7 +162,9 @@ impl Reader<'_> {
 
     /// The digest of the file as it was read now.
     fn digest(&self) -> Result<Digest, FilesError> {
-        self.tap.digest().map_err(|error| FilesError::io(&self.file.path, error))
+        self.tap
+            .digest()
+            .map_err(|error| FilesError::io(&self.file.path, error))
     }
 
     fn flush(&mut self, sink: Sink<'_>) -> ControlFlow<()> {
@@ -168,12 +176,28 @@ impl Reader<'_> {
         if batch.is_none() && errors.is_empty() && bytes_read == 0 {
             return ControlFlow::Continue(());
         }
-        sink(Chunk { batch, errors, bytes_read })
+        sink(Chunk {
+            batch,
+            errors,
+            bytes_read,
+        })
     }
 }
 
 fn error_row(file: &SourceFile, row: u64, line: u64, fault: Fault, raw: &[u8]) -> ErrorRow {
-    let Fault { class, column, message } = fault;
+    let Fault {
+        class,
+        column,
+        message,
+    } = fault;
     let source = file.path.clone();
-    ErrorRow { source, row, line: Some(line), column, class, message, raw: raw_text(raw) }
+    ErrorRow {
+        source,
+        row,
+        line: Some(line),
+        column,
+        class,
+        message,
+        raw: raw_text(raw),
+    }
 }

@@ -54,23 +54,48 @@ impl Options {
     pub fn new(settings: &Read, format: Format) -> Result<Self, FilesError> {
         let delimited = matches!(format, Format::Csv | Format::Tsv);
         for (field, set, applies) in [
-            ("encoding", settings.encoding.is_some(), format != Format::Parquet),
-            ("records", settings.records.is_some(), format == Format::Json),
-            ("delimiter", settings.delimiter.is_some(), format == Format::Csv),
+            (
+                "encoding",
+                settings.encoding.is_some(),
+                format != Format::Parquet,
+            ),
+            (
+                "records",
+                settings.records.is_some(),
+                format == Format::Json,
+            ),
+            (
+                "delimiter",
+                settings.delimiter.is_some(),
+                format == Format::Csv,
+            ),
             ("header", settings.header.is_some(), delimited),
         ] {
             if set && !applies {
-                return Err(FilesError::NotForFormat { field, format: format_name(format) });
+                return Err(FilesError::NotForFormat {
+                    field,
+                    format: format_name(format),
+                });
             }
         }
         Ok(Self {
             format,
             compression: settings.compression,
             encoding: settings.encoding.as_deref().map(encoding).transpose()?,
-            records: settings.records.as_deref().map(records).transpose()?.unwrap_or_default(),
+            records: settings
+                .records
+                .as_deref()
+                .map(records)
+                .transpose()?
+                .unwrap_or_default(),
             delimiter: match format {
                 Format::Tsv => b'\t',
-                _ => settings.delimiter.as_deref().map(delimiter).transpose()?.unwrap_or(b','),
+                _ => settings
+                    .delimiter
+                    .as_deref()
+                    .map(delimiter)
+                    .transpose()?
+                    .unwrap_or(b','),
             },
             header: settings.header.unwrap_or(true),
             columns: columns(settings)?,
@@ -80,8 +105,18 @@ impl Options {
 
 fn encoding(label: &str) -> Result<&'static Encoding, FilesError> {
     const COMMON: [&str; 12] = [
-        "utf-8", "utf-16le", "utf-16be", "latin1", "iso-8859-1", "iso-8859-15", "windows-1251",
-        "windows-1252", "shift_jis", "euc-jp", "gb18030", "big5",
+        "utf-8",
+        "utf-16le",
+        "utf-16be",
+        "latin1",
+        "iso-8859-1",
+        "iso-8859-15",
+        "windows-1251",
+        "windows-1252",
+        "shift_jis",
+        "euc-jp",
+        "gb18030",
+        "big5",
     ];
     Encoding::for_label_no_replacement(label.as_bytes()).ok_or_else(|| FilesError::Setting {
         field: "encoding".to_owned(),
@@ -119,14 +154,20 @@ fn records(path: &str) -> Result<Vec<String>, FilesError> {
 }
 
 fn columns(settings: &Read) -> Result<Option<Vec<Wanted>>, FilesError> {
-    let Some(columns) = &settings.columns else { return Ok(None) };
+    let Some(columns) = &settings.columns else {
+        return Ok(None);
+    };
     let wanted = columns.iter().map(|(name, column)| {
         check_name(name, true)?;
         let (path, declared) = match column {
             Column::Path(path) => (Some(path), None),
             Column::Typed(typed) => (typed.path.as_ref(), typed.kind),
         };
-        Ok(Wanted { name: name.clone(), path: path.unwrap_or(name).clone(), declared })
+        Ok(Wanted {
+            name: name.clone(),
+            path: path.unwrap_or(name).clone(),
+            declared,
+        })
     });
     wanted.collect::<Result<_, _>>().map(Some)
 }
@@ -142,5 +183,9 @@ pub fn check_name(name: &str, set: bool) -> Result<(), FilesError> {
     } else {
         return Ok(());
     };
-    Err(FilesError::ColumnName { column: name.escape_debug().to_string(), reason, set })
+    Err(FilesError::ColumnName {
+        column: name.escape_debug().to_string(),
+        reason,
+        set,
+    })
 }

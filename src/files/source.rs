@@ -71,12 +71,21 @@ impl Source {
     /// At most `n` pieces that can be read independently; one after the other they are the whole.
     /// Text files are never cut.
     pub fn partitions(&self, n: usize) -> Vec<Partition> {
-        let pieces = self.files.iter().enumerate().flat_map(|(file, source)| match &self.layout {
-            Layout::Text { .. } => {
-                vec![Piece { file, groups: 0..0, records_before: 0, bytes: source.bytes }]
-            }
-            Layout::Parquet(_) => parquet::pieces(file, &source.groups),
-        });
+        let pieces = self
+            .files
+            .iter()
+            .enumerate()
+            .flat_map(|(file, source)| match &self.layout {
+                Layout::Text { .. } => {
+                    vec![Piece {
+                        file,
+                        groups: 0..0,
+                        records_before: 0,
+                        bytes: source.bytes,
+                    }]
+                }
+                Layout::Parquet(_) => parquet::pieces(file, &source.groups),
+            });
         pack(pieces.collect(), n)
     }
 
@@ -91,9 +100,7 @@ impl Source {
         for piece in &partition.pieces {
             let file = &self.files[piece.file];
             let part = match &self.layout {
-                Layout::Text { options, plan } => {
-                    read_text(file, options, plan, batch_rows, sink)?
-                }
+                Layout::Text { options, plan } => read_text(file, options, plan, batch_rows, sink)?,
                 Layout::Parquet(plan) => parquet::read(file, piece, plan, batch_rows, sink)?,
             };
             summary.add(&part);

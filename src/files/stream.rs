@@ -49,7 +49,10 @@ pub fn open_text(
             Box::new(Bounded::new(decoder, &tap))
         }
     };
-    Ok((BufReader::with_capacity(READ_BYTES, to_utf8(bytes, encoding)?), tap))
+    Ok((
+        BufReader::with_capacity(READ_BYTES, to_utf8(bytes, encoding)?),
+        tap,
+    ))
 }
 
 /// The digest and the length of a file.
@@ -71,7 +74,11 @@ struct Tapped {
 
 impl Tap {
     fn open(path: &Path) -> io::Result<Self> {
-        let tapped = Tapped { file: File::open(path)?, hasher: Hasher::default(), bytes: 0 };
+        let tapped = Tapped {
+            file: File::open(path)?,
+            hasher: Hasher::default(),
+            bytes: 0,
+        };
         Ok(Self(Rc::new(RefCell::new(tapped))))
     }
 
@@ -112,16 +119,23 @@ struct Bounded<R> {
 
 impl<R> Bounded<R> {
     fn new(inner: R, tap: &Tap) -> Self {
-        Self { inner, tap: tap.clone(), bytes: 0 }
+        Self {
+            inner,
+            tap: tap.clone(),
+            bytes: 0,
+        }
     }
 }
 
 impl<R: Read> Read for Bounded<R> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        let len = self.inner.read(out).map_err(|error| match error.raw_os_error() {
-            Some(_) => error,
-            None => io::Error::new(io::ErrorKind::InvalidData, error),
-        })?;
+        let len = self
+            .inner
+            .read(out)
+            .map_err(|error| match error.raw_os_error() {
+                Some(_) => error,
+                None => io::Error::new(io::ErrorKind::InvalidData, error),
+            })?;
         self.bytes += len as u64;
         if self.bytes > EXPANSION_FREE_BYTES && self.bytes / EXPANSION_MAX > self.tap.bytes_read() {
             return Err(io::Error::other(Refusal::Expansion));

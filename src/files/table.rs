@@ -39,7 +39,10 @@ impl<'p> Table<'p> {
             schema,
             row_ids: RowIds::new(file),
             ids: StringBuilder::new(),
-            builders: plan.columns().map(|(column, _)| Builder::new(&column.kind)).collect(),
+            builders: plan
+                .columns()
+                .map(|(column, _)| Builder::new(&column.kind))
+                .collect(),
             rows: 0,
             cells: plan.cells(header),
             positions: Vec::new(),

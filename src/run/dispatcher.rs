@@ -34,8 +34,8 @@ pub struct Ended {
     pub head: Head,
 }
 
-/// What a stage's task reports.
-type Report = (StageName, Result<Option<(StageOutcome, Vec<String>)>, StageError>);
+/// What a stage's task reports: how the stage ended; nothing if it was cached.
+type StageResult = Result<Option<(StageOutcome, Vec<String>)>, StageError>;
 
 /// A log entry under way: gives the log back.
 type Append = tokio::task::JoinHandle<(RunLog<Event>, Result<(), StoreError>)>;
@@ -62,7 +62,9 @@ struct Dispatcher {
     waiting: HashMap<StageName, usize>,
     dependents: HashMap<StageName, Vec<StageName>>,
     ready: std::collections::VecDeque<StageName>,
-    tasks: JoinSet<Report>,
+    tasks: JoinSet<StageResult>,
+    /// The stage of each task.
+    names: HashMap<tokio::task::Id, StageName>,
 }
 
 impl Dispatcher {
@@ -79,6 +81,7 @@ impl Dispatcher {
             dependents: HashMap::new(),
             ready: std::collections::VecDeque::new(),
             tasks: JoinSet::new(),
+            names: HashMap::new(),
         };
         let context = Arc::clone(&dispatcher.context);
         for (name, plan) in &context.plan.stages {
@@ -133,10 +136,7 @@ impl Dispatcher {
                 }
             };
             tokio::select! {
-                Some(report) = self.tasks.join_next() => {
-                    let (name, result) = report.map_err(|error| task_died(&error))?;
-                    self.reported(name, result);
-                }
+                Some(joined) = self.tasks.join_next_with_id() => self.joined(joined),
                 appended = appending => {
                     self.append = None;
                     let (log, result) = appended.map_err(|error| task_died(&error))?;
@@ -150,16 +150,16 @@ impl Dispatcher {
     fn start_ready(&mut self) {
         while self.tasks.len() < IN_FLIGHT_MAX && !self.context.stop.is_cancelled() {
             let Some(name) = self.ready.pop_front() else { return };
-            let context = Arc::clone(&self.context);
-            self.tasks.spawn(async move {
+            let (context, stage) = (Arc::clone(&self.context), name.clone());
+            let task = self.tasks.spawn(async move {
                 let cached = matches!(context.plan.stages[&name].action, Action::Cached(_));
-                let result = if cached {
+                if cached {
                     attempt::confirm(&context, &name).await.map(|()| None)
                 } else {
                     attempt::run(&context, &name).await.map(Some)
-                };
-                (name, result)
+                }
             });
+            self.names.insert(task.id(), stage);
         }
     }
 
@@ -183,7 +183,18 @@ impl Dispatcher {
         (!failures.is_empty()).then_some(Event::Failed { failures })
     }
 
-    fn reported(&mut self, name: StageName, result: Result<Option<(StageOutcome, Vec<String>)>, StageError>) {
+    /// A task ended; one that panicked is a stage that failed.
+    fn joined(&mut self, joined: Result<(tokio::task::Id, StageResult), tokio::task::JoinError>) {
+        let (id, result) = match joined {
+            Ok(ended) => ended,
+            Err(error) => (error.id(), Err(StageError::Task(error.to_string()))),
+        };
+        if let Some(name) = self.names.remove(&id) {
+            self.reported(name, result);
+        }
+    }
+
+    fn reported(&mut self, name: StageName, result: StageResult) {
         match result {
             Ok(Some((outcome, notes))) => self.finished(name, outcome, &notes),
             Ok(None) => {

@@ -228,15 +228,17 @@ impl ScalarUDFImpl for Search {
             .index
             .search_batch(&texts, self.top_k, self.threads)
             .map_err(|error| DataFusionError::External(Box::new(error)))?;
-        let hits = || found.iter().flatten();
-        let ordinals = UInt32Array::from_iter_values(hits().map(|hit| hit.ordinal));
-        let ranks = found.iter().flat_map(|hits| 1..=hits.len() as i64);
+        let hits: Vec<_> = found.iter().flatten().collect();
+        let ordinals: UInt32Array = hits.iter().map(|hit| hit.ordinal).collect::<Vec<_>>().into();
+        let scores: Vec<f64> = hits.iter().map(|hit| hit.score).collect();
+        let ranks: Vec<i64> = found.iter().flat_map(|hits| 1..=hits.len() as i64).collect();
+        let snapshots = hits.iter().map(|_| &searcher.snapshot);
         let columns: Vec<ArrayRef> = vec![
-            Arc::new(Int64Array::from_iter_values(ranks)),
-            Arc::new(Float64Array::from_iter_values(hits().map(|hit| hit.score))),
+            Arc::new(Int64Array::from(ranks)),
+            Arc::new(Float64Array::from(scores)),
             take(&searcher.fact_ids, &ordinals, None)?,
             take(&searcher.facts, &ordinals, None)?,
-            Arc::new(StringArray::from_iter_values(hits().map(|_| &searcher.snapshot))),
+            Arc::new(StringArray::from_iter_values(snapshots)),
         ];
         let offsets = OffsetBuffer::from_lengths(found.iter().map(Vec::len));
         let values = StructArray::try_new(self.hits.clone(), columns, None)?;

@@ -119,6 +119,8 @@ fn row(hypothesis: &str, references: &[&str]) -> Value {
             )
             .collect::<Vec<f64>>()
     };
+    let normalized = [Normalization::Squad, Normalization::Parlai, Normalization::Plain]
+        .map(|kind| normalize(hypothesis, kind));
     json!({
         "bleu": bleu(Smoothing::Exp, false),
         "bleu_floor": bleu(Smoothing::Floor(0.1), false),
@@ -133,8 +135,7 @@ fn row(hypothesis: &str, references: &[&str]) -> Value {
         "meteor": meteor(hypothesis, references),
         "rouge": rouge(false),
         "rouge_stem": rouge(true),
-        "normalized": [Normalization::Squad, Normalization::Parlai, Normalization::Plain]
-            .map(|kind| normalize(hypothesis, kind)),
+        "normalized": normalized,
         "squad_f1": token_f1(hypothesis, references[0], Normalization::Squad).f1,
         "parlai_f1": token_f1(hypothesis, references[0], Normalization::Parlai).f1,
         "exact_match": references.iter().any(|r| exact_match(hypothesis, r, Normalization::Squad)),

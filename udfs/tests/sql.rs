@@ -610,7 +610,7 @@ const EVERY_AGGREGATE: &str = "SELECT accuracy(a > 0), mcc(a > 0, b > 0), \
     paired_bootstrap(a, b, 40, 7), approximate_randomization(a, b, 40, 7) FROM t";
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(12))]
+    #![proptest_config(ProptestConfig { cases: 12, failure_persistence: None, ..Default::default() })]
     #[test]
     fn aggregates_depend_on_neither_partitions_nor_order(
         rows in prop::collection::vec((-5.0f64..5.0, -5.0f64..5.0, 0u8..4), 1..60),

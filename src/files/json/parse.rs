@@ -36,7 +36,11 @@ pub struct Parser<'a> {
 impl<'a> Parser<'a> {
     /// A parser at the start of `text`.
     pub fn new(text: &'a [u8]) -> Self {
-        Self { text, at: 0, depth: 0 }
+        Self {
+            text,
+            at: 0,
+            depth: 0,
+        }
     }
 
     /// Offset of the next byte.
@@ -165,7 +169,11 @@ impl<'a> Parser<'a> {
         }
         if let Some(key) = repeated(&fields) {
             let message = format!("the field `{key}` occurs twice");
-            return Err(Mistake { at: start, class: ErrorClass::Fields, message });
+            return Err(Mistake {
+                at: start,
+                class: ErrorClass::Fields,
+                message,
+            });
         }
         Ok(Json::Object(fields, &self.text[start..self.at]))
     }
@@ -214,7 +222,11 @@ impl<'a> Parser<'a> {
         while let Some(b'0'..=b'9') = self.text.get(self.at) {
             self.at += 1;
         }
-        if self.at == start { Err(self.expected("a digit")) } else { Ok(()) }
+        if self.at == start {
+            Err(self.expected("a digit"))
+        } else {
+            Ok(())
+        }
     }
 
     fn string<const KEEP: bool>(&mut self) -> Result<Cow<'a, str>, Mistake> {
@@ -294,7 +306,10 @@ impl<'a> Parser<'a> {
         let mut code = 0;
         for _ in 0..4 {
             self.at += 1;
-            let digit = self.text.get(self.at).and_then(|byte| (*byte as char).to_digit(16));
+            let digit = self
+                .text
+                .get(self.at)
+                .and_then(|byte| (*byte as char).to_digit(16));
             code = code << 4 | digit.ok_or_else(|| self.expected("a hex digit"))?;
         }
         self.at += 1;
@@ -320,7 +335,11 @@ impl<'a> Parser<'a> {
     }
 
     fn mistake(&self, message: String) -> Mistake {
-        Mistake { at: self.at, class: ErrorClass::Syntax, message }
+        Mistake {
+            at: self.at,
+            class: ErrorClass::Syntax,
+            message,
+        }
     }
 }
 
@@ -334,5 +353,8 @@ fn repeated<'o>(fields: &'o Object<'_>) -> Option<&'o str> {
             .map(|(_, (key, _))| key.as_ref());
     }
     let mut seen = HashSet::with_capacity(fields.len());
-    fields.iter().map(|(key, _)| key.as_ref()).find(|key| !seen.insert(*key))
+    fields
+        .iter()
+        .map(|(key, _)| key.as_ref())
+        .find(|key| !seen.insert(*key))
 }

@@ -12,9 +12,16 @@ fn cells_become_typed_rows() {
         "id,score,code,ok,text\n1,0.5,007,true,\"a \"\"b\"\",\nc\"\n\n2,,010,,\"\"\n",
     );
     let outcome = read(&path);
-    assert_eq!(outcome.columns(), [
-        "id: Int64", "score: Float64", "code: Utf8", "ok: Boolean", "text: Utf8",
-    ]);
+    assert_eq!(
+        outcome.columns(),
+        [
+            "id: Int64",
+            "score: Float64",
+            "code: Utf8",
+            "ok: Boolean",
+            "text: Utf8",
+        ]
+    );
     assert_eq!(outcome.rows(), ["1|0.5|007|true|a \"b\",\nc", "2|-|010|-|"]);
     assert_eq!(outcome.summary.blank_lines, 1);
 }
@@ -26,15 +33,21 @@ fn mistakes_become_error_rows_with_their_lines() {
         "a.csv",
         b"a,b\n1,\"x\ny\"\n1,2,3\n1\n\"x\" y,2\n\xff,2\n4,z\n5,\"open\n6,\n",
     );
-    let outcome = read_with(&path, json!({"columns": {"a": {"type": "integer"}, "b": "b"}}));
+    let outcome = read_with(
+        &path,
+        json!({"columns": {"a": {"type": "integer"}, "b": "b"}}),
+    );
     assert_eq!(outcome.rows(), ["1|x\ny", "4|z"]);
-    assert_eq!(outcome.faults(), [
-        "2@4 fields -: expected 2 fields, found 3",
-        "3@5 fields -: expected 2 fields, found 1",
-        "4@6 syntax -: character 4: expected a delimiter after a closing quote; a quote inside quotes is doubled",
-        "5@7 encoding -: character 1: the byte 0xff is no text in this encoding; `encoding` sets another",
-        "7@9 syntax -: a quote in the record of line 9 is never closed",
-    ]);
+    assert_eq!(
+        outcome.faults(),
+        [
+            "2@4 fields -: expected 2 fields, found 3",
+            "3@5 fields -: expected 2 fields, found 1",
+            "4@6 syntax -: character 4: expected a delimiter after a closing quote; a quote inside quotes is doubled",
+            "5@7 encoding -: character 1: the byte 0xff is no text in this encoding; `encoding` sets another",
+            "7@9 syntax -: a quote in the record of line 9 is never closed",
+        ]
+    );
     assert_eq!(outcome.errors[4].raw, "5,\"open\n6,");
 }
 
@@ -51,10 +64,13 @@ fn cells_after_the_sample_must_fit() {
     let folder = Folder::new();
     let text = format!("n\n{}abc\n007\n5\n", "1\n".repeat(10_000));
     let outcome = read(&folder.write("a.csv", text));
-    assert_eq!(outcome.faults(), [
-        "10001@10002 type n: column `n`: expected a whole number, found the text `abc`",
-        "10002@10003 type n: column `n`: expected a whole number, found the text `007`",
-    ]);
+    assert_eq!(
+        outcome.faults(),
+        [
+            "10001@10002 type n: column `n`: expected a whole number, found the text `abc`",
+            "10002@10003 type n: column `n`: expected a whole number, found the text `007`",
+        ]
+    );
     assert_eq!(outcome.rows().last().unwrap(), "5");
 }
 
@@ -66,8 +82,14 @@ fn headers_must_name_every_column_once() {
         assert_eq!(error.field(), "header");
         folder.strip(&error.message())
     };
-    assert_eq!(wrong("a,b,a\n"), "the header of `a.csv` names the column `a` twice");
-    assert_eq!(wrong("a,,b\n"), "the header of `a.csv` has no name for column 2");
+    assert_eq!(
+        wrong("a,b,a\n"),
+        "the header of `a.csv` names the column `a` twice"
+    );
+    assert_eq!(
+        wrong("a,,b\n"),
+        "the header of `a.csv` has no name for column 2"
+    );
     assert_eq!(
         wrong("a,\"b\n"),
         "the header of `a.csv` cannot be read: a quote in the record of line 1 is never closed"
@@ -81,7 +103,10 @@ fn columns_are_numbered_without_a_header() {
     let outcome = read_with(&path, json!({"header": false, "delimiter": ";"}));
     assert_eq!(outcome.columns(), ["column_1: Int64", "column_2: Utf8"]);
     assert_eq!(outcome.rows(), ["1|x", "2|y"]);
-    assert_eq!(outcome.faults(), ["3@3 fields -: expected 2 fields, found 1"]);
+    assert_eq!(
+        outcome.faults(),
+        ["3@3 fields -: expected 2 fields, found 1"]
+    );
 }
 
 #[test]
@@ -128,22 +153,35 @@ fn lines_stay_as_they_are() {
     let outcome = read(&folder.write("a.txt", b"1\r\n\n a\0b \xff\n a\0b\x0b\xc2\x85c\rd"));
     assert_eq!(outcome.columns(), ["line: Utf8"]);
     assert_eq!(outcome.rows(), ["1", "", " a\0b\u{b}\u{85}c\rd"]);
-    assert_eq!(outcome.faults(), [
-        "3@3 encoding -: character 6: the byte 0xff is no text in this encoding; `encoding` sets another",
-    ]);
+    assert_eq!(
+        outcome.faults(),
+        [
+            "3@3 encoding -: character 6: the byte 0xff is no text in this encoding; `encoding` sets another",
+        ]
+    );
 }
 
 #[test]
 fn settings_of_other_formats_are_refused() {
     let folder = Folder::new();
     let path = folder.write("a.jsonl", "{}\n");
-    for (setting, value) in [("delimiter", json!(";")), ("header", json!(true)), ("records", json!("a"))] {
+    for (setting, value) in [
+        ("delimiter", json!(";")),
+        ("header", json!(true)),
+        ("records", json!("a")),
+    ] {
         let error = error(&path, json!({setting: value}));
         assert_eq!(error.field(), setting);
-        assert_eq!(error.message(), format!("`{setting}` does not apply to jsonl"));
+        assert_eq!(
+            error.message(),
+            format!("`{setting}` does not apply to jsonl")
+        );
     }
     let path = folder.write("a.csv", "a\n");
     for delimiter in ["", ";;", "\"", "\n", "é"] {
-        assert_eq!(error(&path, json!({"delimiter": delimiter})).field(), "delimiter");
+        assert_eq!(
+            error(&path, json!({"delimiter": delimiter})).field(),
+            "delimiter"
+        );
     }
 }

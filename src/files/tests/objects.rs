@@ -16,19 +16,25 @@ fn lines_become_typed_rows() {
          {\"id\": 3, \"nothing\": null}",
     );
     let outcome = read(&path);
-    assert_eq!(outcome.columns(), [
-        "id: Int64",
-        "score: Float64",
-        "tags: List(Utf8)",
-        "q: Struct(\"stem\": Utf8, \"n\": Int64)",
-        "ok: Boolean",
-        "nothing: Utf8",
-    ]);
-    assert_eq!(outcome.rows(), [
-        "1|1.0|[x, -]|{stem: café, n: -}|true|-",
-        "2|0.5|[]|{stem: -, n: 3}|-|-",
-        "3|-|-|-|-|-",
-    ]);
+    assert_eq!(
+        outcome.columns(),
+        [
+            "id: Int64",
+            "score: Float64",
+            "tags: List(Utf8)",
+            "q: Struct(\"stem\": Utf8, \"n\": Int64)",
+            "ok: Boolean",
+            "nothing: Utf8",
+        ]
+    );
+    assert_eq!(
+        outcome.rows(),
+        [
+            "1|1.0|[x, -]|{stem: café, n: -}|true|-",
+            "2|0.5|[]|{stem: -, n: 3}|-|-",
+            "3|-|-|-|-|-",
+        ]
+    );
     assert_eq!(outcome.faults(), [""; 0]);
     assert_eq!((outcome.summary.rows, outcome.summary.blank_lines), (3, 1));
     assert_eq!(outcome.source.rows_estimate(), Some(3));
@@ -54,16 +60,19 @@ fn mistakes_become_error_rows() {
     );
     let outcome = read(&path);
     assert_eq!(outcome.rows(), ["1"]);
-    assert_eq!(outcome.faults(), [
-        "2@2 syntax -: character 9: expected the name of a field in quotes, found `}`",
-        "3@4 syntax -: expected an object, found a list",
-        "4@5 syntax -: character 10: expected the end, found `x`",
-        "5@6 fields -: the field `a` occurs twice",
-        "6@7 encoding -: character 19: the byte 0xe9 is no text in this encoding; `encoding` sets another",
-        "7@8 syntax -: character 7: expected a value, found `N`",
-        "8@9 syntax -: character 9: half of a surrogate pair is no character",
-        "9@10 syntax -: character 9: expected `,` or `}`, found the end",
-    ]);
+    assert_eq!(
+        outcome.faults(),
+        [
+            "2@2 syntax -: character 9: expected the name of a field in quotes, found `}`",
+            "3@4 syntax -: expected an object, found a list",
+            "4@5 syntax -: character 10: expected the end, found `x`",
+            "5@6 fields -: the field `a` occurs twice",
+            "6@7 encoding -: character 19: the byte 0xe9 is no text in this encoding; `encoding` sets another",
+            "7@8 syntax -: character 7: expected a value, found `N`",
+            "8@9 syntax -: character 9: half of a surrogate pair is no character",
+            "9@10 syntax -: character 9: expected `,` or `}`, found the end",
+        ]
+    );
     assert_eq!(outcome.errors[0].raw, "{\"a\": 1,}");
     assert_eq!(outcome.summary.errors, 8);
 }
@@ -76,15 +85,21 @@ fn values_after_the_sample_must_fit() {
              {\"s\": {\"x\": [{\"y\": 1}, {\"y\": false}]}}\n{\"s\": 1}\n\
              {\"t\": 5, \"late\": 1}\n{\"t\": {\"b\":  [1.10]}, \"late\": 2}\n";
     let outcome = read(&folder.write("a.jsonl", text));
-    assert_eq!(outcome.faults(), [
-        "10001@10001 type n: column `n`: expected a whole number, found the text `abc`",
-        "10002@10002 type n: column `n`: expected a whole number, found the number `1.5`",
-        "10003@10003 type n: column `n`: expected a whole number of 64 bits, found the number `9223372036854775808`",
-        "10004@10004 type s.x[1].y: column `s.x[1].y`: expected a whole number, found `false`",
-        "10005@10005 type s: column `s`: expected an object, found the number `1`",
-    ]);
+    assert_eq!(
+        outcome.faults(),
+        [
+            "10001@10001 type n: column `n`: expected a whole number, found the text `abc`",
+            "10002@10002 type n: column `n`: expected a whole number, found the number `1.5`",
+            "10003@10003 type n: column `n`: expected a whole number of 64 bits, found the number `9223372036854775808`",
+            "10004@10004 type s.x[1].y: column `s.x[1].y`: expected a whole number, found `false`",
+            "10005@10005 type s: column `s`: expected an object, found the number `1`",
+        ]
+    );
     assert_eq!(outcome.rows()[10_000..], ["-|-|5", "-|-|{\"b\":  [1.10]}"]);
-    assert_eq!(outcome.summary.ignored.iter().collect::<Vec<_>>(), [("late", 2)]);
+    assert_eq!(
+        outcome.summary.ignored.iter().collect::<Vec<_>>(),
+        [("late", 2)]
+    );
     let estimate = outcome.source.rows_estimate().unwrap();
     assert!((9_900..10_100).contains(&estimate), "{estimate}");
 }
@@ -104,12 +119,18 @@ fn columns_are_taken_from_paths() {
         "text": {"path": "i", "type": "string"},
     }});
     let outcome = read_with(&path, columns);
-    assert_eq!(outcome.columns(), ["second: Utf8", "dotted: Int64", "s: Float64", "text: Utf8"]);
+    assert_eq!(
+        outcome.columns(),
+        ["second: Utf8", "dotted: Int64", "s: Float64", "text: Utf8"]
+    );
     assert_eq!(outcome.rows(), ["y|1|0.8|7", "-|-|2.0|-"]);
-    assert_eq!(outcome.faults(), [
-        "2@2 type s: column `s`: expected a number, found the text `-`",
-        "4@4 type q.c: field `q.c`: expected a list, found the number `5`",
-    ]);
+    assert_eq!(
+        outcome.faults(),
+        [
+            "2@2 type s: column `s`: expected a number, found the text `-`",
+            "4@4 type q.c: field `q.c`: expected a list, found the number `5`",
+        ]
+    );
     assert!(outcome.summary.ignored.is_empty());
 }
 
@@ -119,21 +140,29 @@ fn wrong_columns_are_named() {
     let path = folder.write("a.jsonl", "{\"question\": {\"stem\": 1}, \"row_id\": 5}\n");
     let wrong = |columns| {
         let error = error(&path, json!({"columns": columns}));
-        (error.field(), error.message(), error.help().unwrap_or_default())
+        (
+            error.field(),
+            error.message(),
+            error.help().unwrap_or_default(),
+        )
     };
     let texts = |field: &str, message: &str, help: &str| {
         (field.to_owned(), message.to_owned(), help.to_owned())
     };
     assert_eq!(
         wrong(json!({"q": "questoin.stem"})),
-        texts("columns.q", "no record has the field `questoin.stem`", "did you mean `question`?")
+        texts(
+            "columns.q",
+            "no record has the field `questoin.stem`",
+            "did you mean `question`?"
+        )
     );
     assert_eq!(
         wrong(json!({"q": "question.stemm"})),
         texts(
             "columns.q",
             "no record has the field `question.stemm`",
-            "the records have `question`, but nothing at `question.stemm` below it"
+            "the records have `question`, but nothing at `question.stemm`"
         )
     );
     assert_eq!(
@@ -144,43 +173,87 @@ fn wrong_columns_are_named() {
             "list positions are whole numbers, as in `choices[0]`"
         )
     );
-    let reserved = "a column cannot be called `row_id`: the name is reserved for the identity of the row";
-    assert_eq!(wrong(json!({"row_id": "row_id"})), texts("columns.row_id", reserved, ""));
+    let reserved =
+        "a column cannot be called `row_id`: the name is reserved for the identity of the row";
+    assert_eq!(
+        wrong(json!({"row_id": "row_id"})),
+        texts("columns.row_id", reserved, "")
+    );
     let in_data = error(&path, json!({}));
-    assert_eq!((in_data.field().as_str(), in_data.message().as_str()), ("columns", reserved));
-    assert_eq!(read_with(&path, json!({"columns": {"old_id": "row_id"}})).rows(), ["5"]);
+    assert_eq!(
+        (in_data.field().as_str(), in_data.message().as_str()),
+        ("columns", reserved)
+    );
+    assert_eq!(
+        read_with(&path, json!({"columns": {"old_id": "row_id"}})).rows(),
+        ["5"]
+    );
 }
 
 #[test]
 fn floats_and_whole_numbers_come_back_exactly() {
     let folder = Folder::new();
-    let floats = ["0.1", "-2.2250738585072014e-308", "123456789012345680.0", "0.30000000000000004",
-        "1.7976931348623157e308", "5e-324", "-0.6931471805599453", "9007199254740993.5"];
-    let lines: String =
-        floats.iter().map(|float| format!("{{\"x\": {float}, \"n\": {}}}\n", i64::MIN)).collect();
+    let floats = [
+        "0.1",
+        "-2.2250738585072014e-308",
+        "123456789012345680.0",
+        "0.30000000000000004",
+        "1.7976931348623157e308",
+        "5e-324",
+        "-0.6931471805599453",
+        "9007199254740993.5",
+    ];
+    let lines: String = floats
+        .iter()
+        .map(|float| format!("{{\"x\": {float}, \"n\": {}}}\n", i64::MIN))
+        .collect();
     let outcome = read(&folder.write("a.jsonl", lines));
-    let found: Vec<f64> = outcome.batches.iter().flat_map(|batch| {
-        let column = batch.column(1).as_any().downcast_ref::<arrow::array::Float64Array>();
-        column.unwrap().values().to_vec()
-    }).collect();
+    let found: Vec<f64> = outcome
+        .batches
+        .iter()
+        .flat_map(|batch| {
+            let column = batch
+                .column(1)
+                .as_any()
+                .downcast_ref::<arrow::array::Float64Array>();
+            column.unwrap().values().to_vec()
+        })
+        .collect();
     let expected: Vec<f64> = floats.iter().map(|float| float.parse().unwrap()).collect();
     assert_eq!(found, expected);
-    assert!(outcome.rows().iter().all(|row| row.ends_with("|-9223372036854775808")));
+    assert!(
+        outcome
+            .rows()
+            .iter()
+            .all(|row| row.ends_with("|-9223372036854775808"))
+    );
 }
 
 #[test]
 fn documents_hold_lists_of_records() {
     let folder = Folder::new();
-    let list = folder.write("a.json", "[\n  {\"a\": 1},\n\n  {\"a\": 1, \"a\": 2}, 7,\n  {\"a\":\n 2}\n]\n");
+    let list = folder.write(
+        "a.json",
+        "[\n  {\"a\": 1},\n\n  {\"a\": 1, \"a\": 2}, 7,\n  {\"a\":\n 2}\n]\n",
+    );
     let outcome = read(&list);
     assert_eq!(outcome.rows(), ["1", "2"]);
-    assert_eq!(outcome.faults(), [
-        "2@4 fields -: the field `a` occurs twice",
-        "3@4 syntax -: expected an object, found the number `7`",
-    ]);
+    assert_eq!(
+        outcome.faults(),
+        [
+            "2@4 fields -: the field `a` occurs twice",
+            "3@4 syntax -: expected an object, found the number `7`",
+        ]
+    );
     assert_eq!(read(&folder.write("empty.json", " [ ] ")).rows(), [""; 0]);
-    let nested = folder.write("b.json", "{\"n\": [1], \"data\": {\"rows\": [{\"a\": \"x\"}]}}");
-    assert_eq!(read_with(&nested, json!({"records": "data.rows"})).rows(), ["x"]);
+    let nested = folder.write(
+        "b.json",
+        "{\"n\": [1], \"data\": {\"rows\": [{\"a\": \"x\"}]}}",
+    );
+    assert_eq!(
+        read_with(&nested, json!({"records": "data.rows"})).rows(),
+        ["x"]
+    );
 }
 
 #[test]
@@ -190,13 +263,22 @@ fn documents_without_records_are_refused() {
     let wrong = |more| {
         let error = error(&path, more);
         assert!(matches!(error, FilesError::Records { .. }), "{error}");
-        (folder.strip(&error.message()), error.help().unwrap_or_default())
+        (
+            folder.strip(&error.message()),
+            error.help().unwrap_or_default(),
+        )
     };
-    assert_eq!(wrong(json!({})).0, "`b.json` is an object; `records` says where its list is");
+    assert_eq!(
+        wrong(json!({})).0,
+        "`b.json` is an object; `records` says where its list is"
+    );
     let (message, help) = wrong(json!({"records": "data.row"}));
     assert_eq!(message, "`b.json` has no field `row` at `data`");
     assert_eq!(help, "did you mean `rows`?");
-    assert_eq!(wrong(json!({"records": "data"})).0, "`b.json` has no list at `data`");
+    assert_eq!(
+        wrong(json!({"records": "data"})).0,
+        "`b.json` has no list at `data`"
+    );
 
     let broken = folder.write("c.json", "[\n{\"a\": 1},\n{\"ä\": 1 \"b\"}]");
     let error = error(&broken, json!({}));
@@ -209,14 +291,21 @@ fn documents_without_records_are_refused() {
 #[test]
 fn deep_and_long_records_are_error_rows() {
     let folder = Folder::new();
-    let deep = format!("{{\"a\": {}1{}}}\n", "[".repeat(200_000), "]".repeat(200_000));
+    let deep = format!(
+        "{{\"a\": {}1{}}}\n",
+        "[".repeat(200_000),
+        "]".repeat(200_000)
+    );
     let long = format!("{{\"a\": \"{}\"}}\n", "x".repeat(64 << 20));
     let outcome = read(&folder.write("a.jsonl", format!("{deep}{long}{{\"a\": 1}}\n")));
     assert_eq!(outcome.rows(), ["1"]);
-    assert_eq!(outcome.faults(), [
-        "1@1 syntax -: character 134: more than 128 levels of nesting",
-        "2@2 size -: the record is longer than 64 MiB",
-    ]);
+    assert_eq!(
+        outcome.faults(),
+        [
+            "1@1 syntax -: character 134: more than 128 levels of nesting",
+            "2@2 size -: the record is longer than 64 MiB",
+        ]
+    );
     assert_eq!(outcome.errors[1].class, ErrorClass::Size);
     assert_eq!(outcome.errors[1].raw.len(), 2_000);
 }

@@ -84,15 +84,15 @@ fn pruning_over_many_windows_changes_nothing() {
     // Terms in about 100 entries: too rare for bits, so that their postings are sought. They stop
     // being essential once the repeated term of a query has found good entries.
     for (i, text) in texts.iter_mut().enumerate().step_by(5) {
-        let rare = i as u64 * 0x9e37_79b9 >> 7;
+        let rare = (i as u64 * 0x9e37_79b9) >> 7;
         text.push_str(&format!(" r{} r{}", rare % 80, rare / 80 % 80));
     }
     // Longer than the table of parts has rows, more frequent than it has columns, and empty.
     texts[11_000] = text(1000);
     texts[11_001] = "w1 ".repeat(300);
     texts[11_002] = String::new();
-    let mut queries: Vec<String> = (0..40u64).map(|i| text(1 + i % 14)).collect();
-    for i in 0..30 {
+    let mut queries: Vec<String> = (0..14u64).map(|i| text(1 + i)).collect();
+    for i in 0..8 {
         let repeated = format!("r{i} ").repeat(5);
         queries.push(format!("{repeated} r{} r{} r{} w0 w7", i + 1, i + 7, i + 40));
     }

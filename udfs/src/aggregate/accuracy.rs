@@ -25,7 +25,13 @@ pub static ACCURACY: AggregateDefinition = AggregateDefinition {
         returns: "a double from 0 to 1",
         example: Example {
             sql: "SELECT accuracy(answer = gold) AS accuracy FROM (VALUES ('a', 'a'), ('b', 'c'), (NULL, 'c'), ('d', 'd')) AS t(answer, gold)",
-            result: "",
+            result: "
++--------------------+
+| accuracy           |
++--------------------+
+| 0.6666666666666666 |
++--------------------+
+",
         },
     },
     return_type,

@@ -45,7 +45,13 @@ pub static APPROXIMATE_RANDOMIZATION: AggregateDefinition = AggregateDefinition 
         returns: "a double from 0 to 1",
         example: Example {
             sql: "SELECT approximate_randomization(a, b, 1000, 42) AS p FROM (VALUES (1, 1), (0, 0), (1, 1)) AS t(a, b)",
-            result: "",
+            result: "
++-----+
+| p   |
++-----+
+| 1.0 |
++-----+
+",
         },
     },
     return_type,

@@ -51,7 +51,13 @@ pub static CLUSTER_BOOTSTRAP_CI: AggregateDefinition = AggregateDefinition {
         returns: "struct(value, low, high, se)",
         example: Example {
             sql: "SELECT cluster_bootstrap_ci(v, c, 1000, 42) AS ci FROM (VALUES (0.0, 'u'), (1.0, 'v'), (1.0, 'v'), (1.0, 'w'), (0.0, 'w')) AS t(v, c)",
-            result: "",
+            result: "
++-----------------------------------------------------------+
+| ci                                                        |
++-----------------------------------------------------------+
+| {value: 0.6, low: 0.0, high: 1.0, se: 0.2239318222508175} |
++-----------------------------------------------------------+
+",
         },
     },
     return_type,

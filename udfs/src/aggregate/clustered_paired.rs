@@ -44,7 +44,13 @@ pub static CLUSTERED_PAIRED: AggregateDefinition = AggregateDefinition {
         returns: "struct(diff, se, z, p, low, high, n)",
         example: Example {
             sql: "SELECT d.diff, round(d.se, 4) AS se FROM (SELECT clustered_paired(a, b, c) AS d FROM (VALUES (1, 0, 'u'), (1, 1, 'u'), (0, 1, 'v'), (1, 0, 'w')) AS t(a, b, c))",
-            result: "",
+            result: "
++---------+--------+
+| d[diff] | se     |
++---------+--------+
+| 0.25    | 0.4719 |
++---------+--------+
+",
         },
     },
     return_type,

@@ -36,7 +36,13 @@ pub static CLUSTERED_SE: AggregateDefinition = AggregateDefinition {
         returns: "struct(mean, se, se_naive, n, clusters)",
         example: Example {
             sql: "SELECT s.mean, round(s.se, 6) AS se, s.clusters FROM (SELECT clustered_se(v, c) AS s FROM (VALUES (1, 'u'), (1, 'u'), (0, 'v'), (1, 'w'), (0, 'w')) AS t(v, c))",
-            result: "",
+            result: "
++---------+--------+-------------+
+| s[mean] | se     | s[clusters] |
++---------+--------+-------------+
+| 0.6     | 0.2498 | 3           |
++---------+--------+-------------+
+",
         },
     },
     return_type,

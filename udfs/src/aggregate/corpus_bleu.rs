@@ -41,7 +41,13 @@ pub static CORPUS_BLEU: AggregateDefinition = AggregateDefinition {
         returns: "a double from 0 to 100",
         example: Example {
             sql: "SELECT round(corpus_bleu(h, r), 4) AS bleu FROM (VALUES ('the cat sat on the mat', 'the cat sat on a mat'), ('hello there', 'hello there')) AS t(h, r)",
-            result: "",
+            result: "
++---------+
+| bleu    |
++---------+
+| 55.8395 |
++---------+
+",
         },
     },
     return_type,

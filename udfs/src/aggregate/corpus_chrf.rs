@@ -36,7 +36,13 @@ pub static CORPUS_CHRF: AggregateDefinition = AggregateDefinition {
         returns: "a double from 0 to 100",
         example: Example {
             sql: "SELECT round(corpus_chrf(h, r), 4) AS chrf FROM (VALUES ('the cat sat on the mat', 'the cat sat on a mat'), ('hello there', 'hello there')) AS t(h, r)",
-            result: "",
+            result: "
++---------+
+| chrf    |
++---------+
+| 81.9711 |
++---------+
+",
         },
     },
     return_type,

@@ -32,7 +32,13 @@ pub static MCC: AggregateDefinition = AggregateDefinition {
         returns: "a double from -1 to 1",
         example: Example {
             sql: "SELECT round(mcc(p, g), 4) AS mcc FROM (VALUES (1, 1), (0, 1), (1, 1), (0, 0), (1, 0), (1, 1), (0, 0), (1, 1)) AS t(p, g)",
-            result: "",
+            result: "
++--------+
+| mcc    |
++--------+
+| 0.4667 |
++--------+
+",
         },
     },
     return_type,

@@ -33,7 +33,13 @@ pub static MCNEMAR: AggregateDefinition = AggregateDefinition {
         returns: "struct(n, b, c, p_exact, p_mid, chi2, chi2_p, chi2_uncorrected, chi2_uncorrected_p)",
         example: Example {
             sql: "SELECT m.n, m.b, m.c, round(m.p_exact, 6) AS p_exact FROM (SELECT mcnemar(v <= 9, v > 9) AS m FROM (SELECT unnest(range(1, 12)) AS v))",
-            result: "",
+            result: "
++------+------+------+---------+
+| m[n] | m[b] | m[c] | p_exact |
++------+------+------+---------+
+| 11   | 9    | 2    | 0.06543 |
++------+------+------+---------+
+",
         },
     },
     return_type,

@@ -51,7 +51,13 @@ pub static PAIRED_BOOTSTRAP: AggregateDefinition = AggregateDefinition {
         returns: "struct(diff, low, high, se, p)",
         example: Example {
             sql: "SELECT paired_bootstrap(a, b, 1000, 42)['p'] AS p FROM (VALUES (1, 1), (0, 0), (1, 1)) AS t(a, b)",
-            result: "",
+            result: "
++-----+
+| p   |
++-----+
+| 1.0 |
++-----+
+",
         },
     },
     return_type,

@@ -41,7 +41,13 @@ pub static PAIRED_DIFFERENCE: AggregateDefinition = AggregateDefinition {
         returns: "struct(diff, se, z, p, low, high, n)",
         example: Example {
             sql: "SELECT d.diff, round(d.p, 4) AS p FROM (SELECT paired_difference(a, b) AS d FROM (VALUES (1, 0), (1, 1), (0, 1), (1, 0), (1, 0)) AS t(a, b))",
-            result: "",
+            result: "
++---------+--------+
+| d[diff] | p      |
++---------+--------+
+| 0.4     | 0.3173 |
++---------+--------+
+",
         },
     },
     return_type,

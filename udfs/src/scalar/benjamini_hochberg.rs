@@ -21,7 +21,13 @@ pub static BENJAMINI_HOCHBERG: ScalarDefinition = ScalarDefinition {
         returns: "a list of doubles",
         example: Example {
             sql: "SELECT benjamini_hochberg([0.01, 0.04, 0.03]) AS adjusted",
-            result: "",
+            result: "
++--------------------+
+| adjusted           |
++--------------------+
+| [0.03, 0.04, 0.04] |
++--------------------+
+",
         },
     },
     return_type: |_| numbers_type(),

@@ -39,7 +39,13 @@ pub static BLEU: ScalarDefinition = ScalarDefinition {
         returns: "a double from 0 to 100",
         example: Example {
             sql: "SELECT round(bleu('the cat sat on the mat', ['a cat sat on the mat', 'the cat is on the mat']), 4) AS bleu",
-            result: "",
+            result: "
++---------+
+| bleu    |
++---------+
+| 84.0896 |
++---------+
+",
         },
     },
     return_type: |_| DataType::Float64,

@@ -42,7 +42,13 @@ pub static BLEU_SIGNATURE: ScalarDefinition = ScalarDefinition {
         returns: "text",
         example: Example {
             sql: "SELECT bleu_signature(1) AS signature",
-            result: "",
+            result: "
++------------------------------------------------------------+
+| signature                                                  |
++------------------------------------------------------------+
+| nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0 |
++------------------------------------------------------------+
+",
         },
     },
     return_type: |_| DataType::Utf8,

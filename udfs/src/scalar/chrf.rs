@@ -34,7 +34,13 @@ pub static CHRF: ScalarDefinition = ScalarDefinition {
         returns: "a double from 0 to 100",
         example: Example {
             sql: "SELECT round(chrf('the cat sat', 'the cat sits'), 4) AS chrf, round(chrf('the cat sat', 'the cat sits', 2), 4) AS chrf_pp",
-            result: "",
+            result: "
++---------+---------+
+| chrf    | chrf_pp |
++---------+---------+
+| 61.0345 | 60.3941 |
++---------+---------+
+",
         },
     },
     return_type: |_| DataType::Float64,

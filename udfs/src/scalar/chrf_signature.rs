@@ -37,7 +37,13 @@ pub static CHRF_SIGNATURE: ScalarDefinition = ScalarDefinition {
         returns: "text",
         example: Example {
             sql: "SELECT chrf_signature(1, 2) AS signature",
-            result: "",
+            result: "
++-------------------------------------------------------------+
+| signature                                                   |
++-------------------------------------------------------------+
+| nrefs:1|case:mixed|eff:yes|nc:6|nw:2|space:no|version:2.6.0 |
++-------------------------------------------------------------+
+",
         },
     },
     return_type: |_| DataType::Utf8,

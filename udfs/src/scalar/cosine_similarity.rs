@@ -24,7 +24,13 @@ pub static COSINE_SIMILARITY: ScalarDefinition = ScalarDefinition {
         returns: "a double from -1 to 1",
         example: Example {
             sql: "SELECT cosine_similarity([1.0, 0.0], [0.6, 0.8]) AS cosine",
-            result: "",
+            result: "
++--------+
+| cosine |
++--------+
+| 0.6    |
++--------+
+",
         },
     },
     return_type: |_| DataType::Float64,

@@ -37,7 +37,13 @@ pub static EXACT_MATCH: ScalarDefinition = ScalarDefinition {
         returns: "a boolean",
         example: Example {
             sql: "SELECT exact_match('The Nirala!', ['Nirala', 'Pizza Hut']) AS em, exact_match('great', 'great!', 'plain') AS plain",
-            result: "",
+            result: "
++------+-------+
+| em   | plain |
++------+-------+
+| true | false |
++------+-------+
+",
         },
     },
     return_type: |_| DataType::Boolean,

@@ -21,7 +21,13 @@ pub static HOLM: ScalarDefinition = ScalarDefinition {
         returns: "a list of doubles",
         example: Example {
             sql: "SELECT holm([0.01, 0.04, 0.03]) AS adjusted",
-            result: "",
+            result: "
++--------------------+
+| adjusted           |
++--------------------+
+| [0.03, 0.06, 0.06] |
++--------------------+
+",
         },
     },
     return_type: |_| numbers_type(),

@@ -34,7 +34,13 @@ pub static KF1: ScalarDefinition = ScalarDefinition {
         returns: "struct(precision, recall, f1), each 0 to 1",
         example: Example {
             sql: "SELECT kf1('cheap drinks', ['the drinks are priced well', 'cheap'], 'max') AS kf1",
-            result: "",
+            result: "
++-------------------------------------------------------+
+| kf1                                                   |
++-------------------------------------------------------+
+| {precision: 0.5, recall: 1.0, f1: 0.6666666666666666} |
++-------------------------------------------------------+
+",
         },
     },
     return_type: |_| prf_type(),

@@ -26,7 +26,13 @@ pub static LEVENSHTEIN: ScalarDefinition = ScalarDefinition {
         returns: "an integer",
         example: Example {
             sql: "SELECT levenshtein('kitten', 'sitting') AS distance",
-            result: "",
+            result: "
++----------+
+| distance |
++----------+
+| 3        |
++----------+
+",
         },
     },
     return_type: |given| distance_type(given),

@@ -24,7 +24,13 @@ pub static LEVENSHTEIN_SIMILARITY: ScalarDefinition = ScalarDefinition {
         returns: "a double from 0 to 1",
         example: Example {
             sql: "SELECT levenshtein_similarity('kitten', 'sitting') AS similarity",
-            result: "",
+            result: "
++--------------------+
+| similarity         |
++--------------------+
+| 0.5714285714285714 |
++--------------------+
+",
         },
     },
     return_type: |_| DataType::Float64,

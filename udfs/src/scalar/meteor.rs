@@ -30,7 +30,13 @@ pub static METEOR: ScalarDefinition = ScalarDefinition {
         returns: "a double from 0 to 1",
         example: Example {
             sql: "SELECT meteor('on the mat sat the cat', 'the cat sat on the mat') AS meteor",
-            result: "",
+            result: "
++--------+
+| meteor |
++--------+
+| 0.5    |
++--------+
+",
         },
     },
     return_type: |_| DataType::Float64,

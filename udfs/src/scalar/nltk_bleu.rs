@@ -33,8 +33,14 @@ pub static NLTK_BLEU: ScalarDefinition = ScalarDefinition {
         ],
         returns: "a double from 0 to 1",
         example: Example {
-            sql: "SELECT nltk_bleu('the cat sat on the mat', 'a cat sat on the mat') AS bleu",
-            result: "",
+            sql: "SELECT round(nltk_bleu('the cat sat on the mat', 'a cat sat on the mat'), 4) AS bleu",
+            result: "
++--------+
+| bleu   |
++--------+
+| 0.7598 |
++--------+
+",
         },
     },
     return_type: |_| DataType::Float64,

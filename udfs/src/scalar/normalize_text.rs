@@ -32,7 +32,13 @@ pub static NORMALIZE_TEXT: ScalarDefinition = ScalarDefinition {
         returns: "text",
         example: Example {
             sql: "SELECT normalize_text('The U.S.A.!') AS squad, normalize_text('The U.S.A.!', 'parlai') AS parlai",
-            result: "",
+            result: "
++-------+--------+
+| squad | parlai |
++-------+--------+
+| usa   | u s    |
++-------+--------+
+",
         },
     },
     return_type: |_| DataType::Utf8,

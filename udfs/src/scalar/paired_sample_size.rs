@@ -46,7 +46,13 @@ pub static PAIRED_SAMPLE_SIZE: ScalarDefinition = ScalarDefinition {
         returns: "a bigint",
         example: Example {
             sql: "SELECT paired_sample_size(0.044, 0.252) AS items",
-            result: "",
+            result: "
++-------+
+| items |
++-------+
+| 1020  |
++-------+
+",
         },
     },
     return_type: |_| DataType::Int64,

@@ -29,7 +29,13 @@ pub static PARLAI_BLEU: ScalarDefinition = ScalarDefinition {
         returns: "a double from 0 to 1",
         example: Example {
             sql: "SELECT round(parlai_bleu('The cat sat on a mat today', 'the cat sat on the mat.'), 6) AS bleu",
-            result: "",
+            result: "
++---------+
+| bleu    |
++---------+
+| 0.66874 |
++---------+
+",
         },
     },
     return_type: |_| DataType::Float64,

@@ -37,7 +37,13 @@ pub static ROUGE: ScalarDefinition = ScalarDefinition {
         returns: "struct(rouge1, rouge2, rougeL, rougeLsum), each struct(precision, recall, f1)",
         example: Example {
             sql: "SELECT rouge('the cats sat', 'the cat sat', true)['rougeL']['f1'] AS f1",
-            result: "",
+            result: "
++-----+
+| f1  |
++-----+
+| 1.0 |
++-----+
+",
         },
     },
     return_type: |_| rouge_type(),

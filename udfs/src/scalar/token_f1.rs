@@ -34,7 +34,13 @@ pub static TOKEN_F1: ScalarDefinition = ScalarDefinition {
         returns: "struct(precision, recall, f1), each 0 to 1",
         example: Example {
             sql: "SELECT token_f1('a big red dog', 'the red dog')['f1'] AS f1",
-            result: "",
+            result: "
++-----+
+| f1  |
++-----+
+| 0.8 |
++-----+
+",
         },
     },
     return_type: |_| prf_type(),

@@ -28,7 +28,13 @@ pub static WILSON_INTERVAL: ScalarDefinition = ScalarDefinition {
         returns: "struct(value, low, high, se)",
         example: Example {
             sql: "SELECT round(w.low, 4) AS low, round(w.high, 4) AS high FROM (SELECT wilson_interval(7, 10) AS w)",
-            result: "",
+            result: "
++--------+--------+
+| low    | high   |
++--------+--------+
+| 0.3968 | 0.8922 |
++--------+--------+
+",
         },
     },
     return_type: |_| struct_of_numbers(&NAMES),
