@@ -112,9 +112,7 @@ impl ListBuilder {
     }
 
     fn finish(&mut self) -> ArrayRef {
-        let Kind::List(item) = &self.kind else {
-            unreachable!("made from a list")
-        };
+        let Kind::List(item) = &self.kind else { unreachable!("made from a list") };
         let ends = std::mem::replace(&mut self.ends, vec![0]);
         self.items = 0;
         Arc::new(ListArray::new(
@@ -140,10 +138,6 @@ impl StructBuilder {
 
     fn finish(&mut self) -> ArrayRef {
         let fields = self.fields.iter_mut().map(Builder::finish).collect();
-        Arc::new(StructArray::new(
-            self.kind.fields(),
-            fields,
-            self.valid.finish(),
-        ))
+        Arc::new(StructArray::new(self.kind.fields(), fields, self.valid.finish()))
     }
 }

@@ -14,12 +14,7 @@ pub struct CellGuess {
 
 impl Default for CellGuess {
     fn default() -> Self {
-        Self {
-            seen: false,
-            bools: true,
-            ints: true,
-            numbers: true,
-        }
+        Self { seen: false, bools: true, ints: true, numbers: true }
     }
 }
 
@@ -107,25 +102,15 @@ mod tests {
 
     #[test]
     fn declared_types_take_more_spellings() {
-        for (text, kind) in [
-            ("007", Kind::Int),
-            ("+5", Kind::Int),
-            (".5", Kind::Float),
-            ("FALSE", Kind::Bool),
-        ] {
+        for (text, kind) in
+            [("007", Kind::Int), ("+5", Kind::Int), (".5", Kind::Float), ("FALSE", Kind::Bool)]
+        {
             assert!(cell_value(text, &kind, true).is_some(), "{text}");
             assert!(cell_value(text, &kind, false).is_none(), "{text}");
         }
-        for (text, kind) in [
-            ("1.5", Kind::Int),
-            ("nan", Kind::Float),
-            ("yes", Kind::Bool),
-        ] {
+        for (text, kind) in [("1.5", Kind::Int), ("nan", Kind::Float), ("yes", Kind::Bool)] {
             assert!(cell_value(text, &kind, true).is_none(), "{text}");
         }
-        assert_eq!(
-            cell_value("-7", &Kind::Int, false).and_then(|cell| cell.as_int()),
-            Some(-7)
-        );
+        assert_eq!(cell_value("-7", &Kind::Int, false).and_then(|cell| cell.as_int()), Some(-7));
     }
 }

@@ -7,10 +7,10 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 
 use crate::files::error::FilesError;
 use crate::files::field_path::FieldPath;
+use crate::files::ignored::Ignored;
 use crate::files::json::Object;
 use crate::files::kind::Kind;
 use crate::files::limits::COLUMNS_MAX;
-use crate::files::read::Ignored;
 use crate::files::settings::{ROW_ID, check_name};
 
 /// A column.
@@ -44,9 +44,7 @@ impl Plan {
         if columns.len() > COLUMNS_MAX {
             return Err(FilesError::TooManyColumns);
         }
-        columns
-            .iter()
-            .try_for_each(|column| check_name(&column.name, !all))?;
+        columns.iter().try_for_each(|column| check_name(&column.name, !all))?;
         let mut fields = Vec::new();
         let mut numbers = HashMap::new();
         let heads = columns.iter().map(|column| {
@@ -56,13 +54,7 @@ impl Plan {
             })
         });
         let heads = heads.collect();
-        Ok(Self {
-            columns,
-            heads,
-            fields,
-            numbers,
-            all,
-        })
+        Ok(Self { columns, heads, fields, numbers, all })
     }
 
     /// The columns after `row_id`, each with the number of its top-level field.
@@ -72,11 +64,7 @@ impl Plan {
 
     /// The schema of the table.
     pub fn schema(&self) -> SchemaRef {
-        with_row_id(
-            self.columns
-                .iter()
-                .map(|column| column.kind.field(&column.name)),
-        )
+        with_row_id(self.columns.iter().map(|column| column.kind.field(&column.name)))
     }
 
     /// For every top-level field, its position in `record`. Counts the other fields.
@@ -103,17 +91,12 @@ impl Plan {
 
     /// For every top-level field, its position in a file with this header.
     pub fn cells(&self, header: &[String]) -> Vec<Option<usize>> {
-        self.fields
-            .iter()
-            .map(|field| header.iter().position(|name| name == field))
-            .collect()
+        self.fields.iter().map(|field| header.iter().position(|name| name == field)).collect()
     }
 }
 
 /// A schema that starts with `row_id`.
 pub fn with_row_id(columns: impl IntoIterator<Item = Field>) -> SchemaRef {
     let row_id = Field::new(ROW_ID, DataType::Utf8, false);
-    Arc::new(Schema::new(
-        std::iter::once(row_id).chain(columns).collect::<Vec<_>>(),
-    ))
+    Arc::new(Schema::new(std::iter::once(row_id).chain(columns).collect::<Vec<_>>()))
 }

@@ -41,13 +41,7 @@ enum State {
 impl Splitter {
     /// A splitter for `csv`, or for `tsv` if there is no quoting.
     pub fn new(delimiter: u8, quoting: bool) -> Self {
-        Self {
-            delimiter,
-            quoting,
-            text: Vec::new(),
-            cells: Vec::new(),
-            state: State::Start,
-        }
+        Self { delimiter, quoting, text: Vec::new(), cells: Vec::new(), state: State::Start }
     }
 
     /// Forgets the record.
@@ -69,17 +63,11 @@ impl Splitter {
                         continue;
                     }
                     let (rest, delimiter) = (&line[at..], self.delimiter);
-                    let len = rest
-                        .iter()
-                        .position(|byte| *byte == delimiter || *byte == b'\n');
+                    let len = rest.iter().position(|byte| *byte == delimiter || *byte == b'\n');
                     let cell = &rest[..len.unwrap_or(rest.len())];
                     let last = len.is_none_or(|len| rest[len] == b'\n');
                     let ended = last && len.is_some();
-                    let cell = if ended {
-                        cell.strip_suffix(b"\r").unwrap_or(cell)
-                    } else {
-                        cell
-                    };
+                    let cell = if ended { cell.strip_suffix(b"\r").unwrap_or(cell) } else { cell };
                     self.text.extend_from_slice(cell);
                     self.end_cell(false);
                     if last {
@@ -129,10 +117,7 @@ impl Splitter {
     }
 
     fn end_cell(&mut self, quoted: bool) {
-        self.cells.push(Cell {
-            end: self.text.len(),
-            quoted,
-        });
+        self.cells.push(Cell { end: self.text.len(), quoted });
         self.state = State::Start;
     }
 }
@@ -143,19 +128,9 @@ mod tests {
 
     fn split(lines: &[&str]) -> (Progress, Vec<Option<String>>) {
         let mut splitter = Splitter::new(b',', true);
-        let progress = lines
-            .iter()
-            .map(|line| splitter.line(line.as_bytes()))
-            .last()
-            .unwrap();
+        let progress = lines.iter().map(|line| splitter.line(line.as_bytes())).last().unwrap();
         let cells = splitter.cells().unwrap();
-        (
-            progress,
-            cells
-                .into_iter()
-                .map(|cell| cell.map(str::to_owned))
-                .collect(),
-        )
+        (progress, cells.into_iter().map(|cell| cell.map(str::to_owned)).collect())
     }
 
     fn cells(line: &str) -> Vec<Option<String>> {
@@ -173,10 +148,7 @@ mod tests {
         assert_eq!(cells("a,b c,d\n"), texts(&["a", "b c", "d"]));
         assert_eq!(cells("a,b\r\n"), texts(&["a", "b"]));
         assert_eq!(cells("a,b"), texts(&["a", "b"]));
-        assert_eq!(
-            cells("\"a,b\",\"c \"\"d\"\"\"\n"),
-            texts(&["a,b", "c \"d\""])
-        );
+        assert_eq!(cells("\"a,b\",\"c \"\"d\"\"\"\n"), texts(&["a,b", "c \"d\""]));
         assert_eq!(cells("5\" disk,it's\n"), texts(&["5\" disk", "it's"]));
         assert_eq!(
             split(&["\"a\r\n", "\n", "b\",c\r\n"]),
@@ -200,9 +172,6 @@ mod tests {
     fn tabs_have_no_quotes() {
         let mut splitter = Splitter::new(b'\t', false);
         assert_eq!(splitter.line(b"\"a\t\t\"b\"\n"), Progress::Whole);
-        assert_eq!(
-            splitter.cells().unwrap(),
-            [Some("\"a"), None, Some("\"b\"")]
-        );
+        assert_eq!(splitter.cells().unwrap(), [Some("\"a"), None, Some("\"b\"")]);
     }
 }

@@ -48,9 +48,7 @@ pub fn one_format<'a>(
     for path in paths {
         let format = set
             .or_else(|| by_name(path).0)
-            .ok_or_else(|| FilesError::UnknownFormat {
-                path: path.to_owned(),
-            })?;
+            .ok_or_else(|| FilesError::UnknownFormat { path: path.to_owned() })?;
         let (first, known) = *first.get_or_insert((path, format));
         if known != format {
             return Err(FilesError::MixedFormats {
@@ -74,60 +72,32 @@ pub fn compression(
 ) -> Result<Compression, FilesError> {
     let compression = set.unwrap_or_else(|| by_name(shown).1);
     if format == Format::Parquet && compression != Compression::None {
-        return Err(FilesError::NotForFormat {
-            field: "compression",
-            format: "parquet",
-        });
+        return Err(FilesError::NotForFormat { field: "compression", format: "parquet" });
     }
     let content = |fact, field, help: &str| {
-        Err(FilesError::Content {
-            path: shown.to_owned(),
-            fact,
-            field,
-            help: help.to_owned(),
-        })
+        Err(FilesError::Content { path: shown.to_owned(), fact, field, help: help.to_owned() })
     };
     let found = magic(path).map_err(|error| FilesError::io(shown, error))?;
     match (compression, found, format) {
         (Compression::Gzip, Some(Magic::Gzip), _) | (Compression::Zstd, Some(Magic::Zstd), _) => {}
         (Compression::Gzip, ..) => {
-            return content(
-                "is not gzip",
-                "compression",
-                "set `compression` to what it is",
-            );
+            return content("is not gzip", "compression", "set `compression` to what it is");
         }
         (Compression::Zstd, ..) => {
-            return content(
-                "is not zstd",
-                "compression",
-                "set `compression` to what it is",
-            );
+            return content("is not zstd", "compression", "set `compression` to what it is");
         }
         (Compression::None, Some(Magic::Gzip), _) if set.is_none() => {
-            return content(
-                "is gzip-compressed",
-                "compression",
-                "set `compression: gzip`",
-            );
+            return content("is gzip-compressed", "compression", "set `compression: gzip`");
         }
         (Compression::None, Some(Magic::Zstd), _) if set.is_none() => {
-            return content(
-                "is zstd-compressed",
-                "compression",
-                "set `compression: zstd`",
-            );
+            return content("is zstd-compressed", "compression", "set `compression: zstd`");
         }
         (Compression::None, Some(Magic::Parquet), Format::Parquet) => {}
         (Compression::None, Some(Magic::Parquet), _) => {
             return content("is a Parquet file", "format", "set `format: parquet`");
         }
         (Compression::None, _, Format::Parquet) => {
-            return content(
-                "is not a Parquet file",
-                "format",
-                "set `format` to what it is",
-            );
+            return content("is not a Parquet file", "format", "set `format` to what it is");
         }
         (Compression::None, ..) => {}
     }

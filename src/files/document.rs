@@ -26,20 +26,13 @@ impl Document {
             .read_to_end(&mut bytes)
             .map_err(|error| FilesError::io(shown, error))?;
         if bytes.len() as u64 > DOCUMENT_BYTES_MAX {
-            return Err(FilesError::DocumentSize {
-                path: shown.to_owned(),
-            });
+            return Err(FilesError::DocumentSize { path: shown.to_owned() });
         }
         let mut parser = Parser::new(&bytes);
         let checked = parser.skip().and_then(|_| parser.end());
         checked.map_err(|mistake| syntax(shown, &bytes, &mistake))?;
         let next = find(shown, &bytes, path)?;
-        Ok(Self {
-            text: bytes,
-            next,
-            line: 1,
-            counted: 0,
-        })
+        Ok(Self { text: bytes, next, line: 1, counted: 0 })
     }
 
     /// Length of the document.
@@ -84,20 +77,11 @@ fn find(shown: &str, text: &[u8], path: &[String]) -> Result<Option<usize>, File
         }
         Some(b'{') if path.is_empty() => {
             let names = names(&text[start..]);
-            Err(missing(
-                shown,
-                "is an object; `records` says where its list is",
-                "",
-                &names,
-            ))
+            Err(missing(shown, "is an object; `records` says where its list is", "", &names))
         }
         _ => {
             let message = format!("has no list {}", place(&path.join(".")));
-            Err(FilesError::Records {
-                path: shown.to_owned(),
-                message,
-                help: None,
-            })
+            Err(FilesError::Records { path: shown.to_owned(), message, help: None })
         }
     }
 }
@@ -109,11 +93,7 @@ fn enter(shown: &str, text: &[u8], name: &str, above: &str) -> Result<usize, Fil
         (Some((_, at)), None) => Ok(at),
         (Some(_), Some(_)) => {
             let message = format!("has the field `{name}` twice {}", place(above));
-            Err(FilesError::Records {
-                path: shown.to_owned(),
-                message,
-                help: None,
-            })
+            Err(FilesError::Records { path: shown.to_owned(), message, help: None })
         }
         (None, _) => {
             let message = format!("has no field `{name}` {}", place(above));
@@ -131,11 +111,7 @@ fn missing(shown: &str, message: &str, name: &str, names: &[String]) -> FilesErr
 }
 
 fn place(path: &str) -> String {
-    if path.is_empty() {
-        "at its top".to_owned()
-    } else {
-        format!("at `{path}`")
-    }
+    if path.is_empty() { "at its top".to_owned() } else { format!("at `{path}`") }
 }
 
 fn names(text: &[u8]) -> Vec<String> {
@@ -165,10 +141,7 @@ fn fields(text: &[u8]) -> Vec<(String, usize)> {
 
 fn syntax(shown: &str, text: &[u8], mistake: &Mistake) -> FilesError {
     let before = &text[..mistake.at.min(text.len())];
-    let start = before
-        .iter()
-        .rposition(|byte| *byte == b'\n')
-        .map_or(0, |at| at + 1);
+    let start = before.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
     FilesError::Document {
         path: shown.to_owned(),
         line: line_ends(before) + 1,

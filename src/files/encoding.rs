@@ -103,10 +103,7 @@ mod tests {
     fn utf8(bytes: &[u8], label: &str) -> Vec<u8> {
         let mut text = Vec::new();
         let encoding = Encoding::for_label(label.as_bytes());
-        to_utf8(bytes, encoding)
-            .unwrap()
-            .read_to_end(&mut text)
-            .unwrap();
+        to_utf8(bytes, encoding).unwrap().read_to_end(&mut text).unwrap();
         text
     }
 

@@ -233,9 +233,7 @@ impl FilesError {
     /// The failure to read the file at `path`.
     pub fn io(path: &str, source: io::Error) -> Self {
         let path = path.to_owned();
-        let refusal = source
-            .get_ref()
-            .and_then(|inner| inner.downcast_ref::<Refusal>());
+        let refusal = source.get_ref().and_then(|inner| inner.downcast_ref::<Refusal>());
         match (refusal, source.kind()) {
             (Some(Refusal::Expansion), _) => Self::Expansion { path },
             (Some(Refusal::Utf16), _) => Self::Content {
@@ -244,10 +242,7 @@ impl FilesError {
                 field: "encoding",
                 help: "set `encoding: utf-16le` or `utf-16be`".to_owned(),
             },
-            (None, io::ErrorKind::InvalidData) => Self::Damaged {
-                path,
-                reason: reason(&source),
-            },
+            (None, io::ErrorKind::InvalidData) => Self::Damaged { path, reason: reason(&source) },
             (None, _) => Self::Io { path, source },
         }
     }
@@ -313,9 +308,7 @@ impl FilesError {
             Self::Header { .. } => "header".to_owned(),
             Self::Column { column, .. }
             | Self::ColumnType { column, .. }
-            | Self::ColumnName {
-                column, set: true, ..
-            } => format!("columns.{column}"),
+            | Self::ColumnName { column, set: true, .. } => format!("columns.{column}"),
             Self::ColumnName { set: false, .. } | Self::TooManyColumns => "columns".to_owned(),
             Self::Missing { .. }
             | Self::Pattern { .. }

@@ -68,11 +68,7 @@ pub struct Fault {
 impl Fault {
     /// A fault of the record as a whole.
     pub fn new(class: ErrorClass, message: impl Into<String>) -> Self {
-        Self {
-            class,
-            column: None,
-            message: message.into(),
-        }
+        Self { class, column: None, message: message.into() }
     }
 }
 
@@ -94,13 +90,9 @@ pub fn error_batch(rows: &[ErrorRow]) -> RecordBatch {
     let text = |of: fn(&ErrorRow) -> &str| StringArray::from_iter_values(rows.iter().map(of));
     let columns: [arrow::array::ArrayRef; 7] = [
         Arc::new(text(|row| &row.source)),
-        Arc::new(UInt64Array::from_iter_values(
-            rows.iter().map(|row| row.row),
-        )),
+        Arc::new(UInt64Array::from_iter_values(rows.iter().map(|row| row.row))),
         Arc::new(UInt64Array::from_iter(rows.iter().map(|row| row.line))),
-        Arc::new(StringArray::from_iter(
-            rows.iter().map(|row| row.column.as_deref()),
-        )),
+        Arc::new(StringArray::from_iter(rows.iter().map(|row| row.column.as_deref()))),
         Arc::new(text(|row| row.class.as_str())),
         Arc::new(text(|row| &row.message)),
         Arc::new(text(|row| &row.raw)),
@@ -113,8 +105,38 @@ pub fn raw_text(record: &[u8]) -> String {
     const CHAR_BYTES_MAX: usize = 4;
     let record = &record[..record.len().min(RAW_CHARS_MAX * CHAR_BYTES_MAX)];
     let text = String::from_utf8_lossy(record);
-    text.trim_end_matches(['\r', '\n'])
-        .chars()
-        .take(RAW_CHARS_MAX)
-        .collect()
+    text.trim_end_matches(['\r', '\n']).chars().take(RAW_CHARS_MAX).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn error_rows_become_a_batch() {
+        let row = ErrorRow {
+            source: "a.jsonl".to_owned(),
+            row: 3,
+            line: Some(4),
+            column: None,
+            class: ErrorClass::Syntax,
+            message: "expected the end".to_owned(),
+            raw: "{} x".to_owned(),
+        };
+        let batch = error_batch(&[row.clone(), ErrorRow { line: None, ..row }]);
+        assert_eq!(batch.schema(), error_schema());
+        let table = arrow::util::pretty::pretty_format_batches(&[batch]).unwrap().to_string();
+        let lines: Vec<_> = table.lines().collect();
+        let expected = "| a.jsonl | 3   | 4    |        | syntax | expected the end | {} x |";
+        assert_eq!(lines[3], expected);
+        assert_eq!(lines[4], expected.replace("| 4 ", "|   "));
+        assert_eq!(error_batch(&[]).num_rows(), 0);
+    }
+
+    #[test]
+    fn records_are_cut_between_characters() {
+        assert_eq!(raw_text("é".repeat(3_000).as_bytes()), "é".repeat(RAW_CHARS_MAX));
+        assert_eq!(raw_text("𝄞".repeat(3_000).as_bytes()), "𝄞".repeat(RAW_CHARS_MAX));
+        assert_eq!(raw_text(b"a b\r\n"), "a b");
+    }
 }

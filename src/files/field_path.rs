@@ -24,10 +24,7 @@ pub struct FieldPath {
 impl FieldPath {
     /// The field of this very name, whatever characters the name has.
     pub fn literal(name: &str) -> Self {
-        Self {
-            head: name.to_owned(),
-            steps: Vec::new(),
-        }
+        Self { head: name.to_owned(), steps: Vec::new() }
     }
 
     /// Parses `choices[0].text`. The error says what was expected.
@@ -42,10 +39,8 @@ impl FieldPath {
             }
             steps.push(Step::Name(name.to_owned()));
             while !rest.is_empty() {
-                let (index, after) = rest
-                    .strip_prefix('[')
-                    .and_then(|rest| rest.split_once(']'))
-                    .ok_or(INDEX)?;
+                let (index, after) =
+                    rest.strip_prefix('[').and_then(|rest| rest.split_once(']')).ok_or(INDEX)?;
                 if !index.bytes().all(|byte| byte.is_ascii_digit()) {
                     return Err(INDEX);
                 }
@@ -91,20 +86,9 @@ impl FieldPath {
             Step::Name(_) => "an object",
             Step::Index(_) => "a list",
         };
-        let at = Self {
-            head: self.head.clone(),
-            steps: self.steps[..steps].to_vec(),
-        }
-        .to_string();
-        let message = format!(
-            "field `{at}`: expected {expected}, found {}",
-            found.describe()
-        );
-        Fault {
-            class: ErrorClass::Type,
-            column: Some(at),
-            message,
-        }
+        let at = Self { head: self.head.clone(), steps: self.steps[..steps].to_vec() }.to_string();
+        let message = format!("field `{at}`: expected {expected}, found {}", found.describe());
+        Fault { class: ErrorClass::Type, column: Some(at), message }
     }
 }
 
@@ -124,22 +108,16 @@ mod tests {
 
     #[test]
     fn paths_parse_and_print_alike() {
-        for text in [
-            "a",
-            "question.stem",
-            "choices[0].text",
-            "m[1][2]",
-            "two words.x-y",
-        ] {
+        for text in ["a", "question.stem", "choices[0].text", "m[1][2]", "two words.x-y"] {
             assert_eq!(FieldPath::parse(text).unwrap().to_string(), text);
         }
     }
 
     #[test]
     fn other_texts_are_refused() {
-        for text in [
-            "", ".", "a.", ".a", "[0]", "a[", "a[]", "a[x]", "a[0]b", "a]", "a[-1]", "a[*]",
-        ] {
+        for text in
+            ["", ".", "a.", ".a", "[0]", "a[", "a[]", "a[x]", "a[0]b", "a]", "a[-1]", "a[*]"]
+        {
             assert!(FieldPath::parse(text).is_err(), "{text}");
         }
     }

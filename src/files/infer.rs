@@ -42,10 +42,7 @@ impl Guess {
             Self::List(item) => Kind::List(Box::new(item.kind())),
             Self::Struct(fields) if fields.is_empty() => Kind::Text,
             Self::Struct(fields) => Kind::Struct(
-                fields
-                    .iter()
-                    .map(|(name, guess)| (name.clone(), guess.kind()))
-                    .collect(),
+                fields.iter().map(|(name, guess)| (name.clone(), guess.kind())).collect(),
             ),
         }
     }
@@ -105,9 +102,7 @@ mod tests {
 
     fn kind(values: &[&str]) -> Kind {
         let mut guess = Guess::default();
-        values
-            .iter()
-            .for_each(|text| guess.add(&parse(text.as_bytes()).unwrap()));
+        values.iter().for_each(|text| guess.add(&parse(text.as_bytes()).unwrap()));
         guess.kind()
     }
 
@@ -130,18 +125,13 @@ mod tests {
         let number = Kind::List(Box::new(Kind::Float));
         assert_eq!(kind(&["[]", "[1, null]", "[0.5]"]), number);
         let fields = vec![("a".to_owned(), number), ("b".to_owned(), Kind::Text)];
-        assert_eq!(
-            kind(&[r#"{"a": [1]}"#, r#"{"b": "x", "a": [1.5]}"#]),
-            Kind::Struct(fields)
-        );
+        assert_eq!(kind(&[r#"{"a": [1]}"#, r#"{"b": "x", "a": [1.5]}"#]), Kind::Struct(fields));
         assert_eq!(kind(&["[]"]), Kind::List(Box::new(Kind::Text)));
     }
 
     #[test]
     fn maps_and_deep_values_stay_text() {
-        let fields: Vec<_> = (0..=STRUCT_FIELDS_MAX)
-            .map(|i| format!("\"k{i}\": 1"))
-            .collect();
+        let fields: Vec<_> = (0..=STRUCT_FIELDS_MAX).map(|i| format!("\"k{i}\": 1")).collect();
         assert_eq!(kind(&[&format!("{{{}}}", fields.join(","))]), Kind::Text);
         let deep = "[".repeat(40) + &"]".repeat(40);
         let mut levels = 0;

@@ -77,10 +77,7 @@ impl<'a> Json<'a> {
 pub fn get<'o, 'a>(object: &'o Object<'a>, name: &str, expected_at: usize) -> Option<&'o Json<'a>> {
     match object.get(expected_at) {
         Some((key, value)) if key == name => Some(value),
-        _ => object
-            .iter()
-            .find(|(key, _)| key == name)
-            .map(|(_, value)| value),
+        _ => object.iter().find(|(key, _)| key == name).map(|(_, value)| value),
     }
 }
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, Field, Fields};
 
 use crate::files::error_rows::{ErrorClass, Fault};
+use crate::files::ignored::Ignored;
 use crate::files::json::{Json, get};
-use crate::files::read::Ignored;
 use crate::spec::kinds::read::ColumnType;
 
 /// The type of a column.
@@ -71,8 +71,7 @@ impl Kind {
             (Self::Float, value) if value.as_float().is_some() => Ok(()),
             (Self::List(kind), Json::List(items, _)) => {
                 items.iter().enumerate().try_for_each(|(i, item)| {
-                    kind.check(item, ignored)
-                        .map_err(|misfit| misfit.inside(&format!("[{i}]")))
+                    kind.check(item, ignored).map_err(|misfit| misfit.inside(&format!("[{i}]")))
                 })
             }
             (Self::Struct(fields), Json::Object(object, _)) => {
@@ -125,15 +124,8 @@ impl Misfit {
             Kind::Float if matches!(found, Json::Number(_)) => " of 64 bits",
             _ => "",
         };
-        let what = format!(
-            "expected {}{range}, found {}",
-            kind.expected(),
-            found.describe()
-        );
-        Self {
-            inside: String::new(),
-            what,
-        }
+        let what = format!("expected {}{range}, found {}", kind.expected(), found.describe());
+        Self { inside: String::new(), what }
     }
 
     fn inside(mut self, step: &str) -> Self {

@@ -20,17 +20,12 @@ pub enum Line {
 pub struct Lines {
     text: Text,
     number: u64,
-    bytes: u64,
 }
 
 impl Lines {
     /// The lines of `text`.
     pub fn new(text: Text) -> Self {
-        Self {
-            text,
-            number: 0,
-            bytes: 0,
-        }
+        Self { text, number: 0 }
     }
 
     /// Number of the line read last, from 1.
@@ -38,18 +33,10 @@ impl Lines {
         self.number
     }
 
-    /// Length of the text read so far.
-    pub fn bytes(&self) -> u64 {
-        self.bytes
-    }
-
     /// Appends the next line to `record`, which may grow to the limit of a record.
     pub fn append(&mut self, record: &mut Vec<u8>) -> io::Result<Line> {
         let room = (RECORD_BYTES_MAX + 1).saturating_sub(record.len());
-        let len = (&mut self.text)
-            .take(room as u64)
-            .read_until(b'\n', record)?;
-        self.bytes += len as u64;
+        let len = (&mut self.text).take(room as u64).read_until(b'\n', record)?;
         if len == 0 && room > 0 {
             return Ok(Line::End);
         }
@@ -58,7 +45,7 @@ impl Lines {
             return Ok(Line::Whole);
         }
         if record.last() != Some(&b'\n') {
-            self.bytes += self.text.skip_until(b'\n')? as u64;
+            self.text.skip_until(b'\n')?;
         }
         Ok(Line::TooLong)
     }

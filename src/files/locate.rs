@@ -22,10 +22,7 @@ pub struct Located {
 
 impl Located {
     fn new(path: PathBuf) -> Self {
-        Self {
-            shown: path.to_string_lossy().into_owned(),
-            path,
-        }
+        Self { shown: path.to_string_lossy().into_owned(), path }
     }
 }
 
@@ -37,20 +34,13 @@ pub fn locate(paths: &Paths) -> Result<Vec<Located>, FilesError> {
     }
     let mut seen = HashMap::new();
     for file in &found {
-        let real = file
-            .path
-            .canonicalize()
-            .map_err(|error| FilesError::io(&file.shown, error))?;
+        let real = file.path.canonicalize().map_err(|error| FilesError::io(&file.shown, error))?;
         if let Some(first) = seen.insert(real, &file.shown) {
             let (first, second) = (first.clone(), file.shown.clone());
             return Err(FilesError::Duplicate { first, second });
         }
     }
-    if found.is_empty() {
-        Err(FilesError::NoPaths)
-    } else {
-        Ok(found)
-    }
+    if found.is_empty() { Err(FilesError::NoPaths) } else { Ok(found) }
 }
 
 fn one(text: &str) -> Result<Vec<Located>, FilesError> {
@@ -58,9 +48,7 @@ fn one(text: &str) -> Result<Vec<Located>, FilesError> {
     match fs::metadata(path) {
         Ok(metadata) if metadata.is_file() => Ok(vec![Located::new(path.to_owned())]),
         Ok(metadata) if metadata.is_dir() => folder(text),
-        Ok(_) => Err(FilesError::NotAFile {
-            path: text.to_owned(),
-        }),
+        Ok(_) => Err(FilesError::NotAFile { path: text.to_owned() }),
         Err(error) if !is_absent(&error) => Err(FilesError::io(text, error)),
         Err(_) if Pattern::is_one(text) => glob(text),
         Err(_) => Err(missing(text)),
@@ -78,15 +66,11 @@ fn folder(text: &str) -> Result<Vec<Located>, FilesError> {
             files.push(Located::new(path));
         }
         if files.len() > FILES_MAX {
-            return Err(FilesError::TooManyFiles {
-                path: text.to_owned(),
-            });
+            return Err(FilesError::TooManyFiles { path: text.to_owned() });
         }
     }
     if files.is_empty() {
-        return Err(FilesError::EmptyFolder {
-            path: text.to_owned(),
-        });
+        return Err(FilesError::EmptyFolder { path: text.to_owned() });
     }
     files.sort_by(|a, b| a.path.cmp(&b.path));
     Ok(files)
@@ -109,35 +93,23 @@ fn missing(text: &str) -> FilesError {
         Some(name) => format!("did you mean `{name}`? The working directory is `{directory}`"),
         None => format!("paths are relative to the working directory `{directory}`"),
     };
-    FilesError::Missing {
-        path: text.to_owned(),
-        help,
-    }
+    FilesError::Missing { path: text.to_owned(), help }
 }
 
 /// The entry with the nearest name beside a path, written like the path.
 fn neighbour(path: &Path) -> Option<String> {
     let name = path.file_name()?.to_str()?;
-    let folder = path
-        .parent()
-        .filter(|folder| !folder.as_os_str().is_empty());
-    let entries = fs::read_dir(folder.unwrap_or(Path::new(".")))
-        .ok()?
-        .take(FILES_MAX);
-    let mut names: Vec<_> = entries
-        .flatten()
-        .filter_map(|entry| entry.file_name().into_string().ok())
-        .collect();
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let entries = fs::read_dir(folder.unwrap_or(Path::new("."))).ok()?.take(FILES_MAX);
+    let mut names: Vec<_> =
+        entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect();
     names.sort();
     let nearest = suggest::nearest(name, names.iter().map(String::as_str))?;
     Some(path.with_file_name(nearest).to_string_lossy().into_owned())
 }
 
 fn is_absent(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
-    )
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
 fn working_directory() -> String {

@@ -11,6 +11,7 @@ mod encoding;
 mod error;
 mod error_rows;
 mod field_path;
+mod ignored;
 mod infer;
 mod json;
 mod kind;
@@ -36,7 +37,8 @@ mod tests;
 
 pub use error::FilesError;
 pub use error_rows::{ErrorClass, ErrorRow, error_batch, error_schema};
+pub use ignored::Ignored;
 pub use open::open;
 pub use partition::Partition;
-pub use read::{Chunk, Ignored, Summary};
+pub use read::{Chunk, Sink, Summary};
 pub use source::{Source, SourceFile};

@@ -19,10 +19,7 @@ use crate::spec::kinds::read::{Compression, Format, Read};
 /// Opens the files of a `read`: finds them, digests them, and tells the schema from them.
 pub fn open(settings: &Read) -> Result<Source, FilesError> {
     let located = locate(&settings.path)?;
-    let format = one_format(
-        settings.format,
-        located.iter().map(|file| file.shown.as_str()),
-    )?;
+    let format = one_format(settings.format, located.iter().map(|file| file.shown.as_str()))?;
     let options = Options::new(settings, format)?;
     let mut files = Vec::with_capacity(located.len());
     for file in located {
@@ -64,9 +61,7 @@ pub fn open_records(file: &SourceFile, options: &Options) -> Result<(Records, Ta
 
 /// When a file was last written, where the host knows.
 pub fn modified(path: &Path) -> Option<SystemTime> {
-    std::fs::metadata(path)
-        .and_then(|metadata| metadata.modified())
-        .ok()
+    std::fs::metadata(path).and_then(|metadata| metadata.modified()).ok()
 }
 
 /// Rows of equal files would have equal identities.
@@ -83,26 +78,15 @@ fn same_content(files: &[SourceFile]) -> Result<(), FilesError> {
 
 fn open_parquet(mut files: Vec<SourceFile>, options: &Options) -> Result<Source, FilesError> {
     let plan = parquet::plan(&mut files, options)?;
-    let rows = files
-        .iter()
-        .flat_map(|file| &file.groups)
-        .map(|group| group.rows)
-        .sum();
+    let rows = files.iter().flat_map(|file| &file.groups).map(|group| group.rows).sum();
     let schema = plan.schema();
-    Ok(Source {
-        files,
-        schema,
-        layout: Layout::Parquet(plan),
-        rows_estimate: Some(rows),
-    })
+    Ok(Source { files, schema, layout: Layout::Parquet(plan), rows_estimate: Some(rows) })
 }
 
 fn open_texts(mut files: Vec<SourceFile>, options: Options) -> Result<Source, FilesError> {
     read_headers(&mut files, &options)?;
     let mut sample = Sample::new(&options);
-    files
-        .iter()
-        .for_each(|file| sample.header(file.header.as_deref().unwrap_or_default()));
+    files.iter().for_each(|file| sample.header(file.header.as_deref().unwrap_or_default()));
     let mut seen = Seen::default();
     for file in &files {
         if !seen.enough() {
@@ -114,12 +98,7 @@ fn open_texts(mut files: Vec<SourceFile>, options: Options) -> Result<Source, Fi
     let plan = sample.plan()?;
     let schema = plan.schema();
     let rows_estimate = seen.estimate(files.iter().map(|file| file.bytes).sum());
-    Ok(Source {
-        files,
-        schema,
-        layout: Layout::Text { options, plan },
-        rows_estimate,
-    })
+    Ok(Source { files, schema, layout: Layout::Text { options, plan }, rows_estimate })
 }
 
 /// How much of the files the sample has seen.
@@ -158,12 +137,10 @@ impl Seen {
         }
         self.cut = records.next()?.is_some();
         let text_bytes = self.text_bytes - before;
-        self.file_bytes += match (options.format, file.compression) {
-            (Format::Json, _) => {
-                file.bytes as f64 * text_bytes as f64 / records.bytes().max(1) as f64
-            }
-            (_, Compression::None) if options.encoding.is_none() => text_bytes as f64,
-            _ => tap.bytes_read() as f64,
+        self.file_bytes += match (records.text_bytes(), file.compression) {
+            (Some(whole), _) => file.bytes as f64 * text_bytes as f64 / whole.max(1) as f64,
+            (None, Compression::None) if options.encoding.is_none() => text_bytes as f64,
+            (None, _) => tap.bytes_read() as f64,
         };
         Ok(())
     }
@@ -205,9 +182,7 @@ fn read_header(file: &SourceFile, options: &Options) -> Result<Vec<String>, File
     }
     while records.width().is_none() && records.next()?.is_some() {}
     let width = records.width().unwrap_or_default();
-    Ok((1..=width)
-        .map(|number| format!("column_{number}"))
-        .collect())
+    Ok((1..=width).map(|number| format!("column_{number}")).collect())
 }
 
 fn same_columns(
@@ -224,9 +199,5 @@ fn same_columns(
         (None, None) => return Ok(()),
     };
     let (first, second) = (first.to_owned(), file.path.clone());
-    Err(FilesError::Differs {
-        first,
-        second,
-        difference,
-    })
+    Err(FilesError::Differs { first, second, difference })
 }

@@ -5,7 +5,6 @@
 //! beside it: a corrupt one has crashed readers, and equal values would come out as other types.
 
 use std::fs::File;
-use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -18,7 +17,7 @@ use parquet::arrow::arrow_reader::{ArrowReaderOptions, ParquetRecordBatchReaderB
 use crate::files::error::FilesError;
 use crate::files::error_rows::{ErrorRow, raw_text};
 use crate::files::open::modified;
-use crate::files::parquet_columns::{Columns, ParquetPlan, plain};
+use crate::files::parquet_columns::{Columns, Misfit, ParquetPlan, plain};
 use crate::files::partition::Piece;
 use crate::files::read::{Chunk, Sink, Summary};
 use crate::files::row_id::RowIds;
@@ -62,12 +61,7 @@ pub fn plan(files: &mut [SourceFile], options: &Options) -> Result<ParquetPlan, 
 pub(super) fn pieces(file: usize, groups: &[Group]) -> Vec<Piece> {
     let mut records_before = 0;
     let piece = |(i, group): (usize, &Group)| {
-        let piece = Piece {
-            file,
-            groups: i..i + 1,
-            records_before,
-            bytes: group.bytes,
-        };
+        let piece = Piece { file, groups: i..i + 1, records_before, bytes: group.bytes };
         records_before += group.rows;
         piece
     };
@@ -84,11 +78,8 @@ pub(super) fn read(
 ) -> Result<Summary, FilesError> {
     unchanged(file)?;
     let builder = builder(file)?;
-    let roots: Vec<_> = plan
-        .heads()
-        .iter()
-        .filter_map(|head| builder.schema().index_of(head).ok())
-        .collect();
+    let roots: Vec<_> =
+        plan.heads().iter().filter_map(|head| builder.schema().index_of(head).ok()).collect();
     let mask = ProjectionMask::roots(builder.parquet_schema(), roots);
     let builder = builder
         .with_row_groups(piece.groups.clone().collect())
@@ -100,44 +91,23 @@ pub(super) fn read(
     let mut number = piece.records_before;
     let mut bytes_read = piece.bytes;
     while let Some(batch) = guarded(file, || reader.next().transpose())? {
-        let columns = guarded(file, || plan.take(&batch))?;
         let mut ids = StringBuilder::with_capacity(batch.num_rows(), 32 * batch.num_rows());
         (1..=batch.num_rows() as u64).for_each(|row| ids.append_value(row_ids.id(number + row)));
-        let Columns { arrays, misfits } = columns;
-        let ids: ArrayRef = Arc::new(ids.finish());
-        let arrays = std::iter::once(ids).chain(arrays).collect();
+        let Columns { arrays, misfits } = guarded(file, || plan.take(&batch))?;
+        let arrays = std::iter::once(Arc::new(ids.finish()) as ArrayRef).chain(arrays).collect();
         let mut rows = guarded(file, || RecordBatch::try_new(plan.schema(), arrays))?;
-        let mut errors = Vec::new();
-        if !misfits.is_empty() {
+        let errors = error_rows(file, number, misfits);
+        if !errors.is_empty() {
             let mut keep = vec![true; rows.num_rows()];
-            for misfit in misfits {
-                if std::mem::replace(&mut keep[misfit.row], false) {
-                    errors.push(ErrorRow {
-                        source: file.path.clone(),
-                        row: number + misfit.row as u64 + 1,
-                        line: None,
-                        column: misfit.fault.column,
-                        class: misfit.fault.class,
-                        message: misfit.fault.message,
-                        raw: raw_text(misfit.value.as_bytes()),
-                    });
-                }
-            }
-            errors.sort_by_key(|error| error.row);
-            rows = guarded(file, || {
-                filter_record_batch(&rows, &BooleanArray::from(keep))
-            })?;
+            errors.iter().for_each(|error| keep[(error.row - number) as usize - 1] = false);
+            rows = guarded(file, || filter_record_batch(&rows, &BooleanArray::from(keep)))?;
         }
         number += batch.num_rows() as u64;
         summary.rows += rows.num_rows() as u64;
         summary.errors += errors.len() as u64;
         let batch = (rows.num_rows() > 0).then_some(rows);
-        let chunk = Chunk {
-            batch,
-            errors,
-            bytes_read: std::mem::take(&mut bytes_read),
-        };
-        if sink(chunk) == ControlFlow::Break(()) {
+        let chunk = Chunk { batch, errors, bytes_read: std::mem::take(&mut bytes_read) };
+        if sink(chunk).is_break() {
             summary.stopped = true;
             return Ok(summary);
         }
@@ -146,12 +116,26 @@ pub(super) fn read(
     Ok(summary)
 }
 
+/// The error rows of a batch after `before` records: one for each row, for its first misfit.
+fn error_rows(file: &SourceFile, before: u64, mut misfits: Vec<Misfit>) -> Vec<ErrorRow> {
+    misfits.sort_by_key(|misfit| misfit.row);
+    misfits.dedup_by_key(|misfit| misfit.row);
+    let error_row = |Misfit { row, value, fault }| ErrorRow {
+        source: file.path.clone(),
+        row: before + row as u64 + 1,
+        line: None,
+        column: fault.column,
+        class: fault.class,
+        message: fault.message,
+        raw: raw_text(value.as_bytes()),
+    };
+    misfits.into_iter().map(error_row).collect()
+}
+
 fn builder(file: &SourceFile) -> Result<ReaderBuilder, FilesError> {
     let opened = File::open(&file.location).map_err(|error| FilesError::io(&file.path, error))?;
     let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
-    guarded(file, || {
-        ReaderBuilder::try_new_with_options(opened, options)
-    })
+    guarded(file, || ReaderBuilder::try_new_with_options(opened, options))
 }
 
 /// Runs a step of a decoder. Its errors and its panics mean that the file is damaged.
@@ -164,10 +148,7 @@ fn guarded<T, E: std::fmt::Display>(
         Ok(Err(error)) => error.to_string(),
         Err(_) => "the decoder gave up on it".to_owned(),
     };
-    Err(FilesError::Damaged {
-        path: file.path.clone(),
-        reason,
-    })
+    Err(FilesError::Damaged { path: file.path.clone(), reason })
 }
 
 /// Length and time of the last write must be those of the file that was digested.
@@ -177,9 +158,7 @@ fn unchanged(file: &SourceFile) -> Result<(), FilesError> {
     if metadata.len() == file.bytes && modified(&file.location) == file.modified {
         return Ok(());
     }
-    Err(FilesError::Changed {
-        path: file.path.clone(),
-    })
+    Err(FilesError::Changed { path: file.path.clone() })
 }
 
 fn same_columns(
@@ -200,10 +179,7 @@ fn same_columns(
     };
     let added = |field: &Field| {
         let name = field.name();
-        known
-            .column_with_name(name)
-            .is_none()
-            .then(|| format!("it adds `{name}`"))
+        known.column_with_name(name).is_none().then(|| format!("it adds `{name}`"))
     };
     let found = known
         .fields()
@@ -214,11 +190,7 @@ fn same_columns(
         None => Ok(()),
         Some(difference) => {
             let (first, second) = (first.to_owned(), file.path.clone());
-            Err(FilesError::Differs {
-                first,
-                second,
-                difference,
-            })
+            Err(FilesError::Differs { first, second, difference })
         }
     }
 }

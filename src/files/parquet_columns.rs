@@ -64,10 +64,7 @@ impl Column {
         let fault = Fault {
             class: ErrorClass::Type,
             column: Some(self.path.to_string()),
-            message: format!(
-                "column `{}`: expected {expected}, found `{found}`",
-                self.name
-            ),
+            message: format!("column `{}`: expected {expected}, found `{found}`", self.name),
         };
         Misfit { row, value, fault }
     }
@@ -79,11 +76,7 @@ impl ParquetPlan {
         let all = || {
             schema.fields().iter().map(|field| {
                 let name = field.name().clone();
-                Wanted {
-                    path: name.clone(),
-                    name,
-                    declared: None,
-                }
+                Wanted { path: name.clone(), name, declared: None }
             })
         };
         let set = options.columns.is_some();
@@ -91,10 +84,7 @@ impl ParquetPlan {
         if wanted.len() > COLUMNS_MAX {
             return Err(FilesError::TooManyColumns);
         }
-        let mut plan = Self {
-            columns: Vec::new(),
-            heads: Vec::new(),
-        };
+        let mut plan = Self { columns: Vec::new(), heads: Vec::new() };
         for wanted in &wanted {
             check_name(&wanted.name, set)?;
             plan.add(schema, wanted)?;
@@ -118,29 +108,19 @@ impl ParquetPlan {
 
     /// The columns of the table from a batch of a file.
     pub fn take(&self, batch: &RecordBatch) -> Result<Columns, ArrowError> {
-        let mut columns = Columns {
-            arrays: Vec::new(),
-            misfits: Vec::new(),
-        };
+        let mut columns = Columns { arrays: Vec::new(), misfits: Vec::new() };
         for column in &self.columns {
-            let head = batch
-                .column_by_name(&self.heads[column.head])
-                .ok_or_else(|| {
-                    ArrowError::SchemaError(format!("no column `{}`", column.path.head))
-                })?;
+            let head = batch.column_by_name(&self.heads[column.head]).ok_or_else(|| {
+                ArrowError::SchemaError(format!("no column `{}`", column.path.head))
+            })?;
             let value = descend(head, &column.path)?;
-            let safe = CastOptions {
-                safe: true,
-                ..CastOptions::default()
-            };
+            let safe = CastOptions { safe: true, ..CastOptions::default() };
             let array = cast_with_options(&value, &column.data_type, &safe)?;
             if array.null_count() > value.null_count() {
                 let format = ArrayFormatter::try_new(&value, &FormatOptions::default())?;
                 let lost = |row: &usize| array.is_null(*row) && !value.is_null(*row);
                 let misfit = |row| column.misfit(row, format.value(row).to_string());
-                columns
-                    .misfits
-                    .extend((0..array.len()).filter(lost).map(misfit));
+                columns.misfits.extend((0..array.len()).filter(lost).map(misfit));
             }
             columns.arrays.push(array);
         }
@@ -148,9 +128,7 @@ impl ParquetPlan {
     }
 
     fn add(&mut self, schema: &Schema, wanted: &Wanted) -> Result<(), FilesError> {
-        let literal = schema
-            .column_with_name(&wanted.path)
-            .map(|(_, field)| field.data_type());
+        let literal = schema.column_with_name(&wanted.path).map(|(_, field)| field.data_type());
         let (path, found) = match literal {
             Some(data_type) => (FieldPath::literal(&wanted.path), data_type),
             None => resolve(schema, wanted)?,
@@ -166,12 +144,7 @@ impl ParquetPlan {
                 self.heads.len() - 1
             }
         };
-        self.columns.push(Column {
-            name: wanted.name.clone(),
-            head,
-            path,
-            data_type,
-        });
+        self.columns.push(Column { name: wanted.name.clone(), head, path, data_type });
         Ok(())
     }
 }
@@ -253,11 +226,7 @@ fn declared_type(
         return Ok(target);
     }
     let (column, found) = (wanted.name.clone(), format!("`{found}`"));
-    Err(FilesError::ColumnType {
-        column,
-        found,
-        declared: name,
-    })
+    Err(FilesError::ColumnType { column, found, declared: name })
 }
 
 /// The array at the end of a path through structs; NULL inside a NULL struct.

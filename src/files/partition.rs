@@ -38,9 +38,7 @@ pub(super) fn pack(pieces: Vec<Piece>, count: usize) -> Vec<Partition> {
         let ready = partitions.len() == count;
         match partitions.last_mut() {
             Some(last) if ready || last.bytes() < full => last.add(piece),
-            _ => partitions.push(Partition {
-                pieces: vec![piece],
-            }),
+            _ => partitions.push(Partition { pieces: vec![piece] }),
         }
     }
     partitions
@@ -64,27 +62,17 @@ mod tests {
     use super::*;
 
     fn piece(file: usize, groups: Range<usize>, bytes: u64) -> Piece {
-        Piece {
-            file,
-            groups,
-            records_before: 0,
-            bytes,
-        }
+        Piece { file, groups, records_before: 0, bytes }
     }
 
     #[test]
     fn pieces_stay_in_order_and_are_balanced() {
         let pieces = [5, 1, 1, 1, 4].into_iter().enumerate();
-        let pieces: Vec<_> = pieces
-            .map(|(file, bytes)| piece(file, 0..0, bytes))
-            .collect();
+        let pieces: Vec<_> = pieces.map(|(file, bytes)| piece(file, 0..0, bytes)).collect();
         for count in 0..8 {
             let partitions = pack(pieces.clone(), count);
             assert!(partitions.len() <= count.max(1));
-            let flat: Vec<_> = partitions
-                .iter()
-                .flat_map(|part| part.pieces.clone())
-                .collect();
+            let flat: Vec<_> = partitions.iter().flat_map(|part| part.pieces.clone()).collect();
             assert_eq!(flat, pieces);
         }
         let sizes: Vec<_> = pack(pieces, 3).iter().map(Partition::bytes).collect();

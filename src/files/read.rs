@@ -3,13 +3,13 @@
 use std::ops::ControlFlow;
 
 use arrow::array::RecordBatch;
-use indexmap::IndexMap;
 
 use crate::digest::Digest;
 use crate::files::columns::Plan;
 use crate::files::error::FilesError;
 use crate::files::error_rows::{ErrorRow, Fault, raw_text};
-use crate::files::limits::{BATCH_BYTES_MAX, IGNORED_NAMES_MAX};
+use crate::files::ignored::Ignored;
+use crate::files::limits::BATCH_BYTES_MAX;
 use crate::files::open::open_records;
 use crate::files::records::Records;
 use crate::files::settings::Options;
@@ -43,35 +43,6 @@ pub struct Summary {
     pub stopped: bool,
 }
 
-/// Names of fields that were passed over, and how often.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Ignored(IndexMap<String, u64>);
-
-impl Ignored {
-    /// Counts a field. Beyond the first hundred, new names are not kept.
-    pub fn add(&mut self, name: &str) {
-        self.add_times(name, 1);
-    }
-
-    /// The names, in the order they came up, and how often each did.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, u64)> {
-        self.0.iter().map(|(name, times)| (name.as_str(), *times))
-    }
-
-    /// Whether no field was passed over.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    fn add_times(&mut self, name: &str, times: u64) {
-        if let Some(known) = self.0.get_mut(name) {
-            *known += times;
-        } else if self.0.len() < IGNORED_NAMES_MAX {
-            self.0.insert(name.to_owned(), times);
-        }
-    }
-}
-
 impl Summary {
     /// Adds another part of the same read.
     pub fn add(&mut self, other: &Self) {
@@ -79,10 +50,7 @@ impl Summary {
         self.errors += other.errors;
         self.blank_lines += other.blank_lines;
         self.stopped |= other.stopped;
-        other
-            .ignored
-            .iter()
-            .for_each(|(name, times)| self.ignored.add_times(name, times));
+        other.ignored.iter().for_each(|(name, times)| self.ignored.add_times(name, times));
     }
 }
 
@@ -113,9 +81,7 @@ pub fn read_text(
     reader.run(&mut records, sink)?;
     reader.summary.blank_lines = records.blank();
     if !reader.summary.stopped && reader.digest()? != file.digest {
-        return Err(FilesError::Changed {
-            path: file.path.clone(),
-        });
+        return Err(FilesError::Changed { path: file.path.clone() });
     }
     Ok(reader.summary)
 }
@@ -144,8 +110,7 @@ impl Reader<'_> {
                 Ok(()) => self.summary.rows += 1,
                 Err(fault) => {
                     self.summary.errors += 1;
-                    self.errors
-                        .push(error_row(self.file, number, record.line, fault, record.raw));
+                    self.errors.push(error_row(self.file, number, record.line, fault, record.raw));
                 }
             }
             let full = self.table.rows() >= self.batch_rows
@@ -162,9 +127,7 @@ impl Reader<'_> {
 
     /// The digest of the file as it was read now.
     fn digest(&self) -> Result<Digest, FilesError> {
-        self.tap
-            .digest()
-            .map_err(|error| FilesError::io(&self.file.path, error))
+        self.tap.digest().map_err(|error| FilesError::io(&self.file.path, error))
     }
 
     fn flush(&mut self, sink: Sink<'_>) -> ControlFlow<()> {
@@ -176,28 +139,12 @@ impl Reader<'_> {
         if batch.is_none() && errors.is_empty() && bytes_read == 0 {
             return ControlFlow::Continue(());
         }
-        sink(Chunk {
-            batch,
-            errors,
-            bytes_read,
-        })
+        sink(Chunk { batch, errors, bytes_read })
     }
 }
 
 fn error_row(file: &SourceFile, row: u64, line: u64, fault: Fault, raw: &[u8]) -> ErrorRow {
-    let Fault {
-        class,
-        column,
-        message,
-    } = fault;
+    let Fault { class, column, message } = fault;
     let source = file.path.clone();
-    ErrorRow {
-        source,
-        row,
-        line: Some(line),
-        column,
-        class,
-        message,
-        raw: raw_text(raw),
-    }
+    ErrorRow { source, row, line: Some(line), column, class, message, raw: raw_text(raw) }
 }

@@ -43,11 +43,7 @@ enum Source {
     Jsonl(Lines),
     Json(Document),
     Lines(Lines),
-    Delimited {
-        lines: Lines,
-        splitter: Splitter,
-        width: Option<usize>,
-    },
+    Delimited { lines: Lines, splitter: Splitter, width: Option<usize> },
 }
 
 impl Records {
@@ -68,22 +64,14 @@ impl Records {
             Format::Lines => Source::Lines(Lines::new(text)),
             Format::Jsonl | Format::Parquet => Source::Jsonl(Lines::new(text)),
         };
-        Ok(Self {
-            shown: shown.to_owned(),
-            source,
-            record: Vec::new(),
-            blank: 0,
-        })
+        Ok(Self { shown: shown.to_owned(), source, record: Vec::new(), blank: 0 })
     }
 
     /// Reads the names of the columns from the first line of `csv` or `tsv`. A file without any
     /// line has none.
     pub fn header(&mut self) -> Result<Vec<String>, FilesError> {
         let path = self.shown.clone();
-        let wrong = |reason: String| FilesError::Header {
-            path: path.clone(),
-            reason,
-        };
+        let wrong = |reason: String| FilesError::Header { path: path.clone(), reason };
         let Some(record) = self.next()? else {
             return Ok(Vec::new());
         };
@@ -120,32 +108,22 @@ impl Records {
         self.blank
     }
 
-    /// Length of the text read so far.
-    pub fn bytes(&self) -> u64 {
+    /// Length of the text, where it has been read as a whole.
+    pub fn text_bytes(&self) -> Option<u64> {
         match &self.source {
-            Source::Json(document) => document.bytes(),
-            Source::Jsonl(lines) | Source::Lines(lines) | Source::Delimited { lines, .. } => {
-                lines.bytes()
-            }
+            Source::Json(document) => Some(document.bytes()),
+            Source::Jsonl(_) | Source::Lines(_) | Source::Delimited { .. } => None,
         }
     }
 
     /// The next record.
     pub fn next(&mut self) -> Result<Option<Record<'_>>, FilesError> {
-        let Self {
-            shown,
-            source,
-            record,
-            blank,
-        } = self;
+        let Self { shown, source, record, blank } = self;
         let failed = |error: io::Error| FilesError::io(shown, error);
         match source {
             Source::Json(document) => Ok(document.next().map(|(line, raw)| {
-                let content = if raw.len() > RECORD_BYTES_MAX {
-                    Err(too_long())
-                } else {
-                    object(raw)
-                };
+                let content =
+                    if raw.len() > RECORD_BYTES_MAX { Err(too_long()) } else { object(raw) };
                 Record { line, raw, content }
             })),
             Source::Jsonl(lines) => {
@@ -158,11 +136,7 @@ impl Records {
                     Line::TooLong => Err(too_long()),
                     Line::Whole | Line::End => object(record),
                 };
-                Ok(Some(Record {
-                    line,
-                    raw: record,
-                    content,
-                }))
+                Ok(Some(Record { line, raw: record, content }))
             }
             Source::Lines(lines) => {
                 let Some((line, found)) =
@@ -177,23 +151,11 @@ impl Records {
                         Err(error) => Err(no_text(record, error.valid_up_to())),
                     },
                 };
-                Ok(Some(Record {
-                    line,
-                    raw: record,
-                    content,
-                }))
+                Ok(Some(Record { line, raw: record, content }))
             }
-            Source::Delimited {
-                lines,
-                splitter,
-                width,
-            } => {
+            Source::Delimited { lines, splitter, width } => {
                 // In a table of one column, a blank line is a row with an empty cell.
-                let is_blank = if *width == Some(1) {
-                    |_: &[u8]| false
-                } else {
-                    is_empty
-                };
+                let is_blank = if *width == Some(1) { |_: &[u8]| false } else { is_empty };
                 let Some((line, found)) =
                     one_line(lines, record, blank, is_blank).map_err(failed)?
                 else {
@@ -203,11 +165,7 @@ impl Records {
                     Ok(()) => cells(splitter, record, width),
                     Err(fault) => Err(fault),
                 };
-                Ok(Some(Record {
-                    line,
-                    raw: record,
-                    content,
-                }))
+                Ok(Some(Record { line, raw: record, content }))
             }
         }
     }
@@ -245,20 +203,13 @@ fn object(raw: &[u8]) -> Result<Content<'_>, Fault> {
             let message = format!("expected an object, found {}", other.describe());
             Err(Fault::new(ErrorClass::Syntax, message))
         }
-        Err(Mistake {
-            class: ErrorClass::Fields,
-            message,
-            ..
-        }) => Err(Fault::new(ErrorClass::Fields, message)),
-        Err(Mistake {
-            class: ErrorClass::Encoding,
-            at,
-            ..
-        }) => Err(no_text(raw, at)),
-        Err(Mistake { class, at, message }) => Err(Fault::new(
-            class,
-            format!("character {}: {message}", characters(raw, at) + 1),
-        )),
+        Err(Mistake { class: ErrorClass::Fields, message, .. }) => {
+            Err(Fault::new(ErrorClass::Fields, message))
+        }
+        Err(Mistake { class: ErrorClass::Encoding, at, .. }) => Err(no_text(raw, at)),
+        Err(Mistake { class, at, message }) => {
+            Err(Fault::new(class, format!("character {}: {message}", characters(raw, at) + 1)))
+        }
     }
 }
 
@@ -305,9 +256,7 @@ fn cells<'a>(
     width: &mut Option<usize>,
 ) -> Result<Content<'a>, Fault> {
     let cells = splitter.cells().map_err(|_| {
-        let at = std::str::from_utf8(record)
-            .err()
-            .map_or(0, |error| error.valid_up_to());
+        let at = std::str::from_utf8(record).err().map_or(0, |error| error.valid_up_to());
         no_text(record, at)
     })?;
     let expected = *width.get_or_insert(cells.len());
@@ -338,7 +287,5 @@ fn too_long() -> Fault {
 
 /// Number of characters before the byte at `at`.
 fn characters(record: &[u8], at: usize) -> usize {
-    String::from_utf8_lossy(&record[..at.min(record.len())])
-        .chars()
-        .count()
+    String::from_utf8_lossy(&record[..at.min(record.len())]).chars().count()
 }

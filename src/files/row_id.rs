@@ -16,10 +16,7 @@ impl RowIds {
     pub fn new(file: &Digest) -> Self {
         let mut input = [0; 40];
         input[..32].copy_from_slice(file.as_bytes());
-        Self {
-            input,
-            hex: [b'0'; 2 * ROW_ID_BYTES],
-        }
+        Self { input, hex: [b'0'; 2 * ROW_ID_BYTES] }
     }
 
     /// The id of a record: the first 16 bytes, in hex, of the SHA-256 of the file's digest and
@@ -45,10 +42,7 @@ mod tests {
         let file = Digest::of(b"");
         let mut input = file.as_bytes().to_vec();
         input.extend(258_u64.to_le_bytes());
-        assert_eq!(
-            RowIds::new(&file).id(258),
-            &Digest::of(&input).to_string()[..32]
-        );
+        assert_eq!(RowIds::new(&file).id(258), &Digest::of(&input).to_string()[..32]);
     }
 
     #[test]

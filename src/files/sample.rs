@@ -41,10 +41,8 @@ struct Seen {
 impl<'o> Sample<'o> {
     /// An empty sample.
     pub fn new(options: &'o Options) -> Self {
-        let seen = |wanted: &Wanted| Seen {
-            path: FieldPath::parse(&wanted.path).ok(),
-            ..Seen::default()
-        };
+        let seen =
+            |wanted: &Wanted| Seen { path: FieldPath::parse(&wanted.path).ok(), ..Seen::default() };
         Self {
             options,
             records: 0,
@@ -90,23 +88,11 @@ impl<'o> Sample<'o> {
                 Plan::new(columns.collect::<Result<_, _>>()?, false)
             }
             None => {
-                let cells = self
-                    .names
-                    .iter()
-                    .enumerate()
-                    .map(|(i, name)| (name, self.cell(i)));
-                let fields = self
-                    .fields
-                    .iter()
-                    .map(|(name, guess)| (name, Some(guess.kind())));
+                let cells = self.names.iter().enumerate().map(|(i, name)| (name, self.cell(i)));
+                let fields = self.fields.iter().map(|(name, guess)| (name, Some(guess.kind())));
                 let column = |(name, kind): (&String, Option<Kind>)| {
                     let path = FieldPath::literal(name);
-                    Some(Column {
-                        name: name.clone(),
-                        path,
-                        kind: kind?,
-                        declared: false,
-                    })
+                    Some(Column { name: name.clone(), path, kind: kind?, declared: false })
                 };
                 Plan::new(fields.chain(cells).filter_map(column).collect(), true)
             }
@@ -121,18 +107,10 @@ impl<'o> Sample<'o> {
             };
             match known {
                 Some(guess) => guess.add(value),
-                None => self
-                    .fields
-                    .entry(name.as_ref().to_owned())
-                    .or_default()
-                    .add(value),
+                None => self.fields.entry(name.as_ref().to_owned()).or_default().add(value),
             }
         }
-        if self.fields.len() > COLUMNS_MAX {
-            Err(FilesError::TooManyColumns)
-        } else {
-            Ok(())
-        }
+        if self.fields.len() > COLUMNS_MAX { Err(FilesError::TooManyColumns) } else { Ok(()) }
     }
 
     fn add_wanted(&mut self, object: &Object<'_>) {
@@ -184,35 +162,21 @@ impl<'o> Sample<'o> {
             (declared, None) if nothing_known => declared.unwrap_or(Kind::Text),
             (_, None) => return Err(self.missing(name, &wanted.path)),
         };
-        Ok(Column {
-            name: name.clone(),
-            path,
-            kind,
-            declared: wanted.declared.is_some(),
-        })
+        Ok(Column { name: name.clone(), path, kind, declared: wanted.declared.is_some() })
     }
 
     fn missing(&self, column: &str, path: &str) -> FilesError {
         let nested = FieldPath::parse(path).ok().filter(|_| !self.has_cells());
         let head = nested.map_or_else(|| path.to_owned(), |path| path.head);
         let help = if self.names.contains(&head) {
-            Some(format!(
-                "the records have `{head}`, but nothing at `{path}`"
-            ))
+            Some(format!("the records have `{head}`, but nothing at `{path}`"))
         } else {
             suggest::help(&head, self.names.iter().map(String::as_str))
         };
-        FilesError::Column {
-            column: column.to_owned(),
-            path: path.to_owned(),
-            help,
-        }
+        FilesError::Column { column: column.to_owned(), path: path.to_owned(), help }
     }
 
     fn has_cells(&self) -> bool {
-        matches!(
-            self.options.format,
-            Format::Csv | Format::Tsv | Format::Lines
-        )
+        matches!(self.options.format, Format::Csv | Format::Tsv | Format::Lines)
     }
 }

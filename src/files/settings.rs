@@ -54,48 +54,23 @@ impl Options {
     pub fn new(settings: &Read, format: Format) -> Result<Self, FilesError> {
         let delimited = matches!(format, Format::Csv | Format::Tsv);
         for (field, set, applies) in [
-            (
-                "encoding",
-                settings.encoding.is_some(),
-                format != Format::Parquet,
-            ),
-            (
-                "records",
-                settings.records.is_some(),
-                format == Format::Json,
-            ),
-            (
-                "delimiter",
-                settings.delimiter.is_some(),
-                format == Format::Csv,
-            ),
+            ("encoding", settings.encoding.is_some(), format != Format::Parquet),
+            ("records", settings.records.is_some(), format == Format::Json),
+            ("delimiter", settings.delimiter.is_some(), format == Format::Csv),
             ("header", settings.header.is_some(), delimited),
         ] {
             if set && !applies {
-                return Err(FilesError::NotForFormat {
-                    field,
-                    format: format_name(format),
-                });
+                return Err(FilesError::NotForFormat { field, format: format_name(format) });
             }
         }
         Ok(Self {
             format,
             compression: settings.compression,
             encoding: settings.encoding.as_deref().map(encoding).transpose()?,
-            records: settings
-                .records
-                .as_deref()
-                .map(records)
-                .transpose()?
-                .unwrap_or_default(),
+            records: settings.records.as_deref().map(records).transpose()?.unwrap_or_default(),
             delimiter: match format {
                 Format::Tsv => b'\t',
-                _ => settings
-                    .delimiter
-                    .as_deref()
-                    .map(delimiter)
-                    .transpose()?
-                    .unwrap_or(b','),
+                _ => settings.delimiter.as_deref().map(delimiter).transpose()?.unwrap_or(b','),
             },
             header: settings.header.unwrap_or(true),
             columns: columns(settings)?,
@@ -163,11 +138,7 @@ fn columns(settings: &Read) -> Result<Option<Vec<Wanted>>, FilesError> {
             Column::Path(path) => (Some(path), None),
             Column::Typed(typed) => (typed.path.as_ref(), typed.kind),
         };
-        Ok(Wanted {
-            name: name.clone(),
-            path: path.unwrap_or(name).clone(),
-            declared,
-        })
+        Ok(Wanted { name: name.clone(), path: path.unwrap_or(name).clone(), declared })
     });
     wanted.collect::<Result<_, _>>().map(Some)
 }
@@ -183,9 +154,5 @@ pub fn check_name(name: &str, set: bool) -> Result<(), FilesError> {
     } else {
         return Ok(());
     };
-    Err(FilesError::ColumnName {
-        column: name.escape_debug().to_string(),
-        reason,
-        set,
-    })
+    Err(FilesError::ColumnName { column: name.escape_debug().to_string(), reason, set })
 }

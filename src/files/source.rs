@@ -71,21 +71,12 @@ impl Source {
     /// At most `n` pieces that can be read independently; one after the other they are the whole.
     /// Text files are never cut.
     pub fn partitions(&self, n: usize) -> Vec<Partition> {
-        let pieces = self
-            .files
-            .iter()
-            .enumerate()
-            .flat_map(|(file, source)| match &self.layout {
-                Layout::Text { .. } => {
-                    vec![Piece {
-                        file,
-                        groups: 0..0,
-                        records_before: 0,
-                        bytes: source.bytes,
-                    }]
-                }
-                Layout::Parquet(_) => parquet::pieces(file, &source.groups),
-            });
+        let pieces = self.files.iter().enumerate().flat_map(|(file, source)| match &self.layout {
+            Layout::Text { .. } => {
+                vec![Piece { file, groups: 0..0, records_before: 0, bytes: source.bytes }]
+            }
+            Layout::Parquet(_) => parquet::pieces(file, &source.groups),
+        });
         pack(pieces.collect(), n)
     }
 
@@ -109,5 +100,18 @@ impl Source {
             }
         }
         Ok(summary)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_source_is_shared_between_threads() {
+        fn shared<T: Send + Sync>() {}
+        shared::<Source>();
+        shared::<Partition>();
+        shared::<FilesError>();
     }
 }

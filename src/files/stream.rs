@@ -39,20 +39,16 @@ pub fn open_text(
     let bytes = BufReader::with_capacity(READ_BYTES, tap.clone());
     let bytes: Box<dyn Read> = match compression {
         Compression::None => Box::new(bytes),
-        Compression::Gzip => Box::new(Bounded::new(
-            flate2::bufread::MultiGzDecoder::new(bytes),
-            &tap,
-        )),
+        Compression::Gzip => {
+            Box::new(Bounded::new(flate2::bufread::MultiGzDecoder::new(bytes), &tap))
+        }
         Compression::Zstd => {
             let mut decoder = zstd::stream::read::Decoder::with_buffer(bytes)?;
             decoder.window_log_max(ZSTD_WINDOW_LOG_MAX)?;
             Box::new(Bounded::new(decoder, &tap))
         }
     };
-    Ok((
-        BufReader::with_capacity(READ_BYTES, to_utf8(bytes, encoding)?),
-        tap,
-    ))
+    Ok((BufReader::with_capacity(READ_BYTES, to_utf8(bytes, encoding)?), tap))
 }
 
 /// The digest and the length of a file.
@@ -74,11 +70,7 @@ struct Tapped {
 
 impl Tap {
     fn open(path: &Path) -> io::Result<Self> {
-        let tapped = Tapped {
-            file: File::open(path)?,
-            hasher: Hasher::default(),
-            bytes: 0,
-        };
+        let tapped = Tapped { file: File::open(path)?, hasher: Hasher::default(), bytes: 0 };
         Ok(Self(Rc::new(RefCell::new(tapped))))
     }
 
@@ -119,23 +111,16 @@ struct Bounded<R> {
 
 impl<R> Bounded<R> {
     fn new(inner: R, tap: &Tap) -> Self {
-        Self {
-            inner,
-            tap: tap.clone(),
-            bytes: 0,
-        }
+        Self { inner, tap: tap.clone(), bytes: 0 }
     }
 }
 
 impl<R: Read> Read for Bounded<R> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        let len = self
-            .inner
-            .read(out)
-            .map_err(|error| match error.raw_os_error() {
-                Some(_) => error,
-                None => io::Error::new(io::ErrorKind::InvalidData, error),
-            })?;
+        let len = self.inner.read(out).map_err(|error| match error.raw_os_error() {
+            Some(_) => error,
+            None => io::Error::new(io::ErrorKind::InvalidData, error),
+        })?;
         self.bytes += len as u64;
         if self.bytes > EXPANSION_FREE_BYTES && self.bytes / EXPANSION_MAX > self.tap.bytes_read() {
             return Err(io::Error::other(Refusal::Expansion));

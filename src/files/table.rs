@@ -11,9 +11,9 @@ use crate::files::build::Builder;
 use crate::files::cells::cell_value;
 use crate::files::columns::{Column, Plan};
 use crate::files::error_rows::Fault;
+use crate::files::ignored::Ignored;
 use crate::files::json::{Json, Object};
 use crate::files::kind::Misfit;
-use crate::files::read::Ignored;
 use crate::files::records::Content;
 use crate::files::row_id::RowIds;
 
@@ -39,10 +39,7 @@ impl<'p> Table<'p> {
             schema,
             row_ids: RowIds::new(file),
             ids: StringBuilder::new(),
-            builders: plan
-                .columns()
-                .map(|(column, _)| Builder::new(&column.kind))
-                .collect(),
+            builders: plan.columns().map(|(column, _)| Builder::new(&column.kind)).collect(),
             rows: 0,
             cells: plan.cells(header),
             positions: Vec::new(),

@@ -32,10 +32,7 @@ impl Pattern {
             Some(slash) => (&text[..=slash], &text[slash + 1..]),
             None => ("", text),
         };
-        let glob = GlobBuilder::new(below)
-            .literal_separator(true)
-            .backslash_escape(false)
-            .build();
+        let glob = GlobBuilder::new(below).literal_separator(true).backslash_escape(false).build();
         let matcher = glob.map_err(|error| FilesError::Pattern {
             pattern: text.to_owned(),
             reason: error.kind().to_string(),
@@ -44,11 +41,7 @@ impl Pattern {
             text: text.to_owned(),
             folder: PathBuf::from(folder),
             matcher: matcher.compile_matcher(),
-            depth: if below.contains("**") {
-                usize::MAX
-            } else {
-                below.matches('/').count()
-            },
+            depth: if below.contains("**") { usize::MAX } else { below.matches('/').count() },
         })
     }
 }
@@ -65,11 +58,7 @@ pub fn walk(pattern: &Pattern) -> Result<Vec<PathBuf>, FilesError> {
     let mut seen = 0;
     while let Some((below, depth)) = folders.pop() {
         let folder = pattern.folder.join(&below);
-        let folder = if folder.as_os_str().is_empty() {
-            Path::new(".")
-        } else {
-            &folder
-        };
+        let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { &folder };
         // A folder that is not there, or not ours to read, holds no matching file.
         let Ok(entries) = fs::read_dir(folder) else {
             continue;
@@ -77,9 +66,7 @@ pub fn walk(pattern: &Pattern) -> Result<Vec<PathBuf>, FilesError> {
         for entry in entries.flatten() {
             seen += 1;
             if seen > FILES_MAX {
-                return Err(FilesError::TooManyFiles {
-                    path: pattern.text.clone(),
-                });
+                return Err(FilesError::TooManyFiles { path: pattern.text.clone() });
             }
             let name = entry.file_name();
             let Ok(kind) = entry.file_type() else {

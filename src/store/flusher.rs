@@ -8,6 +8,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use object_store::{PutPayload, PutResult};
 use tokio::sync::{mpsc, oneshot};
@@ -21,6 +22,9 @@ pub(crate) const QUEUE_MAX: usize = 1024;
 const SHARED_FLUSH_MIN: usize = 4;
 /// Puts of one group.
 const GROUP_MAX: usize = 256;
+/// How long a group waits for company if the one before had some: puts that come in numbers share
+/// flushes, and one that comes alone does not wait.
+const GATHER: Duration = Duration::from_millis(2);
 /// Bytes of one group, unless its first put alone is larger.
 const GROUP_BYTES_MAX: usize = 64 << 20;
 /// Directories that are remembered to be durable.
@@ -66,6 +70,27 @@ pub(crate) struct Flusher<D> {
     failed: Option<String>,
 }
 
+/// Jobs that are to share their flushes.
+struct Group {
+    jobs: Vec<Job>,
+    bytes: usize,
+}
+
+impl Group {
+    fn of(first: Job) -> Self {
+        Self { bytes: size(&first), jobs: vec![first] }
+    }
+
+    /// Takes what waits, as long as there is room.
+    fn gather(&mut self, waiting: &mut mpsc::Receiver<Job>) {
+        while self.jobs.len() < GROUP_MAX && self.bytes < GROUP_BYTES_MAX {
+            let Ok(job) = waiting.try_recv() else { break };
+            self.bytes += size(&job);
+            self.jobs.push(job);
+        }
+    }
+}
+
 /// A job whose staging file is written.
 struct Staged {
     file: PathBuf,
@@ -85,15 +110,16 @@ impl<D: Disk> Flusher<D> {
 
     /// Serves jobs until no sender is left.
     pub fn run(mut self, mut jobs: mpsc::Receiver<Job>) {
+        let mut busy = false;
         while let Some(first) = jobs.blocking_recv() {
-            let mut bytes = size(&first);
-            let mut group = vec![first];
-            while group.len() < GROUP_MAX && bytes < GROUP_BYTES_MAX {
-                let Ok(job) = jobs.try_recv() else { break };
-                bytes += size(&job);
-                group.push(job);
+            let mut group = Group::of(first);
+            group.gather(&mut jobs);
+            if busy {
+                std::thread::sleep(GATHER);
+                group.gather(&mut jobs);
             }
-            self.commit(group);
+            busy = group.jobs.len() > 1;
+            self.commit(group.jobs);
         }
     }
 

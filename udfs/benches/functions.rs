@@ -53,25 +53,16 @@ const CALLS: &[&str] = &[
 ];
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let wanted = std::env::args()
-        .skip(1)
-        .find(|argument| !argument.starts_with('-'));
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
+    let wanted = std::env::args().skip(1).find(|argument| !argument.starts_with('-'));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let context = context()?;
     println!("{:<48} {:>12} {:>14}", "call", "µs / row", "rows / s");
     for call in CALLS {
-        if wanted
-            .as_ref()
-            .is_some_and(|wanted| !call.contains(wanted.as_str()))
-        {
+        if wanted.as_ref().is_some_and(|wanted| !call.contains(wanted.as_str())) {
             continue;
         }
         let name = call.split('(').next().unwrap_or_default();
-        let aggregate = proofmill_udfs::aggregate_functions()
-            .iter()
-            .any(|f| f.name() == name);
+        let aggregate = proofmill_udfs::aggregate_functions().iter().any(|f| f.name() == name);
         // `count` needs every value and costs next to nothing.
         let sql = if aggregate {
             format!("SELECT {call} FROM t")
@@ -100,20 +91,13 @@ fn context() -> Result<SessionContext, datafusion::error::DataFusionError> {
         context.register_udaf(function.as_ref().clone());
     }
     let text = |salt: usize| -> ArrayRef {
-        Arc::new(StringArray::from_iter_values(
-            (0..ROWS).map(|row| sentence(row * 2 + salt)),
-        ))
+        Arc::new(StringArray::from_iter_values((0..ROWS).map(|row| sentence(row * 2 + salt))))
     };
     let number = |salt: usize| -> ArrayRef {
         let values = (0..ROWS).map(|row| (scatter(row * 2 + salt) % 1000) as f64 / 1000.0);
         Arc::new(Float64Array::from_iter_values(values))
     };
-    let columns = [
-        ("h", text(0)),
-        ("r", text(1)),
-        ("x", number(0)),
-        ("y", number(1)),
-    ];
+    let columns = [("h", text(0)), ("r", text(1)), ("x", number(0)), ("y", number(1))];
     context.register_batch("t", RecordBatch::try_from_iter(columns)?)?;
     Ok(context)
 }
@@ -149,7 +133,7 @@ fn sentence(seed: usize) -> String {
     let words: Vec<&str> = (0..20 + seed % 11)
         .map(|at| {
             let drawn = scatter(seed * 64 + at);
-            let range = if drawn % 3 == 0 { 5 } else { WORDS.len() };
+            let range = if drawn.is_multiple_of(3) { 5 } else { WORDS.len() };
             WORDS[(drawn / 3) % range]
         })
         .collect();
@@ -157,9 +141,7 @@ fn sentence(seed: usize) -> String {
 }
 
 fn scatter(seed: usize) -> usize {
-    let mut z = (seed as u64)
-        .wrapping_add(1)
-        .wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let mut z = (seed as u64).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 31)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     ((z ^ (z >> 29)) >> 16) as usize
 }

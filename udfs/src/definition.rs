@@ -60,22 +60,12 @@ pub struct Argument {
 impl Argument {
     /// An argument that must be given.
     pub const fn required(name: &'static str, kind: Kind, description: &'static str) -> Self {
-        Self {
-            name,
-            kind,
-            optional: false,
-            description,
-        }
+        Self { name, kind, optional: false, description }
     }
 
     /// An argument that may be left out.
     pub const fn optional(name: &'static str, kind: Kind, description: &'static str) -> Self {
-        Self {
-            name,
-            kind,
-            optional: true,
-            description,
-        }
+        Self { name, kind, optional: true, description }
     }
 }
 
@@ -111,10 +101,7 @@ pub enum Kind {
 impl Kind {
     /// Whether every row must pass the same value.
     pub fn is_constant(self) -> bool {
-        matches!(
-            self,
-            Self::Choice(_) | Self::ConstantNumber | Self::ConstantWhole | Self::Switch
-        )
+        matches!(self, Self::Choice(_) | Self::ConstantNumber | Self::ConstantWhole | Self::Switch)
     }
 
     /// What may be passed, in words.
@@ -201,11 +188,7 @@ impl Doc {
             });
             syntax.push_str(argument.name);
         }
-        let optional = self
-            .arguments
-            .iter()
-            .filter(|argument| argument.optional)
-            .count();
+        let optional = self.arguments.iter().filter(|argument| argument.optional).count();
         syntax.push_str(&"]".repeat(optional));
         syntax.push(')');
         syntax
@@ -213,17 +196,11 @@ impl Doc {
 
     /// The record in DataFusion's form.
     pub fn documentation(&self) -> Documentation {
-        let section = DocSection {
-            include: true,
-            label: "Evaluation Functions",
-            description: None,
-        };
+        let section =
+            DocSection { include: true, label: "Evaluation Functions", description: None };
         let description = format!("{} Returns {}.", self.description, self.returns);
-        let example = format!(
-            "```sql\n> {};\n{}\n```",
-            self.example.sql,
-            self.example.result.trim()
-        );
+        let example =
+            format!("```sql\n> {};\n{}\n```", self.example.sql, self.example.result.trim());
         let builder =
             Documentation::builder(section, description, self.syntax()).with_sql_example(example);
         self.arguments
@@ -236,11 +213,7 @@ impl Doc {
 
     /// The types the arguments are cast to; a plan error names the first one that does not fit.
     pub fn coerce_types(&self, given: &[DataType]) -> Result<Vec<DataType>> {
-        let required = self
-            .arguments
-            .iter()
-            .filter(|argument| !argument.optional)
-            .count();
+        let required = self.arguments.iter().filter(|argument| !argument.optional).count();
         if given.len() < required || given.len() > self.arguments.len() {
             return plan_err!(
                 "`{}` with {} arguments; expected {}",
@@ -280,10 +253,7 @@ mod tests {
             Argument::optional("c", Kind::ConstantNumber, ""),
         ],
         returns: "",
-        example: Example {
-            sql: "",
-            result: "",
-        },
+        example: Example { sql: "", result: "" },
     };
 
     #[test]
@@ -303,12 +273,7 @@ mod tests {
             assert_eq!(DOC.coerce_types(&[given]).unwrap(), [texts_type()]);
         }
         let dictionary = DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
-        for given in [
-            DataType::Utf8,
-            DataType::LargeUtf8,
-            DataType::Null,
-            dictionary,
-        ] {
+        for given in [DataType::Utf8, DataType::LargeUtf8, DataType::Null, dictionary] {
             assert_eq!(DOC.coerce_types(&[given]).unwrap(), [DataType::Utf8View]);
         }
     }

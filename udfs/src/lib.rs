@@ -33,34 +33,23 @@ use definition::Doc;
 
 /// Every scalar function, ready to be registered.
 pub fn scalar_functions() -> Vec<Arc<ScalarUDF>> {
-    scalar::DEFINITIONS
-        .iter()
-        .map(|definition| scalar::udf(definition))
-        .collect()
+    scalar::DEFINITIONS.iter().map(|definition| scalar::udf(definition)).collect()
 }
 
 /// Every aggregate function, ready to be registered.
 pub fn aggregate_functions() -> Vec<Arc<AggregateUDF>> {
-    aggregate::DEFINITIONS
-        .iter()
-        .map(|definition| aggregate::udf(definition))
-        .collect()
+    aggregate::DEFINITIONS.iter().map(|definition| aggregate::udf(definition)).collect()
 }
 
 /// The documentation of every function: scalar functions first, each kind in the listed order.
 pub fn docs() -> Vec<&'static Doc> {
     let scalars = scalar::DEFINITIONS.iter().map(|definition| &definition.doc);
-    let aggregates = aggregate::DEFINITIONS
-        .iter()
-        .map(|definition| &definition.doc);
+    let aggregates = aggregate::DEFINITIONS.iter().map(|definition| &definition.doc);
     scalars.chain(aggregates).collect()
 }
 
 /// The behaviour version of a function, part of the fingerprint of every stage that uses it;
 /// `None` for a function that is not of this crate.
 pub fn version(name: &str) -> Option<u32> {
-    docs()
-        .into_iter()
-        .find(|doc| doc.name == name)
-        .map(|doc| doc.version)
+    docs().into_iter().find(|doc| doc.name == name).map(|doc| doc.version)
 }

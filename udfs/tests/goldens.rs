@@ -24,9 +24,7 @@ struct Case<'a> {
 
 impl<'a> Case<'a> {
     fn text(&self, value: &'a Value) -> &'a str {
-        let text = value
-            .as_str()
-            .unwrap_or_else(|| panic!("{}: {value}", self.id));
+        let text = value.as_str().unwrap_or_else(|| panic!("{}: {value}", self.id));
         match text.strip_prefix('@') {
             Some(name) => self.texts[name].as_str().expect("a text of that name"),
             None => text,
@@ -38,9 +36,7 @@ impl<'a> Case<'a> {
     }
 
     fn texts(&self, name: &str) -> Vec<&'a str> {
-        let list = self.inputs[name]
-            .as_array()
-            .unwrap_or_else(|| panic!("{}: {name}", self.id));
+        let list = self.inputs[name].as_array().unwrap_or_else(|| panic!("{}: {name}", self.id));
         list.iter().map(|text| self.text(text)).collect()
     }
 
@@ -49,41 +45,25 @@ impl<'a> Case<'a> {
     }
 
     fn number(&self, name: &str) -> f64 {
-        self.inputs[name]
-            .as_f64()
-            .unwrap_or_else(|| panic!("{}: {name}", self.id))
+        self.inputs[name].as_f64().unwrap_or_else(|| panic!("{}: {name}", self.id))
     }
 
     fn count(&self, name: &str) -> u64 {
-        self.inputs[name]
-            .as_u64()
-            .unwrap_or_else(|| panic!("{}: {name}", self.id))
+        self.inputs[name].as_u64().unwrap_or_else(|| panic!("{}: {name}", self.id))
     }
 
     /// Compares with the expected number, or with its part `name`.
     fn is(&self, name: &str, actual: f64) {
-        let expected = if name.is_empty() {
-            self.expected
-        } else {
-            &self.expected[name]
-        };
-        let expected = expected
-            .as_f64()
-            .unwrap_or_else(|| panic!("{}: no number {name}", self.id));
+        let expected = if name.is_empty() { self.expected } else { &self.expected[name] };
+        let expected = expected.as_f64().unwrap_or_else(|| panic!("{}: no number {name}", self.id));
         let close = (expected - actual).abs() <= self.tolerance;
-        assert!(
-            close,
-            "{} {name}: expected {expected:e}, got {actual:e}",
-            self.id
-        );
+        assert!(close, "{} {name}: expected {expected:e}, got {actual:e}", self.id);
     }
 
     fn prf(&self, actual: Prf) {
-        for (name, value) in [
-            ("precision", actual.precision),
-            ("recall", actual.recall),
-            ("f1", actual.f1),
-        ] {
+        for (name, value) in
+            [("precision", actual.precision), ("recall", actual.recall), ("f1", actual.f1)]
+        {
             if self.expected.get(name).is_some() {
                 self.is(name, value);
             }
@@ -93,12 +73,7 @@ impl<'a> Case<'a> {
 }
 
 fn numbers(value: &Value) -> Vec<f64> {
-    value
-        .as_array()
-        .expect("a list")
-        .iter()
-        .map(|v| v.as_f64().expect("a number"))
-        .collect()
+    value.as_array().expect("a list").iter().map(|v| v.as_f64().expect("a number")).collect()
 }
 
 #[test]
@@ -124,55 +99,29 @@ fn every_golden_case_holds() {
 fn check(case: &Case) {
     match case.id.split('.').collect::<Vec<_>>()[..] {
         ["kf1", "parlai", aggregate, _] => {
-            let aggregate = if aggregate == "max" {
-                Aggregate::Max
-            } else {
-                Aggregate::Concat
-            };
-            case.prf(kf1(
-                case.input("response"),
-                case.texts("snippets"),
-                aggregate,
-            ));
+            let aggregate = if aggregate == "max" { Aggregate::Max } else { Aggregate::Concat };
+            case.prf(kf1(case.input("response"), case.texts("snippets"), aggregate));
         }
         ["normalise", _] => {
-            for (name, kind) in [
-                ("squad", Normalization::Squad),
-                ("parlai", Normalization::Parlai),
-            ] {
+            for (name, kind) in [("squad", Normalization::Squad), ("parlai", Normalization::Parlai)]
+            {
                 let normalized = normalize(case.input("text"), kind);
-                assert_eq!(
-                    Some(normalized.as_str()),
-                    case.expected[name].as_str(),
-                    "{}",
-                    case.id
-                );
+                assert_eq!(Some(normalized.as_str()), case.expected[name].as_str(), "{}", case.id);
             }
         }
         ["f1", .., kind] => {
             let kind = kind.parse().expect("a normalisation");
             let golds = case.texts("golds");
-            let scores = golds
-                .iter()
-                .map(|gold| token_f1(case.input("prediction"), gold, kind));
-            case.prf(
-                scores
-                    .reduce(|a, b| if b.f1 > a.f1 { b } else { a })
-                    .expect("a gold"),
-            );
+            let scores = golds.iter().map(|gold| token_f1(case.input("prediction"), gold, kind));
+            case.prf(scores.reduce(|a, b| if b.f1 > a.f1 { b } else { a }).expect("a gold"));
         }
         ["bleu", "corpus", ref rest @ ..] => corpus_bleu(case, rest),
         ["bleu", "sentence", ..] => {
             let method = case.params["smooth_method"].as_str().unwrap_or("exp");
             let smoothing = Smoothing::new(method, case.params["smooth_value"].as_f64());
             let smoothing = smoothing.expect("a smoothing");
-            let options = BleuOptions {
-                smoothing,
-                ..BleuOptions::SENTENCE
-            };
-            pair(case, |hypothesis, reference| {
-                sentence_bleu(hypothesis, &[reference], &options)
-            });
+            let options = BleuOptions { smoothing, ..BleuOptions::SENTENCE };
+            pair(case, |hypothesis, reference| sentence_bleu(hypothesis, &[reference], &options));
         }
         ["bleu", "parlai", _] => pair(case, |h, r| parlai_bleu(h, &[r])),
         ["bleu", "nltk", "method1", _] => pair(case, |h, r| nltk_bleu(h, &[r], Some(0.1))),
@@ -195,11 +144,7 @@ fn check(case: &Case) {
         ["chrf", _] => pair(case, |h, r| sentence_chrf(h, &[r], 0)),
         ["chrfpp", _] => pair(case, |h, r| sentence_chrf(h, &[r], 2)),
         ["rouge", kind, stem, _] => {
-            let score = rouge(
-                case.input("hypothesis"),
-                case.input("reference"),
-                stem == "stem1",
-            );
+            let score = rouge(case.input("hypothesis"), case.input("reference"), stem == "stem1");
             case.prf(match kind {
                 "rouge1" => score.rouge1,
                 "rouge2" => score.rouge2,
@@ -210,10 +155,8 @@ fn check(case: &Case) {
         }
         ["meteor", "nltk", ..] => pair(case, |h, r| meteor(h, &[r])),
         ["meteor", "cat", _] => {
-            let (hypothesis, reference) = (
-                case.texts("hypothesis_tokens"),
-                case.texts("reference_tokens"),
-            );
+            let (hypothesis, reference) =
+                (case.texts("hypothesis_tokens"), case.texts("reference_tokens"));
             case.is("", meteor_of_tokens(&hypothesis, &reference));
         }
         _ => statistic(case),
@@ -222,10 +165,7 @@ fn check(case: &Case) {
 
 /// A score of one hypothesis and one reference.
 fn pair(case: &Case, score: impl Fn(&str, &str) -> Option<f64>) {
-    case.is(
-        "",
-        score(case.input("hypothesis"), case.input("reference")).expect("a score"),
-    );
+    case.is("", score(case.input("hypothesis"), case.input("reference")).expect("a score"));
 }
 
 fn segments<'a>(case: &Case<'a>) -> Vec<(&'a str, &'a str)> {
@@ -236,28 +176,18 @@ fn segments<'a>(case: &Case<'a>) -> Vec<(&'a str, &'a str)> {
         }
         _ => case.texts("references"),
     };
-    case.texts("hypotheses")
-        .into_iter()
-        .zip(references)
-        .collect()
+    case.texts("hypotheses").into_iter().zip(references).collect()
 }
 
 fn corpus_bleu(case: &Case, rest: &[&str]) {
     let lowercase = rest.contains(&"lower");
-    let options = BleuOptions {
-        lowercase,
-        ..BleuOptions::CORPUS
-    };
+    let options = BleuOptions { lowercase, ..BleuOptions::CORPUS };
     let of = |h: &str, r: &str| BleuStats::of_segment(h, &[r], lowercase).expect("a reference");
     if rest[0] == "single" {
-        return pair(case, |hypothesis, reference| {
-            Some(of(hypothesis, reference).score(&options))
-        });
+        return pair(case, |hypothesis, reference| Some(of(hypothesis, reference).score(&options)));
     }
     let mut sum = BleuStats::default();
-    segments(case)
-        .into_iter()
-        .for_each(|(h, r)| sum.add(&of(h, r)));
+    segments(case).into_iter().for_each(|(h, r)| sum.add(&of(h, r)));
     case.is("", sum.score(&options));
     if !lowercase {
         let signature = "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0";
@@ -268,16 +198,9 @@ fn corpus_bleu(case: &Case, rest: &[&str]) {
 fn statistic(case: &Case) {
     match case.id.split('.').next().expect("a name") {
         "mcc" => {
-            let labels = |name| {
-                case.numbers(name)
-                    .into_iter()
-                    .map(|v| v as i64)
-                    .collect::<Vec<_>>()
-            };
-            case.is(
-                "",
-                stats::mcc(&labels("y_true"), &labels("y_pred")).expect("rows"),
-            );
+            let labels =
+                |name| case.numbers(name).into_iter().map(|v| v as i64).collect::<Vec<_>>();
+            case.is("", stats::mcc(&labels("y_true"), &labels("y_pred")).expect("rows"));
         }
         "mcnemar" => mcnemar(case),
         "unpaired_z" => {
@@ -295,20 +218,16 @@ fn statistic(case: &Case) {
             case.is("diff", paired.diff);
             case.is("se", paired.se);
             case.is("z", paired.z);
-            for (expected, actual) in numbers(&case.expected["ci95"])
-                .into_iter()
-                .zip([paired.low, paired.high])
+            for (expected, actual) in
+                numbers(&case.expected["ci95"]).into_iter().zip([paired.low, paired.high])
             {
                 assert!((expected - actual).abs() <= case.tolerance, "{}", case.id);
             }
         }
         "bootstrap" => bootstrap(case),
         "clustered_se" => {
-            let clusters: Vec<u64> = case
-                .numbers("cluster")
-                .into_iter()
-                .map(|c| c as u64)
-                .collect();
+            let clusters: Vec<u64> =
+                case.numbers("cluster").into_iter().map(|c| c as u64).collect();
             let clustered = stats::clustered_se(&case.numbers("x"), &clusters).expect("rows");
             case.is("clustered", clustered.se);
             case.is("without_correction", clustered.se_uncorrected);
@@ -336,11 +255,8 @@ fn statistic(case: &Case) {
             let alpha = case.number("alpha");
             let rejected = case.expected["reject"].as_array().expect("flags");
             let expected = numbers(&case.expected["adjusted_p"]);
-            for ((adjusted, expected), rejected) in adjusted
-                .expect("p values")
-                .into_iter()
-                .zip(expected)
-                .zip(rejected)
+            for ((adjusted, expected), rejected) in
+                adjusted.expect("p values").into_iter().zip(expected).zip(rejected)
             {
                 assert!((adjusted - expected).abs() <= case.tolerance, "{}", case.id);
                 assert_eq!(Some(adjusted <= alpha), rejected.as_bool(), "{}", case.id);
@@ -357,20 +273,10 @@ fn mcnemar(case: &Case) {
         ("mid_p", Some(test.p_mid)),
         ("chi2_corrected", test.chi2.map(|chi2| chi2.statistic)),
         ("chi2_corrected_p", test.chi2.map(|chi2| chi2.p)),
-        (
-            "chi2_uncorrected",
-            test.chi2_uncorrected.map(|chi2| chi2.statistic),
-        ),
-        (
-            "chi2_uncorrected_p",
-            test.chi2_uncorrected.map(|chi2| chi2.p),
-        ),
+        ("chi2_uncorrected", test.chi2_uncorrected.map(|chi2| chi2.statistic)),
+        ("chi2_uncorrected_p", test.chi2_uncorrected.map(|chi2| chi2.p)),
     ] {
-        if case
-            .expected
-            .get(name)
-            .is_some_and(|value| !value.is_null())
-        {
+        if case.expected.get(name).is_some_and(|value| !value.is_null()) {
             case.is(name, actual.expect("defined"));
         }
     }
@@ -387,10 +293,7 @@ fn bootstrap(case: &Case) {
             vec![run[0]; run[1] as usize]
         })
         .collect();
-    let method = case.params["method"]
-        .as_str()
-        .expect("a method")
-        .to_lowercase();
+    let method = case.params["method"].as_str().expect("a method").to_lowercase();
     let resamples = case.params["n_resamples"].as_u64().expect("a number") as u32;
     let method = method.parse().expect("a method");
     let interval = stats::bootstrap_mean(&values, resamples, 0, 0.95, method).expect("rows");
@@ -401,10 +304,6 @@ fn bootstrap(case: &Case) {
         ("standard_error", interval.se, 5e-4),
     ] {
         let expected = case.expected[name].as_f64().expect("a number");
-        assert!(
-            (expected - actual).abs() <= tolerance,
-            "{} {name}: {actual}",
-            case.id
-        );
+        assert!((expected - actual).abs() <= tolerance, "{} {name}: {actual}", case.id);
     }
 }

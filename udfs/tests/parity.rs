@@ -1,4 +1,4 @@
-//! Our scores against the Python packages, on 200 random pairs of texts and 4000 word forms.
+//! Our scores against the Python packages, on 200 random pairs of texts and about 3,300 word forms.
 //!
 //! The packages are those of `tests/parity/requirements.txt`. Set `PROOFMILL_PYTHON` to the
 //! interpreter that has them; without them the test says that it was skipped.
@@ -28,23 +28,12 @@ fn text_metrics_agree_with_the_reference_packages() {
     }
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/parity/text_metrics.py");
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    let (pairs, ours) = (
-        folder.join("parity_pairs.json"),
-        folder.join("parity_ours.json"),
-    );
+    let (pairs, ours) = (folder.join("parity_pairs.json"), folder.join("parity_ours.json"));
     let run = |arguments: &[&Path], what: &str| {
-        let output = Command::new(&python)
-            .arg(&script)
-            .arg(what)
-            .args(arguments)
-            .output();
+        let output = Command::new(&python).arg(&script).arg(what).args(arguments).output();
         let output = output.expect("python runs");
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        assert!(
-            output.status.success(),
-            "{text}{}",
-            String::from_utf8_lossy(&output.stderr)
-        );
+        assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
         text
     };
     run(&[&pairs], "pairs");
@@ -64,17 +53,11 @@ fn scores(data: &Value) -> Value {
         .iter()
         .map(|pair| {
             let references = pair["references"].as_array().expect("references");
-            (
-                text(&pair["hypothesis"]),
-                references.iter().map(text).collect(),
-            )
+            (text(&pair["hypothesis"]), references.iter().map(text).collect())
         })
         .collect();
-    let (mut bleu, mut chrf, mut chrf_pp) = (
-        BleuStats::default(),
-        ChrfStats::empty(0),
-        ChrfStats::empty(2),
-    );
+    let (mut bleu, mut chrf, mut chrf_pp) =
+        (BleuStats::default(), ChrfStats::empty(0), ChrfStats::empty(2));
     for (hypothesis, references) in &pairs {
         let first = &references[..1];
         bleu.add(&BleuStats::of_segment(hypothesis, first, false).expect("a reference"));
@@ -99,24 +82,14 @@ fn scores(data: &Value) -> Value {
 
 fn row(hypothesis: &str, references: &[&str]) -> Value {
     let bleu = |smoothing, lowercase| {
-        let options = BleuOptions {
-            smoothing,
-            lowercase,
-            ..BleuOptions::SENTENCE
-        };
+        let options = BleuOptions { smoothing, lowercase, ..BleuOptions::SENTENCE };
         sentence_bleu(hypothesis, references, &options)
     };
     let rouge = |stemmed| {
         let score = rouge_multi(hypothesis, references, stemmed).expect("a reference");
         [score.rouge1, score.rouge2, score.rouge_l, score.rouge_lsum]
             .iter()
-            .flat_map(
-                |Prf {
-                     precision,
-                     recall,
-                     f1,
-                 }| [*precision, *recall, *f1],
-            )
+            .flat_map(|Prf { precision, recall, f1 }| [*precision, *recall, *f1])
             .collect::<Vec<f64>>()
     };
     let normalized = [Normalization::Squad, Normalization::Parlai, Normalization::Plain]

@@ -36,11 +36,7 @@ pub struct Parser<'a> {
 impl<'a> Parser<'a> {
     /// A parser at the start of `text`.
     pub fn new(text: &'a [u8]) -> Self {
-        Self {
-            text,
-            at: 0,
-            depth: 0,
-        }
+        Self { text, at: 0, depth: 0 }
     }
 
     /// Offset of the next byte.
@@ -169,11 +165,7 @@ impl<'a> Parser<'a> {
         }
         if let Some(key) = repeated(&fields) {
             let message = format!("the field `{key}` occurs twice");
-            return Err(Mistake {
-                at: start,
-                class: ErrorClass::Fields,
-                message,
-            });
+            return Err(Mistake { at: start, class: ErrorClass::Fields, message });
         }
         Ok(Json::Object(fields, &self.text[start..self.at]))
     }
@@ -222,11 +214,7 @@ impl<'a> Parser<'a> {
         while let Some(b'0'..=b'9') = self.text.get(self.at) {
             self.at += 1;
         }
-        if self.at == start {
-            Err(self.expected("a digit"))
-        } else {
-            Ok(())
-        }
+        if self.at == start { Err(self.expected("a digit")) } else { Ok(()) }
     }
 
     fn string<const KEEP: bool>(&mut self) -> Result<Cow<'a, str>, Mistake> {
@@ -306,10 +294,7 @@ impl<'a> Parser<'a> {
         let mut code = 0;
         for _ in 0..4 {
             self.at += 1;
-            let digit = self
-                .text
-                .get(self.at)
-                .and_then(|byte| (*byte as char).to_digit(16));
+            let digit = self.text.get(self.at).and_then(|byte| (*byte as char).to_digit(16));
             code = code << 4 | digit.ok_or_else(|| self.expected("a hex digit"))?;
         }
         self.at += 1;
@@ -335,11 +320,7 @@ impl<'a> Parser<'a> {
     }
 
     fn mistake(&self, message: String) -> Mistake {
-        Mistake {
-            at: self.at,
-            class: ErrorClass::Syntax,
-            message,
-        }
+        Mistake { at: self.at, class: ErrorClass::Syntax, message }
     }
 }
 
@@ -353,8 +334,32 @@ fn repeated<'o>(fields: &'o Object<'_>) -> Option<&'o str> {
             .map(|(_, (key, _))| key.as_ref());
     }
     let mut seen = HashSet::with_capacity(fields.len());
-    fields
-        .iter()
-        .map(|(key, _)| key.as_ref())
-        .find(|key| !seen.insert(*key))
+    fields.iter().map(|(key, _)| key.as_ref()).find(|key| !seen.insert(*key))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn escapes_become_characters() {
+        let text = br#""a\n\"\\\/\u00e9\ud834\udd1e\u0000 \b\f\r\t""#;
+        let expected = "a\n\"\\/é𝄞\0 \u{8}\u{c}\r\t";
+        assert_eq!(parse(text), Ok(Json::Text(expected.into())));
+        for half in [r#""\ud834""#, r#""\ud834\u0041""#, r#""\udd1e\ud834""#, r#""\u12g4""#] {
+            assert!(parse(half.as_bytes()).is_err(), "{half}");
+        }
+    }
+
+    #[test]
+    fn repeated_keys_are_found_in_large_objects() {
+        let object = |last: &str| {
+            let keys: String = (0..1_000).map(|i| format!("\"k{i}\":0,")).collect();
+            format!("{{{keys}\"{last}\":0}}")
+        };
+        assert!(parse(object("k1000").as_bytes()).is_ok());
+        let mistake = parse(object("k7").as_bytes()).unwrap_err();
+        assert_eq!(mistake.class, ErrorClass::Fields);
+        assert_eq!(mistake.message, "the field `k7` occurs twice");
+    }
 }

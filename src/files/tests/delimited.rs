@@ -14,13 +14,7 @@ fn cells_become_typed_rows() {
     let outcome = read(&path);
     assert_eq!(
         outcome.columns(),
-        [
-            "id: Int64",
-            "score: Float64",
-            "code: Utf8",
-            "ok: Boolean",
-            "text: Utf8",
-        ]
+        ["id: Int64", "score: Float64", "code: Utf8", "ok: Boolean", "text: Utf8",]
     );
     assert_eq!(outcome.rows(), ["1|0.5|007|true|a \"b\",\nc", "2|-|010|-|"]);
     assert_eq!(outcome.summary.blank_lines, 1);
@@ -29,14 +23,9 @@ fn cells_become_typed_rows() {
 #[test]
 fn mistakes_become_error_rows_with_their_lines() {
     let folder = Folder::new();
-    let path = folder.write(
-        "a.csv",
-        b"a,b\n1,\"x\ny\"\n1,2,3\n1\n\"x\" y,2\n\xff,2\n4,z\n5,\"open\n6,\n",
-    );
-    let outcome = read_with(
-        &path,
-        json!({"columns": {"a": {"type": "integer"}, "b": "b"}}),
-    );
+    let path =
+        folder.write("a.csv", b"a,b\n1,\"x\ny\"\n1,2,3\n1\n\"x\" y,2\n\xff,2\n4,z\n5,\"open\n6,\n");
+    let outcome = read_with(&path, json!({"columns": {"a": {"type": "integer"}, "b": "b"}}));
     assert_eq!(outcome.rows(), ["1|x\ny", "4|z"]);
     assert_eq!(
         outcome.faults(),
@@ -82,14 +71,8 @@ fn headers_must_name_every_column_once() {
         assert_eq!(error.field(), "header");
         folder.strip(&error.message())
     };
-    assert_eq!(
-        wrong("a,b,a\n"),
-        "the header of `a.csv` names the column `a` twice"
-    );
-    assert_eq!(
-        wrong("a,,b\n"),
-        "the header of `a.csv` has no name for column 2"
-    );
+    assert_eq!(wrong("a,b,a\n"), "the header of `a.csv` names the column `a` twice");
+    assert_eq!(wrong("a,,b\n"), "the header of `a.csv` has no name for column 2");
     assert_eq!(
         wrong("a,\"b\n"),
         "the header of `a.csv` cannot be read: a quote in the record of line 1 is never closed"
@@ -103,10 +86,7 @@ fn columns_are_numbered_without_a_header() {
     let outcome = read_with(&path, json!({"header": false, "delimiter": ";"}));
     assert_eq!(outcome.columns(), ["column_1: Int64", "column_2: Utf8"]);
     assert_eq!(outcome.rows(), ["1|x", "2|y"]);
-    assert_eq!(
-        outcome.faults(),
-        ["3@3 fields -: expected 2 fields, found 1"]
-    );
+    assert_eq!(outcome.faults(), ["3@3 fields -: expected 2 fields, found 1"]);
 }
 
 #[test]
@@ -165,23 +145,15 @@ fn lines_stay_as_they_are() {
 fn settings_of_other_formats_are_refused() {
     let folder = Folder::new();
     let path = folder.write("a.jsonl", "{}\n");
-    for (setting, value) in [
-        ("delimiter", json!(";")),
-        ("header", json!(true)),
-        ("records", json!("a")),
-    ] {
+    for (setting, value) in
+        [("delimiter", json!(";")), ("header", json!(true)), ("records", json!("a"))]
+    {
         let error = error(&path, json!({setting: value}));
         assert_eq!(error.field(), setting);
-        assert_eq!(
-            error.message(),
-            format!("`{setting}` does not apply to jsonl")
-        );
+        assert_eq!(error.message(), format!("`{setting}` does not apply to jsonl"));
     }
     let path = folder.write("a.csv", "a\n");
     for delimiter in ["", ";;", "\"", "\n", "é"] {
-        assert_eq!(
-            error(&path, json!({"delimiter": delimiter})).field(),
-            "delimiter"
-        );
+        assert_eq!(error(&path, json!({"delimiter": delimiter})).field(), "delimiter");
     }
 }

@@ -8,24 +8,14 @@ use crate::files::{FilesError, open};
 fn names(folder: &Folder, path: &str) -> Vec<String> {
     let settings = crate::files::tests::support::settings(folder.path(path), json!({}));
     let source = open(&settings).unwrap();
-    source
-        .files()
-        .iter()
-        .map(|file| folder.strip(&file.path))
-        .collect()
+    source.files().iter().map(|file| folder.strip(&file.path)).collect()
 }
 
 fn tree() -> Folder {
     let folder = Folder::new();
-    for (i, name) in [
-        "d/b.jsonl",
-        "d/a.jsonl",
-        "d/.hidden.jsonl",
-        "d/e/c.jsonl",
-        "d/e/f/x1.jsonl",
-    ]
-    .into_iter()
-    .enumerate()
+    for (i, name) in ["d/b.jsonl", "d/a.jsonl", "d/.hidden.jsonl", "d/e/c.jsonl", "d/e/f/x1.jsonl"]
+        .into_iter()
+        .enumerate()
     {
         folder.write(name, format!("{{\"a\": {i}}}\n"));
     }
@@ -37,10 +27,7 @@ fn folders_and_globs_are_read_in_the_order_of_names() {
     let folder = tree();
     assert_eq!(names(&folder, "d"), ["d/a.jsonl", "d/b.jsonl"]);
     assert_eq!(names(&folder, "d/*.jsonl"), ["d/a.jsonl", "d/b.jsonl"]);
-    assert_eq!(
-        names(&folder, "d/{b,e/c}.jsonl"),
-        ["d/b.jsonl", "d/e/c.jsonl"]
-    );
+    assert_eq!(names(&folder, "d/{b,e/c}.jsonl"), ["d/b.jsonl", "d/e/c.jsonl"]);
     assert_eq!(names(&folder, "d/[a-b].jsonl"), ["d/a.jsonl", "d/b.jsonl"]);
     assert_eq!(names(&folder, "d/*/?.jsonl"), ["d/e/c.jsonl"]);
     assert_eq!(
@@ -72,42 +59,21 @@ fn what_is_missing_is_named_with_its_neighbour() {
     assert!(matches!(missing, FilesError::Missing { .. }));
     assert_eq!(missing.field(), "path");
     let help = folder.strip(&missing.help().unwrap());
-    assert!(
-        help.starts_with("did you mean `d/a.jsonl`? The working directory is `"),
-        "{help}"
-    );
-    assert!(matches!(
-        error(folder.path("d/*.csv"), json!({})),
-        FilesError::NoMatch { .. }
-    ));
-    assert!(matches!(
-        error(folder.path("x/*.csv"), json!({})),
-        FilesError::NoMatch { .. }
-    ));
-    assert!(matches!(
-        error(folder.path("d/[.csv"), json!({})),
-        FilesError::Pattern { .. }
-    ));
+    assert!(help.starts_with("did you mean `d/a.jsonl`? The working directory is `"), "{help}");
+    assert!(matches!(error(folder.path("d/*.csv"), json!({})), FilesError::NoMatch { .. }));
+    assert!(matches!(error(folder.path("x/*.csv"), json!({})), FilesError::NoMatch { .. }));
+    assert!(matches!(error(folder.path("d/[.csv"), json!({})), FilesError::Pattern { .. }));
     std::fs::create_dir(folder.path("empty")).unwrap();
-    assert!(matches!(
-        error(folder.path("empty"), json!({})),
-        FilesError::EmptyFolder { .. }
-    ));
+    assert!(matches!(error(folder.path("empty"), json!({})), FilesError::EmptyFolder { .. }));
     assert!(matches!(error(json!([]), json!({})), FilesError::NoPaths));
-    assert!(matches!(
-        error("/dev/zero", json!({})),
-        FilesError::NotAFile { .. }
-    ));
+    assert!(matches!(error("/dev/zero", json!({})), FilesError::NotAFile { .. }));
 }
 
 #[test]
 fn no_row_is_read_twice() {
     let folder = tree();
     let twice = [folder.path("d"), folder.path("d/a.jsonl")];
-    assert!(matches!(
-        error(twice, json!({})),
-        FilesError::Duplicate { .. }
-    ));
+    assert!(matches!(error(twice, json!({})), FilesError::Duplicate { .. }));
     folder.write("d/copy.jsonl", "{\"a\": 1}\n");
     let same = error(folder.path("d"), json!({}));
     assert_eq!(
@@ -135,10 +101,7 @@ fn formats_must_be_known_and_alike() {
     folder.write("n/a.csv", "x\n1\n");
     folder.write("n/b.jsonl", "{}\n");
     let mixed = error(folder.path("n"), json!({}));
-    assert_eq!(
-        folder.strip(&mixed.message()),
-        "`n/a.csv` is csv, but `n/b.jsonl` is jsonl"
-    );
+    assert_eq!(folder.strip(&mixed.message()), "`n/a.csv` is csv, but `n/b.jsonl` is jsonl");
     assert_eq!(mixed.field(), "format");
 }
 

@@ -29,11 +29,7 @@ fn lines_become_typed_rows() {
     );
     assert_eq!(
         outcome.rows(),
-        [
-            "1|1.0|[x, -]|{stem: café, n: -}|true|-",
-            "2|0.5|[]|{stem: -, n: 3}|-|-",
-            "3|-|-|-|-|-",
-        ]
+        ["1|1.0|[x, -]|{stem: café, n: -}|true|-", "2|0.5|[]|{stem: -, n: 3}|-|-", "3|-|-|-|-|-",]
     );
     assert_eq!(outcome.faults(), [""; 0]);
     assert_eq!((outcome.summary.rows, outcome.summary.blank_lines), (3, 1));
@@ -96,10 +92,7 @@ fn values_after_the_sample_must_fit() {
         ]
     );
     assert_eq!(outcome.rows()[10_000..], ["-|-|5", "-|-|{\"b\":  [1.10]}"]);
-    assert_eq!(
-        outcome.summary.ignored.iter().collect::<Vec<_>>(),
-        [("late", 2)]
-    );
+    assert_eq!(outcome.summary.ignored.iter().collect::<Vec<_>>(), [("late", 2)]);
     let estimate = outcome.source.rows_estimate().unwrap();
     assert!((9_900..10_100).contains(&estimate), "{estimate}");
 }
@@ -119,10 +112,7 @@ fn columns_are_taken_from_paths() {
         "text": {"path": "i", "type": "string"},
     }});
     let outcome = read_with(&path, columns);
-    assert_eq!(
-        outcome.columns(),
-        ["second: Utf8", "dotted: Int64", "s: Float64", "text: Utf8"]
-    );
+    assert_eq!(outcome.columns(), ["second: Utf8", "dotted: Int64", "s: Float64", "text: Utf8"]);
     assert_eq!(outcome.rows(), ["y|1|0.8|7", "-|-|2.0|-"]);
     assert_eq!(
         outcome.faults(),
@@ -140,22 +130,14 @@ fn wrong_columns_are_named() {
     let path = folder.write("a.jsonl", "{\"question\": {\"stem\": 1}, \"row_id\": 5}\n");
     let wrong = |columns| {
         let error = error(&path, json!({"columns": columns}));
-        (
-            error.field(),
-            error.message(),
-            error.help().unwrap_or_default(),
-        )
+        (error.field(), error.message(), error.help().unwrap_or_default())
     };
     let texts = |field: &str, message: &str, help: &str| {
         (field.to_owned(), message.to_owned(), help.to_owned())
     };
     assert_eq!(
         wrong(json!({"q": "questoin.stem"})),
-        texts(
-            "columns.q",
-            "no record has the field `questoin.stem`",
-            "did you mean `question`?"
-        )
+        texts("columns.q", "no record has the field `questoin.stem`", "did you mean `question`?")
     );
     assert_eq!(
         wrong(json!({"q": "question.stemm"})),
@@ -175,19 +157,10 @@ fn wrong_columns_are_named() {
     );
     let reserved =
         "a column cannot be called `row_id`: the name is reserved for the identity of the row";
-    assert_eq!(
-        wrong(json!({"row_id": "row_id"})),
-        texts("columns.row_id", reserved, "")
-    );
+    assert_eq!(wrong(json!({"row_id": "row_id"})), texts("columns.row_id", reserved, ""));
     let in_data = error(&path, json!({}));
-    assert_eq!(
-        (in_data.field().as_str(), in_data.message().as_str()),
-        ("columns", reserved)
-    );
-    assert_eq!(
-        read_with(&path, json!({"columns": {"old_id": "row_id"}})).rows(),
-        ["5"]
-    );
+    assert_eq!((in_data.field().as_str(), in_data.message().as_str()), ("columns", reserved));
+    assert_eq!(read_with(&path, json!({"columns": {"old_id": "row_id"}})).rows(), ["5"]);
 }
 
 #[test]
@@ -203,39 +176,27 @@ fn floats_and_whole_numbers_come_back_exactly() {
         "-0.6931471805599453",
         "9007199254740993.5",
     ];
-    let lines: String = floats
-        .iter()
-        .map(|float| format!("{{\"x\": {float}, \"n\": {}}}\n", i64::MIN))
-        .collect();
+    let lines: String =
+        floats.iter().map(|float| format!("{{\"x\": {float}, \"n\": {}}}\n", i64::MIN)).collect();
     let outcome = read(&folder.write("a.jsonl", lines));
     let found: Vec<f64> = outcome
         .batches
         .iter()
         .flat_map(|batch| {
-            let column = batch
-                .column(1)
-                .as_any()
-                .downcast_ref::<arrow::array::Float64Array>();
+            let column = batch.column(1).as_any().downcast_ref::<arrow::array::Float64Array>();
             column.unwrap().values().to_vec()
         })
         .collect();
     let expected: Vec<f64> = floats.iter().map(|float| float.parse().unwrap()).collect();
     assert_eq!(found, expected);
-    assert!(
-        outcome
-            .rows()
-            .iter()
-            .all(|row| row.ends_with("|-9223372036854775808"))
-    );
+    assert!(outcome.rows().iter().all(|row| row.ends_with("|-9223372036854775808")));
 }
 
 #[test]
 fn documents_hold_lists_of_records() {
     let folder = Folder::new();
-    let list = folder.write(
-        "a.json",
-        "[\n  {\"a\": 1},\n\n  {\"a\": 1, \"a\": 2}, 7,\n  {\"a\":\n 2}\n]\n",
-    );
+    let list = folder
+        .write("a.json", "[\n  {\"a\": 1},\n\n  {\"a\": 1, \"a\": 2}, 7,\n  {\"a\":\n 2}\n]\n");
     let outcome = read(&list);
     assert_eq!(outcome.rows(), ["1", "2"]);
     assert_eq!(
@@ -246,14 +207,8 @@ fn documents_hold_lists_of_records() {
         ]
     );
     assert_eq!(read(&folder.write("empty.json", " [ ] ")).rows(), [""; 0]);
-    let nested = folder.write(
-        "b.json",
-        "{\"n\": [1], \"data\": {\"rows\": [{\"a\": \"x\"}]}}",
-    );
-    assert_eq!(
-        read_with(&nested, json!({"records": "data.rows"})).rows(),
-        ["x"]
-    );
+    let nested = folder.write("b.json", "{\"n\": [1], \"data\": {\"rows\": [{\"a\": \"x\"}]}}");
+    assert_eq!(read_with(&nested, json!({"records": "data.rows"})).rows(), ["x"]);
 }
 
 #[test]
@@ -263,22 +218,13 @@ fn documents_without_records_are_refused() {
     let wrong = |more| {
         let error = error(&path, more);
         assert!(matches!(error, FilesError::Records { .. }), "{error}");
-        (
-            folder.strip(&error.message()),
-            error.help().unwrap_or_default(),
-        )
+        (folder.strip(&error.message()), error.help().unwrap_or_default())
     };
-    assert_eq!(
-        wrong(json!({})).0,
-        "`b.json` is an object; `records` says where its list is"
-    );
+    assert_eq!(wrong(json!({})).0, "`b.json` is an object; `records` says where its list is");
     let (message, help) = wrong(json!({"records": "data.row"}));
     assert_eq!(message, "`b.json` has no field `row` at `data`");
     assert_eq!(help, "did you mean `rows`?");
-    assert_eq!(
-        wrong(json!({"records": "data"})).0,
-        "`b.json` has no list at `data`"
-    );
+    assert_eq!(wrong(json!({"records": "data"})).0, "`b.json` has no list at `data`");
 
     let broken = folder.write("c.json", "[\n{\"a\": 1},\n{\"ä\": 1 \"b\"}]");
     let error = error(&broken, json!({}));
@@ -291,11 +237,7 @@ fn documents_without_records_are_refused() {
 #[test]
 fn deep_and_long_records_are_error_rows() {
     let folder = Folder::new();
-    let deep = format!(
-        "{{\"a\": {}1{}}}\n",
-        "[".repeat(200_000),
-        "]".repeat(200_000)
-    );
+    let deep = format!("{{\"a\": {}1{}}}\n", "[".repeat(200_000), "]".repeat(200_000));
     let long = format!("{{\"a\": \"{}\"}}\n", "x".repeat(64 << 20));
     let outcome = read(&folder.write("a.jsonl", format!("{deep}{long}{{\"a\": 1}}\n")));
     assert_eq!(outcome.rows(), ["1"]);

@@ -17,9 +17,7 @@ use crate::files::{FilesError, open};
 
 fn parquet(columns: Vec<(&str, ArrayRef)>) -> Vec<u8> {
     let batch = RecordBatch::try_from_iter(columns).unwrap();
-    let properties = WriterProperties::builder()
-        .set_max_row_group_row_count(Some(2))
-        .build();
+    let properties = WriterProperties::builder().set_max_row_group_row_count(Some(2)).build();
     let mut writer = ArrowWriter::try_new(Vec::new(), batch.schema(), Some(properties)).unwrap();
     writer.write(&batch).unwrap();
     writer.into_inner().unwrap()
@@ -34,21 +32,9 @@ fn sample() -> Vec<u8> {
         Some(NullBuffer::from(vec![true, false, true, true, true])),
     );
     parquet(vec![
-        (
-            "t",
-            Arc::new(StringArray::from(vec![
-                Some("1"),
-                Some("2"),
-                None,
-                Some("b"),
-                Some("5"),
-            ])),
-        ),
+        ("t", Arc::new(StringArray::from(vec![Some("1"), Some("2"), None, Some("b"), Some("5")]))),
         ("d", Arc::new(dictionary)),
-        (
-            "v",
-            Arc::new(StringViewArray::from(vec!["a", "b", "c", "d", "e"])),
-        ),
+        ("v", Arc::new(StringViewArray::from(vec!["a", "b", "c", "d", "e"]))),
         ("s", Arc::new(nested)),
     ])
 }
@@ -57,10 +43,7 @@ fn sample() -> Vec<u8> {
 fn columns_keep_their_types() {
     let folder = Folder::new();
     let outcome = read(&folder.write("a.parquet", sample()));
-    assert_eq!(
-        outcome.columns(),
-        ["t: Utf8", "d: Utf8", "v: Utf8", "s: Struct(\"c\": Int32)"]
-    );
+    assert_eq!(outcome.columns(), ["t: Utf8", "d: Utf8", "v: Utf8", "s: Struct(\"c\": Int32)"]);
     assert_eq!(outcome.rows()[..2], ["1|x|a|{c: 1}", "2|y|b|-"]);
     assert_eq!(outcome.source.rows_estimate(), Some(5));
     assert_eq!(outcome.source.partitions(9).len(), 3);
@@ -68,12 +51,9 @@ fn columns_keep_their_types() {
     let mut ids = outcome.row_ids();
     assert_eq!(
         ids,
-        read_source(
-            open(&settings(folder.path("a.parquet"), json!({}))).unwrap(),
-            100
-        )
-        .unwrap()
-        .row_ids()
+        read_source(open(&settings(folder.path("a.parquet"), json!({}))).unwrap(), 100)
+            .unwrap()
+            .row_ids()
     );
     ids.sort();
     ids.dedup();
@@ -95,9 +75,7 @@ fn columns_are_chosen_and_converted() {
         ["4@- type t: column `n`: expected a whole number of 64 bits, found `b`"]
     );
     assert_eq!(outcome.errors[0].raw, "b");
-    let id = crate::files::row_id::RowIds::new(&outcome.source.files()[0].digest)
-        .id(5)
-        .to_owned();
+    let id = crate::files::row_id::RowIds::new(&outcome.source.files()[0].digest).id(5).to_owned();
     assert_eq!(outcome.row_ids()[3], id);
 }
 
@@ -106,33 +84,18 @@ fn wrong_columns_are_named() {
     let folder = Folder::new();
     let path = folder.write("a.parquet", sample());
     let wrong = |columns| error(&path, json!({"columns": columns}));
-    assert_eq!(
-        wrong(json!({"x": "s.d"})).help().as_deref(),
-        Some("did you mean `c`?")
-    );
+    assert_eq!(wrong(json!({"x": "s.d"})).help().as_deref(), Some("did you mean `c`?"));
     assert_eq!(wrong(json!({"x": "tt"})).field(), "columns.x");
-    assert!(matches!(
-        wrong(json!({"x": "t[0]"})),
-        FilesError::Setting { .. }
-    ));
+    assert!(matches!(wrong(json!({"x": "t[0]"})), FilesError::Setting { .. }));
     let typed = wrong(json!({"x": {"path": "s", "type": "integer"}}));
-    assert!(
-        typed.message().starts_with("column `x` holds `Struct("),
-        "{typed}"
-    );
+    assert!(typed.message().starts_with("column `x` holds `Struct("), "{typed}");
 }
 
 #[test]
 fn files_must_agree() {
     let folder = Folder::new();
-    folder.write(
-        "a.parquet",
-        parquet(vec![("a", Arc::new(Int64Array::from(vec![1])))]),
-    );
-    folder.write(
-        "b.parquet",
-        parquet(vec![("a", Arc::new(StringArray::from(vec!["1"])))]),
-    );
+    folder.write("a.parquet", parquet(vec![("a", Arc::new(Int64Array::from(vec![1])))]));
+    folder.write("b.parquet", parquet(vec![("a", Arc::new(StringArray::from(vec!["1"])))]));
     let error = error(folder.path(""), json!({}));
     assert_eq!(
         folder.strip(&error.message()),
@@ -161,10 +124,7 @@ fn damage_is_an_error_and_never_a_panic() {
             );
         }
     }
-    let cut = error(
-        folder.write("a.parquet", &whole[..whole.len() / 2]),
-        json!({}),
-    );
+    let cut = error(folder.write("a.parquet", &whole[..whole.len() / 2]), json!({}));
     assert!(matches!(cut, FilesError::Damaged { .. }), "{cut:?}");
 }
 
@@ -174,8 +134,5 @@ fn a_file_that_changes_is_noticed() {
     let path = folder.write("a.parquet", sample());
     let source = open(&settings(&path, json!({}))).unwrap();
     folder.write("a.parquet", [sample(), b"x".to_vec()].concat());
-    assert!(matches!(
-        read_source(source, 8).err().unwrap(),
-        FilesError::Changed { .. }
-    ));
+    assert!(matches!(read_source(source, 8).err().unwrap(), FilesError::Changed { .. }));
 }

@@ -24,15 +24,11 @@ fn bytes() -> impl Strategy<Value = Vec<u8>> {
 fn counts(name: &str, bytes: &[u8]) -> Option<(u64, u64, u64)> {
     let folder = Folder::new();
     let path = folder.write(name, bytes);
-    let outcome = open(&settings(&path, json!({})))
-        .and_then(|source| read_source(source, 3))
-        .ok()?;
+    let outcome =
+        open(&settings(&path, json!({}))).and_then(|source| read_source(source, 3)).ok()?;
     let rows: usize = outcome.batches.iter().map(|batch| batch.num_rows()).sum();
     let summary = outcome.summary;
-    assert_eq!(
-        (summary.rows, summary.errors),
-        (rows as u64, outcome.errors.len() as u64)
-    );
+    assert_eq!((summary.rows, summary.errors), (rows as u64, outcome.errors.len() as u64));
     Some((summary.rows, summary.errors, summary.blank_lines))
 }
 
@@ -40,15 +36,12 @@ fn json_value(value: &Json<'_>) -> serde_json::Value {
     match value {
         Json::Null => serde_json::Value::Null,
         Json::Bool(value) => json!(value),
-        Json::Number(_) => value
-            .as_int()
-            .map_or_else(|| json!(value.as_float()), |int| json!(int)),
+        Json::Number(_) => value.as_int().map_or_else(|| json!(value.as_float()), |int| json!(int)),
         Json::Text(text) => json!(text),
         Json::List(items, _) => items.iter().map(json_value).collect(),
-        Json::Object(fields, _) => fields
-            .iter()
-            .map(|(key, value)| (key.to_string(), json_value(value)))
-            .collect(),
+        Json::Object(fields, _) => {
+            fields.iter().map(|(key, value)| (key.to_string(), json_value(value))).collect()
+        }
     }
 }
 

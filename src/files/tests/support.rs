@@ -86,13 +86,7 @@ pub fn read_source(source: Source, batch_rows: usize) -> Result<Outcome, FilesEr
         })?;
         summary.add(&part);
     }
-    Ok(Outcome {
-        source,
-        batches,
-        errors,
-        summary,
-        bytes_read,
-    })
+    Ok(Outcome { source, batches, errors, summary, bytes_read })
 }
 
 impl Outcome {
@@ -100,9 +94,7 @@ impl Outcome {
     pub fn columns(&self) -> Vec<String> {
         let schema = self.source.schema();
         let fields = schema.fields().iter().skip(1);
-        fields
-            .map(|field| format!("{}: {}", field.name(), field.data_type()))
-            .collect()
+        fields.map(|field| format!("{}: {}", field.name(), field.data_type())).collect()
     }
 
     /// The rows without their ids, cells between `|`, NULL as `-`.
@@ -114,9 +106,7 @@ impl Outcome {
                     let formatter = ArrayFormatter::try_new(column, &options).unwrap();
                     formatter.value(row).to_string()
                 };
-                let cells = batch.columns()[1..]
-                    .iter()
-                    .map(|column| cell(column.as_ref()));
+                let cells = batch.columns()[1..].iter().map(|column| cell(column.as_ref()));
                 cells.collect::<Vec<_>>().join("|")
             })
         });
@@ -125,14 +115,8 @@ impl Outcome {
 
     pub fn row_ids(&self) -> Vec<String> {
         let ids = self.batches.iter().flat_map(|batch| {
-            let ids = batch
-                .column(0)
-                .as_any()
-                .downcast_ref::<arrow::array::StringArray>();
-            ids.unwrap()
-                .iter()
-                .map(|id| id.unwrap().to_owned())
-                .collect::<Vec<_>>()
+            let ids = batch.column(0).as_any().downcast_ref::<arrow::array::StringArray>();
+            ids.unwrap().iter().map(|id| id.unwrap().to_owned()).collect::<Vec<_>>()
         });
         ids.collect()
     }
@@ -140,16 +124,9 @@ impl Outcome {
     /// `row@line class column: message` of every error row.
     pub fn faults(&self) -> Vec<String> {
         let fault = |error: &ErrorRow| {
-            let line = error
-                .line
-                .map_or_else(|| "-".to_owned(), |line| line.to_string());
+            let line = error.line.map_or_else(|| "-".to_owned(), |line| line.to_string());
             let column = error.column.as_deref().unwrap_or("-");
-            format!(
-                "{}@{line} {} {column}: {}",
-                error.row,
-                error.class.as_str(),
-                error.message
-            )
+            format!("{}@{line} {} {column}: {}", error.row, error.class.as_str(), error.message)
         };
         self.errors.iter().map(fault).collect()
     }

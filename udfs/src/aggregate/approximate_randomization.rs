@@ -21,16 +21,8 @@ pub static APPROXIMATE_RANDOMIZATION: AggregateDefinition = AggregateDefinition 
             give 1. The order and partition of the rows do not matter. Rows with a NULL are \
             left out; NULL without rows.",
         arguments: &[
-            Argument::required(
-                "first",
-                Kind::Number,
-                "Score of the first system on the item.",
-            ),
-            Argument::required(
-                "second",
-                Kind::Number,
-                "Score of the second system on the item.",
-            ),
+            Argument::required("first", Kind::Number, "Score of the first system on the item."),
+            Argument::required("second", Kind::Number, "Score of the second system on the item."),
             Argument::required(
                 "n_resamples",
                 Kind::ConstantWhole,
@@ -67,17 +59,10 @@ fn accumulator(constants: &Constants) -> Result<Box<dyn Accumulator>> {
     let (n_resamples, seed) = (constants.resamples(2)?, constants.seed(3));
     Collector::boxed(
         constants.function(),
-        Shape {
-            paired: true,
-            clusterings: 0,
-        },
+        Shape { paired: true, clusterings: 0 },
         &return_type(),
         Box::new(move |samples| {
-            Ok(Ok(number(randomization_of_differences(
-                &samples.values,
-                n_resamples,
-                seed,
-            )?)))
+            Ok(Ok(number(randomization_of_differences(&samples.values, n_resamples, seed)?)))
         }),
     )
 }

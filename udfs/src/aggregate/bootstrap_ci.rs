@@ -38,11 +38,7 @@ pub static BOOTSTRAP_CI: AggregateDefinition = AggregateDefinition {
                 Kind::Choice(&["percentile", "bca"]),
                 "`percentile` (default) or `bca`.",
             ),
-            Argument::optional(
-                "level",
-                Kind::ConstantNumber,
-                "Confidence level (default 0.95).",
-            ),
+            Argument::optional("level", Kind::ConstantNumber, "Confidence level (default 0.95)."),
         ],
         returns: "struct(value, low, high, se)",
         example: Example {
@@ -67,25 +63,14 @@ fn return_type() -> DataType {
 
 fn accumulator(constants: &Constants) -> Result<Box<dyn Accumulator>> {
     let (n_resamples, seed) = (constants.resamples(1)?, constants.seed(2));
-    let method = constants
-        .choice(3, str::parse)?
-        .unwrap_or(Method::Percentile);
+    let method = constants.choice(3, str::parse)?.unwrap_or(Method::Percentile);
     let level = constants.level(4)?;
     Collector::boxed(
         constants.function(),
-        Shape {
-            paired: false,
-            clusterings: 0,
-        },
+        Shape { paired: false, clusterings: 0 },
         &return_type(),
         Box::new(move |samples| {
-            Ok(interval(&bootstrap_mean(
-                &samples.values,
-                n_resamples,
-                seed,
-                level,
-                method,
-            )?))
+            Ok(interval(&bootstrap_mean(&samples.values, n_resamples, seed, level, method)?))
         }),
     )
 }

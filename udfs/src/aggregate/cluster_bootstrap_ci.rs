@@ -42,11 +42,7 @@ pub static CLUSTER_BOOTSTRAP_CI: AggregateDefinition = AggregateDefinition {
                 Kind::Choice(&["percentile", "bca"]),
                 "`percentile` (default) or `bca`.",
             ),
-            Argument::optional(
-                "level",
-                Kind::ConstantNumber,
-                "Confidence level (default 0.95).",
-            ),
+            Argument::optional("level", Kind::ConstantNumber, "Confidence level (default 0.95)."),
         ],
         returns: "struct(value, low, high, se)",
         example: Example {
@@ -71,16 +67,11 @@ fn return_type() -> DataType {
 
 fn accumulator(constants: &Constants) -> Result<Box<dyn Accumulator>> {
     let (n_resamples, seed) = (constants.resamples(2)?, constants.seed(3));
-    let method = constants
-        .choice(4, str::parse)?
-        .unwrap_or(Method::Percentile);
+    let method = constants.choice(4, str::parse)?.unwrap_or(Method::Percentile);
     let level = constants.level(5)?;
     Collector::boxed(
         constants.function(),
-        Shape {
-            paired: false,
-            clusterings: 1,
-        },
+        Shape { paired: false, clusterings: 1 },
         &return_type(),
         Box::new(move |samples| {
             let clusters = &samples.clusters[0].column;

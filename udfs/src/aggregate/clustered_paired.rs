@@ -20,16 +20,8 @@ pub static CLUSTERED_PAIRED: AggregateDefinition = AggregateDefinition {
             one-way or two-way, and a normal interval. Positive: the first system is better. \
             Without any difference `p` is 1. Rows with a NULL are left out; NULL without rows.",
         arguments: &[
-            Argument::required(
-                "first",
-                Kind::Number,
-                "Score of the first system on the item.",
-            ),
-            Argument::required(
-                "second",
-                Kind::Number,
-                "Score of the second system on the item.",
-            ),
+            Argument::required("first", Kind::Number, "Score of the first system on the item."),
+            Argument::required("second", Kind::Number, "Score of the second system on the item."),
             Argument::required(
                 "cluster",
                 Kind::Label,
@@ -66,10 +58,7 @@ fn accumulator(constants: &Constants) -> Result<Box<dyn Accumulator>> {
     let two_way = constants.has(3);
     Collector::boxed(
         constants.function(),
-        Shape {
-            paired: true,
-            clusterings: 1 + usize::from(two_way),
-        },
+        Shape { paired: true, clusterings: 1 + usize::from(two_way) },
         &return_type(),
         Box::new(move |samples| {
             let [first, second] = &samples.clusters;

@@ -51,20 +51,14 @@ pub static CLUSTERED_SE: AggregateDefinition = AggregateDefinition {
 };
 
 fn return_type() -> DataType {
-    struct_type(
-        &["mean", "se", "se_naive", "n", "clusters"],
-        &["n", "clusters"],
-    )
+    struct_type(&["mean", "se", "se_naive", "n", "clusters"], &["n", "clusters"])
 }
 
 fn accumulator(constants: &Constants) -> Result<Box<dyn Accumulator>> {
     let two_way = constants.has(2);
     Collector::boxed(
         constants.function(),
-        Shape {
-            paired: false,
-            clusterings: 1 + usize::from(two_way),
-        },
+        Shape { paired: false, clusterings: 1 + usize::from(two_way) },
         &return_type(),
         Box::new(move |samples| {
             let [first, second] = &samples.clusters;

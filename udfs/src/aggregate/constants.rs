@@ -59,15 +59,9 @@ impl Constants {
         index: usize,
         parse: impl Fn(&str) -> std::result::Result<T, E>,
     ) -> Result<Option<T>> {
-        match self
-            .get(index)
-            .and_then(|value| value.try_as_str())
-            .flatten()
-        {
+        match self.get(index).and_then(|value| value.try_as_str()).flatten() {
             None => Ok(None),
-            Some(name) => parse(name)
-                .map(Some)
-                .or_else(|error| self.refuse(index, error)),
+            Some(name) => parse(name).map(Some).or_else(|error| self.refuse(index, error)),
         }
     }
 
@@ -118,11 +112,7 @@ impl Constants {
 
     /// The error that an argument has a value it may not have.
     pub fn refuse<T>(&self, index: usize, problem: impl std::fmt::Display) -> Result<T> {
-        let argument = self
-            .doc
-            .arguments
-            .get(index)
-            .map_or("?", |argument| argument.name);
+        let argument = self.doc.arguments.get(index).map_or("?", |argument| argument.name);
         plan_err!("`{}`: argument `{argument}`: {problem}", self.doc.name)
     }
 

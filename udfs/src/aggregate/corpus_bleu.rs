@@ -63,10 +63,7 @@ fn accumulator(constants: &Constants) -> Result<Box<dyn Accumulator>> {
     let value = constants.number(3);
     let smoothing = constants.choice(2, |name| Smoothing::new(name, value))?;
     let smoothing = smoothing.unwrap_or(BleuOptions::CORPUS.smoothing);
-    let options = BleuOptions {
-        smoothing,
-        ..BleuOptions::CORPUS
-    };
+    let options = BleuOptions { smoothing, ..BleuOptions::CORPUS };
     Tally::boxed(
         1 + 2 + 2 * ORDER,
         Box::new(move |columns, counts| {
@@ -76,10 +73,7 @@ fn accumulator(constants: &Constants) -> Result<Box<dyn Accumulator>> {
                 {
                     let lengths = [1, stats.hypothesis_len, stats.reference_len];
                     let numbers = lengths.into_iter().chain(stats.matched).chain(stats.total);
-                    counts
-                        .iter_mut()
-                        .zip(numbers)
-                        .for_each(|(sum, number)| *sum += number);
+                    counts.iter_mut().zip(numbers).for_each(|(sum, number)| *sum += number);
                 }
             })
         }),
@@ -90,9 +84,7 @@ fn accumulator(constants: &Constants) -> Result<Box<dyn Accumulator>> {
                 matched: std::array::from_fn(|order| counts[3 + order]),
                 total: std::array::from_fn(|order| counts[3 + ORDER + order]),
             };
-            Ok(ScalarValue::Float64(
-                (counts[0] > 0).then(|| stats.score(&options)),
-            ))
+            Ok(ScalarValue::Float64((counts[0] > 0).then(|| stats.score(&options))))
         }),
     )
 }
@@ -118,11 +110,7 @@ pub(super) fn segments(columns: &[ArrayRef], mut score: impl FnMut(&str, &[&str]
             None => row..row + 1,
         };
         texts.clear();
-        texts.extend(
-            range
-                .filter(|i| elements.is_valid(*i))
-                .map(|i| elements.value(i)),
-        );
+        texts.extend(range.filter(|i| elements.is_valid(*i)).map(|i| elements.value(i)));
         if !texts.is_empty() {
             score(hypothesis, &texts);
         }

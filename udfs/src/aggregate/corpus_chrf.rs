@@ -85,9 +85,7 @@ fn accumulator(constants: &Constants) -> Result<Box<dyn Accumulator>> {
                 reference: sums[1],
                 matched: sums[2],
             });
-            let stats = ChrfStats {
-                orders: orders.collect(),
-            };
+            let stats = ChrfStats { orders: orders.collect() };
             Ok(ScalarValue::Float64((counts[0] > 0).then(|| stats.score())))
         }),
     )

@@ -85,10 +85,7 @@ impl Accumulator for Labels {
         let [gold, predicted, counts] = states else {
             return Ok(());
         };
-        let lists = gold
-            .as_list::<i64>()
-            .iter()
-            .zip(predicted.as_list::<i64>().iter());
+        let lists = gold.as_list::<i64>().iter().zip(predicted.as_list::<i64>().iter());
         for ((gold, predicted), counts) in lists.zip(counts.as_list::<i64>().iter()) {
             let (Some(gold), Some(predicted), Some(counts)) = (gold, predicted, counts) else {
                 continue;
@@ -97,8 +94,7 @@ impl Accumulator for Labels {
             let counts = counts.as_primitive::<UInt64Type>();
             for ((gold, predicted), count) in pairs.zip(counts.values()) {
                 if let Some((gold, predicted)) = gold.zip(predicted) {
-                    self.confusion
-                        .add(gold.to_owned(), predicted.to_owned(), *count);
+                    self.confusion.add(gold.to_owned(), predicted.to_owned(), *count);
                 }
             }
         }
@@ -111,19 +107,15 @@ impl Accumulator for Labels {
         let predicted =
             StringViewArray::from_iter_values(counts().map(|(_, predicted, _)| predicted));
         let counts = UInt64Array::from_iter_values(counts().map(|(_, _, count)| count));
-        [
-            Arc::new(gold) as ArrayRef,
-            Arc::new(predicted),
-            Arc::new(counts),
-        ]
-        .into_iter()
-        .map(|items| {
-            let field = Arc::new(Field::new_list_field(items.data_type().clone(), true));
-            let offsets = OffsetBuffer::from_lengths([items.len()]);
-            let list = LargeListArray::try_new(field, offsets, items, None)?;
-            Ok(ScalarValue::LargeList(Arc::new(list)))
-        })
-        .collect()
+        [Arc::new(gold) as ArrayRef, Arc::new(predicted), Arc::new(counts)]
+            .into_iter()
+            .map(|items| {
+                let field = Arc::new(Field::new_list_field(items.data_type().clone(), true));
+                let offsets = OffsetBuffer::from_lengths([items.len()]);
+                let list = LargeListArray::try_new(field, offsets, items, None)?;
+                Ok(ScalarValue::LargeList(Arc::new(list)))
+            })
+            .collect()
     }
 
     fn evaluate(&mut self) -> Result<ScalarValue> {

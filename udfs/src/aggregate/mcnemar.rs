@@ -24,11 +24,7 @@ pub static MCNEMAR: AggregateDefinition = AggregateDefinition {
             the chi-square forms are NULL. Rows with a NULL are left out; NULL without rows.",
         arguments: &[
             Argument::required("first", Kind::Boolean, "Whether the first system is right."),
-            Argument::required(
-                "second",
-                Kind::Boolean,
-                "Whether the second system is right.",
-            ),
+            Argument::required("second", Kind::Boolean, "Whether the second system is right."),
         ],
         returns: "struct(n, b, c, p_exact, p_mid, chi2, chi2_p, chi2_uncorrected, chi2_uncorrected_p)",
         example: Example {
@@ -71,17 +67,8 @@ fn accumulator(constants: &Constants) -> Result<Box<dyn Accumulator>> {
     )
 }
 
-const NAMES: [&str; 9] = [
-    "n",
-    "b",
-    "c",
-    "p_exact",
-    "p_mid",
-    "chi2",
-    "chi2_p",
-    "chi2_uncorrected",
-    "chi2_uncorrected_p",
-];
+const NAMES: [&str; 9] =
+    ["n", "b", "c", "p_exact", "p_mid", "chi2", "chi2_p", "chi2_uncorrected", "chi2_uncorrected_p"];
 
 fn finish(n: u64, b: u64, c: u64) -> Result<ScalarValue> {
     if n == 0 {

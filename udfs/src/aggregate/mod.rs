@@ -114,15 +114,9 @@ impl AggregateUDFImpl for AggregateFunction {
     }
 
     fn state_fields(&self, args: StateFieldsArgs) -> Result<Vec<FieldRef>> {
-        let fields = (self.definition.state)()
-            .into_iter()
-            .map(|(name, data_type)| {
-                Arc::new(Field::new(
-                    format_state_name(args.name, name),
-                    data_type,
-                    true,
-                ))
-            });
+        let fields = (self.definition.state)().into_iter().map(|(name, data_type)| {
+            Arc::new(Field::new(format_state_name(args.name, name), data_type, true))
+        });
         Ok(fields.collect())
     }
 
@@ -134,9 +128,6 @@ impl AggregateUDFImpl for AggregateFunction {
     }
 
     fn documentation(&self) -> Option<&Documentation> {
-        Some(
-            self.documentation
-                .get_or_init(|| self.definition.doc.documentation()),
-        )
+        Some(self.documentation.get_or_init(|| self.definition.doc.documentation()))
     }
 }

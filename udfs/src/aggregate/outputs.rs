@@ -38,15 +38,7 @@ pub(super) fn struct_type(names: &[&str], counts: &[&str]) -> DataType {
         .iter()
         .map(|name| {
             let count = counts.contains(name);
-            Field::new(
-                *name,
-                if count {
-                    DataType::Int64
-                } else {
-                    DataType::Float64
-                },
-                true,
-            )
+            Field::new(*name, if count { DataType::Int64 } else { DataType::Float64 }, true)
         })
         .collect();
     DataType::Struct(fields)
@@ -57,13 +49,7 @@ pub(super) fn struct_of(data_type: &DataType, parts: &[Part]) -> Result<ScalarVa
     let DataType::Struct(fields) = data_type else {
         return datafusion::common::internal_err!("expected a struct, got {data_type}");
     };
-    let arrays: Vec<ArrayRef> = parts
-        .iter()
-        .map(|part| part.scalar().to_array())
-        .collect::<Result<_>>()?;
-    Ok(ScalarValue::Struct(Arc::new(StructArray::try_new(
-        fields.clone(),
-        arrays,
-        None,
-    )?)))
+    let arrays: Vec<ArrayRef> =
+        parts.iter().map(|part| part.scalar().to_array()).collect::<Result<_>>()?;
+    Ok(ScalarValue::Struct(Arc::new(StructArray::try_new(fields.clone(), arrays, None)?)))
 }

@@ -22,16 +22,8 @@ pub static PAIRED_BOOTSTRAP: AggregateDefinition = AggregateDefinition {
             One row has no interval: `low`, `high` and `se` are NULL and p is 1. Rows with a \
             NULL are left out; NULL without rows.",
         arguments: &[
-            Argument::required(
-                "first",
-                Kind::Number,
-                "Score of the first system on the item.",
-            ),
-            Argument::required(
-                "second",
-                Kind::Number,
-                "Score of the second system on the item.",
-            ),
+            Argument::required("first", Kind::Number, "Score of the first system on the item."),
+            Argument::required("second", Kind::Number, "Score of the second system on the item."),
             Argument::required(
                 "n_resamples",
                 Kind::ConstantWhole,
@@ -42,11 +34,7 @@ pub static PAIRED_BOOTSTRAP: AggregateDefinition = AggregateDefinition {
                 Kind::ConstantWhole,
                 "Seed: the same seed and rows give the same result.",
             ),
-            Argument::optional(
-                "level",
-                Kind::ConstantNumber,
-                "Confidence level (default 0.95).",
-            ),
+            Argument::optional("level", Kind::ConstantNumber, "Confidence level (default 0.95)."),
         ],
         returns: "struct(diff, low, high, se, p)",
         example: Example {
@@ -74,10 +62,7 @@ fn accumulator(constants: &Constants) -> Result<Box<dyn Accumulator>> {
     let level = constants.level(4)?;
     Collector::boxed(
         constants.function(),
-        Shape {
-            paired: true,
-            clusterings: 0,
-        },
+        Shape { paired: true, clusterings: 0 },
         &return_type(),
         Box::new(move |samples| {
             let test = paired_bootstrap_of_differences(&samples.values, n_resamples, seed, level)?;

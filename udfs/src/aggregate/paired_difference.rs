@@ -22,21 +22,9 @@ pub static PAIRED_DIFFERENCE: AggregateDefinition = AggregateDefinition {
             but `diff` is NULL, unless the systems agree. Rows with a NULL are left out; NULL \
             without rows.",
         arguments: &[
-            Argument::required(
-                "first",
-                Kind::Number,
-                "Score of the first system on the item.",
-            ),
-            Argument::required(
-                "second",
-                Kind::Number,
-                "Score of the second system on the item.",
-            ),
-            Argument::optional(
-                "level",
-                Kind::ConstantNumber,
-                "Confidence level (default 0.95).",
-            ),
+            Argument::required("first", Kind::Number, "Score of the first system on the item."),
+            Argument::required("second", Kind::Number, "Score of the second system on the item."),
+            Argument::optional("level", Kind::ConstantNumber, "Confidence level (default 0.95)."),
         ],
         returns: "struct(diff, se, z, p, low, high, n)",
         example: Example {
@@ -63,10 +51,7 @@ fn accumulator(constants: &Constants) -> Result<Box<dyn Accumulator>> {
     let level = constants.level(2)?;
     Collector::boxed(
         constants.function(),
-        Shape {
-            paired: true,
-            clusterings: 0,
-        },
+        Shape { paired: true, clusterings: 0 },
         &return_type(),
         Box::new(move |samples| Ok(difference(&paired_difference(&samples.values, level)?))),
     )

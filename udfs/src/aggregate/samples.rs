@@ -53,10 +53,7 @@ impl Labels {
     }
 
     fn iter(&self) -> impl Iterator<Item = &str> {
-        self.column
-            .iter()
-            .filter_map(|number| self.names.get(*number as usize))
-            .map(|name| &**name)
+        self.column.iter().filter_map(|number| self.names.get(*number as usize)).map(|name| &**name)
     }
 }
 
@@ -91,13 +88,7 @@ impl Collector {
         finish: Finish,
     ) -> Result<Box<dyn Accumulator>> {
         let null = ScalarValue::try_from(return_type)?;
-        Ok(Box::new(Self {
-            function,
-            shape,
-            samples: Samples::default(),
-            null,
-            finish,
-        }))
+        Ok(Box::new(Self { function, shape, samples: Samples::default(), null, finish }))
     }
 
     /// The state of every function: a list of values, two lists of labels.
@@ -135,14 +126,10 @@ impl Accumulator for Collector {
         let used = 1 + usize::from(self.shape.paired) + self.shape.clusterings;
         let columns = &columns[..used.min(columns.len())];
         let (values, labels) = columns.split_at(1 + usize::from(self.shape.paired));
-        let values: Vec<&Float64Array> = values
-            .iter()
-            .map(|values| values.as_primitive::<Float64Type>())
-            .collect();
-        let labels: Vec<&StringViewArray> = labels
-            .iter()
-            .map(|labels| labels.as_string_view())
-            .collect();
+        let values: Vec<&Float64Array> =
+            values.iter().map(|values| values.as_primitive::<Float64Type>()).collect();
+        let labels: Vec<&StringViewArray> =
+            labels.iter().map(|labels| labels.as_string_view()).collect();
         for row in 0..values[0].len() {
             if columns.iter().any(|column| column.is_null(row)) {
                 continue;
@@ -161,17 +148,11 @@ impl Accumulator for Collector {
             return Ok(());
         };
         for values in values.as_list::<i64>().iter().flatten() {
-            self.samples
-                .values
-                .extend_from_slice(values.as_primitive::<Float64Type>().values());
+            self.samples.values.extend_from_slice(values.as_primitive::<Float64Type>().values());
         }
         for (mine, theirs) in self.samples.clusters.iter_mut().zip(clusters) {
             for labels in theirs.as_list::<i64>().iter().flatten() {
-                labels
-                    .as_string_view()
-                    .iter()
-                    .flatten()
-                    .for_each(|label| mine.push(label));
+                labels.as_string_view().iter().flatten().for_each(|label| mine.push(label));
             }
         }
         Ok(())
@@ -181,9 +162,7 @@ impl Accumulator for Collector {
         let values = std::mem::take(&mut self.samples.values);
         let mut state = vec![list_of(Arc::new(Float64Array::from(values)))?];
         for labels in &self.samples.clusters {
-            state.push(list_of(Arc::new(StringViewArray::from_iter_values(
-                labels.iter(),
-            )))?);
+            state.push(list_of(Arc::new(StringViewArray::from_iter_values(labels.iter())))?);
         }
         Ok(state)
     }
@@ -198,9 +177,8 @@ impl Accumulator for Collector {
 
     fn size(&self) -> usize {
         let clusters = self.samples.clusters.iter();
-        let labels: usize = clusters
-            .map(|c| c.bytes + c.column.capacity() * size_of::<u32>())
-            .sum();
+        let labels: usize =
+            clusters.map(|c| c.bytes + c.column.capacity() * size_of::<u32>()).sum();
         size_of_val(self) + self.samples.values.capacity() * size_of::<f64>() + labels
     }
 }

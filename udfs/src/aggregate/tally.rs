@@ -24,11 +24,7 @@ pub(super) struct Tally {
 impl Tally {
     /// `n` counts, all zero.
     pub(super) fn boxed(n: usize, update: Update, finish: Finish) -> Result<Box<dyn Accumulator>> {
-        Ok(Box::new(Self {
-            counts: vec![0; n],
-            update,
-            finish,
-        }))
+        Ok(Box::new(Self { counts: vec![0; n], update, finish }))
     }
 
     /// The state: one list of counts.
@@ -43,9 +39,7 @@ fn item() -> Field {
 
 impl fmt::Debug for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Tally")
-            .field("counts", &self.counts)
-            .finish_non_exhaustive()
+        f.debug_struct("Tally").field("counts", &self.counts).finish_non_exhaustive()
     }
 }
 

@@ -20,11 +20,7 @@ pub static BLEU: ScalarDefinition = ScalarDefinition {
             NULL if an argument is NULL or there is no reference.",
         arguments: &[
             Argument::required("hypothesis", Kind::Text, "The text to be scored."),
-            Argument::required(
-                "references",
-                Kind::Texts,
-                "The reference text or a list of them.",
-            ),
+            Argument::required("references", Kind::Texts, "The reference text or a list of them."),
             Argument::optional(
                 "smoothing",
                 Kind::Choice(Smoothing::NAMES),
@@ -53,13 +49,8 @@ pub static BLEU: ScalarDefinition = ScalarDefinition {
 };
 
 fn invoke(inputs: &Inputs) -> Result<ArrayRef> {
-    let options = BleuOptions {
-        smoothing: smoothing(inputs, 2)?,
-        ..BleuOptions::SENTENCE
-    };
-    against_texts(inputs, |hypothesis, references| {
-        sentence_bleu(hypothesis, references, &options)
-    })
+    let options = BleuOptions { smoothing: smoothing(inputs, 2)?, ..BleuOptions::SENTENCE };
+    against_texts(inputs, |hypothesis, references| sentence_bleu(hypothesis, references, &options))
 }
 
 /// The smoothing from the argument at `index` and its value after it.

@@ -58,10 +58,7 @@ pub static BLEU_SIGNATURE: ScalarDefinition = ScalarDefinition {
 fn invoke(inputs: &Inputs) -> Result<ArrayRef> {
     let smoothing = super::bleu::smoothing(inputs, 1)?;
     let references = inputs.constant_whole(0, 1, REFERENCES_MAX)?;
-    let options = BleuOptions {
-        smoothing,
-        ..BleuOptions::CORPUS
-    };
+    let options = BleuOptions { smoothing, ..BleuOptions::CORPUS };
     let signature = options.signature((references > 0).then_some(references));
     Ok(Arc::new(StringArray::from(vec![signature; inputs.rows])))
 }

@@ -20,11 +20,7 @@ pub static CHRF: ScalarDefinition = ScalarDefinition {
             an argument is NULL or there is no reference.",
         arguments: &[
             Argument::required("hypothesis", Kind::Text, "The text to be scored."),
-            Argument::required(
-                "references",
-                Kind::Texts,
-                "The reference text or a list of them.",
-            ),
+            Argument::required("references", Kind::Texts, "The reference text or a list of them."),
             Argument::optional(
                 "word_order",
                 Kind::ConstantWhole,

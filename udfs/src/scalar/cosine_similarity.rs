@@ -45,10 +45,8 @@ fn invoke(inputs: &Inputs) -> Result<ArrayRef> {
         };
         if left.len() != right.len() {
             let (left, right) = (left.len(), right.len());
-            return inputs.refuse(
-                1,
-                format!("a list of {right} numbers; expected {left} like the first"),
-            );
+            return inputs
+                .refuse(1, format!("a list of {right} numbers; expected {left} like the first"));
         }
         Ok(cosine_similarity(left, right))
     })

@@ -51,20 +51,14 @@ pub static EXACT_MATCH: ScalarDefinition = ScalarDefinition {
 };
 
 fn invoke(inputs: &Inputs) -> Result<ArrayRef> {
-    let normalization = inputs
-        .choice(2, str::parse)?
-        .unwrap_or(Normalization::Squad);
+    let normalization = inputs.choice(2, str::parse)?.unwrap_or(Normalization::Squad);
     let (prediction, golds) = (inputs.text(0)?, inputs.texts(1)?);
     let mut texts = Vec::new();
     let matches: BooleanArray = (0..inputs.rows)
         .map(|row| {
             let prediction = with_texts(&prediction, &golds, row, &mut texts)?;
             let prediction = normalize(prediction, normalization);
-            Some(
-                texts
-                    .iter()
-                    .any(|gold| normalize(gold, normalization) == prediction),
-            )
+            Some(texts.iter().any(|gold| normalize(gold, normalization) == prediction))
         })
         .collect();
     Ok(Arc::new(matches))

@@ -56,19 +56,13 @@ impl Inputs {
 
     /// The types of the arguments.
     pub fn types(&self) -> Vec<DataType> {
-        self.columns
-            .iter()
-            .map(|(array, _)| array.data_type().clone())
-            .collect()
+        self.columns.iter().map(|(array, _)| array.data_type().clone()).collect()
     }
 
     /// A text argument.
     pub fn text(&self, index: usize) -> Result<TextColumn> {
         let (array, constant) = self.column(index, &DataType::Utf8View)?;
-        Ok(TextColumn {
-            array: array.as_string_view().clone(),
-            constant,
-        })
+        Ok(TextColumn { array: array.as_string_view().clone(), constant })
     }
 
     /// A text-or-list argument.
@@ -83,11 +77,7 @@ impl Inputs {
         let (array, constant) = self.column(index, &texts_type())?;
         let lists = array.as_list::<i64>().clone();
         let texts = lists.values().as_string_view().clone();
-        Ok(TextsColumn::List {
-            lists,
-            texts,
-            constant,
-        })
+        Ok(TextsColumn::List { lists, texts, constant })
     }
 
     /// A list-of-numbers argument.
@@ -95,29 +85,19 @@ impl Inputs {
         let (array, constant) = self.column(index, &numbers_type())?;
         let lists = array.as_list::<i64>().clone();
         let numbers = lists.values().as_primitive::<Float64Type>().clone();
-        Ok(NumbersColumn {
-            lists,
-            numbers,
-            constant,
-        })
+        Ok(NumbersColumn { lists, numbers, constant })
     }
 
     /// A number argument.
     pub fn number(&self, index: usize) -> Result<NumberColumn> {
         let (array, constant) = self.column(index, &DataType::Float64)?;
-        Ok(NumberColumn {
-            array: array.as_primitive::<Float64Type>().clone(),
-            constant,
-        })
+        Ok(NumberColumn { array: array.as_primitive::<Float64Type>().clone(), constant })
     }
 
     /// A whole-number argument.
     pub fn whole(&self, index: usize) -> Result<WholeColumn> {
         let (array, constant) = self.column(index, &DataType::Int64)?;
-        Ok(WholeColumn {
-            array: array.as_primitive::<Int64Type>().clone(),
-            constant,
-        })
+        Ok(WholeColumn { array: array.as_primitive::<Int64Type>().clone(), constant })
     }
 
     /// A constant text, parsed; `None` if it was left out.
@@ -130,9 +110,7 @@ impl Inputs {
             return Ok(None);
         };
         let name = value.try_as_str().flatten().unwrap_or_default();
-        parse(name)
-            .map(Some)
-            .or_else(|error| self.refuse(index, error))
+        parse(name).map(Some).or_else(|error| self.refuse(index, error))
     }
 
     /// A constant truth value; `default` if it was left out.
@@ -162,20 +140,13 @@ impl Inputs {
         };
         match usize::try_from(value) {
             Ok(fitting) if value <= max => Ok(fitting),
-            _ => self.refuse(
-                index,
-                format!("`{value}`; expected a whole number from 0 to {max}"),
-            ),
+            _ => self.refuse(index, format!("`{value}`; expected a whole number from 0 to {max}")),
         }
     }
 
     /// The error that an argument has a value it may not have.
     pub fn refuse<T>(&self, index: usize, problem: impl std::fmt::Display) -> Result<T> {
-        let argument = self
-            .doc
-            .arguments
-            .get(index)
-            .map_or("?", |argument| argument.name);
+        let argument = self.doc.arguments.get(index).map_or("?", |argument| argument.name);
         exec_err!("`{}`: argument `{argument}`: {problem}", self.doc.name)
     }
 
@@ -234,20 +205,13 @@ impl TextsColumn {
         texts.clear();
         match self {
             Self::Single(column) => texts.extend(column.get(row)),
-            Self::List {
-                lists,
-                texts: elements,
-                constant,
-            } => {
+            Self::List { lists, texts: elements, constant } => {
                 let row = row_of(row, *constant);
                 if lists.is_valid(row) {
                     let offsets = lists.value_offsets();
                     let range = offsets[row] as usize..offsets[row + 1] as usize;
-                    texts.extend(
-                        range
-                            .filter(|i| elements.is_valid(*i))
-                            .map(|i| elements.value(i)),
-                    );
+                    texts
+                        .extend(range.filter(|i| elements.is_valid(*i)).map(|i| elements.value(i)));
                 }
             }
         }
@@ -258,9 +222,7 @@ impl TextsColumn {
     pub fn is_null(&self, row: usize) -> bool {
         match self {
             Self::Single(column) => column.get(row).is_none(),
-            Self::List {
-                lists, constant, ..
-            } => lists.is_null(row_of(row, *constant)),
+            Self::List { lists, constant, .. } => lists.is_null(row_of(row, *constant)),
         }
     }
 }

@@ -20,11 +20,7 @@ pub static KF1: ScalarDefinition = ScalarDefinition {
             list of snippets scores 0. NULL if an argument is NULL.",
         arguments: &[
             Argument::required("response", Kind::Text, "The response."),
-            Argument::required(
-                "snippets",
-                Kind::Texts,
-                "The evidence: a text or a list of texts.",
-            ),
+            Argument::required("snippets", Kind::Texts, "The evidence: a text or a list of texts."),
             Argument::optional(
                 "aggregate",
                 Kind::Choice(Aggregate::NAMES),
@@ -52,12 +48,9 @@ fn invoke(inputs: &Inputs) -> Result<ArrayRef> {
     let (response, snippets) = (inputs.text(0)?, inputs.texts(1)?);
     let mut texts = Vec::new();
     structs(inputs, PRF, |row| {
-        Ok(response
-            .get(row)
-            .filter(|_| !snippets.is_null(row))
-            .map(|response| {
-                snippets.read(row, &mut texts);
-                prf(kf1(response, texts.iter().copied(), aggregate))
-            }))
+        Ok(response.get(row).filter(|_| !snippets.is_null(row)).map(|response| {
+            snippets.read(row, &mut texts);
+            prf(kf1(response, texts.iter().copied(), aggregate))
+        }))
     })
 }

@@ -52,9 +52,5 @@ fn invoke(inputs: &Inputs) -> Result<ArrayRef> {
 /// The type of DataFusion's own function: 64 bits for large texts, else 32.
 fn distance_type(given: &[DataType]) -> DataType {
     let large = given.contains(&DataType::LargeUtf8) && !given.contains(&DataType::Utf8View);
-    if large {
-        DataType::Int64
-    } else {
-        DataType::Int32
-    }
+    if large { DataType::Int64 } else { DataType::Int32 }
 }

@@ -120,29 +120,19 @@ impl ScalarUDFImpl for ScalarFunction {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let all_scalar = args
-            .args
-            .iter()
-            .all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
+        let all_scalar = args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
         let Some(inputs) = Inputs::new(&self.definition.doc, &args)? else {
-            return Ok(ColumnarValue::Scalar(ScalarValue::try_from(
-                args.return_type(),
-            )?));
+            return Ok(ColumnarValue::Scalar(ScalarValue::try_from(args.return_type())?));
         };
         let result = (self.definition.invoke)(&inputs)?;
         if all_scalar {
-            Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(
-                &result, 0,
-            )?))
+            Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&result, 0)?))
         } else {
             Ok(ColumnarValue::Array(result))
         }
     }
 
     fn documentation(&self) -> Option<&Documentation> {
-        Some(
-            self.documentation
-                .get_or_init(|| self.definition.doc.documentation()),
-        )
+        Some(self.documentation.get_or_init(|| self.definition.doc.documentation()))
     }
 }

@@ -20,11 +20,7 @@ pub static NLTK_BLEU: ScalarDefinition = ScalarDefinition {
             less, not 0. NULL if an argument is NULL or there is no reference.",
         arguments: &[
             Argument::required("hypothesis", Kind::Text, "The text to be scored."),
-            Argument::required(
-                "references",
-                Kind::Texts,
-                "The reference text or a list of them.",
-            ),
+            Argument::required("references", Kind::Texts, "The reference text or a list of them."),
             Argument::optional(
                 "epsilon",
                 Kind::ConstantNumber,
@@ -52,7 +48,5 @@ fn invoke(inputs: &Inputs) -> Result<ArrayRef> {
     if let Some(value) = epsilon.filter(|epsilon| !(*epsilon > 0.0 && epsilon.is_finite())) {
         return inputs.refuse(2, format!("`{value}`; expected a positive number"));
     }
-    against_texts(inputs, |hypothesis, references| {
-        nltk_bleu(hypothesis, references, epsilon)
-    })
+    against_texts(inputs, |hypothesis, references| nltk_bleu(hypothesis, references, epsilon))
 }

@@ -46,9 +46,7 @@ pub static NORMALIZE_TEXT: ScalarDefinition = ScalarDefinition {
 };
 
 fn invoke(inputs: &Inputs) -> Result<ArrayRef> {
-    let normalization = inputs
-        .choice(1, str::parse)?
-        .unwrap_or(Normalization::Squad);
+    let normalization = inputs.choice(1, str::parse)?.unwrap_or(Normalization::Squad);
     let text = inputs.text(0)?;
     let normalized: StringArray = (0..inputs.rows)
         .map(|row| text.get(row).map(|text| normalize(text, normalization)))

@@ -73,11 +73,7 @@ pub(super) fn structs<const N: usize>(
         .into_iter()
         .map(|column| Arc::new(Float64Array::new(column.into(), Some(nulls.clone()))) as ArrayRef)
         .collect();
-    Ok(Arc::new(StructArray::try_new(
-        fields(&names),
-        arrays,
-        Some(nulls),
-    )?))
+    Ok(Arc::new(StructArray::try_new(fields(&names), arrays, Some(nulls))?))
 }
 
 /// A list of adjusted p values per row.
@@ -119,8 +115,5 @@ pub(super) fn nested(names: &[&str], parts: Vec<ArrayRef>) -> Result<ArrayRef> {
 }
 
 fn fields(names: &[&str]) -> Fields {
-    names
-        .iter()
-        .map(|name| Field::new(*name, DataType::Float64, true))
-        .collect()
+    names.iter().map(|name| Field::new(*name, DataType::Float64, true)).collect()
 }

@@ -32,11 +32,7 @@ pub static PAIRED_SAMPLE_SIZE: ScalarDefinition = ScalarDefinition {
                 Kind::Number,
                 "Share of the items on which exactly one system is right.",
             ),
-            Argument::optional(
-                "alpha",
-                Kind::ConstantNumber,
-                "Level of the test (default 0.05).",
-            ),
+            Argument::optional("alpha", Kind::ConstantNumber, "Level of the test (default 0.05)."),
             Argument::optional(
                 "power",
                 Kind::ConstantNumber,

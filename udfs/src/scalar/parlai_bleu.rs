@@ -20,11 +20,7 @@ pub static PARLAI_BLEU: ScalarDefinition = ScalarDefinition {
             there is no reference.",
         arguments: &[
             Argument::required("hypothesis", Kind::Text, "The text to be scored."),
-            Argument::required(
-                "references",
-                Kind::Texts,
-                "The reference text or a list of them.",
-            ),
+            Argument::required("references", Kind::Texts, "The reference text or a list of them."),
         ],
         returns: "a double from 0 to 1",
         example: Example {

@@ -23,11 +23,7 @@ pub static ROUGE: ScalarDefinition = ScalarDefinition {
             there is no target.",
         arguments: &[
             Argument::required("prediction", Kind::Text, "The text to be scored."),
-            Argument::required(
-                "target",
-                Kind::Texts,
-                "The reference text or a list of them.",
-            ),
+            Argument::required("target", Kind::Texts, "The reference text or a list of them."),
             Argument::optional(
                 "stem",
                 Kind::Switch,
@@ -61,9 +57,7 @@ fn invoke(inputs: &Inputs) -> Result<ArrayRef> {
         })
         .collect();
     let part = |of: fn(&Rouge) -> Prf| {
-        structs(inputs, PRF, |row| {
-            Ok(scores[row].as_ref().map(|score| prf(of(score))))
-        })
+        structs(inputs, PRF, |row| Ok(scores[row].as_ref().map(|score| prf(of(score)))))
     };
     let parts = vec![
         part(|score| score.rouge1)?,
@@ -77,10 +71,5 @@ fn invoke(inputs: &Inputs) -> Result<ArrayRef> {
 const NAMES: [&str; 4] = ["rouge1", "rouge2", "rougeL", "rougeLsum"];
 
 fn rouge_type() -> DataType {
-    DataType::Struct(
-        NAMES
-            .iter()
-            .map(|name| Field::new(*name, prf_type(), true))
-            .collect(),
-    )
+    DataType::Struct(NAMES.iter().map(|name| Field::new(*name, prf_type(), true)).collect())
 }

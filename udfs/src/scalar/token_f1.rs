@@ -48,21 +48,15 @@ pub static TOKEN_F1: ScalarDefinition = ScalarDefinition {
 };
 
 fn invoke(inputs: &Inputs) -> Result<ArrayRef> {
-    let normalization = inputs
-        .choice(2, str::parse)?
-        .unwrap_or(Normalization::Squad);
+    let normalization = inputs.choice(2, str::parse)?.unwrap_or(Normalization::Squad);
     let (prediction, golds) = (inputs.text(0)?, inputs.texts(1)?);
     let mut texts = Vec::new();
     structs(inputs, PRF, |row| {
-        Ok(
-            with_texts(&prediction, &golds, row, &mut texts).map(|prediction| {
-                let prediction = Bag::new(prediction, normalization);
-                let better = |best: Prf, other: Prf| if other.f1 > best.f1 { other } else { best };
-                let scores = texts
-                    .iter()
-                    .map(|gold| prediction.f1(&Bag::new(gold, normalization)));
-                prf(scores.reduce(better).unwrap_or(Prf::ZERO))
-            }),
-        )
+        Ok(with_texts(&prediction, &golds, row, &mut texts).map(|prediction| {
+            let prediction = Bag::new(prediction, normalization);
+            let better = |best: Prf, other: Prf| if other.f1 > best.f1 { other } else { best };
+            let scores = texts.iter().map(|gold| prediction.f1(&Bag::new(gold, normalization)));
+            prf(scores.reduce(better).unwrap_or(Prf::ZERO))
+        }))
     })
 }

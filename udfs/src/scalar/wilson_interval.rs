@@ -19,11 +19,7 @@ pub static WILSON_INTERVAL: ScalarDefinition = ScalarDefinition {
         arguments: &[
             Argument::required("successes", Kind::Whole, "Number of successes."),
             Argument::required("n", Kind::Whole, "Number of trials."),
-            Argument::optional(
-                "level",
-                Kind::ConstantNumber,
-                "Confidence level (default 0.95).",
-            ),
+            Argument::optional("level", Kind::ConstantNumber, "Confidence level (default 0.95)."),
         ],
         returns: "struct(value, low, high, se)",
         example: Example {
@@ -53,12 +49,7 @@ fn invoke(inputs: &Inputs) -> Result<ArrayRef> {
             Err(_) => inputs.refuse(index, format!("`{value}`; expected a count of 0 or more")),
         };
         match wilson(count(0, successes)?, count(1, n)?, level) {
-            Ok(interval) => Ok(Some([
-                interval.estimate,
-                interval.low,
-                interval.high,
-                interval.se,
-            ])),
+            Ok(interval) => Ok(Some([interval.estimate, interval.low, interval.high, interval.se])),
             Err(StatsError::Empty) => Ok(None),
             Err(error @ StatsError::Level(_)) => inputs.refuse(2, error),
             Err(error) => inputs.refuse(0, error),

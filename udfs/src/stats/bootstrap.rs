@@ -27,12 +27,7 @@ pub struct Interval {
 impl Interval {
     /// An estimate of unknown spread.
     pub(super) fn unknown(estimate: f64) -> Self {
-        Self {
-            estimate,
-            low: f64::NAN,
-            high: f64::NAN,
-            se: f64::NAN,
-        }
+        Self { estimate, low: f64::NAN, high: f64::NAN, se: f64::NAN }
     }
 }
 
@@ -81,12 +76,7 @@ pub fn bootstrap_mean(
     }
     let replicates = mean_replicates(&values, n_resamples, seed);
     let total: f64 = values.iter().sum();
-    let left_out = || {
-        values
-            .iter()
-            .map(|value| (total - value) / (n - 1) as f64)
-            .collect()
-    };
+    let left_out = || values.iter().map(|value| (total - value) / (n - 1) as f64).collect();
     Ok(interval(estimate, replicates, level, method, left_out))
 }
 
@@ -120,12 +110,7 @@ pub fn cluster_bootstrap<C: Eq + Hash>(
             sum / n
         })
         .collect();
-    let left_out = || {
-        groups
-            .iter()
-            .map(|group| (total - group.sum) / (n - group.n))
-            .collect()
-    };
+    let left_out = || groups.iter().map(|group| (total - group.sum) / (n - group.n)).collect();
     Ok(interval(estimate, replicates, level, method, left_out))
 }
 
@@ -156,13 +141,7 @@ pub fn bootstrap_by(
             statistic(&drawn)
         })
         .collect();
-    Ok(interval(
-        estimate,
-        replicates,
-        level,
-        Method::Percentile,
-        Vec::new,
-    ))
+    Ok(interval(estimate, replicates, level, Method::Percentile, Vec::new))
 }
 
 /// Means of `n_resamples` resamples of `values`.
@@ -215,11 +194,7 @@ fn bca_probabilities(estimate: f64, sorted: &[f64], tail: f64, left_out: &[f64])
         squares += pull * pull;
         cubes += pull * pull * pull;
     }
-    let acceleration = if squares > 0.0 {
-        cubes / (6.0 * squares.powf(1.5))
-    } else {
-        0.0
-    };
+    let acceleration = if squares > 0.0 { cubes / (6.0 * squares.powf(1.5)) } else { 0.0 };
     let corrected = |p: f64| {
         let z = bias + normal_quantile(p);
         normal_cdf(bias + z / (1.0 - acceleration * z))
@@ -279,30 +254,20 @@ mod tests {
         };
         assert_eq!(bootstrap(&[], 10, 0.95), StatsError::Empty);
         assert_eq!(bootstrap(&[1.0], 0, 0.95), StatsError::Resamples(0));
-        assert_eq!(
-            bootstrap(&[1.0], u32::MAX, 0.95),
-            StatsError::Resamples(u32::MAX)
-        );
+        assert_eq!(bootstrap(&[1.0], u32::MAX, 0.95), StatsError::Resamples(u32::MAX));
         assert_eq!(bootstrap(&[1.0], 10, 95.0), StatsError::Level(95.0));
-        assert_eq!(
-            bootstrap(&[f64::INFINITY], 10, 0.9),
-            StatsError::NotFinite(f64::INFINITY)
-        );
+        assert_eq!(bootstrap(&[f64::INFINITY], 10, 0.9), StatsError::NotFinite(f64::INFINITY));
     }
 
     #[test]
     fn clusters_of_one_equal_the_plain_bootstrap_and_larger_ones_widen_it() {
         let values: Vec<f64> = (0..60).map(|i| f64::from(u8::from(i % 10 < 6))).collect();
         let each: Vec<u32> = (0..60).collect();
-        let tens: Vec<u32> = (0..60)
-            .map(|i| u32::from(values[i as usize] > 0.5) + i / 30)
-            .collect();
+        let tens: Vec<u32> =
+            (0..60).map(|i| u32::from(values[i as usize] > 0.5) + i / 30).collect();
         for method in [Method::Percentile, Method::Bca] {
             let plain = bootstrap_mean(&values, 500, 9, 0.9, method).unwrap();
-            assert_eq!(
-                cluster_bootstrap(&values, &each, 500, 9, 0.9, method).unwrap(),
-                plain
-            );
+            assert_eq!(cluster_bootstrap(&values, &each, 500, 9, 0.9, method).unwrap(), plain);
             let wide = cluster_bootstrap(&values, &tens, 500, 9, 0.9, method).unwrap();
             assert!(wide.se > 2.0 * plain.se);
         }
@@ -316,10 +281,7 @@ mod tests {
         let by = bootstrap_by(50, 300, 5, 0.95, |drawn| {
             drawn.iter().map(|index| values[*index]).sum::<f64>() / drawn.len() as f64
         });
-        assert_eq!(
-            by,
-            bootstrap_mean(&values, 300, 5, 0.95, Method::Percentile)
-        );
+        assert_eq!(by, bootstrap_mean(&values, 300, 5, 0.95, Method::Percentile));
     }
 
     proptest! {

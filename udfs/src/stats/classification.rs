@@ -28,9 +28,7 @@ pub struct Confusion<L> {
 
 impl<L> Default for Confusion<L> {
     fn default() -> Self {
-        Self {
-            counts: HashMap::new(),
-        }
+        Self { counts: HashMap::new() }
     }
 }
 
@@ -42,9 +40,7 @@ impl<L: Eq + Hash> Confusion<L> {
 
     /// The pairs and how often each was seen, in no particular order.
     pub fn counts(&self) -> impl Iterator<Item = (&L, &L, u64)> {
-        self.counts
-            .iter()
-            .map(|((gold, predicted), n)| (gold, predicted, *n))
+        self.counts.iter().map(|((gold, predicted), n)| (gold, predicted, *n))
     }
 
     /// Matthews correlation (Gorodkin 2004 for more than two classes); `None` without rows.

@@ -28,12 +28,7 @@ pub struct ClusteredSe {
 impl ClusteredSe {
     /// The mean as a difference with a normal interval, if the values were differences.
     pub fn difference(&self, level: f64) -> Result<PairedDifference, StatsError> {
-        Ok(PairedDifference::new(
-            self.mean,
-            self.se,
-            normal_multiplier(level)?,
-            self.n,
-        ))
+        Ok(PairedDifference::new(self.mean, self.se, normal_multiplier(level)?, self.n))
     }
 }
 
@@ -54,12 +49,7 @@ pub fn clustered_se<C: Eq + Hash>(
     check_lengths(values.len(), clusters.len())?;
     let part = variance(values, clusters);
     let correction = part.groups as f64 / (part.groups as f64 - 1.0);
-    Ok(summary(
-        values,
-        part.groups,
-        part.variance.sqrt(),
-        (part.variance / correction).sqrt(),
-    ))
+    Ok(summary(values, part.groups, part.variance.sqrt(), (part.variance / correction).sqrt()))
 }
 
 /// Two-way clustered standard error (Cameron, Gelbach and Miller 2011), for example users by
@@ -77,28 +67,16 @@ pub fn two_way_clustered_se<C: Eq + Hash, D: Eq + Hash>(
     check_lengths(values.len(), first.len())?;
     check_lengths(values.len(), second.len())?;
     let cells: Vec<(&C, &D)> = first.iter().zip(second).collect();
-    let (rows, columns, cells) = (
-        variance(values, first),
-        variance(values, second),
-        variance(values, &cells),
-    );
+    let (rows, columns, cells) =
+        (variance(values, first), variance(values, second), variance(values, &cells));
     let combine = |rows: f64, columns: f64, cells: f64| {
         let both = rows + columns - cells;
         if both > 0.0 { both } else { rows.max(columns) }
     };
     let corrected = combine(rows.variance, columns.variance, cells.variance);
-    let uncorrected = combine(
-        rows.uncorrected(),
-        columns.uncorrected(),
-        cells.uncorrected(),
-    );
+    let uncorrected = combine(rows.uncorrected(), columns.uncorrected(), cells.uncorrected());
     let groups = rows.groups.min(columns.groups);
-    Ok(summary(
-        values,
-        groups,
-        corrected.sqrt(),
-        uncorrected.sqrt(),
-    ))
+    Ok(summary(values, groups, corrected.sqrt(), uncorrected.sqrt()))
 }
 
 /// Paired difference `a - b` whose items come in clusters.
@@ -110,12 +88,7 @@ pub fn clustered_paired<C: Eq + Hash>(
 ) -> Result<PairedDifference, StatsError> {
     let clustered = clustered_se(&differences(a, b)?, clusters)?;
     let multiplier = normal_multiplier(level)?;
-    Ok(PairedDifference::new(
-        clustered.mean,
-        clustered.se,
-        multiplier,
-        clustered.n,
-    ))
+    Ok(PairedDifference::new(clustered.mean, clustered.se, multiplier, clustered.n))
 }
 
 /// Paired difference `a - b` with clusters in two directions, for example users by items.
@@ -128,12 +101,7 @@ pub fn clustered_paired_two_way<C: Eq + Hash, D: Eq + Hash>(
 ) -> Result<PairedDifference, StatsError> {
     let clustered = two_way_clustered_se(&differences(a, b)?, first, second)?;
     let multiplier = normal_multiplier(level)?;
-    Ok(PairedDifference::new(
-        clustered.mean,
-        clustered.se,
-        multiplier,
-        clustered.n,
-    ))
+    Ok(PairedDifference::new(clustered.mean, clustered.se, multiplier, clustered.n))
 }
 
 /// Sums of the clusters in an order that depends on their contents alone.
@@ -144,15 +112,10 @@ pub(super) fn cluster_sums<C: Eq + Hash>(values: &[f64], clusters: &[C]) -> Vec<
     }
     let mut sums: Vec<ClusterSum> = members
         .into_values()
-        .map(|values| ClusterSum {
-            sum: sorted(&values).iter().sum(),
-            n: values.len() as f64,
-        })
+        .map(|values| ClusterSum { sum: sorted(&values).iter().sum(), n: values.len() as f64 })
         .collect();
     sums.sort_unstable_by(|left, right| {
-        left.sum
-            .total_cmp(&right.sum)
-            .then(left.n.total_cmp(&right.n))
+        left.sum.total_cmp(&right.sum).then(left.n.total_cmp(&right.n))
     });
     sums
 }
@@ -174,34 +137,18 @@ fn variance<C: Eq + Hash>(values: &[f64], clusters: &[C]) -> Variance {
     let sums = cluster_sums(values, clusters);
     let groups = sums.len();
     if groups < 2 {
-        return Variance {
-            variance: f64::NAN,
-            groups,
-        };
+        return Variance { variance: f64::NAN, groups };
     }
-    let squares: f64 = sums
-        .iter()
-        .map(|group| (group.sum - group.n * center).powi(2))
-        .sum();
+    let squares: f64 = sums.iter().map(|group| (group.sum - group.n * center).powi(2)).sum();
     let factor = groups as f64 / (groups - 1) as f64;
-    Variance {
-        variance: factor * squares / (values.len() as f64).powi(2),
-        groups,
-    }
+    Variance { variance: factor * squares / (values.len() as f64).powi(2), groups }
 }
 
 fn summary(values: &[f64], clusters: usize, se: f64, se_uncorrected: f64) -> ClusteredSe {
     let values = sorted(values);
     let n = values.len();
     let se_naive = sample_sd(&values) / (n as f64).sqrt();
-    ClusteredSe {
-        mean: mean(&values),
-        se,
-        se_uncorrected,
-        se_naive,
-        n,
-        clusters,
-    }
+    ClusteredSe { mean: mean(&values), se, se_uncorrected, se_naive, n, clusters }
 }
 
 #[cfg(test)]
@@ -240,10 +187,7 @@ mod tests {
         assert_eq!(two_way.se, 0.0, "{two_way:?}");
         // d = [[1, 1], [0, 0]]: users 2*(1+1)/16 = .25, items 0, cells 4/3*1/16 = 1/12.
         let rows = two_way_clustered_se(&[1.0, 1.0, 0.0, 0.0], &users, &items).unwrap();
-        assert!(
-            (rows.se - (0.25f64 - 1.0 / 12.0).sqrt()).abs() < 1e-12,
-            "{rows:?}"
-        );
+        assert!((rows.se - (0.25f64 - 1.0 / 12.0).sqrt()).abs() < 1e-12, "{rows:?}");
     }
 
     #[test]
@@ -252,10 +196,7 @@ mod tests {
         assert!(clustered.se.is_nan() && clustered.se_uncorrected.is_nan());
         assert_eq!(clustered.clusters, 1);
         assert_eq!(clustered_se::<u8>(&[], &[]), Err(StatsError::Empty));
-        assert!(matches!(
-            clustered_se(&X, &[1]),
-            Err(StatsError::Length { .. })
-        ));
+        assert!(matches!(clustered_se(&X, &[1]), Err(StatsError::Length { .. })));
     }
 
     #[test]

@@ -31,10 +31,7 @@ pub struct ChiSquare {
 
 impl ChiSquare {
     fn new(statistic: f64) -> Self {
-        Self {
-            statistic,
-            p: erfc((statistic / 2.0).sqrt()),
-        }
+        Self { statistic, p: erfc((statistic / 2.0).sqrt()) }
     }
 }
 
@@ -45,14 +42,7 @@ impl ChiSquare {
 pub fn mcnemar(b: u64, c: u64) -> McNemar {
     let n = b + c;
     let Some(binomial) = (n > 0).then(|| Binomial::new(0.5, n).ok()).flatten() else {
-        return McNemar {
-            b,
-            c,
-            p_exact: 1.0,
-            p_mid: 1.0,
-            chi2: None,
-            chi2_uncorrected: None,
-        };
+        return McNemar { b, c, p_exact: 1.0, p_mid: 1.0, chi2: None, chi2_uncorrected: None };
     };
     let smaller = b.min(c);
     let tail = 2.0 * binomial.cdf(smaller);

@@ -56,11 +56,7 @@ fn check_resamples(n_resamples: u32) -> Result<(), StatsError> {
 
 /// Checks a confidence level.
 fn check_level(level: f64) -> Result<(), StatsError> {
-    if level > 0.0 && level < 1.0 {
-        Ok(())
-    } else {
-        Err(StatsError::Level(level))
-    }
+    if level > 0.0 && level < 1.0 { Ok(()) } else { Err(StatsError::Level(level)) }
 }
 
 /// Checks that there are values and that all are finite.
@@ -76,11 +72,7 @@ fn check_values(values: &[f64]) -> Result<(), StatsError> {
 
 /// Checks that two columns have the same length.
 fn check_lengths(left: usize, right: usize) -> Result<(), StatsError> {
-    if left == right {
-        Ok(())
-    } else {
-        Err(StatsError::Length { left, right })
-    }
+    if left == right { Ok(()) } else { Err(StatsError::Length { left, right }) }
 }
 
 /// The item-wise differences `a - b`.

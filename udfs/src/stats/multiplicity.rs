@@ -31,10 +31,7 @@ pub fn benjamini_hochberg(p: &[f64]) -> Result<Vec<f64>, StatsError> {
 /// Indices of `p` from the smallest to the largest value.
 fn ascending(p: &[f64]) -> Result<Vec<usize>, StatsError> {
     if let Some(value) = p.iter().find(|p| !(0.0..=1.0).contains(*p)) {
-        return Err(StatsError::Probability {
-            name: "p",
-            value: *value,
-        });
+        return Err(StatsError::Probability { name: "p", value: *value });
     }
     let mut order: Vec<usize> = (0..p.len()).collect();
     order.sort_by(|&left, &right| p[left].total_cmp(&p[right]));

@@ -27,12 +27,7 @@ pub fn noise_floor(runs: &[f64]) -> Result<NoiseFloor, StatsError> {
     check_values(runs)?;
     let runs = sorted(runs);
     let floor = runs[runs.len() - 1] - runs[0];
-    Ok(NoiseFloor {
-        mean: mean(&runs),
-        sd: sample_sd(&runs),
-        floor,
-        runs: runs.len(),
-    })
+    Ok(NoiseFloor { mean: mean(&runs), sd: sample_sd(&runs), floor, runs: runs.len() })
 }
 
 #[cfg(test)]

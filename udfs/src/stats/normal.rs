@@ -52,10 +52,7 @@ mod tests {
     #[test]
     fn refuses_levels_outside_the_unit_interval() {
         for level in [0.0, 1.0, 95.0, -0.1, f64::NAN] {
-            assert!(
-                matches!(normal_multiplier(level), Err(StatsError::Level(_))),
-                "{level}"
-            );
+            assert!(matches!(normal_multiplier(level), Err(StatsError::Level(_))), "{level}");
         }
     }
 }

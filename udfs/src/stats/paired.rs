@@ -33,15 +33,7 @@ impl PairedDifference {
         // Identical runs have diff = se = 0: no difference, no alarm.
         let z = if diff == 0.0 { 0.0 } else { diff / se };
         let (low, high) = (diff - multiplier * se, diff + multiplier * se);
-        Self {
-            diff,
-            se,
-            z,
-            p: two_sided_p(z),
-            low,
-            high,
-            n,
-        }
+        Self { diff, se, z, p: two_sided_p(z), low, high, n }
     }
 }
 
@@ -102,21 +94,10 @@ pub fn paired_bootstrap_of_differences(
     let d = sorted(d);
     if let [diff] = d[..] {
         let nan = f64::NAN;
-        return Ok(PairedBootstrap {
-            diff,
-            low: nan,
-            high: nan,
-            se: nan,
-            p: 1.0,
-        });
+        return Ok(PairedBootstrap { diff, low: nan, high: nan, se: nan, p: 1.0 });
     }
     let scale = d.iter().fold(0.0f64, |scale, d| scale.max(d.abs()));
-    Ok(from_replicates(
-        mean(&d),
-        mean_replicates(&d, n_resamples, seed),
-        level,
-        scale,
-    ))
+    Ok(from_replicates(mean(&d), mean_replicates(&d, n_resamples, seed), level, scale))
 }
 
 /// Paired bootstrap of any statistic, such as corpus BLEU: `difference` gets the drawn items and
@@ -142,28 +123,17 @@ pub fn paired_bootstrap_by(
             difference(&drawn)
         })
         .collect();
-    let scale = replicates
-        .iter()
-        .fold(diff.abs(), |scale, d| scale.max(d.abs()));
+    let scale = replicates.iter().fold(diff.abs(), |scale, d| scale.max(d.abs()));
     Ok(from_replicates(diff, replicates, level, scale))
 }
 
 /// Interval and p value. Rounding errors relative to `scale` do not decide a comparison.
 fn from_replicates(diff: f64, replicates: Vec<f64>, level: f64, scale: f64) -> PairedBootstrap {
     let bar = diff.abs() - scale * 1e-12;
-    let beyond = replicates
-        .iter()
-        .filter(|replicate| (**replicate - diff).abs() >= bar)
-        .count();
+    let beyond = replicates.iter().filter(|replicate| (**replicate - diff).abs() >= bar).count();
     let p = (1 + beyond) as f64 / (1 + replicates.len()) as f64;
     let interval = interval(diff, replicates, level, Method::Percentile, Vec::new);
-    PairedBootstrap {
-        diff,
-        low: interval.low,
-        high: interval.high,
-        se: interval.se,
-        p,
-    }
+    PairedBootstrap { diff, low: interval.low, high: interval.high, se: interval.se, p }
 }
 
 #[cfg(test)]
@@ -173,9 +143,7 @@ mod tests {
     /// Answers that differ on `plus` and `minus` items of `n`.
     fn answers(plus: usize, minus: usize, n: usize) -> (Vec<f64>, Vec<f64>) {
         let a = (0..n).map(|i| f64::from(u8::from(i < plus))).collect();
-        let b = (0..n)
-            .map(|i| f64::from(u8::from(i >= plus && i < plus + minus)))
-            .collect();
+        let b = (0..n).map(|i| f64::from(u8::from(i >= plus && i < plus + minus))).collect();
         (a, b)
     }
 
@@ -183,10 +151,7 @@ mod tests {
     fn identical_runs_raise_no_alarm() {
         let a = [0.1, 0.7, 0.3];
         let test = paired_bootstrap(&a, &a, 200, 4, 0.95).unwrap();
-        assert_eq!(
-            (test.diff, test.low, test.high, test.p),
-            (0.0, 0.0, 0.0, 1.0)
-        );
+        assert_eq!((test.diff, test.low, test.high, test.p), (0.0, 0.0, 0.0, 1.0));
         let normal = paired_difference(&[0.0; 3], 0.95).unwrap();
         assert_eq!((normal.z, normal.p), (0.0, 1.0));
     }
@@ -236,13 +201,7 @@ mod tests {
             paired_bootstrap(&[1.0], &[1.0, 2.0], 10, 0, 0.95),
             Err(StatsError::Length { left: 1, right: 2 })
         ));
-        assert_eq!(
-            paired_bootstrap(&[], &[], 10, 0, 0.95),
-            Err(StatsError::Empty)
-        );
-        assert_eq!(
-            paired_bootstrap(&[1.0], &[0.0], 10, 0, 0.95).unwrap().p,
-            1.0
-        );
+        assert_eq!(paired_bootstrap(&[], &[], 10, 0, 0.95), Err(StatsError::Empty));
+        assert_eq!(paired_bootstrap(&[1.0], &[0.0], 10, 0, 0.95).unwrap().p, 1.0);
     }
 }

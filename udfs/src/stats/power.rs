@@ -22,11 +22,7 @@ pub fn power_paired_proportions(
     let open = |p: f64| p > 0.0 && p < 1.0;
     for (name, value, fits) in [
         ("difference", difference, (-1.0..=1.0).contains(&difference)),
-        (
-            "discordance",
-            discordance,
-            (difference.abs()..=1.0).contains(&discordance),
-        ),
+        ("discordance", discordance, (difference.abs()..=1.0).contains(&discordance)),
         ("alpha", alpha, open(alpha)),
         ("power", power, open(power)),
     ] {
@@ -35,19 +31,13 @@ pub fn power_paired_proportions(
         }
     }
     if difference == 0.0 {
-        return Ok(PowerLine {
-            n: f64::INFINITY,
-            n_rounded_up: None,
-        });
+        return Ok(PowerLine { n: f64::INFINITY, n_rounded_up: None });
     }
     let spread = (discordance - difference * difference).max(0.0).sqrt();
     let reach =
         normal_quantile(1.0 - alpha / 2.0) * discordance.sqrt() + normal_quantile(power) * spread;
     let n = (reach / difference).powi(2);
-    Ok(PowerLine {
-        n,
-        n_rounded_up: Some(n.ceil() as u64),
-    })
+    Ok(PowerLine { n, n_rounded_up: Some(n.ceil() as u64) })
 }
 
 #[cfg(test)]
@@ -56,11 +46,7 @@ mod tests {
 
     #[test]
     fn smaller_differences_need_more_items() {
-        let n = |difference| {
-            power_paired_proportions(difference, 0.25, 0.05, 0.8)
-                .unwrap()
-                .n
-        };
+        let n = |difference| power_paired_proportions(difference, 0.25, 0.05, 0.8).unwrap().n;
         assert!(n(0.02) > 3.9 * n(0.04));
         assert_eq!(n(0.04), n(-0.04));
         assert_eq!(n(0.0), f64::INFINITY);

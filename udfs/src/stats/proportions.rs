@@ -20,16 +20,8 @@ pub fn wilson(successes: u64, n: u64, level: f64) -> Result<Interval, StatsError
     let half = z / (1.0 + z2) * (p * (1.0 - p) / trials + z2 / (4.0 * trials)).sqrt();
     Ok(Interval {
         estimate: p,
-        low: if successes == 0 {
-            0.0
-        } else {
-            (center - half).max(0.0)
-        },
-        high: if successes == n {
-            1.0
-        } else {
-            (center + half).min(1.0)
-        },
+        low: if successes == 0 { 0.0 } else { (center - half).max(0.0) },
+        high: if successes == n { 1.0 } else { (center + half).min(1.0) },
         se: (p * (1.0 - p) / trials).sqrt(),
     })
 }
@@ -59,10 +51,7 @@ pub fn two_proportion_z(p1: f64, n1: u64, p2: f64, n2: u64) -> Result<TwoProport
     }
     let variance = p1 * (1.0 - p1) / n1 as f64 + p2 * (1.0 - p2) / n2 as f64;
     let z = (p2 - p1) / variance.sqrt();
-    Ok(TwoProportionZ {
-        z,
-        p: two_sided_p(z),
-    })
+    Ok(TwoProportionZ { z, p: two_sided_p(z) })
 }
 
 #[cfg(test)]
@@ -86,10 +75,7 @@ mod tests {
         assert_eq!(all.high, 1.0);
         assert!((all.low - (1.0 - none.high)).abs() < 1e-12);
         assert_eq!(wilson(0, 0, 0.95), Err(StatsError::Empty));
-        assert!(matches!(
-            wilson(3, 2, 0.95),
-            Err(StatsError::Successes { .. })
-        ));
+        assert!(matches!(wilson(3, 2, 0.95), Err(StatsError::Successes { .. })));
     }
 
     #[test]

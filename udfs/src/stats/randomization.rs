@@ -65,10 +65,7 @@ pub fn approximate_randomization_by(
         let mut stream = Stream::new(seed, replicate.into());
         for chunk in swapped.chunks_mut(64) {
             let signs = stream.next_u64();
-            chunk
-                .iter_mut()
-                .enumerate()
-                .for_each(|(bit, swap)| *swap = (signs >> bit) & 1 == 1);
+            chunk.iter_mut().enumerate().for_each(|(bit, swap)| *swap = (signs >> bit) & 1 == 1);
         }
         beyond += u64::from(difference(&swapped).abs() >= bar);
     }
@@ -85,10 +82,7 @@ mod tests {
         let a = [0.25, 0.5, 1.0];
         assert_eq!(approximate_randomization(&a, &a, 500, 3), Ok(1.0));
         assert_eq!(approximate_randomization_by(3, 500, 3, |_| 0.0), Ok(1.0));
-        assert_eq!(
-            approximate_randomization(&[], &[], 500, 3),
-            Err(StatsError::Empty)
-        );
+        assert_eq!(approximate_randomization(&[], &[], 500, 3), Err(StatsError::Empty));
     }
 
     #[test]
@@ -102,12 +96,7 @@ mod tests {
             assert!((p - exact).abs() < 0.006, "{p} against {exact}");
             let by = approximate_randomization_by(b + c, 20_000, 8, |swapped| {
                 let sign = |swap: &bool| if *swap { -1.0 } else { 1.0 };
-                swapped
-                    .iter()
-                    .zip(&first)
-                    .zip(&second)
-                    .map(|((s, a), b)| sign(s) * (a - b))
-                    .sum()
+                swapped.iter().zip(&first).zip(&second).map(|((s, a), b)| sign(s) * (a - b)).sum()
             })
             .unwrap();
             assert!((by - exact).abs() < 0.006, "{by} against {exact}");

@@ -18,9 +18,7 @@ pub(super) struct Stream {
 impl Stream {
     /// Stream `stream` under `seed`.
     pub(super) fn new(seed: u64, stream: u64) -> Self {
-        Self {
-            state: mix(mix(seed.wrapping_add(GAMMA)) ^ mix(stream.wrapping_mul(GAMMA) ^ !seed)),
-        }
+        Self { state: mix(mix(seed.wrapping_add(GAMMA)) ^ mix(stream.wrapping_mul(GAMMA) ^ !seed)) }
     }
 
     /// The next 64 random bits.
@@ -92,13 +90,7 @@ mod tests {
     #[test]
     fn seeds_and_streams_differ() {
         let first = |seed, stream| Stream::new(seed, stream).next_u64();
-        let drawn = [
-            first(0, 0),
-            first(0, 1),
-            first(1, 0),
-            first(1, 1),
-            first(2, 0),
-        ];
+        let drawn = [first(0, 0), first(0, 1), first(1, 0), first(1, 1), first(2, 0)];
         let distinct: std::collections::HashSet<_> = drawn.iter().collect();
         assert_eq!(distinct.len(), drawn.len());
         assert_eq!(first(7, 9), first(7, 9));

@@ -37,9 +37,7 @@ mod tests {
 
     #[test]
     fn spending_never_exceeds_alpha() {
-        let spent: f64 = (1..100_000)
-            .map(|night| alpha_spent_on_night(0.05, night))
-            .sum();
+        let spent: f64 = (1..100_000).map(|night| alpha_spent_on_night(0.05, night)).sum();
         assert!(spent <= 0.05 && spent > 0.0499, "{spent}");
     }
 

@@ -93,17 +93,11 @@ pub struct BleuOptions {
 
 impl BleuOptions {
     /// sacrebleu's `sentence_bleu`.
-    pub const SENTENCE: Self = Self {
-        smoothing: Smoothing::Exp,
-        effective_order: true,
-        lowercase: false,
-    };
+    pub const SENTENCE: Self =
+        Self { smoothing: Smoothing::Exp, effective_order: true, lowercase: false };
     /// sacrebleu's `corpus_bleu`.
-    pub const CORPUS: Self = Self {
-        smoothing: Smoothing::Exp,
-        effective_order: false,
-        lowercase: false,
-    };
+    pub const CORPUS: Self =
+        Self { smoothing: Smoothing::Exp, effective_order: false, lowercase: false };
 
     /// The signature under which sacrebleu reports the same numbers; `references` is the number
     /// of references of every segment, `None` if it varies.
@@ -137,11 +131,7 @@ impl BleuStats {
         let mut vocabulary = Vocabulary::default();
         let mut prepare = |text: &str| {
             let text = text.trim_end_matches(is_space);
-            let tokens = if lowercase {
-                tokenize_13a(&lower(text))
-            } else {
-                tokenize_13a(text)
-            };
+            let tokens = if lowercase { tokenize_13a(&lower(text)) } else { tokenize_13a(text) };
             vocabulary.numbers(tokens.iter().map(|token| &**token))
         };
         let hypothesis = prepare(hypothesis);
@@ -252,19 +242,13 @@ mod tests {
 
     #[test]
     fn short_hypotheses_need_the_effective_order() {
-        assert_eq!(
-            sentence_bleu("a b", &["a b"], &BleuOptions::CORPUS),
-            Some(0.0)
-        );
+        assert_eq!(sentence_bleu("a b", &["a b"], &BleuOptions::CORPUS), Some(0.0));
     }
 
     #[test]
     fn several_references_clip_by_the_best_and_measure_by_the_closest() {
         // sacrebleu.sentence_bleu('the the cat sat', ['the cat sat down there', 'the the dog'])
-        let score = sentence(
-            "the the cat sat",
-            &["the cat sat down there", "the the dog"],
-        );
+        let score = sentence("the the cat sat", &["the cat sat down there", "the the dog"]);
         assert!((score - 70.71067811865478).abs() < 1e-9, "{score}");
     }
 
@@ -272,18 +256,9 @@ mod tests {
     fn smoothing_by_name() {
         assert_eq!(Smoothing::new("floor", None), Ok(Smoothing::Floor(0.1)));
         assert_eq!(Smoothing::new("add-k", Some(2.0)), Ok(Smoothing::AddK(2.0)));
-        assert!(matches!(
-            Smoothing::new("exp", Some(1.0)),
-            Err(SmoothingError::NoValue(_))
-        ));
-        assert!(matches!(
-            Smoothing::new("floor", Some(-1.0)),
-            Err(SmoothingError::Value(_))
-        ));
-        assert!(matches!(
-            Smoothing::new("expo", None),
-            Err(SmoothingError::Method(_))
-        ));
+        assert!(matches!(Smoothing::new("exp", Some(1.0)), Err(SmoothingError::NoValue(_))));
+        assert!(matches!(Smoothing::new("floor", Some(-1.0)), Err(SmoothingError::Value(_))));
+        assert!(matches!(Smoothing::new("expo", None), Err(SmoothingError::Method(_))));
     }
 
     #[test]

@@ -31,9 +31,7 @@ pub struct ChrfStats {
 impl ChrfStats {
     /// No counts yet; `word_order` is cut to [`WORD_ORDER_MAX`].
     pub fn empty(word_order: usize) -> Self {
-        Self {
-            orders: vec![OrderStats::default(); CHAR_ORDER + word_order.min(WORD_ORDER_MAX)],
-        }
+        Self { orders: vec![OrderStats::default(); CHAR_ORDER + word_order.min(WORD_ORDER_MAX)] }
     }
 
     /// Counts of one segment against the reference with the best score; `None` without references.
@@ -64,10 +62,7 @@ impl ChrfStats {
     /// The score, 0 to 100: F2 of the precision and recall averaged over the orders in use.
     pub fn score(&self) -> f64 {
         let (mut precision, mut recall, mut orders) = (0.0, 0.0, 0u32);
-        for order in self
-            .orders
-            .iter()
-            .filter(|order| order.hypothesis > 0 && order.reference > 0)
+        for order in self.orders.iter().filter(|order| order.hypothesis > 0 && order.reference > 0)
         {
             precision += order.matched as f64 / order.hypothesis as f64;
             recall += order.matched as f64 / order.reference as f64;
@@ -114,18 +109,12 @@ impl Prepared {
     }
 
     fn against(&self, reference: &Self, word_order: usize) -> ChrfStats {
-        let mut stats = ChrfStats {
-            orders: Vec::with_capacity(CHAR_ORDER + word_order),
-        };
+        let mut stats = ChrfStats { orders: Vec::with_capacity(CHAR_ORDER + word_order) };
         let mut count = |hypothesis: &Windows, reference: &Windows, orders: usize| {
             stats.orders.extend((1..=orders).map(|n| {
                 let in_reference = reference.total(n);
                 OrderStats {
-                    hypothesis: if in_reference > 0 {
-                        hypothesis.total(n)
-                    } else {
-                        0
-                    },
+                    hypothesis: if in_reference > 0 { hypothesis.total(n) } else { 0 },
                     reference: in_reference,
                     matched: hypothesis.matched(&[reference], n),
                 }

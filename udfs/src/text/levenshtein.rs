@@ -17,28 +17,15 @@ pub fn levenshtein(left: &str, right: &str) -> usize {
 /// 1 - distance / length of the longer text, in characters; 1 for two empty texts.
 pub fn levenshtein_similarity(left: &str, right: &str) -> f64 {
     let longer = left.chars().count().max(right.chars().count());
-    if longer == 0 {
-        1.0
-    } else {
-        1.0 - levenshtein(left, right) as f64 / longer as f64
-    }
+    if longer == 0 { 1.0 } else { 1.0 - levenshtein(left, right) as f64 / longer as f64 }
 }
 
 fn distance<T: Copy + Eq + Into<u32>>(left: &[T], right: &[T]) -> usize {
     let prefix = left.iter().zip(right).take_while(|(a, b)| a == b).count();
     let (left, right) = (&left[prefix..], &right[prefix..]);
-    let suffix = left
-        .iter()
-        .rev()
-        .zip(right.iter().rev())
-        .take_while(|(a, b)| a == b)
-        .count();
+    let suffix = left.iter().rev().zip(right.iter().rev()).take_while(|(a, b)| a == b).count();
     let (left, right) = (&left[..left.len() - suffix], &right[..right.len() - suffix]);
-    let (pattern, text) = if left.len() <= right.len() {
-        (left, right)
-    } else {
-        (right, left)
-    };
+    let (pattern, text) = if left.len() <= right.len() { (left, right) } else { (right, left) };
     match pattern.len() {
         0 => text.len(),
         1..=64 => short(pattern, text),
@@ -54,10 +41,7 @@ struct Positions {
 
 impl Positions {
     fn new<T: Copy + Into<u32>>(block: &[T]) -> Self {
-        let mut positions = Self {
-            ascii: [0; 128],
-            other: HashMap::new(),
-        };
+        let mut positions = Self { ascii: [0; 128], other: HashMap::new() };
         for (bit, c) in block.iter().enumerate() {
             let c: u32 = (*c).into();
             match positions.ascii.get_mut(c as usize) {
@@ -125,11 +109,7 @@ fn long<T: Copy + Into<u32>>(pattern: &[T], text: &[T]) -> usize {
         let mut carry = 1;
         for (index, (positions, column)) in blocks.iter().zip(&mut columns).enumerate() {
             let (plus, minus) = column.advance(positions.of(c), carry);
-            let bottom = if index + 1 == blocks.len() {
-                last
-            } else {
-                1 << 63
-            };
+            let bottom = if index + 1 == blocks.len() { last } else { 1 << 63 };
             carry = i8::from(plus & bottom != 0) - i8::from(minus & bottom != 0);
         }
         distance = distance.saturating_add_signed(isize::from(carry));

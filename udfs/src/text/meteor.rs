@@ -32,9 +32,8 @@ pub fn meteor_of_tokens(hypothesis: &[&str], reference: &[&str]) -> f64 {
     let precision = count / hypothesis.len() as f64;
     let recall = count / reference.len() as f64;
     let mean = precision * recall / (ALPHA * precision + (1.0 - ALPHA) * recall);
-    let breaks = matches
-        .windows(2)
-        .filter(|pair| pair[1].0 != pair[0].0 + 1 || pair[1].1 != pair[0].1 + 1);
+    let breaks =
+        matches.windows(2).filter(|pair| pair[1].0 != pair[0].0 + 1 || pair[1].1 != pair[0].1 + 1);
     let fragmentation = (1 + breaks.count()) as f64 / count;
     (1.0 - GAMMA * fragmentation.powi(BETA)) * mean
 }
@@ -42,18 +41,12 @@ pub fn meteor_of_tokens(hypothesis: &[&str], reference: &[&str]) -> f64 {
 /// Pairs of matching positions, in the order of the hypothesis.
 fn align(hypothesis: &[&str], reference: &[&str]) -> Vec<(usize, usize)> {
     let words = |tokens: &[&str]| -> Vec<(usize, String)> {
-        tokens
-            .iter()
-            .map(|token| lower(token).into_owned())
-            .enumerate()
-            .collect()
+        tokens.iter().map(|token| lower(token).into_owned()).enumerate().collect()
     };
     let (mut left, mut right) = (words(hypothesis), words(reference));
     let mut matches = Vec::with_capacity(left.len().min(right.len()));
     match_words(&mut left, &mut right, &mut matches);
-    left.iter_mut()
-        .chain(&mut right)
-        .for_each(|(_, word)| stem(word));
+    left.iter_mut().chain(&mut right).for_each(|(_, word)| stem(word));
     match_words(&mut left, &mut right, &mut matches);
     matches.sort_unstable();
     matches

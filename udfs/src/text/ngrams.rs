@@ -70,13 +70,10 @@ impl Windows {
         let mut matched = 0;
         let mut at = 0;
         while let Some((gram, count)) = self.run(&mut at, n) {
-            let most = references
-                .iter()
-                .zip(&mut cursors)
-                .map(|(reference, cursor)| {
-                    reference.skip_below(cursor, gram, n);
-                    reference.count_equal(*cursor, gram, n)
-                });
+            let most = references.iter().zip(&mut cursors).map(|(reference, cursor)| {
+                reference.skip_below(cursor, gram, n);
+                reference.count_equal(*cursor, gram, n)
+            });
             matched += count.min(most.max().unwrap_or(0));
         }
         matched
@@ -110,10 +107,7 @@ impl Windows {
 
     fn count_equal(&self, from: usize, gram: u128, n: usize) -> u64 {
         let shift = self.item.bits() * (self.order - n) as u32;
-        self.keys[from..]
-            .iter()
-            .take_while(|key| **key >> shift == gram)
-            .count() as u64
+        self.keys[from..].iter().take_while(|key| **key >> shift == gram).count() as u64
     }
 }
 

@@ -14,10 +14,7 @@ use super::words::split;
 /// without references.
 pub fn nltk_bleu(hypothesis: &str, references: &[&str], epsilon: Option<f64>) -> Option<f64> {
     let hypothesis: Vec<&str> = split(hypothesis).collect();
-    let references: Vec<Vec<&str>> = references
-        .iter()
-        .map(|text| split(text).collect())
-        .collect();
+    let references: Vec<Vec<&str>> = references.iter().map(|text| split(text).collect()).collect();
     nltk_bleu_of_tokens(&hypothesis, &references, epsilon)
 }
 
@@ -25,20 +22,12 @@ pub fn nltk_bleu(hypothesis: &str, references: &[&str], epsilon: Option<f64>) ->
 pub fn parlai_bleu(hypothesis: &str, references: &[&str]) -> Option<f64> {
     const EPSILON: f64 = 1e-12;
     let hypothesis = normalize(hypothesis, Normalization::Parlai);
-    let references: Vec<String> = references
-        .iter()
-        .map(|text| normalize(text, Normalization::Parlai))
-        .collect();
+    let references: Vec<String> =
+        references.iter().map(|text| normalize(text, Normalization::Parlai)).collect();
     // As in ParlAI, the empty text is one empty word.
-    let references: Vec<Vec<&str>> = references
-        .iter()
-        .map(|text| text.split(' ').collect())
-        .collect();
-    nltk_bleu_of_tokens(
-        &hypothesis.split(' ').collect::<Vec<_>>(),
-        &references,
-        Some(EPSILON),
-    )
+    let references: Vec<Vec<&str>> =
+        references.iter().map(|text| text.split(' ').collect()).collect();
+    nltk_bleu_of_tokens(&hypothesis.split(' ').collect::<Vec<_>>(), &references, Some(EPSILON))
 }
 
 /// nltk's sentence BLEU over given tokens.
@@ -49,20 +38,15 @@ pub fn nltk_bleu_of_tokens(
 ) -> Option<f64> {
     let mut vocabulary = Vocabulary::default();
     let hypothesis = vocabulary.numbers(hypothesis.iter().copied());
-    let references: Vec<Vec<u32>> = references
-        .iter()
-        .map(|tokens| vocabulary.numbers(tokens.iter().copied()))
-        .collect();
+    let references: Vec<Vec<u32>> =
+        references.iter().map(|tokens| vocabulary.numbers(tokens.iter().copied())).collect();
     let stats = BleuStats::of_tokens(&hypothesis, &references)?;
     if stats.matched[0] == 0 {
         return Some(0.0);
     }
     let log_sum: f64 = (0..ORDER)
         .map(|order| {
-            let (matched, total) = (
-                stats.matched[order] as f64,
-                stats.total[order].max(1) as f64,
-            );
+            let (matched, total) = (stats.matched[order] as f64, stats.total[order].max(1) as f64);
             match epsilon {
                 _ if matched > 0.0 => matched / total,
                 Some(epsilon) => epsilon / total,
@@ -72,11 +56,7 @@ pub fn nltk_bleu_of_tokens(
         .map(|precision| precision.ln() / ORDER as f64)
         .sum();
     let ratio = stats.reference_len as f64 / stats.hypothesis_len as f64;
-    let penalty = if ratio < 1.0 {
-        1.0
-    } else {
-        (1.0 - ratio).exp()
-    };
+    let penalty = if ratio < 1.0 { 1.0 } else { (1.0 - ratio).exp() };
     Some(penalty * log_sum.exp())
 }
 
@@ -90,10 +70,7 @@ mod tests {
         assert!((value - 1.0).abs() < 1e-12);
         // sentence_bleu([['a','b']], ['a','b']) = 1.4916681462400413e-154
         let value = nltk_bleu("a b", &["a b"], None).unwrap();
-        assert!(
-            (value / 1.4916681462400413e-154 - 1.0).abs() < 1e-9,
-            "{value:e}"
-        );
+        assert!((value / 1.4916681462400413e-154 - 1.0).abs() < 1e-9, "{value:e}");
     }
 
     #[test]

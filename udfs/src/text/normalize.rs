@@ -99,16 +99,9 @@ mod tests {
 
     #[test]
     fn punctuation_joins_in_squad_and_separates_in_parlai() {
-        let both = |text| {
-            (
-                normalize(text, Normalization::Squad),
-                normalize(text, Normalization::Parlai),
-            )
-        };
-        assert_eq!(
-            both("the_end of-a-day"),
-            ("theend ofaday".into(), "end of day".into())
-        );
+        let both =
+            |text| (normalize(text, Normalization::Squad), normalize(text, Normalization::Parlai));
+        assert_eq!(both("the_end of-a-day"), ("theend ofaday".into(), "end of day".into()));
         assert_eq!(
             both("\u{201c}A\u{201d} b"),
             ("\u{201c} \u{201d} b".into(), "\u{201c} \u{201d} b".into())
@@ -118,10 +111,7 @@ mod tests {
 
     #[test]
     fn plain_keeps_everything_but_case_and_spaces() {
-        assert_eq!(
-            normalize("  The\u{a0}\tEnd. ", Normalization::Plain),
-            "the end."
-        );
+        assert_eq!(normalize("  The\u{a0}\tEnd. ", Normalization::Plain), "the end.");
     }
 
     #[test]

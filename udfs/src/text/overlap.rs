@@ -17,17 +17,9 @@ pub struct Prf {
 
 impl Prf {
     /// Nothing in common.
-    pub const ZERO: Self = Self {
-        precision: 0.0,
-        recall: 0.0,
-        f1: 0.0,
-    };
+    pub const ZERO: Self = Self { precision: 0.0, recall: 0.0, f1: 0.0 };
     /// Everything in common.
-    pub const ONE: Self = Self {
-        precision: 1.0,
-        recall: 1.0,
-        f1: 1.0,
-    };
+    pub const ONE: Self = Self { precision: 1.0, recall: 1.0, f1: 1.0 };
 
     /// Scores from the number of common items and the sizes of both sides.
     pub fn from_counts(common: usize, prediction: usize, reference: usize) -> Self {
@@ -36,11 +28,7 @@ impl Prf {
         }
         let precision = common as f64 / prediction as f64;
         let recall = common as f64 / reference as f64;
-        Self {
-            precision,
-            recall,
-            f1: 2.0 * precision * recall / (precision + recall),
-        }
+        Self { precision, recall, f1: 2.0 * precision * recall / (precision + recall) }
     }
 }
 
@@ -65,11 +53,7 @@ impl Bag {
         }
         let text = normalized.as_str();
         words.sort_unstable_by_key(|(start, end)| &text[*start as usize..*end as usize]);
-        Self {
-            normalized,
-            normalization,
-            words,
-        }
+        Self { normalized, normalization, words }
     }
 
     /// The normalised text.

@@ -9,12 +9,8 @@ type Condition = fn(&Shape) -> bool;
 /// A suffix, what replaces it, and under which condition. The first suffix that fits decides.
 type Rule = (&'static str, &'static str, Condition);
 
-const STEP_1A: &[Rule] = &[
-    ("sses", "ss", always),
-    ("ies", "i", always),
-    ("ss", "ss", always),
-    ("s", "", always),
-];
+const STEP_1A: &[Rule] =
+    &[("sses", "ss", always), ("ies", "i", always), ("ss", "ss", always), ("s", "", always)];
 
 const STEP_2: &[Rule] = &[
     ("ational", "ate", m_above_0),
@@ -62,9 +58,7 @@ const STEP_4: &[Rule] = &[
     ("ement", "", m_above_1),
     ("ment", "", m_above_1),
     ("ent", "", m_above_1),
-    ("ion", "", |stem| {
-        stem.measure > 1 && matches!(stem.last(), Some('s' | 't'))
-    }),
+    ("ion", "", |stem| stem.measure > 1 && matches!(stem.last(), Some('s' | 't'))),
     ("ou", "", m_above_1),
     ("ism", "", m_above_1),
     ("ate", "", m_above_1),

@@ -23,11 +23,8 @@ pub struct Rouge {
 /// ROUGE of a prediction against a target. `stemmed` applies Porter's stemmer to words of more
 /// than three letters. Lines are the sentences of ROUGE-Lsum.
 pub fn rouge(prediction: &str, target: &str, stemmed: bool) -> Rouge {
-    let mut tokenizer = Tokenizer {
-        vocabulary: Vocabulary::default(),
-        stemmed,
-        word: String::new(),
-    };
+    let mut tokenizer =
+        Tokenizer { vocabulary: Vocabulary::default(), stemmed, word: String::new() };
     let prediction_lines = tokenizer.lines(prediction);
     let target_lines = tokenizer.lines(target);
     // A line break separates tokens, so the tokens of a text are those of its lines.
@@ -36,27 +33,15 @@ pub fn rouge(prediction: &str, target: &str, stemmed: bool) -> Rouge {
     let (hypothesis, reference) = (windows(&prediction), windows(&target));
     let ngrams = |n: usize| {
         let matched = hypothesis.matched(&[&reference], n);
-        from_counts(
-            matched as usize,
-            hypothesis.total(n) as usize,
-            reference.total(n) as usize,
-        )
+        from_counts(matched as usize, hypothesis.total(n) as usize, reference.total(n) as usize)
     };
     Rouge {
         rouge1: ngrams(1),
         rouge2: ngrams(2),
-        rouge_l: from_counts(
-            lcs_length(&target, &prediction),
-            prediction.len(),
-            target.len(),
-        ),
+        rouge_l: from_counts(lcs_length(&target, &prediction), prediction.len(), target.len()),
         rouge_lsum: if prediction_lines.len() == 1 && target_lines.len() == 1 {
             // The general form counts the same tokens of the same subsequence.
-            from_counts(
-                lcs_length(&target, &prediction),
-                prediction.len(),
-                target.len(),
-            )
+            from_counts(lcs_length(&target, &prediction), prediction.len(), target.len())
         } else {
             summary_level(&prediction_lines, &target_lines, tokenizer.vocabulary.len())
         },
@@ -66,15 +51,12 @@ pub fn rouge(prediction: &str, target: &str, stemmed: bool) -> Rouge {
 /// Several targets: for each of the four scores the target with the best F1, the first of equals.
 pub fn rouge_multi(prediction: &str, targets: &[&str], stemmed: bool) -> Option<Rouge> {
     let better = |best: Prf, other: Prf| if other.f1 > best.f1 { other } else { best };
-    targets
-        .iter()
-        .map(|target| rouge(prediction, target, stemmed))
-        .reduce(|best, other| Rouge {
-            rouge1: better(best.rouge1, other.rouge1),
-            rouge2: better(best.rouge2, other.rouge2),
-            rouge_l: better(best.rouge_l, other.rouge_l),
-            rouge_lsum: better(best.rouge_lsum, other.rouge_lsum),
-        })
+    targets.iter().map(|target| rouge(prediction, target, stemmed)).reduce(|best, other| Rouge {
+        rouge1: better(best.rouge1, other.rouge1),
+        rouge2: better(best.rouge2, other.rouge2),
+        rouge_l: better(best.rouge_l, other.rouge_l),
+        rouge_lsum: better(best.rouge_lsum, other.rouge_lsum),
+    })
 }
 
 fn from_counts(common: usize, prediction: usize, target: usize) -> Prf {
@@ -91,11 +73,7 @@ struct Tokenizer {
 impl Tokenizer {
     fn lines(&mut self, text: &str) -> Vec<Vec<u32>> {
         let lowered = lower(text);
-        lowered
-            .split('\n')
-            .filter(|line| !line.is_empty())
-            .map(|line| self.tokens(line))
-            .collect()
+        lowered.split('\n').filter(|line| !line.is_empty()).map(|line| self.tokens(line)).collect()
     }
 
     fn tokens(&mut self, line: &str) -> Vec<u32> {
@@ -122,11 +100,7 @@ fn lcs_length(left: &[u32], right: &[u32]) -> usize {
         let mut diagonal = 0;
         for (j, b) in right.iter().enumerate() {
             let above = row[j + 1];
-            row[j + 1] = if a == b {
-                diagonal + 1
-            } else {
-                above.max(row[j])
-            };
+            row[j + 1] = if a == b { diagonal + 1 } else { above.max(row[j]) };
             diagonal = above;
         }
     }
@@ -137,10 +111,7 @@ fn lcs_length(left: &[u32], right: &[u32]) -> usize {
 fn summary_level(prediction: &[Vec<u32>], target: &[Vec<u32>], vocabulary: usize) -> Prf {
     let count = |lines: &[Vec<u32>]| {
         let mut counts = vec![0u32; vocabulary];
-        lines
-            .iter()
-            .flatten()
-            .for_each(|token| counts[*token as usize] += 1);
+        lines.iter().flatten().for_each(|token| counts[*token as usize] += 1);
         counts
     };
     let (mut in_prediction, mut in_target) = (count(prediction), count(target));
@@ -151,10 +122,8 @@ fn summary_level(prediction: &[Vec<u32>], target: &[Vec<u32>], vocabulary: usize
             mark_lcs(line, candidate, &mut in_union);
         }
         for (token, _) in line.iter().zip(&in_union).filter(|(_, marked)| **marked) {
-            let (left, right) = (
-                &mut in_prediction[*token as usize],
-                &mut in_target[*token as usize],
-            );
+            let (left, right) =
+                (&mut in_prediction[*token as usize], &mut in_target[*token as usize]);
             if *left > 0 && *right > 0 {
                 *left -= 1;
                 *right -= 1;
@@ -180,11 +149,7 @@ fn mark_lcs(line: &[u32], candidate: &[u32], marked: &mut [bool]) {
             if row[j] > above {
                 to_left[(i * columns + j) / 64] |= 1 << ((i * columns + j) % 64);
             }
-            row[j + 1] = if line[i] == candidate[j] {
-                diagonal + 1
-            } else {
-                above.max(row[j])
-            };
+            row[j + 1] = if line[i] == candidate[j] { diagonal + 1 } else { above.max(row[j]) };
             diagonal = above;
         }
     }

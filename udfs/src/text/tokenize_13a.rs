@@ -12,17 +12,9 @@ pub fn tokenize_13a(line: &str) -> Vec<Box<str>> {
 
 /// The language-independent part.
 fn prepare(line: &str) -> String {
-    let mut text = line
-        .replace("<skipped>", "")
-        .replace("-\n", "")
-        .replace('\n', " ");
+    let mut text = line.replace("<skipped>", "").replace("-\n", "").replace('\n', " ");
     if text.contains('&') {
-        for (entity, plain) in [
-            ("&quot;", "\""),
-            ("&amp;", "&"),
-            ("&lt;", "<"),
-            ("&gt;", ">"),
-        ] {
+        for (entity, plain) in [("&quot;", "\""), ("&amp;", "&"), ("&lt;", "<"), ("&gt;", ">")] {
             text = text.replace(entity, plain);
         }
     }
@@ -66,9 +58,7 @@ fn pairs(text: &str, spacing: impl Fn(char, char) -> Option<Spacing>) -> String 
     let mut spaced = String::with_capacity(text.len() + 16);
     let mut chars = text.chars().peekable();
     while let Some(left) = chars.next() {
-        let found = chars
-            .peek()
-            .and_then(|right| Some((*right, spacing(left, *right)?)));
+        let found = chars.peek().and_then(|right| Some((*right, spacing(left, *right)?)));
         match found {
             None => spaced.push(left),
             Some((right, Spacing::AroundFirst)) => {

@@ -38,11 +38,9 @@ pub fn is_word(c: char) -> bool {
 static LETTERS_AND_NUMBERS: LazyLock<Vec<(char, char)>> = LazyLock::new(|| {
     let parsed = regex_syntax::parse(r"[\p{L}\p{N}]").map(|hir| hir.into_kind());
     match parsed {
-        Ok(HirKind::Class(Class::Unicode(class))) => class
-            .ranges()
-            .iter()
-            .map(|range| (range.start(), range.end()))
-            .collect(),
+        Ok(HirKind::Class(Class::Unicode(class))) => {
+            class.ranges().iter().map(|range| (range.start(), range.end())).collect()
+        }
         _ => Vec::new(),
     }
 });

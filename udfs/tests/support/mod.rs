@@ -1,0 +1,37 @@
+//! A session with the functions of this crate, and its results as values.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::compute::concat_batches;
+use datafusion::common::{Result, ScalarValue};
+use datafusion::prelude::{SessionConfig, SessionContext};
+
+#[allow(dead_code, reason = "not every test binary uses both")]
+pub fn context() -> SessionContext {
+    context_of(2)
+}
+
+pub fn context_of(partitions: usize) -> SessionContext {
+    let config = SessionConfig::new().with_target_partitions(partitions).with_batch_size(7);
+    let context = SessionContext::new_with_config(config);
+    for function in proofmill_udfs::scalar_functions() {
+        context.register_udf(function.as_ref().clone());
+    }
+    for function in proofmill_udfs::aggregate_functions() {
+        context.register_udaf(function.as_ref().clone());
+    }
+    context
+}
+
+pub async fn batch(context: &SessionContext, sql: &str) -> Result<RecordBatch> {
+    let frame = context.sql(sql).await?;
+    let schema = Arc::clone(frame.schema().inner());
+    Ok(concat_batches(&schema, &frame.collect().await?)?)
+}
+
+pub async fn scalar(context: &SessionContext, sql: &str) -> ScalarValue {
+    let batch = batch(context, sql).await.unwrap_or_else(|error| panic!("{sql}: {error}"));
+    assert_eq!((batch.num_rows(), batch.num_columns()), (1, 1), "{sql}");
+    ScalarValue::try_from_array(batch.column(0), 0).expect("a scalar")
+}
