@@ -29,3 +29,5 @@ pub mod run;
 pub mod report;
 
 pub mod cli;
+
+pub mod reference;

@@ -1,10 +1,13 @@
 //! Groups: the combinations of a matrix and the names of their instances.
 
-use crate::ids::{NAME_BYTES_MAX, is_name};
+use std::collections::{HashMap, HashSet};
+
+use crate::ids::NAME_BYTES_MAX;
 use crate::spec::code::Code;
 use crate::spec::diagnostic::Diagnostic;
 use crate::spec::node::{Node, Value};
 use crate::spec::params::Values;
+use crate::spec::validate::join;
 
 /// Most instances of one matrix.
 const INSTANCES_MAX: usize = 10_000;
@@ -32,11 +35,47 @@ pub fn instances(
     let mut all = vec![whole];
     for (key, list) in matrix.entries() {
         let Value::Seq(items) = &list.value else { return Vec::new() };
+        let path = join(&join(path, "matrix"), &key.name);
+        let mut labels: HashMap<String, &Node> = HashMap::new();
+        let mut collision = false;
+        for (i, item) in items.iter().enumerate() {
+            let label = label(item);
+            if let Some(first) = labels.insert(label.clone(), item) {
+                let message = match (text(first), text(item)) {
+                    (a, b) if a == b => format!("`{b}` stands here already"),
+                    (a, b) => format!("`{b}` and `{a}` both make the name `{group}_{label}`"),
+                };
+                let path = join(&path, &i.to_string());
+                out.push(Diagnostic::error(Code::Duplicate, item.span, path, message));
+                collision = true;
+            }
+        }
+        if collision {
+            return Vec::new();
+        }
         let extend = |instance: &Instance, item: &Node| Instance {
             labels: instance.labels.iter().cloned().chain([text(item)]).collect(),
             group: format!("{}_{}", instance.group, label(item)),
             values: instance.values.clone().with("matrix", &key.name, item.clone()),
         };
+        let longest = all.iter().map(|instance| instance.group.len()).max().unwrap_or(0);
+        for (i, item) in items.iter().enumerate() {
+            if longest <= NAME_BYTES_MAX && longest + 1 + label(item).len() > NAME_BYTES_MAX {
+                let name = format!("{group}_…_{}", label(item));
+                let message = format!(
+                    "with this value, the name `{name}` has more than {NAME_BYTES_MAX} characters"
+                );
+                let help = "shorten the value, or give it as a parameter of a template".to_owned();
+                let path = join(&path, &i.to_string());
+                out.push(
+                    Diagnostic::error(Code::InvalidName, item.span, path, message).with_help(help),
+                );
+                collision = true;
+            }
+        }
+        if collision {
+            return Vec::new();
+        }
         all = all.iter().flat_map(|instance| items.iter().map(|item| extend(instance, item))).collect();
         if all.len() > INSTANCES_MAX {
             let message = format!("the matrix has more than {INSTANCES_MAX} combinations");
@@ -44,19 +83,12 @@ pub fn instances(
             return Vec::new();
         }
     }
-    let mut seen = std::collections::HashSet::new();
+    let mut seen = HashSet::new();
     for instance in &all {
-        let diagnostic = if !is_name(&instance.group) {
-            let message = format!("the instance `{}` has no valid name", instance.group);
-            let help = format!("names have at most {NAME_BYTES_MAX} characters: shorten the values");
-            Diagnostic::error(Code::InvalidName, matrix.span, path, message).with_help(help)
-        } else if !seen.insert(&instance.group) {
+        if !seen.insert(&instance.group) {
             let message = format!("two combinations share the name `{}`", instance.group);
-            Diagnostic::error(Code::Duplicate, matrix.span, path, message)
-        } else {
-            continue;
-        };
-        out.push(diagnostic);
+            out.push(Diagnostic::error(Code::Duplicate, matrix.span, path, message));
+        }
     }
     all
 }

@@ -51,6 +51,7 @@ fn scalar(
 ) -> Node {
     let mut result = String::new();
     let mut holes = Vec::new();
+    let mut unresolved = false;
     let mut rest = 0;
     while let Some(start) = text[rest..].find("${").map(|at| rest + at) {
         if text[..start].ends_with('$') {
@@ -66,16 +67,19 @@ fn scalar(
             let help = "write `$${` for a literal `${`".to_owned();
             let diagnostic = Diagnostic::error(Code::UnknownParameter, place, path, message);
             out.push(diagnostic.with_help(help));
+            unresolved = true;
             break;
         };
         let reference = text[start + 2..end - 1].trim();
-        let value = match values.get(reference) {
+        let found = values.get(reference);
+        let value = match found {
             Some(value) if start == 0 && end == text.len() => {
                 return typed(node, text, value);
             }
             Some(value) => plain(value),
             None => None,
         };
+        unresolved |= value.is_none() || found.is_some_and(Node::is_unresolved);
         result.push_str(&text[rest..start]);
         match value {
             Some(value) => {
@@ -84,7 +88,10 @@ fn scalar(
             }
             None => {
                 let place = node.place_in_text(sources, start..end);
-                out.push(not_found(reference, values, place, path));
+                // A parameter without a value has been reported where it is declared.
+                if found.is_none_or(|value| value.value != Value::Null) {
+                    out.push(not_found(reference, values, place, path));
+                }
                 holes.push((result.len()..result.len(), start..end));
             }
         }
@@ -94,18 +101,19 @@ fn scalar(
     Node {
         value: Value::Str(result),
         span: node.span,
-        written: Some(Box::new(Written { text: text.to_owned(), holes })),
+        written: Some(Box::new(Written { text: text.to_owned(), holes, unresolved })),
     }
 }
 
 /// A scalar that is one reference and nothing else keeps the type of what it names.
 fn typed(node: &Node, text: &str, value: &Node) -> Node {
     let length = value.as_str().map_or(0, str::len);
-    Node {
-        value: value.value.clone(),
-        span: node.span,
-        written: Some(Box::new(Written { text: text.to_owned(), holes: vec![(0..length, 0..text.len())] })),
-    }
+    let written = Written {
+        text: text.to_owned(),
+        holes: vec![(0..length, 0..text.len())],
+        unresolved: value.value == Value::Null || value.is_unresolved(),
+    };
+    Node { value: value.value.clone(), span: node.span, written: Some(Box::new(written)) }
 }
 
 /// The text of a scalar; `None` for lists and mappings, which have no place inside a text.
@@ -127,7 +135,8 @@ fn not_found(
 ) -> Diagnostic {
     if values.get(reference).is_some() {
         let message = format!("`{reference}` is a list and cannot stand inside a text");
-        return Diagnostic::error(Code::WrongType, place, path, message);
+        let help = "a list must be the whole value".to_owned();
+        return Diagnostic::error(Code::WrongType, place, path, message).with_help(help);
     }
     let known = values.references();
     let help = suggest::help(reference, known.iter().map(String::as_str))
@@ -144,7 +153,7 @@ mod tests {
     fn run(text: &str) -> (Node, Vec<Diagnostic>, Sources) {
         let mut sources = Sources::default();
         let source = sources.add("t.yaml", text);
-        let tree = yaml::parse(&sources, source).unwrap();
+        let tree = yaml::parse(&sources, source, &mut Vec::new()).unwrap();
         let k = Node::new(Value::Int(5), tree.span);
         let table = Node::new(Value::Str("answers".to_owned()), tree.span);
         let values = Values::default().with("params", "k", k).with("params", "table", table);

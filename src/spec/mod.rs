@@ -12,6 +12,7 @@ pub mod node;
 pub mod params;
 pub mod pipeline;
 pub mod reference;
+pub mod refusal;
 pub mod schema;
 pub mod source;
 pub mod stage;

@@ -50,6 +50,8 @@ pub struct Written {
     pub text: String,
     /// Each replacement: bytes of the result, and the bytes of `text` they replace.
     pub holes: Vec<(Range<usize>, Range<usize>)>,
+    /// True if one of its `${…}` has no value: what the string holds is not known.
+    pub unresolved: bool,
 }
 
 impl Node {
@@ -84,6 +86,15 @@ impl Node {
         match &self.value {
             Value::Str(text) => Some(text),
             _ => None,
+        }
+    }
+
+    /// True if the value of a `${…}` in it, or below it, is not known.
+    pub fn is_unresolved(&self) -> bool {
+        match &self.value {
+            Value::Seq(items) => items.iter().any(Self::is_unresolved),
+            Value::Map(entries) => entries.iter().any(|(_, node)| node.is_unresolved()),
+            _ => self.written.as_ref().is_some_and(|written| written.unresolved),
         }
     }
 
@@ -166,26 +177,71 @@ impl Written {
 
 /// The byte of `raw`, a scalar as it stands in the file, behind byte `offset` of its value.
 ///
-/// Both are walked together: what only the file has (indentation, quotes, escapes, line breaks
-/// that fold) is passed over.
+/// Both are walked together: what only the file has (indentation, line breaks that fold) is
+/// passed over.
 fn raw_offset(raw: &str, value: &str, offset: usize) -> usize {
-    let mut rest = raw.char_indices().peekable();
-    if let Some((_, quote @ ('"' | '\''))) = rest.peek().copied()
-        && !value.starts_with(quote)
-    {
-        rest.next();
-    }
+    let letters = letters(raw);
+    let mut rest = letters.iter().peekable();
     for (at, wanted) in value.char_indices() {
         let found = if wanted.is_whitespace() {
-            rest.next_if(|(_, c)| c.is_whitespace()).map(|(i, _)| i)
+            rest.next_if(|(_, c)| c.is_whitespace()).map(|(i, _)| *i)
         } else {
-            rest.by_ref().find(|(_, c)| *c == wanted).map(|(i, _)| i)
+            rest.by_ref().find(|(_, c)| *c == wanted).map(|(i, _)| *i)
         };
         if at >= offset {
             return found.or_else(|| rest.peek().map(|(i, _)| *i)).unwrap_or(raw.len());
         }
     }
     rest.peek().map_or(raw.len(), |(i, _)| *i)
+}
+
+/// The letters of a scalar as it stands in the file, each with its byte: without the quote that
+/// opens it, the header of a block, and with escapes as what they mean.
+fn letters(raw: &str) -> Vec<(usize, char)> {
+    let first = raw.chars().next();
+    let header = raw.lines().next().unwrap_or_default().split('#').next().unwrap_or_default();
+    let is_block = matches!(first, Some('|' | '>'))
+        && header[1..].trim().chars().all(|c| c.is_ascii_digit() || matches!(c, '+' | '-'));
+    let start = match first {
+        Some('"' | '\'') => 1,
+        _ if is_block => raw.find('\n').unwrap_or(raw.len()),
+        _ => 0,
+    };
+    let mut letters = Vec::with_capacity(raw.len() - start);
+    let mut rest = raw[start..].char_indices().map(|(i, c)| (start + i, c)).peekable();
+    while let Some((at, c)) = rest.next() {
+        match (first, c) {
+            (Some('\''), '\'') => {
+                rest.next_if(|(_, c)| *c == '\'');
+                letters.push((at, '\''));
+            }
+            (Some('"'), '\\') => {
+                let Some((_, escape)) = rest.next() else { break };
+                let digits = match escape {
+                    'x' => 2,
+                    'u' => 4,
+                    'U' => 8,
+                    _ => 0,
+                };
+                let code: String = rest.by_ref().take(digits).map(|(_, c)| c).collect();
+                letters.push((at, escaped(escape, &code)));
+            }
+            _ => letters.push((at, c)),
+        }
+    }
+    letters
+}
+
+/// What an escape of a double-quoted scalar means; `code` are its hexadecimal digits.
+fn escaped(escape: char, code: &str) -> char {
+    match escape {
+        'x' | 'u' | 'U' => u32::from_str_radix(code, 16)
+            .ok()
+            .and_then(char::from_u32)
+            .unwrap_or(char::REPLACEMENT_CHARACTER),
+        'n' | 'r' | 't' | 'v' | 'f' | 'N' | 'L' | 'P' | '_' => '\n',
+        other => other,
+    }
 }
 
 #[cfg(test)]
@@ -197,7 +253,7 @@ mod tests {
     fn check(yaml_text: &str, needle: &str) {
         let mut sources = Sources::default();
         let source = sources.add("t.yaml", yaml_text);
-        let tree = yaml::parse(&sources, source).unwrap();
+        let tree = yaml::parse(&sources, source, &mut Vec::new()).unwrap();
         let node = tree.get("a").unwrap();
         let start = node.as_str().unwrap().find(needle).unwrap();
         let span = node.place_in_text(&sources, start..start + needle.len());
@@ -213,5 +269,9 @@ mod tests {
         check("b: 1\na: >\n  SELECT x\n  FROM tönt\n\nc: 2\n", "tönt");
         check("a: |-\n    SELECT  é\n      FROM t\n", "FROM");
         check("a: x\n", "x");
+        check("a: \"SELECT\\nname\\tn \\u0046ROM t\"\n", "name");
+        check("a: \"'SELECT' \\\"n\\\"\\nFROM t\"\n", "FROM");
+        check("a: |2-  # select from\n  -- select\n  select x from t\n", "-- select");
+        check("a: |  # select from\n  select x from t\n", "from t");
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::spec::code::Code;
 use crate::spec::diagnostic::Diagnostic;
-use crate::spec::node::{Node, Value};
+use crate::spec::node::{Key, Node, Value};
 use crate::spec::suggest;
 use crate::spec::validate::join;
 
@@ -11,8 +11,8 @@ use crate::spec::validate::join;
 pub enum Given {
     /// A text from the command line, typed by the parameter's default.
     Text(String),
-    /// A node of the file that uses the template.
-    Node(Node),
+    /// A key and value of the file that uses the template.
+    Node(Key, Node),
 }
 
 /// The values that `${…}` may name, by namespace.
@@ -49,58 +49,81 @@ impl Values {
     }
 }
 
-/// The values of the parameters that `declared` (the file's `params`) declares.
-///
-/// `place` is where a value that fits no parameter is reported, if it has no place of its own.
+/// Who sets the parameters of a file.
+#[derive(Clone, Copy, Debug)]
+pub enum Setter<'a> {
+    /// The command line.
+    CommandLine,
+    /// A group that uses the file as a template: its `use`, and the YAML path of the group.
+    Group(&'a Node, &'a str),
+}
+
+/// The values of the parameters that `declared` (the `params` of the file `tree`) declares.
+/// A parameter without a value is reported and stands for nothing.
 pub fn resolve(
-    declared: Option<&Node>,
+    tree: &Node,
     given: &[(String, Given)],
-    place: &Node,
-    path: &str,
+    setter: Setter<'_>,
     out: &mut Vec<Diagnostic>,
 ) -> Values {
+    let declared = tree.get("params");
     let entries = declared.map(Node::entries).unwrap_or_default();
     for (name, value) in given {
         if entries.iter().all(|(key, _)| key.name != *name) {
-            let span = match value {
-                Given::Node(node) => node.span,
-                Given::Text(_) => declared.unwrap_or(place).span,
+            let (span, path) = match (value, setter) {
+                (Given::Node(key, _), Setter::Group(_, path)) => {
+                    (key.span, join(&join(path, "with"), name))
+                }
+                _ => (declared.unwrap_or(tree).span, "params".to_owned()),
             };
             let message = format!("there is no parameter `{name}` to set");
-            let help = suggest::help(name, entries.iter().map(|(key, _)| key.name.as_str()));
-            let path = join(path, "params");
+            let names = entries.iter().map(|(key, _)| key.name.as_str());
+            let help = suggest::help(name, names);
             out.push(Diagnostic::error(Code::UnknownParameter, span, path, message).with_help(help));
         }
     }
     let mut values = Values::default();
     for (key, default) in entries {
-        let path = join(&join(path, "params"), &key.name);
-        let value = match given.iter().rev().find(|(name, _)| *name == key.name) {
-            Some((_, Given::Node(node))) => node.clone(),
-            Some((_, Given::Text(text))) => match typed(text, default) {
+        let given = given.iter().rev().find(|(name, _)| *name == key.name).map(|(_, given)| given);
+        let value = match given {
+            Some(Given::Node(_, node)) => node.clone(),
+            Some(Given::Text(text)) => match typed(text, default) {
                 Ok(value) => Node::new(value, default.span),
                 Err(expected) => {
-                    let message = format!(
-                        "parameter `{}` is {expected}, and `{text}` is none",
-                        key.name
-                    );
+                    let name = &key.name;
+                    let message = format!("parameter `{name}` is {expected}, and `{text}` is none");
+                    let path = join("params", name);
                     out.push(Diagnostic::error(Code::WrongType, default.span, path, message));
-                    continue;
+                    Node::new(Value::Null, default.span)
                 }
             },
-            None if default.value == Value::Null => {
-                let message = format!("parameter `{}` has no value", key.name);
-                let help = format!("give it with `--param {}=…` or `with:`", key.name);
-                let diagnostic = Diagnostic::error(Code::MissingParameter, key.span, path, message);
-                out.push(diagnostic.with_help(help));
-                // A stand-in keeps the rest of the file checkable.
-                Node::new(Value::Str(String::new()), key.span)
-            }
             None => default.clone(),
         };
+        if value.value == Value::Null && !matches!(given, Some(Given::Text(_))) {
+            out.push(missing(key, given, setter));
+        }
         values = values.with("params", &key.name, value);
     }
     values
+}
+
+/// The mistake that parameter `key` has no value.
+fn missing(key: &Key, given: Option<&Given>, setter: Setter<'_>) -> Diagnostic {
+    let name = &key.name;
+    let message = format!("parameter `{name}` has no value");
+    let (span, path, help) = match (given, setter) {
+        (Some(Given::Node(_, node)), Setter::Group(_, path)) => {
+            (node.span, join(&join(path, "with"), name), "write it here".to_owned())
+        }
+        (_, Setter::Group(place, path)) => {
+            (place.span, join(path, "use"), format!("write `with: {{ {name}: … }}` beside `use`"))
+        }
+        (_, Setter::CommandLine) => {
+            let help = format!("write a default here, or run with `--param {name}=…`");
+            (key.span, join("params", name), help)
+        }
+    };
+    Diagnostic::error(Code::MissingParameter, span, path, message).with_help(help)
 }
 
 /// `text` as a value of the default's type; the name of the type if it is none.

@@ -1,5 +1,6 @@
 //! YAML text to a tree of nodes. The only place that names the YAML library.
 
+use std::collections::HashSet;
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
@@ -8,7 +9,9 @@ use serde_yaml::Spanned;
 use crate::spec::code::Code;
 use crate::spec::diagnostic::Diagnostic;
 use crate::spec::node::{Key, Node, Value};
+use crate::spec::refusal::refusal;
 use crate::spec::source::{Sources, Span};
+use crate::spec::validate::join;
 
 /// Largest accepted file, in bytes.
 pub const FILE_BYTES_MAX: usize = 4 << 20;
@@ -17,8 +20,12 @@ const DEPTH_MAX: usize = 32;
 /// Most accepted nodes: a pipeline of ten thousand stages has some hundred thousand.
 const NODES_MAX: usize = 2_000_000;
 
-/// Parses one text of `sources`.
-pub fn parse(sources: &Sources, source: u32) -> Result<Node, Box<Diagnostic>> {
+/// Parses one text of `sources`; a key that stands twice is reported and its first value kept.
+pub fn parse(
+    sources: &Sources,
+    source: u32,
+    out: &mut Vec<Diagnostic>,
+) -> Result<Node, Box<Diagnostic>> {
     let text = &sources.get(source).text;
     let whole = |message: String| {
         let span = Span { source, start: 0, end: 0 };
@@ -34,6 +41,8 @@ pub fn parse(sources: &Sources, source: u32) -> Result<Node, Box<Diagnostic>> {
         strict_booleans: true,
         with_snippet: false,
         emit_comments: false,
+        // All entries reach the visitor, so that the tree can report every repetition.
+        duplicate_keys: serde_yaml::DuplicateKeyPolicy::LastWins,
         merge_keys: serde_yaml::MergeKeyPolicy::Error,
         budget: serde_yaml::budget! {
             max_depth: DEPTH_MAX,
@@ -45,18 +54,28 @@ pub fn parse(sources: &Sources, source: u32) -> Result<Node, Box<Diagnostic>> {
         },
     };
     let tree: Spanned<Raw> = serde_yaml::from_str_with_options(text, options).map_err(|error| {
-        let span = error.location().and_then(|at| at.span().byte_offset()).map_or(0, |b| b as u32);
-        let message = first_sentence(&error.without_snippet().to_string());
-        let place = Span { source, start: span, end: (span + 1).min(text.len() as u32) };
-        Box::new(Diagnostic::error(Code::Syntax, place, "", message))
+        let found = error.location();
+        let start = found.map_or(0, |at| match at.span().byte_offset() {
+            Some(offset) => offset as usize,
+            None => offset(text, at.line(), at.column()),
+        });
+        let start = start.min(text.trim_end().len());
+        let refusal = refusal(&error.without_snippet().to_string(), text, start);
+        let width = text[refusal.start..].chars().next().map_or(0, char::len_utf8);
+        let place =
+            Span { source, start: refusal.start as u32, end: (refusal.start + width) as u32 };
+        let diagnostic = Diagnostic::error(Code::Syntax, place, "", refusal.message);
+        Box::new(diagnostic.with_help(refusal.help.map(str::to_owned)))
     })?;
-    Ok(node(tree, source, text))
+    Ok(Reader { source, text, out }.node(tree, ""))
 }
 
-/// The library's message without its own position, which ours repeats exactly.
-fn first_sentence(message: &str) -> String {
-    let message = message.split(" at line ").next().unwrap_or(message);
-    message.split(", set DuplicateKeyPolicy").next().unwrap_or(message).trim().to_owned()
+/// The byte of a line and column, both counted from 1, columns in characters.
+fn offset(text: &str, line: u64, column: u64) -> usize {
+    let skipped = line.saturating_sub(1) as usize;
+    let start: usize = text.split_inclusive('\n').take(skipped).map(str::len).sum();
+    let column = column.saturating_sub(1) as usize;
+    text[start..].char_indices().nth(column).map_or(text.len(), |(i, _)| start + i)
 }
 
 /// A tree as the YAML library gives it.
@@ -76,33 +95,69 @@ fn span<T>(spanned: &Spanned<T>, source: u32) -> Span {
     Span { source, start, end: start + at.byte_len().unwrap_or(0) as u32 }
 }
 
-fn node(raw: Spanned<Raw>, source: u32, text: &str) -> Node {
-    let mut place = span(&raw, source);
-    let value = match raw.value {
-        Raw::Null => Value::Null,
-        Raw::Bool(value) => Value::Bool(value),
-        Raw::Int(_) | Raw::Float(_) if !is_plain_number(slice(text, place)) => {
-            Value::Str(slice(text, place).to_owned())
+/// Turns the library's tree into ours.
+struct Reader<'a> {
+    source: u32,
+    text: &'a str,
+    out: &'a mut Vec<Diagnostic>,
+}
+
+impl Reader<'_> {
+    fn node(&mut self, raw: Spanned<Raw>, path: &str) -> Node {
+        let mut place = span(&raw, self.source);
+        let written = slice(self.text, place);
+        let value = match raw.value {
+            Raw::Null => Value::Null,
+            Raw::Bool(value) => Value::Bool(value),
+            Raw::Int(_) | Raw::Float(_) if !is_plain_number(written) => {
+                Value::Str(written.to_owned())
+            }
+            Raw::Int(value) => Value::Int(value),
+            Raw::Float(value) => Value::Float(value),
+            Raw::Str(value) => Value::Str(value),
+            Raw::Seq(items) => {
+                let items = items.into_iter().enumerate();
+                Value::Seq(items.map(|(i, item)| self.node(item, &format!("{path}[{i}]"))).collect())
+            }
+            Raw::Map(entries) => Value::Map(self.entries(entries, path)),
+        };
+        let is_flow = self.text[place.start as usize..].starts_with('{');
+        if let Value::Map(entries) = &value
+            && let (Some((first, _)), Some((_, last))) = (entries.first(), entries.last())
+            && !is_flow
+        {
+            place = Span { source: self.source, start: first.span.start, end: last.span.end };
         }
-        Raw::Int(value) => Value::Int(value),
-        Raw::Float(value) => Value::Float(value),
-        Raw::Str(value) => Value::Str(value),
-        Raw::Seq(items) => {
-            Value::Seq(items.into_iter().map(|item| node(item, source, text)).collect())
-        }
-        Raw::Map(entries) => {
-            let entry = |(key, value): (Spanned<String>, _)| {
-                (Key { span: span(&key, source), name: key.value }, node(value, source, text))
-            };
-            Value::Map(entries.into_iter().map(entry).collect())
-        }
-    };
-    if let Value::Map(entries) = &value
-        && let (Some((first, _)), Some((_, last))) = (entries.first(), entries.last())
-    {
-        place = Span { source, start: first.span.start, end: last.span.end };
+        Node::new(value, place)
     }
-    Node::new(value, place)
+
+    fn entries(
+        &mut self,
+        entries: Vec<(Spanned<String>, Spanned<Raw>)>,
+        path: &str,
+    ) -> Vec<(Key, Node)> {
+        let mut seen = HashSet::with_capacity(entries.len());
+        let mut kept = Vec::with_capacity(entries.len());
+        for (name, value) in entries {
+            let key = Key { span: span(&name, self.source), name: name.value };
+            let path = join(path, &key.name);
+            let mut node = self.node(value, &path);
+            if node.value == Value::Null && slice(self.text, node.span).is_empty() {
+                // Nothing has no place of its own.
+                node.span = key.span;
+            }
+            if seen.insert(key.name.clone()) {
+                kept.push((key, node));
+                continue;
+            }
+            let message = format!("the key `{}` stands here already", key.name);
+            let help = "keep one of the two".to_owned();
+            self.out.push(
+                Diagnostic::error(Code::Duplicate, key.span, path, message).with_help(help),
+            );
+        }
+        kept
+    }
 }
 
 fn slice(text: &str, span: Span) -> &str {
@@ -182,7 +237,7 @@ mod tests {
     fn tree(text: &str) -> Result<Node, Box<Diagnostic>> {
         let mut sources = Sources::default();
         let source = sources.add("t.yaml", text);
-        parse(&sources, source)
+        parse(&sources, source, &mut Vec::new())
     }
 
     #[test]
@@ -197,9 +252,20 @@ mod tests {
 
     #[test]
     fn what_is_refused_has_a_place() {
-        for (text, start) in [("a: 1\na: 2", 5), ("a: 'x", 3), ("a: *b", 3), ("<<: {a: 1}\nb: 1", 0)] {
+        for (text, start) in [("a: 'x", 3), ("b: 1\na: *b", 8), ("<<: {a: 1}\nb: 1", 0)] {
             assert_eq!(tree(text).unwrap_err().span.start, start, "{text}");
         }
+    }
+
+    #[test]
+    fn every_repeated_key_is_reported_and_its_first_value_kept() {
+        let mut sources = Sources::default();
+        let source = sources.add("t.yaml", "a: 1\nb: {c: 1, c: 2}\na: 2\n");
+        let mut out = Vec::new();
+        let node = parse(&sources, source, &mut out).unwrap();
+        let places: Vec<_> = out.iter().map(|d| (d.span.start, d.path.as_str())).collect();
+        assert_eq!(places, [(15, "b.c"), (21, "a")]);
+        assert_eq!(node.get("a").unwrap().value, Value::Int(1));
     }
 
     #[test]

@@ -1,0 +1,76 @@
+//! `docs/reference`, rendered from the code; `tests/it/reference.rs` keeps it current.
+
+use clap::CommandFactory;
+
+use crate::cli::args::Cli;
+use crate::spec::code::CODES;
+use crate::spec::schema::FormatSchema;
+
+/// Every generated file: its name below `docs/reference`, and its content.
+pub fn files() -> Vec<(&'static str, String)> {
+    let schema = format!("{:#}\n", FormatSchema::generate().document());
+    vec![
+        ("pipeline.schema.json", schema),
+        ("cli.md", cli()),
+        ("functions.md", functions()),
+        ("errors.md", errors()),
+    ]
+}
+
+const GENERATED: &str = "<!-- Generated from the code; `UPDATE=1 cargo test --test it reference` rewrites it. -->\n";
+
+fn cli() -> String {
+    let mut text = format!("# Command line\n\n{GENERATED}");
+    let mut command = Cli::command().term_width(100);
+    command.build();
+    text.push_str(&format!("\n```text\n{}```\n", plain(&mut command)));
+    for sub in command.get_subcommands_mut().filter(|sub| sub.get_name() != "help") {
+        let name = sub.get_name().to_owned();
+        text.push_str(&format!("\n## {name}\n\n```text\n{}```\n", plain(sub)));
+    }
+    text.push_str("\n## Exit codes\n\n| code | meaning |\n|---|---|\n");
+    for (code, meaning) in [
+        (0, "everything went well"),
+        (1, "a stage, a check or a test failed"),
+        (2, "the command line was wrong"),
+        (3, "a pipeline file has mistakes"),
+        (4, "the store failed or refused"),
+        (5, "a limit on memory, disk or time was reached"),
+        (70, "a mistake in proofmill itself"),
+        (130, "somebody stopped the run"),
+    ] {
+        text.push_str(&format!("| {code} | {meaning} |\n"));
+    }
+    text
+}
+
+fn plain(command: &mut clap::Command) -> String {
+    let help = command.render_long_help().to_string();
+    help.lines().map(|line| format!("{}\n", line.trim_end())).collect()
+}
+
+fn functions() -> String {
+    let mut text = format!(
+        "# SQL functions\n\n{GENERATED}\nBeside DataFusion's own functions. The version is part of \
+         the fingerprint of every stage that calls the function.\n"
+    );
+    for doc in proofmill_udfs::docs() {
+        text.push_str(&format!("\n## {}\n\n`{}` → {}\n\n", doc.name, doc.syntax(), doc.returns));
+        text.push_str(&format!("{}\n\n", doc.description));
+        for argument in doc.arguments {
+            text.push_str(&format!("- `{}`: {}\n", argument.name, argument.description));
+        }
+        let (sql, result) = (doc.example.sql, doc.example.result.trim_end());
+        text.push_str(&format!("\n```sql\n{sql}\n```\n\n```text\n{result}\n```\n\nVersion {}.\n", doc.version));
+    }
+    text
+}
+
+fn errors() -> String {
+    let mut text = format!("# Error codes\n\n{GENERATED}\n");
+    for code in CODES {
+        let title = code.page().lines().next().unwrap_or_default().trim_start_matches("# ");
+        text.push_str(&format!("- [{title}](../errors/{code}.md)\n"));
+    }
+    text
+}

@@ -1,0 +1,97 @@
+//! What the YAML library refuses, in our words and at the character to blame.
+
+/// Why a text is no YAML that is accepted.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// What is wrong.
+    pub message: String,
+    /// The byte to blame.
+    pub start: usize,
+    /// What to do.
+    pub help: Option<&'static str>,
+}
+
+/// Parts of the library's messages, with what we say instead and what helps.
+const WORDS: &[(&str, &str, Option<&str>)] = &[
+    ("tabs disallowed", "a tab cannot indent", Some("indent with spaces")),
+    ("unclosed quote", "the quote is never closed", None),
+    (
+        "trailing content after single-quoted",
+        "a text goes on after its closing quote",
+        Some("inside single quotes, write `''` for a quote"),
+    ),
+    (
+        "trailing content after double-quoted",
+        "a text goes on after its closing quote",
+        Some("inside double quotes, write `\\\"` for a quote"),
+    ),
+    ("',' or '}'", "expected `,` or `}`", Some("what `{` opens must be closed by `}`")),
+    ("',' or ']'", "expected `,` or `]`", Some("what `[` opens must be closed by `]`")),
+    ("unclosed bracket '{'", "the `{` is never closed", None),
+    ("unclosed bracket '['", "the `[` is never closed", None),
+    (
+        "did not find expected key",
+        "this line is indented like none of those above it",
+        Some("keys of one mapping start in the same column"),
+    ),
+    (
+        "simple key expected",
+        "expected a key and `:`",
+        Some("lines of a text block are indented further than its key"),
+    ),
+    (
+        "mapping values are not allowed",
+        "`:` is not allowed here",
+        Some("put quotes around a text that holds `: `, or mend the line before"),
+    ),
+    (
+        "illegal placement of ':'",
+        "`:` is not allowed here",
+        Some("what `[` or `{` opens must be closed before the next key"),
+    ),
+    (
+        "unknown escape",
+        "the text has an escape that YAML does not know",
+        Some("write `\\\\` for a backslash, or use single quotes"),
+    ),
+    (
+        "unknown anchor",
+        "`*` names something that `&` has not marked above",
+        Some("put quotes around a text that starts with `*`"),
+    ),
+    (
+        "merge keys are not allowed",
+        "`<<` is not accepted",
+        Some("write the keys out, or make a template of them"),
+    ),
+    ("expected string scalar", "a key must be a text", None),
+    ("Depth", "the file is nested too deeply", None),
+    ("budget breached", "the file is larger than any pipeline needs to be", None),
+];
+
+/// The library's `message` about byte `start` of `text` as a refusal of ours.
+pub fn refusal(message: &str, text: &str, start: usize) -> Refusal {
+    if message.contains("multiple YAML documents") {
+        let marker = text[..start].rfind("---").unwrap_or(start);
+        return Refusal {
+            message: "a second document begins here".to_owned(),
+            start: marker,
+            help: Some("one file is one pipeline"),
+        };
+    }
+    if let Some((_, rest)) = message.split_once("unexpected character: `")
+        && let Some(character) = rest.chars().next()
+    {
+        return Refusal {
+            message: format!("a text cannot start with `{character}`"),
+            start,
+            help: Some("put quotes around it"),
+        };
+    }
+    if let Some((_, ours, help)) = WORDS.iter().find(|(theirs, ..)| message.contains(theirs)) {
+        return Refusal { message: (*ours).to_owned(), start, help: *help };
+    }
+    // Without its own position, which ours repeats.
+    let message = message.split(" at line ").next().unwrap_or(message).trim().to_owned();
+    Refusal { message, start, help: None }
+}

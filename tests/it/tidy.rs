@@ -1,0 +1,192 @@
+//! Properties of the source tree: layers, who may name which library, file length, headers, links.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Lower layers first. A module may name only modules in strictly lower layers.
+const LAYERS: &[&[&str]] = &[
+    &["clock", "digest", "rng"],
+    &["ids", "error"],
+    &["retry"],
+    &["spec", "sqltext", "store"],
+    &["files", "graph", "search"],
+    &["session"],
+    &["stages"],
+    &["run"],
+    &["report"],
+    &["cli"],
+    &["reference"],
+    &["lib", "main"],
+];
+/// Modules on one line of `LAYERS` that may see each other's lower ones only; these pairs are the
+/// exceptions inside a layer, each with its reason.
+const SIDEWAYS: &[(&str, &str)] = &[
+    // Names of runs carry a random tail.
+    ("ids", "rng"),
+];
+/// Libraries that only some modules may name.
+const LIBRARIES: &[(&str, &[&str])] = &[
+    ("serde_yaml", &["spec"]),
+    ("tantivy", &["search"]),
+    ("clap", &["cli", "reference"]),
+    ("indicatif", &["report"]),
+    ("comfy_table", &["report"]),
+    ("datafusion", &["sqltext", "session", "stages", "run", "cli", "report", "reference"]),
+    ("object_store", &["store", "session", "cli"]),
+    ("tokio", &["store", "clock", "stages", "run", "cli"]),
+    ("parquet", &["store", "files", "stages"]),
+];
+/// Longest file, in lines before its tests.
+const FILE_LINES_MAX: usize = 600;
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn files(dir: &Path, extension: &str, out: &mut Vec<PathBuf>) {
+    let mut entries: Vec<_> = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();
+    entries.sort();
+    for path in entries {
+        let name = path.file_name().unwrap().to_str().unwrap();
+        if path.is_dir() && name != "target" && !name.starts_with('.') {
+            files(&path, extension, out);
+        } else if path.extension().is_some_and(|e| e == extension) {
+            out.push(path);
+        }
+    }
+}
+
+fn rust_files(dirs: &[&str]) -> Vec<PathBuf> {
+    let mut out = Vec::new();
+    dirs.iter().for_each(|dir| files(&root().join(dir), "rs", &mut out));
+    assert!(out.len() > 100, "the tree has moved");
+    out
+}
+
+/// The module of `src/` that a file belongs to.
+fn module(path: &Path) -> String {
+    let relative = path.strip_prefix(root().join("src")).unwrap();
+    let first = relative.components().next().unwrap().as_os_str().to_str().unwrap();
+    first.trim_end_matches(".rs").to_owned()
+}
+
+fn rank(module: &str) -> usize {
+    LAYERS
+        .iter()
+        .position(|layer| layer.contains(&module))
+        .unwrap_or_else(|| panic!("`{module}` has no layer: add it to LAYERS"))
+}
+
+/// The code of a file without comments, line by line.
+fn code(path: &Path) -> Vec<(usize, String)> {
+    let text = fs::read_to_string(path).unwrap();
+    let lines = text.lines().enumerate().filter(|(_, line)| !line.trim_start().starts_with("//"));
+    lines.map(|(n, line)| (n + 1, line.to_owned())).collect()
+}
+
+#[test]
+fn modules_name_only_lower_layers() {
+    let mut errors = Vec::new();
+    for path in rust_files(&["src"]) {
+        let own = module(&path);
+        for (n, line) in code(&path) {
+            if line.contains("super::super") {
+                errors.push(format!("{}:{n}: write `crate::…`, not `super::super`", path.display()));
+            }
+            for tail in line.split("crate::").skip(1) {
+                let used: String =
+                    tail.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
+                let sideways = SIDEWAYS.contains(&(own.as_str(), used.as_str()));
+                if used.is_empty() {
+                    errors.push(format!("{}:{n}: one `use crate::module` per module", path.display()));
+                } else if used != own && rank(&used) >= rank(&own) && !sideways {
+                    errors.push(format!("{}:{n}: `{own}` may not use `{used}`", path.display()));
+                }
+            }
+        }
+    }
+    assert!(errors.is_empty(), "\n{}", errors.join("\n"));
+}
+
+#[test]
+fn libraries_stay_in_their_modules() {
+    let mut errors = Vec::new();
+    for path in rust_files(&["src"]) {
+        let own = module(&path);
+        for (n, line) in code(&path) {
+            for (library, allowed) in LIBRARIES {
+                if line.contains(&format!("{library}::")) && own != "main" && !allowed.contains(&own.as_str()) {
+                    errors.push(format!("{}:{n}: `{own}` may not name `{library}`", path.display()));
+                }
+            }
+        }
+    }
+    assert!(errors.is_empty(), "\n{}", errors.join("\n"));
+}
+
+#[test]
+fn functions_know_nothing_of_the_product() {
+    for path in rust_files(&["src", "udfs/src"]) {
+        if path.starts_with(root().join("udfs")) {
+            let text = fs::read_to_string(&path).unwrap();
+            assert!(!text.contains("proofmill::"), "{} names the product", path.display());
+        }
+    }
+}
+
+#[test]
+fn files_are_short_and_say_what_they_are_for() {
+    let mut errors = Vec::new();
+    for path in rust_files(&["src", "udfs", "tests"]) {
+        let text = fs::read_to_string(&path).unwrap();
+        if !text.starts_with("//!") {
+            errors.push(format!("{}: no `//!` header", path.display()));
+        }
+        let lines = text.split("#[cfg(test)]\nmod").next().unwrap().lines().count();
+        if lines > FILE_LINES_MAX {
+            errors.push(format!("{}: {lines} lines, more than {FILE_LINES_MAX}", path.display()));
+        }
+        let is_mod = path.file_name().is_some_and(|name| name == "mod.rs");
+        if is_mod && path.starts_with(root().join("src")) && text.contains("\npub fn ") {
+            errors.push(format!("{}: `mod.rs` only declares", path.display()));
+        }
+    }
+    assert!(errors.is_empty(), "\n{}", errors.join("\n"));
+}
+
+#[test]
+fn links_between_documents_hold() {
+    let mut documents = vec![root().join("README.md")];
+    for dir in ["docs", "pipelines", "data"] {
+        files(&root().join(dir), "md", &mut documents);
+    }
+    let mut errors = Vec::new();
+    for document in documents {
+        let text = fs::read_to_string(&document).unwrap();
+        for link in text.split("](").skip(1).filter_map(|tail| tail.split(')').next()) {
+            let target = link.split('#').next().unwrap();
+            let remote = target.contains("://") || target.is_empty();
+            if !remote && !document.parent().unwrap().join(target).exists() {
+                errors.push(format!("{}: `{link}` leads nowhere", document.display()));
+            }
+        }
+    }
+    assert!(errors.is_empty(), "\n{}", errors.join("\n"));
+}
+
+#[test]
+fn nothing_names_a_machine() {
+    let mut texts = rust_files(&["src", "udfs", "tests"]);
+    for dir in ["docs", "pipelines", "data", "tests"] {
+        for extension in ["md", "yaml", "py"] {
+            files(&root().join(dir), extension, &mut texts);
+        }
+    }
+    texts.push(root().join("README.md"));
+    for path in texts.iter().filter(|path| !path.ends_with("tidy.rs")) {
+        let text = fs::read_to_string(path).unwrap();
+        for hint in ["/root/", "/work/", "crates.io", "pypi.org"] {
+            assert!(!text.contains(hint), "{} names `{hint}`", path.display());
+        }
+    }
+}
