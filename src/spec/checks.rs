@@ -22,6 +22,7 @@ pub struct Check {
     /// Column with a closed set of values.
     pub accepted_values: Option<AcceptedValues>,
     /// SQL expression that is true for every row.
+    #[schemars(length(min = 1))]
     pub expect: Option<String>,
     /// Whether a violation stops the run (`error`) or is only reported (`warn`).
     #[serde(default)]
@@ -31,6 +32,7 @@ pub struct Check {
 /// Bounds on the number of rows.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(extend("minProperties" = 1))]
 pub struct Rows {
     /// At least so many.
     pub min: Option<u64>,

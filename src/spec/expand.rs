@@ -6,16 +6,16 @@ use std::time::Duration;
 
 use indexmap::IndexMap;
 
-use crate::ids::{StageName, is_name};
+use crate::ids::{NAME_BYTES_MAX, StageName, is_name};
 use crate::spec::code::Code;
 use crate::spec::diagnostic::{self, Diagnostic};
 use crate::spec::group::{self, Instance};
 use crate::spec::interpolate::interpolate;
 use crate::spec::node::{Key, Node, Value};
-use crate::spec::params::{self, Given, Values};
+use crate::spec::params::{self, Given, Setter, Values};
 use crate::spec::pipeline::{Common, Matrix, Pipeline, StageSpec, full_group, full_name};
 use crate::spec::schema::FormatSchema;
-use crate::spec::source::Sources;
+use crate::spec::source::{Sources, Span};
 use crate::spec::stage::{Stage, StageKind};
 use crate::spec::testcase::TestCase;
 use crate::spec::validate::{Validator, join};
@@ -95,7 +95,7 @@ impl Expander<'_> {
         let tree = self.tree(source)?;
         let given: Vec<_> =
             params.iter().map(|(k, v)| (k.clone(), Given::Text(v.clone()))).collect();
-        let values = params::resolve(tree.get("params"), &given, &tree, "", &mut self.diagnostics);
+        let values = params::resolve(&tree, &given, Setter::CommandLine, &mut self.diagnostics);
         let head = without(&tree, &["stages", "params"]);
         let head = interpolate(&head, &values, &self.sources, "", &mut self.diagnostics);
         self.check("PipelineFile", &head, &["stages"], "");
@@ -117,9 +117,13 @@ impl Expander<'_> {
 
     /// The tree of a text; a mistake if it is no mapping.
     fn tree(&mut self, source: u32) -> Option<Node> {
-        match yaml::parse(&self.sources, source) {
+        match yaml::parse(&self.sources, source, &mut self.diagnostics) {
             Ok(tree) if matches!(tree.value, Value::Map(_)) => Some(tree),
-            Ok(tree) => {
+            Ok(mut tree) => {
+                if tree.value == Value::Null {
+                    // An empty file has no better place than its start.
+                    tree.span = Span { source, start: 0, end: 0 };
+                }
                 let message = format!("expected a mapping, found {}", tree.describe());
                 let help = "a pipeline file starts with `pipeline: name`".to_owned();
                 let diagnostic = Diagnostic::error(Code::WrongType, tree.span, "", message);
@@ -227,6 +231,10 @@ impl Expander<'_> {
             self.diagnostics.push(Diagnostic::error(Code::Template, key.span, path, message));
             return;
         }
+        let matrix = head.get("matrix").map(Node::entries).unwrap_or_default();
+        if !matrix.iter().all(|(key, _)| self.name(key, &join(path, "matrix"))) {
+            return;
+        }
         let name = full_group(scope, &key.name);
         let instances = group::instances(&name, &head, values, path, &mut self.diagnostics);
         if let Some(matrix) = head.get("matrix") {
@@ -276,10 +284,10 @@ impl Expander<'_> {
         place: &Node,
         with: Option<&Node>,
         scope: &[String],
-        path: &str,
+        group: &str,
         open: &mut Vec<String>,
     ) {
-        let path = join(path, "use");
+        let path = join(group, "use");
         let from = self.sources.get(place.span.source).name.clone();
         let wanted = place.as_str().unwrap_or_default();
         let failed = |message: String| Diagnostic::error(Code::Template, place.span, path.clone(), message);
@@ -297,23 +305,43 @@ impl Expander<'_> {
         }
         let source = self.sources.add(&name, &text);
         let Some(tree) = self.tree(source) else { return };
+        if tree.get("template").is_none() && tree.get("pipeline").is_some() {
+            let help = "a template starts with `template: name` instead of `pipeline: name`";
+            let diagnostic = failed(format!("`{wanted}` is a pipeline, not a template"));
+            self.diagnostics.push(diagnostic.with_help(help.to_owned()));
+            return;
+        }
         self.check("TemplateFile", &without(&tree, &["stages", "params"]), &["stages"], "");
         self.check_params(&tree, "");
         let given: Vec<_> = with
             .map(Node::entries)
             .unwrap_or_default()
             .iter()
-            .map(|(key, node)| (key.name.clone(), Given::Node(node.clone())))
+            .map(|(key, node)| (key.name.clone(), Given::Node(key.clone(), node.clone())))
             .collect();
-        let values =
-            params::resolve(tree.get("params"), &given, place, "", &mut self.diagnostics);
+        let setter = Setter::Group(place, group);
+        let values = params::resolve(&tree, &given, setter, &mut self.diagnostics);
         open.push(name);
         self.stages(&tree, &values, scope, "", open);
         open.pop();
     }
 
     fn stage(&mut self, key: &Key, node: Node, scope: &[String], path: String) {
-        let Ok(name) = full_name(scope, &key.name).parse::<StageName>() else { return };
+        let full = full_name(scope, &key.name);
+        let Ok(name) = full.parse::<StageName>() else {
+            let message = format!("the full name `{full}` has a part of more than {NAME_BYTES_MAX} characters");
+            let help = "give the groups around it shorter names".to_owned();
+            let diagnostic = Diagnostic::error(Code::InvalidName, key.span, path, message);
+            self.diagnostics.push(diagnostic.with_help(help));
+            return;
+        };
+        if self.stages.contains_key(&name) {
+            let message = format!("there is a stage `{full}` already");
+            let help = "a group's name is joined by `_` with the groups around it and its matrix values".to_owned();
+            let diagnostic = Diagnostic::error(Code::Duplicate, key.span, path, message);
+            self.diagnostics.push(diagnostic.with_help(help));
+            return;
+        }
         if let Some(spec) = self.typed_stage(key, node, scope, path, &name) {
             self.stages.insert(name, spec);
         } else {
@@ -329,7 +357,12 @@ impl Expander<'_> {
         path: String,
         name: &StageName,
     ) -> Option<StageSpec> {
+        let before = self.diagnostics.len();
+        let mut node = node;
         if !self.check("Stage", &node, &[], &path) {
+            node = without_faulty(&node, &path, &self.diagnostics[before..])?;
+        }
+        if node.is_unresolved() {
             return None;
         }
         let settings: Stage = match serde_json::from_value(node.to_json()) {
@@ -342,9 +375,9 @@ impl Expander<'_> {
         };
         let timeout = match settings.timeout.as_deref().map(duration) {
             Some(None) => {
-                let span = node.at(&["timeout"]).span;
-                let message = "this is no length of time";
-                let help = "write a whole number and `ms`, `s`, `m` or `h`, such as `90s`".to_owned();
+                let found = node.at(&["timeout"]);
+                let (span, message) = (found.span, format!("expected a length of time, found {}", found.describe()));
+                let help = "write a whole number from 1 and `ms`, `s`, `m` or `h`, such as `90s`".to_owned();
                 let path = join(&path, "timeout");
                 let diagnostic = Diagnostic::error(Code::WrongValue, span, path, message);
                 self.diagnostics.push(diagnostic.with_help(help));
@@ -381,10 +414,27 @@ fn without(node: &Node, keys: &[&str]) -> Node {
     Node { value: Value::Map(kept.cloned().collect()), span: node.span, written: None }
 }
 
+/// The stage without the keys of [`Common`] that have a mistake, so that the rest of it can be
+/// checked further; `None` if there are other mistakes.
+fn without_faulty(node: &Node, path: &str, mistakes: &[Diagnostic]) -> Option<Node> {
+    let faulty = |key: &str| {
+        let own = join(path, key);
+        mistakes.iter().any(|mistake| {
+            let rest = mistake.path.strip_prefix(&own);
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+        })
+    };
+    let keys: Vec<&str> = node.entries().iter().map(|(key, _)| key.name.as_str()).collect();
+    let kinds: Vec<_> = keys.iter().filter(|key| StageKind::NAMES.contains(key)).collect();
+    let common = mistakes.iter().all(|mistake| mistake.path.len() > path.len());
+    (common && kinds.len() == 1 && !faulty(kinds[0]))
+        .then(|| without(node, &keys.into_iter().filter(|key| faulty(key)).collect::<Vec<_>>()))
+}
+
 /// A length of time such as `90s`.
 fn duration(text: &str) -> Option<Duration> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
-    let number: u64 = text[..digits].parse().ok()?;
+    let number: u64 = text[..digits].parse().ok().filter(|number| *number > 0)?;
     match text[digits..].trim() {
         "ms" => Some(Duration::from_millis(number)),
         "s" => Some(Duration::from_secs(number)),

@@ -61,11 +61,10 @@ pub fn instances(
         let longest = all.iter().map(|instance| instance.group.len()).max().unwrap_or(0);
         for (i, item) in items.iter().enumerate() {
             if longest <= NAME_BYTES_MAX && longest + 1 + label(item).len() > NAME_BYTES_MAX {
-                let name = format!("{group}_…_{}", label(item));
                 let message = format!(
-                    "with this value, the name `{name}` has more than {NAME_BYTES_MAX} characters"
+                    "with this value, the name of the group has more than {NAME_BYTES_MAX} characters"
                 );
-                let help = "shorten the value, or give it as a parameter of a template".to_owned();
+                let help = "use a short value here, and look the long one up in SQL".to_owned();
                 let path = join(&path, &i.to_string());
                 out.push(
                     Diagnostic::error(Code::InvalidName, item.span, path, message).with_help(help),

@@ -79,6 +79,7 @@ pub struct Group {
     /// Values of the template's parameters.
     pub with: Option<IndexMap<String, Parameter>>,
     /// Parameters and their values: the group is repeated for each combination.
+    #[schemars(extend("minProperties" = 1))]
     pub matrix: Option<IndexMap<String, MatrixValues>>,
     /// What the group is, for people.
     pub description: Option<String>,

@@ -25,10 +25,16 @@ pub struct Source {
 pub struct Sources(Vec<Source>);
 
 impl Sources {
-    /// Keeps a text and numbers it.
+    /// Keeps a text and numbers it; a text that is there already keeps its number, so that a
+    /// mistake in a template has one place however often the template is used.
     pub fn add(&mut self, name: impl Into<String>, text: impl Into<String>) -> u32 {
-        self.0.push(Source { name: name.into(), text: text.into() });
-        self.0.len() as u32 - 1
+        let (name, text) = (name.into(), text.into());
+        let known = self.0.iter().position(|source| source.name == name && source.text == text);
+        let number = known.unwrap_or_else(|| {
+            self.0.push(Source { name, text });
+            self.0.len() - 1
+        });
+        number as u32
     }
 
     /// The text with the given number.

@@ -96,6 +96,10 @@ pub struct Gather {
 }
 
 impl StageKind {
+    /// The keys of the kinds that a file can declare.
+    pub const NAMES: [&str; 7] =
+        ["read", "sql", "index", "retrieve", "measure", "compare", "write"];
+
     /// The kind's key in the file.
     pub fn name(&self) -> &'static str {
         match self {

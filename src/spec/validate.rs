@@ -35,6 +35,10 @@ impl<'a> Validator<'a> {
     }
 
     fn node(&self, schema: &Json, node: &Node, path: &str, out: &mut Vec<Diagnostic>) {
+        if node.written.as_ref().is_some_and(|written| written.unresolved) {
+            // What it holds is not known, and why has been reported.
+            return;
+        }
         let Some(schema) = self.resolve(schema).as_object() else { return };
         if let Some(options) = alternatives(schema) {
             return self.alternatives(options, node, path, out);
@@ -42,8 +46,8 @@ impl<'a> Validator<'a> {
         if let Some(types) = type_names(schema)
             && !types.iter().any(|name| admits(name, node))
         {
-            let wanted: Vec<_> = types.iter().filter(|t| **t != "null").map(|t| article(t)).collect();
-            let message = format!("expected {}, found {}", wanted.join(" or "), node.describe());
+            let wanted = types.iter().filter(|t| **t != "null").map(|t| article(t)).collect();
+            let message = format!("expected {}, found {}", any_of(wanted), node.describe());
             let diagnostic = Diagnostic::error(Code::WrongType, node.span, path, message);
             out.push(diagnostic.with_help(type_help(&types, node)));
             return;
@@ -76,7 +80,7 @@ impl<'a> Validator<'a> {
             None => {
                 let mut types = Vec::new();
                 options.iter().for_each(|option| self.types(option, &mut types));
-                let message = format!("expected {}, found {}", types.join(" or "), node.describe());
+                let message = format!("expected {}, found {}", any_of(types), node.describe());
                 out.push(Diagnostic::error(Code::WrongType, node.span, path, message));
             }
         }
@@ -135,10 +139,34 @@ impl<'a> Validator<'a> {
         for required in strings(schema.get("required")) {
             if node.get(required).is_none() {
                 let message = format!("missing key `{required}`");
-                out.push(Diagnostic::error(Code::MissingKey, first_key(node), path, message));
+                let help = self.purpose(properties.get(required), required);
+                out.push(
+                    Diagnostic::error(Code::MissingKey, first_key(node), path, message)
+                        .with_help(help),
+                );
             }
         }
+        if schema.get("minProperties").is_some() && node.entries().is_empty() {
+            let keys: Vec<_> = properties.keys().map(|key| format!("`{key}`")).collect();
+            let (code, message) = match keys.as_slice() {
+                [] => (Code::WrongValue, "expected at least one entry, found none".to_owned()),
+                keys => {
+                    let keys = keys.join(", ");
+                    (Code::MissingKey, format!("expected at least one of {keys}, found none"))
+                }
+            };
+            out.push(Diagnostic::error(code, node.span, path, message));
+        }
         exactly_one(schema, node, path, out);
+    }
+
+    /// What a key is for: the first sentence of its description.
+    fn purpose(&self, property: Option<&Json>, key: &str) -> Option<String> {
+        let own = property?.get("description");
+        let text = own.or_else(|| self.resolve(property?).get("description"))?.as_str()?;
+        let text = text.replace('\n', " ");
+        let first = text.split(". ").next().unwrap_or(&text).trim_end_matches('.');
+        Some(format!("`{key}`: {first}"))
     }
 
     fn array(
@@ -156,15 +184,31 @@ impl<'a> Validator<'a> {
         }
         let least = schema.get("minItems").and_then(Json::as_u64).unwrap_or(0) as usize;
         if items.len() < least {
-            let message = format!("expected at least {least} items, found {}", items.len());
+            let message = format!("expected a list of at least {least}, found one of {}", items.len());
             out.push(Diagnostic::error(Code::WrongValue, node.span, path, message));
         }
     }
 }
 
-/// `a.b`, or `b` at the top.
+/// `a.b`, `a[0]` for a position in a list, or `b` at the top.
 pub fn join(path: &str, key: &str) -> String {
-    if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
+    let is_position = !key.is_empty() && key.bytes().all(|b| b.is_ascii_digit());
+    match (path.is_empty(), is_position) {
+        (true, _) => key.to_owned(),
+        (false, true) => format!("{path}[{key}]"),
+        (false, false) => format!("{path}.{key}"),
+    }
+}
+
+/// `a`, `a or b`, `a, b or c`; a whole number is not named beside any number.
+fn any_of(mut choices: Vec<&str>) -> String {
+    if choices.contains(&"a number") {
+        choices.retain(|choice| *choice != "a whole number");
+    }
+    match choices.as_slice() {
+        [first @ .., last] if !first.is_empty() => format!("{} or {last}", first.join(", ")),
+        _ => choices.concat(),
+    }
 }
 
 /// The first key of a mapping, where something that is missing from it is reported.
@@ -179,11 +223,17 @@ fn exactly_one(schema: &Map<String, Json>, node: &Node, path: &str, out: &mut Ve
     let present: Vec<_> =
         node.entries().iter().filter(|(key, _)| keys.contains(&key.name.as_str())).collect();
     match present.as_slice() {
+        [(key, value)] if value.value == Value::Null => {
+            let message = format!("expected settings of `{}`, found nothing", key.name);
+            let path = join(path, &key.name);
+            out.push(Diagnostic::error(Code::WrongType, key.span, path, message));
+        }
         [_] => {}
         [] => {
-            // A misspelt key has been reported already, with the right one as a suggestion.
-            let slip = |name: &str| suggest::nearest(name, keys.iter().copied()).is_some();
-            if !node.entries().iter().any(|(key, _)| slip(&key.name)) {
+            // An unknown key has been reported already: it was meant to be the one that is missing.
+            let properties = schema.get("properties").and_then(Json::as_object);
+            let known = |key: &str| properties.is_none_or(|properties| properties.contains_key(key));
+            if node.entries().iter().all(|(key, _)| known(&key.name)) {
                 let listed: Vec<_> = keys.iter().map(|key| format!("`{key}`")).collect();
                 let message = format!("one of the keys {} must be here", listed.join(", "));
                 out.push(Diagnostic::error(Code::NotExactlyOne, first_key(node), path, message));
@@ -192,7 +242,7 @@ fn exactly_one(schema: &Map<String, Json>, node: &Node, path: &str, out: &mut Ve
         [(first, _), rest @ ..] => {
             for (extra, _) in rest {
                 let message = format!("`{}` cannot stand beside `{}`", extra.name, first.name);
-                let help = "keep one of them; another stage can have the other".to_owned();
+                let help = "keep one of them".to_owned();
                 let path = join(path, &extra.name);
                 out.push(
                     Diagnostic::error(Code::NotExactlyOne, extra.span, path, message).with_help(help),
@@ -226,6 +276,11 @@ fn scalar(schema: &Map<String, Json>, node: &Node, path: &str, out: &mut Vec<Dia
         }
     }
     if let Some(text) = node.as_str() {
+        let most = schema.get("maxLength").and_then(Json::as_u64);
+        if let Some(most) = most.filter(|most| text.chars().count() as u64 > *most) {
+            let characters = if most == 1 { "character" } else { "characters" };
+            out.push(wrong(format!("expected at most {most} {characters}, found `{text}`")));
+        }
         if schema.get("minLength").and_then(Json::as_u64).is_some_and(|least| least > 0)
             && text.trim().is_empty()
         {
@@ -242,9 +297,12 @@ fn scalar(schema: &Map<String, Json>, node: &Node, path: &str, out: &mut Vec<Dia
 
 fn one_of(constants: &[&str], node: &Node, path: &str, out: &mut Vec<Diagnostic>) {
     if let Some(text) = node.as_str().filter(|text| !constants.contains(text)) {
-        let message = format!("`{text}` is not accepted here");
+        let listed: Vec<_> = constants.iter().map(|constant| format!("`{constant}`")).collect();
+        let message = format!("expected {}, found `{text}`", any_of(listed.iter().map(String::as_str).collect()));
+        let nearest = suggest::nearest(text, constants.iter().copied());
+        let help = nearest.map(|nearest| format!("did you mean `{nearest}`?"));
         let diagnostic = Diagnostic::error(Code::WrongValue, node.span, path, message);
-        out.push(diagnostic.with_help(suggest::help(text, constants.iter().copied())));
+        out.push(diagnostic.with_help(help));
     }
 }
 
@@ -301,8 +359,13 @@ fn type_help(types: &[&str], node: &Node) -> Option<String> {
         Value::Int(_) | Value::Float(_) | Value::Bool(_) if types.contains(&"string") => {
             Some("put quotes around it to make it a text".to_owned())
         }
-        Value::Str(text) if types.contains(&"boolean") && ["yes", "no", "on", "off"].contains(&text.as_str()) => {
-            Some("only `true` and `false` are booleans".to_owned())
+        Value::Str(text) if types.contains(&"boolean") => match text.as_str() {
+            "yes" | "no" | "on" | "off" => Some("only `true` and `false` are booleans".to_owned()),
+            "true" | "false" => Some("write it without quotes".to_owned()),
+            _ => None,
+        },
+        Value::Str(text) if types.contains(&"array") && !text.contains('\n') => {
+            Some(format!("write `[{text}]`"))
         }
         Value::Str(text) if text.parse::<f64>().is_ok() && (types.contains(&"integer") || types.contains(&"number")) => {
             Some("write it without quotes, in plain decimal notation".to_owned())

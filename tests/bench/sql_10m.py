@@ -192,7 +192,7 @@ def child(task: str, values: list[str]) -> None:
         import duckdb
 
         result = duckdb.sql(CHECKSUM.format(teams=f"'{values[0]}'"))
-        print(json.dumps([float(value) for value in result.fetchone()]))
+        print(json.dumps([float(value) for value in result.fetchall()[0]]))
         return
     steps = {"duckdb": duckdb_steps, "polars": polars_steps}[task]
     events, users, good, teams, like_ours = values

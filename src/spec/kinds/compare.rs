@@ -24,6 +24,7 @@ pub struct Compare {
     /// Columns that identify an item.
     pub on: Columns,
     /// SQL expression that is true for a right answer; short for a metric called `accuracy`.
+    #[schemars(length(min = 1))]
     pub correct: Option<String>,
     /// Metrics by name, each an SQL expression of a row's value; NULL counts as zero.
     pub metrics: Option<Metrics>,

@@ -13,6 +13,7 @@ pub struct Measure {
     /// Table with one row per attempt.
     pub from: String,
     /// SQL expression that is true for a right answer; short for a metric called `accuracy`.
+    #[schemars(length(min = 1))]
     pub correct: Option<String>,
     /// Metrics by name, each an SQL expression of a row's value.
     pub metrics: Option<Metrics>,
@@ -20,6 +21,7 @@ pub struct Measure {
     #[serde(default)]
     pub by: Vec<String>,
     /// SQL expression that is true for rows that do not count at all.
+    #[schemars(length(min = 1))]
     pub exclude: Option<String>,
     /// Column whose equal values mark rows that are not independent.
     pub cluster: Option<String>,

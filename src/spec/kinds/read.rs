@@ -23,6 +23,7 @@ pub struct Read {
     /// For `json`: path of the list of records inside the document.
     pub records: Option<String>,
     /// For `csv`: the character between fields. A comma when absent.
+    #[schemars(length(min = 1, max = 1))]
     pub delimiter: Option<String>,
     /// For `csv` and `tsv`: whether the first line names the columns. It does when absent;
     /// otherwise they are called `column_1`, `column_2`, ….
@@ -34,7 +35,7 @@ pub struct Read {
 #[serde(untagged)]
 pub enum Paths {
     /// A single path.
-    One(String),
+    One(#[schemars(length(min = 1))] String),
     /// Several paths.
     Many(#[schemars(length(min = 1))] Vec<String>),
 }

@@ -11,6 +11,7 @@ pub struct Write {
     /// Table to export.
     pub from: String,
     /// File to write, relative to the working directory.
+    #[schemars(length(min = 1))]
     pub path: String,
     /// How it is written; told from its name when absent.
     pub format: Option<WriteFormat>,
