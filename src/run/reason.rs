@@ -3,6 +3,9 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+/// Changes that a reason names.
+const CHANGES_SHOWN: usize = 3;
+
 /// One part of a fingerprint that is not what it was.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
@@ -55,8 +58,12 @@ impl fmt::Display for Reason {
             Self::Stored => write!(f, "its fingerprint is in the store"),
             Self::Never => write!(f, "it never ran in this store"),
             Self::Changed(changes) => {
-                let names: Vec<_> = changes.iter().map(|change| change.component.as_str()).collect();
-                write!(f, "{} changed", names.join(", "))
+                let names = changes.iter().map(|change| change.component.as_str());
+                let shown: Vec<_> = names.take(CHANGES_SHOWN).collect();
+                match changes.len().saturating_sub(CHANGES_SHOWN) {
+                    0 => write!(f, "{} changed", shown.join(", ")),
+                    more => write!(f, "{} and {more} more changed", shown.join(", ")),
+                }
             }
             Self::Volatile(functions) => {
                 write!(f, "it calls {}, which differs between runs", functions.join(", "))

@@ -11,7 +11,7 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use crate::digest::Digest;
 use crate::graph::{Role, Stage};
 use crate::ids::StageName;
-use crate::search::{Analyzer, IndexBuilder, IndexSpec, MemoryIndexing, MemoryRow, Variant, memory_entries};
+use crate::search::{Analyzer, IndexBuilder, IndexSpec, MEMORY_BYTES_MIN, MemoryIndexing, MemoryRow, Variant, memory_entries};
 use crate::session::engine::BATCH_ROWS;
 use crate::spec::code::Code;
 use crate::spec::kinds::index::{self as settings, Index, IndexBy};
@@ -22,8 +22,10 @@ use crate::stages::prepare::{Outcome, Tables};
 use crate::stages::prepared::Body;
 use crate::stages::sink::{Computed, Sink};
 
-/// Memory of the index builder before it spills to its folder, in bytes.
-const BUILDER_BYTES: usize = 128 << 20;
+/// Most memory of the index builder before it spills to its folder, in bytes.
+const BUILDER_BYTES_MAX: usize = 128 << 20;
+/// Memory of the index builder for each byte of text.
+const BUILDER_BYTES_PER_BYTE: usize = 4;
 /// Bytes of a fact's digest that make its id.
 const FACT_ID_BYTES: usize = 16;
 
@@ -178,7 +180,9 @@ fn build(
         })
     });
     let entries = memory_entries(rows, plan.by);
-    let mut builder = IndexBuilder::create(folder, plan.spec, BUILDER_BYTES)?;
+    let texts: usize = entries.iter().map(|entry| entry.text.len()).sum();
+    let memory = (BUILDER_BYTES_PER_BYTE * texts).clamp(MEMORY_BYTES_MIN, BUILDER_BYTES_MAX);
+    let mut builder = IndexBuilder::create(folder, plan.spec, memory)?;
     for entry in &entries {
         builder.add(&entry.text)?;
     }
