@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::cli::args;
 use crate::cli::environment::Environment;
+use crate::cli::exit;
 use crate::error::{Error, ErrorKind, Result};
 use crate::graph::Graph;
 use crate::graph::select::{UnknownSelection, select, upstream};
@@ -55,9 +56,12 @@ pub async fn run(args: &args::Run, environment: &Environment) -> Result<()> {
         stop: stop.clone(),
     };
     let watch = tokio::spawn(async move {
-        // The first stops the run between commits; the second is the shell's own.
+        // The first stops the run between commits, the second at once.
         if tokio::signal::ctrl_c().await.is_ok() {
             stop.cancel();
+        }
+        if tokio::signal::ctrl_c().await.is_ok() {
+            std::process::exit(exit::INTERRUPTED.into());
         }
     });
     let result = run_pipeline(request, engine, store.clone()).await;

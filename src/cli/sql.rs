@@ -9,15 +9,15 @@ use arrow::datatypes::SchemaRef;
 use datafusion::catalog::TableProvider;
 use datafusion::physical_plan::execute_stream;
 use futures::StreamExt;
+use serde_json::Value as Json;
 
 use crate::cli::args;
 use crate::cli::environment::Environment;
 use crate::error::{Error, ErrorKind, Result};
-use crate::ids::StageName;
 use crate::report::table::of_batches;
 use crate::report::units::count;
 use crate::run::history::{RunSummary, find_run, tables};
-use crate::run::publish::rows_json;
+use crate::run::publish::objects;
 use crate::session::{self, Engine};
 use crate::spec::code::Code;
 use crate::spec::diagnostic::Diagnostic;
@@ -49,14 +49,7 @@ pub async fn sql(args: &args::Sql, environment: &Environment) -> Result<()> {
     let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
     let output = &environment.output;
     if output.json {
-        let Ok(name) = "result".parse::<StageName>() else { return Ok(()) };
-        let rows = rows_json(&name, &batches).into_iter().map(|mut row| {
-            if let Some(row) = row.as_object_mut() {
-                row.shift_remove("stage");
-            }
-            row
-        });
-        output.json(&rows.collect());
+        output.json(&objects(&batches).into_iter().map(Json::Object).collect());
         return Ok(());
     }
     output.data(&of_batches(&schema, &batches, args.full));

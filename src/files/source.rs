@@ -13,7 +13,7 @@ use crate::files::parquet_columns::ParquetPlan;
 use crate::files::partition::{Partition, Piece, pack};
 use crate::files::read::{Sink, Summary, read_text};
 use crate::files::settings::Options;
-use crate::spec::kinds::read::Compression;
+use crate::spec::kinds::read::{Compression, Format};
 
 /// A file of a source.
 #[derive(Clone, Debug)]
@@ -66,6 +66,14 @@ impl Source {
     /// the size of the records in the sample. `None` if there is nothing to tell it from.
     pub fn rows_estimate(&self) -> Option<u64> {
         self.rows_estimate
+    }
+
+    /// How the rows are written: as declared, or told from the names of the files.
+    pub fn format(&self) -> Format {
+        match &self.layout {
+            Layout::Text { options, .. } => options.format,
+            Layout::Parquet(_) => Format::Parquet,
+        }
     }
 
     /// At most `n` pieces that can be read independently; one after the other they are the whole.

@@ -4,15 +4,16 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use indexmap::IndexMap;
+use indexmap::{IndexMap, IndexSet};
 
 use crate::graph::order;
 use crate::ids::StageName;
 use crate::spec::code::Code;
 use crate::spec::diagnostic::Diagnostic;
 use crate::spec::kinds::index::{Analyzer, Index, IndexBy, Variant};
+use crate::spec::node::Node;
 use crate::spec::pipeline::{Common, Matrix, Pipeline, StageSpec};
-use crate::spec::reference::candidates;
+use crate::spec::reference::{self, candidates};
 use crate::spec::source::{Sources, Span};
 use crate::spec::stage::{Gather, StageKind};
 use crate::spec::suggest;
@@ -89,6 +90,13 @@ pub fn build(mut pipeline: Pipeline, diagnostics: &mut Vec<Diagnostic>) -> Graph
     for spec in written {
         builder.stage(spec);
     }
+    for (number, (case, node)) in pipeline.tests.iter().enumerate() {
+        for (key, stages) in [("given", case.given.keys()), ("expect", case.expect.keys())] {
+            for name in stages {
+                builder.tested(number, key, name, node);
+            }
+        }
+    }
     while let Some(spec) = builder.made.pop() {
         if !builder.stages.contains_key(&spec.name) {
             builder.stage(spec);
@@ -109,7 +117,7 @@ pub fn build(mut pipeline: Pipeline, diagnostics: &mut Vec<Diagnostic>) -> Graph
 }
 
 struct Builder<'a> {
-    names: HashSet<StageName>,
+    names: IndexSet<StageName>,
     broken: HashSet<StageName>,
     matrices: &'a [Matrix],
     sources: Arc<Sources>,
@@ -123,16 +131,18 @@ impl Builder<'_> {
     fn stage(&mut self, spec: StageSpec) {
         let before = self.diagnostics.len();
         let (mut inputs, query) = self.inputs(&spec);
+        // A check that names no stage leaves the table itself sound.
+        let sound = self.diagnostics.len() == before;
         for (i, check) in spec.common.checks.iter().enumerate() {
             if let Some(name) = check.rows.as_ref().and_then(|rows| rows.equal_to.as_ref()) {
                 let steps = ["checks", &i.to_string(), "rows", "equal_to"];
                 inputs.extend(self.input(&spec, Role::Check(i), name, &steps));
             }
         }
-        if self.diagnostics.len() > before {
-            self.broken.insert(spec.name);
-        } else {
+        if sound {
             self.stages.insert(spec.name.clone(), Stage { spec, inputs, query });
+        } else {
+            self.broken.insert(spec.name);
         }
     }
 
@@ -201,13 +211,20 @@ impl Builder<'_> {
                     SqlErrorKind::NotAllowed => Code::SqlNotAllowed,
                 };
                 let place = node.place_in_text(&self.sources, error.range);
-                self.diagnostics.push(Diagnostic::error(code, place, path, error.message));
+                let diagnostic = Diagnostic::error(code, place, path, error.message);
+                self.diagnostics.push(diagnostic.with_help(error.help));
                 None
             }
         }
     }
 
-    fn input(&mut self, spec: &StageSpec, role: Role, written: &str, steps: &[&str]) -> Option<Input> {
+    fn input(
+        &mut self,
+        spec: &StageSpec,
+        role: Role,
+        written: &str,
+        steps: &[&str],
+    ) -> Option<Input> {
         let path = steps.iter().fold(spec.path.clone(), |path, step| join(&path, step));
         self.resolve(spec, role, written, &path, spec.node.at(steps).span)
     }
@@ -230,11 +247,63 @@ impl Builder<'_> {
                 return Some(Input { role, stage: gather });
             }
         }
+        self.unknown(&spec.scope, Some(&spec.name), written, path, place);
+        None
+    }
+
+    /// Reports that `written`, in `scope`, names no stage; `own` is the stage that names it.
+    fn unknown(
+        &mut self,
+        scope: &[String],
+        own: Option<&StageName>,
+        written: &str,
+        path: &str,
+        place: Span,
+    ) {
+        let help = if written.contains('/') {
+            Some("a stage of the kind `read` makes a table of a file".to_owned())
+        } else {
+            let known = self.names.iter().filter(|name| Some(*name) != own);
+            let gathered = self.matrices.iter().flat_map(|matrix| {
+                let members = matrix.instances.first().map(|(_, group)| format!("{group}."));
+                self.names.iter().filter_map(move |name| {
+                    let stage = name.as_str().strip_prefix(members.as_deref()?)?;
+                    Some(format!("{}.{stage}", matrix.group))
+                })
+            });
+            // Instances of a matrix are rarely meant one by one.
+            let instance = |name: &str| {
+                let group = name.split_once('.').map(|(group, _)| group);
+                let mut groups = self.matrices.iter().flat_map(|matrix| &matrix.instances);
+                groups.any(|(_, instance)| Some(instance.as_str()) == group)
+            };
+            let seen: Vec<String> = known
+                .map(|name| reference::shortest(scope, name.as_str()))
+                .filter(|name| !instance(name))
+                .chain(gathered)
+                .collect();
+            suggest::help(written, seen.iter().map(String::as_str))
+        };
         let message = format!("there is no stage `{written}`");
-        let help = suggest::help(written, self.names.iter().map(StageName::as_str));
         let diagnostic = Diagnostic::error(Code::UnknownStage, place, path, message);
         self.diagnostics.push(diagnostic.with_help(help));
-        None
+    }
+
+    /// A mistake if a test names a stage that is not there.
+    fn tested(&mut self, number: usize, key: &str, name: &str, node: &Node) {
+        let known = name.parse::<StageName>().is_ok_and(|stage| {
+            self.names.contains(&stage)
+                || self.broken.contains(&stage)
+                || self.matrices.iter().any(|matrix| {
+                    name.split_once('.').is_some_and(|(group, _)| matrix.group == group)
+                })
+        });
+        if !known {
+            let place = node.at(&[key]).entries().iter().find(|(key, _)| key.name == name);
+            let place = place.map_or(node.span, |(key, _)| key.span);
+            let path = join(&format!("tests[{number}].{key}"), name);
+            self.unknown(&[], None, name, &path, place);
+        }
     }
 
     /// The union over a matrix that `name` (`group.stage`) stands for, made on first use.

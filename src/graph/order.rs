@@ -1,14 +1,17 @@
-//! An order in which stages can run, or the cycle that forbids one.
+//! An order in which stages can run, or the cycles that forbid one.
+
+use std::collections::BTreeSet;
 
 use indexmap::IndexMap;
 
-use crate::graph::build::Stage;
+use crate::graph::build::{Input, Stage};
 use crate::ids::StageName;
 use crate::spec::code::Code;
 use crate::spec::diagnostic::Diagnostic;
 
 /// The stages with every stage after those it needs, otherwise in the given order. Stages on a
-/// cycle, and those that need one, are left out and one cycle is reported.
+/// cycle, and those that need one, are left out; every cycle is reported, of those that share a
+/// stage one.
 pub fn topological(
     mut stages: IndexMap<StageName, Stage>,
     diagnostics: &mut Vec<Diagnostic>,
@@ -23,23 +26,48 @@ pub fn topological(
         waiting.push(needs.len());
         needs.into_iter().for_each(|need| dependents[need].push(i));
     }
-    let mut ready: std::collections::BTreeSet<usize> =
-        (0..stages.len()).filter(|i| waiting[*i] == 0).collect();
+    let mut ready: BTreeSet<usize> = (0..stages.len()).filter(|i| waiting[*i] == 0).collect();
     let mut position = vec![usize::MAX; stages.len()];
+    let mut done = vec![false; stages.len()];
     let mut next = 0;
-    while let Some(i) = ready.pop_first() {
-        position[i] = next;
-        next += 1;
-        for dependent in &dependents[i] {
-            waiting[*dependent] -= 1;
-            if waiting[*dependent] == 0 {
-                ready.insert(*dependent);
+    let mut sound = true;
+    loop {
+        while let Some(i) = ready.pop_first() {
+            done[i] = true;
+            // What needs a cycle has no position either.
+            if sound || stages[i].inputs.iter().all(|input| has_position(&stages, &position, input))
+            {
+                position[i] = next;
+                next += 1;
+            }
+            for dependent in &dependents[i] {
+                waiting[*dependent] -= 1;
+                if waiting[*dependent] == 0 && !done[*dependent] {
+                    ready.insert(*dependent);
+                }
             }
         }
-    }
-    if next < stages.len() {
-        let stuck: Vec<bool> = position.iter().map(|p| *p == usize::MAX).collect();
-        diagnostics.push(cycle(&stages, &stuck));
+        if done.iter().all(|done| *done) {
+            break;
+        }
+        // Go on as if the cycle were none, so that others are found too.
+        sound = false;
+        let members = cycle(&stages, &done);
+        let found = describe(&stages, &members);
+        // Instances of a matrix share their places.
+        if !diagnostics.iter().any(|d| d.code == Code::Cycle && d.span == found.span) {
+            diagnostics.push(found);
+        }
+        for i in members {
+            done[i] = true;
+            for dependent in &dependents[i] {
+                waiting[*dependent] -= 1;
+                if waiting[*dependent] == 0 && !done[*dependent] {
+                    ready.insert(*dependent);
+                }
+            }
+        }
+        ready.retain(|i| !done[*i]);
     }
     let order: IndexMap<StageName, usize> =
         stages.keys().cloned().zip(position.iter().copied()).collect();
@@ -48,13 +76,18 @@ pub fn topological(
     stages
 }
 
-/// One cycle among the stages that are stuck.
-fn cycle(stages: &IndexMap<StageName, Stage>, stuck: &[bool]) -> Diagnostic {
+/// True if what `input` names, as far as it is here, has a position.
+fn has_position(stages: &IndexMap<StageName, Stage>, position: &[usize], input: &Input) -> bool {
+    stages.get_index_of(&input.stage).is_none_or(|need| position[need] != usize::MAX)
+}
+
+/// One cycle among the stages that are not done.
+fn cycle(stages: &IndexMap<StageName, Stage>, done: &[bool]) -> Vec<usize> {
     let next = |i: usize| {
         let inputs = stages[i].inputs.iter();
-        inputs.filter_map(|input| stages.get_index_of(&input.stage)).find(|need| stuck[*need])
+        inputs.filter_map(|input| stages.get_index_of(&input.stage)).find(|need| !done[*need])
     };
-    let first = stuck.iter().position(|stuck| *stuck).unwrap_or(0);
+    let first = done.iter().position(|done| !done).unwrap_or(0);
     let mut path = vec![first];
     let start = loop {
         let Some(need) = next(path[path.len() - 1]) else { break 0 };
@@ -63,16 +96,23 @@ fn cycle(stages: &IndexMap<StageName, Stage>, stuck: &[bool]) -> Diagnostic {
         }
         path.push(need);
     };
-    let names: Vec<_> = path[start..]
+    path.split_off(start)
+}
+
+/// A cycle as a mistake, at the stage of it that the file declares first.
+fn describe(stages: &IndexMap<StageName, Stage>, members: &[usize]) -> Diagnostic {
+    let first = members.iter().enumerate().min_by_key(|(_, i)| **i).map_or(0, |(at, _)| at);
+    let names: Vec<_> = members[first..]
         .iter()
-        .chain([&path[start]])
+        .chain(&members[..=first])
         .map(|i| format!("`{}`", stages[*i].spec.name))
         .collect();
-    let spec = &stages[path[start]].spec;
-    let message = if names.len() == 2 {
-        format!("stage {} needs itself", names[0])
+    let spec = &stages[members[first]].spec;
+    let (message, help) = if members.len() == 1 {
+        (format!("stage {} needs itself", names[0]), None)
     } else {
-        format!("stages wait for each other: {}", names.join(" needs "))
+        let message = format!("stages wait for each other: {}", names.join(" needs "));
+        (message, Some("one of them must do without the next".to_owned()))
     };
-    Diagnostic::error(Code::Cycle, spec.key, spec.path.clone(), message)
+    Diagnostic::error(Code::Cycle, spec.key, spec.path.clone(), message).with_help(help)
 }

@@ -95,6 +95,7 @@ pub async fn plan(
                 stage.last = Some(artifact.clone());
                 stage.replace = Some(artifact);
             }
+            Lookup::Damaged(_) if stage.reason == Reason::Never => stage.reason = Reason::Lost,
             Lookup::Absent | Lookup::Damaged(_) => {}
         }
     }

@@ -24,7 +24,8 @@ use crate::stages::load::Loaded;
 use crate::stages::prepared::Prepared;
 use crate::stages::sink::Kept;
 use crate::store::{
-    MANIFEST_VERSION, Manifest, Outcome, PipelineRef, RunLog, StageOutcome, Store, publish_manifest,
+    Entry, MANIFEST_VERSION, Manifest, Outcome, PipelineRef, RunLog, StageOutcome, Store, publish_manifest,
+    read_log,
 };
 
 /// What to run, and how.
@@ -136,7 +137,16 @@ fn name_of(loaded: &Loaded) -> Result<PipelineName> {
 
 /// Goes on with a run that did not end well. It must be the same pipeline with the same parameters.
 async fn take_over(store: &Store, run: &RunId, started: &Event) -> Result<RunLog<Event>> {
+    // Whoever owns the run loses it only to somebody who may have it.
+    may_go_on(run, &read_log::<Event>(store, run).await?, started)?;
     let (mut log, entries) = RunLog::<Event>::take_over(store, run).await?;
+    may_go_on(run, &entries, started)?;
+    log.append(started).await?;
+    Ok(log)
+}
+
+/// Fails if the run has succeeded, or was started otherwise.
+fn may_go_on(run: &RunId, entries: &[Entry<Event>], started: &Event) -> Result<()> {
     let events: Vec<&Event> = entries.iter().filter_map(|entry| entry.event()).collect();
     let usage = |message: String| Error::new(ErrorKind::Usage, message);
     if events.iter().any(|e| matches!(e, Event::Finished { outcome: Outcome::Succeeded })) {
@@ -154,8 +164,7 @@ async fn take_over(store: &Store, run: &RunId, started: &Event) -> Result<RunLog
         return Err(usage(format!("run `{run}` was started with another file or other parameters"))
             .with_hint("give the same ones, or start a new run without `--resume`"));
     }
-    log.append(started).await?;
-    Ok(log)
+    Ok(())
 }
 
 /// The rows of all stages that measure or compare and are not only steps on the way.
@@ -199,21 +208,25 @@ fn metrics_json(metrics: &[(StageName, Vec<RecordBatch>)]) -> Vec<Json> {
 
 /// The rows of a small table as JSON objects, each with its stage.
 pub fn rows_json(stage: &StageName, batches: &[RecordBatch]) -> Vec<Json> {
-    let mut writer = arrow::json::WriterBuilder::new()
-        .with_explicit_nulls(true)
-        .build::<_, arrow::json::writer::JsonArray>(Vec::new());
-    let batches: Vec<&RecordBatch> = batches.iter().collect();
-    let written = writer.write_batches(&batches).and_then(|()| writer.finish());
-    let rows: Vec<serde_json::Map<String, Json>> = match written {
-        Ok(()) => serde_json::from_slice(&writer.into_inner()).unwrap_or_default(),
-        Err(_) => Vec::new(),
-    };
     let tagged = |row: serde_json::Map<String, Json>| {
         let mut object = serde_json::Map::from_iter([("stage".to_owned(), json!(stage.as_str()))]);
         object.extend(row);
         Json::Object(object)
     };
-    rows.into_iter().map(tagged).collect()
+    objects(batches).into_iter().map(tagged).collect()
+}
+
+/// The rows of a small table as JSON objects.
+pub fn objects(batches: &[RecordBatch]) -> Vec<serde_json::Map<String, Json>> {
+    let mut writer = arrow::json::WriterBuilder::new()
+        .with_explicit_nulls(true)
+        .build::<_, arrow::json::writer::JsonArray>(Vec::new());
+    let batches: Vec<&RecordBatch> = batches.iter().collect();
+    let written = writer.write_batches(&batches).and_then(|()| writer.finish());
+    match written {
+        Ok(()) => serde_json::from_slice(&writer.into_inner()).unwrap_or_default(),
+        Err(_) => Vec::new(),
+    }
 }
 
 /// Versions of the code that takes part in a run.

@@ -94,11 +94,14 @@ impl Engine {
     /// The state that runs a query over `rows` rows of input in `partitions` parts, if that is
     /// asked for.
     pub fn running(&self, rows: u64, partitions: Option<u32>) -> SessionState {
-        match partitions {
+        let mut state = match partitions {
             Some(partitions) => state(&self.runtime, &Functions::all(), partitions as usize),
             None if rows < SINGLE_PARTITION_ROWS_MAX => self.single.clone(),
             None => self.parallel.clone(),
-        }
+        };
+        // `now()` and its like have no value before.
+        state.mark_start_execution();
+        state
     }
 
     /// The context that streams of any state run in.

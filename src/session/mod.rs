@@ -5,6 +5,7 @@ pub mod planner;
 pub mod policy;
 pub mod registry;
 pub mod table;
+mod wording;
 
 pub use engine::{Engine, Limits};
 pub use planner::{PlanError, expression, query};

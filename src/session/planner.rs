@@ -8,7 +8,8 @@ use arrow::datatypes::{DataType, SchemaRef};
 use datafusion::catalog::TableProvider;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::{
-    DFSchema, DFSchemaRef, DataFusionError, Result, SchemaError, TableReference, plan_datafusion_err,
+    Column, DFSchema, DFSchemaRef, DataFusionError, Result, SchemaError, TableReference,
+    plan_datafusion_err,
 };
 use datafusion::datasource::provider_as_source;
 use datafusion::execution::session_state::SessionState;
@@ -16,9 +17,11 @@ use datafusion::logical_expr::planner::{ContextProvider, ExprPlanner};
 use datafusion::logical_expr::{
     AggregateUDF, Expr, HigherOrderUDF, LogicalPlan, ScalarUDF, TableSource, WindowUDF,
 };
-use datafusion::sql::planner::{ParserOptions, SqlToRel};
+use datafusion::sql::planner::{ParserOptions, PlannerContext, SqlToRel};
+use indexmap::IndexSet;
 
 use crate::session::policy::{self, Calls};
+use crate::session::wording;
 use crate::spec::code::Code;
 use crate::spec::suggest;
 use crate::sqltext::{self, Query};
@@ -61,8 +64,9 @@ pub fn query(
         let plan = state.analyzer().execute_and_check(plan, state.config_options(), |_, _| {})?;
         Ok((plan, calls))
     };
-    let (plan, calls) = plan().map_err(|error| describe(&query.text, &error, state))?;
-    let schema = result_schema(plan.schema(), &query.text)?;
+    let (plan, calls) =
+        plan().map_err(|error| describe(&query.text, Some(query), &error, state))?;
+    let schema = result_schema(plan.schema(), query)?;
     Ok(Planned { plan, schema, calls })
 }
 
@@ -72,9 +76,16 @@ pub fn expression(
     text: &str,
     schema: &DFSchema,
 ) -> Result<(Expr, DataType), PlanError> {
-    use datafusion::logical_expr::ExprSchemable;
-    let plan = || {
-        let expr = state.create_logical_expr(text, schema)?;
+    let parsed = sqltext::parse_expression(text).map_err(|error| PlanError {
+        code: Code::SqlSyntax,
+        message: error.message,
+        range: error.range,
+        help: error.help,
+    })?;
+    let provider = Provider { state, tables: HashMap::new() };
+    let plan = || -> Result<_> {
+        let planner = SqlToRel::new_with_options(&provider, options());
+        let expr = planner.sql_to_expr(parsed, schema, &mut PlannerContext::new())?;
         // An expression has types only inside a plan, where the analyzer settles them.
         let empty = LogicalPlan::EmptyRelation(datafusion::logical_expr::EmptyRelation {
             produce_one_row: false,
@@ -86,10 +97,9 @@ pub fn expression(
         policy::inspect(&plan)?;
         let plan = state.analyzer().execute_and_check(plan, state.config_options(), |_, _| {})?;
         let kind = plan.schema().field(0).data_type().clone();
-        let _ = expr.get_type(schema);
         Ok((expr, kind))
     };
-    plan().map_err(|error| describe(text, &error, state))
+    plan().map_err(|error| describe(text, None, &error, state))
 }
 
 fn options() -> ParserOptions {
@@ -101,89 +111,162 @@ fn options() -> ParserOptions {
 }
 
 /// The result's columns without qualifiers; a mistake if two have one name.
-fn result_schema(schema: &DFSchemaRef, text: &str) -> Result<SchemaRef, PlanError> {
+fn result_schema(schema: &DFSchemaRef, query: &Query) -> Result<SchemaRef, PlanError> {
     let mut seen = std::collections::HashSet::new();
     for field in schema.fields() {
         if !seen.insert(field.name()) {
-            return Err(PlanError {
-                code: Code::SqlPlan,
-                message: format!("two columns of the result are called `{}`", field.name()),
-                range: sqltext::find_word(text, field.name()).unwrap_or(0..0),
-                help: Some("give one of them another name with `AS`".to_owned()),
-            });
+            return Err(repeated(&query.text, Some(query), field.name()));
         }
     }
-    let plain = |field: &Arc<arrow::datatypes::Field>| {
-        field.as_ref().clone().with_metadata(HashMap::new())
-    };
-    Ok(Arc::new(arrow::datatypes::Schema::new(schema.fields().iter().map(plain).collect::<Vec<_>>())))
+    let plain =
+        |field: &Arc<arrow::datatypes::Field>| field.as_ref().clone().with_metadata(HashMap::new());
+    Ok(Arc::new(arrow::datatypes::Schema::new(
+        schema.fields().iter().map(plain).collect::<Vec<_>>(),
+    )))
+}
+
+/// The mistake that two columns of the result are called `name`.
+fn repeated(text: &str, query: Option<&Query>, name: &str) -> PlanError {
+    let range = query
+        .and_then(|query| sqltext::output_place(query, name))
+        .or_else(|| sqltext::find_word(text, name));
+    PlanError {
+        code: Code::SqlPlan,
+        message: format!("two columns of the result are called `{name}`"),
+        range: range.unwrap_or_else(|| first_line(text)),
+        help: Some("give one of them another name with `AS`, or leave it out".to_owned()),
+    }
+}
+
+fn first_line(text: &str) -> Range<usize> {
+    0..text.trim_end().lines().next().map_or(0, str::len).max(1).min(text.len())
 }
 
 /// DataFusion's error as a mistake in the text.
-fn describe(text: &str, error: &DataFusionError, state: &SessionState) -> PlanError {
-    let whole = 0..text.trim_end().lines().next().map_or(0, str::len).max(1).min(text.len());
+fn describe(
+    text: &str,
+    query: Option<&Query>,
+    error: &DataFusionError,
+    state: &SessionState,
+) -> PlanError {
     let place = error.diagnostic().and_then(|diagnostic| diagnostic.span).map(|span| {
         let at = |line, column| sqltext::offset(text, line, column);
-        at(span.start.line, span.start.column)..at(span.end.line, span.end.column)
+        let range = at(span.start.line, span.start.column)..at(span.end.line, span.end.column);
+        // Of `table.column`, the column is to blame.
+        let last = text[range.clone()].rfind('.').map_or(range.start, |dot| range.start + dot + 1);
+        (range, last)
     });
     let word = |word: &str| sqltext::find_word(text, word);
+    let at = |name: &str| {
+        let found = place.clone().map(|(range, last)| last..range.end).or_else(|| word(name));
+        found.unwrap_or_else(|| first_line(text))
+    };
     let root = error.find_root();
-    let message = root.strip_backtrace();
-    let message = message
-        .trim_start_matches("Error during planning: ")
-        .trim_start_matches("This feature is not implemented: ")
-        .to_owned();
     if let DataFusionError::SchemaError(schema_error, _) = root {
         match schema_error.as_ref() {
             SchemaError::FieldNotFound { field, valid_fields } => {
-                let valid: Vec<_> = valid_fields.iter().map(|column| column.name()).collect();
-                return PlanError {
-                    code: Code::UnknownColumn,
-                    message: format!("there is no column `{}`", field.name),
-                    range: place.or_else(|| word(&field.name)).unwrap_or(whole),
-                    help: suggest::help(&field.name, valid.iter().copied()),
-                };
+                return unknown_column(field, valid_fields, &place, at(&field.name));
             }
-            SchemaError::AmbiguousReference { field } => {
+            SchemaError::AmbiguousReference { field } if place.is_some() => {
                 return PlanError {
                     code: Code::UnknownColumn,
                     message: format!("more than one table has a column `{}`", field.name),
-                    range: place.or_else(|| word(&field.name)).unwrap_or(whole),
+                    range: at(&field.name),
                     help: Some(format!("write `table.{}`", field.name)),
                 };
             }
-            _ => {}
+            SchemaError::AmbiguousReference { field } => return repeated(text, query, &field.name),
+            SchemaError::DuplicateQualifiedField { name, .. }
+            | SchemaError::DuplicateUnqualifiedField { name } => {
+                return repeated(text, query, name);
+            }
         }
     }
+    let message = wording::plain(&root.strip_backtrace());
+    let error = |code, message: String, range| PlanError { code, message, range, help: None };
     if let Some(name) = quoted_after(&message, "Invalid function '") {
-        let names = state.scalar_functions().keys().chain(state.aggregate_functions().keys());
-        return PlanError {
-            code: Code::UnknownFunction,
-            message: format!("there is no function `{name}`"),
-            range: place.or_else(|| word(name)).unwrap_or(whole),
-            help: suggest::nearest(name, names.map(String::as_str))
-                .map(|name| format!("did you mean `{name}`?")),
-        };
+        let values = state.scalar_functions().keys().chain(state.aggregate_functions().keys());
+        let tables = state.window_functions().keys().chain(state.table_functions().keys());
+        let names = values.chain(tables).map(String::as_str);
+        let help = suggest::nearest(name, names).map(|name| format!("did you mean `{name}`?"));
+        let message = format!("there is no function `{name}`");
+        return error(Code::UnknownFunction, message, at(name)).with_help(help);
     }
-    let type_words = ["coerc", "argument type", "Cannot infer", "data type", "cast", "No function matches", "expects", "types", "Incorrect number"];
-    let code = if message.contains("not allowed") {
-        Code::SqlNotAllowed
-    } else if type_words.iter().any(|part| message.contains(part)) {
-        Code::SqlType
-    } else {
-        Code::SqlPlan
+    if let Some(rest) = message.strip_prefix("Field ")
+        && let Some((name, _)) = rest.split_once(" not found in struct")
+    {
+        let literal = sqltext::find_only(text, &format!("'{name}'")).or_else(|| word(name));
+        let range = literal.unwrap_or_else(|| first_line(text));
+        return error(Code::UnknownColumn, format!("the record has no field `{name}`"), range);
+    }
+    if let Some(name) =
+        quoted_after(&message, "Projections require unique expression names but the expression \"")
+    {
+        return repeated(text, query, name.rsplit('.').next().unwrap_or(name));
+    }
+    let fact = wording::shorten(&message);
+    let called = || {
+        let words = message.split(|c: char| !c.is_alphanumeric() && c != '_');
+        let function = |name: &&str| {
+            state.scalar_functions().contains_key(*name)
+                || state.aggregate_functions().contains_key(*name)
+                || state.window_functions().contains_key(*name)
+        };
+        words.filter(function).find_map(word)
     };
-    let called = message.split(['\'', '`', '(', ' ', '"']).find_map(|part| {
-        let function = state.scalar_functions().contains_key(part) || state.aggregate_functions().contains_key(part);
-        function.then(|| word(part)).flatten()
-    });
-    let message = message.lines().next().unwrap_or(&message).trim().to_owned();
-    PlanError { code, message, range: place.or(called).unwrap_or(whole), help: None }
+    let range = place.map(|(range, _)| range).or_else(|| fact.place(text)).or_else(called);
+    error(fact.code, fact.message, range.unwrap_or_else(|| first_line(text))).with_help(fact.help)
 }
 
-/// What stands in single quotes after `marker`.
+impl PlanError {
+    fn with_help(mut self, help: Option<String>) -> Self {
+        self.help = help;
+        self
+    }
+}
+
+fn unknown_column(
+    field: &Column,
+    valid: &[Column],
+    place: &Option<(Range<usize>, usize)>,
+    range: Range<usize>,
+) -> PlanError {
+    let is_known =
+        |table: &TableReference| valid.iter().any(|v| v.relation.as_ref() == Some(table));
+    if let Some(table) = field.relation.as_ref().filter(|table| !is_known(table)) {
+        let same = valid.iter().find(|v| v.name == field.name);
+        return PlanError {
+            code: Code::UnknownColumn,
+            message: format!("no table of the query is called `{table}`"),
+            range: place.clone().map_or(range, |(range, _)| range),
+            help: same.map(|column| format!("did you mean `{}`?", column.flat_name())),
+        };
+    }
+    let names: IndexSet<&str> = valid.iter().map(Column::name).collect();
+    let help = match names.get(field.name.to_lowercase().as_str()) {
+        None => suggest::nearest(&field.name, names.iter().copied()).map_or_else(
+            || suggest::help(&field.name, names.iter().copied()),
+            |name| Some(format!("did you mean {}?", quoted(name))),
+        ),
+        Some(name) => Some(format!("did you mean {}?", quoted(name))),
+    };
+    PlanError {
+        code: Code::UnknownColumn,
+        message: format!("there is no column `{}`", field.name),
+        range,
+        help,
+    }
+}
+
+/// A column's name as SQL wants it: with capitals only inside quotes.
+fn quoted(name: &str) -> String {
+    if name.chars().any(char::is_uppercase) { format!("`\"{name}\"`") } else { format!("`{name}`") }
+}
+
+/// What stands in quotes after `marker`, which ends in the first of them.
 fn quoted_after<'a>(message: &'a str, marker: &str) -> Option<&'a str> {
-    message.split_once(marker)?.1.split('\'').next()
+    let quote = marker.chars().next_back()?;
+    message.split_once(marker)?.1.split(quote).next()
 }
 
 /// Names as a stage's query sees them.
@@ -199,10 +282,13 @@ impl ContextProvider for Provider<'_> {
         Ok(provider_as_source(Arc::clone(table)))
     }
 
-    fn get_table_function_source(&self, name: &str, args: Vec<Expr>) -> Result<Arc<dyn TableSource>> {
+    fn get_table_function_source(
+        &self,
+        name: &str,
+        args: Vec<Expr>,
+    ) -> Result<Arc<dyn TableSource>> {
         let function = self.state.table_functions().get(name);
-        let function =
-            function.ok_or_else(|| plan_datafusion_err!("Invalid function '{name}'"))?;
+        let function = function.ok_or_else(|| plan_datafusion_err!("Invalid function '{name}'"))?;
         let args = datafusion::catalog::TableFunctionArgs::new(&args, self.state);
         Ok(provider_as_source(function.create_table_provider_with_args(args)?))
     }

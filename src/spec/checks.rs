@@ -50,7 +50,7 @@ pub struct Rows {
 pub struct AcceptedValues {
     /// The column; NULL is accepted.
     pub column: String,
-    /// The values, compared as texts.
+    /// The values: compared as texts if one of them is a text, as they are otherwise.
     #[schemars(length(min = 1))]
     pub values: Vec<Scalar>,
 }

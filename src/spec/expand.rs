@@ -140,7 +140,12 @@ impl Expander<'_> {
     /// Checks `node` against a definition; the keys `present` are checked elsewhere.
     fn check(&mut self, definition: &str, node: &Node, present: &[&str], path: &str) -> bool {
         let before = self.diagnostics.len();
-        Validator::new(self.schema.definitions()).check(definition, node, path, &mut self.diagnostics);
+        Validator::new(self.schema.definitions()).check(
+            definition,
+            node,
+            path,
+            &mut self.diagnostics,
+        );
         let elsewhere = |d: &Diagnostic| {
             d.code == Code::MissingKey
                 && d.path == path
@@ -207,7 +212,8 @@ impl Expander<'_> {
             if node.entries().iter().any(|(k, _)| GROUP_KEYS.contains(&k.name.as_str())) {
                 self.group(key, node, values, scope, &path_here, open);
             } else {
-                let node = interpolate(node, values, &self.sources, &path_here, &mut self.diagnostics);
+                let node =
+                    interpolate(node, values, &self.sources, &path_here, &mut self.diagnostics);
                 self.stage(key, node, scope, path_here);
             }
         }
@@ -290,7 +296,8 @@ impl Expander<'_> {
         let path = join(group, "use");
         let from = self.sources.get(place.span.source).name.clone();
         let wanted = place.as_str().unwrap_or_default();
-        let failed = |message: String| Diagnostic::error(Code::Template, place.span, path.clone(), message);
+        let failed =
+            |message: String| Diagnostic::error(Code::Template, place.span, path.clone(), message);
         let (name, text) = match self.loader.load(&from, wanted) {
             Ok(loaded) => loaded,
             Err(why) => {
@@ -329,7 +336,9 @@ impl Expander<'_> {
     fn stage(&mut self, key: &Key, node: Node, scope: &[String], path: String) {
         let full = full_name(scope, &key.name);
         let Ok(name) = full.parse::<StageName>() else {
-            let message = format!("the full name `{full}` has a part of more than {NAME_BYTES_MAX} characters");
+            let message = format!(
+                "the full name `{full}` has a part of more than {NAME_BYTES_MAX} characters"
+            );
             let help = "give the groups around it shorter names".to_owned();
             let diagnostic = Diagnostic::error(Code::InvalidName, key.span, path, message);
             self.diagnostics.push(diagnostic.with_help(help));
@@ -337,7 +346,9 @@ impl Expander<'_> {
         };
         if self.stages.contains_key(&name) {
             let message = format!("there is a stage `{full}` already");
-            let help = "a group's name is joined by `_` with the groups around it and its matrix values".to_owned();
+            let help =
+                "a group's name is joined by `_` with the groups around it and its matrix values"
+                    .to_owned();
             let diagnostic = Diagnostic::error(Code::Duplicate, key.span, path, message);
             self.diagnostics.push(diagnostic.with_help(help));
             return;
@@ -369,23 +380,24 @@ impl Expander<'_> {
             Ok(settings) => settings,
             Err(error) => {
                 let message = error.to_string();
-                self.diagnostics.push(Diagnostic::error(Code::WrongValue, node.span, path, message));
+                self.diagnostics.push(Diagnostic::error(
+                    Code::WrongValue,
+                    node.span,
+                    path,
+                    message,
+                ));
                 return None;
             }
         };
-        let timeout = match settings.timeout.as_deref().map(duration) {
-            Some(None) => {
-                let found = node.at(&["timeout"]);
-                let (span, message) = (found.span, format!("expected a length of time, found {}", found.describe()));
-                let help = "write a whole number from 1 and `ms`, `s`, `m` or `h`, such as `90s`".to_owned();
-                let path = join(&path, "timeout");
-                let diagnostic = Diagnostic::error(Code::WrongValue, span, path, message);
-                self.diagnostics.push(diagnostic.with_help(help));
-                return None;
-            }
-            Some(timeout) => timeout,
-            None => None,
-        };
+        let timeout = settings.timeout.as_deref().and_then(duration);
+        if settings.timeout.is_some() && timeout.is_none() {
+            let found = node.at(&["timeout"]);
+            let message = format!("expected a length of time, found {}", found.describe());
+            let help = "write a whole number from 1 and `ms`, `s`, `m` or `h`, such as `90s`";
+            let path = join(&path, "timeout");
+            let diagnostic = Diagnostic::error(Code::WrongValue, found.span, path, message);
+            self.diagnostics.push(diagnostic.with_help(help.to_owned()));
+        }
         let kind = StageKind::of(&settings)?;
         let common = Common {
             description: settings.description,
@@ -403,7 +415,8 @@ impl Expander<'_> {
         let Some(Value::Seq(items)) = head.get("tests").map(|tests| &tests.value) else {
             return Vec::new();
         };
-        let decode = |node: &Node| Some((serde_json::from_value(node.to_json()).ok()?, node.clone()));
+        let decode =
+            |node: &Node| Some((serde_json::from_value(node.to_json()).ok()?, node.clone()));
         items.iter().filter_map(decode).collect()
     }
 }

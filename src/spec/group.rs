@@ -75,7 +75,10 @@ pub fn instances(
         if collision {
             return Vec::new();
         }
-        all = all.iter().flat_map(|instance| items.iter().map(|item| extend(instance, item))).collect();
+        all = all
+            .iter()
+            .flat_map(|instance| items.iter().map(|item| extend(instance, item)))
+            .collect();
         if all.len() > INSTANCES_MAX {
             let message = format!("the matrix has more than {INSTANCES_MAX} combinations");
             out.push(Diagnostic::error(Code::WrongValue, matrix.span, path, message));

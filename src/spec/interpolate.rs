@@ -173,10 +173,13 @@ mod tests {
 
     #[test]
     fn places_behind_a_replacement_point_at_the_file() {
-        let (node, _, sources) = run("a: |\n  SELECT x\n  FROM ${params.table} WHERE y = ${params.k}\n");
+        let (node, _, sources) =
+            run("a: |\n  SELECT x\n  FROM ${params.table} WHERE y = ${params.k}\n");
         let a = node.get("a").unwrap();
         let text = a.as_str().unwrap();
-        for (needle, expected) in [("WHERE", "WHERE"), ("answers", "${params.table}"), ("SELECT", "SELECT")] {
+        for (needle, expected) in
+            [("WHERE", "WHERE"), ("answers", "${params.table}"), ("SELECT", "SELECT")]
+        {
             let at = text.find(needle).unwrap();
             assert_eq!(sources.slice(a.place_in_text(&sources, at..at + needle.len())), expected);
         }

@@ -76,7 +76,9 @@ impl Node {
     /// The node at a path of keys and list positions, or the deepest one that exists.
     pub fn at(&self, path: &[&str]) -> &Node {
         path.iter().fold(self, |node, step| match &node.value {
-            Value::Seq(items) => step.parse().ok().and_then(|i: usize| items.get(i)).unwrap_or(node),
+            Value::Seq(items) => {
+                step.parse().ok().and_then(|i: usize| items.get(i)).unwrap_or(node)
+            }
             _ => node.get(step).unwrap_or(node),
         })
     }

@@ -79,7 +79,9 @@ pub fn resolve(
             let message = format!("there is no parameter `{name}` to set");
             let names = entries.iter().map(|(key, _)| key.name.as_str());
             let help = suggest::help(name, names);
-            out.push(Diagnostic::error(Code::UnknownParameter, span, path, message).with_help(help));
+            out.push(
+                Diagnostic::error(Code::UnknownParameter, span, path, message).with_help(help),
+            );
         }
     }
     let mut values = Values::default();

@@ -13,6 +13,12 @@ pub fn candidates(scope: &[String], written: &str) -> Vec<String> {
         .collect()
 }
 
+/// The shortest way to write the stage `name` in `scope`.
+pub fn shortest(scope: &[String], name: &str) -> String {
+    let own = name.split_once('.').filter(|(group, _)| scope.iter().any(|outer| outer == group));
+    own.map_or(name, |(_, stage)| stage).to_owned()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -23,5 +29,7 @@ mod tests {
         assert_eq!(candidates(&scope, "s"), ["a_b.s", "a.s", "s"]);
         assert_eq!(candidates(&scope, "g.s"), ["a_b_g.s", "a_g.s", "g.s"]);
         assert_eq!(candidates(&[], "s"), ["s"]);
+        assert_eq!(shortest(&scope, "a_b.s"), "s");
+        assert_eq!(shortest(&scope, "c.s"), "c.s");
     }
 }

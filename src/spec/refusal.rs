@@ -88,10 +88,44 @@ pub fn refusal(message: &str, text: &str, start: usize) -> Refusal {
             help: Some("put quotes around it"),
         };
     }
+    let start =
+        if message.contains("unknown escape") { unknown_escape(text, start) } else { start };
     if let Some((_, ours, help)) = WORDS.iter().find(|(theirs, ..)| message.contains(theirs)) {
         return Refusal { message: (*ours).to_owned(), start, help: *help };
     }
     // Without its own position, which ours repeats.
     let message = message.split(" at line ").next().unwrap_or(message).trim().to_owned();
     Refusal { message, start, help: None }
+}
+
+/// The first escape that YAML does not know in the double-quoted text at byte `start`.
+fn unknown_escape(text: &str, start: usize) -> usize {
+    const KNOWN: &str = "0abtnvfre \"/\\N_LPxuU\t\n\r";
+    let mut letters = text[start..].char_indices();
+    while let Some((at, letter)) = letters.next() {
+        if letter == '\\' && letters.next().is_some_and(|(_, escape)| !KNOWN.contains(escape)) {
+            return start + at;
+        }
+    }
+    start
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_character_to_blame_is_found() {
+        let text = "a: \"x\\n\\q\"\n";
+        let found = refusal("while parsing a quoted scalar, found unknown escape", text, 3);
+        assert_eq!(found.start, 7);
+        let text = "a: 1\n---\nb: 2\n";
+        assert_eq!(refusal("multiple YAML documents detected", text, 9).start, 5);
+    }
+
+    #[test]
+    fn other_messages_lose_their_position() {
+        let found = refusal("something odd at line 3, column 4", "", 0);
+        assert_eq!(found.message, "something odd");
+    }
 }

@@ -14,7 +14,8 @@ pub type Row = Map<String, Value>;
 pub struct TestCase {
     /// What the test shows.
     pub name: String,
-    /// Rows that stand in for a stage's table. Columns that are left out are NULL.
+    /// Rows that stand in for a stage's table. Columns that are left out are NULL,
+    /// or empty where the stage never gives NULL.
     pub given: IndexMap<String, Vec<Row>>,
     /// Rows that a stage must give, in any order. Columns that are left out are not compared.
     pub expect: IndexMap<String, Vec<Row>>,

@@ -60,13 +60,7 @@ impl<'a> Validator<'a> {
     }
 
     /// Takes the alternative that the node's type admits; a list of constants is an enumeration.
-    fn alternatives(
-        &self,
-        options: &[Json],
-        node: &Node,
-        path: &str,
-        out: &mut Vec<Diagnostic>,
-    ) {
+    fn alternatives(&self, options: &[Json], node: &Node, path: &str, out: &mut Vec<Diagnostic>) {
         let constants: Vec<&str> = options
             .iter()
             .filter_map(|option| self.resolve(option).as_object())
@@ -112,7 +106,13 @@ impl<'a> Validator<'a> {
         }
     }
 
-    fn object(&self, schema: &Map<String, Json>, node: &Node, path: &str, out: &mut Vec<Diagnostic>) {
+    fn object(
+        &self,
+        schema: &Map<String, Json>,
+        node: &Node,
+        path: &str,
+        out: &mut Vec<Diagnostic>,
+    ) {
         let empty = Map::new();
         let properties = schema.get("properties").and_then(Json::as_object).unwrap_or(&empty);
         for (key, value) in node.entries() {
@@ -123,7 +123,8 @@ impl<'a> Validator<'a> {
                     let message = format!("unknown key `{}`", key.name);
                     let help = suggest::help(&key.name, properties.keys().map(String::as_str));
                     out.push(
-                        Diagnostic::error(Code::UnknownKey, key.span, path, message).with_help(help),
+                        Diagnostic::error(Code::UnknownKey, key.span, path, message)
+                            .with_help(help),
                     );
                 }
                 (None, Some(rest)) => {
@@ -184,7 +185,9 @@ impl<'a> Validator<'a> {
         }
         let least = schema.get("minItems").and_then(Json::as_u64).unwrap_or(0) as usize;
         if items.len() < least {
-            let message = format!("expected a list of at least {least}, found one of {}", items.len());
+            let wanted = if least == 1 { "one item".to_owned() } else { format!("{least} items") };
+            let found = if items.is_empty() { "none".to_owned() } else { items.len().to_string() };
+            let message = format!("expected at least {wanted}, found {found}");
             out.push(Diagnostic::error(Code::WrongValue, node.span, path, message));
         }
     }
@@ -232,7 +235,8 @@ fn exactly_one(schema: &Map<String, Json>, node: &Node, path: &str, out: &mut Ve
         [] => {
             // An unknown key has been reported already: it was meant to be the one that is missing.
             let properties = schema.get("properties").and_then(Json::as_object);
-            let known = |key: &str| properties.is_none_or(|properties| properties.contains_key(key));
+            let known =
+                |key: &str| properties.is_none_or(|properties| properties.contains_key(key));
             if node.entries().iter().all(|(key, _)| known(&key.name)) {
                 let listed: Vec<_> = keys.iter().map(|key| format!("`{key}`")).collect();
                 let message = format!("one of the keys {} must be here", listed.join(", "));
@@ -245,7 +249,8 @@ fn exactly_one(schema: &Map<String, Json>, node: &Node, path: &str, out: &mut Ve
                 let help = "keep one of them".to_owned();
                 let path = join(path, &extra.name);
                 out.push(
-                    Diagnostic::error(Code::NotExactlyOne, extra.span, path, message).with_help(help),
+                    Diagnostic::error(Code::NotExactlyOne, extra.span, path, message)
+                        .with_help(help),
                 );
             }
         }
@@ -281,8 +286,9 @@ fn scalar(schema: &Map<String, Json>, node: &Node, path: &str, out: &mut Vec<Dia
             let characters = if most == 1 { "character" } else { "characters" };
             out.push(wrong(format!("expected at most {most} {characters}, found `{text}`")));
         }
-        if schema.get("minLength").and_then(Json::as_u64).is_some_and(|least| least > 0)
-            && text.trim().is_empty()
+        // Where a single character is wanted, it may be a space.
+        let is_empty = text.is_empty() || most.is_none() && text.trim().is_empty();
+        if schema.get("minLength").and_then(Json::as_u64).is_some_and(|least| least > 0) && is_empty
         {
             out.push(wrong("expected a text, found an empty one".to_owned()));
         }
@@ -298,7 +304,10 @@ fn scalar(schema: &Map<String, Json>, node: &Node, path: &str, out: &mut Vec<Dia
 fn one_of(constants: &[&str], node: &Node, path: &str, out: &mut Vec<Diagnostic>) {
     if let Some(text) = node.as_str().filter(|text| !constants.contains(text)) {
         let listed: Vec<_> = constants.iter().map(|constant| format!("`{constant}`")).collect();
-        let message = format!("expected {}, found `{text}`", any_of(listed.iter().map(String::as_str).collect()));
+        let message = format!(
+            "expected {}, found `{text}`",
+            any_of(listed.iter().map(String::as_str).collect())
+        );
         let nearest = suggest::nearest(text, constants.iter().copied());
         let help = nearest.map(|nearest| format!("did you mean `{nearest}`?"));
         let diagnostic = Diagnostic::error(Code::WrongValue, node.span, path, message);
@@ -367,7 +376,10 @@ fn type_help(types: &[&str], node: &Node) -> Option<String> {
         Value::Str(text) if types.contains(&"array") && !text.contains('\n') => {
             Some(format!("write `[{text}]`"))
         }
-        Value::Str(text) if text.parse::<f64>().is_ok() && (types.contains(&"integer") || types.contains(&"number")) => {
+        Value::Str(text)
+            if text.parse::<f64>().is_ok()
+                && (types.contains(&"integer") || types.contains(&"number")) =>
+        {
             Some("write it without quotes, in plain decimal notation".to_owned())
         }
         _ => None,

@@ -117,7 +117,9 @@ impl Reader<'_> {
             Raw::Str(value) => Value::Str(value),
             Raw::Seq(items) => {
                 let items = items.into_iter().enumerate();
-                Value::Seq(items.map(|(i, item)| self.node(item, &format!("{path}[{i}]"))).collect())
+                Value::Seq(
+                    items.map(|(i, item)| self.node(item, &format!("{path}[{i}]"))).collect(),
+                )
             }
             Raw::Map(entries) => Value::Map(self.entries(entries, path)),
         };
@@ -152,9 +154,8 @@ impl Reader<'_> {
             }
             let message = format!("the key `{}` stands here already", key.name);
             let help = "keep one of the two".to_owned();
-            self.out.push(
-                Diagnostic::error(Code::Duplicate, key.span, path, message).with_help(help),
-            );
+            self.out
+                .push(Diagnostic::error(Code::Duplicate, key.span, path, message).with_help(help));
         }
         kept
     }

@@ -1,8 +1,10 @@
 //! SQL as text: parsed, its tables and words with their places, its form without cosmetics.
 //! Knows grammar only; what names mean is decided above.
 
+mod columns;
 mod parse;
 mod words;
 
-pub use parse::{Query, SqlError, SqlErrorKind, TableName, parse};
-pub use words::{find_word, normalized, offset};
+pub use columns::output_place;
+pub use parse::{Query, SqlError, SqlErrorKind, TableName, lower_first, parse, parse_expression};
+pub use words::{find_only, find_word, normalized, offset};

@@ -1,14 +1,18 @@
 //! One query: its statement, and the tables it names with their places.
 
+use std::collections::HashSet;
 use std::ops::{ControlFlow, Range};
 
 use datafusion::sql::parser::Statement as AnyStatement;
 use datafusion::sql::resolve::resolve_table_references;
-use datafusion::sql::sqlparser::ast::{ObjectName, Spanned, Statement, Visit, Visitor};
+use datafusion::sql::sqlparser::ast::{
+    Expr, Ident, ObjectName, Spanned, Statement, TableFactor, Visit, Visitor,
+};
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
+use datafusion::sql::sqlparser::tokenizer::Token;
 
-use crate::sqltext::words::{find_word, offset};
+use crate::sqltext::words::{find_only, first_word, offset, second_statement};
 
 /// A `SELECT`, parsed.
 #[derive(Clone, Debug)]
@@ -39,6 +43,8 @@ pub struct SqlError {
     pub message: String,
     /// Where.
     pub range: Range<usize>,
+    /// What to do.
+    pub help: Option<String>,
 }
 
 /// Kinds of mistakes that the text alone shows.
@@ -50,29 +56,97 @@ pub enum SqlErrorKind {
     NotAllowed,
 }
 
+/// First words of statements that are no queries.
+const COMMANDS: [&str; 29] = [
+    "ALTER",
+    "ANALYZE",
+    "ATTACH",
+    "BEGIN",
+    "CALL",
+    "COMMIT",
+    "COPY",
+    "CREATE",
+    "DEALLOCATE",
+    "DELETE",
+    "DESCRIBE",
+    "DROP",
+    "EXECUTE",
+    "EXPLAIN",
+    "GRANT",
+    "INSERT",
+    "LOAD",
+    "MERGE",
+    "PRAGMA",
+    "PREPARE",
+    "RESET",
+    "REVOKE",
+    "ROLLBACK",
+    "SET",
+    "SHOW",
+    "TRUNCATE",
+    "UPDATE",
+    "USE",
+    "VACUUM",
+];
+
 /// Parses exactly one `SELECT` (or `WITH`, `VALUES`, `TABLE`).
 pub fn parse(sql: &str) -> Result<Query, SqlError> {
+    if let Some((word, range)) = first_word(sql)
+        && let Some(command) = COMMANDS.iter().find(|command| word.eq_ignore_ascii_case(command))
+    {
+        return Err(no_query(command, range));
+    }
     let mut statements = Parser::new(&GenericDialect {})
         .try_with_sql(sql)
         .and_then(|mut parser| parser.parse_statements())
         .map_err(|error| syntax_error(sql, &error))?;
-    let not_allowed = |message: String, range: Range<usize>| SqlError {
+    let not_allowed = |message: &str, range: Range<usize>| SqlError {
         kind: SqlErrorKind::NotAllowed,
-        message,
+        message: message.to_owned(),
         range,
+        help: Some("a stage has one query; give the other a stage of its own".to_owned()),
     };
-    if statements.len() != 1 {
+    if statements.is_empty() {
+        return Err(not_allowed("expected a query, found none", 0..sql.trim_end().len().min(1)));
+    }
+    if statements.len() > 1 {
+        let range = second_statement(sql).unwrap_or(0..0);
         let message = format!("expected one query, found {} statements", statements.len());
-        return Err(not_allowed(message, 0..sql.trim_end().len().min(1)));
+        return Err(not_allowed(&message, range));
     }
     let statement = statements.remove(0);
     if !matches!(statement, Statement::Query(_)) {
-        let first = sql.split_whitespace().next().unwrap_or("").to_uppercase();
-        let range = find_word(sql, &first).unwrap_or(0..0);
-        return Err(not_allowed(format!("`{first}` is not allowed: only queries are"), range));
+        let (word, range) = first_word(sql).unwrap_or_default();
+        return Err(no_query(&word.to_uppercase(), range));
     }
     let tables = tables(sql, &statement)?;
     Ok(Query { text: sql.to_owned(), statement, tables })
+}
+
+/// Parses exactly one expression.
+pub fn parse_expression(sql: &str) -> Result<Expr, SqlError> {
+    let mut parser = Parser::new(&GenericDialect {})
+        .try_with_sql(sql)
+        .map_err(|error| syntax_error(sql, &error))?;
+    parser
+        .parse_expr()
+        .and_then(|expr| match parser.peek_token().token {
+            Token::EOF => Ok(expr),
+            _ => parser.expected("the end of the expression", parser.peek_token()),
+        })
+        .map_err(|error| syntax_error(sql, &error))
+}
+
+fn no_query(command: &str, range: Range<usize>) -> SqlError {
+    SqlError {
+        kind: SqlErrorKind::NotAllowed,
+        message: format!("`{command}` is not allowed: only queries are"),
+        range,
+        help: Some(
+            "a stage's SQL is one `SELECT`; `read` makes tables of files and `write` files of tables"
+                .to_owned(),
+        ),
+    }
 }
 
 fn tables(sql: &str, statement: &Statement) -> Result<Vec<TableName>, SqlError> {
@@ -81,15 +155,24 @@ fn tables(sql: &str, statement: &Statement) -> Result<Vec<TableName>, SqlError> 
         kind: SqlErrorKind::NotAllowed,
         message: error.strip_backtrace(),
         range: 0..0,
+        help: None,
     })?;
-    let mut places = Places { sql, found: Vec::new() };
+    let mut places = Places { sql, found: Vec::new(), functions: HashSet::new() };
     let _ = statement.visit(&mut places);
     let table = |name: String| {
         let same = |(written, _): &&(String, Range<usize>)| *written == name;
-        let range = places.found.iter().find(same).map_or(0..0, |(_, range)| range.clone());
+        let range = places.found.iter().find(same).map(|(_, range)| range.clone());
+        // The parser does not place names in single quotes.
+        let range = range.filter(|range| !range.is_empty());
+        let range = range.or_else(|| find_only(sql, &format!("'{name}'"))).unwrap_or(0..0);
         TableName { name, range }
     };
-    let mut tables: Vec<_> = names.iter().map(|name| table(name.to_string())).collect();
+    let mut tables: Vec<_> = names
+        .iter()
+        .map(ToString::to_string)
+        .filter(|name| !places.functions.contains(name))
+        .map(table)
+        .collect();
     tables.sort_by_key(|table| table.range.start);
     Ok(tables)
 }
@@ -98,27 +181,40 @@ fn tables(sql: &str, statement: &Statement) -> Result<Vec<TableName>, SqlError> 
 struct Places<'a> {
     sql: &'a str,
     found: Vec<(String, Range<usize>)>,
+    /// Functions that stand where tables do.
+    functions: HashSet<String>,
 }
 
 impl Visitor for Places<'_> {
     type Break = ();
 
+    fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> ControlFlow<()> {
+        if let TableFactor::Table { name, args: Some(_), .. } = factor {
+            self.functions.insert(plain(name));
+        }
+        ControlFlow::Continue(())
+    }
+
     fn pre_visit_relation(&mut self, relation: &ObjectName) -> ControlFlow<()> {
-        let part = |ident: &datafusion::sql::sqlparser::ast::Ident| match ident.quote_style {
-            Some(_) => ident.value.clone(),
-            None => ident.value.to_lowercase(),
-        };
-        let name: Vec<_> =
-            relation.0.iter().filter_map(|p| p.as_ident()).map(part).collect();
         let span = relation.span();
         let at = |line, column| offset(self.sql, line, column);
         let range = at(span.start.line, span.start.column)..at(span.end.line, span.end.column);
-        self.found.push((name.join("."), range));
+        self.found.push((plain(relation), range));
         ControlFlow::Continue(())
     }
 }
 
-/// The parser's message, its position taken out of the text.
+/// A name without quotes; words that had none in lower case.
+fn plain(name: &ObjectName) -> String {
+    let part = |ident: &Ident| match ident.quote_style {
+        Some(_) => ident.value.clone(),
+        None => ident.value.to_lowercase(),
+    };
+    let parts: Vec<_> = name.0.iter().filter_map(|p| p.as_ident()).map(part).collect();
+    parts.join(".")
+}
+
+/// The parser's message in our words, its position taken out of the text.
 fn syntax_error(sql: &str, error: &ParserError) -> SqlError {
     let message = match error {
         ParserError::TokenizerError(message) | ParserError::ParserError(message) => message.clone(),
@@ -130,10 +226,45 @@ fn syntax_error(sql: &str, error: &ParserError) -> SqlError {
         (Some(Ok(line)), Some(Ok(column))) => offset(sql, line, column),
         _ => sql.trim_end().len(),
     };
-    let width = sql[start..].find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(sql.len() - start);
+    let width =
+        sql[start..].find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(sql.len() - start);
     let end = start + width.max(sql[start..].chars().next().map_or(0, char::len_utf8));
-    let text = text.trim_end_matches(['.', ',']).replace("Expected:", "expected").replace(", found:", ", found");
-    SqlError { kind: SqlErrorKind::Syntax, message: text, range: start..end }
+    let text = text.trim_end_matches('.');
+    let message = match text
+        .strip_prefix("Expected: ")
+        .and_then(|rest| rest.split_once(", found: "))
+    {
+        Some((expected, found)) => format!("expected {}, found {}", wanted(expected), token(found)),
+        None => lower_first(text),
+    };
+    SqlError { kind: SqlErrorKind::Syntax, message, range: start..end, help: None }
+}
+
+/// What the parser expected, with signs and keywords marked as such.
+fn wanted(expected: &str) -> String {
+    match expected {
+        "end of statement" => "the end of the query".to_owned(),
+        "an SQL statement" => "a query".to_owned(),
+        sign if !sign.contains(' ') && !sign.starts_with(|c: char| c.is_lowercase()) => {
+            format!("`{sign}`")
+        }
+        words => words.to_owned(),
+    }
+}
+
+fn token(found: &str) -> String {
+    if found == "EOF" { "the end".to_owned() } else { format!("`{found}`") }
+}
+
+/// The text with a small first letter, unless its first word is all capitals.
+pub fn lower_first(text: &str) -> String {
+    let mut letters = text.chars();
+    match (letters.next(), letters.clone().next()) {
+        (Some(first), Some(second)) if !second.is_uppercase() => {
+            first.to_lowercase().chain(letters).collect()
+        }
+        _ => text.to_owned(),
+    }
 }
 
 #[cfg(test)]
@@ -153,12 +284,31 @@ mod tests {
     }
 
     #[test]
+    fn functions_are_not_tables() {
+        let query = parse("SELECT * FROM range(1, 3) AS r JOIN a ON true").unwrap();
+        let names: Vec<_> = query.tables.iter().map(|t| t.name.as_str()).collect();
+        assert_eq!(names, ["a"]);
+    }
+
+    #[test]
+    fn an_expression_ends_where_the_text_does() {
+        assert!(parse_expression("a + 1").is_ok());
+        let error = parse_expression("a, b").unwrap_err();
+        assert_eq!(error.range, 1..2);
+        assert_eq!(error.message, "expected the end of the expression, found `,`");
+    }
+
+    #[test]
     fn mistakes_have_places() {
         let error = parse("SELECT a\nFROM t\nWHERE ORDER x").unwrap_err();
         assert_eq!((error.kind, error.range.start), (SqlErrorKind::Syntax, 28));
         let error = parse("COPY t TO 'x'").unwrap_err();
         assert_eq!((error.kind, error.range), (SqlErrorKind::NotAllowed, 0..4));
-        assert!(parse("SELECT 1; SELECT 2").is_err());
+        let error = parse("SELECT 1; -- more\nSELECT 2").unwrap_err();
+        assert_eq!((error.kind, error.range), (SqlErrorKind::NotAllowed, 18..24));
+        let error = parse("-- mine\ncreate external nonsense").unwrap_err();
+        assert_eq!((error.kind, error.range), (SqlErrorKind::NotAllowed, 8..14));
+        assert!(parse("SELECT 1;").is_ok());
         assert!(parse("").is_err());
     }
 }

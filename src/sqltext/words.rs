@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use datafusion::sql::sqlparser::dialect::GenericDialect;
+use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 
 /// The byte offset of a line and column, both counted from 1, columns in characters.
@@ -21,19 +22,64 @@ pub fn find_word(sql: &str, word: &str) -> Option<Range<usize>> {
         _ => false,
     };
     let token = tokens(sql)?.into_iter().find(is_it)?;
-    let (start, end) = (token.span.start, token.span.end);
-    Some(offset(sql, start.line, start.column)..offset(sql, end.line, end.column))
+    Some(place(sql, &token))
 }
 
-/// The text without comments and with single spaces, unquoted words in lower case: equal for
-/// texts that differ only in what SQL does not see. The text itself if it has no tokens.
+/// The place of the sign or word `text`, if it stands there exactly once.
+pub fn find_only(sql: &str, text: &str) -> Option<Range<usize>> {
+    let all = tokens(sql)?;
+    let mut same = all.iter().filter(|token| token.token.to_string().eq_ignore_ascii_case(text));
+    let first = same.next()?;
+    same.next().is_none().then(|| place(sql, first))
+}
+
+/// The first word and its place.
+pub fn first_word(sql: &str) -> Option<(String, Range<usize>)> {
+    let all = tokens(sql)?;
+    let first = all.iter().find(|token| !matches!(token.token, Token::Whitespace(_)))?;
+    match &first.token {
+        Token::Word(word) => Some((word.value.clone(), place(sql, first))),
+        _ => None,
+    }
+}
+
+/// The place of the first word after a `;`.
+pub fn second_statement(sql: &str) -> Option<Range<usize>> {
+    let all = tokens(sql)?;
+    let mut rest = all.iter().skip_while(|token| token.token != Token::SemiColon);
+    let second = rest.find(|token| {
+        !matches!(token.token, Token::SemiColon | Token::Whitespace(_) | Token::EOF)
+    })?;
+    Some(place(sql, second))
+}
+
+fn place(sql: &str, token: &TokenWithSpan) -> Range<usize> {
+    let (start, end) = (token.span.start, token.span.end);
+    offset(sql, start.line, start.column)..offset(sql, end.line, end.column)
+}
+
+/// The text without comments and with single spaces, keywords and names of functions in lower
+/// case: equal only for texts that differ in what SQL does not see. Other names keep their case,
+/// because the fields of a struct do. The text itself if it has no tokens.
 pub fn normalized(sql: &str) -> String {
     let Some(tokens) = tokens(sql) else { return sql.to_owned() };
+    let seen = |token: &TokenWithSpan| {
+        !matches!(token.token, Token::Whitespace(_) | Token::EOF | Token::SemiColon)
+    };
+    let tokens: Vec<Token> = tokens.into_iter().filter(seen).map(|token| token.token).collect();
     let mut out = String::with_capacity(sql.len());
-    for token in tokens {
-        let text = match token.token {
-            Token::Whitespace(_) | Token::EOF | Token::SemiColon => continue,
-            Token::Word(word) if word.quote_style.is_none() => word.value.to_lowercase(),
+    for (i, token) in tokens.iter().enumerate() {
+        let next = tokens.get(i + 1);
+        let named = i > 0 && is_keyword(&tokens[i - 1], Keyword::AS) || next == Some(&Token::Colon);
+        let text = match token {
+            Token::Word(word) if word.quote_style.is_none() => {
+                let free = word.keyword != Keyword::NoKeyword || next == Some(&Token::LParen);
+                if free && !named { word.value.to_lowercase() } else { word.value.clone() }
+            }
+            // Written out, a text with quotes inside would not tell where it ends.
+            other if other.to_string().matches(['\'', '"', '`']).count() > 2 => {
+                format!("{other:?}")
+            }
             other => other.to_string(),
         };
         if !out.is_empty() {
@@ -42,6 +88,10 @@ pub fn normalized(sql: &str) -> String {
         out.push_str(&text);
     }
     out
+}
+
+fn is_keyword(token: &Token, keyword: Keyword) -> bool {
+    matches!(token, Token::Word(word) if word.quote_style.is_none() && word.keyword == keyword)
 }
 
 fn tokens(sql: &str) -> Option<Vec<TokenWithSpan>> {
@@ -55,10 +105,19 @@ mod tests {
     #[test]
     fn cosmetics_do_not_count_and_everything_else_does() {
         let plain = normalized("SELECT a, 'B  c' FROM t");
-        assert_eq!(plain, normalized("select  A,\n 'B  c' -- why\n from /* x */ T;"));
+        assert_eq!(plain, normalized("select  a,\n 'B  c' -- why\n from /* x */ t;"));
+        assert_eq!(normalized("SELECT SUM(a)"), normalized("select sum (a)"));
         assert_ne!(plain, normalized("SELECT a, 'b  c' FROM t"));
         assert_ne!(plain, normalized("SELECT \"A\", 'B  c' FROM t"));
         assert_ne!(plain, normalized("SELECT a, 'B c' FROM t"));
+        // Quotes inside a text, fields of a struct, letters beyond ASCII.
+        assert_ne!(normalized("a IN ('b', 'c')"), normalized("a IN ('b'' , ''c')"));
+        assert_ne!(normalized("a IN (E'b', E'c')"), normalized("a IN (E'b\\' , E\\'c')"));
+        assert_ne!(normalized("\"a\" \"b\""), normalized("\"a\"\" \"\"b\""));
+        assert_ne!(normalized("{A: 1, a: 2}"), normalized("{a: 1, A: 2}"));
+        assert_ne!(normalized("{Value: 1}"), normalized("{value: 1}"));
+        assert_ne!(normalized("struct(1 AS Value)"), normalized("struct(1 AS value)"));
+        assert_ne!(normalized("É"), normalized("é"));
     }
 
     #[test]

@@ -13,7 +13,7 @@ use serde_json::{Value as Json, json};
 
 use crate::graph::{Role, Stage};
 use crate::session::{self, Engine, StageTable};
-use crate::spec::checks::{Check, CheckSeverity, Rows};
+use crate::spec::checks::{Check, CheckSeverity, Rows, Scalar};
 use crate::spec::code::Code;
 use crate::sqltext;
 use crate::stages::error::StageError;
@@ -153,12 +153,16 @@ fn violations_sql(check: &Check) -> Option<(String, String)> {
         return Some((format!("unique {}", columns.all().join(", ")), sql));
     }
     if let Some(accepted) = &check.accepted_values {
-        let values: Vec<_> =
-            accepted.values.iter().map(|v| format!("'{}'", v.text().replace('\'', "''"))).collect();
         let column = quoted(&accepted.column);
+        let texts = accepted.values.iter().any(|value| matches!(value, Scalar::Text(_)));
+        let literal = |value: &Scalar| match texts {
+            true => format!("'{}'", value.text().replace('\'', "''")),
+            false => value.text(),
+        };
+        let values: Vec<_> = accepted.values.iter().map(literal).collect();
+        let shown = if texts { format!("arrow_cast({column}, 'Utf8')") } else { column.clone() };
         let sql = format!(
-            "SELECT count(*) FROM {TABLE} WHERE {column} IS NOT NULL \
-             AND arrow_cast({column}, 'Utf8') NOT IN ({})",
+            "SELECT count(*) FROM {TABLE} WHERE {column} IS NOT NULL AND {shown} NOT IN ({})",
             values.join(", ")
         );
         return Some((format!("accepted_values {}", accepted.column), sql));

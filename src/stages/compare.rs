@@ -1,6 +1,6 @@
 //! `compare`: systems on the same items, pair by pair.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray};
@@ -15,6 +15,7 @@ use crate::session::Engine;
 use crate::spec::code::Code;
 use crate::spec::kinds::compare::Compare;
 use crate::spec::kinds::statistics::all_metrics;
+use crate::sqltext;
 use crate::stages::components::Components;
 use crate::stages::error::StageError;
 use crate::stages::place::Place;
@@ -45,6 +46,7 @@ pub fn prepare(
     place: &mut Place<'_>,
 ) -> Option<Outcome> {
     let wanted = all_metrics(&settings.correct, &settings.metrics);
+    values::check_names(&settings.correct, &settings.metrics, "compare", place)?;
     if wanted.is_empty() {
         let message = "nothing to compare: give `correct` or `metrics`".to_owned();
         place.mistake(&["compare"], Code::MissingKey, message, None);
@@ -58,6 +60,11 @@ pub fn prepare(
         (Some(from), Some(_), None, None) => vec![(Role::From, from)],
         (Some(_), None, ..) => {
             missing("systems", "from");
+            return None;
+        }
+        (None, _, Some(baseline), Some(candidate)) if baseline == candidate => {
+            let message = format!("`{candidate}` is compared with itself");
+            place.mistake(&["compare", "candidate"], Code::Duplicate, message, None);
             return None;
         }
         (None, _, Some(baseline), Some(candidate)) => {
@@ -74,6 +81,7 @@ pub fn prepare(
         }
     };
     let mut plans = Vec::new();
+    let mut volatile = BTreeSet::new();
     let mut metrics = None;
     for (role, name) in sides {
         let table = tables.get(stage.input(&role)?)?;
@@ -92,9 +100,18 @@ pub fn prepare(
         }
         metrics = Some(selection.metrics(&wanted, &["compare"], place).filter(|_| sound)?);
         let system = settings.from.is_none().then(|| name.clone());
-        plans.push((system, selection.plan()?));
+        // Names of tables are names of systems in the result.
+        system.iter().for_each(|name| components.set(format!("system[{}]", plans.len()), name));
+        let (plan, found) = selection.plan()?;
+        components.set_calls(&found);
+        volatile.extend(found.volatile);
+        plans.push((system, plan));
     }
-    components.set_settings(settings);
+    components.set_settings(&Compare {
+        correct: settings.correct.as_deref().map(sqltext::normalized),
+        metrics: values::normalized(&settings.metrics),
+        ..settings.clone()
+    });
     let schema = schema();
     let plan = ComparePlan {
         plans,
@@ -106,7 +123,7 @@ pub fn prepare(
         schema,
         body: Body::Compare(plan),
         components,
-        volatile: Vec::new(),
+        volatile: volatile.into_iter().collect(),
         rows_expected: None,
     })
 }

@@ -37,9 +37,9 @@ pub async fn compute(
             if let Some(memory) = slot.stage().and_then(|name| prepared.stages.get(name)) {
                 let entries = rows::of_table(&memory.table, &sink.store).try_collect().await?;
                 if let Some(stored) = memory.table.stored() {
-                    let cache = cache.join(&stored.snapshot);
                     let snapshot = stored.snapshot.clone();
                     let files = &stored.files;
+                    let cache = cache.join(retrieve::folder_name(files));
                     slot.fill(retrieve::open(&sink.store, cache, files, entries, snapshot).await?);
                 }
             }

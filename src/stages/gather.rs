@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
+use arrow::datatypes::SchemaRef;
 use datafusion::common::{Column, TableReference};
 use datafusion::datasource::provider_as_source;
 use datafusion::logical_expr::{Expr, LogicalPlanBuilder, lit};
 
 use crate::graph::{Role, Stage};
+use crate::session::Engine;
 use crate::spec::code::Code;
 use crate::spec::stage::Gather;
 use crate::stages::components::Components;
@@ -19,12 +21,18 @@ pub fn prepare(
     stage: &Stage,
     settings: &Gather,
     tables: &Tables,
+    engine: &Engine,
     mut components: Components,
     place: &mut Place<'_>,
 ) -> Option<Outcome> {
     let mut union: Option<LogicalPlanBuilder> = None;
+    let first = tables.get(stage.input(&Role::Instance(0))?)?.schema();
     for (i, (labels, name)) in settings.instances.iter().enumerate() {
         let table = tables.get(stage.input(&Role::Instance(i))?)?;
+        if let Some(message) = difference(&settings.columns, name, &table.schema(), &first) {
+            place.mistake(&[], Code::SqlPlan, message, None);
+            return None;
+        }
         let mut plan = || {
             let instance = TableReference::bare("instance");
             let values = settings.columns.iter().zip(labels);
@@ -54,6 +62,9 @@ pub fn prepare(
         }
     }
     let plan = union?.build().ok()?;
+    // Types that differ between instances are widened here, not when rows are there.
+    let state = engine.planning();
+    let plan = state.analyzer().execute_and_check(plan, state.config_options(), |_, _| {}).ok()?;
     let plain = |field: &Arc<arrow::datatypes::Field>| Arc::clone(field);
     let schema = arrow::datatypes::Schema::new(
         plan.schema().fields().iter().map(plain).collect::<Vec<_>>(),
@@ -69,4 +80,22 @@ pub fn prepare(
         volatile: Vec::new(),
         rows_expected: None,
     })
+}
+
+/// Why an instance does not fit the union; `None` if it does.
+fn difference(
+    matrix: &[String],
+    name: &str,
+    table: &SchemaRef,
+    first: &SchemaRef,
+) -> Option<String> {
+    let names = |schema: &SchemaRef| -> std::collections::BTreeSet<String> {
+        schema.fields().iter().map(|field| field.name().clone()).collect()
+    };
+    let (own, others) = (names(table), names(first));
+    if let Some(column) = matrix.iter().find(|column| own.contains(*column)) {
+        return Some(format!("`{name}` has a column `{column}`, which is also a name of its matrix"));
+    }
+    let odd = own.symmetric_difference(&others).next()?;
+    Some(format!("`{odd}` is not a column of all instances of the matrix that `{name}` is one of"))
 }

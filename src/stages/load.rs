@@ -12,6 +12,7 @@ use crate::spec::expand::{self, Loader};
 use crate::spec::source::Sources;
 use crate::stages::prepare::prepare;
 use crate::stages::prepared::Prepared;
+use crate::stages::tests_check;
 
 /// A loaded pipeline.
 #[derive(Debug)]
@@ -61,7 +62,9 @@ pub fn load_text(name: &str, text: &str, params: &[(String, String)], engine: &E
     let mut diagnostics = parsed.diagnostics;
     let prepared = parsed.pipeline.map(|pipeline| {
         let graph = graph::build(pipeline, &mut diagnostics);
-        prepare(graph, engine, &mut diagnostics)
+        let prepared = prepare(graph, engine, &mut diagnostics);
+        tests_check::check(&prepared, &mut diagnostics);
+        prepared
     });
     diagnostic::tidy(&mut diagnostics);
     Loaded {

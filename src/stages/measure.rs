@@ -13,6 +13,7 @@ use crate::session::Engine;
 use crate::spec::code::Code;
 use crate::spec::kinds::measure::Measure;
 use crate::spec::kinds::statistics::{Interval, all_metrics};
+use crate::sqltext;
 use crate::stages::components::Components;
 use crate::stages::error::StageError;
 use crate::stages::place::Place;
@@ -49,6 +50,7 @@ pub fn prepare(
         sound &= place.column(&["measure", "cluster"], cluster, &input).is_some();
     }
     let wanted = all_metrics(&settings.correct, &settings.metrics);
+    values::check_names(&settings.correct, &settings.metrics, "measure", place)?;
     if wanted.is_empty() {
         let message = "nothing to measure: give `correct` or `metrics`".to_owned();
         place.mistake(&["measure"], Code::MissingKey, message, None);
@@ -61,10 +63,18 @@ pub fn prepare(
     let metrics = metrics.filter(|_| sound)?;
     settings.by.iter().for_each(|column| selection.text(column));
     settings.cluster.iter().for_each(|column| selection.text(column));
-    components.set_settings(settings);
+    let normalized = |text: &String| sqltext::normalized(text);
+    components.set_settings(&Measure {
+        correct: settings.correct.as_ref().map(normalized),
+        metrics: values::normalized(&settings.metrics),
+        exclude: settings.exclude.as_ref().map(normalized),
+        ..settings.clone()
+    });
     let schema = schema(settings);
+    let (plan, calls) = selection.plan()?;
+    components.set_calls(&calls);
     let plan = MeasurePlan {
-        plan: selection.plan()?,
+        plan,
         metrics,
         settings: settings.clone(),
         schema: Arc::clone(&schema),
@@ -73,7 +83,7 @@ pub fn prepare(
         schema,
         body: Body::Measure(plan),
         components,
-        volatile: Vec::new(),
+        volatile: calls.volatile.into_iter().collect(),
         rows_expected: None,
     })
 }

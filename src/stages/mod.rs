@@ -21,5 +21,6 @@ pub mod read;
 pub mod rows;
 pub mod retrieve;
 pub mod sink;
+pub mod tests_check;
 pub mod values;
 pub mod write;

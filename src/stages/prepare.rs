@@ -9,6 +9,7 @@ use indexmap::IndexMap;
 use crate::graph::{Graph, Role, Stage};
 use crate::ids::StageName;
 use crate::session::{Engine, StageTable};
+use crate::spec::code::Code;
 use crate::spec::diagnostic::Diagnostic;
 use crate::spec::stage::StageKind;
 use crate::stages::components::Components;
@@ -51,6 +52,9 @@ pub fn prepare(graph: Graph, engine: &Engine, diagnostics: &mut Vec<Diagnostic>)
             continue;
         }
         let mut place = Place::new(stage, &sources, diagnostics);
+        if !effective(stage, &mut place) {
+            continue;
+        }
         let Some(outcome) = one(stage, &stages, &tables, engine, &mut place) else { continue };
         let table = Arc::new(StageTable::new(name.as_str(), Arc::clone(&outcome.schema)));
         if !check_plan::sound(stage, &table, engine, &mut place) {
@@ -73,6 +77,31 @@ pub fn prepare(graph: Graph, engine: &Engine, diagnostics: &mut Vec<Diagnostic>)
         stages.insert(name.clone(), prepared);
     }
     Prepared { graph, stages }
+}
+
+/// A mistake for each common key that means nothing for this kind: nothing is ignored in silence.
+fn effective(stage: &Stage, place: &mut Place<'_>) -> bool {
+    let kind = stage.spec.kind.name();
+    let idle: &[&str] = match &stage.spec.kind {
+        StageKind::Read(_) => &[],
+        StageKind::Sql(_) | StageKind::Retrieve(_) | StageKind::Gather(_) => {
+            &["on_error", "max_error_rate"]
+        }
+        StageKind::Index(_)
+        | StageKind::Measure(_)
+        | StageKind::Compare(_)
+        | StageKind::Write(_) => &["on_error", "max_error_rate", "partitions"],
+    };
+    // A stage that the program made stands on the settings of the one that needs it.
+    let own = stage.spec.node.get(kind).is_some();
+    let idle = idle.iter().filter(|key| own && stage.spec.node.get(key).is_some());
+    let found: Vec<_> = idle.collect();
+    for key in &found {
+        let message = format!("`{key}` means nothing for `{kind}`");
+        let help = "only kinds whose rows can fail, or that compute in parts, have it".to_owned();
+        place.mistake(&[key], Code::UnknownKey, message, Some(help));
+    }
+    found.is_empty()
 }
 
 fn one(
@@ -107,7 +136,7 @@ fn one(
             compare::prepare(stage, settings, tables, engine, components, place)
         }
         StageKind::Write(settings) => write::prepare(stage, settings, tables, components, place),
-        StageKind::Gather(settings) => gather::prepare(stage, settings, tables, components, place),
+        StageKind::Gather(settings) => gather::prepare(stage, settings, tables, engine, components, place),
     }
 }
 

@@ -39,7 +39,7 @@ pub fn prepare(settings: &Read, mut components: Components, place: &mut Place<'_
             return None;
         }
     };
-    components.set_settings(settings);
+    components.set_settings(&Read { format: Some(source.format()), ..settings.clone() });
     for (i, file) in source.files().iter().enumerate() {
         components.set(format!("source[{i}].sha256"), file.digest);
     }

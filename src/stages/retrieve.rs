@@ -15,6 +15,7 @@ use datafusion::logical_expr::{
     Volatility, cast as cast_expr, ident, lit,
 };
 
+use crate::digest::Digest;
 use crate::graph::{Role, Stage};
 use crate::ids::StageName;
 use crate::search::Bm25Index;
@@ -124,6 +125,13 @@ pub fn prepare(
             None
         }
     }
+}
+
+/// The folder of an index among those opened on this machine. Equal content only: two stores may
+/// hold the same memory with its rows in another order.
+pub fn folder_name(files: &[NamedFile]) -> String {
+    let file = |file: &NamedFile| format!("{} {}\n", file.name, file.sha256);
+    Digest::of(files.iter().map(file).collect::<String>().as_bytes()).to_string()
 }
 
 /// Opens a stored index: its files in `folder`, a cache, its entries in memory.

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use arrow::array::RecordBatch;
-use arrow::datatypes::SchemaRef;
+use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow::compute::cast;
+use arrow::datatypes::{FieldRef, SchemaRef};
 
 use crate::ids::{RunId, StageName};
 use crate::stages::error::StageError;
@@ -123,7 +124,7 @@ impl PartSink<'_> {
         if batch.num_rows() == 0 {
             return Ok(());
         }
-        let batch = batch.with_schema(Arc::clone(&self.sink.schema))?;
+        let batch = fitted(&batch, &self.sink.schema)?;
         let writer = match &mut self.writer {
             Some(writer) => writer,
             none => {
@@ -151,6 +152,18 @@ impl PartSink<'_> {
         };
         Ok(Written { part, kept: self.kept })
     }
+}
+
+/// The rows under the columns that were planned. A computed column may be declared as one that
+/// takes NULL where the plan knew better; a NULL that is really there is an error.
+fn fitted(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, StageError> {
+    let column = |(column, field): (&ArrayRef, &FieldRef)| match column.data_type() {
+        kind if kind == field.data_type() => Ok(Arc::clone(column)),
+        _ => cast(column, field.data_type()),
+    };
+    let columns = batch.columns().iter().zip(schema.fields()).map(column).collect::<Result<_, _>>()?;
+    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    Ok(RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)?)
 }
 
 impl Computed {

@@ -13,9 +13,11 @@ use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, cast as ca
 use datafusion::physical_plan::collect;
 use indexmap::IndexMap;
 
+use crate::session::policy::{Calls, inspect};
 use crate::session::{self, Engine};
 use crate::spec::code::Code;
-use crate::spec::kinds::statistics::Metrics;
+use crate::spec::kinds::statistics::{ACCURACY, Metrics};
+use crate::sqltext;
 use crate::stages::error::StageError;
 use crate::stages::place::Place;
 
@@ -73,7 +75,7 @@ impl<'a> Selection<'a> {
         for (name, text) in metrics {
             // `correct` stands for the metric of this name.
             let own: Vec<&str> = match name.as_str() {
-                crate::spec::kinds::statistics::ACCURACY => vec!["correct"],
+                ACCURACY => vec!["correct"],
                 name => vec!["metrics", name],
             };
             let steps: Vec<&str> = steps.iter().copied().chain(own).collect();
@@ -124,13 +126,36 @@ impl<'a> Selection<'a> {
         }
     }
 
-    /// The plan.
-    pub fn plan(self) -> Option<LogicalPlan> {
+    /// The plan, and the functions that it calls.
+    pub fn plan(self) -> Option<(LogicalPlan, Calls)> {
         let source = provider_as_source(self.table);
         let scan = LogicalPlanBuilder::scan(self.name, source, None).ok()?;
         let columns = self.texts.into_iter().chain(self.values).chain(self.excluded);
-        scan.project(columns).ok()?.build().ok()
+        let plan = scan.project(columns).ok()?.build().ok()?;
+        let calls = inspect(&plan).ok()?;
+        Some((plan, calls))
     }
+}
+
+/// The expressions of metrics without what SQL does not see.
+pub fn normalized(metrics: &Option<Metrics>) -> Option<Metrics> {
+    let plain = |(name, text): (&String, &String)| (name.clone(), sqltext::normalized(text));
+    metrics.as_ref().map(|metrics| metrics.iter().map(plain).collect())
+}
+
+/// A mistake if `correct` stands beside a metric of the name it stands for.
+pub fn check_names(
+    correct: &Option<String>,
+    metrics: &Option<Metrics>,
+    kind: &str,
+    place: &mut Place<'_>,
+) -> Option<()> {
+    let both = correct.is_some() && metrics.as_ref().is_some_and(|all| all.contains_key(ACCURACY));
+    if both {
+        let message = format!("`correct` is the metric `{ACCURACY}`, which is here a second time");
+        place.mistake(&[kind, "metrics", ACCURACY], Code::Duplicate, message, None);
+    }
+    (!both).then_some(())
 }
 
 /// Runs the plan of a [`Selection`] with `texts` text columns.
@@ -166,6 +191,10 @@ pub fn groups(texts: &[StringArray], rows: usize) -> Vec<(Vec<String>, Vec<usize
     for row in 0..rows {
         let key = texts.iter().map(|column| text_at(column, row)).collect();
         groups.entry(key).or_default().push(row);
+    }
+    if texts.is_empty() && rows == 0 {
+        // Nothing was attempted, and that is worth a line.
+        groups.insert(Vec::new(), Vec::new());
     }
     groups.sort_unstable_keys();
     groups.into_iter().collect()

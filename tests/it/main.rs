@@ -1,5 +1,14 @@
 //! The one integration test binary: the program as its users meet it.
 
+mod cache;
+mod checks;
+mod cosmetics;
+mod memory;
 mod pipelines;
+mod reading;
 mod reference;
+mod resume;
+mod runs;
+mod store_faults;
+mod support;
 mod tidy;

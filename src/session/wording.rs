@@ -1,0 +1,173 @@
+//! DataFusion's messages in the words that a writer of SQL needs.
+
+use std::ops::Range;
+
+use crate::spec::code::Code;
+use crate::sqltext::{self, lower_first};
+
+/// Words that DataFusion puts before what happened.
+const PREFIXES: [&str; 7] = [
+    "Error during planning: ",
+    "Execution error: ",
+    "Internal error: ",
+    "This feature is not implemented: ",
+    "Schema error: ",
+    "SQL error: ",
+    "type_coercion\ncaused by\n",
+];
+
+/// Operators as its messages write them between two types.
+const OPERATORS: [&str; 20] = [
+    "+", "-", "*", "/", "%", "=", "!=", "<", "<=", ">", ">=", "||", "&", "|", "AND", "OR", "LIKE",
+    "~", "IS", "IN",
+];
+
+/// A mistake as far as the message alone shows it.
+#[derive(Debug, PartialEq)]
+pub struct Fact {
+    /// What kind of mistake.
+    pub code: Code,
+    /// What is wrong.
+    pub message: String,
+    /// What to do.
+    pub help: Option<String>,
+    /// Words and signs to blame, the best first.
+    blamed: Vec<String>,
+}
+
+impl Fact {
+    /// Where the blamed word stands in the text.
+    pub fn place(&self, text: &str) -> Option<Range<usize>> {
+        let sign = |blamed: &String| match blamed.chars().all(|c| c.is_alphanumeric() || c == '_') {
+            true => sqltext::find_word(text, blamed),
+            false => sqltext::find_only(text, blamed),
+        };
+        self.blamed.iter().find_map(sign)
+    }
+}
+
+/// The message without the words around it.
+pub fn plain(message: &str) -> String {
+    let mut message = message.trim();
+    while let Some(rest) = PREFIXES.iter().find_map(|prefix| message.strip_prefix(prefix)) {
+        message = rest.trim_start();
+    }
+    message.to_owned()
+}
+
+/// The message of a plan that cannot be made, shortened.
+pub fn shorten(message: &str) -> Fact {
+    let fact = |code, message: String| Fact { code, message, help: None, blamed: Vec::new() };
+    if let Some((function, rest)) = function_of(message) {
+        let wanted = rest.split_once("failed with: ").map(|(_, inner)| plain(inner));
+        let text = match wanted {
+            // Our own functions say it best.
+            Some(inner) => sentence(&inner),
+            None if rest.contains("failed to match any signature") => match received(rest) {
+                Some(kind) => format!("`{function}` does not take an argument of type {kind}"),
+                None => format!("`{function}` does not take these arguments"),
+            },
+            None => format!("`{function}` {}", sentence(rest.trim_start())),
+        };
+        let blamed = vec![function.to_owned()];
+        return Fact { blamed, ..fact(Code::SqlType, text) };
+    }
+    if message.contains("only queries are") {
+        return fact(Code::SqlNotAllowed, message.to_owned());
+    }
+    if message.starts_with("Substring without for/from") {
+        let text = "`substr` needs the position to start from".to_owned();
+        let blamed = vec!["substr".to_owned(), "substring".to_owned()];
+        return Fact { blamed, ..fact(Code::SqlType, text) };
+    }
+    if let Some((_, rest)) = message.split_once("non-boolean predicate '")
+        && let Some((predicate, kind)) = rest.split_once("' returning ")
+    {
+        let column = predicate.rsplit('.').next().unwrap_or(predicate).to_owned();
+        let text = format!("a condition is true or false, and `{predicate}` is {kind}");
+        let blamed = vec![column, "WHERE".to_owned(), "HAVING".to_owned()];
+        return Fact { blamed, ..fact(Code::SqlType, text) };
+    }
+    if let Some((_, rest)) = message.split_once("nary operator '")
+        && let Some((operator, rest)) = rest.split_once("' requires ")
+    {
+        let text = format!("`{operator}` requires {}", sentence(rest));
+        return Fact { blamed: vec![operator.to_owned()], ..fact(Code::SqlType, text) };
+    }
+    if message.starts_with("UNION queries have different number of columns") {
+        let text = "the queries of a `UNION` have different numbers of columns".to_owned();
+        return Fact { blamed: vec!["UNION".to_owned()], ..fact(Code::SqlType, text) };
+    }
+    if message.starts_with("Aggregate functions are not allowed in the WHERE clause") {
+        let help = "filter groups with `HAVING`, or aggregate in a subquery".to_owned();
+        let text = "`WHERE` looks at single rows and cannot aggregate".to_owned();
+        let blamed = vec!["WHERE".to_owned()];
+        return Fact { blamed, help: Some(help), ..fact(Code::SqlPlan, text) };
+    }
+    if let Some((_, rest)) = message.split_once("expanding wildcard, column \"").or_else(|| {
+        message.split_once("column \"").filter(|_| message.contains("must appear in the GROUP BY"))
+    }) {
+        let column = rest.split('"').next().unwrap_or_default();
+        let column = column.rsplit('.').next().unwrap_or(column);
+        let text = format!("`{column}` is neither in `GROUP BY` nor inside an aggregate function");
+        let help = format!("add it to `GROUP BY`, or take one value, such as `max({column})`");
+        let blamed = vec![column.to_owned()];
+        return Fact { blamed, help: Some(help), ..fact(Code::SqlPlan, text) };
+    }
+    if message.starts_with("Aggregate function calls cannot be nested") {
+        let text = "an aggregate function cannot stand inside another".to_owned();
+        let help = "compute the inner one in a subquery".to_owned();
+        return Fact { help: Some(help), ..fact(Code::SqlPlan, text) };
+    }
+    if message.starts_with("Too many columns! The subquery should only return one column") {
+        let text = "a subquery that stands for a value must have one column".to_owned();
+        return fact(Code::SqlPlan, text);
+    }
+    let operands = ["coerc", "Cannot infer common", "cast ", "data type", "argument type"];
+    if operands.iter().any(|part| message.contains(part)) {
+        let operator = OPERATORS.iter().find(|operator| message.contains(&format!(" {operator} ")));
+        let blamed = operator.map(|operator| (*operator).to_owned()).into_iter().collect();
+        let help = "cast one side, as in `CAST(x AS DOUBLE)`".to_owned();
+        return Fact { blamed, help: Some(help), ..fact(Code::SqlType, operands_of(message)) };
+    }
+    fact(Code::SqlPlan, sentence(message))
+}
+
+/// The function that a message about its arguments names, and what the message says of it.
+fn function_of(message: &str) -> Option<(&str, &str)> {
+    let (_, rest) = message.split_once("unction '")?;
+    let (name, rest) = rest.split_once('\'')?;
+    let words = ["expects", "failed to match", "failed with", "requires", "Incorrect number"];
+    words.iter().any(|word| message.contains(word)).then_some((name, rest))
+}
+
+/// The type that a function was given, if all its signatures say the same of it.
+fn received(message: &str) -> Option<&str> {
+    let (_, rest) = message.split_once("(DataType: ")?;
+    rest.split(')').next()
+}
+
+/// The two types of an operation that has none for them.
+fn operands_of(message: &str) -> String {
+    let between = [
+        ("Cannot coerce arithmetic expression ", " to valid types"),
+        ("Cannot infer common argument type for comparison operation ", ""),
+    ];
+    for (before, after) in between {
+        if let Some((_, rest)) = message.split_once(before) {
+            let operation = rest.split(after).next().filter(|_| !after.is_empty()).unwrap_or(rest);
+            return format!("there is no operation `{}`", first_line(operation));
+        }
+    }
+    sentence(message)
+}
+
+/// The first sentence, as a fragment that reads after "error:".
+fn sentence(message: &str) -> String {
+    let first = first_line(message).split(". ").next().unwrap_or_default();
+    lower_first(&first.trim_end_matches('.').replace('\'', "`"))
+}
+
+fn first_line(message: &str) -> &str {
+    message.lines().next().unwrap_or_default().trim()
+}
