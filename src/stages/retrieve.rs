@@ -84,7 +84,8 @@ pub fn prepare(
         place.mistake(&["retrieve", "memory"], Code::WrongKind, message, Some(help));
         return None;
     };
-    (query?, id?);
+    query?;
+    id?;
     components.set_settings(settings);
     let slot = Arc::new(MemorySlot { stage: Some(memory.clone()), searcher: OnceLock::new() });
     let search = ScalarUDF::from(Search::new(Arc::clone(&slot), settings.top_k as usize, threads));

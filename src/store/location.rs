@@ -67,10 +67,10 @@ impl FromStr for Location {
             reason: reason.to_owned(),
         };
         let Some((scheme, _)) = text.split_once("://") else {
-            let scheme = |name: &&str| text.strip_prefix(*name).is_some_and(|t| t.starts_with(':'));
+            let scheme = |name: &str| text.strip_prefix(name).is_some_and(|t| t.starts_with(':'));
             return match text.trim() {
                 "" => Err(wrong(text, "it is empty")),
-                _ if ["file", "memory", "s3", "gs", "az"].iter().any(|name| scheme(&name)) => {
+                _ if ["file", "memory", "s3", "gs", "az"].iter().any(|name| scheme(name)) => {
                     Err(wrong(text, "a scheme is followed by `://`"))
                 }
                 _ => Ok(Self::Local(text.into())),

@@ -48,6 +48,7 @@ fn closure(roots: &[&str]) -> BTreeSet<String> {
     all
 }
 
+#[track_caller]
 fn check(base: &Workspace, file: &str, args: &[&str], (old, new, roots, why): &Flip<'_>) {
     let workspace = base.copy();
     let what = format!("{file}: `{old}` -> `{new}` {args:?}");
@@ -160,7 +161,10 @@ fn settings_of_index_and_retrieve() {
         ("      from: questions\n", "      from: asked\n", &["memory"], &[("input.from", "", "")]),
         ("top_k: 3", "top_k: 2", &["found"], &[("settings.top_k", "3", "2")]),
         ("query: question", "query: fact", &["found"], &[("settings.query", "question", "fact")]),
-        ("id: row_id", "id: code", &["found"], &[("settings.id", "row_id", "code")]),
+        ("id: row_id", "id: code", &["found"], &[
+            ("schema", "", ""),
+            ("settings.id", "row_id", "code"),
+        ]),
     ]);
 }
 
@@ -170,8 +174,8 @@ fn settings_of_measure() {
         ("correct: hit", "correct: NOT hit", &["score"], &[("settings.correct", "hit", "not hit")]),
         ("seen: n / 2.0", "seen: n / 3.0", &["score"], &[("settings.metrics.seen", "", "")]),
         ("seen: n / 2.0", "met: n / 2.0", &["score"], &[
-            ("settings.metrics.met", "", ""),
-            ("settings.metrics.seen", "", ""),
+            ("settings.metrics.seen", "n / 2.0", ""),
+            ("settings.metrics.met", "", "n / 2.0"),
         ]),
         ("by: [depth, topic]", "by: [topic, depth]", &["score"], &[
             ("schema", "", ""),

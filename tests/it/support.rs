@@ -64,6 +64,7 @@ impl Workspace {
     }
 
     /// Replaces the one occurrence of `old` in a file.
+    #[track_caller]
     pub fn edit(&self, name: &str, old: &str, new: &str) {
         let text = self.read(name);
         assert_eq!(text.matches(old).count(), 1, "`{old}` must occur once in {name}:\n{text}");
@@ -107,22 +108,26 @@ impl Workspace {
     }
 
     /// Runs the program, which must succeed, for its JSON.
+    #[track_caller]
     pub fn json(&self, args: &[&str]) -> Json {
         let args: Vec<&str> = args.iter().copied().chain(["--json"]).collect();
         self.proofmill(&args).expect(0).json()
     }
 
     /// Runs `p.yaml`, which must succeed: the stages that were computed.
+    #[track_caller]
     pub fn run(&self) -> BTreeSet<String> {
         executed(&self.json(&["run", "p.yaml"]))
     }
 
     /// The rows that a query of the newest run gives.
+    #[track_caller]
     pub fn sql(&self, query: &str) -> Vec<Json> {
         self.json(&["sql", query]).as_array().unwrap().clone()
     }
 
     /// The reason that `plan` gives for a stage of `p.yaml`.
+    #[track_caller]
     pub fn reason(&self, stage: &str) -> String {
         let plan = self.json(&["plan", "p.yaml"]);
         let found = plan.as_array().unwrap().iter().find(|line| line["stage"] == stage);
