@@ -72,7 +72,7 @@ pub struct Graph {
     /// The pipeline they come from.
     pub pipeline: Pipeline,
     /// The stages.
-    pub stages: IndexMap<StageName, Stage>,
+    pub stages: IndexMap<StageName, Arc<Stage>>,
 }
 
 /// Resolves all names of `pipeline`. Stages with a mistake, and those that need one, are left out.
@@ -108,7 +108,7 @@ pub fn build(mut pipeline: Pipeline, diagnostics: &mut Vec<Diagnostic>) -> Graph
     for (name, stage) in stages {
         // What needs a broken stage cannot be checked either.
         if stage.inputs.iter().all(|input| !broken.contains(&input.stage)) {
-            sound.insert(name, stage);
+            sound.insert(name, Arc::new(stage));
         } else {
             broken.insert(name);
         }

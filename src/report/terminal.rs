@@ -2,13 +2,15 @@
 //! left, above a bar for the whole.
 
 use std::collections::HashMap;
+use std::fmt::Write;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use indicatif::{MultiProgress, ProgressBar, ProgressState, ProgressStyle};
 
 use crate::ids::StageName;
 use crate::report::lines::line;
+use crate::report::units::count;
 use crate::run::notice::{Notice, Observer};
 use crate::stages::progress::Progress;
 use crate::store::StageStatus;
@@ -54,12 +56,15 @@ impl Terminal {
         }
         let known = progress.rows_total().is_some();
         let style = if known {
-            "  {prefix:<28} {bar:24.cyan/dim} {human_pos}/{human_len} rows  {per_sec}  {eta} left"
+            "  {prefix:<28} {bar:24.cyan/dim} {human_pos}/{human_len} rows  {rate}  {eta} left"
         } else {
-            "  {prefix:<28} {spinner} {human_pos} rows  {per_sec}  {elapsed}"
+            "  {prefix:<28} {spinner} {human_pos} rows  {rate}  {elapsed}"
         };
         let bar = ProgressBar::new(progress.rows_total().unwrap_or(0)).with_prefix(stage.to_string());
-        bar.set_style(ProgressStyle::with_template(style).unwrap_or_else(|_| ProgressStyle::default_bar()));
+        let style = ProgressStyle::with_template(style).unwrap_or_else(|_| ProgressStyle::default_bar());
+        bar.set_style(style.with_key("rate", |state: &ProgressState, out: &mut dyn Write| {
+            let _ = write!(out, "{} rows/s", count(state.per_sec() as u64));
+        }));
         let bar = match &state.whole {
             Some(whole) => self.bars.insert_before(whole, bar),
             None => self.bars.add(bar),

@@ -16,7 +16,7 @@ use crate::stages::compute::compute;
 use crate::stages::error::StageError;
 use crate::stages::prepared::PreparedStage;
 use crate::stages::progress::Progress;
-use crate::stages::sink::{Computed, Sink};
+use crate::stages::sink::{Computed, Permit, Sink};
 use crate::store::{
     ARTIFACT_VERSION, Artifact, Attempt, StageOutcome, StageStatus, columns_of, publish, replace,
     schema_to_hex,
@@ -71,13 +71,15 @@ async fn once(
     let clock = context.store.clock();
     let plan = &context.plan.stages[name];
     let progress = Arc::new(Progress::default());
-    let permit = context.cores.acquire().await.map_err(|_| StageError::Stopped)?;
+    let cores = Arc::clone(&context.cores);
+    let permit = Permit::new(cores.acquire_owned().await.map_err(|_| StageError::Stopped)?);
     let started = clock.monotonic();
-    let notice = Notice::StageStarted { stage: name, progress: Arc::clone(&progress) };
-    context.observer.notice(&notice);
-    if let Some(rows) = stage.rows_expected {
+    // What the source says, or else what the stage gave the last time.
+    if let Some(rows) = stage.rows_expected.or(plan.last.as_ref().map(|last| last.record.rows)) {
         progress.expect_rows(rows);
     }
+    let notice = Notice::StageStarted { stage: name, progress: Arc::clone(&progress) };
+    context.observer.notice(&notice);
     let sink = Sink {
         store: context.store.clone(),
         run: context.run.clone(),
@@ -85,10 +87,11 @@ async fn once(
         attempt: Attempt::new(context.store.rng().as_ref()),
         schema: stage.table.schema(),
         progress,
+        permit: permit.clone(),
     };
     let work = compute(stage, &context.prepared, &context.engine, &sink, &context.cache);
     let computed = within(stage.stage.spec.common.timeout, context, work).await?;
-    drop(permit);
+    permit.release();
     let mut computed = computed;
     let bytes = computed.kept_bytes();
     computed.kept = computed.kept.filter(|_| bytes.is_some_and(|bytes| context.kept.take(bytes)));

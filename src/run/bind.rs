@@ -1,6 +1,7 @@
 //! Gives the table of a stored stage its rows: verified, and in memory if they are few.
 
 use arrow::array::RecordBatch;
+use futures::{StreamExt, TryStreamExt, stream};
 
 use crate::ids::StageName;
 use crate::run::context::Context;
@@ -9,6 +10,8 @@ use crate::session::{Content, StageTable, Stored};
 use crate::stages::error::StageError;
 use crate::store::{Artifact, Store, read_part, verify_part};
 
+/// Parts that are hashed at the same time.
+const VERIFIED_AT_ONCE_MAX: usize = 4;
 /// Tables of up to this many stored bytes are read at once and kept.
 const READ_AT_ONCE_BYTES_MAX: u64 = 1 << 20;
 
@@ -46,9 +49,9 @@ pub async fn fill(
             Content::Memory(batches)
         }
         None => {
-            for part in &artifact.parts {
-                verify_part(store, part).await?;
-            }
+            let checks: Vec<_> =
+                artifact.parts.iter().map(|part| verify_part(store, part)).collect();
+            stream::iter(checks).buffer_unordered(VERIFIED_AT_ONCE_MAX).try_collect::<()>().await?;
             Content::Parts(artifact.parts.clone())
         }
     };

@@ -34,7 +34,7 @@ pub struct Context {
     /// Set when somebody stops the run.
     pub stop: CancellationToken,
     /// Permits to compute: one for each core.
-    pub cores: Semaphore,
+    pub cores: Arc<Semaphore>,
     /// Memory for small tables.
     pub kept: Kept,
     /// Which tables have their rows; each is loaded once.

@@ -100,7 +100,7 @@ pub async fn run(request: Request, engine: Arc<Engine>, store: Store) -> Result<
         cache: request.cache,
         observer: Arc::clone(&request.observer),
         stop: request.stop,
-        cores: Semaphore::new(request.jobs),
+        cores: Arc::new(Semaphore::new(request.jobs)),
         kept: Kept::default(),
         bound,
     });

@@ -22,7 +22,7 @@ use crate::stages::load::Loaded;
 use crate::stages::prepared::Prepared;
 use crate::stages::progress::Progress;
 use crate::stages::rows;
-use crate::stages::sink::Sink;
+use crate::stages::sink::{Permit, Sink};
 use crate::store::{Attempt, Store};
 
 /// Differences that a failed test shows.
@@ -82,6 +82,7 @@ async fn differences(
             attempt: Attempt::new(store.rng().as_ref()),
             schema: stage.table.schema(),
             progress: Arc::new(Progress::default()),
+            permit: Permit::default(),
         };
         let computed = compute(stage, &prepared, engine, &sink, cache)
             .await

@@ -136,7 +136,6 @@ fn state(runtime: &Arc<RuntimeEnv>, functions: &Functions, partitions: usize) ->
     options.sql_parser.collect_spans = true;
     options.sql_parser.map_string_types_to_utf8view = false;
     options.execution.parquet.schema_force_view_types = false;
-    options.execution.parquet.pushdown_filters = true;
     let table_functions = SessionStateDefaults::default_table_functions();
     SessionStateBuilder::new()
         .with_config(config)

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
-use datafusion::common::{Column, TableReference};
+use datafusion::catalog::TableProvider;
+use datafusion::common::{Column, Result, TableReference};
 use datafusion::datasource::provider_as_source;
-use datafusion::logical_expr::{Expr, LogicalPlanBuilder, lit};
+use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, Union, lit};
 
 use crate::graph::{Role, Stage};
 use crate::session::Engine;
@@ -25,43 +26,20 @@ pub fn prepare(
     mut components: Components,
     place: &mut Place<'_>,
 ) -> Option<Outcome> {
-    let mut union: Option<LogicalPlanBuilder> = None;
     let first = tables.get(stage.input(&Role::Instance(0))?)?.schema();
+    let mut instances = Vec::with_capacity(settings.instances.len());
     for (i, (labels, name)) in settings.instances.iter().enumerate() {
         let table = tables.get(stage.input(&Role::Instance(i))?)?;
         if let Some(message) = difference(&settings.columns, name, &table.schema(), &first) {
             place.mistake(&[], Code::SqlPlan, message, None);
             return None;
         }
-        let mut plan = || {
-            let instance = TableReference::bare("instance");
-            let values = settings.columns.iter().zip(labels);
-            let values = values.map(|(column, label)| lit(label.as_str()).alias(column));
-            let fields = table.schema();
-            let fields = fields.fields().iter().map(|field| {
-                Expr::Column(Column::new(Some(instance.clone()), field.name())).alias(field.name())
-            });
-            let all: Vec<Expr> = values.chain(fields).collect();
-            let source = provider_as_source(Arc::clone(&table));
-            let scan = LogicalPlanBuilder::scan(instance.clone(), source, None)?.project(all)?;
-            match union.take() {
-                Some(union) => union.union_by_name(scan.build()?),
-                None => Ok(scan),
-            }
-        };
-        match plan() {
-            Ok(plan) => union = Some(plan),
-            Err(error) => {
-                let message = format!(
-                    "`{name}` has other columns than the rest of its matrix: {}",
-                    error.strip_backtrace()
-                );
-                place.mistake(&[], Code::SqlPlan, message, None);
-                return None;
-            }
-        }
+        instances.push(Arc::new(instance(&settings.columns, labels, table).ok()?));
     }
-    let plan = union?.build().ok()?;
+    let plan = match instances.as_slice() {
+        [only] => only.as_ref().clone(),
+        _ => LogicalPlan::Union(Union::try_new_by_name(instances).ok()?),
+    };
     // Types that differ between instances are widened here, not when rows are there.
     let state = engine.planning();
     let plan = state.analyzer().execute_and_check(plan, state.config_options(), |_, _| {}).ok()?;
@@ -80,6 +58,23 @@ pub fn prepare(
         volatile: Vec::new(),
         rows_expected: None,
     })
+}
+
+/// The rows of one instance, its matrix values first.
+fn instance(
+    columns: &[String],
+    labels: &[String],
+    table: Arc<dyn TableProvider>,
+) -> Result<LogicalPlan> {
+    let name = TableReference::bare("instance");
+    let values = columns.iter().zip(labels);
+    let values = values.map(|(column, label)| lit(label.as_str()).alias(column));
+    let schema = table.schema();
+    let fields = schema.fields().iter().map(|field| {
+        Expr::Column(Column::new(Some(name.clone()), field.name())).alias(field.name())
+    });
+    let all: Vec<Expr> = values.chain(fields).collect();
+    LogicalPlanBuilder::scan(name.clone(), provider_as_source(table), None)?.project(all)?.build()
 }
 
 /// Why an instance does not fit the union; `None` if it does.

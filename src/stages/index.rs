@@ -145,7 +145,7 @@ pub async fn compute(
             .await
             .map_err(|error| StageError::Task(error.to_string()))??
     };
-    let mut part = sink.part(0);
+    let mut part = sink.part(0, 1);
     for batch in built {
         part.write(batch).await?;
     }

@@ -67,7 +67,7 @@ pub fn prepare(graph: Graph, engine: &Engine, diagnostics: &mut Vec<Diagnostic>)
             components.set("partitions", partitions);
         }
         let prepared = PreparedStage {
-            stage: stage.clone(),
+            stage: Arc::clone(stage),
             table,
             body: outcome.body,
             components,

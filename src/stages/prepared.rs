@@ -39,7 +39,7 @@ pub enum Body {
 #[derive(Debug)]
 pub struct PreparedStage {
     /// The stage and its edges.
-    pub stage: Stage,
+    pub stage: Arc<Stage>,
     /// Its table, which others read; filled once it is stored.
     pub table: Arc<StageTable>,
     /// How the table is computed.

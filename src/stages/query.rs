@@ -19,7 +19,7 @@ use crate::stages::error::StageError;
 use crate::stages::place::Place;
 use crate::stages::prepare::{Outcome, Tables};
 use crate::stages::prepared::Body;
-use crate::stages::sink::{Computed, Sink};
+use crate::stages::sink::{Computed, Sink, Written};
 
 /// Plans the query.
 pub fn prepare(
@@ -69,10 +69,10 @@ pub async fn compute(
         let (plan, context, sink) = (Arc::clone(&plan), Arc::clone(&context), sink.clone());
         async move {
             if partitions == 1 {
-                piece(plan, context, &sink, i).await
+                piece(plan, context, &sink, i, partitions).await
             } else {
                 // Partitions compute on several cores only as tasks of their own.
-                let task = tokio::spawn(async move { piece(plan, context, &sink, i).await });
+                let task = tokio::spawn(async move { piece(plan, context, &sink, i, partitions).await });
                 AbortOnDrop(task).await
             }
         }
@@ -86,9 +86,10 @@ async fn piece(
     context: Arc<TaskContext>,
     sink: &Sink,
     number: usize,
-) -> Result<crate::stages::sink::Written, StageError> {
+    pieces: usize,
+) -> Result<Written, StageError> {
     let mut rows = plan.execute(number, context)?;
-    let mut part = sink.part(number as u32);
+    let mut part = sink.part(number, pieces);
     while let Some(batch) = rows.next().await {
         part.write(batch?).await?;
     }

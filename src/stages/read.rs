@@ -61,6 +61,7 @@ pub async fn compute(
     sink: &Sink,
 ) -> Result<Computed, StageError> {
     let partitions = source.partitions(pieces);
+    let n = partitions.len();
     let reads = partitions.into_iter().enumerate().map(|(i, partition)| {
         let source = Arc::clone(source);
         async move {
@@ -71,7 +72,7 @@ pub async fn compute(
                     Err(_) => ControlFlow::Break(()),
                 })
             });
-            let mut part = sink.part(i as u32);
+            let mut part = sink.part(i, n);
             let mut errors: Vec<ErrorRow> = Vec::new();
             while let Some(chunk) = chunks.recv().await {
                 if let Some(batch) = chunk.batch {

@@ -1,11 +1,12 @@
 //! Where a computation puts its rows: Parquet parts in the store, and in memory while they are few.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::compute::cast;
 use arrow::datatypes::{FieldRef, SchemaRef};
+use tokio::sync::OwnedSemaphorePermit;
 
 use crate::ids::{RunId, StageName};
 use crate::stages::error::StageError;
@@ -36,6 +37,25 @@ impl Kept {
     }
 }
 
+/// The right to compute. It is given back before the last rows are stored: what is left of the stage
+/// then is waiting for the store, and others may compute meanwhile.
+#[derive(Clone, Debug, Default)]
+pub struct Permit(Arc<Mutex<Option<OwnedSemaphorePermit>>>);
+
+impl Permit {
+    /// Holds a permit.
+    pub fn new(permit: OwnedSemaphorePermit) -> Self {
+        Self(Arc::new(Mutex::new(Some(permit))))
+    }
+
+    /// Gives it back; later calls do nothing.
+    pub fn release(&self) {
+        if let Ok(mut permit) = self.0.lock() {
+            permit.take();
+        }
+    }
+}
+
 /// Where one attempt at a stage puts what it computes.
 #[derive(Clone, Debug)]
 pub struct Sink {
@@ -51,6 +71,8 @@ pub struct Sink {
     pub schema: SchemaRef,
     /// Raised with every batch.
     pub progress: Arc<Progress>,
+    /// The right to compute.
+    pub permit: Permit,
 }
 
 /// What a computation gave.
@@ -71,7 +93,9 @@ pub struct Computed {
 /// One ordered piece of a table being written.
 pub struct PartSink<'a> {
     sink: &'a Sink,
-    number: u32,
+    number: usize,
+    /// True if the table has no other piece.
+    only: bool,
     writer: Option<PartWriter>,
     kept: Option<Vec<RecordBatch>>,
     kept_bytes: u64,
@@ -86,9 +110,10 @@ pub struct Written {
 }
 
 impl Sink {
-    /// Piece `number` of the table.
-    pub fn part(&self, number: u32) -> PartSink<'_> {
-        PartSink { sink: self, number, writer: None, kept: Some(Vec::new()), kept_bytes: 0 }
+    /// Piece `number` of `pieces` of the table.
+    pub fn part(&self, number: usize, pieces: usize) -> PartSink<'_> {
+        let kept = Some(Vec::new());
+        PartSink { sink: self, number, only: pieces == 1, writer: None, kept, kept_bytes: 0 }
     }
 
     /// Writes rows that failed.
@@ -112,7 +137,7 @@ impl Sink {
 
     /// Writes a table that is in memory as a whole.
     pub async fn table(&self, batch: RecordBatch) -> Result<Computed, StageError> {
-        let mut part = self.part(0);
+        let mut part = self.part(0, 1);
         part.write(batch).await?;
         Ok(Computed::of([part.finish().await?]))
     }
@@ -129,7 +154,7 @@ impl PartSink<'_> {
             Some(writer) => writer,
             none => {
                 let Sink { store, run, stage, attempt, schema, .. } = self.sink;
-                let key = part_key(run, stage, attempt, self.number);
+                let key = part_key(run, stage, attempt, self.number as u32);
                 none.insert(PartWriter::create(store, key, Arc::clone(schema))?)
             }
         };
@@ -146,6 +171,9 @@ impl PartSink<'_> {
 
     /// Completes the piece; only now does it exist.
     pub async fn finish(self) -> Result<Written, StageError> {
+        if self.only {
+            self.sink.permit.release();
+        }
         let part = match self.writer {
             Some(writer) => Some(writer.finish().await?),
             None => None,

@@ -1,16 +1,15 @@
-//! Names in `tests:` — stages and columns — found before a test runs.
+//! Names of columns in `tests:`, found before a test runs; those of stages the graph has found.
 
 use arrow::datatypes::SchemaRef;
 use datafusion::catalog::TableProvider;
 
-use crate::ids::StageName;
 use crate::spec::code::Code;
 use crate::spec::diagnostic::Diagnostic;
 use crate::spec::node::{Key, Node, Value};
 use crate::spec::suggest;
 use crate::stages::prepared::Prepared;
 
-/// All names in tests that the pipeline does not have.
+/// All columns in tests that their stages do not have.
 pub fn check(prepared: &Prepared, diagnostics: &mut Vec<Diagnostic>) {
     // A stage with a mistake of its own has no columns to compare with.
     if !diagnostics.is_empty() {
@@ -29,9 +28,6 @@ pub fn check(prepared: &Prepared, diagnostics: &mut Vec<Diagnostic>) {
 fn stage(prepared: &Prepared, key: &Key, rows: &Node, path: &str, out: &mut Vec<Diagnostic>) {
     let path = format!("{path}.{}", key.name);
     let Some((_, stage)) = prepared.stages.iter().find(|(name, _)| name.as_str() == key.name) else {
-        let message = format!("there is no stage `{}`", key.name);
-        let help = suggest::help(&key.name, prepared.stages.keys().map(StageName::as_str));
-        out.push(Diagnostic::error(Code::UnknownStage, key.span, path, message).with_help(help));
         return;
     };
     let schema: SchemaRef = stage.table.schema();

@@ -1,14 +1,13 @@
 //! Rows into Parquet objects: encoded, hashed and stored as they come.
 
-use std::sync::LazyLock;
-
 use arrow::array::{Array as _, ArrayRef, RecordBatch};
 use arrow::datatypes::SchemaRef;
 use bytes::BytesMut;
 use parquet::arrow::{ArrowSchemaConverter, ArrowWriter};
-use parquet::basic::{Compression, ZstdLevel};
+use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::errors::ParquetError;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
+use parquet::schema::types::ColumnPath;
 use tokio::io::AsyncReadExt as _;
 
 use crate::digest::{Digest, Hasher};
@@ -83,12 +82,12 @@ impl PartWriter {
             if self.rows <= SMALL_ROWS_MAX && self.held.bytes <= SMALL_BYTES_MAX {
                 return Ok(());
             }
-            self.start(&LARGE)?;
+            self.start(Size::Large)?;
         } else {
-            let written = self.start(&LARGE)?.write(batch);
+            let written = self.start(Size::Large)?.write(batch);
             written.map_err(|source| encode_error(&self.key, source))?;
         }
-        for piece in self.start(&LARGE)?.inner_mut().take_full() {
+        for piece in self.start(Size::Large)?.inner_mut().take_full() {
             self.upload.push(piece).await?;
         }
         Ok(())
@@ -128,7 +127,7 @@ impl PartWriter {
     }
 
     async fn complete(&mut self) -> Result<(Digest, u64)> {
-        let encoder = self.start(&SMALL)?;
+        let encoder = self.start(Size::Small)?;
         let finished = encoder.finish();
         let sink = std::mem::take(encoder.inner_mut());
         finished.map_err(|source| encode_error(&self.key, source))?;
@@ -140,13 +139,14 @@ impl PartWriter {
         Ok((sha256, bytes))
     }
 
-    /// The encoder; when it has to be made now, with these properties and the rows held so far.
-    fn start(&mut self, properties: &WriterProperties) -> Result<&mut ArrowWriter<PartSink>> {
+    /// The encoder; when it has to be made now, for a part of this size and with the rows held so far.
+    fn start(&mut self, size: Size) -> Result<&mut ArrowWriter<PartSink>> {
         let encoder = match self.encoder.take() {
             Some(encoder) => encoder,
             None => {
                 let failed = |source| encode_error(&self.key, source);
-                let (schema, properties) = (self.held.schema.clone(), Some(properties.clone()));
+                let schema = self.held.schema.clone();
+                let properties = Some(properties(size, &schema));
                 let encoder = ArrowWriter::try_new(PartSink::default(), schema, properties);
                 let mut encoder = Box::new(encoder.map_err(failed)?);
                 let held = std::mem::take(&mut self.held.batches);
@@ -220,23 +220,37 @@ async fn copy_pieces(upload: &mut PieceUpload, source: &std::path::Path) -> Resu
     Ok((hasher.finish(), bytes))
 }
 
-/// Settings of a part of up to [`SMALL_ROWS_MAX`] rows and [`SMALL_BYTES_MAX`] bytes: setting up the
-/// compression of its columns would cost more than everything else.
-static SMALL: LazyLock<WriterProperties> = LazyLock::new(|| properties(Compression::UNCOMPRESSED));
-/// Settings of all other parts.
-static LARGE: LazyLock<WriterProperties> =
-    LazyLock::new(|| properties(Compression::ZSTD(ZstdLevel::default())));
+/// How large a part is, as far as its settings are concerned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Size {
+    /// Up to [`SMALL_ROWS_MAX`] rows and [`SMALL_BYTES_MAX`] bytes: setting up the compression of its
+    /// columns would cost more than everything else.
+    Small,
+    /// Any other.
+    Large,
+}
 
 /// The pinned settings: the same rows in the same batches give the same bytes.
-fn properties(compression: Compression) -> WriterProperties {
-    WriterProperties::builder()
+fn properties(size: Size, schema: &SchemaRef) -> WriterProperties {
+    let builder = WriterProperties::builder()
         .set_created_by("proofmill".to_owned())
-        .set_compression(compression)
         .set_dictionary_enabled(true)
         .set_statistics_enabled(EnabledStatistics::Chunk)
         .set_max_row_group_row_count(Some(ROW_GROUP_ROWS_MAX))
-        .set_max_row_group_bytes(Some(ROW_GROUP_BYTES_MAX))
-        .build()
+        .set_max_row_group_bytes(Some(ROW_GROUP_BYTES_MAX));
+    if size == Size::Small {
+        return builder.set_compression(Compression::UNCOMPRESSED).build();
+    }
+    let builder = builder.set_compression(Compression::ZSTD(ZstdLevel::default()));
+    let integers = schema.fields().iter().filter(|field| field.data_type().is_integer());
+    // Differences pack whole numbers smaller and faster than a dictionary of them.
+    let packed = integers.fold(builder, |builder, field| {
+        let column = ColumnPath::new(vec![field.name().clone()]);
+        builder
+            .set_column_dictionary_enabled(column.clone(), false)
+            .set_column_encoding(column, Encoding::DELTA_BINARY_PACKED)
+    });
+    packed.build()
 }
 
 /// Bytes of the rows, without what their buffers hold for other rows.

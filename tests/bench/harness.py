@@ -204,7 +204,7 @@ def case_table(cases: Cases, names: list[str] | None = None) -> str:
         share = statistics.median(f / w for f, w in zip(foreign, wall)) if foreign else float("nan")
         rows.append([
             name, str(len(wall)), seconds(statistics.median(wall)), seconds(spread(wall)),
-            seconds(statistics.median(cpu)), seconds(spread(cpu)),
+            seconds(cases.median(name, "cpu_s")), seconds(spread(cpu)) if cpu else "-",
             "-" if peak != peak else f"<= {floor:.0f} MB" if peak <= floor + 0.5 else f"{peak:.0f} MB",
             "-" if share != share else f"{share:.2f}",
         ])

@@ -58,7 +58,8 @@ fn check(base: &Workspace, file: &str, args: &[&str], (old, new, roots, why): &F
     if let (Some(root), false) = (roots.first(), why.is_empty()) {
         let explained = workspace.json(&[&["why", "p.yaml", root], args].concat());
         let changes = explained["changes"].as_array().unwrap();
-        let names: Vec<_> = changes.iter().map(|change| change["component"].as_str().unwrap()).collect();
+        let names: Vec<_> =
+            changes.iter().map(|change| change["component"].as_str().unwrap()).collect();
         assert_eq!(names, why.iter().map(|(name, ..)| *name).collect::<Vec<_>>(), "{what}");
         for (change, (name, old, new)) in changes.iter().zip(*why) {
             assert_ne!(change["old"], change["new"], "{what}: {name}");
@@ -81,7 +82,12 @@ fn flips(file: &str, flips: &[Flip<'_>]) {
 fn bytes_of_sources() {
     let base = finished();
     let source = [("source[0].sha256", "", "")];
-    check(&base, "questions.jsonl", &[], &("Iron rusts in wet", "Iron rusts in hot", &["questions"], &source));
+    check(
+        &base,
+        "questions.jsonl",
+        &[],
+        &("Iron rusts in wet", "Iron rusts in hot", &["questions"], &source),
+    );
     check(&base, "labels.csv", &[], &("a8,y", "a8,z", &["labels"], &source));
     // A byte that changes no value: sources count by their bytes.
     check(&base, "labels.csv", &[], &("a8,y", "\"a8\",y", &["labels"], &source));
@@ -89,133 +95,248 @@ fn bytes_of_sources() {
 
 #[test]
 fn settings_of_read() {
-    flips("p.yaml", &[
-        ("fact: fact\n        topic", "fact: question.long\n        topic", &["questions"], &[
-            ("settings.columns.fact", "fact", "question.long"),
-        ]),
-        ("question: question.stem", "question: question.long", &["questions"], &[
-            ("settings.columns.question", "question.stem", "question.long"),
-        ]),
-        ("type: integer", "type: number", &["questions"], &[
-            ("schema", "", ""),
-            ("settings.columns.level.type", "integer", "number"),
-        ]),
-        ("code: id", "code: id\n        other: other", &["questions"], &[
-            ("schema", "", ""),
-            ("settings.columns.other", "", ""),
-        ]),
-        ("on_error: capture", "on_error: fail", &["questions"], &[
-            ("settings.on_error", "Capture", "Fail"),
-        ]),
-        ("max_error_rate: 0.5", "max_error_rate: 0.4", &["questions"], &[
-            ("settings.max_error_rate", "0.5", "0.4"),
-        ]),
-        ("{ path: labels.csv }", "{ path: labels.csv, encoding: latin1 }", &["labels"], &[
-            ("settings.encoding", "", "latin1"),
-        ]),
-    ]);
+    flips(
+        "p.yaml",
+        &[
+            (
+                "fact: fact\n        topic",
+                "fact: question.long\n        topic",
+                &["questions"],
+                &[("settings.columns.fact", "fact", "question.long")],
+            ),
+            (
+                "question: question.stem",
+                "question: question.long",
+                &["questions"],
+                &[("settings.columns.question", "question.stem", "question.long")],
+            ),
+            (
+                "type: integer",
+                "type: number",
+                &["questions"],
+                &[("schema", "", ""), ("settings.columns.level.type", "integer", "number")],
+            ),
+            (
+                "code: id",
+                "code: id\n        other: other",
+                &["questions"],
+                &[("schema", "", ""), ("settings.columns.other", "", "")],
+            ),
+            (
+                "on_error: capture",
+                "on_error: fail",
+                &["questions"],
+                &[("settings.on_error", "Capture", "Fail")],
+            ),
+            (
+                "max_error_rate: 0.5",
+                "max_error_rate: 0.4",
+                &["questions"],
+                &[("settings.max_error_rate", "0.5", "0.4")],
+            ),
+            (
+                "{ path: labels.csv }",
+                "{ path: labels.csv, encoding: latin1 }",
+                &["labels"],
+                &[("settings.encoding", "", "latin1")],
+            ),
+        ],
+    );
 }
 
 #[test]
 fn queries() {
     let sql = &[("settings.sql", "", "")];
-    flips("p.yaml", &[
-        ("l.label <> 'none'", "l.label <> 'None'", &["asked"], sql),
-        ("l.label <> 'none'", "l.label <> 'none '", &["asked"], sql),
-        ("q.level >= ${params.least}", "q.level > ${params.least}", &["asked"], sql),
-        ("ORDER BY q.code", "ORDER BY q.level, q.code", &["asked"], sql),
-        ("q.fact, l.label", "q.question AS fact, l.label", &["asked"], sql),
-        ("lower(q.topic)", "upper(q.topic)", &["asked"], sql),
-        ("lower(q.topic)", "normalize_text(q.topic, 'plain')", &["asked"], &[
-            ("function.normalize_text", "", "1"),
-            ("settings.sql", "", ""),
-        ]),
-        ("count(*) AS n FROM asked", "sum(level) AS n FROM asked", &["parts"], sql),
-        ("count(*) AS n FROM asked", "count(*) AS m FROM asked", &["parts"], &[
-            ("schema", "", ""),
-            ("settings.sql", "", ""),
-        ]),
-        ("partitions: 2", "partitions: 3", &["parts"], &[("partitions", "2", "3")]),
-        ("    partitions: 2\n", "", &["parts"], &[("partitions", "2", "")]),
-    ]);
+    flips(
+        "p.yaml",
+        &[
+            ("l.label <> 'none'", "l.label <> 'None'", &["asked"], sql),
+            ("l.label <> 'none'", "l.label <> 'none '", &["asked"], sql),
+            ("q.level >= ${params.least}", "q.level > ${params.least}", &["asked"], sql),
+            ("ORDER BY q.code", "ORDER BY q.level, q.code", &["asked"], sql),
+            ("q.fact, l.label", "q.question AS fact, l.label", &["asked"], sql),
+            ("lower(q.topic)", "upper(q.topic)", &["asked"], sql),
+            (
+                "lower(q.topic)",
+                "normalize_text(q.topic, 'plain')",
+                &["asked"],
+                &[("settings.sql", "", ""), ("function.normalize_text", "", "1")],
+            ),
+            ("count(*) AS n FROM asked", "count(*) + 1 AS n FROM asked", &["parts"], sql),
+            (
+                "count(*) AS n FROM asked",
+                "count(*) AS m FROM asked",
+                &["parts"],
+                &[("schema", "", ""), ("settings.sql", "", "")],
+            ),
+            ("partitions: 2", "partitions: 3", &["parts"], &[("partitions", "2", "3")]),
+            ("    partitions: 2\n", "", &["parts"], &[("partitions", "2", "")]),
+        ],
+    );
 }
 
 #[test]
 fn settings_of_index_and_retrieve() {
-    flips("p.yaml", &[
-        ("by: question_fact", "by: question", &["memory"], &[
-            ("settings.by", "question_fact", "question"),
-        ]),
-        ("variant: lucene", "variant: bm25+", &["memory"], &[("settings.variant", "lucene", "bm25+")]),
-        ("k1: 1.2", "k1: 0.9", &["memory"], &[("settings.k1", "1.2", "0.9")]),
-        ("b: 0.75", "b: 0.4", &["memory"], &[("settings.b", "0.75", "0.4")]),
-        ("analyzer: word", "analyzer: word_stem_en", &["memory"], &[
-            ("settings.analyzer", "word", "word_stem_en"),
-        ]),
-        ("      fact: fact\n      question", "      fact: topic\n      question", &["memory"], &[
-            ("settings.fact", "fact", "topic"),
-        ]),
-        ("      question: question\n      variant", "      question: topic\n      variant", &["memory"], &[
-            ("settings.question", "question", "topic"),
-        ]),
-        ("      from: questions\n", "      from: asked\n", &["memory"], &[("input.from", "", "")]),
-        ("top_k: 3", "top_k: 2", &["found"], &[("settings.top_k", "3", "2")]),
-        ("query: question", "query: fact", &["found"], &[("settings.query", "question", "fact")]),
-        ("id: row_id", "id: code", &["found"], &[
-            ("schema", "", ""),
-            ("settings.id", "row_id", "code"),
-        ]),
-    ]);
+    flips(
+        "p.yaml",
+        &[
+            (
+                "by: question_fact",
+                "by: question",
+                &["memory"],
+                &[("settings.by", "question_fact", "question")],
+            ),
+            (
+                "variant: lucene",
+                "variant: bm25+",
+                &["memory"],
+                &[("settings.variant", "lucene", "bm25+")],
+            ),
+            ("k1: 1.2", "k1: 0.9", &["memory"], &[("settings.k1", "1.2", "0.9")]),
+            ("b: 0.75", "b: 0.4", &["memory"], &[("settings.b", "0.75", "0.4")]),
+            (
+                "analyzer: word",
+                "analyzer: word_stem_en",
+                &["memory"],
+                &[("settings.analyzer", "word", "word_stem_en")],
+            ),
+            (
+                "      fact: fact\n      question",
+                "      fact: topic\n      question",
+                &["memory"],
+                &[("settings.fact", "fact", "topic")],
+            ),
+            (
+                "      question: question\n      variant",
+                "      question: topic\n      variant",
+                &["memory"],
+                &[("settings.question", "question", "topic")],
+            ),
+            (
+                "      from: questions\n",
+                "      from: asked\n",
+                &["memory"],
+                &[("input.from", "", "")],
+            ),
+            ("top_k: 3", "top_k: 2", &["found"], &[("settings.top_k", "3", "2")]),
+            (
+                "query: question",
+                "query: fact",
+                &["found"],
+                &[("settings.query", "question", "fact")],
+            ),
+            (
+                "id: row_id",
+                "id: code",
+                &["found"],
+                &[("schema", "", ""), ("settings.id", "row_id", "code")],
+            ),
+        ],
+    );
 }
 
 #[test]
 fn settings_of_measure() {
-    flips("p.yaml", &[
-        ("correct: hit", "correct: NOT hit", &["score"], &[("settings.correct", "hit", "not hit")]),
-        ("seen: n / 2.0", "seen: n / 3.0", &["score"], &[("settings.metrics.seen", "", "")]),
-        ("seen: n / 2.0", "met: n / 2.0", &["score"], &[
-            ("settings.metrics.seen", "n / 2.0", ""),
-            ("settings.metrics.met", "", "n / 2.0"),
-        ]),
-        ("by: [depth, topic]", "by: [topic, depth]", &["score"], &[
-            ("schema", "", ""),
-            ("settings.by[0]", "depth", "topic"),
-            ("settings.by[1]", "topic", "depth"),
-        ]),
-        ("      cluster: label\n      exclude", "      cluster: topic\n      exclude", &["score"], &[
-            ("settings.cluster", "label", "topic"),
-        ]),
-        ("topic = 'music'", "topic = 'physics'", &["score"], &[("settings.exclude", "", "")]),
-        ("ci: { bootstrap: 200, seed: 7, level: 0.9 }\n\n  versus", "ci: { bootstrap: 300, seed: 7, level: 0.9 }\n\n  versus", &["score"], &[
-            ("settings.ci.bootstrap", "200", "300"),
-        ]),
-        ("ci: { bootstrap: 200, seed: 7, level: 0.9 }\n\n  versus", "ci: { bootstrap: 200, seed: 8, level: 0.9 }\n\n  versus", &["score"], &[
-            ("settings.ci.seed", "7", "8"),
-        ]),
-        ("ci: { bootstrap: 200, seed: 7, level: 0.9 }\n\n  versus", "ci: { bootstrap: 200, seed: 7, level: 0.8 }\n\n  versus", &["score"], &[
-            ("settings.ci.level", "0.9", "0.8"),
-        ]),
-    ]);
+    flips(
+        "p.yaml",
+        &[
+            (
+                "correct: hit",
+                "correct: NOT hit",
+                &["score"],
+                &[("settings.correct", "hit", "not hit")],
+            ),
+            ("seen: n / 2.0", "seen: n / 3.0", &["score"], &[("settings.metrics.seen", "", "")]),
+            (
+                "seen: n / 2.0",
+                "met: n / 2.0",
+                &["score"],
+                &[
+                    ("settings.metrics.seen", "n / 2.0", ""),
+                    ("settings.metrics.met", "", "n / 2.0"),
+                ],
+            ),
+            (
+                "by: [depth, topic]",
+                "by: [topic, depth]",
+                &["score"],
+                &[
+                    ("schema", "", ""),
+                    ("settings.by[0]", "depth", "topic"),
+                    ("settings.by[1]", "topic", "depth"),
+                ],
+            ),
+            (
+                "      cluster: label\n      exclude",
+                "      cluster: topic\n      exclude",
+                &["score"],
+                &[("settings.cluster", "label", "topic")],
+            ),
+            ("topic = 'music'", "topic = 'physics'", &["score"], &[("settings.exclude", "", "")]),
+            (
+                "ci: { bootstrap: 200, seed: 7, level: 0.9 }\n\n  versus",
+                "ci: { bootstrap: 300, seed: 7, level: 0.9 }\n\n  versus",
+                &["score"],
+                &[("settings.ci.bootstrap", "200", "300")],
+            ),
+            (
+                "ci: { bootstrap: 200, seed: 7, level: 0.9 }\n\n  versus",
+                "ci: { bootstrap: 200, seed: 8, level: 0.9 }\n\n  versus",
+                &["score"],
+                &[("settings.ci.seed", "7", "8")],
+            ),
+            (
+                "ci: { bootstrap: 200, seed: 7, level: 0.9 }\n\n  versus",
+                "ci: { bootstrap: 200, seed: 7, level: 0.8 }\n\n  versus",
+                &["score"],
+                &[("settings.ci.level", "0.9", "0.8")],
+            ),
+        ],
+    );
 }
 
 #[test]
 fn settings_of_compare() {
-    flips("p.yaml", &[
-        ("on: query_id", "on: [query_id, topic]", &["versus"], &[
-            ("settings.on", "query_id", ""),
-            ("settings.on[0]", "", "query_id"),
-            ("settings.on[1]", "", "topic"),
-        ]),
-        ("against: \"1\"", "against: \"3\"", &["versus"], &[("settings.against", "1", "3")]),
-        ("systems: depth\n      against: \"1\"\n      on: query_id", "systems: label\n      on: [depth, query_id]", &["versus"], &[]),
-        ("        hit: hit\n", "        hit: NOT hit\n", &["versus"], &[
-            ("settings.metrics.hit", "hit", "not hit"),
-        ]),
-        ("      cluster: label\n      ci", "      ci", &["versus"], &[("settings.cluster", "label", "")]),
-        ("seed: 7, level: 0.9 }\n\n  weighed", "seed: 8, level: 0.9 }\n\n  weighed", &["versus"], &[
-            ("settings.ci.seed", "7", "8"),
-        ]),
-    ]);
+    flips(
+        "p.yaml",
+        &[
+            (
+                "on: query_id",
+                "on: [query_id, topic]",
+                &["versus"],
+                &[
+                    ("settings.on", "query_id", ""),
+                    ("settings.on[0]", "", "query_id"),
+                    ("settings.on[1]", "", "topic"),
+                ],
+            ),
+            ("against: \"1\"", "against: \"3\"", &["versus"], &[("settings.against", "1", "3")]),
+            (
+                "systems: depth\n      against: \"1\"\n      on: query_id",
+                "systems: label\n      on: [depth, query_id]",
+                &["versus"],
+                &[],
+            ),
+            (
+                "        hit: hit\n",
+                "        hit: NOT hit\n",
+                &["versus"],
+                &[("settings.metrics.hit", "hit", "not hit")],
+            ),
+            (
+                "      cluster: label\n      ci",
+                "      ci",
+                &["versus"],
+                &[("settings.cluster", "label", "")],
+            ),
+            (
+                "seed: 7, level: 0.9 }\n\n  weighed",
+                "seed: 8, level: 0.9 }\n\n  weighed",
+                &["versus"],
+                &[("settings.ci.seed", "7", "8")],
+            ),
+        ],
+    );
 }
 
 #[test]

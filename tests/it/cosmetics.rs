@@ -15,14 +15,23 @@ fn cosmetic_edits_compute_nothing() {
     let base = finished();
     for (old, new) in [
         // Comments and white space of the file.
-        ("stages:\n  questions:", "# what is computed\n\nstages:   # all of it\n\n  questions:  # the first"),
+        (
+            "stages:\n  questions:",
+            "# what is computed\n\nstages:   # all of it\n\n  questions:  # the first",
+        ),
         // Order of keys.
-        ("      variant: lucene\n      k1: 1.2\n      b: 0.75\n", "      b: 0.75\n      variant: lucene\n      k1: 1.2\n"),
+        (
+            "      variant: lucene\n      k1: 1.2\n      b: 0.75\n",
+            "      b: 0.75\n      variant: lucene\n      k1: 1.2\n",
+        ),
         ("seed: 7, level: 0.9 }\n\n  versus", "level: 0.9, seed: 7 }\n\n  versus"),
         // Order of stages.
         ("  labels:\n    read: { path: labels.csv }\n\n  asked:", "  asked:"),
         // SQL: case of keywords and functions, white space, comments.
-        ("SELECT q.row_id, q.code, q.question", "select q.row_id,q.code ,\n\n          q.question /* asked */"),
+        (
+            "SELECT q.row_id, q.code, q.question",
+            "select q.row_id,q.code ,\n\n          q.question /* asked */",
+        ),
         ("-- one label each", "-- exactly one label each"),
         ("lower(q.topic)", "LOWER (q.topic)"),
         ("correct: hit", "correct: \"hit -- or miss\""),
@@ -34,8 +43,14 @@ fn cosmetic_edits_compute_nothing() {
         ("path: questions.jsonl", "path: \"questions.jsonl\""),
         ("variant: lucene", "variant: 'lucene'"),
         ("    read: { path: labels.csv }", "    read:\n      path: labels.csv"),
-        ("    retrieve:\n      from: asked\n      query: question\n      id: row_id\n      memory: memory\n      top_k: 3", "    retrieve: { from: asked, query: question, id: row_id, memory: memory, top_k: 3 }"),
-        ("sql: SELECT topic, count(*) AS n FROM asked GROUP BY topic", "sql: |\n      SELECT topic, count(*) AS n\n      FROM asked GROUP BY topic"),
+        (
+            "    retrieve:\n      from: asked\n      query: question\n      id: row_id\n      memory: memory\n      top_k: 3",
+            "    retrieve: { from: asked, query: question, id: row_id, memory: memory, top_k: 3 }",
+        ),
+        (
+            "sql: SELECT topic, count(*) AS n FROM asked GROUP BY topic",
+            "sql: |\n      SELECT topic, count(*) AS n\n      FROM asked GROUP BY topic",
+        ),
         ("max_error_rate: 0.5", "max_error_rate: 0.50"),
         // What the name of the file, or the default, says anyway.
         ("      path: questions.jsonl", "      path: questions.jsonl\n      format: jsonl"),
@@ -49,7 +64,8 @@ fn cosmetic_edits_compute_nothing() {
         workspace.edit("p.yaml", old, new);
         if old.starts_with("  labels") {
             let text = workspace.read("p.yaml");
-            workspace.write("p.yaml", format!("{text}\n  labels:\n    read: {{ path: labels.csv }}\n"));
+            workspace
+                .write("p.yaml", format!("{text}\n  labels:\n    read: {{ path: labels.csv }}\n"));
         }
         assert_eq!(workspace.run(), set(&[]), "`{old}` -> `{new}`");
     }
@@ -70,7 +86,10 @@ fn a_stage_may_be_renamed_except_where_its_name_is_data() {
     workspace.edit("p.yaml", "JOIN labels AS l", "JOIN marks AS l");
     let run = workspace.run();
     assert!(run.contains("asked") && run.contains("export"), "{run:?}");
-    assert!(!run.contains("marks") && !run.contains("questions") && !run.contains("memory"), "{run:?}");
+    assert!(
+        !run.contains("marks") && !run.contains("questions") && !run.contains("memory"),
+        "{run:?}"
+    );
 }
 
 /// `compare` writes the names of two tables into its result. It once kept the old ones.
@@ -82,7 +101,10 @@ fn a_renamed_system_is_another_system() {
         versus: { compare: { baseline: old, candidate: new, on: id, correct: hit } }\n";
     let workspace = Workspace::with(text);
     workspace.run();
-    workspace.write("p.yaml", text.replace("  old:", "  first:").replace("baseline: old", "baseline: first"));
+    workspace.write(
+        "p.yaml",
+        text.replace("  old:", "  first:").replace("baseline: old", "baseline: first"),
+    );
     assert_eq!(workspace.run(), set(&["versus"]));
     assert_eq!(workspace.sql("SELECT baseline FROM versus")[0]["baseline"], "first");
 }
@@ -120,7 +142,9 @@ fn queries_that_only_look_alike() {
         ("É", "é"),
     ] {
         let query = |x: &str| {
-            format!("pipeline: p\nstages:\n  t:\n    sql: |\n      SELECT {x} AS x FROM (SELECT true AS \"É\", false AS \"é\") AS s\n")
+            format!(
+                "pipeline: p\nstages:\n  t:\n    sql: |\n      SELECT {x} AS x FROM (SELECT true AS \"É\", false AS \"é\") AS s\n"
+            )
         };
         let workspace = Workspace::with(&query(first));
         workspace.run();
@@ -175,7 +199,8 @@ stages:
   below: { sql: SELECT x FROM chance }
 ",
     );
-    let all = ["steady", "chance", "clock", "day", "name", "nested", "measured", "compared", "below"];
+    let all =
+        ["steady", "chance", "clock", "day", "name", "nested", "measured", "compared", "below"];
     assert_eq!(workspace.run(), set(&all));
     let first = workspace.sql("SELECT x FROM chance");
     assert_eq!(workspace.run(), set(&all[1..]), "only what is the same every time is kept");

@@ -4,6 +4,7 @@ mod cache;
 mod checks;
 mod cosmetics;
 mod memory;
+mod broken;
 mod pipelines;
 mod reading;
 mod reference;
