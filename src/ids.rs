@@ -143,7 +143,8 @@ mod tests {
 
     #[test]
     fn names_that_could_leave_their_folder_are_refused() {
-        for text in ["", "..", "a/b", "A", "1a", "a.b.c", "a.", ".a", "a b", "ä", &"a".repeat(65)] {
+        for text in ["", "..", "a/b", "A", "1a", "a.b.c", "a.", ".a", "a b", "ä", &"a".repeat(65)]
+        {
             assert!(text.parse::<StageName>().is_err(), "{text}");
         }
         assert!("before.answers".parse::<StageName>().is_ok());

@@ -17,7 +17,8 @@ pub fn files() -> Vec<(&'static str, String)> {
     ]
 }
 
-const GENERATED: &str = "<!-- Generated from the code; `UPDATE=1 cargo test --test it reference` rewrites it. -->\n";
+const GENERATED: &str =
+    "<!-- Generated from the code; `UPDATE=1 cargo test --test it reference` rewrites it. -->\n";
 
 fn cli() -> String {
     let mut text = format!("# Command line\n\n{GENERATED}");
@@ -61,7 +62,10 @@ fn functions() -> String {
             text.push_str(&format!("- `{}`: {}\n", argument.name, argument.description));
         }
         let (sql, result) = (doc.example.sql, doc.example.result.trim_end());
-        text.push_str(&format!("\n```sql\n{sql}\n```\n\n```text\n{result}\n```\n\nVersion {}.\n", doc.version));
+        text.push_str(&format!(
+            "\n```sql\n{sql}\n```\n\n```text\n{result}\n```\n\nVersion {}.\n",
+            doc.version
+        ));
     }
     text
 }

@@ -30,7 +30,8 @@ impl RetryPolicy {
     pub fn delays<'a>(&self, rng: &'a dyn Rng) -> impl Iterator<Item = Duration> + use<'a> {
         let policy = *self;
         (0..policy.retries_max).map(move |attempt| {
-            let bound = policy.first_delay.saturating_mul(1 << attempt.min(20)).min(policy.delay_max);
+            let bound =
+                policy.first_delay.saturating_mul(1 << attempt.min(20)).min(policy.delay_max);
             bound.mul_f64((rng.next_u64() >> 11) as f64 / (1u64 << 53) as f64)
         })
     }

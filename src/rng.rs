@@ -31,7 +31,8 @@ impl SeededRng {
 impl Rng for SeededRng {
     fn next_u64(&self) -> u64 {
         const GOLDEN_GAMMA: u64 = 0x9e37_79b9_7f4a_7c15;
-        let mut z = self.state.fetch_add(GOLDEN_GAMMA, Ordering::Relaxed).wrapping_add(GOLDEN_GAMMA);
+        let mut z =
+            self.state.fetch_add(GOLDEN_GAMMA, Ordering::Relaxed).wrapping_add(GOLDEN_GAMMA);
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         z ^ (z >> 31)

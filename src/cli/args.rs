@@ -187,7 +187,8 @@ fn parse_param(text: &str) -> Result<(String, String), String> {
 
 fn parse_bytes(text: &str) -> Result<usize, String> {
     let digits = text.bytes().take_while(|b| b.is_ascii_digit() || *b == b'.').count();
-    let number: f64 = text[..digits].parse().map_err(|_| "expected a size such as 8GiB".to_owned())?;
+    let number: f64 =
+        text[..digits].parse().map_err(|_| "expected a size such as 8GiB".to_owned())?;
     let unit = match text[digits..].trim().to_ascii_lowercase().as_str() {
         "" | "b" => 1.0,
         "k" | "kb" | "kib" => 1024.0,

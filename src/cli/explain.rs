@@ -25,7 +25,9 @@ pub fn explain(args: &args::Explain, environment: &Environment) -> Result<()> {
             let error = Error::new(ErrorKind::Usage, format!("there is no code `{wanted}`"));
             let codes = CODES.iter().map(|code| code.as_str());
             let help = suggest::nearest(&wanted.to_uppercase(), codes)
-                .map_or("`proofmill explain` lists them".to_owned(), |code| format!("did you mean {code}?"));
+                .map_or("`proofmill explain` lists them".to_owned(), |code| {
+                    format!("did you mean {code}?")
+                });
             Err(error.with_hint(help))
         }
     }

@@ -38,7 +38,9 @@ pub async fn run(args: &args::Run, environment: &Environment) -> Result<()> {
     let resume = match args.resume.as_deref() {
         Some("latest") => {
             let newest = crate::store::run_ids(&store).await?.into_iter().next();
-            Some(newest.ok_or_else(|| Error::new(ErrorKind::Usage, "the store has no run to go on with"))?)
+            Some(newest.ok_or_else(|| {
+                Error::new(ErrorKind::Usage, "the store has no run to go on with")
+            })?)
         }
         Some(run) => Some(find_run(&store, Some(run)).await?.run),
         None => None,
@@ -73,7 +75,11 @@ pub async fn run(args: &args::Run, environment: &Environment) -> Result<()> {
 }
 
 /// The stages that options choose.
-pub fn choice(graph: Option<&Graph>, selected: Option<&str>, rerun: Option<&str>) -> Result<Choice> {
+pub fn choice(
+    graph: Option<&Graph>,
+    selected: Option<&str>,
+    rerun: Option<&str>,
+) -> Result<Choice> {
     let stages = |terms: &str| -> Result<HashSet<StageName>> {
         let Some(graph) = graph else { return Ok(HashSet::new()) };
         select(graph, terms).map_err(|error: UnknownSelection| {

@@ -71,7 +71,8 @@ async fn show_stage(
 ) -> Result<()> {
     let found = run.stages.iter().find(|outcome| outcome.stage.as_str() == stage);
     let outcome = found.ok_or_else(|| {
-        let error = Error::new(ErrorKind::Usage, format!("run `{}` has no stage `{stage}`", run.run));
+        let error =
+            Error::new(ErrorKind::Usage, format!("run `{}` has no stage `{stage}`", run.run));
         let names = run.stages.iter().map(|outcome| outcome.stage.as_str());
         suggest::help(stage, names).into_iter().fold(error, Error::with_hint)
     })?;

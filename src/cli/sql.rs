@@ -84,7 +84,8 @@ async fn named_tables(
         let wanted = loaded.into_iter().find(|(name, _)| name.as_str() == table.name);
         let Some((name, provider)) = wanted else {
             let message = format!("run `{}` has no table `{}`", run.run, table.name);
-            let names: Vec<String> = run.stages.iter().map(|outcome: &StageOutcome| outcome.stage.to_string()).collect();
+            let names: Vec<String> =
+                run.stages.iter().map(|outcome: &StageOutcome| outcome.stage.to_string()).collect();
             let help = suggest::help(&table.name, names.iter().map(String::as_str));
             let range = table.range.clone();
             return Err(refuse(text, Code::UnknownStage, message, range, help, environment));

@@ -47,7 +47,10 @@ async fn dispatch(command: &Command, environment: &Environment) -> Result<()> {
 }
 
 fn runtime() -> Result<tokio::runtime::Runtime> {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
     tokio::runtime::Builder::new_multi_thread()
+        // One more than can be busy computing, for clocks, signals and the store.
+        .worker_threads(cores + 1)
         .thread_stack_size(STACK_BYTES)
         .enable_all()
         .build()

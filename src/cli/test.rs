@@ -26,7 +26,11 @@ pub async fn test(args: &args::Check, environment: &Environment) -> Result<()> {
             let verdict =
                 testing::run(loaded, number, &engine, &store, &environment.cache()?).await;
             let ok = verdict.differences.is_empty();
-            if ok { passed += 1 } else { failed += 1 }
+            if ok {
+                passed += 1
+            } else {
+                failed += 1
+            }
             all.push(json!({
                 "file": path.display().to_string(),
                 "test": verdict.name,
@@ -36,7 +40,10 @@ pub async fn test(args: &args::Check, environment: &Environment) -> Result<()> {
             if !output.json {
                 let mark = if ok { "ok    " } else { "FAILED" };
                 output.data(&format!("{mark}  {}: {}\n", path.display(), verdict.name));
-                verdict.differences.iter().for_each(|line| output.data(&format!("          {line}\n")));
+                verdict
+                    .differences
+                    .iter()
+                    .for_each(|line| output.data(&format!("          {line}\n")));
             }
         }
     }

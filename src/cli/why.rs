@@ -60,14 +60,18 @@ fn text(name: &StageName, stage: &StagePlan, upstream: &[&StageName]) -> String 
         }
         _ => {
             let rows = stage.components.map().iter();
-            let rows = rows.map(|(name, value)| vec![name.clone(), printable(value, false)]).collect();
+            let rows =
+                rows.map(|(name, value)| vec![name.clone(), printable(value, false)]).collect();
             text.push_str("\nwhat counts:\n");
             text.push_str(&aligned(&header(&["component", "value"]), rows, &[]));
         }
     }
     if !upstream.is_empty() {
         let names: Vec<_> = upstream.iter().map(|name| format!("`{name}`")).collect();
-        text.push_str(&format!("\nits inputs {} would run too; ask about them\n", names.join(", ")));
+        text.push_str(&format!(
+            "\nits inputs {} would run too; ask about them\n",
+            names.join(", ")
+        ));
     }
     text
 }

@@ -55,8 +55,8 @@ pub struct Stage {
     pub spec: StageSpec,
     /// What it needs.
     pub inputs: Vec<Input>,
-    /// For `sql`: the query.
-    pub query: Option<Query>,
+    /// For `sql`: the query, until its stage is prepared.
+    pub query: Option<Box<Query>>,
 }
 
 impl Stage {
@@ -146,7 +146,7 @@ impl Builder<'_> {
         }
     }
 
-    fn inputs(&mut self, spec: &StageSpec) -> (Vec<Input>, Option<Query>) {
+    fn inputs(&mut self, spec: &StageSpec) -> (Vec<Input>, Option<Box<Query>>) {
         let mut inputs = Vec::new();
         let mut query = None;
         match &spec.kind {
@@ -193,7 +193,12 @@ impl Builder<'_> {
         (inputs, query)
     }
 
-    fn query(&mut self, spec: &StageSpec, sql: &str, inputs: &mut Vec<Input>) -> Option<Query> {
+    fn query(
+        &mut self,
+        spec: &StageSpec,
+        sql: &str,
+        inputs: &mut Vec<Input>,
+    ) -> Option<Box<Query>> {
         let node = spec.node.at(&["sql"]);
         let path = join(&spec.path, "sql");
         match sqltext::parse(sql) {
@@ -203,7 +208,7 @@ impl Builder<'_> {
                     let role = Role::Table(table.name.clone());
                     inputs.extend(self.resolve(spec, role, &table.name, &path, place));
                 }
-                Some(query)
+                Some(Box::new(query))
             }
             Err(error) => {
                 let code = match error.kind {

@@ -12,16 +12,20 @@ pub fn texts(column: &ArrayRef, full: bool) -> Vec<String> {
     let options = FormatOptions::default().with_null("");
     let float = |value: f64| format_float(value);
     let formatted: Vec<String> = match column.data_type() {
-        DataType::Float64 => {
-            column.as_primitive::<Float64Type>().iter().map(|v| v.map(float).unwrap_or_default()).collect()
-        }
+        DataType::Float64 => column
+            .as_primitive::<Float64Type>()
+            .iter()
+            .map(|v| v.map(float).unwrap_or_default())
+            .collect(),
         DataType::Float32 => column
             .as_primitive::<Float32Type>()
             .iter()
             .map(|v| v.map(|v| float(v.into())).unwrap_or_default())
             .collect(),
         _ => match ArrayFormatter::try_new(column.as_ref(), &options) {
-            Ok(formatter) => (0..column.len()).map(|row| formatter.value(row).to_string()).collect(),
+            Ok(formatter) => {
+                (0..column.len()).map(|row| formatter.value(row).to_string()).collect()
+            }
             Err(error) => vec![error.to_string(); column.len()],
         },
     };
@@ -74,7 +78,9 @@ mod tests {
 
     #[test]
     fn floats_are_short() {
-        for (value, text) in [(0.5, "0.5000"), (12.0, "12"), (1e-9, "1.00e-9"), (0.0, "0"), (0.0609, "0.0609")] {
+        for (value, text) in
+            [(0.5, "0.5000"), (12.0, "12"), (1e-9, "1.00e-9"), (0.0, "0"), (0.0609, "0.0609")]
+        {
             assert_eq!(format_float(value), text);
         }
     }

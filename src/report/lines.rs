@@ -55,7 +55,8 @@ pub fn line(notice: &Notice<'_>) -> Option<String> {
                 0 => String::new(),
                 n => format!(", {} error rows", count(n)),
             };
-            let notes: Vec<_> = notes.iter().map(|note| format!("\n  note: {}", printable(note, true))).collect();
+            let notes: Vec<_> =
+                notes.iter().map(|note| format!("\n  note: {}", printable(note, true))).collect();
             format!("done {}: {rows}, {size}{errors}, {time}{}", outcome.stage, notes.concat())
         }
         Notice::CheckFailed { stage, verdict } => {

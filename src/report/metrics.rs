@@ -41,7 +41,8 @@ pub fn of_stage(stage: &StageName, batches: &[RecordBatch]) -> String {
     let Some(first) = batches.first() else { return format!("{stage}: no rows\n") };
     let Ok(all) = concat_batches(&first.schema(), batches) else { return String::new() };
     let schema = all.schema();
-    let shown = |name: &str| SHOWN.iter().find(|(column, _)| *column == name).map(|(_, title)| *title);
+    let shown =
+        |name: &str| SHOWN.iter().find(|(column, _)| *column == name).map(|(_, title)| *title);
     let mut header = Vec::new();
     let mut columns: Vec<Vec<String>> = Vec::new();
     let mut right = Vec::new();

@@ -11,15 +11,23 @@ pub fn aligned(header: &[String], rows: Vec<Vec<String>>, right: &[bool]) -> Str
     let mut table = Table::new();
     table.load_preset(presets::NOTHING);
     let align = |i: usize| {
-        if right.get(i).copied().unwrap_or(false) { CellAlignment::Right } else { CellAlignment::Left }
+        if right.get(i).copied().unwrap_or(false) {
+            CellAlignment::Right
+        } else {
+            CellAlignment::Left
+        }
     };
     let rule = |i: usize, name: &String| {
-        let width = rows.iter().map(|row| row[i].chars().count()).chain([name.chars().count()]).max();
+        let width =
+            rows.iter().map(|row| row[i].chars().count()).chain([name.chars().count()]).max();
         "─".repeat(width.unwrap_or(0))
     };
     let rules: Vec<String> = header.iter().enumerate().map(|(i, name)| rule(i, name)).collect();
     let cells = |row: Vec<String>| {
-        row.into_iter().enumerate().map(|(i, text)| Cell::new(text).set_alignment(align(i))).collect::<Vec<_>>()
+        row.into_iter()
+            .enumerate()
+            .map(|(i, text)| Cell::new(text).set_alignment(align(i)))
+            .collect::<Vec<_>>()
     };
     table.add_row(cells(header.to_vec()));
     table.add_row(cells(rules));
@@ -36,11 +44,15 @@ pub fn aligned(header: &[String], rows: Vec<Vec<String>>, right: &[bool]) -> Str
 /// The rows of a table; `full` keeps long texts.
 pub fn of_batches(schema: &SchemaRef, batches: &[RecordBatch], full: bool) -> String {
     let header: Vec<String> = schema.fields().iter().map(|field| field.name().clone()).collect();
-    let right: Vec<bool> = schema.fields().iter().map(|field| field.data_type().is_numeric()).collect();
+    let right: Vec<bool> =
+        schema.fields().iter().map(|field| field.data_type().is_numeric()).collect();
     let mut rows = Vec::new();
     for batch in batches {
-        let columns: Vec<Vec<String>> = batch.columns().iter().map(|column| texts(column, full)).collect();
-        rows.extend((0..batch.num_rows()).map(|row| columns.iter().map(|c| c[row].clone()).collect()));
+        let columns: Vec<Vec<String>> =
+            batch.columns().iter().map(|column| texts(column, full)).collect();
+        rows.extend(
+            (0..batch.num_rows()).map(|row| columns.iter().map(|c| c[row].clone()).collect()),
+        );
     }
     aligned(&header, rows, &right)
 }

@@ -60,8 +60,10 @@ impl Terminal {
         } else {
             "  {prefix:<28} {spinner} {human_pos} rows  {rate}  {elapsed}"
         };
-        let bar = ProgressBar::new(progress.rows_total().unwrap_or(0)).with_prefix(stage.to_string());
-        let style = ProgressStyle::with_template(style).unwrap_or_else(|_| ProgressStyle::default_bar());
+        let bar =
+            ProgressBar::new(progress.rows_total().unwrap_or(0)).with_prefix(stage.to_string());
+        let style =
+            ProgressStyle::with_template(style).unwrap_or_else(|_| ProgressStyle::default_bar());
         bar.set_style(style.with_key("rate", |state: &ProgressState, out: &mut dyn Write| {
             let _ = write!(out, "{} rows/s", count(state.per_sec() as u64));
         }));

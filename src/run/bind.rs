@@ -17,7 +17,8 @@ const READ_AT_ONCE_BYTES_MAX: u64 = 1 << 20;
 
 /// Binds the table of `name`, which is cached or has run, to its rows.
 pub async fn bind(context: &Context, name: &StageName) -> Result<(), StageError> {
-    let (Some(stage), Some(once)) = (context.prepared.stages.get(name), context.bound.get(name)) else {
+    let (Some(stage), Some(once)) = (context.prepared.stages.get(name), context.bound.get(name))
+    else {
         return Ok(());
     };
     once.get_or_try_init(|| async {
@@ -41,7 +42,9 @@ pub async fn fill(
 ) -> Result<(), StageError> {
     let content = match kept {
         Some(batches) => Content::Memory(batches),
-        None if artifact.parts.iter().map(|part| part.bytes).sum::<u64>() <= READ_AT_ONCE_BYTES_MAX => {
+        None if artifact.parts.iter().map(|part| part.bytes).sum::<u64>()
+            <= READ_AT_ONCE_BYTES_MAX =>
+        {
             let mut batches = Vec::new();
             for part in &artifact.parts {
                 batches.extend(read_part(store, part).await?);

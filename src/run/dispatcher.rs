@@ -93,7 +93,9 @@ impl Dispatcher {
                 .inputs
                 .iter()
                 .map(|input| &input.stage)
-                .filter(|input| matches!(context.plan.stages[*input].action, Action::Run | Action::Cached(_)))
+                .filter(|input| {
+                    matches!(context.plan.stages[*input].action, Action::Run | Action::Cached(_))
+                })
                 .collect();
             for input in &inputs {
                 dispatcher.dependents.entry((*input).clone()).or_default().push(name.clone());
@@ -113,7 +115,9 @@ impl Dispatcher {
             let Some(name) = self.ready.pop_front() else { break };
             let stage = &context.prepared.stages[&name];
             match &context.plan.stages[&name].action {
-                Action::Cached(artifact) if !attempt::needs_confirmation(stage, &artifact.record) => {
+                Action::Cached(artifact)
+                    if !attempt::needs_confirmation(stage, &artifact.record) =>
+                {
                     let outcome = attempt::outcome(&name, stage, artifact);
                     self.finished(name, outcome, &[]);
                 }
@@ -200,14 +204,17 @@ impl Dispatcher {
             Ok(None) => {
                 let context = Arc::clone(&self.context);
                 if let Action::Cached(artifact) = &context.plan.stages[&name].action {
-                    let outcome = attempt::outcome(&name, &context.prepared.stages[&name], artifact);
+                    let outcome =
+                        attempt::outcome(&name, &context.prepared.stages[&name], artifact);
                     self.finished(name, outcome, &[]);
                 }
             }
             Err(StageError::Stopped) => {}
             Err(error) => {
                 let message = error.to_string();
-                self.context.observer.notice(&Notice::StageFailed { stage: &name, message: &message });
+                self.context
+                    .observer
+                    .notice(&Notice::StageFailed { stage: &name, message: &message });
                 self.failures.push(Failure { stage: name.to_string(), message });
                 let plan = &self.context.plan.stages[&name];
                 let outcome = StageOutcome {
@@ -251,7 +258,8 @@ impl Dispatcher {
         };
         if stopped {
             let message = format!("run `{}` was stopped", self.context.run);
-            let hint = format!("`proofmill run --resume {}` goes on where it was", self.context.run);
+            let hint =
+                format!("`proofmill run --resume {}` goes on where it was", self.context.run);
             self.error = Some(Error::new(ErrorKind::Interrupted, message).with_hint(hint));
         }
         let Some(mut log) = self.log.take() else {

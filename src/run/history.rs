@@ -43,7 +43,8 @@ pub struct RunSummary {
 /// The newest `limit` runs.
 pub async fn list(store: &Store, limit: usize) -> Result<Vec<RunSummary>> {
     let runs = run_ids(store).await?;
-    let summaries = runs.into_iter().take(limit).map(|run| async move { summary(store, &run).await });
+    let summaries =
+        runs.into_iter().take(limit).map(|run| async move { summary(store, &run).await });
     stream::iter(summaries).buffered(LOGS_READ_MAX).try_collect().await
 }
 
@@ -118,7 +119,10 @@ pub async fn find_run(store: &Store, wanted: Option<&str>) -> Result<RunSummary>
 }
 
 /// The record of what a stage of a past run gave.
-pub async fn artifact(store: &Store, fingerprint: &Fingerprint) -> Result<Option<Stored<Artifact>>> {
+pub async fn artifact(
+    store: &Store,
+    fingerprint: &Fingerprint,
+) -> Result<Option<Stored<Artifact>>> {
     match find(store, fingerprint).await? {
         Lookup::Found(artifact) => Ok(Some(artifact)),
         Lookup::Absent => Ok(None),

@@ -87,7 +87,9 @@ pub async fn plan(
     let found = find_many(store, &wanted).await?;
     for (stage, lookup) in plan.stages.values_mut().zip(found) {
         match lookup {
-            Lookup::Found(artifact) if matches!(stage.action, Action::Run) && stage.reason != Reason::Asked => {
+            Lookup::Found(artifact)
+                if matches!(stage.action, Action::Run) && stage.reason != Reason::Asked =>
+            {
                 stage.action = Action::Cached(artifact);
                 stage.reason = Reason::Stored;
             }
@@ -111,7 +113,8 @@ fn fingerprints(prepared: &Prepared, choice: &Choice, nonce: &str) -> RunPlan {
     for (name, stage) in &prepared.stages {
         let mut components = stage.components.clone();
         for input in &stage.stage.inputs {
-            if let (Some(label), Some(input)) = (label(&input.role), plan.stages.get(&input.stage)) {
+            if let (Some(label), Some(input)) = (label(&input.role), plan.stages.get(&input.stage))
+            {
                 components.set(label, input.fingerprint);
             }
         }
@@ -191,9 +194,8 @@ async fn drop_changed_exports(plan: &mut RunPlan, prepared: &Prepared, store: &S
 
 /// Finds out why stages run that ran before: what counted then, and what counts now.
 async fn explain(plan: &mut RunPlan, prepared: &Prepared, store: &Store) -> Result<(), StoreError> {
-    let unexplained = |stage: &StagePlan| {
-        matches!(stage.action, Action::Run) && stage.reason == Reason::Never
-    };
+    let unexplained =
+        |stage: &StagePlan| matches!(stage.action, Action::Run) && stage.reason == Reason::Never;
     if !plan.stages.values().any(unexplained) {
         return Ok(());
     }

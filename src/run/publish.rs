@@ -24,8 +24,8 @@ use crate::stages::load::Loaded;
 use crate::stages::prepared::Prepared;
 use crate::stages::sink::Kept;
 use crate::store::{
-    Entry, MANIFEST_VERSION, Manifest, Outcome, PipelineRef, RunLog, StageOutcome, Store, publish_manifest,
-    read_log,
+    Entry, MANIFEST_VERSION, Manifest, Outcome, PipelineRef, RunLog, StageOutcome, Store,
+    publish_manifest, read_log,
 };
 
 /// What to run, and how.
@@ -66,7 +66,11 @@ pub struct RunResult {
 pub async fn run(request: Request, engine: Arc<Engine>, store: Store) -> Result<RunResult> {
     let clock = Arc::clone(store.clock());
     let (started_at, began) = (clock.now(), clock.monotonic());
-    let pipeline = PipelineRef { name: name_of(&request.loaded)?, path: request.path, yaml_sha256: request.loaded.yaml_sha256 };
+    let pipeline = PipelineRef {
+        name: name_of(&request.loaded)?,
+        path: request.path,
+        yaml_sha256: request.loaded.yaml_sha256,
+    };
     let Some(prepared) = request.loaded.prepared else {
         return Err(Error::new(ErrorKind::Pipeline, "the pipeline has mistakes"));
     };
@@ -161,8 +165,10 @@ fn may_go_on(run: &RunId, entries: &[Entry<Event>], started: &Event) -> Result<(
         _ => false,
     };
     if !events.iter().any(|event| same(&event)) {
-        return Err(usage(format!("run `{run}` was started with another file or other parameters"))
-            .with_hint("give the same ones, or start a new run without `--resume`"));
+        return Err(usage(format!(
+            "run `{run}` was started with another file or other parameters"
+        ))
+        .with_hint("give the same ones, or start a new run without `--resume`"));
     }
     Ok(())
 }

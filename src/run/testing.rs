@@ -120,7 +120,10 @@ fn known(prepared: &Prepared, name: &str) -> Result<StageName> {
     let found = prepared.stages.keys().find(|stage| stage.as_str() == name).cloned();
     found.ok_or_else(|| {
         let help = suggest::help(name, prepared.stages.keys().map(StageName::as_str));
-        let error = Error::new(ErrorKind::Pipeline, format!("a test names the stage `{name}`, which is not there"));
+        let error = Error::new(
+            ErrorKind::Pipeline,
+            format!("a test names the stage `{name}`, which is not there"),
+        );
         help.into_iter().fold(error, Error::with_hint)
     })
 }
@@ -144,7 +147,10 @@ fn give(prepared: &Prepared, case: &TestCase) -> Result<()> {
 /// The given rows as a table of `schema`.
 fn batch(name: &StageName, rows: &[Row], schema: &SchemaRef) -> Result<RecordBatch> {
     let failed = |message: String| {
-        Error::new(ErrorKind::Pipeline, format!("the rows given for `{name}` do not fit: {message}"))
+        Error::new(
+            ErrorKind::Pipeline,
+            format!("the rows given for `{name}` do not fit: {message}"),
+        )
     };
     for row in rows {
         if let Some(column) = row.keys().find(|column| schema.index_of(column).is_err()) {
@@ -208,7 +214,8 @@ fn compare(stage: &str, wanted: &[Row], found: &[Row], tolerance: f64) -> Vec<St
         let wanted = |(k, _): &(&String, &Json)| columns.is_empty() || columns.contains(k);
         row.iter().filter(wanted).map(|(k, v)| (k.clone(), v.clone())).collect()
     };
-    lines.extend(left.iter().map(|row| format!("{stage}: unexpected {}", Json::Object(shown(row)))));
+    lines
+        .extend(left.iter().map(|row| format!("{stage}: unexpected {}", Json::Object(shown(row)))));
     let more = lines.len().saturating_sub(DIFFERENCES_SHOWN);
     lines.truncate(DIFFERENCES_SHOWN);
     if more > 0 {

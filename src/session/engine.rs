@@ -63,7 +63,8 @@ pub struct Engine {
 impl Engine {
     /// An engine over one store.
     pub fn new(store: Arc<dyn ObjectStore>, limits: Limits) -> Result<Self> {
-        let pool = TrackConsumersPool::new(FairSpillPool::new(limits.memory_bytes), CONSUMERS_NAMED);
+        let pool =
+            TrackConsumersPool::new(FairSpillPool::new(limits.memory_bytes), CONSUMERS_NAMED);
         let disk = DiskManagerBuilder::default()
             .with_mode(DiskManagerMode::OsTmpDirectory)
             .with_max_temp_directory_size(limits.spill_bytes);
@@ -73,7 +74,8 @@ impl Engine {
             .with_object_store_registry(Arc::new(OneStore(store)))
             .build_arc()
             .map_err(|error| {
-                Error::new(ErrorKind::Resources, "the query engine does not start").with_source(error)
+                Error::new(ErrorKind::Resources, "the query engine does not start")
+                    .with_source(error)
             })?;
         let functions = Functions::all();
         let single = state(&runtime, &functions, 1);

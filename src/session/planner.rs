@@ -86,6 +86,9 @@ pub fn expression(
     let plan = || -> Result<_> {
         let planner = SqlToRel::new_with_options(&provider, options());
         let expr = planner.sql_to_expr(parsed, schema, &mut PlannerContext::new())?;
+        if let Some(name) = policy::folds_rows(&expr)? {
+            return Ok(Err(name));
+        }
         // An expression has types only inside a plan, where the analyzer settles them.
         let empty = LogicalPlan::EmptyRelation(datafusion::logical_expr::EmptyRelation {
             produce_one_row: false,
@@ -97,9 +100,15 @@ pub fn expression(
         policy::inspect(&plan)?;
         let plan = state.analyzer().execute_and_check(plan, state.config_options(), |_, _| {})?;
         let kind = plan.schema().field(0).data_type().clone();
-        Ok((expr, kind))
+        Ok(Ok((expr, kind)))
     };
-    plan().map_err(|error| describe(text, None, &error, state))
+    let planned = plan().map_err(|error| describe(text, None, &error, state))?;
+    planned.map_err(|name| PlanError {
+        code: Code::SqlType,
+        message: format!("`{name}` folds many rows, and this expression is about one"),
+        range: sqltext::find_word(text, &name).unwrap_or_else(|| first_line(text)),
+        help: Some("compute it in a stage of its own".to_owned()),
+    })
 }
 
 fn options() -> ParserOptions {

@@ -31,6 +31,21 @@ pub fn inspect(plan: &LogicalPlan) -> Result<Calls> {
     Ok(calls)
 }
 
+/// The first function in an expression that folds many rows into one value, if there is one.
+pub fn folds_rows(expr: &Expr) -> Result<Option<String>> {
+    let mut found = None;
+    expr.apply(|expr| {
+        let name = match expr {
+            Expr::AggregateFunction(call) => call.func.name(),
+            Expr::WindowFunction(call) => call.fun.name(),
+            _ => return Ok(TreeNodeRecursion::Continue),
+        };
+        found = Some(name.to_owned());
+        Ok(TreeNodeRecursion::Stop)
+    })?;
+    Ok(found)
+}
+
 impl Calls {
     fn note(&mut self, expr: &Expr) {
         let (name, volatility) = match expr {

@@ -118,7 +118,9 @@ impl TableProvider for StageTable {
                 )?;
                 Ok(plan)
             }
-            Content::Parts(parts) => self.scan_parts(parts, *rows, state, projection, filters, limit),
+            Content::Parts(parts) => {
+                self.scan_parts(parts, *rows, state, projection, filters, limit)
+            }
         }
     }
 }
@@ -138,13 +140,13 @@ impl StageTable {
             global: options,
             ..Default::default()
         };
-        let mut source =
-            ParquetSource::new(self.schema()).with_table_parquet_options(options);
+        let mut source = ParquetSource::new(self.schema()).with_table_parquet_options(options);
         if let Some(filter) = conjunction(filters.to_vec()) {
             let schema = DFSchema::try_from(self.schema())?;
             source = source.with_predicate(state.create_physical_expr(filter, &schema)?);
         }
-        let file = |part: &Part| FileGroup::new(vec![PartitionedFile::new(part.key.as_str(), part.bytes)]);
+        let file =
+            |part: &Part| FileGroup::new(vec![PartitionedFile::new(part.key.as_str(), part.bytes)]);
         let config = FileScanConfigBuilder::new(store_url()?, Arc::new(source))
             .with_file_groups(parts.iter().map(file).collect())
             .with_projection_indices(projection.cloned())?

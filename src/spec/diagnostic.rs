@@ -69,7 +69,8 @@ impl Diagnostic {
         let snippet = Snippet::source(source.text.as_str())
             .path(source.name.as_str())
             .annotation(AnnotationKind::Primary.span(range));
-        let mut group = level.primary_title(self.message.as_str()).id(self.code.as_str()).element(snippet);
+        let mut group =
+            level.primary_title(self.message.as_str()).id(self.code.as_str()).element(snippet);
         if !self.path.is_empty() {
             group = group.element(Level::NOTE.message(format!("at `{}`", self.path)));
         }

@@ -23,7 +23,8 @@ pub fn help<'a>(
         return Some(format!("did you mean `{candidate}`?"));
     }
     let all: Vec<_> = candidates.into_iter().map(|candidate| format!("`{candidate}`")).collect();
-    (!all.is_empty() && all.len() <= LISTED_MAX).then(|| format!("expected one of {}", all.join(", ")))
+    (!all.is_empty() && all.len() <= LISTED_MAX)
+        .then(|| format!("expected one of {}", all.join(", ")))
 }
 
 #[cfg(test)]

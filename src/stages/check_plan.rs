@@ -53,21 +53,20 @@ impl Verdict {
     }
 }
 
-/// True if all columns and expressions of the checks fit the table.
-pub fn sound(stage: &Stage, table: &Arc<StageTable>, engine: &Engine, place: &mut Place<'_>) -> bool {
+/// Reports columns and expressions of the checks that do not fit the table.
+pub fn validate(stage: &Stage, table: &Arc<StageTable>, engine: &Engine, place: &mut Place<'_>) {
     let schema = table.schema();
-    let mut sound = true;
     for (i, check) in stage.spec.common.checks.iter().enumerate() {
         let i = i.to_string();
         let columns = [("not_null", &check.not_null), ("unique", &check.unique)];
         for (key, columns) in columns {
             for column in columns.iter().flat_map(|columns| columns.all()) {
-                sound &= place.column(&["checks", &i, key], column, &schema).is_some();
+                place.column(&["checks", &i, key], column, &schema);
             }
         }
         if let Some(accepted) = &check.accepted_values {
             let steps = ["checks", &i, "accepted_values", "column"];
-            sound &= place.column(&steps, &accepted.column, &schema).is_some();
+            place.column(&steps, &accepted.column, &schema);
         }
         if let Some(expect) = &check.expect {
             let steps = ["checks", &i, "expect"];
@@ -78,16 +77,13 @@ pub fn sound(stage: &Stage, table: &Arc<StageTable>, engine: &Engine, place: &mu
                 Ok((_, kind)) => {
                     let message = format!("this is {kind}, and a condition is true or false");
                     place.mistake(&steps, Code::SqlType, message, None);
-                    sound = false;
                 }
                 Err(error) => {
                     place.sql(&steps, error);
-                    sound = false;
                 }
             }
         }
     }
-    sound
 }
 
 /// Runs the checks of a stage over its filled table.

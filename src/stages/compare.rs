@@ -195,7 +195,8 @@ fn collect(
     for row in 0..rows {
         let key: Vec<String> = columns.texts[..keys].iter().map(|c| text_at(c, row)).collect();
         let system = name.map_or_else(|| text_at(&columns.texts[keys], row), str::to_owned);
-        let value = |column: &Float64Array| if column.is_valid(row) { column.value(row) } else { 0.0 };
+        let value =
+            |column: &Float64Array| if column.is_valid(row) { column.value(row) } else { 0.0 };
         let item = Item {
             cluster: cluster.map(|column| text_at(column, row)).unwrap_or_default(),
             values: columns.values.iter().map(value).collect(),

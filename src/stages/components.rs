@@ -57,7 +57,9 @@ impl Components {
         match value {
             Json::Null => {}
             Json::Object(object) => {
-                object.iter().for_each(|(key, value)| self.flatten(&format!("{path}.{key}"), value));
+                object
+                    .iter()
+                    .for_each(|(key, value)| self.flatten(&format!("{path}.{key}"), value));
             }
             Json::Array(items) => {
                 let items = items.iter().enumerate();

@@ -68,7 +68,8 @@ async fn export(
     let Some(from) = prepared.stages.get(&plan.from) else { return Ok(Computed::default()) };
     let mut rows = rows::of_table(&from.table, store);
     let (sender, mut batches) = mpsc::channel(BATCHES_QUEUED_MAX);
-    let (plan, schema) = (plan.clone(), datafusion::catalog::TableProvider::schema(from.table.as_ref()));
+    let (plan, schema) =
+        (plan.clone(), datafusion::catalog::TableProvider::schema(from.table.as_ref()));
     let writer = tokio::task::spawn_blocking(move || {
         write::compute(&plan, &schema, std::iter::from_fn(|| batches.blocking_recv()))
     });

@@ -44,9 +44,8 @@ pub fn prepare(
     let state = engine.planning();
     let plan = state.analyzer().execute_and_check(plan, state.config_options(), |_, _| {}).ok()?;
     let plain = |field: &Arc<arrow::datatypes::Field>| Arc::clone(field);
-    let schema = arrow::datatypes::Schema::new(
-        plan.schema().fields().iter().map(plain).collect::<Vec<_>>(),
-    );
+    let schema =
+        arrow::datatypes::Schema::new(plan.schema().fields().iter().map(plain).collect::<Vec<_>>());
     components.set_settings(settings);
     for (i, (labels, _)) in settings.instances.iter().enumerate() {
         components.set(format!("settings.instance[{i}]"), labels.join("\u{1f}"));
@@ -89,7 +88,9 @@ fn difference(
     };
     let (own, others) = (names(table), names(first));
     if let Some(column) = matrix.iter().find(|column| own.contains(*column)) {
-        return Some(format!("`{name}` has a column `{column}`, which is also a name of its matrix"));
+        return Some(format!(
+            "`{name}` has a column `{column}`, which is also a name of its matrix"
+        ));
     }
     let odd = own.symmetric_difference(&others).next()?;
     Some(format!("`{odd}` is not a column of all instances of the matrix that `{name}` is one of"))

@@ -11,7 +11,10 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use crate::digest::Digest;
 use crate::graph::{Role, Stage};
 use crate::ids::StageName;
-use crate::search::{Analyzer, IndexBuilder, IndexSpec, MEMORY_BYTES_MIN, MemoryIndexing, MemoryRow, Variant, memory_entries};
+use crate::search::{
+    Analyzer, IndexBuilder, IndexSpec, MEMORY_BYTES_MIN, MemoryIndexing, MemoryRow, Variant,
+    memory_entries,
+};
 use crate::session::engine::BATCH_ROWS;
 use crate::spec::code::Code;
 use crate::spec::kinds::index::{self as settings, Index, IndexBy};
@@ -80,7 +83,8 @@ pub fn prepare(
         (Some(column), _) => Some(place.text_column(&["index", "question"], column, &input)?),
         (None, IndexBy::Fact) => None,
         (None, by) => {
-            let message = format!("`by: {}` needs `question`, the column of the questions", by.as_str());
+            let message =
+                format!("`by: {}` needs `question`, the column of the questions", by.as_str());
             place.mistake(&["index", "by"], Code::MissingKey, message, None);
             return None;
         }
@@ -163,9 +167,11 @@ fn build(
 ) -> Result<Vec<RecordBatch>, StageError> {
     let texts = |batch: &RecordBatch, column: usize| -> Result<StringArray, StageError> {
         let array = cast(batch.column(column), &DataType::Utf8)?;
-        Ok(array.as_any().downcast_ref::<StringArray>().cloned().unwrap_or_else(|| {
-            StringArray::new_null(batch.num_rows())
-        }))
+        Ok(array
+            .as_any()
+            .downcast_ref::<StringArray>()
+            .cloned()
+            .unwrap_or_else(|| StringArray::new_null(batch.num_rows())))
     };
     let mut columns = Vec::with_capacity(memory.len());
     for batch in memory {

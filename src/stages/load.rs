@@ -41,8 +41,9 @@ impl Loader for Folder {
     fn load(&self, from: &str, path: &str) -> std::result::Result<(String, String), String> {
         let folder = Path::new(from).parent().unwrap_or(Path::new(""));
         let path = folder.join(path);
-        let text = std::fs::read_to_string(&path)
-            .map_err(|error| format!("the template `{}` cannot be read: {error}", path.display()))?;
+        let text = std::fs::read_to_string(&path).map_err(|error| {
+            format!("the template `{}` cannot be read: {error}", path.display())
+        })?;
         Ok((path.display().to_string(), text))
     }
 }

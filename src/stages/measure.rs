@@ -73,12 +73,8 @@ pub fn prepare(
     let schema = schema(settings);
     let (plan, calls) = selection.plan()?;
     components.set_calls(&calls);
-    let plan = MeasurePlan {
-        plan,
-        metrics,
-        settings: settings.clone(),
-        schema: Arc::clone(&schema),
-    };
+    let plan =
+        MeasurePlan { plan, metrics, settings: settings.clone(), schema: Arc::clone(&schema) };
     Some(Outcome {
         schema,
         body: Body::Measure(plan),
@@ -146,8 +142,11 @@ fn lines(plan: &MeasurePlan, columns: &Columns) -> Result<Vec<Line>, StageError>
         let clusters: Option<Vec<String>> =
             cluster.map(|column| kept.iter().map(|row| text_at(column, *row)).collect());
         for (metric, column) in plan.metrics.iter().zip(&columns.values) {
-            let answered: Vec<f64> =
-                kept.iter().filter(|row| column.is_valid(**row)).map(|row| column.value(*row)).collect();
+            let answered: Vec<f64> = kept
+                .iter()
+                .filter(|row| column.is_valid(**row))
+                .map(|row| column.value(*row))
+                .collect();
             let all: Vec<f64> = kept
                 .iter()
                 .map(|row| if column.is_valid(*row) { column.value(*row) } else { 0.0 })
@@ -204,7 +203,8 @@ fn estimate(
         (None, None) => {
             let n = values.len() as f64;
             let mean = values.iter().sum::<f64>() / n;
-            let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (n - 1.0);
+            let variance =
+                values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (n - 1.0);
             (Some(normal(mean, (variance / n).sqrt(), level)?), "normal".to_owned())
         }
     })
@@ -227,7 +227,8 @@ fn batch(schema: &SchemaRef, lines: &[Line]) -> Result<RecordBatch, StageError> 
         Arc::new(lines.iter().map(|line| Some(of(line))).collect::<StringArray>())
     };
     let groups = schema.fields().len() - 12;
-    let mut columns: Vec<ArrayRef> = (0..groups).map(|i| text(&|line| line.by[i].clone())).collect();
+    let mut columns: Vec<ArrayRef> =
+        (0..groups).map(|i| text(&|line| line.by[i].clone())).collect();
     columns.extend([
         text(&|line| line.name.clone()),
         number(&|line| line.estimate.map(|e| e.estimate)),

@@ -50,7 +50,12 @@ impl<'a> Place<'a> {
     }
 
     /// As [`Self::column`], of text.
-    pub fn text_column(&mut self, steps: &[&str], column: &str, schema: &SchemaRef) -> Option<usize> {
+    pub fn text_column(
+        &mut self,
+        steps: &[&str],
+        column: &str,
+        schema: &SchemaRef,
+    ) -> Option<usize> {
         use arrow::datatypes::DataType;
         let position = self.column(steps, column, schema)?;
         let kind = schema.field(position).data_type();

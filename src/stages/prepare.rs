@@ -12,6 +12,7 @@ use crate::session::{Engine, StageTable};
 use crate::spec::code::Code;
 use crate::spec::diagnostic::Diagnostic;
 use crate::spec::stage::StageKind;
+use crate::sqltext::Query;
 use crate::stages::components::Components;
 use crate::stages::place::Place;
 use crate::stages::prepared::{Body, Prepared, PreparedStage};
@@ -43,11 +44,13 @@ impl Tables {
 }
 
 /// Prepares all stages of `graph`. Those with a mistake, and those that need one, are left out.
-pub fn prepare(graph: Graph, engine: &Engine, diagnostics: &mut Vec<Diagnostic>) -> Prepared {
+pub fn prepare(mut graph: Graph, engine: &Engine, diagnostics: &mut Vec<Diagnostic>) -> Prepared {
     let mut tables = Tables::default();
     let mut stages: IndexMap<StageName, PreparedStage> = IndexMap::new();
     let sources = Arc::clone(&graph.pipeline.sources);
-    for (name, stage) in &graph.stages {
+    for (name, stage) in &mut graph.stages {
+        // A syntax tree is large; from here on its plan stands for it.
+        let query = Arc::get_mut(stage).and_then(|stage| stage.query.take());
         if stage.inputs.iter().any(|input| !stages.contains_key(&input.stage)) {
             continue;
         }
@@ -55,11 +58,11 @@ pub fn prepare(graph: Graph, engine: &Engine, diagnostics: &mut Vec<Diagnostic>)
         if !effective(stage, &mut place) {
             continue;
         }
-        let Some(outcome) = one(stage, &stages, &tables, engine, &mut place) else { continue };
+        let outcome = one(stage, query.as_deref(), &stages, &tables, engine, &mut place);
+        let Some(outcome) = outcome else { continue };
         let table = Arc::new(StageTable::new(name.as_str(), Arc::clone(&outcome.schema)));
-        if !check_plan::sound(stage, &table, engine, &mut place) {
-            continue;
-        }
+        // A mistake in a check stops the pipeline, but not the look at what needs the stage.
+        check_plan::validate(stage, &table, engine, &mut place);
         tables.0.insert(name.clone(), Arc::clone(&table));
         let mut components = outcome.components;
         components.set("schema", schema_text(&outcome.schema));
@@ -106,6 +109,7 @@ fn effective(stage: &Stage, place: &mut Place<'_>) -> bool {
 
 fn one(
     stage: &Stage,
+    query: Option<&Query>,
     stages: &IndexMap<StageName, PreparedStage>,
     tables: &Tables,
     engine: &Engine,
@@ -118,7 +122,9 @@ fn one(
             components.set("settings.max_error_rate", stage.spec.common.max_error_rate);
             read::prepare(settings, components, place)
         }
-        StageKind::Sql(settings) => query::prepare(stage, settings, tables, engine, components, place),
+        StageKind::Sql(settings) => {
+            query::prepare(stage, query?, settings, tables, engine, components, place)
+        }
         StageKind::Index(settings) => index::prepare(stage, settings, tables, components, place),
         StageKind::Retrieve(settings) => {
             let memory = stages.get(stage.input(&Role::Memory)?)?;
@@ -136,7 +142,9 @@ fn one(
             compare::prepare(stage, settings, tables, engine, components, place)
         }
         StageKind::Write(settings) => write::prepare(stage, settings, tables, components, place),
-        StageKind::Gather(settings) => gather::prepare(stage, settings, tables, engine, components, place),
+        StageKind::Gather(settings) => {
+            gather::prepare(stage, settings, tables, engine, components, place)
+        }
     }
 }
 

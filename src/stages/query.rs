@@ -13,24 +13,25 @@ use futures::{StreamExt, TryStreamExt, stream};
 use crate::graph::{Role, Stage};
 use crate::session::{self, Engine};
 use crate::spec::kinds::sql::Sql;
-use crate::sqltext;
+use crate::sqltext::{self, Query};
 use crate::stages::components::Components;
 use crate::stages::error::StageError;
 use crate::stages::place::Place;
 use crate::stages::prepare::{Outcome, Tables};
 use crate::stages::prepared::Body;
 use crate::stages::sink::{Computed, Sink, Written};
+use crate::stages::task::task;
 
 /// Plans the query.
 pub fn prepare(
     stage: &Stage,
+    query: &Query,
     settings: &Sql,
     tables: &Tables,
     engine: &Engine,
     mut components: Components,
     place: &mut Place<'_>,
 ) -> Option<Outcome> {
-    let query = stage.query.as_ref()?;
     let mut named: HashMap<String, Arc<dyn TableProvider>> = HashMap::new();
     for input in &stage.inputs {
         if let Role::Table(written) = &input.role {
@@ -72,8 +73,7 @@ pub async fn compute(
                 piece(plan, context, &sink, i, partitions).await
             } else {
                 // Partitions compute on several cores only as tasks of their own.
-                let task = tokio::spawn(async move { piece(plan, context, &sink, i, partitions).await });
-                AbortOnDrop(task).await
+                task(async move { piece(plan, context, &sink, i, partitions).await }).await
             }
         }
     });
@@ -94,25 +94,4 @@ async fn piece(
         part.write(batch?).await?;
     }
     part.finish().await
-}
-
-/// A task that dies with whoever waits for it.
-struct AbortOnDrop<T>(tokio::task::JoinHandle<T>);
-
-impl<T> Drop for AbortOnDrop<T> {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
-}
-
-impl<T> Future for AbortOnDrop<Result<T, StageError>> {
-    type Output = Result<T, StageError>;
-
-    fn poll(
-        mut self: std::pin::Pin<&mut Self>,
-        context: &mut std::task::Context<'_>,
-    ) -> std::task::Poll<Self::Output> {
-        let joined = std::task::ready!(std::pin::Pin::new(&mut self.0).poll(context));
-        std::task::Poll::Ready(joined.unwrap_or_else(|error| Err(StageError::Task(error.to_string()))))
-    }
 }

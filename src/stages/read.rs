@@ -25,7 +25,11 @@ const ERRORS_SHOWN: usize = 3;
 const ERROR_ROWS_MAX: usize = 100_000;
 
 /// Finds the files, their digests and their columns.
-pub fn prepare(settings: &Read, mut components: Components, place: &mut Place<'_>) -> Option<Outcome> {
+pub fn prepare(
+    settings: &Read,
+    mut components: Components,
+    place: &mut Place<'_>,
+) -> Option<Outcome> {
     let source = match files::open(settings) {
         Ok(source) => source,
         Err(error) => {
@@ -66,12 +70,15 @@ pub async fn compute(
         let source = Arc::clone(source);
         async move {
             let (sender, mut chunks) = mpsc::channel::<Chunk>(CHUNKS_QUEUED_MAX);
-            let reader = tokio::task::spawn_blocking(move || {
-                source.read(&partition, BATCH_ROWS, &mut |chunk| match sender.blocking_send(chunk) {
-                    Ok(()) => ControlFlow::Continue(()),
-                    Err(_) => ControlFlow::Break(()),
-                })
-            });
+            let reader =
+                tokio::task::spawn_blocking(move || {
+                    source.read(&partition, BATCH_ROWS, &mut |chunk| match sender
+                        .blocking_send(chunk)
+                    {
+                        Ok(()) => ControlFlow::Continue(()),
+                        Err(_) => ControlFlow::Break(()),
+                    })
+                });
             let mut part = sink.part(i, n);
             let mut errors: Vec<ErrorRow> = Vec::new();
             while let Some(chunk) = chunks.recv().await {
@@ -79,7 +86,8 @@ pub async fn compute(
                     part.write(batch).await?;
                 }
                 errors.extend(chunk.errors);
-                if on_error == OnError::Fail && !errors.is_empty() || errors.len() > ERROR_ROWS_MAX {
+                if on_error == OnError::Fail && !errors.is_empty() || errors.len() > ERROR_ROWS_MAX
+                {
                     break;
                 }
             }
@@ -125,14 +133,20 @@ fn gate(
         .iter()
         .take(ERRORS_SHOWN)
         .map(|row| {
-            let line = row.line.map_or_else(|| format!("record {}", row.row), |line| line.to_string());
+            let line =
+                row.line.map_or_else(|| format!("record {}", row.row), |line| line.to_string());
             format!("\n  {}:{line}: {}", row.source, row.message)
         })
         .collect();
     let more = errors.len().saturating_sub(ERRORS_SHOWN);
     let more = if more > 0 { format!("\n  and {more} more") } else { String::new() };
     Err(StageError::Data {
-        message: format!("{failed} of {} records cannot be read:{}{more}", failed + rows, shown.concat()),
-        help: "mend the source, declare `columns`, or accept a share with `max_error_rate`".to_owned(),
+        message: format!(
+            "{failed} of {} records cannot be read:{}{more}",
+            failed + rows,
+            shown.concat()
+        ),
+        help: "mend the source, declare `columns`, or accept a share with `max_error_rate`"
+            .to_owned(),
     })
 }

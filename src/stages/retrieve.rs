@@ -3,7 +3,10 @@
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
-use arrow::array::{Array, ArrayRef, Float64Array, Int64Array, ListArray, RecordBatch, StringArray, StructArray, UInt32Array};
+use arrow::array::{
+    Array, ArrayRef, Float64Array, Int64Array, ListArray, RecordBatch, StringArray, StructArray,
+    UInt32Array,
+};
 use arrow::buffer::OffsetBuffer;
 use arrow::compute::{cast, concat_batches, take};
 use arrow::datatypes::{DataType, Field, Fields, Schema};
@@ -154,7 +157,11 @@ pub async fn open(
         verify_file(store, file).await?;
         let bytes = store.get(&file.key).await?;
         // Whole or not at all: another process may open the same folder.
-        let partial = folder.join(format!("{}.{}", file.name, crate::rng::random_name(store.rng().as_ref(), 8)));
+        let partial = folder.join(format!(
+            "{}.{}",
+            file.name,
+            crate::rng::random_name(store.rng().as_ref(), 8)
+        ));
         tokio::fs::write(&partial, bytes).await.map_err(failed)?;
         tokio::fs::rename(&partial, &path).await.map_err(failed)?;
     }

@@ -9,7 +9,10 @@ use crate::stages::error::StageError;
 use crate::store::{Part, Store, stream_part};
 
 /// The rows of a filled table; none before it is filled.
-pub fn of_table(table: &StageTable, store: &Store) -> BoxStream<'static, Result<RecordBatch, StageError>> {
+pub fn of_table(
+    table: &StageTable,
+    store: &Store,
+) -> BoxStream<'static, Result<RecordBatch, StageError>> {
     match table.stored().map(|stored| &stored.content) {
         Some(Content::Memory(batches)) => stream::iter(batches.clone()).map(Ok).boxed(),
         Some(Content::Parts(parts)) => of_parts(parts.clone(), store.clone()),
@@ -18,7 +21,10 @@ pub fn of_table(table: &StageTable, store: &Store) -> BoxStream<'static, Result<
 }
 
 /// The rows of parts, one part after the other, each verified before it is decoded.
-pub fn of_parts(parts: Vec<Part>, store: Store) -> BoxStream<'static, Result<RecordBatch, StageError>> {
+pub fn of_parts(
+    parts: Vec<Part>,
+    store: Store,
+) -> BoxStream<'static, Result<RecordBatch, StageError>> {
     stream::iter(parts)
         .then(move |part| {
             let store = store.clone();

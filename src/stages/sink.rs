@@ -11,7 +11,9 @@ use tokio::sync::OwnedSemaphorePermit;
 use crate::ids::{RunId, StageName};
 use crate::stages::error::StageError;
 use crate::stages::progress::Progress;
-use crate::store::{Attempt, NamedFile, Part, PartWriter, Store, error_part_key, file_key, part_key, write_file};
+use crate::store::{
+    Attempt, NamedFile, Part, PartWriter, Store, error_part_key, file_key, part_key, write_file,
+};
 
 /// Rows of one stage that are kept in memory for the stages that read them, in bytes.
 const KEPT_STAGE_BYTES_MAX: u64 = 4 << 20;
@@ -189,7 +191,8 @@ fn fitted(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, StageE
         kind if kind == field.data_type() => Ok(Arc::clone(column)),
         _ => cast(column, field.data_type()),
     };
-    let columns = batch.columns().iter().zip(schema.fields()).map(column).collect::<Result<_, _>>()?;
+    let columns =
+        batch.columns().iter().zip(schema.fields()).map(column).collect::<Result<_, _>>()?;
     let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
     Ok(RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)?)
 }

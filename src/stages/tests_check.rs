@@ -27,7 +27,8 @@ pub fn check(prepared: &Prepared, diagnostics: &mut Vec<Diagnostic>) {
 
 fn stage(prepared: &Prepared, key: &Key, rows: &Node, path: &str, out: &mut Vec<Diagnostic>) {
     let path = format!("{path}.{}", key.name);
-    let Some((_, stage)) = prepared.stages.iter().find(|(name, _)| name.as_str() == key.name) else {
+    let Some((_, stage)) = prepared.stages.iter().find(|(name, _)| name.as_str() == key.name)
+    else {
         return;
     };
     let schema: SchemaRef = stage.table.schema();

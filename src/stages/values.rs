@@ -54,7 +54,15 @@ impl<'a> Selection<'a> {
     pub fn new(engine: &'a Engine, name: &str, table: Arc<dyn TableProvider>) -> Option<Self> {
         let name = TableReference::parse_str(name);
         let scope = DFSchema::try_from_qualified_schema(name.clone(), &table.schema()).ok()?;
-        Some(Self { engine, table, scope, name, texts: Vec::new(), values: Vec::new(), excluded: None })
+        Some(Self {
+            engine,
+            table,
+            scope,
+            name,
+            texts: Vec::new(),
+            values: Vec::new(),
+            excluded: None,
+        })
     }
 
     /// Columns of the table.
@@ -69,7 +77,12 @@ impl<'a> Selection<'a> {
     }
 
     /// Adds the metrics; each mistake is reported at its expression.
-    pub fn metrics(&mut self, metrics: &Metrics, steps: &[&str], place: &mut Place<'_>) -> Option<Vec<Metric>> {
+    pub fn metrics(
+        &mut self,
+        metrics: &Metrics,
+        steps: &[&str],
+        place: &mut Place<'_>,
+    ) -> Option<Vec<Metric>> {
         let mut all = Vec::new();
         let mut sound = true;
         for (name, text) in metrics {
@@ -178,11 +191,19 @@ pub async fn read(
 }
 
 fn text_array(array: &ArrayRef) -> StringArray {
-    array.as_any().downcast_ref::<StringArray>().cloned().unwrap_or_else(|| StringArray::new_null(array.len()))
+    array
+        .as_any()
+        .downcast_ref::<StringArray>()
+        .cloned()
+        .unwrap_or_else(|| StringArray::new_null(array.len()))
 }
 
 fn float_array(array: &ArrayRef) -> Float64Array {
-    array.as_any().downcast_ref::<Float64Array>().cloned().unwrap_or_else(|| Float64Array::new_null(array.len()))
+    array
+        .as_any()
+        .downcast_ref::<Float64Array>()
+        .cloned()
+        .unwrap_or_else(|| Float64Array::new_null(array.len()))
 }
 
 /// The rows of each combination of the given text columns, in the order of the combinations.

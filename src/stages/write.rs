@@ -110,7 +110,8 @@ pub fn compute(
     let mut rows = 0;
     {
         let out = BufWriter::new(partial.as_file_mut());
-        let counted = batches.inspect(|batch| rows += batch.as_ref().map_or(0, RecordBatch::num_rows));
+        let counted =
+            batches.inspect(|batch| rows += batch.as_ref().map_or(0, RecordBatch::num_rows));
         encode(plan.format, table, out, counted)?;
     }
     partial.as_file().sync_all().map_err(failed)?;
@@ -150,9 +151,12 @@ fn encode(
         }
         WriteFormat::Parquet => {
             let parquet = |error: parquet::errors::ParquetError| {
-                StageError::Query(datafusion::common::DataFusionError::ParquetError(Box::new(error)))
+                StageError::Query(datafusion::common::DataFusionError::ParquetError(Box::new(
+                    error,
+                )))
             };
-            let mut writer = ArrowWriter::try_new(&mut out, Arc::clone(table), None).map_err(parquet)?;
+            let mut writer =
+                ArrowWriter::try_new(&mut out, Arc::clone(table), None).map_err(parquet)?;
             for batch in batches {
                 writer.write(&batch?).map_err(parquet)?;
             }

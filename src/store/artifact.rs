@@ -75,14 +75,9 @@ impl Artifact {
 
     /// Every object that the record names, with its size in bytes.
     pub fn objects(&self) -> Vec<(Key, u64)> {
-        let parts = self
-            .parts
-            .iter()
-            .chain(&self.errors)
-            .map(|part| (part.key.clone(), part.bytes));
-        parts
-            .chain(self.files.iter().map(|file| (file.key.clone(), file.bytes)))
-            .collect()
+        let parts =
+            self.parts.iter().chain(&self.errors).map(|part| (part.key.clone(), part.bytes));
+        parts.chain(self.files.iter().map(|file| (file.key.clone(), file.bytes))).collect()
     }
 }
 
@@ -184,10 +179,7 @@ fn examine(fingerprint: &Fingerprint, bytes: &[u8]) -> Result<Lookup> {
         Ok(found) if found.record.fingerprint == *fingerprint => Ok(Lookup::Found(found)),
         Ok(other) => {
             let reason = format!("it is the record of {}", other.record.fingerprint);
-            Ok(Lookup::Damaged(StoreError::Damaged {
-                key: key.to_string(),
-                reason,
-            }))
+            Ok(Lookup::Damaged(StoreError::Damaged { key: key.to_string(), reason }))
         }
         Err(error @ StoreError::Damaged { .. }) => Ok(Lookup::Damaged(error)),
         Err(error) => Err(error),

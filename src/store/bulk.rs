@@ -21,17 +21,12 @@ impl Store {
     pub async fn get_all(&self, keys: &[Key]) -> Result<Vec<Option<Bytes>>> {
         match self.local() {
             Some(local) => {
-                let found = self
-                    .each_local("read", local, keys, DurableLocal::read_small)
-                    .await?;
+                let found = self.each_local("read", local, keys, DurableLocal::read_small).await?;
                 Ok(found)
             }
             None => {
                 let reads: Vec<_> = keys.iter().map(|key| self.get_opt(key)).collect();
-                stream::iter(reads)
-                    .buffered(REQUESTS_MAX)
-                    .try_collect()
-                    .await
+                stream::iter(reads).buffered(REQUESTS_MAX).try_collect().await
             }
         }
     }
@@ -44,23 +39,13 @@ impl Store {
     pub async fn exists_all(&self, objects: &[(Key, u64)]) -> Result<Vec<bool>> {
         let keys: Vec<Key> = objects.iter().map(|(key, _)| key.clone()).collect();
         let sizes: Vec<Option<u64>> = match self.local() {
-            Some(local) => {
-                self.each_local("examine", local, &keys, DurableLocal::size)
-                    .await?
-            }
+            Some(local) => self.each_local("examine", local, &keys, DurableLocal::size).await?,
             None => {
                 let heads: Vec<_> = keys.iter().map(|key| self.size(key)).collect();
-                stream::iter(heads)
-                    .buffered(REQUESTS_MAX)
-                    .try_collect()
-                    .await?
+                stream::iter(heads).buffered(REQUESTS_MAX).try_collect().await?
             }
         };
-        Ok(sizes
-            .iter()
-            .zip(objects)
-            .map(|(size, (_, bytes))| *size == Some(*bytes))
-            .collect())
+        Ok(sizes.iter().zip(objects).map(|(size, (_, bytes))| *size == Some(*bytes)).collect())
     }
 
     /// Applies `each` to all keys in a few blocking tasks instead of one for every small file.

@@ -28,13 +28,7 @@ pub(crate) struct Chain {
 impl Chain {
     /// The start of a run's log.
     pub fn new(run: RunId) -> Self {
-        Self {
-            run,
-            next: 0,
-            head: None,
-            epoch: 0,
-            owner: String::new(),
-        }
+        Self { run, next: 0, head: None, epoch: 0, owner: String::new() }
     }
 
     /// The next entry, not yet stored.
@@ -67,11 +61,7 @@ impl Chain {
     pub fn admit<E: DeserializeOwned>(&mut self, bytes: &Bytes) -> Result<Entry<E>> {
         let (run, seq) = (self.run.clone(), self.next);
         let entry: Entry<E> = unseal(&log_key(&run, seq), bytes)?;
-        let wrong = |reason: String| StoreError::WrongEntry {
-            run: run.clone(),
-            seq,
-            reason,
-        };
+        let wrong = |reason: String| StoreError::WrongEntry { run: run.clone(), seq, reason };
         if entry.run != run || entry.seq != seq {
             return Err(wrong(format!(
                 "says that it is entry {} of run `{}`",
@@ -93,9 +83,7 @@ impl Chain {
         };
         if !fits {
             let (epoch, by) = (entry.epoch, &entry.writer);
-            return Err(wrong(format!(
-                "is by {by} of epoch {epoch}, which does not own the run"
-            )));
+            return Err(wrong(format!("is by {by} of epoch {epoch}, which does not own the run")));
         }
         self.epoch = entry.epoch;
         self.owner.clone_from(&entry.writer);
@@ -108,16 +96,10 @@ impl Chain {
         let (run, seq) = (self.run.clone(), self.next);
         match unseal::<Entry<serde_json::Value>>(&log_key(&run, seq), bytes) {
             Err(error) => error,
-            Ok(entry) if entry.run == run && entry.epoch > self.epoch => StoreError::Fenced {
-                run,
-                epoch: entry.epoch,
-                by: entry.writer,
-            },
-            Ok(entry) => StoreError::Foreign {
-                run,
-                seq,
-                by: entry.writer,
-            },
+            Ok(entry) if entry.run == run && entry.epoch > self.epoch => {
+                StoreError::Fenced { run, epoch: entry.epoch, by: entry.writer }
+            }
+            Ok(entry) => StoreError::Foreign { run, seq, by: entry.writer },
         }
     }
 }

@@ -45,11 +45,7 @@ pub fn schema_to_hex(schema: &Schema) -> String {
 
 /// The schema that [`schema_to_hex`] wrote; none if the text is anything else.
 pub fn schema_from_hex(hex: &str) -> Option<Schema> {
-    let digit = |b: u8| {
-        char::from(b)
-            .to_digit(16)
-            .and_then(|digit| u8::try_from(digit).ok())
-    };
+    let digit = |b: u8| char::from(b).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
     let bytes: Option<Vec<u8>> = match hex.len() % 2 {
         0 => hex
             .as_bytes()
@@ -60,9 +56,7 @@ pub fn schema_from_hex(hex: &str) -> Option<Schema> {
     };
     let bytes = bytes?;
     // A flatbuffer that is well-formed may still hold no schema: the conversion then panics.
-    catch_unwind(|| arrow::ipc::root_as_schema(&bytes).ok().map(fb_to_schema))
-        .ok()
-        .flatten()
+    catch_unwind(|| arrow::ipc::root_as_schema(&bytes).ok().map(fb_to_schema)).ok().flatten()
 }
 
 #[cfg(test)]
@@ -92,10 +86,7 @@ mod tests {
                 ),
                 marked,
             ],
-            HashMap::from([
-                ("b".to_owned(), "2".to_owned()),
-                ("a".to_owned(), "1".to_owned()),
-            ]),
+            HashMap::from([("b".to_owned(), "2".to_owned()), ("a".to_owned(), "1".to_owned())]),
         );
         assert_eq!(schema_from_hex(&schema_to_hex(&schema)).unwrap(), schema);
         assert_eq!(columns_of(&schema)[2].data_type, "Float32");

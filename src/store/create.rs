@@ -34,9 +34,7 @@ impl Store {
         let mut attempts = 0;
         loop {
             attempts += 1;
-            let put = objects
-                .put_opts(path, body.clone().into(), PutMode::Create.into())
-                .await;
+            let put = objects.put_opts(path, body.clone().into(), PutMode::Create.into()).await;
             let failure = match put {
                 Ok(_) => return Ok(Created::Won),
                 Err(source) if is_refusal(&source) => {
@@ -51,11 +49,7 @@ impl Store {
                     Some(delay) => self.clock().sleep(delay).await,
                     None => {
                         let key = key.to_string();
-                        return Err(StoreError::CommitUnknown {
-                            key,
-                            attempts,
-                            source: failure,
-                        });
+                        return Err(StoreError::CommitUnknown { key, attempts, source: failure });
                     }
                 },
             }
@@ -74,13 +68,6 @@ pub(crate) async fn read_whole(
     if bytes.len() as u64 == size {
         return Ok(bytes);
     }
-    let source = format!(
-        "the body of `{at}` ended after {} of {size} bytes",
-        bytes.len()
-    )
-    .into();
-    Err(object_store::Error::Generic {
-        store: "proofmill",
-        source,
-    })
+    let source = format!("the body of `{at}` ended after {} of {size} bytes", bytes.len()).into();
+    Err(object_store::Error::Generic { store: "proofmill", source })
 }

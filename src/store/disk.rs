@@ -39,10 +39,7 @@ pub(crate) struct RealDisk {
 impl RealDisk {
     /// The disk below `root`, an existing folder without symbolic links in its path.
     pub fn open(root: &Path) -> io::Result<Self> {
-        Ok(Self {
-            root: root.to_owned(),
-            root_dir: File::open(root)?,
-        })
+        Ok(Self { root: root.to_owned(), root_dir: File::open(root)? })
     }
 }
 
@@ -69,9 +66,7 @@ impl Disk for RealDisk {
     fn write(&self, file: &Path, payload: &PutPayload, durable: bool) -> io::Result<()> {
         // `create_new` also refuses a symbolic link of that name.
         let mut target = OpenOptions::new().write(true).create_new(true).open(file)?;
-        payload
-            .iter()
-            .try_for_each(|bytes| target.write_all(bytes))?;
+        payload.iter().try_for_each(|bytes| target.write_all(bytes))?;
         if durable { target.sync_all() } else { Ok(()) }
     }
 
@@ -120,10 +115,7 @@ impl Disk for RealDisk {
 
 fn refuse_symlink(path: &Path, meta: &fs::Metadata) -> io::Result<()> {
     if meta.is_symlink() {
-        let text = format!(
-            "`{}` is a symbolic link; a store follows none",
-            path.display()
-        );
+        let text = format!("`{}` is a symbolic link; a store follows none", path.display());
         return Err(io::Error::new(ErrorKind::InvalidInput, text));
     }
     Ok(())
@@ -149,9 +141,8 @@ fn syncfs_reports_errors() -> bool {
     static REPORTS: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
     *REPORTS.get_or_init(|| {
         let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-        let mut numbers = release
-            .split(|c: char| !c.is_ascii_digit())
-            .map(|n| n.parse().unwrap_or(0));
+        let mut numbers =
+            release.split(|c: char| !c.is_ascii_digit()).map(|n| n.parse().unwrap_or(0));
         (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) >= (5, 8)
     })
 }

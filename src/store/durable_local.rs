@@ -44,29 +44,19 @@ impl DurableLocal {
     ///
     /// [`StoreError::Folder`] when it cannot be made, read or watched by a thread.
     pub fn open(folder: &path::Path, rng: Arc<dyn Rng>) -> Result<Self, StoreError> {
-        let failed = |source| StoreError::Folder {
-            path: folder.display().to_string(),
-            source,
-        };
+        let failed = |source| StoreError::Folder { path: folder.display().to_string(), source };
         make_durable_dir(folder).map_err(failed)?;
         let root = fs::canonicalize(folder).map_err(failed)?;
         let disk = RealDisk::open(&root).map_err(failed)?;
-        let inner = LocalFileSystem::new_with_prefix(&root).map_err(|source| StoreError::Open {
-            url: root.display().to_string(),
-            source,
-        })?;
+        let inner = LocalFileSystem::new_with_prefix(&root)
+            .map_err(|source| StoreError::Open { url: root.display().to_string(), source })?;
         let (jobs, queue) = mpsc::channel(QUEUE_MAX);
         let flusher = Flusher::new(disk, rng.clone());
         std::thread::Builder::new()
             .name("proofmill-store".to_owned())
             .spawn(move || flusher.run(queue))
             .map_err(failed)?;
-        Ok(Self {
-            inner,
-            root,
-            jobs,
-            rng,
-        })
+        Ok(Self { inner, root, jobs, rng })
     }
 
     /// The folder, absolute and without symbolic links.
@@ -108,12 +98,7 @@ pub(crate) async fn submit(
         source: "the thread that writes has ended".into(),
     };
     let (done, outcome) = oneshot::channel();
-    let job = Job {
-        content,
-        dest,
-        overwrite,
-        done,
-    };
+    let job = Job { content, dest, overwrite, done };
     jobs.send(job).await.map_err(|_| gone())?;
     outcome.await.map_err(|_| gone())?
 }
@@ -134,8 +119,7 @@ impl ObjectStore for DurableLocal {
         if !options.attributes.is_empty() {
             return Err(self.lacks("attributes"));
         }
-        self.submit(Content::Bytes(payload), self.file(at)?, overwrite)
-            .await
+        self.submit(Content::Bytes(payload), self.file(at)?, overwrite).await
     }
 
     async fn put_multipart_opts(
@@ -154,9 +138,7 @@ impl ObjectStore for DurableLocal {
             upload.map_err(|error| io::Error::new(error.kind(), format!("{path}: {error}")))
         };
         let upload = tokio::task::spawn_blocking(begin).await?;
-        Ok(Box::new(
-            upload.map_err(|error| to_object_error(at.to_string(), error))?,
-        ))
+        Ok(Box::new(upload.map_err(|error| to_object_error(at.to_string(), error))?))
     }
 
     async fn get_opts(&self, at: &Path, options: GetOptions) -> Result<GetResult> {
@@ -219,8 +201,7 @@ impl ObjectStore for DurableLocal {
         let linked = tokio::task::spawn_blocking(link).await?;
         linked.map_err(|error| to_object_error(from.to_string(), error))?;
         let overwrite = options.mode == CopyMode::Overwrite;
-        self.submit(Content::Staged(staging), dest, overwrite)
-            .await?;
+        self.submit(Content::Staged(staging), dest, overwrite).await?;
         Ok(())
     }
 }

@@ -337,10 +337,7 @@ pub(crate) fn is_refusal(error: &object_store::Error) -> bool {
 
 /// True when a retry of an idempotent operation may succeed.
 pub(crate) fn is_transient(error: &object_store::Error) -> bool {
-    matches!(
-        error,
-        object_store::Error::Generic { .. } | object_store::Error::JoinError { .. }
-    )
+    matches!(error, object_store::Error::Generic { .. } | object_store::Error::JoinError { .. })
 }
 
 fn text(digest: &Option<Digest>) -> String {
@@ -352,10 +349,7 @@ mod tests {
     use super::*;
 
     fn failed() -> object_store::Error {
-        object_store::Error::Generic {
-            store: "test",
-            source: "reset by peer".into(),
-        }
+        object_store::Error::Generic { store: "test", source: "reset by peer".into() }
     }
 
     #[test]
@@ -364,20 +358,14 @@ mod tests {
         assert_eq!(error.kind, ErrorKind::Store);
         assert_eq!(error.message, "failed to read `runs/a`");
         assert!(error.hint.is_some_and(|hint| hint.contains("connection")));
-        assert!(
-            error
-                .source
-                .is_some_and(|cause| cause.to_string().contains("reset by peer"))
-        );
+        assert!(error.source.is_some_and(|cause| cause.to_string().contains("reset by peer")));
     }
 
     #[test]
     fn only_what_may_pass_is_transient() {
         assert!(StoreError::object("read", "a", failed()).is_transient());
-        let denied = object_store::Error::PermissionDenied {
-            path: "a".into(),
-            source: "no".into(),
-        };
+        let denied =
+            object_store::Error::PermissionDenied { path: "a".into(), source: "no".into() };
         assert!(!StoreError::object("read", "a", denied).is_transient());
     }
 }

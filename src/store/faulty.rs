@@ -63,11 +63,7 @@ pub(crate) struct FaultyStore {
 impl FaultyStore {
     /// `inner` with the faults of `script`.
     pub fn new(inner: Arc<dyn ObjectStore>) -> Self {
-        Self {
-            inner,
-            script: Mutex::default(),
-            calls: Mutex::default(),
-        }
+        Self { inner, script: Mutex::default(), calls: Mutex::default() }
     }
 
     /// Counts calls from 0 again, with other faults.
@@ -88,25 +84,16 @@ impl FaultyStore {
             calls[op as usize] - 1
         };
         let script = self.script.lock().unwrap();
-        script
-            .iter()
-            .find(|(of, at, _)| (*of, *at) == (op, nth))
-            .map(|(_, _, fault)| *fault)
+        script.iter().find(|(of, at, _)| (*of, *at) == (op, nth)).map(|(_, _, fault)| *fault)
     }
 }
 
 fn failed() -> Error {
-    Error::Generic {
-        store: "FaultyStore",
-        source: "connection reset".into(),
-    }
+    Error::Generic { store: "FaultyStore", source: "connection reset".into() }
 }
 
 fn exists(at: &Path) -> Error {
-    Error::AlreadyExists {
-        path: at.to_string(),
-        source: "409".into(),
-    }
+    Error::AlreadyExists { path: at.to_string(), source: "409".into() }
 }
 
 #[async_trait]
@@ -129,14 +116,12 @@ impl ObjectStore for FaultyStore {
                 Err(exists(at))
             }
             Some(Fault::ConflictBefore) if create => Err(exists(at)),
-            Some(Fault::PreconditionBefore) if create => Err(Error::Precondition {
-                path: at.to_string(),
-                source: "412".into(),
-            }),
-            Some(Fault::Denied) => Err(Error::PermissionDenied {
-                path: at.to_string(),
-                source: "403".into(),
-            }),
+            Some(Fault::PreconditionBefore) if create => {
+                Err(Error::Precondition { path: at.to_string(), source: "412".into() })
+            }
+            Some(Fault::Denied) => {
+                Err(Error::PermissionDenied { path: at.to_string(), source: "403".into() })
+            }
             Some(_) => Err(failed()),
         }
     }
@@ -149,11 +134,7 @@ impl ObjectStore for FaultyStore {
         match self.next(Op::Put) {
             None => {
                 let inner = self.inner.put_multipart_opts(at, options).await?;
-                Ok(Box::new(SlowUpload {
-                    inner,
-                    begun: 0,
-                    arrived: Arc::default(),
-                }))
+                Ok(Box::new(SlowUpload { inner, begun: 0, arrived: Arc::default() }))
             }
             Some(_) => Err(failed()),
         }
@@ -163,10 +144,7 @@ impl ObjectStore for FaultyStore {
         let fault = match self.next(Op::Get) {
             None => return self.inner.get_opts(at, options).await,
             Some(Fault::Denied) => {
-                return Err(Error::PermissionDenied {
-                    path: at.to_string(),
-                    source: "403".into(),
-                });
+                return Err(Error::PermissionDenied { path: at.to_string(), source: "403".into() });
             }
             Some(fault) => fault,
         };
@@ -186,12 +164,7 @@ impl ObjectStore for FaultyStore {
             _ => return Err(failed()),
         };
         let payload = GetResultPayload::Stream(stream::iter(pieces).boxed());
-        Ok(GetResult {
-            payload,
-            meta,
-            range,
-            attributes,
-        })
+        Ok(GetResult { payload, meta, range, attributes })
     }
 
     async fn get_ranges(&self, at: &Path, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
@@ -243,11 +216,7 @@ impl MultipartUpload for SlowUpload {
     }
 
     async fn complete(&mut self) -> Result<PutResult> {
-        assert_eq!(
-            self.arrived.load(Ordering::Relaxed),
-            self.begun,
-            "completed too early"
-        );
+        assert_eq!(self.arrived.load(Ordering::Relaxed), self.begun, "completed too early");
         self.inner.complete().await
     }
 

@@ -100,12 +100,7 @@ struct Staged {
 impl<D: Disk> Flusher<D> {
     /// A flusher for the files of `disk`.
     pub fn new(disk: D, rng: Arc<dyn Rng>) -> Self {
-        Self {
-            disk,
-            rng,
-            durable_dirs: HashSet::new(),
-            failed: None,
-        }
+        Self { disk, rng, durable_dirs: HashSet::new(), failed: None }
     }
 
     /// Serves jobs until no sender is left.
@@ -125,10 +120,8 @@ impl<D: Disk> Flusher<D> {
 
     /// Makes a group durable and answers its callers.
     pub(crate) fn commit(&mut self, group: Vec<Job>) {
-        let parents: BTreeSet<PathBuf> = group
-            .iter()
-            .filter_map(|job| job.dest.parent().map(Path::to_owned))
-            .collect();
+        let parents: BTreeSet<PathBuf> =
+            group.iter().filter_map(|job| job.dest.parent().map(Path::to_owned)).collect();
         let mut chains = Vec::with_capacity(parents.len());
         let mut unusable = Vec::new();
         for parent in parents {
@@ -137,17 +130,12 @@ impl<D: Disk> Flusher<D> {
                 Err(error) => unusable.push((parent, error)),
             }
         }
-        let dirs: Vec<PathBuf> = chains
-            .iter()
-            .filter_map(|chain| chain.last().cloned())
-            .collect();
+        let dirs: Vec<PathBuf> = chains.iter().filter_map(|chain| chain.last().cloned()).collect();
         let mut shared = group.len() >= SHARED_FLUSH_MIN && self.disk.can_sync_all(&dirs);
 
         let mut staged = Vec::with_capacity(group.len());
         for job in group {
-            let unusable = unusable
-                .iter()
-                .find(|(dir, _)| job.dest.parent() == Some(dir));
+            let unusable = unusable.iter().find(|(dir, _)| job.dest.parent() == Some(dir));
             if let Some((_, error)) = unusable {
                 let error = io::Error::new(error.kind(), error.to_string());
                 answer(job, Err(of_staging(error)));
@@ -158,10 +146,7 @@ impl<D: Disk> Flusher<D> {
         if shared && !staged.is_empty() && self.disk.sync_all().is_err() {
             // Another program's data may have failed: write ours anew, each flushed by itself.
             shared = false;
-            staged = staged
-                .into_iter()
-                .filter_map(|staged| self.stage_again(staged))
-                .collect();
+            staged = staged.into_iter().filter_map(|staged| self.stage_again(staged)).collect();
         }
 
         let mut named = Vec::with_capacity(staged.len());
@@ -186,17 +171,13 @@ impl<D: Disk> Flusher<D> {
         }
         self.durable_dirs.extend(chains.into_iter().flatten());
         named.into_iter().for_each(|job| answer(job, Ok(())));
-        lost.into_iter()
-            .for_each(|(job, error)| answer(job, Err(error)));
+        lost.into_iter().for_each(|(job, error)| answer(job, Err(error)));
     }
 
     /// Writes a job's staging file; answers at once if that fails.
     fn stage(&mut self, job: Job, durable: bool) -> Option<Staged> {
         if let Some(reason) = &self.failed {
-            answer(
-                job,
-                Err(io::Error::new(ErrorKind::Unsupported, reason.clone())),
-            );
+            answer(job, Err(io::Error::new(ErrorKind::Unsupported, reason.clone())));
             return None;
         }
         let file = match &job.content {
@@ -251,17 +232,12 @@ impl<D: Disk> Flusher<D> {
         for chain in chains {
             for (at, dir) in chain.iter().enumerate() {
                 // The leaf has new entries; an ancestor has one if the next directory may be new.
-                if chain
-                    .get(at + 1)
-                    .is_none_or(|next| !self.durable_dirs.contains(next))
-                {
+                if chain.get(at + 1).is_none_or(|next| !self.durable_dirs.contains(next)) {
                     dirs.insert(dir);
                 }
             }
         }
-        dirs.into_iter()
-            .rev()
-            .try_for_each(|dir| self.disk.sync_dir(dir))
+        dirs.into_iter().rev().try_for_each(|dir| self.disk.sync_dir(dir))
     }
 
     /// After names could not be made durable: acknowledges nothing, takes nothing back (somebody may
@@ -269,10 +245,7 @@ impl<D: Disk> Flusher<D> {
     fn give_up(&mut self, jobs: impl Iterator<Item = Job>, error: &io::Error) {
         let reason = format!("the disk failed to keep names ({error}); nothing more is written");
         for job in jobs {
-            answer(
-                job,
-                Err(io::Error::new(ErrorKind::Unsupported, reason.clone())),
-            );
+            answer(job, Err(io::Error::new(ErrorKind::Unsupported, reason.clone())));
         }
         self.failed = Some(reason);
     }
@@ -296,10 +269,7 @@ fn of_staging(error: io::Error) -> io::Error {
 fn answer(job: Job, outcome: io::Result<()>) {
     let path = || job.dest.display().to_string();
     let result = match outcome {
-        Ok(()) => Ok(PutResult {
-            e_tag: None,
-            version: None,
-        }),
+        Ok(()) => Ok(PutResult { e_tag: None, version: None }),
         Err(error) => Err(to_object_error(path(), error)),
     };
     // A caller that is gone does not need the answer.
@@ -319,9 +289,6 @@ pub(crate) fn to_object_error(path: String, error: io::Error) -> object_store::E
         ErrorKind::Unsupported | ErrorKind::InvalidInput => {
             object_store::Error::NotSupported { source }
         }
-        _ => object_store::Error::Generic {
-            store: "DurableLocal",
-            source,
-        },
+        _ => object_store::Error::Generic { store: "DurableLocal", source },
     }
 }

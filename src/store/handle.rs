@@ -50,15 +50,8 @@ impl Store {
         rng: Arc<dyn Rng>,
     ) -> Result<Self> {
         let opened = location.open(&rng)?;
-        Self::with(
-            opened.objects,
-            opened.local,
-            opened.url,
-            clock,
-            rng,
-            RetryPolicy::default(),
-        )
-        .await
+        Self::with(opened.objects, opened.local, opened.url, clock, rng, RetryPolicy::default())
+            .await
     }
 
     /// A new store in memory, gone with the last clone.
@@ -68,14 +61,7 @@ impl Store {
     /// None that a store in memory can have.
     pub async fn in_memory(clock: Arc<dyn Clock>, rng: Arc<dyn Rng>) -> Result<Self> {
         let url = Location::Memory.url()?;
-        Self::over(
-            Arc::new(InMemory::new()),
-            url,
-            clock,
-            rng,
-            RetryPolicy::default(),
-        )
-        .await
+        Self::over(Arc::new(InMemory::new()), url, clock, rng, RetryPolicy::default()).await
     }
 
     /// A store over any `object_store`, such as one that injects faults.
@@ -103,19 +89,8 @@ impl Store {
     ) -> Result<Self> {
         let draft = Format::draft(clock.as_ref(), rng.as_ref());
         let verified = Mutex::default();
-        let parts = Arc::new(Parts {
-            objects,
-            local,
-            url,
-            clock,
-            rng,
-            retry,
-            verified,
-        });
-        let store = Self {
-            parts,
-            format: Arc::new(draft.clone()),
-        };
+        let parts = Arc::new(Parts { objects, local, url, clock, rng, retry, verified });
+        let store = Self { parts, format: Arc::new(draft.clone()) };
         let format = Arc::new(draft.settle(&store).await?);
         Ok(Self { format, ..store })
     }
@@ -157,8 +132,7 @@ impl Store {
     /// [`StoreError::Missing`] when there is none.
     pub async fn get(&self, key: &Key) -> Result<Bytes> {
         let objects = self.objects();
-        self.retry("read", key, || read_whole(objects.as_ref(), key.path()))
-            .await
+        self.retry("read", key, || read_whole(objects.as_ref(), key.path())).await
     }
 
     /// The bytes of an object, none when there is no such object.
@@ -177,9 +151,7 @@ impl Store {
     /// When the store does not answer, also after retries.
     pub async fn size(&self, key: &Key) -> Result<Option<u64>> {
         let objects = self.objects();
-        let head = self
-            .retry("examine", key, || objects.head(key.path()))
-            .await;
+        let head = self.retry("examine", key, || objects.head(key.path())).await;
         present(head.map(|meta| meta.size))
     }
 
@@ -190,8 +162,7 @@ impl Store {
     /// When the object could not be stored, also after retries.
     pub async fn put(&self, key: &Key, payload: PutPayload) -> Result<()> {
         let objects = self.objects();
-        self.retry("write", key, || objects.put(key.path(), payload.clone()))
-            .await?;
+        self.retry("write", key, || objects.put(key.path(), payload.clone())).await?;
         Ok(())
     }
 
@@ -202,30 +173,19 @@ impl Store {
     /// When the store does not confirm it, also after retries.
     pub async fn delete(&self, key: &Key) -> Result<()> {
         let objects = self.objects();
-        present(
-            self.retry("delete", key, || objects.delete(key.path()))
-                .await,
-        )?;
+        present(self.retry("delete", key, || objects.delete(key.path())).await)?;
         Ok(())
     }
 
     /// True when this process wrote or verified these bytes already.
     pub(crate) fn is_verified(&self, key: &Key, sha256: Digest) -> bool {
-        let verified = self
-            .parts
-            .verified
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let verified = self.parts.verified.lock().unwrap_or_else(PoisonError::into_inner);
         verified.contains(&(key.clone(), sha256))
     }
 
     /// Remembers that this process wrote or verified these bytes.
     pub(crate) fn set_verified(&self, key: &Key, sha256: Digest) {
-        let mut verified = self
-            .parts
-            .verified
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut verified = self.parts.verified.lock().unwrap_or_else(PoisonError::into_inner);
         if verified.len() >= VERIFIED_MAX {
             verified.clear();
         }

@@ -52,10 +52,7 @@ impl TryFrom<String> for Key {
         if text.bytes().all(allowed) && text.split('/').all(segment) {
             Ok(Self(Path::from(text)))
         } else {
-            Err(StoreError::Damaged {
-                key: text,
-                reason: "this is not a key of a store".into(),
-            })
+            Err(StoreError::Damaged { key: text, reason: "this is not a key of a store".into() })
         }
     }
 }
@@ -104,9 +101,7 @@ pub fn part_key(run: &RunId, stage: &StageName, attempt: &Attempt, n: u32) -> Ke
 
 /// Part `n` of a stage's error rows.
 pub fn error_part_key(run: &RunId, stage: &StageName, attempt: &Attempt, n: u32) -> Key {
-    Key::of_layout(format!(
-        "runs/{run}/data/{stage}.{attempt}.errors.{n}.parquet"
-    ))
+    Key::of_layout(format!("runs/{run}/data/{stage}.{attempt}.errors.{n}.parquet"))
 }
 
 /// File `n` of a stage that makes files; their names are in its record only.
@@ -158,9 +153,9 @@ mod tests {
 
     #[test]
     fn texts_that_could_leave_the_store_are_not_keys() {
-        for text in [
-            "", "/", "/etc", "a//b", "../a", "a/../b", "a/.", "a#1", "A", "a b", "ä", "a%2f",
-        ] {
+        for text in
+            ["", "/", "/etc", "a//b", "../a", "a/../b", "a/.", "a#1", "A", "a b", "ä", "a%2f"]
+        {
             assert!(Key::try_from(text.to_owned()).is_err(), "{text}");
         }
     }

@@ -67,10 +67,5 @@ pub(crate) fn whole(at: &Path, bytes: Bytes, modified: SystemTime) -> GetResult 
         version: None,
     };
     let payload = GetResultPayload::Stream(stream::once(async { Ok(bytes) }).boxed());
-    GetResult {
-        payload,
-        meta,
-        range: 0..size,
-        attributes: Attributes::default(),
-    }
+    GetResult { payload, meta, range: 0..size, attributes: Attributes::default() }
 }

@@ -79,10 +79,7 @@ impl FromStr for Location {
         let url = Url::parse(text).map_err(|error| wrong(text, &error.to_string()))?;
         if !url.username().is_empty() || url.password().is_some() || url.query().is_some() {
             let shown = format!("{scheme}://…");
-            return Err(wrong(
-                &shown,
-                "credentials and options belong in the environment",
-            ));
+            return Err(wrong(&shown, "credentials and options belong in the environment"));
         }
         let prefix = || {
             let prefix = Path::from_url_path(url.path());
@@ -98,22 +95,10 @@ impl FromStr for Location {
                 Err(()) => Err(wrong(text, "write `file:///` and an absolute path")),
             },
             "memory" => Ok(Self::Memory),
-            "s3" => Ok(Self::S3 {
-                bucket: host()?,
-                prefix: prefix()?,
-            }),
-            "gs" => Ok(Self::Gcs {
-                bucket: host()?,
-                prefix: prefix()?,
-            }),
-            "az" => Ok(Self::Azure {
-                container: host()?,
-                prefix: prefix()?,
-            }),
-            _ => Err(wrong(
-                text,
-                "its scheme is not one of file, memory, s3, gs, az",
-            )),
+            "s3" => Ok(Self::S3 { bucket: host()?, prefix: prefix()? }),
+            "gs" => Ok(Self::Gcs { bucket: host()?, prefix: prefix()? }),
+            "az" => Ok(Self::Azure { container: host()?, prefix: prefix()? }),
+            _ => Err(wrong(text, "its scheme is not one of file, memory, s3, gs, az")),
         }
     }
 }
@@ -137,10 +122,7 @@ impl Location {
     ///
     /// When the folder is not a path that a URL can hold.
     pub fn url(&self) -> Result<Url> {
-        let wrong = |reason: String| StoreError::Location {
-            text: self.to_string(),
-            reason,
-        };
+        let wrong = |reason: String| StoreError::Location { text: self.to_string(), reason };
         match self {
             Self::Local(path) => {
                 let path = std::path::absolute(path).map_err(|error| wrong(error.to_string()))?;
@@ -151,19 +133,12 @@ impl Location {
     }
 
     pub(crate) fn open(&self, rng: &Arc<dyn Rng>) -> Result<Opened> {
-        let failed = |source| StoreError::Open {
-            url: self.to_string(),
-            source,
-        };
+        let failed = |source| StoreError::Open { url: self.to_string(), source };
         let objects: Arc<dyn ObjectStore> = match self {
             Self::Local(path) => {
                 let local = Arc::new(DurableLocal::open(path, rng.clone())?);
                 let url = Self::Local(local.root().to_owned()).url()?;
-                return Ok(Opened {
-                    objects: local.clone(),
-                    local: Some(local),
-                    url,
-                });
+                return Ok(Opened { objects: local.clone(), local: Some(local), url });
             }
             Self::Memory => Arc::new(InMemory::new()),
             Self::S3 { bucket, prefix } => {
@@ -171,11 +146,7 @@ impl Location {
                     .with_bucket_name(bucket)
                     .with_checksum_algorithm(Checksum::SHA256);
                 let plain_http = is_http_endpoint(|name| std::env::var(name).ok());
-                let builder = if plain_http {
-                    builder.with_allow_http(true)
-                } else {
-                    builder
-                };
+                let builder = if plain_http { builder.with_allow_http(true) } else { builder };
                 below(prefix, Arc::new(builder.build().map_err(failed)?))
             }
             Self::Gcs { bucket, prefix } => {
@@ -187,11 +158,7 @@ impl Location {
                 below(prefix, Arc::new(builder.build().map_err(failed)?))
             }
         };
-        Ok(Opened {
-            objects,
-            local: None,
-            url: self.url()?,
-        })
+        Ok(Opened { objects, local: None, url: self.url()? })
     }
 }
 
@@ -221,27 +188,9 @@ mod tests {
             ("/a/b c", Location::Local("/a/b c".into())),
             ("file:///a/b%20c", Location::Local("/a/b c".into())),
             ("memory://", Location::Memory),
-            (
-                "s3://bucket/a/b/",
-                Location::S3 {
-                    bucket: "bucket".into(),
-                    prefix: "a/b".into(),
-                },
-            ),
-            (
-                "gs://bucket",
-                Location::Gcs {
-                    bucket: "bucket".into(),
-                    prefix: "".into(),
-                },
-            ),
-            (
-                "az://box/p",
-                Location::Azure {
-                    container: "box".into(),
-                    prefix: "p".into(),
-                },
-            ),
+            ("s3://bucket/a/b/", Location::S3 { bucket: "bucket".into(), prefix: "a/b".into() }),
+            ("gs://bucket", Location::Gcs { bucket: "bucket".into(), prefix: "".into() }),
+            ("az://box/p", Location::Azure { container: "box".into(), prefix: "p".into() }),
         ];
         for (text, expected) in cases {
             assert_eq!(text.parse::<Location>().unwrap(), expected, "{text}");
@@ -250,15 +199,7 @@ mod tests {
 
     #[test]
     fn what_is_accepted_is_said() {
-        for text in [
-            "",
-            " ",
-            "ftp://a/b",
-            "s3://",
-            "s3:///a",
-            "file://host/a",
-            "http://a",
-        ] {
+        for text in ["", " ", "ftp://a/b", "s3://", "s3:///a", "file://host/a", "http://a"] {
             let error = text.parse::<Location>().unwrap_err();
             let hint = crate::error::Error::from(error).hint.unwrap();
             assert!(hint.contains("s3://bucket/prefix"), "{text}: {hint}");
@@ -269,10 +210,7 @@ mod tests {
     fn credentials_in_a_location_are_refused_and_not_repeated() {
         for text in ["s3://key:hunter2@bucket/p", "az://box/p?sig=hunter2"] {
             let error = text.parse::<Location>().unwrap_err();
-            assert!(
-                !format!("{error} {error:?}").contains("hunter2"),
-                "{error:?}"
-            );
+            assert!(!format!("{error} {error:?}").contains("hunter2"), "{error:?}");
         }
     }
 
@@ -281,14 +219,8 @@ mod tests {
         let only = |name: &'static str, value: &'static str| {
             move |asked: &str| (asked == name).then(|| value.to_owned())
         };
-        assert!(is_http_endpoint(only(
-            "AWS_ENDPOINT_URL",
-            "http://127.0.0.1:9000"
-        )));
-        assert!(!is_http_endpoint(only(
-            "AWS_ENDPOINT_URL",
-            "https://s3.example"
-        )));
+        assert!(is_http_endpoint(only("AWS_ENDPOINT_URL", "http://127.0.0.1:9000")));
+        assert!(!is_http_endpoint(only("AWS_ENDPOINT_URL", "https://s3.example")));
         assert!(!is_http_endpoint(|_| None));
     }
 }

@@ -99,17 +99,8 @@ impl<E: Serialize + DeserializeOwned + Send + Sync> RunLog<E> {
     ///
     /// [`StoreError::LogExists`] when the run has a log already.
     pub async fn create(store: &Store, run: &RunId, first: &E) -> Result<Self> {
-        let chain = Chain {
-            epoch: 1,
-            owner: writer(store),
-            ..Chain::new(run.clone())
-        };
-        let mut log = Self {
-            store: store.clone(),
-            chain,
-            stopped: false,
-            event: PhantomData,
-        };
+        let chain = Chain { epoch: 1, owner: writer(store), ..Chain::new(run.clone()) };
+        let mut log = Self { store: store.clone(), chain, stopped: false, event: PhantomData };
         match log.write(Body::Event(first)).await? {
             Created::Won => Ok(log),
             Created::Lost(_) => Err(StoreError::LogExists { run: run.clone() }),
@@ -124,9 +115,7 @@ impl<E: Serialize + DeserializeOwned + Send + Sync> RunLog<E> {
     /// more entries: whether the event was stored is for the next owner to find out.
     pub async fn append(&mut self, event: &E) -> Result<u64> {
         if self.stopped {
-            return Err(StoreError::LogStopped {
-                run: self.chain.run.clone(),
-            });
+            return Err(StoreError::LogStopped { run: self.chain.run.clone() });
         }
         self.stopped = true;
         match self.write(Body::Event(event)).await? {
@@ -157,31 +146,19 @@ impl<E: Serialize + DeserializeOwned + Send + Sync> RunLog<E> {
             let bytes = seal(&key, &fence)?;
             if store.create(&key, bytes.clone()).await? == Created::Won {
                 entries.push(chain.admit(&bytes)?);
-                let log = Self {
-                    store: store.clone(),
-                    chain,
-                    stopped: false,
-                    event: PhantomData,
-                };
+                let log = Self { store: store.clone(), chain, stopped: false, event: PhantomData };
                 return Ok((log, entries));
             }
         }
         let by = chain.owner.clone();
-        Err(StoreError::Fenced {
-            run: run.clone(),
-            epoch: chain.epoch,
-            by,
-        })
+        Err(StoreError::Fenced { run: run.clone(), epoch: chain.epoch, by })
     }
 
     /// The last entry.
     pub fn head(&self) -> Head {
         // A log has at least one entry from the moment it exists.
         let sha256 = self.chain.head.unwrap_or_else(|| Digest::of(b""));
-        Head {
-            seq: self.chain.next.saturating_sub(1),
-            sha256,
-        }
+        Head { seq: self.chain.next.saturating_sub(1), sha256 }
     }
 
     /// The run.
@@ -196,9 +173,7 @@ impl<E: Serialize + DeserializeOwned + Send + Sync> RunLog<E> {
 
     async fn write(&mut self, body: Body<&E>) -> Result<Created> {
         let owner = self.chain.owner.clone();
-        let entry = self
-            .chain
-            .entry(&self.store, &owner, self.chain.epoch, body);
+        let entry = self.chain.entry(&self.store, &owner, self.chain.epoch, body);
         let key = log_key(&self.chain.run, entry.seq);
         let bytes = seal(&key, &entry)?;
         let created = self.store.create(&key, bytes.clone()).await?;
@@ -210,9 +185,5 @@ impl<E: Serialize + DeserializeOwned + Send + Sync> RunLog<E> {
 }
 
 fn writer(store: &Store) -> String {
-    format!(
-        "{}-{}",
-        std::process::id(),
-        random_name(store.rng().as_ref(), 10)
-    )
+    format!("{}-{}", std::process::id(), random_name(store.rng().as_ref(), 10))
 }

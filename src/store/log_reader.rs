@@ -35,9 +35,8 @@ pub(crate) async fn read_on<E: DeserializeOwned>(
 ) -> Result<()> {
     let mut window = WINDOW_MIN;
     loop {
-        let keys: Vec<Key> = (chain.next..chain.next + window)
-            .map(|seq| log_key(&chain.run, seq))
-            .collect();
+        let keys: Vec<Key> =
+            (chain.next..chain.next + window).map(|seq| log_key(&chain.run, seq)).collect();
         let found = store.get_all(&keys).await?;
         for bytes in found.iter().map_while(Option::as_ref) {
             entries.push(chain.admit(bytes)?);
@@ -69,10 +68,7 @@ async fn exists_after(store: &Store, run: &RunId, seq: u64) -> Result<bool> {
     let mut listed = store.objects().list_with_offset(Some(&prefix), from.path());
     while let Some(meta) = listed.next().await {
         let meta = meta.map_err(|source| StoreError::object("list", &prefix, source))?;
-        let name = meta
-            .location
-            .filename()
-            .and_then(|name| name.strip_suffix(".json"));
+        let name = meta.location.filename().and_then(|name| name.strip_suffix(".json"));
         let is_entry = |name: &str| name.len() == 20 && name.bytes().all(|b| b.is_ascii_digit());
         if meta.location.prefix_matches(&prefix) && name.is_some_and(is_entry) {
             return Ok(true);

@@ -124,10 +124,7 @@ pub struct RecordRef {
 
 impl<T> From<&Stored<T>> for RecordRef {
     fn from(stored: &Stored<T>) -> Self {
-        Self {
-            key: stored.key.clone(),
-            sha256: stored.sha256,
-        }
+        Self { key: stored.key.clone(), sha256: stored.sha256 }
     }
 }
 
@@ -141,9 +138,7 @@ pub async fn publish_manifest(store: &Store, manifest: &Manifest) -> Result<Stor
     let bytes = seal(&key, manifest)?;
     match store.create(&key, bytes.clone()).await? {
         Created::Won => stored(key, &bytes),
-        Created::Lost(_) => Err(StoreError::ManifestExists {
-            run: manifest.run.clone(),
-        }),
+        Created::Lost(_) => Err(StoreError::ManifestExists { run: manifest.run.clone() }),
     }
 }
 
@@ -166,8 +161,5 @@ pub(crate) fn examine(run: &RunId, bytes: &[u8]) -> Result<Stored<Manifest>> {
         return Ok(manifest);
     }
     let reason = format!("it is the manifest of run `{}`", manifest.record.run);
-    Err(StoreError::Damaged {
-        key: manifest.key.to_string(),
-        reason,
-    })
+    Err(StoreError::Damaged { key: manifest.key.to_string(), reason })
 }

@@ -106,11 +106,7 @@ async fn fetch_once(store: &Store, part: &Part) -> Result<Bytes> {
         let got = objects.get(key.path()).await?;
         let size = got.meta.size;
         // A body of the wrong size is not worth its memory.
-        let bytes = if size == part.bytes {
-            got.bytes().await?
-        } else {
-            Bytes::new()
-        };
+        let bytes = if size == part.bytes { got.bytes().await? } else { Bytes::new() };
         Ok((bytes, size))
     };
     let (bytes, size) = store.retry("read", key, get).await?;
@@ -185,11 +181,7 @@ fn check_size(key: &Key, expected: u64, found: u64) -> Result<()> {
     if expected == found {
         return Ok(());
     }
-    Err(StoreError::WrongSize {
-        key: key.to_string(),
-        expected,
-        found,
-    })
+    Err(StoreError::WrongSize { key: key.to_string(), expected, found })
 }
 
 fn check_digest(store: &Store, key: &Key, expected: Digest, found: Digest) -> Result<()> {
@@ -197,11 +189,7 @@ fn check_digest(store: &Store, key: &Key, expected: Digest, found: Digest) -> Re
         store.set_verified(key, expected);
         return Ok(());
     }
-    Err(StoreError::Corrupt {
-        key: key.to_string(),
-        expected,
-        found,
-    })
+    Err(StoreError::Corrupt { key: key.to_string(), expected, found })
 }
 
 /// A Parquet reader that turns panics of the decoder into errors and counts rows.
@@ -219,12 +207,7 @@ impl Decoder {
             builder.with_batch_size(BATCH_ROWS).build()
         };
         let reader = guarded(&part, open)?;
-        Ok(Self {
-            part,
-            reader,
-            rows: 0,
-            ended: false,
-        })
+        Ok(Self { part, reader, rows: 0, ended: false })
     }
 
     fn reader_schema(&self) -> SchemaRef {
@@ -247,11 +230,7 @@ impl Decoder {
             None if self.rows == self.part.rows => Ok(None),
             None => {
                 let (key, expected) = (self.part.key.to_string(), self.part.rows);
-                Err(StoreError::WrongRows {
-                    key,
-                    expected,
-                    found: self.rows,
-                })
+                Err(StoreError::WrongRows { key, expected, found: self.rows })
             }
         }
     }
@@ -262,10 +241,7 @@ fn guarded<T, E: std::fmt::Display>(
     part: &Part,
     decode: impl FnOnce() -> Result<T, E>,
 ) -> Result<T> {
-    let failed = |reason: String| StoreError::Decode {
-        key: part.key.to_string(),
-        reason,
-    };
+    let failed = |reason: String| StoreError::Decode { key: part.key.to_string(), reason };
     match catch_unwind(AssertUnwindSafe(decode)) {
         Ok(Ok(value)) => Ok(value),
         Ok(Err(error)) => Err(failed(error.to_string())),

@@ -24,12 +24,7 @@ impl PartSink {
 
     /// The full pieces, the last piece, the digest of everything and its size in bytes.
     pub fn finish(self) -> (Vec<Bytes>, Bytes, Digest, u64) {
-        (
-            self.full,
-            self.current.into(),
-            self.hasher.finish(),
-            self.bytes,
-        )
+        (self.full, self.current.into(), self.hasher.finish(), self.bytes)
     }
 }
 
@@ -42,8 +37,7 @@ impl Write for PartSink {
         self.bytes += taken.len() as u64;
         if self.current.len() == PIECE_BYTES {
             let next = Vec::with_capacity(PIECE_BYTES);
-            self.full
-                .push(std::mem::replace(&mut self.current, next).into());
+            self.full.push(std::mem::replace(&mut self.current, next).into());
         }
         Ok(taken.len())
     }

@@ -53,20 +53,9 @@ impl PartWriter {
     pub fn create(store: &Store, key: Key, schema: SchemaRef) -> Result<Self> {
         let checked = ArrowSchemaConverter::new().convert(&schema);
         checked.map_err(|source| encode_error(&key, source))?;
-        let held = Held {
-            schema,
-            batches: Vec::new(),
-            bytes: 0,
-        };
+        let held = Held { schema, batches: Vec::new(), bytes: 0 };
         let upload = PieceUpload::new(store, &key);
-        Ok(Self {
-            store: store.clone(),
-            key,
-            held,
-            encoder: None,
-            upload,
-            rows: 0,
-        })
+        Ok(Self { store: store.clone(), key, held, encoder: None, upload, rows: 0 })
     }
 
     /// Takes rows. Waits only when the store is slower than the encoder.
@@ -107,12 +96,7 @@ impl PartWriter {
         match self.complete().await {
             Ok((sha256, bytes)) => {
                 self.store.set_verified(&self.key, sha256);
-                Ok(Part {
-                    key: self.key,
-                    sha256,
-                    bytes,
-                    rows: self.rows,
-                })
+                Ok(Part { key: self.key, sha256, bytes, rows: self.rows })
             }
             Err(error) => {
                 self.upload.abort().await;
@@ -150,9 +134,7 @@ impl PartWriter {
                 let encoder = ArrowWriter::try_new(PartSink::default(), schema, properties);
                 let mut encoder = Box::new(encoder.map_err(failed)?);
                 let held = std::mem::take(&mut self.held.batches);
-                held.iter()
-                    .try_for_each(|batch| encoder.write(batch))
-                    .map_err(failed)?;
+                held.iter().try_for_each(|batch| encoder.write(batch)).map_err(failed)?;
                 encoder
             }
         };
@@ -180,30 +162,18 @@ pub async fn write_file(
         }
     };
     store.set_verified(&key, sha256);
-    Ok(NamedFile {
-        name: name.to_owned(),
-        key,
-        sha256,
-        bytes,
-    })
+    Ok(NamedFile { name: name.to_owned(), key, sha256, bytes })
 }
 
 async fn copy_pieces(upload: &mut PieceUpload, source: &std::path::Path) -> Result<(Digest, u64)> {
-    let failed = |error| StoreError::Folder {
-        path: source.display().to_string(),
-        source: error,
-    };
+    let failed = |error| StoreError::Folder { path: source.display().to_string(), source: error };
     let mut file = tokio::fs::File::open(source).await.map_err(failed)?;
     let (mut hasher, mut bytes) = (Hasher::default(), 0);
     let mut piece = BytesMut::new();
     loop {
         piece.reserve(PIECE_BYTES - piece.len());
         let limit = (PIECE_BYTES - piece.len()) as u64;
-        let read = (&mut file)
-            .take(limit)
-            .read_buf(&mut piece)
-            .await
-            .map_err(failed)?;
+        let read = (&mut file).take(limit).read_buf(&mut piece).await.map_err(failed)?;
         if read == 0 {
             break;
         }
@@ -255,22 +225,10 @@ fn properties(size: Size, schema: &SchemaRef) -> WriterProperties {
 
 /// Bytes of the rows, without what their buffers hold for other rows.
 fn size(batch: &RecordBatch) -> usize {
-    let size = |column: &ArrayRef| {
-        column
-            .to_data()
-            .get_slice_memory_size()
-            .unwrap_or(usize::MAX)
-    };
-    batch
-        .columns()
-        .iter()
-        .map(size)
-        .fold(0, usize::saturating_add)
+    let size = |column: &ArrayRef| column.to_data().get_slice_memory_size().unwrap_or(usize::MAX);
+    batch.columns().iter().map(size).fold(0, usize::saturating_add)
 }
 
 fn encode_error(key: &Key, source: ParquetError) -> StoreError {
-    StoreError::Encode {
-        key: key.to_string(),
-        source,
-    }
+    StoreError::Encode { key: key.to_string(), source }
 }

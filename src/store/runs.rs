@@ -20,13 +20,8 @@ pub async fn run_ids(store: &Store) -> Result<Vec<RunId>> {
     let prefix = runs_prefix();
     let key = Key::try_from(prefix.to_string())?;
     let objects = store.objects();
-    let listed = store
-        .retry("list", &key, || objects.list_with_delimiter(Some(&prefix)))
-        .await?;
-    let names = listed
-        .common_prefixes
-        .iter()
-        .filter_map(|path| path.filename());
+    let listed = store.retry("list", &key, || objects.list_with_delimiter(Some(&prefix))).await?;
+    let names = listed.common_prefixes.iter().filter_map(|path| path.filename());
     let mut runs: Vec<RunId> = names.filter_map(|name| name.parse().ok()).collect();
     runs.sort_unstable_by(|a, b| b.cmp(a));
     Ok(runs)

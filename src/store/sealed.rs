@@ -37,10 +37,7 @@ pub(crate) trait Record: DeserializeOwned {
 
 /// The stored form of `record`.
 pub(crate) fn seal<T: Serialize>(key: &Key, record: &T) -> Result<Bytes> {
-    let damaged = |reason: String| StoreError::Damaged {
-        key: key.to_string(),
-        reason,
-    };
+    let damaged = |reason: String| StoreError::Damaged { key: key.to_string(), reason };
     let mut bytes = serde_json::to_vec(record).map_err(|e| damaged(e.to_string()))?;
     if bytes.pop() != Some(b'}') {
         return Err(damaged("a record is an object".into()));
@@ -54,23 +51,14 @@ pub(crate) fn seal<T: Serialize>(key: &Key, record: &T) -> Result<Bytes> {
 
 /// The record in `bytes`, if the seal holds and the version is known.
 pub(crate) fn unseal<T: Record>(key: &Key, bytes: &[u8]) -> Result<T> {
-    let damaged = |reason: String| StoreError::Damaged {
-        key: key.to_string(),
-        reason,
-    };
+    let damaged = |reason: String| StoreError::Damaged { key: key.to_string(), reason };
     let body = check_seal(bytes).map_err(|reason| damaged(reason.into()))?;
     if !body.starts_with(format!("{{\"v\":{},", T::VERSION).as_bytes()) {
         let found = version(body).ok_or_else(|| damaged("it has no version".into()))?;
         if found > T::VERSION {
-            return Err(StoreError::Newer {
-                key: key.to_string(),
-                found,
-                known: T::VERSION,
-            });
+            return Err(StoreError::Newer { key: key.to_string(), found, known: T::VERSION });
         }
-        return Err(damaged(format!(
-            "version {found} is not the first field or not known"
-        )));
+        return Err(damaged(format!("version {found} is not the first field or not known")));
     }
     let mut json = Vec::with_capacity(body.len() + 1);
     json.extend_from_slice(body);
@@ -81,18 +69,11 @@ pub(crate) fn unseal<T: Record>(key: &Key, bytes: &[u8]) -> Result<T> {
 /// Reads `bytes` as the record of `key`.
 pub(crate) fn stored<T: Record>(key: Key, bytes: &[u8]) -> Result<Stored<T>> {
     let record = Arc::new(unseal(&key, bytes)?);
-    Ok(Stored {
-        record,
-        key,
-        sha256: Digest::of(bytes),
-    })
+    Ok(Stored { record, key, sha256: Digest::of(bytes) })
 }
 
 fn check_seal(bytes: &[u8]) -> Result<&[u8], &'static str> {
-    let at = bytes
-        .len()
-        .checked_sub(SEAL_BYTES)
-        .ok_or("it is too short")?;
+    let at = bytes.len().checked_sub(SEAL_BYTES).ok_or("it is too short")?;
     let (body, tail) = bytes.split_at(at);
     let sealed = tail
         .strip_prefix(BEFORE_DIGEST)
@@ -131,14 +112,7 @@ mod tests {
     }
 
     fn sealed(v: u32) -> Bytes {
-        seal(
-            &format_key(),
-            &Note {
-                v,
-                text: "a proof for every number".into(),
-            },
-        )
-        .unwrap()
+        seal(&format_key(), &Note { v, text: "a proof for every number".into() }).unwrap()
     }
 
     #[test]
@@ -154,17 +128,7 @@ mod tests {
     #[test]
     fn a_newer_record_is_refused_by_version() {
         let error = unseal::<Note>(&format_key(), &sealed(2)).unwrap_err();
-        assert!(
-            matches!(
-                error,
-                StoreError::Newer {
-                    found: 2,
-                    known: 1,
-                    ..
-                }
-            ),
-            "{error}"
-        );
+        assert!(matches!(error, StoreError::Newer { found: 2, known: 1, .. }), "{error}");
         let error = unseal::<Note>(&format_key(), &sealed(0)).unwrap_err();
         assert!(matches!(error, StoreError::Damaged { .. }), "{error}");
     }

@@ -46,26 +46,12 @@ impl LocalUpload {
         jobs: mpsc::Sender<Job>,
     ) -> io::Result<Self> {
         disk.ensure_dir(dest.parent().unwrap_or(Path::new("")))?;
-        let file = Arc::new(
-            OpenOptions::new()
-                .write(true)
-                .create_new(true)
-                .open(&staging)?,
-        );
-        Ok(Self {
-            file,
-            staging: Some(staging),
-            dest,
-            offset: 0,
-            jobs,
-        })
+        let file = Arc::new(OpenOptions::new().write(true).create_new(true).open(&staging)?);
+        Ok(Self { file, staging: Some(staging), dest, offset: 0, jobs })
     }
 
     fn ended(&self) -> object_store::Error {
-        to_object_error(
-            self.dest.display().to_string(),
-            io::Error::other("the upload has ended"),
-        )
+        to_object_error(self.dest.display().to_string(), io::Error::other("the upload has ended"))
     }
 }
 
@@ -95,13 +81,7 @@ impl MultipartUpload for LocalUpload {
         synced.map_err(|error| to_object_error(self.dest.display().to_string(), error))?;
         // From here on the flusher owns the staging file.
         self.staging = None;
-        submit(
-            &self.jobs,
-            Content::Staged(staging),
-            self.dest.clone(),
-            true,
-        )
-        .await
+        submit(&self.jobs, Content::Staged(staging), self.dest.clone(), true).await
     }
 
     async fn abort(&mut self) -> ObjectResult<()> {
@@ -134,12 +114,7 @@ impl PieceUpload {
     /// An upload to `key`. Nothing happens before the first piece.
     pub fn new(store: &Store, key: &Key) -> Self {
         let (store, key) = (store.clone(), key.clone());
-        Self {
-            store,
-            key,
-            multipart: None,
-            in_flight: JoinSet::new(),
-        }
+        Self { store, key, multipart: None, in_flight: JoinSet::new() }
     }
 
     /// Sends a piece of exactly [`PIECE_BYTES`]; waits when too many are under way.

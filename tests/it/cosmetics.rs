@@ -228,7 +228,7 @@ fn an_opened_index_belongs_to_its_facts() {
         "pipeline: p
 stages:
   many: { sql: \"SELECT value AS v, value % 50 AS k FROM generate_series(1, 120000)\" }
-  facts: { sql: SELECT 'word' || k AS fact FROM many GROUP BY k }
+  facts: { sql: SELECT 'word' || (100 + k) AS fact FROM many GROUP BY k }
   queries: { sql: \"SELECT fact AS row_id, fact AS q FROM facts ORDER BY fact\" }
   memory: { index: { from: facts } }
   found: { retrieve: { from: queries, query: q, memory: memory, top_k: 1 } }

@@ -1,10 +1,10 @@
 //! The one integration test binary: the program as its users meet it.
 
+mod broken;
 mod cache;
 mod checks;
 mod cosmetics;
 mod memory;
-mod broken;
 mod pipelines;
 mod reading;
 mod reference;

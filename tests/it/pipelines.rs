@@ -6,7 +6,8 @@ use std::process::Command;
 fn pipelines() -> Vec<PathBuf> {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("pipelines");
     let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-    let mut found: Vec<_> = entries.filter(|path| path.extension().is_some_and(|e| e == "yaml")).collect();
+    let mut found: Vec<_> =
+        entries.filter(|path| path.extension().is_some_and(|e| e == "yaml")).collect();
     found.sort();
     assert!(found.len() >= 2, "the pipelines have moved");
     found
@@ -20,7 +21,11 @@ fn proofmill(command: &str) -> String {
         .output()
         .unwrap();
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success(), "{command}: {stderr}{}", String::from_utf8_lossy(&output.stdout));
+    assert!(
+        output.status.success(),
+        "{command}: {stderr}{}",
+        String::from_utf8_lossy(&output.stdout)
+    );
     stderr
 }
 

@@ -45,7 +45,10 @@ fn essence(path: &Path, out: &mut String) {
     if path.is_dir() {
         let mut entries: Vec<_> = fs::read_dir(path).unwrap().map(|e| e.unwrap().path()).collect();
         entries.sort();
-        entries.iter().filter(|entry| !entry.ends_with("tests")).for_each(|entry| essence(entry, out));
+        entries
+            .iter()
+            .filter(|entry| !entry.ends_with("tests"))
+            .for_each(|entry| essence(entry, out));
     } else if path.extension().is_some_and(|extension| extension == "rs") {
         let text = fs::read_to_string(path).unwrap();
         let code = text.split("#[cfg(test)]\nmod").next().unwrap();

@@ -44,7 +44,8 @@ fn root() -> PathBuf {
 }
 
 fn files(dir: &Path, extension: &str, out: &mut Vec<PathBuf>) {
-    let mut entries: Vec<_> = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let mut entries: Vec<_> =
+        fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();
     entries.sort();
     for path in entries {
         let name = path.file_name().unwrap().to_str().unwrap();
@@ -91,14 +92,18 @@ fn modules_name_only_lower_layers() {
         let own = module(&path);
         for (n, line) in code(&path) {
             if line.contains("super::super") {
-                errors.push(format!("{}:{n}: write `crate::…`, not `super::super`", path.display()));
+                errors
+                    .push(format!("{}:{n}: write `crate::…`, not `super::super`", path.display()));
             }
             for tail in line.split("crate::").skip(1) {
                 let used: String =
                     tail.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
                 let sideways = SIDEWAYS.contains(&(own.as_str(), used.as_str()));
                 if used.is_empty() {
-                    errors.push(format!("{}:{n}: one `use crate::module` per module", path.display()));
+                    errors.push(format!(
+                        "{}:{n}: one `use crate::module` per module",
+                        path.display()
+                    ));
                 } else if used != own && rank(&used) >= rank(&own) && !sideways {
                     errors.push(format!("{}:{n}: `{own}` may not use `{used}`", path.display()));
                 }
@@ -115,8 +120,12 @@ fn libraries_stay_in_their_modules() {
         let own = module(&path);
         for (n, line) in code(&path) {
             for (library, allowed) in LIBRARIES {
-                if line.contains(&format!("{library}::")) && own != "main" && !allowed.contains(&own.as_str()) {
-                    errors.push(format!("{}:{n}: `{own}` may not name `{library}`", path.display()));
+                if line.contains(&format!("{library}::"))
+                    && own != "main"
+                    && !allowed.contains(&own.as_str())
+                {
+                    errors
+                        .push(format!("{}:{n}: `{own}` may not name `{library}`", path.display()));
                 }
             }
         }

@@ -26,10 +26,7 @@ async fn every_single_fault_resolves_to_the_truth() {
         for (m, read) in reads.into_iter().enumerate() {
             let key = key(&format!("k{n}/{m}"));
             objects.script(vec![(Op::Put, 0, put), (Op::Get, 0, read)]);
-            let created = store
-                .create(&key, Bytes::from_static(b"ours"))
-                .await
-                .unwrap();
+            let created = store.create(&key, Bytes::from_static(b"ours")).await.unwrap();
             assert_eq!(created, Created::Won, "{put:?} {read:?}");
             assert_eq!(store.get(&key).await.unwrap(), "ours", "{put:?} {read:?}");
         }
@@ -39,19 +36,12 @@ async fn every_single_fault_resolves_to_the_truth() {
 #[tokio::test]
 async fn what_was_there_before_is_returned_not_replaced() {
     let (objects, store) = faulty().await;
-    for fault in [
-        Fault::FailBefore,
-        Fault::ConflictBefore,
-        Fault::PreconditionBefore,
-    ] {
+    for fault in [Fault::FailBefore, Fault::ConflictBefore, Fault::PreconditionBefore] {
         objects.script(vec![]);
         let key = key(&format!("k{}", fault as usize));
         store.put(&key, "theirs".into()).await.unwrap();
         objects.script(vec![(Op::Put, 0, fault)]);
-        let created = store
-            .create(&key, Bytes::from_static(b"ours"))
-            .await
-            .unwrap();
+        let created = store.create(&key, Bytes::from_static(b"ours")).await.unwrap();
         assert_eq!(created, Created::Lost("theirs".into()), "{fault:?}");
     }
 }
@@ -60,26 +50,13 @@ async fn what_was_there_before_is_returned_not_replaced() {
 async fn a_refusal_is_final_and_an_unresolved_outcome_is_called_unknown() {
     let (objects, store) = faulty().await;
     objects.script(vec![(Op::Put, 0, Fault::Denied)]);
-    let error = store
-        .create(&key("a"), Bytes::from_static(b"a"))
-        .await
-        .unwrap_err();
+    let error = store.create(&key("a"), Bytes::from_static(b"a")).await.unwrap_err();
     assert!(matches!(error, StoreError::Refused { .. }), "{error}");
     assert_eq!(objects.calls(Op::Put), 1);
 
-    objects.script(
-        (0..100)
-            .map(|nth| (Op::Put, nth, Fault::FailBefore))
-            .collect(),
-    );
-    let error = store
-        .create(&key("b"), Bytes::from_static(b"b"))
-        .await
-        .unwrap_err();
-    assert!(
-        matches!(error, StoreError::CommitUnknown { attempts: 7, .. }),
-        "{error}"
-    );
+    objects.script((0..100).map(|nth| (Op::Put, nth, Fault::FailBefore)).collect());
+    let error = store.create(&key("b"), Bytes::from_static(b"b")).await.unwrap_err();
+    assert!(matches!(error, StoreError::CommitUnknown { attempts: 7, .. }), "{error}");
     assert!(error.is_transient());
 }
 
@@ -101,10 +78,7 @@ async fn race(store: &Store, keys: usize) {
             .collect();
         assert_eq!(winners, [&stored], "{k}");
         for (_, created) in &outcomes {
-            assert!(
-                *created == Created::Won || *created == Created::Lost(stored.clone()),
-                "{k}"
-            );
+            assert!(*created == Created::Won || *created == Created::Lost(stored.clone()), "{k}");
         }
     }
 }

@@ -43,10 +43,7 @@ impl WatchedDisk {
         let mut seen = self.seen.lock().unwrap();
         for (waiting, answer) in &mut seen.callers {
             *answer = answer.take().or_else(|| waiting.try_recv().ok());
-            assert!(
-                !matches!(answer, Some(Ok(_))),
-                "acknowledged before {step:?}"
-            );
+            assert!(!matches!(answer, Some(Ok(_))), "acknowledged before {step:?}");
         }
         let is_flush = matches!(step, Step::SyncAll | Step::SyncDir(_));
         seen.steps.push(step);
@@ -64,26 +61,17 @@ impl Disk for WatchedDisk {
     }
 
     fn write(&self, file: &Path, payload: &PutPayload, durable: bool) -> io::Result<()> {
-        self.see(Step::Write {
-            file: file.to_owned(),
-            durable,
-        })?;
+        self.see(Step::Write { file: file.to_owned(), durable })?;
         self.disk.write(file, payload, durable)
     }
 
     fn link(&self, file: &Path, to: &Path) -> io::Result<()> {
-        self.see(Step::Name {
-            file: file.to_owned(),
-            to: to.to_owned(),
-        })?;
+        self.see(Step::Name { file: file.to_owned(), to: to.to_owned() })?;
         self.disk.link(file, to)
     }
 
     fn rename(&self, file: &Path, to: &Path) -> io::Result<()> {
-        self.see(Step::Name {
-            file: file.to_owned(),
-            to: to.to_owned(),
-        })?;
+        self.see(Step::Name { file: file.to_owned(), to: to.to_owned() })?;
         self.disk.rename(file, to)
     }
 
@@ -115,17 +103,9 @@ fn bench() -> Bench {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().canonicalize().unwrap();
     let seen = Arc::new(Mutex::new(Seen::default()));
-    let disk = WatchedDisk {
-        disk: Arc::new(RealDisk::open(&root).unwrap()),
-        seen: seen.clone(),
-    };
+    let disk = WatchedDisk { disk: Arc::new(RealDisk::open(&root).unwrap()), seen: seen.clone() };
     let flusher = Flusher::new(disk, Arc::new(SeededRng::new(1)));
-    Bench {
-        _folder: folder,
-        root,
-        seen,
-        flusher,
-    }
+    Bench { _folder: folder, root, seen, flusher }
 }
 
 impl Bench {
@@ -135,12 +115,7 @@ impl Bench {
         for name in names {
             let (done, waiting) = oneshot::channel();
             let content = Content::Bytes(PutPayload::from((*name).to_owned()));
-            group.push(Job {
-                content,
-                dest: self.root.join(name),
-                overwrite,
-                done,
-            });
+            group.push(Job { content, dest: self.root.join(name), overwrite, done });
             self.seen.lock().unwrap().callers.push((waiting, None));
         }
         self.flusher.commit(group);
@@ -162,11 +137,7 @@ impl Bench {
         while let Some(dir) = dirs.pop() {
             for entry in std::fs::read_dir(dir).unwrap() {
                 let path = entry.unwrap().path();
-                if path.is_dir() {
-                    dirs.push(path)
-                } else {
-                    files.push(path)
-                }
+                if path.is_dir() { dirs.push(path) } else { files.push(path) }
             }
         }
         files.sort();
@@ -181,20 +152,11 @@ fn a_large_group_shares_two_flushes_and_answers_after_the_second() {
         let names = ["a/1", "a/2", "b/3", "b/4", "b/5"];
         assert!(bench.commit(&names, overwrite).iter().all(Result::is_ok));
         let steps = bench.steps();
-        let flushes: Vec<usize> = (0..steps.len())
-            .filter(|at| steps[*at] == Step::SyncAll)
-            .collect();
+        let flushes: Vec<usize> =
+            (0..steps.len()).filter(|at| steps[*at] == Step::SyncAll).collect();
         assert_eq!(flushes, [5, 11], "{steps:?}");
-        assert!(
-            steps[..5]
-                .iter()
-                .all(|step| matches!(step, Step::Write { durable: false, .. }))
-        );
-        assert!(
-            steps[6..11]
-                .iter()
-                .all(|step| matches!(step, Step::Name { .. }))
-        );
+        assert!(steps[..5].iter().all(|step| matches!(step, Step::Write { durable: false, .. })));
+        assert!(steps[6..11].iter().all(|step| matches!(step, Step::Name { .. })));
         assert_eq!(bench.files(), names.map(|name| bench.root.join(name)));
     }
 }
@@ -210,10 +172,7 @@ fn a_small_group_flushes_each_file_and_each_new_directory() {
     assert_eq!(steps[2..], dirs);
 
     assert!(bench.commit(&["runs/r/log/1"], false)[0].is_ok());
-    assert_eq!(
-        bench.steps()[2..],
-        [Step::SyncDir(bench.root.join("runs/r/log"))]
-    );
+    assert_eq!(bench.steps()[2..], [Step::SyncDir(bench.root.join("runs/r/log"))]);
 }
 
 #[test]
@@ -222,10 +181,7 @@ fn the_second_of_two_creates_loses_also_within_a_group() {
     let answers = bench.commit(&["k", "k", "k", "k", "k"], false);
     assert!(answers[0].is_ok());
     for answer in &answers[1..] {
-        assert!(
-            matches!(answer, Err(object_store::Error::AlreadyExists { .. })),
-            "{answer:?}"
-        );
+        assert!(matches!(answer, Err(object_store::Error::AlreadyExists { .. })), "{answer:?}");
     }
     assert_eq!(bench.files(), [bench.root.join("k")]);
 }
@@ -242,11 +198,7 @@ fn a_shared_flush_that_fails_is_made_up_for_one_by_one() {
         let durable = |step: &&Step| matches!(step, Step::Write { durable: true, .. });
         let rewritten = steps.iter().filter(durable).count();
         assert_eq!(rewritten, if failing == 1 { 4 } else { 0 }, "{steps:?}");
-        assert_eq!(
-            steps.last(),
-            Some(&Step::SyncDir(bench.root.clone())),
-            "{steps:?}"
-        );
+        assert_eq!(steps.last(), Some(&Step::SyncDir(bench.root.clone())), "{steps:?}");
     }
 }
 
@@ -274,10 +226,7 @@ fn symbolic_links_are_refused_and_do_not_harm_their_group() {
     let outside = tempfile::tempdir().unwrap();
     std::os::unix::fs::symlink(outside.path(), bench.root.join("link")).unwrap();
     let answers = bench.commit(&["link/a", "b", "c", "d", "e"], false);
-    assert!(matches!(
-        answers[0],
-        Err(object_store::Error::NotSupported { .. })
-    ));
+    assert!(matches!(answers[0], Err(object_store::Error::NotSupported { .. })));
     assert!(answers[1..].iter().all(Result::is_ok));
     assert_eq!(std::fs::read_dir(outside.path()).unwrap().count(), 0);
 }

@@ -22,38 +22,20 @@ async fn it_behaves_as_an_object_store() {
     local.put(&a, "1".into()).await.unwrap();
     local.put(&a, "2".into()).await.unwrap();
     let created = local.put_opts(&a, "3".into(), PutMode::Create.into()).await;
-    assert!(
-        matches!(created, Err(Error::AlreadyExists { .. })),
-        "{created:?}"
-    );
+    assert!(matches!(created, Err(Error::AlreadyExists { .. })), "{created:?}");
     assert_eq!(local.get(&a).await.unwrap().bytes().await.unwrap(), "2");
     assert_eq!(local.get_range(&a, 0..1).await.unwrap(), "2");
 
     local.copy(&a, &b).await.unwrap();
     let copied = local.copy_if_not_exists(&a, &b).await;
-    assert!(
-        matches!(copied, Err(Error::AlreadyExists { .. })),
-        "{copied:?}"
-    );
+    assert!(matches!(copied, Err(Error::AlreadyExists { .. })), "{copied:?}");
     local.rename(&b, &Path::from("c")).await.unwrap();
     assert!(matches!(local.get(&b).await, Err(Error::NotFound { .. })));
     local.delete(&a).await.unwrap();
-    assert_eq!(
-        local
-            .get(&Path::from("c"))
-            .await
-            .unwrap()
-            .bytes()
-            .await
-            .unwrap(),
-        "2"
-    );
+    assert_eq!(local.get(&Path::from("c")).await.unwrap().bytes().await.unwrap(), "2");
 
     let missing = local.copy(&a, &b).await;
-    assert!(
-        matches!(missing, Err(Error::NotFound { .. })),
-        "{missing:?}"
-    );
+    assert!(matches!(missing, Err(Error::NotFound { .. })), "{missing:?}");
 }
 
 #[tokio::test]
@@ -62,20 +44,11 @@ async fn a_multipart_upload_is_invisible_until_complete_and_gone_when_dropped() 
     let local = open(folder.path());
     let key = Path::from("d/big");
     let mut upload = local.put_multipart(&key).await.unwrap();
-    let (first, second) = (
-        upload.put_part("hello ".into()),
-        upload.put_part("world".into()),
-    );
+    let (first, second) = (upload.put_part("hello ".into()), upload.put_part("world".into()));
     futures::future::try_join(second, first).await.unwrap();
-    assert!(matches!(
-        local.head(&key).await,
-        Err(Error::NotFound { .. })
-    ));
+    assert!(matches!(local.head(&key).await, Err(Error::NotFound { .. })));
     upload.complete().await.unwrap();
-    assert_eq!(
-        local.get(&key).await.unwrap().bytes().await.unwrap(),
-        "hello world"
-    );
+    assert_eq!(local.get(&key).await.unwrap().bytes().await.unwrap(), "hello world");
     assert!(upload.complete().await.is_err());
 
     let mut dropped = local.put_multipart(&key).await.unwrap();
@@ -83,9 +56,7 @@ async fn a_multipart_upload_is_invisible_until_complete_and_gone_when_dropped() 
     drop(dropped);
     let mut aborted = local.put_multipart(&key).await.unwrap();
     aborted.abort().await.unwrap();
-    let names: Vec<_> = std::fs::read_dir(folder.path().join("d"))
-        .unwrap()
-        .collect();
+    let names: Vec<_> = std::fs::read_dir(folder.path().join("d")).unwrap().collect();
     assert_eq!(names.len(), 1, "{names:?}");
 }
 
@@ -97,25 +68,11 @@ async fn symbolic_links_are_refused_for_reading_and_writing() {
     std::os::unix::fs::symlink(outside.path(), folder.path().join("link")).unwrap();
     let secret = Path::from("link/secret");
     assert!(local.get(&secret).await.is_err());
-    assert!(
-        local
-            .get_ranges(&secret, std::slice::from_ref(&(0..1)))
-            .await
-            .is_err()
-    );
-    assert!(
-        local
-            .put(&Path::from("link/new"), "n".into())
-            .await
-            .is_err()
-    );
+    assert!(local.get_ranges(&secret, std::slice::from_ref(&(0..1))).await.is_err());
+    assert!(local.put(&Path::from("link/new"), "n".into()).await.is_err());
     assert!(local.put_multipart(&Path::from("link/new")).await.is_err());
     assert!(local.copy(&secret, &Path::from("copy")).await.is_err());
-    assert!(
-        local
-            .read_small(&Key::try_from("link/secret".to_owned()).unwrap())
-            .is_err()
-    );
+    assert!(local.read_small(&Key::try_from("link/secret".to_owned()).unwrap()).is_err());
     assert_eq!(std::fs::read_dir(outside.path()).unwrap().count(), 1);
 }
 
@@ -125,12 +82,9 @@ async fn a_thousand_creates_at_once_are_all_there_and_leave_no_staging_files() {
     let key = |n: usize| Key::try_from(format!("d{}/{n}", n % 7)).unwrap();
     let writers = (0..1000).map(|n| {
         let store = store.clone();
-        tokio::spawn(async move {
-            store
-                .create(&key(n), Bytes::from(n.to_string()))
-                .await
-                .unwrap()
-        })
+        tokio::spawn(
+            async move { store.create(&key(n), Bytes::from(n.to_string())).await.unwrap() },
+        )
     });
     futures::future::try_join_all(writers).await.unwrap();
     let asked: Vec<Key> = (0..1001).map(key).collect();
@@ -140,9 +94,7 @@ async fn a_thousand_creates_at_once_are_all_there_and_leave_no_staging_files() {
     }
     assert_eq!(found[1000], None);
     assert_eq!(keys(&store).await.len(), 1001);
-    let files = std::fs::read_dir(folder.path().join("made/store/d3"))
-        .unwrap()
-        .count();
+    let files = std::fs::read_dir(folder.path().join("made/store/d3")).unwrap().count();
     assert_eq!(files, (0..1000).filter(|n| n % 7 == 3).count());
 }
 
@@ -157,8 +109,5 @@ async fn a_read_only_folder_says_so() {
         return; // Permissions do not bind this user.
     }
     let denied = local.put(&Path::from("a"), "1".into()).await;
-    assert!(
-        matches!(denied, Err(Error::PermissionDenied { .. })),
-        "{denied:?}"
-    );
+    assert!(matches!(denied, Err(Error::PermissionDenied { .. })), "{denied:?}");
 }

@@ -18,16 +18,11 @@ enum Event {
 }
 
 fn done(rows: u64) -> Event {
-    Event::StageDone {
-        stage: "answers".into(),
-        rows,
-    }
+    Event::StageDone { stage: "answers".into(), rows }
 }
 
 async fn log_of(store: &Store, events: u64) -> RunLog<Event> {
-    let first = Event::Began {
-        pipeline: "teachme".into(),
-    };
+    let first = Event::Began { pipeline: "teachme".into() };
     let mut log = RunLog::create(store, &run(1), &first).await.unwrap();
     for rows in 1..events {
         assert_eq!(log.append(&done(rows)).await.unwrap(), rows);
@@ -64,22 +59,14 @@ async fn a_stale_owner_is_fenced() {
     assert_eq!(entries[3].body, Body::Fence);
 
     let error = stale.append(&done(3)).await.unwrap_err();
-    assert!(
-        matches!(error, StoreError::Fenced { epoch: 2, .. }),
-        "{error}"
-    );
+    assert!(matches!(error, StoreError::Fenced { epoch: 2, .. }), "{error}");
     let error = stale.append(&done(3)).await.unwrap_err();
     assert!(matches!(error, StoreError::LogStopped { .. }), "{error}");
 
     assert_eq!(owner.append(&done(4)).await.unwrap(), 4);
     assert_eq!(read(&store).await.unwrap().len(), 5);
-    let missing = RunLog::<Event>::take_over(&store, &run(2))
-        .await
-        .unwrap_err();
-    assert!(
-        matches!(missing, StoreError::LogMissing { .. }),
-        "{missing}"
-    );
+    let missing = RunLog::<Event>::take_over(&store, &run(2)).await.unwrap_err();
+    assert!(matches!(missing, StoreError::LogMissing { .. }), "{missing}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -163,10 +150,7 @@ fn tampering() -> impl Strategy<Value = Tampering> {
             bit
         }),
         inner.clone().prop_map(|seq| Tampering::Drop { seq }),
-        (0..ENTRIES, 1..ENTRIES).prop_map(|(a, by)| Tampering::Swap {
-            a,
-            b: (a + by) % ENTRIES
-        }),
+        (0..ENTRIES, 1..ENTRIES).prop_map(|(a, by)| Tampering::Swap { a, b: (a + by) % ENTRIES }),
         inner.prop_map(|seq| Tampering::Reseal { seq }),
         (0..ENTRIES).prop_map(|seq| Tampering::Foreign { seq }),
         (0..ENTRIES).prop_map(|seq| Tampering::Repeat { seq }),
@@ -184,10 +168,8 @@ async fn tamper(store: &Store, how: &Tampering) {
         }
         Tampering::Drop { seq } => store.objects().delete(key(seq).path()).await.unwrap(),
         Tampering::Swap { a, b } => {
-            let (at_a, at_b) = (
-                store.get(&key(a)).await.unwrap(),
-                store.get(&key(b)).await.unwrap(),
-            );
+            let (at_a, at_b) =
+                (store.get(&key(a)).await.unwrap(), store.get(&key(b)).await.unwrap());
             store.put(&key(a), at_b.into()).await.unwrap();
             store.put(&key(b), at_a.into()).await.unwrap();
         }
@@ -195,19 +177,13 @@ async fn tamper(store: &Store, how: &Tampering) {
             let bytes = store.get(&key(seq)).await.unwrap();
             let mut entry: Entry<Event> = unseal(&key(seq), &bytes).unwrap();
             entry.body = Body::Event(done(1_000_000));
-            store
-                .put(&key(seq), seal(&key(seq), &entry).unwrap().into())
-                .await
-                .unwrap();
+            store.put(&key(seq), seal(&key(seq), &entry).unwrap().into()).await.unwrap();
         }
         Tampering::Foreign { seq } => {
             let bytes = store.get(&key(seq)).await.unwrap();
             let mut entry: Entry<Event> = unseal(&key(seq), &bytes).unwrap();
             entry.run = run(2);
-            store
-                .put(&key(seq), seal(&key(seq), &entry).unwrap().into())
-                .await
-                .unwrap();
+            store.put(&key(seq), seal(&key(seq), &entry).unwrap().into()).await.unwrap();
         }
         Tampering::Repeat { seq } => {
             let bytes = store.get(&key(seq)).await.unwrap();
@@ -238,28 +214,18 @@ async fn errors_name_the_entry_and_both_digests() {
     log_of(&store, 5).await;
     tamper(&store, &Tampering::Reseal { seq: 2 }).await;
     let error = read(&store).await.unwrap_err();
-    let StoreError::ChainBroken {
-        seq: 3,
-        expected: Some(expected),
-        found: Some(found),
-        ..
-    } = &error
+    let StoreError::ChainBroken { seq: 3, expected: Some(expected), found: Some(found), .. } =
+        &error
     else {
         panic!("{error}")
     };
     let text = error.to_string();
-    assert!(
-        text.contains(&expected.to_string()) && text.contains(&found.to_string()),
-        "{text}"
-    );
+    assert!(text.contains(&expected.to_string()) && text.contains(&found.to_string()), "{text}");
 
     let store = in_memory().await;
     log_of(&store, 300).await;
     tamper(&store, &Tampering::Drop { seq: 7 }).await;
-    assert!(matches!(
-        read(&store).await.unwrap_err(),
-        StoreError::LogGap { seq: 7, .. }
-    ));
+    assert!(matches!(read(&store).await.unwrap_err(), StoreError::LogGap { seq: 7, .. }));
 }
 
 #[tokio::test]
@@ -269,22 +235,9 @@ async fn a_log_of_a_newer_program_is_refused_by_version() {
     let key = log_key(&run(1), 1);
     let mut entry: Entry<Event> = unseal(&key, &store.get(&key).await.unwrap()).unwrap();
     entry.v = 9;
-    store
-        .put(&key, seal(&key, &entry).unwrap().into())
-        .await
-        .unwrap();
+    store.put(&key, seal(&key, &entry).unwrap().into()).await.unwrap();
     let error = read(&store).await.unwrap_err();
-    assert!(
-        matches!(
-            error,
-            StoreError::Newer {
-                found: 9,
-                known: 1,
-                ..
-            }
-        ),
-        "{error}"
-    );
+    assert!(matches!(error, StoreError::Newer { found: 9, known: 1, .. }), "{error}");
 }
 
 #[tokio::test]
@@ -303,14 +256,8 @@ async fn an_entry_of_one_who_does_not_own_the_run_is_refused_although_the_chain_
         let key = log_key(&run(1), seq);
         let mut entry: Entry<Event> = unseal(&key, &store.get(&key).await.unwrap()).unwrap();
         forge(&mut entry);
-        store
-            .put(&key, seal(&key, &entry).unwrap().into())
-            .await
-            .unwrap();
+        store.put(&key, seal(&key, &entry).unwrap().into()).await.unwrap();
         let error = read(&store).await.unwrap_err();
-        assert!(
-            matches!(&error, StoreError::WrongEntry { seq: at, .. } if *at == seq),
-            "{error}"
-        );
+        assert!(matches!(&error, StoreError::WrongEntry { seq: at, .. } if *at == seq), "{error}");
     }
 }

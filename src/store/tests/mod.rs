@@ -22,9 +22,8 @@ async fn faulty() -> (Arc<FaultyStore>, Store) {
     let objects = Arc::new(FaultyStore::new(Arc::new(InMemory::new())));
     let (clock, rng) = (Arc::new(StillClock::default()), Arc::new(SeededRng::new(1)));
     let url = Location::Memory.url().unwrap();
-    let store = Store::over(objects.clone(), url, clock, rng, RetryPolicy::default())
-        .await
-        .unwrap();
+    let store =
+        Store::over(objects.clone(), url, clock, rng, RetryPolicy::default()).await.unwrap();
     (objects, store)
 }
 
@@ -38,9 +37,7 @@ async fn on_disk() -> (tempfile::TempDir, Store) {
     let folder = tempfile::tempdir().unwrap();
     let location = Location::Local(folder.path().join("made/store"));
     let rng = Arc::new(SeededRng::from_entropy());
-    let store = Store::open(&location, Arc::new(StillClock::default()), rng)
-        .await
-        .unwrap();
+    let store = Store::open(&location, Arc::new(StillClock::default()), rng).await.unwrap();
     (folder, store)
 }
 
@@ -54,10 +51,7 @@ async fn keys(store: &Store) -> Vec<String> {
     use futures::TryStreamExt as _;
     use object_store::ObjectStore as _;
     let listed: Vec<_> = store.objects().list(None).try_collect().await.unwrap();
-    let mut keys: Vec<String> = listed
-        .into_iter()
-        .map(|meta| meta.location.to_string())
-        .collect();
+    let mut keys: Vec<String> = listed.into_iter().map(|meta| meta.location.to_string()).collect();
     keys.sort();
     keys
 }
@@ -68,9 +62,8 @@ fn all_calls_can_be_spawned() {
     use crate::store::*;
     fn sendable<T: Send>(_: impl FnOnce(&'static Store) -> T) {}
     let run: &'static RunId = Box::leak(Box::new(run(1)));
-    let fingerprint: &'static crate::ids::Fingerprint = Box::leak(Box::new(
-        crate::ids::Fingerprint(crate::digest::Digest::of(b"")),
-    ));
+    let fingerprint: &'static crate::ids::Fingerprint =
+        Box::leak(Box::new(crate::ids::Fingerprint(crate::digest::Digest::of(b""))));
     sendable(|store| store.get_all(&[]));
     sendable(|store| store.exists_all(&[]));
     sendable(|store| find(store, fingerprint));
@@ -79,10 +72,7 @@ fn all_calls_can_be_spawned() {
     sendable(|store| RunLog::<String>::take_over(store, run));
     sendable(|store| async move {
         let first = "first".to_owned();
-        RunLog::create(store, run, &first)
-            .await?
-            .append(&first)
-            .await
+        RunLog::create(store, run, &first).await?.append(&first).await
     });
     sendable(|store| read_manifest(store, run));
     sendable(|store| latest_manifest(store, None));

@@ -54,28 +54,15 @@ fn artifact(n: u64, note: &str) -> Artifact {
 async fn the_first_record_counts() {
     let (_folder, disk) = on_disk().await;
     for store in [in_memory().await, disk] {
-        assert!(matches!(
-            find(&store, &fingerprint(1)).await.unwrap(),
-            Lookup::Absent
-        ));
+        assert!(matches!(find(&store, &fingerprint(1)).await.unwrap(), Lookup::Absent));
         let first = publish(&store, &artifact(1, "first")).await.unwrap();
         let second = publish(&store, &artifact(1, "second")).await.unwrap();
         assert_eq!(second, first);
         assert_eq!(second.record.notes, ["first"]);
-        let found = find(&store, &fingerprint(1))
-            .await
-            .unwrap()
-            .found()
-            .unwrap();
+        let found = find(&store, &fingerprint(1)).await.unwrap().found().unwrap();
         assert_eq!(found, first);
-        assert_eq!(
-            found.sha256,
-            Digest::of(&store.get(&found.key).await.unwrap())
-        );
-        assert_eq!(
-            found.record.arrow_schema().unwrap().field(0).name(),
-            "answer"
-        );
+        assert_eq!(found.sha256, Digest::of(&store.get(&found.key).await.unwrap()));
+        assert_eq!(found.record.arrow_schema().unwrap().field(0).name(), "answer");
     }
 }
 
@@ -105,27 +92,12 @@ async fn a_damaged_record_is_reported_and_replaced() {
     let mut flipped = bytes.to_vec();
     flipped[bytes.len() / 2] ^= 1;
     let other = seal(&key, &artifact(2, "of another fingerprint")).unwrap();
-    for damaged in [
-        flipped,
-        bytes[..40].to_vec(),
-        vec![],
-        b"{}".to_vec(),
-        other.to_vec(),
-    ] {
+    for damaged in [flipped, bytes[..40].to_vec(), vec![], b"{}".to_vec(), other.to_vec()] {
         store.put(&key, damaged.into()).await.unwrap();
         let lookup = find(&store, &fingerprint(1)).await.unwrap();
-        assert!(
-            matches!(lookup, Lookup::Damaged(StoreError::Damaged { .. })),
-            "{lookup:?}"
-        );
+        assert!(matches!(lookup, Lookup::Damaged(StoreError::Damaged { .. })), "{lookup:?}");
         assert_eq!(publish(&store, &artifact(1, "first")).await.unwrap(), whole);
-        assert!(
-            find(&store, &fingerprint(1))
-                .await
-                .unwrap()
-                .found()
-                .is_some()
-        );
+        assert!(find(&store, &fingerprint(1)).await.unwrap().found().is_some());
     }
 }
 
@@ -133,43 +105,23 @@ async fn a_damaged_record_is_reported_and_replaced() {
 async fn a_record_with_broken_objects_is_replaced_once() {
     let store = in_memory().await;
     let broken = publish(&store, &artifact(1, "broken")).await.unwrap();
-    let replaced = replace(&store, &artifact(1, "whole"), &broken)
-        .await
-        .unwrap();
+    let replaced = replace(&store, &artifact(1, "whole"), &broken).await.unwrap();
     assert_eq!(replaced.record.notes, ["whole"]);
-    let late = replace(&store, &artifact(1, "late"), &broken)
-        .await
-        .unwrap();
+    let late = replace(&store, &artifact(1, "late"), &broken).await.unwrap();
     assert_eq!(late, replaced);
-    assert_eq!(
-        find(&store, &fingerprint(1)).await.unwrap().found(),
-        Some(replaced)
-    );
+    assert_eq!(find(&store, &fingerprint(1)).await.unwrap().found(), Some(replaced));
 }
 
 #[tokio::test]
 async fn a_record_of_a_newer_program_is_neither_used_nor_replaced() {
     let store = in_memory().await;
     let key = artifact_key(&fingerprint(1));
-    let newer = seal(
-        &key,
-        &Artifact {
-            v: 7,
-            ..artifact(1, "")
-        },
-    )
-    .unwrap();
+    let newer = seal(&key, &Artifact { v: 7, ..artifact(1, "") }).unwrap();
     store.put(&key, newer.clone().into()).await.unwrap();
     let error = find(&store, &fingerprint(1)).await.unwrap_err();
-    assert!(
-        matches!(error, StoreError::Newer { found: 7, .. }),
-        "{error}"
-    );
+    assert!(matches!(error, StoreError::Newer { found: 7, .. }), "{error}");
     let error = publish(&store, &artifact(1, "")).await.unwrap_err();
-    assert!(
-        matches!(error, StoreError::Newer { found: 7, .. }),
-        "{error}"
-    );
+    assert!(matches!(error, StoreError::Newer { found: 7, .. }), "{error}");
     assert_eq!(store.get(&key).await.unwrap(), newer);
 }
 
@@ -205,10 +157,7 @@ fn manifest(n: u64, pipeline: &str) -> Manifest {
             }),
         }],
         metrics: vec![serde_json::json!({"name": "accuracy", "value": "0.8737"})],
-        log: Head {
-            seq: 4,
-            sha256: Digest::of(b"head"),
-        },
+        log: Head { seq: 4, sha256: Digest::of(b"head") },
     }
 }
 
@@ -220,13 +169,8 @@ async fn a_run_is_published_once_and_found_again() {
         assert_eq!(latest_manifest(&store, None).await.unwrap(), None);
         assert_eq!(read_manifest(&store, &run(1)).await.unwrap(), None);
         for (n, pipeline) in [(2, "teachme"), (30, "nightly"), (1, "teachme")] {
-            let published = publish_manifest(&store, &manifest(n, pipeline))
-                .await
-                .unwrap();
-            assert_eq!(
-                read_manifest(&store, &run(n)).await.unwrap(),
-                Some(published)
-            );
+            let published = publish_manifest(&store, &manifest(n, pipeline)).await.unwrap();
+            assert_eq!(read_manifest(&store, &run(n)).await.unwrap(), Some(published));
         }
         // An unfinished run and a stray name.
         store.put(&log_key(&run(40), 0), "{}".into()).await.unwrap();
@@ -236,28 +180,17 @@ async fn a_run_is_published_once_and_found_again() {
             .await
             .unwrap();
 
-        assert_eq!(
-            run_ids(&store).await.unwrap(),
-            [run(40), run(30), run(2), run(1)]
-        );
+        assert_eq!(run_ids(&store).await.unwrap(), [run(40), run(30), run(2), run(1)]);
         let latest = latest_manifest(&store, None).await.unwrap().unwrap();
         assert_eq!(*latest.record, manifest(30, "nightly"));
         let name = "teachme".parse().unwrap();
         let latest = latest_manifest(&store, Some(&name)).await.unwrap().unwrap();
         assert_eq!(latest.record.run, run(2));
 
-        let error = publish_manifest(&store, &manifest(2, "nightly"))
-            .await
-            .unwrap_err();
-        assert!(
-            matches!(error, StoreError::ManifestExists { .. }),
-            "{error}"
-        );
+        let error = publish_manifest(&store, &manifest(2, "nightly")).await.unwrap_err();
+        assert!(matches!(error, StoreError::ManifestExists { .. }), "{error}");
         let copied = store.get(&manifest_key(&run(1))).await.unwrap();
-        store
-            .put(&manifest_key(&run(40)), copied.into())
-            .await
-            .unwrap();
+        store.put(&manifest_key(&run(40)), copied.into()).await.unwrap();
         let error = latest_manifest(&store, None).await.unwrap_err();
         assert!(matches!(error, StoreError::Damaged { .. }), "{error}");
     }
@@ -283,10 +216,7 @@ async fn a_store_keeps_its_identity_and_a_newer_one_is_refused() {
     let mut newer = store.format().clone();
     newer.v = FORMAT_VERSION + 1;
     let key = format_key();
-    store
-        .put(&key, seal(&key, &newer).unwrap().into())
-        .await
-        .unwrap();
+    store.put(&key, seal(&key, &newer).unwrap().into()).await.unwrap();
     let error = again(&store).await.unwrap_err();
     assert!(matches!(error, StoreError::Newer { .. }), "{error}");
     assert!(error.to_string().contains("format version 2"), "{error}");
@@ -300,12 +230,6 @@ async fn many_openers_of_a_new_folder_agree_on_its_identity() {
         let clock = Arc::new(crate::store::faulty::StillClock::default());
         Store::open(&location, clock, Arc::new(crate::rng::SeededRng::new(seed)))
     });
-    let stores = futures::future::try_join_all(openers.collect::<Vec<_>>())
-        .await
-        .unwrap();
-    assert!(
-        stores
-            .iter()
-            .all(|store| store.format() == stores[0].format())
-    );
+    let stores = futures::future::try_join_all(openers.collect::<Vec<_>>()).await.unwrap();
+    assert!(stores.iter().all(|store| store.format() == stores[0].format()));
 }
