@@ -1,7 +1,7 @@
 //! BM25 over tantivy: text in, ordinals and scores out. Knows no pipeline, no store, no plan.
 //!
-//! Reading order: [`analyzer`] (text → terms), [`variant`] (terms → scores), [`build`] (texts → a
-//! folder), [`query`] (a folder and queries → hits), [`entries`] (how a memory becomes texts).
+//! Reading order: `analyzer` (text → terms), `variant` (terms → scores), `build` (texts → a
+//! folder), `query` (a folder and queries → hits), `entries` (how a memory becomes texts).
 //! What lies in the folder: `docs/specs/index.md`.
 
 mod analyzer;
