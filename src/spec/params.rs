@@ -74,7 +74,11 @@ pub fn resolve(
                 (Given::Node(key, _), Setter::Group(_, path)) => {
                     (key.span, join(&join(path, "with"), name))
                 }
-                _ => (declared.unwrap_or(tree).span, "params".to_owned()),
+                _ => {
+                    let place = declared.unwrap_or(tree);
+                    let first = place.entries().first().map_or(place.span, |(key, _)| key.span);
+                    (first, "params".to_owned())
+                }
             };
             let message = format!("there is no parameter `{name}` to set");
             let names = entries.iter().map(|(key, _)| key.name.as_str());

@@ -178,7 +178,7 @@ fn end_with_a_code_that_tells_who_must_act() {
     let slow = "pipeline: slow\nstages:\n  a:\n    sql: SELECT sum(x.value * y.value) AS s FROM \
         generate_series(1, 30000) AS x, generate_series(1, 30000) AS y\n    timeout: 300ms\n";
     workspace.write("slow.yaml", slow);
-    workspace.proofmill(&["run", "slow.yaml"]).expect(5).says("timeout");
+    workspace.proofmill(&["run", "slow.yaml"]).expect(5).says("longer than its timeout");
     // A file where the store should be.
     workspace.write("file", "");
     workspace.proofmill(&["run", "p.yaml", "--store", "file"]).expect(4);
