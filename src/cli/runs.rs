@@ -12,17 +12,26 @@ use crate::store::{Outcome, StageStatus};
 /// Lists runs.
 pub async fn runs(args: &args::Runs, environment: &Environment) -> Result<()> {
     let store = environment.store().await?;
-    let runs = list(&store, args.limit).await?;
+    let (mut runs, mut damaged) = (Vec::new(), None);
+    for (run, summary) in list(&store, args.limit).await? {
+        match summary {
+            Ok(summary) => runs.push(summary),
+            Err(error) => {
+                environment.output.remark(&format!("run {run} cannot be read: {error}"));
+                damaged = Some(error);
+            }
+        }
+    }
     let output = &environment.output;
     if output.json {
         output.json(&Json::Array(runs.iter().map(to_json).collect()));
-        return Ok(());
+        return damaged.map_or(Ok(()), Err);
     }
     let header = ["run", "pipeline", "started (UTC)", "outcome", "computed", "cached", "seconds"];
     let rows = runs.iter().map(line).collect();
     let right = [false, false, false, false, true, true, true];
     output.data(&aligned(&header.map(str::to_owned), rows, &right));
-    Ok(())
+    damaged.map_or(Ok(()), Err)
 }
 
 /// How a run ended, in a word.

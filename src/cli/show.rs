@@ -89,7 +89,7 @@ async fn show_stage(
             let table = table as Arc<dyn TableProvider>;
             let named = HashMap::from([(name.to_string(), table)]);
             let sql = format!("SELECT * FROM {name} LIMIT {rows}");
-            fetch(&sql, named, &engine, usize::MAX).await?
+            fetch(&sql, named, &engine, usize::MAX, 0).await?
         }
         None => return Ok(()),
     };

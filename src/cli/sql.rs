@@ -126,22 +126,24 @@ async fn fetch_shown(
     {
         return Err(refuse(text, error.code, error.message, error.range, error.help, environment));
     }
-    fetch(text, named, engine, limit).await
+    fetch(text, named, engine, limit, LARGE).await
 }
 
-/// The first `limit` rows of a query over the given tables.
+/// The first `limit` rows of a query over the given tables; over fewer than a certain number of
+/// `input_rows`, in the order of the tables.
 pub async fn fetch(
     text: &str,
     named: HashMap<String, Arc<dyn TableProvider>>,
     engine: &Engine,
     limit: usize,
+    input_rows: u64,
 ) -> Result<(SchemaRef, Vec<RecordBatch>)> {
     let failed = |message: String| Error::new(ErrorKind::Usage, message);
     let query = sqltext::parse(text).map_err(|error| failed(error.message))?;
     let planned =
         session::query(engine.planning(), &query, named).map_err(|error| failed(error.message))?;
     let run = async {
-        let state = engine.running(LARGE, None);
+        let state = engine.running(input_rows, None);
         let plan = state.create_physical_plan(&planned.plan).await?;
         let mut stream = execute_stream(plan, state.task_ctx())?;
         let (mut batches, mut rows) = (Vec::new(), 0);

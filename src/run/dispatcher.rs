@@ -14,6 +14,7 @@ use crate::run::context::Context;
 use crate::run::event::{Event, Failure};
 use crate::run::notice::Notice;
 use crate::run::plan::Action;
+use crate::stages::check_plan::Verdict;
 use crate::stages::error::StageError;
 use crate::store::{Head, Outcome, RunLog, StageOutcome, StageStatus, StoreError};
 
@@ -43,7 +44,6 @@ type Append = tokio::task::JoinHandle<(RunLog<Event>, Result<(), StoreError>)>;
 /// Runs all stages of the plan.
 pub async fn dispatch(context: Arc<Context>, log: RunLog<Event>) -> Result<Ended, Error> {
     let mut dispatcher = Dispatcher::new(context, log);
-    dispatcher.settle_cached();
     dispatcher.work().await?;
     dispatcher.end().await
 }
@@ -108,22 +108,21 @@ impl Dispatcher {
         dispatcher
     }
 
-    /// Ends all cached stages that need no work, in one go.
-    fn settle_cached(&mut self) {
+    /// Ends a cached stage whose checks are those that its table passed; false for any other.
+    fn settle(&mut self, name: &StageName) -> bool {
         let context = Arc::clone(&self.context);
-        for _ in 0..self.context.plan.stages.len() {
-            let Some(name) = self.ready.pop_front() else { break };
-            let stage = &context.prepared.stages[&name];
-            match &context.plan.stages[&name].action {
-                Action::Cached(artifact)
-                    if !attempt::needs_confirmation(stage, &artifact.record) =>
-                {
-                    let outcome = attempt::outcome(&name, stage, artifact);
-                    self.finished(name, outcome, &[]);
-                }
-                _ => self.ready.push_back(name),
-            }
+        let stage = &context.prepared.stages[name];
+        let Action::Cached(artifact) = &context.plan.stages[name].action else { return false };
+        if attempt::needs_confirmation(stage, &artifact.record) {
+            return false;
         }
+        let checks = artifact.record.checks.iter().filter_map(Verdict::from_json);
+        for verdict in checks.filter(|verdict| verdict.violations > 0) {
+            let notice = Notice::CheckFailed { stage: name, verdict: &verdict };
+            context.observer.notice(&notice);
+        }
+        self.finished(name.clone(), attempt::outcome(name, stage, artifact), &[]);
+        true
     }
 
     async fn work(&mut self) -> Result<(), Error> {
@@ -154,6 +153,9 @@ impl Dispatcher {
     fn start_ready(&mut self) {
         while self.tasks.len() < IN_FLIGHT_MAX && !self.context.stop.is_cancelled() {
             let Some(name) = self.ready.pop_front() else { return };
+            if self.settle(&name) {
+                continue;
+            }
             let (context, stage) = (Arc::clone(&self.context), name.clone());
             let task = self.tasks.spawn(async move {
                 let cached = matches!(context.plan.stages[&name].action, Action::Cached(_));

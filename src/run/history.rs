@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
-use futures::{StreamExt, TryStreamExt, stream};
+use futures::{StreamExt, stream};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::files;
@@ -40,12 +40,14 @@ pub struct RunSummary {
     pub seconds: Option<f64>,
 }
 
-/// The newest `limit` runs.
-pub async fn list(store: &Store, limit: usize) -> Result<Vec<RunSummary>> {
+/// The newest `limit` runs, each with what keeps it from being read, if anything does.
+pub async fn list(store: &Store, limit: usize) -> Result<Vec<(RunId, Result<RunSummary>)>> {
     let runs = run_ids(store).await?;
-    let summaries =
-        runs.into_iter().take(limit).map(|run| async move { summary(store, &run).await });
-    stream::iter(summaries).buffered(LOGS_READ_MAX).try_collect().await
+    let summaries = runs.into_iter().take(limit).map(|run| async move {
+        let summary = summary(store, &run).await;
+        (run, summary)
+    });
+    Ok(stream::iter(summaries).buffered(LOGS_READ_MAX).collect().await)
 }
 
 /// One run.

@@ -157,8 +157,16 @@ fn tables(sql: &str, statement: &Statement) -> Result<Vec<TableName>, SqlError> 
         range: 0..0,
         help: None,
     })?;
-    let mut places = Places { sql, found: Vec::new(), functions: HashSet::new() };
+    let mut places = Places { sql, found: Vec::new(), functions: HashSet::new(), sampled: None };
     let _ = statement.visit(&mut places);
+    if let Some(range) = places.sampled {
+        return Err(SqlError {
+            kind: SqlErrorKind::NotAllowed,
+            message: "`TABLESAMPLE` is not supported and would be ignored".to_owned(),
+            range,
+            help: Some("take rows by their `row_id`, such as `WHERE row_id < '2'`".to_owned()),
+        });
+    }
     let table = |name: String| {
         let same = |(written, _): &&(String, Range<usize>)| *written == name;
         let range = places.found.iter().find(same).map(|(_, range)| range.clone());
@@ -183,6 +191,16 @@ struct Places<'a> {
     found: Vec<(String, Range<usize>)>,
     /// Functions that stand where tables do.
     functions: HashSet<String>,
+    /// A table of which only a sample is asked for.
+    sampled: Option<Range<usize>>,
+}
+
+impl Places<'_> {
+    fn range(&self, name: &ObjectName) -> Range<usize> {
+        let span = name.span();
+        let at = |line, column| offset(self.sql, line, column);
+        at(span.start.line, span.start.column)..at(span.end.line, span.end.column)
+    }
 }
 
 impl Visitor for Places<'_> {
@@ -192,14 +210,14 @@ impl Visitor for Places<'_> {
         if let TableFactor::Table { name, args: Some(_), .. } = factor {
             self.functions.insert(plain(name));
         }
+        if let TableFactor::Table { name, sample: Some(_), .. } = factor {
+            self.sampled = Some(self.range(name));
+        }
         ControlFlow::Continue(())
     }
 
     fn pre_visit_relation(&mut self, relation: &ObjectName) -> ControlFlow<()> {
-        let span = relation.span();
-        let at = |line, column| offset(self.sql, line, column);
-        let range = at(span.start.line, span.start.column)..at(span.end.line, span.end.column);
-        self.found.push((plain(relation), range));
+        self.found.push((plain(relation), self.range(relation)));
         ControlFlow::Continue(())
     }
 }
@@ -296,6 +314,12 @@ mod tests {
         let error = parse_expression("a, b").unwrap_err();
         assert_eq!(error.range, 1..2);
         assert_eq!(error.message, "expected the end of the expression, found `,`");
+    }
+
+    #[test]
+    fn samples_are_refused_because_they_would_be_ignored() {
+        let error = parse("SELECT * FROM big TABLESAMPLE (10 PERCENT)").unwrap_err();
+        assert_eq!((error.kind, error.range), (SqlErrorKind::NotAllowed, 14..17));
     }
 
     #[test]

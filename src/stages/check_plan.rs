@@ -42,6 +42,16 @@ impl Verdict {
         self.violations > 0 && self.severity == CheckSeverity::Error
     }
 
+    /// From the artifact's record.
+    pub fn from_json(json: &Json) -> Option<Self> {
+        Some(Self {
+            check: json.get("check")?.as_str()?.to_owned(),
+            severity: serde_json::from_value(json.get("severity")?.clone()).ok()?,
+            violations: json.get("violations")?.as_u64()?,
+            message: json.get("message")?.as_str()?.to_owned(),
+        })
+    }
+
     /// For the artifact's record.
     pub fn to_json(&self) -> Json {
         json!({
