@@ -172,10 +172,12 @@ impl Expander<'_> {
 
     /// A mistake if `key` is not a name.
     fn name(&mut self, key: &Key, path: &str) -> bool {
-        let valid = is_name(&key.name);
+        // `__` marks the stages and tables that the program adds.
+        let valid = is_name(&key.name) && !key.name.contains("__");
         if !valid {
             let message = format!("`{}` is not a name", key.name);
-            let help = "use a lower-case letter, then up to 63 lower-case letters, digits or `_`";
+            let help = "use a lower-case letter, then up to 63 lower-case letters, digits or `_`, \
+                        and never `__`";
             let path = join(path, &key.name);
             let diagnostic = Diagnostic::error(Code::InvalidName, key.span, path, message);
             self.diagnostics.push(diagnostic.with_help(help.to_owned()));
