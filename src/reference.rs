@@ -3,6 +3,7 @@
 use clap::CommandFactory;
 
 use crate::cli::args::Cli;
+use crate::cli::exit;
 use crate::spec::code::CODES;
 use crate::spec::schema::FormatSchema;
 
@@ -30,16 +31,7 @@ fn cli() -> String {
         text.push_str(&format!("\n## {name}\n\n```text\n{}```\n", plain(sub)));
     }
     text.push_str("\n## Exit codes\n\n| code | meaning |\n|---|---|\n");
-    for (code, meaning) in [
-        (0, "everything went well"),
-        (1, "a stage, a check or a test failed"),
-        (2, "the command line was wrong"),
-        (3, "a pipeline file has mistakes"),
-        (4, "the store failed or refused"),
-        (5, "a limit on memory, disk or time was reached"),
-        (70, "a mistake in proofmill itself"),
-        (130, "somebody stopped the run"),
-    ] {
+    for (code, meaning) in exit::MEANINGS {
         text.push_str(&format!("| {code} | {meaning} |\n"));
     }
     text

@@ -21,6 +21,18 @@ pub const INTERNAL: u8 = 70;
 /// Somebody stopped the run.
 pub const INTERRUPTED: u8 = 130;
 
+/// Every code and what it means, for the reference.
+pub const MEANINGS: [(u8, &str); 8] = [
+    (OK, "everything went well"),
+    (FAILED, "a stage, a check or a test failed"),
+    (USAGE, "the command line was wrong"),
+    (PIPELINE, "a pipeline file has mistakes"),
+    (STORE, "the store failed or refused"),
+    (RESOURCES, "a limit on memory, disk or time was reached"),
+    (INTERNAL, "a mistake in proofmill itself"),
+    (INTERRUPTED, "somebody stopped the run"),
+];
+
 /// The exit code for a kind of error.
 pub fn code(kind: ErrorKind) -> ExitCode {
     ExitCode::from(match kind {
