@@ -16,12 +16,15 @@ pub struct Cli {
     pub global: Global,
 }
 
+/// The store when none is named.
+pub const STORE_DEFAULT: &str = "proofmill-store";
+
 /// Options of all commands.
 #[derive(Clone, Debug, Args)]
 pub struct Global {
     /// Where tables and runs are kept: a folder, or `memory://`, `s3://bucket/prefix`,
     /// `gs://bucket/prefix`, `az://container/prefix`
-    #[arg(long, global = true, env = "PROOFMILL_STORE", default_value = "proofmill-store")]
+    #[arg(long, global = true, env = "PROOFMILL_STORE", default_value = STORE_DEFAULT)]
     pub store: String,
     /// Memory that queries may use together, such as `8GiB`; more is spilled to disk [default: 70 %
     /// of what is free]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use object_store::memory::InMemory;
 
-use crate::cli::args::{Global, Pipeline};
+use crate::cli::args::{Global, Pipeline, STORE_DEFAULT};
 use crate::cli::output::{Output, sound};
 use crate::clock::{Clock, SystemClock};
 use crate::error::{Error, ErrorKind, Result};
@@ -44,6 +44,14 @@ impl Environment {
     pub async fn store(&self) -> Result<Store> {
         let location: Location = self.store.parse()?;
         Ok(Store::open(&location, Arc::clone(&self.clock), Arc::clone(&self.rng)).await?)
+    }
+
+    /// The option that leads another command to the same store; nothing for the default.
+    pub fn store_option(&self) -> String {
+        match self.store.as_str() {
+            STORE_DEFAULT => String::new(),
+            store => format!(" --store {store}"),
+        }
     }
 
     /// A store that lasts as long as the command.

@@ -126,10 +126,15 @@ fn finish(result: RunResult, environment: &Environment, store: &Store) -> Result
             count(StageStatus::Cached),
             store.url(),
         ));
-        output.remark(&format!(
-            "look at them with `proofmill show --run {0}` and `proofmill sql --run {0} \"SELECT …\"`",
-            result.run
-        ));
+        // A store in memory is gone with the command.
+        if store.url().scheme() != "memory" {
+            let option = environment.store_option();
+            output.remark(&format!(
+                "look at them with `proofmill show{option} --run {0}` and \
+                 `proofmill sql{option} --run {0} \"SELECT …\"`",
+                result.run
+            ));
+        }
     }
     result.error.map_or(Ok(()), Err)
 }
