@@ -1,0 +1,147 @@
+//! The parts of a network. One description serves all families: they differ in which parts they
+//! have, not in what a part computes.
+
+use crate::backend::{
+    Activation, Backend, Embedding, Linear, Norm, Pool, Precision, RelativeBias, Rope,
+};
+
+/// A whole model.
+pub struct Network<B: Backend> {
+    /// How it reads and answers.
+    pub reader: Reader<B>,
+    /// From hidden states to tokens; an encoder has none.
+    pub head: Option<Head<B>>,
+    /// How an encoder's rows become one vector.
+    pub pooling: Option<Pooling<B>>,
+    /// Most tokens of a text, special ones included; None where positions have no end (T5).
+    pub positions: Option<usize>,
+    /// Number of parameters in the checkpoint.
+    pub parameters: u64,
+    /// How its matrices are kept.
+    pub precision: Precision,
+}
+
+/// The three shapes of transformers.
+pub enum Reader<B: Backend> {
+    /// BERT: reads both ways, writes nothing.
+    Encoder(Stack<B>),
+    /// GPT-2, OPT, Llama, Qwen: reads and writes from left to right.
+    Decoder(Stack<B>),
+    /// T5, BART: an encoder reads, a decoder writes.
+    EncoderDecoder {
+        /// Reads.
+        encoder: Stack<B>,
+        /// Writes; each of its blocks has a [`Cross`].
+        decoder: Stack<B>,
+    },
+}
+
+/// Embedding, blocks, final norm.
+pub struct Stack<B: Backend> {
+    /// From tokens to rows.
+    pub embedding: Embedding<B>,
+    /// After the embedding, before the first block (BART, BERT).
+    pub embedding_norm: Option<Norm<B>>,
+    /// From the embedding's width to the stack's (small OPT).
+    pub project_in: Option<Linear<B>>,
+    /// In order.
+    pub blocks: Vec<Block<B>>,
+    /// Whether norms stand before each part (pre-norm) or after its residual sum (post-norm).
+    pub norm_first: bool,
+    /// After the last block.
+    pub final_norm: Option<Norm<B>>,
+    /// After the final norm, back to the embedding's width (small OPT).
+    pub project_out: Option<Linear<B>>,
+    /// Sizes of self-attention.
+    pub heads: Heads,
+    /// Whether a row reads only what stands before it.
+    pub causal: bool,
+    /// Rotary positions.
+    pub rope: Option<Rope<B>>,
+    /// Relative positions, the same in all blocks; self-attention only.
+    pub relative: Option<RelativeBias<B>>,
+    /// Width of the residual stream.
+    pub width: usize,
+    /// Width inside the feed-forward part, after gating.
+    pub feed_width: usize,
+}
+
+/// Sizes of attention, the same for self and cross.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Heads {
+    /// Heads of queries.
+    pub heads: usize,
+    /// Heads of keys and values; divides `heads`.
+    pub kv_heads: usize,
+    /// Width of a head.
+    pub head_dim: usize,
+    /// Multiplies the logits: `head_dim^-0.5`, or 1 for T5.
+    pub scale: f32,
+}
+
+/// One block.
+pub struct Block<B: Backend> {
+    /// Self-attention.
+    pub attention: Attention<B>,
+    /// Attention to the encoder's rows.
+    pub cross: Option<Cross<B>>,
+    /// The feed-forward part.
+    pub feed: Feed<B>,
+}
+
+/// Self-attention.
+pub struct Attention<B: Backend> {
+    /// `[q | k | v]` in one: `(heads + 2 kv_heads) * head_dim` outputs.
+    pub qkv: Linear<B>,
+    /// Norms of each head of q and k (Qwen3).
+    pub qk_norms: Option<(Norm<B>, Norm<B>)>,
+    /// Back to the stack's width.
+    pub out: Linear<B>,
+    /// Before or after, see [`Stack::norm_first`].
+    pub norm: Norm<B>,
+}
+
+/// Cross-attention.
+pub struct Cross<B: Backend> {
+    /// From the decoder's rows.
+    pub q: Linear<B>,
+    /// `[k | v]` from the encoder's rows.
+    pub kv: Linear<B>,
+    /// Back to the stack's width.
+    pub out: Linear<B>,
+    /// Before or after.
+    pub norm: Norm<B>,
+}
+
+/// The feed-forward part: `down(activation(up x))`, or `down(activation(gate x) * (up x))` with
+/// `up` holding `[gate | up]`.
+pub struct Feed<B: Backend> {
+    /// `feed_width` outputs, or twice as many if gated.
+    pub up: Linear<B>,
+    /// Back to the stack's width.
+    pub down: Linear<B>,
+    /// In between.
+    pub activation: Activation,
+    /// Whether `up` holds a gate too.
+    pub gated: bool,
+    /// Before or after.
+    pub norm: Norm<B>,
+}
+
+/// From a hidden state to logits.
+pub struct Head<B: Backend> {
+    /// `[vocabulary, width]`.
+    pub linear: Linear<B>,
+    /// Multiplies the logits (T5 with shared embeddings: `width^-0.5`).
+    pub scale: f32,
+}
+
+/// How an encoder's rows become one vector.
+pub struct Pooling<B: Backend> {
+    /// Which rows.
+    pub pool: Pool,
+    /// Applied to the pooled row with tanh (BERT's pooler), if it is asked for.
+    pub pooler: Option<Linear<B>>,
+    /// Whether the vector is divided by its length.
+    pub normalize: bool,
+}

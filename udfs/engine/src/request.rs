@@ -1,0 +1,208 @@
+//! What a model can be asked and what it answers: one vocabulary for models on this machine and
+//! behind an endpoint.
+
+use serde::{Deserialize, Serialize};
+
+/// The input of a generation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Prompt {
+    /// One text.
+    Text(String),
+    /// Several texts, each encoded alone and read together by the decoder (FiD). Encoder-decoder
+    /// models only.
+    Passages(Vec<String>),
+}
+
+/// What happens to a prompt that has more tokens than allowed. Without it such a row is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Truncate {
+    /// Most tokens, special ones included.
+    pub tokens: u32,
+    /// Which end survives.
+    pub keep: Keep,
+}
+
+/// An end of a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Keep {
+    /// The beginning.
+    Start,
+    /// The end.
+    End,
+}
+
+/// How the next token is chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Strategy {
+    /// Always the likeliest; ties go to the smaller token id.
+    Greedy,
+    /// An exact sample by Gumbel noise that depends on seed, request, sample and step alone.
+    Sample {
+        /// Divides the logits; above 0.
+        temperature: f32,
+        /// Only the likeliest so many; 0 is all.
+        top_k: u32,
+        /// Only the likeliest whose probabilities reach this sum; 1 is all.
+        top_p: f32,
+        /// Seed of the noise.
+        seed: u64,
+        /// Answers per request, told apart by their number; at least 1.
+        samples: u32,
+    },
+    /// Beam search as transformers defines it (scores divided by length^penalty).
+    Beam {
+        /// Hypotheses kept per step; at least 2.
+        beams: u32,
+        /// Answers returned, best first; at most `beams`.
+        answers: u32,
+        /// Exponent of the length in the score.
+        length_penalty: f32,
+        /// Ends as soon as `beams` hypotheses are complete.
+        early_stopping: bool,
+    },
+}
+
+/// A generation.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Generate {
+    /// What the model reads.
+    pub prompt: Prompt,
+    /// What happens to a prompt (each passage) that is too long.
+    pub truncate: Option<Truncate>,
+    /// Text that the answer is made to begin with; it is part of the answer.
+    pub prefix: String,
+    /// How tokens are chosen.
+    pub strategy: Strategy,
+    /// Most new tokens, the forced prefix not counted.
+    pub max_tokens: u32,
+    /// No end before so many new tokens.
+    pub min_tokens: u32,
+    /// The answer ends before the first of these texts.
+    pub stop: Vec<String>,
+    /// If not empty, the answer is one of these texts, whatever the model would rather say.
+    pub among: Vec<String>,
+}
+
+/// The log-probability of continuations of one prompt.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Score {
+    /// What the model reads.
+    pub prompt: String,
+    /// What happens to a prompt that is too long.
+    pub truncate: Option<Truncate>,
+    /// What it may say.
+    pub continuations: Vec<String>,
+    /// Whether the end of the text is part of each continuation.
+    pub with_end: bool,
+}
+
+/// The vector of a text.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Embed {
+    /// The text.
+    pub text: String,
+    /// What happens to a text that is too long.
+    pub truncate: Option<Truncate>,
+}
+
+/// Anything a model can be asked.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Request {
+    /// Write text.
+    Generate(Generate),
+    /// Judge texts.
+    Score(Score),
+    /// The vector of a text, pooled and normalised as the model's folder says.
+    Embed(Embed),
+    /// The last hidden state (after the final norm) of a text's last token (PGRA's reranker).
+    Hidden(Embed),
+}
+
+/// Why an answer ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Finish {
+    /// The model ended it, or the constraint left nothing to add.
+    End,
+    /// A stop text came.
+    Stop,
+    /// It was cut at the most tokens allowed.
+    Length,
+}
+
+/// One answer of a generation.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Generation {
+    /// The text without special tokens, with the forced prefix, without the stop text.
+    pub text: String,
+    /// Why it ended.
+    pub finish: Finish,
+    /// Sum of the natural log-probabilities of the new tokens, the end included, forced prefix not
+    /// included; under the model's own distribution, before temperature and cuts. None where an
+    /// endpoint does not tell.
+    pub logprob: Option<f64>,
+    /// The score that orders the answers of a beam search.
+    pub score: Option<f64>,
+    /// New tokens, the end included.
+    pub output_tokens: u32,
+}
+
+/// What one continuation is worth.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Scored {
+    /// Sum of the natural log-probabilities of its tokens.
+    pub logprob: f64,
+    /// Its tokens.
+    pub tokens: u32,
+    /// Whether greedy decoding would have said just this.
+    pub is_greedy: bool,
+}
+
+/// The answer to a [`Request`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Answer {
+    /// Tokens of the prompt as the model read it (of all passages together).
+    pub prompt_tokens: u32,
+    /// Whether the prompt was cut.
+    pub prompt_truncated: bool,
+    /// What the model said.
+    pub body: Body,
+}
+
+/// The part of an answer that depends on the kind of request.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Body {
+    /// One per sample, or the best of a beam search, best first. Never empty.
+    Generations(Vec<Generation>),
+    /// One per continuation, in their order.
+    Scores(Vec<Scored>),
+    /// f32 of the model's width.
+    Vector(Vec<f32>),
+}
+
+/// Why a request has no answer. A row that fails so becomes an error row; its neighbours go on.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RequestError {
+    /// More tokens than the model or its cache can hold.
+    #[error("{tokens} tokens, and {limit} is the most; shorten the text, or set `truncate`")]
+    TooLong {
+        /// Tokens the request needs.
+        tokens: u32,
+        /// Tokens there is room for.
+        limit: u32,
+    },
+    /// The request makes no sense to this model.
+    #[error("{0}")]
+    Invalid(String),
+    /// The model gave no usable answer.
+    #[error("{0}")]
+    Failed(String),
+    /// Nobody waits for the answer any more.
+    #[error("the request was cancelled")]
+    Cancelled,
+}
