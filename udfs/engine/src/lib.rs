@@ -5,6 +5,11 @@
 
 pub mod backend;
 pub mod checkpoint;
+pub mod cpu;
+pub mod decode;
+pub mod family;
+pub mod model;
 pub mod network;
 pub mod noise;
 pub mod request;
+pub mod schedule;

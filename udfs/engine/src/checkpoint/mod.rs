@@ -1,5 +1,31 @@
 //! What lies in a model's folder: configuration, tensors, tokenizer.
 
+mod architecture;
+mod config;
+mod digest;
+mod error;
+mod folder;
+mod identity;
+mod mapped;
+mod near;
+mod sentence;
+mod special;
 mod stored;
+mod stream;
+mod tensors;
+mod text;
 
+pub use architecture::Family;
+pub use config::Config;
+pub use digest::{Digest, DigestCache, NotADigest, Trust};
+pub use error::LoadError;
+pub use folder::Folder;
+pub use identity::Identity;
+pub use sentence::{VectorMode, VectorSettings};
+pub use special::Special;
 pub use stored::{Dtype, Stored};
+pub use stream::Stream;
+pub use text::{Codec, Continuation, Encoded, TextError};
+
+#[cfg(test)]
+pub(crate) mod tests;

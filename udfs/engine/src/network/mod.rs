@@ -1,6 +1,9 @@
-//! Transformers as data: which parts a network has. Families say how a checkpoint becomes one;
-//! [`forward`] says what it computes.
+//! Transformers as data: which parts a network has, and the one pass over them. Families say how a
+//! checkpoint becomes a network.
 
+mod forward;
 mod parts;
+mod workspace;
 
 pub use parts::{Attention, Block, Cross, Feed, Head, Heads, Network, Pooling, Reader, Stack};
+pub use workspace::Workspace;

@@ -42,15 +42,13 @@ pub struct Stack<B: Backend> {
     pub embedding: Embedding<B>,
     /// After the embedding, before the first block (BART, BERT).
     pub embedding_norm: Option<Norm<B>>,
-    /// From the embedding's width to the stack's (small OPT).
-    pub project_in: Option<Linear<B>>,
     /// In order.
     pub blocks: Vec<Block<B>>,
     /// Whether norms stand before each part (pre-norm) or after its residual sum (post-norm).
     pub norm_first: bool,
     /// After the last block.
     pub final_norm: Option<Norm<B>>,
-    /// After the final norm, back to the embedding's width (small OPT).
+    /// After the final norm, to the width of the head (small OPT).
     pub project_out: Option<Linear<B>>,
     /// Sizes of self-attention.
     pub heads: Heads,

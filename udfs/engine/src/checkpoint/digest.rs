@@ -1,0 +1,202 @@
+//! SHA-256 of files, computed once: a cache on disk knows the digests of files that have not changed.
+
+use std::fmt;
+use std::fs::{self, File, Metadata, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use super::LoadError;
+
+/// Bytes read at a time.
+const PIECE: usize = 1 << 20;
+
+/// A SHA-256 digest, written as 64 lower-case hex digits.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Digest([u8; 32]);
+
+impl Digest {
+    /// The digest of `bytes`.
+    pub fn of(bytes: &[u8]) -> Self {
+        Self(Sha256::digest(bytes).into())
+    }
+
+    /// The digest of several named parts: that of the lines `digest, two spaces, name`, just as
+    /// `sha256sum` prints them, in the order given.
+    pub fn of_parts<'a>(parts: impl IntoIterator<Item = (&'a str, Self)>) -> Self {
+        let lines: String =
+            parts.into_iter().map(|(name, digest)| format!("{digest}  {name}\n")).collect();
+        Self::of(lines.as_bytes())
+    }
+}
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Digest({self})")
+    }
+}
+
+/// A text is not a digest.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not a digest: expected 64 lower-case hex digits")]
+pub struct NotADigest(String);
+
+impl FromStr for Digest {
+    type Err = NotADigest;
+
+    fn from_str(text: &str) -> Result<Self, NotADigest> {
+        let refuse = || NotADigest(text.to_owned());
+        let digit = |byte: u8| match byte {
+            b'0'..=b'9' => Some(byte - b'0'),
+            b'a'..=b'f' => Some(byte - b'a' + 10),
+            _ => None,
+        };
+        let (pairs, []) = text.as_bytes().as_chunks::<2>() else { return Err(refuse()) };
+        let bytes: Option<Vec<u8>> =
+            pairs.iter().map(|&[high, low]| Some(digit(high)? << 4 | digit(low)?)).collect();
+        bytes.and_then(|bytes| bytes.try_into().ok()).map(Self).ok_or_else(refuse)
+    }
+}
+
+impl TryFrom<String> for Digest {
+    type Error = NotADigest;
+
+    fn try_from(text: String) -> Result<Self, NotADigest> {
+        text.parse()
+    }
+}
+
+impl From<Digest> for String {
+    fn from(digest: Digest) -> Self {
+        digest.to_string()
+    }
+}
+
+/// What a digest from the cache is worth to the caller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trust {
+    /// Good enough if the file's size, times and inode are those of the time it was read.
+    Unchanged,
+    /// The file is read again, and must be what the cache says if it seems unchanged.
+    Nothing,
+}
+
+/// Digests of files, kept in a folder: one small file for each path. Any number of processes may use
+/// it at once. It may be deleted at any time.
+#[derive(Clone, Debug)]
+pub struct DigestCache {
+    folder: PathBuf,
+}
+
+/// A digest and the state of the file that it was taken of.
+#[derive(Serialize, Deserialize)]
+struct Known {
+    path: PathBuf,
+    state: State,
+    digest: Digest,
+}
+
+/// What changes when a file is written or replaced. The time of change cannot be set by hand.
+#[derive(PartialEq, Eq, Serialize, Deserialize)]
+struct State {
+    device: u64,
+    inode: u64,
+    bytes: u64,
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+impl DigestCache {
+    /// A cache in `folder`, which is made when the first digest is kept.
+    pub fn new(folder: impl Into<PathBuf>) -> Self {
+        Self { folder: folder.into() }
+    }
+
+    /// The digest of a file. A cache that cannot be read or written only costs time: the file is
+    /// read instead.
+    pub fn digest(&self, file: &Path, trust: Trust) -> Result<Digest, LoadError> {
+        let failed = |source| LoadError::Read { file: file.to_owned(), source };
+        let path = file.canonicalize().map_err(failed)?;
+        let before = State::of(&path.metadata().map_err(failed)?);
+        let entry = self.folder.join(format!("{}.json", Digest::of(path.as_os_str().as_bytes())));
+        let known = fs::read(&entry)
+            .ok()
+            .and_then(|bytes| serde_json::from_slice::<Known>(&bytes).ok())
+            .filter(|known| known.path == path && known.state == before);
+        if let (Some(known), Trust::Unchanged) = (&known, trust) {
+            return Ok(known.digest);
+        }
+        let digest = hash(&path).map_err(failed)?;
+        match known {
+            Some(known) if known.digest != digest => Err(LoadError::Digest {
+                file: file.to_owned(),
+                expected: known.digest.to_string(),
+                found: digest.to_string(),
+            }),
+            Some(_) => Ok(digest),
+            None => {
+                // A file that changed meanwhile has a digest of neither state: it is not kept.
+                if State::of(&path.metadata().map_err(failed)?) == before {
+                    self.keep(&entry, &Known { path, state: before, digest });
+                }
+                Ok(digest)
+            }
+        }
+    }
+
+    /// Writes an entry under another name and renames it, so that no reader sees half of it.
+    fn keep(&self, entry: &Path, known: &Known) {
+        let write = || -> io::Result<()> {
+            fs::create_dir_all(&self.folder)?;
+            let draft = entry.with_extension(format!("{}.draft", std::process::id()));
+            // Where the draft exists, another thread is about to keep the same digest.
+            let mut file = OpenOptions::new().write(true).create_new(true).open(&draft)?;
+            let written = serde_json::to_vec(known)
+                .map_err(io::Error::from)
+                .and_then(|bytes| file.write_all(&bytes))
+                .and_then(|()| fs::rename(&draft, entry));
+            if written.is_err() {
+                fs::remove_file(&draft)?;
+            }
+            written
+        };
+        // Without the entry the file is read again next time; the digest is right either way.
+        let _ = write();
+    }
+}
+
+impl State {
+    fn of(metadata: &Metadata) -> Self {
+        Self {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            bytes: metadata.len(),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
+        }
+    }
+}
+
+fn hash(file: &Path) -> io::Result<Digest> {
+    let mut file = File::open(file)?;
+    let mut hasher = Sha256::new();
+    let mut piece = vec![0; PIECE];
+    loop {
+        match file.read(&mut piece)? {
+            0 => return Ok(Digest(hasher.finalize().into())),
+            read => hasher.update(&piece[..read]),
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! Why a folder cannot be loaded. Every message names the file, what stands there, what was expected
+//! and, where it is not plain, what to do.
+
+use std::io;
+use std::path::PathBuf;
+
+use crate::backend::DeviceError;
+
+/// A model's folder is not what it should be.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// A file cannot be read.
+    #[error("{}: {source}", file.display())]
+    Read {
+        /// The file.
+        file: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// A file is missing that every model needs.
+    #[error("{}: not found; {remedy}", file.display())]
+    Absent {
+        /// The file.
+        file: PathBuf,
+        /// What to do.
+        remedy: &'static str,
+    },
+    /// A file is no JSON, or not of the form that is needed.
+    #[error("{}: {why}", file.display())]
+    Json {
+        /// The file.
+        file: PathBuf,
+        /// What the parser says.
+        why: String,
+    },
+    /// A setting has a value that is wrong or not supported.
+    #[error("{}: `{key}` is {found}, expected {expected}", file.display())]
+    Value {
+        /// The file.
+        file: PathBuf,
+        /// Where in it, with dots.
+        key: String,
+        /// What stands there, as JSON; `absent` if nothing does.
+        found: String,
+        /// What may stand there.
+        expected: String,
+    },
+    /// A file of weights has fewer bytes than its header says.
+    #[error(
+        "{}: cut short: expected {expected} bytes, found {found}; download it again",
+        file.display()
+    )]
+    Truncated {
+        /// The file.
+        file: PathBuf,
+        /// Bytes that the header promises.
+        expected: u64,
+        /// Bytes that are there.
+        found: u64,
+    },
+    /// The header of a file of weights is broken.
+    #[error("{}: not a valid safetensors file: {why}", file.display())]
+    Header {
+        /// The file.
+        file: PathBuf,
+        /// What is wrong.
+        why: String,
+    },
+    /// The only weights are a pickle.
+    #[error(
+        "{}: a pickle can run code when it is read; convert it once with transformers: \
+         {architecture}.from_pretrained(folder).save_pretrained(folder)",
+        file.display()
+    )]
+    Pickle {
+        /// The file.
+        file: PathBuf,
+        /// The class that can read it.
+        architecture: String,
+    },
+    /// A tensor is missing.
+    #[error(
+        "{}: no tensor `{tensor}`{}",
+        file.display(),
+        near.as_ref().map(|near| format!("; the nearest name is `{near}`")).unwrap_or_default()
+    )]
+    Missing {
+        /// The file, or the index of files.
+        file: PathBuf,
+        /// The tensor.
+        tensor: String,
+        /// A tensor with a similar name.
+        near: Option<String>,
+    },
+    /// A tensor has another shape than the configuration asks for.
+    #[error(
+        "{}: tensor `{tensor}` has shape {found:?}, expected {expected:?} by config.json",
+        file.display()
+    )]
+    Shape {
+        /// The file.
+        file: PathBuf,
+        /// The tensor.
+        tensor: String,
+        /// By the configuration.
+        expected: Vec<usize>,
+        /// In the file.
+        found: Vec<usize>,
+    },
+    /// A tensor has numbers of a type that is not read.
+    #[error("{}: tensor `{tensor}` is {found}, expected F32, F16 or BF16", file.display())]
+    Dtype {
+        /// The file.
+        file: PathBuf,
+        /// The tensor.
+        tensor: String,
+        /// Its type, as safetensors calls it.
+        found: String,
+    },
+    /// The index of shards and the shards disagree.
+    #[error("{}: tensor `{tensor}`: {why}", index.display())]
+    Index {
+        /// The index.
+        index: PathBuf,
+        /// The tensor.
+        tensor: String,
+        /// What is wrong.
+        why: String,
+    },
+    /// No family knows this model.
+    #[error(
+        "{}: {found} is not supported; supported are T5, BART, BERT, OPT, GPT-2, Llama, Qwen2 and \
+         Qwen3",
+        file.display()
+    )]
+    Architecture {
+        /// `config.json`.
+        file: PathBuf,
+        /// The architecture, or the model type.
+        found: String,
+    },
+    /// The tokenizer cannot be used.
+    #[error("{}: {why}", file.display())]
+    Tokenizer {
+        /// `tokenizer.json`.
+        file: PathBuf,
+        /// What is wrong.
+        why: String,
+    },
+    /// A file changed although its time did not.
+    #[error(
+        "{}: expected sha256 {expected}, found {found}: the file changed but its size and times did \
+         not; check the disk",
+        file.display()
+    )]
+    Digest {
+        /// The file.
+        file: PathBuf,
+        /// By the cache.
+        expected: String,
+        /// By reading it again.
+        found: String,
+    },
+    /// The device could not take the weights.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+}

@@ -1,0 +1,9 @@
+//! Folders made here: what loads, and by which words the rest is refused.
+
+mod digests;
+mod folders;
+pub(crate) mod made;
+mod sentences;
+mod settings;
+mod texts;
+mod weights;

@@ -1,0 +1,249 @@
+//! From text to token ids and back, as transformers does it with the same folder.
+
+use std::path::Path;
+
+use tokenizers::{ModelWrapper, Tokenizer};
+
+use super::config::Config;
+use super::identity::NO_TOKENIZER;
+use super::{Folder, LoadError, Stream};
+use crate::request::{Keep, Truncate};
+
+/// A tokenizer with the special tokens that stand around every text. Shared by any number of threads.
+#[derive(Debug)]
+pub struct Codec {
+    tokenizer: Tokenizer,
+    leading: Vec<u32>,
+    trailing: Vec<u32>,
+    /// Whether spaces before punctuation are taken out of decoded text.
+    tidy: bool,
+}
+
+/// A text could not become tokens, or tokens text.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TextError {
+    /// The tokenizer gave up.
+    #[error("the tokenizer failed: {0}")]
+    Failed(String),
+    /// Not even the special tokens fit.
+    #[error("`truncate` leaves {tokens} tokens, and the special tokens alone are {special}")]
+    NoRoom {
+        /// What is allowed.
+        tokens: u32,
+        /// What is needed.
+        special: usize,
+    },
+}
+
+/// A text as the model reads it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Encoded {
+    /// Special tokens included.
+    pub ids: Vec<u32>,
+    /// Whether a part of the text is missing.
+    pub truncated: bool,
+}
+
+/// A context and what may follow it, without special tokens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Continuation {
+    /// Tokens of the context.
+    pub context: Vec<u32>,
+    /// Tokens of the continuation; none if it vanishes in the context's last token.
+    pub continuation: Vec<u32>,
+}
+
+impl Codec {
+    /// Reads `tokenizer.json` and the settings beside it. Padding and truncation that the file asks
+    /// for are switched off.
+    pub fn read(folder: &Folder) -> Result<Self, LoadError> {
+        let file = folder.file("tokenizer.json");
+        if !file.is_file() {
+            return Err(LoadError::Absent { file, remedy: NO_TOKENIZER });
+        }
+        let refuse = |why: String| LoadError::Tokenizer { file: file.clone(), why };
+        let mut tokenizer =
+            Tokenizer::from_file(&file).map_err(|error| refuse(error.to_string()))?;
+        tokenizer.with_padding(None);
+        tokenizer.with_truncation(None).map_err(|error| refuse(error.to_string()))?;
+        let settings = Config::read_if_there(&folder.file("tokenizer_config.json"))?;
+        let around = match &settings {
+            Some(settings) => by_settings(&tokenizer, settings, &folder.file(TOKENS))?,
+            None => None,
+        };
+        let (leading, trailing) = match around {
+            Some(around) => around,
+            None => by_template(&tokenizer).map_err(refuse)?,
+        };
+        let tidy = match &settings {
+            Some(settings) => settings.flag_or("clean_up_tokenization_spaces", false)?,
+            None => false,
+        };
+        // transformers ignores the setting for these: it would take out spaces that are in the text.
+        let tidy = tidy && !matches!(tokenizer.get_model(), ModelWrapper::BPE(_));
+        Ok(Self { tokenizer, leading, trailing, tidy })
+    }
+
+    /// The special tokens before every text.
+    pub fn leading(&self) -> &[u32] {
+        &self.leading
+    }
+
+    /// The special tokens after every text.
+    pub fn trailing(&self) -> &[u32] {
+        &self.trailing
+    }
+
+    /// The id of a token.
+    pub fn id(&self, token: &str) -> Option<u32> {
+        self.tokenizer.token_to_id(token)
+    }
+
+    /// Whether a token is left out of decoded text.
+    pub fn is_special(&self, id: u32) -> bool {
+        self.tokenizer.id_to_token(id).is_some_and(|token| {
+            self.tokenizer.get_added_vocabulary().is_special_token(&token)
+        })
+    }
+
+    /// Number of tokens, added ones included. A model may have more rows than this.
+    pub fn vocabulary(&self) -> usize {
+        self.tokenizer.get_vocab_size(true)
+    }
+
+    /// The tokens of a text, with the special tokens around it or without.
+    pub fn encode(&self, text: &str, special: bool) -> Result<Vec<u32>, TextError> {
+        let body = body(&self.tokenizer, text).map_err(TextError::Failed)?;
+        Ok(if special { self.surround(&body) } else { body })
+    }
+
+    /// The tokens of a text with the special tokens around it, cut if they are too many. The text
+    /// loses tokens from one end; the special tokens all stay.
+    pub fn encode_cut(
+        &self,
+        text: &str,
+        truncate: Option<Truncate>,
+    ) -> Result<Encoded, TextError> {
+        let body = body(&self.tokenizer, text).map_err(TextError::Failed)?;
+        let special = self.leading.len() + self.trailing.len();
+        let Some(truncate) = truncate.filter(|it| body.len() + special > it.tokens as usize) else {
+            return Ok(Encoded { ids: self.surround(&body), truncated: false });
+        };
+        let room = (truncate.tokens as usize)
+            .checked_sub(special)
+            .ok_or(TextError::NoRoom { tokens: truncate.tokens, special })?;
+        let kept = match truncate.keep {
+            Keep::Start => &body[..room],
+            Keep::End => &body[body.len() - room..],
+        };
+        Ok(Encoded { ids: self.surround(kept), truncated: true })
+    }
+
+    /// The tokens of a context and of what follows it, told apart as lm-evaluation-harness does:
+    /// white space at the end of the context belongs to the continuation, and the continuation is
+    /// what the whole has after as many tokens as the context alone.
+    pub fn encode_continuation(
+        &self,
+        context: &str,
+        continuation: &str,
+    ) -> Result<Continuation, TextError> {
+        let stem = context.trim_end_matches(is_python_space);
+        let whole = self.encode(&format!("{context}{continuation}"), false)?;
+        let context = self.encode(stem, false)?;
+        let continuation = whole.get(context.len()..).unwrap_or_default().to_vec();
+        Ok(Continuation { context, continuation })
+    }
+
+    /// The text of some tokens, with special tokens or without. Ids that the tokenizer does not know
+    /// have no text.
+    pub fn decode(&self, ids: &[u32], special: bool) -> Result<String, TextError> {
+        let text = self
+            .tokenizer
+            .decode(ids, !special)
+            .map_err(|error| TextError::Failed(error.to_string()))?;
+        Ok(if self.tidy { tidy(&text) } else { text })
+    }
+
+    /// Decodes an answer while it is written, without special tokens.
+    pub fn stream(&self) -> Stream<'_> {
+        Stream::new(self, !self.tidy)
+    }
+
+    fn surround(&self, body: &[u32]) -> Vec<u32> {
+        [&self.leading, body, &self.trailing].concat()
+    }
+}
+
+/// Where older folders keep the texts of special tokens.
+const TOKENS: &str = "special_tokens_map.json";
+
+/// Special tokens before and after a text.
+type Around = (Vec<u32>, Vec<u32>);
+
+/// As `add_bos_token` and `add_eos_token` say, which go before the file's own template if either is
+/// there.
+fn by_settings(
+    tokenizer: &Tokenizer,
+    settings: &Config,
+    map: &Path,
+) -> Result<Option<Around>, LoadError> {
+    if !settings.has("add_bos_token") && !settings.has("add_eos_token") {
+        return Ok(None);
+    }
+    let map = Config::read_if_there(map)?;
+    let wanted = |add: &str, key: &str| -> Result<Vec<u32>, LoadError> {
+        if !settings.flag_or(add, false)? {
+            return Ok(Vec::new());
+        }
+        let file = [Some(settings), map.as_ref()].into_iter().flatten().find(|file| file.has(key));
+        let Some(file) = file else { return Ok(Vec::new()) };
+        let token = file.token_text(key)?.unwrap_or_default();
+        let id = tokenizer.token_to_id(token);
+        id.map(|id| vec![id]).ok_or_else(|| file.refuse(key, "a token of tokenizer.json"))
+    };
+    let around = (wanted("add_bos_token", "bos_token")?, wanted("add_eos_token", "eos_token")?);
+    Ok(Some(around))
+}
+
+/// As the file's template does, seen by its effect on a text.
+fn by_template(tokenizer: &Tokenizer) -> Result<Around, String> {
+    const PROBE: &str = "a";
+    let body = body(tokenizer, PROBE)?;
+    let whole = tokenizer.encode_fast(PROBE, true).map_err(|error| error.to_string())?;
+    let mask = whole.get_special_tokens_mask();
+    let special = |mark: &&u32| **mark == 1;
+    let first = mask.iter().take_while(special).count();
+    let last = mask[first..].iter().rev().take_while(special).count();
+    let ids = whole.get_ids();
+    if ids.get(first..ids.len() - last) != Some(&body) {
+        return Err("`post_processor` does more than put tokens around a text".to_owned());
+    }
+    Ok((ids[..first].to_vec(), ids[ids.len() - last..].to_vec()))
+}
+
+fn body(tokenizer: &Tokenizer, text: &str) -> Result<Vec<u32>, String> {
+    let encoding = tokenizer.encode_fast(text, false).map_err(|error| error.to_string())?;
+    Ok(encoding.get_ids().to_vec())
+}
+
+/// What Python's `str.rstrip` takes away: besides white space, four separators.
+fn is_python_space(c: char) -> bool {
+    c.is_whitespace() || ('\u{1c}'..='\u{1f}').contains(&c)
+}
+
+/// transformers' `clean_up_tokenization`.
+fn tidy(text: &str) -> String {
+    const PAIRS: [(&str, &str); 10] = [
+        (" .", "."),
+        (" ?", "?"),
+        (" !", "!"),
+        (" ,", ","),
+        (" ' ", "'"),
+        (" n't", "n't"),
+        (" 'm", "'m"),
+        (" 's", "'s"),
+        (" 've", "'ve"),
+        (" 're", "'re"),
+    ];
+    PAIRS.iter().fold(text.to_owned(), |text, (from, to)| text.replace(from, to))
+}

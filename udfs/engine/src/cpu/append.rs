@@ -1,0 +1,68 @@
+//! Keys and values on their way into the cache.
+
+use super::cache::Cache;
+use super::norm::Normal;
+use super::simd::{Kernel, Simd};
+
+/// Angles of all positions, `[positions, head_dim / 2]` each.
+#[derive(Clone, Copy)]
+pub(super) struct Angles<'a> {
+    pub(super) cos: &'a [f32],
+    pub(super) sin: &'a [f32],
+}
+
+/// Of all rows `[q | k | v]`.
+pub(super) struct Appending<'a> {
+    pub(super) qkv: &'a mut [f32],
+    pub(super) heads: usize,
+    pub(super) kv_heads: usize,
+    pub(super) head_dim: usize,
+    /// Of `q` and of `k`.
+    pub(super) norms: Option<(Normal<'a>, Normal<'a>)>,
+    pub(super) angles: Option<Angles<'a>>,
+    /// One per row, if there are angles.
+    pub(super) positions: &'a [u32],
+    pub(super) slots: &'a [u32],
+    pub(super) cache: &'a mut Cache,
+    pub(super) layer: usize,
+}
+
+impl Kernel for Appending<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        let dim = self.head_dim;
+        let (q_len, kv_len) = (self.heads * dim, self.kv_heads * dim);
+        let rows = self.qkv.chunks_exact_mut(q_len + 2 * kv_len).zip(self.slots);
+        for (index, (row, &slot)) in rows.enumerate() {
+            let (q, kv) = row.split_at_mut(q_len);
+            let (k, v) = kv.split_at_mut(kv_len);
+            if let Some((q_norm, k_norm)) = self.norms {
+                q.chunks_exact_mut(dim).for_each(|head| q_norm.apply(s, head));
+                k.chunks_exact_mut(dim).for_each(|head| k_norm.apply(s, head));
+            }
+            if let Some(angles) = self.angles {
+                let position = self.positions[index] as usize;
+                q.chunks_exact_mut(dim).for_each(|head| angles.rotate(position, head));
+                k.chunks_exact_mut(dim).for_each(|head| angles.rotate(position, head));
+            }
+            for (head, (k, v)) in k.chunks_exact(dim).zip(v.chunks_exact(dim)).enumerate() {
+                self.cache.put(self.layer, slot as usize, head, k, v);
+            }
+        }
+    }
+}
+
+impl Angles<'_> {
+    #[inline(always)]
+    fn rotate(self, position: usize, head: &mut [f32]) {
+        let half = head.len() / 2;
+        let (first, second) = head.split_at_mut(half);
+        let cos = &self.cos[position * half..][..half];
+        let sin = &self.sin[position * half..][..half];
+        for (((a, b), cos), sin) in first.iter_mut().zip(second).zip(cos).zip(sin) {
+            (*a, *b) = (*a * cos - *b * sin, *b * cos + *a * sin);
+        }
+    }
+}

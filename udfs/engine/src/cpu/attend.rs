@@ -1,0 +1,351 @@
+//! Attention in two passes: all logits of a query, each at the place of its key, then the weighted
+//! sum of the values from the first key to the last. Where the keys lie does not show in the bits.
+
+use std::ops::Range;
+
+use super::cache::Layer;
+use super::math::exp;
+use super::reduce::{largest, sum};
+use super::simd::{Kernel, LANES, Simd};
+use crate::backend::{BlockRef, Layout, Segment};
+
+/// Queries that share the loading of keys.
+const QUERIES: usize = 8;
+/// Queries that share the loading of values.
+const WEIGHED: usize = 4;
+
+/// T5's bias: `[heads, 2 * reach + 1]`.
+#[derive(Clone, Copy)]
+pub(super) struct Bias<'a> {
+    pub(super) weights: &'a [f32],
+    pub(super) reach: usize,
+}
+
+/// All segments of a layout.
+pub(super) struct Attention<'a> {
+    /// `[rows, q_width]`, queries first.
+    pub(super) q: &'a [f32],
+    pub(super) q_width: usize,
+    pub(super) layout: &'a Layout,
+    pub(super) heads: usize,
+    pub(super) kv_heads: usize,
+    pub(super) head_dim: usize,
+    pub(super) scale: f32,
+    pub(super) causal: bool,
+    pub(super) bias: Option<Bias<'a>>,
+    pub(super) layer: Layer<'a>,
+    /// `[rows, heads * head_dim]`
+    pub(super) out: &'a mut [f32],
+    /// Room for [`scratch_len`] numbers.
+    pub(super) scratch: &'a mut [f32],
+}
+
+/// Numbers of scratch: queries, and a row of logits for each.
+pub(super) fn scratch_len(layout: &Layout, head_dim: usize) -> usize {
+    let keys = layout.segments.iter().map(|segment| segment.keys).max().unwrap_or(0);
+    QUERIES * (head_dim + row_len(keys as usize))
+}
+
+/// A row of logits: the last block may reach beyond the last key.
+fn row_len(keys: usize) -> usize {
+    keys.next_multiple_of(LANES) + LANES
+}
+
+impl Kernel for Attention<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        let Self { q, q_width, layout, heads, kv_heads, head_dim, out, scratch, .. } = self;
+        let group = heads / kv_heads;
+        let (columns, logits) = scratch.split_at_mut(QUERIES * head_dim);
+        for segment in &layout.segments {
+            let blocks = &layout.blocks[segment.first_block as usize..][..segment.blocks as usize];
+            let count = segment.rows as usize * group;
+            for kv_head in 0..kv_heads {
+                for first in (0..count).step_by(QUERIES) {
+                    let mut tile = Tile {
+                        s,
+                        layer: self.layer,
+                        blocks,
+                        kv_head,
+                        queries: [Query::default(); QUERIES],
+                        count: (count - first).min(QUERIES),
+                        stride: row_len(segment.keys as usize),
+                        logits: &mut *logits,
+                    };
+                    for (index, query) in tile.queries[..tile.count].iter_mut().enumerate() {
+                        let (row, head) = ((first + index) / group, (first + index) % group);
+                        *query = Query::new(segment, row, kv_head * group + head, self.causal);
+                    }
+                    let size = if tile.count > 4 { 8 } else { tile.count.next_power_of_two() };
+                    let columns = &mut columns[..size * head_dim];
+                    for (lane, query) in tile.queries[..tile.count].iter().enumerate() {
+                        let x = &q[query.row * q_width + query.head * head_dim..][..head_dim];
+                        for (place, x) in columns[lane..].iter_mut().step_by(size).zip(x) {
+                            *place = *x;
+                        }
+                    }
+                    // The lanes of a tile that no query has taken hold what others left; their
+                    // logits are not read.
+                    match size {
+                        1 => tile.products::<1, 4>(columns.as_chunks().0),
+                        2 => tile.products::<2, 4>(columns.as_chunks().0),
+                        4 => tile.products::<4, 2>(columns.as_chunks().0),
+                        _ => tile.products::<8, 2>(columns.as_chunks().0),
+                    }
+                    tile.soften(self.scale, self.bias);
+                    tile.weigh(head_dim, heads * head_dim, out);
+                }
+            }
+        }
+    }
+}
+
+/// A row and head.
+#[derive(Clone, Copy, Default)]
+struct Query {
+    row: usize,
+    head: usize,
+    /// Its place in the text.
+    place: usize,
+    /// How many keys it reads.
+    keys: usize,
+    /// The sum of the weights of its values.
+    total: f32,
+}
+
+impl Query {
+    #[inline(always)]
+    fn new(segment: &Segment, row: usize, head: usize, causal: bool) -> Self {
+        let keys = segment.keys as usize;
+        // Only causal and biased rows have a place, and they are the last of the keys.
+        let place = (keys + row).saturating_sub(segment.rows as usize);
+        Self {
+            row: segment.first_row as usize + row,
+            head,
+            place,
+            keys: if causal { place + 1 } else { keys },
+            total: 0.0,
+        }
+    }
+}
+
+/// Some queries of one key head.
+struct Tile<'a, S> {
+    s: S,
+    layer: Layer<'a>,
+    blocks: &'a [BlockRef],
+    kv_head: usize,
+    queries: [Query; QUERIES],
+    count: usize,
+    /// From one query's logits to the next one's.
+    stride: usize,
+    logits: &'a mut [f32],
+}
+
+/// How far a walk over blocks has come.
+#[derive(Clone, Copy)]
+struct Walk {
+    /// Blocks behind it.
+    block: usize,
+    /// Keys in them.
+    keys: usize,
+}
+
+impl<S: Simd> Tile<'_, S> {
+    /// The products of `Q` queries, as `[head_dim][Q]`, with the keys of all blocks they read, up
+    /// to `B` at a time.
+    #[inline(always)]
+    fn products<const Q: usize, const B: usize>(&mut self, queries: &[[f32; Q]]) {
+        let reach = self.queries[..self.count].iter().map(|query| query.keys).max().unwrap_or(0);
+        let mut keys = 0;
+        let (groups, rest) = self.blocks.as_chunks::<B>();
+        for group in groups {
+            if keys >= reach {
+                return;
+            }
+            keys = self.block_products(queries, group, keys);
+        }
+        for block in rest {
+            if keys >= reach {
+                return;
+            }
+            keys = self.block_products(queries, &[*block], keys);
+        }
+    }
+
+    #[inline(always)]
+    fn block_products<const Q: usize, const B: usize>(
+        &mut self,
+        queries: &[[f32; Q]],
+        blocks: &[BlockRef; B],
+        first: usize,
+    ) -> usize {
+        let s = self.s;
+        let keys: [&[[f32; LANES]]; B] =
+            std::array::from_fn(|b| self.layer.keys(blocks[b].block as usize, self.kv_head));
+        let mut sums = [[s.splat(0.0); B]; Q];
+        for (d, query) in queries.iter().enumerate() {
+            for b in 0..B {
+                let keys = s.load(&keys[b][d]);
+                for q in 0..Q {
+                    sums[q][b] = s.mul_add(s.splat(query[q]), keys, sums[q][b]);
+                }
+            }
+        }
+        let mut place = first;
+        for b in 0..B {
+            for q in 0..Q {
+                let logits = &mut self.logits[q * self.stride + place..];
+                if let Some(logits) = logits.first_chunk_mut() {
+                    s.store(sums[q][b], logits);
+                }
+            }
+            place += blocks[b].used as usize;
+        }
+        place
+    }
+
+    /// Turns products into weights `e^(logit - largest)`.
+    #[inline(always)]
+    fn soften(&mut self, scale: f32, bias: Option<Bias<'_>>) {
+        let s = self.s;
+        let queries = self.queries[..self.count].iter_mut();
+        for (query, logits) in queries.zip(self.logits.chunks_exact_mut(self.stride)) {
+            let logits = &mut logits[..query.keys.next_multiple_of(LANES)];
+            let (own, beyond) = logits.split_at_mut(query.keys);
+            beyond.fill(f32::NEG_INFINITY);
+            own.iter_mut().for_each(|logit| *logit *= scale);
+            if let Some(bias) = bias {
+                bias.add(query, own);
+            }
+            let best = s.splat(largest(s, own));
+            for logits in logits.as_chunks_mut::<LANES>().0 {
+                let weights = exp(s, s.sub(s.load(logits), best));
+                s.store(weights, logits);
+            }
+            query.total = sum(s, &logits[..query.keys]);
+        }
+    }
+
+    /// Writes the weighted means of the values.
+    #[inline(always)]
+    fn weigh(&self, head_dim: usize, width: usize, out: &mut [f32]) {
+        let vectors = self.layer.value_vectors();
+        for first in (0..self.count).step_by(WEIGHED) {
+            let count = (self.count - first).min(WEIGHED);
+            let mut column = 0;
+            while column < vectors {
+                let rest = Rest { first, count, column, head_dim, width };
+                column += match (count, vectors - column) {
+                    (1, 4..) => self.means::<1, 4>(rest, out),
+                    (1, 2..) => self.means::<1, 2>(rest, out),
+                    (1, _) => self.means::<1, 1>(rest, out),
+                    (_, 4..) => self.means::<WEIGHED, 4>(rest, out),
+                    (_, 2..) => self.means::<WEIGHED, 2>(rest, out),
+                    (_, _) => self.means::<WEIGHED, 1>(rest, out),
+                };
+            }
+        }
+    }
+
+    /// Writes `C` vectors of up to `R` queries; gives `C`.
+    #[inline(always)]
+    fn means<const R: usize, const C: usize>(&self, part: Rest, out: &mut [f32]) -> usize {
+        let s = self.s;
+        // Lanes without a query do another one's work.
+        let queries: [usize; R] = std::array::from_fn(|r| part.first + r.min(part.count - 1));
+        let weights: [&[f32]; R] =
+            std::array::from_fn(|r| &self.logits[queries[r] * self.stride..][..self.stride]);
+        let shared = queries.iter().map(|&query| self.queries[query].keys).min().unwrap_or(0);
+        let zero = [[s.splat(0.0); C]; R];
+        let (walk, sums) =
+            self.add_values(Walk { block: 0, keys: 0 }, 0..shared, weights, part.column, zero);
+        for r in 0..part.count {
+            let query = &self.queries[queries[r]];
+            // Keys that only some of the queries read: nothing is added for the others.
+            let (_, [sums]) =
+                self.add_values(walk, shared..query.keys, [weights[r]], part.column, [sums[r]]);
+            let start = query.row * part.width + query.head * part.head_dim;
+            let out = &mut out[start..start + part.head_dim][part.column * LANES..];
+            for (sum, out) in sums.iter().zip(out.chunks_mut(LANES)) {
+                let mut mean = [0.0; LANES];
+                s.store(s.div(*sum, s.splat(query.total)), &mut mean);
+                out.copy_from_slice(&mean[..out.len()]);
+            }
+        }
+        C
+    }
+
+    /// Adds the weighted values of the keys `range`, which begins in the block that `walk` stands
+    /// before.
+    #[inline(always)]
+    fn add_values<const R: usize, const C: usize>(
+        &self,
+        mut walk: Walk,
+        range: Range<usize>,
+        weights: [&[f32]; R],
+        column: usize,
+        mut sums: [[S::F; C]; R],
+    ) -> (Walk, [[S::F; C]; R]) {
+        let s = self.s;
+        let vectors = self.layer.value_vectors();
+        while walk.keys < range.end {
+            let block = self.blocks[walk.block];
+            let values = self.layer.values(block.block as usize, self.kv_head);
+            let end = walk.keys + block.used as usize;
+            for key in range.start.max(walk.keys)..range.end.min(end) {
+                let value = &values[(key - walk.keys) * vectors + column..][..C];
+                let weights: [S::F; R] = splats(s, weights, key);
+                for c in 0..C {
+                    let value = s.load(&value[c]);
+                    for r in 0..R {
+                        sums[r][c] = s.mul_add(weights[r], value, sums[r][c]);
+                    }
+                }
+            }
+            if end > range.end {
+                break;
+            }
+            walk = Walk { block: walk.block + 1, keys: end };
+        }
+        (walk, sums)
+    }
+}
+
+/// What [`Tile::means`] writes.
+#[derive(Clone, Copy)]
+struct Rest {
+    first: usize,
+    count: usize,
+    /// First vector.
+    column: usize,
+    head_dim: usize,
+    /// Of a row of the result.
+    width: usize,
+}
+
+#[inline(always)]
+fn splats<S: Simd, const R: usize>(s: S, weights: [&[f32]; R], key: usize) -> [S::F; R] {
+    let mut out = [s.splat(0.0); R];
+    for r in 0..R {
+        out[r] = s.splat(weights[r][key]);
+    }
+    out
+}
+
+impl Bias<'_> {
+    /// Adds the bias of each key's distance.
+    #[inline(always)]
+    fn add(self, query: &Query, logits: &mut [f32]) {
+        let row = &self.weights[query.head * (2 * self.reach + 1)..][..2 * self.reach + 1];
+        // Keys before `near` are out of reach, and so are those from `far` on.
+        let near = query.place.saturating_sub(self.reach).min(logits.len());
+        let far = (query.place + self.reach + 1).clamp(near, logits.len());
+        logits[..near].iter_mut().for_each(|logit| *logit += row[0]);
+        logits[far..].iter_mut().for_each(|logit| *logit += row[2 * self.reach]);
+        let within = &row[(near + self.reach).saturating_sub(query.place)..];
+        logits[near..far].iter_mut().zip(within).for_each(|(logit, bias)| *logit += bias);
+    }
+}

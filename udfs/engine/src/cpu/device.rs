@@ -1,0 +1,408 @@
+//! [`Cpu`] and its operations: what is asked is checked here and then done by kernels.
+
+use super::append::{Angles, Appending};
+use super::attend::{self, Attention, Bias};
+use super::cache::Cache;
+use super::check;
+use super::matrix::{Matrix, Weights};
+use super::memory::{Buffer, Tensor, Vector};
+use super::norm::{Normal, Norms};
+use super::pick::{PickScratch, Picking};
+use super::rows::{Gate, Pooling};
+use super::simd::{Isa, Level};
+use super::tile::Epilogue;
+use super::{gemm, gemm_int8};
+use crate::backend::{
+    Activation, Append, Attend, Backend, CacheShape, DeviceError, Embedding, Input, Layout, Linear,
+    MatrixSource, Norm, Picked, Picks, Pool, Precision, Write,
+};
+use crate::checkpoint::Stored;
+
+/// Logits that are computed before the next rows follow: 32 MiB.
+const PICK_LOGITS: usize = 8 << 20;
+
+/// The processor, one core of it, with scratch memory.
+pub struct Cpu {
+    level: Level,
+    scratch: Scratch,
+}
+
+#[derive(Default)]
+struct Scratch {
+    floats: Buffer<f32>,
+    bytes: Buffer<u8>,
+    scales: Buffer<f32>,
+    logits: Buffer<f32>,
+    row: Vec<f32>,
+    pick: PickScratch,
+}
+
+impl Default for Cpu {
+    fn default() -> Self {
+        Self { level: Level::best(), scratch: Scratch::default() }
+    }
+}
+
+impl Cpu {
+    /// With one instruction set, if the processor has it. Results are the same with each.
+    pub fn with(isa: Isa) -> Option<Self> {
+        Some(Self { level: Level::of(isa)?, scratch: Scratch::default() })
+    }
+
+    /// The instruction set in use.
+    pub fn isa(&self) -> Isa {
+        self.level.isa()
+    }
+
+    /// The same, as a right to use it.
+    #[cfg(test)]
+    pub(super) fn level(&self) -> Level {
+        self.level
+    }
+}
+
+/// `out = epilogue(x W^T)` for some rows.
+fn multiply(
+    level: Level,
+    scratch: (&mut Buffer<f32>, &mut Buffer<u8>, &mut Buffer<f32>),
+    x: &[f32],
+    matrix: &Matrix,
+    epilogue: Epilogue<'_>,
+    out: &mut [f32],
+) -> Result<(), DeviceError> {
+    let (floats, bytes, scales) = scratch;
+    let &Matrix { n, k, ref weights } = matrix;
+    let rows = x.len() / k;
+    match weights {
+        Weights::F32(panels) => {
+            let packed = floats.room(gemm::packed_len(rows, k))?;
+            level.run(gemm::Gemm { x, k, n, panels, epilogue, out, packed });
+        }
+        Weights::Int8(weights) => {
+            let packed = bytes.room(gemm_int8::packed_len(rows, k))?;
+            let scales = scales.room(gemm_int8::scales_len(rows, k))?;
+            level.run(gemm_int8::Gemm { x, k, n, weights, epilogue, out, packed, scales });
+        }
+    }
+    Ok(())
+}
+
+/// Fails unless the parts of `linear` fit each other and `x`.
+fn expect_linear(x: &Tensor, linear: &Linear<Cpu>) -> Result<(), DeviceError> {
+    let (n, k) = (linear.matrix.n, linear.matrix.k);
+    check::expect((linear.outputs, linear.inputs) == (n, k), || {
+        format!("a matrix is {n} by {k} instead of {} by {}", linear.outputs, linear.inputs)
+    })?;
+    linear.bias.as_ref().map_or(Ok(()), |bias| bias.expect_len(n))?;
+    x.expect_width(k)
+}
+
+/// A norm of rows of `width`.
+fn normal(norm: &Norm<Cpu>, width: usize) -> Result<Normal<'_>, DeviceError> {
+    norm.weight.expect_len(width)?;
+    norm.bias.as_ref().map_or(Ok(()), |bias| bias.expect_len(width))?;
+    let weight = norm.weight.values();
+    Ok(Normal { kind: norm.kind, weight, bias: norm.bias.as_ref(), eps: norm.eps })
+}
+
+impl Backend for Cpu {
+    type Tensor = Tensor;
+    type Matrix = Matrix;
+    type Vector = Vector;
+    type Table = Stored;
+    type Cache = Cache;
+    type Input = Input;
+    type Layout = Layout;
+
+    fn matrix(&self, source: &MatrixSource, precision: Precision) -> Result<Matrix, DeviceError> {
+        Matrix::new(source, precision)
+    }
+
+    fn vector(&self, values: &[f32]) -> Result<Vector, DeviceError> {
+        Vector::new(values)
+    }
+
+    fn table(&self, rows: &Stored) -> Result<Stored, DeviceError> {
+        check::expect(rows.shape().len() == 2, || {
+            format!("a table has the shape {:?}", rows.shape())
+        })?;
+        Ok(rows.clone())
+    }
+
+    fn tensor(&self, rows: usize, width: usize) -> Result<Tensor, DeviceError> {
+        Tensor::new(rows, width)
+    }
+
+    fn cache(&self, shape: CacheShape) -> Result<Cache, DeviceError> {
+        Cache::new(shape)
+    }
+
+    fn input(&mut self, from: &Input, to: &mut Input) -> Result<(), DeviceError> {
+        to.tokens.clone_from(&from.tokens);
+        to.positions.clone_from(&from.positions);
+        to.slots.clone_from(&from.slots);
+        Ok(())
+    }
+
+    fn layout(&mut self, from: &Layout, to: &mut Layout) -> Result<(), DeviceError> {
+        to.segments.clone_from(&from.segments);
+        to.blocks.clone_from(&from.blocks);
+        Ok(())
+    }
+
+    fn embed(
+        &mut self,
+        rows: &Input,
+        embedding: &Embedding<Self>,
+        out: &mut Tensor,
+    ) -> Result<(), DeviceError> {
+        let width = embedding.width;
+        out.set_rows(rows.tokens.len(), width)?;
+        let table = &embedding.tokens;
+        check::expect(table.width() == width, || format!("tokens are {} wide", table.width()))?;
+        check::below(&rows.tokens, table.rows(), "tokens")?;
+        if let Some((table, first)) = &embedding.positions {
+            check::expect(table.width() == width, || {
+                format!("positions are {} wide", table.width())
+            })?;
+            check::one_per_row(rows.positions.len(), rows.tokens.len(), "positions")?;
+            let positions = table.rows().saturating_sub(*first as usize);
+            check::below(&rows.positions, positions, "positions")?;
+        }
+        if let Some(kind) = &embedding.kind {
+            kind.expect_len(width)?;
+        }
+        self.scratch.row.resize(width, 0.0);
+        let place = &mut self.scratch.row;
+        for (index, out) in out.data_mut().chunks_exact_mut(width).enumerate() {
+            table.row(rows.tokens[index] as usize, out);
+            out.iter_mut().for_each(|x| *x *= embedding.scale);
+            if let Some((table, first)) = &embedding.positions {
+                table.row(rows.positions[index] as usize + *first as usize, place);
+                out.iter_mut().zip(&*place).for_each(|(x, place)| *x += place);
+            }
+            if let Some(kind) = &embedding.kind {
+                out.iter_mut().zip(kind.values()).for_each(|(x, kind)| *x += kind);
+            }
+        }
+        Ok(())
+    }
+
+    fn norm(&mut self, x: &Tensor, norm: &Norm<Self>, out: &mut Tensor) -> Result<(), DeviceError> {
+        let normal = normal(norm, x.width())?;
+        out.set_rows(x.rows(), x.width())?;
+        self.level.run(Norms { x: x.data(), normal, out: out.data_mut() });
+        Ok(())
+    }
+
+    fn linear(
+        &mut self,
+        x: &Tensor,
+        weights: &Linear<Self>,
+        activation: Activation,
+        write: Write,
+        out: &mut Tensor,
+    ) -> Result<(), DeviceError> {
+        expect_linear(x, weights)?;
+        match write {
+            Write::Store => out.set_rows(x.rows(), weights.outputs)?,
+            Write::Add => {
+                out.expect_width(weights.outputs)?;
+                check::one_per_row(out.rows(), x.rows(), "rows to add to")?;
+            }
+        }
+        let Scratch { floats, bytes, scales, .. } = &mut self.scratch;
+        let bias = weights.bias.as_ref().map(Vector::padded);
+        let epilogue = Epilogue { bias, scale: 1.0, activation, write };
+        let scratch = (floats, bytes, scales);
+        multiply(self.level, scratch, x.data(), &weights.matrix, epilogue, out.data_mut())
+    }
+
+    fn gate(
+        &mut self,
+        x: &Tensor,
+        activation: Activation,
+        out: &mut Tensor,
+    ) -> Result<(), DeviceError> {
+        let n = out.width();
+        x.expect_width(2 * n)?;
+        out.set_rows(x.rows(), n)?;
+        self.level.run(Gate { x: x.data(), activation, n, out: out.data_mut() });
+        Ok(())
+    }
+
+    fn append(
+        &mut self,
+        qkv: &mut Tensor,
+        rows: &Input,
+        append: &Append<'_, Self>,
+        cache: &mut Cache,
+        layer: usize,
+    ) -> Result<(), DeviceError> {
+        let &Append { heads, kv_heads, head_dim, norms, rope } = append;
+        let shape = cache.shape();
+        let fits = (kv_heads, head_dim) == (shape.kv_heads, shape.head_dim) && layer < shape.layers;
+        check::expect(fits, || {
+            format!("layer {layer}, {kv_heads} heads of {head_dim} do not fit {shape:?}")
+        })?;
+        qkv.expect_width((heads + 2 * kv_heads) * head_dim)?;
+        check::one_per_row(rows.slots.len(), qkv.rows(), "slots")?;
+        check::below(&rows.slots, shape.blocks * crate::backend::BLOCK_SLOTS, "slots")?;
+        let norms = match norms {
+            None => None,
+            Some((q, k)) => Some((normal(q, head_dim)?, normal(k, head_dim)?)),
+        };
+        let angles = match rope {
+            None => None,
+            Some(rope) => {
+                check::one_per_row(rows.positions.len(), qkv.rows(), "positions")?;
+                check::below(&rows.positions, rope.positions, "positions")?;
+                check::expect(head_dim % 2 == 0, || format!("{head_dim} numbers have no halves"))?;
+                rope.cos.expect_len(rope.positions * head_dim / 2)?;
+                rope.sin.expect_len(rope.positions * head_dim / 2)?;
+                Some(Angles { cos: rope.cos.values(), sin: rope.sin.values() })
+            }
+        };
+        self.level.run(Appending {
+            qkv: qkv.data_mut(),
+            heads,
+            kv_heads,
+            head_dim,
+            norms,
+            angles,
+            positions: &rows.positions,
+            slots: &rows.slots,
+            cache,
+            layer,
+        });
+        Ok(())
+    }
+
+    fn attend(
+        &mut self,
+        q: &Tensor,
+        layout: &Layout,
+        attend: &Attend<'_, Self>,
+        cache: &Cache,
+        layer: usize,
+        out: &mut Tensor,
+    ) -> Result<(), DeviceError> {
+        let &Attend { heads, kv_heads, head_dim, scale, causal, ref bias } = attend;
+        let shape = cache.shape();
+        let fits = (kv_heads, head_dim) == (shape.kv_heads, shape.head_dim)
+            && layer < shape.layers
+            && kv_heads > 0
+            && heads % kv_heads == 0
+            && q.width() >= heads * head_dim;
+        check::expect(fits, || {
+            format!(
+                "layer {layer}, {heads} query heads and {kv_heads} key heads of {head_dim} do not \
+                 fit {shape:?} and rows {} wide",
+                q.width()
+            )
+        })?;
+        check::keys(layout, q, cache, causal || bias.is_some())?;
+        let bias = match bias {
+            None => None,
+            Some(bias) => {
+                bias.weights.expect_len(heads * (2 * bias.reach + 1))?;
+                Some(Bias { weights: bias.weights.values(), reach: bias.reach })
+            }
+        };
+        out.set_rows(q.rows(), heads * head_dim)?;
+        self.level.run(Attention {
+            q: q.data(),
+            q_width: q.width(),
+            layout,
+            heads,
+            kv_heads,
+            head_dim,
+            scale,
+            causal,
+            bias,
+            layer: cache.layer(layer),
+            out: out.data_mut(),
+            scratch: self.scratch.floats.room(attend::scratch_len(layout, head_dim))?,
+        });
+        Ok(())
+    }
+
+    fn gather(&mut self, x: &Tensor, rows: &[u32], out: &mut Tensor) -> Result<(), DeviceError> {
+        check::below(rows, x.rows(), "rows")?;
+        out.set_rows(rows.len(), x.width())?;
+        for (&row, out) in rows.iter().zip(out.data_mut().chunks_exact_mut(x.width())) {
+            out.copy_from_slice(x.row(row as usize));
+        }
+        Ok(())
+    }
+
+    /// A row whose logits have no finite log-sum-exp (one is NaN or infinite, or all are `-inf`), or
+    /// of which all tokens are banned, gets one result whose log-probability is NaN.
+    fn pick(
+        &mut self,
+        x: &Tensor,
+        head: &Linear<Self>,
+        scale: f32,
+        picks: &Picks,
+        out: &mut Picked,
+    ) -> Result<(), DeviceError> {
+        expect_linear(x, head)?;
+        let &Matrix { n, k, .. } = &head.matrix;
+        check::picks(picks, x.rows(), n)?;
+        out.clear();
+        let Scratch { floats, bytes, scales, logits, pick, .. } = &mut self.scratch;
+        let bias = head.bias.as_ref().map(Vector::padded);
+        let epilogue = Epilogue { bias, scale, activation: Activation::None, write: Write::Store };
+        let rows = (PICK_LOGITS / n).max(1).min(x.rows().max(1));
+        let logits = logits.room(rows * n)?;
+        for (x, some) in x.data().chunks(rows * k).zip(picks.picks.chunks(rows)) {
+            let logits = &mut logits[..some.len() * n];
+            let scratch = (&mut *floats, &mut *bytes, &mut *scales);
+            multiply(self.level, scratch, x, &head.matrix, epilogue, logits)?;
+            self.level.run(Picking {
+                logits,
+                vocabulary: n,
+                picks: some,
+                all: picks,
+                scratch: pick,
+                out,
+            });
+        }
+        Ok(())
+    }
+
+    fn pool(
+        &mut self,
+        x: &Tensor,
+        layout: &Layout,
+        pool: Pool,
+        normalize: bool,
+        out: &mut Tensor,
+    ) -> Result<(), DeviceError> {
+        check::segments(layout, x.rows())?;
+        out.set_rows(layout.segments.len(), x.width())?;
+        self.level.run(Pooling {
+            x: x.data(),
+            width: x.width(),
+            segments: &layout.segments,
+            pool,
+            normalize,
+            out: out.data_mut(),
+        });
+        Ok(())
+    }
+
+    fn copy_blocks(&mut self, cache: &mut Cache, pairs: &[(u32, u32)]) -> Result<(), DeviceError> {
+        for &(from, to) in pairs {
+            check::below(&[from, to], cache.shape().blocks, "blocks")?;
+            cache.copy_block(from as usize, to as usize);
+        }
+        Ok(())
+    }
+
+    fn download(&mut self, x: &Tensor, out: &mut Vec<f32>) -> Result<(), DeviceError> {
+        out.clear();
+        out.extend_from_slice(x.data());
+        Ok(())
+    }
+}

@@ -1,0 +1,213 @@
+//! `x W^T` in bytes: rows are scaled to -127..=127 one by one, sums are exact.
+
+use super::matrix::{Int8, PANEL, QUAD, SMALLEST};
+use super::reduce::{largest, padded};
+use super::simd::{Kernel, LANES, Simd};
+use super::tile::{Epilogue, Tile, columns, group_panels, tiles};
+
+/// Bytes of packed rows that stay in the second-level cache while the weights pass by.
+const BLOCK_BYTES: usize = 384 * 1024;
+/// Tile sizes with 32 registers: at most 12 rows by 32 columns.
+const WIDE: &[usize] = &[12, 8, 4, 2, 1];
+/// Tile sizes with 16 registers, four to a vector of sums: at most 3 rows by 16 columns.
+const NARROW: &[usize] = &[3, 1];
+
+/// One product.
+pub(super) struct Gemm<'a> {
+    /// `[rows, k]`
+    pub(super) x: &'a [f32],
+    pub(super) k: usize,
+    pub(super) n: usize,
+    pub(super) weights: &'a Int8,
+    pub(super) epilogue: Epilogue<'a>,
+    /// `[rows, n]`
+    pub(super) out: &'a mut [f32],
+    /// Room for [`packed_len`] bytes.
+    pub(super) packed: &'a mut [u8],
+    /// Room for [`scales_len`] numbers: what a byte of each row is worth.
+    pub(super) scales: &'a mut [f32],
+}
+
+/// Bytes of packed rows at a time.
+pub(super) fn packed_len(rows: usize, k: usize) -> usize {
+    scales_len(rows, k) * k.next_multiple_of(QUAD)
+}
+
+/// Packed rows at a time.
+pub(super) fn scales_len(rows: usize, k: usize) -> usize {
+    block_rows(k).min(rows.next_multiple_of(WIDE[0]))
+}
+
+/// Rows whose packed form fits [`BLOCK_BYTES`]: whole tiles of every size.
+fn block_rows(k: usize) -> usize {
+    (BLOCK_BYTES / k / WIDE[0]).clamp(4, 64) * WIDE[0]
+}
+
+impl Kernel for Gemm<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        let Self { x, k, n, weights, epilogue, out, packed, scales } = self;
+        let sizes = if S::WIDE { WIDE } else { NARROW };
+        let (block, depth) = (block_rows(k), k.next_multiple_of(QUAD));
+        for (x, out) in x.chunks(block * k).zip(out.chunks_mut(block * n)) {
+            let rows = x.len() / k;
+            for tile in tiles(rows, sizes) {
+                quantise(s, x, k, tile, packed, scales);
+            }
+            let group = group_panels(depth);
+            for (index, panels) in weights.panels.chunks(group * depth * PANEL).enumerate() {
+                for tile in tiles(rows, sizes) {
+                    let x = &packed[tile.first * depth..];
+                    let scales = &scales[tile.first..][..tile.rows];
+                    let out = &mut out[tile.first * n..][..tile.rows * n];
+                    let places = panels.chunks_exact(depth * PANEL).zip(columns(index * group));
+                    for (panel, column) in places {
+                        let panel = panel.as_chunks().0.as_chunks().0;
+                        let place = Place { panel, column, n, depth, weights, epilogue };
+                        match tile.size {
+                            12 => place.wide::<S, 12>(s, x, scales, out),
+                            8 => place.wide::<S, 8>(s, x, scales, out),
+                            4 => place.wide::<S, 4>(s, x, scales, out),
+                            3 => place.narrow::<S, 3>(s, x, scales, out),
+                            2 => place.wide::<S, 2>(s, x, scales, out),
+                            _ if S::WIDE => place.wide::<S, 1>(s, x, scales, out),
+                            _ => place.narrow::<S, 1>(s, x, scales, out),
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Writes the rows of a tile as bytes `[k / 4][size][4]`.
+#[inline(always)]
+fn quantise<S: Simd>(s: S, x: &[f32], k: usize, tile: Tile, packed: &mut [u8], scales: &mut [f32]) {
+    let depth = k.next_multiple_of(QUAD);
+    let packed = &mut packed[tile.first * depth..][..tile.size * depth];
+    for lane in 0..tile.rows {
+        let row = &x[(tile.first + lane) * k..][..k];
+        let (size, spoilt) = magnitude(s, row);
+        let known = size > SMALLEST;
+        let inverse = s.splat(if known { 127.0 / size } else { 0.0 });
+        scales[tile.first + lane] = spoilt + if known { size / 127.0 } else { 0.0 };
+        let mut quads = packed.as_chunks_mut::<QUAD>().0[lane..].iter_mut().step_by(tile.size);
+        let (vectors, tail) = row.as_chunks::<LANES>();
+        for x in vectors {
+            let bytes = s.to_bytes(s.mul(s.load(x), inverse));
+            for (bytes, quad) in bytes.as_chunks::<QUAD>().0.iter().zip(&mut quads) {
+                *quad = *bytes;
+            }
+        }
+        if !tail.is_empty() {
+            let bytes = s.to_bytes(s.mul(s.load(&padded(tail, 0.0)), inverse));
+            for (bytes, quad) in bytes.as_chunks::<QUAD>().0.iter().zip(quads) {
+                *quad = *bytes;
+            }
+        }
+    }
+}
+
+/// The largest magnitude, and 0 or, if any number is infinite or none, NaN.
+#[inline(always)]
+fn magnitude<S: Simd>(s: S, row: &[f32]) -> (f32, f32) {
+    let zero = s.splat(0.0);
+    let (mut high, mut low, mut spoilt) = (zero, zero, zero);
+    let (vectors, tail) = row.as_chunks::<LANES>();
+    let last = padded(tail, 0.0);
+    for x in vectors.iter().chain([&last]) {
+        let x = s.load(x);
+        high = s.max(x, high);
+        low = s.min(x, low);
+        spoilt = s.mul_add(x, zero, spoilt);
+    }
+    let mut lanes = [[0.0; LANES]; 2];
+    s.store(s.max(high, s.sub(zero, low)), &mut lanes[0]);
+    s.store(spoilt, &mut lanes[1]);
+    (largest(s, &lanes[0]), lanes[1].iter().sum())
+}
+
+/// A panel and where its sums go.
+struct Place<'a> {
+    panel: &'a [[[i8; QUAD * LANES]; 2]],
+    column: usize,
+    n: usize,
+    depth: usize,
+    weights: &'a Int8,
+    epilogue: Epilogue<'a>,
+}
+
+impl Place<'_> {
+    /// A tile of `R` rows by both halves of the panel.
+    #[inline(always)]
+    fn wide<S: Simd, const R: usize>(&self, s: S, rows: &[u8], scales: &[f32], out: &mut [f32]) {
+        let sums = products::<S, R, 2>(s, self.rows(rows), self.panel, 0);
+        self.finish(s, sums, 0, scales, out);
+    }
+
+    /// A tile of `R` rows by one half after the other.
+    #[inline(always)]
+    fn narrow<S: Simd, const R: usize>(&self, s: S, rows: &[u8], scales: &[f32], out: &mut [f32]) {
+        for half in 0..2 {
+            let sums = products::<S, R, 1>(s, self.rows(rows), self.panel, half);
+            self.finish(s, sums, half, scales, out);
+        }
+    }
+
+    #[inline(always)]
+    fn rows<'r, const R: usize>(&self, packed: &'r [u8]) -> &'r [[[u8; QUAD]; R]] {
+        packed[..self.depth * R].as_chunks().0.as_chunks().0
+    }
+
+    #[inline(always)]
+    fn finish<S: Simd, const R: usize, const C: usize>(
+        &self,
+        s: S,
+        sums: [[[i32; LANES]; C]; R],
+        half: usize,
+        scales: &[f32],
+        out: &mut [f32],
+    ) {
+        let rows = sums.iter().zip(scales).zip(out.chunks_exact_mut(self.n));
+        for ((sums, &row_scale), out) in rows {
+            for (half, sums) in (half..).zip(sums) {
+                let column = self.column + half * LANES;
+                if column < self.n {
+                    let offsets = &self.weights.offsets[column..][..LANES];
+                    let scales = &self.weights.scales[column..][..LANES];
+                    let x = std::array::from_fn(|i| {
+                        sums[i].wrapping_sub(offsets[i]) as f32 * (row_scale * scales[i])
+                    });
+                    self.epilogue.finish(s, s.load(&x), column, &mut out[column..]);
+                }
+            }
+        }
+    }
+}
+
+/// The sums of `R` rows and `C` halves of a panel, from half `first` on.
+#[inline(always)]
+fn products<S: Simd, const R: usize, const C: usize>(
+    s: S,
+    rows: &[[[u8; QUAD]; R]],
+    panel: &[[[i8; QUAD * LANES]; 2]],
+    first: usize,
+) -> [[[i32; LANES]; C]; R] {
+    let mut sums = [[s.no_dots(); C]; R];
+    for (x, weights) in rows.iter().zip(panel) {
+        for c in 0..C {
+            for r in 0..R {
+                sums[r][c] = s.dot(sums[r][c], x[r], &weights[(first + c) % 2]);
+            }
+        }
+    }
+    let mut out = [[[0; LANES]; C]; R];
+    for r in 0..R {
+        for c in 0..C {
+            out[r][c] = s.dots(sums[r][c]);
+        }
+    }
+    out
+}

@@ -1,0 +1,45 @@
+//! The operations that kernels are written in.
+
+/// Lanes of a vector, whatever the instruction set.
+pub(crate) const LANES: usize = 16;
+
+/// A right to use an instruction set, and its operations. A value exists only where the processor
+/// has the instructions. All operations round as IEEE 754 says, so all sets give the same bits.
+///
+/// Kernels that take a `Simd` must be `#[inline(always)]` all the way up to [`super::Kernel::run`]:
+/// only what is inlined there is compiled for the instruction set.
+pub(crate) trait Simd: Copy {
+    /// Sixteen f32.
+    type F: Copy;
+    /// Sixteen sums of products of bytes.
+    type Dots: Copy;
+    /// Whether there are 32 registers of 16 lanes: how large tiles can be.
+    const WIDE: bool;
+
+    fn splat(self, x: f32) -> Self::F;
+    fn load(self, from: &[f32; LANES]) -> Self::F;
+    fn store(self, x: Self::F, to: &mut [f32; LANES]);
+    fn add(self, a: Self::F, b: Self::F) -> Self::F;
+    fn sub(self, a: Self::F, b: Self::F) -> Self::F;
+    fn mul(self, a: Self::F, b: Self::F) -> Self::F;
+    fn div(self, a: Self::F, b: Self::F) -> Self::F;
+    /// `a * b + c`, rounded once.
+    fn mul_add(self, a: Self::F, b: Self::F, c: Self::F) -> Self::F;
+    /// `a` where it is larger, else `b` (also where either is NaN).
+    fn max(self, a: Self::F, b: Self::F) -> Self::F;
+    /// `a` where it is smaller, else `b` (also where either is NaN).
+    fn min(self, a: Self::F, b: Self::F) -> Self::F;
+    /// `yes` where `a < b`, else `no`.
+    fn where_less(self, a: Self::F, b: Self::F, yes: Self::F, no: Self::F) -> Self::F;
+    /// For a number `1.5 * 2^23 + n`, that is `n` in its low bits: `2^(n - 1)`, and 0 for -126.
+    fn half_power(self, shifted: Self::F) -> Self::F;
+    /// `x` in -127..=127, rounded to the nearest integer (ties to even), plus 128.
+    fn to_bytes(self, x: Self::F) -> [u8; LANES];
+
+    /// No products yet.
+    fn no_dots(self) -> Self::Dots;
+    /// Adds to lane `i` the product of `bytes` and `weights[4 * i..4 * i + 4]`, exactly.
+    fn dot(self, sums: Self::Dots, bytes: [u8; 4], weights: &[i8; 4 * LANES]) -> Self::Dots;
+    /// The sums.
+    fn dots(self, sums: Self::Dots) -> [i32; LANES];
+}

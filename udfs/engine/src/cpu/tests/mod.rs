@@ -1,0 +1,11 @@
+//! Every operation against a plain computation in f64, with the same bits on every instruction set
+//! and in every batch.
+
+mod attention;
+mod cut;
+mod given;
+mod math;
+mod normal;
+mod picks;
+mod products;
+mod refusals;

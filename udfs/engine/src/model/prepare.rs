@@ -1,0 +1,264 @@
+//! From texts to tokens: what a request means to a model of this kind.
+
+use std::sync::Arc;
+
+use crate::checkpoint::{Codec, TextError};
+use crate::decode::stop::StopMatcher;
+use crate::decode::trie::Trie;
+use crate::request::{Embed, Generate, Keep, Prompt, RequestError, Score, Strategy, Truncate};
+use crate::schedule::{Judging, Measuring, Words, Writing};
+
+/// What kind of model reads a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Reads only.
+    Encoder,
+    /// Reads and writes from left to right.
+    Decoder,
+    /// An encoder reads, a decoder writes.
+    EncoderDecoder,
+}
+
+/// Prepares a generation; `key` names the request for the noise of samples.
+pub fn writing(
+    kind: Kind,
+    words: &Words,
+    request: &Generate,
+    key: [u8; 32],
+) -> Result<Writing, RequestError> {
+    let codec = &words.codec;
+    let plain = |text: &str| codec.encode(text, false).map_err(bad_text);
+    check_generate(request)?;
+    let mut prompt_truncated = false;
+    let mut read = |text: &str| {
+        let encoded = codec.encode_cut(text, request.truncate).map_err(bad_text)?;
+        prompt_truncated |= encoded.truncated;
+        Ok(encoded.ids)
+    };
+    let (passages, opening, prefix) = match (kind, &request.prompt) {
+        (Kind::Encoder, _) => return Err(invalid("an encoder writes no text")),
+        (Kind::Decoder, Prompt::Passages(_)) => {
+            return Err(invalid(
+                "only an encoder-decoder model reads passages apart; give a decoder one prompt",
+            ));
+        }
+        (Kind::Decoder, Prompt::Text(text)) => {
+            let mut opening = without_trailing(codec, read(text)?);
+            opening.extend(plain(&request.prefix)?);
+            (Vec::new(), or_begin(words, opening)?, request.prefix.clone())
+        }
+        (Kind::EncoderDecoder, prompt) => {
+            let texts = match prompt {
+                Prompt::Text(text) => std::slice::from_ref(text),
+                Prompt::Passages(passages) => &passages[..],
+            };
+            let passages: Vec<Vec<u32>> =
+                texts.iter().map(|text| read(text)).collect::<Result<_, _>>()?;
+            if passages.is_empty() || passages.iter().any(Vec::is_empty) {
+                return Err(invalid("there is nothing to read: a passage has no tokens"));
+            }
+            let forced = plain(&request.prefix)?;
+            let prefix = codec.decode(&forced, false).map_err(bad_text)?;
+            let mut opening = decoder_start(words)?;
+            opening.extend(forced);
+            (passages, opening, prefix)
+        }
+    };
+    let read: usize = passages.iter().map(Vec::len).sum();
+    let prompt_tokens = if passages.is_empty() { opening.len() } else { read };
+    let stop = (!request.stop.is_empty()).then(|| StopMatcher::new(&request.stop));
+    Ok(Writing {
+        prompt_tokens: prompt_tokens as u32,
+        passages,
+        opening,
+        prefix,
+        strategy: request.strategy,
+        max_tokens: request.max_tokens,
+        min_tokens: request.min_tokens,
+        stop: stop.transpose().map_err(|error| invalid(error.to_string()))?,
+        among: among(words, &request.among)?.map(Arc::new),
+        row: u64::from_be_bytes([
+            key[0], key[1], key[2], key[3], key[4], key[5], key[6], key[7],
+        ]),
+        prompt_truncated,
+    })
+}
+
+/// Prepares texts to be judged.
+pub fn judging(kind: Kind, words: &Words, request: &Score) -> Result<Judging, RequestError> {
+    let codec = &words.codec;
+    let end = if request.with_end { Some(end(words)?) } else { None };
+    let (mut passage, mut prompt_truncated, mut prompt_tokens) = (Vec::new(), false, 0);
+    let begin = match kind {
+        Kind::Encoder => return Err(invalid("an encoder cannot tell how likely a text is")),
+        Kind::Decoder => Vec::new(),
+        Kind::EncoderDecoder => {
+            let encoded = codec.encode_cut(&request.prompt, request.truncate).map_err(bad_text)?;
+            (passage, prompt_truncated) = (encoded.ids, encoded.truncated);
+            if passage.is_empty() {
+                return Err(invalid("there is nothing to read: the prompt has no tokens"));
+            }
+            prompt_tokens = passage.len();
+            decoder_start(words)?
+        }
+    };
+    let mut continuations = Vec::with_capacity(request.continuations.len());
+    for text in &request.continuations {
+        let (mut all, continuation) = if kind == Kind::Decoder {
+            let parts = codec.encode_continuation(&request.prompt, text).map_err(bad_text)?;
+            let (context, cut) = cut(codec, parts.context, request.truncate)?;
+            prompt_truncated |= cut;
+            prompt_tokens = prompt_tokens.max(context.len());
+            (or_begin(words, context)?, parts.continuation)
+        } else {
+            (begin.clone(), codec.encode(text, false).map_err(bad_text)?)
+        };
+        let before = all.len();
+        all.extend(continuation);
+        all.extend(end);
+        continuations.push((all, before));
+    }
+    Ok(Judging { passage, continuations, prompt_tokens: prompt_tokens as u32, prompt_truncated })
+}
+
+/// Prepares a text whose vector is wanted; `limit` cuts it if it is longer, as
+/// sentence-transformers does.
+pub fn measuring(
+    words: &Words,
+    request: &Embed,
+    hidden: bool,
+    limit: Option<usize>,
+) -> Result<Measuring, RequestError> {
+    let own = limit.filter(|_| !hidden).map(|limit| Truncate {
+        tokens: u32::try_from(limit).unwrap_or(u32::MAX),
+        keep: Keep::Start,
+    });
+    let encoded =
+        words.codec.encode_cut(&request.text, request.truncate.or(own)).map_err(bad_text)?;
+    if encoded.ids.is_empty() {
+        return Err(invalid("there is nothing to read: the text has no tokens"));
+    }
+    Ok(Measuring { tokens: encoded.ids, hidden, prompt_truncated: encoded.truncated })
+}
+
+/// Contradictions that no model can follow.
+fn check_generate(request: &Generate) -> Result<(), RequestError> {
+    if request.max_tokens == 0 {
+        return Err(invalid("`max_tokens` is 0; at least 1 is needed"));
+    }
+    if request.min_tokens > request.max_tokens {
+        return Err(invalid("`min_tokens` is above `max_tokens`"));
+    }
+    match request.strategy {
+        Strategy::Greedy => Ok(()),
+        Strategy::Sample { temperature, top_p, samples, top_k, .. } => {
+            if !(temperature.is_finite() && temperature > 0.0) {
+                return Err(invalid(format!("`temperature` is {temperature}; it must be above 0")));
+            }
+            if !(top_p > 0.0 && top_p <= 1.0) {
+                return Err(invalid(format!("`top_p` is {top_p}; it lies above 0, at most 1")));
+            }
+            if samples == 0 {
+                return Err(invalid("`samples` is 0; at least 1 is needed"));
+            }
+            if !request.among.is_empty() && (top_k != 0 || top_p < 1.0) {
+                return Err(invalid("`among` already says what may be chosen; leave out the cuts"));
+            }
+            Ok(())
+        }
+        Strategy::Beam { beams, answers, length_penalty, .. } => {
+            if beams < 2 || answers == 0 || answers > beams {
+                return Err(invalid(format!(
+                    "{answers} answers of {beams} beams; at least 2 beams, and as many answers at most"
+                )));
+            }
+            if !length_penalty.is_finite() {
+                return Err(invalid("`length_penalty` is not finite"));
+            }
+            if !request.stop.is_empty() {
+                return Err(invalid("stop texts cut single answers; leave them out of a beam search"));
+            }
+            Ok(())
+        }
+    }
+}
+
+/// What an answer may be, each text with its end.
+fn among(words: &Words, texts: &[String]) -> Result<Option<Trie>, RequestError> {
+    if texts.is_empty() {
+        return Ok(None);
+    }
+    let end = end(words)?;
+    let sequences: Vec<Vec<u32>> = texts
+        .iter()
+        .map(|text| {
+            let mut tokens = words.codec.encode(text, false).map_err(bad_text)?;
+            tokens.push(end);
+            Ok(tokens)
+        })
+        .collect::<Result<_, RequestError>>()?;
+    Trie::new(&sequences).map(Some).map_err(|error| invalid(error.to_string()))
+}
+
+/// Cuts a context and puts the special tokens before it.
+fn cut(
+    codec: &Codec,
+    context: Vec<u32>,
+    truncate: Option<Truncate>,
+) -> Result<(Vec<u32>, bool), RequestError> {
+    let special = codec.leading().len();
+    let most = truncate.map_or(usize::MAX, |truncate| truncate.tokens as usize);
+    if context.len() + special <= most {
+        return Ok(([codec.leading(), &context].concat(), false));
+    }
+    let room = most.checked_sub(special).ok_or_else(|| {
+        bad_text(TextError::NoRoom { tokens: u32::try_from(most).unwrap_or(u32::MAX), special })
+    })?;
+    let kept = match truncate.map(|truncate| truncate.keep) {
+        Some(Keep::Start) | None => &context[..room],
+        Some(Keep::End) => &context[context.len() - room..],
+    };
+    Ok(([codec.leading(), kept].concat(), true))
+}
+
+/// A decoder goes on after a prompt: what its tokenizer puts at the end of a text is not there yet.
+fn without_trailing(codec: &Codec, mut tokens: Vec<u32>) -> Vec<u32> {
+    if tokens.ends_with(codec.trailing()) {
+        tokens.truncate(tokens.len() - codec.trailing().len());
+    }
+    tokens
+}
+
+/// `tokens`, or what begins a text if there are none.
+fn or_begin(words: &Words, tokens: Vec<u32>) -> Result<Vec<u32>, RequestError> {
+    if !tokens.is_empty() {
+        return Ok(tokens);
+    }
+    let begin = words.special.bos.or(words.special.ends.first().copied());
+    begin.map(|token| vec![token]).ok_or_else(|| {
+        invalid("the prompt is empty, and the model has no token that begins a text")
+    })
+}
+
+fn decoder_start(words: &Words) -> Result<Vec<u32>, RequestError> {
+    let start = words.special.start.or(words.special.bos).ok_or_else(|| {
+        invalid("the model's folder names no `decoder_start_token_id`")
+    })?;
+    Ok(vec![start])
+}
+
+fn end(words: &Words) -> Result<u32, RequestError> {
+    let end = words.special.ends.first().copied();
+    end.ok_or_else(|| invalid("the model's folder names no `eos_token_id`"))
+}
+
+fn invalid(message: impl Into<String>) -> RequestError {
+    RequestError::Invalid(message.into())
+}
+
+fn bad_text(error: TextError) -> RequestError {
+    match error {
+        TextError::Failed(_) => RequestError::Failed(error.to_string()),
+        TextError::NoRoom { .. } => RequestError::Invalid(error.to_string()),
+    }
+}

@@ -1,0 +1,62 @@
+//! How a model is run. None of it but the precision can change an answer.
+
+use crate::backend::{BLOCK_SLOTS, Precision};
+use crate::network::{Heads, Network, Reader};
+use crate::schedule::Limits;
+
+/// How a model is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// How weights are kept and multiplied.
+    pub precision: Precision,
+    /// Threads, each with its own batch; at least 1.
+    pub workers: usize,
+    /// Tokens of one pass of one worker; also the longest text that is read in one piece.
+    pub step_tokens: usize,
+    /// Answers that one worker has under way at a time.
+    pub lines: usize,
+    /// Keys and values of all workers, in bytes.
+    pub cache_bytes: usize,
+    /// Most tokens of a text and its answer, where the model allows more.
+    pub context: usize,
+}
+
+impl Settings {
+    /// One worker per core, and a gibibyte of keys and values.
+    pub fn for_cores(cores: usize) -> Self {
+        Self {
+            precision: Precision::F32,
+            workers: cores.max(1),
+            step_tokens: 2048,
+            lines: 64,
+            cache_bytes: 1 << 30,
+            context: 32_768,
+        }
+    }
+
+    /// The limits of each worker.
+    pub(super) fn limits<B: crate::backend::Backend>(&self, network: &Network<B>) -> Limits {
+        let block = match &network.reader {
+            Reader::Encoder(_) => None,
+            Reader::Decoder(decoder) | Reader::EncoderDecoder { decoder, .. } => {
+                Some(block_bytes(decoder.heads, decoder.blocks.len()))
+            }
+        };
+        let step_tokens = match network.positions {
+            // No text is longer, but a batch may be.
+            Some(positions) => self.step_tokens.max(positions.min(self.context)),
+            None => self.step_tokens,
+        };
+        Limits {
+            step_tokens,
+            lines: self.lines,
+            blocks: block.map_or(0, |block| self.cache_bytes / self.workers.max(1) / block),
+            positions: network.positions,
+        }
+    }
+}
+
+/// Bytes of a block of keys and values in f32.
+fn block_bytes(heads: Heads, layers: usize) -> usize {
+    (layers * heads.kv_heads * heads.head_dim * BLOCK_SLOTS * 2 * size_of::<f32>()).max(1)
+}

@@ -1,0 +1,260 @@
+//! What a network computes.
+
+use std::mem;
+
+use super::parts::{Attention, Block, Cross, Feed, Head, Pooling, Stack};
+use super::workspace::Workspace;
+use crate::backend::{
+    Activation, Append, Attend, Backend, DeviceError, Norm, Picked, Picks, Write,
+};
+
+impl<B: Backend> Stack<B> {
+    /// Passes rows through all blocks. The result, before the final norm, stays in `work`.
+    ///
+    /// A causal stack keeps keys and values of each block in a layer of its own, and rows may read
+    /// what earlier steps left there; what [`Stack::remember`] left of an encoder's rows lies in the
+    /// same cache, and `source` tells which rows read it. Any other stack needs keys within a block
+    /// only, so that one layer serves all.
+    pub fn forward(
+        &self,
+        backend: &mut B,
+        rows: &B::Input,
+        layout: &B::Layout,
+        cache: &mut B::Cache,
+        source: Option<&B::Layout>,
+        work: &mut Workspace<B>,
+    ) -> Result<(), DeviceError> {
+        self.embed(backend, rows, work)?;
+        for (index, block) in self.blocks.iter().enumerate() {
+            let layer = if self.causal { index } else { 0 };
+            self.attend(backend, &block.attention, rows, layout, cache, layer, work)?;
+            if let (Some(cross), Some(source)) = (&block.cross, source) {
+                self.cross(backend, cross, source, cache, layer, work)?;
+            }
+            self.feed(backend, &block.feed, work)?;
+        }
+        Ok(())
+    }
+
+    /// Normalises the result of [`Stack::forward`], all rows or some, into the workspace's chosen
+    /// rows.
+    pub fn choose(
+        &self,
+        backend: &mut B,
+        rows: Option<&[u32]>,
+        work: &mut Workspace<B>,
+    ) -> Result<(), DeviceError> {
+        let from = match rows {
+            Some(rows) => {
+                backend.gather(&work.x, rows, &mut work.picked)?;
+                &mut work.picked
+            }
+            None => &mut work.x,
+        };
+        match &self.final_norm {
+            Some(norm) => backend.norm(from, norm, &mut work.chosen)?,
+            None => mem::swap(from, &mut work.chosen),
+        }
+        if let Some(project) = &self.project_out {
+            backend.linear(
+                &work.chosen,
+                project,
+                Activation::None,
+                Write::Store,
+                &mut work.projected,
+            )?;
+        }
+        Ok(())
+    }
+
+    /// The rows that [`Stack::choose`] left.
+    pub fn chosen<'a>(&self, work: &'a Workspace<B>) -> &'a B::Tensor {
+        if self.project_out.is_some() { &work.projected } else { &work.chosen }
+    }
+
+    /// Width of the rows that [`Stack::choose`] leaves.
+    pub fn output_width(&self) -> usize {
+        self.project_out.as_ref().map_or(self.width, |project| project.outputs)
+    }
+
+    /// Writes what this decoder's blocks read of the encoder's chosen rows to `cache`.
+    pub fn remember(
+        &self,
+        backend: &mut B,
+        encoded: &B::Tensor,
+        rows: &B::Input,
+        cache: &mut B::Cache,
+        kv: &mut B::Tensor,
+    ) -> Result<(), DeviceError> {
+        let append = Append {
+            heads: 0,
+            kv_heads: self.heads.kv_heads,
+            head_dim: self.heads.head_dim,
+            norms: None,
+            rope: None,
+        };
+        for (layer, block) in self.blocks.iter().enumerate() {
+            if let Some(cross) = &block.cross {
+                backend.linear(encoded, &cross.kv, Activation::None, Write::Store, kv)?;
+                backend.append(kv, rows, &append, cache, layer)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn embed(
+        &self,
+        backend: &mut B,
+        rows: &B::Input,
+        work: &mut Workspace<B>,
+    ) -> Result<(), DeviceError> {
+        backend.embed(rows, &self.embedding, &mut work.x)?;
+        if let Some(norm) = &self.embedding_norm {
+            backend.norm(&work.x, norm, &mut work.y)?;
+            mem::swap(&mut work.x, &mut work.y);
+        }
+        Ok(())
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "a step is made of so many things")]
+    fn attend(
+        &self,
+        backend: &mut B,
+        part: &Attention<B>,
+        rows: &B::Input,
+        layout: &B::Layout,
+        cache: &mut B::Cache,
+        layer: usize,
+        work: &mut Workspace<B>,
+    ) -> Result<(), DeviceError> {
+        self.before(backend, &part.norm, work)?;
+        let input = if self.norm_first { &work.y } else { &work.x };
+        backend.linear(input, &part.qkv, Activation::None, Write::Store, &mut work.qkv)?;
+        let append = Append {
+            heads: self.heads.heads,
+            kv_heads: self.heads.kv_heads,
+            head_dim: self.heads.head_dim,
+            norms: part.qk_norms.as_ref().map(|(q, k)| (q, k)),
+            rope: self.rope.as_ref(),
+        };
+        backend.append(&mut work.qkv, rows, &append, cache, layer)?;
+        let attend = Attend { bias: self.relative.as_ref(), ..self.plain_attend(self.causal) };
+        backend.attend(&work.qkv, layout, &attend, cache, layer, &mut work.attended)?;
+        backend.linear(&work.attended, &part.out, Activation::None, Write::Add, &mut work.x)?;
+        self.after(backend, &part.norm, work)
+    }
+
+    fn cross(
+        &self,
+        backend: &mut B,
+        part: &Cross<B>,
+        source: &B::Layout,
+        cache: &B::Cache,
+        layer: usize,
+        work: &mut Workspace<B>,
+    ) -> Result<(), DeviceError> {
+        self.before(backend, &part.norm, work)?;
+        let input = if self.norm_first { &work.y } else { &work.x };
+        backend.linear(input, &part.q, Activation::None, Write::Store, &mut work.q)?;
+        let attend = self.plain_attend(false);
+        backend.attend(&work.q, source, &attend, cache, layer, &mut work.attended)?;
+        backend.linear(&work.attended, &part.out, Activation::None, Write::Add, &mut work.x)?;
+        self.after(backend, &part.norm, work)
+    }
+
+    fn feed(
+        &self,
+        backend: &mut B,
+        part: &Feed<B>,
+        work: &mut Workspace<B>,
+    ) -> Result<(), DeviceError> {
+        self.before(backend, &part.norm, work)?;
+        let input = if self.norm_first { &work.y } else { &work.x };
+        let inside = if part.gated {
+            backend.linear(input, &part.up, Activation::None, Write::Store, &mut work.up)?;
+            backend.gate(&work.up, part.activation, &mut work.gated)?;
+            &work.gated
+        } else {
+            backend.linear(input, &part.up, part.activation, Write::Store, &mut work.up)?;
+            &work.up
+        };
+        backend.linear(inside, &part.down, Activation::None, Write::Add, &mut work.x)?;
+        self.after(backend, &part.norm, work)
+    }
+
+    /// Pre-norm: the part reads a normalised copy.
+    fn before(
+        &self,
+        backend: &mut B,
+        norm: &Norm<B>,
+        work: &mut Workspace<B>,
+    ) -> Result<(), DeviceError> {
+        if self.norm_first { backend.norm(&work.x, norm, &mut work.y) } else { Ok(()) }
+    }
+
+    /// Post-norm: the sum is normalised.
+    fn after(
+        &self,
+        backend: &mut B,
+        norm: &Norm<B>,
+        work: &mut Workspace<B>,
+    ) -> Result<(), DeviceError> {
+        if !self.norm_first {
+            backend.norm(&work.x, norm, &mut work.y)?;
+            mem::swap(&mut work.x, &mut work.y);
+        }
+        Ok(())
+    }
+
+    fn plain_attend(&self, causal: bool) -> Attend<'_, B> {
+        Attend {
+            heads: self.heads.heads,
+            kv_heads: self.heads.kv_heads,
+            head_dim: self.heads.head_dim,
+            scale: self.heads.scale,
+            causal,
+            bias: None,
+        }
+    }
+}
+
+impl<B: Backend> Head<B> {
+    /// Asks about the next token after each row.
+    pub fn pick(
+        &self,
+        backend: &mut B,
+        rows: &B::Tensor,
+        picks: &Picks,
+        out: &mut Picked,
+    ) -> Result<(), DeviceError> {
+        out.clear();
+        backend.pick(rows, &self.linear, self.scale, picks, out)
+    }
+}
+
+impl<B: Backend> Pooling<B> {
+    /// One vector per segment of `layout`; `scratch` and `out` have the network's width.
+    pub fn pool(
+        &self,
+        backend: &mut B,
+        rows: &B::Tensor,
+        layout: &B::Layout,
+        scratch: &mut B::Tensor,
+        out: &mut B::Tensor,
+    ) -> Result<(), DeviceError> {
+        match &self.pooler {
+            None => backend.pool(rows, layout, self.pool, self.normalize, out),
+            Some(pooler) => {
+                backend.pool(rows, layout, self.pool, self.normalize, scratch)?;
+                backend.linear(scratch, pooler, Activation::Tanh, Write::Store, out)
+            }
+        }
+    }
+}
+
+impl<B: Backend> Block<B> {
+    /// Width of what [`Stack::remember`] writes per row and block; 0 without cross-attention.
+    pub fn remembered_width(&self) -> usize {
+        self.cross.as_ref().map_or(0, |cross| cross.kv.outputs)
+    }
+}

@@ -1,0 +1,52 @@
+//! The tensors that a pass over a stack needs, allocated once.
+
+use super::parts::Stack;
+use crate::backend::{Backend, DeviceError};
+
+/// Room for one step of a stack.
+pub struct Workspace<B: Backend> {
+    /// The residual stream; after a pass, the stack's result before its final norm.
+    pub(super) x: B::Tensor,
+    /// Its normalised copy, or the sum that is normalised next.
+    pub(super) y: B::Tensor,
+    /// `[q | k | v]`.
+    pub(super) qkv: B::Tensor,
+    /// Queries of cross-attention.
+    pub(super) q: B::Tensor,
+    /// What the heads gave.
+    pub(super) attended: B::Tensor,
+    /// Inside the feed-forward part.
+    pub(super) up: B::Tensor,
+    /// The same, gated.
+    pub(super) gated: B::Tensor,
+    /// Chosen rows after the final norm.
+    pub(super) chosen: B::Tensor,
+    /// Scratch for the choice.
+    pub(super) picked: B::Tensor,
+    /// Chosen rows after the projection to the width of the head.
+    pub(super) projected: B::Tensor,
+}
+
+impl<B: Backend> Workspace<B> {
+    /// Room for steps of up to `rows` rows.
+    pub fn new(backend: &B, stack: &Stack<B>, rows: usize) -> Result<Self, DeviceError> {
+        let heads = stack.heads;
+        let inner = heads.heads * heads.head_dim;
+        let gated = stack.blocks.iter().any(|block| block.feed.gated);
+        let up = stack.blocks.iter().map(|block| block.feed.up.outputs).max().unwrap_or(0);
+        let only_if =
+            |needed: bool, width: usize| backend.tensor(if needed { rows } else { 0 }, width);
+        Ok(Self {
+            x: backend.tensor(rows, stack.width)?,
+            y: backend.tensor(rows, stack.width)?,
+            qkv: backend.tensor(rows, (heads.heads + 2 * heads.kv_heads) * heads.head_dim)?,
+            q: only_if(stack.blocks.iter().any(|block| block.cross.is_some()), inner)?,
+            attended: backend.tensor(rows, inner)?,
+            up: backend.tensor(rows, up)?,
+            gated: only_if(gated, stack.feed_width)?,
+            chosen: backend.tensor(rows, stack.width)?,
+            picked: backend.tensor(rows, stack.width)?,
+            projected: only_if(stack.project_out.is_some(), stack.output_width())?,
+        })
+    }
+}

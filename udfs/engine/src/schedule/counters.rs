@@ -1,0 +1,53 @@
+//! What a model has done so far.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Sums over all workers.
+#[derive(Debug, Default)]
+pub struct Counters {
+    encoder_rows: AtomicU64,
+    decoder_rows: AtomicU64,
+    steps: AtomicU64,
+    answers: AtomicU64,
+}
+
+/// The sums at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Tokens that encoders computed.
+    pub encoder_rows: u64,
+    /// Tokens that decoders computed. Those that several texts share count once.
+    pub decoder_rows: u64,
+    /// Passes over the decoder.
+    pub steps: u64,
+    /// Requests answered, failed ones too.
+    pub answers: u64,
+}
+
+impl Counters {
+    /// Tokens an encoder computed.
+    pub fn encoded(&self, rows: usize) {
+        self.encoder_rows.fetch_add(rows as u64, Ordering::Relaxed);
+    }
+
+    /// Tokens a decoder computed in one step.
+    pub fn decoded(&self, rows: usize) {
+        self.decoder_rows.fetch_add(rows as u64, Ordering::Relaxed);
+        self.steps.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Requests answered.
+    pub fn answered(&self, count: usize) {
+        self.answers.fetch_add(count as u64, Ordering::Relaxed);
+    }
+
+    /// The sums now.
+    pub fn counts(&self) -> Counts {
+        Counts {
+            encoder_rows: self.encoder_rows.load(Ordering::Relaxed),
+            decoder_rows: self.decoder_rows.load(Ordering::Relaxed),
+            steps: self.steps.load(Ordering::Relaxed),
+            answers: self.answers.load(Ordering::Relaxed),
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! One pass of the encoder over whole texts.
+
+use super::blocks::blocks_for;
+use crate::backend::{
+    BLOCK_SLOTS, Backend, BlockRef, CacheShape, DeviceError, Input, Layout,
+};
+use crate::network::{Stack, Workspace};
+
+/// An encoder's memory.
+pub struct Encoder<B: Backend> {
+    work: Workspace<B>,
+    cache: B::Cache,
+    capacity: usize,
+    rows: Input,
+    texts: Layout,
+    input: B::Input,
+    layout: B::Layout,
+}
+
+impl<B: Backend> Encoder<B> {
+    /// Room for batches of `capacity` tokens.
+    pub fn new(backend: &B, stack: &Stack<B>, capacity: usize) -> Result<Self, DeviceError> {
+        let shape = CacheShape {
+            layers: 1,
+            // Texts that each leave most of a block unused are a quarter of the rows at most: see
+            // `Encoder::fits`.
+            blocks: Self::block_limit(capacity),
+            kv_heads: stack.heads.kv_heads,
+            head_dim: stack.heads.head_dim,
+        };
+        Ok(Self {
+            work: Workspace::new(backend, stack, capacity)?,
+            cache: backend.cache(shape)?,
+            capacity,
+            rows: Input::default(),
+            texts: Layout::default(),
+            input: B::Input::default(),
+            layout: B::Layout::default(),
+        })
+    }
+
+    /// Whether a batch of texts of these lengths can take one more.
+    pub fn fits(&self, lengths: &[usize], more: usize) -> bool {
+        let tokens: usize = lengths.iter().sum();
+        let blocks: usize = lengths.iter().map(|&length| blocks_for(length)).sum();
+        tokens + more <= self.capacity
+            && blocks + blocks_for(more) <= Self::block_limit(self.capacity)
+    }
+
+    fn block_limit(capacity: usize) -> usize {
+        blocks_for(capacity) + capacity / 4
+    }
+
+    /// Encodes `texts`, which fit; the rows of all, one after the other, and which are whose.
+    pub fn run<'a, 't>(
+        &'a mut self,
+        backend: &mut B,
+        stack: &Stack<B>,
+        texts: impl IntoIterator<Item = &'t [u32]>,
+    ) -> Result<(&'a B::Tensor, &'a B::Layout), DeviceError> {
+        self.rows.clear();
+        self.texts.clear();
+        let mut next = 0;
+        for tokens in texts {
+            for (index, &token) in tokens.iter().enumerate() {
+                let slot = next * BLOCK_SLOTS + index;
+                self.rows.push(token, index as u32, slot as u32);
+            }
+            let blocks = tokens.chunks(BLOCK_SLOTS).enumerate().map(|(index, slots)| BlockRef {
+                block: (next + index) as u32,
+                used: slots.len() as u32,
+            });
+            self.texts.push(tokens.len(), blocks);
+            next += blocks_for(tokens.len());
+        }
+        backend.input(&self.rows, &mut self.input)?;
+        backend.layout(&self.texts, &mut self.layout)?;
+        let work = &mut self.work;
+        stack.forward(backend, &self.input, &self.layout, &mut self.cache, None, work)?;
+        stack.choose(backend, None, work)?;
+        Ok((stack.chosen(work), &self.layout))
+    }
+}

@@ -1,0 +1,404 @@
+//! One generation under way: its answers so far, and what they need next.
+
+use super::blocks::{Blocks, Span, blocks_for};
+use super::job::{Job, Writing};
+use super::step::{Ask, Step, Wanted};
+use super::words::Words;
+use crate::backend::{Backend, How, Token};
+use crate::checkpoint::Special;
+use crate::decode::beam::{BeamSearch, BeamSettings};
+use crate::decode::stop::StopMatcher;
+use crate::decode::trie::{Node, Trie};
+use crate::noise::Noise;
+use crate::request::{Answer, Body, Finish, Generation, RequestError, Strategy};
+
+/// A generation under way.
+pub struct Group {
+    /// What is asked.
+    pub job: Job<Writing>,
+    /// What the encoder left.
+    pub source: Span,
+    /// Blocks it was promised.
+    promised: usize,
+    lines: Vec<Line>,
+    beams: Option<BeamSearch>,
+    /// Whether the opening is read and its end was asked about.
+    opened: bool,
+}
+
+/// One answer under way.
+struct Line {
+    span: Span,
+    /// New tokens.
+    new: Vec<u32>,
+    /// How many of opening and new tokens were fed.
+    fed: usize,
+    logprob: f64,
+    sample: u32,
+    node: Option<Node>,
+    stop: Option<Heard>,
+    /// Why it ended, and where its text ends if a stop text came.
+    end: Option<(Finish, Option<usize>)>,
+    /// The place of its question in the present step.
+    asked: Option<usize>,
+}
+
+/// What the matcher of stop texts has heard.
+#[derive(Clone)]
+struct Heard {
+    matcher: StopMatcher,
+    /// Bytes of new text.
+    bytes: usize,
+}
+
+/// The most blocks that `work` takes at a time.
+pub fn blocks_needed(work: &Writing) -> usize {
+    let lines = lines(work.strategy);
+    let read: usize = work.passages.iter().map(|text| blocks_for(text.len())).sum();
+    // Each line may hold a copy of the opening's last block; while beams change places, old and new
+    // ones are there at once.
+    let own = blocks_for(work.max_tokens as usize) + 2;
+    read + blocks_for(work.opening.len()) + own * lines
+}
+
+/// Answers under way at a time.
+pub fn lines(strategy: Strategy) -> usize {
+    match strategy {
+        Strategy::Greedy => 1,
+        Strategy::Sample { samples, .. } => samples as usize,
+        Strategy::Beam { beams, .. } => beams as usize,
+    }
+}
+
+impl Group {
+    /// Begins `job` with what the encoder left, and the blocks it was promised.
+    pub fn new(job: Job<Writing>, source: Span, promised: usize, ends: &[u32]) -> Self {
+        let work = &job.work;
+        let beams = match work.strategy {
+            Strategy::Beam { beams, answers, length_penalty, early_stopping } => {
+                Some(BeamSearch::new(BeamSettings {
+                    beams,
+                    answers,
+                    length_penalty,
+                    early_stopping,
+                    max_tokens: work.max_tokens,
+                    ends: ends.to_vec(),
+                }))
+            }
+            Strategy::Greedy | Strategy::Sample { .. } => None,
+        };
+        let first = Line {
+            span: Span::default(),
+            new: Vec::new(),
+            fed: 0,
+            logprob: 0.0,
+            sample: 0,
+            node: work.among.as_deref().map(Trie::root),
+            stop: work.stop.clone().map(|matcher| Heard { matcher, bytes: 0 }),
+            end: None,
+            asked: None,
+        };
+        Self { job, source, promised, lines: vec![first], beams, opened: false }
+    }
+
+    /// Adds what it needs to the step, as far as there is room; false if the cache is full, which
+    /// its promise rules out.
+    pub fn feed<B: Backend>(&mut self, step: &mut Step<B>, words: &Words) -> bool {
+        let work = &self.job.work;
+        // Beams are compared with each other: all of them take a step, or none.
+        if self.beams.is_some() && self.lines.len() > step.room().min(step.room_to_ask()) {
+            return true;
+        }
+        let questions = if self.opened || self.beams.is_some() { 1 } else { lines(work.strategy) };
+        for line in &mut self.lines {
+            line.asked = None;
+            let total = work.opening.len() + line.new.len();
+            let room = step.room().min(total - line.fed);
+            if line.end.is_some() || room == 0 || step.room_to_ask() < questions {
+                continue;
+            }
+            let Line { span, new, fed, .. } = line;
+            // New tokens come after the whole opening, one at a time.
+            let tokens = match fed.checked_sub(work.opening.len()) {
+                None | Some(0) if *fed < work.opening.len() => &work.opening[*fed..*fed + room],
+                read => &new[read.unwrap_or(0)..][..room],
+            };
+            let Some(row) = step.feed(span, tokens, &self.source, false) else { return false };
+            line.fed += room;
+            if line.fed == total {
+                let width = self.beams.as_ref().map(BeamSearch::width);
+                for sample in 0..questions as u32 {
+                    let sample = if self.opened { line.sample } else { sample };
+                    let ask = ask(work, line, sample, width, &words.special);
+                    let place = step.ask(row, ask);
+                    line.asked.get_or_insert(place);
+                }
+            }
+        }
+        true
+    }
+
+    /// Takes the answers of the step. `picked` gives the tokens for a question's place.
+    pub fn take<'p>(
+        &mut self,
+        blocks: &mut Blocks,
+        picked: impl Fn(usize) -> &'p [Token],
+        words: &Words,
+    ) -> Result<(), RequestError> {
+        if self.beams.is_some() {
+            return self.take_beams(blocks, picked, words);
+        }
+        if !self.opened {
+            let Some(place) = self.lines[0].asked else { return Ok(()) };
+            self.opened = true;
+            let samples = lines(self.job.work.strategy);
+            self.branch(blocks, samples);
+            for (sample, line) in self.lines.iter_mut().enumerate() {
+                line.asked = Some(place + sample);
+            }
+        }
+        let Self { job, lines, .. } = self;
+        for line in lines.iter_mut() {
+            let Some(place) = line.asked.take() else { continue };
+            let token = choose(&job.work, line, picked(place))?;
+            line.push(&job.work, token, words);
+            if line.end.is_some() {
+                blocks.release(&mut line.span);
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes `count` lines of the first.
+    fn branch(&mut self, blocks: &mut Blocks, count: usize) {
+        for sample in 1..count {
+            let span = blocks.share(&self.lines[0].span);
+            let line = self.lines[0].like(span, sample as u32);
+            self.lines.push(line);
+        }
+    }
+
+    fn take_beams<'p>(
+        &mut self,
+        blocks: &mut Blocks,
+        picked: impl Fn(usize) -> &'p [Token],
+        words: &Words,
+    ) -> Result<(), RequestError> {
+        let Some(beams) = &mut self.beams else { return Ok(()) };
+        // Beams are compared with each other, so all of them must have been asked.
+        let places: Option<Vec<usize>> = self.lines.iter().map(|line| line.asked).collect();
+        let Some(places) = places else { return Ok(()) };
+        self.opened = true;
+        let step = self.lines.first().map_or(0, |line| line.new.len() as u32);
+        // A token that must come weighs nothing, as transformers has it.
+        let forced = forced(&self.job.work, step, &words.special)
+            .map(|token| token.map(|id| Token { id, logprob: 0.0 }));
+        let candidates: Vec<&[Token]> = places
+            .iter()
+            .map(|&place| forced.as_ref().map_or_else(|| picked(place), |token| &token[..]))
+            .collect();
+        if candidates.iter().flat_map(|tokens| tokens.iter()).any(|token| token.logprob.is_nan()) {
+            return Err(super::not_a_number());
+        }
+        let next = beams.advance(&candidates).map(<[_]>::to_vec);
+        let mut old = std::mem::take(&mut self.lines);
+        for continuation in next.iter().flatten() {
+            let parent = &old[continuation.parent as usize];
+            let mut line = parent.like(blocks.share(&parent.span), 0);
+            line.push(&self.job.work, Token { id: continuation.token, logprob: 0.0 }, words);
+            // Only the search knows when a beam ends.
+            line.end = None;
+            self.lines.push(line);
+        }
+        for line in &mut old {
+            blocks.release(&mut line.span);
+        }
+        Ok(())
+    }
+
+    /// Whether all answers are there.
+    pub fn is_done(&self) -> bool {
+        self.opened && self.lines.iter().all(|line| line.end.is_some())
+    }
+
+    /// Gives back what it holds, and answers.
+    pub fn finish(mut self, blocks: &mut Blocks, words: &Words, failure: Option<RequestError>) {
+        for line in &mut self.lines {
+            blocks.release(&mut line.span);
+        }
+        blocks.absolve(self.promised);
+        blocks.release(&mut self.source);
+        let answer = match failure {
+            Some(failure) => Err(failure),
+            None => self.answer(words),
+        };
+        self.job.answer(answer);
+    }
+
+    fn answer(&self, words: &Words) -> Result<Answer, RequestError> {
+        let work = &self.job.work;
+        let text = |new: &[u32], end: Option<usize>| {
+            let added = words.added(work, new)?;
+            Ok([&work.prefix, added.get(..end.unwrap_or(added.len())).unwrap_or(&added)].concat())
+        };
+        let generations: Result<Vec<Generation>, RequestError> = match &self.beams {
+            Some(beams) => beams
+                .answers()
+                .into_iter()
+                .map(|answer| {
+                    Ok(Generation {
+                        text: text(&answer.tokens, None)?,
+                        finish: if answer.ended { Finish::End } else { Finish::Length },
+                        logprob: Some(f64::from(answer.logprob)),
+                        score: Some(f64::from(answer.score)),
+                        output_tokens: answer.tokens.len() as u32,
+                    })
+                })
+                .collect(),
+            None => self
+                .lines
+                .iter()
+                .map(|line| {
+                    let (finish, end) = line.end.unwrap_or((Finish::Length, None));
+                    Ok(Generation {
+                        text: text(&line.new, end)?,
+                        finish,
+                        logprob: Some(line.logprob),
+                        score: None,
+                        output_tokens: line.new.len() as u32,
+                    })
+                })
+                .collect(),
+        };
+        let generations = generations?;
+        if generations.is_empty() {
+            return Err(RequestError::Failed("nothing that was allowed came to an end".to_owned()));
+        }
+        Ok(Answer {
+            prompt_tokens: work.prompt_tokens,
+            prompt_truncated: work.prompt_truncated,
+            body: Body::Generations(generations),
+        })
+    }
+}
+
+impl Line {
+    /// A copy that holds `span`.
+    fn like(&self, span: Span, sample: u32) -> Self {
+        Self {
+            span,
+            new: self.new.clone(),
+            fed: self.fed,
+            logprob: self.logprob,
+            sample,
+            node: self.node,
+            stop: self.stop.clone(),
+            end: self.end,
+            asked: None,
+        }
+    }
+
+    fn push(&mut self, work: &Writing, token: Token, words: &Words) {
+        self.new.push(token.id);
+        self.logprob += f64::from(token.logprob);
+        if let (Some(trie), Some(node)) = (&work.among, self.node) {
+            self.node = trie.next(node, token.id);
+            if self.node.is_none_or(|node| trie.allowed(node).is_empty()) {
+                self.end = Some((Finish::End, None));
+                return;
+            }
+        } else if words.special.ends.contains(&token.id) {
+            // An end that was forced is a cut.
+            let forced = forced(work, self.new.len() as u32 - 1, &words.special).is_some();
+            self.end = Some((if forced { Finish::Length } else { Finish::End }, None));
+            return;
+        }
+        if let Some(end) = self.stop.as_mut().and_then(|heard| heard.listen(work, &self.new, words)) {
+            self.end = Some((Finish::Stop, Some(end)));
+            return;
+        }
+        if self.new.len() >= work.max_tokens as usize {
+            self.end = Some((Finish::Length, None));
+        }
+    }
+}
+
+impl Heard {
+    /// Hears the text that the last of `new` adds. If a stop text came, where the answer ends.
+    fn listen(&mut self, work: &Writing, new: &[u32], words: &Words) -> Option<usize> {
+        // A text that cannot be decoded yet has no stop text yet either.
+        let text = words.added(work, new).ok()?;
+        // Half a character may still become another one.
+        let whole = text.trim_end_matches(char::REPLACEMENT_CHARACTER);
+        let added = whole.get(self.bytes..)?;
+        self.bytes += added.len();
+        Some(self.matcher.push(added)?.text_end)
+    }
+}
+
+/// What is asked about the token after a line's last.
+fn ask<'a>(
+    work: &'a Writing,
+    line: &Line,
+    sample: u32,
+    width: Option<u32>,
+    special: &'a Special,
+) -> Ask<'a> {
+    let step = line.new.len() as u32;
+    if let (Some(trie), Some(node)) = (&work.among, line.node) {
+        let among = trie.allowed(node);
+        let count = match work.strategy {
+            Strategy::Greedy => 1,
+            Strategy::Beam { .. } => width.unwrap_or(1),
+            // The choice among few tokens is made by the caller.
+            Strategy::Sample { .. } => among.len() as u32,
+        };
+        return Ask { how: Wanted::Among { among, count }, banned: &[] };
+    }
+    if let Some(token) = forced(work, step, special) {
+        return Ask { how: Wanted::Among { among: token, count: 1 }, banned: &[] };
+    }
+    let banned = if step < work.min_tokens { &special.ends[..] } else { &[] };
+    let how = match work.strategy {
+        Strategy::Greedy => How::Greedy,
+        Strategy::Beam { .. } => How::Top { count: width.unwrap_or(1) },
+        Strategy::Sample { temperature, top_k, top_p, seed, .. } => {
+            let noise = Noise::new(seed, work.row, sample, step);
+            How::Sample { temperature, top_k, top_p, noise }
+        }
+    };
+    Ask { how: Wanted::How(how), banned }
+}
+
+/// The token that must come at `step`, as BART's settings may have it.
+fn forced<'a>(work: &Writing, step: u32, special: &'a Special) -> Option<&'a [u32; 1]> {
+    if step + 1 == work.max_tokens && special.forced_eos.is_some() {
+        special.forced_eos.as_ref().map(std::array::from_ref)
+    } else if step == 0 && work.prefix.is_empty() {
+        special.forced_bos.as_ref().map(std::array::from_ref)
+    } else {
+        None
+    }
+}
+
+/// The token that a question's answer means.
+fn choose(work: &Writing, line: &Line, tokens: &[Token]) -> Result<Token, RequestError> {
+    if tokens.iter().any(|token| token.logprob.is_nan()) {
+        return Err(super::not_a_number());
+    }
+    let first = tokens.first().copied();
+    let chosen = match work.strategy {
+        Strategy::Sample { temperature, seed, .. } if work.among.is_some() => {
+            let noise = Noise::new(seed, work.row, line.sample, line.new.len() as u32);
+            let worth = |token: &Token| {
+                f64::from(token.logprob) / f64::from(temperature) + noise.gumbel(token.id)
+            };
+            let best = tokens.iter().max_by(|a, b| {
+                worth(a).total_cmp(&worth(b)).then_with(|| b.id.cmp(&a.id))
+            });
+            best.copied()
+        }
+        _ => first,
+    };
+    chosen.ok_or_else(|| RequestError::Failed("no token may follow".to_owned()))
+}

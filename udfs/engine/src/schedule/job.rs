@@ -1,0 +1,115 @@
+//! Requests as tokens: what is left of them once texts are read.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::decode::stop::StopMatcher;
+use crate::decode::trie::Trie;
+use crate::request::{Answer, RequestError, Strategy};
+
+/// Hands an answer to whoever waits for it.
+pub type Reply = Box<dyn FnOnce(Result<Answer, RequestError>) + Send>;
+
+/// Something to be done, and where the answer goes. Dropped unanswered, it answers with an error.
+pub struct Job<W> {
+    /// What.
+    pub work: W,
+    reply: Option<Reply>,
+    cancelled: Cancel,
+}
+
+/// Tells a worker that nobody waits any more.
+#[derive(Clone, Debug, Default)]
+pub struct Cancel(Arc<AtomicBool>);
+
+impl Cancel {
+    /// Nobody waits any more.
+    pub fn cancel(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether nobody waits any more.
+    pub fn is_cancelled(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl<W> Job<W> {
+    /// A job that `reply` waits for.
+    pub fn new(work: W, reply: Reply, cancelled: Cancel) -> Self {
+        Self { work, reply: Some(reply), cancelled }
+    }
+
+    /// Whether nobody waits for it any more.
+    pub fn is_cancelled(&self) -> bool {
+        self.cancelled.is_cancelled()
+    }
+
+    /// Answers it.
+    pub fn answer(mut self, answer: Result<Answer, RequestError>) {
+        if let Some(reply) = self.reply.take() {
+            reply(answer);
+        }
+    }
+}
+
+impl<W> Drop for Job<W> {
+    fn drop(&mut self) {
+        if let Some(reply) = self.reply.take() {
+            reply(Err(RequestError::Failed("the model stopped before it answered".to_owned())));
+        }
+    }
+}
+
+/// A generation.
+#[derive(Clone, Debug)]
+pub struct Writing {
+    /// What the encoder reads, each text alone; empty for a decoder.
+    pub passages: Vec<Vec<u32>>,
+    /// What the decoder reads first: the prompt, or the start token; then the forced beginning of
+    /// the answer. Never empty.
+    pub opening: Vec<u32>,
+    /// The text of the forced beginning.
+    pub prefix: String,
+    /// How tokens are chosen.
+    pub strategy: Strategy,
+    /// Most new tokens; at least 1.
+    pub max_tokens: u32,
+    /// No end before so many.
+    pub min_tokens: u32,
+    /// Finds the texts before which the answer ends.
+    pub stop: Option<StopMatcher>,
+    /// What the answer may be.
+    pub among: Option<Arc<Trie>>,
+    /// Names the request for the noise of samples.
+    pub row: u64,
+    /// Tokens of the prompt.
+    pub prompt_tokens: u32,
+    /// Whether the prompt was cut.
+    pub prompt_truncated: bool,
+}
+
+/// Texts to be judged.
+#[derive(Clone, Debug)]
+pub struct Judging {
+    /// What the encoder reads; empty for a decoder.
+    pub passage: Vec<u32>,
+    /// Per continuation: all tokens that the decoder sees, and how many of them stand before the
+    /// first that is judged (at least 1).
+    pub continuations: Vec<(Vec<u32>, usize)>,
+    /// Tokens of the prompt.
+    pub prompt_tokens: u32,
+    /// Whether the prompt was cut.
+    pub prompt_truncated: bool,
+}
+
+/// A text whose vector is wanted.
+#[derive(Clone, Debug)]
+pub struct Measuring {
+    /// The text; never empty.
+    pub tokens: Vec<u32>,
+    /// Its last token's hidden state instead of the pooled vector.
+    pub hidden: bool,
+    /// Whether the text was cut.
+    pub prompt_truncated: bool,
+}

@@ -1,0 +1,108 @@
+//! Vectors of texts: embeddings and hidden states.
+
+use super::blocks::Span;
+use super::encode::Encoder;
+use super::job::{Job, Measuring};
+use super::queue::Queue;
+use super::step::Step;
+use crate::backend::{Backend, DeviceError, Pool};
+use crate::network::{Network, Pooling, Stack};
+use crate::request::{Answer, Body};
+
+/// Takes texts of one kind (pooled or hidden) off the queue as long as `fits` says so.
+pub fn take(queue: &Queue, mut fits: impl FnMut(&[usize], usize) -> bool) -> Vec<Job<Measuring>> {
+    let mut jobs: Vec<Job<Measuring>> = Vec::new();
+    let mut lengths = Vec::new();
+    let mut waiting = queue.lock();
+    while let Some(job) = waiting.measuring.pop_if(|next| {
+        let same = jobs.first().is_none_or(|first| first.work.hidden == next.hidden);
+        same && fits(&lengths, next.tokens.len())
+    }) {
+        lengths.push(job.work.tokens.len());
+        jobs.push(job);
+    }
+    jobs
+}
+
+/// The tensors that pooled vectors pass through.
+pub struct Vectors<B: Backend> {
+    scratch: B::Tensor,
+    pooled: B::Tensor,
+    host: Vec<f32>,
+    width: usize,
+}
+
+impl<B: Backend> Vectors<B> {
+    /// Room for up to `texts` vectors of `width`.
+    pub fn new(backend: &B, texts: usize, width: usize) -> Result<Self, DeviceError> {
+        let scratch = backend.tensor(texts, width)?;
+        let pooled = backend.tensor(texts, width)?;
+        Ok(Self { scratch, pooled, host: Vec::new(), width })
+    }
+
+    /// Encodes `jobs` with an encoder.
+    pub fn encode(
+        &mut self,
+        backend: &mut B,
+        network: &Network<B>,
+        stack: &Stack<B>,
+        encoder: &mut Encoder<B>,
+        jobs: &[Job<Measuring>],
+    ) -> Result<(), DeviceError> {
+        let texts = jobs.iter().map(|job| &job.work.tokens[..]);
+        let (rows, layout) = encoder.run(backend, stack, texts)?;
+        self.pool(backend, network, jobs, rows, layout)
+    }
+
+    /// Reads `jobs`, whose blocks are promised, with a decoder.
+    pub fn decode(
+        &mut self,
+        backend: &mut B,
+        network: &Network<B>,
+        stack: &Stack<B>,
+        step: &mut Step<B>,
+        jobs: &[Job<Measuring>],
+    ) -> Result<(), DeviceError> {
+        step.clear();
+        let mut spans = vec![Span::default(); jobs.len()];
+        for (job, span) in jobs.iter().zip(&mut spans) {
+            step.feed(span, &job.work.tokens, &Span::default(), false);
+        }
+        let done = step
+            .run_all(backend, stack)
+            .and_then(|(rows, layout)| self.pool(backend, network, jobs, rows, layout));
+        for span in &mut spans {
+            step.blocks.release(span);
+        }
+        done
+    }
+
+    fn pool(
+        &mut self,
+        backend: &mut B,
+        network: &Network<B>,
+        jobs: &[Job<Measuring>],
+        rows: &B::Tensor,
+        layout: &B::Layout,
+    ) -> Result<(), DeviceError> {
+        let Self { scratch, pooled, host, .. } = self;
+        let hidden = jobs.first().is_some_and(|job| job.work.hidden);
+        let last = Pooling { pool: Pool::Last, pooler: None, normalize: false };
+        let pooling = network.pooling.as_ref().filter(|_| !hidden).unwrap_or(&last);
+        pooling.pool(backend, rows, layout, scratch, pooled)?;
+        backend.download(pooled, host)
+    }
+
+    /// Answers `jobs` with the vectors of the last pass.
+    pub fn answer(&self, jobs: Vec<Job<Measuring>>) {
+        for (job, vector) in jobs.into_iter().zip(self.host.chunks(self.width)) {
+            let answer = Answer {
+                prompt_tokens: job.work.tokens.len() as u32,
+                prompt_truncated: job.work.prompt_truncated,
+                body: Body::Vector(vector.to_vec()),
+            };
+            let finite = vector.iter().all(|number| number.is_finite());
+            job.answer(if finite { Ok(answer) } else { Err(super::not_a_number()) });
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! Offline work on one model: a queue for all callers, workers that take from it whatever fits.
+
+mod blocks;
+mod counters;
+mod encode;
+mod group;
+mod job;
+mod limits;
+mod measure;
+mod queue;
+mod score;
+mod step;
+mod tree;
+mod words;
+mod worker;
+
+pub use counters::{Counters, Counts};
+pub use job::{Cancel, Job, Judging, Measuring, Reply, Writing};
+pub use limits::Limits;
+pub use queue::Queue;
+pub use words::Words;
+pub use worker::{Shared, Worker};
+
+use crate::request::RequestError;
+
+fn not_a_number() -> RequestError {
+    RequestError::Failed(
+        "the model computed NaN: its weights are damaged, or overflow in this precision".to_owned(),
+    )
+}

@@ -1,0 +1,132 @@
+//! What waits: one queue for all callers and all workers of a model.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+use super::job::{Job, Judging, Measuring, Writing};
+
+/// Jobs of all kinds, each kind in the order that suits it.
+#[derive(Default)]
+pub struct Queue {
+    waiting: Mutex<Waiting>,
+    changed: Condvar,
+}
+
+/// The jobs themselves. Cancelled ones are dropped when their turn comes.
+#[derive(Default)]
+pub struct Waiting {
+    /// Longest first: the last to end are short, and no worker waits long for another.
+    pub writing: Ordered<std::cmp::Reverse<usize>, Writing>,
+    /// By their tokens, so that neighbours share beginnings.
+    pub judging: Ordered<Vec<u32>, Judging>,
+    /// Longest first.
+    pub measuring: Ordered<std::cmp::Reverse<usize>, Measuring>,
+    next: u64,
+    closed: bool,
+}
+
+/// Jobs by a key, in order of arrival where keys are equal.
+pub struct Ordered<K, W>(BTreeMap<(K, u64), Job<W>>);
+
+impl<K, W> Default for Ordered<K, W> {
+    fn default() -> Self {
+        Self(BTreeMap::new())
+    }
+}
+
+impl<K: Ord, W> Ordered<K, W> {
+    /// The first job, if `take` wants it.
+    pub fn pop_if(&mut self, take: impl FnOnce(&W) -> bool) -> Option<Job<W>> {
+        while self.0.first_entry().is_some_and(|entry| entry.get().is_cancelled()) {
+            self.0.pop_first();
+        }
+        let entry = self.0.first_entry()?;
+        take(&entry.get().work).then(|| entry.remove())
+    }
+
+    /// Whether none waits.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl Waiting {
+    fn is_empty(&self) -> bool {
+        self.writing.is_empty() && self.judging.is_empty() && self.measuring.is_empty()
+    }
+}
+
+impl fmt::Debug for Queue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Queue")
+    }
+}
+
+impl Queue {
+    /// Adds a generation.
+    pub fn push_writing(&self, job: Job<Writing>) {
+        let read: usize = job.work.passages.iter().map(Vec::len).sum();
+        let key = std::cmp::Reverse(read + job.work.opening.len());
+        self.push(|waiting, id| drop(waiting.writing.0.insert((key, id), job)));
+    }
+
+    /// Adds texts to be judged.
+    pub fn push_judging(&self, job: Job<Judging>) {
+        let shared = job.work.continuations.first();
+        let prompt = shared.map_or(&[][..], |(tokens, before)| &tokens[..*before]);
+        let key = [&job.work.passage, prompt].concat();
+        self.push(|waiting, id| drop(waiting.judging.0.insert((key, id), job)));
+    }
+
+    /// Adds a text to be measured.
+    pub fn push_measuring(&self, job: Job<Measuring>) {
+        let key = std::cmp::Reverse(job.work.tokens.len());
+        self.push(|waiting, id| drop(waiting.measuring.0.insert((key, id), job)));
+    }
+
+    fn push(&self, insert: impl FnOnce(&mut Waiting, u64)) {
+        let mut waiting = self.lock();
+        // A closed queue drops the job, which answers with an error.
+        if !waiting.closed {
+            waiting.next += 1;
+            let id = waiting.next;
+            insert(&mut waiting, id);
+        }
+        drop(waiting);
+        self.changed.notify_one();
+    }
+
+    /// The jobs, for a worker that has others to do in the meantime.
+    pub fn lock(&self) -> MutexGuard<'_, Waiting> {
+        // A worker that panicked left the maps whole: they change in single calls.
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until there is something to do; `None` when the queue is closed for good.
+    pub fn wait(&self) -> Option<()> {
+        let mut waiting = self.lock();
+        while waiting.is_empty() {
+            if waiting.closed {
+                return None;
+            }
+            waiting = self.changed.wait(waiting).unwrap_or_else(PoisonError::into_inner);
+        }
+        Some(())
+    }
+
+    /// Whether it takes no more jobs.
+    pub fn is_closed(&self) -> bool {
+        self.lock().closed
+    }
+
+    /// Takes no more jobs, and drops those that wait.
+    pub fn close(&self) {
+        let mut waiting = self.lock();
+        let dropped = Waiting { closed: true, ..Waiting::default() };
+        let dropped = std::mem::replace(&mut *waiting, dropped);
+        drop(waiting);
+        self.changed.notify_all();
+        drop(dropped);
+    }
+}

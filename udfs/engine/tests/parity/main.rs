@@ -1,0 +1,11 @@
+//! The engine against transformers: tiny checkpoints of every family, with what transformers makes
+//! of them. `compare.md` says how they are made and how near is near enough.
+
+mod answers;
+mod forward;
+mod golden;
+mod model;
+mod near;
+mod sound;
+mod tensors;
+mod vectors;
