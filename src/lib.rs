@@ -18,6 +18,8 @@ pub mod store;
 
 pub mod files;
 pub mod graph;
+pub mod ledger;
+pub mod models;
 pub mod search;
 
 pub mod session;

@@ -9,6 +9,8 @@ use crate::cli::args::{Global, Pipeline, STORE_DEFAULT};
 use crate::cli::output::{Output, sound};
 use crate::clock::{Clock, SystemClock};
 use crate::error::{Error, ErrorKind, Result};
+use crate::ids::RunId;
+use crate::models::{self, Host, NoLedger, Recorded};
 use crate::rng::{Rng, SeededRng};
 use crate::session::{Engine, Limits};
 use crate::stages::load::{Loaded, load};
@@ -59,18 +61,36 @@ impl Environment {
         Ok(Store::in_memory(Arc::clone(&self.clock), Arc::clone(&self.rng)).await?)
     }
 
-    /// An engine over `store`.
-    pub fn engine(&self, store: &Store) -> Result<Arc<Engine>> {
-        Ok(Arc::new(Engine::new(Arc::clone(store.objects()), self.limits)?))
+    /// An identity for a run, or for a query outside any run, that starts now.
+    pub fn new_run(&self) -> RunId {
+        RunId::new(self.clock.now(), self.rng.as_ref())
+    }
+
+    /// An engine over `store`; what models say is kept there, as said to `run`.
+    pub fn engine(&self, store: &Store, run: &RunId) -> Result<Arc<Engine>> {
+        let ledger = Arc::new(Recorded::new(store.clone(), run.clone()));
+        let source = models::Source { host: self.host(), ledger };
+        Ok(Arc::new(Engine::new(Arc::clone(store.objects()), self.limits, source)?))
+    }
+
+    fn host(&self) -> Host {
+        Host {
+            cores: self.limits.cores,
+            clock: Arc::clone(&self.clock),
+            rng: Arc::clone(&self.rng),
+            environment: |name| std::env::var(name).ok(),
+            cache: cache_root().unwrap_or_else(|| std::env::temp_dir().join("proofmill")),
+        }
     }
 
     /// An engine that only plans.
-    pub fn planner(&self) -> Result<Engine> {
-        Engine::new(Arc::new(InMemory::new()), self.limits)
+    pub fn planner(&self) -> Result<Arc<Engine>> {
+        let source = models::Source { host: self.host(), ledger: Arc::new(NoLedger) };
+        Engine::new(Arc::new(InMemory::new()), self.limits, source).map(Arc::new)
     }
 
     /// Loads a pipeline that must be sound; its mistakes are printed.
-    pub fn load(&self, pipeline: &Pipeline, engine: &Engine) -> Result<Loaded> {
+    pub fn load(&self, pipeline: &Pipeline, engine: &Arc<Engine>) -> Result<Loaded> {
         let loaded = load(&pipeline.pipeline, &pipeline.params, engine)?;
         self.output.diagnostics_if_any(&loaded.diagnostics, &loaded.sources);
         sound(&loaded.diagnostics)?;
@@ -79,13 +99,18 @@ impl Environment {
 
     /// The folder for opened indexes: `$XDG_CACHE_HOME/proofmill`, or its usual place.
     pub fn cache(&self) -> Result<PathBuf> {
-        let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
-        let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
-        let folder = cache.filter(|path| path.is_absolute()).or_else(home);
-        let folder = folder.ok_or_else(|| {
+        let folder = cache_root().ok_or_else(|| {
             Error::new(ErrorKind::Usage, "there is no folder for caches")
                 .with_hint("set XDG_CACHE_HOME or HOME")
         })?;
-        Ok(folder.join("proofmill").join("index"))
+        Ok(folder.join("index"))
     }
+}
+
+/// `$XDG_CACHE_HOME/proofmill`, or its usual place.
+fn cache_root() -> Option<PathBuf> {
+    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+    let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
+    let folder = cache.filter(|path| path.is_absolute()).or_else(home);
+    folder.map(|folder| folder.join("proofmill"))
 }

@@ -17,7 +17,7 @@ use crate::stages::prepared::Prepared;
 /// Says what a run would do.
 pub async fn plan(args: &args::Plan, environment: &Environment) -> Result<()> {
     let store = environment.store().await?;
-    let engine = environment.engine(&store)?;
+    let engine = environment.engine(&store, &environment.new_run())?;
     let loaded = environment.load(&args.pipeline, &engine)?;
     let Some(prepared) = &loaded.prepared else { return Ok(()) };
     let choice = choice(Some(&prepared.graph), args.select.as_deref(), None)?;

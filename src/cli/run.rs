@@ -31,10 +31,6 @@ const TICK: Duration = Duration::from_millis(120);
 /// Runs a pipeline and prints its numbers.
 pub async fn run(args: &args::Run, environment: &Environment) -> Result<()> {
     let store = environment.store().await?;
-    let engine = environment.engine(&store)?;
-    let loaded = environment.load(&args.pipeline, &engine)?;
-    let graph = loaded.prepared.as_ref().map(|prepared| &prepared.graph);
-    let choice = choice(graph, args.select.as_deref(), args.rerun.as_deref())?;
     let resume = match args.resume.as_deref() {
         Some("latest") => {
             let newest = crate::store::run_ids(&store).await?.into_iter().next();
@@ -45,13 +41,22 @@ pub async fn run(args: &args::Run, environment: &Environment) -> Result<()> {
         Some(run) => Some(find_run(&store, Some(run)).await?.run),
         None => None,
     };
+    let (run, is_resumed) = match resume {
+        Some(run) => (run, true),
+        None => (environment.new_run(), false),
+    };
+    let engine = environment.engine(&store, &run)?;
+    let loaded = environment.load(&args.pipeline, &engine)?;
+    let graph = loaded.prepared.as_ref().map(|prepared| &prepared.graph);
+    let choice = choice(graph, args.select.as_deref(), args.rerun.as_deref())?;
     let stop = CancellationToken::new();
     let (observer, ticker) = observer();
     let request = Request {
         loaded,
         path: args.pipeline.pipeline.display().to_string(),
         choice,
-        resume,
+        run,
+        is_resumed,
         jobs: environment.limits.cores,
         cache: environment.cache()?,
         observer,
@@ -66,7 +71,7 @@ pub async fn run(args: &args::Run, environment: &Environment) -> Result<()> {
             std::process::exit(exit::INTERRUPTED.into());
         }
     });
-    let result = run_pipeline(request, engine, store.clone()).await;
+    let result = run_pipeline(request, store.clone()).await;
     watch.abort();
     if let Some(ticker) = ticker {
         ticker.abort();

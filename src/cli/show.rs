@@ -83,7 +83,7 @@ async fn show_stage(
             .with_hint("it failed; `proofmill runs` shows how the run ended"));
     };
     let record = &stored.record;
-    let engine = environment.engine(store)?;
+    let engine = environment.engine(store, &environment.new_run())?;
     let (schema, batches) = match tables(store, outcome).await?.into_iter().next() {
         Some((name, table)) => {
             let table = table as Arc<dyn TableProvider>;

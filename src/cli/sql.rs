@@ -43,7 +43,7 @@ pub async fn sql(args: &args::Sql, environment: &Environment) -> Result<()> {
     let store = environment.store().await?;
     let run = find_run(&store, Some(&args.run)).await?;
     let named = named_tables(&text, &run, &store, environment).await?;
-    let engine = environment.engine(&store)?;
+    let engine = environment.engine(&store, &environment.new_run())?;
     let limit = if args.limit == 0 || environment.output.json { usize::MAX } else { args.limit };
     let (schema, batches) = fetch_shown(&text, named, &engine, limit, environment).await?;
     let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();

@@ -15,7 +15,7 @@ pub async fn test(args: &args::Check, environment: &Environment) -> Result<()> {
     for path in &args.pipelines {
         let pipeline = Pipeline { pipeline: path.clone(), params: args.params.clone() };
         let store = environment.memory_store().await?;
-        let engine = environment.engine(&store)?;
+        let engine = environment.engine(&store, &environment.new_run())?;
         let tests = environment
             .load(&pipeline, &engine)?
             .prepared
@@ -23,8 +23,7 @@ pub async fn test(args: &args::Check, environment: &Environment) -> Result<()> {
         for number in 0..tests {
             // Tables are filled once: every test gets a pipeline of its own.
             let loaded = environment.load(&pipeline, &engine)?;
-            let verdict =
-                testing::run(loaded, number, &engine, &store, &environment.cache()?).await;
+            let verdict = testing::run(loaded, number, &store, &environment.cache()?).await;
             let ok = verdict.differences.is_empty();
             if ok {
                 passed += 1

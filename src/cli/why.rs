@@ -15,7 +15,7 @@ use crate::spec::suggest;
 /// Explains why a stage is cached or would run.
 pub async fn why(args: &args::Why, environment: &Environment) -> Result<()> {
     let store = environment.store().await?;
-    let engine = environment.engine(&store)?;
+    let engine = environment.engine(&store, &environment.new_run())?;
     let loaded = environment.load(&args.pipeline, &engine)?;
     let Some(prepared) = &loaded.prepared else { return Ok(()) };
     let plan = plan(prepared, &Choice::default(), "plan", &store).await?;

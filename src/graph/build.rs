@@ -10,7 +10,7 @@ use crate::graph::order;
 use crate::ids::StageName;
 use crate::spec::code::Code;
 use crate::spec::diagnostic::Diagnostic;
-use crate::spec::kinds::index::{Analyzer, Index, IndexBy, Variant};
+use crate::spec::kinds::index::{Analyzer, Index, IndexBy, IndexKind, Variant};
 use crate::spec::node::Node;
 use crate::spec::pipeline::{Common, Matrix, Pipeline, StageSpec};
 use crate::spec::reference::{self, candidates};
@@ -33,6 +33,8 @@ pub enum Role {
     Baseline,
     /// The setting `candidate`.
     Candidate,
+    /// A ranking that is blended with others, by its position.
+    Ranking(usize),
     /// An instance of a matrix, by its position.
     Instance(usize),
     /// A table that a check compares row counts with, by the check's position.
@@ -162,9 +164,24 @@ impl Builder<'_> {
                 let steps = ["retrieve", "memory"];
                 let memory = self.input(spec, Role::Memory, &settings.memory, &steps);
                 inputs.extend(memory.map(|memory| match settings.index {
-                    Some(_) => self.implied_index(spec, memory),
+                    Some(kind) => self.implied_index(spec, memory, kind),
                     None => memory,
                 }));
+            }
+            StageKind::Blend(settings) => {
+                for (i, name) in settings.from.iter().enumerate() {
+                    let steps = ["blend", "from", &i.to_string()];
+                    inputs.extend(self.input(spec, Role::Ranking(i), name, &steps));
+                }
+            }
+            StageKind::Generate(settings) => {
+                inputs.extend(self.input(spec, Role::From, &settings.from, &["generate", "from"]));
+            }
+            StageKind::Score(settings) => {
+                inputs.extend(self.input(spec, Role::From, &settings.from, &["score", "from"]));
+            }
+            StageKind::Embed(settings) => {
+                inputs.extend(self.input(spec, Role::From, &settings.from, &["embed", "from"]));
             }
             StageKind::Measure(settings) => {
                 inputs.extend(self.input(spec, Role::From, &settings.from, &["measure", "from"]));
@@ -329,14 +346,16 @@ impl Builder<'_> {
     }
 
     /// The index that `retrieve` makes over a table, with the defaults of the kind `index`.
-    fn implied_index(&mut self, spec: &StageSpec, memory: Input) -> Input {
-        let name = format!("{}__bm25", memory.stage);
+    fn implied_index(&mut self, spec: &StageSpec, memory: Input, kind: IndexKind) -> Input {
+        let name = format!("{}__{}", memory.stage, kind.as_str());
         let Ok(name) = name.parse::<StageName>() else { return memory };
         let kind = StageKind::Index(Index {
+            kind,
             from: memory.stage.to_string(),
             by: IndexBy::default(),
             fact: "fact".to_owned(),
             question: None,
+            vector: None,
             variant: Variant::default(),
             k1: None,
             b: None,

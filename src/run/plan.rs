@@ -148,6 +148,7 @@ fn label(role: &Role) -> Option<String> {
         Role::Memory => Some("input.memory".to_owned()),
         Role::Baseline => Some("input.baseline".to_owned()),
         Role::Candidate => Some("input.candidate".to_owned()),
+        Role::Ranking(i) => Some(format!("input.from[{i}]")),
         Role::Instance(i) => Some(format!("input.instance[{i}]")),
         Role::Check(_) => None,
     }

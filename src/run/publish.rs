@@ -18,7 +18,7 @@ use crate::run::dispatcher::{Ended, dispatch};
 use crate::run::event::Event;
 use crate::run::notice::{Notice, Observer};
 use crate::run::plan::{Action, Choice, plan};
-use crate::session::{Content, Engine};
+use crate::session::Content;
 use crate::spec::stage::StageKind;
 use crate::stages::load::Loaded;
 use crate::stages::prepared::Prepared;
@@ -36,8 +36,10 @@ pub struct Request {
     pub path: String,
     /// Which stages.
     pub choice: Choice,
-    /// A run to go on with, instead of a new one.
-    pub resume: Option<RunId>,
+    /// Its name.
+    pub run: RunId,
+    /// Whether the run was begun before and goes on.
+    pub is_resumed: bool,
     /// Stages that compute at the same time.
     pub jobs: usize,
     /// Folder on this machine for opened indexes.
@@ -63,7 +65,7 @@ pub struct RunResult {
 }
 
 /// Runs a pipeline.
-pub async fn run(request: Request, engine: Arc<Engine>, store: Store) -> Result<RunResult> {
+pub async fn run(request: Request, store: Store) -> Result<RunResult> {
     let clock = Arc::clone(store.clock());
     let (started_at, began) = (clock.now(), clock.monotonic());
     let pipeline = PipelineRef {
@@ -76,10 +78,7 @@ pub async fn run(request: Request, engine: Arc<Engine>, store: Store) -> Result<
     };
     let params: BTreeMap<String, Json> =
         prepared.graph.pipeline.params.iter().map(|(k, v)| (k.clone(), v.clone())).collect();
-    let run = match &request.resume {
-        Some(run) => run.clone(),
-        None => RunId::new(started_at, store.rng().as_ref()),
-    };
+    let (run, engine) = (request.run, request.loaded.engine);
     let plan = plan(&prepared, &request.choice, run.as_str(), &store).await?;
     let taking_part = plan.count(|action| !matches!(action, Action::Skip));
     let cached = plan.count(|action| matches!(action, Action::Cached(_)));
@@ -89,9 +88,9 @@ pub async fn run(request: Request, engine: Arc<Engine>, store: Store) -> Result<
         code: code_versions(),
         stages: taking_part,
     };
-    let log = match &request.resume {
-        None => RunLog::create(&store, &run, &started).await?,
-        Some(run) => take_over(&store, run, &started).await?,
+    let log = match request.is_resumed {
+        false => RunLog::create(&store, &run, &started).await?,
+        true => take_over(&store, &run, &started).await?,
     };
     request.observer.notice(&Notice::Started { run: &run, stages: taking_part, cached });
     let bound = prepared.stages.keys().map(|name| (name.clone(), OnceCell::new())).collect();

@@ -14,7 +14,7 @@ use crate::digest::Digest;
 use crate::error::{Error, ErrorKind, Result};
 use crate::graph::select::upstream;
 use crate::ids::{Fingerprint, RunId, StageName};
-use crate::session::{Content, Engine, Stored};
+use crate::session::{Content, Stored};
 use crate::spec::suggest;
 use crate::spec::testcase::{Row, TestCase};
 use crate::stages::compute::compute;
@@ -39,16 +39,10 @@ pub struct Verdict {
 
 /// Runs test `number` of a freshly loaded pipeline, which it uses up. A stage that fails is a
 /// difference.
-pub async fn run(
-    loaded: Loaded,
-    number: usize,
-    engine: &Engine,
-    store: &Store,
-    cache: &Path,
-) -> Verdict {
+pub async fn run(loaded: Loaded, number: usize, store: &Store, cache: &Path) -> Verdict {
     let tests = loaded.prepared.as_ref().map(|prepared| &prepared.graph.pipeline.tests);
     let name = tests.map_or_else(String::new, |tests| tests[number].0.name.clone());
-    let differences = match differences(loaded, number, engine, store, cache).await {
+    let differences = match differences(loaded, number, store, cache).await {
         Ok(differences) => differences,
         Err(error) => vec![error.to_string()],
     };
@@ -58,10 +52,10 @@ pub async fn run(
 async fn differences(
     loaded: Loaded,
     number: usize,
-    engine: &Engine,
     store: &Store,
     cache: &Path,
 ) -> Result<Vec<String>> {
+    let engine = &loaded.engine;
     let Some(prepared) = loaded.prepared else {
         return Err(Error::new(ErrorKind::Pipeline, "the pipeline has mistakes"));
     };

@@ -8,6 +8,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::digest::Digest;
 use crate::search::error::SearchError;
 
 /// What is indexed for each fact of a memory.
@@ -96,6 +97,56 @@ pub fn memory_entries<'a>(
         }
     }
     groups.into_iter().map(|group| group.into_entry(indexing)).collect()
+}
+
+/// A row of a memory that begins an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FirstRow {
+    /// Its number among all rows, from 0.
+    pub row: u64,
+    /// How many rows are behind the entry, itself included.
+    pub rows: u32,
+}
+
+/// Finds the rows that begin an entry, in the order of entries as [`memory_entries`] gives them, from
+/// rows that come one by one. Holds a digest for each entry and no text.
+pub struct FirstRows {
+    indexing: MemoryIndexing,
+    by_key: HashMap<Digest, usize>,
+    found: Vec<FirstRow>,
+    next: u64,
+}
+
+impl FirstRows {
+    /// No rows yet.
+    pub fn new(indexing: MemoryIndexing) -> Self {
+        Self { indexing, by_key: HashMap::new(), found: Vec::new(), next: 0 }
+    }
+
+    /// Takes the next row.
+    pub fn add(&mut self, row: MemoryRow<'_>) {
+        let number = self.next;
+        self.next += 1;
+        let fact = fold(row.fact);
+        if fact.is_empty() {
+            return;
+        }
+        let per_fact = self.indexing.is_per_fact();
+        let question = if per_fact { String::new() } else { fold(row.question) };
+        let key = Digest::of(format!("{}:{fact}{question}", fact.len()).as_bytes());
+        match self.by_key.entry(key) {
+            Entry::Occupied(entry) => self.found[*entry.get()].rows += 1,
+            Entry::Vacant(entry) => {
+                entry.insert(self.found.len());
+                self.found.push(FirstRow { row: number, rows: 1 });
+            }
+        }
+    }
+
+    /// All of them.
+    pub fn finish(self) -> Vec<FirstRow> {
+        self.found
+    }
 }
 
 /// The rows that become one entry.
@@ -222,6 +273,18 @@ mod tests {
             entry(METALS, METALS, &[5]),
         ];
         assert_eq!(entries(MemoryIndexing::RelevantQuestions), expected);
+    }
+
+    #[test]
+    fn first_rows_are_those_of_the_entries() {
+        for indexing in MemoryIndexing::ALL {
+            let mut first = FirstRows::new(indexing);
+            ROWS.into_iter().for_each(|row| first.add(row));
+            let expected = memory_entries(ROWS, indexing)
+                .into_iter()
+                .map(|entry| FirstRow { row: entry.rows[0].into(), rows: entry.rows.len() as u32 });
+            assert_eq!(first.finish(), expected.collect::<Vec<_>>(), "{indexing}");
+        }
     }
 
     #[test]

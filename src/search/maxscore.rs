@@ -163,7 +163,7 @@ pub(super) fn best(lists: &mut [List], scoring: &Scoring, k: usize, excluded: &[
     let absent: f64 = lists.iter().map(|list| list.absent).sum();
     let rest = suffix_sums(lists);
     let slack = slack(lists, absent);
-    let mut top = TopK::new(k);
+    let mut top = TopK::new(k, 0.0);
     let mut window = Window::new(absent);
     let mut candidates = Vec::with_capacity(WINDOW);
     let mut essential = lists.len();

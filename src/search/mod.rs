@@ -1,7 +1,9 @@
-//! BM25 over tantivy: text in, ordinals and scores out. Knows no pipeline, no store, no plan.
+//! BM25 over tantivy, and inner products of vectors: text or vectors in, ordinals and scores out.
+//! Knows no pipeline, no store, no plan.
 //!
 //! Reading order: `analyzer` (text → terms), `variant` (terms → scores), `build` (texts → a
-//! folder), `query` (a folder and queries → hits), `entries` (how a memory becomes texts).
+//! folder), `query` (a folder and queries → hits), `entries` (how a memory becomes texts); for
+//! vectors, `vectors`.
 //! What lies in the folder: `docs/specs/index.md`.
 
 mod analyzer;
@@ -18,6 +20,7 @@ mod scoring;
 mod terms;
 mod topk;
 mod variant;
+pub mod vectors;
 mod word;
 
 #[cfg(test)]
@@ -25,7 +28,7 @@ mod tests;
 
 pub use analyzer::Analyzer;
 pub use build::{ENTRIES_MAX, ENTRY_BYTES_MAX, IndexBuilder, IndexStats, MEMORY_BYTES_MIN};
-pub use entries::{MemoryEntry, MemoryIndexing, MemoryRow, memory_entries};
+pub use entries::{FirstRow, FirstRows, MemoryEntry, MemoryIndexing, MemoryRow, memory_entries};
 pub use error::SearchError;
 pub use layout::META_FILE;
 pub use meta::{FORMAT, IndexMeta, IndexSpec};

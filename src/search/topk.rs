@@ -8,7 +8,7 @@ use std::collections::BinaryHeap;
 pub struct Hit {
     /// The entry, by insertion order.
     pub ordinal: u32,
-    /// Its score, always above 0.
+    /// Its score: above 0 for words, any finite number for vectors.
     pub score: f64,
 }
 
@@ -39,11 +39,17 @@ pub(super) struct TopK {
 }
 
 impl TopK {
-    pub fn new(k: usize) -> Self {
-        Self { k, heap: BinaryHeap::with_capacity(k), floor: 0.0 }
+    /// For `k > 0` hits with scores above `floor`.
+    pub fn new(k: usize, floor: f64) -> Self {
+        Self { k, heap: BinaryHeap::with_capacity(k), floor }
     }
 
-    /// Only a score above this one can enter: 0 while there is room, else the score of the worst.
+    /// Memory for `k` hits.
+    pub fn bytes(k: usize) -> usize {
+        size_of::<Self>() + k * size_of::<Rank>()
+    }
+
+    /// Only a score above this one can enter: at first the given one, later that of the worst hit.
     /// Equal is not enough, because later offers have higher ordinals.
     pub fn floor(&self) -> f64 {
         self.floor
@@ -59,7 +65,7 @@ impl TopK {
         }
         self.heap.push(Rank(hit));
         if self.heap.len() == self.k {
-            self.floor = self.heap.peek().map_or(0.0, |worst| worst.0.score);
+            self.floor = self.heap.peek().map_or(self.floor, |worst| worst.0.score);
         }
     }
 
@@ -74,7 +80,7 @@ mod tests {
     use super::*;
 
     fn best(k: usize, scores: &[f64]) -> Vec<u32> {
-        let mut top = TopK::new(k);
+        let mut top = TopK::new(k, 0.0);
         for (ordinal, &score) in (0..).zip(scores) {
             top.offer(Hit { ordinal, score });
         }

@@ -12,7 +12,9 @@ use datafusion::execution::{SessionStateDefaults, TaskContext};
 use object_store::ObjectStore;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::models::{Registry, Source};
 use crate::session::registry::OneStore;
+use crate::spec::models::Model;
 
 /// Rows of a batch between operators.
 pub const BATCH_ROWS: usize = 8192;
@@ -54,6 +56,10 @@ fn free_memory_bytes() -> Option<usize> {
 pub struct Engine {
     limits: Limits,
     runtime: Arc<RuntimeEnv>,
+    /// What makes models answer.
+    source: Source,
+    /// The models that functions may name.
+    models: Arc<Registry>,
     /// One partition: small inputs, and everything that is only planned.
     single: SessionState,
     /// As many partitions as cores.
@@ -61,8 +67,8 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// An engine over one store.
-    pub fn new(store: Arc<dyn ObjectStore>, limits: Limits) -> Result<Self> {
+    /// An engine over one store, without models.
+    pub fn new(store: Arc<dyn ObjectStore>, limits: Limits, source: Source) -> Result<Self> {
         let pool =
             TrackConsumersPool::new(FairSpillPool::new(limits.memory_bytes), CONSUMERS_NAMED);
         let disk = DiskManagerBuilder::default()
@@ -77,10 +83,30 @@ impl Engine {
                 Error::new(ErrorKind::Resources, "the query engine does not start")
                     .with_source(error)
             })?;
-        let functions = Functions::all();
+        Ok(Self::over(runtime, limits, source, []))
+    }
+
+    /// The same engine, with models that functions may name.
+    pub fn with_models(&self, models: impl IntoIterator<Item = (String, Model)>) -> Self {
+        Self::over(Arc::clone(&self.runtime), self.limits, self.source.clone(), models)
+    }
+
+    fn over(
+        runtime: Arc<RuntimeEnv>,
+        limits: Limits,
+        source: Source,
+        models: impl IntoIterator<Item = (String, Model)>,
+    ) -> Self {
+        let models = Arc::new(source.registry(models));
+        let functions = Functions::all(&models);
         let single = state(&runtime, &functions, 1);
         let parallel = state(&runtime, &functions, limits.cores);
-        Ok(Self { limits, runtime, single, parallel })
+        Self { limits, runtime, source, models, single, parallel }
+    }
+
+    /// The models that functions may name.
+    pub fn models(&self) -> &Registry {
+        &self.models
     }
 
     /// What the engine may use.
@@ -97,7 +123,9 @@ impl Engine {
     /// asked for.
     pub fn running(&self, rows: u64, partitions: Option<u32>) -> SessionState {
         let mut state = match partitions {
-            Some(partitions) => state(&self.runtime, &Functions::all(), partitions as usize),
+            Some(partitions) => {
+                state(&self.runtime, &Functions::all(&self.models), partitions as usize)
+            }
             None if rows < SINGLE_PARTITION_ROWS_MAX => self.single.clone(),
             None => self.parallel.clone(),
         };
@@ -119,9 +147,10 @@ struct Functions {
 }
 
 impl Functions {
-    fn all() -> Self {
+    fn all(models: &Registry) -> Self {
         let mut scalar = SessionStateDefaults::default_scalar_functions();
         scalar.extend(proofmill_udfs::scalar_functions());
+        scalar.extend(proofmill_udfs::model::model_functions(models.asked()));
         let mut aggregate = SessionStateDefaults::default_aggregate_functions();
         aggregate.extend(proofmill_udfs::aggregate_functions());
         Self { scalar, aggregate }

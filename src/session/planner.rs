@@ -19,6 +19,7 @@ use datafusion::logical_expr::{
 };
 use datafusion::sql::planner::{ParserOptions, PlannerContext, SqlToRel};
 use indexmap::IndexSet;
+use proofmill_udfs::model::placement::asks_model;
 
 use crate::session::policy::{self, Calls};
 use crate::session::wording;
@@ -87,7 +88,7 @@ pub fn expression(
         let planner = SqlToRel::new_with_options(&provider, options());
         let expr = planner.sql_to_expr(parsed, schema, &mut PlannerContext::new())?;
         if let Some(name) = policy::folds_rows(&expr)? {
-            return Ok(Err(name));
+            return Ok(Err((name, "folds many rows")));
         }
         // An expression has types only inside a plan, where the analyzer settles them.
         let empty = LogicalPlan::EmptyRelation(datafusion::logical_expr::EmptyRelation {
@@ -97,15 +98,19 @@ pub fn expression(
         let plan = datafusion::logical_expr::LogicalPlanBuilder::from(empty)
             .project([expr.clone().alias("value")])?
             .build()?;
-        policy::inspect(&plan)?;
+        let calls = policy::inspect(&plan)?;
+        let asks = |name: &&String| asks_model(name);
+        if let Some(name) = calls.functions.iter().find(asks) {
+            return Ok(Err((name.clone(), "asks a model")));
+        }
         let plan = state.analyzer().execute_and_check(plan, state.config_options(), |_, _| {})?;
         let kind = plan.schema().field(0).data_type().clone();
         Ok(Ok((expr, kind)))
     };
     let planned = plan().map_err(|error| describe(text, None, &error, state))?;
-    planned.map_err(|name| PlanError {
+    planned.map_err(|(name, does)| PlanError {
         code: Code::SqlType,
-        message: format!("`{name}` folds many rows, and this expression is about one"),
+        message: format!("`{name}` {does}, and this expression only computes with one row"),
         range: sqltext::find_word(text, &name).unwrap_or_else(|| first_line(text)),
         help: Some("compute it in a stage of its own".to_owned()),
     })

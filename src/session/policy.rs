@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{Result, plan_err};
 use datafusion::logical_expr::{Expr, LogicalPlan, Volatility};
+use proofmill_udfs::model::placement::{asks_model, models_asked};
 
 /// The functions that a plan calls.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -14,11 +15,13 @@ pub struct Calls {
     pub functions: BTreeSet<String>,
     /// Those whose value differs between runs.
     pub volatile: BTreeSet<String>,
+    /// The models that it asks, by name.
+    pub models: BTreeSet<String>,
 }
 
 /// Refuses plans that do anything but query; lists the functions of the others.
 pub fn inspect(plan: &LogicalPlan) -> Result<Calls> {
-    let mut calls = Calls::default();
+    let mut calls = Calls { models: models_asked(plan)?, ..Calls::default() };
     plan.apply_with_subqueries(|node| {
         allowed(node)?;
         node.apply_expressions(|expr| {
@@ -55,7 +58,8 @@ impl Calls {
             _ => return,
         };
         self.functions.insert(name.to_owned());
-        if volatility != Volatility::Immutable {
+        // What a model said is recorded and replayed.
+        if volatility != Volatility::Immutable && !asks_model(name) {
             self.volatile.insert(name.to_owned());
         }
     }

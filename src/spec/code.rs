@@ -78,6 +78,10 @@ codes! {
     SourceMissing = "E0401",
     /// A source whose columns cannot be told.
     SourceSchema = "E0402",
+    /// A model whose folder cannot be used.
+    ModelUnreadable = "E0403",
+    /// A model that the pipeline does not declare.
+    UnknownModel = "E0204",
 }
 
 impl Code {

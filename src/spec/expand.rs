@@ -11,6 +11,7 @@ use crate::spec::code::Code;
 use crate::spec::diagnostic::{self, Diagnostic};
 use crate::spec::group::{self, Instance};
 use crate::spec::interpolate::interpolate;
+use crate::spec::models::Model;
 use crate::spec::node::{Key, Node, Value};
 use crate::spec::params::{self, Given, Setter, Values};
 use crate::spec::pipeline::{Common, Matrix, Pipeline, StageSpec, full_group, full_name};
@@ -62,6 +63,7 @@ pub fn parse(name: &str, text: &str, params: &[(String, String)], loader: &dyn L
         name: file.name,
         description: file.description,
         params: file.params,
+        models: file.models,
         stages,
         broken,
         matrices,
@@ -76,6 +78,7 @@ struct File {
     name: String,
     description: Option<String>,
     params: IndexMap<String, serde_json::Value>,
+    models: IndexMap<String, (Model, Node)>,
     tests: Vec<(TestCase, Node)>,
 }
 
@@ -101,6 +104,7 @@ impl Expander<'_> {
         self.check("PipelineFile", &head, &["stages"], "");
         self.check_params(&tree, "");
         self.stages(&tree, &values, &[], "", &mut Vec::new());
+        let models = self.models(&head);
         let tests = self.tests(&head);
         let value = |name: &str| values.get(&format!("params.{name}")).map(Node::to_json);
         let declared = tree.get("params").map(Node::entries).unwrap_or_default();
@@ -111,8 +115,35 @@ impl Expander<'_> {
                 .iter()
                 .filter_map(|(key, _)| Some((key.name.clone(), value(&key.name)?)))
                 .collect(),
+            models,
             tests,
         })
+    }
+
+    /// The models that have no mistake.
+    fn models(&mut self, head: &Node) -> IndexMap<String, (Model, Node)> {
+        let mut models = IndexMap::new();
+        for (key, node) in head.get("models").map(Node::entries).unwrap_or_default() {
+            let path = join("models", &key.name);
+            if !is_name(&key.name) {
+                let message = format!("`{}` is not a name", key.name);
+                let help =
+                    "use a lower-case letter, then up to 63 lower-case letters, digits or `_`";
+                let mistake = Diagnostic::error(Code::InvalidName, key.span, path, message);
+                self.diagnostics.push(mistake.with_help(Some(help.to_owned())));
+                continue;
+            }
+            // What is not typed has been reported against the schema.
+            let Ok(model) = serde_json::from_value::<Model>(node.to_json()) else { continue };
+            let beside = if model.path.is_some() { "path" } else { "url" };
+            for idle in model.idle() {
+                let message = format!("`{idle}` means nothing beside `{beside}`");
+                let (span, path) = (node.at(&[idle]).span, join(&path, idle));
+                self.diagnostics.push(Diagnostic::error(Code::UnknownKey, span, path, message));
+            }
+            models.insert(key.name.clone(), (model, node.clone()));
+        }
+        models
     }
 
     /// The tree of a text; a mistake if it is no mapping.

@@ -8,6 +8,7 @@ pub mod expand;
 pub mod group;
 pub mod interpolate;
 pub mod kinds;
+pub mod models;
 pub mod node;
 pub mod params;
 pub mod pipeline;

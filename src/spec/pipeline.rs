@@ -8,6 +8,7 @@ use serde_json::Value as Json;
 
 use crate::ids::StageName;
 use crate::spec::checks::Check;
+use crate::spec::models::Model;
 use crate::spec::node::Node;
 use crate::spec::source::{Sources, Span};
 use crate::spec::stage::{OnError, StageKind};
@@ -23,6 +24,8 @@ pub struct Pipeline {
     pub description: Option<String>,
     /// Parameters with the values of this run.
     pub params: IndexMap<String, Json>,
+    /// Language models by name, each with its node.
+    pub models: IndexMap<String, (Model, Node)>,
     /// Stages by full name, in the order of the file.
     pub stages: IndexMap<StageName, StageSpec>,
     /// Names that stand in the file but whose settings are wrong: known, and not complained about

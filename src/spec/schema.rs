@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value as Json, json};
 
 use crate::spec::checks::Scalar;
+use crate::spec::models::Model;
 use crate::spec::stage::Stage;
 use crate::spec::testcase::TestCase;
 
@@ -22,6 +23,9 @@ pub struct PipelineFile {
     /// Parameters and their defaults; `--param name=value` sets them, `${params.name}` uses them.
     #[serde(default)]
     pub params: IndexMap<String, Parameter>,
+    /// Language models by name.
+    #[serde(default)]
+    pub models: IndexMap<String, Model>,
     /// Stages and groups of stages by name.
     pub stages: IndexMap<String, Entry>,
     /// Tests that `proofmill test` runs.

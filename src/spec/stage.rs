@@ -4,11 +4,15 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::spec::checks::Check;
+use crate::spec::kinds::blend::Blend;
 use crate::spec::kinds::compare::Compare;
+use crate::spec::kinds::embed::Embed;
+use crate::spec::kinds::generate::Generate;
 use crate::spec::kinds::index::Index;
 use crate::spec::kinds::measure::Measure;
 use crate::spec::kinds::read::Read;
 use crate::spec::kinds::retrieve::Retrieve;
+use crate::spec::kinds::score::Score;
 use crate::spec::kinds::sql::Sql;
 use crate::spec::kinds::write::Write;
 
@@ -17,18 +21,27 @@ use crate::spec::kinds::write::Write;
 #[serde(deny_unknown_fields)]
 #[schemars(extend("oneOf" = [
     {"required": ["read"]}, {"required": ["sql"]}, {"required": ["index"]},
-    {"required": ["retrieve"]}, {"required": ["measure"]}, {"required": ["compare"]},
-    {"required": ["write"]},
+    {"required": ["retrieve"]}, {"required": ["blend"]}, {"required": ["generate"]},
+    {"required": ["score"]}, {"required": ["embed"]}, {"required": ["measure"]},
+    {"required": ["compare"]}, {"required": ["write"]},
 ]))]
 pub struct Stage {
     /// Reads files into a table.
     pub read: Option<Read>,
     /// One `SELECT` over the tables of other stages.
     pub sql: Option<Sql>,
-    /// Builds a BM25 index over a memory of facts.
+    /// Builds an index over a memory of facts: of words (BM25) or of vectors (dense).
     pub index: Option<Index>,
     /// Ranks the entries of a memory for every row of a table.
     pub retrieve: Option<Retrieve>,
+    /// Merges the tables of several `retrieve` stages by reciprocal rank fusion.
+    pub blend: Option<Blend>,
+    /// Writes a text for every row of a table, with a model.
+    pub generate: Option<Generate>,
+    /// Says how likely texts are for every row of a table, with a model.
+    pub score: Option<Score>,
+    /// Gives a vector for every row of a table, with a model.
+    pub embed: Option<Embed>,
     /// Averages values over the rows of a table, with intervals.
     pub measure: Option<Measure>,
     /// Compares systems item by item.
@@ -76,6 +89,14 @@ pub enum StageKind {
     Index(Index),
     /// Ranked entries of a memory.
     Retrieve(Retrieve),
+    /// Rankings merged into one.
+    Blend(Blend),
+    /// Texts by a model.
+    Generate(Generate),
+    /// Log-probabilities by a model.
+    Score(Score),
+    /// Vectors by a model.
+    Embed(Embed),
     /// Numbers with intervals.
     Measure(Measure),
     /// Systems compared item by item.
@@ -97,8 +118,10 @@ pub struct Gather {
 
 impl StageKind {
     /// The keys of the kinds that a file can declare.
-    pub const NAMES: [&str; 7] =
-        ["read", "sql", "index", "retrieve", "measure", "compare", "write"];
+    pub const NAMES: [&str; 11] = [
+        "read", "sql", "index", "retrieve", "blend", "generate", "score", "embed", "measure",
+        "compare", "write",
+    ];
 
     /// The kind's key in the file.
     pub fn name(&self) -> &'static str {
@@ -107,6 +130,10 @@ impl StageKind {
             Self::Sql(_) => "sql",
             Self::Index(_) => "index",
             Self::Retrieve(_) => "retrieve",
+            Self::Blend(_) => "blend",
+            Self::Generate(_) => "generate",
+            Self::Score(_) => "score",
+            Self::Embed(_) => "embed",
             Self::Measure(_) => "measure",
             Self::Compare(_) => "compare",
             Self::Write(_) => "write",
@@ -121,6 +148,10 @@ impl StageKind {
             stage.sql.clone().map(Self::Sql),
             stage.index.clone().map(Self::Index),
             stage.retrieve.clone().map(Self::Retrieve),
+            stage.blend.clone().map(Self::Blend),
+            stage.generate.clone().map(Self::Generate),
+            stage.score.clone().map(Self::Score),
+            stage.embed.clone().map(Self::Embed),
             stage.measure.clone().map(Self::Measure),
             stage.compare.clone().map(Self::Compare),
             stage.write.clone().map(Self::Write),

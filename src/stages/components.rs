@@ -12,7 +12,8 @@ use crate::session::policy::Calls;
 use crate::spec::stage::StageKind;
 
 /// Settings that name other stages or files: their content counts, not their names.
-const REFERENCES: [&str; 6] = ["from", "memory", "baseline", "candidate", "path", "instances"];
+const REFERENCES: [&str; 7] =
+    ["from", "memory", "baseline", "candidate", "path", "instances", "model"];
 
 /// The components of one stage.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -93,6 +94,10 @@ fn version(kind: &StageKind) -> u32 {
         StageKind::Sql(_) => 1,
         StageKind::Index(_) => 1,
         StageKind::Retrieve(_) => 1,
+        StageKind::Blend(_) => 1,
+        StageKind::Generate(_) => 1,
+        StageKind::Score(_) => 1,
+        StageKind::Embed(_) => 1,
         StageKind::Measure(_) => 1,
         StageKind::Compare(_) => 1,
         StageKind::Write(_) => 1,

@@ -6,10 +6,11 @@ use futures::{StreamExt, TryStreamExt};
 use tokio::sync::mpsc;
 
 use crate::session::Engine;
+use crate::stages::answers::{self, Gate};
 use crate::stages::error::StageError;
 use crate::stages::prepared::{Body, Prepared, PreparedStage};
 use crate::stages::sink::{Computed, Sink};
-use crate::stages::{compare, index, measure, query, read, retrieve, rows, write};
+use crate::stages::{compare, dense, index, measure, nearest, query, read, retrieve, rows, write};
 use crate::store::Store;
 
 /// Batches between a table and the thread that exports it.
@@ -33,6 +34,11 @@ pub async fn compute(
             read::compute(source, common.on_error, common.max_error_rate, pieces, sink).await
         }
         Body::Query(plan) => query::compute(plan, &state(), sink).await,
+        Body::Asked(plan) => {
+            sink.progress.expect_rows(input_rows);
+            let gate = Gate { on_error: common.on_error, max_error_rate: common.max_error_rate };
+            answers::compute(plan, &state(), gate, sink).await
+        }
         Body::Retrieve(plan, slot) => {
             if let Some(memory) = slot.stage().and_then(|name| prepared.stages.get(name)) {
                 let entries = rows::of_table(&memory.table, &sink.store).try_collect().await?;
@@ -45,6 +51,19 @@ pub async fn compute(
             }
             query::compute(plan, &engine.running(0, common.partitions), sink).await
         }
+        Body::Nearest(plan) => {
+            let table = |name| prepared.stages.get(name).map(|stage| &stage.table);
+            match (table(&plan.queries), table(&plan.memory)) {
+                (Some(queries), Some(memory)) => {
+                    nearest::compute(plan, queries, memory, engine, sink).await
+                }
+                _ => Ok(Computed::default()),
+            }
+        }
+        Body::Dense(plan) => match prepared.stages.get(&plan.memory) {
+            Some(memory) => dense::compute(plan, &memory.table, engine, sink).await,
+            None => Ok(Computed::default()),
+        },
         Body::Index(plan) => {
             let memory = prepared.stages.get(&plan.memory);
             let memory = match memory {

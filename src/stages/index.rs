@@ -1,5 +1,5 @@
-//! `index`: a memory made searchable. The artifact holds the index's files and, as its table, the
-//! entries in the order in which they were added.
+//! `index`: a memory made searchable by its words. The artifact holds the index's files and, as its
+//! table, the entries in the order in which they were added. For vectors: `dense`.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,8 +17,9 @@ use crate::search::{
 };
 use crate::session::engine::BATCH_ROWS;
 use crate::spec::code::Code;
-use crate::spec::kinds::index::{self as settings, Index, IndexBy};
+use crate::spec::kinds::index::{self as settings, Index, IndexBy, IndexKind};
 use crate::stages::components::Components;
+use crate::stages::dense;
 use crate::stages::error::StageError;
 use crate::stages::place::Place;
 use crate::stages::prepare::{Outcome, Tables};
@@ -55,8 +56,11 @@ pub fn schema() -> SchemaRef {
     ]))
 }
 
-/// The name of the way, formula and analyzer, as `retrieved.index` shows it.
+/// The kind and the way, for words with formula and analyzer, as `retrieved.index` shows it.
 pub fn label(settings: &Index) -> String {
+    if settings.kind == IndexKind::Dense {
+        return dense::label(settings);
+    }
     let spec = spec(settings);
     format!(
         "bm25/{}/{}/k1={}/b={}/{}",
@@ -76,19 +80,17 @@ pub fn prepare(
     mut components: Components,
     place: &mut Place<'_>,
 ) -> Option<Outcome> {
+    match settings.kind {
+        IndexKind::Bm25 => refuse_idle(stage, &["vector"], settings.kind, place)?,
+        IndexKind::Dense => {
+            refuse_idle(stage, &["variant", "k1", "b", "analyzer"], settings.kind, place)?;
+            return dense::prepare(stage, settings, tables, components, place);
+        }
+    }
     let memory = stage.input(&Role::From)?.clone();
     let input = tables.get(&memory)?.schema();
     let fact = place.text_column(&["index", "fact"], &settings.fact, &input);
-    let question = match (&settings.question, settings.by) {
-        (Some(column), _) => Some(place.text_column(&["index", "question"], column, &input)?),
-        (None, IndexBy::Fact) => None,
-        (None, by) => {
-            let message =
-                format!("`by: {}` needs `question`, the column of the questions", by.as_str());
-            place.mistake(&["index", "by"], Code::MissingKey, message, None);
-            return None;
-        }
-    };
+    let question = question(settings, &input, place)?;
     components.set_settings(settings);
     let plan = IndexPlan {
         memory,
@@ -110,6 +112,42 @@ pub fn prepare(
         volatile: Vec::new(),
         rows_expected: None,
     })
+}
+
+/// A mistake for each setting that is written and belongs to the other kind of index.
+fn refuse_idle(stage: &Stage, keys: &[&str], kind: IndexKind, place: &mut Place<'_>) -> Option<()> {
+    let written = stage.spec.node.get("index");
+    let idle = keys.iter().filter(|key| written.is_some_and(|node| node.get(key).is_some()));
+    let found: Vec<_> = idle.collect();
+    for key in &found {
+        let message = format!("`{key}` means nothing for `kind: {}`", kind.as_str());
+        let help = match kind {
+            IndexKind::Bm25 => "leave it out, or add `kind: dense`",
+            IndexKind::Dense => "leave it out: vectors are compared as they are",
+        };
+        place.mistake(&["index", key], Code::UnknownKey, message, Some(help.to_owned()));
+    }
+    found.is_empty().then_some(())
+}
+
+/// The position of the column of the questions, which all ways but `fact` need; `None` for a mistake.
+pub fn question(
+    settings: &Index,
+    input: &SchemaRef,
+    place: &mut Place<'_>,
+) -> Option<Option<usize>> {
+    match (&settings.question, settings.by) {
+        (Some(column), _) => {
+            Some(Some(place.text_column(&["index", "question"], column, input)?))
+        }
+        (None, IndexBy::Fact) => Some(None),
+        (None, by) => {
+            let message =
+                format!("`by: {}` needs `question`, the column of the questions", by.as_str());
+            place.mistake(&["index", "by"], Code::MissingKey, message, None);
+            None
+        }
+    }
 }
 
 fn spec(settings: &Index) -> IndexSpec {
@@ -208,7 +246,7 @@ fn build(
 }
 
 /// The id of a fact: the same in every memory, whatever its spelling in case and white space.
-fn fact_id(fact: &str) -> String {
+pub fn fact_id(fact: &str) -> String {
     let folded: Vec<_> = fact.split_whitespace().map(str::to_lowercase).collect();
     Digest::of(folded.join(" ").as_bytes()).to_string()[..2 * FACT_ID_BYTES].to_owned()
 }

@@ -25,6 +25,8 @@ pub struct Loaded {
     pub diagnostics: Vec<Diagnostic>,
     /// Digest of the bytes of its file.
     pub yaml_sha256: Digest,
+    /// The engine with its models.
+    pub engine: Arc<Engine>,
 }
 
 impl Loaded {
@@ -49,7 +51,7 @@ impl Loader for Folder {
 }
 
 /// Loads the pipeline file at `path`, as far as it goes.
-pub fn load(path: &Path, params: &[(String, String)], engine: &Engine) -> Result<Loaded> {
+pub fn load(path: &Path, params: &[(String, String)], engine: &Arc<Engine>) -> Result<Loaded> {
     let text = std::fs::read_to_string(path).map_err(|error| {
         Error::new(ErrorKind::Usage, format!("`{}` cannot be read: {error}", path.display()))
             .with_hint("name a pipeline file, such as one of `pipelines/`")
@@ -58,12 +60,23 @@ pub fn load(path: &Path, params: &[(String, String)], engine: &Engine) -> Result
 }
 
 /// Loads the pipeline `text`, shown as `name`.
-pub fn load_text(name: &str, text: &str, params: &[(String, String)], engine: &Engine) -> Loaded {
+pub fn load_text(
+    name: &str,
+    text: &str,
+    params: &[(String, String)],
+    engine: &Arc<Engine>,
+) -> Loaded {
     let parsed = expand::parse(name, text, params, &Folder);
     let mut diagnostics = parsed.diagnostics;
+    let models = parsed.pipeline.iter().flat_map(|pipeline| &pipeline.models);
+    let models: Vec<_> = models.map(|(name, (model, _))| (name.clone(), model.clone())).collect();
+    let engine = match models.is_empty() {
+        true => Arc::clone(engine),
+        false => Arc::new(engine.with_models(models)),
+    };
     let prepared = parsed.pipeline.map(|pipeline| {
         let graph = graph::build(pipeline, &mut diagnostics);
-        let prepared = prepare(graph, engine, &mut diagnostics);
+        let prepared = prepare(graph, &engine, &mut diagnostics);
         tests_check::check(&prepared, &mut diagnostics);
         prepared
     });
@@ -73,5 +86,6 @@ pub fn load_text(name: &str, text: &str, params: &[(String, String)], engine: &E
         sources: parsed.sources,
         diagnostics,
         yaml_sha256: Digest::of(text.as_bytes()),
+        engine,
     }
 }

@@ -3,15 +3,20 @@
 //! Adding a kind: its settings in `spec/kinds`, its behaviour in one file here, one arm in each
 //! match of `prepare.rs` and `compute.rs`, a case in `tests/cases`.
 
+pub mod answers;
+pub mod asked;
+pub mod blend;
 pub mod check_plan;
 pub mod compare;
 pub mod components;
 pub mod compute;
+pub mod dense;
 pub mod error;
 pub mod gather;
 pub mod index;
 pub mod load;
 pub mod measure;
+pub mod nearest;
 pub mod place;
 pub mod prepare;
 pub mod prepared;
@@ -20,8 +25,10 @@ pub mod query;
 pub mod read;
 pub mod retrieve;
 pub mod rows;
+pub mod scan;
 pub mod sink;
 pub mod task;
 pub mod tests_check;
 pub mod values;
+pub mod vectors;
 pub mod write;

@@ -9,6 +9,7 @@ use crate::spec::diagnostic::Diagnostic;
 use crate::spec::source::Sources;
 use crate::spec::suggest;
 use crate::spec::validate::join;
+use crate::stages::vectors;
 
 /// Collects the mistakes of one stage.
 pub struct Place<'a> {
@@ -64,6 +65,24 @@ impl<'a> Place<'a> {
         }
         let message = format!("the column `{column}` is {kind}, and a text is needed");
         self.mistake(steps, Code::ColumnType, message, None);
+        None
+    }
+
+    /// As [`Self::column`], of vectors.
+    pub fn vector_column(
+        &mut self,
+        steps: &[&str],
+        column: &str,
+        schema: &SchemaRef,
+    ) -> Option<usize> {
+        let position = self.column(steps, column, schema)?;
+        let kind = schema.field(position).data_type();
+        if vectors::is_vector(kind) {
+            return Some(position);
+        }
+        let message = format!("the column `{column}` is {kind}, and a vector is needed");
+        let help = "a vector is a list of numbers with a fraction, such as `List(Float32)`";
+        self.mistake(steps, Code::ColumnType, message, Some(help.to_owned()));
         None
     }
 

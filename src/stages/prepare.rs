@@ -16,7 +16,9 @@ use crate::sqltext::Query;
 use crate::stages::components::Components;
 use crate::stages::place::Place;
 use crate::stages::prepared::{Body, Prepared, PreparedStage};
-use crate::stages::{check_plan, compare, gather, index, measure, query, read, retrieve, write};
+use crate::stages::{
+    asked, blend, check_plan, compare, gather, index, measure, query, read, retrieve, write,
+};
 
 /// What preparing a stage gives.
 pub struct Outcome {
@@ -86,8 +88,10 @@ pub fn prepare(mut graph: Graph, engine: &Engine, diagnostics: &mut Vec<Diagnost
 fn effective(stage: &Stage, place: &mut Place<'_>) -> bool {
     let kind = stage.spec.kind.name();
     let idle: &[&str] = match &stage.spec.kind {
-        StageKind::Read(_) => &[],
-        StageKind::Sql(_) | StageKind::Retrieve(_) | StageKind::Gather(_) => {
+        StageKind::Read(_) | StageKind::Generate(_) | StageKind::Score(_) | StageKind::Embed(_) => {
+            &[]
+        }
+        StageKind::Sql(_) | StageKind::Retrieve(_) | StageKind::Blend(_) | StageKind::Gather(_) => {
             &["on_error", "max_error_rate"]
         }
         StageKind::Index(_)
@@ -128,12 +132,27 @@ fn one(
         StageKind::Index(settings) => index::prepare(stage, settings, tables, components, place),
         StageKind::Retrieve(settings) => {
             let memory = stages.get(stage.input(&Role::Memory)?)?;
-            let label = match &memory.stage.spec.kind {
-                StageKind::Index(settings) => Some(index::label(settings)),
+            let memory = match &memory.stage.spec.kind {
+                StageKind::Index(settings) => Some(settings),
                 _ => None,
             };
             let threads = engine.limits().cores;
-            retrieve::prepare(stage, settings, tables, label, threads, components, place)
+            retrieve::prepare(stage, settings, tables, memory, threads, components, place)
+        }
+        StageKind::Blend(settings) => {
+            blend::prepare(stage, settings, tables, engine, components, place)
+        }
+        StageKind::Generate(settings) => {
+            let asked = asked::Asked::generate(settings);
+            asked::prepare(stage, &asked, settings, tables, engine, components, place)
+        }
+        StageKind::Score(settings) => {
+            let asked = asked::Asked::score(settings)?;
+            asked::prepare(stage, &asked, settings, tables, engine, components, place)
+        }
+        StageKind::Embed(settings) => {
+            let asked = asked::Asked::embed(settings);
+            asked::prepare(stage, &asked, settings, tables, engine, components, place)
         }
         StageKind::Measure(settings) => {
             measure::prepare(stage, settings, tables, engine, components, place)

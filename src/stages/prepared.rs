@@ -11,8 +11,10 @@ use crate::ids::StageName;
 use crate::session::StageTable;
 use crate::stages::compare::ComparePlan;
 use crate::stages::components::Components;
+use crate::stages::dense::DensePlan;
 use crate::stages::index::IndexPlan;
 use crate::stages::measure::MeasurePlan;
+use crate::stages::nearest::NearestPlan;
 use crate::stages::retrieve::MemorySlot;
 use crate::stages::write::WritePlan;
 
@@ -23,10 +25,16 @@ pub enum Body {
     Read(Arc<files::Source>),
     /// By a query.
     Query(LogicalPlan),
+    /// By a query that asks a model; its last column says why a row failed.
+    Asked(LogicalPlan),
     /// By a query that asks an index.
     Retrieve(LogicalPlan, Arc<MemorySlot>),
-    /// By building an index.
+    /// By comparing vectors with those of an index.
+    Nearest(NearestPlan),
+    /// By building an index of words.
     Index(IndexPlan),
+    /// By building an index of vectors.
+    Dense(DensePlan),
     /// By averaging.
     Measure(MeasurePlan),
     /// By comparing.

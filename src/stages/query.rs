@@ -12,6 +12,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 
 use crate::graph::{Role, Stage};
 use crate::session::{self, Engine};
+use crate::spec::code::Code;
 use crate::spec::kinds::sql::Sql;
 use crate::sqltext::{self, Query};
 use crate::stages::components::Components;
@@ -42,6 +43,7 @@ pub fn prepare(
         Ok(planned) => {
             components.set("settings.sql", sqltext::normalized(&settings.0));
             components.set_calls(&planned.calls);
+            set_models(&planned.calls.models, engine, &["sql"], &mut components, place)?;
             Some(Outcome {
                 schema: planned.schema,
                 body: Body::Query(planned.plan),
@@ -55,6 +57,33 @@ pub fn prepare(
             None
         }
     }
+}
+
+/// Adds who the models are that a stage asks; a mistake at `steps` if one cannot be read.
+pub fn set_models<'a>(
+    models: impl IntoIterator<Item = &'a String>,
+    engine: &Engine,
+    steps: &[&str],
+    components: &mut Components,
+    place: &mut Place<'_>,
+) -> Option<()> {
+    for model in models {
+        match engine.models().card(model)? {
+            Ok(card) => card
+                .parts()
+                .for_each(|(part, value)| components.set(format!("model.{model}.{part}"), value)),
+            Err(error) => {
+                place.mistake(
+                    steps,
+                    Code::ModelUnreadable,
+                    format!("model `{model}`: {error}"),
+                    None,
+                );
+                return None;
+            }
+        }
+    }
+    Some(())
 }
 
 /// Runs a plan; each of its partitions becomes a part.

@@ -1,4 +1,5 @@
-//! `retrieve`: queries x memory -> ranked rows, as a query plan that asks the index batch by batch.
+//! `retrieve`: queries x memory -> ranked rows. For words, a query plan that asks the index batch by
+//! batch; for vectors, `nearest`.
 
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
@@ -23,10 +24,12 @@ use crate::graph::{Role, Stage};
 use crate::ids::StageName;
 use crate::search::Bm25Index;
 use crate::spec::code::Code;
+use crate::spec::kinds::index::{Index, IndexKind};
 use crate::spec::kinds::retrieve::Retrieve;
 use crate::stages::components::Components;
 use crate::stages::error::StageError;
 use crate::stages::index;
+use crate::stages::nearest;
 use crate::stages::place::Place;
 use crate::stages::prepare::{Outcome, Tables};
 use crate::stages::prepared::Body;
@@ -71,7 +74,7 @@ pub fn prepare(
     stage: &Stage,
     settings: &Retrieve,
     tables: &Tables,
-    label: Option<String>,
+    index: Option<&Index>,
     threads: usize,
     mut components: Components,
     place: &mut Place<'_>,
@@ -79,16 +82,24 @@ pub fn prepare(
     let queries = tables.get(stage.input(&Role::From)?)?;
     let memory = stage.input(&Role::Memory)?;
     let input = queries.schema();
-    let query = place.text_column(&["retrieve", "query"], &settings.query, &input);
+    let steps = ["retrieve", "query"];
+    let query = match index.map(|index| index.kind) {
+        Some(IndexKind::Bm25) => place.text_column(&steps, &settings.query, &input),
+        Some(IndexKind::Dense) => place.vector_column(&steps, &settings.query, &input),
+        None => place.column(&steps, &settings.query, &input),
+    };
     let id = place.column(&["retrieve", "id"], &settings.id, &input);
-    let Some(label) = label else {
+    let Some(index) = index else {
         let message = format!("`{}` is no index", settings.memory);
         let help = "name an `index` stage, or add `index: bm25` to make one on the way".to_owned();
         place.mistake(&["retrieve", "memory"], Code::WrongKind, message, Some(help));
         return None;
     };
-    query?;
-    id?;
+    let (_, id) = (query?, id?);
+    let label = index::label(index);
+    if index.kind == IndexKind::Dense {
+        return nearest::prepare(stage, settings, label, input.field(id), components, place);
+    }
     components.set_settings(settings);
     let slot = Arc::new(MemorySlot { stage: Some(memory.clone()), searcher: OnceLock::new() });
     let search = ScalarUDF::from(Search::new(Arc::clone(&slot), settings.top_k as usize, threads));

@@ -11,6 +11,7 @@ use bytes::Bytes;
 use chrono::{DateTime, Utc};
 use futures::stream::{self, BoxStream};
 use futures::{FutureExt as _, StreamExt as _};
+use object_store::memory::InMemory;
 use object_store::path::Path;
 use object_store::{
     CopyOptions, Error, GetOptions, GetResult, GetResultPayload, ListResult, MultipartUpload,
@@ -19,6 +20,9 @@ use object_store::{
 };
 
 use crate::clock::Clock;
+use crate::retry::RetryPolicy;
+use crate::rng::SeededRng;
+use crate::store::{Location, Store};
 
 /// What happens to one call. `F…` are the numbers of the fault list in `docs/specs/store.md`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +54,8 @@ pub(crate) enum Op {
     Put,
     /// Any read.
     Get,
+    /// Any listing of all objects below a prefix.
+    List,
 }
 
 /// A store in which the nth call of an operation, from 0, meets a fault.
@@ -57,7 +63,7 @@ pub(crate) enum Op {
 pub(crate) struct FaultyStore {
     inner: Arc<dyn ObjectStore>,
     script: Mutex<Vec<(Op, usize, Fault)>>,
-    calls: Mutex<[usize; 2]>,
+    calls: Mutex<[usize; 3]>,
 }
 
 impl FaultyStore {
@@ -66,9 +72,18 @@ impl FaultyStore {
         Self { inner, script: Mutex::default(), calls: Mutex::default() }
     }
 
+    /// A store in memory whose faults the test scripts.
+    pub async fn in_memory() -> (Arc<Self>, Store) {
+        let objects = Arc::new(Self::new(Arc::new(InMemory::new())));
+        let (clock, rng) = (Arc::new(StillClock::default()), Arc::new(SeededRng::new(1)));
+        let url = Location::Memory.url().unwrap();
+        let store = Store::over(objects.clone(), url, clock, rng, RetryPolicy::default()).await;
+        (objects, store.unwrap())
+    }
+
     /// Counts calls from 0 again, with other faults.
     pub fn script(&self, script: Vec<(Op, usize, Fault)>) {
-        *self.calls.lock().unwrap() = [0, 0];
+        *self.calls.lock().unwrap() = [0; 3];
         *self.script.lock().unwrap() = script;
     }
 
@@ -179,7 +194,10 @@ impl ObjectStore for FaultyStore {
     }
 
     fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
-        self.inner.list(prefix)
+        match self.next(Op::List) {
+            None => self.inner.list(prefix),
+            Some(_) => stream::once(async { Err(failed()) }).boxed(),
+        }
     }
 
     async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {

@@ -1,6 +1,7 @@
 //! The store as the rest of the program holds it: objects, clock, randomness and patience.
 
 use std::collections::HashSet;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -142,6 +143,24 @@ impl Store {
     /// When the object cannot be read, also after retries.
     pub async fn get_opt(&self, key: &Key) -> Result<Option<Bytes>> {
         present(self.get(key).await)
+    }
+
+    /// The bytes `range` of an object.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Missing`] when there is no such object; when it does not have all of the range.
+    pub async fn get_range(&self, key: &Key, range: Range<u64>) -> Result<Bytes> {
+        let objects = self.objects();
+        let get = || async {
+            let bytes = objects.get_range(key.path(), range.clone()).await?;
+            if bytes.len() as u64 == range.end - range.start {
+                return Ok(bytes);
+            }
+            let source = format!("`{key}` gave {} bytes for {range:?}", bytes.len()).into();
+            Err(object_store::Error::Generic { store: "proofmill", source })
+        };
+        self.retry("read", key, get).await
     }
 
     /// The size of an object in bytes, none when there is no such object.

@@ -115,6 +115,31 @@ pub fn artifact_key(fingerprint: &Fingerprint) -> Key {
     Key::of_layout(format!("artifacts/{}/{digest}.json", &digest[..2]))
 }
 
+/// Entry `seq` of the ledger's log.
+pub(crate) fn ledger_log_key(seq: u64) -> Key {
+    Key::of_layout(format!("ledger/log/{seq:020}.json"))
+}
+
+/// The state of the ledger after entry `seq` of its log.
+pub(crate) fn ledger_checkpoint_key(seq: u64) -> Key {
+    Key::of_layout(format!("ledger/log/{seq:020}.checkpoint.json"))
+}
+
+/// A segment of the ledger.
+pub(crate) fn ledger_segment_key(attempt: &Attempt) -> Key {
+    Key::of_layout(format!("ledger/segments/{attempt}.parquet"))
+}
+
+/// The folder of the ledger's log and its checkpoints.
+pub(crate) fn ledger_log_prefix() -> Path {
+    Path::from("ledger/log")
+}
+
+/// The folder of the ledger's segments.
+pub(crate) fn ledger_segments_prefix() -> Path {
+    Path::from("ledger/segments")
+}
+
 /// The folder of all runs.
 pub(crate) fn runs_prefix() -> Path {
     Path::from("runs")
@@ -145,6 +170,9 @@ mod tests {
             error_part_key(&run, &stage, &attempt, 7),
             file_key(&run, &stage, &attempt, 12),
             artifact_key(&Fingerprint(Digest::of(b"a"))),
+            ledger_log_key(0),
+            ledger_checkpoint_key(u64::MAX),
+            ledger_segment_key(&attempt),
         ];
         for key in keys {
             assert_eq!(Key::try_from(key.to_string()).unwrap(), key);

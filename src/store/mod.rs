@@ -13,11 +13,12 @@ mod disk;
 mod durable_local;
 mod error;
 #[cfg(test)]
-mod faulty;
+pub(crate) mod faulty;
 mod flusher;
 mod format;
 mod handle;
 mod layout;
+mod listing;
 mod local_read;
 mod location;
 mod log;
@@ -44,6 +45,11 @@ pub use layout::{
     Attempt, Key, artifact_key, error_part_key, file_key, format_key, log_key, manifest_key,
     part_key,
 };
+pub(crate) use layout::{
+    ledger_checkpoint_key, ledger_log_key, ledger_log_prefix, ledger_segment_key,
+    ledger_segments_prefix,
+};
+pub(crate) use listing::Listed;
 pub use location::Location;
 pub use log::{Body, Entry, Head, LOG_VERSION, RunLog};
 pub use log_reader::read_log;
@@ -53,6 +59,9 @@ pub use manifest::{
 };
 pub use part::{NamedFile, Part};
 pub use part_reader::{decode_part, read_part, stream_part, verify_file, verify_part};
+pub(crate) use part_sink::PartSink;
 pub use part_writer::{PartWriter, write_file};
 pub use runs::{latest_manifest, run_ids};
 pub use sealed::Stored;
+pub(crate) use sealed::{Record, seal, unseal};
+pub(crate) use upload::PieceUpload;

@@ -12,6 +12,10 @@ const EDGES: &[(&str, &[&str])] = &[
     ("asked", &["questions", "labels"]),
     ("memory", &["questions"]),
     ("found", &["asked", "memory"]),
+    ("embedded", &["questions"]),
+    ("meanings", &["embedded"]),
+    ("near", &["embedded", "meanings"]),
+    ("blended", &["found", "near"]),
     ("hits", &["found", "asked"]),
     ("cuts_1.cut", &["hits"]),
     ("cuts_3.cut", &["hits"]),
@@ -231,6 +235,64 @@ fn settings_of_index_and_retrieve() {
                 &["found"],
                 &[("schema", "", ""), ("settings.id", "row_id", "code")],
             ),
+        ],
+    );
+}
+
+#[test]
+fn settings_of_dense_indexes_and_blends() {
+    flips(
+        "p.yaml",
+        &[
+            (
+                "by: question, question: question",
+                "by: fact, question: question",
+                &["meanings"],
+                &[("settings.by", "question", "fact")],
+            ),
+            (
+                "question: question, fact: fact",
+                "question: topic, fact: fact",
+                &["meanings"],
+                &[("settings.question", "question", "topic")],
+            ),
+            (
+                "fact: fact, vector: vector",
+                "fact: topic, vector: vector",
+                &["meanings"],
+                &[("settings.fact", "fact", "topic")],
+            ),
+            (
+                "fact: fact, vector: vector",
+                "fact: fact, vector: other",
+                &["meanings"],
+                &[("settings.vector", "vector", "other")],
+            ),
+            // What stands where nothing is written.
+            ("fact: fact, vector: vector", "fact: fact", &[], &[]),
+            ("level * 0.5", "level * 0.25", &["embedded"], &[("settings.sql", "", "")]),
+            ("query: vector", "query: other", &["near"], &[("settings.query", "vector", "other")]),
+            (
+                "query: vector",
+                "query: vector, id: code",
+                &["near"],
+                &[("schema", "", ""), ("settings.id", "row_id", "code")],
+            ),
+            ("top_k: 4", "top_k: 3", &["near"], &[("settings.top_k", "4", "3")]),
+            (
+                "[found, near]",
+                "[near, found]",
+                &["blended"],
+                &[("input.from[0]", "", ""), ("input.from[1]", "", "")],
+            ),
+            (
+                "weights: [1, 2]",
+                "weights: [1, 3]",
+                &["blended"],
+                &[("settings.weights[1]", "2.0", "3.0")],
+            ),
+            ("k: 60", "k: 50", &["blended"], &[("settings.k", "60.0", "50.0")]),
+            ("top_k: 5", "top_k: 1", &["blended"], &[("settings.top_k", "5", "1")]),
         ],
     );
 }

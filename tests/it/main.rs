@@ -4,6 +4,7 @@ mod broken;
 mod cache;
 mod checks;
 mod cosmetics;
+mod dense;
 mod memory;
 mod pipelines;
 mod reading;

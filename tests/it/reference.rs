@@ -10,8 +10,15 @@ use proofmill::digest::Digest;
 const BEHAVIOUR: &[(&str, &[&str])] = &[
     ("read", &["src/files", "src/stages/read.rs"]),
     ("sql", &["src/session/engine.rs", "src/session/planner.rs", "src/stages/query.rs"]),
-    ("index", &["src/search", "src/stages/index.rs"]),
-    ("retrieve", &["src/search", "src/stages/retrieve.rs"]),
+    (
+        "index",
+        &["src/search", "src/stages/index.rs", "src/stages/dense.rs", "src/stages/vectors.rs"],
+    ),
+    (
+        "retrieve",
+        &["src/search", "src/stages/retrieve.rs", "src/stages/nearest.rs", "src/stages/vectors.rs"],
+    ),
+    ("blend", &["src/stages/blend.rs"]),
     ("measure", &["udfs/src/stats", "src/stages/measure.rs", "src/stages/values.rs"]),
     ("compare", &["udfs/src/stats", "src/stages/compare.rs", "src/stages/values.rs"]),
     ("gather", &["src/stages/gather.rs"]),

@@ -3,17 +3,19 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::datatypes::{DataType, Field};
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::{Result, plan_err};
 use datafusion::logical_expr::{DocSection, Documentation};
 
-/// Whether a function maps rows to rows or rows to one value.
+/// Whether a function maps rows to rows or rows to one value, and who computes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FunctionKind {
     /// One value per row.
     Scalar,
     /// One value per group of rows.
     Aggregate,
+    /// One value per row, by a model.
+    Model,
 }
 
 /// The documentation record of a function.
@@ -23,7 +25,7 @@ pub struct Doc {
     pub name: &'static str,
     /// Behaviour version: raised whenever the same arguments give another result.
     pub version: u32,
-    /// Scalar or aggregate.
+    /// Scalar, aggregate or by a model.
     pub kind: FunctionKind,
     /// What it computes, by which definition, and what it does with NULL.
     pub description: &'static str,
@@ -96,12 +98,27 @@ pub enum Kind {
     ConstantWhole,
     /// A constant truth value.
     Switch,
+    /// A constant: the name of a model.
+    Model,
+    /// A list of texts.
+    TextList,
+    /// A list of texts or of structs with a title and a text.
+    Passages,
+    /// Options by name: a JSON object or a struct.
+    Options,
 }
 
 impl Kind {
     /// Whether every row must pass the same value.
     pub fn is_constant(self) -> bool {
-        matches!(self, Self::Choice(_) | Self::ConstantNumber | Self::ConstantWhole | Self::Switch)
+        matches!(
+            self,
+            Self::Choice(_)
+                | Self::ConstantNumber
+                | Self::ConstantWhole
+                | Self::Switch
+                | Self::Model
+        )
     }
 
     /// What may be passed, in words.
@@ -118,6 +135,10 @@ impl Kind {
             Self::ConstantNumber => "a constant number".into(),
             Self::ConstantWhole => "a constant whole number".into(),
             Self::Switch => "a constant boolean".into(),
+            Self::Model => "the name of a model as a constant text".into(),
+            Self::TextList => "a list of texts".into(),
+            Self::Passages => "a list of texts or of struct(title, text)".into(),
+            Self::Options => "a JSON object as text, or a struct".into(),
         }
     }
 
@@ -144,6 +165,23 @@ impl Kind {
             Self::Whole | Self::ConstantWhole if integer => Some(Int64),
             Self::Boolean | Self::Switch if matches!(given, Boolean | Null) => Some(Boolean),
             Self::Label if text || integer || *given == Boolean => Some(Utf8View),
+            Self::Model | Self::Options if text => Some(Utf8View),
+            Self::Options if matches!(given, DataType::Struct(_)) => Some(given.clone()),
+            Self::TextList | Self::Passages if *given == Null => Some(texts_type()),
+            Self::TextList => list_element(given)
+                .is_some_and(|element| is_text(element) || *element == Null)
+                .then(texts_type),
+            Self::Passages => match list_element(given) {
+                Some(DataType::Struct(fields)) => {
+                    let named = |name| fields.iter().find(|field| field.name() == name);
+                    let fits =
+                        |field: &FieldRef| is_text(field.data_type()) || *field.data_type() == Null;
+                    (fields.len() == 2
+                        && ["title", "text"].iter().all(|n| named(n).is_some_and(fits)))
+                    .then(|| given.clone())
+                }
+                _ => Self::TextList.coerce(given),
+            },
             _ => None,
         }
     }

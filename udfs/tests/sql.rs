@@ -35,6 +35,9 @@ fn sample(doc: &Doc, index: usize) -> String {
         }
         Kind::ConstantNumber => "0.25".into(),
         Kind::ConstantWhole => "2".into(),
+        Kind::Model => "'echo'".into(),
+        Kind::TextList | Kind::Passages => "['the cat', 'the dog']".into(),
+        Kind::Options => "'{\"truncate\": 9}'".into(),
     }
 }
 
@@ -162,7 +165,7 @@ async fn no_rows_in_no_rows_out_and_aggregates_of_nothing_are_null() {
         let empty =
             format!("SELECT {}({call}) FROM (SELECT {columns} WHERE random() > 2)", doc.name);
         match doc.kind {
-            FunctionKind::Scalar => {
+            FunctionKind::Scalar | FunctionKind::Model => {
                 assert_eq!(batch(&context, &empty).await.unwrap().num_rows(), 0, "{empty}");
             }
             FunctionKind::Aggregate => assert!(scalar(&context, &empty).await.is_null(), "{empty}"),

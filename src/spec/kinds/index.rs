@@ -3,13 +3,16 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Builds a BM25 index over a memory of facts. As a table it lists its entries.
+/// Builds an index over a memory of facts. As a table it lists its entries.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Index {
     /// Table of the memory.
     pub from: String,
-    /// What an entry's text is made of (TeachMe, appendix A).
+    /// What entries and queries are compared by.
+    #[serde(default, skip_serializing_if = "IndexKind::is_default")]
+    pub kind: IndexKind,
+    /// What makes an entry, and its text (TeachMe, appendix A).
     #[serde(default)]
     pub by: IndexBy,
     /// Column of the fact.
@@ -17,22 +20,51 @@ pub struct Index {
     pub fact: String,
     /// Column of the question that the fact belongs to; needed by all ways but `fact`.
     pub question: Option<String>,
-    /// Formula of the score.
+    /// For `dense`, the column of the entry's vector; `vector` when absent.
+    pub vector: Option<String>,
+    /// For `bm25`: formula of the score.
     #[serde(default)]
     pub variant: Variant,
-    /// Term frequency saturation; the variant's own when absent.
+    /// For `bm25`: term frequency saturation; the variant's own when absent.
     #[schemars(range(min = 0.0))]
     pub k1: Option<f64>,
-    /// Length normalisation; the variant's own when absent.
+    /// For `bm25`: length normalisation; the variant's own when absent.
     #[schemars(range(min = 0.0, max = 1.0))]
     pub b: Option<f64>,
-    /// How texts become terms.
+    /// For `bm25`: how texts become terms.
     #[serde(default)]
     pub analyzer: Analyzer,
 }
 
 fn fact_column() -> String {
     "fact".to_owned()
+}
+
+/// Kinds of index.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum IndexKind {
+    /// BM25 over words.
+    #[default]
+    Bm25,
+    /// Exact maximum inner product over vectors.
+    Dense,
+}
+
+impl IndexKind {
+    /// The name in the pipeline file.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Bm25 => "bm25",
+            Self::Dense => "dense",
+        }
+    }
+
+    /// True for what an index is unless its settings say otherwise: fingerprints of those made
+    /// before there was a choice stay.
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// What an entry's text is made of.

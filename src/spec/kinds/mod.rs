@@ -1,10 +1,14 @@
 //! Settings of the stage kinds, one file a kind.
 
+pub mod blend;
 pub mod compare;
+pub mod embed;
+pub mod generate;
 pub mod index;
 pub mod measure;
 pub mod read;
 pub mod retrieve;
+pub mod score;
 pub mod sql;
 pub mod statistics;
 pub mod write;

@@ -3,18 +3,20 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::spec::kinds::index::IndexKind;
+
 /// Ranks the entries of a memory for every row of a table.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Retrieve {
     /// Table of the queries.
     pub from: String,
-    /// Column of the query's text.
+    /// Column of the query's text; for a dense index, of its vector.
     pub query: String,
     /// Column that identifies a query and becomes `query_id`.
     #[serde(default = "row_id_column")]
     pub id: String,
-    /// An `index` stage; or, with `index`, a table with a column `fact`.
+    /// An `index` stage; or, with `index`, a table with a column `fact`, and `vector` for `dense`.
     pub memory: String,
     /// Makes an index over the table `memory` on the way, with the defaults of the kind `index`.
     pub index: Option<IndexKind>,
@@ -25,12 +27,4 @@ pub struct Retrieve {
 
 fn row_id_column() -> String {
     "row_id".to_owned()
-}
-
-/// Kinds of index that `retrieve` can make on the way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum IndexKind {
-    /// BM25 over words.
-    Bm25,
 }

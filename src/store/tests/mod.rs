@@ -9,22 +9,14 @@ mod records;
 
 use std::sync::Arc;
 
-use object_store::memory::InMemory;
-
 use crate::ids::RunId;
-use crate::retry::RetryPolicy;
 use crate::rng::SeededRng;
 use crate::store::faulty::{FaultyStore, StillClock};
 use crate::store::{Location, Store};
 
 /// A store in memory whose faults the test scripts.
 async fn faulty() -> (Arc<FaultyStore>, Store) {
-    let objects = Arc::new(FaultyStore::new(Arc::new(InMemory::new())));
-    let (clock, rng) = (Arc::new(StillClock::default()), Arc::new(SeededRng::new(1)));
-    let url = Location::Memory.url().unwrap();
-    let store =
-        Store::over(objects.clone(), url, clock, rng, RetryPolicy::default()).await.unwrap();
-    (objects, store)
+    FaultyStore::in_memory().await
 }
 
 /// A store in memory.

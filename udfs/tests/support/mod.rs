@@ -7,6 +7,8 @@ use datafusion::arrow::compute::concat_batches;
 use datafusion::common::{Result, ScalarValue};
 use datafusion::prelude::{SessionConfig, SessionContext};
 
+pub mod model;
+
 #[allow(dead_code, reason = "not every test binary uses both")]
 pub fn context() -> SessionContext {
     context_of(2)
@@ -21,6 +23,7 @@ pub fn context_of(partitions: usize) -> SessionContext {
     for function in proofmill_udfs::aggregate_functions() {
         context.register_udaf(function.as_ref().clone());
     }
+    model::register(&context);
     context
 }
 

@@ -70,10 +70,8 @@ impl Family {
 
     /// The family and the class that `config.json` names.
     pub fn parse(config: &Config) -> Result<(Self, String), LoadError> {
-        let unknown = |found: String| LoadError::Architecture {
-            file: config.file().to_owned(),
-            found,
-        };
+        let unknown =
+            |found: String| LoadError::Architecture { file: config.file().to_owned(), found };
         let by_type = config.text("model_type")?;
         let named = config.texts("architectures")?;
         let Some(&name) = named.first() else {

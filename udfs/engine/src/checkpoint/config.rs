@@ -32,9 +32,7 @@ impl Config {
     /// Reads a file that holds an object.
     pub fn read(file: &Path) -> Result<Self, LoadError> {
         match read_json(file)? {
-            Value::Object(values) => {
-                Ok(Self { file: file.to_owned(), at: String::new(), values })
-            }
+            Value::Object(values) => Ok(Self { file: file.to_owned(), at: String::new(), values }),
             _ => Err(LoadError::Json {
                 file: file.to_owned(),
                 why: "expected an object of settings".to_owned(),

@@ -119,6 +119,11 @@ impl Folder {
         self.tensors.has(name)
     }
 
+    /// Whether any tensor's name begins so.
+    pub fn has_under(&self, prefix: &str) -> bool {
+        self.tensors.shapes().any(|(name, _)| name.starts_with(prefix))
+    }
+
     /// The tensor of this name, which must have this shape.
     pub fn tensor(&self, name: &str, shape: &[usize]) -> Result<Stored, LoadError> {
         self.tensors.get(name, shape)

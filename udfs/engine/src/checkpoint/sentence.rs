@@ -6,8 +6,8 @@ use std::path::{Component, Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::config::{Config, read_json};
 use super::LoadError;
+use super::config::{Config, read_json};
 
 /// How the rows of a text become its vector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -105,9 +105,7 @@ fn modules(file: &Path) -> Result<Vec<(String, PathBuf)>, LoadError> {
         inside.then_some((kind, path))
     };
     let json = read_json(file)?;
-    json.as_array()
-        .and_then(|list| list.iter().map(module).collect())
-        .ok_or_else(refuse)
+    json.as_array().and_then(|list| list.iter().map(module).collect()).ok_or_else(refuse)
 }
 
 /// The one mode that is switched on.
@@ -124,9 +122,14 @@ fn pooling(config: &Config) -> Result<VectorMode, LoadError> {
         return mode.ok_or_else(|| config.refuse("pooling_mode", KNOWN));
     }
     let mut modes = Vec::new();
-    for name in
-        ["cls_token", "mean_tokens", "lasttoken", "max_tokens", "mean_sqrt_len_tokens", "weightedmean_tokens"]
-    {
+    for name in [
+        "cls_token",
+        "mean_tokens",
+        "lasttoken",
+        "max_tokens",
+        "mean_sqrt_len_tokens",
+        "weightedmean_tokens",
+    ] {
         let key = format!("pooling_mode_{name}");
         if config.flag_or(&key, false)? {
             let refuse = || config.refuse(&key, "false: supported are mean, cls and lasttoken");
@@ -135,6 +138,8 @@ fn pooling(config: &Config) -> Result<VectorMode, LoadError> {
     }
     match modes[..] {
         [mode] => Ok(mode),
-        _ => Err(config.refuse("pooling_mode", format!("{KNOWN}, or just one pooling_mode_* true"))),
+        _ => {
+            Err(config.refuse("pooling_mode", format!("{KNOWN}, or just one pooling_mode_* true")))
+        }
     }
 }

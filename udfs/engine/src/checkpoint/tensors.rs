@@ -70,7 +70,9 @@ impl Tensors {
             }
             for (tensor, entry) in read_header(&file, files.len())? {
                 match places.get(&tensor) {
-                    None => return Err(refuse(&tensor, format!("is in `{name}`, not in the index"))),
+                    None => {
+                        return Err(refuse(&tensor, format!("is in `{name}`, not in the index")));
+                    }
                     Some(place) if place != name => {
                         let why = format!("is said to be in `{place}`, but is in `{name}` too");
                         return Err(refuse(&tensor, why));
@@ -141,8 +143,7 @@ impl Tensors {
 
 /// Which file has which tensor, by an index.
 fn read_places(index: &Path) -> Result<BTreeMap<String, String>, LoadError> {
-    let refuse =
-        |why: &str| LoadError::Json { file: index.to_owned(), why: why.to_owned() };
+    let refuse = |why: &str| LoadError::Json { file: index.to_owned(), why: why.to_owned() };
     let json = read_json(index)?;
     let map = json
         .get("weight_map")

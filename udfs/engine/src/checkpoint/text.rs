@@ -101,9 +101,9 @@ impl Codec {
 
     /// Whether a token is left out of decoded text.
     pub fn is_special(&self, id: u32) -> bool {
-        self.tokenizer.id_to_token(id).is_some_and(|token| {
-            self.tokenizer.get_added_vocabulary().is_special_token(&token)
-        })
+        self.tokenizer
+            .id_to_token(id)
+            .is_some_and(|token| self.tokenizer.get_added_vocabulary().is_special_token(&token))
     }
 
     /// Number of tokens, added ones included. A model may have more rows than this.
@@ -119,11 +119,7 @@ impl Codec {
 
     /// The tokens of a text with the special tokens around it, cut if they are too many. The text
     /// loses tokens from one end; the special tokens all stay.
-    pub fn encode_cut(
-        &self,
-        text: &str,
-        truncate: Option<Truncate>,
-    ) -> Result<Encoded, TextError> {
+    pub fn encode_cut(&self, text: &str, truncate: Option<Truncate>) -> Result<Encoded, TextError> {
         let body = body(&self.tokenizer, text).map_err(TextError::Failed)?;
         let special = self.leading.len() + self.trailing.len();
         let Some(truncate) = truncate.filter(|it| body.len() + special > it.tokens as usize) else {

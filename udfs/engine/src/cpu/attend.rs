@@ -187,19 +187,23 @@ impl<S: Simd> Tile<'_, S> {
             std::array::from_fn(|b| self.layer.keys(blocks[b].block as usize, self.kv_head));
         let mut sums = [[s.splat(0.0); B]; Q];
         for (d, query) in queries.iter().enumerate() {
+            let mut lanes = [s.splat(0.0); B];
             for b in 0..B {
-                let keys = s.load(&keys[b][d]);
-                for q in 0..Q {
-                    sums[q][b] = s.mul_add(s.splat(query[q]), keys, sums[q][b]);
+                lanes[b] = s.load(&keys[b][d]);
+            }
+            for q in 0..Q {
+                let query = s.splat(query[q]);
+                for b in 0..B {
+                    sums[q][b] = s.mul_add(query, lanes[b], sums[q][b]);
                 }
             }
         }
         let mut place = first;
         for b in 0..B {
-            for q in 0..Q {
+            for (q, sums) in sums.iter().enumerate() {
                 let logits = &mut self.logits[q * self.stride + place..];
                 if let Some(logits) = logits.first_chunk_mut() {
-                    s.store(sums[q][b], logits);
+                    s.store(sums[b], logits);
                 }
             }
             place += blocks[b].used as usize;
@@ -237,14 +241,14 @@ impl<S: Simd> Tile<'_, S> {
             let count = (self.count - first).min(WEIGHED);
             let mut column = 0;
             while column < vectors {
-                let rest = Rest { first, count, column, head_dim, width };
+                let part = Part { first, count, column, head_dim, width };
                 column += match (count, vectors - column) {
-                    (1, 4..) => self.means::<1, 4>(rest, out),
-                    (1, 2..) => self.means::<1, 2>(rest, out),
-                    (1, _) => self.means::<1, 1>(rest, out),
-                    (_, 4..) => self.means::<WEIGHED, 4>(rest, out),
-                    (_, 2..) => self.means::<WEIGHED, 2>(rest, out),
-                    (_, _) => self.means::<WEIGHED, 1>(rest, out),
+                    (1, 4..) => self.means::<1, 4>(part, out),
+                    (1, 2..) => self.means::<1, 2>(part, out),
+                    (1, _) => self.means::<1, 1>(part, out),
+                    (_, 4..) => self.means::<WEIGHED, 4>(part, out),
+                    (_, 2..) => self.means::<WEIGHED, 2>(part, out),
+                    (_, _) => self.means::<WEIGHED, 1>(part, out),
                 };
             }
         }
@@ -252,7 +256,7 @@ impl<S: Simd> Tile<'_, S> {
 
     /// Writes `C` vectors of up to `R` queries; gives `C`.
     #[inline(always)]
-    fn means<const R: usize, const C: usize>(&self, part: Rest, out: &mut [f32]) -> usize {
+    fn means<const R: usize, const C: usize>(&self, part: Part, out: &mut [f32]) -> usize {
         let s = self.s;
         // Lanes without a query do another one's work.
         let queries: [usize; R] = std::array::from_fn(|r| part.first + r.min(part.count - 1));
@@ -316,7 +320,7 @@ impl<S: Simd> Tile<'_, S> {
 
 /// What [`Tile::means`] writes.
 #[derive(Clone, Copy)]
-struct Rest {
+struct Part {
     first: usize,
     count: usize,
     /// First vector.

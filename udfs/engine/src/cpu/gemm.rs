@@ -157,10 +157,15 @@ fn products<S: Simd, const R: usize, const C: usize>(
 ) -> [[[f32; LANES]; C]; R] {
     let mut sums = [[s.splat(0.0); C]; R];
     for (x, weights) in rows.iter().zip(panel) {
+        let mut lanes = [s.splat(0.0); C];
         for c in 0..C {
-            let weights = s.load(&weights[(first + c) % 2]);
-            for r in 0..R {
-                sums[r][c] = s.mul_add(s.splat(x[r]), weights, sums[r][c]);
+            lanes[c] = s.load(&weights[(first + c) % 2]);
+        }
+        // Rows outside: each number is spread once.
+        for r in 0..R {
+            let x = s.splat(x[r]);
+            for c in 0..C {
+                sums[r][c] = s.mul_add(x, lanes[c], sums[r][c]);
             }
         }
     }

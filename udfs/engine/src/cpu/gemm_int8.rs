@@ -170,15 +170,18 @@ impl Place<'_> {
         scales: &[f32],
         out: &mut [f32],
     ) {
-        let rows = sums.iter().zip(scales).zip(out.chunks_exact_mut(self.n));
-        for ((sums, &row_scale), out) in rows {
-            for (half, sums) in (half..).zip(sums) {
-                let column = self.column + half * LANES;
+        for c in 0..C {
+            let column = self.column + (half + c) * LANES;
+            let Some(offsets) = self.weights.offsets[column..].first_chunk::<LANES>() else {
+                break;
+            };
+            let Some(worth) = self.weights.scales[column..].first_chunk::<LANES>() else { break };
+            let rows = sums.iter().zip(scales).zip(out.chunks_exact_mut(self.n));
+            for ((sums, &scale), out) in rows {
                 if column < self.n {
-                    let offsets = &self.weights.offsets[column..][..LANES];
-                    let scales = &self.weights.scales[column..][..LANES];
+                    let sums = &sums[c];
                     let x = std::array::from_fn(|i| {
-                        sums[i].wrapping_sub(offsets[i]) as f32 * (row_scale * scales[i])
+                        sums[i].wrapping_sub(offsets[i]) as f32 * (scale * worth[i])
                     });
                     self.epilogue.finish(s, s.load(&x), column, &mut out[column..]);
                 }
@@ -197,8 +200,8 @@ fn products<S: Simd, const R: usize, const C: usize>(
 ) -> [[[i32; LANES]; C]; R] {
     let mut sums = [[s.no_dots(); C]; R];
     for (x, weights) in rows.iter().zip(panel) {
-        for c in 0..C {
-            for r in 0..R {
+        for r in 0..R {
+            for c in 0..C {
                 sums[r][c] = s.dot(sums[r][c], x[r], &weights[(first + c) % 2]);
             }
         }

@@ -40,7 +40,7 @@ pub(super) fn sample<S: Simd>(
     temper(s, cut.temperature, logits, best.logit, weights);
     if cut.top_p < 1.0 {
         let total = f64::from(sum(s, weights));
-        keep_top_p(f64::from(cut.top_p) * total, logits, best, weights, &mut scratch.likely);
+        keep_top_p(f64::from(cut.top_p) * total, logits, weights, &mut scratch.likely);
     }
     draw(cut.temperature, noise, logits, best, weights)
 }
@@ -73,41 +73,53 @@ fn temper<S: Simd>(s: S, temperature: f32, logits: &[f32], best: f32, weights: &
 
 /// Keeps the likeliest tokens whose weights together reach `wanted`, at least one; of equals those
 /// with smaller ids.
-fn keep_top_p(
-    wanted: f64,
-    logits: &mut [f32],
-    best: Likely,
-    weights: &mut [f32],
-    likely: &mut Vec<Likely>,
-) {
-    // Most often few tokens have the share: sort those that have 1/64 of the best one's weight,
+fn keep_top_p(wanted: f64, logits: &mut [f32], weights: &mut [f32], likely: &mut Vec<Likely>) {
+    // Most often few tokens have the share: look at those that have 1/64 of the best one's weight,
     // then 1/4096, and so on.
     let mut least = 1.0 / 64.0;
-    let kept = loop {
+    let last = loop {
         likely.clear();
-        let some =
-            weights.iter().zip(&*logits).zip(0..).filter(|((weight, _), _)| **weight >= least);
+        let all = weights.iter().zip(&*logits).zip(0..);
+        let some = all.filter(|((weight, _), _)| **weight >= least);
         likely.extend(some.map(|((_, &logit), id)| Likely { logit, id }));
-        likely.sort_unstable();
-        let mut sum = 0.0;
-        let enough = likely.iter().position(|likely| {
-            sum += f64::from(weights[likely.id as usize]);
-            sum >= wanted
-        });
-        match enough {
-            Some(last) => break last + 1,
-            None if least == 0.0 => break likely.len(),
+        match last_of_share(wanted, weights, likely) {
+            Some(last) => break last,
+            None if least == 0.0 => return,
             // Below it weights are 0.
             None => least = if least < 1e-36 { 0.0 } else { least / 64.0 },
         }
     };
-    let last = likely.get(kept.max(1) - 1).copied().unwrap_or(best);
     for ((id, logit), weight) in (0..).zip(logits).zip(weights) {
         if (Likely { logit: *logit, id }) > last {
             *logit = f32::NEG_INFINITY;
             *weight = 0.0;
         }
     }
+}
+
+/// The last of the likeliest tokens whose weights together reach `wanted`, if all do.
+fn last_of_share(wanted: f64, weights: &[f32], likely: &mut [Likely]) -> Option<Likely> {
+    const SORTED: usize = 64;
+    let weight = |likely: &Likely| f64::from(weights[likely.id as usize]);
+    // It is one of `rest`; those before have `sum`.
+    let (mut rest, mut sum) = (likely, 0.0);
+    while rest.len() > SORTED {
+        let middle = rest.len() / 2;
+        rest.select_nth_unstable(middle);
+        let (better, worse) = rest.split_at_mut(middle);
+        let share: f64 = better.iter().map(weight).sum();
+        if sum + share >= wanted {
+            rest = better;
+        } else {
+            sum += share;
+            rest = worse;
+        }
+    }
+    rest.sort_unstable();
+    rest.iter().copied().find(|likely| {
+        sum += weight(likely);
+        sum >= wanted
+    })
 }
 
 /// The token with the largest sum of logit / temperature and noise; of equals the smallest.

@@ -45,7 +45,7 @@ pub(super) fn load<B: Backend>(source: Source<'_, B>) -> Result<Network<B>, Load
         config.only(key, false)?;
     }
     config.only("normalize_embedding", true)?;
-    let source = source.with_prefix(&["model.", ""], "encoder.layers.0.self_attn.q_proj.weight");
+    let source = source.with_prefix(&["model."]);
     let settings = Settings::read(config, "encoder")?;
     let copies = ["shared.weight", "encoder.embed_tokens.weight", "decoder.embed_tokens.weight"];
     let name = copies.into_iter().find(|name| source.has(name)).unwrap_or(copies[0]);

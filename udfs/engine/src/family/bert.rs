@@ -17,7 +17,7 @@ pub(super) fn load<B: Backend>(source: Source<'_, B>) -> Result<Network<B>, Load
     if config.text("position_embedding_type")?.is_some_and(|kind| kind != "absolute") {
         return Err(config.refuse("position_embedding_type", "\"absolute\""));
     }
-    let source = source.with_prefix(&["bert.", ""], "embeddings.word_embeddings.weight");
+    let source = source.with_prefix(&["bert."]);
     let width = config.size("hidden_size")?;
     let eps = config.positive_or("layer_norm_eps", 1e-12)?;
     let norms = Norms { kind: NormKind::Layer, eps, width };

@@ -10,7 +10,7 @@ pub(super) fn load<B: Backend>(source: Source<'_, B>) -> Result<Network<B>, Load
     let config = source.config();
     config.only("scale_attn_by_inverse_layer_idx", false)?;
     config.only("add_cross_attention", false)?;
-    let source = source.with_prefix(&["transformer.", ""], "wte.weight");
+    let source = source.with_prefix(&["transformer."]);
     let width = config.size("n_embd")?;
     let eps = config.positive_or("layer_norm_epsilon", 1e-5)?;
     let norms = Norms { kind: NormKind::Layer, eps, width };

@@ -44,16 +44,14 @@ impl Extras {
 }
 
 /// The decoder.
-pub(super) fn load<B: Backend>(
-    source: Source<'_, B>,
-    kind: Kind,
-) -> Result<Network<B>, LoadError> {
+pub(super) fn load<B: Backend>(source: Source<'_, B>, kind: Kind) -> Result<Network<B>, LoadError> {
     let config = source.config();
-    let source = source.with_prefix(&["model.", ""], "embed_tokens.weight");
+    let source = source.with_prefix(&["model."]);
     let width = config.size("hidden_size")?;
     let layers = config.size("num_hidden_layers")?;
     refuse_windows(config, layers)?;
-    let norms = Norms { kind: NormKind::Rms, eps: config.positive_or("rms_norm_eps", 1e-6)?, width };
+    let norms =
+        Norms { kind: NormKind::Rms, eps: config.positive_or("rms_norm_eps", 1e-6)?, width };
     let heads = heads(config, kind, width)?;
     let feed_width = config.size("intermediate_size")?;
     let activation = activation(config, "hidden_act", "silu")?;

@@ -36,8 +36,7 @@ impl Settings {
 /// The decoder.
 pub(super) fn load<B: Backend>(source: Source<'_, B>) -> Result<Network<B>, LoadError> {
     let config = source.config();
-    let prefixes = ["model.decoder.", "decoder.", ""];
-    let source = source.with_prefix(&prefixes, "embed_tokens.weight");
+    let source = source.with_prefix(&["model.decoder.", "decoder."]);
     let settings = Settings::read(config)?;
     let Norms { width, .. } = settings.norms;
     let narrow = config.size_or("word_embed_proj_dim", width)?;

@@ -70,3 +70,46 @@ impl Buckets {
         (reach, weights)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The distances at which buckets begin, by transformers 5.17, with 32 buckets up to 128.
+    const BOTH_WAYS: [usize; 16] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 23, 32, 46, 64, 91];
+    const BACK_ONLY: [usize; 32] = [
+        0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 19, 21, 24, 27, 31, 35, 40, 46,
+        52, 59, 67, 77, 87, 99, 113,
+    ];
+
+    fn begins(buckets: Buckets) -> Vec<usize> {
+        let of = |far: usize| buckets.of(-(far as i64));
+        (0..=128).filter(|&far| far == 0 || of(far) != of(far - 1)).collect()
+    }
+
+    #[test]
+    fn buckets_are_those_of_transformers() {
+        let back = Buckets { count: 32, max_distance: 128, both_ways: false };
+        let both = Buckets { both_ways: true, ..back };
+        assert_eq!(begins(both), BOTH_WAYS);
+        assert_eq!(begins(back), BACK_ONLY);
+        assert_eq!((both.reach(), back.reach()), (91, 113));
+        assert!((1..200).all(|far| both.of(far) == 16 + both.of(-far) && back.of(far) == 0));
+    }
+
+    #[test]
+    fn beyond_its_reach_nothing_changes() {
+        for count in [4, 8, 32, 64] {
+            for max_distance in [count, 20 + count, 1000] {
+                for both_ways in [false, true] {
+                    let buckets = Buckets { count, max_distance, both_ways };
+                    let reach = buckets.reach() as i64;
+                    for far in -2000..=2000_i64 {
+                        assert_eq!(buckets.of(far), buckets.of(far.clamp(-reach, reach)));
+                        assert!(buckets.of(far) < count);
+                    }
+                }
+            }
+        }
+    }
+}

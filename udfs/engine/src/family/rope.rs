@@ -28,7 +28,9 @@ impl Angles {
     pub fn read(config: &Config, max_positions: usize) -> Result<Self, LoadError> {
         let parameters = config.section("rope_parameters")?;
         let theta = match &parameters {
-            Some(parameters) if parameters.has("rope_theta") => parameters.positive("rope_theta")?,
+            Some(parameters) if parameters.has("rope_theta") => {
+                parameters.positive("rope_theta")?
+            }
             _ => config.positive_or("rope_theta", 10_000.0)?,
         };
         let settings = match parameters {
@@ -50,8 +52,7 @@ impl Angles {
                 factor: number("factor")?,
                 low: number("low_freq_factor")?,
                 high: number("high_freq_factor")?,
-                trained: settings
-                    .size_or("original_max_position_embeddings", max_positions)?
+                trained: settings.size_or("original_max_position_embeddings", max_positions)?
                     as f32,
             },
             _ => return Err(settings.refuse(key, "one of default, linear and llama3")),
@@ -123,12 +124,12 @@ mod tests {
 
     const SPEEDS: [f32; 8] = [
         1.0,
-        0.07940301299095154,
-        0.004700753837823868,
-        0.0009115831344388425,
-        0.00017677668074611574,
-        3.428102354519069e-05,
-        6.647869668086059e-06,
-        1.289173155782919e-06,
+        0.07940301,
+        0.004700754,
+        0.00091158313,
+        0.00017677668,
+        3.4281024e-5,
+        6.6478697e-6,
+        1.2891732e-6,
     ];
 }

@@ -41,12 +41,11 @@ impl<'a, B: Backend> Source<'a, B> {
         self.folder.config()
     }
 
-    /// Takes the one of `prefixes` that `probe` is found with; the first if it is not found at all,
-    /// so that its absence is told by its usual name.
-    pub fn with_prefix(self, prefixes: &[&'static str], probe: &str) -> Self {
-        let found = prefixes.iter().find(|prefix| self.folder.has(&format!("{prefix}{probe}")));
-        let prefix = found.or(prefixes.first()).copied().unwrap_or_default();
-        Self { prefix, ..self }
+    /// Takes the first of `prefixes` that any tensor's name begins with; none if there is no such
+    /// tensor, as in checkpoints that were saved without a head.
+    pub fn with_prefix(self, prefixes: &[&'static str]) -> Self {
+        let found = prefixes.iter().find(|prefix| self.folder.has_under(prefix));
+        Self { prefix: found.copied().unwrap_or_default(), ..self }
     }
 
     fn name(&self, name: &str) -> String {

@@ -11,9 +11,7 @@ use crate::cpu::Cpu;
 use crate::family;
 use crate::network::{Network, Reader};
 use crate::request::{Request, RequestError};
-use crate::schedule::{
-    Cancel, Counters, Counts, Job, Limits, Queue, Reply, Shared, Words, Worker,
-};
+use crate::schedule::{Cancel, Counters, Counts, Job, Limits, Queue, Reply, Shared, Words, Worker};
 
 /// Why a model cannot be opened.
 #[derive(Debug, thiserror::Error)]
@@ -130,8 +128,8 @@ impl Model {
             Request::Embed(embed) | Request::Hidden(embed) => {
                 let hidden = matches!(request, Request::Hidden(_));
                 let work = prepare::measuring(words, embed, hidden, self.text_limit);
-                let work = work
-                    .and_then(|work| limits.whole_text(work.tokens.len()).map(|()| work));
+                let work =
+                    work.and_then(|work| limits.whole_text(work.tokens.len()).map(|()| work));
                 enter(work, reply, cancel, |job| self.queue.push_measuring(job));
             }
         }

@@ -77,9 +77,7 @@ pub fn writing(
         min_tokens: request.min_tokens,
         stop: stop.transpose().map_err(|error| invalid(error.to_string()))?,
         among: among(words, &request.among)?.map(Arc::new),
-        row: u64::from_be_bytes([
-            key[0], key[1], key[2], key[3], key[4], key[5], key[6], key[7],
-        ]),
+        row: u64::from_be_bytes([key[0], key[1], key[2], key[3], key[4], key[5], key[6], key[7]]),
         prompt_truncated,
     })
 }
@@ -176,7 +174,9 @@ fn check_generate(request: &Generate) -> Result<(), RequestError> {
                 return Err(invalid("`length_penalty` is not finite"));
             }
             if !request.stop.is_empty() {
-                return Err(invalid("stop texts cut single answers; leave them out of a beam search"));
+                return Err(invalid(
+                    "stop texts cut single answers; leave them out of a beam search",
+                ));
             }
             Ok(())
         }
@@ -241,9 +241,11 @@ fn or_begin(words: &Words, tokens: Vec<u32>) -> Result<Vec<u32>, RequestError> {
 }
 
 fn decoder_start(words: &Words) -> Result<Vec<u32>, RequestError> {
-    let start = words.special.start.or(words.special.bos).ok_or_else(|| {
-        invalid("the model's folder names no `decoder_start_token_id`")
-    })?;
+    let start = words
+        .special
+        .start
+        .or(words.special.bos)
+        .ok_or_else(|| invalid("the model's folder names no `decoder_start_token_id`"))?;
     Ok(vec![start])
 }
 

@@ -1,9 +1,7 @@
 //! One pass of the encoder over whole texts.
 
 use super::blocks::blocks_for;
-use crate::backend::{
-    BLOCK_SLOTS, Backend, BlockRef, CacheShape, DeviceError, Input, Layout,
-};
+use crate::backend::{BLOCK_SLOTS, Backend, BlockRef, CacheShape, DeviceError, Input, Layout};
 use crate::network::{Stack, Workspace};
 
 /// An encoder's memory.

@@ -313,7 +313,8 @@ impl Line {
             self.end = Some((if forced { Finish::Length } else { Finish::End }, None));
             return;
         }
-        if let Some(end) = self.stop.as_mut().and_then(|heard| heard.listen(work, &self.new, words)) {
+        if let Some(end) = self.stop.as_mut().and_then(|heard| heard.listen(work, &self.new, words))
+        {
             self.end = Some((Finish::Stop, Some(end)));
             return;
         }
@@ -393,9 +394,9 @@ fn choose(work: &Writing, line: &Line, tokens: &[Token]) -> Result<Token, Reques
             let worth = |token: &Token| {
                 f64::from(token.logprob) / f64::from(temperature) + noise.gumbel(token.id)
             };
-            let best = tokens.iter().max_by(|a, b| {
-                worth(a).total_cmp(&worth(b)).then_with(|| b.id.cmp(&a.id))
-            });
+            let best = tokens
+                .iter()
+                .max_by(|a, b| worth(a).total_cmp(&worth(b)).then_with(|| b.id.cmp(&a.id)));
             best.copied()
         }
         _ => first,

@@ -77,7 +77,8 @@ pub fn blocks_needed(work: &Judging) -> usize {
 fn cost(last: Option<&Judging>, next: &Judging) -> (usize, usize) {
     let Some((prompt, before)) = next.continuations.first() else { return (0, 0) };
     let prompt = &prompt[..*before];
-    let known = last.filter(|_| next.passage.is_empty()).and_then(|last| last.continuations.first());
+    let known =
+        last.filter(|_| next.passage.is_empty()).and_then(|last| last.continuations.first());
     let shared = known.map_or(0, |(tokens, before)| common(&tokens[..*before], prompt));
     let own: usize = next.continuations.iter().map(|(all, before)| all.len() - before).sum();
     let rows = next.passage.len() + prompt.len() - shared + own;
@@ -85,7 +86,11 @@ fn cost(last: Option<&Judging>, next: &Judging) -> (usize, usize) {
     let blocks = blocks_for(next.passage.len())
         + blocks_for(prompt.len() - shared)
         + 2
-        + next.continuations.iter().map(|(all, before)| blocks_for(all.len() - before) + 2).sum::<usize>();
+        + next
+            .continuations
+            .iter()
+            .map(|(all, before)| blocks_for(all.len() - before) + 2)
+            .sum::<usize>();
     (rows, blocks)
 }
 
@@ -241,9 +246,9 @@ impl<'a> Forest<'a> {
     fn keep<B: Backend>(&mut self, judge: &mut Judge<'_, B>) {
         judge.kept.forget(judge.step);
         let roots = self.nodes.iter().filter(|node| node.parent.is_none()).count();
-        let Some(root) = self.nodes.first().filter(|root| {
-            roots == 1 && root.end >= KEPT_TOKENS_MIN
-        }) else {
+        let Some(root) =
+            self.nodes.first().filter(|root| roots == 1 && root.end >= KEPT_TOKENS_MIN)
+        else {
             return;
         };
         let span = &self.spans[0];

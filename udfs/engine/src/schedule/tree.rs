@@ -49,14 +49,13 @@ pub fn grow(texts: &[Text<'_>]) -> Vec<Node> {
                 continue;
             }
             let token = texts[first].tokens[start];
-            let same = members
-                .iter()
-                .take_while(|&&index| texts[index].tokens[start] == token)
-                .count();
+            let same =
+                members.iter().take_while(|&&index| texts[index].tokens[start] == token).count();
             let (group, rest) = members.split_at(same);
             members = rest;
             let end = shared(texts, group, start);
-            let node = Node { parent, text: first, start, end, wants: wants(texts, group, start, end) };
+            let node =
+                Node { parent, text: first, start, end, wants: wants(texts, group, start, end) };
             nodes.push(node);
             open.push((Some(nodes.len() - 1), end, group));
         }
@@ -105,8 +104,7 @@ mod tests {
     #[test]
     fn choices_behind_one_question_share_it() {
         let texts: [&[u32]; 4] = [&[1, 2, 3, 7], &[1, 2, 3, 8], &[1, 2, 3, 8, 9], &[1, 2, 3, 6]];
-        let texts: Vec<Text<'_>> =
-            texts.iter().map(|&tokens| Text { tokens, first: 3 }).collect();
+        let texts: Vec<Text<'_>> = texts.iter().map(|&tokens| Text { tokens, first: 3 }).collect();
         let nodes = grow(&texts);
         assert_eq!(nodes.iter().map(|node| node.end - node.start).collect::<Vec<_>>(), [3, 1]);
         let asked: Vec<(usize, u32, &[usize])> =

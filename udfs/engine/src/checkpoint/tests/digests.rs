@@ -62,7 +62,8 @@ fn an_unchanged_file_is_read_once() {
 fn a_changed_file_or_a_broken_entry_is_read_again() {
     let (cached, made) = (Made::empty(), Made::empty().file("weights", b"one"));
     let cache = DigestCache::new(cached.path());
-    let digest = |made: &Made| cache.digest(&made.path().join("weights"), Trust::Unchanged).unwrap();
+    let digest =
+        |made: &Made| cache.digest(&made.path().join("weights"), Trust::Unchanged).unwrap();
     assert_eq!(digest(&made), Digest::of(b"one"));
     let made = made.file("weights", b"three");
     assert_eq!(digest(&made), Digest::of(b"three"));

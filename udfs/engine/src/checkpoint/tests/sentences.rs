@@ -11,9 +11,7 @@ fn sentence(transformer: &str, pooling: &Value, normalize: bool) -> Made {
     let at = |name: &str| {
         if transformer.is_empty() { name.to_owned() } else { format!("{transformer}/{name}") }
     };
-    let module = |path: &str, kind: &str| {
-        json!({"path": path, "type": format!("sentence_transformers.models.{kind}")})
-    };
+    let module = |path: &str, kind: &str| json!({"path": path, "type": format!("sentence_transformers.models.{kind}")});
     let mut modules = vec![module(transformer, "Transformer"), module("1_Pooling", "Pooling")];
     if normalize {
         modules.push(module("2_Normalize", "Normalize"));

@@ -25,7 +25,10 @@ fn a_value_of_the_wrong_type_is_told_with_its_key() {
         (config.size("gone").unwrap_err(), format!("`gone` is absent, {size}")),
         (config.size("wide").unwrap_err(), format!("`wide` is 1099511627776, {size}")),
         (config.text("text").unwrap_err(), "`text` is 3, expected a text".into()),
-        (config.flag_or("flag", true).unwrap_err(), "`flag` is \"yes\", expected true or false".into()),
+        (
+            config.flag_or("flag", true).unwrap_err(),
+            "`flag` is \"yes\", expected true or false".into(),
+        ),
         (config.texts("list").unwrap_err(), "`list` is [\"a\",1], expected a list of texts".into()),
         (
             config.tokens("eos").unwrap_err(),

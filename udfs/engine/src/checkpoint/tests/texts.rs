@@ -185,7 +185,8 @@ fn a_tokenizer_that_cannot_be_read_is_named() {
     let why = made.why(Codec::read(&made.open().unwrap()));
     assert!(why.starts_with("./tokenizer.json: "), "{why}");
     let made = made.json("tokenizer.json", &bytes(around()));
-    let made = made.json("tokenizer_config.json", &json!({"add_bos_token": true, "bos_token": "<b>"}));
+    let made =
+        made.json("tokenizer_config.json", &json!({"add_bos_token": true, "bos_token": "<b>"}));
     assert_eq!(
         made.why(Codec::read(&made.open().unwrap())),
         "./tokenizer_config.json: `bos_token` is \"<b>\", expected a token of tokenizer.json"

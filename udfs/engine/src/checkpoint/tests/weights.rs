@@ -65,10 +65,7 @@ fn a_broken_header_is_told() {
     let hole = r#"{"a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}}"#;
     assert_eq!(why(&with_header(hole, 8)), "invalid offset for tensor `a`");
     let odd = r#"{"a":{"dtype":"F32","shape":[3],"data_offsets":[0,8]}}"#;
-    assert_eq!(
-        why(&with_header(odd, 8)),
-        "invalid shape, data type, or offset for tensor"
-    );
+    assert_eq!(why(&with_header(odd, 8)), "invalid shape, data type, or offset for tensor");
     let huge = r#"{"a":{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,8]}}"#;
     assert_eq!(
         why(&with_header(huge, 8)),
@@ -148,7 +145,10 @@ fn an_index_that_lies_is_refused() {
             json!({"a": one, "b": two, "c": "../model-1.safetensors"}),
             "`c`: is said to be in `../model-1.safetensors`, but there is no such file",
         ),
-        (json!({"a": one, "b": two, "c": two}), "`c`: is said to be in `model-2.safetensors`, but is not"),
+        (
+            json!({"a": one, "b": two, "c": two}),
+            "`c`: is said to be in `model-2.safetensors`, but is not",
+        ),
         (json!({"a": one, "c": two}), "`b`: is in `model-2.safetensors`, not in the index"),
         (
             json!({"a": one, "b": one, "c": two}),
@@ -156,7 +156,10 @@ fn an_index_that_lies_is_refused() {
         ),
     ];
     for (places, why) in cases {
-        assert_eq!(sharded(places).refused(), format!("./model.safetensors.index.json: tensor {why}"));
+        assert_eq!(
+            sharded(places).refused(),
+            format!("./model.safetensors.index.json: tensor {why}")
+        );
     }
     assert_eq!(
         sharded(json!({"a": 1})).refused(),

@@ -253,7 +253,8 @@ fn copied_blocks_hold_the_same() {
     let model = Model { kv_heads: 2, group: 1, head_dim: 8, causal: false, reach: None };
     let text = Text { keys: 20, rows: 3, seed: 5 };
     let mut cpu = Cpu::default();
-    let mut cache = filled(&mut cpu, model, &[text.clone()], &(0..20).collect::<Vec<_>>(), 8);
+    let mut cache =
+        filled(&mut cpu, model, std::slice::from_ref(&text), &(0..20).collect::<Vec<_>>(), 8);
     cpu.copy_blocks(&mut cache, &[(0, 5), (1, 2)]).unwrap();
     let attend =
         Attend { heads: 2, kv_heads: 2, head_dim: 8, scale: SCALE, causal: false, bias: None };

@@ -37,7 +37,7 @@ fn ranked(logits: &[f32]) -> Vec<u32> {
 
 /// Logits with many ties.
 fn coarse(seed: u64, count: usize) -> Vec<f32> {
-    numbers(seed, count).iter().map(|x| (x * 20.0).round() / 2.0).collect()
+    numbers(seed, count).iter().map(|x| (x * 20.0).round() / 2.0 + 0.0).collect()
 }
 
 proptest! {

@@ -124,9 +124,9 @@ proptest! {
                 cpu.linear(&x, &linear, ACTIVATIONS[which], Write::Store, &mut activated).unwrap();
                 let mut added = tensor(&before, n);
                 cpu.linear(&x, &linear, ACTIVATIONS[which], Write::Add, &mut added).unwrap();
-                for i in 0..m * n {
-                    prop_assert_eq!(added.data()[i], before[i] + activated.data()[i]);
-                }
+                let sums: Vec<f32> =
+                    before.iter().zip(activated.data()).map(|(a, b)| a + b).collect();
+                prop_assert_eq!(added.data(), &sums[..]);
                 if which == 1 {
                     let relu: Vec<f32> = plain.data().iter().map(|x| x.max(0.0)).collect();
                     prop_assert_eq!(activated.data(), &relu[..]);

@@ -67,7 +67,9 @@ pub fn t5(gated: bool) -> Tiny {
         "feed_forward_proj": if gated { "gated-gelu" } else { "relu" }
     }));
     tiny.add("shared.weight", &[7, 4]);
-    for (stack, parts) in [("encoder", &["SelfAttention"][..]), ("decoder", &["SelfAttention", "EncDecAttention"])] {
+    for (stack, parts) in
+        [("encoder", &["SelfAttention"][..]), ("decoder", &["SelfAttention", "EncDecAttention"])]
+    {
         let at = format!("{stack}.block.0.layer");
         for (number, part) in parts.iter().enumerate() {
             for name in ["q", "k", "v"] {
@@ -98,7 +100,9 @@ pub fn bart() -> Tiny {
     }));
     tiny.add("model.shared.weight", &[7, 4]);
     tiny.add("final_logits_bias", &[1, 7]);
-    for (stack, parts) in [("encoder", &["self_attn"][..]), ("decoder", &["self_attn", "encoder_attn"])] {
+    for (stack, parts) in
+        [("encoder", &["self_attn"][..]), ("decoder", &["self_attn", "encoder_attn"])]
+    {
         tiny.add(format!("model.{stack}.embed_positions.weight"), &[10, 4]);
         tiny.norm(&format!("model.{stack}.layernorm_embedding"), 4);
         let at = format!("model.{stack}.layers.0");

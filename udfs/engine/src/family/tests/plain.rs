@@ -120,14 +120,7 @@ impl Backend for Plain {
     ) -> Result<(), DeviceError> {
         cannot()
     }
-    fn pool(
-        &mut self,
-        _: &(),
-        _: &(),
-        _: Pool,
-        _: bool,
-        _: &mut (),
-    ) -> Result<(), DeviceError> {
+    fn pool(&mut self, _: &(), _: &(), _: Pool, _: bool, _: &mut ()) -> Result<(), DeviceError> {
         cannot()
     }
     fn copy_blocks(&mut self, _: &mut (), _: &[(u32, u32)]) -> Result<(), DeviceError> {

@@ -44,7 +44,12 @@ fn each_is_told_with_what_is_supported() {
             json!(3),
             "is 3, expected a divisor of the width 4".into(),
         ),
-        (configs::bart(), "activation_function", json!("mish"), format!("is \"mish\", {activations}")),
+        (
+            configs::bart(),
+            "activation_function",
+            json!("mish"),
+            format!("is \"mish\", {activations}"),
+        ),
         (configs::bert(), "is_decoder", json!(true), format!("is true, {only_false}")),
         (configs::bert(), "add_cross_attention", json!(true), format!("is true, {only_false}")),
         (
@@ -111,7 +116,8 @@ fn other_rotations_are_refused_in_old_and_new_files() {
 
 #[test]
 fn windows_that_no_layer_has_are_no_matter() {
-    let tiny = configs::qwen2().with("sliding_window", json!(4)).with("max_window_layers", json!(1));
+    let tiny =
+        configs::qwen2().with("sliding_window", json!(4)).with("max_window_layers", json!(1));
     assert_eq!(why(tiny, "use_sliding_window", json!(true)), "it loads");
 }
 

@@ -1,0 +1,186 @@
+//! The log of the ledger: numbered entries, each created once, by any of several processes.
+//!
+//! Nobody owns it. Who wants to append reads to the head and creates the next entry; who finds its place
+//! taken reads on and tries again. Log order decides which of two answers came first; no clock does.
+//!
+//! From time to time a checkpoint records what the log amounts to, and the entries up to it are removed.
+//! A process that slept meanwhile could then create an entry in a place that is empty again and that
+//! nobody reads any more. So an entry counts only if, after it was created, there is still no checkpoint
+//! at its number or later: checkpoints are written before entries are removed.
+
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+
+use crate::ledger::LedgerError;
+use crate::ledger::error::Result;
+use crate::ledger::record::{Body, Checkpoint, LEDGER_VERSION, LogEntry};
+use crate::ledger::state::State;
+use crate::rng::random_name;
+use crate::store::{
+    Created, Key, Store, StoreError, ledger_checkpoint_key, ledger_log_key, ledger_log_prefix,
+    seal, unseal,
+};
+
+/// Entries that a reader asks for at a time.
+const WINDOW_MAX: u64 = 128;
+/// Times that an append is tried because others were faster, and that a reading starts anew because
+/// entries were removed meanwhile.
+const ATTEMPTS_MAX: u32 = 256;
+/// Removals under way at a time.
+const REMOVALS_AT_ONCE: usize = 16;
+
+/// What a listing shows of the log.
+#[derive(Clone, Copy, Debug, Default)]
+struct Extent {
+    /// The newest checkpoint.
+    checkpoint: Option<u64>,
+    /// The newest entry.
+    entry: Option<u64>,
+}
+
+/// Reads on from `state` to the head of the log.
+pub(crate) async fn read_on(store: &Store, state: &State) -> Result<State> {
+    for _ in 0..ATTEMPTS_MAX {
+        let extent = extent(store).await?;
+        let Some(mut state) = from_checkpoint(store, state, extent).await? else { continue };
+        read_entries(store, &mut state, extent).await?;
+        if extent.entry.is_none_or(|last| last < state.next) {
+            return Ok(state);
+        }
+        // An entry before the last one is missing: lost, unless a checkpoint replaced it meanwhile.
+        let seq = state.next;
+        if self::extent(store).await?.checkpoint.is_none_or(|newest| newest < seq)
+            && store.get_opt(&ledger_log_key(seq)).await?.is_none()
+        {
+            return Err(LedgerError::Gap { seq });
+        }
+    }
+    Err(LedgerError::Contended { attempts: ATTEMPTS_MAX })
+}
+
+/// Appends what `body` makes of the newest state, and returns the state after it. When this returns, the
+/// entry is durable and counts. `body` may find that nothing is left to append; `included` tells whether
+/// a state has taken in what was to be appended.
+pub(crate) async fn append(
+    store: &Store,
+    writer: &str,
+    state: &State,
+    body: impl Fn(&State) -> Option<Body> + Send,
+    included: impl Fn(&State) -> bool + Send,
+) -> Result<State> {
+    let mut state = read_on(store, state).await?;
+    for _ in 0..ATTEMPTS_MAX {
+        let Some(body) = body(&state).filter(|_| !included(&state)) else { return Ok(state) };
+        let seq = state.next;
+        let key = ledger_log_key(seq);
+        let bytes = seal(&key, &entry(store, writer, &state, body))?;
+        match store.create(&key, bytes.clone()).await? {
+            Created::Won if extent(store).await?.checkpoint.is_none_or(|newest| newest < seq) => {
+                state.admit(&bytes)?;
+                return Ok(state);
+            }
+            Created::Won => state = read_on(store, &state).await?,
+            Created::Lost(theirs) => {
+                state.admit(&theirs)?;
+                state = read_on(store, &state).await?;
+            }
+        }
+    }
+    Err(LedgerError::Contended { attempts: ATTEMPTS_MAX })
+}
+
+/// Records what the log up to `state` amounts to and removes its entries. Returns the objects removed.
+pub(crate) async fn checkpoint(store: &Store, state: &State) -> Result<usize> {
+    let Some(record) = state.checkpoint() else { return Ok(0) };
+    let key = ledger_checkpoint_key(record.seq);
+    let bytes = seal(&key, &record)?;
+    if store.create(&key, bytes).await? != Created::Won {
+        let reason = "it is not what the log amounts to".to_owned();
+        return Err(StoreError::Damaged { key: key.to_string(), reason }.into());
+    }
+    let listed = store.list(&ledger_log_prefix()).await?;
+    let covered = listed.into_iter().map(|object| object.key).filter(|key| match number(key) {
+        Some(Numbered::Entry(seq)) => seq <= record.seq,
+        Some(Numbered::Checkpoint(seq)) => seq < record.seq,
+        None => false,
+    });
+    let covered: Vec<Key> = covered.collect();
+    let removals: Vec<_> = covered.iter().map(|key| store.delete(key)).collect();
+    stream::iter(removals).buffer_unordered(REMOVALS_AT_ONCE).try_collect::<Vec<()>>().await?;
+    Ok(covered.len())
+}
+
+/// Entries of the log that lie in the store.
+pub(crate) async fn entries(store: &Store) -> Result<usize> {
+    let listed = store.list(&ledger_log_prefix()).await?;
+    let entry =
+        |object: &crate::store::Listed| matches!(number(&object.key), Some(Numbered::Entry(_)));
+    Ok(listed.iter().filter(|object| entry(object)).count())
+}
+
+fn entry(store: &Store, writer: &str, state: &State, body: Body) -> LogEntry {
+    LogEntry {
+        v: LEDGER_VERSION,
+        seq: state.next,
+        prev: state.head,
+        writer: writer.to_owned(),
+        nonce: random_name(store.rng().as_ref(), 16),
+        t_utc: store.clock().now(),
+        body,
+    }
+}
+
+/// `state`, or that of the newest checkpoint when it is later; none when that was replaced meanwhile.
+async fn from_checkpoint(store: &Store, state: &State, extent: Extent) -> Result<Option<State>> {
+    let Some(seq) = extent.checkpoint.filter(|seq| *seq >= state.next) else {
+        return Ok(Some(state.clone()));
+    };
+    let key = ledger_checkpoint_key(seq);
+    let Some(bytes) = store.get_opt(&key).await? else { return Ok(None) };
+    let record: Checkpoint = unseal(&key, &bytes)?;
+    if record.seq != seq {
+        let reason = format!("it is the checkpoint of entry {}", record.seq);
+        return Err(StoreError::Damaged { key: key.to_string(), reason }.into());
+    }
+    Ok(Some(State::of(record)))
+}
+
+/// Takes in entries until one is missing. Asks for one more than were listed.
+async fn read_entries(store: &Store, state: &mut State, extent: Extent) -> Result<()> {
+    loop {
+        let listed = extent.entry.map_or(0, |last| (last + 1).saturating_sub(state.next));
+        let window = (listed + 1).min(WINDOW_MAX);
+        let keys: Vec<Key> = (state.next..state.next + window).map(ledger_log_key).collect();
+        for bytes in store.get_all(&keys).await? {
+            let Some(bytes) = bytes else { return Ok(()) };
+            state.admit(&bytes)?;
+        }
+    }
+}
+
+async fn extent(store: &Store) -> Result<Extent> {
+    let mut extent = Extent::default();
+    for object in store.list(&ledger_log_prefix()).await? {
+        match number(&object.key) {
+            Some(Numbered::Entry(seq)) => extent.entry = extent.entry.max(Some(seq)),
+            Some(Numbered::Checkpoint(seq)) => extent.checkpoint = extent.checkpoint.max(Some(seq)),
+            None => {}
+        }
+    }
+    Ok(extent)
+}
+
+/// What a key in the folder of the log is.
+enum Numbered {
+    Entry(u64),
+    Checkpoint(u64),
+}
+
+fn number(key: &Key) -> Option<Numbered> {
+    let name = key.as_str().rsplit('/').next()?.strip_suffix(".json")?;
+    let (digits, of): (&str, fn(u64) -> Numbered) = match name.strip_suffix(".checkpoint") {
+        Some(digits) => (digits, Numbered::Checkpoint),
+        None => (name, Numbered::Entry),
+    };
+    let whole = digits.len() == 20 && digits.bytes().all(|digit| digit.is_ascii_digit());
+    whole.then(|| digits.parse().ok().map(of)).flatten()
+}

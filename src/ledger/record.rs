@@ -1,0 +1,85 @@
+//! Records of the ledger: entries of its log, checkpoints, and the segments that they name.
+
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+
+use crate::digest::Digest;
+use crate::store::{Key, Record};
+
+/// The version of the ledger's records that this program writes and the newest that it reads.
+pub const LEDGER_VERSION: u32 = 1;
+
+/// A segment: an immutable Parquet object of rows sorted by key, each key once.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Segment {
+    /// Where it lies.
+    pub key: Key,
+    /// Digest of the stored bytes.
+    pub sha256: Digest,
+    /// Size of the stored object, in bytes.
+    pub bytes: u64,
+    /// Rows in it.
+    pub rows: u64,
+    /// Where its index begins; from there to the end of the object reaches what a look-up needs first.
+    pub tail_at: u64,
+    /// Digest of the bytes from there to the end.
+    pub tail_sha256: Digest,
+}
+
+/// One entry of the ledger's log.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct LogEntry {
+    /// Version of the entry.
+    pub v: u32,
+    /// Number of the entry, from 0 without gaps.
+    pub seq: u64,
+    /// Digest of the stored bytes of the entry before; none for the first.
+    pub prev: Option<Digest>,
+    /// The process that wrote the entry.
+    pub writer: String,
+    /// Makes the bytes unique, so that a writer recognises its own.
+    pub nonce: String,
+    /// When the entry was written, for people.
+    pub t_utc: DateTime<Utc>,
+    /// What happened.
+    pub body: Body,
+}
+
+/// What an entry of the log records.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub(crate) enum Body {
+    /// New answers. For keys that earlier segments hold, theirs stay.
+    Append(Segment),
+    /// Neighbours became one segment with the same answers.
+    Merge {
+        /// The neighbours, earliest first.
+        from: Vec<Key>,
+        /// What they became.
+        into: Segment,
+    },
+}
+
+impl Record for LogEntry {
+    const VERSION: u32 = LEDGER_VERSION;
+}
+
+/// What the log up to an entry amounts to. Equal logs give equal bytes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Checkpoint {
+    /// Version of the record.
+    pub v: u32,
+    /// Number of the last entry that it covers.
+    pub seq: u64,
+    /// Digest of the stored bytes of that entry.
+    pub head: Digest,
+    /// The segments, earliest first.
+    pub live: Vec<Segment>,
+}
+
+impl Record for Checkpoint {
+    const VERSION: u32 = LEDGER_VERSION;
+}

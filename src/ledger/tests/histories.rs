@@ -1,0 +1,138 @@
+//! Random histories of two processes on one store, compared with a map.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+
+use super::{SMALL, entry, text, texts};
+use crate::ledger::{Ledger, Limits};
+use crate::store::Store;
+use crate::store::faulty::FaultyStore;
+
+const KEYS: u64 = 24;
+
+#[derive(Clone, Debug)]
+enum Step {
+    Record(Vec<u64>),
+    Flush,
+    /// The process ends without a flush and starts again.
+    Restart,
+    Refresh,
+    Compact,
+    Sweep,
+    LookUp,
+}
+
+fn step() -> impl Strategy<Value = (usize, Step)> {
+    let record = prop::collection::vec(0..KEYS, 1..8).prop_map(Step::Record);
+    let step = prop_oneof![
+        6 => record,
+        4 => Just(Step::Flush),
+        1 => Just(Step::Restart),
+        1 => Just(Step::Refresh),
+        2 => Just(Step::Compact),
+        1 => Just(Step::Sweep),
+        2 => Just(Step::LookUp),
+    ];
+    (0..2_usize, step)
+}
+
+/// What a process should know.
+#[derive(Clone, Default)]
+struct Model {
+    /// What was durable when it last read the log.
+    seen: BTreeMap<u64, String>,
+    buffered: BTreeMap<u64, String>,
+}
+
+impl Model {
+    fn get(&self, n: u64) -> Option<String> {
+        self.seen.get(&n).or_else(|| self.buffered.get(&n)).cloned()
+    }
+}
+
+async fn play(store: &Store, limits: Limits, steps: Vec<(usize, Step)>) {
+    let mut ledgers =
+        [Ledger::with(store, limits).await.unwrap(), Ledger::with(store, limits).await.unwrap()];
+    let mut models = [Model::default(), Model::default()];
+    let mut durable = BTreeMap::new();
+    for (at, (who, step)) in steps.into_iter().enumerate() {
+        let (ledger, model) = (ledgers[who].clone(), &mut models[who]);
+        let before = ledger.state().next;
+        // A process whose segments are gone reads on by itself.
+        let read_on = |model: &mut Model| {
+            if ledger.state().next != before {
+                model.seen.clone_from(&durable);
+            }
+        };
+        match step {
+            Step::Record(numbers) => {
+                let said = format!("{at} by {who}");
+                let entries = numbers.iter().map(|n| entry(*n, &said)).collect();
+                let counts = ledger.record(entries).await.unwrap();
+                read_on(model);
+                for (n, count) in numbers.into_iter().zip(counts) {
+                    let expected = model.get(n).unwrap_or_else(|| said.clone());
+                    assert_eq!(text(&count), expected);
+                    if !model.seen.contains_key(&n) {
+                        model.buffered.insert(n, expected);
+                    }
+                }
+            }
+            Step::Flush => {
+                ledger.flush().await.unwrap();
+                if !model.buffered.is_empty() {
+                    for (n, said) in std::mem::take(&mut model.buffered) {
+                        durable.entry(n).or_insert(said);
+                    }
+                    model.seen.clone_from(&durable);
+                }
+            }
+            Step::Restart => {
+                ledgers[who] = Ledger::with(store, limits).await.unwrap();
+                *model = Model { seen: durable.clone(), buffered: BTreeMap::new() };
+            }
+            Step::Refresh => {
+                ledger.refresh().await.unwrap();
+                model.seen.clone_from(&durable);
+            }
+            Step::Compact => {
+                ledger.compact().await.unwrap();
+                model.seen.clone_from(&durable);
+                assert!(!ledger.is_fragmented());
+            }
+            Step::Sweep => {
+                // All that is not named, however new: nobody is between writing and committing here.
+                ledger.sweep(chrono::TimeDelta::days(-40_000)).await.unwrap();
+                model.seen.clone_from(&durable);
+            }
+            Step::LookUp => {
+                let found = texts(&ledger, 0..KEYS).await;
+                read_on(model);
+                assert_eq!(found, (0..KEYS).map(|n| model.get(n)).collect::<Vec<_>>());
+            }
+        }
+    }
+    let reopened = Ledger::with(store, limits).await.unwrap();
+    let expected: Vec<_> = (0..KEYS).map(|n| durable.get(&n).cloned()).collect();
+    assert_eq!(texts(&reopened, 0..KEYS).await, expected);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+
+    #[test]
+    fn every_history_gives_what_the_map_gives(
+        steps in prop::collection::vec(step(), 1..60),
+        block_rows in 1usize..6,
+        index_bytes in prop::sample::select(vec![0, 4_000, 1 << 20]),
+    ) {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(async {
+            let store = FaultyStore::in_memory().await.1;
+            let mut limits = Limits { index_bytes, ..SMALL };
+            limits.blocks.rows = block_rows;
+            play(&store, limits, steps).await;
+        });
+    }
+}

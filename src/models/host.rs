@@ -1,0 +1,32 @@
+//! What models may use of the machine. Made once, injected.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::clock::Clock;
+use crate::rng::Rng;
+
+/// Looks up a variable of the environment.
+pub type Environment = fn(&str) -> Option<String>;
+
+/// What models may use of the machine.
+#[derive(Clone, Debug)]
+pub struct Host {
+    /// Threads that may compute.
+    pub cores: usize,
+    /// Time, for endpoints.
+    pub clock: Arc<dyn Clock>,
+    /// Jitter, for endpoints.
+    pub rng: Arc<dyn Rng>,
+    /// The environment, for keys of endpoints.
+    pub environment: Environment,
+    /// A folder for what can be computed again.
+    pub cache: PathBuf,
+}
+
+impl Host {
+    /// Where digests of weights are kept.
+    pub fn digests(&self) -> PathBuf {
+        Path::new(&self.cache).join("digests")
+    }
+}

@@ -1,0 +1,27 @@
+//! Settings of `blend`: several rankings of the same queries -> one.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Merges rankings by reciprocal rank fusion (Cormack, Clarke and Büttcher 2009): a fact scores the
+/// sum of `weight / (k + rank)` over the rankings that have it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Blend {
+    /// Tables of `retrieve` stages, two or more.
+    #[schemars(length(min = 2))]
+    pub from: Vec<String>,
+    /// A weight above 0 for each table of `from`, in their order; 1 for all when absent.
+    pub weights: Option<Vec<f64>>,
+    /// How little the first ranks stand out.
+    #[serde(default = "smoothing")]
+    #[schemars(range(min = 0.0))]
+    pub k: f64,
+    /// Most rows for one query.
+    #[schemars(range(min = 1, max = 100_000))]
+    pub top_k: u32,
+}
+
+fn smoothing() -> f64 {
+    60.0
+}

@@ -1,0 +1,296 @@
+//! `generate`, `score`, `embed`: a table whose rows a model answers. Rows that have no answer
+//! become error rows.
+
+use std::sync::Arc;
+
+use arrow::datatypes::DataType;
+use datafusion::common::{DFSchema, Result, TableReference, UnnestOptions, plan_err};
+use datafusion::datasource::provider_as_source;
+use datafusion::functions::core::expr_fn::get_field;
+use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, cast, ident, lit};
+use serde::Serialize;
+use serde_json::{Value as Json, json};
+
+use crate::graph::{Role, Stage};
+use crate::session::policy::inspect;
+use crate::session::{self, Engine};
+use crate::spec::code::Code;
+use crate::spec::kinds::embed::Embed;
+use crate::spec::kinds::generate::Generate;
+use crate::spec::kinds::score::Score;
+use crate::spec::suggest;
+use crate::sqltext;
+use crate::stages::components::Components;
+use crate::stages::place::Place;
+use crate::stages::prepare::{Outcome, Tables};
+use crate::stages::prepared::Body;
+use crate::stages::query::set_models;
+
+/// The column that says why a row has no answer: the last one of the plan, not of the table.
+pub const ERROR: &str = "error";
+/// The column that identifies a row.
+pub const ROW_ID: &str = "row_id";
+/// The whole answer, inside the plan.
+const ANSWER: &str = "answer";
+/// Position of a choice, from 0.
+const CHOICE: &str = "choice";
+
+/// What the three kinds have in common.
+#[derive(Clone, Debug)]
+pub struct Asked {
+    kind: &'static str,
+    function: &'static str,
+    model: String,
+    id: String,
+    from: String,
+    /// Setting, which is also the column, and expression of each argument behind the model.
+    arguments: Vec<(&'static str, String)>,
+    options: Json,
+    shape: Shape,
+}
+
+/// How answers become rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Shape {
+    /// One text.
+    Text,
+    /// Several texts, a row each.
+    Texts,
+    /// One continuation's worth.
+    Worth,
+    /// Several choices' worth, a row each.
+    Choices,
+    /// A vector.
+    Vector,
+}
+
+impl Asked {
+    /// For `generate`.
+    pub fn generate(settings: &Generate) -> Self {
+        let options = &settings.options;
+        let many = options.samples.is_some() || options.answers.is_some();
+        Self {
+            kind: "generate",
+            function: "generate",
+            model: settings.model.clone(),
+            id: settings.id.clone(),
+            from: settings.from.clone(),
+            arguments: vec![("prompt", settings.prompt.clone())],
+            options: json!(options),
+            shape: if many { Shape::Texts } else { Shape::Text },
+        }
+    }
+
+    /// For `score`; `None` if it has neither a continuation nor choices, which the schema rules out.
+    pub fn score(settings: &Score) -> Option<Self> {
+        let (function, key, text, shape) = match (&settings.continuation, &settings.choices) {
+            (Some(text), _) => ("score", "continuation", text, Shape::Worth),
+            (None, Some(text)) => ("score_choices", "choices", text, Shape::Choices),
+            (None, None) => return None,
+        };
+        Some(Self {
+            kind: "score",
+            function,
+            model: settings.model.clone(),
+            id: settings.id.clone(),
+            from: settings.from.clone(),
+            arguments: vec![("prompt", settings.prompt.clone()), (key, text.clone())],
+            options: json!(settings.options),
+            shape,
+        })
+    }
+
+    /// For `embed`.
+    pub fn embed(settings: &Embed) -> Self {
+        Self {
+            kind: "embed",
+            function: "embed",
+            model: settings.model.clone(),
+            id: settings.id.clone(),
+            from: settings.from.clone(),
+            arguments: vec![("text", settings.text.clone())],
+            options: json!(settings.options),
+            shape: Shape::Vector,
+        }
+    }
+}
+
+/// Checks model, columns and expressions, and plans the query.
+pub fn prepare(
+    stage: &Stage,
+    asked: &Asked,
+    settings: &impl Serialize,
+    tables: &Tables,
+    engine: &Engine,
+    mut components: Components,
+    place: &mut Place<'_>,
+) -> Option<Outcome> {
+    let table = tables.get(stage.input(&Role::From)?)?;
+    let input = table.schema();
+    let mut sound = place.column(&[asked.kind, "id"], &asked.id, &input).is_some();
+    let models = engine.models();
+    if !models.names().any(|name| name == asked.model) {
+        let message = format!("there is no model `{}`", asked.model);
+        let help = suggest::help(&asked.model, models.names());
+        let declare = || Some("declare it under `models:`".to_owned());
+        place.mistake(&[asked.kind, "model"], Code::UnknownModel, message, help.or_else(declare));
+        sound = false;
+    }
+    let name = TableReference::parse_str(&asked.from);
+    let scope = DFSchema::try_from_qualified_schema(name.clone(), &input).ok()?;
+    let mut arguments = Vec::new();
+    for (key, text) in &asked.arguments {
+        let wanted = if *key == "choices" { "a list of texts" } else { "a text" };
+        match session::expression(engine.planning(), text, &scope) {
+            Ok((expr, kind)) if is_wanted(*key == "choices", &kind) => arguments.push((*key, expr)),
+            Ok((_, kind)) => {
+                let message = format!("`{key}` is {kind}, and {wanted} is needed");
+                place.mistake(&[asked.kind, key], Code::SqlType, message, None);
+            }
+            Err(error) => place.sql(&[asked.kind, key], error),
+        }
+    }
+    if !sound || arguments.len() < asked.arguments.len() {
+        return None;
+    }
+    let scan = LogicalPlanBuilder::scan(name, provider_as_source(table), None).ok()?;
+    let plan = match plan(asked, scan, &arguments, engine) {
+        Ok(plan) => plan,
+        Err(error) => {
+            let message = error.find_root().strip_backtrace();
+            let message = message.trim_start_matches("Error during planning: ").to_owned();
+            place.mistake(&[asked.kind, "options"], Code::WrongValue, message, None);
+            return None;
+        }
+    };
+    let calls = inspect(&plan).ok()?;
+    components.set_settings(&normalized(asked, settings));
+    components.set_calls(&calls);
+    set_models(&calls.models, engine, &[asked.kind, "model"], &mut components, place)?;
+    let mut fields: Vec<_> = plan.schema().fields().iter().cloned().collect();
+    fields.pop();
+    Some(Outcome {
+        schema: Arc::new(arrow::datatypes::Schema::new(fields)),
+        body: Body::Asked(plan),
+        components,
+        volatile: calls.volatile.into_iter().collect(),
+        rows_expected: None,
+    })
+}
+
+fn is_wanted(list: bool, kind: &DataType) -> bool {
+    let is_text =
+        |kind: &DataType| matches!(kind, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
+    match kind {
+        DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
+            list && is_text(item.data_type())
+        }
+        kind => !list && is_text(kind),
+    }
+}
+
+/// The settings with expressions that differ in cosmetics alone made equal.
+fn normalized(asked: &Asked, settings: &impl Serialize) -> Json {
+    let mut json = serde_json::to_value(settings).unwrap_or(Json::Null);
+    for (key, text) in &asked.arguments {
+        if let Some(value) = json.get_mut(*key) {
+            *value = Json::String(sqltext::normalized(text));
+        }
+    }
+    json
+}
+
+/// The table's columns, and [`ERROR`] as the last.
+fn plan(
+    asked: &Asked,
+    scan: LogicalPlanBuilder,
+    arguments: &[(&'static str, Expr)],
+    engine: &Engine,
+) -> Result<LogicalPlan> {
+    let function =
+        |name: &str, arguments: Vec<Expr>| match engine.planning().scalar_functions().get(name) {
+            Some(function) => Ok(function.call(arguments)),
+            None => plan_err!("there is no function `{name}`"),
+        };
+    let mut options = asked.options.clone();
+    options["on_error"] = json!("capture");
+    let id = cast(ident(&asked.id), DataType::Utf8).alias(ROW_ID);
+    let columns = arguments.iter().map(|(key, expr)| expr.clone().alias(*key));
+    let plan = scan.project([id].into_iter().chain(columns))?;
+    let mut call = vec![lit(&asked.model)];
+    call.extend(arguments.iter().map(|(key, _)| ident(*key)));
+    call.push(lit(options.to_string()));
+    let own = [ident(ROW_ID), ident("prompt"), ident("text"), ident("continuation")];
+    let own: Vec<Expr> = own
+        .into_iter()
+        .filter(|column| {
+            let name = column.schema_name().to_string();
+            name == ROW_ID || arguments.iter().any(|(key, _)| *key == name)
+        })
+        .collect();
+    let answer = function(asked.function, call)?.alias(ANSWER);
+    let mut plan = plan.project(own.iter().cloned().chain([answer]))?;
+    let part = |name: &str| get_field(ident(ANSWER), name).alias(name);
+    let model = || lit(&asked.model).alias("model");
+    let parts: Vec<Expr> = match asked.shape {
+        Shape::Text | Shape::Texts => {
+            if asked.shape == Shape::Texts {
+                plan = plan.unnest_column(ANSWER)?;
+            }
+            let parts = [
+                "text",
+                "finish_reason",
+                "prompt_tokens",
+                "prompt_truncated",
+                "output_tokens",
+                "logprob",
+                "score",
+                "seed",
+                "sample",
+                "request_digest",
+                ERROR,
+            ];
+            [model()].into_iter().chain(parts.map(part)).collect()
+        }
+        Shape::Worth => {
+            let parts =
+                ["logprob", "tokens", "is_greedy", "prompt_tokens", "request_digest", ERROR];
+            [model()].into_iter().chain(parts.map(part)).collect()
+        }
+        Shape::Choices => {
+            let choices = get_field(ident(ANSWER), "choices");
+            let count = function("array_length", vec![choices.clone()])?;
+            let count = cast(count, DataType::Int64);
+            let numbers = function("range", vec![lit(0_i64), count])?;
+            let lists = [choices.alias("one"), numbers.alias(CHOICE)];
+            let kept = ["best", "prompt_tokens", "request_digest", ERROR].map(part);
+            plan = plan.project(own.iter().cloned().chain(kept).chain(lists))?;
+            plan = plan.unnest_columns_with_options(
+                vec!["one".into(), CHOICE.into()],
+                UnnestOptions::default(),
+            )?;
+            let one = |name: &str, alias: &str| get_field(ident("one"), name).alias(alias);
+            let best = cast(ident("best"), DataType::Int64).eq(ident(CHOICE)).alias("best");
+            return plan
+                .project(own.into_iter().chain([
+                    model(),
+                    ident(CHOICE),
+                    one("choice", "continuation"),
+                    one("logprob", "logprob"),
+                    one("tokens", "tokens"),
+                    one("is_greedy", "is_greedy"),
+                    one("probability", "probability"),
+                    best,
+                    ident("prompt_tokens"),
+                    ident("request_digest"),
+                    ident(ERROR),
+                ]))?
+                .build();
+        }
+        Shape::Vector => {
+            let parts = ["vector", "tokens", "request_digest", ERROR];
+            [model()].into_iter().chain(parts.map(part)).collect()
+        }
+    };
+    plan.project(own.into_iter().chain(parts))?.build()
+}

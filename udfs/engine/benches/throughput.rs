@@ -1,0 +1,191 @@
+//! How fast a model answers, by wall and processor time, for a side by side with other engines.
+//!
+//! `cargo bench -p proofmill-engine --bench throughput -- generate|embed|choices --model FOLDER ...`
+//! prints one JSON object. `docs/results.md` has the commands and the numbers.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::mpsc;
+use std::time::Instant;
+
+use proofmill_engine::backend::Precision;
+use proofmill_engine::checkpoint::{Folder, VectorMode, VectorSettings};
+use proofmill_engine::model::{Model, Settings};
+use proofmill_engine::request::{
+    Body, Embed, Generate, Prompt, Request, Score, Strategy,
+};
+use proofmill_engine::schedule::Cancel;
+
+const USAGE: &str = "usage: generate|embed|choices --model FOLDER [--prompts FILE] [--dtype f32|int8] \
+    [--workers N] [--new-tokens N] [--lines N] [--step-tokens N] [--repeat N]";
+
+/// Options by name.
+struct Options(HashMap<String, String>);
+
+impl Options {
+    fn number(&self, name: &str, default: usize) -> Result<usize, String> {
+        let text = self.0.get(name);
+        text.map_or(Ok(default), |text| text.parse().map_err(|e| format!("--{name}: {e}")))
+    }
+
+    fn text(&self, name: &str) -> Result<&str, String> {
+        self.0.get(name).map(String::as_str).ok_or_else(|| format!("--{name} is missing\n{USAGE}"))
+    }
+}
+
+fn main() -> ExitCode {
+    // `cargo bench` adds its own flag.
+    let mut words: Vec<String> = std::env::args().skip(1).filter(|word| word != "--bench").collect();
+    if words.is_empty() {
+        eprintln!("skipped: no model is named\n{USAGE}");
+        return ExitCode::SUCCESS;
+    }
+    let task = words.remove(0);
+    let pairs = words.chunks(2).map(|pair| {
+        let name = pair[0].trim_start_matches("--").to_owned();
+        (name, pair.get(1).cloned().unwrap_or_default())
+    });
+    match run(&task, &Options(pairs.collect())) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("{message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(task: &str, options: &Options) -> Result<(), String> {
+    let folder = Folder::open(Path::new(options.text("model")?)).map_err(|e| e.to_string())?;
+    let folder = match folder.vector() {
+        None if task == "embed" => {
+            folder.with_vector(VectorSettings { mode: VectorMode::Mean, normalize: true })
+        }
+        _ => folder,
+    };
+    let defaults = Settings::for_cores(2);
+    let settings = Settings {
+        precision: match options.0.get("dtype").map(String::as_str) {
+            None | Some("f32") => Precision::F32,
+            Some("int8") => Precision::Int8,
+            Some(other) => return Err(format!("--dtype: `{other}` is none\n{USAGE}")),
+        },
+        workers: options.number("workers", defaults.workers)?,
+        lines: options.number("lines", defaults.lines)?,
+        step_tokens: options.number("step-tokens", defaults.step_tokens)?,
+        ..defaults
+    };
+    let requests = requests(task, options)?;
+    let opened = Instant::now();
+    let model = Model::open(&folder, &settings).map_err(|e| e.to_string())?;
+    let open_s = opened.elapsed().as_secs_f64();
+    ask(&model, &requests)?;
+    let mut best = f64::INFINITY;
+    let (mut walls, mut cpu_s, mut tokens, mut rows) = (Vec::new(), 0.0, 0, 0);
+    for _ in 0..options.number("repeat", 3)?.max(1) {
+        let (before, started) = (cpu_seconds(), Instant::now());
+        let computed = model.counts();
+        tokens = ask(&model, &requests)?;
+        let wall = started.elapsed().as_secs_f64();
+        let now = model.counts();
+        rows = now.encoder_rows + now.decoder_rows - computed.encoder_rows - computed.decoder_rows;
+        walls.push((wall * 1e3).round() / 1e3);
+        if wall < best {
+            (best, cpu_s) = (wall, cpu_seconds() - before);
+        }
+    }
+    let round = |value: f64| (value * 1e3).round() / 1e3;
+    println!(
+        "{}",
+        serde_json::json!({
+            "task": task, "precision": format!("{:?}", settings.precision),
+            "workers": settings.workers, "lines": settings.lines,
+            "requests": requests.len(), "wall_s": round(best), "walls_s": walls,
+            "cpu_s": round(cpu_s), "tokens_out": tokens, "tokens_out_per_s": round(tokens as f64 / best),
+            "requests_per_s": round(requests.len() as f64 / best), "rows_computed": rows,
+            "open_s": round(open_s), "peak_mib": peak_mib(),
+        })
+    );
+    Ok(())
+}
+
+fn requests(task: &str, options: &Options) -> Result<Vec<Request>, String> {
+    if task == "choices" {
+        return Ok(choices());
+    }
+    let prompts = std::fs::read_to_string(options.text("prompts")?).map_err(|e| e.to_string())?;
+    let new_tokens = options.number("new-tokens", 32)? as u32;
+    let request = |prompt: &str| match task {
+        "generate" => Ok(Request::Generate(Generate {
+            prompt: Prompt::Text(prompt.to_owned()),
+            truncate: None,
+            prefix: String::new(),
+            strategy: Strategy::Greedy,
+            max_tokens: new_tokens,
+            min_tokens: new_tokens,
+            stop: Vec::new(),
+            among: Vec::new(),
+        })),
+        "embed" => Ok(Request::Embed(Embed { text: prompt.to_owned(), truncate: None })),
+        other => Err(format!("`{other}` is no task\n{USAGE}")),
+    };
+    prompts.lines().map(request).collect()
+}
+
+/// Four choices behind a question behind examples that all questions share.
+fn choices() -> Vec<Request> {
+    let words = |from: usize, count: usize| {
+        let word = |i: usize| format!("w{}", (from * 31 + i * 17) % 97);
+        (0..count).map(word).collect::<Vec<_>>().join(" ")
+    };
+    let examples = words(1, 250);
+    (0..100)
+        .map(|question| {
+            Request::Score(Score {
+                prompt: format!("{examples} {}", words(question + 2, 50)),
+                truncate: None,
+                continuations: (0..4).map(|choice| format!(" {}", words(choice + 7, 2))).collect(),
+                with_end: false,
+            })
+        })
+        .collect()
+}
+
+/// Asks everything at once; how many tokens came.
+fn ask(model: &Model, requests: &[Request]) -> Result<u64, String> {
+    let (sender, receiver) = mpsc::channel();
+    for (index, request) in requests.iter().enumerate() {
+        let mut key = [0; 32];
+        key[..8].copy_from_slice(&(index as u64).to_be_bytes());
+        let sender = sender.clone();
+        let reply = Box::new(move |answer| drop(sender.send(answer)));
+        model.submit(request, key, reply, Cancel::default());
+    }
+    drop(sender);
+    let mut tokens = 0;
+    for answer in receiver {
+        if let Body::Generations(all) = answer.map_err(|e| e.to_string())?.body {
+            tokens += all.iter().map(|one| u64::from(one.output_tokens)).sum::<u64>();
+        }
+    }
+    Ok(tokens)
+}
+
+/// Processor time of all threads so far, in seconds, where `/proc` tells.
+fn cpu_seconds() -> f64 {
+    const TICKS_PER_SECOND: f64 = 100.0;
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let after_name = stat.rsplit(')').next().unwrap_or_default();
+    let field = |index: usize| -> f64 {
+        after_name.split_whitespace().nth(index).and_then(|f| f.parse().ok()).unwrap_or(0.0)
+    };
+    (field(11) + field(12)) / TICKS_PER_SECOND
+}
+
+/// Most memory this process held, in MiB, where `/proc` tells.
+fn peak_mib() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kib = line.and_then(|line| line.trim().trim_end_matches(" kB").trim().parse::<u64>().ok());
+    kib.unwrap_or(0) / 1024
+}

@@ -1,0 +1,160 @@
+//! What can go wrong, by who must act: on opening, for one row, for the whole model.
+
+use proofmill_engine::request::RequestError;
+
+/// Settings with which no model can be opened.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OpenError {
+    /// The base URL is not one.
+    #[error("`base_url` {reason}; write it like `http://127.0.0.1:8000/v1`")]
+    BaseUrl {
+        /// What is wrong. Does not show the URL, which may hold credentials.
+        reason: String,
+    },
+    /// The environment lacks the key.
+    #[error("the environment variable `{name}` is not set; put the endpoint's key there")]
+    KeyMissing {
+        /// The variable.
+        name: String,
+    },
+    /// The environment has something that is no key.
+    #[error(
+        "the environment variable `{name}` is empty or has characters that an HTTP header cannot \
+         hold; put the endpoint's key there, and nothing else"
+    )]
+    KeyInvalid {
+        /// The variable.
+        name: String,
+    },
+    /// A bound of zero, under which nothing could be answered.
+    #[error("`{setting}` is zero; give at least 1")]
+    Zero {
+        /// The setting.
+        setting: &'static str,
+    },
+    /// The HTTP client cannot be made.
+    #[error("the HTTP client cannot be set up: {reason}")]
+    Client {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// Why a request has no answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RemoteError {
+    /// This request; others may fare better.
+    #[error("{error}{}", after(*attempts))]
+    Row {
+        /// What is wrong.
+        error: RequestError,
+        /// Times it was sent; 0 if it was refused here.
+        attempts: u32,
+        /// Whether the same request may well succeed another time.
+        transient: bool,
+    },
+    /// Every request to this model: ask no more.
+    #[error("{error}{}", after(*attempts))]
+    Model {
+        /// What is wrong.
+        error: ModelError,
+        /// Times the request was sent.
+        attempts: u32,
+    },
+}
+
+/// What keeps a whole model from answering.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ModelError {
+    /// 401 or 403 to a key.
+    #[error(
+        "{url} refuses the key in the environment variable `{name}` ({status}): {said}; put a \
+         valid key there that may use this model"
+    )]
+    Key {
+        /// What was called.
+        url: String,
+        /// The variable.
+        name: String,
+        /// 401 or 403.
+        status: u16,
+        /// The server's words.
+        said: String,
+    },
+    /// 401 or 403 without a key.
+    #[error(
+        "{url} wants a key ({status}): {said}; name the environment variable that holds it in \
+         `key_env`"
+    )]
+    NoKey {
+        /// What was called.
+        url: String,
+        /// 401 or 403.
+        status: u16,
+        /// The server's words.
+        said: String,
+    },
+    /// 404, 405 or 410.
+    #[error(
+        "{url} knows no such interface or no model `{model}` ({status}): {said}; check `base_url` \
+         (all before `/completions`, usually up to `/v1`), the name of the model, and whether the \
+         endpoint offers this interface"
+    )]
+    NotFound {
+        /// What was called.
+        url: String,
+        /// The model's name.
+        model: String,
+        /// The status.
+        status: u16,
+        /// The server's words.
+        said: String,
+    },
+    /// 402, or 429 with the code `insufficient_quota`.
+    #[error("{url} wants money ({status}): {said}; raise the account's quota")]
+    Quota {
+        /// What was called.
+        url: String,
+        /// The status.
+        status: u16,
+        /// The server's words.
+        said: String,
+    },
+    /// Any 3xx. Redirects are not followed, so that a key goes nowhere but to `base_url`.
+    #[error(
+        "{url} redirects to `{location}` ({status}), and redirects are not followed; if you trust \
+         that place, give it as `base_url`"
+    )]
+    Redirected {
+        /// What was called.
+        url: String,
+        /// The status.
+        status: u16,
+        /// Where to.
+        location: String,
+    },
+    /// No connection, also after retries.
+    #[error("{url} cannot be reached: {reason}; check `base_url` and that the server is running")]
+    Unreachable {
+        /// What was called.
+        url: String,
+        /// Why.
+        reason: String,
+    },
+}
+
+impl RemoteError {
+    /// A request that is refused before anything is sent.
+    pub(crate) fn unsent(error: RequestError) -> Self {
+        Self::Row { error, attempts: 0, transient: false }
+    }
+
+    /// A request whose answer was no good.
+    pub(crate) fn answered(error: RequestError, attempts: u32) -> Self {
+        Self::Row { error, attempts, transient: false }
+    }
+}
+
+fn after(attempts: u32) -> String {
+    if attempts > 1 { format!(" (after {attempts} attempts)") } else { String::new() }
+}

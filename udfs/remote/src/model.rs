@@ -1,0 +1,172 @@
+//! A model behind an endpoint: asks, waits, tries again, counts.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use proofmill_engine::request::{Answer, Request, RequestError, Score};
+use serde::de::DeserializeOwned;
+
+use crate::ask::call::Call;
+use crate::ask::generate::Task;
+use crate::ask::{chat, completions, embed, score};
+use crate::error::{OpenError, RemoteError};
+use crate::host::Host;
+use crate::limits::gate::Gate;
+use crate::retry::schedule::next_wait;
+use crate::settings::{Api, Settings};
+use crate::transport::client::Transport;
+use crate::transport::failure::Failure;
+use crate::usage::{Meter, Usage};
+use crate::wire::usage::Counted;
+
+/// Answers requests by asking an endpoint. Shared by reference; dropping the future of an answer
+/// gives the request up.
+#[derive(Debug)]
+pub struct RemoteModel {
+    settings: Settings,
+    transport: Transport,
+    gate: Gate,
+    meter: Meter,
+    host: Arc<dyn Host>,
+}
+
+impl RemoteModel {
+    /// Checks the settings and reads the key; connects to nothing. `environment` gives the value
+    /// of a variable.
+    pub fn open(
+        settings: Settings,
+        environment: impl Fn(&str) -> Option<String>,
+        host: Arc<dyn Host>,
+    ) -> Result<Self, OpenError> {
+        let bounds = [
+            ("timeout", settings.timeout.is_zero()),
+            ("connect_timeout", settings.connect_timeout.is_zero()),
+            ("response_bytes_max", settings.response_bytes_max == 0),
+        ];
+        if let Some((setting, _)) = bounds.into_iter().find(|(_, zero)| *zero) {
+            return Err(OpenError::Zero { setting });
+        }
+        Ok(Self {
+            transport: Transport::open(&settings, environment)?,
+            gate: Gate::new(&settings),
+            meter: Meter::default(),
+            settings,
+            host,
+        })
+    }
+
+    /// The answer to a request. What the endpoint cannot do is refused before anything is sent.
+    pub async fn ask(&self, request: &Request) -> Result<Answer, RemoteError> {
+        let settings = &self.settings;
+        match request {
+            Request::Generate(generate) => {
+                let task = Task::parse(generate, &settings.offers).map_err(RemoteError::unsent)?;
+                match &settings.api {
+                    Api::Completions => {
+                        let call = completions::call(&task, settings);
+                        self.exchange(call, |body| completions::answer(&task, body)).await
+                    }
+                    Api::Chat { system } => {
+                        let call = chat::call(&task, system.as_deref(), settings);
+                        self.exchange(call, |body| chat::answer(&task, body)).await
+                    }
+                }
+            }
+            Request::Score(score) => self.score(score).await,
+            Request::Embed(embed) => {
+                self.exchange(embed::call(embed, settings), embed::answer).await
+            }
+            Request::Hidden(_) => Err(RemoteError::unsent(RequestError::Invalid(
+                "an endpoint does not show hidden states; use a model on this machine".to_owned(),
+            ))),
+        }
+    }
+
+    /// What was asked so far.
+    pub fn usage(&self) -> Usage {
+        self.meter.read()
+    }
+
+    /// How the model was opened.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// One exchange per continuation, one after the other: rows run beside each other already.
+    async fn score(&self, score: &Score) -> Result<Answer, RemoteError> {
+        score::check(score, &self.settings).map_err(RemoteError::unsent)?;
+        let mut scores = Vec::with_capacity(score.continuations.len());
+        for continuation in &score.continuations {
+            let call = score::call(&score.prompt, continuation, &self.settings);
+            let read = |body| score::scored(&score.prompt, continuation, body);
+            scores.push(self.exchange(call, read).await?);
+        }
+        Ok(score::answer(scores))
+    }
+
+    /// Sends until there is an answer or no more is to be tried, then reads it.
+    async fn exchange<B: DeserializeOwned + Counted, T>(
+        &self,
+        call: Result<Call, RequestError>,
+        read: impl FnOnce(B) -> Result<T, RequestError>,
+    ) -> Result<T, RemoteError> {
+        let call = call.map_err(RemoteError::unsent)?;
+        // Kept until the answer is read, so that the memory for answers is bounded as well.
+        let _place = self.gate.place().await;
+        let mut started = None;
+        let mut attempts = 0;
+        let (bytes, ticket) = loop {
+            attempts += 1;
+            let ticket = self.gate.admit(&*self.host, call.tokens).await;
+            let started = *started.get_or_insert_with(|| self.host.monotonic());
+            self.meter.attempt(attempts);
+            match self.transport.post(call.interface, call.body.clone(), &*self.host).await {
+                Ok(bytes) => break (bytes, ticket),
+                Err(failure) => self.pause(failure, attempts, started).await?,
+            }
+        };
+        let body: B = serde_json::from_slice(&bytes)
+            .map_err(|error| RemoteError::answered(self.misread(&error, &bytes), attempts))?;
+        self.meter.answer(body.usage());
+        if let Some(usage) = body.usage() {
+            let tokens = usage.prompt_tokens.saturating_add(usage.completion_tokens);
+            self.gate.settle(&ticket, tokens);
+        }
+        read(body).map_err(|error| RemoteError::answered(error, attempts))
+    }
+
+    /// Waits until another attempt may be made, or says that there is none.
+    async fn pause(
+        &self,
+        failure: Failure,
+        attempts: u32,
+        started: Duration,
+    ) -> Result<(), RemoteError> {
+        let asked = match &failure {
+            Failure::Passing { asked, .. } => *asked,
+            Failure::Row(_) | Failure::Model(_) => return Err(failure.finally(attempts)),
+        };
+        let now = self.host.monotonic();
+        let (elapsed, random) = (now.saturating_sub(started), self.host.random());
+        match next_wait(&self.settings.retry, attempts, elapsed, asked, random) {
+            None => Err(failure.finally(attempts)),
+            Some(wait) => {
+                // Who is told to wait is not alone: the others wait as well.
+                if let Some(asked) = asked {
+                    self.gate.hold(now.saturating_add(asked));
+                }
+                self.host.sleep(wait).await;
+                Ok(())
+            }
+        }
+    }
+
+    fn misread(&self, error: &serde_json::Error, bytes: &[u8]) -> RequestError {
+        let begin = String::from_utf8_lossy(&bytes[..bytes.len().min(200)]);
+        RequestError::Failed(format!(
+            "the endpoint's answer is not what the protocol says: {}; it begins `{}`",
+            self.transport.quote(&error.to_string()),
+            self.transport.quote(&begin)
+        ))
+    }
+}

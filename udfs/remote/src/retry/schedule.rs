@@ -1,0 +1,79 @@
+//! The wait before the next attempt, or that there is none.
+
+use std::time::Duration;
+
+use crate::settings::Retry;
+
+/// How long to wait after `failed` attempts (at least 1), the first of which began `elapsed` ago.
+/// None if nothing is to be tried any more.
+///
+/// Full jitter: evenly spread from nothing to a bound that doubles. What the endpoint asked for
+/// (`Retry-After`) is waited for in any case, with the jitter on top, so that those who were told
+/// the same do not come back together.
+pub fn next_wait(
+    retry: &Retry,
+    failed: u32,
+    elapsed: Duration,
+    asked: Option<Duration>,
+    random: u64,
+) -> Option<Duration> {
+    if failed > retry.retries_max {
+        return None;
+    }
+    let doublings = failed.saturating_sub(1).min(31);
+    let bound = retry.first_delay.saturating_mul(1 << doublings).min(retry.delay_max);
+    let jitter = bound.mul_f64((random >> 11) as f64 / (1u64 << 53) as f64);
+    let wait = asked.unwrap_or_default().saturating_add(jitter);
+    (elapsed.saturating_add(wait) <= retry.total_max).then_some(wait)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const RETRY: Retry = Retry {
+        retries_max: 4,
+        first_delay: Duration::from_secs(1),
+        delay_max: Duration::from_secs(3),
+        total_max: Duration::from_secs(60),
+    };
+
+    #[test]
+    fn bounds_double_up_to_the_highest() {
+        let wait = |failed| next_wait(&RETRY, failed, Duration::ZERO, None, u64::MAX);
+        let seconds = [1.0, 2.0, 3.0, 3.0];
+        for (failed, bound) in (1..=4).zip(seconds) {
+            let wait = wait(failed).unwrap().as_secs_f64();
+            assert!(wait <= bound && wait > bound - 1e-6, "{failed}: {wait}");
+        }
+        assert_eq!(wait(5), None);
+    }
+
+    #[test]
+    fn what_takes_too_long_is_not_waited_for() {
+        let wait = |elapsed, asked| {
+            let (elapsed, asked) = (Duration::from_secs(elapsed), Duration::from_secs(asked));
+            next_wait(&RETRY, 1, elapsed, Some(asked), 0)
+        };
+        assert_eq!(wait(0, 60), Some(Duration::from_secs(60)));
+        assert_eq!(wait(0, 61), None);
+        assert_eq!(wait(1, 60), None);
+        assert_eq!(wait(0, u64::MAX), None);
+    }
+
+    proptest! {
+        #[test]
+        fn never_less_than_asked_and_never_beyond_the_total(
+            failed in 1u32..8, elapsed in 0u64..100, asked in 0u64..100, random: u64,
+        ) {
+            let (elapsed, asked) = (Duration::from_secs(elapsed), Duration::from_secs(asked));
+            if let Some(wait) = next_wait(&RETRY, failed, elapsed, Some(asked), random) {
+                prop_assert!(failed <= RETRY.retries_max);
+                prop_assert!(wait >= asked && wait <= asked + RETRY.delay_max);
+                prop_assert!(elapsed + wait <= RETRY.total_max);
+            }
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! What a user chooses about an endpoint.
+
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+/// Where a model is and how it is to be used.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settings {
+    /// Everything before `/completions`, usually ending in `/v1`. http or https, without
+    /// credentials, query and fragment.
+    pub base_url: String,
+    /// What the endpoint calls the model.
+    pub model: String,
+    /// Which interface generations use.
+    pub api: Api,
+    /// What the endpoint can do beyond the least of the protocol.
+    pub offers: Offers,
+    /// Name of the environment variable that holds the key. Its value is read once, on opening,
+    /// and sent as a bearer token. Without a name no key is sent.
+    pub key_env: Option<String>,
+    /// Most requests in flight, including those that wait for their next attempt.
+    pub concurrency: NonZeroU32,
+    /// Most attempts in any 60 seconds.
+    pub requests_per_minute: Option<NonZeroU32>,
+    /// Most tokens in any 60 seconds, prompt and answer together.
+    pub tokens_per_minute: Option<NonZeroU32>,
+    /// Longest time for one attempt, from connecting to the last byte.
+    pub timeout: Duration,
+    /// Longest time for connecting; counts towards `timeout`.
+    pub connect_timeout: Duration,
+    /// What happens after an attempt that failed.
+    pub retry: Retry,
+    /// Most bytes of one response.
+    pub response_bytes_max: u32,
+    /// Whether proxies of the environment (`HTTPS_PROXY` and so on) are used.
+    pub environment_proxy: bool,
+}
+
+impl Settings {
+    /// A model at `base_url` with the defaults: completions, no key, 8 requests at a time, no rate
+    /// limit, 10 minutes per attempt, 64 MiB per response, no proxy.
+    pub fn new(base_url: impl Into<String>, model: impl Into<String>) -> Self {
+        Self {
+            base_url: base_url.into(),
+            model: model.into(),
+            api: Api::Completions,
+            offers: Offers::default(),
+            key_env: None,
+            concurrency: NonZeroU32::MIN.saturating_add(7),
+            requests_per_minute: None,
+            tokens_per_minute: None,
+            timeout: Duration::from_secs(600),
+            connect_timeout: Duration::from_secs(10),
+            retry: Retry::default(),
+            response_bytes_max: 64 << 20,
+            environment_proxy: false,
+        }
+    }
+}
+
+/// Which interface generations use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Api {
+    /// `POST /completions`: the model continues the prompt as it is.
+    Completions,
+    /// `POST /chat/completions`: the prompt is what the user says.
+    Chat {
+        /// What comes before it.
+        system: Option<String>,
+    },
+}
+
+/// What an endpoint can do beyond the least of the protocol. Asking for more is refused before
+/// anything is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Offers {
+    /// `logprobs` of generated tokens.
+    pub logprobs: bool,
+    /// `echo` with the log-probabilities of the prompt (completions), which scores need.
+    pub scores: bool,
+    /// `top_k` as a parameter of its own.
+    pub top_k: bool,
+    /// `n`: several answers to one request.
+    pub samples: bool,
+}
+
+impl Default for Offers {
+    /// Several samples; nothing else.
+    fn default() -> Self {
+        Self { logprobs: false, scores: false, top_k: false, samples: true }
+    }
+}
+
+/// Exponential back-off with full jitter, within bounds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Retry {
+    /// Attempts after the first.
+    pub retries_max: u32,
+    /// Upper bound of the first delay; doubles each time.
+    pub first_delay: Duration,
+    /// Upper bound of every delay that the endpoint does not ask for.
+    pub delay_max: Duration,
+    /// No further attempt is begun later than this after the first one.
+    pub total_max: Duration,
+}
+
+impl Default for Retry {
+    /// 6 retries, delays of up to 0.5, 1, 2, ... 30 seconds, half an hour in all.
+    fn default() -> Self {
+        Self {
+            retries_max: 6,
+            first_delay: Duration::from_millis(500),
+            delay_max: Duration::from_secs(30),
+            total_max: Duration::from_secs(1800),
+        }
+    }
+}

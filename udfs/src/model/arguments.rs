@@ -1,0 +1,178 @@
+//! The arguments of one call, read row by row.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, LargeListArray, StringViewArray};
+use datafusion::arrow::buffer::NullBuffer;
+use datafusion::arrow::compute::cast;
+use datafusion::arrow::datatypes::{DataType, Field};
+use datafusion::common::{Result, ScalarValue, internal_err};
+use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs};
+
+use super::definition::ModelDefinition;
+use super::options::{OnError, Options};
+use super::settings::{OptionsError, Settings};
+use crate::definition::{Kind, texts_type};
+
+/// The arguments of one call.
+pub struct Arguments {
+    model: String,
+    columns: Vec<(Column, bool)>,
+    options: OptionsColumn,
+}
+
+/// A column of one argument between the model and the options.
+enum Column {
+    Text(StringViewArray),
+    Texts { lists: LargeListArray, texts: StringViewArray },
+    Titled { lists: LargeListArray, titles: StringViewArray, texts: StringViewArray },
+}
+
+/// Options that do not parse, and what is to happen to their row.
+type Refused = (OnError, OptionsError);
+
+enum OptionsColumn {
+    Constant(Result<Arc<Options>, Refused>),
+    PerRow(ArrayRef, &'static ModelDefinition),
+}
+
+/// A passage of a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Passage<'a> {
+    /// Its title, where passages have one; NULL is the empty title.
+    pub title: Option<&'a str>,
+    /// Its text.
+    pub text: &'a str,
+}
+
+impl Arguments {
+    /// Reads the arguments of a call whose types were checked when it was planned.
+    pub(super) fn read(
+        definition: &'static ModelDefinition,
+        args: &ScalarFunctionArgs,
+    ) -> Result<Self> {
+        let mut model = None;
+        let mut columns = Vec::with_capacity(args.args.len());
+        let mut options = OptionsColumn::Constant(options(definition, &ScalarValue::Null));
+        for (argument, value) in definition.doc.arguments.iter().zip(&args.args) {
+            let column = || match value {
+                ColumnarValue::Array(array) => Ok((Arc::clone(array), false)),
+                ColumnarValue::Scalar(scalar) => scalar.to_array_of_size(1).map(|a| (a, true)),
+            };
+            match (argument.kind, value) {
+                (Kind::Model, ColumnarValue::Scalar(name)) => {
+                    model = name.try_as_str().flatten().map(str::to_owned);
+                }
+                (Kind::Options, ColumnarValue::Scalar(scalar)) => {
+                    options = OptionsColumn::Constant(self::options(definition, scalar));
+                }
+                (Kind::Options, ColumnarValue::Array(array)) => {
+                    options = OptionsColumn::PerRow(Arc::clone(array), definition);
+                }
+                (Kind::Text, _) => {
+                    let (array, constant) = column()?;
+                    let texts = cast(&array, &DataType::Utf8View)?;
+                    columns.push((Column::Text(texts.as_string_view().clone()), constant));
+                }
+                (Kind::TextList | Kind::Passages, _) => {
+                    let (array, constant) = column()?;
+                    columns.push((lists(&array)?, constant));
+                }
+                (kind, _) => {
+                    return internal_err!("`{}` got {kind:?}", definition.doc.name);
+                }
+            }
+        }
+        match model {
+            Some(model) => Ok(Self { model, columns, options }),
+            None => internal_err!("`{}` without the name of a model", definition.doc.name),
+        }
+    }
+
+    /// The model's name.
+    pub(super) fn model(&self) -> &str {
+        &self.model
+    }
+
+    /// The options of a row.
+    pub(super) fn options(&self, row: usize) -> Result<Arc<Options>, Refused> {
+        match &self.options {
+            OptionsColumn::Constant(options) => options.clone(),
+            OptionsColumn::PerRow(array, definition) => {
+                match ScalarValue::try_from_array(array, row) {
+                    Ok(scalar) => options(definition, &scalar),
+                    Err(error) => Err((OnError::Fail, OptionsError::Json(error.strip_backtrace()))),
+                }
+            }
+        }
+    }
+
+    /// The text of a row in column `index`, the model not counted; `None` for NULL.
+    pub(super) fn text(&self, index: usize, row: usize) -> Option<&str> {
+        match self.columns.get(index)? {
+            (Column::Text(texts), constant) => {
+                let row = if *constant { 0 } else { row };
+                texts.is_valid(row).then(|| texts.value(row))
+            }
+            _ => None,
+        }
+    }
+
+    /// The passages, or texts without titles, of a row in column `index`, the model not counted;
+    /// `None` for a NULL list, and in the list for a NULL in it.
+    pub(super) fn passages(&self, index: usize, row: usize) -> Option<Vec<Option<Passage<'_>>>> {
+        let (column, constant) = self.columns.get(index)?;
+        let row = if *constant { 0 } else { row };
+        let (lists, titles, texts) = match column {
+            Column::Text(_) => return None,
+            Column::Texts { lists, texts } => (lists, None, texts),
+            Column::Titled { lists, titles, texts } => (lists, Some(titles), texts),
+        };
+        let offsets = lists.value_offsets();
+        let range = offsets[row] as usize..offsets[row + 1] as usize;
+        let passage = |at: usize| {
+            let title = titles.map(|t| if t.is_valid(at) { t.value(at) } else { "" });
+            texts.is_valid(at).then(|| Passage { title, text: texts.value(at) })
+        };
+        lists.is_valid(row).then(|| range.map(passage).collect())
+    }
+}
+
+/// Parses the options of one row or of all.
+pub(super) fn options(
+    definition: &ModelDefinition,
+    scalar: &ScalarValue,
+) -> Result<Arc<Options>, Refused> {
+    let settings = Settings::from_scalar(scalar).map_err(|error| (OnError::Fail, error))?;
+    let on_error = settings.on_error();
+    Options::parse(settings, definition.options).map(Arc::new).map_err(|error| (on_error, error))
+}
+
+fn lists(array: &ArrayRef) -> Result<Column> {
+    let element = match array.data_type() {
+        DataType::List(field) | DataType::LargeList(field) | DataType::FixedSizeList(field, _) => {
+            field.data_type()
+        }
+        _ => &DataType::Null,
+    };
+    if !matches!(element, DataType::Struct(_)) {
+        let lists = cast(array, &texts_type())?.as_list::<i64>().clone();
+        let texts = lists.values().as_string_view().clone();
+        return Ok(Column::Texts { lists, texts });
+    }
+    let item = Arc::new(Field::new_list_field(element.clone(), true));
+    let lists = cast(array, &DataType::LargeList(item))?.as_list::<i64>().clone();
+    let passages = lists.values().as_struct();
+    let column = |name| {
+        let Some(column) = passages.column_by_name(name) else {
+            return internal_err!("passages without a `{name}`");
+        };
+        let texts = cast(column, &DataType::Utf8View)?.as_string_view().clone();
+        // A passage that is NULL as a whole has no text.
+        let nulls = NullBuffer::union(texts.nulls(), passages.nulls());
+        let (views, buffers, _) = texts.into_parts();
+        Ok(StringViewArray::try_new(views, buffers, nulls)?)
+    };
+    let (titles, texts) = (column("title")?, column("text")?);
+    Ok(Column::Titled { lists, titles, texts })
+}

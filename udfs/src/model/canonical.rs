@@ -1,0 +1,294 @@
+//! The one way a request is written down, and the key made of it.
+//!
+//! Canonical JSON: one line, no spaces, keys in the order of their bytes, every field present,
+//! numbers in the shortest decimal form that gives the same number again. It is also what serde reads
+//! as a [`Request`]. Written by hand, so that neither a library's habits nor the order of fields
+//! can change a key; `docs/specs/functions-model.md` is its definition.
+
+use proofmill_engine::request::{
+    Embed, Generate, Keep, Prompt, Request, Score, Strategy, Truncate,
+};
+use sha2::{Digest, Sha256};
+
+/// SHA-256 over model and request.
+pub type Key = [u8; 32];
+
+/// First line of what a key is the digest of. Changes whenever the same text means something else.
+const TAG: &str = "proofmill-request-1";
+
+/// The key of a request to a model: SHA-256 over three lines, of which the last has no line end:
+/// the tag, the model's identity, and the canonical request (which has no line breaks).
+pub fn key(identity: &str, canonical: &str) -> Key {
+    let mut hash = Sha256::new();
+    for part in [TAG, "\n", identity, "\n", canonical] {
+        hash.update(part.as_bytes());
+    }
+    hash.finalize().into()
+}
+
+/// A key as 64 lower-case hex digits.
+pub fn hex(key: &Key) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let nibbles = key.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    nibbles.map(|nibble| char::from(DIGITS[usize::from(nibble)])).collect()
+}
+
+/// The kind of a request: the one key of its canonical form.
+pub(super) fn kind(request: &Request) -> &'static str {
+    match request {
+        Request::Generate(_) => "generate",
+        Request::Score(_) => "score",
+        Request::Embed(_) => "embed",
+        Request::Hidden(_) => "hidden",
+    }
+}
+
+/// The canonical form of a request.
+pub fn canonical(request: &Request) -> String {
+    let body = match request {
+        Request::Generate(generate) => generation(generate),
+        Request::Score(score) => scoring(score),
+        Request::Embed(embed) | Request::Hidden(embed) => text_only(embed),
+    };
+    object([(kind(request), body)])
+}
+
+// The fields are named one by one: a new one does not compile until it has its place in the key.
+
+fn generation(generate: &Generate) -> String {
+    let Generate { prompt, truncate, prefix, strategy, max_tokens, min_tokens, stop, among } =
+        generate;
+    object([
+        ("prompt", input(prompt)),
+        ("truncate", cut(truncate)),
+        ("prefix", string(prefix)),
+        ("strategy", choice(strategy)),
+        ("max_tokens", max_tokens.to_string()),
+        ("min_tokens", min_tokens.to_string()),
+        ("stop", strings(stop)),
+        ("among", strings(among)),
+    ])
+}
+
+fn scoring(score: &Score) -> String {
+    let Score { prompt, truncate, continuations, with_end } = score;
+    object([
+        ("prompt", string(prompt)),
+        ("truncate", cut(truncate)),
+        ("continuations", strings(continuations)),
+        ("with_end", with_end.to_string()),
+    ])
+}
+
+fn text_only(embed: &Embed) -> String {
+    let Embed { text, truncate } = embed;
+    object([("text", string(text)), ("truncate", cut(truncate))])
+}
+
+fn input(prompt: &Prompt) -> String {
+    match prompt {
+        Prompt::Text(text) => object([("text", string(text))]),
+        Prompt::Passages(passages) => object([("passages", strings(passages))]),
+    }
+}
+
+fn cut(truncate: &Option<Truncate>) -> String {
+    let Some(Truncate { tokens, keep }) = truncate else {
+        return "null".into();
+    };
+    let keep = match keep {
+        Keep::Start => "start",
+        Keep::End => "end",
+    };
+    object([("tokens", tokens.to_string()), ("keep", string(keep))])
+}
+
+fn choice(strategy: &Strategy) -> String {
+    match strategy {
+        Strategy::Greedy => string("greedy"),
+        Strategy::Sample { temperature, top_k, top_p, seed, samples } => {
+            let fields = [
+                ("temperature", number(*temperature)),
+                ("top_k", top_k.to_string()),
+                ("top_p", number(*top_p)),
+                ("seed", seed.to_string()),
+                ("samples", samples.to_string()),
+            ];
+            object([("sample", object(fields))])
+        }
+        Strategy::Beam { beams, answers, length_penalty, early_stopping } => {
+            let fields = [
+                ("beams", beams.to_string()),
+                ("answers", answers.to_string()),
+                ("length_penalty", number(*length_penalty)),
+                ("early_stopping", early_stopping.to_string()),
+            ];
+            object([("beam", object(fields))])
+        }
+    }
+}
+
+/// An object of values that are JSON already, in the order of the keys.
+fn object<const N: usize>(mut fields: [(&str, String); N]) -> String {
+    fields.sort_unstable();
+    let fields: Vec<String> = fields.map(|(key, value)| format!("\"{key}\":{value}")).into();
+    format!("{{{}}}", fields.join(","))
+}
+
+fn strings(texts: &[String]) -> String {
+    let texts: Vec<String> = texts.iter().map(|text| string(text)).collect();
+    format!("[{}]", texts.join(","))
+}
+
+/// Shortest decimal that reads as the same `f32`, never with an exponent. Options are finite; -0 is 0.
+fn number(value: f32) -> String {
+    (value + 0.0).to_string()
+}
+
+/// A JSON string: only `"`, `\` and the characters below U+0020 are escaped.
+fn string(text: &str) -> String {
+    let mut json = String::with_capacity(text.len() + 2);
+    json.push('"');
+    for c in text.chars() {
+        match c {
+            '"' => json.push_str("\\\""),
+            '\\' => json.push_str("\\\\"),
+            '\n' => json.push_str("\\n"),
+            '\r' => json.push_str("\\r"),
+            '\t' => json.push_str("\\t"),
+            c if c < ' ' => json.push_str(&format!("\\u{:04x}", u32::from(c))),
+            c => json.push(c),
+        }
+    }
+    json.push('"');
+    json
+}
+
+#[cfg(test)]
+mod tests {
+    use proofmill_engine::request::Strategy;
+    use proptest::prelude::{Just, any, prop, prop_assert, prop_assert_eq, prop_oneof, proptest};
+    use proptest::strategy::Strategy as Generator;
+
+    use super::*;
+
+    fn sample() -> Request {
+        Request::Generate(Generate {
+            prompt: Prompt::Text("say \"hi\"\n\u{1}é".into()),
+            truncate: Some(Truncate { tokens: 512, keep: Keep::End }),
+            prefix: String::new(),
+            strategy: Strategy::Sample {
+                temperature: 0.7,
+                top_k: 0,
+                top_p: 1.0,
+                seed: u64::MAX,
+                samples: 2,
+            },
+            max_tokens: 128,
+            min_tokens: 0,
+            stop: vec!["\n".into()],
+            among: vec![],
+        })
+    }
+
+    /// Answers of users lie under such keys: a change here makes every ledger worthless.
+    #[test]
+    fn keys_stay_what_they_are() {
+        let json = r#"{"generate":{"among":[],"max_tokens":128,"min_tokens":0,"prefix":"","prompt":{"text":"say \"hi\"\n\u0001é"},"stop":["\n"],"strategy":{"sample":{"samples":2,"seed":18446744073709551615,"temperature":0.7,"top_k":0,"top_p":1}},"truncate":{"keep":"end","tokens":512}}}"#;
+        assert_eq!(canonical(&sample()), json);
+        assert_eq!(
+            hex(&key("tiny sha256:00", json)),
+            "549186bf3566bc06412c841e21f77d18eb8a055cb8fd27e26bc5f0a0186c4eae"
+        );
+    }
+
+    fn texts() -> impl Generator<Value = Vec<String>> {
+        prop::collection::vec(".*", 0..3)
+    }
+
+    fn truncates() -> impl Generator<Value = Option<Truncate>> {
+        prop::option::of((any::<u32>(), any::<bool>()).prop_map(|(tokens, start)| Truncate {
+            tokens,
+            keep: if start { Keep::Start } else { Keep::End },
+        }))
+    }
+
+    fn positive() -> impl Generator<Value = f32> {
+        // What serde_json reads exactly: few digits and a small exponent, as people write them.
+        (0u32..1_000_000, 0i32..6)
+            .prop_map(|(digits, places)| format!("{digits}e-{places}").parse().unwrap())
+    }
+
+    fn strategies() -> impl Generator<Value = Strategy> {
+        prop_oneof![
+            Just(Strategy::Greedy),
+            (positive(), any::<u32>(), positive(), any::<u64>(), any::<u32>()).prop_map(
+                |(temperature, top_k, top_p, seed, samples)| Strategy::Sample {
+                    temperature,
+                    top_k,
+                    top_p,
+                    seed,
+                    samples
+                }
+            ),
+            (any::<u32>(), any::<u32>(), positive(), any::<bool>()).prop_map(
+                |(beams, answers, length_penalty, early_stopping)| Strategy::Beam {
+                    beams,
+                    answers,
+                    length_penalty,
+                    early_stopping
+                }
+            ),
+        ]
+    }
+
+    fn requests() -> impl Generator<Value = Request> {
+        let prompts = prop_oneof![".*".prop_map(Prompt::Text), texts().prop_map(Prompt::Passages),];
+        let rest = (".*", strategies(), any::<u32>(), any::<u32>(), texts(), texts());
+        prop_oneof![
+            (prompts, truncates(), rest).prop_map(
+                |(prompt, truncate, (prefix, strategy, max_tokens, min_tokens, stop, among))| {
+                    Request::Generate(Generate {
+                        prompt,
+                        truncate,
+                        prefix,
+                        strategy,
+                        max_tokens,
+                        min_tokens,
+                        stop,
+                        among,
+                    })
+                }
+            ),
+            (".*", truncates(), texts(), any::<bool>()).prop_map(
+                |(prompt, truncate, continuations, with_end)| {
+                    Request::Score(Score { prompt, truncate, continuations, with_end })
+                }
+            ),
+            (".*", truncates())
+                .prop_map(|(text, truncate)| Request::Embed(Embed { text, truncate })),
+            (".*", truncates())
+                .prop_map(|(text, truncate)| Request::Hidden(Embed { text, truncate })),
+        ]
+    }
+
+    fn is_sorted(value: &serde_json::Value) -> bool {
+        match value {
+            serde_json::Value::Object(object) => {
+                object.keys().is_sorted() && object.values().all(is_sorted)
+            }
+            serde_json::Value::Array(values) => values.iter().all(is_sorted),
+            _ => true,
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_canonical_form_is_the_request_and_nothing_else(request in requests()) {
+            let json = canonical(&request);
+            prop_assert_eq!(&serde_json::from_str::<Request>(&json).unwrap(), &request);
+            let value: serde_json::Value = serde_json::from_str(&json).unwrap();
+            prop_assert!(is_sorted(&value) && !json.contains('\n'));
+        }
+    }
+}

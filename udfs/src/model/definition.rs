@@ -1,0 +1,46 @@
+//! A model function as data, and the one list of them.
+
+use datafusion::arrow::array::ArrayRef;
+use datafusion::arrow::datatypes::{DataType, Field};
+use datafusion::common::Result;
+use proofmill_engine::request::Request;
+
+use super::arguments::Arguments;
+use super::columns::Row;
+use super::error::Failure;
+use super::functions::{
+    embed::EMBED, fuse::FUSE, generate::GENERATE, hidden::HIDDEN, score::SCORE,
+    score_choices::SCORE_CHOICES,
+};
+use super::options::Options;
+use crate::definition::Doc;
+
+/// Every model function of this crate.
+pub static DEFINITIONS: &[&ModelDefinition] =
+    &[&GENERATE, &FUSE, &SCORE, &SCORE_CHOICES, &EMBED, &HIDDEN];
+
+/// A model function as data. Its first argument is the model, its last one the options.
+#[derive(Debug)]
+pub struct ModelDefinition {
+    /// Name, arguments, documentation.
+    pub doc: Doc,
+    /// Option keys beside those that every function has.
+    pub options: &'static [&'static str],
+    /// What a row asks; `None` for a row with a NULL that makes the result NULL.
+    pub request: fn(&Arguments, usize, &Options) -> Result<Option<Request>, Failure>,
+    /// Type of one answer.
+    pub answer: fn() -> DataType,
+    /// The rows as a column: of lists of answers if the flag is set, else of answers.
+    pub column: fn(&[Row], bool) -> Result<ArrayRef>,
+}
+
+impl ModelDefinition {
+    /// Type of the result: a list of answers or one.
+    pub fn result(&self, list: bool) -> DataType {
+        let answer = (self.answer)();
+        match list {
+            true => DataType::List(Field::new_list_field(answer, true).into()),
+            false => answer,
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! Why a row has no answer, and why a query has no result.
+
+use proofmill_engine::request::RequestError;
+
+use super::language_model::OpenError;
+use super::ledger::LedgerError;
+
+/// The kind of a row's failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// More tokens than the model can hold.
+    TooLong,
+    /// The row is no request, or none that makes sense to the model.
+    Invalid,
+    /// The model gave no usable answer.
+    Failed,
+    /// Nobody waited for the answer any more.
+    Cancelled,
+}
+
+impl Class {
+    /// Its name in the column `error`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::TooLong => "too_long",
+            Self::Invalid => "invalid",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+        }
+    }
+
+    /// What to do about it.
+    fn help(self) -> &'static str {
+        match self {
+            Self::TooLong | Self::Invalid => "correct the row",
+            Self::Failed | Self::Cancelled => "run again",
+        }
+    }
+}
+
+/// Why a row has no answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// Its kind.
+    pub class: Class,
+    /// What is wrong.
+    pub message: String,
+}
+
+impl Failure {
+    /// The row is no request.
+    pub fn invalid(message: impl Into<String>) -> Self {
+        Self { class: Class::Invalid, message: message.into() }
+    }
+
+    /// The model gave no usable answer.
+    pub fn failed(message: impl Into<String>) -> Self {
+        Self { class: Class::Failed, message: message.into() }
+    }
+}
+
+impl From<RequestError> for Failure {
+    fn from(error: RequestError) -> Self {
+        let class = match error {
+            RequestError::TooLong { .. } => Class::TooLong,
+            RequestError::Invalid(_) => Class::Invalid,
+            RequestError::Failed(_) => Class::Failed,
+            RequestError::Cancelled => Class::Cancelled,
+        };
+        Self { class, message: error.to_string() }
+    }
+}
+
+/// Why a query that asks a model has no result.
+#[derive(Debug, thiserror::Error)]
+pub enum ModelError {
+    /// The model cannot be used at all.
+    #[error("`{function}`: model `{model}` cannot be opened: {cause}")]
+    Open {
+        /// Function that wanted it.
+        function: &'static str,
+        /// Name of the model.
+        model: String,
+        /// Why.
+        cause: OpenError,
+    },
+    /// The ledger cannot be used. Answers that cannot be recorded are not given out.
+    #[error("`{function}`: model `{model}`: the ledger of answers cannot be used: {cause}")]
+    Ledger {
+        /// Function that asked.
+        function: &'static str,
+        /// Name of the model.
+        model: String,
+        /// Why.
+        cause: LedgerError,
+    },
+    /// A row failed, and failures were not to be captured.
+    #[error(
+        "`{function}`: model `{model}`: {}{}; {}, or set `on_error` to 'capture' to get failed rows \
+         with their errors",
+        request(.digest),
+        .failure.message,
+        .failure.class.help()
+    )]
+    Row {
+        /// Function that asked.
+        function: &'static str,
+        /// Name of the model.
+        model: String,
+        /// Key of the request in hex, if the row got that far.
+        digest: Option<String>,
+        /// Why.
+        failure: Failure,
+    },
+}
+
+fn request(digest: &Option<String>) -> String {
+    digest.as_ref().map(|digest| format!("request {digest}: ")).unwrap_or_default()
+}

@@ -1,0 +1,54 @@
+//! `generate`: what a model writes after a prompt.
+
+use proofmill_engine::request::{Prompt, Request};
+
+use super::generation::{RETURNS, answer, column};
+use super::shared::{GENERATION_OPTIONS, MODEL};
+use crate::definition::{Argument, Doc, Example, FunctionKind, Kind};
+use crate::model::arguments::Arguments;
+use crate::model::definition::ModelDefinition;
+use crate::model::error::Failure;
+use crate::model::options::{self, Options};
+
+/// SQL function `generate`.
+pub static GENERATE: ModelDefinition = ModelDefinition {
+    doc: Doc {
+        name: "generate",
+        version: 1,
+        kind: FunctionKind::Model,
+        description: "What a model writes after a prompt. Answers are recorded by the digest of model, \
+            prompt and options: the same request gets the same answer for ever. A failed row fails \
+            the query, or with `on_error` 'capture' keeps its error beside NULLs. Allowed in the \
+            list after SELECT only. NULL, without a request, \
+            if the prompt is NULL.",
+        arguments: &[
+            MODEL,
+            Argument::required("prompt", Kind::Text, "The text that the model reads."),
+            GENERATION_OPTIONS,
+        ],
+        returns: RETURNS,
+        example: Example {
+            sql: "SELECT g.text AS text, g.finish_reason AS finish_reason, g.output_tokens AS output_tokens FROM (SELECT generate('echo', 'copper conducts electricity', {max_tokens: 2}) AS g)",
+            result: "
++-----------------+---------------+---------------+
+| text            | finish_reason | output_tokens |
++-----------------+---------------+---------------+
+| copper conducts | length        | 2             |
++-----------------+---------------+---------------+
+",
+        },
+    },
+    options: options::GENERATE,
+    request,
+    answer,
+    column,
+};
+
+fn request(
+    arguments: &Arguments,
+    row: usize,
+    options: &Options,
+) -> Result<Option<Request>, Failure> {
+    let prompt = arguments.text(0, row);
+    Ok(prompt.map(|text| Request::Generate(options.generate(Prompt::Text(text.to_owned())))))
+}

@@ -1,0 +1,112 @@
+//! The result of the functions that write text.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{
+    ArrayRef, BooleanArray, Float64Array, Int64Array, ListArray, StringArray, StructArray,
+    UInt64Array,
+};
+use datafusion::arrow::buffer::{NullBuffer, OffsetBuffer};
+use datafusion::arrow::datatypes::{DataType, Field};
+use datafusion::common::Result;
+use proofmill_engine::request::{Body, Finish, Generation, Request, Strategy};
+
+use crate::model::columns::{Answered, Row, answer_type, answers, field};
+
+/// How the result is documented.
+pub(super) const RETURNS: &str = "struct(text, finish_reason, prompt_tokens, prompt_truncated, \
+    output_tokens, logprob, score, seed, sample, request_digest, error: struct(class, message)); a \
+    list of such structs where `options` names `samples` or `answers`";
+
+/// Type of one answer.
+pub(super) fn answer() -> DataType {
+    answer_type(vec![
+        field("text", DataType::Utf8),
+        field("finish_reason", DataType::Utf8),
+        field("prompt_tokens", DataType::Int64),
+        field("prompt_truncated", DataType::Boolean),
+        field("output_tokens", DataType::Int64),
+        field("logprob", DataType::Float64),
+        field("score", DataType::Float64),
+        field("seed", DataType::UInt64),
+        field("sample", DataType::Int64),
+    ])
+}
+
+/// The rows as a column.
+pub(super) fn column(rows: &[Row], list: bool) -> Result<ArrayRef> {
+    if !list {
+        return Ok(Arc::new(pieces(&rows.iter().map(|row| (row, 0)).collect::<Vec<_>>())?));
+    }
+    let mut all = Vec::with_capacity(rows.len());
+    let lengths = rows.iter().map(|row| {
+        // A failed row keeps its error in a list of one.
+        let length = match row {
+            Row::Null => 0,
+            Row::Failed { .. } => 1,
+            Row::Answered(answered) => generations(answered).len(),
+        };
+        all.extend((0..length).map(|sample| (row, sample)));
+        length
+    });
+    let offsets = OffsetBuffer::from_lengths(lengths.collect::<Vec<_>>());
+    let valid: NullBuffer = rows.iter().map(|row| !row.is_null()).collect::<Vec<bool>>().into();
+    let item = Arc::new(Field::new_list_field(answer(), true));
+    Ok(Arc::new(ListArray::try_new(item, offsets, Arc::new(pieces(&all)?), Some(valid))?))
+}
+
+/// Answers, each by its row and its number in it.
+fn pieces(all: &[(&Row, usize)]) -> Result<StructArray> {
+    let answered = || all.iter().map(|(row, sample)| Some((row.answered()?, *sample)));
+    let of_row = |read: fn(&Answered) -> i64| -> ArrayRef {
+        Arc::new(answered().map(|one| one.map(|(row, _)| read(row))).collect::<Int64Array>())
+    };
+    let said = || answered().map(|one| one.and_then(|(row, sample)| generations(row).get(sample)));
+    let number = |read: fn(&Generation) -> Option<f64>| -> ArrayRef {
+        Arc::new(said().map(|one| one.and_then(read)).collect::<Float64Array>())
+    };
+    let samples = answered().map(|one| one.map(|(_, sample)| sample as i64));
+    let texts: StringArray = said().map(|one| one.map(|one| one.text.as_str())).collect();
+    let finish: StringArray = said().map(|one| one.map(|one| finish_reason(one.finish))).collect();
+    let truncated = answered().map(|one| one.map(|(row, _)| row.answer.prompt_truncated));
+    let output = said().map(|one| one.map(|one| i64::from(one.output_tokens)));
+    let seeds = answered().map(|one| one.and_then(|(row, _)| seed(&row.request)));
+    let columns: Vec<ArrayRef> = vec![
+        Arc::new(texts),
+        Arc::new(finish),
+        of_row(|row| row.answer.prompt_tokens.into()),
+        Arc::new(truncated.collect::<BooleanArray>()),
+        Arc::new(output.collect::<Int64Array>()),
+        number(|one| one.logprob),
+        number(|one| one.score),
+        Arc::new(seeds.collect::<UInt64Array>()),
+        Arc::new(samples.collect::<Int64Array>()),
+    ];
+    answers(answer(), columns, all.iter().map(|(row, _)| *row))
+}
+
+fn generations(answered: &Answered) -> &[Generation] {
+    match &answered.answer.body {
+        Body::Generations(all) => all,
+        Body::Scores(_) | Body::Vector(_) => &[],
+    }
+}
+
+fn finish_reason(finish: Finish) -> &'static str {
+    match finish {
+        Finish::End => "end",
+        Finish::Stop => "stop",
+        Finish::Length => "length",
+    }
+}
+
+/// The seed, where one had an effect.
+fn seed(request: &Request) -> Option<u64> {
+    match request {
+        Request::Generate(generate) => match generate.strategy {
+            Strategy::Sample { seed, .. } => Some(seed),
+            Strategy::Greedy | Strategy::Beam { .. } => None,
+        },
+        Request::Score(_) | Request::Embed(_) | Request::Hidden(_) => None,
+    }
+}

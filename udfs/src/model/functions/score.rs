@@ -1,0 +1,105 @@
+//! `score`: how likely a model is to say a text after a prompt.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{ArrayRef, BooleanArray, Float64Array, Int64Array};
+use datafusion::arrow::datatypes::DataType;
+use datafusion::common::Result;
+use proofmill_engine::request::{Body, Request, Score, Scored};
+
+use super::shared::MODEL;
+use crate::definition::{Argument, Doc, Example, FunctionKind, Kind};
+use crate::model::arguments::Arguments;
+use crate::model::columns::{Answered, Row, answer_type, answers, field};
+use crate::model::definition::ModelDefinition;
+use crate::model::error::Failure;
+use crate::model::options::{self, Options};
+
+/// SQL function `score`.
+pub static SCORE: ModelDefinition = ModelDefinition {
+    doc: Doc {
+        name: "score",
+        version: 1,
+        kind: FunctionKind::Model,
+        description: "How likely a model is to say a text after a prompt: the sum of the natural \
+            log-probabilities of its tokens, their number, and whether greedy decoding would say \
+            just this. Recorded and failing like `generate`. NULL, without a request, if an \
+            argument other than the options is NULL.",
+        arguments: &[
+            MODEL,
+            Argument::required("prompt", Kind::Text, "The text that the model reads."),
+            Argument::required("continuation", Kind::Text, "The text that it may say."),
+            Argument::optional(
+                "options",
+                Kind::Options,
+                "A struct or a JSON object as text: `with_end` (whether the end of the text is scored \
+                 too, default false), `truncate`, `truncate_keep` ('start' or 'end'), `on_error` \
+                 ('fail' or 'capture'), `replay` ('first' or 'only').",
+            ),
+        ],
+        returns: "struct(logprob, tokens, is_greedy, prompt_tokens, request_digest, error: struct(class, message))",
+        example: Example {
+            sql: "SELECT s.logprob AS logprob, s.tokens AS tokens FROM (SELECT score('echo', 'Copper conducts', 'electricity') AS s)",
+            result: "
++---------+--------+
+| logprob | tokens |
++---------+--------+
+| -11.0   | 1      |
++---------+--------+
+",
+        },
+    },
+    options: options::SCORE,
+    request,
+    answer,
+    column,
+};
+
+fn request(
+    arguments: &Arguments,
+    row: usize,
+    options: &Options,
+) -> Result<Option<Request>, Failure> {
+    let texts = arguments.text(0, row).zip(arguments.text(1, row));
+    Ok(texts.map(|(prompt, continuation)| {
+        Request::Score(Score {
+            prompt: prompt.to_owned(),
+            truncate: options.truncate,
+            continuations: vec![continuation.to_owned()],
+            with_end: options.with_end,
+        })
+    }))
+}
+
+fn answer() -> DataType {
+    answer_type(vec![
+        field("logprob", DataType::Float64),
+        field("tokens", DataType::Int64),
+        field("is_greedy", DataType::Boolean),
+        field("prompt_tokens", DataType::Int64),
+    ])
+}
+
+fn column(rows: &[Row], _list: bool) -> Result<ArrayRef> {
+    let answered = || rows.iter().map(Row::answered);
+    let scored = || answered().map(|row| row.and_then(|row| scores(row).first()));
+    let logprobs = scored().map(|one| one.map(|one| one.logprob));
+    let tokens = scored().map(|one| one.map(|one| i64::from(one.tokens)));
+    let greedy = scored().map(|one| one.map(|one| one.is_greedy));
+    let prompts = answered().map(|row| row.map(|row| i64::from(row.answer.prompt_tokens)));
+    let columns: Vec<ArrayRef> = vec![
+        Arc::new(logprobs.collect::<Float64Array>()),
+        Arc::new(tokens.collect::<Int64Array>()),
+        Arc::new(greedy.collect::<BooleanArray>()),
+        Arc::new(prompts.collect::<Int64Array>()),
+    ];
+    Ok(Arc::new(answers(answer(), columns, rows.iter())?))
+}
+
+/// The scores of an answer.
+pub(super) fn scores(answered: &Answered) -> &[Scored] {
+    match &answered.answer.body {
+        Body::Scores(scores) => scores,
+        Body::Generations(_) | Body::Vector(_) => &[],
+    }
+}

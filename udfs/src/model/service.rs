@@ -1,0 +1,320 @@
+//! Answers the requests of one batch of rows: recorded ones from the ledger, the others from the
+//! model, each distinct request once.
+
+use std::any::Any;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use proofmill_engine::request::{Answer, Request};
+use tokio::task::{Id, JoinError, JoinSet};
+use tokio::time::{Instant, timeout_at};
+
+use super::answers::{from_json, is_blank, output_tokens, to_json};
+use super::canonical::{self, Key};
+use super::counters::Counters;
+use super::error::{Failure, ModelError};
+use super::in_flight::{Fresh, Running};
+use super::ledger::{LedgerError, New};
+use super::models::{Models, Opened};
+use super::options::{OnError, Replay};
+
+/// What a row asks.
+#[derive(Debug)]
+pub(super) struct Ask {
+    pub(super) request: Request,
+    pub(super) on_error: OnError,
+    pub(super) replay: Replay,
+}
+
+/// What a row got.
+#[derive(Clone, Debug)]
+pub(super) struct Reply {
+    pub(super) key: Key,
+    pub(super) request: Arc<Request>,
+    pub(super) outcome: Result<Arc<Answer>, Failure>,
+}
+
+/// Answers all rows of a batch, in their order. Dropping the future gives up what nobody else waits
+/// for.
+pub(super) async fn answer(
+    models: &Models,
+    opened: &Arc<Opened>,
+    function: &'static str,
+    asks: Vec<Ask>,
+) -> Result<Vec<Reply>, ModelError> {
+    let mut batch = Batch::new(models, opened, function, asks);
+    models.counters.rows(batch.rows.len());
+    // Claimed before the look-up: whoever ends later than it is waited for, whoever ended earlier
+    // has recorded the answer.
+    let claims: Vec<Arc<Running>> =
+        batch.questions.iter().map(|question| opened.in_flight.claim(question.key)).collect();
+    batch.replay().await?;
+    batch.ask(claims).await?;
+    Ok(batch.replies())
+}
+
+/// A distinct request of the batch.
+struct Question {
+    key: Key,
+    request: Arc<Request>,
+    canonical: String,
+    /// Whether the query fails if this does.
+    fatal: bool,
+    /// Whether the model may be asked.
+    may_ask: bool,
+    /// Rows that ask it.
+    rows: usize,
+    outcome: Option<Result<Arc<Answer>, Failure>>,
+}
+
+struct Batch<'a> {
+    models: &'a Models,
+    opened: &'a Arc<Opened>,
+    function: &'static str,
+    questions: Vec<Question>,
+    /// The question of each row.
+    rows: Vec<usize>,
+    /// Answers that came and are not recorded: their questions.
+    chunk: Vec<(usize, String)>,
+    chunk_bytes: usize,
+    /// When the chunk must be recorded.
+    due: Option<Instant>,
+}
+
+impl<'a> Batch<'a> {
+    fn new(
+        models: &'a Models,
+        opened: &'a Arc<Opened>,
+        function: &'static str,
+        asks: Vec<Ask>,
+    ) -> Self {
+        let mut questions: Vec<Question> = Vec::new();
+        let mut known = HashMap::new();
+        let mut rows = Vec::with_capacity(asks.len());
+        for ask in asks {
+            let canonical = canonical::canonical(&ask.request);
+            let key = canonical::key(opened.model.identity(), &canonical);
+            let at = *known.entry(key).or_insert_with(|| {
+                questions.push(Question {
+                    key,
+                    request: Arc::new(ask.request),
+                    canonical,
+                    fatal: false,
+                    may_ask: false,
+                    rows: 0,
+                    outcome: None,
+                });
+                questions.len() - 1
+            });
+            let question = &mut questions[at];
+            question.fatal |= ask.on_error == OnError::Fail;
+            question.may_ask |= ask.replay == Replay::First;
+            question.rows += 1;
+            rows.push(at);
+        }
+        let (chunk, chunk_bytes, due) = (Vec::new(), 0, None);
+        Self { models, opened, function, questions, rows, chunk, chunk_bytes, due }
+    }
+
+    /// Takes what the ledger has.
+    async fn replay(&mut self) -> Result<(), ModelError> {
+        let keys: Vec<Key> = self.questions.iter().map(|question| question.key).collect();
+        let recorded = self.models.ledger.look_up(&keys).await;
+        let recorded = recorded.map_err(|cause| self.ledger_error(cause))?;
+        self.expect_all(recorded.len(), keys.len())?;
+        for (at, json) in recorded.into_iter().enumerate() {
+            let Some(json) = json else { continue };
+            self.settle(at, &json)?;
+            self.models.counters.replayed(self.questions[at].rows);
+        }
+        Ok(())
+    }
+
+    /// Asks the model for the rest, recording answers as they come.
+    async fn ask(&mut self, claims: Vec<Arc<Running>>) -> Result<(), ModelError> {
+        let mut running: JoinSet<(usize, Arc<Running>)> = JoinSet::new();
+        let mut tasks: HashMap<Id, usize> = HashMap::new();
+        for (at, claim) in claims.iter().enumerate() {
+            let question = &self.questions[at];
+            if question.outcome.is_some() {
+                continue;
+            }
+            if !question.may_ask {
+                let message = "there is no recorded answer, and `replay` is 'only'";
+                self.models.counters.failed(1);
+                self.fail(at, Failure::failed(message)).await?;
+                continue;
+            }
+            let (opened, claim) = (Arc::clone(self.opened), Arc::clone(claim));
+            let (request, key) = (Arc::clone(&question.request), question.key);
+            let counters = Arc::clone(&self.models.counters);
+            let task = running.spawn(async move {
+                let asked = claim.outcome.get_or_init(|| async {
+                    let fresh = ask_model(&opened, &request, key, &counters).await;
+                    fresh.inspect_err(|_| counters.failed(1))
+                });
+                asked.await;
+                (at, claim)
+            });
+            tasks.insert(task.id(), at);
+        }
+        loop {
+            let next = running.join_next_with_id();
+            let ended = match self.due {
+                None => next.await,
+                Some(due) => match timeout_at(due, next).await {
+                    Ok(ended) => ended,
+                    Err(_) => {
+                        self.record().await?;
+                        continue;
+                    }
+                },
+            };
+            match ended {
+                None => break,
+                Some(Ok((_, (at, claim)))) => match claim.outcome.get() {
+                    Some(Ok(fresh)) => self.came(at, fresh.clone()).await?,
+                    Some(Err(failure)) => self.fail(at, failure.clone()).await?,
+                    None => self.fail(at, Failure::failed("the request got lost")).await?,
+                },
+                Some(Err(error)) => {
+                    self.models.counters.failed(1);
+                    if let Some(at) = tasks.get(&error.id()) {
+                        self.fail(*at, Failure::failed(broken(error))).await?;
+                    }
+                }
+            }
+        }
+        self.record().await
+    }
+
+    /// Keeps an answer until the chunk is recorded.
+    async fn came(&mut self, at: usize, fresh: Fresh) -> Result<(), ModelError> {
+        let Fresh { json, counts } = fresh;
+        if !counts {
+            return self.settle(at, &json);
+        }
+        let recording = self.models.recording;
+        self.chunk_bytes += json.len() + self.questions[at].canonical.len();
+        self.chunk.push((at, json));
+        self.due.get_or_insert_with(|| Instant::now() + recording.wait);
+        if self.chunk.len() >= recording.answers || self.chunk_bytes >= recording.bytes {
+            self.record().await?;
+        }
+        Ok(())
+    }
+
+    /// Records the chunk and takes the answers that count.
+    async fn record(&mut self) -> Result<(), ModelError> {
+        self.due = None;
+        self.chunk_bytes = 0;
+        let (rows, new): (Vec<usize>, Vec<New>) = std::mem::take(&mut self.chunk)
+            .into_iter()
+            .map(|(at, answer)| {
+                let question = &mut self.questions[at];
+                let new = New {
+                    key: question.key,
+                    model: self.opened.model.identity().to_owned(),
+                    kind: canonical::kind(&question.request),
+                    request: std::mem::take(&mut question.canonical),
+                    answer,
+                };
+                (at, new)
+            })
+            .unzip();
+        if new.is_empty() {
+            return Ok(());
+        }
+        let counted = self.models.ledger.record(new).await;
+        let counted = counted.map_err(|cause| self.ledger_error(cause))?;
+        self.expect_all(counted.len(), rows.len())?;
+        rows.into_iter().zip(counted).try_for_each(|(at, json)| self.settle(at, &json))
+    }
+
+    /// The answer of a question is the one written here.
+    fn settle(&mut self, at: usize, json: &str) -> Result<(), ModelError> {
+        let question = &mut self.questions[at];
+        match from_json(&question.request, json) {
+            Ok(answer) => {
+                question.outcome = Some(Ok(Arc::new(answer)));
+                Ok(())
+            }
+            Err(error) => {
+                let digest = canonical::hex(&question.key);
+                let message = format!(
+                    "the recorded answer to request {digest} does not fit it ({error}); the ledger \
+                     is damaged or of another version"
+                );
+                Err(self.ledger_error(LedgerError::new(message)))
+            }
+        }
+    }
+
+    /// A question has no answer. If that ends the query, what came is recorded first.
+    async fn fail(&mut self, at: usize, failure: Failure) -> Result<(), ModelError> {
+        if self.questions[at].fatal {
+            self.record().await?;
+            return Err(ModelError::Row {
+                function: self.function,
+                model: self.opened.name.clone(),
+                digest: Some(canonical::hex(&self.questions[at].key)),
+                failure,
+            });
+        }
+        self.questions[at].outcome = Some(Err(failure));
+        Ok(())
+    }
+
+    fn replies(self) -> Vec<Reply> {
+        let replies: Vec<Reply> = self
+            .questions
+            .into_iter()
+            .map(|question| Reply {
+                key: question.key,
+                request: question.request,
+                outcome: question
+                    .outcome
+                    .unwrap_or_else(|| Err(Failure::failed("the request got lost"))),
+            })
+            .collect();
+        self.rows.into_iter().map(|at| replies[at].clone()).collect()
+    }
+
+    fn expect_all(&self, given: usize, wanted: usize) -> Result<(), ModelError> {
+        if given == wanted {
+            return Ok(());
+        }
+        let message = format!("it gave {given} answers for {wanted} keys");
+        Err(self.ledger_error(LedgerError::new(message)))
+    }
+
+    fn ledger_error(&self, cause: LedgerError) -> ModelError {
+        ModelError::Ledger { function: self.function, model: self.opened.name.clone(), cause }
+    }
+}
+
+/// Asks when it is this request's turn.
+async fn ask_model(
+    opened: &Opened,
+    request: &Request,
+    key: Key,
+    counters: &Counters,
+) -> Result<Fresh, Failure> {
+    let permit = opened.permits.acquire().await;
+    let _permit = permit.map_err(|error| Failure::failed(error.to_string()))?;
+    let answer = opened.model.ask(request.clone(), key).await?;
+    let json = to_json(request, &answer)?;
+    counters.answered(answer.prompt_tokens.into(), output_tokens(&answer));
+    Ok(Fresh { json, counts: !is_blank(&answer) })
+}
+
+/// What became of a task that did not end.
+fn broken(error: JoinError) -> String {
+    if !error.is_panic() {
+        return "the runtime ended".into();
+    }
+    let panic: Box<dyn Any + Send> = error.into_panic();
+    let text = panic.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    format!("the model panicked: {}", text.unwrap_or("no message"))
+}

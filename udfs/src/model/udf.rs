@@ -1,0 +1,234 @@
+//! The one implementation of DataFusion's asynchronous functions for all model functions.
+
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
+use datafusion::common::{DataFusionError, Result, ScalarValue, internal_err, plan_err};
+use datafusion::logical_expr::async_udf::{AsyncScalarUDF, AsyncScalarUDFImpl};
+use datafusion::logical_expr::{
+    ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+    TypeSignature, Volatility,
+};
+
+use super::arguments::{self, Arguments};
+use super::canonical::hex;
+use super::columns::{Answered, Row};
+use super::definition::{DEFINITIONS, ModelDefinition};
+use super::error::{Failure, ModelError};
+use super::models::Models;
+use super::options::{self, OnError, Options};
+use super::service::{self, Ask};
+use super::settings::OptionsError;
+use super::suggest;
+
+/// Every model function over these models, ready to be registered, together with the optimizer rule
+/// [`SplitModelCalls`](super::split::SplitModelCalls).
+///
+/// They are declared volatile though the ledger makes them repeatable: DataFusion would otherwise
+/// move a filter below the projection that computes its column, into joins and scans, where no model
+/// can be asked.
+pub fn model_functions(models: &Arc<Models>) -> Vec<Arc<ScalarUDF>> {
+    let function = |definition: &&'static ModelDefinition| {
+        let any_arguments =
+            TypeSignature::OneOf(vec![TypeSignature::VariadicAny, TypeSignature::Nullary]);
+        let function = ModelFunction {
+            definition,
+            models: Arc::clone(models),
+            signature: Signature::new(any_arguments, Volatility::Volatile),
+        };
+        Arc::new(AsyncScalarUDF::new(Arc::new(function)).into_scalar_udf())
+    };
+    DEFINITIONS.iter().map(function).collect()
+}
+
+#[derive(Debug)]
+struct ModelFunction {
+    definition: &'static ModelDefinition,
+    models: Arc<Models>,
+    signature: Signature,
+}
+
+// A definition is known by its name; the same name over other models is another function.
+impl PartialEq for ModelFunction {
+    fn eq(&self, other: &Self) -> bool {
+        self.name() == other.name() && Arc::ptr_eq(&self.models, &other.models)
+    }
+}
+
+impl Eq for ModelFunction {}
+
+impl Hash for ModelFunction {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.name().hash(state);
+        Arc::as_ptr(&self.models).hash(state);
+    }
+}
+
+impl ScalarUDFImpl for ModelFunction {
+    fn name(&self) -> &str {
+        self.definition.doc.name
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _arg_types: &[DataType]) -> Result<DataType> {
+        internal_err!("the type of `{}` depends on its arguments", self.name())
+    }
+
+    fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
+        let types: Vec<DataType> =
+            args.arg_fields.iter().map(|field| field.data_type().clone()).collect();
+        let types = self.definition.doc.coerce_types(&types)?;
+        self.check_model(args.scalar_arguments.first().copied().flatten())?;
+        // The options are last, and may be left out.
+        let at = self.definition.doc.arguments.len() - 1;
+        let list = match types.get(at) {
+            None => false,
+            Some(given) => self.check_options(given, args.scalar_arguments[at])?,
+        };
+        Ok(Arc::new(Field::new(self.name(), self.definition.result(list), true)))
+    }
+
+    fn invoke_with_args(&self, _args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        internal_err!("`{}` is asynchronous", self.name())
+    }
+}
+
+impl ModelFunction {
+    fn check_model(&self, name: Option<&ScalarValue>) -> Result<()> {
+        let function = self.name();
+        match name.map(ScalarValue::try_as_str) {
+            None => plan_err!(
+                "`{function}`: argument `model` varies from row to row; expected the name of a \
+                 model as a constant text"
+            ),
+            Some(Some(Some(name))) => match self.models.find(name) {
+                Ok(()) => Ok(()),
+                Err(hint) => plan_err!("`{function}`: there is no model `{name}`; {hint}"),
+            },
+            Some(Some(None) | None) => plan_err!(
+                "`{function}`: argument `model` is NULL; expected the name of a model as a \
+                 constant text"
+            ),
+        }
+    }
+
+    /// Whether the result is a list. Known from the type of a struct and from the value of a
+    /// constant text; a text that varies gives one answer per row.
+    fn check_options(&self, given: &DataType, constant: Option<&ScalarValue>) -> Result<bool> {
+        let parsed = constant.map(|constant| arguments::options(self.definition, constant));
+        let parsed = match parsed.transpose() {
+            Ok(parsed) => parsed,
+            Err((_, error)) => return plan_err!("`{}`: {error}", self.name()),
+        };
+        match given {
+            DataType::Struct(fields) => {
+                let names = || fields.iter().map(|field| field.name().as_str());
+                let known = options::keys(self.definition.options);
+                if let Some(key) = names().find(|name| !known.contains(name)) {
+                    let hint = suggest::instead_of(key, known.iter().copied());
+                    let error = OptionsError::Unknown { key: key.to_owned(), hint };
+                    return plan_err!("`{}`: {error}", self.name());
+                }
+                Ok(names().any(|name| options::COUNTING.contains(&name)))
+            }
+            _ => Ok(parsed.is_some_and(|options| options.counted)),
+        }
+    }
+}
+
+#[async_trait]
+impl AsyncScalarUDFImpl for ModelFunction {
+    async fn invoke_async_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let list = matches!(args.return_type(), DataType::List(_));
+        let arguments = Arguments::read(self.definition, &args)?;
+        let rows = self.rows(&arguments, args.number_rows, list).await;
+        let rows = rows.map_err(|error| DataFusionError::External(Box::new(error)))?;
+        Ok(ColumnarValue::Array((self.definition.column)(&rows, list)?))
+    }
+}
+
+/// A row before the model is asked.
+enum Read {
+    /// Settled without a request.
+    Settled(Row),
+    /// The next of the asks.
+    Asked(Arc<Options>),
+}
+
+impl ModelFunction {
+    async fn rows(
+        &self,
+        arguments: &Arguments,
+        count: usize,
+        list: bool,
+    ) -> Result<Vec<Row>, ModelError> {
+        let (mut read, mut asks) = (Vec::with_capacity(count), Vec::with_capacity(count));
+        for row in 0..count {
+            read.push(match self.read(arguments, row, list) {
+                Ok(None) => Read::Settled(Row::Null),
+                Ok(Some((options, ask))) => {
+                    asks.push(ask);
+                    Read::Asked(options)
+                }
+                Err((on_error, failure)) => {
+                    self.models.counters.failed(1);
+                    let digest = None;
+                    if on_error == OnError::Fail {
+                        let (function, model) =
+                            (self.definition.doc.name, arguments.model().to_owned());
+                        return Err(ModelError::Row { function, model, digest, failure });
+                    }
+                    Read::Settled(Row::Failed { digest, failure })
+                }
+            });
+        }
+        let mut replies = match asks.is_empty() {
+            true => Vec::new(),
+            false => {
+                let function = self.definition.doc.name;
+                let opened = self.models.open(function, arguments.model()).await?;
+                service::answer(&self.models, &opened, function, asks).await?
+            }
+        }
+        .into_iter();
+        let rows = read.into_iter().filter_map(|read| match read {
+            Read::Settled(row) => Some(row),
+            Read::Asked(options) => replies.next().map(|reply| {
+                let (digest, request) = (hex(&reply.key), reply.request);
+                match reply.outcome {
+                    Ok(answer) => Row::Answered(Answered { digest, options, request, answer }),
+                    Err(failure) => Row::Failed { digest: Some(digest), failure },
+                }
+            }),
+        });
+        Ok(rows.collect())
+    }
+
+    /// The request of a row; `None` if a NULL makes the result NULL.
+    #[expect(clippy::type_complexity, reason = "a row's three fates, taken apart at once")]
+    fn read(
+        &self,
+        arguments: &Arguments,
+        row: usize,
+        list: bool,
+    ) -> Result<Option<(Arc<Options>, Ask)>, (OnError, Failure)> {
+        let invalid = |error: OptionsError| Failure::invalid(error.to_string());
+        let options =
+            arguments.options(row).map_err(|(on_error, error)| (on_error, invalid(error)))?;
+        let answers = options::answers(options.strategy);
+        if answers > 1 && !list {
+            return Err((options.on_error, invalid(OptionsError::Several(answers))));
+        }
+        let request = (self.definition.request)(arguments, row, &options);
+        let request = request.map_err(|failure| (options.on_error, failure))?;
+        Ok(request.map(|request| {
+            let (on_error, replay) = (options.on_error, options.replay);
+            (options, Ask { request, on_error, replay })
+        }))
+    }
+}

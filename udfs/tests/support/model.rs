@@ -1,0 +1,237 @@
+//! A model that repeats what it reads, and a ledger in memory: what model functions run on in tests.
+
+#![allow(dead_code, reason = "not every binary uses all of it")]
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use datafusion::prelude::SessionContext;
+use proofmill_engine::request::{
+    Answer, Body, Embed, Finish, Generate, Generation, Prompt, Request, RequestError, Scored,
+    Strategy,
+};
+use proofmill_udfs::model::split::SplitModelCalls;
+use proofmill_udfs::model::{
+    Counters, Key, LanguageModel, Ledger, LedgerError, Models, New, OpenError, Opener, Recording,
+};
+use tokio::sync::Semaphore;
+
+/// The model `echo`. What a prompt begins with decides how it fails: see [`Echo::fault`].
+#[derive(Debug)]
+pub struct Echo {
+    /// A permit is used up by each answer.
+    pub gate: Semaphore,
+    /// Requests that arrived.
+    pub asked: AtomicUsize,
+    /// Requests that are being answered.
+    pub running: AtomicUsize,
+    /// Most of them at once.
+    pub running_max: AtomicUsize,
+    /// Times it was opened.
+    pub opened: AtomicUsize,
+    concurrency: usize,
+}
+
+impl Echo {
+    pub fn new(concurrency: usize) -> Self {
+        Self {
+            gate: Semaphore::new(Semaphore::MAX_PERMITS / 2),
+            asked: AtomicUsize::new(0),
+            running: AtomicUsize::new(0),
+            running_max: AtomicUsize::new(0),
+            opened: AtomicUsize::new(0),
+            concurrency,
+        }
+    }
+
+    /// Lets nothing through until permits are added to the gate.
+    pub fn closed(concurrency: usize) -> Self {
+        Self { gate: Semaphore::new(0), ..Self::new(concurrency) }
+    }
+
+    fn fault(text: &str) -> Result<(), RequestError> {
+        match text.split(' ').next() {
+            Some("!long") => Err(RequestError::TooLong { tokens: 9, limit: 4 }),
+            Some("!invalid") => Err(RequestError::Invalid("makes no sense".into())),
+            Some("!fail") => Err(RequestError::Failed("out of paper".into())),
+            Some("!cancel") => Err(RequestError::Cancelled),
+            Some("!panic") => panic!("paper jam"),
+            _ => Ok(()),
+        }
+    }
+
+    fn generate(request: &Generate) -> Result<(u32, Body), RequestError> {
+        let prompt = match &request.prompt {
+            Prompt::Text(text) => text.clone(),
+            Prompt::Passages(passages) => passages.join(" | "),
+        };
+        Self::fault(&prompt)?;
+        let words: Vec<&str> = prompt.split_whitespace().collect();
+        let kept = words.len().min(request.max_tokens as usize);
+        let finish = if kept < words.len() { Finish::Length } else { Finish::End };
+        let text = format!("{}{}", request.prefix, words[..kept].join(" "));
+        let one = |text: String, rank: u32, score: Option<f64>| Generation {
+            text,
+            finish,
+            logprob: Some(-(f64::from(rank) + 0.5)),
+            score,
+            output_tokens: kept as u32,
+        };
+        let all = match request.strategy {
+            Strategy::Greedy if prompt == "!none" => vec![],
+            Strategy::Greedy => vec![one(text, 0, None)],
+            Strategy::Sample { samples, .. } => {
+                (0..samples).map(|k| one(format!("{text} #{k}"), k, None)).collect()
+            }
+            Strategy::Beam { answers, .. } => {
+                (0..answers).map(|k| one(format!("{text} ~{k}"), k, Some(-f64::from(k)))).collect()
+            }
+        };
+        Ok((words.len() as u32, Body::Generations(all)))
+    }
+
+    fn vector(text: &str, hidden: bool) -> Result<(u32, Body), RequestError> {
+        Self::fault(text)?;
+        let (words, bytes) = (text.split_whitespace().count(), text.len() as f32);
+        let first = if text == "!nan" { f32::NAN } else { bytes };
+        let vector = if hidden { vec![words as f32, first] } else { vec![first, words as f32] };
+        Ok((words as u32, Body::Vector(vector)))
+    }
+
+    fn answer(request: &Request) -> Result<Answer, RequestError> {
+        let (prompt_tokens, body) = match request {
+            Request::Generate(generate) => Self::generate(generate)?,
+            Request::Score(score) => {
+                Self::fault(&score.prompt)?;
+                let scored = |(at, text): (usize, &String)| Scored {
+                    logprob: -(text.len() as f64),
+                    tokens: text.split_whitespace().count() as u32 + u32::from(score.with_end),
+                    is_greedy: at == 0,
+                };
+                let scores = score.continuations.iter().enumerate().map(scored).collect();
+                (score.prompt.split_whitespace().count() as u32, Body::Scores(scores))
+            }
+            Request::Embed(Embed { text, .. }) => Self::vector(text, false)?,
+            Request::Hidden(Embed { text, .. }) => Self::vector(text, true)?,
+        };
+        Ok(Answer { prompt_tokens, prompt_truncated: false, body })
+    }
+}
+
+#[async_trait]
+impl LanguageModel for Echo {
+    fn identity(&self) -> &str {
+        "echo 1"
+    }
+
+    async fn ask(&self, request: Request, _key: Key) -> Result<Answer, RequestError> {
+        /// Counts down even if the request is given up.
+        struct Running<'a>(&'a AtomicUsize);
+        impl Drop for Running<'_> {
+            fn drop(&mut self) {
+                self.0.fetch_sub(1, SeqCst);
+            }
+        }
+        self.asked.fetch_add(1, SeqCst);
+        let running = self.running.fetch_add(1, SeqCst) + 1;
+        let _running = Running(&self.running);
+        self.running_max.fetch_max(running, SeqCst);
+        self.gate.acquire().await.expect("a gate that stays").forget();
+        tokio::task::yield_now().await;
+        Self::answer(&request)
+    }
+
+    fn concurrency(&self) -> usize {
+        self.concurrency
+    }
+}
+
+/// Opens an echo, or nothing.
+#[derive(Debug)]
+pub struct Door(pub Arc<Echo>, pub bool);
+
+#[async_trait]
+impl Opener for Door {
+    async fn open(&self) -> Result<Arc<dyn LanguageModel>, OpenError> {
+        self.0.opened.fetch_add(1, SeqCst);
+        match self.1 {
+            true => Ok(Arc::clone(&self.0) as Arc<dyn LanguageModel>),
+            false => Err(OpenError::new("`weights.bin` is missing; download it")),
+        }
+    }
+}
+
+/// A ledger in memory.
+#[derive(Debug, Default)]
+pub struct MemoryLedger {
+    /// All answers.
+    pub answers: Mutex<HashMap<Key, New>>,
+    /// How many answers each call recorded.
+    pub chunks: Mutex<Vec<usize>>,
+    /// An answer that another process records just before this one does.
+    pub rival: Mutex<Option<String>>,
+    /// Whether nothing can be recorded.
+    pub full: std::sync::atomic::AtomicBool,
+}
+
+#[async_trait]
+impl Ledger for MemoryLedger {
+    async fn look_up(&self, keys: &[Key]) -> Result<Vec<Option<String>>, LedgerError> {
+        let answers = self.answers.lock().unwrap();
+        Ok(keys.iter().map(|key| answers.get(key).map(|new| new.answer.clone())).collect())
+    }
+
+    async fn record(&self, new: Vec<New>) -> Result<Vec<String>, LedgerError> {
+        if self.full.load(SeqCst) {
+            return Err(LedgerError::new("the disk is full"));
+        }
+        self.chunks.lock().unwrap().push(new.len());
+        let rival = self.rival.lock().unwrap().clone();
+        let mut answers = self.answers.lock().unwrap();
+        let mut counted = Vec::new();
+        for mut one in new {
+            if let Some(rival) = &rival {
+                one.answer = rival.clone();
+            }
+            counted.push(answers.entry(one.key).or_insert(one).answer.clone());
+        }
+        Ok(counted)
+    }
+}
+
+/// A session's models, with everything to look at.
+pub struct Fixture {
+    pub echo: Arc<Echo>,
+    pub ledger: Arc<MemoryLedger>,
+    pub counters: Arc<Counters>,
+    pub models: Arc<Models>,
+}
+
+impl Fixture {
+    /// The models `echo`, and `broken`, which cannot be opened.
+    pub fn new(echo: Echo, recording: Recording) -> Self {
+        let echo = Arc::new(echo);
+        let ledger = Arc::new(MemoryLedger::default());
+        let counters = Arc::new(Counters::default());
+        let door = |opens| Arc::new(Door(Arc::clone(&echo), opens)) as Arc<dyn Opener>;
+        let openers = [("echo".to_owned(), door(true)), ("broken".to_owned(), door(false))];
+        let kept = Arc::clone(&ledger) as Arc<dyn Ledger>;
+        let models = Arc::new(Models::new(openers, kept, Arc::clone(&counters), recording));
+        Self { echo, ledger, counters, models }
+    }
+
+    /// Adds the functions to a session.
+    pub fn register(&self, context: &SessionContext) {
+        for function in proofmill_udfs::model_functions(&self.models) {
+            context.register_udf(function.as_ref().clone());
+        }
+        context.add_optimizer_rule(Arc::new(SplitModelCalls));
+    }
+}
+
+/// Adds the functions over a fresh `echo` to a session.
+pub fn register(context: &SessionContext) {
+    Fixture::new(Echo::new(64), Recording::default()).register(context);
+}
