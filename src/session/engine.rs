@@ -10,6 +10,7 @@ use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::execution::{SessionStateDefaults, TaskContext};
 use object_store::ObjectStore;
+use proofmill_udfs::model::split::SplitModelCalls;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::{Registry, Source};
@@ -175,6 +176,7 @@ fn state(runtime: &Arc<RuntimeEnv>, functions: &Functions, partitions: usize) ->
         .with_scalar_functions(functions.scalar.clone())
         .with_aggregate_functions(functions.aggregate.clone())
         .with_window_functions(SessionStateDefaults::default_window_functions())
+        .with_optimizer_rule(Arc::new(SplitModelCalls))
         .with_table_functions(
             table_functions
                 .into_iter()

@@ -34,7 +34,7 @@ const LIBRARIES: &[(&str, &[&str])] = &[
     ("comfy_table", &["report"]),
     ("datafusion", &["sqltext", "session", "stages", "run", "cli", "report", "reference"]),
     ("object_store", &["store", "session", "cli"]),
-    ("tokio", &["store", "ledger", "clock", "stages", "run", "cli"]),
+    ("tokio", &["store", "ledger", "clock", "models", "stages", "run", "cli"]),
     ("parquet", &["store", "ledger", "files", "stages"]),
 ];
 /// Longest file, in lines before its tests.

@@ -37,7 +37,7 @@ pub(super) fn stored(data: &[f32], width: usize) -> Stored {
     Stored::from_f32(data, vec![data.len() / width, width]).unwrap()
 }
 
-/// A table of numbers that starts with `data` as `[outputs, inputs]`.
+/// Weights `[outputs, inputs]`, packed.
 pub(super) fn linear(
     weights: &[f32],
     inputs: usize,
