@@ -13,7 +13,8 @@ pub struct Pick {
     pub banned: u32,
 }
 
-/// Ways to choose. Ties always go to the smaller token id. NaN logits are an error of the request.
+/// Ways to choose. Ties always go to the smaller token id. Where logits are not finite, or nothing is
+/// left to choose, the one result is a token 0 with the log-probability NaN, whatever was asked.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum How {
     /// The likeliest token: one result.
@@ -36,8 +37,8 @@ pub enum How {
         /// At least 1.
         count: u32,
     },
-    /// How likely a token is: one result, the log-probability of `token` beside the token that is
-    /// likeliest.
+    /// How likely a token is: one result, the log-probability of `token` beside the id of the token
+    /// that is likeliest (and not banned).
     Given {
         /// The token.
         token: u32,

@@ -22,10 +22,12 @@ impl<T: Copy + Default> Buffer<T> {
     pub(super) fn new(len: usize) -> Result<Self, DeviceError> {
         let size = size_of::<T>();
         let room = len.saturating_add(LINE / size);
-        let mut all = Vec::new();
-        all.try_reserve_exact(room)
+        // Only an attempt can fail; only the other way to ask leaves pages of zeros untouched, so
+        // that what is never used costs nothing.
+        Vec::<T>::new()
+            .try_reserve_exact(room)
             .map_err(|_| DeviceError::OutOfMemory { bytes: room.saturating_mul(size) })?;
-        all.resize(room, T::default());
+        let all = vec![T::default(); room];
         let start = all.as_ptr().align_offset(LINE).min(LINE / size);
         Ok(Self { all, start, len })
     }

@@ -128,8 +128,9 @@ impl Model {
             Request::Embed(embed) | Request::Hidden(embed) => {
                 let hidden = matches!(request, Request::Hidden(_));
                 let work = prepare::measuring(words, embed, hidden, self.text_limit);
+                let decoder = self.kind == Kind::Decoder;
                 let work =
-                    work.and_then(|work| limits.whole_text(work.tokens.len()).map(|()| work));
+                    work.and_then(|work| limits.admit_measuring(&work, decoder).map(|()| work));
                 enter(work, reply, cancel, |job| self.queue.push_measuring(job));
             }
         }

@@ -6,7 +6,7 @@ use crate::checkpoint::{Codec, TextError};
 use crate::decode::stop::StopMatcher;
 use crate::decode::trie::Trie;
 use crate::request::{Embed, Generate, Keep, Prompt, RequestError, Score, Strategy, Truncate};
-use crate::schedule::{Judging, Measuring, Words, Writing};
+use crate::schedule::{Among, Judging, Measuring, Words, Writing};
 
 /// What kind of model reads a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,7 +76,7 @@ pub fn writing(
         max_tokens: request.max_tokens,
         min_tokens: request.min_tokens,
         stop: stop.transpose().map_err(|error| invalid(error.to_string()))?,
-        among: among(words, &request.among)?.map(Arc::new),
+        among: among(words, &request.among, request.max_tokens)?.map(Arc::new),
         row: u64::from_be_bytes([key[0], key[1], key[2], key[3], key[4], key[5], key[6], key[7]]),
         prompt_truncated,
     })
@@ -147,6 +147,9 @@ fn check_generate(request: &Generate) -> Result<(), RequestError> {
     if request.min_tokens > request.max_tokens {
         return Err(invalid("`min_tokens` is above `max_tokens`"));
     }
+    if !request.among.is_empty() && !request.stop.is_empty() {
+        return Err(invalid("`among` says where an answer ends; leave out the stop texts"));
+    }
     match request.strategy {
         Strategy::Greedy => Ok(()),
         Strategy::Sample { temperature, top_p, samples, top_k, .. } => {
@@ -183,8 +186,8 @@ fn check_generate(request: &Generate) -> Result<(), RequestError> {
     }
 }
 
-/// What an answer may be, each text with its end.
-fn among(words: &Words, texts: &[String]) -> Result<Option<Trie>, RequestError> {
+/// What an answer may be, each text with its end; only the end may be cut.
+fn among(words: &Words, texts: &[String], max_tokens: u32) -> Result<Option<Among>, RequestError> {
     if texts.is_empty() {
         return Ok(None);
     }
@@ -193,11 +196,18 @@ fn among(words: &Words, texts: &[String]) -> Result<Option<Trie>, RequestError> 
         .iter()
         .map(|text| {
             let mut tokens = words.codec.encode(text, false).map_err(bad_text)?;
+            if tokens.len() > max_tokens as usize {
+                return Err(invalid(format!(
+                    "{text:?} of `among` has {} tokens, and `max_tokens` is {max_tokens}; raise it",
+                    tokens.len()
+                )));
+            }
             tokens.push(end);
             Ok(tokens)
         })
         .collect::<Result<_, RequestError>>()?;
-    Trie::new(&sequences).map(Some).map_err(|error| invalid(error.to_string()))
+    let trie = Trie::new(&sequences).map_err(|error| invalid(error.to_string()))?;
+    Ok(Some(Among { trie, texts: texts.to_vec(), end }))
 }
 
 /// Cuts a context and puts the special tokens before it.

@@ -42,10 +42,12 @@ impl Settings {
                 Some(block_bytes(decoder.heads, decoder.blocks.len()))
             }
         };
-        let step_tokens = match network.positions {
-            // No text is longer, but a batch may be.
-            Some(positions) => self.step_tokens.max(positions.min(self.context)),
-            None => self.step_tokens,
+        let step_tokens = match (&network.reader, network.positions) {
+            // An encoder reads a text in one piece, a decoder in as many as it takes.
+            (Reader::Encoder(_) | Reader::EncoderDecoder { .. }, Some(positions)) => {
+                self.step_tokens.max(positions.min(self.context))
+            }
+            (_, _) => self.step_tokens,
         };
         Limits {
             step_tokens,

@@ -92,6 +92,22 @@ impl Blocks {
         span.clone()
     }
 
+    /// A second holder of the first `tokens` tokens of `span`. The next token must be appended
+    /// apart: where these end inside a block, others follow there.
+    pub fn share_some(&mut self, span: &Span, tokens: usize) -> Span {
+        let mut left = tokens as u32;
+        let mut refs = Vec::new();
+        for part in &span.refs {
+            let used = part.used.min(left);
+            left -= used;
+            if used > 0 {
+                self.holders[part.block as usize] += 1;
+                refs.push(BlockRef { used, ..*part });
+            }
+        }
+        Span { refs }
+    }
+
     /// Lets go of `span`.
     pub fn release(&mut self, span: &mut Span) {
         for part in span.refs.drain(..) {

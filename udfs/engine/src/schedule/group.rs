@@ -2,14 +2,11 @@
 
 use super::blocks::{Blocks, Span, blocks_for};
 use super::job::{Job, Writing};
-use super::step::{Ask, Step, Wanted};
+use super::line::{Line, ask, choose, forced};
+use super::step::Step;
 use super::words::Words;
-use crate::backend::{Backend, How, Token};
-use crate::checkpoint::Special;
+use crate::backend::{Backend, Token};
 use crate::decode::beam::{BeamSearch, BeamSettings};
-use crate::decode::stop::StopMatcher;
-use crate::decode::trie::{Node, Trie};
-use crate::noise::Noise;
 use crate::request::{Answer, Body, Finish, Generation, RequestError, Strategy};
 
 /// A generation under way.
@@ -24,31 +21,6 @@ pub struct Group {
     beams: Option<BeamSearch>,
     /// Whether the opening is read and its end was asked about.
     opened: bool,
-}
-
-/// One answer under way.
-struct Line {
-    span: Span,
-    /// New tokens.
-    new: Vec<u32>,
-    /// How many of opening and new tokens were fed.
-    fed: usize,
-    logprob: f64,
-    sample: u32,
-    node: Option<Node>,
-    stop: Option<Heard>,
-    /// Why it ended, and where its text ends if a stop text came.
-    end: Option<(Finish, Option<usize>)>,
-    /// The place of its question in the present step.
-    asked: Option<usize>,
-}
-
-/// What the matcher of stop texts has heard.
-#[derive(Clone)]
-struct Heard {
-    matcher: StopMatcher,
-    /// Bytes of new text.
-    bytes: usize,
 }
 
 /// The most blocks that `work` takes at a time.
@@ -87,17 +59,7 @@ impl Group {
             }
             Strategy::Greedy | Strategy::Sample { .. } => None,
         };
-        let first = Line {
-            span: Span::default(),
-            new: Vec::new(),
-            fed: 0,
-            logprob: 0.0,
-            sample: 0,
-            node: work.among.as_deref().map(Trie::root),
-            stop: work.stop.clone().map(|matcher| Heard { matcher, bytes: 0 }),
-            end: None,
-            asked: None,
-        };
+        let first = Line::new(work);
         Self { job, source, promised, lines: vec![first], beams, opened: false }
     }
 
@@ -238,6 +200,9 @@ impl Group {
     fn answer(&self, words: &Words) -> Result<Answer, RequestError> {
         let work = &self.job.work;
         let text = |new: &[u32], end: Option<usize>| {
+            if let Some(text) = work.among.as_ref().and_then(|among| among.text(new)) {
+                return Ok([&work.prefix, text].concat());
+            }
             let added = words.added(work, new)?;
             Ok([&work.prefix, added.get(..end.unwrap_or(added.len())).unwrap_or(&added)].concat())
         };
@@ -280,126 +245,4 @@ impl Group {
             body: Body::Generations(generations),
         })
     }
-}
-
-impl Line {
-    /// A copy that holds `span`.
-    fn like(&self, span: Span, sample: u32) -> Self {
-        Self {
-            span,
-            new: self.new.clone(),
-            fed: self.fed,
-            logprob: self.logprob,
-            sample,
-            node: self.node,
-            stop: self.stop.clone(),
-            end: self.end,
-            asked: None,
-        }
-    }
-
-    fn push(&mut self, work: &Writing, token: Token, words: &Words) {
-        self.new.push(token.id);
-        self.logprob += f64::from(token.logprob);
-        if let (Some(trie), Some(node)) = (&work.among, self.node) {
-            self.node = trie.next(node, token.id);
-            if self.node.is_none_or(|node| trie.allowed(node).is_empty()) {
-                self.end = Some((Finish::End, None));
-                return;
-            }
-        } else if words.special.ends.contains(&token.id) {
-            // An end that was forced is a cut.
-            let forced = forced(work, self.new.len() as u32 - 1, &words.special).is_some();
-            self.end = Some((if forced { Finish::Length } else { Finish::End }, None));
-            return;
-        }
-        if let Some(end) = self.stop.as_mut().and_then(|heard| heard.listen(work, &self.new, words))
-        {
-            self.end = Some((Finish::Stop, Some(end)));
-            return;
-        }
-        if self.new.len() >= work.max_tokens as usize {
-            self.end = Some((Finish::Length, None));
-        }
-    }
-}
-
-impl Heard {
-    /// Hears the text that the last of `new` adds. If a stop text came, where the answer ends.
-    fn listen(&mut self, work: &Writing, new: &[u32], words: &Words) -> Option<usize> {
-        // A text that cannot be decoded yet has no stop text yet either.
-        let text = words.added(work, new).ok()?;
-        // Half a character may still become another one.
-        let whole = text.trim_end_matches(char::REPLACEMENT_CHARACTER);
-        let added = whole.get(self.bytes..)?;
-        self.bytes += added.len();
-        Some(self.matcher.push(added)?.text_end)
-    }
-}
-
-/// What is asked about the token after a line's last.
-fn ask<'a>(
-    work: &'a Writing,
-    line: &Line,
-    sample: u32,
-    width: Option<u32>,
-    special: &'a Special,
-) -> Ask<'a> {
-    let step = line.new.len() as u32;
-    if let (Some(trie), Some(node)) = (&work.among, line.node) {
-        let among = trie.allowed(node);
-        let count = match work.strategy {
-            Strategy::Greedy => 1,
-            Strategy::Beam { .. } => width.unwrap_or(1),
-            // The choice among few tokens is made by the caller.
-            Strategy::Sample { .. } => among.len() as u32,
-        };
-        return Ask { how: Wanted::Among { among, count }, banned: &[] };
-    }
-    if let Some(token) = forced(work, step, special) {
-        return Ask { how: Wanted::Among { among: token, count: 1 }, banned: &[] };
-    }
-    let banned = if step < work.min_tokens { &special.ends[..] } else { &[] };
-    let how = match work.strategy {
-        Strategy::Greedy => How::Greedy,
-        Strategy::Beam { .. } => How::Top { count: width.unwrap_or(1) },
-        Strategy::Sample { temperature, top_k, top_p, seed, .. } => {
-            let noise = Noise::new(seed, work.row, sample, step);
-            How::Sample { temperature, top_k, top_p, noise }
-        }
-    };
-    Ask { how: Wanted::How(how), banned }
-}
-
-/// The token that must come at `step`, as BART's settings may have it.
-fn forced<'a>(work: &Writing, step: u32, special: &'a Special) -> Option<&'a [u32; 1]> {
-    if step + 1 == work.max_tokens && special.forced_eos.is_some() {
-        special.forced_eos.as_ref().map(std::array::from_ref)
-    } else if step == 0 && work.prefix.is_empty() {
-        special.forced_bos.as_ref().map(std::array::from_ref)
-    } else {
-        None
-    }
-}
-
-/// The token that a question's answer means.
-fn choose(work: &Writing, line: &Line, tokens: &[Token]) -> Result<Token, RequestError> {
-    if tokens.iter().any(|token| token.logprob.is_nan()) {
-        return Err(super::not_a_number());
-    }
-    let first = tokens.first().copied();
-    let chosen = match work.strategy {
-        Strategy::Sample { temperature, seed, .. } if work.among.is_some() => {
-            let noise = Noise::new(seed, work.row, line.sample, line.new.len() as u32);
-            let worth = |token: &Token| {
-                f64::from(token.logprob) / f64::from(temperature) + noise.gumbel(token.id)
-            };
-            let best = tokens
-                .iter()
-                .max_by(|a, b| worth(a).total_cmp(&worth(b)).then_with(|| b.id.cmp(&a.id)));
-            best.copied()
-        }
-        _ => first,
-    };
-    chosen.ok_or_else(|| RequestError::Failed("no token may follow".to_owned()))
 }

@@ -1,5 +1,6 @@
 //! Requests as tokens: what is left of them once texts are read.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -7,7 +8,8 @@ use crate::decode::stop::StopMatcher;
 use crate::decode::trie::Trie;
 use crate::request::{Answer, RequestError, Strategy};
 
-/// Hands an answer to whoever waits for it.
+/// Hands an answer to whoever waits for it. It is called from a worker's thread. If it panics, its
+/// own answer is lost and nothing else.
 pub type Reply = Box<dyn FnOnce(Result<Answer, RequestError>) + Send>;
 
 /// Something to be done, and where the answer goes. Dropped unanswered, it answers with an error.
@@ -47,17 +49,20 @@ impl<W> Job<W> {
 
     /// Answers it.
     pub fn answer(mut self, answer: Result<Answer, RequestError>) {
+        self.reply(answer);
+    }
+
+    fn reply(&mut self, answer: Result<Answer, RequestError>) {
         if let Some(reply) = self.reply.take() {
-            reply(answer);
+            // The reply is gone whatever it did; the panic has been reported, and others wait here.
+            let _ = catch_unwind(AssertUnwindSafe(|| reply(answer)));
         }
     }
 }
 
 impl<W> Drop for Job<W> {
     fn drop(&mut self) {
-        if let Some(reply) = self.reply.take() {
-            reply(Err(RequestError::Failed("the model stopped before it answered".to_owned())));
-        }
+        self.reply(Err(RequestError::Failed("the model stopped before it answered".to_owned())));
     }
 }
 
@@ -80,13 +85,33 @@ pub struct Writing {
     /// Finds the texts before which the answer ends.
     pub stop: Option<StopMatcher>,
     /// What the answer may be.
-    pub among: Option<Arc<Trie>>,
+    pub among: Option<Arc<Among>>,
     /// Names the request for the noise of samples.
     pub row: u64,
     /// Tokens of the prompt.
     pub prompt_tokens: u32,
     /// Whether the prompt was cut.
     pub prompt_truncated: bool,
+}
+
+/// Texts of which an answer must be one.
+#[derive(Clone, Debug)]
+pub struct Among {
+    /// Their tokens, each with `end` behind it.
+    pub trie: Trie,
+    /// The texts as they were given: their tokens may spell them in another way.
+    pub texts: Vec<String>,
+    /// Ends an answer.
+    pub end: u32,
+}
+
+impl Among {
+    /// The text that `tokens` spell, with the end or without.
+    pub fn text(&self, tokens: &[u32]) -> Option<&str> {
+        let ended = || self.trie.spelled(&[tokens, &[self.end]].concat());
+        let index = self.trie.spelled(tokens).or_else(ended)?;
+        self.texts.get(index).map(String::as_str)
+    }
 }
 
 /// Texts to be judged.

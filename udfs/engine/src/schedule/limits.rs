@@ -1,7 +1,8 @@
 //! How much a worker may hold.
 
+use super::blocks::blocks_for;
 use super::group;
-use super::job::{Judging, Writing};
+use super::job::{Judging, Measuring, Writing};
 use super::score;
 use crate::backend::BLOCK_SLOTS;
 use crate::request::RequestError;
@@ -51,8 +52,14 @@ impl Limits {
         self.cache(score::blocks_needed(work))
     }
 
+    /// Whether a worker can ever do `work`. A decoder keeps what it reads in its cache.
+    pub fn admit_measuring(&self, work: &Measuring, decoder: bool) -> Result<(), RequestError> {
+        self.whole_text(work.tokens.len())?;
+        if decoder { self.cache(blocks_for(work.tokens.len())) } else { Ok(()) }
+    }
+
     /// Whether a text can be read in one pass.
-    pub fn whole_text(&self, tokens: usize) -> Result<(), RequestError> {
+    fn whole_text(&self, tokens: usize) -> Result<(), RequestError> {
         self.positions(tokens)?;
         at_most(tokens, self.step_tokens)
     }

@@ -11,17 +11,18 @@ use crate::request::{Answer, Body};
 
 /// Takes texts of one kind (pooled or hidden) off the queue as long as `fits` says so.
 pub fn take(queue: &Queue, mut fits: impl FnMut(&[usize], usize) -> bool) -> Vec<Job<Measuring>> {
-    let mut jobs: Vec<Job<Measuring>> = Vec::new();
-    let mut lengths = Vec::new();
-    let mut waiting = queue.lock();
-    while let Some(job) = waiting.measuring.pop_if(|next| {
-        let same = jobs.first().is_none_or(|first| first.work.hidden == next.hidden);
-        same && fits(&lengths, next.tokens.len())
-    }) {
-        lengths.push(job.work.tokens.len());
-        jobs.push(job);
-    }
-    jobs
+    queue.take(|waiting| {
+        let mut jobs: Vec<Job<Measuring>> = Vec::new();
+        let mut lengths = Vec::new();
+        while let Some(job) = waiting.measuring.pop_if(|next| {
+            let same = jobs.first().is_none_or(|first| first.work.hidden == next.hidden);
+            same && fits(&lengths, next.tokens.len())
+        }) {
+            lengths.push(job.work.tokens.len());
+            jobs.push(job);
+        }
+        jobs
+    })
 }
 
 /// The tensors that pooled vectors pass through.

@@ -3,9 +3,12 @@
 mod blocks;
 mod counters;
 mod encode;
+mod forest;
 mod group;
 mod job;
+mod kept;
 mod limits;
+mod line;
 mod measure;
 mod queue;
 mod score;
@@ -15,7 +18,7 @@ mod words;
 mod worker;
 
 pub use counters::{Counters, Counts};
-pub use job::{Cancel, Job, Judging, Measuring, Reply, Writing};
+pub use job::{Among, Cancel, Job, Judging, Measuring, Reply, Writing};
 pub use limits::Limits;
 pub use queue::Queue;
 pub use words::Words;

@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::mem;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use super::job::{Job, Judging, Measuring, Writing};
+use crate::request::RequestError;
 
 /// Jobs of all kinds, each kind in the order that suits it.
 #[derive(Default)]
@@ -13,7 +15,7 @@ pub struct Queue {
     changed: Condvar,
 }
 
-/// The jobs themselves. Cancelled ones are dropped when their turn comes.
+/// The jobs themselves. Cancelled ones are answered when their turn comes.
 #[derive(Default)]
 pub struct Waiting {
     /// Longest first: the last to end are short, and no worker waits long for another.
@@ -27,27 +29,37 @@ pub struct Waiting {
 }
 
 /// Jobs by a key, in order of arrival where keys are equal.
-pub struct Ordered<K, W>(BTreeMap<(K, u64), Job<W>>);
+pub struct Ordered<K, W> {
+    jobs: BTreeMap<(K, u64), Job<W>>,
+    /// Those that nobody waits for, until the queue is unlocked: whoever is told may ask it again.
+    cancelled: Vec<Job<W>>,
+}
 
 impl<K, W> Default for Ordered<K, W> {
     fn default() -> Self {
-        Self(BTreeMap::new())
+        Self { jobs: BTreeMap::new(), cancelled: Vec::new() }
     }
 }
 
 impl<K: Ord, W> Ordered<K, W> {
     /// The first job, if `take` wants it.
     pub fn pop_if(&mut self, take: impl FnOnce(&W) -> bool) -> Option<Job<W>> {
-        while self.0.first_entry().is_some_and(|entry| entry.get().is_cancelled()) {
-            self.0.pop_first();
+        loop {
+            let entry = self.jobs.first_entry()?;
+            if !entry.get().is_cancelled() {
+                return take(&entry.get().work).then(|| entry.remove());
+            }
+            self.cancelled.push(entry.remove());
         }
-        let entry = self.0.first_entry()?;
-        take(&entry.get().work).then(|| entry.remove())
     }
 
     /// Whether none waits.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.jobs.is_empty()
+    }
+
+    fn insert(&mut self, key: K, id: u64, job: Job<W>) {
+        self.jobs.insert((key, id), job);
     }
 }
 
@@ -68,7 +80,7 @@ impl Queue {
     pub fn push_writing(&self, job: Job<Writing>) {
         let read: usize = job.work.passages.iter().map(Vec::len).sum();
         let key = std::cmp::Reverse(read + job.work.opening.len());
-        self.push(|waiting, id| drop(waiting.writing.0.insert((key, id), job)));
+        self.push(|waiting, id| waiting.writing.insert(key, id, job));
     }
 
     /// Adds texts to be judged.
@@ -76,13 +88,13 @@ impl Queue {
         let shared = job.work.continuations.first();
         let prompt = shared.map_or(&[][..], |(tokens, before)| &tokens[..*before]);
         let key = [&job.work.passage, prompt].concat();
-        self.push(|waiting, id| drop(waiting.judging.0.insert((key, id), job)));
+        self.push(|waiting, id| waiting.judging.insert(key, id, job));
     }
 
     /// Adds a text to be measured.
     pub fn push_measuring(&self, job: Job<Measuring>) {
         let key = std::cmp::Reverse(job.work.tokens.len());
-        self.push(|waiting, id| drop(waiting.measuring.0.insert((key, id), job)));
+        self.push(|waiting, id| waiting.measuring.insert(key, id, job));
     }
 
     fn push(&self, insert: impl FnOnce(&mut Waiting, u64)) {
@@ -97,8 +109,22 @@ impl Queue {
         self.changed.notify_one();
     }
 
-    /// The jobs, for a worker that has others to do in the meantime.
-    pub fn lock(&self) -> MutexGuard<'_, Waiting> {
+    /// Lets a worker take jobs. Cancelled ones that it met are answered then.
+    pub fn take<T>(&self, take: impl FnOnce(&mut Waiting) -> T) -> T {
+        let mut waiting = self.lock();
+        let taken = take(&mut waiting);
+        let Waiting { writing, judging, measuring, .. } = &mut *waiting;
+        let writing = mem::take(&mut writing.cancelled);
+        let judging = mem::take(&mut judging.cancelled);
+        let measuring = mem::take(&mut measuring.cancelled);
+        drop(waiting);
+        cancel(writing);
+        cancel(judging);
+        cancel(measuring);
+        taken
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
         // A worker that panicked left the maps whole: they change in single calls.
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -124,9 +150,15 @@ impl Queue {
     pub fn close(&self) {
         let mut waiting = self.lock();
         let dropped = Waiting { closed: true, ..Waiting::default() };
-        let dropped = std::mem::replace(&mut *waiting, dropped);
+        let dropped = mem::replace(&mut *waiting, dropped);
         drop(waiting);
         self.changed.notify_all();
         drop(dropped);
+    }
+}
+
+fn cancel<W>(jobs: Vec<Job<W>>) {
+    for job in jobs {
+        job.answer(Err(RequestError::Cancelled));
     }
 }

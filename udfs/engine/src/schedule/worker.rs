@@ -7,10 +7,11 @@ use super::counters::Counters;
 use super::encode::Encoder;
 use super::group::{self, Group};
 use super::job::{Job, Writing};
+use super::kept::Kept;
 use super::limits::Limits;
 use super::measure::{self, Vectors};
 use super::queue::Queue;
-use super::score::{self, Judge, Kept};
+use super::score::{self, Judge};
 use super::step::Step;
 use super::words::Words;
 use crate::backend::{Backend, CacheShape, DeviceError, Input};
@@ -93,7 +94,7 @@ impl<B: Backend> Worker<B> {
                 && let Some(step) = &mut self.step
             {
                 // What was kept stands in the way of what waits.
-                self.kept.forget(step);
+                self.kept.forget(&mut step.blocks);
             }
         }
     }
@@ -166,11 +167,8 @@ impl<B: Backend> Worker<B> {
         };
         let Some(step) = &mut self.step else { return false };
         let (backend, kept) = (&mut self.backend, &mut self.kept);
-        let count = batch.jobs.len();
-        let mut judge = Judge { backend, stack, head, step, kept };
-        let rows = judge.run(batch, sources, failure);
-        self.shared.counters.decoded(rows);
-        self.shared.counters.answered(count);
+        let counters = &*self.shared.counters;
+        Judge { backend, stack, head, step, kept, counters }.run(batch, sources, failure);
         true
     }
 
@@ -187,8 +185,8 @@ impl<B: Backend> Worker<B> {
         let failure = self.advance(stack, head, &words);
         let Some(step) = &mut self.step else { return false };
         for (group, failure) in extract_done(&mut self.groups, failure) {
-            group.finish(&mut step.blocks, &words, failure);
             self.shared.counters.answered(1);
+            group.finish(&mut step.blocks, &words, failure);
         }
         true
     }
@@ -200,24 +198,24 @@ impl<B: Backend> Worker<B> {
             self.groups.iter().map(|group| group::lines(group.job.work.strategy)).sum();
         let mut tokens = 0;
         let mut jobs: Vec<(Job<Writing>, usize)> = Vec::new();
-        let mut waiting = self.shared.queue.lock();
-        while tokens < self.limits.step_tokens {
-            let mut promised = 0;
-            let Some(job) = waiting.writing.pop_if(|next| {
-                let needed = group::blocks_needed(next);
-                let fits = lines + group::lines(next.strategy) <= self.limits.lines
-                    && step.blocks.promise(needed);
-                promised = needed;
-                fits
-            }) else {
-                break;
-            };
-            lines += group::lines(job.work.strategy);
-            tokens += job.work.opening.len();
-            tokens += job.work.passages.iter().map(Vec::len).sum::<usize>();
-            jobs.push((job, promised));
-        }
-        drop(waiting);
+        self.shared.queue.take(|waiting| {
+            while tokens < self.limits.step_tokens {
+                let mut promised = 0;
+                let Some(job) = waiting.writing.pop_if(|next| {
+                    let needed = group::blocks_needed(next);
+                    let fits = lines + group::lines(next.strategy) <= self.limits.lines
+                        && step.blocks.promise(needed);
+                    promised = needed;
+                    fits
+                }) else {
+                    break;
+                };
+                lines += group::lines(job.work.strategy);
+                tokens += job.work.opening.len();
+                tokens += job.work.passages.iter().map(Vec::len).sum::<usize>();
+                jobs.push((job, promised));
+            }
+        });
         let texts: Vec<Vec<&[u32]>> = jobs
             .iter()
             .map(|(job, _)| job.work.passages.iter().map(Vec::as_slice).collect())
@@ -235,6 +233,7 @@ impl<B: Backend> Worker<B> {
                     if let Some(step) = &mut self.step {
                         step.blocks.absolve(promised);
                     }
+                    self.shared.counters.answered(1);
                     job.answer(Err(failed(&error)));
                 }
             }

@@ -1,0 +1,14 @@
+//! Many requests at once: nobody's answer depends on who else asks, everybody gets one, and what is
+//! shared is computed once. The models are the tiny checkpoints of the parity tests.
+
+mod ask;
+mod cancelled;
+mod choices;
+mod crowded;
+mod invariance;
+mod limits;
+mod mixes;
+mod refusals;
+mod samples;
+mod sharing;
+mod stops;
