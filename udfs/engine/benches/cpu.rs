@@ -101,7 +101,13 @@ fn attention(isa: Isa) {
         }
         let seconds = best(1, || {
             let mut cpu = cpu(isa);
-            let shape = CacheShape { layers: 1, blocks: texts * blocks, kv_heads, head_dim: 64 };
+            let shape = CacheShape {
+                layers: 1,
+                blocks: texts * blocks,
+                kv_heads,
+                head_dim: 64,
+                precision: Precision::F32,
+            };
             let cache = cpu.cache(shape).expect("memory");
             let q = rows(&mut cpu, texts * own, heads * 64);
             let mut out = cpu.tensor(texts * own, heads * 64).expect("memory");

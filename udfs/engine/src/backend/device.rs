@@ -56,6 +56,8 @@ pub struct CacheShape {
     pub kv_heads: usize,
     /// Width of a head.
     pub head_dim: usize,
+    /// As the weights': beside 8-bit weights, keys and values may be kept in 16 bits.
+    pub precision: Precision,
 }
 
 /// A device with its own scratch memory. Rows are packed: one row per token, no padding anywhere.

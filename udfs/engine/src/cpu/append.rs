@@ -1,6 +1,6 @@
 //! Keys and values on their way into the cache.
 
-use super::cache::Cache;
+use super::cache::{Halves, Number};
 use super::norm::Normal;
 use super::simd::{Kernel, Simd};
 
@@ -23,32 +23,39 @@ pub(super) struct Appending<'a> {
     /// One per row, if there are angles.
     pub(super) positions: &'a [u32],
     pub(super) slots: &'a [u32],
-    pub(super) cache: &'a mut Cache,
+}
+
+/// All rows on their way to a layer of a cache.
+pub(super) struct Filling<'a, N> {
+    pub(super) appending: Appending<'a>,
+    pub(super) cache: &'a mut Halves<N>,
     pub(super) layer: usize,
 }
 
-impl Kernel for Appending<'_> {
+impl<N: Number> Kernel for Filling<'_, N> {
     type Output = ();
 
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
-        let dim = self.head_dim;
-        let (q_len, kv_len) = (self.heads * dim, self.kv_heads * dim);
-        let rows = self.qkv.chunks_exact_mut(q_len + 2 * kv_len).zip(self.slots);
+        let Self { appending, cache, layer } = self;
+        let Appending { qkv, heads, kv_heads, head_dim: dim, norms, angles, positions, slots } =
+            appending;
+        let (q_len, kv_len) = (heads * dim, kv_heads * dim);
+        let rows = qkv.chunks_exact_mut(q_len + 2 * kv_len).zip(slots);
         for (index, (row, &slot)) in rows.enumerate() {
             let (q, kv) = row.split_at_mut(q_len);
             let (k, v) = kv.split_at_mut(kv_len);
-            if let Some((q_norm, k_norm)) = self.norms {
+            if let Some((q_norm, k_norm)) = norms {
                 q.chunks_exact_mut(dim).for_each(|head| q_norm.apply(s, head));
                 k.chunks_exact_mut(dim).for_each(|head| k_norm.apply(s, head));
             }
-            if let Some(angles) = self.angles {
-                let position = self.positions[index] as usize;
+            if let Some(angles) = angles {
+                let position = positions[index] as usize;
                 q.chunks_exact_mut(dim).for_each(|head| angles.rotate(position, head));
                 k.chunks_exact_mut(dim).for_each(|head| angles.rotate(position, head));
             }
             for (head, (k, v)) in k.chunks_exact(dim).zip(v.chunks_exact(dim)).enumerate() {
-                self.cache.put(self.layer, slot as usize, head, k, v);
+                cache.put(layer, slot as usize, head, k, v);
             }
         }
     }

@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use super::cache::Layer;
+use super::cache::{Layer, Number};
 use super::math::exp;
 use super::reduce::{largest, sum};
 use super::simd::{Kernel, LANES, Simd};
@@ -33,11 +33,16 @@ pub(super) struct Attention<'a> {
     pub(super) scale: f32,
     pub(super) causal: bool,
     pub(super) bias: Option<Bias<'a>>,
-    pub(super) layer: Layer<'a>,
     /// `[rows, heads * head_dim]`
     pub(super) out: &'a mut [f32],
     /// Room for [`scratch_len`] numbers.
     pub(super) scratch: &'a mut [f32],
+}
+
+/// All segments of a layout over the keys and values of a layer.
+pub(super) struct Over<'a, N> {
+    pub(super) attention: Attention<'a>,
+    pub(super) layer: Layer<'a, N>,
 }
 
 /// Numbers of scratch: queries, and a row of logits for each.
@@ -51,12 +56,14 @@ fn row_len(keys: usize) -> usize {
     keys.next_multiple_of(LANES) + LANES
 }
 
-impl Kernel for Attention<'_> {
+impl<N: Number> Kernel for Over<'_, N> {
     type Output = ();
 
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
-        let Self { q, q_width, layout, heads, kv_heads, head_dim, out, scratch, .. } = self;
+        let Self { attention, layer } = self;
+        let Attention { q, q_width, layout, heads, kv_heads, head_dim, .. } = attention;
+        let Attention { scale, causal, bias, out, scratch, .. } = attention;
         let group = heads / kv_heads;
         let (columns, logits) = scratch.split_at_mut(QUERIES * head_dim);
         for segment in &layout.segments {
@@ -66,7 +73,7 @@ impl Kernel for Attention<'_> {
                 for first in (0..count).step_by(QUERIES) {
                     let mut tile = Tile {
                         s,
-                        layer: self.layer,
+                        layer,
                         blocks,
                         kv_head,
                         queries: [Query::default(); QUERIES],
@@ -76,7 +83,7 @@ impl Kernel for Attention<'_> {
                     };
                     for (index, query) in tile.queries[..tile.count].iter_mut().enumerate() {
                         let (row, head) = ((first + index) / group, (first + index) % group);
-                        *query = Query::new(segment, row, kv_head * group + head, self.causal);
+                        *query = Query::new(segment, row, kv_head * group + head, causal);
                     }
                     let size = if tile.count > 4 { 8 } else { tile.count.next_power_of_two() };
                     let columns = &mut columns[..size * head_dim];
@@ -94,7 +101,7 @@ impl Kernel for Attention<'_> {
                         4 => tile.products::<4, 2>(columns.as_chunks().0),
                         _ => tile.products::<8, 2>(columns.as_chunks().0),
                     }
-                    tile.soften(self.scale, self.bias);
+                    tile.soften(scale, bias);
                     tile.weigh(head_dim, heads * head_dim, out);
                 }
             }
@@ -132,9 +139,9 @@ impl Query {
 }
 
 /// Some queries of one key head.
-struct Tile<'a, S> {
+struct Tile<'a, S, N> {
     s: S,
-    layer: Layer<'a>,
+    layer: Layer<'a, N>,
     blocks: &'a [BlockRef],
     kv_head: usize,
     queries: [Query; QUERIES],
@@ -153,7 +160,7 @@ struct Walk {
     keys: usize,
 }
 
-impl<S: Simd> Tile<'_, S> {
+impl<S: Simd, N: Number> Tile<'_, S, N> {
     /// The products of `Q` queries, as `[head_dim][Q]`, with the keys of all blocks they read, up
     /// to `B` at a time.
     #[inline(always)]
@@ -183,13 +190,13 @@ impl<S: Simd> Tile<'_, S> {
         first: usize,
     ) -> usize {
         let s = self.s;
-        let keys: [&[[f32; LANES]]; B] =
+        let keys: [&[[N; LANES]]; B] =
             std::array::from_fn(|b| self.layer.keys(blocks[b].block as usize, self.kv_head));
         let mut sums = [[s.splat(0.0); B]; Q];
         for (d, query) in queries.iter().enumerate() {
             let mut lanes = [s.splat(0.0); B];
             for b in 0..B {
-                lanes[b] = s.load(&keys[b][d]);
+                lanes[b] = N::load(s, &keys[b][d]);
             }
             for q in 0..Q {
                 let query = s.splat(query[q]);
@@ -303,7 +310,7 @@ impl<S: Simd> Tile<'_, S> {
                 let value = &values[(key - walk.keys) * vectors + column..][..C];
                 let weights: [S::F; R] = splats(s, weights, key);
                 for c in 0..C {
-                    let value = s.load(&value[c]);
+                    let value = N::load(s, &value[c]);
                     for r in 0..R {
                         sums[r][c] = s.mul_add(weights[r], value, sums[r][c]);
                     }

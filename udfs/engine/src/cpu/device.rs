@@ -1,8 +1,8 @@
 //! [`Cpu`] and its operations: what is asked is checked here and then done by kernels.
 
-use super::append::{Angles, Appending};
-use super::attend::{self, Attention, Bias};
-use super::cache::Cache;
+use super::append::{Angles, Appending, Filling};
+use super::attend::{self, Attention, Bias, Over};
+use super::cache::{Cache, Numbers};
 use super::check;
 use super::matrix::{Matrix, Weights};
 use super::memory::{Buffer, Tensor, Vector};
@@ -263,7 +263,7 @@ impl Backend for Cpu {
                 Some(Angles { cos: rope.cos.values(), sin: rope.sin.values() })
             }
         };
-        self.level.run(Appending {
+        let appending = Appending {
             qkv: qkv.data_mut(),
             heads,
             kv_heads,
@@ -272,9 +272,11 @@ impl Backend for Cpu {
             angles,
             positions: &rows.positions,
             slots: &rows.slots,
-            cache,
-            layer,
-        });
+        };
+        match cache.numbers_mut() {
+            Numbers::F32(cache) => self.level.run(Filling { appending, cache, layer }),
+            Numbers::Bf16(cache) => self.level.run(Filling { appending, cache, layer }),
+        }
         Ok(())
     }
 
@@ -310,7 +312,7 @@ impl Backend for Cpu {
             }
         };
         out.set_rows(q.rows(), heads * head_dim)?;
-        self.level.run(Attention {
+        let attention = Attention {
             q: q.data(),
             q_width: q.width(),
             layout,
@@ -320,10 +322,13 @@ impl Backend for Cpu {
             scale,
             causal,
             bias,
-            layer: cache.layer(layer),
             out: out.data_mut(),
             scratch: self.scratch.floats.room(attend::scratch_len(layout, head_dim))?,
-        });
+        };
+        match cache.numbers() {
+            Numbers::F32(cache) => self.level.run(Over { attention, layer: cache.layer(layer) }),
+            Numbers::Bf16(cache) => self.level.run(Over { attention, layer: cache.layer(layer) }),
+        }
         Ok(())
     }
 

@@ -39,7 +39,7 @@ impl Settings {
         let block = match &network.reader {
             Reader::Encoder(_) => None,
             Reader::Decoder(decoder) | Reader::EncoderDecoder { decoder, .. } => {
-                Some(block_bytes(decoder.heads, decoder.blocks.len()))
+                Some(block_bytes(decoder.heads, decoder.blocks.len(), network.precision))
             }
         };
         let step_tokens = match (&network.reader, network.positions) {
@@ -58,7 +58,11 @@ impl Settings {
     }
 }
 
-/// Bytes of a block of keys and values in f32.
-fn block_bytes(heads: Heads, layers: usize) -> usize {
-    (layers * heads.kv_heads * heads.head_dim * BLOCK_SLOTS * 2 * size_of::<f32>()).max(1)
+/// Bytes of a block of keys and values.
+fn block_bytes(heads: Heads, layers: usize, precision: Precision) -> usize {
+    let number = match precision {
+        Precision::F32 => size_of::<f32>(),
+        Precision::Int8 => size_of::<u16>(),
+    };
+    (layers * heads.kv_heads * heads.head_dim * BLOCK_SLOTS * 2 * number).max(1)
 }

@@ -1,7 +1,9 @@
 //! One pass of the encoder over whole texts.
 
 use super::blocks::blocks_for;
-use crate::backend::{BLOCK_SLOTS, Backend, BlockRef, CacheShape, DeviceError, Input, Layout};
+use crate::backend::{
+    BLOCK_SLOTS, Backend, BlockRef, CacheShape, DeviceError, Input, Layout, Precision,
+};
 use crate::network::{Stack, Workspace};
 
 /// An encoder's memory.
@@ -25,6 +27,8 @@ impl<B: Backend> Encoder<B> {
             blocks: Self::block_limit(capacity),
             kv_heads: stack.heads.kv_heads,
             head_dim: stack.heads.head_dim,
+            // Read once, from near: there is nothing to gain by fewer bits.
+            precision: Precision::F32,
         };
         Ok(Self {
             work: Workspace::new(backend, stack, capacity)?,

@@ -62,6 +62,7 @@ impl<B: Backend> Worker<B> {
                 blocks: limits.blocks,
                 kv_heads: decoder.heads.kv_heads,
                 head_dim: decoder.heads.head_dim,
+                precision: network.precision,
             };
             Step::new(&backend, decoder, rows, shape)
         });

@@ -33,6 +33,7 @@ fn cache(backend: &Cpu, stack: &Stack<Cpu>) -> <Cpu as Backend>::Cache {
         blocks: 2 * ROWS / BLOCK_SLOTS,
         kv_heads: stack.heads.kv_heads,
         head_dim: stack.heads.head_dim,
+        precision: Precision::F32,
     };
     backend.cache(shape).unwrap()
 }

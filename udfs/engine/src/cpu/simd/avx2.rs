@@ -47,6 +47,16 @@ impl Simd for Avx2 {
     }
 
     #[inline(always)]
+    fn load_halves(self, from: &[u16; LANES]) -> Self::F {
+        unsafe {
+            [0, 8].map(|first| {
+                let eight = _mm_loadu_si128(from.as_ptr().add(first).cast());
+                _mm256_castsi256_ps(_mm256_slli_epi32::<16>(_mm256_cvtepu16_epi32(eight)))
+            })
+        }
+    }
+
+    #[inline(always)]
     fn store(self, x: Self::F, to: &mut [f32; LANES]) {
         unsafe {
             _mm256_storeu_ps(to.as_mut_ptr(), x[0]);

@@ -39,6 +39,14 @@ impl Simd for Avx512 {
     }
 
     #[inline(always)]
+    fn load_halves(self, from: &[u16; LANES]) -> Self::F {
+        unsafe {
+            let wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256(from.as_ptr().cast()));
+            _mm512_castsi512_ps(_mm512_slli_epi32::<16>(wide))
+        }
+    }
+
+    #[inline(always)]
     fn store(self, x: Self::F, to: &mut [f32; LANES]) {
         unsafe { _mm512_storeu_ps(to.as_mut_ptr(), x) }
     }

@@ -18,6 +18,8 @@ pub(crate) trait Simd: Copy {
 
     fn splat(self, x: f32) -> Self::F;
     fn load(self, from: &[f32; LANES]) -> Self::F;
+    /// Sixteen bfloat16, by their bits.
+    fn load_halves(self, from: &[u16; LANES]) -> Self::F;
     fn store(self, x: Self::F, to: &mut [f32; LANES]);
     fn add(self, a: Self::F, b: Self::F) -> Self::F;
     fn sub(self, a: Self::F, b: Self::F) -> Self::F;

@@ -27,6 +27,11 @@ impl Simd for Portable {
     }
 
     #[inline(always)]
+    fn load_halves(self, from: &[u16; LANES]) -> Self::F {
+        from.map(|bits| f32::from_bits(u32::from(bits) << 16))
+    }
+
+    #[inline(always)]
     fn store(self, x: Self::F, to: &mut [f32; LANES]) {
         *to = x;
     }

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::given::{assert_close, bits, devices, empty, input, numbers, tensor, vector};
 use crate::backend::{
-    Append, Attend, BLOCK_SLOTS, Backend, BlockRef, CacheShape, Layout, RelativeBias,
+    Append, Attend, BLOCK_SLOTS, Backend, BlockRef, CacheShape, Layout, Precision, RelativeBias,
 };
 use crate::cpu::{Cache, Cpu, Tensor};
 
@@ -78,18 +78,43 @@ fn place(texts: &[Text], seed: u64) -> (Layout, Vec<u32>, usize) {
     (layout, slots, 401)
 }
 
-fn filled(cpu: &mut Cpu, model: Model, texts: &[Text], slots: &[u32], blocks: usize) -> Cache {
+/// How keys and values are kept, and whether they are rounded to 16 bits before.
+#[derive(Clone, Copy)]
+struct Kept {
+    precision: Precision,
+    rounded: bool,
+}
+
+const EXACT: Kept = Kept { precision: Precision::F32, rounded: false };
+
+fn filled(
+    cpu: &mut Cpu,
+    model: Model,
+    texts: &[Text],
+    slots: &[u32],
+    blocks: usize,
+    kept: Kept,
+) -> Cache {
     let Model { kv_heads, head_dim, .. } = model;
-    let mut cache = cpu.cache(CacheShape { layers: 2, blocks, kv_heads, head_dim }).unwrap();
-    let kv: Vec<f32> = texts.iter().flat_map(|text| text.kv(model)).collect();
+    let precision = kept.precision;
+    let mut cache =
+        cpu.cache(CacheShape { layers: 2, blocks, kv_heads, head_dim, precision }).unwrap();
+    let mut kv: Vec<f32> = texts.iter().flat_map(|text| text.kv(model)).collect();
+    if kept.rounded {
+        kv.iter_mut().for_each(|x| *x = half::bf16::from_f32(*x).to_f32());
+    }
     let mut kv = tensor(&kv, 2 * kv_heads * head_dim);
     cpu.append(&mut kv, &input(&[], &[], slots), &model.append(), &mut cache, 1).unwrap();
     cache
 }
 
 fn attended(cpu: &mut Cpu, model: Model, texts: &[Text], seed: u64) -> Tensor {
+    attended_over(cpu, model, texts, seed, EXACT)
+}
+
+fn attended_over(cpu: &mut Cpu, model: Model, texts: &[Text], seed: u64, kept: Kept) -> Tensor {
     let (layout, slots, blocks) = place(texts, seed);
-    let cache = filled(cpu, model, texts, &slots, blocks);
+    let cache = filled(cpu, model, texts, &slots, blocks, kept);
     let bias =
         RelativeBias::<Cpu> { weights: vector(&model.bias(7)), reach: model.reach.unwrap_or(0) };
     let attend = Attend {
@@ -196,6 +221,21 @@ proptest! {
     }
 
     #[test]
+    fn sixteen_bits_hold_what_is_rounded_to_them(
+        model in model(),
+        texts in prop::collection::vec(text(), 1..4),
+        seed: u64,
+    ) {
+        for mut cpu in devices() {
+            let wide = Kept { precision: Precision::F32, rounded: true };
+            let narrow = Kept { precision: Precision::Int8, rounded: false };
+            let wide = attended_over(&mut cpu, model, &texts, seed, wide);
+            let narrow = attended_over(&mut cpu, model, &texts, seed, narrow);
+            prop_assert_eq!(bits(&wide), bits(&narrow), "{:?}", cpu.isa());
+        }
+    }
+
+    #[test]
     fn a_prompt_in_one_pass_or_row_by_row(model in model(), text in text(), seed: u64) {
         let model = Model { causal: true, ..model };
         let mut cpu = Cpu::default();
@@ -203,7 +243,7 @@ proptest! {
         let whole = attended(&mut cpu, model, std::slice::from_ref(&text), seed);
         // The last row alone: a step of a generation.
         let (layout, slots, blocks) = place(std::slice::from_ref(&text), seed);
-        let cache = filled(&mut cpu, model, std::slice::from_ref(&text), &slots, blocks);
+        let cache = filled(&mut cpu, model, std::slice::from_ref(&text), &slots, blocks, EXACT);
         let mut step = Layout::default();
         step.push(1, layout.blocks.iter().copied());
         let bias = RelativeBias::<Cpu> {
@@ -232,8 +272,8 @@ fn later_keys_cannot_spoil_earlier_rows() {
     let text = Text { keys: 20, rows: 20, seed: 1 };
     for mut cpu in devices() {
         let (layout, slots, blocks) = place(std::slice::from_ref(&text), 0);
-        let good = filled(&mut cpu, model, std::slice::from_ref(&text), &slots, blocks);
-        let mut bad = filled(&mut cpu, model, std::slice::from_ref(&text), &slots, blocks);
+        let good = filled(&mut cpu, model, std::slice::from_ref(&text), &slots, blocks, EXACT);
+        let mut bad = filled(&mut cpu, model, std::slice::from_ref(&text), &slots, blocks, EXACT);
         let mut kv = tensor(&[f32::NAN; 16], 16);
         let last = input(&[], &[], &slots[19..]);
         cpu.append(&mut kv, &last, &model.append(), &mut bad, 1).unwrap();
@@ -253,8 +293,14 @@ fn copied_blocks_hold_the_same() {
     let model = Model { kv_heads: 2, group: 1, head_dim: 8, causal: false, reach: None };
     let text = Text { keys: 20, rows: 3, seed: 5 };
     let mut cpu = Cpu::default();
-    let mut cache =
-        filled(&mut cpu, model, std::slice::from_ref(&text), &(0..20).collect::<Vec<_>>(), 8);
+    let mut cache = filled(
+        &mut cpu,
+        model,
+        std::slice::from_ref(&text),
+        &(0..20).collect::<Vec<_>>(),
+        8,
+        EXACT,
+    );
     cpu.copy_blocks(&mut cache, &[(0, 5), (1, 2)]).unwrap();
     let attend =
         Attend { heads: 2, kv_heads: 2, head_dim: 8, scale: SCALE, causal: false, bias: None };

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::given::{assert_close, bits, devices, empty, input, numbers, stored, tensor, vector};
 use crate::backend::{
     Activation, Append, Attend, Backend, BlockRef, CacheShape, Embedding, Layout, Norm, NormKind,
-    Pool, Rope,
+    Pool, Precision, Rope,
 };
 use crate::cpu::Cpu;
 
@@ -171,7 +171,13 @@ fn queries_and_keys_are_normalised_and_rotated() {
             .collect()
     };
     for mut cpu in devices() {
-        let shape = CacheShape { layers: 1, blocks: 3, kv_heads: 1, head_dim: DIM };
+        let shape = CacheShape {
+            layers: 1,
+            blocks: 3,
+            kv_heads: 1,
+            head_dim: DIM,
+            precision: Precision::F32,
+        };
         let mut cache = cpu.cache(shape).unwrap();
         let append = Append {
             heads: 2,

@@ -44,8 +44,15 @@ fn tokens() {
 #[test]
 fn caches() {
     let mut cpu = Cpu::default();
-    let mut cache =
-        cpu.cache(CacheShape { layers: 1, blocks: 2, kv_heads: 1, head_dim: 4 }).unwrap();
+    let mut cache = cpu
+        .cache(CacheShape {
+            layers: 1,
+            blocks: 2,
+            kv_heads: 1,
+            head_dim: 4,
+            precision: Precision::F32,
+        })
+        .unwrap();
     let append = Append { heads: 0, kv_heads: 1, head_dim: 4, norms: None, rope: None };
     let mut kv = tensor(&numbers(1, 8), 8);
     let slots = input(&[], &[], &[32]);
