@@ -13,6 +13,9 @@ use crate::spec::models::{Api, Dtype, Model, Pooling};
 /// bits or other text.
 const ENGINE_VERSION: u32 = 1;
 
+/// The part that decides which requests are refused: a table depends on it, an answer does not.
+const REFUSES: &str = "offers";
+
 /// What a model is made of, by name, in the order of the names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Card {
@@ -42,10 +45,14 @@ impl Card {
         self.parts.iter().map(|(name, value)| (*name, value.as_str()))
     }
 
-    /// All parts on one line, as a JSON object: what keys of requests are made of.
+    /// The parts that can change an answer on one line, as a JSON object: what keys of requests are
+    /// made of.
     pub fn identity(&self) -> String {
-        let object: serde_json::Map<String, serde_json::Value> =
-            self.parts().map(|(name, value)| (name.to_owned(), value.into())).collect();
+        let object: serde_json::Map<String, serde_json::Value> = self
+            .parts()
+            .filter(|(name, _)| *name != REFUSES)
+            .map(|(name, value)| (name.to_owned(), value.into()))
+            .collect();
         serde_json::Value::Object(object).to_string()
     }
 }
@@ -94,9 +101,15 @@ fn remote(model: &Model, url: &str) -> Vec<(&'static str, String)> {
         Api::Completions => "completions",
         Api::Chat => "chat",
     };
+    let offers = model.offers.clone().unwrap_or_default();
+    let offered = [("samples", offers.samples), ("scores", offers.scores), ("top_k", offers.top_k)];
+    let offered = offered.into_iter().filter(|(_, offered)| *offered).map(|(name, _)| name);
     vec![
         ("api", api.to_owned()),
+        // Answers have log-probabilities, or have none.
+        ("logprobs", offers.logprobs.to_string()),
         ("model", model.model.clone().unwrap_or_default()),
+        (REFUSES, offered.collect::<Vec<_>>().join(", ")),
         ("system", model.system.clone().unwrap_or_default()),
         ("url", url.trim_end_matches('/').to_owned()),
     ]

@@ -1,7 +1,8 @@
-//! A model behind an endpoint.
+//! A model behind an endpoint. Its key is read when something is asked for the first time: what was
+//! answered before needs none.
 
 use std::num::NonZeroU32;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -17,15 +18,26 @@ use crate::spec::models::{Api, Model};
 #[derive(Debug)]
 pub struct RemoteEndpoint {
     identity: String,
-    model: RemoteModel,
+    settings: Settings,
+    host: Host,
+    opened: OnceLock<Result<RemoteModel, OpenError>>,
 }
 
 impl RemoteEndpoint {
-    /// The model; its key is read, nothing is connected to.
-    pub fn open(model: &Model, identity: String, host: &Host) -> Result<Self, OpenError> {
-        let injected = Injected { clock: Arc::clone(&host.clock), rng: Arc::clone(&host.rng) };
-        let remote = RemoteModel::open(settings(model), host.environment, Arc::new(injected));
-        Ok(Self { identity, model: remote.map_err(OpenError::new)? })
+    /// The model; nothing is read and nothing connected to.
+    pub fn new(model: &Model, identity: String, host: &Host) -> Self {
+        let (settings, host) = (settings(model), host.clone());
+        Self { identity, settings, host, opened: OnceLock::new() }
+    }
+
+    fn opened(&self) -> Result<&RemoteModel, RequestError> {
+        let opened = self.opened.get_or_init(|| {
+            let (clock, rng) = (Arc::clone(&self.host.clock), Arc::clone(&self.host.rng));
+            let injected = Arc::new(Injected { clock, rng });
+            let settings = self.settings.clone();
+            RemoteModel::open(settings, self.host.environment, injected).map_err(OpenError::new)
+        });
+        opened.as_ref().map_err(|error| RequestError::Failed(error.to_string()))
     }
 }
 
@@ -60,13 +72,13 @@ impl LanguageModel for RemoteEndpoint {
     }
 
     async fn ask(&self, request: Request, _: Key) -> Result<Answer, RequestError> {
-        self.model.ask(&request).await.map_err(|error| match error {
+        self.opened()?.ask(&request).await.map_err(|error| match error {
             RemoteError::Row { error, .. } => error,
             RemoteError::Model { .. } => RequestError::Failed(error.to_string()),
         })
     }
 
     fn concurrency(&self) -> usize {
-        self.model.settings().concurrency.get() as usize
+        self.settings.concurrency.get() as usize
     }
 }

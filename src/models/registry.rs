@@ -4,9 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
 use indexmap::IndexMap;
-use proofmill_udfs::model::{
-    Counters, LanguageModel, Ledger, Models, OpenError, Opener, Recording,
-};
+use proofmill_udfs::model::{LanguageModel, Ledger, Models, OpenError, Opener, Recording};
 
 use crate::models::card::{Card, CardError};
 use crate::models::endpoint::RemoteEndpoint;
@@ -19,7 +17,6 @@ use crate::spec::models::Model;
 pub struct Registry {
     entries: IndexMap<String, Arc<Entry>>,
     asked: Arc<Models>,
-    counters: Arc<Counters>,
 }
 
 /// One model. Its card is made once: it may take a while.
@@ -40,23 +37,17 @@ impl Registry {
         let entry = |model| Arc::new(Entry { model, host: host.clone(), card: OnceLock::new() });
         let entries: IndexMap<String, Arc<Entry>> =
             models.into_iter().map(|(name, model)| (name, entry(model))).collect();
-        let counters = Arc::new(Counters::default());
         let openers: Vec<(String, Arc<dyn Opener>)> = entries
             .iter()
             .map(|(name, entry)| (name.clone(), Arc::clone(entry) as Arc<dyn Opener>))
             .collect();
-        let asked = Models::new(openers, ledger, Arc::clone(&counters), Recording::default());
-        Self { entries, asked: Arc::new(asked), counters }
+        let asked = Models::new(openers, ledger, Recording::default());
+        Self { entries, asked: Arc::new(asked) }
     }
 
     /// What the functions ask.
     pub fn asked(&self) -> &Arc<Models> {
         &self.asked
-    }
-
-    /// What was asked so far.
-    pub fn counters(&self) -> &Arc<Counters> {
-        &self.counters
     }
 
     /// The names of all models.
@@ -84,7 +75,7 @@ impl Opener for Entry {
         let identity = card.identity();
         Ok(match &self.model.path {
             Some(_) => Arc::new(LocalModel::new(&self.model, identity, &self.host)),
-            None => Arc::new(RemoteEndpoint::open(&self.model, identity, &self.host)?),
+            None => Arc::new(RemoteEndpoint::new(&self.model, identity, &self.host)),
         })
     }
 }

@@ -4,6 +4,7 @@ use std::io::Write;
 use std::sync::Mutex;
 use std::time::Duration;
 
+use crate::report::asked;
 use crate::report::cells::printable;
 use crate::report::units::{bytes, count, duration, plural};
 use crate::run::notice::{Notice, Observer};
@@ -44,7 +45,7 @@ pub fn line(notice: &Notice<'_>) -> Option<String> {
         Notice::StageRetried { stage, message, delay } => {
             format!("retrying {stage} in {}: {}", duration(*delay), printable(message, true))
         }
-        Notice::StageFinished { outcome, notes } => {
+        Notice::StageFinished { outcome, notes, asked } => {
             if outcome.status == StageStatus::Cached {
                 return None;
             }
@@ -57,7 +58,14 @@ pub fn line(notice: &Notice<'_>) -> Option<String> {
             };
             let notes: Vec<_> =
                 notes.iter().map(|note| format!("\n  note: {}", printable(note, true))).collect();
-            format!("done {}: {rows}, {size}{errors}, {time}{}", outcome.stage, notes.concat())
+            let wall = Duration::from_millis(outcome.wall_ms);
+            let asked = asked.map(|counts| format!("; {}", asked::at_the_end(&counts, wall)));
+            let asked = asked.unwrap_or_default();
+            format!(
+                "done {}: {rows}, {size}{errors}, {time}{asked}{}",
+                outcome.stage,
+                notes.concat()
+            )
         }
         Notice::CheckFailed { stage, verdict } => {
             let level = match verdict.severity {
@@ -79,4 +87,55 @@ pub fn line(notice: &Notice<'_>) -> Option<String> {
             format!("run {how} after {}", duration(*wall))
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use proofmill_udfs::model::Counts;
+
+    use super::*;
+    use crate::store::StageOutcome;
+
+    fn outcome() -> StageOutcome {
+        StageOutcome {
+            stage: "answers".parse().unwrap(),
+            kind: "generate".to_owned(),
+            fingerprint: None,
+            status: StageStatus::Computed,
+            cached_from: None,
+            rows: 120,
+            bytes: 33 << 10,
+            error_rows: 2,
+            wall_ms: 6500,
+            artifact: None,
+        }
+    }
+
+    #[test]
+    fn a_stage_that_asked_models_says_so() {
+        let asked = Counts {
+            rows: 122,
+            settled: 122,
+            asked: 118,
+            answered: 116,
+            replayed: 4,
+            failed: 2,
+            prompt_tokens: 8000,
+            output_tokens: 21,
+        };
+        let said = |asked, notes: &[String]| {
+            line(&Notice::StageFinished { outcome: &outcome(), notes, asked }).unwrap()
+        };
+        insta::assert_snapshot!(
+            said(Some(asked), &["nothing else".to_owned()]),
+            @r"
+        done answers: 120 rows, 33.0 KiB, 2 error rows, 6.5 s; 118 asked, 4 replayed, 2 failed, 1,234 tokens/s
+          note: nothing else
+        "
+        );
+        insta::assert_snapshot!(
+            said(None, &[]),
+            @"done answers: 120 rows, 33.0 KiB, 2 error rows, 6.5 s"
+        );
+    }
 }

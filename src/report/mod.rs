@@ -1,5 +1,6 @@
 //! Events and tables as people and programs see them.
 
+mod asked;
 pub mod cells;
 pub mod lines;
 pub mod metrics;

@@ -9,6 +9,7 @@ use std::time::Duration;
 use indicatif::{MultiProgress, ProgressBar, ProgressState, ProgressStyle};
 
 use crate::ids::StageName;
+use crate::report::asked;
 use crate::report::lines::line;
 use crate::report::units::count;
 use crate::run::notice::{Notice, Observer};
@@ -29,7 +30,79 @@ pub struct Terminal {
 #[derive(Default)]
 struct State {
     whole: Option<ProgressBar>,
-    stages: HashMap<StageName, (ProgressBar, Arc<Progress>)>,
+    stages: HashMap<StageName, Bar>,
+}
+
+/// The bar of one stage.
+struct Bar {
+    bar: ProgressBar,
+    progress: Arc<Progress>,
+    face: Face,
+}
+
+/// What a bar shows. A stage may find out on the way how many rows there are, or ask a model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Face {
+    /// Rows so far.
+    Open,
+    /// Rows of how many, and how long that takes.
+    Known,
+    /// Rows so far, and what models are asked.
+    OpenAsking,
+    /// Rows of how many, how long that takes, and what models are asked.
+    KnownAsking,
+}
+
+impl Face {
+    fn of(progress: &Progress) -> Self {
+        match (progress.rows_total().is_some(), progress.asked().is_some()) {
+            (false, false) => Self::Open,
+            (true, false) => Self::Known,
+            (false, true) => Self::OpenAsking,
+            (true, true) => Self::KnownAsking,
+        }
+    }
+
+    fn template(self) -> &'static str {
+        match self {
+            Self::Open => "  {prefix:<28} {spinner} {human_pos} rows  {rate}  {elapsed}",
+            Self::Known => {
+                "  {prefix:<28} {bar:24.cyan/dim} {human_pos}/{human_len} rows  {rate}  {eta} left"
+            }
+            Self::OpenAsking => "  {prefix:<28} {spinner} {human_pos} rows  {asked}  {elapsed}",
+            Self::KnownAsking => {
+                "  {prefix:<28} {bar:24.cyan/dim} {human_pos}/{human_len} rows  {asked}  {eta} left"
+            }
+        }
+    }
+
+    fn style(self, progress: &Arc<Progress>) -> ProgressStyle {
+        let progress = Arc::clone(progress);
+        ProgressStyle::with_template(self.template())
+            .unwrap_or_else(|_| ProgressStyle::default_bar())
+            .with_key("rate", |state: &ProgressState, out: &mut dyn Write| {
+                let _ = write!(out, "{} rows/s", count(state.per_sec() as u64));
+            })
+            .with_key("asked", move |state: &ProgressState, out: &mut dyn Write| {
+                let counts = progress.asked().unwrap_or_default();
+                let _ = out.write_str(&asked::under_way(&counts, state.elapsed()));
+            })
+    }
+}
+
+impl Bar {
+    /// Brings it up to date.
+    fn update(&mut self) {
+        let face = Face::of(&self.progress);
+        if face != self.face {
+            self.face = face;
+            self.bar.set_style(face.style(&self.progress));
+        }
+        if let Some(total) = self.progress.rows_total() {
+            self.bar.set_length(total.max(self.progress.rows()));
+        }
+        self.bar.set_position(self.progress.rows());
+    }
 }
 
 impl Terminal {
@@ -40,13 +113,8 @@ impl Terminal {
 
     /// Brings the bars up to date.
     pub fn tick(&self) {
-        let Ok(state) = self.state.lock() else { return };
-        for (bar, progress) in state.stages.values() {
-            if let Some(total) = progress.rows_total() {
-                bar.set_length(total.max(progress.rows()));
-            }
-            bar.set_position(progress.rows());
-        }
+        let Ok(mut state) = self.state.lock() else { return };
+        state.stages.values_mut().for_each(Bar::update);
     }
 
     fn begin(&self, stage: &StageName, progress: &Arc<Progress>) {
@@ -54,30 +122,21 @@ impl Terminal {
         if state.stages.len() >= BARS_MAX {
             return;
         }
-        let known = progress.rows_total().is_some();
-        let style = if known {
-            "  {prefix:<28} {bar:24.cyan/dim} {human_pos}/{human_len} rows  {rate}  {eta} left"
-        } else {
-            "  {prefix:<28} {spinner} {human_pos} rows  {rate}  {elapsed}"
-        };
         let bar =
             ProgressBar::new(progress.rows_total().unwrap_or(0)).with_prefix(stage.to_string());
-        let style =
-            ProgressStyle::with_template(style).unwrap_or_else(|_| ProgressStyle::default_bar());
-        bar.set_style(style.with_key("rate", |state: &ProgressState, out: &mut dyn Write| {
-            let _ = write!(out, "{} rows/s", count(state.per_sec() as u64));
-        }));
+        let face = Face::of(progress);
+        bar.set_style(face.style(progress));
         let bar = match &state.whole {
             Some(whole) => self.bars.insert_before(whole, bar),
             None => self.bars.add(bar),
         };
         bar.enable_steady_tick(TICK);
-        state.stages.insert(stage.clone(), (bar, Arc::clone(progress)));
+        state.stages.insert(stage.clone(), Bar { bar, progress: Arc::clone(progress), face });
     }
 
     fn end(&self, stage: &StageName) {
         let Ok(mut state) = self.state.lock() else { return };
-        if let Some((bar, _)) = state.stages.remove(stage) {
+        if let Some(Bar { bar, .. }) = state.stages.remove(stage) {
             bar.finish_and_clear();
             self.bars.remove(&bar);
         }
@@ -116,10 +175,33 @@ impl Observer for Terminal {
             }
             Notice::StageRetried { .. } | Notice::CheckFailed { .. } => {}
         }
-        let quiet = matches!(notice, Notice::StageFinished { outcome, notes }
+        let quiet = matches!(notice, Notice::StageFinished { outcome, notes, asked: None }
             if outcome.status == StageStatus::Computed && notes.is_empty() && outcome.error_rows == 0);
         if let Some(line) = line(notice).filter(|_| !quiet) {
             let _ = self.bars.println(line);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_face_can_be_drawn() {
+        for face in [Face::Open, Face::Known, Face::OpenAsking, Face::KnownAsking] {
+            assert!(ProgressStyle::with_template(face.template()).is_ok(), "{face:?}");
+        }
+    }
+
+    #[test]
+    fn a_bar_shows_what_turns_up_on_the_way() {
+        let progress = Progress::default();
+        assert_eq!(Face::of(&progress), Face::Open);
+        progress.expect_rows(5);
+        progress.add_rows(2);
+        assert_eq!((Face::of(&progress), progress.rows()), (Face::Known, 2));
+        progress.expect_answers(7);
+        assert_eq!((progress.rows(), progress.rows_total()), (0, Some(7)));
     }
 }

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use proofmill_udfs::model::Counts;
+
 use crate::error::Error;
 use crate::ids::StageName;
 use crate::retry::RetryPolicy;
@@ -45,11 +47,18 @@ pub fn needs_confirmation(stage: &PreparedStage, artifact: &Artifact) -> bool {
     elsewhere || wanted != passed
 }
 
+/// A stage that was computed.
+pub struct Done {
+    /// How it ended.
+    pub outcome: StageOutcome,
+    /// Remarks for people.
+    pub notes: Vec<String>,
+    /// What models were asked; `None` if nothing.
+    pub asked: Option<Counts>,
+}
+
 /// Runs the stage, again after errors of the store that may pass.
-pub async fn run(
-    context: &Arc<Context>,
-    name: &StageName,
-) -> Result<(StageOutcome, Vec<String>), StageError> {
+pub async fn run(context: &Arc<Context>, name: &StageName) -> Result<Done, StageError> {
     let stage = &context.prepared.stages[name];
     for input in &stage.stage.inputs {
         bind(context, &input.stage).await?;
@@ -72,7 +81,7 @@ async fn once(
     context: &Arc<Context>,
     stage: &PreparedStage,
     name: &StageName,
-) -> Result<(StageOutcome, Vec<String>), StageError> {
+) -> Result<Done, StageError> {
     let clock = context.store.clock();
     let plan = &context.plan.stages[name];
     let progress = Arc::new(Progress::default());
@@ -91,7 +100,7 @@ async fn once(
         stage: name.clone(),
         attempt: Attempt::new(context.store.rng().as_ref()),
         schema: stage.table.schema(),
-        progress,
+        progress: Arc::clone(&progress),
         permit: permit.clone(),
     };
     // A task of its own: a computation that rarely waits must not keep the clock from being seen.
@@ -123,7 +132,7 @@ async fn once(
         wall_ms: wall.as_millis() as u64,
         ..outcome(name, stage, &stored)
     };
-    Ok((outcome, computed.notes))
+    Ok(Done { outcome, notes: computed.notes, asked: progress.asked() })
 }
 
 /// How a stage ended whose record is `stored`.

@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 
 use crate::error::{Error, ErrorKind};
 use crate::ids::StageName;
-use crate::run::attempt;
+use crate::run::attempt::{self, Done};
 use crate::run::context::Context;
 use crate::run::event::{Event, Failure};
 use crate::run::notice::Notice;
@@ -36,7 +36,7 @@ pub struct Ended {
 }
 
 /// What a stage's task reports: how the stage ended; nothing if it was cached.
-type StageResult = Result<Option<(StageOutcome, Vec<String>)>, StageError>;
+type StageResult = Result<Option<Done>, StageError>;
 
 /// A log entry under way: gives the log back.
 type Append = tokio::task::JoinHandle<(RunLog<Event>, Result<(), StoreError>)>;
@@ -121,7 +121,7 @@ impl Dispatcher {
             let notice = Notice::CheckFailed { stage: name, verdict: &verdict };
             context.observer.notice(&notice);
         }
-        self.finished(name.clone(), attempt::outcome(name, stage, artifact), &[]);
+        self.finished(name.clone(), cached(attempt::outcome(name, stage, artifact)));
         true
     }
 
@@ -202,13 +202,13 @@ impl Dispatcher {
 
     fn reported(&mut self, name: StageName, result: StageResult) {
         match result {
-            Ok(Some((outcome, notes))) => self.finished(name, outcome, &notes),
+            Ok(Some(done)) => self.finished(name, done),
             Ok(None) => {
                 let context = Arc::clone(&self.context);
                 if let Action::Cached(artifact) = &context.plan.stages[&name].action {
                     let outcome =
                         attempt::outcome(&name, &context.prepared.stages[&name], artifact);
-                    self.finished(name, outcome, &[]);
+                    self.finished(name, cached(outcome));
                 }
             }
             Err(StageError::Stopped) => {}
@@ -237,8 +237,10 @@ impl Dispatcher {
         }
     }
 
-    fn finished(&mut self, name: StageName, outcome: StageOutcome, notes: &[String]) {
-        self.context.observer.notice(&Notice::StageFinished { outcome: &outcome, notes });
+    fn finished(&mut self, name: StageName, done: Done) {
+        let Done { outcome, notes, asked } = done;
+        let notice = Notice::StageFinished { outcome: &outcome, notes: &notes, asked };
+        self.context.observer.notice(&notice);
         self.unlogged.push(outcome.clone());
         for dependent in self.dependents.remove(&name).unwrap_or_default() {
             if let Some(waiting) = self.waiting.get_mut(&dependent) {
@@ -272,6 +274,11 @@ impl Dispatcher {
         let stages = names.filter_map(|name| self.outcomes.remove_entry(name)).collect();
         Ok(Ended { outcome, stages, error: self.error, head: log.head() })
     }
+}
+
+/// A stage whose table was there.
+fn cached(outcome: StageOutcome) -> Done {
+    Done { outcome, notes: Vec::new(), asked: None }
 }
 
 fn task_died(error: &tokio::task::JoinError) -> Error {

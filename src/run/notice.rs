@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use proofmill_udfs::model::Counts;
+
 use crate::ids::{RunId, StageName};
 use crate::stages::check_plan::Verdict;
 use crate::stages::progress::Progress;
@@ -42,6 +44,8 @@ pub enum Notice<'a> {
         outcome: &'a StageOutcome,
         /// Remarks for people.
         notes: &'a [String],
+        /// What models were asked; `None` if nothing.
+        asked: Option<Counts>,
     },
     /// A check does not hold.
     CheckFailed {

@@ -11,6 +11,7 @@ use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::execution::{SessionStateDefaults, TaskContext};
 use object_store::ObjectStore;
 use proofmill_udfs::model::split::SplitModelCalls;
+use proofmill_udfs::model::{Counters, Watch};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::{Registry, Source};
@@ -132,6 +133,19 @@ impl Engine {
         };
         // `now()` and its like have no value before.
         state.mark_start_execution();
+        state
+    }
+
+    /// As [`Self::running`]; what the query asks models is counted.
+    pub fn watched(
+        &self,
+        rows: u64,
+        partitions: Option<u32>,
+        counters: &Arc<Counters>,
+    ) -> SessionState {
+        let mut state = self.running(rows, partitions);
+        let watch = Watch(Arc::clone(counters));
+        state.config_mut().options_mut().extensions.insert(watch);
         state
     }
 

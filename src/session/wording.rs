@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use proofmill_udfs::model::placement::asks_model;
+
 use crate::spec::code::Code;
 use crate::sqltext::{self, lower_first};
 
@@ -58,6 +60,9 @@ pub fn plain(message: &str) -> String {
 /// The message of a plan that cannot be made, shortened.
 pub fn shorten(message: &str) -> Fact {
     let fact = |code, message: String| Fact { code, message, help: None, blamed: Vec::new() };
+    if let Some(fact) = of_a_model_function(message) {
+        return fact;
+    }
     if let Some((function, rest)) = function_of(message) {
         let wanted = rest.split_once("failed with: ").map(|(_, inner)| plain(inner));
         let text = match wanted {
@@ -121,7 +126,8 @@ pub fn shorten(message: &str) -> Fact {
     }
     if message.starts_with("Too many columns! The subquery should only return one column") {
         let text = "a subquery that stands for a value must have one column".to_owned();
-        return fact(Code::SqlPlan, text);
+        // The message names columns, which may be called like functions.
+        return Fact { blamed: vec!["SELECT".to_owned()], ..fact(Code::SqlPlan, text) };
     }
     let operands = ["coerc", "Cannot infer common", "cast ", "data type", "argument type"];
     if operands.iter().any(|part| message.contains(part)) {
@@ -131,6 +137,35 @@ pub fn shorten(message: &str) -> Fact {
         return Fact { blamed, help: Some(help), ..fact(Code::SqlType, operands_of(message)) };
     }
     fact(Code::SqlPlan, sentence(message))
+}
+
+/// What a function that asks models says of its call. Such messages tell what to do after a
+/// semicolon.
+fn of_a_model_function(message: &str) -> Option<Fact> {
+    let (function, said) = message.strip_prefix('`')?.split_once('`')?;
+    if !asks_model(function) {
+        return None;
+    }
+    let (text, help) = match message.split_once("; ") {
+        Some((text, help)) => (text, Some(help.to_owned())),
+        None => (message, None),
+    };
+    let model = said.strip_prefix(": there is no model `").and_then(|rest| rest.split('`').next());
+    Some(match model {
+        Some(model) => Fact {
+            code: Code::UnknownModel,
+            message: format!("there is no model `{model}`"),
+            help,
+            blamed: vec![format!("'{model}'"), function.to_owned()],
+        },
+        None => Fact {
+            // Where it stands is a matter of the plan, what it is given one of the arguments.
+            code: if said.starts_with(" stands ") { Code::SqlPlan } else { Code::SqlType },
+            message: text.to_owned(),
+            help,
+            blamed: vec![function.to_owned()],
+        },
+    })
 }
 
 /// The function that a message about its arguments names, and what the message says of it.

@@ -60,6 +60,8 @@ codes! {
     Cycle = "E0202",
     /// A stage of the wrong kind for this use.
     WrongKind = "E0203",
+    /// A model that the pipeline does not declare.
+    UnknownModel = "E0204",
     /// SQL that does not parse.
     SqlSyntax = "E0301",
     /// A column that the input does not have.
@@ -80,8 +82,6 @@ codes! {
     SourceSchema = "E0402",
     /// A model whose folder cannot be used.
     ModelUnreadable = "E0403",
-    /// A model that the pipeline does not declare.
-    UnknownModel = "E0204",
 }
 
 impl Code {

@@ -49,10 +49,10 @@ pub struct Model {
     /// Most tokens a minute.
     #[schemars(range(min = 1))]
     pub tokens_per_minute: Option<u32>,
-    /// Longest wait for one answer in seconds; 120 when absent.
+    /// Longest wait for one answer in seconds; 600 when absent.
     #[schemars(range(min = 1, max = 86_400))]
     pub timeout_seconds: Option<u32>,
-    /// How often a request is tried again; 5 when absent.
+    /// How often a request is tried again; 6 when absent.
     #[schemars(range(min = 0, max = 100))]
     pub retries: Option<u32>,
 }
@@ -123,7 +123,8 @@ pub enum Api {
 }
 
 impl Model {
-    /// Settings that mean nothing beside `path` or `url`, whichever is there.
+    /// Settings that mean nothing beside `path` or `url`, whichever is there. Where both are, or
+    /// neither, that is what is wrong.
     pub fn idle(&self) -> Vec<&'static str> {
         let local = [
             ("dtype", self.dtype.is_some()),
@@ -146,7 +147,11 @@ impl Model {
             ("timeout_seconds", self.timeout_seconds.is_some()),
             ("retries", self.retries.is_some()),
         ];
-        let idle = if self.path.is_some() { &remote[..] } else { &local[..] };
+        let idle = match (&self.path, &self.url) {
+            (Some(_), None) => &remote[..],
+            (None, Some(_)) => &local[..],
+            (Some(_), Some(_)) | (None, None) => &[],
+        };
         idle.iter().filter(|(_, there)| *there).map(|(key, _)| *key).collect()
     }
 }

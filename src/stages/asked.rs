@@ -24,7 +24,7 @@ use crate::stages::components::Components;
 use crate::stages::place::Place;
 use crate::stages::prepare::{Outcome, Tables};
 use crate::stages::prepared::Body;
-use crate::stages::query::set_models;
+use crate::stages::query::set_model;
 
 /// The column that says why a row has no answer: the last one of the plan, not of the table.
 pub const ERROR: &str = "error";
@@ -136,6 +136,12 @@ pub fn prepare(
         place.mistake(&[asked.kind, "model"], Code::UnknownModel, message, help.or_else(declare));
         sound = false;
     }
+    // Several are compared, and one is not.
+    if asked.shape == Shape::Worth && asked.options.get("normalize").is_some() {
+        let message = "`normalize` means nothing beside `continuation`".to_owned();
+        place.mistake(&[asked.kind, "options", "normalize"], Code::UnknownKey, message, None);
+        sound = false;
+    }
     let name = TableReference::parse_str(&asked.from);
     let scope = DFSchema::try_from_qualified_schema(name.clone(), &input).ok()?;
     let mut arguments = Vec::new();
@@ -158,15 +164,20 @@ pub fn prepare(
         Ok(plan) => plan,
         Err(error) => {
             let message = error.find_root().strip_backtrace();
-            let message = message.trim_start_matches("Error during planning: ").to_owned();
-            place.mistake(&[asked.kind, "options"], Code::WrongValue, message, None);
+            let message = message.trim_start_matches("Error during planning: ");
+            let (message, help) = match message.split_once("; ") {
+                Some((message, help)) => (message, Some(help.to_owned())),
+                None => (message, None),
+            };
+            place.mistake(&[asked.kind, "options"], Code::WrongValue, message.to_owned(), help);
             return None;
         }
     };
     let calls = inspect(&plan).ok()?;
     components.set_settings(&normalized(asked, settings));
     components.set_calls(&calls);
-    set_models(&calls.models, engine, &[asked.kind, "model"], &mut components, place)?;
+    // Its name in the file is no part of what it is.
+    set_model("model", &asked.model, engine, &mut components, place)?;
     let mut fields: Vec<_> = plan.schema().fields().iter().cloned().collect();
     fields.pop();
     Some(Outcome {
@@ -231,7 +242,6 @@ fn plan(
     let answer = function(asked.function, call)?.alias(ANSWER);
     let mut plan = plan.project(own.iter().cloned().chain([answer]))?;
     let part = |name: &str| get_field(ident(ANSWER), name).alias(name);
-    let model = || lit(&asked.model).alias("model");
     let parts: Vec<Expr> = match asked.shape {
         Shape::Text | Shape::Texts => {
             if asked.shape == Shape::Texts {
@@ -250,12 +260,12 @@ fn plan(
                 "request_digest",
                 ERROR,
             ];
-            [model()].into_iter().chain(parts.map(part)).collect()
+            parts.map(part).to_vec()
         }
         Shape::Worth => {
             let parts =
                 ["logprob", "tokens", "is_greedy", "prompt_tokens", "request_digest", ERROR];
-            [model()].into_iter().chain(parts.map(part)).collect()
+            parts.map(part).to_vec()
         }
         Shape::Choices => {
             let choices = get_field(ident(ANSWER), "choices");
@@ -273,7 +283,6 @@ fn plan(
             let best = cast(ident("best"), DataType::Int64).eq(ident(CHOICE)).alias("best");
             return plan
                 .project(own.into_iter().chain([
-                    model(),
                     ident(CHOICE),
                     one("choice", "continuation"),
                     one("logprob", "logprob"),
@@ -289,7 +298,7 @@ fn plan(
         }
         Shape::Vector => {
             let parts = ["vector", "tokens", "request_digest", ERROR];
-            [model()].into_iter().chain(parts.map(part)).collect()
+            parts.map(part).to_vec()
         }
     };
     plan.project(own.into_iter().chain(parts))?.build()

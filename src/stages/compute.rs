@@ -27,7 +27,7 @@ pub async fn compute(
     let common = &stage.stage.spec.common;
     let tables = || stage.stage.inputs.iter().filter_map(|input| prepared.stages.get(&input.stage));
     let input_rows: u64 = tables().map(|input| input.table.rows()).sum();
-    let state = || engine.running(input_rows, common.partitions);
+    let state = || engine.watched(input_rows, common.partitions, sink.progress.counters());
     match &stage.body {
         Body::Read(source) => {
             let pieces = common.partitions.map_or(engine.limits().cores, |n| n as usize);
@@ -35,7 +35,7 @@ pub async fn compute(
         }
         Body::Query(plan) => query::compute(plan, &state(), sink).await,
         Body::Asked(plan) => {
-            sink.progress.expect_rows(input_rows);
+            sink.progress.expect_answers(input_rows);
             let gate = Gate { on_error: common.on_error, max_error_rate: common.max_error_rate };
             answers::compute(plan, &state(), gate, sink).await
         }

@@ -78,7 +78,8 @@ impl StageError {
 /// DataFusion's message without its own prefixes and notes.
 fn first_line(error: &DataFusionError) -> String {
     let message = error.find_root().strip_backtrace();
-    message.trim_start_matches("Execution error: ").trim_start_matches("Arrow error: ").to_owned()
+    let prefixes = ["Execution error: ", "Arrow error: ", "External error: "];
+    prefixes.iter().fold(&*message, |text, prefix| text.trim_start_matches(prefix)).to_owned()
 }
 
 impl From<StageError> for Error {

@@ -1,11 +1,14 @@
 //! Mistakes of a stage's settings, at the place of the setting.
 
 use arrow::datatypes::SchemaRef;
+use indexmap::IndexMap;
 
 use crate::graph::Stage;
 use crate::session::PlanError;
 use crate::spec::code::Code;
 use crate::spec::diagnostic::Diagnostic;
+use crate::spec::models::Model;
+use crate::spec::node::Node;
 use crate::spec::source::Sources;
 use crate::spec::suggest;
 use crate::spec::validate::join;
@@ -15,13 +18,22 @@ use crate::stages::vectors;
 pub struct Place<'a> {
     stage: &'a Stage,
     sources: &'a Sources,
+    models: &'a Models,
     out: &'a mut Vec<Diagnostic>,
 }
 
+/// The models of a pipeline with their nodes.
+pub type Models = IndexMap<String, (Model, Node)>;
+
 impl<'a> Place<'a> {
     /// For `stage`, whose file is in `sources`.
-    pub fn new(stage: &'a Stage, sources: &'a Sources, out: &'a mut Vec<Diagnostic>) -> Self {
-        Self { stage, sources, out }
+    pub fn new(
+        stage: &'a Stage,
+        sources: &'a Sources,
+        models: &'a Models,
+        out: &'a mut Vec<Diagnostic>,
+    ) -> Self {
+        Self { stage, sources, models, out }
     }
 
     /// A mistake in the setting at `steps`.
@@ -29,6 +41,20 @@ impl<'a> Place<'a> {
         let span = self.stage.spec.node.at(steps).span;
         let diagnostic = Diagnostic::error(code, span, self.path(steps), message);
         self.out.push(diagnostic.with_help(help));
+    }
+
+    /// A model whose folder cannot be used: said where the model is declared, and so only once,
+    /// however many stages ask it.
+    pub fn unreadable(&mut self, model: &str, message: String) {
+        let Some((_, node)) = self.models.get(model) else { return };
+        let path = join(&join("models", model), "path");
+        let span = node.at(&["path"]).span;
+        let (message, help) = match message.split_once("; ") {
+            Some((message, help)) => (message.to_owned(), Some(help.to_owned())),
+            None => (message, None),
+        };
+        let mistake = Diagnostic::error(Code::ModelUnreadable, span, path, message);
+        self.out.push(mistake.with_help(help));
     }
 
     /// A mistake inside the SQL text at `steps`.

@@ -50,13 +50,14 @@ pub fn prepare(mut graph: Graph, engine: &Engine, diagnostics: &mut Vec<Diagnost
     let mut tables = Tables::default();
     let mut stages: IndexMap<StageName, PreparedStage> = IndexMap::new();
     let sources = Arc::clone(&graph.pipeline.sources);
+    let models = &graph.pipeline.models;
     for (name, stage) in &mut graph.stages {
         // A syntax tree is large; from here on its plan stands for it.
         let query = Arc::get_mut(stage).and_then(|stage| stage.query.take());
         if stage.inputs.iter().any(|input| !stages.contains_key(&input.stage)) {
             continue;
         }
-        let mut place = Place::new(stage, &sources, diagnostics);
+        let mut place = Place::new(stage, &sources, models, diagnostics);
         if !effective(stage, &mut place) {
             continue;
         }

@@ -1,12 +1,19 @@
 //! How far a stage is: counters that it raises and others read.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use proofmill_udfs::model::{Counters, Counts};
 
 /// Counters of one stage.
 #[derive(Debug, Default)]
 pub struct Progress {
     rows: AtomicU64,
     rows_total: AtomicU64,
+    /// Whether a row counts as soon as it has its answer. Rows of a table come by the thousand, which
+    /// can take a model hours.
+    by_answers: AtomicBool,
+    asked: Arc<Counters>,
 }
 
 impl Progress {
@@ -20,9 +27,28 @@ impl Progress {
         self.rows_total.store(rows, Ordering::Relaxed);
     }
 
+    /// Says how many rows wait for an answer; from here on they are counted.
+    pub fn expect_answers(&self, rows: u64) {
+        self.expect_rows(rows);
+        self.by_answers.store(true, Ordering::Relaxed);
+    }
+
     /// Rows so far.
     pub fn rows(&self) -> u64 {
-        self.rows.load(Ordering::Relaxed)
+        match self.by_answers.load(Ordering::Relaxed) {
+            true => self.asked.now().settled,
+            false => self.rows.load(Ordering::Relaxed),
+        }
+    }
+
+    /// The counters that the stage's functions raise.
+    pub fn counters(&self) -> &Arc<Counters> {
+        &self.asked
+    }
+
+    /// What models were asked so far; `None` if nothing.
+    pub fn asked(&self) -> Option<Counts> {
+        Some(self.asked.now()).filter(|counts| counts.settled > 0 || counts.rows > 0)
     }
 
     /// Rows expected; `None` if nobody can tell.

@@ -12,7 +12,6 @@ use futures::{StreamExt, TryStreamExt, stream};
 
 use crate::graph::{Role, Stage};
 use crate::session::{self, Engine};
-use crate::spec::code::Code;
 use crate::spec::kinds::sql::Sql;
 use crate::sqltext::{self, Query};
 use crate::stages::components::Components;
@@ -43,7 +42,10 @@ pub fn prepare(
         Ok(planned) => {
             components.set("settings.sql", sqltext::normalized(&settings.0));
             components.set_calls(&planned.calls);
-            set_models(&planned.calls.models, engine, &["sql"], &mut components, place)?;
+            for model in &planned.calls.models {
+                let prefix = format!("model.{model}");
+                set_model(&prefix, model, engine, &mut components, place)?;
+            }
             Some(Outcome {
                 schema: planned.schema,
                 body: Body::Query(planned.plan),
@@ -59,31 +61,25 @@ pub fn prepare(
     }
 }
 
-/// Adds who the models are that a stage asks; a mistake at `steps` if one cannot be read.
-pub fn set_models<'a>(
-    models: impl IntoIterator<Item = &'a String>,
+/// Adds under `prefix` who a model is that a stage asks; a mistake if that cannot be told.
+pub fn set_model(
+    prefix: &str,
+    model: &str,
     engine: &Engine,
-    steps: &[&str],
     components: &mut Components,
     place: &mut Place<'_>,
 ) -> Option<()> {
-    for model in models {
-        match engine.models().card(model)? {
-            Ok(card) => card
-                .parts()
-                .for_each(|(part, value)| components.set(format!("model.{model}.{part}"), value)),
-            Err(error) => {
-                place.mistake(
-                    steps,
-                    Code::ModelUnreadable,
-                    format!("model `{model}`: {error}"),
-                    None,
-                );
-                return None;
-            }
+    match engine.models().card(model)? {
+        Ok(card) => {
+            card.parts()
+                .for_each(|(part, value)| components.set(format!("{prefix}.{part}"), value));
+            Some(())
+        }
+        Err(error) => {
+            place.unreadable(model, error.to_string());
+            None
         }
     }
-    Some(())
 }
 
 /// Runs a plan; each of its partitions becomes a part.

@@ -58,6 +58,7 @@ fn proofmill(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_proofmill"))
         .current_dir(folder())
         .env("NO_COLOR", "1")
+        .env("XDG_CACHE_HOME", env!("CARGO_TARGET_TMPDIR"))
         .args(args)
         .output()
         .unwrap()

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use proofmill::digest::Digest;
 
 /// What a stage computes is decided by these files. When one of them changes, either the results
-/// stay the same, or the version of a kind (`src/stages/components.rs`) or a function is raised.
+/// stay the same, or the version of a kind (`src/stages/components.rs`), of a function, or of the
+/// engine (`src/models/card.rs`) is raised.
 const BEHAVIOUR: &[(&str, &[&str])] = &[
     ("read", &["src/files", "src/stages/read.rs"]),
     ("sql", &["src/session/engine.rs", "src/session/planner.rs", "src/stages/query.rs"]),
@@ -21,9 +22,36 @@ const BEHAVIOUR: &[(&str, &[&str])] = &[
     ("blend", &["src/stages/blend.rs"]),
     ("measure", &["udfs/src/stats", "src/stages/measure.rs", "src/stages/values.rs"]),
     ("compare", &["udfs/src/stats", "src/stages/compare.rs", "src/stages/values.rs"]),
+    ("generate, score, embed", &["src/stages/asked.rs", "src/stages/answers.rs"]),
     ("gather", &["src/stages/gather.rs"]),
     ("write", &["src/stages/write.rs"]),
     ("functions", &["udfs/src/text", "udfs/src/scalar", "udfs/src/aggregate", "udfs/src/stats"]),
+    (
+        "model functions",
+        &[
+            "udfs/src/model/functions",
+            "udfs/src/model/options.rs",
+            "udfs/src/model/settings.rs",
+            "udfs/src/model/canonical.rs",
+            "udfs/src/model/arguments.rs",
+            "udfs/src/model/answers.rs",
+        ],
+    ),
+    (
+        "engine",
+        &[
+            "udfs/engine/src/backend",
+            "udfs/engine/src/checkpoint",
+            "udfs/engine/src/cpu",
+            "udfs/engine/src/decode",
+            "udfs/engine/src/family",
+            "udfs/engine/src/model/prepare.rs",
+            "udfs/engine/src/network",
+            "udfs/engine/src/noise.rs",
+            "udfs/engine/src/schedule",
+        ],
+    ),
+    ("remote", &["udfs/remote/src/ask", "udfs/remote/src/wire"]),
 ];
 
 fn root() -> PathBuf {
@@ -69,7 +97,8 @@ fn behaviour_changes_only_on_purpose() {
     let mut lock = String::from(
         "# Digests of the code that decides what each kind of stage computes. When this test fails:\n\
          # if the same inputs now give another table, raise the version in src/stages/components.rs\n\
-         # (or of the function, in its definition); then `UPDATE=1 cargo test --test it reference`.\n",
+         # (of the function, in its definition; of the engine, in src/models/card.rs); then\n\
+         # `UPDATE=1 cargo test --test it reference`.\n",
     );
     for (name, paths) in BEHAVIOUR {
         let mut text = String::new();

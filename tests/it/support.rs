@@ -52,6 +52,12 @@ impl Workspace {
         workspace
     }
 
+    /// A tiny model with random weights in the folder `name`, of the tests of the engine.
+    pub fn add_model(&self, family: &str, name: &str) {
+        let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("udfs/engine/tests/parity/data");
+        copy(&data.join(family), &self.path(name));
+    }
+
     pub fn path(&self, name: &str) -> PathBuf {
         self.0.path().join(name)
     }

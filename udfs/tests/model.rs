@@ -116,7 +116,7 @@ async fn null_prompts_and_empty_tables_ask_nothing() {
         assert!(scalar(&context, &format!("SELECT {call}")).await.is_null(), "{call}");
     }
     assert_eq!(fixture.echo.opened.load(SeqCst), 0, "the model was opened for nothing");
-    assert_eq!(fixture.counters.now(), Counts::default());
+    assert_eq!(fixture.counters.now(), Counts { settled: 14, ..Counts::default() });
     let defaults = "SELECT generate('echo', 'x', NULL)['text']";
     assert_eq!(scalar(&context, defaults).await.to_string(), "x");
 }
@@ -147,11 +147,18 @@ async fn recorded_answers_are_replayed_and_counted() {
     let context = session(&fixture, &[&[Some("a b"), Some("c"), Some("a b"), None]]);
     let sql = "SELECT generate('echo', p)['text'] FROM t";
     let first = texts(&context, sql).await;
-    let asked =
-        Counts { rows: 3, answered: 2, prompt_tokens: 3, output_tokens: 3, ..Counts::default() };
+    let asked = Counts {
+        rows: 3,
+        settled: 4,
+        asked: 2,
+        answered: 2,
+        prompt_tokens: 3,
+        output_tokens: 3,
+        ..Counts::default()
+    };
     assert_eq!(fixture.counters.now(), asked);
     assert_eq!(texts(&context, sql).await, first);
-    assert_eq!(fixture.counters.now(), Counts { rows: 6, replayed: 3, ..asked });
+    assert_eq!(fixture.counters.now(), Counts { rows: 6, settled: 8, replayed: 3, ..asked });
     let recorded = fixture.ledger.answers.lock().unwrap();
     let mut kept: Vec<_> = recorded.values().collect();
     kept.sort_by_key(|new| new.request.len());

@@ -12,9 +12,7 @@ use std::time::Instant;
 use proofmill_engine::backend::Precision;
 use proofmill_engine::checkpoint::{Folder, VectorMode, VectorSettings};
 use proofmill_engine::model::{Model, Settings};
-use proofmill_engine::request::{
-    Body, Embed, Generate, Prompt, Request, Score, Strategy,
-};
+use proofmill_engine::request::{Body, Embed, Generate, Prompt, Request, Score, Scored, Strategy};
 use proofmill_engine::schedule::Cancel;
 
 const USAGE: &str = "usage: generate|embed|choices --model FOLDER [--prompts FILE] [--dtype f32|int8] \
@@ -36,7 +34,8 @@ impl Options {
 
 fn main() -> ExitCode {
     // `cargo bench` adds its own flag.
-    let mut words: Vec<String> = std::env::args().skip(1).filter(|word| word != "--bench").collect();
+    let mut words: Vec<String> =
+        std::env::args().skip(1).filter(|word| word != "--bench").collect();
     if words.is_empty() {
         eprintln!("skipped: no model is named\n{USAGE}");
         return ExitCode::SUCCESS;
@@ -81,7 +80,8 @@ fn run(task: &str, options: &Options) -> Result<(), String> {
     let open_s = opened.elapsed().as_secs_f64();
     ask(&model, &requests)?;
     let mut best = f64::INFINITY;
-    let (mut walls, mut cpu_s, mut tokens, mut rows) = (Vec::new(), 0.0, 0, 0);
+    let (mut walls, mut cpu_s, mut rows) = (Vec::new(), 0.0, 0);
+    let mut tokens = Tokens::default();
     for _ in 0..options.number("repeat", 3)?.max(1) {
         let (before, started) = (cpu_seconds(), Instant::now());
         let computed = model.counts();
@@ -101,8 +101,9 @@ fn run(task: &str, options: &Options) -> Result<(), String> {
             "task": task, "precision": format!("{:?}", settings.precision),
             "workers": settings.workers, "lines": settings.lines,
             "requests": requests.len(), "wall_s": round(best), "walls_s": walls,
-            "cpu_s": round(cpu_s), "tokens_out": tokens, "tokens_out_per_s": round(tokens as f64 / best),
-            "requests_per_s": round(requests.len() as f64 / best), "rows_computed": rows,
+            "cpu_s": round(cpu_s), "tokens_out": tokens.written, "tokens_out_per_s": round(tokens.written as f64 / best),
+            "requests_per_s": round(requests.len() as f64 / best), "tokens_computed": rows,
+            "tokens_of_one_pass_each": tokens.alone,
             "open_s": round(open_s), "peak_mib": peak_mib(),
         })
     );
@@ -139,10 +140,10 @@ fn choices() -> Vec<Request> {
         (0..count).map(word).collect::<Vec<_>>().join(" ")
     };
     let examples = words(1, 250);
-    (0..100)
+    (0..200)
         .map(|question| {
             Request::Score(Score {
-                prompt: format!("{examples} {}", words(question + 2, 50)),
+                prompt: format!("{examples} {}", words(question + 2, 45)),
                 truncate: None,
                 continuations: (0..4).map(|choice| format!(" {}", words(choice + 7, 2))).collect(),
                 with_end: false,
@@ -151,8 +152,17 @@ fn choices() -> Vec<Request> {
         .collect()
 }
 
-/// Asks everything at once; how many tokens came.
-fn ask(model: &Model, requests: &[Request]) -> Result<u64, String> {
+/// Tokens of all answers.
+#[derive(Default)]
+struct Tokens {
+    /// That models wrote.
+    written: u64,
+    /// That scores take with a pass of its own for each prompt and continuation.
+    alone: u64,
+}
+
+/// Asks everything at once.
+fn ask(model: &Model, requests: &[Request]) -> Result<Tokens, String> {
     let (sender, receiver) = mpsc::channel();
     for (index, request) in requests.iter().enumerate() {
         let mut key = [0; 32];
@@ -162,10 +172,18 @@ fn ask(model: &Model, requests: &[Request]) -> Result<u64, String> {
         model.submit(request, key, reply, Cancel::default());
     }
     drop(sender);
-    let mut tokens = 0;
+    let mut tokens = Tokens::default();
     for answer in receiver {
-        if let Body::Generations(all) = answer.map_err(|e| e.to_string())?.body {
-            tokens += all.iter().map(|one| u64::from(one.output_tokens)).sum::<u64>();
+        let answer = answer.map_err(|e| e.to_string())?;
+        match answer.body {
+            Body::Generations(all) => {
+                tokens.written += all.iter().map(|one| u64::from(one.output_tokens)).sum::<u64>();
+            }
+            Body::Scores(all) => {
+                let alone = |one: &Scored| u64::from(answer.prompt_tokens + one.tokens);
+                tokens.alone += all.iter().map(alone).sum::<u64>();
+            }
+            Body::Vector(_) => {}
         }
     }
     Ok(tokens)

@@ -1,12 +1,19 @@
-//! What the functions have done so far, for progress displays and run records.
+//! What the functions of one query have done so far, for progress displays.
 
+use std::any::Any;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Counters that all queries of a process share. They only grow.
+use datafusion::common::config::{ConfigEntry, ConfigExtension, ConfigOptions, ExtensionOptions};
+use datafusion::common::{Result, plan_err};
+
+/// Counters of one query. They only grow.
 #[derive(Debug, Default)]
 pub struct Counters {
     rows: AtomicU64,
+    settled: AtomicU64,
     replayed: AtomicU64,
+    asked: AtomicU64,
     answered: AtomicU64,
     failed: AtomicU64,
     prompt_tokens: AtomicU64,
@@ -18,8 +25,12 @@ pub struct Counters {
 pub struct Counts {
     /// Rows with a request; NULL rows are none.
     pub rows: u64,
+    /// Rows that wait for nothing any more: answered, failed or NULL.
+    pub settled: u64,
     /// Rows whose answer the ledger had.
     pub replayed: u64,
+    /// Requests that a model was asked, whatever came of it. Rows with equal requests share one.
+    pub asked: u64,
     /// Requests that a model answered. Rows with equal requests share one.
     pub answered: u64,
     /// Requests that have no answer, and rows that are no request.
@@ -36,7 +47,9 @@ impl Counters {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         Counts {
             rows: read(&self.rows),
+            settled: read(&self.settled),
             replayed: read(&self.replayed),
+            asked: read(&self.asked),
             answered: read(&self.answered),
             failed: read(&self.failed),
             prompt_tokens: read(&self.prompt_tokens),
@@ -46,6 +59,14 @@ impl Counters {
 
     pub(super) fn rows(&self, count: usize) {
         self.rows.fetch_add(count as u64, Ordering::Relaxed);
+    }
+
+    pub(super) fn settled(&self, count: usize) {
+        self.settled.fetch_add(count as u64, Ordering::Relaxed);
+    }
+
+    pub(super) fn asked(&self) {
+        self.asked.fetch_add(1, Ordering::Relaxed);
     }
 
     pub(super) fn replayed(&self, count: usize) {
@@ -60,5 +81,44 @@ impl Counters {
         self.answered.fetch_add(1, Ordering::Relaxed);
         self.prompt_tokens.fetch_add(prompt_tokens, Ordering::Relaxed);
         self.output_tokens.fetch_add(output_tokens, Ordering::Relaxed);
+    }
+}
+
+/// Has the functions of a session count into these counters, once it is among the extensions of the
+/// session's configuration. Where it is missing, nobody counts.
+#[derive(Clone, Debug)]
+pub struct Watch(pub Arc<Counters>);
+
+impl Watch {
+    /// The counters that a call is to raise.
+    pub(super) fn of(options: &ConfigOptions) -> Arc<Counters> {
+        options.extensions.get::<Self>().map_or_else(Arc::default, |watch| Arc::clone(&watch.0))
+    }
+}
+
+impl ConfigExtension for Watch {
+    const PREFIX: &'static str = "model_counters";
+}
+
+impl ExtensionOptions for Watch {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn as_any_mut(&mut self) -> &mut dyn Any {
+        self
+    }
+
+    // Whoever copies the session's configuration is still watched by the same counters.
+    fn cloned(&self) -> Box<dyn ExtensionOptions> {
+        Box::new(self.clone())
+    }
+
+    fn set(&mut self, key: &str, _: &str) -> Result<()> {
+        plan_err!("counters have no setting `{key}`")
+    }
+
+    fn entries(&self) -> Vec<ConfigEntry> {
+        Vec::new()
     }
 }

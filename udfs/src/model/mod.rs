@@ -29,7 +29,7 @@ mod udf;
 mod values;
 
 pub use canonical::{Key, canonical, hex, key};
-pub use counters::{Counters, Counts};
+pub use counters::{Counters, Counts, Watch};
 pub use definition::{DEFINITIONS, ModelDefinition};
 pub use error::{Class, Failure, ModelError};
 pub use language_model::{LanguageModel, OpenError, Opener};

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use tokio::sync::{OnceCell, Semaphore};
 
-use super::counters::Counters;
 use super::error::ModelError;
 use super::in_flight::InFlight;
 use super::language_model::{LanguageModel, OpenError, Opener};
@@ -36,7 +35,6 @@ impl Default for Recording {
 pub struct Models {
     entries: BTreeMap<String, Entry>,
     pub(super) ledger: Arc<dyn Ledger>,
-    pub(super) counters: Arc<Counters>,
     pub(super) recording: Recording,
 }
 
@@ -51,12 +49,11 @@ impl Models {
     pub fn new(
         openers: impl IntoIterator<Item = (String, Arc<dyn Opener>)>,
         ledger: Arc<dyn Ledger>,
-        counters: Arc<Counters>,
         recording: Recording,
     ) -> Self {
         let entry = |opener| Entry { opener, opened: OnceCell::new() };
         let entries = openers.into_iter().map(|(name, opener)| (name, entry(opener))).collect();
-        Self { entries, ledger, counters, recording }
+        Self { entries, ledger, recording }
     }
 
     /// The names, in order.

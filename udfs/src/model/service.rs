@@ -34,16 +34,17 @@ pub(super) struct Reply {
     pub(super) outcome: Result<Arc<Answer>, Failure>,
 }
 
-/// Answers all rows of a batch, in their order. Dropping the future gives up what nobody else waits
+/// Answers all rows of a batch, in their order, and counts. Dropping the future gives up what nobody else waits
 /// for.
 pub(super) async fn answer(
     models: &Models,
     opened: &Arc<Opened>,
     function: &'static str,
     asks: Vec<Ask>,
+    counters: &Arc<Counters>,
 ) -> Result<Vec<Reply>, ModelError> {
-    let mut batch = Batch::new(models, opened, function, asks);
-    models.counters.rows(batch.rows.len());
+    let mut batch = Batch::new(models, opened, function, asks, counters);
+    counters.rows(batch.rows.len());
     // Claimed before the look-up: whoever ends later than it is waited for, whoever ended earlier
     // has recorded the answer.
     let claims: Vec<Arc<Running>> =
@@ -71,6 +72,7 @@ struct Batch<'a> {
     models: &'a Models,
     opened: &'a Arc<Opened>,
     function: &'static str,
+    counters: &'a Arc<Counters>,
     questions: Vec<Question>,
     /// The question of each row.
     rows: Vec<usize>,
@@ -87,6 +89,7 @@ impl<'a> Batch<'a> {
         opened: &'a Arc<Opened>,
         function: &'static str,
         asks: Vec<Ask>,
+        counters: &'a Arc<Counters>,
     ) -> Self {
         let mut questions: Vec<Question> = Vec::new();
         let mut known = HashMap::new();
@@ -113,7 +116,7 @@ impl<'a> Batch<'a> {
             rows.push(at);
         }
         let (chunk, chunk_bytes, due) = (Vec::new(), 0, None);
-        Self { models, opened, function, questions, rows, chunk, chunk_bytes, due }
+        Self { models, opened, function, counters, questions, rows, chunk, chunk_bytes, due }
     }
 
     /// Takes what the ledger has.
@@ -125,7 +128,7 @@ impl<'a> Batch<'a> {
         for (at, json) in recorded.into_iter().enumerate() {
             let Some(json) = json else { continue };
             self.settle(at, &json)?;
-            self.models.counters.replayed(self.questions[at].rows);
+            self.counters.replayed(self.questions[at].rows);
         }
         Ok(())
     }
@@ -141,13 +144,13 @@ impl<'a> Batch<'a> {
             }
             if !question.may_ask {
                 let message = "there is no recorded answer, and `replay` is 'only'";
-                self.models.counters.failed(1);
+                self.counters.failed(1);
                 self.fail(at, Failure::failed(message)).await?;
                 continue;
             }
             let (opened, claim) = (Arc::clone(self.opened), Arc::clone(claim));
             let (request, key) = (Arc::clone(&question.request), question.key);
-            let counters = Arc::clone(&self.models.counters);
+            let counters = Arc::clone(self.counters);
             let task = running.spawn(async move {
                 let asked = claim.outcome.get_or_init(|| async {
                     let fresh = ask_model(&opened, &request, key, &counters).await;
@@ -178,7 +181,7 @@ impl<'a> Batch<'a> {
                     None => self.fail(at, Failure::failed("the request got lost")).await?,
                 },
                 Some(Err(error)) => {
-                    self.models.counters.failed(1);
+                    self.counters.failed(1);
                     if let Some(at) = tasks.get(&error.id()) {
                         self.fail(*at, Failure::failed(broken(error))).await?;
                     }
@@ -237,6 +240,7 @@ impl<'a> Batch<'a> {
         match from_json(&question.request, json) {
             Ok(answer) => {
                 question.outcome = Some(Ok(Arc::new(answer)));
+                self.counters.settled(question.rows);
                 Ok(())
             }
             Err(error) => {
@@ -262,6 +266,7 @@ impl<'a> Batch<'a> {
             });
         }
         self.questions[at].outcome = Some(Err(failure));
+        self.counters.settled(self.questions[at].rows);
         Ok(())
     }
 
@@ -302,6 +307,7 @@ async fn ask_model(
 ) -> Result<Fresh, Failure> {
     let permit = opened.permits.acquire().await;
     let _permit = permit.map_err(|error| Failure::failed(error.to_string()))?;
+    counters.asked();
     let answer = opened.model.ask(request.clone(), key).await?;
     let json = to_json(request, &answer)?;
     counters.answered(answer.prompt_tokens.into(), output_tokens(&answer));

@@ -15,6 +15,7 @@ use datafusion::logical_expr::{
 use super::arguments::{self, Arguments};
 use super::canonical::hex;
 use super::columns::{Answered, Row};
+use super::counters::{Counters, Watch};
 use super::definition::{DEFINITIONS, ModelDefinition};
 use super::error::{Failure, ModelError};
 use super::models::Models;
@@ -146,7 +147,8 @@ impl AsyncScalarUDFImpl for ModelFunction {
     async fn invoke_async_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let list = matches!(args.return_type(), DataType::List(_));
         let arguments = Arguments::read(self.definition, &args)?;
-        let rows = self.rows(&arguments, args.number_rows, list).await;
+        let counters = Watch::of(&args.config_options);
+        let rows = self.rows(&arguments, (args.number_rows, list), &counters).await;
         let rows = rows.map_err(|error| DataFusionError::External(Box::new(error)))?;
         Ok(ColumnarValue::Array((self.definition.column)(&rows, list)?))
     }
@@ -164,8 +166,8 @@ impl ModelFunction {
     async fn rows(
         &self,
         arguments: &Arguments,
-        count: usize,
-        list: bool,
+        (count, list): (usize, bool),
+        counters: &Arc<Counters>,
     ) -> Result<Vec<Row>, ModelError> {
         let (mut read, mut asks) = (Vec::with_capacity(count), Vec::with_capacity(count));
         for row in 0..count {
@@ -176,7 +178,7 @@ impl ModelFunction {
                     Read::Asked(options)
                 }
                 Err((on_error, failure)) => {
-                    self.models.counters.failed(1);
+                    counters.failed(1);
                     let digest = None;
                     if on_error == OnError::Fail {
                         let (function, model) =
@@ -187,12 +189,13 @@ impl ModelFunction {
                 }
             });
         }
+        counters.settled(count - asks.len());
         let mut replies = match asks.is_empty() {
             true => Vec::new(),
             false => {
                 let function = self.definition.doc.name;
                 let opened = self.models.open(function, arguments.model()).await?;
-                service::answer(&self.models, &opened, function, asks).await?
+                service::answer(&self.models, &opened, function, asks, counters).await?
             }
         }
         .into_iter();

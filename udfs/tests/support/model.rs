@@ -12,6 +12,7 @@ use proofmill_engine::request::{
     Answer, Body, Embed, Finish, Generate, Generation, Prompt, Request, RequestError, Scored,
     Strategy,
 };
+use proofmill_udfs::model::Watch;
 use proofmill_udfs::model::split::SplitModelCalls;
 use proofmill_udfs::model::{
     Counters, Key, LanguageModel, Ledger, LedgerError, Models, New, OpenError, Opener, Recording,
@@ -218,7 +219,7 @@ impl Fixture {
         let door = |opens| Arc::new(Door(Arc::clone(&echo), opens)) as Arc<dyn Opener>;
         let openers = [("echo".to_owned(), door(true)), ("broken".to_owned(), door(false))];
         let kept = Arc::clone(&ledger) as Arc<dyn Ledger>;
-        let models = Arc::new(Models::new(openers, kept, Arc::clone(&counters), recording));
+        let models = Arc::new(Models::new(openers, kept, recording));
         Self { echo, ledger, counters, models }
     }
 
@@ -228,6 +229,9 @@ impl Fixture {
             context.register_udf(function.as_ref().clone());
         }
         context.add_optimizer_rule(Arc::new(SplitModelCalls));
+        let state = context.state_ref();
+        let watch = Watch(Arc::clone(&self.counters));
+        state.write().config_mut().options_mut().extensions.insert(watch);
     }
 }
 

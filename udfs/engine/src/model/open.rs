@@ -156,8 +156,11 @@ impl Drop for Model {
     fn drop(&mut self) {
         self.queue.close();
         for worker in self.workers.drain(..) {
-            // A worker that panicked has said so, and its requests have failed.
-            let _ = worker.join();
+            // A reply may drop the model in a worker's own thread, which ends by itself then.
+            if worker.thread().id() != thread::current().id() {
+                // A worker that panicked has said so, and its requests have failed.
+                let _ = worker.join();
+            }
         }
     }
 }

@@ -20,7 +20,7 @@ pub struct Counts {
     pub decoder_rows: u64,
     /// Passes over the decoder.
     pub steps: u64,
-    /// Requests answered, failed ones too.
+    /// Requests that workers answered, failed ones too. A request is counted before its reply is called.
     pub answers: u64,
 }
 

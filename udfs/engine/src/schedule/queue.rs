@@ -162,3 +162,64 @@ fn cancel<W>(jobs: Vec<Job<W>>) {
         job.answer(Err(RequestError::Cancelled));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::mpsc::{self, Receiver};
+
+    use super::super::job::Cancel;
+    use super::*;
+    use crate::request::Answer;
+
+    type Answered = Result<Answer, RequestError>;
+
+    fn push(queue: &Queue, tokens: usize, cancel: &Cancel) -> Receiver<Answered> {
+        let (sender, receiver) = mpsc::channel();
+        let reply = Box::new(move |answer| sender.send(answer).unwrap());
+        let work = Measuring { tokens: vec![1; tokens], hidden: true, prompt_truncated: false };
+        queue.push_measuring(Job::new(work, reply, cancel.clone()));
+        receiver
+    }
+
+    fn pop(queue: &Queue) -> Option<usize> {
+        let job = queue.take(|waiting| waiting.measuring.pop_if(|_| true));
+        job.map(|job| job.work.tokens.len())
+    }
+
+    #[test]
+    fn the_longest_come_first_and_the_cancelled_are_told() {
+        let queue = Queue::default();
+        let (waits, gone) = (Cancel::default(), Cancel::default());
+        let _short = push(&queue, 3, &waits);
+        let long = push(&queue, 9, &gone);
+        let _middle = push(&queue, 5, &waits);
+        gone.cancel();
+        assert!(queue.take(|waiting| waiting.measuring.pop_if(|_| false)).is_none());
+        assert_eq!(long.try_recv().unwrap(), Err(RequestError::Cancelled));
+        assert_eq!([pop(&queue), pop(&queue), pop(&queue)], [Some(5), Some(3), None]);
+    }
+
+    #[test]
+    fn a_closed_queue_answers_what_waits_and_what_comes() {
+        let queue = Arc::new(Queue::default());
+        let waits = push(&queue, 3, &Cancel::default());
+        let other = Arc::clone(&queue);
+        // It sleeps once the first is taken.
+        let sleeper = std::thread::spawn(move || {
+            while other.wait().is_some() {
+                pop(&other);
+            }
+        });
+        assert!(waits.recv().unwrap().is_err());
+        let held = push(&queue, 3, &Cancel::default());
+        queue.close();
+        sleeper.join().unwrap();
+        let comes = push(&queue, 4, &Cancel::default());
+        for answer in [held.recv().unwrap(), comes.recv().unwrap()] {
+            let why = "the model stopped before it answered".to_owned();
+            assert_eq!(answer, Err(RequestError::Failed(why)));
+        }
+        assert!(queue.is_closed() && queue.wait().is_none());
+    }
+}

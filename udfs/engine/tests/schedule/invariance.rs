@@ -33,7 +33,7 @@ fn is_refused(answer: &Answered) -> bool {
 }
 
 fn alone_and_together(name: &str, kind: Kind, precision: Precision) {
-    let config = Config { cases: 8, failure_persistence: None, ..Config::default() };
+    let config = Config { cases: 12, failure_persistence: None, ..Config::default() };
     let compared = Cell::new((0, 0));
     let alone = ask::open(name, &Settings { precision, ..ask::settings() });
     let cases = (mixes::mix(kind), mixes::settings(precision));

@@ -1,0 +1,69 @@
+//! What models were asked, in words.
+
+use std::time::Duration;
+
+use proofmill_udfs::model::Counts;
+
+use crate::report::units::count;
+
+/// While a stage runs: its pace, and what is out of the ordinary.
+pub fn under_way(counts: &Counts, elapsed: Duration) -> String {
+    let mut parts = Vec::new();
+    parts.extend(pace(counts, elapsed));
+    let rare = [(counts.replayed, "replayed"), (counts.failed, "failed")];
+    let rare = rare.into_iter().filter(|(n, _)| *n > 0);
+    parts.extend(rare.map(|(n, what)| format!("{} {what}", count(n))));
+    parts.join(", ")
+}
+
+/// When it has ended: everything.
+pub fn at_the_end(counts: &Counts, wall: Duration) -> String {
+    let all = [(counts.asked, "asked"), (counts.replayed, "replayed"), (counts.failed, "failed")];
+    let mut parts: Vec<_> =
+        all.into_iter().map(|(n, what)| format!("{} {what}", count(n))).collect();
+    parts.extend(pace(counts, wall));
+    parts.join(", ")
+}
+
+/// Tokens read and written in a second; nothing if there were none.
+fn pace(counts: &Counts, time: Duration) -> Option<String> {
+    let tokens = counts.prompt_tokens + counts.output_tokens;
+    let rate = tokens as f64 / time.as_secs_f64();
+    (tokens > 0 && rate.is_finite()).then(|| format!("{} tokens/s", count(rate.round() as u64)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counts() -> Counts {
+        Counts {
+            rows: 130,
+            settled: 120,
+            replayed: 7,
+            asked: 110,
+            answered: 108,
+            failed: 2,
+            prompt_tokens: 12_000,
+            output_tokens: 345,
+        }
+    }
+
+    #[test]
+    fn the_end_tells_everything_and_the_way_what_stands_out() {
+        let time = Duration::from_secs(10);
+        let end = at_the_end(&counts(), time);
+        assert_eq!(end, "110 asked, 7 replayed, 2 failed, 1,235 tokens/s");
+        assert_eq!(under_way(&counts(), time), "1,235 tokens/s, 7 replayed, 2 failed");
+        let sound = Counts { replayed: 0, failed: 0, ..counts() };
+        assert_eq!(under_way(&sound, time), "1,235 tokens/s");
+    }
+
+    #[test]
+    fn there_is_no_pace_without_tokens_or_time() {
+        assert_eq!(at_the_end(&counts(), Duration::ZERO), "110 asked, 7 replayed, 2 failed");
+        let replayed = Counts { replayed: 4, ..Counts::default() };
+        let end = at_the_end(&replayed, Duration::from_secs(1));
+        assert_eq!(end, "0 asked, 4 replayed, 0 failed");
+    }
+}
