@@ -22,7 +22,7 @@ stages:
       from: asked
       model: writer
       prompt: "'q: ' || question"
-      options: { max_tokens: 4, temperature: 0.7, samples: 2, seed: 1 }
+      options: { max_tokens: 4, min_tokens: 3, temperature: 0.7, samples: 2, seed: 1 }
   judged:
     score: { from: asked, model: writer, prompt: question, continuation: "' yes'" }
   chosen:
@@ -105,7 +105,7 @@ fn what_a_stage_asks_counts() {
     edits(&[
         ("'q: ' ||", "'Q: ' ||", written),
         ("max_tokens: 4", "max_tokens: 5", written),
-        ("max_tokens: 4", "max_tokens: 4, min_tokens: 1", written),
+        ("min_tokens: 3", "min_tokens: 2", written),
         ("max_tokens: 4", "max_tokens: 4, stop: [x]", written),
         ("max_tokens: 4", "max_tokens: 4, prefix: x", written),
         ("max_tokens: 4", "max_tokens: 4, truncate: 9", written),
@@ -202,7 +202,7 @@ fn the_ledger_answers_what_any_stage_asked_before() {
     };
     assert!(run("written").unwrap().starts_with("2 asked, 0 replayed, 0 failed, "));
     assert_eq!(run("written"), None, "it is in the store");
-    workspace.edit("p.yaml", "  below:", "  written_so: { generate: { from: asked, model: writer, prompt: \"concat('q: ', question)\", options: { max_tokens: 4, temperature: 0.7, samples: 2, seed: 1 } } }\n  below:");
+    workspace.edit("p.yaml", "  below:", "  written_so: { generate: { from: asked, model: writer, prompt: \"concat('q: ', question)\", options: { max_tokens: 4, min_tokens: 3, temperature: 0.7, samples: 2, seed: 1 } } }\n  below:");
     assert_eq!(run("written_so").unwrap(), "0 asked, 2 replayed, 0 failed");
     let rows = |stage| {
         workspace.sql(&format!(

@@ -38,9 +38,9 @@ stages:
       SELECT 'r' || n AS row_id, CASE WHEN n = 5 THEN NULL ELSE 'the cat ' || (n % 30) END AS question
       FROM (SELECT unnest(range(40)) AS n)
   written:
-    generate: { from: asked, model: writer, prompt: question, options: { max_tokens: 12, temperature: 1, samples: 2 } }
+    generate: { from: asked, model: writer, prompt: question, options: { max_tokens: 12, min_tokens: 6, temperature: 1, samples: 2 } }
   sought:
-    generate: { from: asked, model: reader, prompt: question, options: { max_tokens: 12, beams: 3, answers: 2 } }
+    generate: { from: asked, model: reader, prompt: question, options: { max_tokens: 12, min_tokens: 6, beams: 3, answers: 2 } }
   judged:
     score: { from: asked, model: writer, prompt: question, continuation: "' sat'" }
   chosen:

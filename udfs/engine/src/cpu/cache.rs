@@ -2,7 +2,7 @@
 
 use half::bf16;
 
-use super::memory::Buffer;
+use super::memory::{Buffer, Plain};
 use super::simd::{LANES, Simd};
 use crate::backend::{BLOCK_SLOTS, CacheShape, DeviceError, Precision};
 
@@ -39,7 +39,7 @@ pub(super) struct Halves<N> {
 pub(super) type Bf16 = u16;
 
 /// How a number of a cache is kept.
-pub(super) trait Number: Copy + Default {
+pub(super) trait Number: Plain {
     fn of(x: f32) -> Self;
     fn load<S: Simd>(s: S, from: &[Self; LANES]) -> S::F;
 }

@@ -2,34 +2,56 @@
 
 use std::ops::{Deref, DerefMut};
 
+use memmap2::MmapMut;
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
 use super::simd::LANES;
 use crate::backend::DeviceError;
 
 /// Bytes of a cache line, and of the widest register.
 const LINE: usize = 64;
+/// From this size on memory comes from the system page by page, as pages are first written to: a
+/// cache that is never full costs no more than what it held.
+const LARGE: usize = 1 << 20;
+
+/// Numbers of a buffer.
+pub(super) trait Plain: Copy + Default + FromBytes + IntoBytes + Immutable {}
+
+impl<T: Copy + Default + FromBytes + IntoBytes + Immutable> Plain for T {}
 
 /// Zeros at first, beginning at a cache line.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Buffer<T> {
-    /// `len` numbers and a line's worth more.
-    all: Vec<T>,
-    start: usize,
+    memory: Memory<T>,
     len: usize,
 }
 
-impl<T: Copy + Default> Buffer<T> {
+#[derive(Debug)]
+enum Memory<T> {
+    /// The numbers from `start` on, in a line's worth more.
+    Small { all: Vec<T>, start: usize },
+    /// Whole pages.
+    Large(MmapMut),
+}
+
+impl<T> Default for Buffer<T> {
+    fn default() -> Self {
+        Self { memory: Memory::Small { all: Vec::new(), start: 0 }, len: 0 }
+    }
+}
+
+impl<T: Plain> Buffer<T> {
     /// `len` zeros.
     pub(super) fn new(len: usize) -> Result<Self, DeviceError> {
         let size = size_of::<T>();
-        let room = len.saturating_add(LINE / size);
-        // Only an attempt can fail; only the other way to ask leaves pages of zeros untouched, so
-        // that what is never used costs nothing.
-        Vec::<T>::new()
-            .try_reserve_exact(room)
-            .map_err(|_| DeviceError::OutOfMemory { bytes: room.saturating_mul(size) })?;
-        let all = vec![T::default(); room];
+        let bytes = len.saturating_mul(size);
+        if bytes >= LARGE {
+            let map = MmapMut::map_anon(bytes).map_err(|_| DeviceError::OutOfMemory { bytes })?;
+            return Ok(Self { memory: Memory::Large(map), len });
+        }
+        let all = vec![T::default(); len + LINE / size];
         let start = all.as_ptr().align_offset(LINE).min(LINE / size);
-        Ok(Self { all, start, len })
+        Ok(Self { memory: Memory::Small { all, start }, len })
     }
 
     /// The first `len` numbers, whatever they are; more memory if there are fewer.
@@ -42,17 +64,26 @@ impl<T: Copy + Default> Buffer<T> {
     }
 }
 
-impl<T> Deref for Buffer<T> {
+impl<T: Plain> Deref for Buffer<T> {
     type Target = [T];
 
+    #[inline]
     fn deref(&self) -> &[T] {
-        &self.all[self.start..self.start + self.len]
+        match &self.memory {
+            Memory::Small { all, start } => &all[*start..*start + self.len],
+            // Pages are aligned for all numbers, and hold a whole number of them.
+            Memory::Large(map) => <[T]>::ref_from_bytes(map).unwrap_or_default(),
+        }
     }
 }
 
-impl<T> DerefMut for Buffer<T> {
+impl<T: Plain> DerefMut for Buffer<T> {
+    #[inline]
     fn deref_mut(&mut self) -> &mut [T] {
-        &mut self.all[self.start..self.start + self.len]
+        match &mut self.memory {
+            Memory::Small { all, start } => &mut all[*start..*start + self.len],
+            Memory::Large(map) => <[T]>::mut_from_bytes(map).unwrap_or_default(),
+        }
     }
 }
 

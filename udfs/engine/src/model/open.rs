@@ -20,11 +20,11 @@ pub enum OpenError {
     #[error(transparent)]
     Load(#[from] LoadError),
     /// The device has no room for it.
-    #[error("the model does not fit: {0}; lower `step_tokens`, `lines` or `cache`")]
+    #[error("the model does not fit: {0}; lower `step_tokens`, `lines` or `cache_mib`")]
     Device(#[from] DeviceError),
     /// The cache holds not even one text.
     #[error(
-        "{bytes} bytes of cache hold {tokens} tokens per worker; raise `cache` so that {needed} fit"
+        "{bytes} bytes of cache hold {tokens} tokens per worker; raise `cache_mib` so that {needed} fit"
     )]
     SmallCache {
         /// What was given.

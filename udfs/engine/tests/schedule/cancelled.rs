@@ -60,7 +60,9 @@ fn what_is_cancelled_under_way_frees_its_room() {
     let expected = ask_all(&open("gpt2", &settings()), [&long(7)]);
     assert_eq!(ask_all(&model, [&long(7)]), expected);
     drop(sender);
-    assert!(receiver.iter().all(|(_, it)| it.is_ok() || it == Err(RequestError::Cancelled)));
+    let (done, cancelled): (Vec<_>, Vec<_>) = receiver.iter().partition(|(_, it)| it.is_ok());
+    assert!(!cancelled.is_empty(), "{} done", done.len());
+    assert!(cancelled.iter().all(|(_, it)| *it == Err(RequestError::Cancelled)));
 }
 
 #[test]
