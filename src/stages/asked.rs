@@ -42,6 +42,7 @@ pub struct Asked {
     function: &'static str,
     model: String,
     id: String,
+    keep: Vec<String>,
     from: String,
     /// Setting, which is also the column, and expression of each argument behind the model.
     arguments: Vec<(&'static str, String)>,
@@ -64,7 +65,49 @@ enum Shape {
     Vector,
 }
 
+impl Shape {
+    /// The columns behind what a row was asked; the last is not of the table.
+    fn columns(self) -> &'static [&'static str] {
+        match self {
+            Self::Text | Self::Texts => &[
+                "text",
+                "finish_reason",
+                "prompt_tokens",
+                "prompt_truncated",
+                "output_tokens",
+                "logprob",
+                "score",
+                "seed",
+                "sample",
+                "request_digest",
+                ERROR,
+            ],
+            Self::Worth => {
+                &["logprob", "tokens", "is_greedy", "prompt_tokens", "request_digest", ERROR]
+            }
+            Self::Choices => &[
+                CHOICE,
+                "continuation",
+                "logprob",
+                "tokens",
+                "is_greedy",
+                "probability",
+                "best",
+                "prompt_tokens",
+                "request_digest",
+                ERROR,
+            ],
+            Self::Vector => &["vector", "tokens", "request_digest", ERROR],
+        }
+    }
+}
+
 impl Asked {
+    /// The arguments that are columns of the table too: all but a list of choices.
+    fn shown(&self) -> impl Iterator<Item = &'static str> + Clone {
+        self.arguments.iter().map(|(key, _)| *key).filter(|key| *key != "choices")
+    }
+
     /// For `generate`.
     pub fn generate(settings: &Generate) -> Self {
         let options = &settings.options;
@@ -74,6 +117,7 @@ impl Asked {
             function: "generate",
             model: settings.model.clone(),
             id: settings.id.clone(),
+            keep: settings.keep.clone(),
             from: settings.from.clone(),
             arguments: vec![("prompt", settings.prompt.clone())],
             options: json!(options),
@@ -93,6 +137,7 @@ impl Asked {
             function,
             model: settings.model.clone(),
             id: settings.id.clone(),
+            keep: settings.keep.clone(),
             from: settings.from.clone(),
             arguments: vec![("prompt", settings.prompt.clone()), (key, text.clone())],
             options: json!(settings.options),
@@ -107,6 +152,7 @@ impl Asked {
             function: "embed",
             model: settings.model.clone(),
             id: settings.id.clone(),
+            keep: settings.keep.clone(),
             from: settings.from.clone(),
             arguments: vec![("text", settings.text.clone())],
             options: json!(settings.options),
@@ -135,6 +181,18 @@ pub fn prepare(
         let declare = || Some("declare it under `models:`".to_owned());
         place.mistake(&[asked.kind, "model"], Code::UnknownModel, message, help.or_else(declare));
         sound = false;
+    }
+    for (i, column) in asked.keep.iter().enumerate() {
+        let steps = [asked.kind, "keep", &i.to_string()];
+        sound &= place.column(&steps, column, &input).is_some();
+        let mut own =
+            [ROW_ID].into_iter().chain(asked.shown()).chain(asked.shape.columns().iter().copied());
+        if own.any(|own| own == column) || asked.keep[..i].contains(column) {
+            let message = format!("the table has a column `{column}` already");
+            let help = Some("rename it in a stage before".to_owned());
+            place.mistake(&steps, Code::Duplicate, message, help);
+            sound = false;
+        }
     }
     // Several are compared, and one is not.
     if asked.shape == Shape::Worth && asked.options.get("normalize").is_some() {
@@ -227,45 +285,29 @@ fn plan(
     options["on_error"] = json!("capture");
     let id = cast(ident(&asked.id), DataType::Utf8).alias(ROW_ID);
     let columns = arguments.iter().map(|(key, expr)| expr.clone().alias(*key));
-    let plan = scan.project([id].into_iter().chain(columns))?;
+    // Inside the plan, kept columns have names that nothing else has.
+    let kept = |(i, column): (usize, &String)| (format!("kept_{i}"), column.clone());
+    let kept: Vec<(String, String)> = asked.keep.iter().enumerate().map(kept).collect();
+    let inward = kept.iter().map(|(inside, column)| ident(column).alias(inside));
+    let plan = scan.project([id].into_iter().chain(columns).chain(inward))?;
     let mut call = vec![lit(&asked.model)];
     call.extend(arguments.iter().map(|(key, _)| ident(*key)));
     call.push(lit(options.to_string()));
-    let own = [ident(ROW_ID), ident("prompt"), ident("text"), ident("continuation")];
-    let own: Vec<Expr> = own
-        .into_iter()
-        .filter(|column| {
-            let name = column.schema_name().to_string();
-            name == ROW_ID || arguments.iter().any(|(key, _)| *key == name)
-        })
-        .collect();
+    let shown = [ROW_ID].into_iter().chain(asked.shown()).map(ident);
+    let own: Vec<Expr> =
+        shown.clone().chain(kept.iter().map(|(inside, _)| ident(inside))).collect();
+    let outward = kept.iter().map(|(inside, column)| ident(inside).alias(column));
+    let own_at_last: Vec<Expr> = shown.chain(outward).collect();
     let answer = function(asked.function, call)?.alias(ANSWER);
     let mut plan = plan.project(own.iter().cloned().chain([answer]))?;
-    let part = |name: &str| get_field(ident(ANSWER), name).alias(name);
+    let part = |name: &&str| get_field(ident(ANSWER), *name).alias(*name);
     let parts: Vec<Expr> = match asked.shape {
-        Shape::Text | Shape::Texts => {
-            if asked.shape == Shape::Texts {
-                plan = plan.unnest_column(ANSWER)?;
-            }
-            let parts = [
-                "text",
-                "finish_reason",
-                "prompt_tokens",
-                "prompt_truncated",
-                "output_tokens",
-                "logprob",
-                "score",
-                "seed",
-                "sample",
-                "request_digest",
-                ERROR,
-            ];
-            parts.map(part).to_vec()
+        Shape::Text | Shape::Worth | Shape::Vector => {
+            asked.shape.columns().iter().map(part).collect()
         }
-        Shape::Worth => {
-            let parts =
-                ["logprob", "tokens", "is_greedy", "prompt_tokens", "request_digest", ERROR];
-            parts.map(part).to_vec()
+        Shape::Texts => {
+            plan = plan.unnest_column(ANSWER)?;
+            asked.shape.columns().iter().map(part).collect()
         }
         Shape::Choices => {
             let choices = get_field(ident(ANSWER), "choices");
@@ -273,33 +315,21 @@ fn plan(
             let count = cast(count, DataType::Int64);
             let numbers = function("range", vec![lit(0_i64), count])?;
             let lists = [choices.alias("one"), numbers.alias(CHOICE)];
-            let kept = ["best", "prompt_tokens", "request_digest", ERROR].map(part);
-            plan = plan.project(own.iter().cloned().chain(kept).chain(lists))?;
+            let whole = ["best", "prompt_tokens", "request_digest", ERROR];
+            let whole = whole.iter().map(part);
+            plan = plan.project(own.into_iter().chain(whole).chain(lists))?;
             plan = plan.unnest_columns_with_options(
                 vec!["one".into(), CHOICE.into()],
                 UnnestOptions::default(),
             )?;
-            let one = |name: &str, alias: &str| get_field(ident("one"), name).alias(alias);
-            let best = cast(ident("best"), DataType::Int64).eq(ident(CHOICE)).alias("best");
-            return plan
-                .project(own.into_iter().chain([
-                    ident(CHOICE),
-                    one("choice", "continuation"),
-                    one("logprob", "logprob"),
-                    one("tokens", "tokens"),
-                    one("is_greedy", "is_greedy"),
-                    one("probability", "probability"),
-                    best,
-                    ident("prompt_tokens"),
-                    ident("request_digest"),
-                    ident(ERROR),
-                ]))?
-                .build();
-        }
-        Shape::Vector => {
-            let parts = ["vector", "tokens", "request_digest", ERROR];
-            parts.map(part).to_vec()
+            let column = |name: &&str| match *name {
+                CHOICE | "prompt_tokens" | "request_digest" | ERROR => ident(*name),
+                "best" => cast(ident("best"), DataType::Int64).eq(ident(CHOICE)).alias("best"),
+                "continuation" => get_field(ident("one"), "choice").alias("continuation"),
+                name => get_field(ident("one"), name).alias(name),
+            };
+            asked.shape.columns().iter().map(column).collect()
         }
     };
-    plan.project(own.into_iter().chain(parts))?.build()
+    plan.project(own_at_last.into_iter().chain(parts))?.build()
 }

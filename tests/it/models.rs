@@ -276,3 +276,31 @@ fn a_model_that_does_not_load_fails_its_stage() {
     assert!(matches!(done.code, Some(1 | 3)), "{done:#?}");
     done.says("writer/model.safetensors");
 }
+
+#[test]
+fn rows_keep_the_columns_that_they_are_told_to() {
+    let kept = ALL.replace("from: asked,", "from: asked, keep: [question],");
+    let workspace = Workspace::with(&kept.replace("text: question", "text: \"'x'\""));
+    workspace.add_model("gpt2", "writer");
+    workspace.add_model("t5", "reader");
+    workspace.add_model("bert-sentence", "encoder");
+    workspace.proofmill(&["run", "p.yaml"]).expect(0);
+    for table in TABLES {
+        let others = workspace.sql(&format!(
+            "SELECT count(*) AS n FROM {table} AS t JOIN asked AS a ON a.row_id = t.row_id \
+             WHERE t.question IS DISTINCT FROM a.question"
+        ));
+        assert_eq!(others[0]["n"], 0, "{table}");
+        let rows = workspace.sql(&format!("SELECT count(question) AS n FROM {table}"));
+        assert!(rows[0]["n"].as_u64().unwrap() > 0, "{table}");
+    }
+    let twice =
+        ALL.replace("text: question }", "text: question, keep: [question, nothing, question] }");
+    let workspace = Workspace::with(&twice);
+    workspace.add_model("gpt2", "writer");
+    workspace.add_model("t5", "reader");
+    workspace.add_model("bert-sentence", "encoder");
+    let said = workspace.proofmill(&["check", "p.yaml"]).expect(3).stderr;
+    assert!(said.contains("the input has no column `nothing`"), "{said}");
+    assert!(said.contains("the table has a column `question` already"), "{said}");
+}

@@ -3,7 +3,7 @@
 use crate::search::vectors::flaw::{VectorFlaw, check};
 use crate::search::vectors::kernel::{LANES, Panel};
 
-/// Vectors of one dimension in panels of [`LANES`], as far as the capacity goes.
+/// Vectors of one dimension in panels of `LANES`, as far as the capacity goes.
 pub struct Block {
     dimension: usize,
     capacity: usize,

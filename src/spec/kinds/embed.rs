@@ -19,6 +19,9 @@ pub struct Embed {
     /// Column that identifies a row and becomes `row_id`.
     #[serde(default = "row_id_column")]
     pub id: String,
+    /// Other columns of the table that every row keeps.
+    #[serde(default)]
+    pub keep: Vec<String>,
     /// How texts are read.
     #[serde(default)]
     pub options: EmbedOptions,

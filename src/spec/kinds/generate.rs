@@ -17,6 +17,9 @@ pub struct Generate {
     /// Column that identifies a row and becomes `row_id`.
     #[serde(default = "row_id_column")]
     pub id: String,
+    /// Other columns of the table that every row keeps.
+    #[serde(default)]
+    pub keep: Vec<String>,
     /// How the model writes.
     #[serde(default)]
     pub options: GenerateOptions,

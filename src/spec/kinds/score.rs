@@ -24,6 +24,9 @@ pub struct Score {
     /// Column that identifies a row and becomes `row_id`.
     #[serde(default = "row_id_column")]
     pub id: String,
+    /// Other columns of the table that every row keeps.
+    #[serde(default)]
+    pub keep: Vec<String>,
     /// How texts are judged.
     #[serde(default)]
     pub options: ScoreOptions,

@@ -78,7 +78,7 @@ pub struct Generate {
     pub strategy: Strategy,
     /// Most new tokens, the forced prefix not counted.
     pub max_tokens: u32,
-    /// No end before so many new tokens.
+    /// No end token before so many new tokens; a stop text ends the answer at once.
     pub min_tokens: u32,
     /// The answer ends before the first of these texts.
     pub stop: Vec<String>,
