@@ -172,6 +172,9 @@ pub struct Sql {
     /// Do not cut long texts
     #[arg(long)]
     pub full: bool,
+    /// A pipeline file whose models the query may ask
+    #[arg(long, value_name = "PIPELINE")]
+    pub models: Option<PathBuf>,
 }
 
 /// `explain`

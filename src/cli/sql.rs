@@ -43,7 +43,11 @@ pub async fn sql(args: &args::Sql, environment: &Environment) -> Result<()> {
     let store = environment.store().await?;
     let run = find_run(&store, Some(&args.run)).await?;
     let named = named_tables(&text, &run, &store, environment).await?;
-    let engine = environment.engine(&store, &environment.new_run())?;
+    let mut engine = environment.engine(&store, &environment.new_run())?;
+    if let Some(pipeline) = args.models.clone() {
+        let pipeline = args::Pipeline { pipeline, params: Vec::new() };
+        engine = environment.load(&pipeline, &engine)?.engine;
+    }
     let limit = if args.limit == 0 || environment.output.json { usize::MAX } else { args.limit };
     let (schema, batches) = fetch_shown(&text, named, &engine, limit, environment).await?;
     let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();

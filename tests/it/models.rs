@@ -304,3 +304,21 @@ fn rows_keep_the_columns_that_they_are_told_to() {
     assert!(said.contains("the input has no column `nothing`"), "{said}");
     assert!(said.contains("the table has a column `question` already"), "{said}");
 }
+
+#[test]
+fn a_query_from_outside_asks_the_models_of_a_pipeline() {
+    let workspace = all();
+    workspace.proofmill(&["run", "p.yaml"]).expect(0);
+    let query = "SELECT s['logprob'] AS logprob, row_id FROM (SELECT row_id, score('writer', question, ' sat') AS s FROM asked) AS t";
+    let ask = ["sql", query, "--models", "p.yaml", "--limit", "0", "--json"];
+    let said: Vec<Json> =
+        serde_json::from_str(&workspace.proofmill(&ask).expect(0).stdout).unwrap();
+    let stored = workspace.sql("SELECT logprob, row_id FROM judged");
+    let by_id = |rows: &[Json]| -> BTreeMap<String, String> {
+        rows.iter().map(|row| (row["row_id"].to_string(), row["logprob"].to_string())).collect()
+    };
+    assert_eq!(said.len(), 40);
+    assert_eq!(by_id(&said), by_id(&stored));
+    let refused = workspace.proofmill(&["sql", query]);
+    assert!(refused.stderr.contains("there is no model `writer`"), "{}", refused.stderr);
+}
