@@ -9,6 +9,7 @@ pub mod backend;
 pub mod checkpoint;
 pub mod cpu;
 pub mod decode;
+pub mod error;
 pub mod family;
 pub mod model;
 pub mod network;

@@ -4,20 +4,7 @@ use super::layout::{Input, Layout};
 use super::parts::{Activation, Append, Attend, Embedding, Linear, Norm, Pool, Write};
 use super::picks::{Picked, Picks};
 use crate::checkpoint::Stored;
-
-/// A device gave up.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum DeviceError {
-    /// There is not enough memory.
-    #[error("the device has no room for {bytes} more bytes")]
-    OutOfMemory {
-        /// What was asked for.
-        bytes: usize,
-    },
-    /// Anything else.
-    #[error("the device failed: {0}")]
-    Failed(String),
-}
+use crate::error::DeviceError;
 
 /// How weights are kept and multiplied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -5,7 +5,8 @@ mod layout;
 mod parts;
 mod picks;
 
-pub use device::{Backend, CacheShape, DeviceError, MatrixSource, Placement, Precision};
+pub use crate::error::DeviceError;
+pub use device::{Backend, CacheShape, MatrixSource, Placement, Precision};
 pub use layout::{BLOCK_SLOTS, BlockRef, Input, Layout, Segment};
 pub use parts::{
     Activation, Append, Attend, Embedding, Linear, Norm, NormKind, Pool, RelativeBias, Rope, Write,
