@@ -6,9 +6,9 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use proofmill_engine::request::{Answer, Request, RequestError};
+use proofmill_engine::request::{Answer, Request};
 use proofmill_remote::{RemoteError, RemoteModel, Settings};
-use proofmill_udfs::model::{Key, LanguageModel, OpenError};
+use proofmill_udfs::model::{AskError, Key, LanguageModel, OpenError};
 
 use crate::models::clock::Injected;
 use crate::models::host::Host;
@@ -30,14 +30,14 @@ impl RemoteEndpoint {
         Self { identity, settings, host, opened: OnceLock::new() }
     }
 
-    fn opened(&self) -> Result<&RemoteModel, RequestError> {
+    fn opened(&self) -> Result<&RemoteModel, AskError> {
         let opened = self.opened.get_or_init(|| {
             let (clock, rng) = (Arc::clone(&self.host.clock), Arc::clone(&self.host.rng));
             let injected = Arc::new(Injected { clock, rng });
             let settings = self.settings.clone();
             RemoteModel::open(settings, self.host.environment, injected).map_err(OpenError::new)
         });
-        opened.as_ref().map_err(|error| RequestError::Failed(error.to_string()))
+        opened.as_ref().map_err(|error| AskError::Model(error.clone()))
     }
 }
 
@@ -71,10 +71,10 @@ impl LanguageModel for RemoteEndpoint {
         &self.identity
     }
 
-    async fn ask(&self, request: Request, _: Key) -> Result<Answer, RequestError> {
+    async fn ask(&self, request: Request, _: Key) -> Result<Answer, AskError> {
         self.opened()?.ask(&request).await.map_err(|error| match error {
-            RemoteError::Row { error, .. } => error,
-            RemoteError::Model { .. } => RequestError::Failed(error.to_string()),
+            RemoteError::Row { error, .. } => AskError::Row(error),
+            RemoteError::Model { .. } => AskError::Model(OpenError::new(error)),
         })
     }
 

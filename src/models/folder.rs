@@ -7,7 +7,7 @@ use proofmill_engine::backend::Precision;
 use proofmill_engine::model::{self, Settings};
 use proofmill_engine::request::{Answer, Request, RequestError};
 use proofmill_engine::schedule::Cancel;
-use proofmill_udfs::model::{Key, LanguageModel, OpenError};
+use proofmill_udfs::model::{AskError, Key, LanguageModel, OpenError};
 use tokio::sync::{OnceCell, oneshot};
 
 use crate::models::card::open_folder;
@@ -42,7 +42,7 @@ impl LocalModel {
         Self { identity, model: model.clone(), settings, loaded: OnceCell::new() }
     }
 
-    async fn loaded(&self) -> Result<Arc<model::Model>, RequestError> {
+    async fn loaded(&self) -> Result<Arc<model::Model>, AskError> {
         let load = || async {
             let (model, settings) = (self.model.clone(), self.settings);
             let opened = tokio::task::spawn_blocking(move || {
@@ -52,8 +52,7 @@ impl LocalModel {
             });
             opened.await.unwrap_or_else(|error| Err(OpenError::new(error)))
         };
-        let loaded = self.loaded.get_or_init(load).await;
-        loaded.clone().map_err(|error| RequestError::Failed(error.to_string()))
+        self.loaded.get_or_init(load).await.clone().map_err(AskError::Model)
     }
 }
 
@@ -63,7 +62,7 @@ impl LanguageModel for LocalModel {
         &self.identity
     }
 
-    async fn ask(&self, request: Request, key: Key) -> Result<Answer, RequestError> {
+    async fn ask(&self, request: Request, key: Key) -> Result<Answer, AskError> {
         let model = self.loaded().await?;
         let (sender, answer) = oneshot::channel();
         let cancel = Cancel::default();
@@ -71,7 +70,7 @@ impl LanguageModel for LocalModel {
         // Whoever waited may be gone by then; the worker has been told.
         let reply = Box::new(move |answer| drop(sender.send(answer)));
         model.submit(&request, key, reply, cancel);
-        answer.await.unwrap_or(Err(RequestError::Cancelled))
+        Ok(answer.await.unwrap_or(Err(RequestError::Cancelled))?)
     }
 
     fn concurrency(&self) -> usize {

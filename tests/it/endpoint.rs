@@ -128,7 +128,9 @@ fn says_what_is_wrong_and_never_the_key() {
          key_env: PROOFMILL_TEST_KEY }\nstages:\n  asked: { sql: \"SELECT 'r' AS row_id, 'cat' AS q\" \
          }\n  answers: { generate: { from: asked, model: far, prompt: q } }\n",
     );
-    let done = run(&workspace, &["run", "p.yaml"]).expect(1).says("r (failed)");
+    let done = run(&workspace, &["run", "p.yaml"])
+        .expect(1)
+        .says("model `far` cannot be used: http://127.0.0.1:9/v1/completions cannot be reached");
     assert!(!(done.stdout + &done.stderr).contains(KEY));
     assert_eq!(holding(&workspace.path(""), KEY), [""; 0]);
     workspace.proofmill(&["run", "p.yaml"]).expect(1).says("PROOFMILL_TEST_KEY");

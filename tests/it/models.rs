@@ -277,6 +277,22 @@ fn a_model_that_does_not_load_fails_its_stage() {
     done.says("writer/model.safetensors");
 }
 
+/// What no row can be answered for is said once, and no share of failures makes up for it.
+#[test]
+fn a_model_without_one_of_its_tensors_fails_its_stage_once() {
+    let workspace = Workspace::with(&LONG.replace("max_error_rate: 0.2", "max_error_rate: 1"));
+    workspace.add_model("gpt2", "writer");
+    let weights = workspace.path("writer/model.safetensors");
+    let bytes = fs::read(&weights).unwrap();
+    let at = bytes.windows(6).position(|name| name == b"wte.we").unwrap();
+    let renamed = [&bytes[..at], b"wtf.we", &bytes[at + 6..]].concat();
+    fs::write(&weights, renamed).unwrap();
+    let done = workspace.proofmill(&["run", "p.yaml"]).expect(1);
+    let said = done.stderr.lines().filter(|line| line.starts_with("error: stage `answers`"));
+    assert_eq!(said.count(), 1, "{}", done.stderr);
+    done.says("model `writer` cannot be used: ").says("no tensor `wte.weight`");
+}
+
 #[test]
 fn rows_keep_the_columns_that_they_are_told_to() {
     let kept = ALL.replace("from: asked,", "from: asked, keep: [question],");

@@ -316,6 +316,19 @@ async fn a_failed_row_fails_the_query_and_says_what_to_do() {
 }
 
 #[tokio::test]
+async fn a_model_that_cannot_be_used_fails_the_query_even_if_rows_are_captured() {
+    let fixture = fixture();
+    let context = session(&fixture, &[&[Some("a"), Some("!broken"), Some("b")]]);
+    let sql =
+        "SELECT g['text'] FROM (SELECT generate('echo', p, {on_error: 'capture'}) AS g FROM t)";
+    let said = error(&context, sql).await;
+    assert!(
+        said.contains("`generate`: model `echo` cannot be used: the paper tray is gone"),
+        "{said}"
+    );
+}
+
+#[tokio::test]
 async fn captured_failures_are_rows_and_are_asked_again() {
     let fixture = fixture();
     let rows =
@@ -369,7 +382,7 @@ async fn models_and_ledgers_that_cannot_be_used_fail_the_query() {
     let message = error(&context, "SELECT generate('broken', p) FROM t").await;
     assert!(
         message.contains(
-            "`generate`: model `broken` cannot be opened: `weights.bin` is missing; download it"
+            "`generate`: model `broken` cannot be used: `weights.bin` is missing; download it"
         ),
         "{message}"
     );

@@ -2,7 +2,7 @@
 
 use proofmill_engine::request::RequestError;
 
-use super::language_model::OpenError;
+use super::language_model::{AskError, OpenError};
 use super::ledger::LedgerError;
 
 /// The kind of a row's failure.
@@ -71,11 +71,35 @@ impl From<RequestError> for Failure {
     }
 }
 
+/// Why a request has no answer.
+#[derive(Clone, Debug)]
+pub(super) enum Unanswered {
+    /// It alone.
+    Row(Failure),
+    /// No request of the model has one.
+    Model(OpenError),
+}
+
+impl From<AskError> for Unanswered {
+    fn from(error: AskError) -> Self {
+        match error {
+            AskError::Row(error) => Self::Row(error.into()),
+            AskError::Model(cause) => Self::Model(cause),
+        }
+    }
+}
+
+impl From<Failure> for Unanswered {
+    fn from(failure: Failure) -> Self {
+        Self::Row(failure)
+    }
+}
+
 /// Why a query that asks a model has no result.
 #[derive(Debug, thiserror::Error)]
 pub enum ModelError {
     /// The model cannot be used at all.
-    #[error("`{function}`: model `{model}` cannot be opened: {cause}")]
+    #[error("`{function}`: model `{model}` cannot be used: {cause}")]
     Open {
         /// Function that wanted it.
         function: &'static str,

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use tokio::sync::OnceCell;
 
 use super::canonical::Key;
-use super::error::Failure;
+use super::error::Unanswered;
 
 /// Running requests by key.
 #[derive(Debug, Default)]
@@ -21,7 +21,7 @@ pub(super) struct Running {
     key: Key,
     table: Weak<InFlight>,
     /// What the model said, set once by whoever asks.
-    pub(super) outcome: OnceCell<Result<Fresh, Failure>>,
+    pub(super) outcome: OnceCell<Result<Fresh, Unanswered>>,
 }
 
 /// An answer as the model gave it, before the ledger says which one counts.

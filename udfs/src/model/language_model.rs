@@ -19,7 +19,7 @@ pub trait LanguageModel: Send + Sync + Debug {
     /// Answers one request. The noise of samples depends on `key` and nothing else that varies.
     /// Called for many rows at the same time; the implementation forms batches. Dropping the future
     /// gives the request up.
-    async fn ask(&self, request: Request, key: Key) -> Result<Answer, RequestError>;
+    async fn ask(&self, request: Request, key: Key) -> Result<Answer, AskError>;
 
     /// Most requests worth having in flight at the same time, over all queries; at least 1.
     fn concurrency(&self) -> usize;
@@ -36,7 +36,18 @@ pub trait Opener: Send + Sync + Debug {
     async fn open(&self) -> Result<Arc<dyn LanguageModel>, OpenError>;
 }
 
-/// Why a model cannot be opened, with what to do.
+/// Why there is no answer.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum AskError {
+    /// This request has none; others may.
+    #[error(transparent)]
+    Row(#[from] RequestError),
+    /// No request has one: the model does not load, its key is missing, nobody answers there.
+    #[error(transparent)]
+    Model(OpenError),
+}
+
+/// Why a model cannot be used, with what to do.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct OpenError(Arc<dyn std::error::Error + Send + Sync>);

@@ -32,7 +32,7 @@ pub use canonical::{Key, canonical, hex, key};
 pub use counters::{Counters, Counts, Watch};
 pub use definition::{DEFINITIONS, ModelDefinition};
 pub use error::{Class, Failure, ModelError};
-pub use language_model::{LanguageModel, OpenError, Opener};
+pub use language_model::{AskError, LanguageModel, OpenError, Opener};
 pub use ledger::{Ledger, LedgerError, New};
 pub use models::{Models, Recording};
 pub use options::{Normalize, OnError, Options, Replay};

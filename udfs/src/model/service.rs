@@ -12,7 +12,7 @@ use tokio::time::{Instant, timeout_at};
 use super::answers::{from_json, is_blank, output_tokens, to_json};
 use super::canonical::{self, Key};
 use super::counters::Counters;
-use super::error::{Failure, ModelError};
+use super::error::{Failure, ModelError, Unanswered};
 use super::in_flight::{Fresh, Running};
 use super::ledger::{LedgerError, New};
 use super::models::{Models, Opened};
@@ -177,7 +177,14 @@ impl<'a> Batch<'a> {
                 None => break,
                 Some(Ok((_, (at, claim)))) => match claim.outcome.get() {
                     Some(Ok(fresh)) => self.came(at, fresh.clone()).await?,
-                    Some(Err(failure)) => self.fail(at, failure.clone()).await?,
+                    Some(Err(Unanswered::Row(failure))) => self.fail(at, failure.clone()).await?,
+                    Some(Err(Unanswered::Model(cause))) => {
+                        // What came is recorded; to ask on would only fail again.
+                        let cause = cause.clone();
+                        self.record().await?;
+                        let (function, model) = (self.function, self.opened.name.clone());
+                        return Err(ModelError::Open { function, model, cause });
+                    }
                     None => self.fail(at, Failure::failed("the request got lost")).await?,
                 },
                 Some(Err(error)) => {
@@ -304,7 +311,7 @@ async fn ask_model(
     request: &Request,
     key: Key,
     counters: &Counters,
-) -> Result<Fresh, Failure> {
+) -> Result<Fresh, Unanswered> {
     let permit = opened.permits.acquire().await;
     let _permit = permit.map_err(|error| Failure::failed(error.to_string()))?;
     counters.asked();

@@ -15,7 +15,8 @@ use proofmill_engine::request::{
 use proofmill_udfs::model::Watch;
 use proofmill_udfs::model::split::SplitModelCalls;
 use proofmill_udfs::model::{
-    Counters, Key, LanguageModel, Ledger, LedgerError, Models, New, OpenError, Opener, Recording,
+    AskError, Counters, Key, LanguageModel, Ledger, LedgerError, Models, New, OpenError, Opener,
+    Recording,
 };
 use tokio::sync::Semaphore;
 
@@ -127,7 +128,7 @@ impl LanguageModel for Echo {
         "echo 1"
     }
 
-    async fn ask(&self, request: Request, _key: Key) -> Result<Answer, RequestError> {
+    async fn ask(&self, request: Request, _key: Key) -> Result<Answer, AskError> {
         /// Counts down even if the request is given up.
         struct Running<'a>(&'a AtomicUsize);
         impl Drop for Running<'_> {
@@ -141,7 +142,12 @@ impl LanguageModel for Echo {
         self.running_max.fetch_max(running, SeqCst);
         self.gate.acquire().await.expect("a gate that stays").forget();
         tokio::task::yield_now().await;
-        Self::answer(&request)
+        match &request {
+            Request::Generate(Generate { prompt: Prompt::Text(text), .. }) if text == "!broken" => {
+                Err(AskError::Model(OpenError::new("the paper tray is gone")))
+            }
+            _ => Ok(Self::answer(&request)?),
+        }
     }
 
     fn concurrency(&self) -> usize {
