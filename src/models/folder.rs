@@ -35,7 +35,7 @@ impl LocalModel {
             },
             workers: number(model.workers, defaults.workers),
             step_tokens: number(model.step_tokens, defaults.step_tokens),
-            lines: number(model.lines, defaults.lines),
+            sequences: number(model.sequences, defaults.sequences),
             cache_bytes: model.cache_mib.map_or(defaults.cache_bytes, |mib| (mib as usize) << 20),
             context: defaults.context,
         };
@@ -75,7 +75,7 @@ impl LanguageModel for LocalModel {
 
     fn concurrency(&self) -> usize {
         // As many wait as are under way, so that no worker runs dry.
-        2 * self.settings.lines * self.settings.workers
+        2 * self.settings.sequences * self.settings.workers
     }
 }
 

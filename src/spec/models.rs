@@ -20,7 +20,7 @@ pub struct Model {
     pub step_tokens: Option<u32>,
     /// Answers that a worker has under way at a time.
     #[schemars(range(min = 1, max = 65_536))]
-    pub lines: Option<u32>,
+    pub sequences: Option<u32>,
     /// MiB of keys and values of all workers.
     #[schemars(range(min = 1, max = 1_048_576))]
     pub cache_mib: Option<u32>,
@@ -130,7 +130,7 @@ impl Model {
             ("dtype", self.dtype.is_some()),
             ("workers", self.workers.is_some()),
             ("step_tokens", self.step_tokens.is_some()),
-            ("lines", self.lines.is_some()),
+            ("sequences", self.sequences.is_some()),
             ("cache_mib", self.cache_mib.is_some()),
             ("pooling", self.pooling.is_some()),
             ("normalize", self.normalize.is_some()),

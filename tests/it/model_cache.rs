@@ -139,7 +139,7 @@ fn settings_that_change_answers_count_and_those_that_change_the_pace_do_not() {
         ("path: models/writer", "path: models/writer, dtype: f32", &[]),
         ("path: models/writer", "path: models/writer, workers: 3", &[]),
         ("path: models/writer", "path: models/writer, step_tokens: 512", &[]),
-        ("path: models/writer", "path: models/writer, lines: 7", &[]),
+        ("path: models/writer", "path: models/writer, sequences: 7", &[]),
         ("path: models/writer", "path: models/writer, cache_mib: 3", &[]),
     ]);
 }

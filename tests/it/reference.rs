@@ -22,7 +22,10 @@ const BEHAVIOUR: &[(&str, &[&str])] = &[
     ("blend", &["src/stages/blend.rs"]),
     ("measure", &["udfs/src/stats", "src/stages/measure.rs", "src/stages/values.rs"]),
     ("compare", &["udfs/src/stats", "src/stages/compare.rs", "src/stages/values.rs"]),
-    ("generate, score, embed", &["src/stages/asked.rs", "src/stages/answers.rs"]),
+    (
+        "generate, score, embed",
+        &["src/stages/asked.rs", "src/stages/asked", "src/stages/answers.rs"],
+    ),
     ("gather", &["src/stages/gather.rs"]),
     ("write", &["src/stages/write.rs"]),
     ("functions", &["udfs/src/text", "udfs/src/scalar", "udfs/src/aggregate", "udfs/src/stats"]),

@@ -16,7 +16,7 @@ use proofmill_engine::request::{Body, Embed, Generate, Prompt, Request, Score, S
 use proofmill_engine::schedule::Cancel;
 
 const USAGE: &str = "usage: generate|embed|choices --model FOLDER [--prompts FILE] [--dtype f32|int8] \
-    [--workers N] [--new-tokens N] [--lines N] [--step-tokens N] [--repeat N]";
+    [--workers N] [--new-tokens N] [--sequences N] [--step-tokens N] [--repeat N]";
 
 /// Options by name.
 struct Options(HashMap<String, String>);
@@ -70,7 +70,7 @@ fn run(task: &str, options: &Options) -> Result<(), String> {
             Some(other) => return Err(format!("--dtype: `{other}` is none\n{USAGE}")),
         },
         workers: options.number("workers", defaults.workers)?,
-        lines: options.number("lines", defaults.lines)?,
+        sequences: options.number("sequences", defaults.sequences)?,
         step_tokens: options.number("step-tokens", defaults.step_tokens)?,
         ..defaults
     };
@@ -99,7 +99,7 @@ fn run(task: &str, options: &Options) -> Result<(), String> {
         "{}",
         serde_json::json!({
             "task": task, "precision": format!("{:?}", settings.precision),
-            "workers": settings.workers, "lines": settings.lines,
+            "workers": settings.workers, "sequences": settings.sequences,
             "requests": requests.len(), "wall_s": round(best), "walls_s": walls,
             "cpu_s": round(cpu_s), "tokens_out": tokens.written, "tokens_out_per_s": round(tokens.written as f64 / best),
             "requests_per_s": round(requests.len() as f64 / best), "tokens_computed": rows,

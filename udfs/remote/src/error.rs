@@ -6,7 +6,7 @@ use proofmill_engine::request::RequestError;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OpenError {
     /// The base URL is not one.
-    #[error("`base_url` {reason}; write it like `http://127.0.0.1:8000/v1`")]
+    #[error("`url` {reason}; write it like `http://127.0.0.1:8000/v1`")]
     BaseUrl {
         /// What is wrong. Does not show the URL, which may hold credentials.
         reason: String,
@@ -96,7 +96,7 @@ pub enum ModelError {
     },
     /// 404, 405 or 410.
     #[error(
-        "{url} knows no such interface or no model `{model}` ({status}): {said}; check `base_url` \
+        "{url} knows no such interface or no model `{model}` ({status}): {said}; check `url` \
          (all before `/completions`, usually up to `/v1`), the name of the model, and whether the \
          endpoint offers this interface"
     )]
@@ -120,10 +120,10 @@ pub enum ModelError {
         /// The server's words.
         said: String,
     },
-    /// Any 3xx. Redirects are not followed, so that a key goes nowhere but to `base_url`.
+    /// Any 3xx. Redirects are not followed, so that a key goes nowhere but to `url`.
     #[error(
         "{url} redirects to `{location}` ({status}), and redirects are not followed; if you trust \
-         that place, give it as `base_url`"
+         that place, give it as `url`"
     )]
     Redirected {
         /// What was called.
@@ -134,7 +134,7 @@ pub enum ModelError {
         location: String,
     },
     /// No connection, also after retries.
-    #[error("{url} cannot be reached: {reason}; check `base_url` and that the server is running")]
+    #[error("{url} cannot be reached: {reason}; check `url` and that the server is running")]
     Unreachable {
         /// What was called.
         url: String,

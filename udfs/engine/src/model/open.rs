@@ -20,7 +20,7 @@ pub enum OpenError {
     #[error(transparent)]
     Load(#[from] LoadError),
     /// The device has no room for it.
-    #[error("the model does not fit: {0}; lower `step_tokens`, `lines` or `cache_mib`")]
+    #[error("the model does not fit: {0}; lower `step_tokens`, `sequences` or `cache_mib`")]
     Device(#[from] DeviceError),
     /// The cache holds not even one text.
     #[error(
@@ -116,22 +116,21 @@ impl Model {
         let (words, limits) = (&*self.words, &self.limits);
         match request {
             Request::Generate(generate) => {
-                let work = prepare::writing(self.kind, words, generate, key);
-                let work = work.and_then(|work| limits.admit_writing(&work).map(|()| work));
-                enter(work, reply, cancel, |job| self.queue.push_writing(job));
+                let work = prepare::generate(self.kind, words, generate, key);
+                let work = work.and_then(|work| limits.admit_generate(&work).map(|()| work));
+                enter(work, reply, cancel, |job| self.queue.push_generate(job));
             }
             Request::Score(score) => {
-                let work = prepare::judging(self.kind, words, score);
-                let work = work.and_then(|work| limits.admit_judging(&work).map(|()| work));
-                enter(work, reply, cancel, |job| self.queue.push_judging(job));
+                let work = prepare::score(self.kind, words, score);
+                let work = work.and_then(|work| limits.admit_score(&work).map(|()| work));
+                enter(work, reply, cancel, |job| self.queue.push_score(job));
             }
             Request::Embed(embed) | Request::Hidden(embed) => {
                 let hidden = matches!(request, Request::Hidden(_));
-                let work = prepare::measuring(words, embed, hidden, self.text_limit);
+                let work = prepare::vector(words, embed, hidden, self.text_limit);
                 let decoder = self.kind == Kind::Decoder;
-                let work =
-                    work.and_then(|work| limits.admit_measuring(&work, decoder).map(|()| work));
-                enter(work, reply, cancel, |job| self.queue.push_measuring(job));
+                let work = work.and_then(|work| limits.admit_vector(&work, decoder).map(|()| work));
+                enter(work, reply, cancel, |job| self.queue.push_vector(job));
             }
         }
     }
@@ -148,7 +147,7 @@ impl Model {
 
     /// Requests that keep all workers busy, with as many waiting.
     pub fn concurrency(&self) -> usize {
-        2 * self.limits.lines * self.workers.len()
+        2 * self.limits.sequences * self.workers.len()
     }
 }
 

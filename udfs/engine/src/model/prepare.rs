@@ -6,7 +6,7 @@ use crate::checkpoint::{Codec, TextError};
 use crate::decode::stop::StopMatcher;
 use crate::decode::trie::Trie;
 use crate::request::{Embed, Generate, Keep, Prompt, RequestError, Score, Strategy, Truncate};
-use crate::schedule::{Among, Judging, Measuring, Words, Writing};
+use crate::schedule::{Among, GenerateWork, ScoreWork, VectorWork, Words};
 
 /// What kind of model reads a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,12 +20,12 @@ pub enum Kind {
 }
 
 /// Prepares a generation; `key` names the request for the noise of samples.
-pub fn writing(
+pub fn generate(
     kind: Kind,
     words: &Words,
     request: &Generate,
     key: [u8; 32],
-) -> Result<Writing, RequestError> {
+) -> Result<GenerateWork, RequestError> {
     let codec = &words.codec;
     let plain = |text: &str| codec.encode(text, false).map_err(bad_text);
     check_generate(request)?;
@@ -67,7 +67,7 @@ pub fn writing(
     let read: usize = passages.iter().map(Vec::len).sum();
     let prompt_tokens = if passages.is_empty() { opening.len() } else { read };
     let stop = (!request.stop.is_empty()).then(|| StopMatcher::new(&request.stop));
-    Ok(Writing {
+    Ok(GenerateWork {
         prompt_tokens: prompt_tokens as u32,
         passages,
         opening,
@@ -83,7 +83,7 @@ pub fn writing(
 }
 
 /// Prepares texts to be judged.
-pub fn judging(kind: Kind, words: &Words, request: &Score) -> Result<Judging, RequestError> {
+pub fn score(kind: Kind, words: &Words, request: &Score) -> Result<ScoreWork, RequestError> {
     let codec = &words.codec;
     let end = if request.with_end { Some(end(words)?) } else { None };
     let (mut passage, mut prompt_truncated, mut prompt_tokens) = (Vec::new(), false, 0);
@@ -116,17 +116,17 @@ pub fn judging(kind: Kind, words: &Words, request: &Score) -> Result<Judging, Re
         all.extend(end);
         continuations.push((all, before));
     }
-    Ok(Judging { passage, continuations, prompt_tokens: prompt_tokens as u32, prompt_truncated })
+    Ok(ScoreWork { passage, continuations, prompt_tokens: prompt_tokens as u32, prompt_truncated })
 }
 
 /// Prepares a text whose vector is wanted; `limit` cuts it if it is longer, as
 /// sentence-transformers does.
-pub fn measuring(
+pub fn vector(
     words: &Words,
     request: &Embed,
     hidden: bool,
     limit: Option<usize>,
-) -> Result<Measuring, RequestError> {
+) -> Result<VectorWork, RequestError> {
     let own = limit.filter(|_| !hidden).map(|limit| Truncate {
         tokens: u32::try_from(limit).unwrap_or(u32::MAX),
         keep: Keep::Start,
@@ -136,7 +136,7 @@ pub fn measuring(
     if encoded.ids.is_empty() {
         return Err(invalid("there is nothing to read: the text has no tokens"));
     }
-    Ok(Measuring { tokens: encoded.ids, hidden, prompt_truncated: encoded.truncated })
+    Ok(VectorWork { tokens: encoded.ids, hidden, prompt_truncated: encoded.truncated })
 }
 
 /// Contradictions that no model can follow.

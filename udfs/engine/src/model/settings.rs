@@ -14,7 +14,7 @@ pub struct Settings {
     /// Tokens of one pass of one worker; also the longest text that is read in one piece.
     pub step_tokens: usize,
     /// Answers that one worker has under way at a time.
-    pub lines: usize,
+    pub sequences: usize,
     /// Keys and values of all workers, in bytes.
     pub cache_bytes: usize,
     /// Most tokens of a text and its answer, where the model allows more.
@@ -28,7 +28,7 @@ impl Settings {
             precision: Precision::F32,
             workers: cores.max(1),
             step_tokens: 2048,
-            lines: 64,
+            sequences: 64,
             cache_bytes: 1 << 30,
             context: 32_768,
         }
@@ -51,7 +51,7 @@ impl Settings {
         };
         Limits {
             step_tokens,
-            lines: self.lines,
+            sequences: self.sequences,
             blocks: block.map_or(0, |block| self.cache_bytes / self.workers.max(1) / block),
             positions: network.positions,
         }

@@ -3,9 +3,9 @@
 use std::ops::Range;
 
 use super::blocks::{Blocks, Span};
-use super::job::{Job, Judging};
+use super::job::{Job, ScoreWork};
 use super::kept::Kept;
-use super::score::{Judge, Sum};
+use super::score::{Scorer, Sum};
 use super::step::{Ask, Wanted};
 use super::tree::{self, Node, Text, Want};
 use crate::backend::{Backend, DeviceError, How, Picked};
@@ -22,7 +22,7 @@ pub struct Forest<'a> {
 
 impl<'a> Forest<'a> {
     /// Of the jobs `members`, which read `source`.
-    pub fn new(jobs: &'a [Job<Judging>], members: Range<usize>, source: &'a Span) -> Self {
+    pub fn new(jobs: &'a [Job<ScoreWork>], members: Range<usize>, source: &'a Span) -> Self {
         let mut owners = Vec::new();
         let mut texts = Vec::new();
         for job in members {
@@ -80,43 +80,43 @@ impl<'a> Forest<'a> {
 /// Feeds all nodes, parents first, in as few steps as they fit. `reused` tokens of the first node
 /// are there already. Returns how many rows were computed.
 pub fn run_steps<B: Backend>(
-    judge: &mut Judge<'_, B>,
+    scorer: &mut Scorer<'_, B>,
     forests: &mut [Forest<'_>],
     sums: &mut [Vec<Sum>],
     reused: usize,
 ) -> Result<usize, DeviceError> {
     let mut rows = 0;
     let mut asked: Vec<(usize, usize, usize)> = Vec::new();
-    judge.step.clear();
+    scorer.step.clear();
     for tree in 0..forests.len() {
         for node in 0..forests[tree].nodes.len() {
             let skipped = if (tree, node) == (0, 0) { reused } else { 0 };
             let mut at = forests[tree].nodes[node].start + skipped;
             let mut next_want = 0;
             if let Some(parent) = forests[tree].nodes[node].parent {
-                forests[tree].spans[node] = judge.step.blocks.share(&forests[tree].spans[parent]);
+                forests[tree].spans[node] = scorer.step.blocks.share(&forests[tree].spans[parent]);
             }
             let mut apart = true;
             while at < forests[tree].nodes[node].end {
-                if judge.step.room() == 0 || judge.step.room_to_ask() == 0 {
-                    rows += finish(judge, forests, sums, &mut asked)?;
+                if scorer.step.room() == 0 || scorer.step.room_to_ask() == 0 {
+                    rows += finish(scorer, forests, sums, &mut asked)?;
                 }
                 let forest = &mut forests[tree];
-                let room = (judge.step.room(), judge.step.room_to_ask());
+                let room = (scorer.step.room(), scorer.step.room_to_ask());
                 let (chunk, wants) = chunk(&forest.nodes[node], at, next_want, room);
                 if chunk == 0 {
-                    rows += finish(judge, forests, sums, &mut asked)?;
+                    rows += finish(scorer, forests, sums, &mut asked)?;
                     continue;
                 }
                 let tokens = &forest.texts[forest.nodes[node].text].tokens[at..at + chunk];
-                let fed = judge.step.feed(&mut forest.spans[node], tokens, forest.source, apart);
+                let fed = scorer.step.feed(&mut forest.spans[node], tokens, forest.source, apart);
                 let last = fed.ok_or(DeviceError::OutOfMemory { bytes: 0 })?;
                 apart = false;
                 for want in next_want..next_want + wants {
                     let Want { place, target, .. } = forest.nodes[node].wants[want];
                     let row = last - (at + chunk - 1 - place) as u32;
                     let how = Wanted::How(How::Given { token: target });
-                    judge.step.ask(row, Ask { how, banned: &[] });
+                    scorer.step.ask(row, Ask { how, banned: &[] });
                     asked.push((tree, node, want));
                 }
                 next_want += wants;
@@ -124,7 +124,7 @@ pub fn run_steps<B: Backend>(
             }
         }
     }
-    rows += finish(judge, forests, sums, &mut asked)?;
+    rows += finish(scorer, forests, sums, &mut asked)?;
     Ok(rows)
 }
 
@@ -143,13 +143,13 @@ fn chunk(node: &Node, at: usize, want: usize, (rows, questions): (usize, usize))
 }
 
 fn finish<B: Backend>(
-    judge: &mut Judge<'_, B>,
+    scorer: &mut Scorer<'_, B>,
     forests: &[Forest<'_>],
     sums: &mut [Vec<Sum>],
     asked: &mut Vec<(usize, usize, usize)>,
 ) -> Result<usize, DeviceError> {
-    let rows = judge.step.rows();
-    let picked: &Picked = judge.step.run(judge.backend, judge.stack, judge.head)?;
+    let rows = scorer.step.rows();
+    let picked: &Picked = scorer.step.run(scorer.backend, scorer.stack, scorer.head)?;
     for (index, (tree, node, want)) in asked.drain(..).enumerate() {
         let forest = &forests[tree];
         let want = &forest.nodes[node].wants[want];
@@ -161,7 +161,7 @@ fn finish<B: Backend>(
             sum.is_greedy &= token.id == want.target;
         }
     }
-    judge.step.clear();
+    scorer.step.clear();
     Ok(rows)
 }
 

@@ -1,8 +1,8 @@
 //! One generation under way: its answers so far, and what they need next.
 
 use super::blocks::{Blocks, Span, blocks_for};
-use super::job::{Job, Writing};
-use super::line::{Line, ask, choose, forced};
+use super::job::{GenerateWork, Job};
+use super::sequence::{Sequence, ask, choose, forced};
 use super::step::Step;
 use super::words::Words;
 use crate::backend::{Backend, Token};
@@ -12,29 +12,29 @@ use crate::request::{Answer, Body, Finish, Generation, RequestError, Strategy};
 /// A generation under way.
 pub struct Group {
     /// What is asked.
-    pub job: Job<Writing>,
+    pub job: Job<GenerateWork>,
     /// What the encoder left.
     pub source: Span,
     /// Blocks it was promised.
     promised: usize,
-    lines: Vec<Line>,
+    sequences: Vec<Sequence>,
     beams: Option<BeamSearch>,
     /// Whether the opening is read and its end was asked about.
     opened: bool,
 }
 
 /// The most blocks that `work` takes at a time.
-pub fn blocks_needed(work: &Writing) -> usize {
-    let lines = lines(work.strategy);
+pub fn blocks_needed(work: &GenerateWork) -> usize {
+    let sequences = sequences(work.strategy);
     let read: usize = work.passages.iter().map(|text| blocks_for(text.len())).sum();
-    // Each line may hold a copy of the opening's last block; while beams change places, old and new
+    // Each sequence may hold a copy of the opening's last block; while beams change places, old and new
     // ones are there at once.
     let own = blocks_for(work.max_tokens as usize) + 2;
-    read + blocks_for(work.opening.len()) + own * lines
+    read + blocks_for(work.opening.len()) + own * sequences
 }
 
 /// Answers under way at a time.
-pub fn lines(strategy: Strategy) -> usize {
+pub fn sequences(strategy: Strategy) -> usize {
     match strategy {
         Strategy::Greedy => 1,
         Strategy::Sample { samples, .. } => samples as usize,
@@ -44,7 +44,7 @@ pub fn lines(strategy: Strategy) -> usize {
 
 impl Group {
     /// Begins `job` with what the encoder left, and the blocks it was promised.
-    pub fn new(job: Job<Writing>, source: Span, promised: usize, ends: &[u32]) -> Self {
+    pub fn new(job: Job<GenerateWork>, source: Span, promised: usize, ends: &[u32]) -> Self {
         let work = &job.work;
         let beams = match work.strategy {
             Strategy::Beam { beams, answers, length_penalty, early_stopping } => {
@@ -59,8 +59,8 @@ impl Group {
             }
             Strategy::Greedy | Strategy::Sample { .. } => None,
         };
-        let first = Line::new(work);
-        Self { job, source, promised, lines: vec![first], beams, opened: false }
+        let first = Sequence::new(work);
+        Self { job, source, promised, sequences: vec![first], beams, opened: false }
     }
 
     /// Adds what it needs to the step, as far as there is room; false if the cache is full, which
@@ -68,32 +68,33 @@ impl Group {
     pub fn feed<B: Backend>(&mut self, step: &mut Step<B>, words: &Words) -> bool {
         let work = &self.job.work;
         // Beams are compared with each other: all of them take a step, or none.
-        if self.beams.is_some() && self.lines.len() > step.room().min(step.room_to_ask()) {
+        if self.beams.is_some() && self.sequences.len() > step.room().min(step.room_to_ask()) {
             return true;
         }
-        let questions = if self.opened || self.beams.is_some() { 1 } else { lines(work.strategy) };
-        for line in &mut self.lines {
-            line.asked = None;
-            let total = work.opening.len() + line.new.len();
-            let room = step.room().min(total - line.fed);
-            if line.end.is_some() || room == 0 || step.room_to_ask() < questions {
+        let questions =
+            if self.opened || self.beams.is_some() { 1 } else { sequences(work.strategy) };
+        for sequence in &mut self.sequences {
+            sequence.asked = None;
+            let total = work.opening.len() + sequence.new.len();
+            let room = step.room().min(total - sequence.fed);
+            if sequence.end.is_some() || room == 0 || step.room_to_ask() < questions {
                 continue;
             }
-            let Line { span, new, fed, .. } = line;
+            let Sequence { span, new, fed, .. } = sequence;
             // New tokens come after the whole opening, one at a time.
             let tokens = match fed.checked_sub(work.opening.len()) {
                 None | Some(0) if *fed < work.opening.len() => &work.opening[*fed..*fed + room],
                 read => &new[read.unwrap_or(0)..][..room],
             };
             let Some(row) = step.feed(span, tokens, &self.source, false) else { return false };
-            line.fed += room;
-            if line.fed == total {
+            sequence.fed += room;
+            if sequence.fed == total {
                 let width = self.beams.as_ref().map(BeamSearch::width);
                 for sample in 0..questions as u32 {
-                    let sample = if self.opened { line.sample } else { sample };
-                    let ask = ask(work, line, sample, width, &words.special);
+                    let sample = if self.opened { sequence.sample } else { sample };
+                    let ask = ask(work, sequence, sample, width, &words.special);
                     let place = step.ask(row, ask);
-                    line.asked.get_or_insert(place);
+                    sequence.asked.get_or_insert(place);
                 }
             }
         }
@@ -111,32 +112,32 @@ impl Group {
             return self.take_beams(blocks, picked, words);
         }
         if !self.opened {
-            let Some(place) = self.lines[0].asked else { return Ok(()) };
+            let Some(place) = self.sequences[0].asked else { return Ok(()) };
             self.opened = true;
-            let samples = lines(self.job.work.strategy);
+            let samples = sequences(self.job.work.strategy);
             self.branch(blocks, samples);
-            for (sample, line) in self.lines.iter_mut().enumerate() {
-                line.asked = Some(place + sample);
+            for (sample, sequence) in self.sequences.iter_mut().enumerate() {
+                sequence.asked = Some(place + sample);
             }
         }
-        let Self { job, lines, .. } = self;
-        for line in lines.iter_mut() {
-            let Some(place) = line.asked.take() else { continue };
-            let token = choose(&job.work, line, picked(place))?;
-            line.push(&job.work, token, words);
-            if line.end.is_some() {
-                blocks.release(&mut line.span);
+        let Self { job, sequences, .. } = self;
+        for sequence in sequences.iter_mut() {
+            let Some(place) = sequence.asked.take() else { continue };
+            let token = choose(&job.work, sequence, picked(place))?;
+            sequence.push(&job.work, token, words);
+            if sequence.end.is_some() {
+                blocks.release(&mut sequence.span);
             }
         }
         Ok(())
     }
 
-    /// Makes `count` lines of the first.
+    /// Makes `count` sequences of the first.
     fn branch(&mut self, blocks: &mut Blocks, count: usize) {
         for sample in 1..count {
-            let span = blocks.share(&self.lines[0].span);
-            let line = self.lines[0].like(span, sample as u32);
-            self.lines.push(line);
+            let span = blocks.share(&self.sequences[0].span);
+            let sequence = self.sequences[0].like(span, sample as u32);
+            self.sequences.push(sequence);
         }
     }
 
@@ -148,10 +149,11 @@ impl Group {
     ) -> Result<(), RequestError> {
         let Some(beams) = &mut self.beams else { return Ok(()) };
         // Beams are compared with each other, so all of them must have been asked.
-        let places: Option<Vec<usize>> = self.lines.iter().map(|line| line.asked).collect();
+        let places: Option<Vec<usize>> =
+            self.sequences.iter().map(|sequence| sequence.asked).collect();
         let Some(places) = places else { return Ok(()) };
         self.opened = true;
-        let step = self.lines.first().map_or(0, |line| line.new.len() as u32);
+        let step = self.sequences.first().map_or(0, |sequence| sequence.new.len() as u32);
         // A token that must come weighs nothing, as transformers has it.
         let forced = forced(&self.job.work, step, &words.special)
             .map(|token| token.map(|id| Token { id, logprob: 0.0 }));
@@ -163,30 +165,30 @@ impl Group {
             return Err(super::not_a_number());
         }
         let next = beams.advance(&candidates).map(<[_]>::to_vec);
-        let mut old = std::mem::take(&mut self.lines);
+        let mut old = std::mem::take(&mut self.sequences);
         for continuation in next.iter().flatten() {
             let parent = &old[continuation.parent as usize];
-            let mut line = parent.like(blocks.share(&parent.span), 0);
-            line.push(&self.job.work, Token { id: continuation.token, logprob: 0.0 }, words);
+            let mut sequence = parent.like(blocks.share(&parent.span), 0);
+            sequence.push(&self.job.work, Token { id: continuation.token, logprob: 0.0 }, words);
             // Only the search knows when a beam ends.
-            line.end = None;
-            self.lines.push(line);
+            sequence.end = None;
+            self.sequences.push(sequence);
         }
-        for line in &mut old {
-            blocks.release(&mut line.span);
+        for sequence in &mut old {
+            blocks.release(&mut sequence.span);
         }
         Ok(())
     }
 
     /// Whether all answers are there.
     pub fn is_done(&self) -> bool {
-        self.opened && self.lines.iter().all(|line| line.end.is_some())
+        self.opened && self.sequences.iter().all(|sequence| sequence.end.is_some())
     }
 
     /// Gives back what it holds, and answers.
     pub fn finish(mut self, blocks: &mut Blocks, words: &Words, failure: Option<RequestError>) {
-        for line in &mut self.lines {
-            blocks.release(&mut line.span);
+        for sequence in &mut self.sequences {
+            blocks.release(&mut sequence.span);
         }
         blocks.absolve(self.promised);
         blocks.release(&mut self.source);
@@ -221,16 +223,16 @@ impl Group {
                 })
                 .collect(),
             None => self
-                .lines
+                .sequences
                 .iter()
-                .map(|line| {
-                    let (finish, end) = line.end.unwrap_or((Finish::Length, None));
+                .map(|sequence| {
+                    let (finish, end) = sequence.end.unwrap_or((Finish::Length, None));
                     Ok(Generation {
-                        text: text(&line.new, end)?,
+                        text: text(&sequence.new, end)?,
                         finish,
-                        logprob: Some(line.logprob),
+                        logprob: Some(sequence.logprob),
                         score: None,
-                        output_tokens: line.new.len() as u32,
+                        output_tokens: sequence.new.len() as u32,
                     })
                 })
                 .collect(),

@@ -68,7 +68,7 @@ impl<W> Drop for Job<W> {
 
 /// A generation.
 #[derive(Clone, Debug)]
-pub struct Writing {
+pub struct GenerateWork {
     /// What the encoder reads, each text alone; empty for a decoder.
     pub passages: Vec<Vec<u32>>,
     /// What the decoder reads first: the prompt, or the start token; then the forced beginning of
@@ -116,7 +116,7 @@ impl Among {
 
 /// Texts to be judged.
 #[derive(Clone, Debug)]
-pub struct Judging {
+pub struct ScoreWork {
     /// What the encoder reads; empty for a decoder.
     pub passage: Vec<u32>,
     /// Per continuation: all tokens that the decoder sees, and how many of them stand before the
@@ -130,7 +130,7 @@ pub struct Judging {
 
 /// A text whose vector is wanted.
 #[derive(Clone, Debug)]
-pub struct Measuring {
+pub struct VectorWork {
     /// The text; never empty.
     pub tokens: Vec<u32>,
     /// Its last token's hidden state instead of the pooled vector.

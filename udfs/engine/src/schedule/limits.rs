@@ -2,7 +2,7 @@
 
 use super::blocks::blocks_for;
 use super::group;
-use super::job::{Judging, Measuring, Writing};
+use super::job::{GenerateWork, ScoreWork, VectorWork};
 use super::score;
 use crate::backend::BLOCK_SLOTS;
 use crate::request::RequestError;
@@ -13,7 +13,7 @@ pub struct Limits {
     /// Tokens of one pass. It bounds the activations.
     pub step_tokens: usize,
     /// Answers under way at a time.
-    pub lines: usize,
+    pub sequences: usize,
     /// Blocks of the cache of keys and values.
     pub blocks: usize,
     /// Most tokens of a text; None where the model sets no bound.
@@ -22,23 +22,23 @@ pub struct Limits {
 
 impl Limits {
     /// Whether a worker can ever do `work`.
-    pub fn admit_writing(&self, work: &Writing) -> Result<(), RequestError> {
+    pub fn admit_generate(&self, work: &GenerateWork) -> Result<(), RequestError> {
         for passage in &work.passages {
             self.whole_text(passage.len())?;
         }
         self.positions(work.opening.len() + work.max_tokens as usize)?;
-        if group::lines(work.strategy) > self.lines.min(self.step_tokens) {
+        if group::sequences(work.strategy) > self.sequences.min(self.step_tokens) {
             return Err(RequestError::Invalid(format!(
                 "{} answers at a time, and {} is the most",
-                group::lines(work.strategy),
-                self.lines.min(self.step_tokens)
+                group::sequences(work.strategy),
+                self.sequences.min(self.step_tokens)
             )));
         }
         self.cache(group::blocks_needed(work))
     }
 
     /// Whether a worker can ever do `work`.
-    pub fn admit_judging(&self, work: &Judging) -> Result<(), RequestError> {
+    pub fn admit_score(&self, work: &ScoreWork) -> Result<(), RequestError> {
         self.whole_text(work.passage.len())?;
         let longest = work.continuations.iter().map(|(all, _)| all.len()).max().unwrap_or(0);
         self.positions(longest)?;
@@ -53,7 +53,7 @@ impl Limits {
     }
 
     /// Whether a worker can ever do `work`. A decoder keeps what it reads in its cache.
-    pub fn admit_measuring(&self, work: &Measuring, decoder: bool) -> Result<(), RequestError> {
+    pub fn admit_vector(&self, work: &VectorWork, decoder: bool) -> Result<(), RequestError> {
         self.whole_text(work.tokens.len())?;
         if decoder { self.cache(blocks_for(work.tokens.len())) } else { Ok(()) }
     }

@@ -5,7 +5,7 @@ use std::fmt;
 use std::mem;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-use super::job::{Job, Judging, Measuring, Writing};
+use super::job::{GenerateWork, Job, ScoreWork, VectorWork};
 use crate::request::RequestError;
 
 /// Jobs of all kinds, each kind in the order that suits it.
@@ -19,11 +19,11 @@ pub struct Queue {
 #[derive(Default)]
 pub struct Waiting {
     /// Longest first: the last to end are short, and no worker waits long for another.
-    pub writing: Ordered<std::cmp::Reverse<usize>, Writing>,
+    pub generate: Ordered<std::cmp::Reverse<usize>, GenerateWork>,
     /// By their tokens, so that neighbours share beginnings.
-    pub judging: Ordered<Vec<u32>, Judging>,
+    pub score: Ordered<Vec<u32>, ScoreWork>,
     /// Longest first.
-    pub measuring: Ordered<std::cmp::Reverse<usize>, Measuring>,
+    pub vector: Ordered<std::cmp::Reverse<usize>, VectorWork>,
     next: u64,
     closed: bool,
 }
@@ -65,7 +65,7 @@ impl<K: Ord, W> Ordered<K, W> {
 
 impl Waiting {
     fn is_empty(&self) -> bool {
-        self.writing.is_empty() && self.judging.is_empty() && self.measuring.is_empty()
+        self.generate.is_empty() && self.score.is_empty() && self.vector.is_empty()
     }
 }
 
@@ -77,24 +77,24 @@ impl fmt::Debug for Queue {
 
 impl Queue {
     /// Adds a generation.
-    pub fn push_writing(&self, job: Job<Writing>) {
+    pub fn push_generate(&self, job: Job<GenerateWork>) {
         let read: usize = job.work.passages.iter().map(Vec::len).sum();
         let key = std::cmp::Reverse(read + job.work.opening.len());
-        self.push(|waiting, id| waiting.writing.insert(key, id, job));
+        self.push(|waiting, id| waiting.generate.insert(key, id, job));
     }
 
     /// Adds texts to be judged.
-    pub fn push_judging(&self, job: Job<Judging>) {
+    pub fn push_score(&self, job: Job<ScoreWork>) {
         let shared = job.work.continuations.first();
         let prompt = shared.map_or(&[][..], |(tokens, before)| &tokens[..*before]);
         let key = [&job.work.passage, prompt].concat();
-        self.push(|waiting, id| waiting.judging.insert(key, id, job));
+        self.push(|waiting, id| waiting.score.insert(key, id, job));
     }
 
     /// Adds a text to be measured.
-    pub fn push_measuring(&self, job: Job<Measuring>) {
+    pub fn push_vector(&self, job: Job<VectorWork>) {
         let key = std::cmp::Reverse(job.work.tokens.len());
-        self.push(|waiting, id| waiting.measuring.insert(key, id, job));
+        self.push(|waiting, id| waiting.vector.insert(key, id, job));
     }
 
     fn push(&self, insert: impl FnOnce(&mut Waiting, u64)) {
@@ -113,14 +113,14 @@ impl Queue {
     pub fn take<T>(&self, take: impl FnOnce(&mut Waiting) -> T) -> T {
         let mut waiting = self.lock();
         let taken = take(&mut waiting);
-        let Waiting { writing, judging, measuring, .. } = &mut *waiting;
-        let writing = mem::take(&mut writing.cancelled);
-        let judging = mem::take(&mut judging.cancelled);
-        let measuring = mem::take(&mut measuring.cancelled);
+        let Waiting { generate, score, vector, .. } = &mut *waiting;
+        let generate = mem::take(&mut generate.cancelled);
+        let score = mem::take(&mut score.cancelled);
+        let vector = mem::take(&mut vector.cancelled);
         drop(waiting);
-        cancel(writing);
-        cancel(judging);
-        cancel(measuring);
+        cancel(generate);
+        cancel(score);
+        cancel(vector);
         taken
     }
 
@@ -177,13 +177,13 @@ mod tests {
     fn push(queue: &Queue, tokens: usize, cancel: &Cancel) -> Receiver<Answered> {
         let (sender, receiver) = mpsc::channel();
         let reply = Box::new(move |answer| sender.send(answer).unwrap());
-        let work = Measuring { tokens: vec![1; tokens], hidden: true, prompt_truncated: false };
-        queue.push_measuring(Job::new(work, reply, cancel.clone()));
+        let work = VectorWork { tokens: vec![1; tokens], hidden: true, prompt_truncated: false };
+        queue.push_vector(Job::new(work, reply, cancel.clone()));
         receiver
     }
 
     fn pop(queue: &Queue) -> Option<usize> {
-        let job = queue.take(|waiting| waiting.measuring.pop_if(|_| true));
+        let job = queue.take(|waiting| waiting.vector.pop_if(|_| true));
         job.map(|job| job.work.tokens.len())
     }
 
@@ -195,7 +195,7 @@ mod tests {
         let long = push(&queue, 9, &gone);
         let _middle = push(&queue, 5, &waits);
         gone.cancel();
-        assert!(queue.take(|waiting| waiting.measuring.pop_if(|_| false)).is_none());
+        assert!(queue.take(|waiting| waiting.vector.pop_if(|_| false)).is_none());
         assert_eq!(long.try_recv().unwrap(), Err(RequestError::Cancelled));
         assert_eq!([pop(&queue), pop(&queue), pop(&queue)], [Some(5), Some(3), None]);
     }

@@ -3,7 +3,7 @@
 use super::blocks::{Span, blocks_for};
 use super::counters::Counters;
 use super::forest::{Forest, run_steps};
-use super::job::{Job, Judging};
+use super::job::{Job, ScoreWork};
 use super::kept::Kept;
 use super::queue::Queue;
 use super::step::Step;
@@ -17,7 +17,7 @@ const STEPS_PER_BATCH: usize = 4;
 /// A batch and the blocks it was promised.
 pub struct Batch {
     /// What is judged.
-    pub jobs: Vec<Job<Judging>>,
+    pub jobs: Vec<Job<ScoreWork>>,
     promised: usize,
 }
 
@@ -30,7 +30,7 @@ pub fn take<B: Backend>(queue: &Queue, step: &mut Step<B>) -> Batch {
         while rows < budget {
             let mut promised = 0;
             let last = batch.jobs.last().map(|job| &job.work);
-            let Some(job) = waiting.judging.pop_if(|next| {
+            let Some(job) = waiting.score.pop_if(|next| {
                 let (new_rows, new_blocks) = cost(last, next);
                 // All questions might be about one row, and a row's questions are asked in one step.
                 let fits = questions + next.continuations.len() <= step.capacity()
@@ -52,13 +52,13 @@ pub fn take<B: Backend>(queue: &Queue, step: &mut Step<B>) -> Batch {
     batch
 }
 
-/// The most blocks that judging `work` alone takes.
-pub fn blocks_needed(work: &Judging) -> usize {
+/// The most blocks that scoring `work` alone takes.
+pub fn blocks_needed(work: &ScoreWork) -> usize {
     cost(None, work).1
 }
 
 /// Rows and blocks that `next` adds to a batch that ends with `last`, at most.
-fn cost(last: Option<&Judging>, next: &Judging) -> (usize, usize) {
+fn cost(last: Option<&ScoreWork>, next: &ScoreWork) -> (usize, usize) {
     let prompt = prompt(next);
     let known = last.filter(|_| next.passage.is_empty()).map_or(&[][..], self::prompt);
     let shared = common(known, prompt);
@@ -77,7 +77,7 @@ fn cost(last: Option<&Judging>, next: &Judging) -> (usize, usize) {
 }
 
 /// What stands before the continuations.
-fn prompt(work: &Judging) -> &[u32] {
+fn prompt(work: &ScoreWork) -> &[u32] {
     work.continuations.first().map_or(&[], |(tokens, before)| &tokens[..*before])
 }
 
@@ -95,7 +95,7 @@ pub struct Sum {
 }
 
 /// Judges one batch.
-pub struct Judge<'a, B: Backend> {
+pub struct Scorer<'a, B: Backend> {
     /// What computes.
     pub backend: &'a mut B,
     /// The decoder.
@@ -110,7 +110,7 @@ pub struct Judge<'a, B: Backend> {
     pub counters: &'a Counters,
 }
 
-impl<B: Backend> Judge<'_, B> {
+impl<B: Backend> Scorer<'_, B> {
     /// Judges `batch`; `sources[i]` is what the encoder left of job `i`, empty for a decoder alone,
     /// unless the encoder failed.
     pub fn run(&mut self, mut batch: Batch, mut sources: Vec<Span>, failure: Option<DeviceError>) {
@@ -121,7 +121,7 @@ impl<B: Backend> Judge<'_, B> {
             .collect();
         let judged = match failure {
             Some(failure) => Err(failure),
-            None => self.judge(&batch.jobs, &sources, &mut sums),
+            None => self.compute(&batch.jobs, &sources, &mut sums),
         };
         for source in &mut sources {
             self.step.blocks.release(source);
@@ -140,9 +140,9 @@ impl<B: Backend> Judge<'_, B> {
         }
     }
 
-    fn judge(
+    fn compute(
         &mut self,
-        jobs: &[Job<Judging>],
+        jobs: &[Job<ScoreWork>],
         sources: &[Span],
         sums: &mut [Vec<Sum>],
     ) -> Result<usize, DeviceError> {
@@ -169,7 +169,7 @@ impl<B: Backend> Judge<'_, B> {
     }
 }
 
-fn answer(work: &Judging, sums: &[Sum]) -> Result<Answer, RequestError> {
+fn answer(work: &ScoreWork, sums: &[Sum]) -> Result<Answer, RequestError> {
     if sums.iter().any(|sum| sum.logprob.is_nan()) {
         return Err(super::not_a_number());
     }
@@ -189,9 +189,9 @@ fn answer(work: &Judging, sums: &[Sum]) -> Result<Answer, RequestError> {
 mod tests {
     use super::*;
 
-    fn judging(passage: usize, prompt: &[u32], continuations: &[&[u32]]) -> Judging {
+    fn work(passage: usize, prompt: &[u32], continuations: &[&[u32]]) -> ScoreWork {
         let text = |new: &&[u32]| ([prompt, new].concat(), prompt.len());
-        Judging {
+        ScoreWork {
             passage: vec![1; passage],
             continuations: continuations.iter().map(text).collect(),
             prompt_tokens: 0,
@@ -201,7 +201,7 @@ mod tests {
 
     #[test]
     fn a_prompt_costs_its_tokens_and_a_continuation_its_own() {
-        let work = judging(0, &[7; 17], &[&[1, 2], &[3; 16], &[]]);
+        let work = work(0, &[7; 17], &[&[1, 2], &[3; 16], &[]]);
         // Blocks: 2 and 2 more, where nodes part; 1 + 2, 1 + 2, 0 + 2.
         assert_eq!(cost(None, &work), (17 + 18, 4 + 8));
         assert_eq!(blocks_needed(&work), 12);
@@ -209,19 +209,19 @@ mod tests {
 
     #[test]
     fn what_the_neighbour_began_with_costs_nothing() {
-        let last = judging(0, &[7; 40], &[&[1]]);
+        let last = work(0, &[7; 40], &[&[1]]);
         let mut prompt = [7; 50];
         prompt[39] = 8;
-        assert_eq!(cost(Some(&last), &judging(0, &prompt, &[&[1]])), (11 + 1, 1 + 2 + 3));
-        assert_eq!(cost(Some(&last), &judging(0, &[7; 20], &[&[1]])), (1, 2 + 3));
+        assert_eq!(cost(Some(&last), &work(0, &prompt, &[&[1]])), (11 + 1, 1 + 2 + 3));
+        assert_eq!(cost(Some(&last), &work(0, &[7; 20], &[&[1]])), (1, 2 + 3));
         // A decoder that reads an encoder's rows shares nothing with neighbours.
-        assert_eq!(cost(Some(&last), &judging(33, &[7], &[&[1]])), (33 + 2, 3 + 1 + 2 + 3));
+        assert_eq!(cost(Some(&last), &work(33, &[7], &[&[1]])), (33 + 2, 3 + 1 + 2 + 3));
     }
 
     #[test]
     fn what_is_read_costs_even_if_nothing_is_judged() {
-        assert_eq!(cost(None, &judging(33, &[], &[])), (33, 3 + 2));
-        let none = judging(0, &[7; 40], &[]);
-        assert_eq!(cost(Some(&none), &judging(0, &[7; 16], &[&[1]])), (17, 1 + 2 + 3));
+        assert_eq!(cost(None, &work(33, &[], &[])), (33, 3 + 2));
+        let none = work(0, &[7; 40], &[]);
+        assert_eq!(cost(Some(&none), &work(0, &[7; 16], &[&[1]])), (17, 1 + 2 + 3));
     }
 }

@@ -1,6 +1,6 @@
 //! From tokens to the text of an answer.
 
-use super::job::Writing;
+use super::job::GenerateWork;
 use crate::checkpoint::{Codec, Special};
 use crate::request::RequestError;
 
@@ -19,7 +19,7 @@ pub struct Words {
 
 impl Words {
     /// The text that `new` tokens add to what `work` opened with.
-    pub fn added(&self, work: &Writing, new: &[u32]) -> Result<String, RequestError> {
+    pub fn added(&self, work: &GenerateWork, new: &[u32]) -> Result<String, RequestError> {
         let context = &work.opening[work.opening.len().saturating_sub(CONTEXT_TOKENS)..];
         let plain = new.iter().copied().filter(|token| !self.special.ends.contains(token));
         let all: Vec<u32> = context.iter().copied().chain(plain).collect();

@@ -6,13 +6,13 @@ use super::blocks::{Span, blocks_for};
 use super::counters::Counters;
 use super::encode::Encoder;
 use super::group::{self, Group};
-use super::job::{Job, Writing};
+use super::job::{GenerateWork, Job};
 use super::kept::Kept;
 use super::limits::Limits;
-use super::measure::{self, Vectors};
 use super::queue::Queue;
-use super::score::{self, Judge};
+use super::score::{self, Scorer};
 use super::step::Step;
+use super::vectors::{self, Vectors};
 use super::words::Words;
 use crate::backend::{Backend, CacheShape, DeviceError, Input};
 use crate::network::{Head, Network, Reader, Stack};
@@ -90,7 +90,7 @@ impl<B: Backend> Worker<B> {
             if self.shared.queue.is_closed() {
                 return;
             }
-            let busy = [self.measure(), self.judge(), self.write()];
+            let busy = [self.vectors(), self.score(), self.generate()];
             if !busy.contains(&true)
                 && let Some(step) = &mut self.step
             {
@@ -101,14 +101,14 @@ impl<B: Backend> Worker<B> {
     }
 
     /// One batch of vectors.
-    fn measure(&mut self) -> bool {
+    fn vectors(&mut self) -> bool {
         let network = Arc::clone(&self.shared.network);
         let (encoder, decoder) = stacks(&network.reader);
         let queue = &self.shared.queue;
         let mut promised = 0;
         let jobs = match (&self.encoder, &mut self.step) {
-            (Some(encoder), _) => measure::take(queue, |lengths, more| encoder.fits(lengths, more)),
-            (None, Some(step)) => measure::take(queue, |lengths, more| {
+            (Some(encoder), _) => vectors::take(queue, |lengths, more| encoder.fits(lengths, more)),
+            (None, Some(step)) => vectors::take(queue, |lengths, more| {
                 let fits = lengths.iter().sum::<usize>() + more <= step.capacity();
                 let blocks = blocks_for(more);
                 let promise = fits && step.blocks.promise(blocks);
@@ -148,7 +148,7 @@ impl<B: Backend> Worker<B> {
     }
 
     /// One batch of texts to be judged.
-    fn judge(&mut self) -> bool {
+    fn score(&mut self) -> bool {
         let network = Arc::clone(&self.shared.network);
         let (_, Some(stack)) = stacks(&network.reader) else { return false };
         let Some(head) = &network.head else { return false };
@@ -169,12 +169,12 @@ impl<B: Backend> Worker<B> {
         let Some(step) = &mut self.step else { return false };
         let (backend, kept) = (&mut self.backend, &mut self.kept);
         let counters = &*self.shared.counters;
-        Judge { backend, stack, head, step, kept, counters }.run(batch, sources, failure);
+        Scorer { backend, stack, head, step, kept, counters }.run(batch, sources, failure);
         true
     }
 
     /// One step of all answers under way, after new ones were begun.
-    fn write(&mut self) -> bool {
+    fn generate(&mut self) -> bool {
         let network = Arc::clone(&self.shared.network);
         let (_, Some(stack)) = stacks(&network.reader) else { return false };
         let Some(head) = &network.head else { return false };
@@ -195,23 +195,23 @@ impl<B: Backend> Worker<B> {
     /// Takes generations off the queue while there is room, and encodes what they read.
     fn begin(&mut self) {
         let Some(step) = &mut self.step else { return };
-        let mut lines: usize =
-            self.groups.iter().map(|group| group::lines(group.job.work.strategy)).sum();
+        let mut sequences: usize =
+            self.groups.iter().map(|group| group::sequences(group.job.work.strategy)).sum();
         let mut tokens = 0;
-        let mut jobs: Vec<(Job<Writing>, usize)> = Vec::new();
+        let mut jobs: Vec<(Job<GenerateWork>, usize)> = Vec::new();
         self.shared.queue.take(|waiting| {
             while tokens < self.limits.step_tokens {
                 let mut promised = 0;
-                let Some(job) = waiting.writing.pop_if(|next| {
+                let Some(job) = waiting.generate.pop_if(|next| {
                     let needed = group::blocks_needed(next);
-                    let fits = lines + group::lines(next.strategy) <= self.limits.lines
+                    let fits = sequences + group::sequences(next.strategy) <= self.limits.sequences
                         && step.blocks.promise(needed);
                     promised = needed;
                     fits
                 }) else {
                     break;
                 };
-                lines += group::lines(job.work.strategy);
+                sequences += group::sequences(job.work.strategy);
                 tokens += job.work.opening.len();
                 tokens += job.work.passages.iter().map(Vec::len).sum::<usize>();
                 jobs.push((job, promised));

@@ -18,7 +18,7 @@ pub fn open(folder: &Path) -> Model {
     let settings = Settings {
         workers: 1,
         step_tokens: 48,
-        lines: 8,
+        sequences: 8,
         cache_bytes: 64 << 20,
         ..Settings::for_cores(1)
     };

@@ -24,7 +24,7 @@ pub fn folder(name: &str) -> Folder {
 
 /// One worker with room for most of what tests ask.
 pub fn settings() -> Settings {
-    Settings { step_tokens: 256, lines: 16, cache_bytes: 8 << 20, ..Settings::for_cores(1) }
+    Settings { step_tokens: 256, sequences: 16, cache_bytes: 8 << 20, ..Settings::for_cores(1) }
 }
 
 /// A tiny model, run so.

@@ -43,7 +43,7 @@ fn what_is_cancelled_while_it_waits_costs_nothing() {
 #[test]
 fn what_is_cancelled_under_way_frees_its_room() {
     // Room for one at a time.
-    let model = open("gpt2", &Settings { lines: 2, cache_bytes: blocks(30), ..settings() });
+    let model = open("gpt2", &Settings { sequences: 2, cache_bytes: blocks(30), ..settings() });
     let (sender, receiver) = mpsc::channel();
     let mut running = Vec::new();
     for round in 0..20 {
@@ -56,7 +56,7 @@ fn what_is_cancelled_under_way_frees_its_room() {
         cancel.cancel();
         running.push(cancel);
     }
-    // All blocks and lines are there again.
+    // All blocks and sequences are there again.
     let expected = ask_all(&open("gpt2", &settings()), [&long(7)]);
     assert_eq!(ask_all(&model, [&long(7)]), expected);
     drop(sender);
@@ -82,7 +82,7 @@ fn neighbours_of_the_cancelled_go_on() {
 
 #[test]
 fn a_model_that_ends_answers_everything() {
-    let model = open("gpt2", &Settings { workers: 2, lines: 4, ..settings() });
+    let model = open("gpt2", &Settings { workers: 2, sequences: 4, ..settings() });
     let (sender, receiver) = mpsc::channel();
     let mut requests: Vec<Request> = (0..30).map(long).collect();
     requests.extend((0..10).map(|number| score(&format!("ba {number}"), &[" ko", " da"])));

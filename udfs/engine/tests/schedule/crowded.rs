@@ -35,10 +35,12 @@ fn tiny_caches_answer_long_queues() {
     let crowd = crowd();
     let expected = ask_all(&open("opt", &settings()), &crowd);
     assert!(expected.iter().all(Result::is_ok));
-    for (workers, step_tokens, lines, room) in [(1, 64, 3, 12), (2, 100, 8, 12), (3, 256, 64, 20)] {
+    for (workers, step_tokens, sequences, room) in
+        [(1, 64, 3, 12), (2, 100, 8, 12), (3, 256, 64, 20)]
+    {
         let cache_bytes = blocks(room) * workers;
         let model =
-            open("opt", &Settings { workers, step_tokens, lines, cache_bytes, ..settings() });
+            open("opt", &Settings { workers, step_tokens, sequences, cache_bytes, ..settings() });
         assert_eq!(ask_all(&model, &crowd), expected, "{workers} workers, {room} blocks");
     }
 }
@@ -93,6 +95,6 @@ fn many_passages_take_turns() {
     assert!(expected.iter().all(Result::is_ok));
     // t5's heads are narrower than what `blocks` counts, so these are 25.
     let cache_bytes = blocks(20);
-    let small = Settings { step_tokens: 16, lines: 4, cache_bytes, ..settings() };
+    let small = Settings { step_tokens: 16, sequences: 4, cache_bytes, ..settings() };
     assert_eq!(ask_all(&open("t5", &small), &requests), expected);
 }

@@ -76,7 +76,7 @@ fn an_encoder_alone_has_places_too() {
 
 #[test]
 fn more_answers_than_lines_are_refused() {
-    let model = open("gpt2", &Settings { lines: 4, ..settings() });
+    let model = open("gpt2", &Settings { sequences: 4, ..settings() });
     let of = |strategy| generate(plain("lu", strategy));
     let many =
         |count| Err(RequestError::Invalid(format!("{count} answers at a time, and 4 is the most")));
@@ -89,7 +89,7 @@ fn more_answers_than_lines_are_refused() {
 #[test]
 fn there_may_be_more_beams_than_tokens() {
     // Two ends: each beam offers 540 of the 500 tokens.
-    let model = open("llama", &Settings { lines: 180, cache_bytes: 64 << 20, ..settings() });
+    let model = open("llama", &Settings { sequences: 180, cache_bytes: 64 << 20, ..settings() });
     let answers =
         ask_all(&model, [&generate(Generate { max_tokens: 3, ..plain("lu", beams(180)) })]);
     assert_eq!(generations(answers.into_iter().next().unwrap()).len(), 180);

@@ -124,11 +124,11 @@ pub fn mix(kind: Kind) -> impl Strategy<Value = (Vec<Request>, Vec<usize>)> {
 pub fn settings(precision: Precision) -> impl Strategy<Value = Settings> {
     let steps = prop_oneof![16usize..100, 100usize..513];
     (1usize..4, steps, 1usize..65, 8usize..160).prop_map(
-        move |(workers, step_tokens, lines, blocks)| Settings {
+        move |(workers, step_tokens, sequences, blocks)| Settings {
             precision,
             workers,
             step_tokens,
-            lines,
+            sequences,
             cache_bytes: crate::ask::blocks(blocks) * workers,
             ..Settings::for_cores(1)
         },

@@ -176,7 +176,7 @@ mod tests {
         let text = |status, key_env, code| classify(status, key_env, code).finally(1).to_string();
         assert!(text(401, Some("MY_KEY"), None).contains("`MY_KEY`"));
         assert!(text(401, None, None).contains("`key_env`"));
-        assert!(text(404, None, None).contains("`base_url`"));
+        assert!(text(404, None, None).contains("`url`"));
         assert!(text(307, None, None).contains("http://other/"));
         assert!(text(429, None, Some("insufficient_quota")).contains("quota"));
         assert!(text(429, None, None).contains("`requests_per_minute`"));

@@ -64,7 +64,7 @@ mod tests {
             "http://h/#a",
         ] {
             let error = Place::parse(base).unwrap_err().to_string();
-            assert!(error.contains("`base_url`") && !error.contains("hush"), "{error}");
+            assert!(error.contains("`url`") && !error.contains("hush"), "{error}");
         }
     }
 }

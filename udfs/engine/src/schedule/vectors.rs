@@ -2,7 +2,7 @@
 
 use super::blocks::Span;
 use super::encode::Encoder;
-use super::job::{Job, Measuring};
+use super::job::{Job, VectorWork};
 use super::queue::Queue;
 use super::step::Step;
 use crate::backend::{Backend, DeviceError, Pool};
@@ -10,11 +10,11 @@ use crate::network::{Network, Pooling, Stack};
 use crate::request::{Answer, Body};
 
 /// Takes texts of one kind (pooled or hidden) off the queue as long as `fits` says so.
-pub fn take(queue: &Queue, mut fits: impl FnMut(&[usize], usize) -> bool) -> Vec<Job<Measuring>> {
+pub fn take(queue: &Queue, mut fits: impl FnMut(&[usize], usize) -> bool) -> Vec<Job<VectorWork>> {
     queue.take(|waiting| {
-        let mut jobs: Vec<Job<Measuring>> = Vec::new();
+        let mut jobs: Vec<Job<VectorWork>> = Vec::new();
         let mut lengths = Vec::new();
-        while let Some(job) = waiting.measuring.pop_if(|next| {
+        while let Some(job) = waiting.vector.pop_if(|next| {
             let same = jobs.first().is_none_or(|first| first.work.hidden == next.hidden);
             same && fits(&lengths, next.tokens.len())
         }) {
@@ -48,7 +48,7 @@ impl<B: Backend> Vectors<B> {
         network: &Network<B>,
         stack: &Stack<B>,
         encoder: &mut Encoder<B>,
-        jobs: &[Job<Measuring>],
+        jobs: &[Job<VectorWork>],
     ) -> Result<(), DeviceError> {
         let texts = jobs.iter().map(|job| &job.work.tokens[..]);
         let (rows, layout) = encoder.run(backend, stack, texts)?;
@@ -62,7 +62,7 @@ impl<B: Backend> Vectors<B> {
         network: &Network<B>,
         stack: &Stack<B>,
         step: &mut Step<B>,
-        jobs: &[Job<Measuring>],
+        jobs: &[Job<VectorWork>],
     ) -> Result<(), DeviceError> {
         step.clear();
         let mut spans = vec![Span::default(); jobs.len()];
@@ -82,7 +82,7 @@ impl<B: Backend> Vectors<B> {
         &mut self,
         backend: &mut B,
         network: &Network<B>,
-        jobs: &[Job<Measuring>],
+        jobs: &[Job<VectorWork>],
         rows: &B::Tensor,
         layout: &B::Layout,
     ) -> Result<(), DeviceError> {
@@ -95,7 +95,7 @@ impl<B: Backend> Vectors<B> {
     }
 
     /// Answers `jobs` with the vectors of the last pass.
-    pub fn answer(&self, jobs: Vec<Job<Measuring>>) {
+    pub fn answer(&self, jobs: Vec<Job<VectorWork>>) {
         for (job, vector) in jobs.into_iter().zip(self.host.chunks(self.width)) {
             let answer = Answer {
                 prompt_tokens: job.work.tokens.len() as u32,

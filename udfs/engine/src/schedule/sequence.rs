@@ -1,7 +1,7 @@
 //! One answer under way: what it has said, what is asked next, and when it ends.
 
 use super::blocks::Span;
-use super::job::Writing;
+use super::job::GenerateWork;
 use super::step::{Ask, Wanted};
 use super::words::Words;
 use crate::backend::{How, Token};
@@ -12,7 +12,7 @@ use crate::noise::Noise;
 use crate::request::{Finish, RequestError, Strategy};
 
 /// One answer under way.
-pub struct Line {
+pub struct Sequence {
     /// Its tokens in the cache.
     pub span: Span,
     /// New tokens.
@@ -41,9 +41,9 @@ pub struct Heard {
     bytes: usize,
 }
 
-impl Line {
+impl Sequence {
     /// The first answer to `work`, with nothing said.
-    pub fn new(work: &Writing) -> Self {
+    pub fn new(work: &GenerateWork) -> Self {
         Self {
             span: Span::default(),
             new: Vec::new(),
@@ -73,7 +73,7 @@ impl Line {
     }
 
     /// Takes its next token.
-    pub fn push(&mut self, work: &Writing, token: Token, words: &Words) {
+    pub fn push(&mut self, work: &GenerateWork, token: Token, words: &Words) {
         self.new.push(token.id);
         self.logprob += f64::from(token.logprob);
         if let (Some(among), Some(node)) = (&work.among, self.node) {
@@ -101,7 +101,7 @@ impl Line {
 
 impl Heard {
     /// Hears the text that the last of `new` adds. If a stop text came, where the answer ends.
-    fn listen(&mut self, work: &Writing, new: &[u32], words: &Words) -> Option<usize> {
+    fn listen(&mut self, work: &GenerateWork, new: &[u32], words: &Words) -> Option<usize> {
         // A text that cannot be decoded yet has no stop text yet either.
         let text = words.added(work, new).ok()?;
         // Half a character may still become another one.
@@ -112,16 +112,16 @@ impl Heard {
     }
 }
 
-/// What is asked about the token after a line's last.
+/// What is asked about the token after a sequence's last.
 pub fn ask<'a>(
-    work: &'a Writing,
-    line: &Line,
+    work: &'a GenerateWork,
+    sequence: &Sequence,
     sample: u32,
     width: Option<u32>,
     special: &'a Special,
 ) -> Ask<'a> {
-    let step = line.new.len() as u32;
-    if let (Some(among), Some(node)) = (&work.among, line.node) {
+    let step = sequence.new.len() as u32;
+    if let (Some(among), Some(node)) = (&work.among, sequence.node) {
         let among = among.trie.allowed(node);
         let count = match work.strategy {
             Strategy::Greedy => 1,
@@ -148,7 +148,7 @@ pub fn ask<'a>(
 
 /// The token that must come at `step`, as BART's settings may have it. What an answer may be goes
 /// before it.
-pub fn forced<'a>(work: &Writing, step: u32, special: &'a Special) -> Option<&'a [u32; 1]> {
+pub fn forced<'a>(work: &GenerateWork, step: u32, special: &'a Special) -> Option<&'a [u32; 1]> {
     if work.among.is_some() {
         None
     } else if step + 1 == work.max_tokens && special.forced_eos.is_some() {
@@ -161,14 +161,18 @@ pub fn forced<'a>(work: &Writing, step: u32, special: &'a Special) -> Option<&'a
 }
 
 /// The token that a question's answer means.
-pub fn choose(work: &Writing, line: &Line, tokens: &[Token]) -> Result<Token, RequestError> {
+pub fn choose(
+    work: &GenerateWork,
+    sequence: &Sequence,
+    tokens: &[Token],
+) -> Result<Token, RequestError> {
     if tokens.iter().any(|token| token.logprob.is_nan()) {
         return Err(super::not_a_number());
     }
     let first = tokens.first().copied();
     let chosen = match work.strategy {
         Strategy::Sample { temperature, seed, .. } if work.among.is_some() => {
-            let noise = Noise::new(seed, work.row, line.sample, line.new.len() as u32);
+            let noise = Noise::new(seed, work.row, sequence.sample, sequence.new.len() as u32);
             let worth = |token: &Token| {
                 f64::from(token.logprob) / f64::from(temperature) + noise.gumbel(token.id)
             };
