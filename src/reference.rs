@@ -29,6 +29,11 @@ fn cli() -> String {
     for sub in command.get_subcommands_mut().filter(|sub| sub.get_name() != "help") {
         let name = sub.get_name().to_owned();
         text.push_str(&format!("\n## {name}\n\n```text\n{}```\n", plain(sub)));
+        for inner in sub.get_subcommands_mut().filter(|inner| inner.get_name() != "help") {
+            let inner_name = inner.get_name().to_owned();
+            let help = plain(inner);
+            text.push_str(&format!("\n### {name} {inner_name}\n\n```text\n{help}```\n"));
+        }
     }
     text.push_str("\n## Exit codes\n\n| code | meaning |\n|---|---|\n");
     for (code, meaning) in exit::MEANINGS {

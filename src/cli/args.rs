@@ -67,7 +67,7 @@ pub enum Command {
     Why(Why),
     /// List runs, newest first
     Runs(Runs),
-    /// Show the stages of a run, or one of them with its first rows
+    /// Show the stages of a run, or one of them with its first rows; or the models of a pipeline
     Show(Show),
     /// Query the tables of a run
     Sql(Sql),
@@ -147,7 +147,11 @@ pub struct Runs {
 
 /// `show`
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
 pub struct Show {
+    /// Something else than a run.
+    #[command(subcommand)]
+    pub other: Option<ShowOther>,
     /// The stage; all stages of the run when absent
     pub stage: Option<String>,
     /// The run: its id, or `latest`
@@ -156,6 +160,23 @@ pub struct Show {
     /// How many rows
     #[arg(long, default_value_t = 10)]
     pub rows: usize,
+}
+
+/// What `show` shows beside runs.
+#[derive(Debug, Subcommand)]
+pub enum ShowOther {
+    /// Show what models are and take, and the GPUs of this machine
+    Models(ShowModels),
+}
+
+/// `show models`
+#[derive(Debug, Args)]
+pub struct ShowModels {
+    /// A pipeline file, whose models are shown; only GPUs when absent
+    pub pipeline: Option<PathBuf>,
+    /// Set a parameter; may be given several times
+    #[arg(long = "param", value_name = "NAME=VALUE", value_parser = parse_param)]
+    pub params: Vec<(String, String)>,
 }
 
 /// `sql`

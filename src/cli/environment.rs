@@ -10,7 +10,7 @@ use crate::cli::output::{Output, sound};
 use crate::clock::{Clock, SystemClock};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ids::RunId;
-use crate::models::{self, Host, NoLedger, Recorded};
+use crate::models::{self, Gpus, Host, NoLedger, Recorded};
 use crate::rng::{Rng, SeededRng};
 use crate::session::{Engine, Limits};
 use crate::stages::load::{Loaded, load};
@@ -24,6 +24,7 @@ pub struct Environment {
     pub limits: Limits,
     clock: Arc<dyn Clock>,
     rng: Arc<dyn Rng>,
+    gpus: Gpus,
     store: String,
 }
 
@@ -38,6 +39,7 @@ impl Environment {
             limits,
             clock: Arc::new(SystemClock::default()),
             rng: Arc::new(SeededRng::from_entropy()),
+            gpus: Gpus::new(proofmill_engine::model::gpus),
             store: global.store.clone(),
         }
     }
@@ -66,6 +68,11 @@ impl Environment {
         RunId::new(self.clock.now(), self.rng.as_ref())
     }
 
+    /// The GPUs of the machine.
+    pub fn gpus(&self) -> &Gpus {
+        &self.gpus
+    }
+
     /// An engine over `store`; what models say is kept there, as said to `run`.
     pub fn engine(&self, store: &Store, run: &RunId) -> Result<Arc<Engine>> {
         let ledger = Arc::new(Recorded::new(store.clone(), run.clone()));
@@ -76,6 +83,7 @@ impl Environment {
     fn host(&self) -> Host {
         Host {
             cores: self.limits.cores,
+            gpus: self.gpus.clone(),
             clock: Arc::clone(&self.clock),
             rng: Arc::clone(&self.rng),
             environment: |name| std::env::var(name).ok(),

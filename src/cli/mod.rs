@@ -12,6 +12,7 @@ pub mod run;
 pub mod runs;
 pub mod schema;
 pub mod show;
+pub mod show_models;
 pub mod sql;
 pub mod start;
 pub mod test;

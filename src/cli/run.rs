@@ -47,6 +47,10 @@ pub async fn run(args: &args::Run, environment: &Environment) -> Result<()> {
     };
     let engine = environment.engine(&store, &run)?;
     let loaded = environment.load(&args.pipeline, &engine)?;
+    if let Some(why) = loaded.engine.models().why_no_gpu() {
+        let remark = format!("no GPU is used: {why}; models run on the processor");
+        environment.output.remark(&remark);
+    }
     let graph = loaded.prepared.as_ref().map(|prepared| &prepared.graph);
     let choice = choice(graph, args.select.as_deref(), args.rerun.as_deref())?;
     let stop = CancellationToken::new();

@@ -9,6 +9,7 @@ use serde_json::json;
 use crate::cli::args;
 use crate::cli::environment::Environment;
 use crate::cli::runs::outcome;
+use crate::cli::show_models::show_models;
 use crate::cli::sql::fetch;
 use crate::error::{Error, ErrorKind, Result};
 use crate::report::table::{aligned, of_batches};
@@ -18,8 +19,11 @@ use crate::run::publish::rows_json;
 use crate::spec::suggest;
 use crate::store::{StageOutcome, Store};
 
-/// Shows a run or one of its stages.
+/// Shows a run or one of its stages, or something else.
 pub async fn show(args: &args::Show, environment: &Environment) -> Result<()> {
+    if let Some(args::ShowOther::Models(args)) = &args.other {
+        return show_models(args, environment);
+    }
     let store = environment.store().await?;
     let run = find_run(&store, Some(&args.run)).await?;
     match &args.stage {

@@ -6,8 +6,9 @@ use proofmill_engine::checkpoint::{
     DigestCache, Folder, Identity, LoadError, Trust, VectorMode, VectorSettings,
 };
 
+use crate::models::device::{NoPlace, Place};
 use crate::models::host::Host;
-use crate::spec::models::{Api, Dtype, Model, Pooling};
+use crate::spec::models::{Api, Model, Pooling};
 
 /// The version of the engine's arithmetic: raised when the same model and request would give other
 /// bits or other text.
@@ -28,13 +29,29 @@ pub enum CardError {
     /// Its folder is not as it should be.
     #[error(transparent)]
     Load(#[from] LoadError),
+    /// There is no device for it.
+    #[error(transparent)]
+    Place(#[from] NoPlace),
+}
+
+impl CardError {
+    /// The setting that is to blame.
+    pub fn key(&self) -> &'static str {
+        match self {
+            Self::Load(_) => "path",
+            Self::Place(no_place) => no_place.key(),
+        }
+    }
 }
 
 impl Card {
     /// The card of a model; weights are digested if nobody has before.
     pub fn of(model: &Model, host: &Host) -> Result<Self, CardError> {
         let parts = match (&model.path, &model.url) {
-            (Some(path), _) => local(model, &open_folder(path, model)?, host)?,
+            (Some(path), _) => {
+                let place = Place::of(model, &host.gpus)?;
+                local(&open_folder(path, model)?, &place, host)?
+            }
             (None, url) => remote(model, url.as_deref().unwrap_or_default()),
         };
         Ok(Self { parts })
@@ -71,23 +88,19 @@ pub(super) fn open_folder(path: &str, model: &Model) -> Result<Folder, LoadError
 }
 
 fn local(
-    model: &Model,
     folder: &Folder,
+    place: &Place,
     host: &Host,
 ) -> Result<Vec<(&'static str, String)>, LoadError> {
     let cache = DigestCache::new(host.digests());
     let identity = Identity::read(folder, &cache, Trust::Unchanged)?;
-    let dtype = match model.dtype.unwrap_or_default() {
-        Dtype::F32 => "f32",
-        Dtype::Int8 => "int8",
-    };
     let vector = folder.vector().map_or_else(String::new, |vector| {
         format!("{:?}{}", vector.mode, if vector.normalize { ", normalized" } else { "" })
     });
     Ok(vec![
         ("config", identity.config_digest.to_string()),
-        ("device", "cpu".to_owned()),
-        ("dtype", dtype.to_owned()),
+        ("device", place.class().to_owned()),
+        ("dtype", place.dtype().to_owned()),
         ("engine", ENGINE_VERSION.to_string()),
         ("tokenizer", identity.tokenizer_digest.to_string()),
         ("vector", vector),
@@ -113,4 +126,69 @@ fn remote(model: &Model, url: &str) -> Vec<(&'static str, String)> {
         ("system", model.system.clone().unwrap_or_default()),
         ("url", url.trim_end_matches('/').to_owned()),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+    use std::sync::Arc;
+
+    use proofmill_engine::model::{GpuInfo, NoGpu};
+
+    use super::*;
+    use crate::clock::SystemClock;
+    use crate::models::device::{Gpus, Probe};
+    use crate::rng::SeededRng;
+
+    /// The identity of a tiny model with these settings, on a machine with such GPUs.
+    fn identity(settings: &str, probe: Probe) -> serde_json::Value {
+        let cache = tempfile::tempdir().unwrap();
+        let host = Host {
+            cores: 1,
+            gpus: Gpus::new(probe),
+            clock: Arc::new(SystemClock::default()),
+            rng: Arc::new(SeededRng::new(1)),
+            environment: |_| None,
+            cache: cache.path().to_owned(),
+        };
+        let folder =
+            PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("udfs/engine/tests/parity/data/gpt2");
+        let model = format!("{{\"path\": {:?}{settings}}}", folder.display().to_string());
+        let card = Card::of(&serde_json::from_str(&model).unwrap(), &host).unwrap();
+        serde_json::from_str(&card.identity()).unwrap()
+    }
+
+    fn none() -> Result<Vec<GpuInfo>, NoGpu> {
+        Err(NoGpu("there is none".to_owned()))
+    }
+
+    fn two() -> Result<Vec<GpuInfo>, NoGpu> {
+        let gpu = |number| GpuInfo { number, name: "G".to_owned(), bytes: 1 };
+        Ok(vec![gpu(0), gpu(1)])
+    }
+
+    #[test]
+    fn on_the_processor_a_model_is_who_it_always_was() {
+        let card = identity("", none);
+        let keys: Vec<&str> = card.as_object().unwrap().keys().map(String::as_str).collect();
+        let parts = ["config", "device", "dtype", "engine", "tokenizer", "vector", "weights"];
+        assert_eq!(keys, parts);
+        assert_eq!(card["device"], "cpu");
+        assert_eq!(card["dtype"], "f32");
+        assert_eq!(identity(r#", "device": "cpu""#, two), card);
+        assert_eq!(identity(r#", "device": "auto", "dtype": "f32", "workers": 3"#, none), card);
+        let int8 = identity(r#", "device": "cpu", "dtype": "int8""#, two);
+        assert_eq!(int8["device"], "cpu");
+        assert_eq!(int8["dtype"], "int8");
+    }
+
+    #[test]
+    fn on_a_gpu_it_is_another_whichever_gpu_it_is() {
+        let card = identity("", two);
+        assert_eq!(card["device"], "cuda");
+        assert_eq!(card["dtype"], "bf16");
+        assert_eq!(identity(r#", "device": "cuda:1""#, two), card);
+        assert_eq!(identity(r#", "device": "cuda", "dtype": "bf16""#, two), card);
+        assert_ne!(identity(r#", "dtype": "f32""#, two), identity("", none));
+    }
 }

@@ -3,16 +3,16 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use proofmill_engine::backend::Precision;
-use proofmill_engine::model::{self, Settings};
+use proofmill_engine::model::{self, Claim, Settings};
 use proofmill_engine::request::{Answer, Request, RequestError};
 use proofmill_engine::schedule::Cancel;
 use proofmill_udfs::model::{AskError, Key, LanguageModel, OpenError};
 use tokio::sync::{OnceCell, oneshot};
 
 use crate::models::card::open_folder;
+use crate::models::device::Place;
 use crate::models::host::Host;
-use crate::spec::models::{Dtype, Model};
+use crate::spec::models::Model;
 
 /// A model in a folder.
 #[derive(Debug)]
@@ -20,39 +20,63 @@ pub struct LocalModel {
     identity: String,
     model: Model,
     settings: Settings,
+    claim: Claim,
     loaded: OnceCell<Result<Arc<model::Model>, OpenError>>,
 }
 
 impl LocalModel {
-    /// The model, not loaded yet.
-    pub fn new(model: &Model, identity: String, host: &Host) -> Self {
-        let defaults = Settings::for_cores(host.cores);
-        let number = |given: Option<u32>, default| given.map_or(default, |given| given as usize);
-        let settings = Settings {
-            precision: match model.dtype.unwrap_or_default() {
-                Dtype::F32 => Precision::F32,
-                Dtype::Int8 => Precision::Int8,
-            },
-            workers: number(model.workers, defaults.workers),
-            step_tokens: number(model.step_tokens, defaults.step_tokens),
-            sequences: number(model.sequences, defaults.sequences),
-            cache_bytes: model.cache_mib.map_or(defaults.cache_bytes, |mib| (mib as usize) << 20),
-            context: defaults.context,
-        };
-        Self { identity, model: model.clone(), settings, loaded: OnceCell::new() }
+    /// The model, not loaded yet. `models` are those that may be loaded onto the same GPUs.
+    pub fn new(model: &Model, identity: String, place: &Place, models: usize, host: &Host) -> Self {
+        let settings = settings(model, place, host);
+        let claim = claim(model, place, models, host);
+        Self { identity, model: model.clone(), settings, claim, loaded: OnceCell::new() }
     }
 
     async fn loaded(&self) -> Result<Arc<model::Model>, AskError> {
         let load = || async {
-            let (model, settings) = (self.model.clone(), self.settings);
+            let (model, settings, claim) = (self.model.clone(), self.settings, self.claim.clone());
             let opened = tokio::task::spawn_blocking(move || {
                 let path = model.path.clone().unwrap_or_default();
                 let folder = open_folder(&path, &model).map_err(OpenError::new)?;
-                model::Model::open(&folder, &settings).map(Arc::new).map_err(OpenError::new)
+                let opened = match claim.gpus.is_empty() {
+                    true => model::Model::open(&folder, &settings),
+                    false => model::Model::open_on_gpus(&Arc::new(folder), &settings, &claim),
+                };
+                opened.map(Arc::new).map_err(OpenError::new)
             });
             opened.await.unwrap_or_else(|error| Err(OpenError::new(error)))
         };
         self.loaded.get_or_init(load).await.clone().map_err(AskError::Model)
+    }
+}
+
+/// What `model` claims of the GPUs at `place`, beside as many other models.
+pub(super) fn claim(model: &Model, place: &Place, models: usize, host: &Host) -> Claim {
+    Claim {
+        gpus: place.gpus.iter().map(|gpu| gpu.number).collect(),
+        cache_bytes: model.cache_mib.map(|mib| (mib as usize) << 20),
+        models,
+        kernels: host.kernels(),
+    }
+}
+
+/// How `model` is run at `place`.
+pub(super) fn settings(model: &Model, place: &Place, host: &Host) -> Settings {
+    let number = |given: Option<u32>, default| given.map_or(default, |given| given as usize);
+    let (defaults, workers) = if place.gpus.is_empty() {
+        let defaults = Settings::for_cores(host.cores);
+        (defaults, number(model.workers, defaults.workers))
+    } else {
+        let defaults = Settings::for_gpus(place.gpus.len());
+        (defaults, defaults.workers)
+    };
+    Settings {
+        precision: place.precision,
+        workers,
+        step_tokens: number(model.step_tokens, defaults.step_tokens),
+        sequences: number(model.sequences, defaults.sequences),
+        cache_bytes: model.cache_mib.map_or(defaults.cache_bytes, |mib| (mib as usize) << 20),
+        context: defaults.context,
     }
 }
 

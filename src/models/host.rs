@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::clock::Clock;
+use crate::models::device::Gpus;
 use crate::rng::Rng;
 
 /// Looks up a variable of the environment.
@@ -14,6 +15,8 @@ pub type Environment = fn(&str) -> Option<String>;
 pub struct Host {
     /// Threads that may compute.
     pub cores: usize,
+    /// The GPUs.
+    pub gpus: Gpus,
     /// Time, for endpoints.
     pub clock: Arc<dyn Clock>,
     /// Jitter, for endpoints.
@@ -28,5 +31,10 @@ impl Host {
     /// Where digests of weights are kept.
     pub fn digests(&self) -> PathBuf {
         Path::new(&self.cache).join("digests")
+    }
+
+    /// Where compiled kernels are kept.
+    pub fn kernels(&self) -> PathBuf {
+        self.cache.join("kernels")
     }
 }

@@ -2,7 +2,9 @@
 
 mod card;
 mod clock;
+mod device;
 mod endpoint;
+mod facts;
 mod folder;
 mod host;
 mod no_ledger;
@@ -11,6 +13,8 @@ mod registry;
 mod source;
 
 pub use card::{Card, CardError};
+pub use device::{Gpus, brief, name_of};
+pub use facts::{Endpoint, Facts, FactsError, Local};
 pub use host::Host;
 pub use no_ledger::NoLedger;
 pub use recorded::Recorded;

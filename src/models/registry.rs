@@ -7,9 +7,12 @@ use indexmap::IndexMap;
 use proofmill_udfs::model::{LanguageModel, Ledger, Models, OpenError, Opener, Recording};
 
 use crate::models::card::{Card, CardError};
+use crate::models::device::{Place, brief};
 use crate::models::endpoint::RemoteEndpoint;
+use crate::models::facts::{Facts, FactsError};
 use crate::models::folder::LocalModel;
 use crate::models::host::Host;
+use crate::spec::device::Device;
 use crate::spec::models::Model;
 
 /// The models of a pipeline, and what SQL functions ask them through.
@@ -23,6 +26,8 @@ pub struct Registry {
 #[derive(Debug)]
 struct Entry {
     model: Model,
+    /// How many of the models lie in folders, this one or not.
+    local_models: usize,
     host: Host,
     card: OnceLock<Result<Card, Arc<CardError>>>,
 }
@@ -34,7 +39,12 @@ impl Registry {
         ledger: Arc<dyn Ledger>,
         host: &Host,
     ) -> Self {
-        let entry = |model| Arc::new(Entry { model, host: host.clone(), card: OnceLock::new() });
+        let models: Vec<(String, Model)> = models.into_iter().collect();
+        let local_models = models.iter().filter(|(_, model)| model.path.is_some()).count();
+        let entry = |model| {
+            let (host, card) = (host.clone(), OnceLock::new());
+            Arc::new(Entry { model, local_models, host, card })
+        };
         let entries: IndexMap<String, Arc<Entry>> =
             models.into_iter().map(|(name, model)| (name, entry(model))).collect();
         let openers: Vec<(String, Arc<dyn Opener>)> = entries
@@ -61,6 +71,21 @@ impl Registry {
     }
 }
 
+impl Registry {
+    /// What each model is and takes, by name.
+    pub fn facts(&self) -> impl Iterator<Item = (&str, Result<Facts, FactsError>)> {
+        let of = |entry: &Entry| Facts::of(&entry.model, entry.local_models, &entry.host);
+        self.entries.iter().map(move |(name, entry)| (name.as_str(), of(entry)))
+    }
+
+    /// Why a model that asks for a GPU if there is one, in so many words, runs on the processor.
+    pub fn why_no_gpu(&self) -> Option<String> {
+        let asks = |entry: &&Arc<Entry>| entry.model.device == Some(Device::Auto);
+        let entry = self.entries.values().find(asks)?;
+        entry.host.gpus.all().err().map(brief)
+    }
+}
+
 impl Entry {
     fn card(&self) -> Result<Card, Arc<CardError>> {
         let card = self.card.get_or_init(|| Card::of(&self.model, &self.host).map_err(Arc::new));
@@ -74,7 +99,11 @@ impl Opener for Entry {
         let card = self.card().map_err(|error| OpenError::new(error.to_string()))?;
         let identity = card.identity();
         Ok(match &self.model.path {
-            Some(_) => Arc::new(LocalModel::new(&self.model, identity, &self.host)),
+            Some(_) => {
+                let (model, host) = (&self.model, &self.host);
+                let place = Place::of(model, &host.gpus).map_err(OpenError::new)?;
+                Arc::new(LocalModel::new(model, identity, &place, self.local_models, host))
+            }
             None => Arc::new(RemoteEndpoint::new(&self.model, identity, &self.host)),
         })
     }

@@ -3,6 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::spec::device::Device;
+
 /// A model: a folder on this machine (`path`), or an endpoint that speaks OpenAI's protocol (`url`).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -10,9 +12,13 @@ use serde::{Deserialize, Serialize};
 pub struct Model {
     /// A folder as Hugging Face lays it out: `config.json`, `*.safetensors`, `tokenizer.json`.
     pub path: Option<String>,
-    /// How weights are kept and multiplied; `f32` when absent. Only with `path`, as the next six.
+    /// Where it computes: `cpu`, `cuda` (all GPUs), `cuda:N` (one), or `auto`: all GPUs if there are
+    /// any, or else the processor; `auto` when absent. Only with `path`, as the next seven.
+    pub device: Option<Device>,
+    /// How weights are kept and multiplied; `f32` on the processor and `bf16` on a GPU when absent.
     pub dtype: Option<Dtype>,
-    /// Threads, each with its own batch; as many as cores when absent.
+    /// Threads on the processor, each with its own batch; as many as cores when absent. A GPU has
+    /// one.
     #[schemars(range(min = 1, max = 1024))]
     pub workers: Option<u32>,
     /// Tokens of one pass of a worker, and of the longest text that is read in one piece.
@@ -21,7 +27,8 @@ pub struct Model {
     /// Answers that a worker has under way at a time.
     #[schemars(range(min = 1, max = 65_536))]
     pub sequences: Option<u32>,
-    /// MiB of keys and values of all workers.
+    /// MiB of keys and values of all workers; 1024 on the processor and most of a GPU's memory when
+    /// absent.
     #[schemars(range(min = 1, max = 1_048_576))]
     pub cache_mib: Option<u32>,
     /// Which rows of a text make its vector; as the folder says when absent.
@@ -87,12 +94,13 @@ impl Default for Offers {
 }
 
 /// How weights are kept and multiplied.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Dtype {
     /// 32-bit floats.
-    #[default]
     F32,
+    /// 16-bit floats with 32-bit sums: half the memory; only on a GPU.
+    Bf16,
     /// 8-bit integers: smaller and faster, a little less exact.
     Int8,
 }
@@ -127,6 +135,7 @@ impl Model {
     /// neither, that is what is wrong.
     pub fn idle(&self) -> Vec<&'static str> {
         let local = [
+            ("device", self.device.is_some()),
             ("dtype", self.dtype.is_some()),
             ("workers", self.workers.is_some()),
             ("step_tokens", self.step_tokens.is_some()),

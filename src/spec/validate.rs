@@ -6,6 +6,7 @@
 use serde_json::{Map, Value as Json};
 
 use crate::spec::code::Code;
+use crate::spec::device::Device;
 use crate::spec::diagnostic::Diagnostic;
 use crate::spec::node::{Node, Value};
 use crate::spec::suggest;
@@ -297,6 +298,11 @@ fn scalar(schema: &Map<String, Json>, node: &Node, path: &str, out: &mut Vec<Dia
             let help = "use a lower-case letter, then up to 63 lower-case letters, digits or `_`";
             let diagnostic = Diagnostic::error(Code::InvalidName, node.span, path, message);
             out.push(diagnostic.with_help(help.to_owned()));
+        }
+        if schema.get("x-device").is_some()
+            && let Err(error) = text.parse::<Device>()
+        {
+            out.push(wrong(error.to_string()));
         }
     }
 }

@@ -43,12 +43,12 @@ impl<'a> Place<'a> {
         self.out.push(diagnostic.with_help(help));
     }
 
-    /// A model whose folder cannot be used: said where the model is declared, and so only once,
-    /// however many stages ask it.
-    pub fn unreadable(&mut self, model: &str, message: String) {
+    /// A model that cannot be used because of its setting `key`: said where the model is declared,
+    /// and so only once, however many stages ask it.
+    pub fn unreadable(&mut self, model: &str, key: &str, message: String) {
         let Some((_, node)) = self.models.get(model) else { return };
-        let path = join(&join("models", model), "path");
-        let span = node.at(&["path"]).span;
+        let path = join(&join("models", model), key);
+        let span = node.at(&[key]).span;
         let (message, help) = match message.split_once("; ") {
             Some((message, help)) => (message.to_owned(), Some(help.to_owned())),
             None => (message, None),

@@ -76,7 +76,7 @@ pub fn set_model(
             Some(())
         }
         Err(error) => {
-            place.unreadable(model, error.to_string());
+            place.unreadable(model, error.key(), error.to_string());
             None
         }
     }

@@ -5,6 +5,7 @@ mod cache;
 mod checks;
 mod cosmetics;
 mod dense;
+mod devices;
 mod endpoint;
 mod memory;
 mod model_cache;

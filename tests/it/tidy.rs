@@ -30,7 +30,7 @@ const ENGINE_LAYERS: &[&[&str]] = &[
     &["error", "request", "noise"],
     &["checkpoint"],
     &["backend"],
-    &["cpu", "network", "decode"],
+    &["cpu", "cuda", "network", "decode"],
     &["family", "schedule"],
     &["model"],
     &["lib"],

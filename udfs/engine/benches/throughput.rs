@@ -6,17 +6,17 @@
 use std::collections::HashMap;
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::time::Instant;
 
 use proofmill_engine::backend::Precision;
 use proofmill_engine::checkpoint::{Folder, VectorMode, VectorSettings};
-use proofmill_engine::model::{Model, Settings};
+use proofmill_engine::model::{Claim, Model, Settings};
 use proofmill_engine::request::{Body, Embed, Generate, Prompt, Request, Score, Scored, Strategy};
 use proofmill_engine::schedule::Cancel;
 
-const USAGE: &str = "usage: generate|embed|choices --model FOLDER [--prompts FILE] [--dtype f32|int8] \
-    [--workers N] [--new-tokens N] [--sequences N] [--step-tokens N] [--repeat N]";
+const USAGE: &str = "usage: generate|embed|choices --model FOLDER [--prompts FILE] [--device cpu|cuda:N] \
+    [--dtype f32|bf16|int8] [--workers N] [--new-tokens N] [--sequences N] [--step-tokens N] [--repeat N]";
 
 /// Options by name.
 struct Options(HashMap<String, String>);
@@ -66,6 +66,7 @@ fn run(task: &str, options: &Options) -> Result<(), String> {
     let settings = Settings {
         precision: match options.0.get("dtype").map(String::as_str) {
             None | Some("f32") => Precision::F32,
+            Some("bf16") => Precision::Bf16,
             Some("int8") => Precision::Int8,
             Some(other) => return Err(format!("--dtype: `{other}` is none\n{USAGE}")),
         },
@@ -76,7 +77,7 @@ fn run(task: &str, options: &Options) -> Result<(), String> {
     };
     let requests = requests(task, options)?;
     let opened = Instant::now();
-    let model = Model::open(&folder, &settings).map_err(|e| e.to_string())?;
+    let model = open(folder, &settings, options.0.get("device").map_or("cpu", String::as_str))?;
     let open_s = opened.elapsed().as_secs_f64();
     ask(&model, &requests)?;
     let mut best = f64::INFINITY;
@@ -108,6 +109,21 @@ fn run(task: &str, options: &Options) -> Result<(), String> {
         })
     );
     Ok(())
+}
+
+fn open(folder: Folder, settings: &Settings, device: &str) -> Result<Model, String> {
+    let opened = match device.strip_prefix("cuda:") {
+        None if device == "cpu" => Model::open(&folder, settings),
+        None => return Err(format!("--device: `{device}` is none\n{USAGE}")),
+        Some(number) => {
+            let number = number.parse().map_err(|e| format!("--device: {e}"))?;
+            let kernels = std::env::temp_dir().join("proofmill-kernels");
+            let claim = Claim { gpus: vec![number], cache_bytes: None, models: 1, kernels };
+            let settings = Settings { workers: 1, ..*settings };
+            Model::open_on_gpus(&Arc::new(folder), &settings, &claim)
+        }
+    };
+    opened.map_err(|e| e.to_string())
 }
 
 fn requests(task: &str, options: &Options) -> Result<Vec<Request>, String> {

@@ -1,13 +1,14 @@
 //! Language models for offline evaluation: text in, text, scores and vectors out.
 //!
 //! Lowest layer first: [`request`] is what can be asked, [`noise`] what makes samples, [`checkpoint`]
-//! what lies in a folder, [`backend`] what computes, [`cpu`] how the processor does, [`network`] what a
+//! what lies in a folder, [`backend`] what computes, [`cpu`] how the processor does, [`cuda`] how a GPU does, [`network`] what a
 //! model is made of, [`family`] how a checkpoint becomes one, [`decode`] which tokens to take,
 //! [`schedule`] how many requests share a pass, [`model`] all of it behind one door.
 
 pub mod backend;
 pub mod checkpoint;
 pub mod cpu;
+pub mod cuda;
 pub mod decode;
 pub mod error;
 pub mod family;

@@ -15,6 +15,11 @@ impl Noise {
         Self(mix(mix(mix(mix(seed) ^ row) ^ u64::from(sample)) ^ u64::from(step)))
     }
 
+    /// What the noise of all tokens is made of, for a device that makes it.
+    pub(crate) fn state(self) -> u64 {
+        self.0
+    }
+
     /// The 53 bits of `u` as an integer: `u = (bits + 1/2) / 2^53`.
     pub fn bits(self, token: u32) -> u64 {
         mix(self.0 ^ u64::from(token)) >> 11

@@ -11,7 +11,10 @@ use crate::error::DeviceError;
 pub enum Precision {
     /// 32-bit floats.
     F32,
-    /// 8-bit integers: weights scaled per output, activations per row, sums exact.
+    /// bfloat16 in, 32-bit sums. Only on a GPU.
+    Bf16,
+    /// 8-bit weights, scaled per output. On the processor activations are 8-bit too, scaled per row;
+    /// on a GPU they are bfloat16.
     Int8,
 }
 

@@ -1,5 +1,6 @@
 //! What computes: one trait of fused operations on packed rows, and the plain data they take.
 
+pub(crate) mod check;
 mod device;
 mod layout;
 mod parts;

@@ -77,6 +77,11 @@ impl Stored {
         self.shape.last().copied().unwrap_or(1)
     }
 
+    /// Its numbers as they are stored.
+    pub fn bytes(&self) -> &[u8] {
+        &(*self.bytes).as_ref()[self.range.clone()]
+    }
+
     /// Writes row `row` to `out`, which has the row's length.
     pub fn row(&self, row: usize, out: &mut [f32]) {
         let start = row * self.width();
@@ -93,8 +98,7 @@ impl Stored {
 
     fn read(&self, numbers: Range<usize>, out: &mut [f32]) {
         let size = self.dtype.bytes();
-        let all = &(*self.bytes).as_ref()[self.range.clone()];
-        let bytes = &all[numbers.start * size..numbers.end * size];
+        let bytes = &self.bytes()[numbers.start * size..numbers.end * size];
         match self.dtype {
             Dtype::F32 => {
                 for (out, &bytes) in out.iter_mut().zip(bytes.as_chunks::<4>().0) {

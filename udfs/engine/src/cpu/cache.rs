@@ -81,7 +81,7 @@ impl Cache {
     pub(super) fn new(shape: CacheShape) -> Result<Self, DeviceError> {
         let numbers = match shape.precision {
             Precision::F32 => Numbers::F32(Halves::new(shape)?),
-            Precision::Int8 => Numbers::Bf16(Halves::new(shape)?),
+            Precision::Bf16 | Precision::Int8 => Numbers::Bf16(Halves::new(shape)?),
         };
         Ok(Self { shape, numbers })
     }

@@ -3,7 +3,6 @@
 use super::append::{Angles, Appending, Filling};
 use super::attend::{self, Attention, Bias, Over};
 use super::cache::{Cache, Numbers};
-use super::check;
 use super::matrix::{Matrix, Weights};
 use super::memory::{Buffer, Tensor, Vector};
 use super::norm::{Normal, Norms};
@@ -14,7 +13,7 @@ use super::tile::Epilogue;
 use super::{gemm, gemm_int8};
 use crate::backend::{
     Activation, Append, Attend, Backend, CacheShape, DeviceError, Embedding, Input, Layout, Linear,
-    MatrixSource, Norm, Picked, Picks, Pool, Precision, Write,
+    MatrixSource, Norm, Picked, Picks, Pool, Precision, Write, check,
 };
 use crate::checkpoint::Stored;
 
@@ -303,7 +302,7 @@ impl Backend for Cpu {
                 q.width()
             )
         })?;
-        check::keys(layout, q, cache, causal || bias.is_some())?;
+        check::keys(layout, q.rows(), shape, causal || bias.is_some())?;
         let bias = match bias {
             None => None,
             Some(bias) => {

@@ -60,6 +60,11 @@ impl Matrix {
         let n = sizes.iter().map(|&(n, _)| n).sum();
         let weights = match precision {
             Precision::F32 => Weights::F32(pack_f32(source, n, k)?),
+            Precision::Bf16 => {
+                return Err(DeviceError::Failed(
+                    "the processor does not compute in bf16; use f32 or int8".to_owned(),
+                ));
+            }
             Precision::Int8 if k > MAX_INT8_INPUTS => {
                 return Err(DeviceError::Failed(format!(
                     "a matrix with {k} inputs cannot be kept in int8 (at most {MAX_INT8_INPUTS}); \

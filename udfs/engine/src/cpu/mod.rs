@@ -4,7 +4,6 @@
 mod append;
 mod attend;
 mod cache;
-mod check;
 mod device;
 mod gemm;
 mod gemm_int8;

@@ -1,8 +1,14 @@
 //! A model on this machine: opened from a folder, asked by any number of threads.
 
+mod gpu;
+mod measure;
 mod open;
 mod prepare;
 mod settings;
+mod start;
 
+pub use gpu::{Claim, GpuInfo, NoGpu, Opened, gpus, open_gpu};
+pub use measure::{Size, measure};
 pub use open::{Model, OpenError};
 pub use settings::Settings;
+pub use start::Maker;

@@ -1,8 +1,14 @@
 //! How a model is run. None of it but the precision can change an answer.
 
-use crate::backend::{BLOCK_SLOTS, Precision};
-use crate::network::{Heads, Network, Reader};
-use crate::schedule::Limits;
+use super::open::OpenError;
+use crate::backend::{BLOCK_SLOTS, Backend, Precision};
+use crate::network::{Network, Reader};
+use crate::schedule::{Least, Limits};
+
+/// A cache of fewer blocks holds not even one text.
+const BLOCKS_MIN: usize = 4;
+/// No device is so small that its passes have fewer tokens.
+const STEP_TOKENS_MIN: usize = 64;
 
 /// How a model is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,35 +40,65 @@ impl Settings {
         }
     }
 
-    /// The limits of each worker.
-    pub(super) fn limits<B: crate::backend::Backend>(&self, network: &Network<B>) -> Limits {
-        let block = match &network.reader {
-            Reader::Encoder(_) => None,
-            Reader::Decoder(decoder) | Reader::EncoderDecoder { decoder, .. } => {
-                Some(block_bytes(decoder.heads, decoder.blocks.len(), network.precision))
-            }
-        };
-        let step_tokens = match (&network.reader, network.positions) {
-            // An encoder reads a text in one piece, a decoder in as many as it takes.
-            (Reader::Encoder(_) | Reader::EncoderDecoder { .. }, Some(positions)) => {
-                self.step_tokens.max(positions.min(self.context))
-            }
-            (_, _) => self.step_tokens,
-        };
-        Limits {
-            step_tokens,
+    /// One worker per GPU, and passes that keep it busy. What it keeps of keys and values is told
+    /// when it is opened.
+    pub fn for_gpus(gpus: usize) -> Self {
+        Self {
+            precision: Precision::Bf16,
+            workers: gpus,
+            step_tokens: 4096,
+            sequences: 256,
+            cache_bytes: 0,
+            context: 32_768,
+        }
+    }
+
+    /// The limits of each worker; fails if its cache holds not even one text.
+    pub(super) fn limits<B: Backend>(&self, network: &Network<B>) -> Result<Limits, OpenError> {
+        let block = block_bytes(network);
+        let blocks = block.map(|block| self.cache_bytes / self.workers.max(1) / block);
+        let limits = Limits {
+            step_tokens: self.step_tokens.max(self.whole_text(network)),
             sequences: self.sequences,
-            blocks: block.map_or(0, |block| self.cache_bytes / self.workers.max(1) / block),
+            blocks: blocks.unwrap_or(0),
             positions: network.positions,
+        };
+        if blocks.is_some_and(|blocks| blocks < BLOCKS_MIN) {
+            let (bytes, needed) = (self.cache_bytes, BLOCKS_MIN * BLOCK_SLOTS);
+            return Err(OpenError::SmallCache { bytes, tokens: limits.tokens(), needed });
+        }
+        Ok(limits)
+    }
+
+    /// What a worker is left with, whatever room its device has.
+    pub(super) fn least<B: Backend>(&self, network: &Network<B>) -> Least {
+        let step_tokens = STEP_TOKENS_MIN.max(self.whole_text(network));
+        Least { step_tokens, blocks: BLOCKS_MIN }
+    }
+
+    /// The longest text that an encoder reads: in one piece, whereas a decoder takes as many as it
+    /// needs. 0 where there is no encoder, or no longest text.
+    fn whole_text<B: Backend>(&self, network: &Network<B>) -> usize {
+        match (&network.reader, network.positions) {
+            (Reader::Encoder(_) | Reader::EncoderDecoder { .. }, Some(positions)) => {
+                positions.min(self.context)
+            }
+            (_, _) => 0,
         }
     }
 }
 
-/// Bytes of a block of keys and values.
-fn block_bytes(heads: Heads, layers: usize, precision: Precision) -> usize {
-    let number = match precision {
-        Precision::F32 => size_of::<f32>(),
-        Precision::Int8 => size_of::<u16>(),
+/// Bytes of a block of keys and values; `None` for an encoder, which keeps none.
+pub(super) fn block_bytes<B: Backend>(network: &Network<B>) -> Option<usize> {
+    let (Reader::Decoder(decoder) | Reader::EncoderDecoder { decoder, .. }) = &network.reader
+    else {
+        return None;
     };
-    (layers * heads.kv_heads * heads.head_dim * BLOCK_SLOTS * 2 * number).max(1)
+    let number = match network.precision {
+        Precision::F32 => size_of::<f32>(),
+        Precision::Bf16 | Precision::Int8 => size_of::<u16>(),
+    };
+    let heads = decoder.heads;
+    let token = decoder.blocks.len() * heads.kv_heads * heads.head_dim * 2 * number;
+    Some((token * BLOCK_SLOTS).max(1))
 }

@@ -5,6 +5,7 @@ use std::ops::Range;
 use super::blocks::{Blocks, Span};
 use super::job::{Job, ScoreWork};
 use super::kept::Kept;
+use super::room::cache_is_full;
 use super::score::{Scorer, Sum};
 use super::step::{Ask, Wanted};
 use super::tree::{self, Node, Text, Want};
@@ -110,7 +111,7 @@ pub fn run_steps<B: Backend>(
                 }
                 let tokens = &forest.texts[forest.nodes[node].text].tokens[at..at + chunk];
                 let fed = scorer.step.feed(&mut forest.spans[node], tokens, forest.source, apart);
-                let last = fed.ok_or(DeviceError::OutOfMemory { bytes: 0 })?;
+                let last = fed.ok_or_else(cache_is_full)?;
                 apart = false;
                 for want in next_want..next_want + wants {
                     let Want { place, target, .. } = forest.nodes[node].wants[want];

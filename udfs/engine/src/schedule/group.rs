@@ -187,16 +187,26 @@ impl Group {
 
     /// Gives back what it holds, and answers.
     pub fn finish(mut self, blocks: &mut Blocks, words: &Words, failure: Option<RequestError>) {
-        for sequence in &mut self.sequences {
-            blocks.release(&mut sequence.span);
-        }
-        blocks.absolve(self.promised);
-        blocks.release(&mut self.source);
+        self.release(blocks);
         let answer = match failure {
             Some(failure) => Err(failure),
             None => self.answer(words),
         };
         self.job.answer(answer);
+    }
+
+    /// Gives back what it holds; the job can be begun again.
+    pub fn give_up(mut self, blocks: &mut Blocks) -> Job<GenerateWork> {
+        self.release(blocks);
+        self.job
+    }
+
+    fn release(&mut self, blocks: &mut Blocks) {
+        for sequence in &mut self.sequences {
+            blocks.release(&mut sequence.span);
+        }
+        blocks.absolve(self.promised);
+        blocks.release(&mut self.source);
     }
 
     fn answer(&self, words: &Words) -> Result<Answer, RequestError> {

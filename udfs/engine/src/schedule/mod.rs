@@ -8,7 +8,9 @@ mod group;
 mod job;
 mod kept;
 mod limits;
+mod pace;
 mod queue;
+mod room;
 mod score;
 mod sequence;
 mod step;
@@ -19,8 +21,9 @@ mod worker;
 
 pub use counters::{Counters, Counts};
 pub use job::{Among, Cancel, GenerateWork, Job, Reply, ScoreWork, VectorWork};
-pub use limits::Limits;
+pub use limits::{Least, Limits, Short};
 pub use queue::Queue;
+pub use room::Room;
 pub use words::Words;
 pub use worker::{Shared, Worker};
 

@@ -1,6 +1,6 @@
 //! What waits: one queue for all callers and all workers of a model.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::mem;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -30,6 +30,8 @@ pub struct Waiting {
 
 /// Jobs by a key, in order of arrival where keys are equal.
 pub struct Ordered<K, W> {
+    /// Those that were given back, before all others.
+    again: VecDeque<Job<W>>,
     jobs: BTreeMap<(K, u64), Job<W>>,
     /// Those that nobody waits for, until the queue is unlocked: whoever is told may ask it again.
     cancelled: Vec<Job<W>>,
@@ -37,7 +39,7 @@ pub struct Ordered<K, W> {
 
 impl<K, W> Default for Ordered<K, W> {
     fn default() -> Self {
-        Self { jobs: BTreeMap::new(), cancelled: Vec::new() }
+        Self { again: VecDeque::new(), jobs: BTreeMap::new(), cancelled: Vec::new() }
     }
 }
 
@@ -45,17 +47,31 @@ impl<K: Ord, W> Ordered<K, W> {
     /// The first job, if `take` wants it.
     pub fn pop_if(&mut self, take: impl FnOnce(&W) -> bool) -> Option<Job<W>> {
         loop {
-            let entry = self.jobs.first_entry()?;
-            if !entry.get().is_cancelled() {
-                return take(&entry.get().work).then(|| entry.remove());
+            let first = self.first()?;
+            if !first.is_cancelled() {
+                return if take(&first.work) { self.pop() } else { None };
             }
-            self.cancelled.push(entry.remove());
+            let cancelled = self.pop();
+            self.cancelled.extend(cancelled);
         }
     }
 
     /// Whether none waits.
     pub fn is_empty(&self) -> bool {
-        self.jobs.is_empty()
+        self.again.is_empty() && self.jobs.is_empty()
+    }
+
+    fn first(&self) -> Option<&Job<W>> {
+        self.again.front().or_else(|| self.jobs.first_key_value().map(|(_, job)| job))
+    }
+
+    fn pop(&mut self) -> Option<Job<W>> {
+        self.again.pop_front().or_else(|| self.jobs.pop_first().map(|(_, job)| job))
+    }
+
+    /// Takes jobs back, in the order in which they were popped.
+    pub fn put_back(&mut self, jobs: Vec<Job<W>>) {
+        jobs.into_iter().rev().for_each(|job| self.again.push_front(job));
     }
 
     fn insert(&mut self, key: K, id: u64, job: Job<W>) {
@@ -107,6 +123,24 @@ impl Queue {
         }
         drop(waiting);
         self.changed.notify_one();
+    }
+
+    /// Gives back jobs that were taken and are not answered: they come before all others.
+    pub fn give_back<K: Ord, W>(
+        &self,
+        jobs: Vec<Job<W>>,
+        kind: impl FnOnce(&mut Waiting) -> &mut Ordered<K, W>,
+    ) {
+        let mut waiting = self.lock();
+        if waiting.closed {
+            // Whoever hears of it may ask for the lock.
+            drop(waiting);
+            drop(jobs);
+            return;
+        }
+        kind(&mut waiting).put_back(jobs);
+        drop(waiting);
+        self.changed.notify_all();
     }
 
     /// Lets a worker take jobs. Cancelled ones that it met are answered then.
@@ -198,6 +232,27 @@ mod tests {
         assert!(queue.take(|waiting| waiting.vector.pop_if(|_| false)).is_none());
         assert_eq!(long.try_recv().unwrap(), Err(RequestError::Cancelled));
         assert_eq!([pop(&queue), pop(&queue), pop(&queue)], [Some(5), Some(3), None]);
+    }
+
+    #[test]
+    fn what_is_given_back_comes_first_and_in_order() {
+        let queue = Queue::default();
+        let (waits, gone) = (Cancel::default(), Cancel::default());
+        let _three = push(&queue, 3, &waits);
+        let five = push(&queue, 5, &gone);
+        let _four = push(&queue, 4, &waits);
+        let take = |waiting: &mut Waiting| waiting.vector.pop_if(|_| true);
+        let taken: Vec<_> = (0..3).filter_map(|_| queue.take(take)).collect();
+        let _nine = push(&queue, 9, &waits);
+        gone.cancel();
+        queue.give_back(taken, |waiting| &mut waiting.vector);
+        assert_eq!([pop(&queue), pop(&queue), pop(&queue)], [Some(4), Some(3), Some(9)]);
+        assert_eq!(five.try_recv().unwrap(), Err(RequestError::Cancelled));
+        let late = push(&queue, 1, &waits);
+        let taken: Vec<_> = queue.take(take).into_iter().collect();
+        queue.close();
+        queue.give_back(taken, |waiting| &mut waiting.vector);
+        assert!(matches!(late.try_recv().unwrap(), Err(RequestError::Failed(_))));
     }
 
     #[test]

@@ -5,6 +5,7 @@ use super::counters::Counters;
 use super::forest::{Forest, run_steps};
 use super::job::{Job, ScoreWork};
 use super::kept::Kept;
+use super::pace::{Failure, Pace};
 use super::queue::Queue;
 use super::step::Step;
 use crate::backend::{Backend, DeviceError};
@@ -18,14 +19,18 @@ const STEPS_PER_BATCH: usize = 4;
 pub struct Batch {
     /// What is judged.
     pub jobs: Vec<Job<ScoreWork>>,
-    promised: usize,
+    /// Blocks.
+    pub promised: usize,
+    /// All their continuations, each of which asks about some rows.
+    pub questions: usize,
 }
 
 /// Takes neighbours off the queue until they fill some steps or the cache.
-pub fn take<B: Backend>(queue: &Queue, step: &mut Step<B>) -> Batch {
-    let mut batch = Batch { jobs: Vec::new(), promised: 0 };
-    let budget = step.capacity() * STEPS_PER_BATCH;
-    let (mut rows, mut questions) = (0, 0);
+pub fn take<B: Backend>(queue: &Queue, step: &mut Step<B>, pace: Pace) -> Batch {
+    let mut batch = Batch { jobs: Vec::new(), promised: 0, questions: 0 };
+    let most = step.capacity().min(pace.rows);
+    let budget = most * STEPS_PER_BATCH;
+    let mut rows = 0;
     queue.take(|waiting| {
         while rows < budget {
             let mut promised = 0;
@@ -33,12 +38,13 @@ pub fn take<B: Backend>(queue: &Queue, step: &mut Step<B>) -> Batch {
             let Some(job) = waiting.score.pop_if(|next| {
                 let (new_rows, new_blocks) = cost(last, next);
                 // All questions might be about one row, and a row's questions are asked in one step.
-                let fits = questions + next.continuations.len() <= step.capacity()
-                    && (last.is_none() || rows + new_rows <= budget);
+                let together = batch.questions + next.continuations.len() <= most
+                    && batch.jobs.len() < pace.requests
+                    && rows + new_rows <= budget;
+                let fits = last.is_none() || together;
                 let promise = fits && step.blocks.promise(new_blocks);
                 if promise {
                     rows += new_rows;
-                    questions += next.continuations.len();
                     promised = new_blocks;
                 }
                 promise
@@ -46,6 +52,7 @@ pub fn take<B: Backend>(queue: &Queue, step: &mut Step<B>) -> Batch {
                 break;
             };
             batch.promised += promised;
+            batch.questions += job.work.continuations.len();
             batch.jobs.push(job);
         }
     });
@@ -111,33 +118,29 @@ pub struct Scorer<'a, B: Backend> {
 }
 
 impl<B: Backend> Scorer<'_, B> {
-    /// Judges `batch`; `sources[i]` is what the encoder left of job `i`, empty for a decoder alone,
-    /// unless the encoder failed.
-    pub fn run(&mut self, mut batch: Batch, mut sources: Vec<Span>, failure: Option<DeviceError>) {
-        let mut sums: Vec<Vec<Sum>> = batch
-            .jobs
+    /// Judges `batch`; `sources[i]` is what the encoder left of job `i`, empty for a decoder alone.
+    /// The sums of each job's continuations.
+    pub fn run(
+        &mut self,
+        batch: &Batch,
+        mut sources: Vec<Span>,
+        pace: Pace,
+    ) -> Result<Vec<Vec<Sum>>, Failure> {
+        let jobs = &batch.jobs;
+        let mut sums: Vec<Vec<Sum>> = jobs
             .iter()
             .map(|job| vec![Sum { logprob: 0.0, is_greedy: true }; job.work.continuations.len()])
             .collect();
-        let judged = match failure {
-            Some(failure) => Err(failure),
-            None => self.compute(&batch.jobs, &sources, &mut sums),
-        };
+        // All questions might be about one row, and a row's questions are asked in one step.
+        self.step.allow(pace.rows.max(batch.questions));
+        let judged = self.compute(jobs, &sources, &mut sums);
         for source in &mut sources {
             self.step.blocks.release(source);
         }
-        self.step.blocks.absolve(batch.promised);
-        // Who has an answer sees it counted.
-        self.counters.decoded(judged.as_ref().copied().unwrap_or(0));
-        self.counters.answered(batch.jobs.len());
-        let failure = judged.err().map(|error| RequestError::Failed(error.to_string()));
-        for (job, sums) in batch.jobs.drain(..).zip(sums) {
-            let answer = match &failure {
-                Some(failure) => Err(failure.clone()),
-                None => answer(&job.work, &sums),
-            };
-            job.answer(answer);
-        }
+        let (requests, rows, least) = (jobs.len(), self.step.rows(), batch.questions);
+        let rows = judged.map_err(|error| Failure { error, requests, rows, least })?;
+        self.counters.decoded(rows);
+        Ok(sums)
     }
 
     fn compute(
@@ -169,7 +172,8 @@ impl<B: Backend> Scorer<'_, B> {
     }
 }
 
-fn answer(work: &ScoreWork, sums: &[Sum]) -> Result<Answer, RequestError> {
+/// The answer to `work`, whose sums are `sums`.
+pub fn answer(work: &ScoreWork, sums: &[Sum]) -> Result<Answer, RequestError> {
     if sums.iter().any(|sum| sum.logprob.is_nan()) {
         return Err(super::not_a_number());
     }

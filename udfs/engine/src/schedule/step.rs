@@ -1,7 +1,7 @@
 //! One pass of the decoder: rows of many texts at once, and what is asked about some of them.
 
 use super::blocks::{Blocks, Span};
-use crate::backend::{Backend, CacheShape, DeviceError, How, Input, Layout, Pick, Picked, Picks};
+use crate::backend::{Backend, DeviceError, How, Input, Layout, Pick, Picked, Picks};
 use crate::network::{Head, Stack, Workspace};
 
 /// A decoder's memory and the step that is being put together.
@@ -11,6 +11,7 @@ pub struct Step<B: Backend> {
     /// Who holds which blocks of the cache.
     pub blocks: Blocks,
     capacity: usize,
+    allowed: usize,
     rows: Rows,
     picked: Picked,
     input: B::Input,
@@ -30,24 +31,21 @@ struct Rows {
 }
 
 impl<B: Backend> Step<B> {
-    /// Room for steps of `capacity` rows and a cache of `shape`.
-    pub fn new(
-        backend: &B,
-        stack: &Stack<B>,
-        capacity: usize,
-        shape: CacheShape,
-    ) -> Result<Self, DeviceError> {
-        Ok(Self {
-            work: Workspace::new(backend, stack, capacity)?,
-            cache: backend.cache(shape)?,
-            blocks: Blocks::new(shape.blocks),
+    /// Steps of up to `capacity` rows, for which there is room in `work`, over a cache of so many
+    /// blocks.
+    pub fn new(work: Workspace<B>, capacity: usize, cache: B::Cache, blocks: usize) -> Self {
+        Self {
+            work,
+            cache,
+            blocks: Blocks::new(blocks),
             capacity,
+            allowed: capacity,
             rows: Rows::default(),
             picked: Picked::default(),
             input: B::Input::default(),
             layout: B::Layout::default(),
             source: B::Layout::default(),
-        })
+        }
     }
 
     /// The cache, for what an encoder leaves there.
@@ -60,6 +58,11 @@ impl<B: Backend> Step<B> {
         self.capacity
     }
 
+    /// Lets steps have up to `rows` rows and questions, within the capacity.
+    pub fn allow(&mut self, rows: usize) {
+        self.allowed = rows.min(self.capacity);
+    }
+
     /// Rows of the step so far.
     pub fn rows(&self) -> usize {
         self.rows.input.tokens.len()
@@ -67,12 +70,12 @@ impl<B: Backend> Step<B> {
 
     /// How many more rows fit.
     pub fn room(&self) -> usize {
-        self.capacity - self.rows()
+        self.allowed.saturating_sub(self.rows())
     }
 
     /// How many more questions fit.
     pub fn room_to_ask(&self) -> usize {
-        self.capacity - self.rows.asked.len()
+        self.allowed.saturating_sub(self.rows.asked.len())
     }
 
     /// Begins a step.

@@ -4,18 +4,18 @@ use std::sync::Arc;
 
 use super::blocks::{Span, blocks_for};
 use super::counters::Counters;
-use super::encode::Encoder;
 use super::group::{self, Group};
 use super::job::{GenerateWork, Job};
 use super::kept::Kept;
 use super::limits::Limits;
-use super::queue::Queue;
+use super::pace::{Failure, Learned};
+use super::queue::{Ordered, Queue, Waiting};
+use super::room::{Room, stacks};
 use super::score::{self, Scorer};
-use super::step::Step;
-use super::vectors::{self, Vectors};
+use super::vectors;
 use super::words::Words;
-use crate::backend::{Backend, CacheShape, DeviceError, Input};
-use crate::network::{Head, Network, Reader, Stack};
+use crate::backend::{Backend, DeviceError};
+use crate::network::{Head, Network, Stack};
 use crate::request::RequestError;
 
 /// What a worker shares with others.
@@ -35,53 +35,18 @@ pub struct Worker<B: Backend> {
     shared: Shared<B>,
     backend: B,
     limits: Limits,
-    encoder: Option<Encoder<B>>,
-    step: Option<Step<B>>,
-    bridge: Option<Bridge<B>>,
-    vectors: Vectors<B>,
+    pace: Learned,
+    room: Room<B>,
     groups: Vec<Group>,
     kept: Kept,
 }
 
-/// What carries an encoder's rows to the decoder's cache.
-struct Bridge<B: Backend> {
-    kv: B::Tensor,
-    rows: Input,
-    input: B::Input,
-}
-
 impl<B: Backend> Worker<B> {
-    /// A worker that computes with `backend` within `limits`.
-    pub fn new(shared: Shared<B>, backend: B, limits: Limits) -> Result<Self, DeviceError> {
-        let network = &shared.network;
-        let (encoder, decoder) = stacks(&network.reader);
-        let rows = limits.step_tokens;
-        let step = decoder.map(|decoder| {
-            let shape = CacheShape {
-                layers: decoder.blocks.len(),
-                blocks: limits.blocks,
-                kv_heads: decoder.heads.kv_heads,
-                head_dim: decoder.heads.head_dim,
-                precision: network.precision,
-            };
-            Step::new(&backend, decoder, rows, shape)
-        });
-        let bridge = encoder.and(decoder).and_then(|decoder| decoder.blocks.first()).map(|block| {
-            let kv = backend.tensor(rows, block.remembered_width())?;
-            Ok(Bridge { kv, rows: Input::default(), input: B::Input::default() })
-        });
-        let width = encoder.or(decoder).map_or(0, Stack::output_width);
-        Ok(Self {
-            encoder: encoder.map(|encoder| Encoder::new(&backend, encoder, rows)).transpose()?,
-            step: step.transpose()?,
-            bridge: bridge.transpose()?,
-            vectors: Vectors::new(&backend, rows, width)?,
-            groups: Vec::new(),
-            kept: Kept::default(),
-            limits,
-            backend,
-            shared,
-        })
+    /// A worker that computes with `backend` within `limits`, for which `room` was made.
+    pub fn new(shared: Shared<B>, backend: B, limits: Limits, room: Room<B>) -> Self {
+        let pace = Learned::new(limits.step_tokens);
+        let (groups, kept) = (Vec::new(), Kept::default());
+        Self { shared, backend, limits, pace, room, groups, kept }
     }
 
     /// Works until the queue is closed. Answers under way then are dropped.
@@ -92,7 +57,7 @@ impl<B: Backend> Worker<B> {
             }
             let busy = [self.vectors(), self.score(), self.generate()];
             if !busy.contains(&true)
-                && let Some(step) = &mut self.step
+                && let Some(step) = &mut self.room.step
             {
                 // What was kept stands in the way of what waits.
                 self.kept.forget(&mut step.blocks);
@@ -104,14 +69,19 @@ impl<B: Backend> Worker<B> {
     fn vectors(&mut self) -> bool {
         let network = Arc::clone(&self.shared.network);
         let (encoder, decoder) = stacks(&network.reader);
-        let queue = &self.shared.queue;
+        let (queue, pace) = (&self.shared.queue, self.pace.now());
+        let admits = |lengths: &[usize], more: usize| {
+            pace.admits(lengths.len(), lengths.iter().sum::<usize>() + more)
+        };
         let mut promised = 0;
-        let jobs = match (&self.encoder, &mut self.step) {
-            (Some(encoder), _) => vectors::take(queue, |lengths, more| encoder.fits(lengths, more)),
+        let jobs = match (&self.room.encoder, &mut self.room.step) {
+            (Some(encoder), _) => vectors::take(queue, |lengths, more| {
+                admits(lengths, more) && encoder.fits(lengths, more)
+            }),
             (None, Some(step)) => vectors::take(queue, |lengths, more| {
                 let fits = lengths.iter().sum::<usize>() + more <= step.capacity();
                 let blocks = blocks_for(more);
-                let promise = fits && step.blocks.promise(blocks);
+                let promise = admits(lengths, more) && fits && step.blocks.promise(blocks);
                 promised += if promise { blocks } else { 0 };
                 promise
             }),
@@ -121,8 +91,9 @@ impl<B: Backend> Worker<B> {
             return false;
         }
         let rows = jobs.iter().map(|job| job.work.tokens.len()).sum();
-        let (backend, vectors) = (&mut self.backend, &mut self.vectors);
-        let done = match (encoder, decoder, &mut self.encoder, &mut self.step) {
+        let Room { encoder: encodes, step, vectors, .. } = &mut self.room;
+        let backend = &mut self.backend;
+        let done = match (encoder, decoder, encodes, step) {
             (Some(stack), _, Some(encoder), _) => {
                 self.shared.counters.encoded(rows);
                 vectors.encode(backend, &network, stack, encoder, &jobs)
@@ -135,13 +106,16 @@ impl<B: Backend> Worker<B> {
             }
             _ => Ok(()),
         };
-        self.shared.counters.answered(jobs.len());
         match done {
-            Ok(()) => vectors.answer(jobs),
+            Ok(()) => {
+                self.shared.counters.answered(jobs.len());
+                self.room.vectors.answer(jobs);
+            }
             Err(error) => {
-                for job in jobs {
-                    job.answer(Err(failed(&error)));
-                }
+                // A text is read in one piece.
+                let least = if jobs.len() == 1 { rows } else { 0 };
+                let failure = Failure { error, requests: jobs.len(), rows, least };
+                self.give_back(jobs, &failure, |waiting| &mut waiting.vector);
             }
         }
         true
@@ -152,8 +126,9 @@ impl<B: Backend> Worker<B> {
         let network = Arc::clone(&self.shared.network);
         let (_, Some(stack)) = stacks(&network.reader) else { return false };
         let Some(head) = &network.head else { return false };
-        let Some(step) = &mut self.step else { return false };
-        let batch = score::take(&self.shared.queue, step);
+        let Some(step) = &mut self.room.step else { return false };
+        let pace = self.pace.now();
+        let batch = score::take(&self.shared.queue, step, pace);
         if batch.jobs.is_empty() {
             return false;
         }
@@ -162,14 +137,26 @@ impl<B: Backend> Worker<B> {
             .iter()
             .map(|job| job.work.passage.chunks(job.work.passage.len().max(1)).collect())
             .collect();
-        let (sources, failure) = match self.encode(&texts) {
-            Ok(sources) => (sources, None),
-            Err(error) => (vec![Span::default(); batch.jobs.len()], Some(error)),
-        };
-        let Some(step) = &mut self.step else { return false };
+        let sources = self.encode(&texts);
+        let Some(step) = &mut self.room.step else { return false };
         let (backend, kept) = (&mut self.backend, &mut self.kept);
         let counters = &*self.shared.counters;
-        Scorer { backend, stack, head, step, kept, counters }.run(batch, sources, failure);
+        let judged = sources.and_then(|sources| {
+            let mut scorer = Scorer { backend, stack, head, step, kept, counters };
+            scorer.run(&batch, sources, pace)
+        });
+        step.blocks.absolve(batch.promised);
+        match judged {
+            Ok(sums) => {
+                // Who has an answer sees it counted.
+                counters.answered(batch.jobs.len());
+                for (job, sums) in batch.jobs.into_iter().zip(sums) {
+                    let answer = score::answer(&job.work, &sums);
+                    job.answer(answer);
+                }
+            }
+            Err(failure) => self.give_back(batch.jobs, &failure, |waiting| &mut waiting.score),
+        }
         true
     }
 
@@ -183,18 +170,29 @@ impl<B: Backend> Worker<B> {
             return false;
         }
         let words = Arc::clone(&self.shared.words);
-        let failure = self.advance(stack, head, &words);
-        let Some(step) = &mut self.step else { return false };
-        for (group, failure) in extract_done(&mut self.groups, failure) {
-            self.shared.counters.answered(1);
-            group.finish(&mut step.blocks, &words, failure);
+        let advanced = self.advance(stack, head, &words);
+        let Some(step) = &mut self.room.step else { return false };
+        match advanced {
+            Ok(failures) => {
+                for (group, failure) in extract_done(&mut self.groups, failures) {
+                    self.shared.counters.answered(1);
+                    group.finish(&mut step.blocks, &words, failure);
+                }
+            }
+            Err(failure) => {
+                // What they said so far is said again: the same, as nothing but a request decides.
+                let groups = self.groups.drain(..);
+                let jobs = groups.map(|group| group.give_up(&mut step.blocks)).collect();
+                self.give_back(jobs, &failure, |waiting| &mut waiting.generate);
+            }
         }
         true
     }
 
     /// Takes generations off the queue while there is room, and encodes what they read.
     fn begin(&mut self) {
-        let Some(step) = &mut self.step else { return };
+        let Some(step) = &mut self.room.step else { return };
+        let pace = self.pace.now();
         let mut sequences: usize =
             self.groups.iter().map(|group| group::sequences(group.job.work.strategy)).sum();
         let mut tokens = 0;
@@ -202,9 +200,11 @@ impl<B: Backend> Worker<B> {
         self.shared.queue.take(|waiting| {
             while tokens < self.limits.step_tokens {
                 let mut promised = 0;
+                let under_way = self.groups.len() + jobs.len();
                 let Some(job) = waiting.generate.pop_if(|next| {
                     let needed = group::blocks_needed(next);
-                    let fits = sequences + group::sequences(next.strategy) <= self.limits.sequences
+                    let fits = under_way < pace.requests
+                        && sequences + group::sequences(next.strategy) <= self.limits.sequences
                         && step.blocks.promise(needed);
                     promised = needed;
                     fits
@@ -229,14 +229,15 @@ impl<B: Backend> Worker<B> {
                     begun.map(|((job, promised), source)| Group::new(job, source, promised, ends)),
                 );
             }
-            Err(error) => {
+            Err(failure) => {
+                let mut given_back = Vec::with_capacity(jobs.len());
                 for (job, promised) in jobs {
-                    if let Some(step) = &mut self.step {
+                    if let Some(step) = &mut self.room.step {
                         step.blocks.absolve(promised);
                     }
-                    self.shared.counters.answered(1);
-                    job.answer(Err(failed(&error)));
+                    given_back.push(job);
                 }
+                self.give_back(given_back, &failure, |waiting| &mut waiting.generate);
             }
         }
     }
@@ -247,9 +248,13 @@ impl<B: Backend> Worker<B> {
         stack: &Stack<B>,
         head: &Head<B>,
         words: &Words,
-    ) -> Vec<Option<RequestError>> {
-        let Some(step) = &mut self.step else { return Vec::new() };
+    ) -> Result<Vec<Option<RequestError>>, Failure> {
+        let Some(step) = &mut self.room.step else { return Ok(Vec::new()) };
         step.clear();
+        // All beams take a step together, and the first tokens of all samples are asked of one row.
+        let together = self.groups.iter().map(|group| group::sequences(group.job.work.strategy));
+        let least = together.max().unwrap_or(1);
+        step.allow(self.pace.now().rows.max(least));
         let mut failures: Vec<Option<RequestError>> = self
             .groups
             .iter_mut()
@@ -261,82 +266,50 @@ impl<B: Backend> Worker<B> {
                 (!fed).then(|| RequestError::Failed("the cache is full".to_owned()))
             })
             .collect();
-        self.shared.counters.decoded(step.rows());
-        match step.run(&mut self.backend, stack, head) {
-            Ok(picked) => {
-                let picked = picked.clone();
-                for (group, failure) in self.groups.iter_mut().zip(&mut failures) {
-                    if failure.is_none() {
-                        let taken = group.take(&mut step.blocks, |place| picked.of(place), words);
-                        *failure = taken.err();
-                    }
-                }
+        let (requests, rows) = (self.groups.len(), step.rows());
+        self.shared.counters.decoded(rows);
+        let picked = step.run(&mut self.backend, stack, head);
+        let picked = picked.map_err(|error| Failure { error, requests, rows, least })?.clone();
+        for (group, failure) in self.groups.iter_mut().zip(&mut failures) {
+            if failure.is_none() {
+                let taken = group.take(&mut step.blocks, |place| picked.of(place), words);
+                *failure = taken.err();
             }
-            Err(error) => failures = vec![Some(failed(&error)); self.groups.len()],
         }
-        failures
+        Ok(failures)
     }
 
     /// Encodes the texts of each job, and leaves what the decoder reads of them in its cache.
-    fn encode(&mut self, jobs: &[Vec<&[u32]>]) -> Result<Vec<Span>, DeviceError> {
-        let mut sources = vec![Span::default(); jobs.len()];
-        let network = Arc::clone(&self.shared.network);
-        let (Some(stack), Some(decoder)) = stacks(&network.reader) else { return Ok(sources) };
-        let (Some(encoder), Some(step), Some(bridge)) =
-            (&mut self.encoder, &mut self.step, &mut self.bridge)
-        else {
-            return Ok(sources);
-        };
-        let texts: Vec<(usize, &[u32])> = jobs
-            .iter()
-            .enumerate()
-            .flat_map(|(job, texts)| texts.iter().map(move |&text| (job, text)))
-            .collect();
-        let mut done = 0;
-        let mut result = Ok(());
-        while done < texts.len() && result.is_ok() {
-            let mut lengths = Vec::new();
-            bridge.rows.clear();
-            for &(job, text) in &texts[done..] {
-                if !lengths.is_empty() && !encoder.fits(&lengths, text.len()) {
-                    break;
-                }
-                lengths.push(text.len());
-                for index in 0..text.len() {
-                    let slot = step.blocks.append_apart(&mut sources[job], index == 0);
-                    let slot = slot.ok_or(DeviceError::OutOfMemory { bytes: 0 })?;
-                    bridge.rows.push(0, index as u32, slot.slot);
-                }
-            }
-            let batch = texts[done..done + lengths.len()].iter().map(|(_, text)| *text);
-            done += lengths.len();
-            self.shared.counters.encoded(bridge.rows.slots.len());
-            result = carry(&mut self.backend, (stack, decoder), encoder, step, bridge, batch);
+    fn encode(&mut self, jobs: &[Vec<&[u32]>]) -> Result<Vec<Span>, Failure> {
+        let Self { shared, backend, pace, room, .. } = self;
+        room.encode(backend, &shared.network, jobs, pace.now(), &shared.counters)
+    }
+
+    /// After a pass over `jobs` failed: they wait again if the device had no room and smaller passes
+    /// may have, or else fail.
+    fn give_back<K: Ord, W>(
+        &mut self,
+        jobs: Vec<Job<W>>,
+        failure: &Failure,
+        kind: impl FnOnce(&mut Waiting) -> &mut Ordered<K, W>,
+    ) {
+        if self.pace.slow_down(failure) {
+            self.shared.queue.give_back(jobs, kind);
+            return;
         }
-        match result {
-            Ok(()) => Ok(sources),
-            Err(error) => {
-                for source in &mut sources {
-                    step.blocks.release(source);
-                }
-                Err(error)
-            }
+        self.shared.counters.answered(jobs.len());
+        let why = match &failure.error {
+            DeviceError::OutOfMemory { .. } => format!(
+                "{}, even for this request alone; shorten it, ask for fewer answers at a time, or \
+                 lower the model's `cache_mib`",
+                failure.error
+            ),
+            DeviceError::Failed(_) => failure.error.to_string(),
+        };
+        for job in jobs {
+            job.answer(Err(RequestError::Failed(why.clone())));
         }
     }
-}
-
-/// Encodes one batch and writes what the decoder reads of it to its cache.
-fn carry<'t, B: Backend>(
-    backend: &mut B,
-    (stack, decoder): (&Stack<B>, &Stack<B>),
-    encoder: &mut Encoder<B>,
-    step: &mut Step<B>,
-    bridge: &mut Bridge<B>,
-    batch: impl IntoIterator<Item = &'t [u32]>,
-) -> Result<(), DeviceError> {
-    let (rows, _) = encoder.run(backend, stack, batch)?;
-    backend.input(&bridge.rows, &mut bridge.input)?;
-    decoder.remember(backend, rows, &bridge.input, step.cache(), &mut bridge.kv)
 }
 
 /// Removes the groups that are done or failed; the others keep their order.
@@ -355,16 +328,4 @@ fn extract_done(
     }
     *groups = going;
     done
-}
-
-fn stacks<B: Backend>(reader: &Reader<B>) -> (Option<&Stack<B>>, Option<&Stack<B>>) {
-    match reader {
-        Reader::Encoder(encoder) => (Some(encoder), None),
-        Reader::Decoder(decoder) => (None, Some(decoder)),
-        Reader::EncoderDecoder { encoder, decoder } => (Some(encoder), Some(decoder)),
-    }
-}
-
-fn failed(error: &DeviceError) -> RequestError {
-    RequestError::Failed(error.to_string())
 }

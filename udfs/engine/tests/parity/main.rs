@@ -6,6 +6,7 @@ mod forward;
 mod golden;
 mod model;
 mod near;
+mod pass;
 mod sound;
 mod tensors;
 mod vectors;

@@ -1,17 +1,15 @@
 //! Whether what an operation is told fits together. A mistake here is one of the caller, and ends
 //! as an error of the device instead of a panic.
 
-use super::cache::Cache;
-use super::memory::Tensor;
-use crate::backend::{BLOCK_SLOTS, DeviceError, How, Layout, Picks};
+use super::{BLOCK_SLOTS, CacheShape, DeviceError, How, Layout, Picks};
 
 /// Fails with `what` unless `holds`.
-pub(super) fn expect(holds: bool, what: impl FnOnce() -> String) -> Result<(), DeviceError> {
+pub(crate) fn expect(holds: bool, what: impl FnOnce() -> String) -> Result<(), DeviceError> {
     if holds { Ok(()) } else { Err(DeviceError::Failed(what())) }
 }
 
 /// Every number of `list` is below `end`.
-pub(super) fn below(list: &[u32], end: usize, what: &str) -> Result<(), DeviceError> {
+pub(crate) fn below(list: &[u32], end: usize, what: &str) -> Result<(), DeviceError> {
     match list.iter().find(|&&number| number as usize >= end) {
         None => Ok(()),
         Some(number) => {
@@ -21,12 +19,12 @@ pub(super) fn below(list: &[u32], end: usize, what: &str) -> Result<(), DeviceEr
 }
 
 /// The list of `what` has an entry for each row.
-pub(super) fn one_per_row(len: usize, rows: usize, what: &str) -> Result<(), DeviceError> {
+pub(crate) fn one_per_row(len: usize, rows: usize, what: &str) -> Result<(), DeviceError> {
     expect(len == rows, || format!("there are {rows} rows but {len} {what}"))
 }
 
 /// The segments cover the rows, each with at least one.
-pub(super) fn segments(layout: &Layout, rows: usize) -> Result<(), DeviceError> {
+pub(crate) fn segments(layout: &Layout, rows: usize) -> Result<(), DeviceError> {
     let mut next = 0;
     for segment in &layout.segments {
         let fits = segment.first_row == next && segment.rows > 0;
@@ -37,13 +35,13 @@ pub(super) fn segments(layout: &Layout, rows: usize) -> Result<(), DeviceError> 
 }
 
 /// The segments cover the rows, and their keys are in the cache.
-pub(super) fn keys(
+pub(crate) fn keys(
     layout: &Layout,
-    q: &Tensor,
-    cache: &Cache,
+    rows: usize,
+    shape: CacheShape,
     last: bool,
 ) -> Result<(), DeviceError> {
-    segments(layout, q.rows())?;
+    segments(layout, rows)?;
     for segment in &layout.segments {
         let wrong = || format!("the keys of {segment:?} do not fit its blocks");
         let (first, count) = (segment.first_block as usize, segment.blocks as usize);
@@ -51,9 +49,9 @@ pub(super) fn keys(
         let blocks = blocks.ok_or_else(|| DeviceError::Failed(wrong()))?;
         let mut keys = 0;
         for block in blocks {
-            let fits = (block.block as usize) < cache.shape().blocks
+            let fits = (block.block as usize) < shape.blocks
                 && (1..=BLOCK_SLOTS).contains(&(block.used as usize));
-            expect(fits, || format!("there is no {block:?} in {:?}", cache.shape()))?;
+            expect(fits, || format!("there is no {block:?} in {:?}", shape))?;
             keys += block.used;
         }
         expect(keys == segment.keys && keys > 0, wrong)?;
@@ -65,7 +63,7 @@ pub(super) fn keys(
 }
 
 /// There is a pick per row, and tokens are in the vocabulary.
-pub(super) fn picks(picks: &Picks, rows: usize, vocabulary: usize) -> Result<(), DeviceError> {
+pub(crate) fn picks(picks: &Picks, rows: usize, vocabulary: usize) -> Result<(), DeviceError> {
     one_per_row(picks.picks.len(), rows, "picks")?;
     below(&picks.tokens, vocabulary, "tokens")?;
     let held = |first: u32, count: u32| first as usize + count as usize <= picks.tokens.len();

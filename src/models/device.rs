@@ -1,0 +1,212 @@
+//! Where a model computes: what the file asks for, and what the machine has.
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use proofmill_engine::backend::Precision;
+use proofmill_engine::model::{GpuInfo, NoGpu};
+
+use crate::spec::device::Device;
+use crate::spec::models::{Dtype, Model};
+
+/// Finds out which GPUs there are.
+pub type Probe = fn() -> Result<Vec<GpuInfo>, NoGpu>;
+
+/// The GPUs of the machine. Nobody looks for them before they are asked for, and then once.
+#[derive(Clone)]
+pub struct Gpus {
+    probe: Probe,
+    found: Arc<OnceLock<Result<Vec<GpuInfo>, NoGpu>>>,
+}
+
+impl Gpus {
+    /// What `probe` finds.
+    pub fn new(probe: Probe) -> Self {
+        Self { probe, found: Arc::default() }
+    }
+
+    /// All of them, or why there is none.
+    pub fn all(&self) -> Result<&[GpuInfo], &NoGpu> {
+        self.found.get_or_init(self.probe).as_deref()
+    }
+}
+
+impl fmt::Debug for Gpus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Gpus").field(&self.found.get()).finish()
+    }
+}
+
+/// Where a model computes, and with which weights.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The GPUs it is on; none if it is on the processor.
+    pub gpus: Vec<GpuInfo>,
+    /// How its weights are kept.
+    pub precision: Precision,
+}
+
+/// Why a model can compute nowhere.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoPlace {
+    /// A GPU is asked for, and there is none.
+    #[error(
+        "`device: {device}` asks for a GPU, and {why}; write `device: auto` to use one where there \
+         is one, or `device: cpu`"
+    )]
+    NoGpu {
+        /// What is asked for.
+        device: Device,
+        /// Why there is none.
+        why: NoGpu,
+    },
+    /// Another GPU is asked for than there are.
+    #[error(
+        "`device: {device}` is not there, but {found}; name one of these, or write `device: cuda` \
+         for all"
+    )]
+    OtherGpus {
+        /// What is asked for.
+        device: Device,
+        /// What there is.
+        found: String,
+    },
+    /// The processor cannot compute so.
+    #[error(
+        "`dtype: bf16` needs a GPU, and the model runs on the processor{}; write `dtype: f32` or \
+         `dtype: int8`, or run it on a GPU with `device: cuda`",
+        why.as_ref().map(|why| format!(", as {}", brief(why))).unwrap_or_default()
+    )]
+    Bf16 {
+        /// Why it runs on the processor, if nobody asked for that.
+        why: Option<NoGpu>,
+    },
+}
+
+impl NoPlace {
+    /// The setting that cannot be.
+    pub fn key(&self) -> &'static str {
+        match self {
+            Self::NoGpu { .. } | Self::OtherGpus { .. } => "device",
+            Self::Bf16 { .. } => "dtype",
+        }
+    }
+}
+
+impl Place {
+    /// Where `model`, which lies in a folder, computes on a machine with these GPUs. They are looked
+    /// for only if it may use them.
+    pub fn of(model: &Model, gpus: &Gpus) -> Result<Self, NoPlace> {
+        let device = model.device.unwrap_or_default();
+        let (gpus, why) = match device {
+            Device::Cpu => (Vec::new(), None),
+            Device::Auto => match gpus.all() {
+                Ok(all) => (all.to_vec(), None),
+                Err(why) => (Vec::new(), Some(why.clone())),
+            },
+            Device::Cuda => (at_least_one(device, gpus)?.to_vec(), None),
+            Device::CudaAt(number) => {
+                let all = at_least_one(device, gpus)?;
+                let one = all.iter().find(|gpu| gpu.number == number);
+                let found = || all.iter().map(name_of).collect::<Vec<_>>().join(", ");
+                let one = one.ok_or_else(|| NoPlace::OtherGpus { device, found: found() })?;
+                (vec![one.clone()], None)
+            }
+        };
+        let precision = match (model.dtype, gpus.is_empty()) {
+            (Some(Dtype::F32), _) | (None, true) => Precision::F32,
+            (Some(Dtype::Int8), _) => Precision::Int8,
+            (Some(Dtype::Bf16) | None, false) => Precision::Bf16,
+            (Some(Dtype::Bf16), true) => return Err(NoPlace::Bf16 { why }),
+        };
+        Ok(Self { gpus, precision })
+    }
+
+    /// The kind of arithmetic, which an answer depends on; on which GPU or on how many it does not.
+    pub fn class(&self) -> &'static str {
+        if self.gpus.is_empty() { "cpu" } else { "cuda" }
+    }
+
+    /// How weights are kept, as the file says it.
+    pub fn dtype(&self) -> &'static str {
+        match self.precision {
+            Precision::F32 => "f32",
+            Precision::Bf16 => "bf16",
+            Precision::Int8 => "int8",
+        }
+    }
+}
+
+/// `cuda:0 NVIDIA H200`.
+pub fn name_of(gpu: &GpuInfo) -> String {
+    format!("cuda:{} {}", gpu.number, gpu.name)
+}
+
+/// Why there is no GPU, without what to do about it.
+pub fn brief(why: &NoGpu) -> String {
+    let why = why.to_string();
+    why.split_once("; ").map_or(why.clone(), |(why, _)| why.to_owned())
+}
+
+fn at_least_one(device: Device, gpus: &Gpus) -> Result<&[GpuInfo], NoPlace> {
+    gpus.all().map_err(|why| NoPlace::NoGpu { device, why: why.clone() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn gpu(number: u32) -> GpuInfo {
+        GpuInfo { number, name: format!("G{number}"), bytes: 1 << 34 }
+    }
+
+    fn two() -> Gpus {
+        Gpus::new(|| Ok(vec![gpu(0), gpu(3)]))
+    }
+
+    fn none() -> Gpus {
+        Gpus::new(|| Err(NoGpu("there is no driver; install one".to_owned())))
+    }
+
+    fn model(settings: &str) -> Model {
+        let all = format!("{{\"path\": \"m\"{settings}}}");
+        serde_json::from_str(&all).unwrap()
+    }
+
+    fn place(settings: &str, gpus: &Gpus) -> Result<(Vec<u32>, &'static str), String> {
+        let place = Place::of(&model(settings), gpus).map_err(|error| error.to_string())?;
+        Ok((place.gpus.iter().map(|gpu| gpu.number).collect(), place.dtype()))
+    }
+
+    #[test]
+    fn all_gpus_are_used_where_there_are_any() {
+        for auto in ["", r#", "device": "auto""#, r#", "device": "cuda""#] {
+            assert_eq!(place(auto, &two()), Ok((vec![0, 3], "bf16")), "{auto}");
+        }
+        assert_eq!(
+            place(r#", "device": "cuda:3", "dtype": "int8""#, &two()),
+            Ok((vec![3], "int8"))
+        );
+        assert_eq!(place(r#", "dtype": "f32""#, &two()), Ok((vec![0, 3], "f32")));
+        assert_eq!(place("", &none()), Ok((vec![], "f32")));
+        assert_eq!(place(r#", "device": "cpu""#, &two()), Ok((vec![], "f32")));
+    }
+
+    #[test]
+    fn what_is_not_there_is_said_with_what_is() {
+        let error = place(r#", "device": "cuda""#, &none()).unwrap_err();
+        assert!(error.starts_with("`device: cuda` asks for a GPU, and there is no driver; "));
+        let error = place(r#", "device": "cuda:1""#, &two()).unwrap_err();
+        assert!(error.contains("`device: cuda:1` is not there, but cuda:0 G0, cuda:3 G3; "));
+        let error = place(r#", "dtype": "bf16""#, &none()).unwrap_err();
+        assert!(error.contains("runs on the processor, as there is no driver; write"), "{error}");
+        let error = place(r#", "dtype": "bf16", "device": "cpu""#, &two()).unwrap_err();
+        assert!(error.contains("runs on the processor; write"), "{error}");
+    }
+
+    #[test]
+    fn nobody_looks_for_gpus_that_are_not_asked_for() {
+        let never = Gpus::new(|| panic!("somebody looked"));
+        assert_eq!(place(r#", "device": "cpu""#, &never), Ok((vec![], "f32")));
+    }
+}

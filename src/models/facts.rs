@@ -1,0 +1,121 @@
+//! What a model is and takes, told without loading it.
+
+use proofmill_engine::checkpoint::{Family, LoadError};
+use proofmill_engine::cpu::{Cpu, Isa};
+use proofmill_engine::model::{self, measure, open_gpu};
+
+use crate::models::card::open_folder;
+use crate::models::device::{NoPlace, Place, name_of};
+use crate::models::folder::{claim, settings};
+use crate::models::host::Host;
+use crate::spec::models::{Api, Model};
+
+/// What a model is and takes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Facts {
+    /// A folder on this machine.
+    Local(Local),
+    /// An endpoint.
+    Remote(Endpoint),
+}
+
+/// A model in a folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Local {
+    /// As `config.json` calls it.
+    pub family: &'static str,
+    /// Numbers that training changes.
+    pub parameters: u64,
+    /// How weights are kept.
+    pub dtype: &'static str,
+    /// Where it computes.
+    pub device: String,
+    /// What its kernels are made of; `None` on the processor.
+    pub kernels: Option<String>,
+    /// Bytes of the weights, on each GPU or once for all workers of the processor.
+    pub weight_bytes: u64,
+    /// Bytes of keys and values of all workers; `None` for an encoder.
+    pub cache_bytes: Option<u64>,
+}
+
+/// A model behind an endpoint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Endpoint {
+    /// Its name there.
+    pub model: String,
+    /// How it is asked for text.
+    pub api: &'static str,
+    /// The endpoint's address.
+    pub url: String,
+}
+
+/// Why nothing can be told of a model.
+#[derive(Debug, thiserror::Error)]
+pub enum FactsError {
+    /// Its folder is not as it should be.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// There is no device for it.
+    #[error(transparent)]
+    Place(#[from] NoPlace),
+    /// Its GPU does not open.
+    #[error(transparent)]
+    Open(#[from] model::OpenError),
+}
+
+impl Facts {
+    /// Of `model`, one of `local_models` if it lies in a folder.
+    pub fn of(model: &Model, local_models: usize, host: &Host) -> Result<Self, FactsError> {
+        match &model.path {
+            Some(path) => local(model, path, local_models, host).map(Self::Local),
+            None => Ok(Self::Remote(remote(model))),
+        }
+    }
+}
+
+fn local(model: &Model, path: &str, local_models: usize, host: &Host) -> Result<Local, FactsError> {
+    let place = Place::of(model, &host.gpus)?;
+    let folder = open_folder(path, model)?;
+    let settings = settings(model, &place, host);
+    let size = measure(&folder, place.precision, settings.context)?;
+    let (kernels, cache_bytes) = match place.gpus.first() {
+        None => (None, settings.cache_bytes as u64),
+        Some(gpu) => {
+            let opened = open_gpu(gpu.number, &host.kernels())?;
+            let free = opened.free_bytes.saturating_sub(size.weight_bytes);
+            let each = claim(model, &place, local_models, host).cache_of(free);
+            (Some(opened.kernels), each * place.gpus.len() as u64)
+        }
+    };
+    Ok(Local {
+        family: Family::model_type(folder.family()),
+        parameters: size.parameters,
+        dtype: place.dtype(),
+        device: device(&place, settings.workers),
+        kernels,
+        weight_bytes: size.weight_bytes,
+        cache_bytes: size.token_bytes.map(|_| cache_bytes),
+    })
+}
+
+fn device(place: &Place, workers: usize) -> String {
+    if !place.gpus.is_empty() {
+        return place.gpus.iter().map(name_of).collect::<Vec<_>>().join(", ");
+    }
+    let isa = match Cpu::default().isa() {
+        Isa::Avx512 => "avx512",
+        Isa::Avx2 => "avx2",
+        Isa::Portable => "portable",
+    };
+    let plural = if workers == 1 { "" } else { "s" };
+    format!("cpu, {workers} worker{plural}, {isa}")
+}
+
+fn remote(model: &Model) -> Endpoint {
+    let api = match model.api.unwrap_or_default() {
+        Api::Completions => "completions",
+        Api::Chat => "chat",
+    };
+    let url = model.url.clone().unwrap_or_default();
+    Endpoint { model: model.model.clone().unwrap_or_default(), api, url }
+}

@@ -1,0 +1,247 @@
+//! [`Gpu`] and its operations. Each is checked and put on a list; the list runs when something is
+//! brought back, so that a whole step is known before it begins.
+
+use std::mem;
+
+use zerocopy::IntoBytes;
+
+use super::cache::Cache;
+use super::driver::{Driver, Launch, Memory};
+use super::gemm::Matrix;
+use super::input::GpuInput;
+use super::layout::GpuLayout;
+use super::memory::{Table, Tensor, Vector};
+use super::{append, attend, gemm, pick, rows};
+use crate::backend::{
+    Activation, Append, Attend, Backend, CacheShape, DeviceError, Embedding, Input, Layout, Linear,
+    MatrixSource, Norm, Picked, Picks, Pool, Precision, Write,
+};
+use crate::checkpoint::Stored;
+
+/// A GPU, or what stands for one, with the kernels that wait to be run.
+///
+/// Kernels that wait name memory by its address: whoever drops a tensor, an input or the like that an
+/// operation was told of has something downloaded first. What a step uses lives as long as its worker.
+pub struct Gpu<D: Driver> {
+    driver: D,
+    precision: Precision,
+    waiting: Vec<Launch>,
+    pub(super) scratch: Scratch<D::Memory>,
+}
+
+/// Memory that operations use from step to step.
+pub(super) struct Scratch<M> {
+    pub(super) gather: super::list::Lists<M>,
+    pub(super) copies: super::list::Lists<M>,
+    pub(super) pick: pick::Scratch<M>,
+}
+
+impl<D: Driver> Gpu<D> {
+    /// A device that computes with weights of `precision`.
+    pub fn new(driver: D, precision: Precision) -> Self {
+        let scratch = Scratch {
+            gather: Default::default(),
+            copies: Default::default(),
+            pick: Default::default(),
+        };
+        Self { driver, precision, waiting: Vec::new(), scratch }
+    }
+
+    /// What runs the kernels.
+    pub fn driver(&self) -> &D {
+        &self.driver
+    }
+
+    /// Whether activations are bfloat16 where they are multiplied, and so keys and values.
+    pub(super) fn has_halves(&self) -> bool {
+        match self.precision {
+            Precision::F32 => false,
+            Precision::Bf16 | Precision::Int8 => true,
+        }
+    }
+
+    /// Puts a kernel on the list.
+    pub(super) fn launch(&mut self, launch: Launch) {
+        if !launch.grid.contains(&0) {
+            self.waiting.push(launch);
+        }
+    }
+
+    /// Runs what is on the list.
+    pub(super) fn flush(&mut self) -> Result<(), DeviceError> {
+        if self.waiting.is_empty() {
+            return Ok(());
+        }
+        let done = self.driver.run(&self.waiting);
+        self.waiting.clear();
+        done
+    }
+
+    /// Copies `from` to the beginning of `to`, after the kernels on the list that know it.
+    pub(super) fn upload(&mut self, from: &[u8], to: &D::Memory) -> Result<(), DeviceError> {
+        let range = to.address()..to.address() + to.bytes() as u64;
+        if self.waiting.iter().any(|launch| launch.args.iter().any(|cell| range.contains(cell))) {
+            self.flush()?;
+        }
+        self.driver.upload(from, to, 0)
+    }
+}
+
+impl<D: Driver> Backend for Gpu<D> {
+    type Tensor = Tensor<D::Memory>;
+    type Matrix = Matrix<D::Memory>;
+    type Vector = Vector<D::Memory>;
+    type Table = Table<D::Memory>;
+    type Cache = Cache<D::Memory>;
+    type Input = GpuInput<D::Memory>;
+    type Layout = GpuLayout<D::Memory>;
+
+    fn matrix(
+        &self,
+        source: &MatrixSource,
+        precision: Precision,
+    ) -> Result<Self::Matrix, DeviceError> {
+        Matrix::new(&self.driver, source, precision)
+    }
+
+    fn vector(&self, values: &[f32]) -> Result<Self::Vector, DeviceError> {
+        Vector::new(&self.driver, values)
+    }
+
+    fn table(&self, rows: &Stored) -> Result<Self::Table, DeviceError> {
+        Table::new(&self.driver, rows)
+    }
+
+    fn tensor(&self, rows: usize, width: usize) -> Result<Self::Tensor, DeviceError> {
+        Tensor::new(&self.driver, rows, width, self.has_halves())
+    }
+
+    fn cache(&self, shape: CacheShape) -> Result<Self::Cache, DeviceError> {
+        // Keys and values are kept as this device computes, whatever the processor would do.
+        Cache::new(&self.driver, CacheShape { precision: self.precision, ..shape })
+    }
+
+    fn input(&mut self, from: &Input, to: &mut Self::Input) -> Result<(), DeviceError> {
+        to.bring(self, from)
+    }
+
+    fn layout(&mut self, from: &Layout, to: &mut Self::Layout) -> Result<(), DeviceError> {
+        to.bring(self, from)
+    }
+
+    fn embed(
+        &mut self,
+        rows: &Self::Input,
+        embedding: &Embedding<Self>,
+        out: &mut Self::Tensor,
+    ) -> Result<(), DeviceError> {
+        rows::embed(self, rows, embedding, out)
+    }
+
+    fn norm(
+        &mut self,
+        x: &Self::Tensor,
+        norm: &Norm<Self>,
+        out: &mut Self::Tensor,
+    ) -> Result<(), DeviceError> {
+        rows::norm(self, x, norm, out)
+    }
+
+    fn linear(
+        &mut self,
+        x: &Self::Tensor,
+        weights: &Linear<Self>,
+        activation: Activation,
+        write: Write,
+        out: &mut Self::Tensor,
+    ) -> Result<(), DeviceError> {
+        gemm::linear(self, x, weights, activation, write, out)
+    }
+
+    fn gate(
+        &mut self,
+        x: &Self::Tensor,
+        activation: Activation,
+        out: &mut Self::Tensor,
+    ) -> Result<(), DeviceError> {
+        rows::gate(self, x, activation, out)
+    }
+
+    fn append(
+        &mut self,
+        qkv: &mut Self::Tensor,
+        rows: &Self::Input,
+        append: &Append<'_, Self>,
+        cache: &mut Self::Cache,
+        layer: usize,
+    ) -> Result<(), DeviceError> {
+        append::append(self, qkv, rows, append, cache, layer)
+    }
+
+    fn attend(
+        &mut self,
+        q: &Self::Tensor,
+        layout: &Self::Layout,
+        attend: &Attend<'_, Self>,
+        cache: &Self::Cache,
+        layer: usize,
+        out: &mut Self::Tensor,
+    ) -> Result<(), DeviceError> {
+        attend::attend(self, q, layout, attend, cache, layer, out)
+    }
+
+    fn gather(
+        &mut self,
+        x: &Self::Tensor,
+        rows: &[u32],
+        out: &mut Self::Tensor,
+    ) -> Result<(), DeviceError> {
+        rows::gather(self, x, rows, out)
+    }
+
+    fn pick(
+        &mut self,
+        x: &Self::Tensor,
+        head: &Linear<Self>,
+        scale: f32,
+        picks: &Picks,
+        out: &mut Picked,
+    ) -> Result<(), DeviceError> {
+        pick::pick(self, x, head, scale, picks, out)
+    }
+
+    fn pool(
+        &mut self,
+        x: &Self::Tensor,
+        layout: &Self::Layout,
+        pool: Pool,
+        normalize: bool,
+        out: &mut Self::Tensor,
+    ) -> Result<(), DeviceError> {
+        rows::pool(self, x, layout, pool, normalize, out)
+    }
+
+    fn copy_blocks(
+        &mut self,
+        cache: &mut Self::Cache,
+        pairs: &[(u32, u32)],
+    ) -> Result<(), DeviceError> {
+        append::copy_blocks(self, cache, pairs)
+    }
+
+    fn download(&mut self, x: &Self::Tensor, out: &mut Vec<f32>) -> Result<(), DeviceError> {
+        let (rows, width, stride) = (x.rows(), x.width(), x.stride());
+        rows::floats(self, x)?;
+        self.flush()?;
+        let mut all = mem::take(out);
+        all.clear();
+        all.resize(rows * stride, 0.0);
+        self.driver.download(x.floats(), 0, all.as_mut_bytes())?;
+        for row in 1..rows {
+            all.copy_within(row * stride..row * stride + width, row * width);
+        }
+        all.truncate(rows * width);
+        *out = all;
+        Ok(())
+    }
+}

@@ -1,0 +1,118 @@
+//! What a GPU must be able to do for [`super::Gpu`]: hold memory and run kernels.
+
+use super::kernel::Kernel;
+use crate::backend::DeviceError;
+
+/// What memory is for. All memory of a role lies together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Role {
+    /// Weights, as long as the model lives.
+    Weights,
+    /// Activations and what a step is told.
+    Scratch,
+    /// Keys and values.
+    Cache,
+    /// What is given back soon, or grows: raw weights on their way, lists of a step.
+    Staging,
+}
+
+/// A device that holds memory and runs kernels, in the order in which it is told to.
+///
+/// Kernels may still be under way when [`Driver::run`] returns; what they do is seen by whatever is
+/// asked for later.
+pub trait Driver {
+    /// A piece of the device's memory, given back when dropped.
+    type Memory: Memory;
+
+    /// `bytes` zeros, aligned to 256 bytes.
+    fn alloc(&self, role: Role, bytes: usize) -> Result<Self::Memory, DeviceError>;
+    /// Copies `from` to the device, `offset` bytes into `to`.
+    fn upload(&self, from: &[u8], to: &Self::Memory, offset: usize) -> Result<(), DeviceError>;
+    /// Runs kernels one after the other. The same list again may be run as one graph.
+    fn run(&self, launches: &[Launch]) -> Result<(), DeviceError>;
+    /// Copies from the device, `offset` bytes into `from`, when all before it is done.
+    fn download(
+        &self,
+        from: &Self::Memory,
+        offset: usize,
+        to: &mut [u8],
+    ) -> Result<(), DeviceError>;
+    /// Blocks of a kernel that run at once without sharing a processor. Decides how finely work is
+    /// cut, never what comes out of it.
+    fn processors(&self) -> usize {
+        132
+    }
+}
+
+/// A piece of a device's memory.
+pub trait Memory: Send + Sync {
+    /// Where it begins on the device.
+    fn address(&self) -> u64;
+    /// How long it is.
+    fn bytes(&self) -> usize;
+}
+
+/// Most arguments of a kernel.
+pub const ARGS_MAX: usize = 32;
+
+/// A kernel with its arguments.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Launch {
+    /// Which.
+    pub kernel: Kernel,
+    /// Blocks in x, y, z; none is 0.
+    pub grid: [u32; 3],
+    /// Threads of a block, in x.
+    pub threads: u32,
+    /// Bytes of dynamic shared memory of a block.
+    pub shared: u32,
+    /// One cell per argument: an address, or a number of 4 or 8 bytes in the low bytes.
+    pub args: Vec<u64>,
+}
+
+impl Launch {
+    /// A kernel without arguments yet.
+    pub fn new(kernel: Kernel, grid: [usize; 3], threads: usize) -> Self {
+        let grid = grid.map(|blocks| u32::try_from(blocks).unwrap_or(u32::MAX));
+        let threads = u32::try_from(threads).unwrap_or(u32::MAX);
+        Self { kernel, grid, threads, shared: 0, args: Vec::with_capacity(16) }
+    }
+
+    /// With dynamic shared memory.
+    #[must_use]
+    pub fn shared(mut self, bytes: usize) -> Self {
+        self.shared = u32::try_from(bytes).unwrap_or(u32::MAX);
+        self
+    }
+
+    /// The next argument: where `memory` begins.
+    #[must_use]
+    pub fn at(self, memory: &impl Memory) -> Self {
+        self.cell(memory.address())
+    }
+
+    /// The next argument: where `memory` begins, or null.
+    #[must_use]
+    pub fn at_or_null<M: Memory>(self, memory: Option<&M>) -> Self {
+        self.cell(memory.map_or(0, Memory::address))
+    }
+
+    /// The next argument: an address, or an integer of 64 bits.
+    #[must_use]
+    pub fn cell(mut self, cell: u64) -> Self {
+        self.args.push(cell);
+        self
+    }
+
+    /// The next argument: an integer of 32 bits.
+    #[must_use]
+    pub fn u32(self, number: usize) -> Self {
+        self.cell(u64::from(u32::try_from(number).unwrap_or(u32::MAX)))
+    }
+
+    /// The next argument: a float of 32 bits.
+    #[must_use]
+    pub fn f32(self, number: f32) -> Self {
+        self.cell(u64::from(number.to_bits()))
+    }
+}

@@ -1,0 +1,186 @@
+//! Products with weight matrices: which kernel, cut how, and what becomes of the result.
+
+mod cut;
+mod matrix;
+
+use super::device::Gpu;
+use super::driver::{Driver, Launch, Memory};
+use super::kernel::Kernel;
+use super::memory::{Holds, STRIDE, Tensor, Vector};
+use super::rows;
+use crate::backend::{Activation, DeviceError, Linear, Write, check};
+use cut::{Cut, Family};
+pub use matrix::Matrix;
+use matrix::Weights;
+
+/// `out = activation(x W^T + bias)`, or that added to `out`. A result that is stored is bf16 where
+/// the device computes in bf16; one that is added to is f32.
+pub(super) fn linear<D: Driver>(
+    gpu: &mut Gpu<D>,
+    x: &Tensor<D::Memory>,
+    weights: &Linear<Gpu<D>>,
+    activation: Activation,
+    write: Write,
+    out: &mut Tensor<D::Memory>,
+) -> Result<(), DeviceError> {
+    expect_linear(x, weights)?;
+    let holds = match write {
+        Write::Store => {
+            out.set_rows(x.rows(), weights.outputs)?;
+            if gpu.has_halves() { Holds::Halves } else { Holds::Floats }
+        }
+        Write::Add => {
+            out.expect_width(weights.outputs)?;
+            check::one_per_row(out.rows(), x.rows(), "rows to add to")?;
+            rows::floats(gpu, out)?;
+            Holds::Floats
+        }
+    };
+    let (to, to_write) = match (holds, write) {
+        (Holds::Halves | Holds::Both, _) => (out.halves()?, STORE_BF16),
+        (Holds::Floats, Write::Store) => (out.floats(), STORE_F32),
+        (Holds::Floats, Write::Add) => (out.floats(), ADD_F32),
+    };
+    let product = Product {
+        rows: x.launched(),
+        scale: 1.0,
+        activation,
+        write: to_write,
+        out: to.address(),
+        out_stride: out.stride(),
+    };
+    multiply(gpu, x, 0, weights, product)?;
+    out.now_holds(holds);
+    Ok(())
+}
+
+/// f32 logits `scale * (x W^T + bias)` of rows `first..first + rows` of `x`, which is launched with
+/// no fewer, one after the other in `to`; rows begin at multiples of [`STRIDE`] numbers. Columns
+/// beyond the outputs stay as they are.
+pub(super) fn logits<D: Driver>(
+    gpu: &mut Gpu<D>,
+    x: &Tensor<D::Memory>,
+    first: usize,
+    rows: usize,
+    head: &Linear<Gpu<D>>,
+    scale: f32,
+    to: &D::Memory,
+) -> Result<(), DeviceError> {
+    expect_linear(x, head)?;
+    let out_stride = head.outputs.next_multiple_of(STRIDE);
+    check::expect(first + rows <= x.launched(), || {
+        format!("rows {first} to {} are not among {}", first + rows, x.launched())
+    })?;
+    check::expect(rows * out_stride * size_of::<f32>() <= to.bytes(), || {
+        format!("logits of {rows} rows do not fit {} bytes", to.bytes())
+    })?;
+    let (activation, write, out) = (Activation::None, STORE_F32, to.address());
+    multiply(gpu, x, first, head, Product { rows, scale, activation, write, out, out_stride })
+}
+
+/// What becomes of a product.
+struct Product {
+    /// Of the activations, and of the result.
+    rows: usize,
+    scale: f32,
+    activation: Activation,
+    /// As kernels know it.
+    write: usize,
+    out: u64,
+    out_stride: usize,
+}
+
+/// As `common.cu` numbers them.
+const STORE_F32: usize = 0;
+const ADD_F32: usize = 1;
+const STORE_BF16: usize = 2;
+
+/// Launches `product` of the rows of `x` from `first` on.
+fn multiply<D: Driver>(
+    gpu: &mut Gpu<D>,
+    x: &Tensor<D::Memory>,
+    first: usize,
+    weights: &Linear<Gpu<D>>,
+    product: Product,
+) -> Result<(), DeviceError> {
+    let (n, k) = (weights.outputs, weights.inputs);
+    let bias = weights.bias.as_ref().map(Vector::memory);
+    let from = (first * x.stride()) as u64;
+    let finished = |launch: Launch| {
+        launch
+            .cell(product.out)
+            .u32(product.out_stride)
+            .u32(product.rows)
+            .u32(n)
+            .u32(k)
+            .f32(product.scale)
+            .u32(activation_code(product.activation))
+            .u32(product.write)
+    };
+    let (packed, scales, [narrow, middle, wide]) = match &weights.matrix.weights {
+        Weights::F32(packed) => {
+            rows::floats(gpu, x)?;
+            let grid = [n.div_ceil(64), product.rows.div_ceil(64), 1];
+            let launch = Launch::new(Kernel::GemmF32, grid, 256)
+                .cell(x.floats().address() + from * size_of::<f32>() as u64)
+                .u32(x.stride())
+                .at(packed)
+                .at_or_null(bias);
+            gpu.launch(finished(launch));
+            return Ok(());
+        }
+        Weights::Bf16(packed) => {
+            (packed, None, [Kernel::GemmNarrowBf16, Kernel::GemmMiddleBf16, Kernel::GemmWideBf16])
+        }
+        Weights::Int8(packed, scales) => {
+            let kernels = [Kernel::GemmNarrowInt8, Kernel::GemmMiddleInt8, Kernel::GemmWideInt8];
+            (packed, Some(scales), kernels)
+        }
+    };
+    rows::halves(gpu, x)?;
+    let cut = Cut::of(product.rows, n, gpu.driver().processors());
+    let (kernel, tile) = match cut.family {
+        Family::Narrow(tile) => (narrow, Some(tile)),
+        Family::Middle => (middle, None),
+        Family::Wide => (wide, None),
+    };
+    let grid = [n.div_ceil(cut.outputs), product.rows.div_ceil(cut.rows), 1];
+    let launch = Launch::new(kernel, grid, cut.threads)
+        .shared(cut.shared)
+        .cell(x.halves()?.address() + from * size_of::<u16>() as u64)
+        .u32(x.stride())
+        .at(packed)
+        .at_or_null(scales)
+        .at_or_null(bias);
+    let launch = finished(launch);
+    gpu.launch(match tile {
+        Some(tile) => launch.u32(tile),
+        None => launch,
+    });
+    Ok(())
+}
+
+/// Fails unless the parts of `linear` fit each other and `x`.
+fn expect_linear<D: Driver>(
+    x: &Tensor<D::Memory>,
+    linear: &Linear<Gpu<D>>,
+) -> Result<(), DeviceError> {
+    let (n, k) = (linear.matrix.n(), linear.matrix.k());
+    check::expect((linear.outputs, linear.inputs) == (n, k), || {
+        format!("a matrix is {n} by {k} instead of {} by {}", linear.outputs, linear.inputs)
+    })?;
+    linear.bias.as_ref().map_or(Ok(()), |bias| bias.expect_len(n))?;
+    x.expect_width(k)
+}
+
+/// The number by which kernels know an activation.
+pub(super) fn activation_code(activation: Activation) -> usize {
+    match activation {
+        Activation::None => 0,
+        Activation::Relu => 1,
+        Activation::Gelu => 2,
+        Activation::GeluTanh => 3,
+        Activation::Silu => 4,
+        Activation::Tanh => 5,
+    }
+}

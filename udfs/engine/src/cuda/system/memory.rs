@@ -1,0 +1,95 @@
+//! Pieces of a GPU's memory. They may be dropped on any thread.
+
+use std::sync::Arc;
+
+use super::line::Line;
+use crate::backend::DeviceError;
+use crate::cuda::driver::Memory;
+
+/// A piece of memory, given back when dropped.
+pub struct Piece {
+    owner: Owner,
+    address: u64,
+    bytes: usize,
+}
+
+/// What a piece is cut from.
+enum Owner {
+    /// One of several pieces of a slab.
+    Slab(#[expect(dead_code, reason = "it only keeps the slab alive")] Arc<Slab>),
+    /// The line's own pool, to which this piece goes back in the order of the stream.
+    Pool(Arc<Line>),
+}
+
+/// Memory that is cut into pieces.
+pub(super) struct Slab {
+    line: Arc<Line>,
+    address: u64,
+}
+
+impl Slab {
+    /// Zeros.
+    pub(super) fn new(line: &Arc<Line>, bytes: usize) -> Result<Self, DeviceError> {
+        Ok(Self { address: line.take(bytes)?, line: Arc::clone(line) })
+    }
+}
+
+impl Drop for Slab {
+    fn drop(&mut self) {
+        self.line.give_back(self.address);
+    }
+}
+
+impl Piece {
+    /// `bytes` bytes of a slab, from `offset` on.
+    pub(super) fn of_slab((slab, offset): (Arc<Slab>, usize), bytes: usize) -> Self {
+        let address = slab.address + offset as u64;
+        Self { owner: Owner::Slab(slab), address, bytes }
+    }
+
+    /// Zeros that go back to the line's pool; where it has none, a slab of their own.
+    pub(super) fn pooled(line: &Arc<Line>, bytes: usize) -> Result<Self, DeviceError> {
+        let room = bytes.max(1);
+        if !line.ordered() {
+            return Ok(Self::of_slab((Arc::new(Slab::new(line, room)?), 0), bytes));
+        }
+        let address = line.take_in_order(room)?;
+        Ok(Self { owner: Owner::Pool(Arc::clone(line)), address, bytes })
+    }
+
+    /// The address of `bytes` bytes from `offset` on.
+    pub(super) fn part(&self, offset: usize, bytes: usize) -> Result<u64, DeviceError> {
+        match offset.checked_add(bytes) {
+            Some(end) if end <= self.bytes => Ok(self.address + offset as u64),
+            _ => Err(DeviceError::Failed(format!(
+                "{bytes} bytes from {offset} on are not in a piece of {}",
+                self.bytes
+            ))),
+        }
+    }
+}
+
+impl Drop for Piece {
+    fn drop(&mut self) {
+        match &self.owner {
+            Owner::Slab(_) => {}
+            Owner::Pool(line) => line.give_back_in_order(self.address),
+        }
+    }
+}
+
+impl Memory for Piece {
+    fn address(&self) -> u64 {
+        self.address
+    }
+
+    fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+impl std::fmt::Debug for Piece {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Piece({} bytes at {:#x})", self.bytes, self.address)
+    }
+}

@@ -1,0 +1,24 @@
+//! The system's CUDA as a [`Driver`](super::Driver): which GPUs there are, their memory, the compiled
+//! kernels, and launches, replayed as graphs where they come again.
+
+mod arena;
+mod copies;
+mod cubins;
+mod device;
+mod failure;
+mod graphs;
+mod line;
+mod locate;
+mod memory;
+mod modules;
+mod nvrtc;
+mod player;
+mod probe;
+mod ring;
+mod source;
+
+pub use device::{OpenGpuError, System};
+pub use graphs::GraphCounts;
+pub use memory::Piece;
+pub use modules::{Disk, KernelSource};
+pub use probe::{GpuInfo, NoGpu, gpus};

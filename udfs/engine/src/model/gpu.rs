@@ -1,0 +1,123 @@
+//! Models on GPUs: which there are, and a worker for each.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::open::{Model, OpenError};
+use super::settings::Settings;
+use super::start::{Seat, Seated, load};
+use crate::checkpoint::Folder;
+use crate::cuda::Gpu;
+use crate::cuda::system::{self, System};
+
+/// Of the memory that is free beside the weights, the percents that are left for passes and whatever
+/// else may come, when nobody says how large the cache is.
+const SPARED_PERCENT: usize = 15;
+
+/// A GPU that models can run on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GpuInfo {
+    /// Its number among all GPUs of the machine.
+    pub number: u32,
+    /// What its maker calls it.
+    pub name: String,
+    /// Bytes of its memory.
+    pub bytes: u64,
+}
+
+/// Why there is no GPU that models can run on.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct NoGpu(pub String);
+
+/// What is known of a GPU once it was opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Opened {
+    /// What its kernels are made of.
+    pub kernels: String,
+    /// Bytes of its memory that nobody uses.
+    pub free_bytes: u64,
+}
+
+/// What a model claims of GPUs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claim {
+    /// Their numbers; a worker for each.
+    pub gpus: Vec<u32>,
+    /// Keys and values of all workers; a share of what is free when nobody says.
+    pub cache_bytes: Option<usize>,
+    /// Models that share what is free, this one counted.
+    pub models: usize,
+    /// A folder for compiled kernels.
+    pub kernels: PathBuf,
+}
+
+impl Claim {
+    /// Keys and values on one GPU, with `free` bytes beside the weights.
+    pub fn cache_of(&self, free: u64) -> u64 {
+        let share = || free / 100 * (100 - SPARED_PERCENT) as u64 / self.models.max(1) as u64;
+        let given = |all: usize| (all / self.gpus.len().max(1)) as u64;
+        self.cache_bytes.map_or_else(share, given)
+    }
+}
+
+/// The GPUs that models can run on, by their numbers; never none.
+pub fn gpus() -> Result<Vec<GpuInfo>, NoGpu> {
+    let info = |gpu: system::GpuInfo| {
+        let number = u32::try_from(gpu.index).unwrap_or(u32::MAX);
+        GpuInfo { number, name: gpu.name, bytes: gpu.bytes as u64 }
+    };
+    let all = system::gpus().map_err(|why| NoGpu(why.to_string()))?;
+    Ok(all.into_iter().map(info).collect())
+}
+
+/// Opens a GPU for a moment. `kernels` is a folder for compiled kernels.
+pub fn open_gpu(number: u32, kernels: &Path) -> Result<Opened, OpenError> {
+    let gpu = open(number, kernels)?;
+    Ok(Opened { kernels: gpu.kernels().to_string(), free_bytes: gpu.free_bytes()? as u64 })
+}
+
+fn open(number: u32, kernels: &Path) -> Result<System, OpenError> {
+    System::open(number as usize, kernels).map_err(|error| OpenError::Gpu(error.to_string()))
+}
+
+impl Model {
+    /// Starts a worker for each GPU of `claim`, which loads the weights onto it. Of the settings, the
+    /// number of workers and the cache do not count.
+    pub fn open_on_gpus(
+        folder: &Arc<Folder>,
+        settings: &Settings,
+        claim: &Claim,
+    ) -> Result<Self, OpenError> {
+        let settings = Settings { workers: claim.gpus.len(), ..*settings };
+        let seat = |&number: &u32| -> Seat<Gpu<System>> {
+            let (folder, claim) = (Arc::clone(folder), claim.clone());
+            Box::new(move || {
+                let backend = Gpu::new(open(number, &claim.kernels)?, settings.precision);
+                let network = Arc::new(load(&folder, &backend, &settings)?);
+                let free = backend.driver().free_bytes()? as u64;
+                let cache = usize::try_from(claim.cache_of(free)).unwrap_or(usize::MAX);
+                Ok(Seated { backend, network, cache_bytes: Some(cache) })
+            })
+        };
+        Self::begin(folder, &settings, claim.gpus.iter().map(seat).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cache_is_a_share_of_what_is_free_or_what_is_given() {
+        let claim = Claim {
+            gpus: vec![0, 1],
+            cache_bytes: None,
+            models: 2,
+            kernels: PathBuf::from("kernels"),
+        };
+        assert_eq!(claim.cache_of(1000), 425);
+        assert_eq!(Claim { models: 1, ..claim.clone() }.cache_of(1000), 850);
+        assert_eq!(Claim { cache_bytes: Some(600), ..claim }.cache_of(1000), 300);
+    }
+}

@@ -1,0 +1,22 @@
+//! The CUDA backend on an emulator, against the processor's backend.
+
+mod append;
+#[path = "../schedule/ask.rs"]
+#[expect(dead_code, reason = "the tests of the schedule ask more")]
+mod ask;
+mod attend;
+mod compile;
+mod emulator;
+mod gemm;
+mod invariance;
+mod models;
+mod mutation;
+mod mutations;
+mod nearest;
+#[path = "../parity/pass.rs"]
+mod pass;
+mod pick;
+mod process;
+mod rows;
+mod texts;
+mod trials;

@@ -1,0 +1,213 @@
+//! [`System`] on a driver without a GPU (`cuda.c`), to test this side of the calls: arguments, order,
+//! what is waited for and what is given back. A GPU shows the other side.
+//!
+//! The driver is opened by its name, once per process, so each test runs in a process of its own.
+
+mod gpu;
+
+use std::path::Path;
+use std::process::Command;
+use std::thread;
+
+use proofmill_engine::backend::DeviceError;
+use proofmill_engine::cuda::system::{GraphCounts, KernelSource, OpenGpuError, System, gpus};
+use proofmill_engine::cuda::{Driver, Kernel, Launch, Memory, Role};
+
+const MIB: usize = 1 << 20;
+
+/// Runs a test of this program, one of those that are ignored, with the driver of the test.
+fn with_driver(test: &str, settings: &[(&str, &str)]) {
+    let folder = tempfile::tempdir().unwrap();
+    let library = folder.path().join("libcuda.so");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/system/cuda.c");
+    let mut compiler = Command::new("cc");
+    compiler.args(["-shared", "-fPIC", "-O1", "-o"]).arg(&library).arg(source);
+    match compiler.output() {
+        Err(error) => return eprintln!("SKIPPED: there is no C compiler: {error}"),
+        Ok(output) => assert!(output.status.success(), "{output:?}"),
+    }
+    let mut process = Command::new(std::env::current_exe().unwrap());
+    process.args(["--exact", test, "--ignored", "--nocapture"]);
+    process.env("LD_LIBRARY_PATH", folder.path()).env("CACHE", folder.path());
+    process.env_remove("CUDA_HOME").env_remove("VIRTUAL_ENV").envs(settings.iter().copied());
+    let output = process.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && said.contains("1 passed"), "{output:#?}");
+}
+
+fn open() -> System {
+    let cache = std::env::var("CACHE").unwrap();
+    System::open(1, Path::new(&cache)).unwrap()
+}
+
+fn read(system: &System, memory: &<System as Driver>::Memory) -> Vec<u8> {
+    let mut all = vec![1; memory.bytes()];
+    system.download(memory, 0, &mut all).unwrap();
+    all
+}
+
+/// `count` launches that note `first`, `first + 1` and so on.
+fn list(log: &impl Memory, first: usize, count: usize) -> Vec<Launch> {
+    let launch = |at| Launch::new(Kernel::Embed, [3, 2, 1], 64).at(log).u32(first + at);
+    (0..count).map(launch).collect()
+}
+
+/// What the log holds after the numbers of `lists` were noted.
+fn noted(lists: &[(usize, usize)]) -> Vec<u8> {
+    let numbers = lists.iter().flat_map(|&(first, count)| first..first + count);
+    let (count, all) = numbers.fold((0_u64, 0_u64), |(count, all), number| {
+        (count + 1, all.wrapping_mul(31).wrapping_add(number as u64))
+    });
+    [count.to_le_bytes(), all.to_le_bytes()].concat()
+}
+
+#[test]
+fn gpus_are_found() {
+    with_driver("inside_gpus_are_found", &[]);
+}
+
+#[test]
+#[ignore = "needs the driver of the test"]
+fn inside_gpus_are_found() {
+    let all = gpus().unwrap();
+    assert_eq!(all.len(), 1, "the first is too old");
+    assert_eq!((all[0].index, &*all[0].name, all[0].capability), (1, "Fake 1", (9, 0)));
+    assert_eq!((all[0].bytes, all[0].cuda), (1 << 32, (12, 4)));
+    let error = System::open(0, Path::new("nowhere")).unwrap_err();
+    assert_eq!(error, OpenGpuError::NotThisOne { index: 0, found: "1: Fake 1".to_owned() });
+    let system = open();
+    assert!(matches!(system.kernels(), KernelSource::Ptx { .. }));
+    assert_eq!(system.processors(), 114);
+}
+
+#[test]
+fn memory_begins_as_zeros_and_is_given_back_on_any_thread() {
+    with_driver("inside_memory", &[("FAKE_BYTES", "100000")]);
+    with_driver("inside_memory", &[("FAKE_BYTES", "100000"), ("FAKE_NO_POOLS", "1")]);
+}
+
+#[test]
+#[ignore = "needs the driver of the test"]
+fn inside_memory() {
+    let system = open();
+    let before = system.free_bytes().unwrap();
+    let roles = [Role::Weights, Role::Scratch, Role::Cache, Role::Staging];
+    let pieces: Vec<_> = roles
+        .iter()
+        .flat_map(|&role| [0, 1, 1000].map(|bytes| system.alloc(role, bytes).unwrap()))
+        .collect();
+    for piece in &pieces {
+        assert!(read(&system, piece).iter().all(|&byte| byte == 0));
+        assert!(system.upload(&vec![7; piece.bytes()], piece, 0).is_ok());
+        assert!(system.upload(&[7], piece, piece.bytes()).is_err());
+        assert!(system.download(piece, usize::MAX, &mut [0]).is_err());
+    }
+    assert!(read(&system, &pieces[2]).iter().all(|&byte| byte == 7));
+    let (system, mut pieces) = thread::spawn(move || {
+        drop(system.alloc(Role::Staging, 10).unwrap());
+        (system, pieces)
+    })
+    .join()
+    .unwrap();
+    let pooled = pieces.split_off(9);
+    thread::spawn(move || drop(pieces)).join().unwrap();
+    system.upload(&[9; 1000], &pooled[2], 0).unwrap();
+    drop(system);
+    thread::spawn(move || drop(pooled)).join().unwrap();
+    assert_eq!(open().free_bytes().unwrap(), before, "all of it was given back");
+}
+
+#[test]
+fn uploads_arrive_however_many_there_are() {
+    with_driver("inside_uploads", &[("FAKE_BYTES", "120000000")]);
+}
+
+#[test]
+#[ignore = "needs the driver of the test"]
+fn inside_uploads() {
+    let system = open();
+    let bytes = 100 * MIB + 123;
+    let all: Vec<u8> = (0..bytes).map(|at| (at * 31 + at / 257) as u8).collect();
+    let memory = system.alloc(Role::Weights, bytes).unwrap();
+    let mut sizes = [1, 77, 3 * MIB, 8 * MIB, 8 * MIB + 1, 20 * MIB, 64, 0].into_iter().cycle();
+    let mut at = 0;
+    while at < bytes {
+        let end = bytes.min(at + sizes.next().unwrap());
+        system.upload(&all[at..end], &memory, at).unwrap();
+        at = end;
+    }
+    assert!(read(&system, &memory) == all);
+    let mut some = [0; 5];
+    system.download(&memory, 9 * MIB, &mut some).unwrap();
+    assert_eq!(some, all[9 * MIB..][..5]);
+}
+
+#[test]
+fn launches_run_in_order_and_lists_that_come_again_as_graphs() {
+    with_driver("inside_launches", &[]);
+}
+
+#[test]
+#[ignore = "needs the driver of the test"]
+fn inside_launches() {
+    let system = open();
+    let log = system.alloc(Role::Scratch, 16).unwrap();
+    let lists = [(0, 20), (0, 20), (50, 9), (0, 20), (1, 2), (50, 9), (1, 2), (50, 9)];
+    for (first, count) in lists {
+        system.run(&list(&log, first, count)).unwrap();
+    }
+    assert_eq!(read(&system, &log), noted(&lists));
+    let counts = GraphCounts { plain: 4, recorded: 2, replayed: 4, given_up: None };
+    assert_eq!(system.graphs(), counts);
+
+    let refused = |launch: Launch| match system.run(&[launch]) {
+        Err(DeviceError::Failed(why)) => why,
+        other => panic!("{other:?}"),
+    };
+    let launch = || Launch::new(Kernel::Embed, [1, 1, 1], 64).at(&log);
+    assert!(refused(launch()).contains("given 1 arguments and takes 2"));
+    assert!(refused(launch().u32(1).shared(227 * 1024)).contains("shared memory"));
+    let message = refused(Launch::new(Kernel::Embed, [0, 1, 1], 64).at(&log).u32(1));
+    assert!(message.contains("`embed` with [0, 1, 1] blocks of 64"), "{message}");
+    assert_eq!(read(&system, &log), noted(&lists), "and nothing ran");
+}
+
+#[test]
+fn without_recording_launches_run_one_by_one() {
+    with_driver("inside_no_recording", &[("FAKE_NO_CAPTURE", "1")]);
+}
+
+#[test]
+#[ignore = "needs the driver of the test"]
+fn inside_no_recording() {
+    let system = open();
+    let log = system.alloc(Role::Scratch, 16).unwrap();
+    let lists = [(0, 20); 4];
+    for (first, count) in lists {
+        system.run(&list(&log, first, count)).unwrap();
+    }
+    assert_eq!(read(&system, &log), noted(&lists));
+    let GraphCounts { plain, recorded, replayed, given_up } = system.graphs();
+    assert_eq!((plain, recorded, replayed), (4, 0, 0));
+    assert!(given_up.unwrap().contains("while recording a graph"));
+}
+
+#[test]
+fn it_is_said_when_memory_is_out_and_what_the_pool_keeps_is_used_first() {
+    with_driver("inside_out_of_memory", &[("FAKE_BYTES", "10000000")]);
+}
+
+#[test]
+#[ignore = "needs the driver of the test"]
+fn inside_out_of_memory() {
+    let system = open();
+    let staged = system.alloc(Role::Staging, 8_000_000).unwrap();
+    let error = system.alloc(Role::Weights, 5_000_000).unwrap_err();
+    assert_eq!(error, DeviceError::OutOfMemory { bytes: 5_000_192 });
+    drop(staged);
+    assert!(system.free_bytes().unwrap() < 5_000_000, "the pool keeps it for the next");
+    let weights = system.alloc(Role::Weights, 5_000_000).unwrap();
+    assert!(read(&system, &weights).iter().all(|&byte| byte == 0));
+    let error = system.alloc(Role::Staging, 8_000_000).unwrap_err();
+    assert_eq!(error, DeviceError::OutOfMemory { bytes: 8_000_000 });
+}
