@@ -78,9 +78,14 @@ impl Registry {
         self.entries.iter().map(move |(name, entry)| (name.as_str(), of(entry)))
     }
 
-    /// Why a model that asks for a GPU if there is one, in so many words, runs on the processor.
+    /// Why a model that some stage asks, and that would run on a GPU if there were one, runs on the
+    /// processor.
     pub fn why_no_gpu(&self) -> Option<String> {
-        let asks = |entry: &&Arc<Entry>| entry.model.device == Some(Device::Auto);
+        let asks = |entry: &&Arc<Entry>| {
+            let device = entry.model.device.unwrap_or_default();
+            let asked = entry.card.get().is_some_and(Result::is_ok);
+            asked && entry.model.path.is_some() && device == Device::Auto
+        };
         let entry = self.entries.values().find(asks)?;
         entry.host.gpus.all().err().map(brief)
     }

@@ -177,7 +177,7 @@ fn refused(emulator: &Emulator) -> Result<(), String> {
             precision: Precision::F32,
         };
         let mut cache = gpu.cache(shape)?;
-        let mut halves = gpu.cache(CacheShape { precision: Precision::Bf16, ..shape })?;
+        let mut halves = Gpu::new(emulator.clone(), Precision::Bf16).cache(shape)?;
         let mut kv = tensor(&mut gpu, &numbers(1, 16), 8)?;
         let append = Append { heads: 0, kv_heads: 1, head_dim: 4, norms: None, rope: None };
         let slots_of = |gpu: &mut Gpu<_>, slots: &[u32]| {
