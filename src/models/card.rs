@@ -5,6 +5,7 @@ use std::path::Path;
 use proofmill_engine::checkpoint::{
     DigestCache, Folder, Identity, LoadError, Trust, VectorMode, VectorSettings,
 };
+use proofmill_engine::model::Products;
 
 use crate::models::device::{NoPlace, Place};
 use crate::models::host::Host;
@@ -97,15 +98,23 @@ fn local(
     let vector = folder.vector().map_or_else(String::new, |vector| {
         format!("{:?}{}", vector.mode, if vector.normalize { ", normalized" } else { "" })
     });
-    Ok(vec![
+    let mut parts = vec![
         ("config", identity.config_digest.to_string()),
         ("device", place.class().to_owned()),
         ("dtype", place.dtype().to_owned()),
         ("engine", ENGINE_VERSION.to_string()),
+    ];
+    match place.products {
+        // A model whose file says nothing of it is who it was before there was another way.
+        Products::Own => {}
+        Products::CublasLt => parts.push(("products", "cublaslt".to_owned())),
+    }
+    parts.extend([
         ("tokenizer", identity.tokenizer_digest.to_string()),
         ("vector", vector),
         ("weights", identity.weights_digest.to_string()),
-    ])
+    ]);
+    Ok(parts)
 }
 
 /// What is behind an address may change without a sign; what is known is who was asked.
@@ -190,5 +199,14 @@ mod tests {
         assert_eq!(identity(r#", "device": "cuda:1""#, two), card);
         assert_eq!(identity(r#", "device": "cuda", "dtype": "bf16""#, two), card);
         assert_ne!(identity(r#", "dtype": "f32""#, two), identity("", none));
+        assert_eq!(identity(r#", "products": "own""#, two), card);
+    }
+
+    #[test]
+    fn with_cublaslt_it_is_another_in_just_that() {
+        let mut card = identity(r#", "products": "cublaslt""#, two);
+        let parts = card.as_object_mut().unwrap();
+        assert_eq!(parts.remove("products"), Some("cublaslt".into()));
+        assert_eq!(card, identity("", two));
     }
 }

@@ -4,10 +4,10 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use proofmill_engine::backend::Precision;
-use proofmill_engine::model::{GpuInfo, NoGpu};
+use proofmill_engine::model::{GpuInfo, NoGpu, Products as Multiplier};
 
 use crate::spec::device::Device;
-use crate::spec::models::{Dtype, Model};
+use crate::spec::models::{Dtype, Model, Products};
 
 /// Finds out which GPUs there are.
 pub type Probe = fn() -> Result<Vec<GpuInfo>, NoGpu>;
@@ -44,6 +44,8 @@ pub struct Place {
     pub gpus: Vec<GpuInfo>,
     /// How its weights are kept.
     pub precision: Precision,
+    /// Who multiplies.
+    pub products: Multiplier,
 }
 
 /// Why a model can compute nowhere.
@@ -81,6 +83,19 @@ pub enum NoPlace {
         /// Why it runs on the processor, if nobody asked for that.
         why: Option<NoGpu>,
     },
+    /// The processor has no such library.
+    #[error(
+        "`products: cublaslt` needs a GPU, and the model runs on the processor{}; leave it out, or \
+         run the model on a GPU with `device: cuda`",
+        why.as_ref().map(|why| format!(", as {}", brief(why))).unwrap_or_default()
+    )]
+    ProductsOfNoGpu {
+        /// Why it runs on the processor, if nobody asked for that.
+        why: Option<NoGpu>,
+    },
+    /// The library multiplies otherwise.
+    #[error("`products: cublaslt` multiplies with `dtype: bf16` only; leave one of the two out")]
+    ProductsOfOtherType,
 }
 
 impl NoPlace {
@@ -89,6 +104,7 @@ impl NoPlace {
         match self {
             Self::NoGpu { .. } | Self::OtherGpus { .. } => "device",
             Self::Bf16 { .. } => "dtype",
+            Self::ProductsOfNoGpu { .. } | Self::ProductsOfOtherType => "products",
         }
     }
 }
@@ -119,7 +135,17 @@ impl Place {
             (Some(Dtype::Bf16) | None, false) => Precision::Bf16,
             (Some(Dtype::Bf16), true) => return Err(NoPlace::Bf16 { why }),
         };
-        Ok(Self { gpus, precision })
+        let products = match (model.products.unwrap_or_default(), precision) {
+            (Products::Own, _) => Multiplier::Own,
+            (Products::Cublaslt, _) if gpus.is_empty() => {
+                return Err(NoPlace::ProductsOfNoGpu { why });
+            }
+            (Products::Cublaslt, Precision::Bf16) => Multiplier::CublasLt,
+            (Products::Cublaslt, Precision::F32 | Precision::Int8) => {
+                return Err(NoPlace::ProductsOfOtherType);
+            }
+        };
+        Ok(Self { gpus, precision, products })
     }
 
     /// The kind of arithmetic, which an answer depends on; on which GPU or on how many it does not.
@@ -202,6 +228,25 @@ mod tests {
         assert!(error.contains("runs on the processor, as there is no driver; write"), "{error}");
         let error = place(r#", "dtype": "bf16", "device": "cpu""#, &two()).unwrap_err();
         assert!(error.contains("runs on the processor; write"), "{error}");
+    }
+
+    #[test]
+    fn a_library_multiplies_only_where_it_can() {
+        let products = |settings: &str, gpus: &Gpus| {
+            let settings = format!(r#", "products": "cublaslt"{settings}"#);
+            let place = Place::of(&model(&settings), gpus).map_err(|error| error.to_string());
+            place.map(|place| place.products)
+        };
+        assert_eq!(products("", &two()), Ok(Multiplier::CublasLt));
+        assert_eq!(products(r#", "dtype": "bf16""#, &two()), Ok(Multiplier::CublasLt));
+        let error = products(r#", "dtype": "int8""#, &two()).unwrap_err();
+        assert!(error.contains("with `dtype: bf16` only; leave one"), "{error}");
+        let error = products("", &none()).unwrap_err();
+        assert!(error.contains("on the processor, as there is no driver; leave"), "{error}");
+        let error = products(r#", "device": "cpu""#, &two()).unwrap_err();
+        assert!(error.contains("runs on the processor; leave"), "{error}");
+        let own = Place::of(&model(r#", "products": "own", "dtype": "f32""#), &none()).unwrap();
+        assert_eq!(own.products, Multiplier::Own);
     }
 
     #[test]

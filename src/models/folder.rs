@@ -72,6 +72,7 @@ pub(super) fn settings(model: &Model, place: &Place, host: &Host) -> Settings {
     };
     Settings {
         precision: place.precision,
+        products: place.products,
         workers,
         step_tokens: number(model.step_tokens, defaults.step_tokens),
         sequences: number(model.sequences, defaults.sequences),

@@ -13,10 +13,12 @@ pub struct Model {
     /// A folder as Hugging Face lays it out: `config.json`, `*.safetensors`, `tokenizer.json`.
     pub path: Option<String>,
     /// Where it computes: `cpu`, `cuda` (all GPUs), `cuda:N` (one), or `auto`: all GPUs if there are
-    /// any, or else the processor; `auto` when absent. Only with `path`, as the next seven.
+    /// any, or else the processor; `auto` when absent. Only with `path`, as the next eight.
     pub device: Option<Device>,
     /// How weights are kept and multiplied; `f32` on the processor and `bf16` on a GPU when absent.
     pub dtype: Option<Dtype>,
+    /// Who multiplies on a GPU with `bf16`; `own` when absent.
+    pub products: Option<Products>,
     /// Threads on the processor, each with its own batch; as many as cores when absent. A GPU has
     /// one.
     #[schemars(range(min = 1, max = 1024))]
@@ -105,6 +107,17 @@ pub enum Dtype {
     Int8,
 }
 
+/// Who multiplies on a GPU.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Products {
+    /// Kernels of this program.
+    #[default]
+    Own,
+    /// NVIDIA's library cuBLASLt, where it is installed.
+    Cublaslt,
+}
+
 /// Which rows of a text make its vector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
@@ -137,6 +150,7 @@ impl Model {
         let local = [
             ("device", self.device.is_some()),
             ("dtype", self.dtype.is_some()),
+            ("products", self.products.is_some()),
             ("workers", self.workers.is_some()),
             ("step_tokens", self.step_tokens.is_some()),
             ("sequences", self.sequences.is_some()),

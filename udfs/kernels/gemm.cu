@@ -1,7 +1,7 @@
 // Products of activations and weights, for r < m rows, o < n outputs, i < k inputs:
 // out[r, o] = write(activation(scale * (scales[o] * sum_i x[r, i] w[o, i] + bias[o]))).
 //
-// Arguments of all: `x`, rows of `x_stride` numbers, zeros from k on (bf16 for the tensor cores,
+// Arguments of all but the last two: `x`, rows of `x_stride` numbers, zeros from k on (bf16 for the tensor cores,
 // else f32); `weights` as pack.cu leaves them; `scales` [n] of 8-bit weights, or null; `bias` [n]
 // or null; `out`, rows of `out_stride` numbers, f32 or bf16 as `write` says, of which columns < n
 // are written.
@@ -379,6 +379,35 @@ extern "C" __global__ void __launch_bounds__(256)
   }
 }
 
+// What cuBLASLt is asked for, for devices without it: out[r, o] = sum_i x[r, i] w[o, i] in f32, for i
+// < depth, a multiple of 32; plain bf16 weights [n][depth]. Each sum is one chain of fused operations
+// in the order of the inputs. Grid: (m, ceil(n / 256)), 256 threads: an output of a row each. Nobody
+// measures it: all weights are read once for every row.
+extern "C" __global__ void __launch_bounds__(256)
+    product(const u16* x, u32 x_stride, const u16* weights, float* out, u32 out_stride, u32 m, u32 n,
+            u32 depth) {
+  u32 row = blockIdx.x, column = blockIdx.y * 256 + threadIdx.x;
+  if (row >= m || column >= n) return;
+  const u16* inputs = x + (u64)row * x_stride;
+  const u16* of_column = weights + (u64)column * depth;
+  float sum = 0.f;
+  for (u32 i = 0; i < depth; i++) sum = fmaf(widened(inputs[i]), widened(of_column[i]), sum);
+  out[(u64)row * out_stride + column] = sum;
+}
+
+// What is to become of such a product: out[r, o] = write(activation(scale * (sums[r, o] +
+// bias[o]))). `sums`, rows of `sums_stride` numbers, may be `out` itself. Grid: (m, ceil(n / 256)),
+// 256 threads: a number each. Moves 8 m n bytes, 6 to bf16, 12 where it adds; memory is the bound.
+extern "C" __global__ void __launch_bounds__(256)
+    finish(const float* sums, u32 sums_stride, const float* bias, void* out, u32 out_stride, u32 m,
+           u32 n, float scale, u32 activation, u32 write) {
+  u32 row = blockIdx.x, column = blockIdx.y * 256 + threadIdx.x;
+  if (row >= m || column >= n) return;
+  ProductTask p = {nullptr, 0, nullptr, nullptr, bias,       out,  out_stride,
+                   m,       n, 0,       scale,   activation, write};
+  finish_product(p, row, column, sums[(u64)row * sums_stride + column]);
+}
+
 #ifdef EMU
 EMU_REGISTER(gemm_narrow_bf16)
 EMU_REGISTER(gemm_narrow_int8)
@@ -387,4 +416,6 @@ EMU_REGISTER(gemm_middle_int8)
 EMU_REGISTER(gemm_wide_bf16)
 EMU_REGISTER(gemm_wide_int8)
 EMU_REGISTER(gemm_f32)
+EMU_REGISTER(product)
+EMU_REGISTER(finish)
 #endif

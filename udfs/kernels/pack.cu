@@ -1,11 +1,12 @@
 // Weights of a checkpoint to the order in which products read them. Each runs once per matrix and
 // block of it, when a model is loaded: what it moves is the stored numbers and the packed ones.
 //
-// All three take `from`, where number (o, i) of the piece, for output o < n and input i < k, is
+// All take `from`, where number (o, i) of the piece, for output o < n and input i < k, is
 // stored at o * output_step + i * input_step (torch's Linear: k and 1; GPT-2's Conv1D: 1 and the
 // outputs of the block) with a type as `stored` knows it; and `to`, all of the matrix, which holds
 // zeros where no output or input is. The piece's first output is output `first` of the matrix.
-// Groups of 16 outputs and tiles of 32 inputs follow one another: [n / 16][k / 32] fragments.
+// For the tensor cores, groups of 16 outputs and tiles of 32 inputs follow one another: [n / 16][k /
+// 32] fragments.
 
 // Fragments of bf16: [16 outputs][4 lanes][8 inputs]. A group of four lanes shares an output, and
 // what mma takes of lane l in its two steps lies together: the inputs 2 l, 2 l + 1 of each 8 of
@@ -90,8 +91,22 @@ extern "C" __global__ void __launch_bounds__(256)
   to[((u64)group * depth + input) * 64 + threadIdx.x % 64] = stored(from, type, at);
 }
 
+// bf16 as cuBLASLt reads it: [n][k, up to a multiple of 32].
+//
+// Grid: (n, ceil(k / 256)), 256 threads: a number each.
+extern "C" __global__ void __launch_bounds__(256)
+    pack_plain(const void* from, u32 type, u64 output_step, u64 input_step, u32 first, u32 n, u32 k,
+               u16* to) {
+  u32 output = blockIdx.x, input = blockIdx.y * 256 + threadIdx.x;
+  if (input >= k) return;
+  u64 depth = (u64)(k + 31) / 32 * 32;
+  u64 at = (u64)output * output_step + (u64)input * input_step;
+  to[(first + output) * depth + input] = narrowed(stored(from, type, at));
+}
+
 #ifdef EMU
 EMU_REGISTER(pack_bf16)
 EMU_REGISTER(pack_int8)
 EMU_REGISTER(pack_f32)
+EMU_REGISTER(pack_plain)
 #endif

@@ -34,6 +34,8 @@ pub(super) struct Scratch<M> {
     pub(super) gather: super::list::Lists<M>,
     pub(super) copies: super::list::Lists<M>,
     pub(super) pick: pick::Scratch<M>,
+    /// Products that are to be added to something.
+    pub(super) sums: super::list::Lists<M>,
 }
 
 impl<D: Driver> Gpu<D> {
@@ -43,6 +45,7 @@ impl<D: Driver> Gpu<D> {
             gather: Default::default(),
             copies: Default::default(),
             pick: Default::default(),
+            sums: Default::default(),
         };
         Self { driver, precision, waiting: Vec::new(), scratch }
     }

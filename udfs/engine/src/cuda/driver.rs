@@ -42,6 +42,23 @@ pub trait Driver {
     fn processors(&self) -> usize {
         132
     }
+    /// Who multiplies. With [`Products::CublasLt`] the driver runs [`Kernel::Product`] as it likes,
+    /// as long as it adds in the same order whatever the number of rows.
+    fn products(&self) -> Products {
+        Products::Own
+    }
+}
+
+/// Who multiplies activations and weights of 16 bits. Others are always multiplied by the kernels of
+/// this program.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Products {
+    /// The kernels of this program, with which a row has the same bits whatever rows it is among.
+    #[default]
+    Own,
+    /// NVIDIA's cuBLASLt, by one algorithm for each matrix that cuts no sum; that a row has the same
+    /// bits among any others then is up to that library.
+    CublasLt,
 }
 
 /// A piece of a device's memory.

@@ -2,6 +2,7 @@
 
 mod cut;
 mod matrix;
+mod plain;
 
 use super::device::Gpu;
 use super::driver::{Driver, Launch, Memory};
@@ -12,6 +13,7 @@ use crate::backend::{Activation, DeviceError, Linear, Write, check};
 use cut::{Cut, Family};
 pub use matrix::Matrix;
 use matrix::Weights;
+pub(super) use plain::{Multiplication, Shape};
 
 /// `out = activation(x W^T + bias)`, or that added to `out`. A result that is stored is bf16 where
 /// the device computes in bf16; one that is added to is f32.
@@ -48,6 +50,10 @@ pub(super) fn linear<D: Driver>(
         write: to_write,
         out: to.address(),
         out_stride: out.stride(),
+        sums: match write {
+            Write::Store => Some(out.floats().address()),
+            Write::Add => None,
+        },
     };
     multiply(gpu, x, 0, weights, product)?;
     out.now_holds(holds);
@@ -75,7 +81,8 @@ pub(super) fn logits<D: Driver>(
         format!("logits of {rows} rows do not fit {} bytes", to.bytes())
     })?;
     let (activation, write, out) = (Activation::None, STORE_F32, to.address());
-    multiply(gpu, x, first, head, Product { rows, scale, activation, write, out, out_stride })
+    let sums = Some(out);
+    multiply(gpu, x, first, head, Product { rows, scale, activation, write, out, out_stride, sums })
 }
 
 /// What becomes of a product.
@@ -88,6 +95,9 @@ struct Product {
     write: usize,
     out: u64,
     out_stride: usize,
+    /// Where f32 sums may stand meanwhile, in rows of the same length; `out` if that is f32. Nowhere
+    /// if `out` is added to.
+    sums: Option<u64>,
 }
 
 /// As `common.cu` numbers them.
@@ -132,6 +142,7 @@ fn multiply<D: Driver>(
         Weights::Bf16(packed) => {
             (packed, None, [Kernel::GemmNarrowBf16, Kernel::GemmMiddleBf16, Kernel::GemmWideBf16])
         }
+        Weights::Plain(plain) => return plain::multiply(gpu, x, from, plain, weights, &product),
         Weights::Int8(packed, scales) => {
             let kernels = [Kernel::GemmNarrowInt8, Kernel::GemmMiddleInt8, Kernel::GemmWideInt8];
             (packed, Some(scales), kernels)

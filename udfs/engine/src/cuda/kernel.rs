@@ -23,6 +23,8 @@ pub enum Kernel {
     PackInt8,
     /// `pack.cu`: the same, to f32.
     PackF32,
+    /// `pack.cu`: the same, to bf16 as cuBLASLt reads it.
+    PackPlain,
     /// `gemm.cu`: bf16 weights, many rows.
     GemmWideBf16,
     /// `gemm.cu`: bf16 weights, few rows.
@@ -37,6 +39,10 @@ pub enum Kernel {
     GemmMiddleInt8,
     /// `gemm.cu`: f32 without tensor cores.
     GemmF32,
+    /// cuBLASLt, or `gemm.cu` in its place: a product in f32, without what becomes of it.
+    Product,
+    /// `gemm.cu`: what becomes of such a product.
+    Finish,
     /// `cache.cu`: blocks of a layout to one slot per key.
     Expand,
     /// `cache.cu`: norms and rotation of queries and keys, keys and values to an f32 cache.
@@ -86,7 +92,7 @@ pub const SOURCES: [(&str, &str); 8] = [
 
 impl Kernel {
     /// All of them.
-    pub const ALL: [Self; 32] = [
+    pub const ALL: [Self; 35] = [
         Self::Embed,
         Self::Norm,
         Self::Gate,
@@ -97,6 +103,7 @@ impl Kernel {
         Self::PackBf16,
         Self::PackInt8,
         Self::PackF32,
+        Self::PackPlain,
         Self::GemmWideBf16,
         Self::GemmNarrowBf16,
         Self::GemmMiddleBf16,
@@ -104,6 +111,8 @@ impl Kernel {
         Self::GemmNarrowInt8,
         Self::GemmMiddleInt8,
         Self::GemmF32,
+        Self::Product,
+        Self::Finish,
         Self::Expand,
         Self::AppendF32,
         Self::AppendBf16,
@@ -134,6 +143,7 @@ impl Kernel {
             Self::PackBf16 => "pack_bf16",
             Self::PackInt8 => "pack_int8",
             Self::PackF32 => "pack_f32",
+            Self::PackPlain => "pack_plain",
             Self::GemmWideBf16 => "gemm_wide_bf16",
             Self::GemmNarrowBf16 => "gemm_narrow_bf16",
             Self::GemmMiddleBf16 => "gemm_middle_bf16",
@@ -141,6 +151,8 @@ impl Kernel {
             Self::GemmNarrowInt8 => "gemm_narrow_int8",
             Self::GemmMiddleInt8 => "gemm_middle_int8",
             Self::GemmF32 => "gemm_f32",
+            Self::Product => "product",
+            Self::Finish => "finish",
             Self::Expand => "expand",
             Self::AppendF32 => "append_f32",
             Self::AppendBf16 => "append_bf16",

@@ -21,7 +21,7 @@ pub mod system;
 
 pub use cache::Cache;
 pub use device::Gpu;
-pub use driver::{ARGS_MAX, Driver, Launch, Memory, Role};
+pub use driver::{ARGS_MAX, Driver, Launch, Memory, Products, Role};
 pub use gemm::Matrix;
 pub use input::GpuInput;
 pub use kernel::{COMMON, Kernel, SOURCES};

@@ -7,8 +7,8 @@ use super::open::{Model, OpenError};
 use super::settings::Settings;
 use super::start::{Seat, Seated, load};
 use crate::checkpoint::Folder;
-use crate::cuda::Gpu;
 use crate::cuda::system::{self, System};
+use crate::cuda::{Gpu, Products};
 
 /// Of the memory that is free beside the weights, the percents that are left for passes and whatever
 /// else may come, when nobody says how large the cache is.
@@ -73,12 +73,13 @@ pub fn gpus() -> Result<Vec<GpuInfo>, NoGpu> {
 
 /// Opens a GPU for a moment. `kernels` is a folder for compiled kernels.
 pub fn open_gpu(number: u32, kernels: &Path) -> Result<Opened, OpenError> {
-    let gpu = open(number, kernels)?;
+    let gpu = open(number, kernels, Products::Own)?;
     Ok(Opened { kernels: gpu.kernels().to_string(), free_bytes: gpu.free_bytes()? as u64 })
 }
 
-fn open(number: u32, kernels: &Path) -> Result<System, OpenError> {
-    System::open(number as usize, kernels).map_err(|error| OpenError::Gpu(error.to_string()))
+fn open(number: u32, kernels: &Path, products: Products) -> Result<System, OpenError> {
+    let opened = System::open(number as usize, kernels, products);
+    opened.map_err(|error| OpenError::Gpu(error.to_string()))
 }
 
 impl Model {
@@ -93,7 +94,8 @@ impl Model {
         let seat = |&number: &u32| -> Seat<Gpu<System>> {
             let (folder, claim) = (Arc::clone(folder), claim.clone());
             Box::new(move || {
-                let backend = Gpu::new(open(number, &claim.kernels)?, settings.precision);
+                let system = open(number, &claim.kernels, settings.products)?;
+                let backend = Gpu::new(system, settings.precision);
                 let network = Arc::new(load(&folder, &backend, &settings)?);
                 let free = backend.driver().free_bytes()? as u64;
                 let cache = usize::try_from(claim.cache_of(free)).unwrap_or(usize::MAX);

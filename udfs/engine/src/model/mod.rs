@@ -12,3 +12,5 @@ pub use measure::{Size, measure};
 pub use open::{Model, OpenError};
 pub use settings::Settings;
 pub use start::Maker;
+
+pub use crate::cuda::Products;

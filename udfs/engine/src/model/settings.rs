@@ -1,7 +1,8 @@
-//! How a model is run. None of it but the precision can change an answer.
+//! How a model is run. None of it but the precision and who multiplies can change an answer.
 
 use super::open::OpenError;
 use crate::backend::{BLOCK_SLOTS, Backend, Precision};
+use crate::cuda::Products;
 use crate::network::{Network, Reader};
 use crate::schedule::{Least, Limits};
 
@@ -15,6 +16,8 @@ const STEP_TOKENS_MIN: usize = 64;
 pub struct Settings {
     /// How weights are kept and multiplied.
     pub precision: Precision,
+    /// Who multiplies on a GPU.
+    pub products: Products,
     /// Threads, each with its own batch; at least 1.
     pub workers: usize,
     /// Tokens of one pass of one worker; also the longest text that is read in one piece.
@@ -32,6 +35,7 @@ impl Settings {
     pub fn for_cores(cores: usize) -> Self {
         Self {
             precision: Precision::F32,
+            products: Products::Own,
             workers: cores.max(1),
             step_tokens: 2048,
             sequences: 64,
@@ -45,6 +49,7 @@ impl Settings {
     pub fn for_gpus(gpus: usize) -> Self {
         Self {
             precision: Precision::Bf16,
+            products: Products::Own,
             workers: gpus,
             step_tokens: 4096,
             sequences: 256,

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use proofmill_engine::backend::DeviceError;
 use proofmill_engine::cuda::system::{self, System};
-use proofmill_engine::cuda::{Driver, Launch, Memory, Role};
+use proofmill_engine::cuda::{Driver, Launch, Memory, Products, Role};
 
 use crate::compile::{Compiler, Unit, units};
 use crate::mutation::Check;
@@ -46,7 +46,8 @@ fn gpu() -> Option<System> {
     let named = std::env::var("PROOFMILL_KERNELS_ON").ok()?;
     let number = named.strip_prefix("cuda:").and_then(|number| number.parse().ok());
     let number = number.unwrap_or_else(|| panic!("PROOFMILL_KERNELS_ON is {named:?}, no `cuda:0`"));
-    let opened = System::open(number, &std::env::temp_dir().join("proofmill-kernels-test"));
+    let folder = std::env::temp_dir().join("proofmill-kernels-test");
+    let opened = System::open(number, &folder, Products::Own);
     Some(opened.unwrap_or_else(|error| panic!("{named}: {error}")))
 }
 

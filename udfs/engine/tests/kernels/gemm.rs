@@ -7,18 +7,19 @@ use proofmill_engine::backend::{
 };
 use proofmill_engine::checkpoint::{Dtype, Stored};
 use proofmill_engine::cpu::Cpu;
-use proofmill_engine::cuda::{Driver, Gpu, Launch, Role};
+use proofmill_engine::cuda::{Driver, Gpu, Launch, Products, Role};
 use std::sync::Arc;
 
 use crate::emulator::{Emulator, pass};
 use crate::mutation::Mutation;
 
-/// The emulator as a device of some processors, by which products choose their blocks.
+/// The emulator as a device of some processors, by which products choose their blocks, and on which
+/// somebody multiplies.
 #[derive(Clone)]
-struct Sized(Emulator, usize);
+pub struct Sized(pub Emulator, pub usize, pub Products);
 
 /// So many that no block is too small, and so few that none is too large.
-const MANY: usize = 100_000;
+pub const MANY: usize = 100_000;
 const FEW: usize = 1;
 
 impl Driver for Sized {
@@ -47,6 +48,10 @@ impl Driver for Sized {
 
     fn processors(&self) -> usize {
         self.1
+    }
+
+    fn products(&self) -> Products {
+        self.2
     }
 }
 
@@ -176,16 +181,24 @@ impl Case {
         Ok(all)
     }
 
-    /// Compares what the device makes of it with what the processor makes of the same numbers.
+    /// Compares what kernels of this program make of it with what the processor makes of the same
+    /// numbers.
     fn check(&self, emulator: &Emulator, precision: Precision, processors: usize) -> Checked {
+        self.check_on(Sized(emulator.clone(), processors, Products::Own), precision)
+    }
+
+    /// The same on another device.
+    fn check_on(&self, device: Sized, precision: Precision) -> Checked {
         let what = format!(
-            "{} rows, {} outputs, {} inputs, {precision:?}, {processors} processors",
+            "{} rows, {} outputs, {} inputs, {precision:?}, {} processors, {:?}",
             self.rows,
             self.outputs(),
-            self.k
+            self.k,
+            device.1,
+            device.2,
         );
         let failed = |error: DeviceError| format!("{what}: {error}");
-        let gpu = &mut Gpu::new(Sized(emulator.clone(), processors), precision);
+        let gpu = &mut Gpu::new(device, precision);
         let expected = self.packed(precision).on(&mut Cpu::default(), Precision::F32, None);
         let expected = expected.map_err(failed)?;
         let added = self.on(gpu, precision, Some(0.0)).map_err(failed)?;
@@ -298,6 +311,33 @@ pub fn epilogues(emulator: &Emulator) -> Checked {
     Ok(())
 }
 
+/// Products in two steps, as cuBLASLt takes part in them: sizes, sources and epilogues.
+pub fn in_two_steps(emulator: &Emulator) -> Checked {
+    use Activation::{Gelu, GeluTanh, None as Nothing, Relu, Silu, Tanh};
+    let device = || Sized(emulator.clone(), MANY, Products::CublasLt);
+    for (rows, n, k) in [(1, 1, 1), (2, 37, 40), (17, 300, 33), (65, 130, 290)] {
+        let case = Case::new(rows, n, k, Dtype::F32, Lying::Linear);
+        case.check_on(device(), Precision::Bf16)?;
+    }
+    for dtype in [Dtype::F32, Dtype::F16, Dtype::Bf16] {
+        for lying in [Lying::Linear, Lying::Conv1d, Lying::Blocks] {
+            Case::new(3, 43, 290, dtype, lying).check_on(device(), Precision::Bf16)?;
+        }
+    }
+    for activation in [Nothing, Relu, Gelu, GeluTanh, Silu, Tanh] {
+        let mut case = Case::new(5, 20, 33, Dtype::F32, Lying::Linear);
+        case.activation = activation;
+        case.check_on(device(), Precision::Bf16)?;
+        case.bias = None;
+        case.check_on(device(), Precision::Bf16)?;
+    }
+    // Other weights than those of 16 bits are multiplied by the kernels of this program.
+    for precision in [Precision::F32, Precision::Int8] {
+        Case::new(3, 43, 70, Dtype::F32, Lying::Linear).check_on(device(), precision)?;
+    }
+    Ok(())
+}
+
 /// Weights that are no numbers spoil their outputs, and only those.
 pub fn spoilt(emulator: &Emulator) -> Checked {
     for precision in [Precision::F32, Precision::Bf16, Precision::Int8] {
@@ -328,7 +368,7 @@ pub fn bits(emulator: &Emulator) -> Checked {
             [(1, MANY), (3, FEW), (17, MANY), (40, FEW), (64, MANY), (65, FEW), (66, MANY)]
         {
             let case = Case::new(rows, n, k, Dtype::F32, Lying::Linear);
-            let gpu = &mut Gpu::new(Sized(emulator.clone(), processors), precision);
+            let gpu = &mut Gpu::new(Sized(emulator.clone(), processors, Products::Own), precision);
             let all = case.on(gpu, precision, Some(0.0)).map_err(|error| error.to_string())?;
             let row = first.get_or_insert_with(|| all[..n].to_vec());
             same(row, &all[..n]).map_err(|error| {
@@ -357,6 +397,11 @@ fn products_of_all_sources() {
 #[test]
 fn products_with_all_epilogues() {
     pass(epilogues);
+}
+
+#[test]
+fn products_in_two_steps() {
+    pass(in_two_steps);
 }
 
 #[test]
@@ -397,6 +442,27 @@ pub const MUTATIONS: &[Mutation] = &[
         from: "group * depth + input",
         to: "group * k + input",
         check: plain,
+    },
+    Mutation {
+        kernel: "pack_plain",
+        source: "pack.cu",
+        from: "(first + output) * depth + input",
+        to: "(first + output) * k + input",
+        check: in_two_steps,
+    },
+    Mutation {
+        kernel: "product",
+        source: "gemm.cu",
+        from: "fmaf(widened(inputs[i]), widened(of_column[i]), sum)",
+        to: "fmaf(widened(inputs[i]), widened(of_column[0]), sum)",
+        check: in_two_steps,
+    },
+    Mutation {
+        kernel: "finish",
+        source: "gemm.cu",
+        from: "sums[(u64)row * sums_stride + column]",
+        to: "sums[(u64)row * n + column]",
+        check: in_two_steps,
     },
     Mutation {
         kernel: "gemm_f32",

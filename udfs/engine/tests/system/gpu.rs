@@ -1,10 +1,15 @@
 //! [`System`] on a GPU, where there is one.
 
+use std::sync::Arc;
 use std::thread;
 
 use half::bf16;
+use proofmill_engine::backend::{
+    Activation, Backend, Embedding, Input, Linear, MatrixSource, Placement, Precision, Write,
+};
+use proofmill_engine::checkpoint::{Dtype, Stored};
 use proofmill_engine::cuda::system::{Disk, GraphCounts, KernelSource, Piece, System, gpus};
-use proofmill_engine::cuda::{Driver, Kernel, Launch, Memory, Role};
+use proofmill_engine::cuda::{Driver, Gpu, Kernel, Launch, Memory, Products, Role};
 
 /// Numbers that are computed with: a multiple of four, more than one block has threads for.
 const NUMBERS: usize = 1 << 20;
@@ -16,7 +21,7 @@ fn open() -> Option<(System, tempfile::TempDir)> {
     let cache = tempfile::tempdir().unwrap();
     match gpus() {
         Ok(gpus) => {
-            let system = System::open(gpus[0].index, cache.path()).unwrap();
+            let system = System::open(gpus[0].index, cache.path(), Products::Own).unwrap();
             eprintln!("{}: {}", gpus[0].name, system.kernels());
             Some((system, cache))
         }
@@ -91,9 +96,72 @@ fn kernels_that_were_compiled_once_are_kept() {
         KernelSource::Ptx { why } => eprintln!("SKIPPED: nothing is compiled here, because {why}"),
         KernelSource::Nvrtc { version, architecture, disk } => {
             assert_eq!(disk, Disk::Kept);
-            let again = System::open(gpus().unwrap()[0].index, cache.path()).unwrap();
+            let again =
+                System::open(gpus().unwrap()[0].index, cache.path(), Products::Own).unwrap();
             let found = KernelSource::Nvrtc { version, architecture, disk: Disk::Found };
             assert_eq!(*again.kernels(), found);
+        }
+    }
+}
+
+/// Numbers between -1 and 1 that are exact in bf16.
+fn numbers(count: usize, seed: f32) -> Vec<f32> {
+    (0..count).map(|at| bf16::from_f32((at as f32 * seed).sin()).to_f32()).collect()
+}
+
+fn stored(values: &[f32], shape: [usize; 2]) -> Stored {
+    let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+    let range = 0..bytes.len();
+    Stored::new(Arc::new(bytes), range, Dtype::F32, shape.to_vec()).unwrap()
+}
+
+/// f32 products with weights `[n, k]`, added to zeros, of the first `rows` rows of `x`.
+fn product(gpu: &mut Gpu<System>, x: &[f32], rows: usize, n: usize, k: usize) -> Vec<f32> {
+    let mut held = |values: &[f32], width: usize| {
+        let tokens = gpu.table(&stored(values, [rows, width])).unwrap();
+        let embedding = Embedding { tokens, scale: 1.0, positions: None, kind: None, width };
+        let input = Input { tokens: (0..rows as u32).collect(), ..Input::default() };
+        let mut place = Default::default();
+        gpu.input(&input, &mut place).unwrap();
+        let mut out = gpu.tensor(rows, width).unwrap();
+        gpu.embed(&place, &embedding, &mut out).unwrap();
+        // What is only planned yet needs the table and the input, which end here.
+        gpu.download(&out, &mut Vec::new()).unwrap();
+        out
+    };
+    let (x, mut out) = (held(&x[..rows * k], k), held(&vec![0.0; rows * n], n));
+    let weights = Placement::OutputsByInputs(stored(&numbers(n * k, 0.37), [n, k]));
+    let source = MatrixSource { blocks: vec![weights] };
+    let matrix = gpu.matrix(&source, Precision::Bf16).unwrap();
+    let linear = Linear { matrix, bias: None, outputs: n, inputs: k };
+    gpu.linear(&x, &linear, Activation::None, Write::Add, &mut out).unwrap();
+    let mut all = Vec::new();
+    gpu.download(&out, &mut all).unwrap();
+    all
+}
+
+/// What nothing but a GPU shows: that cuBLASLt keeps what is asked of it.
+#[test]
+fn a_row_multiplied_by_cublaslt_has_the_same_bits_among_any_others() {
+    let Some((own, cache)) = open() else { return };
+    let index = gpus().unwrap()[0].index;
+    let system = match System::open(index, cache.path(), Products::CublasLt) {
+        Ok(system) => system,
+        Err(why) => return eprintln!("SKIPPED: {why}"),
+    };
+    let own = &mut Gpu::new(own, Precision::Bf16);
+    let gpu = &mut Gpu::new(system, Precision::Bf16);
+    for (n, k) in [(500, 777), (2304, 768), (768, 3072)] {
+        let x = numbers(1500 * k, 0.73);
+        let all = product(gpu, &x, 1500, n, k);
+        for (at, (got, expected)) in all.iter().zip(product(own, &x, 1500, n, k)).enumerate() {
+            let close = (got - expected).abs() <= 1e-4 * (k as f32).sqrt();
+            assert!(close, "{n} by {k}: number {at} is {got} instead of {expected}");
+        }
+        for rows in [1, 2, 3, 7, 16, 30, 64, 100, 256, 700] {
+            let some = product(gpu, &x, rows, n, k);
+            let same = some.iter().zip(&all).all(|(l, r)| l.to_bits() == r.to_bits());
+            assert!(same, "{n} by {k}: bits depend on whether there are {rows} rows or 1500");
         }
     }
 }

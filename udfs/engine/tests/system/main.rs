@@ -4,6 +4,7 @@
 //! The driver is opened by its name, once per process, so each test runs in a process of its own.
 
 mod gpu;
+mod products;
 
 use std::path::Path;
 use std::process::Command;
@@ -11,24 +12,44 @@ use std::thread;
 
 use proofmill_engine::backend::DeviceError;
 use proofmill_engine::cuda::system::{GraphCounts, KernelSource, OpenGpuError, System, gpus};
-use proofmill_engine::cuda::{Driver, Kernel, Launch, Memory, Role};
+use proofmill_engine::cuda::{Driver, Kernel, Launch, Memory, Products, Role};
 
 const MIB: usize = 1 << 20;
 
 /// Runs a test of this program, one of those that are ignored, with the driver of the test.
 fn with_driver(test: &str, settings: &[(&str, &str)]) {
+    let Some(folder) = driver() else { return };
+    run_inside(test, folder.path(), settings);
+}
+
+/// A folder with the driver of the test; none, and a message, where there is no C compiler.
+fn driver() -> Option<tempfile::TempDir> {
     let folder = tempfile::tempdir().unwrap();
-    let library = folder.path().join("libcuda.so");
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/system/cuda.c");
+    compiled("cuda.c", &folder.path().join("libcuda.so"), &[]).then_some(folder)
+}
+
+/// Makes a library of a source beside this one; says so where there is no C compiler.
+fn compiled(source: &str, library: &Path, options: &[&str]) -> bool {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/system").join(source);
     let mut compiler = Command::new("cc");
-    compiler.args(["-shared", "-fPIC", "-O1", "-o"]).arg(&library).arg(source);
+    compiler.args(["-shared", "-fPIC", "-O1", "-o"]).arg(library).arg(source).args(options);
     match compiler.output() {
-        Err(error) => return eprintln!("SKIPPED: there is no C compiler: {error}"),
-        Ok(output) => assert!(output.status.success(), "{output:?}"),
+        Err(error) => {
+            eprintln!("SKIPPED: there is no C compiler: {error}");
+            false
+        }
+        Ok(output) => {
+            assert!(output.status.success(), "{output:?}");
+            true
+        }
     }
+}
+
+/// Runs a test in a process of its own, with the driver in `folder`.
+fn run_inside(test: &str, folder: &Path, settings: &[(&str, &str)]) {
     let mut process = Command::new(std::env::current_exe().unwrap());
     process.args(["--exact", test, "--ignored", "--nocapture"]);
-    process.env("LD_LIBRARY_PATH", folder.path()).env("CACHE", folder.path());
+    process.env("LD_LIBRARY_PATH", folder).env("CACHE", folder);
     process.env_remove("CUDA_HOME").env_remove("VIRTUAL_ENV").envs(settings.iter().copied());
     let output = process.output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
@@ -36,8 +57,12 @@ fn with_driver(test: &str, settings: &[(&str, &str)]) {
 }
 
 fn open() -> System {
+    open_with(Products::Own).unwrap()
+}
+
+fn open_with(products: Products) -> Result<System, OpenGpuError> {
     let cache = std::env::var("CACHE").unwrap();
-    System::open(1, Path::new(&cache)).unwrap()
+    System::open(1, Path::new(&cache), products)
 }
 
 fn read(system: &System, memory: &<System as Driver>::Memory) -> Vec<u8> {
@@ -73,7 +98,7 @@ fn inside_gpus_are_found() {
     assert_eq!(all.len(), 1, "the first is too old");
     assert_eq!((all[0].index, &*all[0].name, all[0].capability), (1, "Fake 1", (9, 0)));
     assert_eq!((all[0].bytes, all[0].cuda), (1 << 32, (12, 4)));
-    let error = System::open(0, Path::new("nowhere")).unwrap_err();
+    let error = System::open(0, Path::new("nowhere"), Products::Own).unwrap_err();
     assert_eq!(error, OpenGpuError::NotThisOne { index: 0, found: "1: Fake 1".to_owned() });
     let system = open();
     assert!(matches!(system.kernels(), KernelSource::Ptx { .. }));

@@ -2,12 +2,12 @@
 
 use crate::backend::{DeviceError, MatrixSource, Placement, Precision, check};
 use crate::checkpoint::Stored;
-use crate::cuda::driver::{Driver, Launch, Memory, Role};
+use crate::cuda::driver::{Driver, Launch, Memory, Products, Role};
 use crate::cuda::kernel::Kernel;
 use crate::cuda::memory::type_code;
 
 /// Inputs that are read together; matrices are filled up to multiples of it with zeros.
-const TILE: usize = 32;
+pub(super) const TILE: usize = 32;
 /// Outputs of a group for the tensor cores.
 const GROUP: usize = 16;
 /// Outputs of a group for f32.
@@ -32,6 +32,8 @@ pub struct Matrix<M> {
 pub(super) enum Weights<M> {
     F32(M),
     Bf16(M),
+    /// bf16 for cuBLASLt.
+    Plain(M),
     /// With what a byte of each output is worth.
     Int8(M, M),
 }
@@ -56,10 +58,11 @@ impl<M: Memory> Matrix<M> {
                 usize::next_multiple_of(n, group).saturating_mul(k.next_multiple_of(TILE));
             driver.alloc(Role::Weights, numbers.saturating_mul(bytes))
         };
-        let weights = match precision {
-            Precision::F32 => Weights::F32(room(GROUP_F32, size_of::<f32>())?),
-            Precision::Bf16 => Weights::Bf16(room(GROUP, size_of::<u16>())?),
-            Precision::Int8 => {
+        let weights = match (precision, driver.products()) {
+            (Precision::F32, _) => Weights::F32(room(GROUP_F32, size_of::<f32>())?),
+            (Precision::Bf16, Products::Own) => Weights::Bf16(room(GROUP, size_of::<u16>())?),
+            (Precision::Bf16, Products::CublasLt) => Weights::Plain(room(1, size_of::<u16>())?),
+            (Precision::Int8, _) => {
                 let scales = driver.alloc(Role::Weights, n * size_of::<f32>())?;
                 Weights::Int8(room(GROUP, size_of::<i8>())?, scales)
             }
@@ -96,6 +99,7 @@ impl<M: Memory> Matrix<M> {
             Weights::Bf16(_) => {
                 (Kernel::PackBf16, [groups(PACKED_TOGETHER), tiles.div_ceil(THREADS / 32), 1])
             }
+            Weights::Plain(_) => (Kernel::PackPlain, [piece.n, k.div_ceil(THREADS), 1]),
             Weights::Int8(..) => (Kernel::PackInt8, [piece.n, 1, 1]),
         };
         let launch = Launch::new(kernel, grid, THREADS)
@@ -107,7 +111,9 @@ impl<M: Memory> Matrix<M> {
             .u32(piece.n)
             .u32(k);
         match &self.weights {
-            Weights::F32(packed) | Weights::Bf16(packed) => launch.at(packed),
+            Weights::F32(packed) | Weights::Bf16(packed) | Weights::Plain(packed) => {
+                launch.at(packed)
+            }
             Weights::Int8(packed, scales) => launch.at(packed).at(scales),
         }
     }

@@ -9,6 +9,7 @@ use cudarc::driver::sys::CUdevice_attribute;
 
 use super::arena::Arena;
 use super::copies::{Downloads, Uploads};
+use super::cublas::CublasLt;
 use super::failure::panicked;
 use super::graphs::{GraphCounts, Graphs};
 use super::line::Line;
@@ -17,7 +18,7 @@ use super::modules::{Functions, KernelSource};
 use super::player::{Graph, Stage};
 use super::probe::{GpuInfo, NoGpu, gpus};
 use crate::backend::DeviceError;
-use crate::cuda::driver::{Driver, Launch, Role};
+use crate::cuda::driver::{Driver, Launch, Products, Role};
 
 /// A GPU with its memory and its kernels. One thread uses it at a time, but not always the same: it
 /// can be handed to the thread that computes when the weights are loaded.
@@ -27,6 +28,8 @@ pub struct System {
     source: KernelSource,
     processors: usize,
     state: RefCell<State>,
+    /// What multiplies, if that is not the kernels.
+    cublas: Option<CublasLt>,
 }
 
 /// What changes as it is used.
@@ -60,8 +63,8 @@ pub enum OpenGpuError {
 
 impl System {
     /// Opens GPU `index`. `cache` is a folder in which compiled kernels are kept; it is made when it
-    /// is needed.
-    pub fn open(index: usize, cache: &Path) -> Result<Self, OpenGpuError> {
+    /// is needed. Fails if cuBLASLt is to multiply and is not installed.
+    pub fn open(index: usize, cache: &Path, products: Products) -> Result<Self, OpenGpuError> {
         let all = gpus()?;
         let Some(gpu) = all.iter().find(|gpu| gpu.index == index) else {
             let name = |gpu: &GpuInfo| format!("{}: {}", gpu.index, gpu.name);
@@ -69,13 +72,13 @@ impl System {
             return Err(OpenGpuError::NotThisOne { index, found });
         };
         // The bindings panic where the driver lacks a function.
-        let opened = panic::catch_unwind(AssertUnwindSafe(|| Self::prepare(gpu, cache)));
+        let opened = panic::catch_unwind(AssertUnwindSafe(|| Self::prepare(gpu, cache, products)));
         opened
             .unwrap_or_else(|panic| Err(DeviceError::Failed(panicked(&*panic))))
             .map_err(Into::into)
     }
 
-    fn prepare(gpu: &GpuInfo, cache: &Path) -> Result<Self, DeviceError> {
+    fn prepare(gpu: &GpuInfo, cache: &Path, products: Products) -> Result<Self, DeviceError> {
         let line = Arc::new(Line::open(gpu.index)?);
         let (functions, source) = Functions::load(&line, gpu.capability, cache)?;
         let processors = CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT;
@@ -88,7 +91,11 @@ impl System {
             downloads: Downloads::new(&line)?,
             graphs: Graphs::default(),
         };
-        Ok(Self { line, functions, source, processors, state: RefCell::new(state) })
+        let cublas = match products {
+            Products::Own => None,
+            Products::CublasLt => Some(CublasLt::open(&line)?),
+        };
+        Ok(Self { line, functions, source, processors, state: RefCell::new(state), cublas })
     }
 
     /// What its code was made of.
@@ -131,7 +138,8 @@ impl Driver for System {
 
     fn run(&self, launches: &[Launch]) -> Result<(), DeviceError> {
         self.line.bind()?;
-        let stage = Stage { line: &self.line, functions: &self.functions };
+        let (functions, cublas) = (&self.functions, self.cublas.as_ref());
+        let stage = Stage { line: &self.line, functions, cublas };
         self.state.borrow_mut().graphs.run(&stage, launches)
     }
 
@@ -143,6 +151,13 @@ impl Driver for System {
 
     fn processors(&self) -> usize {
         self.processors
+    }
+
+    fn products(&self) -> Products {
+        match self.cublas {
+            Some(_) => Products::CublasLt,
+            None => Products::Own,
+        }
     }
 }
 
@@ -176,7 +191,7 @@ mod tests {
     #[test]
     fn where_there_is_no_gpu_it_says_so() {
         let cache = tempfile::tempdir().unwrap();
-        match System::open(1 << 20, cache.path()) {
+        match System::open(1 << 20, cache.path(), Products::Own) {
             Ok(_) => panic!("nobody has so many GPUs"),
             Err(why) => assert!(!why.to_string().is_empty()),
         }

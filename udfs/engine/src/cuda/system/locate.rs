@@ -1,22 +1,44 @@
-//! Where NVRTC lies when the loader does not know: in CUDA's own folders, or among the packages of a
-//! Python environment.
+//! Where libraries of CUDA lie when the loader does not know: in CUDA's own folders, or among the
+//! packages of a Python environment.
 
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Versions of the library that are looked for, newest first.
-const NAMES: [&str; 2] = ["libnvrtc.so.13", "libnvrtc.so.12"];
-/// How the names of its other half begin.
+/// Versions of NVRTC that are looked for, newest first.
+const NVRTC: [&str; 2] = ["libnvrtc.so.13", "libnvrtc.so.12"];
+/// The same, of cuBLASLt.
+const CUBLASLT: [&str; 2] = ["libcublasLt.so.13", "libcublasLt.so.12"];
+/// How the names of NVRTC's other half begin.
 const BUILTINS: &str = "libnvrtc-builtins.so.";
 
-/// The libraries to open, in this order, of the first folder that has them. `variable` looks up the
+/// NVRTC: the libraries to open, in this order, of the first folder that has them. `variable` looks up the
 /// environment; `local` is where CUDA is installed, `/usr/local`.
 pub(super) fn nvrtc(
     variable: impl Fn(&str) -> Option<OsString>,
     local: &Path,
 ) -> Option<Vec<PathBuf>> {
     folders(variable, local).iter().find_map(|folder| libraries(folder))
+}
+
+/// cuBLASLt, found in the same way.
+pub(super) fn cublaslt(
+    variable: impl Fn(&str) -> Option<OsString>,
+    local: &Path,
+) -> Option<PathBuf> {
+    folders(variable, local).iter().find_map(|folder| newest(folder, CUBLASLT))
+}
+
+/// Opens a library for good: who asks for it by its name afterwards gets it.
+pub(super) fn open(path: &Path) {
+    #[expect(unsafe_code, reason = "opens a library, which runs its initialisers")]
+    // SAFETY: the name and the folder are those of a library of NVIDIA, made to be opened by any
+    // program.
+    let library = unsafe { libloading::Library::new(path) };
+    // One that cannot be opened is missed when it is asked for.
+    if let Ok(library) = library {
+        std::mem::forget(library);
+    }
 }
 
 fn folders(variable: impl Fn(&str) -> Option<OsString>, local: &Path) -> Vec<PathBuf> {
@@ -45,10 +67,15 @@ fn version(path: &Path) -> std::cmp::Reverse<Vec<u64>> {
 
 /// The builtins must be there before the library asks for them by name.
 fn libraries(folder: &Path) -> Option<Vec<PathBuf>> {
-    let library = NAMES.iter().map(|name| folder.join(name)).find(|path| path.is_file())?;
+    let library = newest(folder, NVRTC)?;
     let mut all = entries(folder, |name| name.starts_with(BUILTINS));
     all.push(library);
     Some(all)
+}
+
+/// The first of these names that is in a folder.
+fn newest(folder: &Path, names: [&str; 2]) -> Option<PathBuf> {
+    names.iter().map(|name| folder.join(name)).find(|path| path.is_file())
 }
 
 /// What is in a folder, sorted; nothing if it cannot be read.
@@ -87,6 +114,19 @@ mod tests {
             let name = |path: PathBuf| path.strip_prefix(root).unwrap().display().to_string();
             Some(found.into_iter().map(name).collect())
         }
+    }
+
+    #[test]
+    fn cublaslt_is_found_where_nvrtc_would_be() {
+        let python = "env/lib/python3.11/site-packages/nvidia/cublas/lib/libcublasLt.so.12";
+        let machine = Machine::new(&[python, "home/lib64/libcublasLt.so.12"]);
+        let root = machine.0.path();
+        let found = |name| cublaslt(|set| (set == name).then(|| root.join("home").into()), root);
+        assert_eq!(found("CUDA_HOME"), Some(root.join("home/lib64/libcublasLt.so.12")));
+        assert_eq!(found("VIRTUAL_ENV"), None);
+        let environment = |set: &str| (set == "VIRTUAL_ENV").then(|| root.join("env").into());
+        assert_eq!(cublaslt(environment, root), Some(root.join(python)));
+        assert_eq!(machine.found(&[("CUDA_HOME", "home"), ("VIRTUAL_ENV", "env")]), None);
     }
 
     #[test]

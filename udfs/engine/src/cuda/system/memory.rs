@@ -32,6 +32,11 @@ impl Slab {
     pub(super) fn new(line: &Arc<Line>, bytes: usize) -> Result<Self, DeviceError> {
         Ok(Self { address: line.take(bytes)?, line: Arc::clone(line) })
     }
+
+    /// Where it begins.
+    pub(super) fn address(&self) -> u64 {
+        self.address
+    }
 }
 
 impl Drop for Slab {

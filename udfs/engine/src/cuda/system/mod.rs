@@ -4,6 +4,7 @@
 mod arena;
 mod copies;
 mod cubins;
+mod cublas;
 mod device;
 mod failure;
 mod graphs;
@@ -12,6 +13,7 @@ mod locate;
 mod memory;
 mod modules;
 mod nvrtc;
+mod plans;
 mod player;
 mod probe;
 mod ring;

@@ -28,7 +28,7 @@ impl Compiler {
     fn find(variable: impl Fn(&str) -> Option<OsString>) -> Result<Self, String> {
         if !present() {
             let found = locate::nvrtc(variable, Path::new("/usr/local"));
-            found.iter().flatten().for_each(|library| open(library));
+            found.iter().flatten().for_each(|library| locate::open(library));
             if found.is_none() || !present() {
                 return Err("NVRTC is not installed".to_owned());
             }
@@ -74,17 +74,6 @@ fn present() -> bool {
     // SAFETY: NVIDIA's compiler is made to be opened by any program.
     unsafe {
         sys::is_culib_present()
-    }
-}
-
-/// Opens a library for good: who asks for it by its name afterwards gets it.
-fn open(path: &Path) {
-    #[expect(unsafe_code, reason = "opens a library, which runs its initialisers")]
-    // SAFETY: as above; the name and the folder are those of NVIDIA's compiler.
-    let library = unsafe { libloading::Library::new(path) };
-    // One that cannot be opened is missed when it is asked for.
-    if let Ok(library) = library {
-        std::mem::forget(library);
     }
 }
 

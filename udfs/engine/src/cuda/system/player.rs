@@ -6,17 +6,22 @@ use std::ptr;
 use cudarc::driver::sys::{CUgraphInstantiate_flags, CUstreamCaptureMode};
 use cudarc::driver::{CudaGraph, DriverError, result};
 
+use super::cublas::CublasLt;
 use super::failure::{failed, said};
 use super::graphs::Player;
 use super::line::Line;
 use super::modules::Functions;
 use crate::backend::DeviceError;
 use crate::cuda::driver::{ARGS_MAX, Launch};
+use crate::cuda::gemm::Multiplication;
+use crate::cuda::kernel::Kernel;
 
 /// The kernels and where they run.
 pub(super) struct Stage<'a> {
     pub(super) line: &'a Line,
     pub(super) functions: &'a Functions,
+    /// What runs [`Kernel::Product`] if it is there.
+    pub(super) cublas: Option<&'a CublasLt>,
 }
 
 /// A recorded list.
@@ -56,6 +61,13 @@ impl Player for Stage<'_> {
 
 impl Stage<'_> {
     fn one(&self, launch: &Launch) -> Result<(), DeviceError> {
+        match (launch.kernel, self.cublas) {
+            (Kernel::Product, Some(cublas)) => cublas.multiply(&Multiplication::of(launch)?),
+            (_, _) => self.kernel(launch),
+        }
+    }
+
+    fn kernel(&self, launch: &Launch) -> Result<(), DeviceError> {
         let function = self.functions.of(launch)?;
         let mut cells = [ptr::null_mut::<c_void>(); ARGS_MAX];
         for (cell, argument) in cells.iter_mut().zip(&launch.args) {
