@@ -10,7 +10,7 @@ use crate::backend::{DeviceError, Input};
 pub(super) const NO_SLOT: u32 = u32::MAX;
 
 /// An [`Input`] on the device: tokens, positions and slots one after the other, each filled up to
-/// the rows that kernels are launched with: with 0, slots with [`NO_SLOT`].
+/// the rows that kernels are launched with: with 0, slots with `NO_SLOT`.
 #[derive(Debug)]
 pub struct GpuInput<M> {
     /// The same as the host knows it.

@@ -13,7 +13,7 @@ use crate::checkpoint::{Dtype, Stored};
 pub(super) const STRIDE: usize = 32;
 
 /// Activations `[rows, width]`, in f32, in bfloat16, or both. Kernels are launched with a few rows
-/// more than there are, see [`bucket`]; what those hold is never read.
+/// more than there are, see `bucket`; what those hold is never read.
 #[derive(Debug)]
 pub struct Tensor<M> {
     floats: M,
