@@ -16,6 +16,7 @@ use crate::stages::index::IndexPlan;
 use crate::stages::measure::MeasurePlan;
 use crate::stages::nearest::NearestPlan;
 use crate::stages::retrieve::MemorySlot;
+use crate::stages::teach::TeachPlan;
 use crate::stages::write::WritePlan;
 
 /// How a stage's table is computed.
@@ -35,6 +36,8 @@ pub enum Body {
     Index(IndexPlan),
     /// By building an index of vectors.
     Dense(DensePlan),
+    /// By answering questions in turn, with a growing memory.
+    Teach(Box<TeachPlan>),
     /// By averaging.
     Measure(MeasurePlan),
     /// By comparing.

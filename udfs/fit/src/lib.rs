@@ -1,0 +1,1 @@
+//! Training of small T5-shaped models on pairs of texts.
