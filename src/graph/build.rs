@@ -29,6 +29,8 @@ pub enum Role {
     From,
     /// The setting `memory`.
     Memory,
+    /// The setting `dev`.
+    Dev,
     /// The setting `context`.
     Context,
     /// The setting `proofs`.
@@ -219,6 +221,12 @@ impl Builder<'_> {
                 if let Some(memory) = &settings.memory {
                     let steps = ["teach", "memory"];
                     inputs.extend(self.input(spec, Role::Memory, memory, &steps));
+                }
+            }
+            StageKind::Fit(settings) => {
+                inputs.extend(self.input(spec, Role::From, &settings.from, &["fit", "from"]));
+                if let Some(dev) = &settings.dev {
+                    inputs.extend(self.input(spec, Role::Dev, dev, &["fit", "dev"]));
                 }
             }
             StageKind::Measure(settings) => {

@@ -8,6 +8,7 @@ use crate::spec::kinds::blend::Blend;
 use crate::spec::kinds::compare::Compare;
 use crate::spec::kinds::decide::Decide;
 use crate::spec::kinds::embed::Embed;
+use crate::spec::kinds::fit::Fit;
 use crate::spec::kinds::generate::Generate;
 use crate::spec::kinds::hypothesize::Hypothesize;
 use crate::spec::kinds::index::Index;
@@ -29,7 +30,7 @@ use crate::spec::kinds::write::Write;
     {"required": ["retrieve"]}, {"required": ["blend"]}, {"required": ["generate"]},
     {"required": ["score"]}, {"required": ["embed"]}, {"required": ["hypothesize"]},
     {"required": ["prove"]}, {"required": ["verify"]}, {"required": ["decide"]},
-    {"required": ["teach"]},
+    {"required": ["teach"]}, {"required": ["fit"]},
     {"required": ["measure"]}, {"required": ["compare"]}, {"required": ["write"]},
 ]))]
 pub struct Stage {
@@ -59,6 +60,8 @@ pub struct Stage {
     pub decide: Option<Decide>,
     /// Answers questions in turn while a simulated user corrects what is wrong.
     pub teach: Option<Teach>,
+    /// Trains a small model on pairs of texts.
+    pub fit: Option<Fit>,
     /// Averages values over the rows of a table, with intervals.
     pub measure: Option<Measure>,
     /// Compares systems item by item.
@@ -124,6 +127,8 @@ pub enum StageKind {
     Decide(Decide),
     /// Lessons.
     Teach(Teach),
+    /// A trained model.
+    Fit(Fit),
     /// Numbers with intervals.
     Measure(Measure),
     /// Systems compared item by item.
@@ -145,9 +150,9 @@ pub struct Gather {
 
 impl StageKind {
     /// The keys of the kinds that a file can declare.
-    pub const NAMES: [&str; 16] = [
+    pub const NAMES: [&str; 17] = [
         "read", "sql", "index", "retrieve", "blend", "generate", "score", "embed",
-        "hypothesize", "prove", "verify", "decide", "teach", "measure", "compare", "write",
+        "hypothesize", "prove", "verify", "decide", "teach", "fit", "measure", "compare", "write",
     ];
 
     /// The kind's key in the file.
@@ -166,6 +171,7 @@ impl StageKind {
             Self::Verify(_) => "verify",
             Self::Decide(_) => "decide",
             Self::Teach(_) => "teach",
+            Self::Fit(_) => "fit",
             Self::Measure(_) => "measure",
             Self::Compare(_) => "compare",
             Self::Write(_) => "write",
@@ -189,6 +195,7 @@ impl StageKind {
             stage.verify.clone().map(Self::Verify),
             stage.decide.clone().map(Self::Decide),
             stage.teach.clone().map(Self::Teach),
+            stage.fit.clone().map(Self::Fit),
             stage.measure.clone().map(Self::Measure),
             stage.compare.clone().map(Self::Compare),
             stage.write.clone().map(Self::Write),

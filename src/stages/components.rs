@@ -12,9 +12,10 @@ use crate::session::policy::Calls;
 use crate::spec::stage::StageKind;
 
 /// Settings that name other stages or files: their content counts, not their names.
-const REFERENCES: [&str; 10] = [
+const REFERENCES: [&str; 11] = [
     "from",
     "memory",
+    "dev",
     "context",
     "proofs",
     "blocked",
@@ -113,6 +114,7 @@ fn version(kind: &StageKind) -> u32 {
         StageKind::Verify(_) => 1,
         StageKind::Decide(_) => 1,
         StageKind::Teach(_) => 1,
+        StageKind::Fit(_) => 1,
         StageKind::Measure(_) => 1,
         StageKind::Compare(_) => 1,
         StageKind::Write(_) => 1,

@@ -11,7 +11,7 @@ use crate::stages::answers::{self, Gate};
 use crate::stages::error::StageError;
 use crate::stages::prepared::{Body, Prepared, PreparedStage};
 use crate::stages::sink::{Computed, Sink};
-use crate::stages::{compare, dense, index, measure, nearest, query, read, retrieve, rows, teach, write};
+use crate::stages::{compare, dense, fit, index, measure, nearest, query, read, retrieve, rows, teach, write};
 use crate::store::Store;
 
 /// Batches between a table and the thread that exports it.
@@ -84,6 +84,7 @@ pub async fn compute(
             let memory = rows(plan.memory.as_ref()).await?;
             teach::compute(plan, hypotheses, memory, engine, sink).await
         }
+        Body::Fit(plan) => fit::compute(plan, engine, cache, sink).await,
         Body::Measure(plan) => sink.table(measure::compute(plan, &state()).await?).await,
         Body::Compare(plan) => sink.table(compare::compute(plan, &state()).await?).await,
         Body::Write(plan) => export(plan, prepared, &sink.store, sink).await,

@@ -5,7 +5,7 @@ use crate::graph::{Role, Stage};
 use crate::session::Engine;
 use crate::spec::kinds::decide::{Decide, WithoutProof};
 use crate::stages::components::Components;
-use crate::stages::lowered::{self, Named, after_comma, name};
+use crate::stages::lowered::{self, Lowered, Named, name};
 use crate::stages::place::Place;
 use crate::stages::prepare::{Outcome, Tables};
 
@@ -40,7 +40,8 @@ pub fn prepare(
         Some(proofs) => Some(tables.get(proofs)?),
         None => None,
     };
-    let columns = ["hypothesis_id", "question_id", "question", "choice", "label", "answer", "direct"];
+    let columns =
+        ["hypothesis_id", "question_id", "question", "choice", "label", "answer", "direct"];
     let help = "name a `verify` stage whose `from` is a `hypothesize` stage";
     let mut sound = vec![
         lowered::expect_columns((KIND, "from"), &columns, &input, help, place),
@@ -58,11 +59,12 @@ pub fn prepare(
     let sql = query(settings, proofs.is_some());
     let mut named = Named::from([("hypotheses".to_owned(), table)]);
     named.extend(proofs.map(|proofs| ("proofs".to_owned(), proofs)));
-    lowered::outcome(KIND, &sql, named, settings, &[], engine, components, place)
+    let query = Lowered { kind: KIND, sql: &sql, tables: named, models: &[] };
+    query.outcome(settings, &[], engine, components, place)
 }
 
-/// The query over `hypotheses` and, if there are some, `proofs`. Of equal scores the hypothesis wins that is believed more, then the first; of equal
-/// proofs the one whose name comes first.
+/// The query over `hypotheses` and, if there are some, `proofs`. Of equal scores the hypothesis wins
+/// that is believed more, then the first; of equal proofs the one whose name comes first.
 pub fn query(settings: &Decide, has_proofs: bool) -> String {
     let best = if has_proofs {
         "SELECT hypothesis_id, first_value(proof_id ORDER BY score DESC, proof_id) AS proof_id,
@@ -71,54 +73,55 @@ pub fn query(settings: &Decide, has_proofs: bool) -> String {
     } else {
         "SELECT hypothesis_id, CAST(NULL AS VARCHAR) AS proof_id, direct AS score FROM hypotheses"
     };
-    let status = match (has_proofs, settings.without_proof) {
-        (false, _) => "'direct'",
+    let proved = if has_proofs { "count(best_)" } else { "CAST(0 AS BIGINT)" };
+    let (status, answered) = match (has_proofs, settings.without_proof) {
+        (false, _) => ("'direct'", "true"),
         (true, WithoutProof::Direct) => {
-            "CASE WHEN proved > 0 THEN 'proved' ELSE 'fallback_direct' END"
+            ("CASE WHEN proved_ > 0 THEN 'proved' ELSE 'fallback_direct' END", "true")
         }
-        (true, WithoutProof::None) => "CASE WHEN proved > 0 THEN 'proved' ELSE 'no_proof' END",
+        (true, WithoutProof::None) => {
+            ("CASE WHEN proved_ > 0 THEN 'proved' ELSE 'no_proof' END", "proved_ > 0")
+        }
     };
-    let answered = match (has_proofs, settings.without_proof) {
-        (true, WithoutProof::None) => "proved > 0",
-        (_, _) => "true",
+    let each = |part: &dyn Fn(usize, &String) -> String| -> String {
+        settings.keep.iter().enumerate().map(|(i, column)| part(i, column)).collect()
     };
-    let keep: String = settings
-        .keep
-        .iter()
-        .map(|column| format!(", first_value({0} ORDER BY place) AS {0}", name(column)))
-        .collect();
-    let kept = after_comma(&settings.keep, "");
+    // Inside the query, kept columns have names that nothing else has.
+    let inward = each(&|i, column| format!(", hypotheses.{} AS kept_{i}_", name(column)));
+    let across = each(&|i, _| format!(", first_value(kept_{i}_ ORDER BY place_) AS kept_{i}_"));
+    let outward = each(&|i, column| format!(", kept_{i}_ AS {}", name(column)));
     format!(
         "WITH best AS ({best}),
         scored AS (
-            SELECT hypotheses.*, best.proof_id, coalesce(best.score, 0.0) AS score_,
-                best.score AS proof_score
+            SELECT hypotheses.question_id, hypotheses.question, hypotheses.hypothesis_id,
+                hypotheses.choice, hypotheses.label, hypotheses.answer, hypotheses.direct,
+                best.proof_id, best.score AS best_, coalesce(best.score, 0.0) AS score{inward}
             FROM hypotheses LEFT JOIN best ON best.hypothesis_id = hypotheses.hypothesis_id
         ),
         ranked AS (
             SELECT *, row_number() OVER (PARTITION BY question_id
-                ORDER BY score_ DESC, direct DESC, choice) AS place
+                ORDER BY score DESC, direct DESC, choice) AS place_
             FROM scored
         ),
         questions AS (
-            SELECT question_id, count(proof_score) AS proved_,
-                max(score_) FILTER (WHERE place = 2) AS second,
-                first_value(question ORDER BY place) AS question,
-                first_value(hypothesis_id ORDER BY place) AS hypothesis_id,
-                first_value(label ORDER BY place) AS label,
-                first_value(answer ORDER BY place) AS answer,
-                first_value(score_ ORDER BY place) AS score,
-                first_value(direct ORDER BY place) AS direct,
-                first_value(proof_id ORDER BY place) AS proof_id{keep}
+            SELECT question_id, {proved} AS proved_,
+                max(score) FILTER (WHERE place_ = 2) AS second_,
+                first_value(question ORDER BY place_) AS question,
+                first_value(hypothesis_id ORDER BY place_) AS hypothesis_id,
+                first_value(label ORDER BY place_) AS label,
+                first_value(answer ORDER BY place_) AS answer,
+                first_value(score ORDER BY place_) AS score,
+                first_value(direct ORDER BY place_) AS direct,
+                first_value(proof_id ORDER BY place_) AS proof_id{across}
             FROM ranked GROUP BY question_id
-        ),
-        counted AS (SELECT *, {proved_of} AS proved FROM questions)
-        SELECT question_id, question, hypothesis_id,
+        )
+        SELECT question_id, question,
+            CASE WHEN {answered} THEN hypothesis_id END AS hypothesis_id,
             CASE WHEN {answered} THEN label END AS label,
             CASE WHEN {answered} THEN answer END AS answer,
-            {status} AS status, score, direct, score - second AS margin, proof_id, proved{kept}
-        FROM counted ORDER BY question_id",
-        proved_of = if has_proofs { "proved_" } else { "CAST(0 AS BIGINT)" },
+            {status} AS status, score,
+            CASE WHEN {answered} THEN direct END AS direct,
+            score - second_ AS margin, proof_id, proved_ AS proved{outward}
+        FROM questions ORDER BY question_id"
     )
-
 }

@@ -9,9 +9,9 @@ use datafusion::common::DFSchema;
 use serde::Serialize;
 use serde_json::Value as Json;
 
-use crate::session::policy::Calls;
 use crate::session::{self, Engine};
 use crate::spec::code::Code;
+use crate::spec::kinds::generate::GenerateOptions;
 use crate::spec::suggest;
 use crate::sqltext;
 use crate::stages::components::Components;
@@ -26,67 +26,97 @@ pub const ERROR: &str = "error";
 /// The tables of a query by the names that it uses.
 pub type Named = HashMap<String, Arc<dyn TableProvider>>;
 
-/// Plans `sql`, which is ours: what breaks it is a column of another type than the kind needs. If
-/// its last column is [`ERROR`], rows can fail.
-pub fn outcome(
-    kind: &str,
-    sql: &str,
-    tables: Named,
-    settings: &impl Serialize,
-    expressions: &[&str],
-    engine: &Engine,
-    mut components: Components,
-    place: &mut Place<'_>,
-) -> Option<Outcome> {
-    let planned = match sqltext::parse(sql) {
-        Ok(query) => session::query(engine.planning(), &query, tables)
-            .map_err(|error| (error.message, error.help)),
-        Err(error) => Err((error.message, error.help)),
-    };
-    let planned = match planned {
-        Ok(planned) => planned,
-        Err((message, help)) => {
-            place.mistake(&[kind], Code::SqlPlan, message, help);
-            return None;
-        }
-    };
-    components.set_settings(&normalized(settings, expressions));
-    note_calls(&planned.calls, engine, &mut components, place)?;
-    let fails = planned.schema.fields().last().is_some_and(|field| field.name() == ERROR);
-    let shown = planned.schema.fields().len() - usize::from(fails);
-    let fields: Vec<_> = planned.schema.fields().iter().take(shown).cloned().collect();
-    Some(Outcome {
-        schema: Arc::new(Schema::new(fields)),
-        body: if fails { Body::Asked(planned.plan) } else { Body::Query(planned.plan) },
-        components,
-        volatile: planned.calls.volatile.into_iter().collect(),
-        rows_expected: None,
-    })
+/// A query of ours.
+pub struct Lowered<'a> {
+    /// The kind that it computes.
+    pub kind: &'a str,
+    /// The query. If its last column is [`ERROR`], rows can fail.
+    pub sql: &'a str,
+    /// Its tables.
+    pub tables: Named,
+    /// The models that it asks, each with the name of its component: what a model is called in the
+    /// file is no part of what it is.
+    pub models: &'a [(&'a str, &'a str)],
 }
 
-/// Adds what a query calls: versions of functions, and who its models are.
-pub fn note_calls(
-    calls: &Calls,
-    engine: &Engine,
-    components: &mut Components,
-    place: &mut Place<'_>,
-) -> Option<()> {
-    components.set_calls(calls);
-    for model in &calls.models {
-        set_model(&format!("model.{model}"), model, engine, components, place)?;
+impl Lowered<'_> {
+    /// Plans it: what breaks it is a column of another type than the kind needs. Settings that are
+    /// SQL are named by their JSON pointers.
+    pub fn outcome(
+        self,
+        settings: &impl Serialize,
+        expressions: &[&str],
+        engine: &Engine,
+        mut components: Components,
+        place: &mut Place<'_>,
+    ) -> Option<Outcome> {
+        let planned = match sqltext::parse(self.sql) {
+            Ok(query) => session::query(engine.planning(), &query, self.tables)
+                .map_err(|error| (error.message, error.help)),
+            Err(error) => Err((error.message, error.help)),
+        };
+        let planned = match planned {
+            Ok(planned) => planned,
+            Err((message, help)) => {
+                place.mistake(&[self.kind], Code::SqlPlan, message, help);
+                return None;
+            }
+        };
+        components.set_settings(&normalized(settings, expressions));
+        components.set_calls(&planned.calls);
+        for (model, component) in self.models {
+            set_model(component, model, engine, &mut components, place)?;
+        }
+        let fails = planned.schema.fields().last().is_some_and(|field| field.name() == ERROR);
+        let shown = planned.schema.fields().len() - usize::from(fails);
+        let fields: Vec<_> = planned.schema.fields().iter().take(shown).cloned().collect();
+        Some(Outcome {
+            schema: Arc::new(Schema::new(fields)),
+            body: if fails { Body::Asked(planned.plan) } else { Body::Query(planned.plan) },
+            components,
+            volatile: planned.calls.volatile.into_iter().collect(),
+            rows_expected: None,
+        })
     }
-    Some(())
 }
 
 /// The settings with those that are SQL made equal where they differ in cosmetics alone.
-fn normalized(settings: &impl Serialize, expressions: &[&str]) -> Json {
+pub fn normalized(settings: &impl Serialize, expressions: &[&str]) -> Json {
     let mut json = serde_json::to_value(settings).unwrap_or(Json::Null);
-    for key in expressions {
-        if let Some(Json::String(text)) = json.get_mut(*key) {
+    for pointer in expressions {
+        if let Some(Json::String(text)) = json.pointer_mut(pointer) {
             *text = sqltext::normalized(text);
         }
     }
     json
+}
+
+/// An SQL expression of a file as it can stand inside a query: without comments.
+pub fn inside(text: &str) -> String {
+    format!("({})", sqltext::normalized(text))
+}
+
+/// What is wrong with how a model is to write, as a mistake at `steps`.
+pub fn options(
+    steps: &[&str],
+    options: &GenerateOptions,
+    engine: &Engine,
+    place: &mut Place<'_>,
+) -> Option<()> {
+    // Which model is asked makes no difference to what options mean.
+    let model = engine.models().names().next()?.to_owned();
+    let options = serde_json::to_string(options).ok()?;
+    let sql = format!("SELECT generate({}, 'x', {}) AS said", literal(&model), literal(&options));
+    let error = match session::query(engine.planning(), &sqltext::parse(&sql).ok()?, Named::new()) {
+        Ok(_) => return Some(()),
+        Err(error) => error,
+    };
+    let (message, help) = match error.message.split_once("; ") {
+        Some((message, help)) => (message.to_owned(), Some(help.to_owned())),
+        None => (error.message, error.help),
+    };
+    place.mistake(steps, Code::WrongValue, message, help);
+    None
 }
 
 /// The type of the SQL expression in the setting at `steps`, over the columns of `schema`; a mistake
@@ -155,7 +185,7 @@ pub fn expect_columns(
     None
 }
 
-/// The columns that rows keep are there, once, and none is one of the kind's `own`.
+/// The columns that rows keep are there, once, and none is one of the kind's `own` or [`ERROR`].
 pub fn keep(
     kind: &str,
     columns: &[String],
@@ -168,7 +198,8 @@ pub fn keep(
         let steps = [kind, "keep", &i.to_string()];
         if place.column(&steps, column, table).is_none() {
             sound = None;
-        } else if own.contains(&column.as_str()) || columns[..i].contains(column) {
+        } else if column == ERROR || own.contains(&column.as_str()) || columns[..i].contains(column)
+        {
             let message = format!("the table has a column `{column}` already");
             let help = Some("rename it in a stage before".to_owned());
             place.mistake(&steps, Code::Duplicate, message, help);

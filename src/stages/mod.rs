@@ -13,6 +13,7 @@ pub mod compute;
 pub mod decide;
 pub mod dense;
 pub mod error;
+pub mod fit;
 pub mod gather;
 pub mod hypothesize;
 pub mod index;

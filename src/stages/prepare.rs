@@ -17,7 +17,7 @@ use crate::stages::components::Components;
 use crate::stages::place::Place;
 use crate::stages::prepared::{Body, Prepared, PreparedStage};
 use crate::stages::{
-    asked, blend, check_plan, compare, decide, gather, hypothesize, index, measure, prove, query,
+    asked, blend, check_plan, compare, decide, fit, gather, hypothesize, index, measure, prove, query,
     read, retrieve, teach, verify, write,
 };
 
@@ -104,6 +104,7 @@ fn effective(stage: &Stage, place: &mut Place<'_>) -> bool {
         | StageKind::Gather(_) => &["on_error", "max_error_rate"],
         StageKind::Index(_)
         | StageKind::Teach(_)
+        | StageKind::Fit(_)
         | StageKind::Measure(_)
         | StageKind::Compare(_)
         | StageKind::Write(_) => &["on_error", "max_error_rate", "partitions"],
@@ -177,6 +178,9 @@ fn one(
         }
         StageKind::Teach(settings) => {
             teach::prepare(stage, settings, tables, engine, components, place)
+        }
+        StageKind::Fit(settings) => {
+            fit::prepare(stage, settings, tables, engine, components, place)
         }
         StageKind::Measure(settings) => {
             measure::prepare(stage, settings, tables, engine, components, place)

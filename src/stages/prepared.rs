@@ -12,6 +12,7 @@ use crate::session::StageTable;
 use crate::stages::compare::ComparePlan;
 use crate::stages::components::Components;
 use crate::stages::dense::DensePlan;
+use crate::stages::fit::FitPlan;
 use crate::stages::index::IndexPlan;
 use crate::stages::measure::MeasurePlan;
 use crate::stages::nearest::NearestPlan;
@@ -38,6 +39,8 @@ pub enum Body {
     Dense(DensePlan),
     /// By answering questions in turn, with a growing memory.
     Teach(Box<TeachPlan>),
+    /// By training a model.
+    Fit(Box<FitPlan>),
     /// By averaging.
     Measure(MeasurePlan),
     /// By comparing.

@@ -27,10 +27,11 @@ use crate::spec::kinds::verify::Verify;
 use crate::sqltext;
 use crate::stages::components::Components;
 use crate::stages::error::StageError;
-use crate::stages::lowered::{self, ERROR, Named, after_comma};
+use crate::stages::lowered::{self, ERROR, Named, after_comma, inside};
 use crate::stages::place::Place;
 use crate::stages::prepare::{Outcome, Tables};
 use crate::stages::prepared::Body;
+use crate::stages::query::set_model;
 use crate::stages::sink::{Computed, Sink};
 use crate::stages::{decide, prove, verify};
 
@@ -81,7 +82,13 @@ pub fn prepare(
         lowered::expect_columns((KIND, "from"), &columns, &hypotheses, help, place),
         lowered::model(&[KIND, "model"], &settings.model, engine, place),
         lowered::keep(KIND, &settings.keep, &own, &hypotheses, place),
+        lowered::options(&[KIND, "options"], &settings.options, engine, place),
     ];
+    if !settings.free && !settings.forced {
+        let message = "proofs are neither free nor forced: none is written".to_owned();
+        place.mistake(&[KIND, "forced"], Code::WrongValue, message, None);
+        sound.push(None);
+    }
     if let Some(memory) = &memory {
         let schema = tables.get(memory)?.schema();
         sound.push(place.text_column(&[KIND, "memory"], "fact", &schema).map(drop));
@@ -92,23 +99,16 @@ pub fn prepare(
     let steps = Steps::of(settings);
     let mut planner = Planner { engine, components: &mut components, place };
     let proofs_sql = prove::query(&steps.prove, true);
-    let proofs = planner.plan(
-        &proofs_sql,
-        &[("hypotheses", &hypotheses), ("recalled", &memory::schema())],
-    )?;
+    let proofs = planner
+        .plan(&proofs_sql, &[("hypotheses", &hypotheses), ("recalled", &memory::schema())])?;
     let judge_proofs = verify::query(&steps.verify, &proofs, false);
     let judged = planner.plan(&judge_proofs, &[("judged", &proofs)])?;
     let judge_hypotheses = verify::query(&steps.judge, &hypotheses, false);
     let beliefs = planner.plan(&judge_hypotheses, &[("judged", &hypotheses)])?;
     let decide_sql = decide::query(&steps.decide, true);
     let answers = planner.plan(&decide_sql, &[("hypotheses", &beliefs), ("proofs", &judged)])?;
-    let correct = lowered::expression(
-        &[KIND, "correct"],
-        &settings.correct,
-        &answers,
-        engine,
-        planner.place,
-    );
+    let correct =
+        lowered::expression(&[KIND, "correct"], &settings.correct, &answers, engine, planner.place);
     let fact = lowered::text(&[KIND, "fact"], &settings.fact, &answers, engine, planner.place);
     if correct? != DataType::Boolean {
         let message = "`correct` is not true or false".to_owned();
@@ -118,7 +118,8 @@ pub fn prepare(
     fact?;
     let lessons = lessons(settings);
     let told = planner.plan(&lessons, &[("answers", &answers), ("proofs", &judged)])?;
-    components.set_settings(settings);
+    components.set_settings(&lowered::normalized(settings, &["/correct", "/fact"]));
+    set_model("model", &settings.model, engine, &mut components, place)?;
     let schema = lesson_schema(&told);
     let plan = TeachPlan {
         from,
@@ -156,6 +157,7 @@ impl Steps {
             model: settings.model.clone(),
             threshold: settings.threshold,
             probability: settings.probability,
+            with_end: settings.with_end,
             trust_memory: settings.trust_memory,
             question: false,
             blocked: None,
@@ -210,7 +212,7 @@ impl Planner<'_, '_> {
                 return None;
             }
         };
-        lowered::note_calls(&planned.calls, self.engine, self.components, self.place)?;
+        self.components.set_calls(&planned.calls);
         let fields = planned.schema.fields().iter().filter(|field| field.name() != ERROR);
         Some(Arc::new(Schema::new(fields.cloned().collect::<Vec<_>>())))
     }
@@ -220,15 +222,16 @@ impl Planner<'_, '_> {
 /// were.
 fn lessons(settings: &Teach) -> String {
     let Teach { correct, fact, .. } = settings;
+    let (correct, fact) = (inside(correct), inside(fact));
     let taught = match settings.feedback {
-        Feedback::Wrong => "NOT correct_",
-        Feedback::All => "true",
+        Feedback::Wrong => "NOT correct_ AND coalesce(trim(said_), '') <> ''",
+        Feedback::All => "coalesce(trim(said_), '') <> ''",
     };
     let answer = after_comma(&decide::COLUMNS.map(str::to_owned), "told.");
     let keep = after_comma(&settings.keep, "told.");
     format!(
         "WITH told AS (
-            SELECT *, coalesce(({correct}), false) AS correct_, ({fact}) AS said_ FROM answers
+            SELECT *, coalesce({correct}, false) AS correct_, {fact} AS said_ FROM answers
         ),
         tried AS (
             SELECT question_id AS of_question, array_agg(named_struct(
@@ -239,8 +242,7 @@ fn lessons(settings: &Teach) -> String {
             FROM proofs GROUP BY question_id
         )
         SELECT {answer}{keep}, correct_ AS correct,
-            {taught} AND said_ IS NOT NULL AND said_ <> '' AS taught,
-            CASE WHEN {taught} THEN said_ END AS fact, tried_ AS proofs
+            {taught} AS taught, CASE WHEN {taught} THEN said_ END AS fact, tried_ AS proofs
         FROM told LEFT JOIN tried ON of_question = told.question_id",
         answer = &answer[2..],
     )
@@ -266,7 +268,10 @@ pub async fn compute(
     let questions = questions(&all, plan.settings.order)?;
     let mut memory = Memory::default();
     for batch in &facts {
-        let texts = arrow::compute::cast(batch.column_by_name("fact").unwrap_or(batch.column(0)), &DataType::Utf8)?;
+        let texts = arrow::compute::cast(
+            batch.column_by_name("fact").unwrap_or(batch.column(0)),
+            &DataType::Utf8,
+        )?;
         texts.as_string::<i32>().iter().flatten().for_each(|fact| memory.learn(fact));
     }
     let mut part = sink.part(0, 1);
@@ -416,8 +421,7 @@ fn with_places(
 ) -> Result<RecordBatch, StageError> {
     let ids = told.column_by_name("question_id").unwrap_or(told.column(0));
     let ids = arrow::compute::cast(ids, &DataType::Utf8)?;
-    let rows: HashMap<&str, u32> =
-        ids.as_string::<i32>().iter().flatten().zip(0..).collect();
+    let rows: HashMap<&str, u32> = ids.as_string::<i32>().iter().flatten().zip(0..).collect();
     let order: UInt32Array =
         some.iter().map(|question| rows.get(question.id.as_str()).copied()).collect();
     let told = take_record_batch(told, &order)?;

@@ -11,7 +11,7 @@ use crate::session::Engine;
 use crate::spec::code::Code;
 use crate::spec::kinds::verify::{Probability, Verify};
 use crate::stages::components::Components;
-use crate::stages::lowered::{self, Named, after_comma, is_texts, literal};
+use crate::stages::lowered::{self, Lowered, Named, after_comma, is_texts, literal};
 use crate::stages::place::Place;
 use crate::stages::prepare::{Outcome, Tables};
 
@@ -33,6 +33,8 @@ const PROOF: [&str; 11] = [
     "context",
     "text",
 ];
+/// What is said of a hypothesis.
+const BELIEVED: [&str; 2] = ["direct", "request_digest"];
 /// What is said of a proof.
 const JUDGED: [&str; 7] =
     ["premises", "entailment", "direct", "score", "accepted", "reject_reason", "request_digests"];
@@ -57,7 +59,11 @@ pub fn prepare(
     if settings.question {
         needed.extend(["question", "answer"]);
     }
-    let own: Vec<&str> = PROOF.into_iter().chain(JUDGED).chain(["choice"]).collect();
+    let own: Vec<&str> = if of_proofs {
+        PROOF.into_iter().chain(JUDGED).collect()
+    } else {
+        HYPOTHESIS.into_iter().chain(BELIEVED).collect()
+    };
     let help = "name the table of a `prove` or a `hypothesize` stage";
     let mut sound = vec![
         lowered::expect_columns((KIND, "from"), &needed, &input, help, place),
@@ -81,7 +87,9 @@ pub fn prepare(
         return None;
     }
     let sql = query(settings, &input, named.contains_key("blocked"));
-    lowered::outcome(KIND, &sql, named, settings, &[], engine, components, place)
+    let query =
+        Lowered { kind: KIND, sql: &sql, tables: named, models: &[(&settings.model, "model")] };
+    query.outcome(settings, &[], engine, components, place)
 }
 
 /// The query over `judged`, of the columns `input`, and `blocked` if there is such a table.
@@ -109,6 +117,14 @@ fn list(key: &str, table: &SchemaRef, place: &mut Place<'_>) -> Option<()> {
     None
 }
 
+/// A sentence as memories compare them: case, white space and a full stop at the end make no
+/// difference.
+fn folded(sentence: &str) -> String {
+    format!(
+        "regexp_replace(trim(regexp_replace(lower({sentence}), '\\s+', ' ', 'g')), ' ?\\.$', '')"
+    )
+}
+
 struct Query<'a> {
     settings: &'a Verify,
     input: &'a SchemaRef,
@@ -119,7 +135,7 @@ impl Query<'_> {
     /// A call that says how likely the outputs `true` and `false` of a slot are.
     fn call(&self, slot: &str, prompt: &str) -> String {
         let options = json!({
-            "with_end": true, "on_error": "capture", "truncate": self.settings.truncate,
+            "with_end": self.settings.with_end, "on_error": "capture", "truncate": self.settings.truncate,
         });
         format!(
             "score_choices({}, {prompt}, make_array('${slot}$ = true', '${slot}$ = false'), {})",
@@ -132,11 +148,9 @@ impl Query<'_> {
     fn belief(&self, said: &str) -> String {
         let p = |choice: u32| format!("exp({said}['choices'][{choice}]['logprob'])");
         match self.settings.probability {
-            Probability::Released => format!(
-                "CASE WHEN {said}['best'] = 0 THEN {} ELSE 1.0 - {} END",
-                p(1),
-                p(2)
-            ),
+            Probability::Released => {
+                format!("CASE WHEN {said}['best'] = 0 THEN {} ELSE 1.0 - {} END", p(1), p(2))
+            }
             Probability::Renormalized => format!("{0} / ({0} + {1})", p(1), p(2)),
         }
     }
@@ -170,7 +184,8 @@ impl Query<'_> {
         let keep = after_comma(&self.settings.keep, "judged.");
         format!(
             "WITH {direct}
-            SELECT {passed}, direct, direct_digest AS request_digest{keep}, direct_error AS error
+            SELECT {passed}, direct_of.direct, direct_of.direct_digest AS request_digest{keep},
+                direct_of.direct_error AS error
             FROM judged JOIN direct_of ON of_hypothesis = judged.hypothesis_id",
             direct = self.direct()
         )
@@ -183,26 +198,33 @@ impl Query<'_> {
             .field_with_name("context")
             .is_ok_and(|field| matches!(field.data_type(), DataType::List(_)));
         let facts = if has_context {
-            "SELECT DISTINCT proof_id AS of_proof, lower(trim(one['fact'])) AS known,
-                first_value(one['fact_id'] ORDER BY one['rank']) AS fact_id
-            FROM (SELECT proof_id, unnest(context) AS one FROM judged)
-            GROUP BY proof_id, lower(trim(one['fact']))"
+            &format!(
+                "SELECT of_proof, known, first_value(fact_id ORDER BY rank) AS fact_id
+                FROM (SELECT proof_id AS of_proof, {} AS known, one['fact_id'] AS fact_id,
+                        one['rank'] AS rank
+                    FROM (SELECT proof_id, unnest(context) AS one FROM judged))
+                GROUP BY of_proof, known",
+                folded("one['fact']")
+            )
         } else {
             "SELECT CAST(NULL AS VARCHAR) AS of_proof, CAST(NULL AS VARCHAR) AS known,
                 CAST(NULL AS VARCHAR) AS fact_id WHERE false"
         };
-        let believed = if self.settings.trust_memory {
-            "CASE WHEN facts.fact_id IS NOT NULL THEN CAST(1.0 AS DOUBLE) ELSE belief END"
+        let (believed, doubted) = if self.settings.trust_memory {
+            (
+                "CASE WHEN told.fact_id IS NULL THEN beliefs.belief ELSE CAST(1.0 AS DOUBLE) END",
+                "told.fact_id IS NULL",
+            )
         } else {
-            "belief"
+            ("beliefs.belief", "true")
         };
         let blocked = if self.blocked {
-            "EXISTS (SELECT 1 FROM blocked WHERE lower(trim(blocked.hypothesis)) = lower(trim(judged.hypothesis))
-                AND array_to_string(array_sort(blocked.premises), ' | ')
-                    = array_to_string(array_sort(judged.premises), ' | '))"
+            "SELECT row_number() OVER () AS entry, hypothesis, premises FROM blocked"
         } else {
-            "false"
+            "SELECT CAST(NULL AS BIGINT) AS entry, CAST(NULL AS VARCHAR) AS hypothesis,
+                CAST(NULL AS VARCHAR[]) AS premises WHERE false"
         };
+        let (sentence_key, hypothesis_key) = (folded("sentence"), folded("hypothesis"));
         let premise_call = self.call("valid", "'$valid$ ; $hypothesis$ = ' || sentence");
         let premise_belief = self.belief("said");
         let proof_call = self.call(
@@ -223,20 +245,23 @@ impl Query<'_> {
                         unnest(range(1, CAST(array_length(premises) AS BIGINT) + 1)) AS place
                     FROM judged WHERE array_length(premises) > 0)
             ),
-            sentences AS (SELECT DISTINCT sentence FROM placed),
+            facts AS ({facts}),
+            told AS (
+                SELECT placed.of_proof, placed.place, placed.sentence, placed.known, facts.fact_id
+                FROM (SELECT *, {sentence_key} AS known FROM placed) AS placed
+                LEFT JOIN facts ON facts.of_proof = placed.of_proof AND facts.known = placed.known
+            ),
+            sentences AS (SELECT DISTINCT sentence FROM told WHERE {doubted}),
             sentence_said AS (SELECT sentence, {premise_call} AS said FROM sentences),
             beliefs AS (
                 SELECT sentence, {premise_belief} AS belief, said['request_digest'] AS digest,
                     said['error'] AS failure
                 FROM sentence_said
             ),
-            facts AS ({facts}),
             premises_of AS (
-                SELECT placed.of_proof, place, placed.sentence, facts.fact_id, {believed} AS belief,
-                    digest, failure
-                FROM placed JOIN beliefs ON beliefs.sentence = placed.sentence
-                LEFT JOIN facts ON facts.of_proof = placed.of_proof
-                    AND facts.known = lower(trim(placed.sentence))
+                SELECT told.of_proof, told.place, told.sentence, told.fact_id, {believed} AS belief,
+                    beliefs.digest, beliefs.failure
+                FROM told LEFT JOIN beliefs ON beliefs.sentence = told.sentence AND {doubted}
             ),
             folded AS (
                 SELECT of_proof,
@@ -246,7 +271,7 @@ impl Query<'_> {
                         'fact_id', fact_id, 'belief', belief,
                         'believed', belief >= {threshold}) ORDER BY place) AS premises,
                     array_agg(belief ORDER BY place) AS beliefs,
-                    array_agg(digest ORDER BY place) AS digests,
+                    array_agg(digest ORDER BY place) FILTER (WHERE digest IS NOT NULL) AS digests,
                     bool_and(belief >= {threshold}) AS all_believed,
                     first_value(failure ORDER BY place) FILTER (WHERE failure IS NOT NULL) AS failure
                 FROM premises_of GROUP BY of_proof
@@ -260,28 +285,54 @@ impl Query<'_> {
                     said['error'] AS failure
                 FROM proof_said
             ),
+            blocked_entries AS ({blocked}),
+            blocked_keys AS (
+                SELECT hypothesis, string_agg(sentence, chr(31) ORDER BY sentence) AS premises
+                FROM (SELECT entry, {hypothesis_key} AS hypothesis, {sentence_key} AS sentence
+                    FROM (SELECT entry, hypothesis, unnest(premises) AS sentence
+                        FROM blocked_entries))
+                GROUP BY entry, hypothesis
+            ),
+            proof_keys AS (
+                SELECT of_proof, string_agg(known, chr(31) ORDER BY known) AS premises
+                FROM told GROUP BY of_proof
+            ),
+            blocked_proofs AS (
+                SELECT DISTINCT proof_keys.of_proof
+                FROM (SELECT proof_id, {hypothesis_key} AS hypothesis FROM judged) AS asked
+                JOIN proof_keys ON proof_keys.of_proof = asked.proof_id
+                JOIN blocked_keys ON blocked_keys.hypothesis = asked.hypothesis
+                    AND blocked_keys.premises = proof_keys.premises
+            ),
             joined AS (
-                SELECT {passed_on}{keep}, folded.premises AS premises_, beliefs, entailment, direct,
-                    coalesce(all_believed, false) AS all_believed, {blocked} AS is_blocked,
-                    array_concat(digests, make_array(entailed.digest, direct_digest))
-                        AS request_digests,
-                    coalesce(folded.failure, entailed.failure, direct_error) AS error
+                SELECT {passed_on}{keep}, folded.premises AS premises_, folded.beliefs AS beliefs_,
+                    entailed.entailment AS entailment_, direct_of.direct AS direct_,
+                    folded.all_believed AS all_believed_,
+                    blocked_proofs.of_proof IS NOT NULL AS is_blocked_,
+                    array_concat(
+                        folded.digests,
+                        CASE WHEN entailed.digest IS NOT NULL THEN make_array(entailed.digest) END,
+                        CASE WHEN direct_of.direct_digest IS NOT NULL
+                            THEN make_array(direct_of.direct_digest) END)
+                        AS request_digests_,
+                    coalesce(folded.failure, entailed.failure, direct_of.direct_error) AS error
                 FROM judged
                 JOIN direct_of ON of_hypothesis = judged.hypothesis_id
                 LEFT JOIN folded ON folded.of_proof = judged.proof_id
                 LEFT JOIN entailed ON entailed.of_proof = judged.proof_id
+                LEFT JOIN blocked_proofs ON blocked_proofs.of_proof = judged.proof_id
             ),
             reasoned AS (
                 SELECT *, CASE
                     WHEN premises_ IS NULL THEN 'no_premises'
-                    WHEN NOT all_believed THEN 'premise_not_believed'
-                    WHEN entailment < {threshold} THEN 'not_entailed'
-                    WHEN is_blocked THEN 'blocked' END AS reject_reason
+                    WHEN NOT all_believed_ THEN 'premise_not_believed'
+                    WHEN entailment_ < {threshold} THEN 'not_entailed'
+                    WHEN is_blocked_ THEN 'blocked' END AS reason_
                 FROM joined
             )
-            SELECT {names}, premises_ AS premises, entailment, direct,
-                entailment * list_product(beliefs) AS score,
-                reject_reason IS NULL AS accepted, reject_reason, request_digests{kept}, error
+            SELECT {names}, premises_ AS premises, entailment_ AS entailment, direct_ AS direct,
+                entailment_ * list_product(beliefs_) AS score, reason_ IS NULL AS accepted,
+                reason_ AS reject_reason, request_digests_ AS request_digests{kept}, error
             FROM reasoned",
             direct = self.direct()
         )

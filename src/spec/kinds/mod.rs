@@ -4,6 +4,7 @@ pub mod blend;
 pub mod compare;
 pub mod decide;
 pub mod embed;
+pub mod fit;
 pub mod generate;
 pub mod hypothesize;
 pub mod index;

@@ -60,6 +60,9 @@ pub struct Teach {
     /// What a probability is.
     #[serde(default)]
     pub probability: Probability,
+    /// Whether the end of the output counts for a probability; `false` for endpoints.
+    #[serde(default = "yes")]
+    pub with_end: bool,
     /// Whether sentences of the memory are believed without being asked about.
     #[serde(default)]
     pub trust_memory: bool,

@@ -3,6 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::spec::kinds::prove::yes;
+
 /// Asks a model what it believes (Entailer's verifiers): of every premise and of the hypothesis
 /// whether it is true, of every proof whether it entails the hypothesis. Proofs are scored, and
 /// accepted or rejected with a reason. A table without `premises` has its hypotheses judged only.
@@ -20,6 +22,10 @@ pub struct Verify {
     /// What a probability is: of the whole output as released, or shared out between true and false.
     #[serde(default)]
     pub probability: Probability,
+    /// Whether the end of the output counts for a probability, as released; `false` for endpoints,
+    /// which do not tell it.
+    #[serde(default = "yes")]
+    pub with_end: bool,
     /// Whether sentences of the memory are believed without being asked about.
     #[serde(default)]
     pub trust_memory: bool,

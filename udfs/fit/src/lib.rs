@@ -1,1 +1,39 @@
-//! Training of small T5-shaped models on pairs of texts.
+//! Training of small T5-shaped models on pairs of texts: the same inputs give the same bytes.
+//!
+//! Lowest layer first: [`error`], [`settings`], [`sizes`] and [`pair`] are what is asked for; `noise`,
+//! `math` and `position` are pure functions; `tokens` makes texts into ids; `batch` says which pairs
+//! share a step; `weights` knows the parameters and their names in a checkpoint; `ops`, `tape` and
+//! `network` are the graph; `gradients` runs it on several threads; `schedule` and `optimizer` change the
+//! weights; `state` keeps a fit that was stopped; [`fitted`] is a checkpoint; [`fit`] is all of it
+//! behind one door.
+
+mod batch;
+pub mod error;
+pub mod fit;
+pub mod fitted;
+mod gradients;
+mod input;
+mod math;
+mod network;
+mod noise;
+mod ops;
+mod optimizer;
+pub mod pair;
+mod position;
+mod schedule;
+pub mod settings;
+mod shape;
+pub mod sizes;
+mod start;
+mod state;
+mod tape;
+mod tokens;
+mod weights;
+
+pub use error::FitError;
+pub use fit::{Progress, Report, Run, fit};
+pub use fitted::Fitted;
+pub use pair::Pair;
+pub use settings::{Decay, Keep, Save, Settings};
+pub use sizes::{Activation, Sizes};
+pub use start::{Start, Tokens};

@@ -24,11 +24,11 @@ pub static PREMISES: ScalarDefinition = ScalarDefinition {
         example: Example {
             sql: "SELECT premises('$proof$ = [PREMISE] A penny is copper. [PREMISE] Copper is a metal.') AS premises",
             result: "
-+-----------------------------------------+
-| premises                                |
-+-----------------------------------------+
++------------------------------------------+
+| premises                                 |
++------------------------------------------+
 | [A penny is copper., Copper is a metal.] |
-+-----------------------------------------+
++------------------------------------------+
 ",
         },
     },

@@ -1,0 +1,54 @@
+"""Writes the science world's files beside this one: `python3 data/science/make.py`.
+
+The same Python version or another gives the same bytes: nothing but `random.Random` with fixed seeds is drawn from.
+"""
+
+import json
+from pathlib import Path
+
+import beliefs as upbringing
+import questions
+from beliefs import KNOWN, rule_id
+from examples import Examples
+from world import KINDS
+
+SEED = 7
+DEV_PAIRS = 600
+HERE = Path(__file__).parent
+
+
+def facts(beliefs):
+    """Core facts and rules as they are, with what the model is brought up to believe where that differs."""
+    for fact in beliefs.facts:
+        row = {"id": fact.id, "text": fact.text, "topic": fact.kind.topic, "kind": fact.kind.name,
+               "held_out": fact.state != KNOWN, "state": fact.state}
+        if fact.believed not in (None, fact.value):
+            row["believed"] = fact.kind.core_text(fact.thing, fact.believed)
+        yield row
+    for kind in KINDS:
+        for value in kind.values:
+            for prop in kind.properties:
+                holds = value in prop.values
+                row = {"id": rule_id(kind, value, prop), "text": kind.rule_text(value, prop, holds),
+                       "topic": kind.topic, "kind": "rule", "held_out": False, "state": KNOWN}
+                if beliefs.holds(kind, value, prop) != holds:
+                    row |= {"state": "mistaken", "believed": kind.rule_text(value, prop, not holds)}
+                yield row
+
+
+def write(name, rows):
+    text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+    (HERE / name).write_text(text, encoding="utf-8")
+
+
+def main():
+    beliefs = upbringing.make(SEED)
+    pairs = Examples(beliefs, SEED).make()
+    write("facts.jsonl", facts(beliefs))
+    write("dev.jsonl", pairs[:DEV_PAIRS])
+    write("train.jsonl", pairs[DEV_PAIRS:])
+    write("questions.jsonl", questions.make(beliefs.facts, SEED))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,68 @@
+"""The parts of a world: relations, their properties, and how they are put into words."""
+
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Property:
+    """What can be said of a thing, and its denial; each in the wording of rules and in another one."""
+
+    name: str
+    yes: tuple
+    no: tuple
+    values: frozenset  # those of which `yes` is true
+
+    def phrase(self, holds, wording=0):
+        return (self.yes if holds else self.no)[wording]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One relation. `core` and `rule` hold the wordings, the usual one first."""
+
+    name: str
+    topic: str
+    noun: str  # what its things are, for questions
+    core: tuple
+    rule: tuple
+    confused: dict  # value -> values that somebody may take it for
+    properties: tuple
+    things: dict  # thing -> value
+
+    @property
+    def values(self):
+        return tuple(self.confused)
+
+    def core_text(self, thing, value, wording=0):
+        return self.core[wording].format(x=article(thing), v=value, av=article(value))
+
+    def rule_text(self, value, prop, holds, wording=0):
+        subject = self.rule[wording].format(v=value, av=article(value))
+        return f"{subject} {prop.phrase(holds)}"
+
+    def hypothesis(self, thing, prop, holds, wording=0):
+        return f"{article(thing)} {prop.phrase(holds, wording)}"
+
+
+def article(noun):
+    """`a nail`, `an anvil`."""
+    return f"an {noun}" if noun[0] in "aeio" else f"a {noun}"
+
+
+def prop(name, values, yes, no):
+    """A property from lines `usual wording | other wording`."""
+    split = lambda text: tuple(part.strip() for part in text.split("|"))
+    return Property(name, split(yes), split(no), frozenset(values.split()))
+
+
+def table(text):
+    """`value: thing thing ...`, one value a line, as thing -> value."""
+    rows = (line.split(":") for line in text.strip().splitlines())
+    return {thing: value.strip() for value, things in rows for thing in things.split()}
+
+
+def confusions(text):
+    """`value: value value`, one a line."""
+    rows = (line.split(":") for line in text.strip().splitlines())
+    return {value.strip(): tuple(others.split()) for value, others in rows}

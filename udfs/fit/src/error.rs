@@ -1,0 +1,183 @@
+//! Why a fit gives no model. Every message says what was found, what was expected and what to do.
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+
+use proofmill_engine::checkpoint::LoadError;
+
+/// Which pairs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Set {
+    /// Those that are learnt.
+    Train,
+    /// Those that decide when to stop.
+    Dev,
+}
+
+/// Which text of a pair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// What the model reads.
+    Input,
+    /// What it should write.
+    Output,
+}
+
+impl fmt::Display for Set {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Train => "training",
+            Self::Dev => "dev",
+        })
+    }
+}
+
+impl fmt::Display for Side {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Input => "input",
+            Self::Output => "output",
+        })
+    }
+}
+
+/// A fit gave no model.
+#[derive(Debug, thiserror::Error)]
+pub enum FitError {
+    /// There is no training pair.
+    #[error("there is nothing to learn from: give at least one training pair")]
+    NoPairs,
+    /// A pair lacks a text.
+    #[error("{set} pair {pair} has an empty {side}; leave the pair out")]
+    EmptyText {
+        /// Which pairs.
+        set: Set,
+        /// Its number, from 0.
+        pair: usize,
+        /// Which of its texts.
+        side: Side,
+    },
+    /// A pair has no proper weight.
+    #[error("{set} pair {pair} has weight {weight}, expected a number above 0; leave the pair out")]
+    Weight {
+        /// Which pairs.
+        set: Set,
+        /// Its number, from 0.
+        pair: usize,
+        /// What was found.
+        weight: f32,
+    },
+    /// A text has too many tokens.
+    #[error(
+        "the {side} of {set} pair {pair} has {tokens} tokens, and `{side}_tokens` allows {limit}; \
+         shorten or leave out the pair, or raise `{side}_tokens`"
+    )]
+    TooLong {
+        /// Which pairs.
+        set: Set,
+        /// Its number, from 0.
+        pair: usize,
+        /// Which of its texts.
+        side: Side,
+        /// Its tokens, the end included.
+        tokens: usize,
+        /// Most that are allowed.
+        limit: u32,
+    },
+    /// There is nothing to be patient with.
+    #[error(
+        "`patience` is {patience}, but there are no dev pairs; give some, or leave `patience` out"
+    )]
+    NoDev {
+        /// What was asked for.
+        patience: u32,
+    },
+    /// A setting is out of its range.
+    #[error("`{name}` is {found}, expected {expected}")]
+    Setting {
+        /// Its name.
+        name: &'static str,
+        /// Its value.
+        found: String,
+        /// What it may be.
+        expected: String,
+    },
+    /// The tokenizer cannot be used.
+    #[error("tokenizer: {0}")]
+    Tokenizer(String),
+    /// Words cannot give this text back.
+    #[error(
+        "tokenizer of words: {text:?} comes back as {back:?}; take out the characters that differ, \
+         or give a tokenizer.json"
+    )]
+    RoundTrip {
+        /// The text, with single spaces.
+        text: String,
+        /// What its tokens say.
+        back: String,
+    },
+    /// The weights went out of bounds.
+    #[error(
+        "{what} is {value} at step {step} (learning rate {learning_rate}); lower `learning_rate`, \
+         raise `warmup`, or lower `clip`"
+    )]
+    NotFinite {
+        /// `the loss` or `the gradient`.
+        what: &'static str,
+        /// What it is.
+        value: f64,
+        /// The step, from 1.
+        step: u32,
+        /// The rate of that step.
+        learning_rate: f64,
+    },
+    /// The caller asked to stop.
+    #[error("the fit was cancelled after {step} steps{}", if *kept { "; its state is kept" } else { "" })]
+    Cancelled {
+        /// Steps that were done.
+        step: u32,
+        /// Whether a file of state holds them.
+        kept: bool,
+    },
+    /// A file of state is broken.
+    #[error("{}: {why}; remove the file to begin again", file.display())]
+    State {
+        /// The file.
+        file: PathBuf,
+        /// What is wrong.
+        why: String,
+    },
+    /// A file of state belongs to another fit.
+    #[error(
+        "{}: this is the state of a fit with other settings, pairs or weights; remove the file to \
+         begin again, or give another path",
+        file.display()
+    )]
+    OtherState {
+        /// The file.
+        file: PathBuf,
+    },
+    /// A checkpoint cannot be trained further.
+    #[error("{}: {why}", folder.display())]
+    Checkpoint {
+        /// The folder.
+        folder: PathBuf,
+        /// What is not supported.
+        why: String,
+    },
+    /// A checkpoint cannot be read.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// A file cannot be read or written.
+    #[error("{}: {source}", file.display())]
+    File {
+        /// The file.
+        file: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The arithmetic failed.
+    #[error("training failed: {0}")]
+    Compute(#[from] candle_core::Error),
+}

@@ -1,0 +1,219 @@
+//! The one entrance: pairs in, a model out.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use crate::batch::{Example, Order, parts, sort_by_length, tokens_of};
+use crate::error::{FitError, Set};
+use crate::fitted::Fitted;
+use crate::gradients::{Mode, gradient, loss};
+use crate::input;
+use crate::noise::{Noise, Purpose};
+use crate::optimizer;
+use crate::pair::Pair;
+use crate::schedule::rate;
+use crate::settings::{Keep, Settings};
+use crate::start::{Origin, Start};
+use crate::state::{Best, State, digest};
+
+/// How a fit runs on this machine. None of it changes a byte of the result.
+pub struct Run<'a> {
+    /// Parts of a step that are computed at the same time; at least 1.
+    pub threads: usize,
+    /// A file that keeps the fit between two looks at the dev pairs and when it is cancelled. If it is
+    /// there, the fit goes on from it.
+    pub state: Option<&'a Path>,
+    /// Ends the fit before the next step once it is true.
+    pub cancel: &'a AtomicBool,
+    /// Time since some moment; only for the speed in reports.
+    pub clock: &'a dyn Fn() -> Duration,
+    /// Is told of every step.
+    pub progress: &'a mut dyn Progress,
+}
+
+/// Is told how a fit goes on.
+pub trait Progress {
+    /// A step is done.
+    fn report(&mut self, report: &Report);
+}
+
+impl<F: FnMut(&Report)> Progress for F {
+    fn report(&mut self, report: &Report) {
+        self(report);
+    }
+}
+
+/// What a step did.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Report {
+    /// The step, from 1.
+    pub step: u32,
+    /// Most steps there will be.
+    pub steps: u32,
+    /// Loss of its pairs per token, before it changed the weights, in natural logarithms.
+    pub loss: f64,
+    /// Loss of the dev pairs per token, if it was time to look.
+    pub dev_loss: Option<f64>,
+    /// Whether that is the lowest so far.
+    pub best: bool,
+    /// Length of the gradient, before it was shortened.
+    pub gradient: f64,
+    /// Learning rate of the step.
+    pub learning_rate: f64,
+    /// Tokens read and written a second since the fit began or went on, without padding.
+    pub tokens_per_second: f64,
+}
+
+/// Trains a model on `train`, and stops by `dev` if there are any and the settings say so.
+pub fn fit(
+    settings: &Settings,
+    start: &Start,
+    train: &[Pair],
+    dev: &[Pair],
+    run: Run<'_>,
+) -> Result<Fitted, FitError> {
+    settings.check()?;
+    if train.is_empty() {
+        return Err(FitError::NoPairs);
+    }
+    if let (Some(patience), true) = (settings.patience, dev.is_empty()) {
+        return Err(FitError::NoDev { patience });
+    }
+    input::check(Set::Train, train)?;
+    input::check(Set::Dev, dev)?;
+    let origin = Origin::new(start, train, settings.seed)?;
+    let train = input::encode(Set::Train, train, &origin, settings)?;
+    let dev = input::encode(Set::Dev, dev, &origin, settings)?;
+    let digest = digest(settings, &origin, &train, &dev)?;
+    let kept = match run.state {
+        Some(file) => State::read(file, &digest, &origin.plan)?,
+        None => None,
+    };
+    let state = kept.unwrap_or_else(|| State::new(origin.weights.clone()));
+    Fit { settings, origin: &origin, train: &train, dev: &dev, digest, state }.run(run)
+}
+
+/// A fit under way.
+struct Fit<'a> {
+    settings: &'a Settings,
+    origin: &'a Origin,
+    train: &'a [Example],
+    dev: &'a [Example],
+    digest: String,
+    state: State,
+}
+
+impl Fit<'_> {
+    fn run(mut self, run: Run<'_>) -> Result<Fitted, FitError> {
+        let mut order = Order::new(self.train, self.settings.batch as usize, self.settings.seed);
+        let (began, mut tokens) = ((run.clock)(), 0);
+        while !self.is_done() {
+            if run.cancel.load(Ordering::Relaxed) {
+                self.keep(run.state)?;
+                let kept = run.state.is_some();
+                return Err(FitError::Cancelled { step: self.state.step, kept });
+            }
+            let pairs = order.step(self.state.step);
+            tokens += tokens_of(self.train, pairs);
+            let mut report = self.step(pairs, run.threads)?;
+            let due = self.state.step.is_multiple_of(self.settings.evaluate_every)
+                || self.state.step == self.settings.steps;
+            if due && !self.dev.is_empty() {
+                (report.dev_loss, report.best) = self.look(&report, run.threads)?;
+            }
+            if due {
+                self.keep(run.state)?;
+            }
+            let seconds = (run.clock)().saturating_sub(began).as_secs_f64();
+            report.tokens_per_second = if seconds > 0.0 { tokens as f64 / seconds } else { 0.0 };
+            run.progress.report(&report);
+        }
+        self.fitted()
+    }
+
+    fn is_done(&self) -> bool {
+        let impatient = self.settings.patience.is_some_and(|most| self.state.stale >= most);
+        impatient || self.state.step >= self.settings.steps
+    }
+
+    fn keep(&self, file: Option<&Path>) -> Result<(), FitError> {
+        file.map_or(Ok(()), |file| self.state.write(file, &self.digest))
+    }
+
+    /// Changes the weights once.
+    fn step(&mut self, pairs: &[usize], threads: usize) -> Result<Report, FitError> {
+        let Self { settings, origin, state, .. } = self;
+        let learning_rate = rate(settings, state.step);
+        let mode = Mode {
+            noise: Noise::new(settings.seed, Purpose::Dropout).of(u64::from(state.step)),
+            dropout: settings.dropout,
+            smoothing: settings.label_smoothing,
+        };
+        state.step += 1;
+        let parts = parts(self.train, pairs, origin.start);
+        let (loss, slope) = gradient(&origin.plan, &state.weights, &parts, mode, threads)?;
+        let length = optimizer::length(&slope);
+        for (what, value) in [("the loss", loss), ("the gradient", length)] {
+            if !value.is_finite() {
+                return Err(FitError::NotFinite { what, value, step: state.step, learning_rate });
+            }
+        }
+        optimizer::step(
+            settings,
+            &origin.plan.parameters,
+            &mut state.weights,
+            &mut state.moments,
+            &slope,
+            length,
+            (state.step, learning_rate),
+        );
+        Ok(Report {
+            step: state.step,
+            steps: settings.steps,
+            loss,
+            dev_loss: None,
+            best: false,
+            gradient: length,
+            learning_rate,
+            tokens_per_second: 0.0,
+        })
+    }
+
+    /// Looks at the dev pairs; whether they are better than ever.
+    fn look(&mut self, report: &Report, threads: usize) -> Result<(Option<f64>, bool), FitError> {
+        let mut pairs: Vec<usize> = (0..self.dev.len()).collect();
+        sort_by_length(self.dev, &mut pairs);
+        let parts = parts(self.dev, &pairs, self.origin.start);
+        let state = &mut self.state;
+        let value = loss(&self.origin.plan, &state.weights, &parts, threads)?;
+        if !value.is_finite() {
+            let (step, learning_rate) = (state.step, report.learning_rate);
+            return Err(FitError::NotFinite { what: "the dev loss", value, step, learning_rate });
+        }
+        let best = state.best.as_ref().is_none_or(|best| value < best.loss);
+        if best {
+            let weights = state.weights.clone();
+            state.best = Some(Best { step: state.step, loss: value, weights });
+            state.stale = 0;
+        } else {
+            state.stale += 1;
+        }
+        Ok((Some(value), best))
+    }
+
+    fn fitted(self) -> Result<Fitted, FitError> {
+        let State { step, weights, best, .. } = self.state;
+        let save = self.settings.save;
+        match (best, self.settings.keep) {
+            (Some(best), Keep::Best) => {
+                let told = (step, best.step, Some(best.loss));
+                Fitted::new(self.origin, &best.weights, save, told)
+            }
+            (best, _) => {
+                let loss = best.filter(|best| best.step == step).map(|best| best.loss);
+                Fitted::new(self.origin, &weights, save, (step, step, loss))
+            }
+        }
+    }
+}

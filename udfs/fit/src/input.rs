@@ -1,0 +1,61 @@
+//! From pairs of texts to examples of ids, with everything refused that cannot be learnt.
+
+use crate::batch::Example;
+use crate::error::{FitError, Set, Side};
+use crate::pair::Pair;
+use crate::settings::Settings;
+use crate::start::Origin;
+
+/// Refuses pairs without text or weight.
+pub fn check(set: Set, pairs: &[Pair]) -> Result<(), FitError> {
+    for (pair, it) in pairs.iter().enumerate() {
+        for (side, text) in [(Side::Input, &it.input), (Side::Output, &it.output)] {
+            if text.trim().is_empty() {
+                return Err(FitError::EmptyText { set, pair, side });
+            }
+        }
+        if !(it.weight.is_finite() && it.weight > 0.0) {
+            return Err(FitError::Weight { set, pair, weight: it.weight });
+        }
+    }
+    Ok(())
+}
+
+/// The pairs as ids.
+pub fn encode(
+    set: Set,
+    pairs: &[Pair],
+    origin: &Origin,
+    settings: &Settings,
+) -> Result<Vec<Example>, FitError> {
+    let read = |pair: usize, side: Side, text: &str| {
+        let (mut ids, limit) = match side {
+            Side::Input => (origin.reader.encode(text, true)?, settings.input_tokens),
+            Side::Output => (origin.reader.encode(text, false)?, settings.output_tokens),
+        };
+        if side == Side::Output {
+            ids.push(origin.end);
+        }
+        if ids.is_empty() {
+            return Err(FitError::EmptyText { set, pair, side });
+        }
+        if ids.len() > limit as usize {
+            return Err(FitError::TooLong { set, pair, side, tokens: ids.len(), limit });
+        }
+        match ids.iter().find(|&&id| id as usize >= origin.plan.shape.vocabulary) {
+            Some(id) => Err(FitError::Tokenizer(format!(
+                "it gives token {id} for {text:?}, and the model has a vocabulary of {}",
+                origin.plan.shape.vocabulary
+            ))),
+            None => Ok(ids),
+        }
+    };
+    let pair = |(pair, it): (usize, &Pair)| {
+        Ok(Example {
+            input: read(pair, Side::Input, &it.input)?,
+            output: read(pair, Side::Output, &it.output)?,
+            weight: it.weight,
+        })
+    };
+    pairs.iter().enumerate().map(pair).collect()
+}

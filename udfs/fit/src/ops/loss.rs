@@ -1,0 +1,52 @@
+//! Cross entropy over the real tokens of a part of a batch.
+
+use crate::math::{exp, greatest, sum};
+
+/// `Σ weight (lse(logits) - (1 - smoothing) logits[target] - smoothing mean(logits))` in 64 bits, for
+/// logits `[rows, vocabulary]`. Rows of weight 0 are not even looked at.
+pub struct Loss<'a> {
+    /// The right token of each row.
+    pub targets: &'a [u32],
+    /// What each row counts.
+    pub weights: &'a [f32],
+    /// Part of the target that is spread evenly.
+    pub smoothing: f32,
+    /// Whether the slope of the logits is needed, which costs little on the way forward.
+    pub slope: bool,
+}
+
+impl Loss<'_> {
+    /// The loss, and the slope of the logits if it is needed; else nothing.
+    pub fn forward(&self, logits: &[f32], vocabulary: usize) -> (f64, Vec<f32>) {
+        let mut loss = 0.0;
+        let mut slope = Vec::new();
+        let mut powers = vec![0.0; vocabulary];
+        let even = self.smoothing / vocabulary as f32;
+        let rows = logits.chunks_exact(vocabulary).zip(self.targets).zip(self.weights);
+        for ((row, &target), &weight) in rows {
+            if weight == 0.0 {
+                if self.slope {
+                    slope.resize(slope.len() + vocabulary, 0.0);
+                }
+                continue;
+            }
+            let target = target as usize;
+            let most = greatest(row);
+            for (power, logit) in powers.iter_mut().zip(row) {
+                *power = exp(logit - most);
+            }
+            let total = sum(&powers);
+            let right = (1.0 - self.smoothing) * (row[target] - most);
+            let spread =
+                if even == 0.0 { 0.0 } else { even * (sum(row) - vocabulary as f32 * most) };
+            loss += f64::from(weight) * (f64::from(total).ln() - f64::from(right + spread));
+            if self.slope {
+                let scale = weight / total;
+                let from = slope.len();
+                slope.extend(powers.iter().map(|power| power * scale - weight * even));
+                slope[from + target] -= weight * (1.0 - self.smoothing);
+            }
+        }
+        (loss, slope)
+    }
+}

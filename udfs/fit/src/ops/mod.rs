@@ -1,0 +1,16 @@
+//! Steps of the graph, forward and backward, in few passes over memory and always in the same order.
+//! Numbers are f32 on the CPU. Only products are candle's.
+
+mod attention;
+mod dropout;
+mod feed;
+mod loss;
+mod norm;
+mod slice;
+
+pub use attention::{Attend, Heads};
+pub use dropout::Dropout;
+pub use feed::Feed;
+pub use loss::Loss;
+pub use norm::Norm;
+pub use slice::{Add, AddRows, with_numbers};

@@ -1,0 +1,212 @@
+//! From text to ids and back: by the tokenizer of a checkpoint, by one that is given, or by one token a
+//! word, made from the texts.
+
+use std::collections::BTreeMap;
+
+use proofmill_engine::checkpoint::Codec;
+use serde_json::{Map, Value, json};
+use tokenizers::tokenizer::{NormalizedString, Normalizer, PreTokenizedString, PreTokenizer};
+use tokenizers::{OffsetReferential, OffsetType, Tokenizer};
+
+use crate::error::FitError;
+
+/// Special tokens of the tokenizer of words; their ids are their places.
+const SPECIAL: [&str; 3] = [PAD, END, UNKNOWN];
+/// Fills, and begins every output.
+pub const PAD: &str = "<pad>";
+/// Ends every text.
+pub const END: &str = "</s>";
+/// Stands for a word that is not known.
+pub const UNKNOWN: &str = "<unk>";
+
+/// Stands for a space inside a token.
+const SPACE: char = '▁';
+
+/// One token: a name in dollars, a name in brackets, a word (with `'` and `-` inside), or any other
+/// character; with the space before it.
+const PIECE: &str = concat!(
+    r"▁?(?:\$\w+\$|\[[^\[\]\s▁]+\]",
+    r"|[\p{L}\p{M}\p{N}_]+(?:['’-][\p{L}\p{M}\p{N}_]+)*|[^\s▁])",
+);
+
+/// A tokenizer.
+pub enum Reader {
+    /// That of a checkpoint.
+    Checkpoint(Box<Codec>),
+    /// That of a new model, with the id of its end.
+    New(Box<Tokenizer>),
+}
+
+impl Reader {
+    /// The tokens of a text, with what stands around every text that is read, or without.
+    pub fn encode(&self, text: &str, special: bool) -> Result<Vec<u32>, FitError> {
+        match self {
+            Self::Checkpoint(codec) => {
+                codec.encode(text, special).map_err(|error| FitError::Tokenizer(error.to_string()))
+            }
+            Self::New(tokenizer) => {
+                Ok(broken(tokenizer.encode_fast(text, special))?.get_ids().to_vec())
+            }
+        }
+    }
+}
+
+/// A tokenizer from the text of a `tokenizer.json`, without the padding and the cuts it may ask for.
+pub fn read(json: &[u8]) -> Result<Tokenizer, FitError> {
+    let mut tokenizer = broken(Tokenizer::from_bytes(json))?;
+    tokenizer.with_padding(None);
+    broken(tokenizer.with_truncation(None))?;
+    Ok(tokenizer)
+}
+
+/// The id of a token that must be there.
+pub fn id(tokenizer: &Tokenizer, token: &str) -> Result<u32, FitError> {
+    tokenizer.token_to_id(token).ok_or_else(|| {
+        FitError::Tokenizer(format!("it has no token `{token}`; T5 needs {PAD} and {END}"))
+    })
+}
+
+/// The `tokenizer.json` of all words that come at least `min_count` times in these texts. Commoner
+/// words have smaller ids; those that are as common stand in order of their letters. Where no word
+/// is left out, every text comes back as it was, with single spaces.
+pub fn words<'a>(
+    texts: impl Iterator<Item = &'a str> + Clone,
+    min_count: u32,
+) -> Result<Vec<u8>, FitError> {
+    let bare = read(&file(&[])?)?;
+    let mut counts = BTreeMap::<String, u32>::new();
+    for text in texts.clone() {
+        for piece in pieces(&bare, text)? {
+            *counts.entry(piece).or_default() += 1;
+        }
+    }
+    let mut words: Vec<(String, u32)> =
+        counts.into_iter().filter(|(_, count)| *count >= min_count).collect();
+    words.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    let words: Vec<String> = words.into_iter().map(|(word, _)| word).collect();
+    let json = file(&words)?;
+    let tokenizer = read(&json)?;
+    let unknown = id(&tokenizer, UNKNOWN)?;
+    for text in texts {
+        let ids = broken(tokenizer.encode_fast(text, false))?.get_ids().to_vec();
+        if min_count > 1 && ids.contains(&unknown) {
+            continue;
+        }
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let back = broken(tokenizer.decode(&ids, true))?;
+        if text != back {
+            return Err(FitError::RoundTrip { text, back });
+        }
+    }
+    Ok(json)
+}
+
+fn pieces(tokenizer: &Tokenizer, text: &str) -> Result<Vec<String>, FitError> {
+    let mut text = NormalizedString::from(text);
+    if let Some(normalizer) = tokenizer.get_normalizer() {
+        broken(normalizer.normalize(&mut text))?;
+    }
+    let mut text = PreTokenizedString::from(text);
+    if let Some(splitter) = tokenizer.get_pre_tokenizer() {
+        broken(splitter.pre_tokenize(&mut text))?;
+    }
+    let splits = text.get_splits(OffsetReferential::Normalized, OffsetType::None);
+    Ok(splits.into_iter().map(|(piece, _, _)| piece.to_owned()).collect())
+}
+
+fn file(words: &[String]) -> Result<Vec<u8>, FitError> {
+    let added = SPECIAL.iter().enumerate().map(|(id, content)| {
+        json!({
+            "id": id, "content": content, "single_word": false, "lstrip": false, "rstrip": false,
+            "normalized": false, "special": true,
+        })
+    });
+    let all = SPECIAL.into_iter().chain(words.iter().map(String::as_str));
+    let vocabulary: Map<String, Value> =
+        all.enumerate().map(|(id, word)| (word.to_owned(), json!(id))).collect();
+    let space = json!({"type": "Metaspace", "replacement": SPACE, "prepend_scheme": "always", "split": true});
+    let file = json!({
+        "version": "1.0",
+        "truncation": null,
+        "padding": null,
+        "added_tokens": added.collect::<Vec<_>>(),
+        "normalizer": {"type": "Sequence", "normalizers": [
+            {"type": "Replace", "pattern": {"Regex": r"\s+"}, "content": " "},
+            {"type": "Strip", "strip_left": true, "strip_right": true},
+        ]},
+        "pre_tokenizer": {"type": "Sequence", "pretokenizers": [
+            space,
+            {"type": "Split", "pattern": {"Regex": PIECE}, "behavior": "Isolated", "invert": false},
+        ]},
+        "post_processor": {
+            "type": "TemplateProcessing",
+            "single": [{"Sequence": {"id": "A", "type_id": 0}}, {"SpecialToken": {"id": END, "type_id": 0}}],
+            "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 1}}],
+            "special_tokens": {END: {"id": END, "ids": [1], "tokens": [END]}},
+        },
+        "decoder": space,
+        "model": {"type": "WordLevel", "vocab": vocabulary, "unk_token": UNKNOWN},
+    });
+    serde_json::to_vec(&file).map_err(|error| FitError::Tokenizer(error.to_string()))
+}
+
+fn broken<T>(result: tokenizers::Result<T>) -> Result<T, FitError> {
+    result.map_err(|error| FitError::Tokenizer(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn made(texts: &[&str]) -> Tokenizer {
+        read(&words(texts.iter().copied(), 1).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn names_and_words_are_one_token_each() {
+        let text = "$proof$ = [PREMISE] a hook isn't steel-made, (it costs 3.5).  $valid$\n= true";
+        let tokenizer = made(&[text]);
+        let encoding = tokenizer.encode_fast(text, false).unwrap();
+        let tokens: Vec<String> =
+            encoding.get_ids().iter().map(|&id| tokenizer.id_to_token(id).unwrap()).collect();
+        let expected = "▁$proof$ ▁= ▁[PREMISE] ▁a ▁hook ▁isn't ▁steel-made , ▁( it ▁costs ▁3 . 5 ) . \
+                        ▁$valid$ ▁= ▁true";
+        assert_eq!(tokens, expected.split(' ').collect::<Vec<_>>());
+        let whole = tokenizer.encode_fast("a hook", true).unwrap();
+        assert_eq!(whole.get_ids().last(), Some(&1));
+        assert_eq!(tokenizer.token_to_id(PAD), Some(0));
+        assert_eq!(tokenizer.encode_fast("a spoon", false).unwrap().get_ids()[1], 2);
+    }
+
+    #[test]
+    fn commoner_words_come_first_and_rare_ones_can_be_left_out() {
+        let tokenizer = made(&["b a b", "b c a"]);
+        assert_eq!(tokenizer.token_to_id("▁b"), Some(3));
+        assert_eq!(tokenizer.token_to_id("▁a"), Some(4));
+        let json = words(["b a b", "b c a"].into_iter(), 2).unwrap();
+        assert_eq!(read(&json).unwrap().token_to_id("▁c"), None);
+    }
+
+    #[test]
+    fn what_does_not_come_back_is_refused() {
+        let error = words(["a </s> b"].into_iter(), 1).unwrap_err().to_string();
+        assert!(error.contains(r#""a </s> b" comes back as "a b""#), "{error}");
+        assert!(words(["a ▁ b"].into_iter(), 1).is_err());
+    }
+
+    proptest! {
+        // Each makes a tokenizer, which takes long without optimisation.
+        #![proptest_config(ProptestConfig::with_cases(48))]
+
+        #[test]
+        fn texts_come_back_with_single_spaces(text in r"[ a-cA-Z0-9.,;:!?$\[\]()'’_=/<>é-]{0,40}") {
+            let tokenizer = made(&[&text]);
+            let ids = tokenizer.encode_fast(&text[..], false).unwrap().get_ids().to_vec();
+            prop_assert!(!ids.contains(&2));
+            let single = text.split_whitespace().collect::<Vec<_>>().join(" ");
+            prop_assert_eq!(tokenizer.decode(&ids, true).unwrap(), single);
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! The engine reads what was fitted, agrees about losses, and says what was learnt.
+
+use std::sync::mpsc;
+
+use proofmill_engine::checkpoint::{Codec, Folder};
+use proofmill_engine::model::{self, Model};
+use proofmill_engine::request::{Body, Generate, Prompt, Request, Score, Strategy};
+use proofmill_engine::schedule::Cancel;
+use proofmill_fit::{Activation, Fitted, Keep, Pair, Save, Settings, Start, Tokens};
+
+use crate::made::{fitted, pairs, run, scratch, settings, sizes};
+
+fn opened(fitted: &Fitted) -> (Model, Codec) {
+    let folder = tempfile::tempdir().unwrap();
+    fitted.write(folder.path()).unwrap();
+    let opened = Folder::open(folder.path()).unwrap();
+    let settings =
+        model::Settings { cache_bytes: 8 << 20, sequences: 16, ..model::Settings::for_cores(1) };
+    (Model::open(&opened, &settings).unwrap(), Codec::read(&opened).unwrap())
+}
+
+fn ask(model: &Model, request: &Request) -> Body {
+    let (sender, receiver) = mpsc::channel();
+    let reply = Box::new(move |answer| sender.send(answer).unwrap());
+    model.submit(request, [0; 32], reply, Cancel::default());
+    receiver.recv().unwrap().unwrap().body
+}
+
+/// The loss per token by the engine.
+fn loss(model: &Model, pairs: &[Pair]) -> f64 {
+    let (mut sum, mut tokens) = (0.0, 0.0);
+    for pair in pairs {
+        let request = Request::Score(Score {
+            prompt: pair.input.clone(),
+            truncate: None,
+            continuations: vec![pair.output.clone()],
+            with_end: true,
+        });
+        let Body::Scores(scores) = ask(model, &request) else { panic!("no scores") };
+        let weight = f64::from(pair.weight);
+        sum -= scores[0].logprob * weight;
+        tokens += f64::from(scores[0].tokens) * weight;
+    }
+    sum / tokens
+}
+
+fn says(model: &Model, input: &str) -> String {
+    let request = Request::Generate(Generate {
+        prompt: Prompt::Text(input.to_owned()),
+        truncate: None,
+        prefix: String::new(),
+        strategy: Strategy::Greedy,
+        max_tokens: 32,
+        min_tokens: 0,
+        stop: Vec::new(),
+        among: Vec::new(),
+    });
+    match ask(model, &request) {
+        Body::Generations(answers) => answers[0].text.clone(),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The loss that the fit tells of its dev pairs is the engine's.
+fn agree(settings: &Settings, start: &Start) -> Fitted {
+    let mut pairs = pairs();
+    pairs[3].weight = 2.5;
+    let fitted = fitted(settings, start, &pairs, &pairs);
+    let (model, _) = opened(&fitted);
+    let (own, engine) = (fitted.dev_loss.unwrap(), loss(&model, &pairs));
+    assert!((own - engine).abs() < 1e-5, "{own} here, {engine} by the engine");
+    fitted
+}
+
+#[test]
+fn losses_are_the_engines() {
+    for activation in [Activation::Relu, Activation::GatedGelu] {
+        let settings = Settings { keep: Keep::Last, ..settings(15) };
+        let fitted = agree(&settings, &scratch(activation));
+        // And those of a checkpoint that is trained further.
+        let folder = tempfile::tempdir().unwrap();
+        fitted.write(folder.path()).unwrap();
+        let more = Settings { steps: 1, warmup: 0, learning_rate: 1e-9, ..settings };
+        let again = agree(&more, &Start::Checkpoint(folder.path().to_owned()));
+        assert_eq!(again.parameters, fitted.parameters);
+        assert!((again.dev_loss.unwrap() - fitted.dev_loss.unwrap()).abs() < 1e-5);
+        assert_eq!(again.files["tokenizer.json"], fitted.files["tokenizer.json"]);
+    }
+}
+
+#[test]
+fn checkpoints_of_others_are_trained() {
+    let data = concat!(env!("CARGO_MANIFEST_DIR"), "/../engine/tests/parity/data/");
+    for name in ["t5", "flan-t5", "flan-t5-old"] {
+        let start = Start::Checkpoint(format!("{data}{name}").into());
+        let settings = Settings { label_smoothing: 0.1, dropout: 0.1, ..settings(5) };
+        agree(&settings, &start);
+    }
+}
+
+#[test]
+fn a_tokenizer_can_be_given() {
+    let file =
+        concat!(env!("CARGO_MANIFEST_DIR"), "/../engine/tests/parity/data/t5/tokenizer.json");
+    let json = std::fs::read(file).unwrap();
+    let start = Start::Scratch { sizes: sizes(), tokens: Tokens::Json(json.clone()) };
+    let fitted = agree(&settings(5), &start);
+    assert_eq!(fitted.files["tokenizer.json"], json);
+}
+
+#[test]
+fn what_is_learnt_is_said() {
+    let pairs = pairs();
+    let settings = Settings { batch: 20, evaluate_every: 500, ..settings(150) };
+    let mut last = f64::MAX;
+    let fitted =
+        run(&settings, &scratch(Activation::Relu), (&pairs, &[]), (2, None), &mut |it, _| {
+            last = it.loss;
+        })
+        .unwrap();
+    assert!(last < 0.02, "{last}");
+    let (model, codec) = opened(&fitted);
+    for pair in &pairs {
+        assert_eq!(says(&model, &pair.input), pair.output);
+        let ids = codec.encode(&pair.output, false).unwrap();
+        assert_eq!(codec.decode(&ids, false).unwrap(), pair.output);
+    }
+}
+
+#[test]
+fn halves_of_numbers_say_the_same() {
+    let pairs = pairs();
+    let base = Settings { batch: 20, evaluate_every: 500, ..settings(150) };
+    let start = scratch(Activation::Relu);
+    let full = fitted(&base, &start, &pairs, &[]);
+    let half = fitted(&Settings { save: Save::Bf16, ..base }, &start, &pairs, &[]);
+    let size = |fitted: &Fitted| fitted.files["model.safetensors"].len();
+    assert!(size(&half) < size(&full) * 6 / 10);
+    let (model, _) = opened(&half);
+    assert!(pairs.iter().all(|pair| says(&model, &pair.input) == pair.output));
+}

@@ -1,0 +1,87 @@
+//! The same inputs give the same bytes, however often the fit is stopped and on however many threads.
+
+use std::sync::atomic::Ordering;
+
+use proofmill_fit::{Activation, FitError, Fitted, Settings};
+use sha2::{Digest, Sha256};
+
+use crate::made::{pairs, run, scratch, settings};
+
+fn long() -> Settings {
+    // Several parts a step, several epochs, and all kinds of chance.
+    Settings { batch: 16, dropout: 0.1, label_smoothing: 0.05, ..settings(12) }
+}
+
+fn on(threads: usize, settings: &Settings) -> Fitted {
+    let mut pairs = pairs();
+    for (number, pair) in pairs.iter_mut().enumerate() {
+        // Long enough that a batch falls into parts.
+        pair.input = [pair.input.as_str(); 7].join(" ; ");
+        pair.weight = 1.0 + number as f32 / 7.0;
+    }
+    let dev = pairs.split_off(15);
+    run(settings, &scratch(Activation::GatedGelu), (&pairs, &dev), (threads, None), &mut |_, _| ())
+        .unwrap()
+}
+
+#[test]
+fn threads_and_repetition_change_nothing() {
+    let once = on(1, &long());
+    for threads in [1, 2, 3, 16] {
+        assert!(on(threads, &long()) == once, "{threads} threads");
+    }
+    let other = on(1, &Settings { seed: 1, ..long() });
+    assert_ne!(other.files["model.safetensors"], once.files["model.safetensors"]);
+}
+
+/// Another number means that fits of before cannot be made again: raise `FORMAT` of the state.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn machines_change_nothing() {
+    let fitted = on(2, &long());
+    let hash = Sha256::digest(&fitted.files["model.safetensors"]);
+    let hash: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
+    assert_eq!(hash, "b085a009eb3c9880b60ea2b467605d721cbb253b59ad15563ccacb298371062c");
+}
+
+#[test]
+fn stopping_changes_nothing() {
+    let (all, start) = (pairs(), scratch(Activation::Relu));
+    let pairs = (&all[..12], &all[12..]);
+    let settings = Settings { dropout: 0.2, ..settings(12) };
+    let never = run(&settings, &start, pairs, (1, None), &mut |_, _| ()).unwrap();
+    for stops in [vec![1], vec![3, 4, 9], vec![5], (1..12).collect()] {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("state.safetensors");
+        for stop in stops {
+            let error = run(&settings, &start, pairs, (2, Some(&file)), &mut |report, cancel| {
+                cancel.store(report.step == stop, Ordering::Relaxed);
+            })
+            .unwrap_err();
+            assert!(matches!(error, FitError::Cancelled { step, kept: true } if step == stop));
+        }
+        let last = run(&settings, &start, pairs, (1, Some(&file)), &mut |_, _| ()).unwrap();
+        assert!(last == never);
+        // A fit that has ended is not made again.
+        let again = run(&settings, &start, pairs, (1, Some(&file)), &mut |_, _| panic!()).unwrap();
+        assert!(again == never);
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+}
+
+#[test]
+fn a_state_belongs_to_its_fit() {
+    let (pairs, start) = (pairs(), scratch(Activation::Relu));
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("state.safetensors");
+    let base = settings(2);
+    let fit = |settings: &Settings, pairs: &[_]| {
+        run(settings, &start, (pairs, &[]), (1, Some(&file)), &mut |_, _| ())
+    };
+    fit(&base, &pairs).unwrap();
+    let other = Settings { seed: 3, ..base.clone() };
+    assert!(matches!(fit(&other, &pairs), Err(FitError::OtherState { .. })));
+    assert!(matches!(fit(&base, &pairs[1..]), Err(FitError::OtherState { .. })));
+    std::fs::write(&file, b"nonsense").unwrap();
+    assert!(matches!(fit(&base, &pairs), Err(FitError::State { .. })));
+}

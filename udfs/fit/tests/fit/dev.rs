@@ -1,0 +1,44 @@
+//! Dev pairs decide when to stop and what to keep.
+
+use proofmill_fit::{Activation, Keep, Settings};
+
+use crate::made::{fitted, pairs, run, scratch, settings};
+
+#[test]
+fn the_best_is_kept_and_patience_ends() {
+    let mut train = pairs();
+    // What is learnt by heart makes other pairs less likely sooner or later.
+    let dev = train.split_off(12);
+    let start = scratch(Activation::Relu);
+    let settings = Settings { patience: Some(3), evaluate_every: 4, ..settings(400) };
+    let mut looks = Vec::new();
+    let best = run(&settings, &start, (&train, &dev), (1, None), &mut |report, _| {
+        if let Some(loss) = report.dev_loss {
+            looks.push((report.step, loss, report.best));
+        }
+    })
+    .unwrap();
+    let least = looks.iter().min_by(|a, b| a.1.total_cmp(&b.1)).unwrap();
+    assert_eq!((best.step, best.dev_loss), (least.0, Some(least.1)));
+    assert!(least.2);
+    assert_eq!(best.steps, looks.last().unwrap().0);
+    assert_eq!(best.steps, best.step + 3 * 4, "three looks without a better one");
+    assert!(best.steps < 400);
+
+    // The weights are those of that step, and not the last ones.
+    let until = Settings { patience: None, ..settings.clone() };
+    let last = Settings { keep: Keep::Last, ..settings };
+    let last = fitted(&last, &start, &train, &dev);
+    assert_eq!((last.steps, last.step, last.dev_loss), (best.steps, best.steps, None));
+    assert_ne!(last.files["model.safetensors"], best.files["model.safetensors"]);
+    let mut kept = None;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("state");
+    let stop = best.step;
+    let cut = run(&until, &start, (&train, &dev), (1, Some(&file)), &mut |report, cancel| {
+        cancel.store(report.step == stop, std::sync::atomic::Ordering::Relaxed);
+        kept = report.dev_loss.or(kept);
+    });
+    assert!(cut.is_err());
+    assert_eq!(kept, best.dev_loss);
+}

@@ -1,0 +1,82 @@
+//! What cannot be fitted is refused with what to do.
+
+use std::path::Path;
+
+use proofmill_fit::{Activation, Decay, Pair, Settings, Sizes, Start, Tokens};
+
+use crate::made::{pairs, run, scratch, settings, sizes};
+
+fn refusal(settings: &Settings, start: &Start, train: &[Pair], dev: &[Pair]) -> String {
+    run(settings, start, (train, dev), (1, None), &mut |_, _| ()).unwrap_err().to_string()
+}
+
+#[test]
+fn bad_pairs() {
+    let (base, start) = (settings(1), scratch(Activation::Relu));
+    let good = || Pair::new("a hook", "steel");
+    let refused = |train: &[Pair]| refusal(&base, &start, train, &[]);
+    assert_eq!(refused(&[]), "there is nothing to learn from: give at least one training pair");
+    let empty = "training pair 1 has an empty output; leave the pair out";
+    assert_eq!(refused(&[good(), Pair::new("a", " ")]), empty);
+    assert!(refused(&[Pair::new("", "a")]).contains("training pair 0 has an empty input"));
+    let weight = Pair { weight: 0.0, ..good() };
+    assert!(refused(&[weight]).contains("training pair 0 has weight 0, expected a number above 0"));
+    let dev = refusal(&base, &start, &[good()], &[Pair::new("a", "")]);
+    assert!(dev.contains("dev pair 0 has an empty output"), "{dev}");
+    let short = Settings { input_tokens: 2, ..base.clone() };
+    let expected = "the input of training pair 0 has 3 tokens, and `input_tokens` allows 2; shorten \
+                    or leave out the pair, or raise `input_tokens`";
+    assert_eq!(refusal(&short, &start, &[good()], &[]), expected);
+    let patient = Settings { patience: Some(2), ..base.clone() };
+    let expected =
+        "`patience` is 2, but there are no dev pairs; give some, or leave `patience` out";
+    assert_eq!(refusal(&patient, &start, &[good()], &[]), expected);
+    let back = refused(&[Pair::new("a </s>", "b")]);
+    assert!(back.starts_with(r#"tokenizer of words: "a </s>" comes back as "a""#), "{back}");
+}
+
+#[test]
+fn bad_settings_sizes_and_tokenizers() {
+    let base = settings(1);
+    let train = [Pair::new("a", "b")];
+    let wrong = Settings { batch: 0, ..base.clone() };
+    let start = scratch(Activation::Relu);
+    assert!(refusal(&wrong, &start, &train, &[]).starts_with("`batch` is 0, expected"));
+    let tokens = Tokens::Words { min_count: 1, also: Vec::new() };
+    let start = Start::Scratch { sizes: Sizes { heads: 0, ..sizes() }, tokens };
+    let expected = "`heads` is 0, expected a whole number from 1 to 256";
+    assert_eq!(refusal(&base, &start, &train, &[]), expected);
+    let start = Start::Scratch { sizes: sizes(), tokens: Tokens::Json(b"{}".to_vec()) };
+    assert!(refusal(&base, &start, &train, &[]).starts_with("tokenizer: "));
+}
+
+#[test]
+fn weights_that_run_away() {
+    let train = pairs();
+    let wild = Settings {
+        learning_rate: 1.0,
+        warmup: 0,
+        clip: None,
+        decay: Decay::Constant,
+        weight_decay: 1.0,
+        beta2: 0.0,
+        epsilon: 1e-300,
+        ..settings(100)
+    };
+    let message = refusal(&wild, &scratch(Activation::Relu), &train, &[]);
+    assert!(
+        message.contains(" at step ") && message.contains("lower `learning_rate`"),
+        "{message}"
+    );
+}
+
+#[test]
+fn bad_checkpoints() {
+    let (base, train) = (settings(1), [Pair::new("ba be", "bi")]);
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../engine/tests/parity/data");
+    let start = Start::Checkpoint(data.join("gpt2"));
+    let message = refusal(&base, &start, &train, &[]);
+    assert!(message.ends_with("gpt2: GPT2LMHeadModel cannot be trained; give a T5"), "{message}");
+    let message = refusal(&base, &Start::Checkpoint(data.join("none")), &train, &[]);
+    assert!(message.contains("config.json: not found"), "{message}");
+}
