@@ -29,6 +29,14 @@ pub enum Role {
     From,
     /// The setting `memory`.
     Memory,
+    /// The setting `dev`.
+    Dev,
+    /// The setting `context`.
+    Context,
+    /// The setting `proofs`.
+    Proofs,
+    /// The setting `blocked`.
+    Blocked,
     /// The setting `baseline`.
     Baseline,
     /// The setting `candidate`.
@@ -182,6 +190,44 @@ impl Builder<'_> {
             }
             StageKind::Embed(settings) => {
                 inputs.extend(self.input(spec, Role::From, &settings.from, &["embed", "from"]));
+            }
+            StageKind::Hypothesize(settings) => {
+                let steps = ["hypothesize", "from"];
+                inputs.extend(self.input(spec, Role::From, &settings.from, &steps));
+            }
+            StageKind::Prove(settings) => {
+                inputs.extend(self.input(spec, Role::From, &settings.from, &["prove", "from"]));
+                if let Some(context) = &settings.context {
+                    let steps = ["prove", "context"];
+                    inputs.extend(self.input(spec, Role::Context, context, &steps));
+                }
+            }
+            StageKind::Verify(settings) => {
+                inputs.extend(self.input(spec, Role::From, &settings.from, &["verify", "from"]));
+                if let Some(blocked) = &settings.blocked {
+                    let steps = ["verify", "blocked"];
+                    inputs.extend(self.input(spec, Role::Blocked, blocked, &steps));
+                }
+            }
+            StageKind::Decide(settings) => {
+                inputs.extend(self.input(spec, Role::From, &settings.from, &["decide", "from"]));
+                if let Some(proofs) = &settings.proofs {
+                    let steps = ["decide", "proofs"];
+                    inputs.extend(self.input(spec, Role::Proofs, proofs, &steps));
+                }
+            }
+            StageKind::Teach(settings) => {
+                inputs.extend(self.input(spec, Role::From, &settings.from, &["teach", "from"]));
+                if let Some(memory) = &settings.memory {
+                    let steps = ["teach", "memory"];
+                    inputs.extend(self.input(spec, Role::Memory, memory, &steps));
+                }
+            }
+            StageKind::Fit(settings) => {
+                inputs.extend(self.input(spec, Role::From, &settings.from, &["fit", "from"]));
+                if let Some(dev) = &settings.dev {
+                    inputs.extend(self.input(spec, Role::Dev, dev, &["fit", "dev"]));
+                }
             }
             StageKind::Measure(settings) => {
                 inputs.extend(self.input(spec, Role::From, &settings.from, &["measure", "from"]));

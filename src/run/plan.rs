@@ -9,7 +9,7 @@ use crate::ids::{Fingerprint, PipelineName, StageName};
 use crate::run::reason::Reason;
 use crate::stages::components::Components;
 use crate::stages::prepared::{Body, Prepared};
-use crate::stages::write;
+use crate::stages::{fit, write};
 use crate::store::{
     Artifact, Lookup, Manifest, Store, StoreError, Stored, find_many, latest_manifest, read_part,
 };
@@ -146,6 +146,10 @@ fn label(role: &Role) -> Option<String> {
         Role::Table(written) => Some(format!("input.{written}")),
         Role::From => Some("input.from".to_owned()),
         Role::Memory => Some("input.memory".to_owned()),
+        Role::Dev => Some("input.dev".to_owned()),
+        Role::Context => Some("input.context".to_owned()),
+        Role::Proofs => Some("input.proofs".to_owned()),
+        Role::Blocked => Some("input.blocked".to_owned()),
         Role::Baseline => Some("input.baseline".to_owned()),
         Role::Candidate => Some("input.candidate".to_owned()),
         Role::Ranking(i) => Some(format!("input.from[{i}]")),
@@ -178,16 +182,21 @@ async fn drop_lost(plan: &mut RunPlan, store: &Store) -> Result<(), StoreError> 
 /// An export whose file is not there any more, or another one, is no hit.
 async fn drop_changed_exports(plan: &mut RunPlan, prepared: &Prepared, store: &Store) {
     for (name, stage) in &mut plan.stages {
-        let (Action::Cached(artifact), Some(Body::Write(export))) =
-            (&stage.action, prepared.stages.get(name).map(|stage| &stage.body))
-        else {
+        let Action::Cached(artifact) = &stage.action else { continue };
+        let body = prepared.stages.get(name).map(|stage| &stage.body);
+        if !matches!(body, Some(Body::Write(_) | Body::Fit(_))) {
             continue;
-        };
+        }
         let rows = match artifact.record.parts.first() {
             Some(part) => read_part(store, part).await.unwrap_or_default(),
             None => Vec::new(),
         };
-        if !write::is_current(export, &rows) {
+        let is_current = match body {
+            Some(Body::Write(export)) => write::is_current(export, &rows),
+            Some(Body::Fit(export)) => fit::is_current(export, &rows),
+            _ => true,
+        };
+        if !is_current {
             stage.rerun(Reason::ExportChanged);
         }
     }

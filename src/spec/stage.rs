@@ -6,14 +6,20 @@ use serde::{Deserialize, Serialize};
 use crate::spec::checks::Check;
 use crate::spec::kinds::blend::Blend;
 use crate::spec::kinds::compare::Compare;
+use crate::spec::kinds::decide::Decide;
 use crate::spec::kinds::embed::Embed;
+use crate::spec::kinds::fit::Fit;
 use crate::spec::kinds::generate::Generate;
+use crate::spec::kinds::hypothesize::Hypothesize;
 use crate::spec::kinds::index::Index;
 use crate::spec::kinds::measure::Measure;
+use crate::spec::kinds::prove::Prove;
 use crate::spec::kinds::read::Read;
 use crate::spec::kinds::retrieve::Retrieve;
 use crate::spec::kinds::score::Score;
 use crate::spec::kinds::sql::Sql;
+use crate::spec::kinds::teach::Teach;
+use crate::spec::kinds::verify::Verify;
 use crate::spec::kinds::write::Write;
 
 /// A stage: one key that names its kind, and common keys.
@@ -22,8 +28,10 @@ use crate::spec::kinds::write::Write;
 #[schemars(extend("oneOf" = [
     {"required": ["read"]}, {"required": ["sql"]}, {"required": ["index"]},
     {"required": ["retrieve"]}, {"required": ["blend"]}, {"required": ["generate"]},
-    {"required": ["score"]}, {"required": ["embed"]}, {"required": ["measure"]},
-    {"required": ["compare"]}, {"required": ["write"]},
+    {"required": ["score"]}, {"required": ["embed"]}, {"required": ["hypothesize"]},
+    {"required": ["prove"]}, {"required": ["verify"]}, {"required": ["decide"]},
+    {"required": ["teach"]}, {"required": ["fit"]},
+    {"required": ["measure"]}, {"required": ["compare"]}, {"required": ["write"]},
 ]))]
 pub struct Stage {
     /// Reads files into a table.
@@ -42,6 +50,18 @@ pub struct Stage {
     pub score: Option<Score>,
     /// Gives a vector for every row of a table, with a model.
     pub embed: Option<Embed>,
+    /// Turns questions into hypotheses, one for each possible answer.
+    pub hypothesize: Option<Hypothesize>,
+    /// Writes one-step proofs of hypotheses, with a model.
+    pub prove: Option<Prove>,
+    /// Says what a model believes of proofs and hypotheses, and accepts or rejects proofs.
+    pub verify: Option<Verify>,
+    /// Answers questions by their best proofs or beliefs.
+    pub decide: Option<Decide>,
+    /// Answers questions in turn while a simulated user corrects what is wrong.
+    pub teach: Option<Teach>,
+    /// Trains a small model on pairs of texts.
+    pub fit: Option<Fit>,
     /// Averages values over the rows of a table, with intervals.
     pub measure: Option<Measure>,
     /// Compares systems item by item.
@@ -97,6 +117,18 @@ pub enum StageKind {
     Score(Score),
     /// Vectors by a model.
     Embed(Embed),
+    /// Hypotheses of questions.
+    Hypothesize(Hypothesize),
+    /// Proofs by a model.
+    Prove(Prove),
+    /// Beliefs of a model.
+    Verify(Verify),
+    /// Answers by proofs.
+    Decide(Decide),
+    /// Lessons.
+    Teach(Teach),
+    /// A trained model.
+    Fit(Fit),
     /// Numbers with intervals.
     Measure(Measure),
     /// Systems compared item by item.
@@ -118,9 +150,24 @@ pub struct Gather {
 
 impl StageKind {
     /// The keys of the kinds that a file can declare.
-    pub const NAMES: [&str; 11] = [
-        "read", "sql", "index", "retrieve", "blend", "generate", "score", "embed", "measure",
-        "compare", "write",
+    pub const NAMES: [&str; 17] = [
+        "read",
+        "sql",
+        "index",
+        "retrieve",
+        "blend",
+        "generate",
+        "score",
+        "embed",
+        "hypothesize",
+        "prove",
+        "verify",
+        "decide",
+        "teach",
+        "fit",
+        "measure",
+        "compare",
+        "write",
     ];
 
     /// The kind's key in the file.
@@ -134,6 +181,12 @@ impl StageKind {
             Self::Generate(_) => "generate",
             Self::Score(_) => "score",
             Self::Embed(_) => "embed",
+            Self::Hypothesize(_) => "hypothesize",
+            Self::Prove(_) => "prove",
+            Self::Verify(_) => "verify",
+            Self::Decide(_) => "decide",
+            Self::Teach(_) => "teach",
+            Self::Fit(_) => "fit",
             Self::Measure(_) => "measure",
             Self::Compare(_) => "compare",
             Self::Write(_) => "write",
@@ -152,6 +205,12 @@ impl StageKind {
             stage.generate.clone().map(Self::Generate),
             stage.score.clone().map(Self::Score),
             stage.embed.clone().map(Self::Embed),
+            stage.hypothesize.clone().map(Self::Hypothesize),
+            stage.prove.clone().map(Self::Prove),
+            stage.verify.clone().map(Self::Verify),
+            stage.decide.clone().map(Self::Decide),
+            stage.teach.clone().map(Self::Teach),
+            stage.fit.clone().map(Self::Fit),
             stage.measure.clone().map(Self::Measure),
             stage.compare.clone().map(Self::Compare),
             stage.write.clone().map(Self::Write),

@@ -12,8 +12,19 @@ use crate::session::policy::Calls;
 use crate::spec::stage::StageKind;
 
 /// Settings that name other stages or files: their content counts, not their names.
-const REFERENCES: [&str; 7] =
-    ["from", "memory", "baseline", "candidate", "path", "instances", "model"];
+const REFERENCES: [&str; 11] = [
+    "from",
+    "memory",
+    "dev",
+    "context",
+    "proofs",
+    "blocked",
+    "baseline",
+    "candidate",
+    "path",
+    "instances",
+    "model",
+];
 
 /// The components of one stage.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -98,6 +109,12 @@ fn version(kind: &StageKind) -> u32 {
         StageKind::Generate(_) => 1,
         StageKind::Score(_) => 1,
         StageKind::Embed(_) => 1,
+        StageKind::Hypothesize(_) => 1,
+        StageKind::Prove(_) => 1,
+        StageKind::Verify(_) => 1,
+        StageKind::Decide(_) => 1,
+        StageKind::Teach(_) => 1,
+        StageKind::Fit(_) => 1,
         StageKind::Measure(_) => 1,
         StageKind::Compare(_) => 1,
         StageKind::Write(_) => 1,

@@ -5,12 +5,15 @@ use std::path::Path;
 use futures::{StreamExt, TryStreamExt};
 use tokio::sync::mpsc;
 
+use crate::ids::StageName;
 use crate::session::Engine;
 use crate::stages::answers::{self, Gate};
 use crate::stages::error::StageError;
 use crate::stages::prepared::{Body, Prepared, PreparedStage};
 use crate::stages::sink::{Computed, Sink};
-use crate::stages::{compare, dense, index, measure, nearest, query, read, retrieve, rows, write};
+use crate::stages::{
+    compare, dense, fit, index, measure, nearest, query, read, retrieve, rows, teach, write,
+};
 use crate::store::Store;
 
 /// Batches between a table and the thread that exports it.
@@ -72,6 +75,18 @@ pub async fn compute(
             };
             index::compute(plan, memory, sink).await
         }
+        Body::Teach(plan) => {
+            let rows = async |name: Option<&StageName>| match name
+                .and_then(|name| prepared.stages.get(name))
+            {
+                Some(stage) => rows::of_table(&stage.table, &sink.store).try_collect().await,
+                None => Ok(Vec::new()),
+            };
+            let hypotheses = rows(Some(&plan.from)).await?;
+            let memory = rows(plan.memory.as_ref()).await?;
+            teach::compute(plan, hypotheses, memory, engine, sink).await
+        }
+        Body::Fit(plan) => fit::compute(plan, engine, cache, sink).await,
         Body::Measure(plan) => sink.table(measure::compute(plan, &state()).await?).await,
         Body::Compare(plan) => sink.table(compare::compute(plan, &state()).await?).await,
         Body::Write(plan) => export(plan, prepared, &sink.store, sink).await,

@@ -17,7 +17,8 @@ use crate::stages::components::Components;
 use crate::stages::place::Place;
 use crate::stages::prepared::{Body, Prepared, PreparedStage};
 use crate::stages::{
-    asked, blend, check_plan, compare, gather, index, measure, query, read, retrieve, write,
+    asked, blend, check_plan, compare, decide, fit, gather, hypothesize, index, measure, prove,
+    query, read, retrieve, teach, verify, write,
 };
 
 /// What preparing a stage gives.
@@ -89,13 +90,21 @@ pub fn prepare(mut graph: Graph, engine: &Engine, diagnostics: &mut Vec<Diagnost
 fn effective(stage: &Stage, place: &mut Place<'_>) -> bool {
     let kind = stage.spec.kind.name();
     let idle: &[&str] = match &stage.spec.kind {
-        StageKind::Read(_) | StageKind::Generate(_) | StageKind::Score(_) | StageKind::Embed(_) => {
-            &[]
-        }
-        StageKind::Sql(_) | StageKind::Retrieve(_) | StageKind::Blend(_) | StageKind::Gather(_) => {
-            &["on_error", "max_error_rate"]
-        }
+        StageKind::Read(_)
+        | StageKind::Generate(_)
+        | StageKind::Score(_)
+        | StageKind::Embed(_)
+        | StageKind::Hypothesize(_)
+        | StageKind::Prove(_)
+        | StageKind::Verify(_) => &[],
+        StageKind::Sql(_)
+        | StageKind::Retrieve(_)
+        | StageKind::Blend(_)
+        | StageKind::Decide(_)
+        | StageKind::Gather(_) => &["on_error", "max_error_rate"],
         StageKind::Index(_)
+        | StageKind::Teach(_)
+        | StageKind::Fit(_)
         | StageKind::Measure(_)
         | StageKind::Compare(_)
         | StageKind::Write(_) => &["on_error", "max_error_rate", "partitions"],
@@ -154,6 +163,24 @@ fn one(
         StageKind::Embed(settings) => {
             let asked = asked::Asked::embed(settings);
             asked::prepare(stage, &asked, settings, tables, engine, components, place)
+        }
+        StageKind::Hypothesize(settings) => {
+            hypothesize::prepare(stage, settings, tables, engine, components, place)
+        }
+        StageKind::Prove(settings) => {
+            prove::prepare(stage, settings, tables, engine, components, place)
+        }
+        StageKind::Verify(settings) => {
+            verify::prepare(stage, settings, tables, engine, components, place)
+        }
+        StageKind::Decide(settings) => {
+            decide::prepare(stage, settings, tables, engine, components, place)
+        }
+        StageKind::Teach(settings) => {
+            teach::prepare(stage, settings, tables, engine, components, place)
+        }
+        StageKind::Fit(settings) => {
+            fit::prepare(stage, settings, tables, engine, components, place)
         }
         StageKind::Measure(settings) => {
             measure::prepare(stage, settings, tables, engine, components, place)

@@ -12,10 +12,12 @@ use crate::session::StageTable;
 use crate::stages::compare::ComparePlan;
 use crate::stages::components::Components;
 use crate::stages::dense::DensePlan;
+use crate::stages::fit::FitPlan;
 use crate::stages::index::IndexPlan;
 use crate::stages::measure::MeasurePlan;
 use crate::stages::nearest::NearestPlan;
 use crate::stages::retrieve::MemorySlot;
+use crate::stages::teach::TeachPlan;
 use crate::stages::write::WritePlan;
 
 /// How a stage's table is computed.
@@ -35,6 +37,10 @@ pub enum Body {
     Index(IndexPlan),
     /// By building an index of vectors.
     Dense(DensePlan),
+    /// By answering questions in turn, with a growing memory.
+    Teach(Box<TeachPlan>),
+    /// By training a model.
+    Fit(Box<FitPlan>),
     /// By averaging.
     Measure(MeasurePlan),
     /// By comparing.

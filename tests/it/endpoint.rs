@@ -1,67 +1,24 @@
 //! A model behind an endpoint: asked once, then replayed without it. Its key stays where it is.
 
 use std::fs;
-use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
 use std::path::Path;
-use std::sync::{Arc, Mutex};
-use std::thread;
 
 use serde_json::{Value as Json, json};
 
+use crate::server::serve;
 use crate::support::{Done, Workspace};
 
 const KEY: &str = "sk-6f1c0a9e-never-to-be-seen";
 
-/// What the server was sent: the head and the body of each request.
-type Received = Arc<Mutex<Vec<(String, Json)>>>;
-
-/// A server for `/v1/completions` that says each prompt in capitals. Every third request is refused
-/// once. It ends with the test.
-fn serve() -> (String, Received) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}/v1", listener.local_addr().unwrap());
-    let received = Received::default();
-    let log = Arc::clone(&received);
-    thread::spawn(move || {
-        for stream in listener.incoming().map_while(Result::ok) {
-            let log = Arc::clone(&log);
-            thread::spawn(move || answer(stream, &log));
-        }
-    });
-    (url, received)
-}
-
-fn answer(mut stream: TcpStream, log: &Received) -> Option<()> {
-    let mut bytes = Vec::new();
-    let (head, body) = loop {
-        let mut piece = [0; 4096];
-        let read = stream.read(&mut piece).ok().filter(|read| *read > 0)?;
-        bytes.extend_from_slice(&piece[..read]);
-        let text = String::from_utf8_lossy(&bytes).into_owned();
-        if let Some((head, body)) = text.split_once("\r\n\r\n")
-            && let Ok(body) = serde_json::from_str::<Json>(body)
-        {
-            break (head.to_owned(), body);
-        }
-    };
-    let place = {
-        let mut log = log.lock().unwrap();
-        log.push((head, body.clone()));
-        log.len()
-    };
-    let (status, reply) = match place {
-        3 => ("503 Busy", json!({ "error": { "message": "try again" } })),
-        _ => {
-            let text = body["prompt"].as_str()?.to_uppercase();
-            let usage = json!({ "prompt_tokens": 3, "completion_tokens": 2 });
-            let choice = json!({ "index": 0, "text": text, "finish_reason": "stop" });
-            ("200 OK", json!({ "choices": [choice], "usage": usage }))
-        }
-    };
-    let (reply, more) = (reply.to_string(), "retry-after: 0\r\nconnection: close\r\n");
-    let length = reply.len();
-    write!(stream, "HTTP/1.1 {status}\r\ncontent-length: {length}\r\n{more}\r\n{reply}").ok()
+/// Says each prompt in capitals; the third request is refused.
+fn capitals(place: usize, body: &Json) -> (&'static str, Json) {
+    if place == 3 {
+        return ("503 Busy", json!({ "error": { "message": "try again" } }));
+    }
+    let text = body["prompt"].as_str().unwrap_or_default().to_uppercase();
+    let usage = json!({ "prompt_tokens": 3, "completion_tokens": 2 });
+    let choice = json!({ "index": 0, "text": text, "finish_reason": "stop" });
+    ("200 OK", json!({ "choices": [choice], "usage": usage }))
 }
 
 /// A run with the key in the environment.
@@ -87,7 +44,7 @@ fn holding(folder: &Path, text: &str) -> Vec<String> {
 
 #[test]
 fn is_asked_once_and_replayed_when_it_is_gone() {
-    let (url, received) = serve();
+    let (url, received) = serve(capitals);
     let workspace = Workspace::with(&format!(
         "pipeline: far\nmodels:\n  far: {{ url: \"{url}\", model: small, key_env: \
          PROOFMILL_TEST_KEY }}\nstages:\n  asked: {{ sql: \"SELECT 'r' || n AS row_id, 'cat ' || n \

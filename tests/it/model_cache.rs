@@ -57,7 +57,7 @@ fn fingerprints(workspace: &Workspace) -> BTreeMap<String, String> {
 }
 
 /// The stages whose fingerprint is another one after a change.
-fn changed(base: &Workspace, change: impl FnOnce(&Workspace)) -> BTreeSet<String> {
+pub fn changed(base: &Workspace, change: impl FnOnce(&Workspace)) -> BTreeSet<String> {
     let workspace = base.copy();
     let before = fingerprints(&workspace);
     change(&workspace);

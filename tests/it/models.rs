@@ -67,7 +67,7 @@ fn all() -> Workspace {
 
 /// What the line of a stage that was computed says of what it asked: asked, replayed, failed.
 #[track_caller]
-fn asked(stderr: &str, stage: &str) -> [u64; 3] {
+pub fn asked(stderr: &str, stage: &str) -> [u64; 3] {
     let line = stderr.lines().find(|line| line.starts_with(&format!("done {stage}:")));
     let line = line.unwrap_or_else(|| panic!("{stage} is not done: {stderr}"));
     let (_, said) = line.rsplit_once("; ").unwrap();

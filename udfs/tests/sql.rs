@@ -24,6 +24,8 @@ async fn error(context: &SessionContext, sql: &str) -> String {
 /// A valid constant for an argument.
 fn sample(doc: &Doc, index: usize) -> String {
     match doc.arguments[index].kind {
+        // A slot that the text has.
+        Kind::Text if doc.arguments[index].name == "name" => "'prefix'".into(),
         Kind::RawText | Kind::Text | Kind::Label => "'the cat sat'".into(),
         Kind::Texts => "['a cat sat', 'the dog']".into(),
         Kind::Numbers => "[0.01, 0.5]".into(),
@@ -264,6 +266,17 @@ async fn a_list_of_golds_is_not_its_characters() {
         ("exact_match('b', make_array(NULL))", "NULL"),
         ("exact_match('', ['x', ''])", "true"),
         ("kf1('x', make_array())['f1']", "0"),
+        ("premises('$proof$ = [PREMISE] a. [PREMISE] [PREMISE] b. ; $x$ = y')", "[a., b.]"),
+        ("premises('a. [PREMISE]b.')", "[a., b.]"),
+        ("array_length(premises('$proof$ = [PREMISE] '))", "0"),
+        ("slot_value('well $A$ = x ; $b$ = y ; $a$ = z', 'a')", "x ~AND~ z"),
+        ("slot_value('well $A$ = x', 'PREFIX')", "well"),
+        ("slot_value('$a$ = x', 'prefix')", "NULL"),
+        ("slot_value('$a$ = x', 'b')", "NULL"),
+        ("list_product(CAST([] AS DOUBLE[]))", "1"),
+        ("list_product([0.1, 0.7, 3.0]) = 0.1 * 0.7 * 3.0", "true"),
+        ("list_product([2, 3])", "6"),
+        ("list_product([2.0, NULL])", "NULL"),
         ("cosine_similarity([0.0], [1.0])", "NULL"),
         ("cosine_similarity([1, 0], [4, 0])", "1"),
         ("cosine_similarity([1, NULL], [2, 4])", "NULL"),

@@ -4,7 +4,7 @@
 //! `math` and `position` are pure functions; `tokens` makes texts into ids; `batch` says which pairs
 //! share a step; `weights` knows the parameters and their names in a checkpoint; `ops`, `tape` and
 //! `network` are the graph; `gradients` runs it on several threads; `schedule` and `optimizer` change the
-//! weights; `state` keeps a fit that was stopped; [`fitted`] is a checkpoint; [`fit`] is all of it
+//! weights; `state` keeps a fit that was stopped; [`fitted`] is a checkpoint; [`mod@fit`] is all of it
 //! behind one door.
 
 mod batch;

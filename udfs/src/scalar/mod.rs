@@ -25,13 +25,16 @@ mod inputs;
 mod kf1;
 mod levenshtein;
 mod levenshtein_similarity;
+mod list_product;
 mod meteor;
 mod nltk_bleu;
 mod normalize_text;
 mod outputs;
 mod paired_sample_size;
 mod parlai_bleu;
+mod premises;
 mod rouge;
+mod slot_value;
 mod token_f1;
 mod wilson_interval;
 
@@ -58,6 +61,9 @@ pub static DEFINITIONS: &[&ScalarDefinition] = &[
     &holm::HOLM,
     &benjamini_hochberg::BENJAMINI_HOCHBERG,
     &paired_sample_size::PAIRED_SAMPLE_SIZE,
+    &slot_value::SLOT_VALUE,
+    &premises::PREMISES,
+    &list_product::LIST_PRODUCT,
 ];
 
 /// A scalar function as data.

@@ -13,5 +13,6 @@ pub mod normalize;
 pub mod overlap;
 pub mod porter;
 pub mod rouge;
+pub mod slots;
 pub mod tokenize_13a;
 pub mod words;

@@ -1,0 +1,33 @@
+//! Settings of `decide`: judged hypotheses and proofs -> one answer a question.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Answers each question with the hypothesis whose best accepted proof scores highest, or, without
+/// `proofs`, with the one that is believed most.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Decide {
+    /// Table of a `verify` stage over hypotheses: all of them, with their direct belief.
+    pub from: String,
+    /// Table of a `verify` stage over proofs of these hypotheses.
+    pub proofs: Option<String>,
+    /// What becomes of a question of which no hypothesis has an accepted proof.
+    #[serde(default)]
+    pub without_proof: WithoutProof,
+    /// Other columns of `from` that every row keeps; they are the question's, so the same for all of
+    /// its hypotheses.
+    #[serde(default)]
+    pub keep: Vec<String>,
+}
+
+/// What becomes of a question without an accepted proof; not published, `direct` here.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum WithoutProof {
+    /// The hypothesis that is believed most (status `fallback_direct`).
+    #[default]
+    Direct,
+    /// No answer (status `no_proof`).
+    None,
+}

@@ -1,0 +1,169 @@
+//! Settings of `fit`: pairs of texts -> a small T5 that learnt them.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Trains an encoder-decoder on pairs of texts and writes its folder, which `models:` can name. As a
+/// table it tells how the training went. The same rows give the same bytes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(extend("oneOf" = [{"required": ["sizes"]}, {"required": ["checkpoint"]}]))]
+pub struct Fit {
+    /// Table of the pairs.
+    pub from: String,
+    /// Table of pairs that decide when to stop, with the same columns.
+    pub dev: Option<String>,
+    /// What the model reads: an SQL expression over the columns of the table.
+    #[schemars(length(min = 1))]
+    pub input: String,
+    /// What it should write, likewise.
+    #[schemars(length(min = 1))]
+    pub output: String,
+    /// How much a token of the pair counts, likewise: a number; 1 when absent.
+    pub weight: Option<String>,
+    /// Sizes of a model that begins from nothing.
+    pub sizes: Option<FitSizes>,
+    /// Folder of a T5 that is trained further.
+    pub checkpoint: Option<String>,
+    /// Folder that is written, relative to the working directory.
+    #[schemars(length(min = 1))]
+    pub path: String,
+    /// How it is trained.
+    #[serde(default)]
+    pub settings: FitSettings,
+}
+
+/// Sizes of a T5; the vocabulary is made of the words of all pairs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FitSizes {
+    /// Numbers of a token.
+    #[schemars(range(min = 1, max = 8192))]
+    pub d_model: usize,
+    /// Numbers of a token in a head.
+    #[schemars(range(min = 1, max = 1024))]
+    pub d_kv: usize,
+    /// Numbers inside a feed-forward part.
+    #[schemars(range(min = 1, max = 65_536))]
+    pub d_ff: usize,
+    /// Heads of an attention.
+    #[schemars(range(min = 1, max = 256))]
+    pub heads: usize,
+    /// Blocks of the encoder.
+    #[schemars(range(min = 1, max = 96))]
+    pub layers: usize,
+    /// Blocks of the decoder; as many when absent.
+    #[schemars(range(min = 1, max = 96))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub decoder_layers: Option<usize>,
+    /// Between the two matrices of a feed-forward part; `relu` when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub activation: Option<FitActivation>,
+}
+
+/// Between the two matrices of a feed-forward part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum FitActivation {
+    /// As T5.
+    Relu,
+    /// As Flan-T5.
+    GatedGelu,
+}
+
+/// How a model is trained; `docs/specs/fit.md` has ranges and defaults.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FitSettings {
+    /// Steps of the optimiser, at most.
+    #[schemars(range(min = 1, max = 10_000_000))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub steps: Option<u32>,
+    /// Pairs of a step.
+    #[schemars(range(min = 1, max = 65_536))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub batch: Option<u32>,
+    /// The highest learning rate.
+    #[schemars(range(max = 1.0))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub learning_rate: Option<f64>,
+    /// Steps over which the rate grows from nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub warmup: Option<u32>,
+    /// The rate after that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub decay: Option<FitDecay>,
+    /// Part of each matrix that is taken away at each step, times the rate.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub weight_decay: Option<f64>,
+    /// How slowly the mean of gradients moves.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub beta1: Option<f64>,
+    /// How slowly the mean of their squares moves.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub beta2: Option<f64>,
+    /// Longest gradient over all weights together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clip: Option<f64>,
+    /// Chance that a number is dropped.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dropout: Option<f64>,
+    /// Part of the target that is spread over the vocabulary.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub label_smoothing: Option<f64>,
+    /// First weights, order, dropout.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seed: Option<u64>,
+    /// Steps between two looks at the dev pairs.
+    #[schemars(range(min = 1))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub evaluate_every: Option<u32>,
+    /// Looks without a better loss after which to stop.
+    #[schemars(range(min = 1))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub patience: Option<u32>,
+    /// Which weights are the result where there are dev pairs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub keep: Option<FitKeep>,
+    /// Most tokens of an input.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub input_tokens: Option<u32>,
+    /// Most tokens of an output.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub output_tokens: Option<u32>,
+    /// How weights are stored.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub save: Option<FitSave>,
+}
+
+/// The learning rate after its highest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum FitDecay {
+    /// Evenly down to 0.
+    Linear,
+    /// Half a wave down to 0.
+    Cosine,
+    /// It stays.
+    Constant,
+}
+
+/// Which weights are the result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum FitKeep {
+    /// Those of the lowest dev loss.
+    Best,
+    /// Those of the last step.
+    Last,
+}
+
+/// How weights are stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum FitSave {
+    /// 32 bits.
+    F32,
+    /// bfloat16.
+    Bf16,
+}

@@ -1,0 +1,295 @@
+//! `fit`: trains a model on the rows of a table. The artifact holds the checkpoint's files and, as
+//! its table, how the training went; the folder outside is written from it.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use arrow::array::{
+    Array, ArrayRef, AsArray, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray,
+};
+use arrow::datatypes::{DataType, Field, Float64Type, Schema, SchemaRef};
+use datafusion::logical_expr::LogicalPlan;
+use futures::TryStreamExt;
+use proofmill_fit::{Fitted, Pair, Report, Run, Settings, Start, Tokens};
+
+use crate::digest::Digest;
+use crate::graph::{Role, Stage};
+use crate::session::{self, Engine};
+use crate::spec::code::Code;
+use crate::spec::kinds::fit::Fit;
+use crate::sqltext;
+use crate::stages::components::Components;
+use crate::stages::error::StageError;
+use crate::stages::lowered::{self, Named};
+use crate::stages::place::Place;
+use crate::stages::prepare::{Outcome, Tables};
+use crate::stages::prepared::Body;
+use crate::stages::sink::{Computed, Sink};
+
+const KIND: &str = "fit";
+/// The file whose digest stands for the folder.
+const WEIGHTS: &str = "model.safetensors";
+
+/// A prepared `fit`.
+#[derive(Debug)]
+pub struct FitPlan {
+    train: LogicalPlan,
+    dev: Option<LogicalPlan>,
+    settings: Settings,
+    start: Start,
+    path: PathBuf,
+    schema: SchemaRef,
+}
+
+/// Checks the settings and plans the pairs.
+pub fn prepare(
+    stage: &Stage,
+    settings: &Fit,
+    tables: &Tables,
+    engine: &Engine,
+    mut components: Components,
+    place: &mut Place<'_>,
+) -> Option<Outcome> {
+    let train = pairs(stage, settings, &Role::From, tables, engine, place);
+    let dev = match stage.input(&Role::Dev) {
+        Some(_) => Some(pairs(stage, settings, &Role::Dev, tables, engine, place)?),
+        None => None,
+    };
+    let chosen = converted::<Settings>(&settings.settings, &["settings"], place);
+    let start = start(settings, place);
+    let (train, chosen, start) = (train?, chosen?, start?);
+    if let Err(error) = chosen.check() {
+        place.mistake(&[KIND, "settings"], Code::WrongValue, error.to_string(), None);
+        return None;
+    }
+    components.set_settings(settings);
+    components.set("settings.path", &settings.path);
+    if let Some(folder) = &settings.checkpoint {
+        let digest = checkpoint_digest(Path::new(folder));
+        let Some(digest) = digest else {
+            let message = format!("`{folder}` has no `{WEIGHTS}` that can be read");
+            place.mistake(&[KIND, "checkpoint"], Code::ModelUnreadable, message, None);
+            return None;
+        };
+        components.set("checkpoint", digest);
+    }
+    let schema = schema();
+    let path = PathBuf::from(&settings.path);
+    let plan = FitPlan { train, dev, settings: chosen, start, path, schema: Arc::clone(&schema) };
+    Some(Outcome {
+        schema,
+        body: Body::Fit(Box::new(plan)),
+        components,
+        volatile: Vec::new(),
+        rows_expected: None,
+    })
+}
+
+/// Columns: one row for each look at the dev pairs, and one for the last step.
+fn schema() -> SchemaRef {
+    Arc::new(Schema::new(vec![
+        Field::new("step", DataType::Int64, false),
+        Field::new("loss", DataType::Float64, false),
+        Field::new("dev_loss", DataType::Float64, true),
+        Field::new("best", DataType::Boolean, false),
+        Field::new("learning_rate", DataType::Float64, false),
+        Field::new("weights", DataType::Utf8, false),
+    ]))
+}
+
+/// The query that makes pairs of a table: `input`, `output`, `weight`.
+fn pairs(
+    stage: &Stage,
+    settings: &Fit,
+    role: &Role,
+    tables: &Tables,
+    engine: &Engine,
+    place: &mut Place<'_>,
+) -> Option<LogicalPlan> {
+    let table = tables.get(stage.input(role)?)?;
+    let schema = table.schema();
+    let sound = [
+        lowered::text(&[KIND, "input"], &settings.input, &schema, engine, place),
+        lowered::text(&[KIND, "output"], &settings.output, &schema, engine, place),
+    ];
+    let weight = settings.weight.as_deref().unwrap_or("1.0");
+    if settings.weight.is_some() {
+        lowered::expression(&[KIND, "weight"], weight, &schema, engine, place)?;
+    }
+    if sound.contains(&None) {
+        return None;
+    }
+    let sql = format!(
+        "SELECT CAST(({}) AS VARCHAR) AS input, CAST(({}) AS VARCHAR) AS output,
+            CAST(({weight}) AS DOUBLE) AS weight FROM pairs",
+        settings.input, settings.output
+    );
+    let named = Named::from([("pairs".to_owned(), table)]);
+    let planned = sqltext::parse(&sql).map_err(|error| error.message).and_then(|query| {
+        session::query(engine.planning(), &query, named).map_err(|error| error.message)
+    });
+    planned
+        .map_err(|message| place.mistake(&[KIND], Code::SqlPlan, message, None))
+        .ok()
+        .map(|planned| planned.plan)
+}
+
+/// Settings of the file as those of the trainer, whose names they have.
+fn converted<T: serde::de::DeserializeOwned>(
+    from: &impl serde::Serialize,
+    steps: &[&str],
+    place: &mut Place<'_>,
+) -> Option<T> {
+    let converted = serde_json::to_value(from).and_then(serde_json::from_value);
+    converted
+        .map_err(|error| {
+            let steps: Vec<&str> = [KIND].into_iter().chain(steps.iter().copied()).collect();
+            place.mistake(&steps, Code::WrongValue, error.to_string(), None);
+        })
+        .ok()
+}
+
+fn start(settings: &Fit, place: &mut Place<'_>) -> Option<Start> {
+    match (&settings.sizes, &settings.checkpoint) {
+        (Some(sizes), None) => {
+            let sizes = converted(sizes, &["sizes"], place)?;
+            Some(Start::Scratch { sizes, tokens: Tokens::Words { min_count: 1, also: Vec::new() } })
+        }
+        (None, Some(folder)) => Some(Start::Checkpoint(PathBuf::from(folder))),
+        (_, _) => None,
+    }
+}
+
+fn checkpoint_digest(folder: &Path) -> Option<Digest> {
+    let files = ["config.json", "tokenizer.json", WEIGHTS];
+    let digests = files.map(|name| std::fs::read(folder.join(name)).ok().map(|b| Digest::of(&b)));
+    let all: Option<Vec<String>> = digests.into_iter().map(|d| Some(d?.to_string())).collect();
+    all.map(|all| Digest::of(all.join("\n").as_bytes()))
+}
+
+/// True if the folder still holds the weights that the stored table of this stage names.
+pub fn is_current(plan: &FitPlan, stored: &[RecordBatch]) -> bool {
+    let recorded = stored.last().and_then(|batch| {
+        let column = batch.column_by_name("weights")?.as_string_opt::<i32>()?.clone();
+        (!column.is_empty()).then(|| column.value(column.len() - 1).to_owned())
+    });
+    let found = std::fs::read(plan.path.join(WEIGHTS)).map(|bytes| Digest::of(&bytes).to_string());
+    recorded.is_some() && recorded == found.ok()
+}
+
+/// Trains.
+pub async fn compute(
+    plan: &FitPlan,
+    engine: &Engine,
+    scratch: &Path,
+    sink: &Sink,
+) -> Result<Computed, StageError> {
+    let train = rows(&plan.train, engine).await?;
+    let dev = match &plan.dev {
+        Some(dev) => rows(dev, engine).await?,
+        None => Vec::new(),
+    };
+    // What is left of a training that was stopped, for the same pairs and settings.
+    let key = format!("{:?}\n{:?}\n{train:?}\n{dev:?}", plan.settings, plan.start);
+    let state = scratch.join(format!("fit-{}", Digest::of(key.as_bytes())));
+    std::fs::create_dir_all(scratch)
+        .map_err(|source| StageError::Write { path: scratch.display().to_string(), source })?;
+    sink.progress.expect_rows(u64::from(plan.settings.steps));
+    let stop = Stop::default();
+    let (cancel, progress) = (Arc::clone(&stop.0), Arc::clone(&sink.progress));
+    let (settings, start, threads) =
+        (plan.settings.clone(), plan.start.clone(), engine.limits().cores);
+    let kept = state.clone();
+    let trained = tokio::task::spawn_blocking(move || {
+        let (mut looks, mut done) = (Vec::new(), 0);
+        let mut report = |report: &Report| {
+            progress.add_rows(u64::from(report.step - done));
+            done = report.step;
+            if report.dev_loss.is_some() || report.step == report.steps {
+                looks.push(report.clone());
+            }
+        };
+        let run = Run {
+            threads,
+            state: Some(&kept),
+            cancel: &cancel,
+            // Rates of tokens are not shown here, and nothing else depends on the time.
+            clock: &|| Duration::ZERO,
+            progress: &mut report,
+        };
+        let fitted = proofmill_fit::fit(&settings, &start, &train, &dev, run);
+        fitted.map(|fitted| (fitted, looks))
+    });
+    let trained = trained.await.map_err(|error| StageError::Task(error.to_string()))?;
+    let (fitted, looks) = trained.map_err(|error| StageError::Data {
+        message: error.to_string(),
+        help: "mend the pairs or the settings".to_owned(),
+    })?;
+    let computed = keep(plan, &fitted, &looks, sink).await?;
+    // It has served.
+    let _ = std::fs::remove_file(&state);
+    Ok(computed)
+}
+
+/// Tells the trainer to stop when nobody waits for it any more.
+#[derive(Default)]
+struct Stop(Arc<AtomicBool>);
+
+impl Drop for Stop {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+async fn rows(plan: &LogicalPlan, engine: &Engine) -> Result<Vec<Pair>, StageError> {
+    let state = engine.running(0, Some(1));
+    let physical = state.create_physical_plan(plan).await?;
+    let mut batches = datafusion::physical_plan::execute_stream(physical, state.task_ctx())?;
+    let mut pairs = Vec::new();
+    while let Some(batch) = batches.try_next().await? {
+        let text = |i: usize| arrow::compute::cast(batch.column(i), &DataType::Utf8);
+        let (input, output) = (text(0)?, text(1)?);
+        let (input, output) = (input.as_string::<i32>(), output.as_string::<i32>());
+        let weight = batch.column(2).as_primitive::<Float64Type>();
+        for row in 0..batch.num_rows() {
+            pairs.push(Pair {
+                input: input.value(row).to_owned(),
+                output: output.value(row).to_owned(),
+                weight: weight.value(row) as f32,
+            });
+        }
+    }
+    Ok(pairs)
+}
+
+/// Stores the table and the files, and writes the folder.
+async fn keep(
+    plan: &FitPlan,
+    fitted: &Fitted,
+    looks: &[Report],
+    sink: &Sink,
+) -> Result<Computed, StageError> {
+    let weights = fitted.files.get(WEIGHTS).map(|bytes| Digest::of(bytes).to_string());
+    let each = |value: fn(&Report) -> f64| -> ArrayRef {
+        Arc::new(Float64Array::from_iter_values(looks.iter().map(value)))
+    };
+    let dev: Float64Array = looks.iter().map(|look| look.dev_loss).collect();
+    let best: Vec<bool> = looks.iter().map(|look| look.best).collect();
+    let columns: Vec<ArrayRef> = vec![
+        Arc::new(Int64Array::from_iter_values(looks.iter().map(|look| i64::from(look.step)))),
+        each(|look| look.loss),
+        Arc::new(dev),
+        Arc::new(BooleanArray::from(best)),
+        each(|look| look.learning_rate),
+        Arc::new(StringArray::from(vec![weights.unwrap_or_default(); looks.len()])),
+    ];
+    let mut computed = sink.table(RecordBatch::try_new(Arc::clone(&plan.schema), columns)?).await?;
+    let failed = |error: proofmill_fit::FitError| StageError::Task(error.to_string());
+    fitted.write(&plan.path).map_err(failed)?;
+    for (number, name) in (0..).zip(fitted.files.keys()) {
+        computed.files.push(sink.file(number, name, &plan.path.join(name)).await?);
+    }
+    Ok(computed)
+}

@@ -1,0 +1,238 @@
+//! Kinds that are queries of ours over the tables that a stage names: what they share.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, Schema, SchemaRef};
+use datafusion::catalog::TableProvider;
+use datafusion::common::DFSchema;
+use serde::Serialize;
+use serde_json::Value as Json;
+
+use crate::session::{self, Engine};
+use crate::spec::code::Code;
+use crate::spec::kinds::generate::GenerateOptions;
+use crate::spec::suggest;
+use crate::sqltext;
+use crate::stages::components::Components;
+use crate::stages::place::Place;
+use crate::stages::prepare::Outcome;
+use crate::stages::prepared::Body;
+use crate::stages::query::set_model;
+
+/// The column that says why a row failed, where rows can: the last of the query, not of the table.
+pub const ERROR: &str = "error";
+
+/// The tables of a query by the names that it uses.
+pub type Named = HashMap<String, Arc<dyn TableProvider>>;
+
+/// A query of ours.
+pub struct Lowered<'a> {
+    /// The kind that it computes.
+    pub kind: &'a str,
+    /// The query. If its last column is [`ERROR`], rows can fail.
+    pub sql: &'a str,
+    /// Its tables.
+    pub tables: Named,
+    /// The models that it asks, each with the name of its component: what a model is called in the
+    /// file is no part of what it is.
+    pub models: &'a [(&'a str, &'a str)],
+}
+
+impl Lowered<'_> {
+    /// Plans it: what breaks it is a column of another type than the kind needs. Settings that are
+    /// SQL are named by their JSON pointers.
+    pub fn outcome(
+        self,
+        settings: &impl Serialize,
+        expressions: &[&str],
+        engine: &Engine,
+        mut components: Components,
+        place: &mut Place<'_>,
+    ) -> Option<Outcome> {
+        let planned = match sqltext::parse(self.sql) {
+            Ok(query) => session::query(engine.planning(), &query, self.tables)
+                .map_err(|error| (error.message, error.help)),
+            Err(error) => Err((error.message, error.help)),
+        };
+        let planned = match planned {
+            Ok(planned) => planned,
+            Err((message, help)) => {
+                place.mistake(&[self.kind], Code::SqlPlan, message, help);
+                return None;
+            }
+        };
+        components.set_settings(&normalized(settings, expressions));
+        components.set_calls(&planned.calls);
+        for (model, component) in self.models {
+            set_model(component, model, engine, &mut components, place)?;
+        }
+        let fails = planned.schema.fields().last().is_some_and(|field| field.name() == ERROR);
+        let shown = planned.schema.fields().len() - usize::from(fails);
+        let fields: Vec<_> = planned.schema.fields().iter().take(shown).cloned().collect();
+        Some(Outcome {
+            schema: Arc::new(Schema::new(fields)),
+            body: if fails { Body::Asked(planned.plan) } else { Body::Query(planned.plan) },
+            components,
+            volatile: planned.calls.volatile.into_iter().collect(),
+            rows_expected: None,
+        })
+    }
+}
+
+/// The settings with those that are SQL made equal where they differ in cosmetics alone.
+pub fn normalized(settings: &impl Serialize, expressions: &[&str]) -> Json {
+    let mut json = serde_json::to_value(settings).unwrap_or(Json::Null);
+    for pointer in expressions {
+        if let Some(Json::String(text)) = json.pointer_mut(pointer) {
+            *text = sqltext::normalized(text);
+        }
+    }
+    json
+}
+
+/// An SQL expression of a file as it can stand inside a query: without comments.
+pub fn inside(text: &str) -> String {
+    format!("({})", sqltext::normalized(text))
+}
+
+/// What is wrong with how a model is to write, as a mistake at `steps`.
+pub fn options(
+    steps: &[&str],
+    options: &GenerateOptions,
+    engine: &Engine,
+    place: &mut Place<'_>,
+) -> Option<()> {
+    // Which model is asked makes no difference to what options mean.
+    let model = engine.models().names().next()?.to_owned();
+    let options = serde_json::to_string(options).ok()?;
+    let sql = format!("SELECT generate({}, 'x', {}) AS said", literal(&model), literal(&options));
+    let error = match session::query(engine.planning(), &sqltext::parse(&sql).ok()?, Named::new()) {
+        Ok(_) => return Some(()),
+        Err(error) => error,
+    };
+    let (message, help) = match error.message.split_once("; ") {
+        Some((message, help)) => (message.to_owned(), Some(help.to_owned())),
+        None => (error.message, error.help),
+    };
+    place.mistake(steps, Code::WrongValue, message, help);
+    None
+}
+
+/// The type of the SQL expression in the setting at `steps`, over the columns of `schema`; a mistake
+/// if it has none.
+pub fn expression(
+    steps: &[&str],
+    text: &str,
+    schema: &SchemaRef,
+    engine: &Engine,
+    place: &mut Place<'_>,
+) -> Option<DataType> {
+    let scope = DFSchema::try_from(schema.as_ref().clone()).ok()?;
+    match session::expression(engine.planning(), text, &scope) {
+        Ok((_, kind)) => Some(kind),
+        Err(error) => {
+            place.sql(steps, error);
+            None
+        }
+    }
+}
+
+/// As [`expression`], of text.
+pub fn text(
+    steps: &[&str],
+    text: &str,
+    schema: &SchemaRef,
+    engine: &Engine,
+    place: &mut Place<'_>,
+) -> Option<()> {
+    let kind = expression(steps, text, schema, engine, place)?;
+    if is_text(&kind) {
+        return Some(());
+    }
+    let message = format!("`{}` is {kind}, and a text is needed", steps.last().unwrap_or(&""));
+    place.mistake(steps, Code::SqlType, message, None);
+    None
+}
+
+/// Whether values of a type are texts.
+pub fn is_text(kind: &DataType) -> bool {
+    matches!(kind, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
+}
+
+/// Whether values of a type are lists of texts.
+pub fn is_texts(kind: &DataType) -> bool {
+    match kind {
+        DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
+            is_text(item.data_type())
+        }
+        _ => false,
+    }
+}
+
+/// Each column that the kind needs of `table` is there; a mistake in `[kind, key]` if one is not.
+pub fn expect_columns(
+    (kind, key): (&str, &str),
+    columns: &[&str],
+    table: &SchemaRef,
+    help: &str,
+    place: &mut Place<'_>,
+) -> Option<()> {
+    let missing = columns.iter().find(|column| table.index_of(column).is_err());
+    let Some(column) = missing else { return Some(()) };
+    let message = format!("the table has no column `{column}`, which `{kind}` needs");
+    place.mistake(&[kind, key], Code::UnknownColumn, message, Some(help.to_owned()));
+    None
+}
+
+/// The columns that rows keep are there, once, and none is one of the kind's `own` or [`ERROR`].
+pub fn keep(
+    kind: &str,
+    columns: &[String],
+    own: &[&str],
+    table: &SchemaRef,
+    place: &mut Place<'_>,
+) -> Option<()> {
+    let mut sound = Some(());
+    for (i, column) in columns.iter().enumerate() {
+        let steps = [kind, "keep", &i.to_string()];
+        if place.column(&steps, column, table).is_none() {
+            sound = None;
+        } else if column == ERROR || own.contains(&column.as_str()) || columns[..i].contains(column)
+        {
+            let message = format!("the table has a column `{column}` already");
+            let help = Some("rename it in a stage before".to_owned());
+            place.mistake(&steps, Code::Duplicate, message, help);
+            sound = None;
+        }
+    }
+    sound
+}
+
+/// There is a model of this name; a mistake at `steps` if not.
+pub fn model(steps: &[&str], name: &str, engine: &Engine, place: &mut Place<'_>) -> Option<()> {
+    let models = engine.models();
+    if models.names().any(|known| known == name) {
+        return Some(());
+    }
+    let help = suggest::help(name, models.names());
+    let declare = || Some("declare it under `models:`".to_owned());
+    let message = format!("there is no model `{name}`");
+    place.mistake(steps, Code::UnknownModel, message, help.or_else(declare));
+    None
+}
+
+/// A name as SQL quotes it.
+pub fn name(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+/// A text as SQL quotes it.
+pub fn literal(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "''"))
+}
+
+/// Names for a list of columns, each after a comma.
+pub fn after_comma(columns: &[String], from: &str) -> String {
+    columns.iter().map(|column| format!(", {from}{}", name(column))).collect()
+}
