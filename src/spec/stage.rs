@@ -118,7 +118,7 @@ pub enum StageKind {
     /// Vectors by a model.
     Embed(Embed),
     /// Hypotheses of questions.
-    Hypothesize(Hypothesize),
+    Hypothesize(Box<Hypothesize>),
     /// Proofs by a model.
     Prove(Prove),
     /// Beliefs of a model.
@@ -128,7 +128,7 @@ pub enum StageKind {
     /// Lessons.
     Teach(Teach),
     /// A trained model.
-    Fit(Fit),
+    Fit(Box<Fit>),
     /// Numbers with intervals.
     Measure(Measure),
     /// Systems compared item by item.
@@ -205,12 +205,12 @@ impl StageKind {
             stage.generate.clone().map(Self::Generate),
             stage.score.clone().map(Self::Score),
             stage.embed.clone().map(Self::Embed),
-            stage.hypothesize.clone().map(Self::Hypothesize),
+            stage.hypothesize.clone().map(|it| Self::Hypothesize(Box::new(it))),
             stage.prove.clone().map(Self::Prove),
             stage.verify.clone().map(Self::Verify),
             stage.decide.clone().map(Self::Decide),
             stage.teach.clone().map(Self::Teach),
-            stage.fit.clone().map(Self::Fit),
+            stage.fit.clone().map(|it| Self::Fit(Box::new(it))),
             stage.measure.clone().map(Self::Measure),
             stage.compare.clone().map(Self::Compare),
             stage.write.clone().map(Self::Write),

@@ -208,7 +208,7 @@ pub async fn compute(
             progress.add_rows(u64::from(report.step - done));
             done = report.step;
             if report.dev_loss.is_some() || report.step == report.steps {
-                looks.push(report.clone());
+                looks.push(*report);
             }
         };
         let run = Run {
