@@ -7,6 +7,7 @@ Prints numbers and fails on a leak:
 """
 
 from collections import Counter, defaultdict
+import gzip
 import json
 import math
 from pathlib import Path
@@ -19,7 +20,9 @@ HERE = Path(__file__).parent
 
 
 def load(name):
-    return [json.loads(line) for line in (HERE / name).read_text(encoding="utf-8").splitlines()]
+    content = (HERE / name).read_bytes()
+    text = gzip.decompress(content) if name.endswith(".gz") else content
+    return [json.loads(line) for line in text.decode("utf-8").splitlines()]
 
 
 def bayes(train, test, words):
@@ -112,7 +115,7 @@ def affirms(row):
 def main():
     questions, facts = load("questions.jsonl"), load("facts.jsonl")
     baselines(questions)
-    if leaks(facts, load("train.jsonl") + load("dev.jsonl")):
+    if leaks(facts, load("train.jsonl.gz") + load("dev.jsonl")):
         raise SystemExit("held-out facts leak into the training pairs")
 
 

@@ -1,8 +1,9 @@
 """Writes the science world's files beside this one: `python3 data/science/make.py`.
 
-The same Python version or another gives the same bytes: nothing but `random.Random` with fixed seeds is drawn from.
+The same Python version or another gives the same rows: nothing but `random.Random` with fixed seeds is drawn from.
 """
 
+import gzip
 import json
 from pathlib import Path
 
@@ -37,8 +38,8 @@ def facts(beliefs):
 
 
 def write(name, rows):
-    text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-    (HERE / name).write_text(text, encoding="utf-8")
+    text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode("utf-8")
+    (HERE / name).write_bytes(gzip.compress(text, mtime=0) if name.endswith(".gz") else text)
 
 
 def main():
@@ -46,7 +47,7 @@ def main():
     pairs = Examples(beliefs, SEED).make()
     write("facts.jsonl", facts(beliefs))
     write("dev.jsonl", pairs[:DEV_PAIRS])
-    write("train.jsonl", pairs[DEV_PAIRS:])
+    write("train.jsonl.gz", pairs[DEV_PAIRS:])
     write("questions.jsonl", questions.make(beliefs.facts, SEED))
 
 

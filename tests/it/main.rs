@@ -7,6 +7,7 @@ mod cosmetics;
 mod dense;
 mod devices;
 mod endpoint;
+mod fitting;
 mod memory;
 mod model_cache;
 mod models;

@@ -41,6 +41,7 @@ const BEHAVIOUR: &[(&str, &[&str])] = &[
             "src/stages/teach",
         ],
     ),
+    ("fit", &["udfs/fit/src", "src/stages/fit.rs"]),
     ("gather", &["src/stages/gather.rs"]),
     ("write", &["src/stages/write.rs"]),
     ("functions", &["udfs/src/text", "udfs/src/scalar", "udfs/src/aggregate", "udfs/src/stats"]),

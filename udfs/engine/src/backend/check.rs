@@ -18,6 +18,21 @@ pub(crate) fn below(list: &[u32], end: usize, what: &str) -> Result<(), DeviceEr
     }
 }
 
+/// Rows of a tensor have `wanted` numbers.
+pub(crate) fn width(own: usize, wanted: usize) -> Result<(), DeviceError> {
+    expect(own == wanted, || format!("a tensor is {own} wide instead of {wanted}"))
+}
+
+/// A tensor has room for `rows` rows.
+pub(crate) fn room(capacity: usize, rows: usize) -> Result<(), DeviceError> {
+    expect(rows <= capacity, || format!("{rows} rows do not fit a tensor with room for {capacity}"))
+}
+
+/// A vector has `wanted` numbers.
+pub(crate) fn len(own: usize, wanted: usize) -> Result<(), DeviceError> {
+    expect(own == wanted, || format!("a vector has {own} numbers instead of {wanted}"))
+}
+
 /// The list of `what` has an entry for each row.
 pub(crate) fn one_per_row(len: usize, rows: usize, what: &str) -> Result<(), DeviceError> {
     expect(len == rows, || format!("there are {rows} rows but {len} {what}"))

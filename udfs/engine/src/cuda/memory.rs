@@ -6,7 +6,7 @@ use zerocopy::IntoBytes;
 
 use super::bucket::bucket;
 use super::driver::{Driver, Memory, Role};
-use crate::backend::DeviceError;
+use crate::backend::{DeviceError, check};
 use crate::checkpoint::{Dtype, Stored};
 
 /// Rows of a tensor begin at multiples of so many numbers.
@@ -91,22 +91,14 @@ impl<M: Memory> Tensor<M> {
     /// Makes it `rows` rows of `width`, whatever they hold.
     pub(super) fn set_rows(&mut self, rows: usize, width: usize) -> Result<(), DeviceError> {
         self.expect_width(width)?;
-        if rows > self.capacity {
-            return Err(DeviceError::Failed(format!(
-                "{rows} rows do not fit a tensor with room for {}",
-                self.capacity
-            )));
-        }
+        check::room(self.capacity, rows)?;
         self.rows = rows;
         Ok(())
     }
 
     /// Fails unless rows have `width` numbers.
     pub(super) fn expect_width(&self, width: usize) -> Result<(), DeviceError> {
-        if self.width == width {
-            return Ok(());
-        }
-        Err(DeviceError::Failed(format!("a tensor is {} wide instead of {width}", self.width)))
+        check::width(self.width, width)
     }
 }
 
@@ -135,10 +127,7 @@ impl<M: Memory> Vector<M> {
 
     /// Fails unless it has `len` numbers.
     pub(super) fn expect_len(&self, len: usize) -> Result<(), DeviceError> {
-        if self.len == len {
-            return Ok(());
-        }
-        Err(DeviceError::Failed(format!("a vector has {} numbers instead of {len}", self.len)))
+        check::len(self.len, len)
     }
 }
 

@@ -1,0 +1,71 @@
+//! `fit`: a model of a few pairs, its folder, and when it is made anew.
+
+use crate::support::{Workspace, set};
+
+const PIPELINE: &str = r#"
+pipeline: fitting
+stages:
+  pairs:
+    sql: SELECT 'say ' || column1 AS asked, column2 AS said FROM (VALUES ('a', 'one two'), ('b', 'two three'), ('c', 'three one')) AS t
+  model:
+    fit:
+      from: pairs
+      input: asked
+      output: said
+      path: made/model
+      sizes: { d_model: 8, d_kv: 4, d_ff: 16, heads: 2, layers: 1 }
+      settings: { steps: 4, batch: 2, warmup: 1, seed: 3 }
+"#;
+
+const ASKS: &str = r#"
+pipeline: asks
+models:
+  made: { path: made/model, device: cpu }
+stages:
+  asked:
+    sql: SELECT 'x' AS row_id, 'say a' AS question
+  said:
+    generate: { from: asked, model: made, prompt: question, options: { max_tokens: 3 } }
+"#;
+
+#[test]
+fn the_folder_is_a_model_and_the_same_bytes_every_time() {
+    let workspace = Workspace::with(PIPELINE);
+    workspace.run();
+    let weights = || std::fs::read(workspace.path("made/model/model.safetensors")).unwrap();
+    let first = weights();
+    let looks = workspace.sql("SELECT step, loss, weights FROM model");
+    assert_eq!(looks.len(), 1);
+    assert_eq!(looks[0]["step"], 4);
+    // Words are guessed among a handful of tokens at first.
+    assert!(looks[0]["loss"].as_f64().unwrap() > 0.5, "{looks:?}");
+
+    workspace.write("asks.yaml", ASKS);
+    workspace.proofmill(&["run", "asks.yaml"]).expect(0);
+
+    // Nothing is trained twice, but a folder that is not what it was is made again.
+    assert_eq!(workspace.run(), set(&[]));
+    std::fs::remove_dir_all(workspace.path("made")).unwrap();
+    assert_eq!(workspace.run(), set(&["model"]));
+    assert!(weights() == first);
+    workspace.edit("p.yaml", "seed: 3", "seed: 4");
+    assert_eq!(workspace.run(), set(&["model"]));
+    assert!(weights() != first);
+}
+
+#[test]
+fn what_cannot_be_learnt_is_said_at_its_place() {
+    let workspace = Workspace::with(PIPELINE);
+    let check = |old: &str, new: &str| {
+        let workspace = workspace.copy();
+        workspace.edit("p.yaml", old, new);
+        workspace.proofmill(&["check", "p.yaml"]).expect(3)
+    };
+    check("output: said", "output: sayd").says("there is no column `sayd`").says("p.yaml:10:15");
+    check("warmup: 1", "warmup: 9").says("`warmup`").says("p.yaml:13:17");
+    check("seed: 3", "sed: 3").says("did you mean `seed`?");
+    check("from: pairs", "from: pears").says("expected one of `pairs`");
+    let empty = workspace.copy();
+    empty.edit("p.yaml", "'one two'", "''");
+    empty.proofmill(&["run", "p.yaml"]).expect(1).says("empty output");
+}
