@@ -6,4 +6,5 @@ pub mod lines;
 pub mod metrics;
 pub mod table;
 pub mod terminal;
+pub mod tree;
 pub mod units;
