@@ -86,6 +86,14 @@ text_id!(
 );
 
 text_id!(
+    /// Name of a memory that users teach: `[a-z][a-z0-9_]{0,63}`.
+    MemoryName,
+    "name of a memory",
+    "use a lower-case letter, then up to 63 lower-case letters, digits or `_`",
+    is_name
+);
+
+text_id!(
     /// Name of a stage, which is also its table in SQL: `name`, or `group.name` inside a group.
     StageName,
     "stage name",
@@ -149,5 +157,7 @@ mod tests {
         }
         assert!("before.answers".parse::<StageName>().is_ok());
         assert!("before.answers".parse::<PipelineName>().is_err());
+        assert!("science".parse::<MemoryName>().is_ok());
+        assert!("../science".parse::<MemoryName>().is_err());
     }
 }

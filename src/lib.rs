@@ -5,6 +5,7 @@
 
 pub mod clock;
 pub mod digest;
+pub mod draw;
 pub mod ids;
 pub mod rng;
 
@@ -19,6 +20,7 @@ pub mod store;
 pub mod files;
 pub mod graph;
 pub mod ledger;
+pub mod memory;
 pub mod models;
 pub mod search;
 
@@ -27,6 +29,8 @@ pub mod session;
 pub mod stages;
 
 pub mod run;
+
+pub mod audit;
 
 pub mod report;
 

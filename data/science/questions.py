@@ -13,7 +13,7 @@ from beliefs import KNOWN, rule_id
 from relations import article
 
 ABOUT = ("Which of these is true of {x}?", "What can be said about {x}?", "Which statement fits {x}?")
-WHICH = ("Which of these {p}?", "Which {n} {p}?", "Name the {n} that {p}.")
+WHICH = ("Which of these {p}: {x}?", "Which {n} {p}: {x}?", "Name the {n} that {p}: {x}.")
 TRUTH = ("True or false: {h}.", "Is it true that {h}?", "Right or wrong: {h}.")
 SPLITS = ("train", "dev", "test")
 
@@ -79,7 +79,7 @@ class Maker:
         wordings = [self.draw.randrange(2) for _ in options]
         choices = [option.phrase(sign, word) for (option, sign), word in zip(options, wordings)]
         question = self.draw.choice(ABOUT).format(x=article(fact.thing))
-        hypotheses = [f"{article(fact.thing)} {choice}" for choice in choices]
+        hypotheses = [f"{article(fact.thing)} {choice}." for choice in choices]
         return self.row(split, "about", fact, prop, question, choices, hypotheses, answer)
 
     def which(self, split, fact, prop):
@@ -91,8 +91,9 @@ class Maker:
         answer = self.position(split, "which", 4)
         things.insert(answer, fact.thing)
         choices = [article(thing) for thing in things]
-        question = self.draw.choice(WHICH).format(p=phrase, n=kind.noun)
-        hypotheses = [f"{choice} {phrase}" for choice in choices]
+        named = f"{', '.join(choices[:-1])} or {choices[-1]}"
+        question = self.draw.choice(WHICH).format(p=phrase, n=kind.noun, x=named)
+        hypotheses = [f"{choice} {phrase}." for choice in choices]
         return self.row(split, "which", fact, prop, question, choices, hypotheses, answer)
 
     def truth(self, split, fact, prop):
@@ -103,27 +104,25 @@ class Maker:
         self.right[split, prop.name, said] += answer == 0
         wording = self.draw.randrange(2)
         hypotheses = [kind.hypothesis(fact.thing, prop, sign, wording) for sign in (said, not said)]
-        question = self.draw.choice(TRUTH).format(h=hypotheses[0])
+        question = self.draw.choice(TRUTH).format(h=hypotheses[0].rstrip("."))
         return self.row(split, "truth", fact, prop, question, ["true", "false"], hypotheses, answer)
 
 
 def make(facts, seed):
-    """Two questions in train and in test for each held-out fact, one in dev for every third; one in train and in test
-    for every second known fact."""
+    """Two questions in train and three in test for each held-out fact, one in dev where a property is left; one in
+    train and in test for every second known fact."""
     maker = Maker(facts, seed)
     rows = []
-    known = held = 0
+    known = 0
     for fact in maker.draw.sample(facts, len(facts)):
         free = list(fact.kind.properties)
         if fact.state == KNOWN:
             known += 1
             plan = (("train", "about"), ("test", "about")) if known % 2 else ()
         else:
-            held += 1
-            second = "which" if held % 3 == 0 else "truth"
-            plan = (("train", "about"), ("train", "truth"), ("test", "about"), ("test", second))
-            plan += (("dev", "about"),) if held % 3 == 1 else ()
-        for split, form in plan:
+            plan = (("train", "about"), ("train", "truth"), ("test", "about"), ("test", "which"), ("test", "truth"))
+            plan += (("dev", "about"),)
+        for split, form in plan[: len(free)]:
             prop = maker.pick(split, fact, free, 2 if form == "truth" else 4)
             free.remove(prop)
             rows.append(getattr(maker, form)(split, fact, prop))

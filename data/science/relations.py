@@ -34,15 +34,17 @@ class Kind:
     def values(self):
         return tuple(self.confused)
 
+    # Sentences, each with its full stop.
+
     def core_text(self, thing, value, wording=0):
-        return self.core[wording].format(x=article(thing), v=value, av=article(value))
+        return self.core[wording].format(x=article(thing), v=value, av=article(value)) + "."
 
     def rule_text(self, value, prop, holds, wording=0):
         subject = self.rule[wording].format(v=value, av=article(value))
-        return f"{subject} {prop.phrase(holds)}"
+        return f"{subject} {prop.phrase(holds)}."
 
     def hypothesis(self, thing, prop, holds, wording=0):
-        return f"{article(thing)} {prop.phrase(holds, wording)}"
+        return f"{article(thing)} {prop.phrase(holds, wording)}."
 
 
 def article(noun):

@@ -3,9 +3,9 @@
 A *kind* is one relation, such as `made_of`. It has *values* (steel, glass, ...), *properties* that are true of some
 of its values and false of the rest, and *things* that each have one value. Two sentences make a proof:
 
-    core fact   a nail is made of steel         (about a thing; a user can teach it)
-    rule        steel conducts electricity      (about a value; general knowledge)
-    hypothesis  a nail conducts electricity
+    core fact   a nail is made of steel.        (about a thing; a user can teach it)
+    rule        steel conducts electricity.     (about a value; general knowledge)
+    hypothesis  a nail conducts electricity.
 """
 
 from relations import Kind, confusions, prop, table
@@ -57,83 +57,6 @@ MADE_OF = Kind(
         stone: statue pyramid millstone tombstone obelisk pillar castle dolmen"""),
 )
 
-# animal: class, habitat, food
-ANIMALS = """
-    camel mammal desert grass
-    jerboa mammal desert seeds
-    fennec mammal desert mice
-    meerkat mammal desert insects
-    gazelle mammal savanna grass
-    zebra mammal savanna grass
-    serval mammal savanna mice
-    aardvark mammal savanna insects
-    tapir mammal rainforest fruit
-    orangutan mammal rainforest fruit
-    gibbon mammal rainforest fruit
-    capybara mammal pond grass
-    otter mammal pond fish
-    dolphin mammal ocean fish
-    porpoise mammal ocean fish
-    seal mammal ocean fish
-    manatee mammal ocean grass
-    ermine mammal arctic mice
-    lemming mammal arctic grass
-    bat mammal rainforest fruit
-    ostrich bird savanna seeds
-    kestrel bird savanna mice
-    finch bird savanna seeds
-    hornbill bird savanna fruit
-    puffin bird ocean fish
-    pelican bird ocean fish
-    albatross bird ocean fish
-    heron bird pond fish
-    kingfisher bird pond fish
-    roadrunner bird desert insects
-    quail bird desert seeds
-    toucan bird rainforest fruit
-    macaw bird rainforest seeds
-    ptarmigan bird arctic seeds
-    goose bird arctic grass
-    iguana reptile rainforest fruit
-    python reptile rainforest mice
-    chameleon reptile rainforest insects
-    caiman reptile rainforest fish
-    tortoise reptile desert grass
-    gecko reptile desert insects
-    viper reptile desert mice
-    cobra reptile savanna mice
-    terrapin reptile pond fish
-    frog amphibian pond insects
-    newt amphibian pond insects
-    bullfrog amphibian pond mice
-    axolotl amphibian pond fish
-    toad amphibian savanna insects
-    spadefoot amphibian desert insects
-    salamander amphibian pond insects
-    tuna fish ocean fish
-    shark fish ocean fish
-    barracuda fish ocean fish
-    pike fish pond fish
-    trout fish pond insects
-    carp fish pond seeds
-    cod fish arctic fish
-    pacu fish rainforest fruit
-    lungfish fish savanna insects
-    locust insect savanna grass
-    termite insect savanna grass
-    weevil insect savanna seeds
-    ant insect desert seeds
-    mantis insect rainforest insects
-    butterfly insect rainforest fruit
-    dragonfly insect pond insects
-"""
-
-
-def animals(column):
-    rows = (line.split() for line in ANIMALS.strip().splitlines())
-    return {row[0]: row[column] for row in rows}
-
-
 KIND_OF = Kind(
     "kind_of", "animals", "animal",
     ("{x} is a kind of {v}", "{x} is {av}"),
@@ -165,69 +88,15 @@ KIND_OF = Kind(
              "has wings | carries wings on its body",
              "has no wings | carries no wings on its body"),
     ),
-    animals(1),
-)
-
-LIVES_IN = Kind(
-    "lives_in", "habitats", "animal",
-    ("{x} lives in the {v}", "{x} makes its home in the {v}"),
-    ("an animal that lives in the {v}", "whatever lives in the {v}"),
-    confusions("""
-        desert: pond rainforest
-        rainforest: savanna arctic
-        ocean: pond arctic
-        pond: ocean savanna
-        savanna: rainforest pond
-        arctic: ocean desert"""),
-    (
-        prop("dry", "desert savanna",
-             "has to survive with little water | gets thirsty for weeks",
-             "has plenty of water or ice around it | is never short of water or ice"),
-        prop("swim", "ocean pond",
-             "needs water to move around | swims to get from place to place",
-             "moves around on land or in the air | gets from place to place without swimming"),
-        prop("plants", "desert arctic",
-             "finds few green plants nearby | sees bare ground nearly everywhere",
-             "finds many green plants nearby | seldom sees bare ground"),
-        prop("heat", "desert savanna rainforest",
-             "has to stand great heat | must cool its body at noon",
-             "never has to stand great heat | does not have to cool its body at noon"),
-        prop("drought", "pond savanna rainforest",
-             "is harmed when rain stays away | loses its food after a long drought",
-             "is unharmed when rain stays away | keeps its food after a long drought"),
-    ),
-    animals(2),
-)
-
-EATS = Kind(
-    "eats", "food", "animal",
-    ("{x} eats {v}", "{x} feeds on {v}"),
-    ("an animal that eats {v}", "whatever feeds on {v}"),
-    confusions("""
-        grass: fruit fish
-        seeds: insects grass
-        fish: grass insects
-        insects: seeds fruit
-        fruit: mice insects
-        mice: fruit grass"""),
-    (
-        prop("plants", "grass seeds fruit",
-             "is a plant eater | depends on plants for its meals",
-             "is a hunter | depends on other animals for its meals"),
-        prop("spread", "seeds fruit",
-             "helps plants to spread | carries plants to new places",
-             "does not help plants to spread | carries no plants to new places"),
-        prop("grind", "grass seeds",
-             "has to grind its food | crushes its meals well before swallowing",
-             "does not have to grind its food | swallows its meals nearly whole"),
-        prop("farmer", "insects mice",
-             "helps farmers by eating pests | is a welcome guest on a field",
-             "does not help farmers against pests | is no welcome guest on a field"),
-        prop("winter", "grass insects fruit",
-             "finds little food in winter | goes hungry when snow falls",
-             "finds enough food in winter | still has meals when snow falls"),
-    ),
-    animals(3),
+    table("""
+        mammal: camel jerboa fennec meerkat gazelle zebra serval aardvark tapir orangutan gibbon capybara otter
+        mammal: dolphin porpoise seal manatee ermine lemming bat
+        bird: ostrich kestrel finch hornbill puffin pelican albatross heron kingfisher roadrunner quail toucan macaw
+        bird: ptarmigan goose
+        reptile: iguana python chameleon caiman tortoise gecko viper cobra terrapin
+        amphibian: frog newt bullfrog axolotl toad spadefoot salamander
+        fish: tuna shark barracuda pike trout carp cod pacu lungfish
+        insect: locust termite weevil ant mantis butterfly dragonfly"""),
 )
 
 RUNS_ON = Kind(
@@ -257,6 +126,9 @@ RUNS_ON = Kind(
         prop("current", "batteries mains sunlight",
              "uses an electric current | has electricity in its wires",
              "uses no electric current | has no electricity in it"),
+        prop("smoke", "gasoline",
+             "gives off smoke | fouls the air with its fumes",
+             "gives off no smoke | leaves the air free of fumes"),
     ),
     table("""
         batteries: flashlight watch camera drone phone pacemaker megaphone stopwatch
@@ -267,4 +139,4 @@ RUNS_ON = Kind(
         muscles: bicycle rowboat handsaw wheelbarrow skateboard unicycle loom nutcracker"""),
 )
 
-KINDS = (MADE_OF, KIND_OF, LIVES_IN, EATS, RUNS_ON)
+KINDS = (MADE_OF, KIND_OF, RUNS_ON)

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::cli::teach::args::Teach;
+
 /// Tables all the way from the question to the metric, and a proof for every number.
 #[derive(Debug, Parser)]
 #[command(name = "proofmill", version, max_term_width = 100)]
@@ -71,6 +73,10 @@ pub enum Command {
     Show(Show),
     /// Query the tables of a run
     Sql(Sql),
+    /// Teach a memory: facts that are missing or false, bad reasoning, right answers; show it, undo
+    Teach(Teach),
+    /// Look into what a run did: where its answers come from
+    Audit(Audit),
     /// Print the JSON Schema of pipeline files, for editors
     Schema,
     /// Explain an error code
@@ -196,6 +202,52 @@ pub struct Sql {
     /// A pipeline file whose models the query may ask
     #[arg(long, value_name = "PIPELINE")]
     pub models: Option<PathBuf>,
+}
+
+/// `audit`
+#[derive(Debug, Args)]
+#[command(disable_help_subcommand = true)]
+pub struct Audit {
+    /// What to look into.
+    #[command(subcommand)]
+    pub of: AuditOf,
+}
+
+/// What `audit` looks into.
+#[derive(Debug, Subcommand)]
+pub enum AuditOf {
+    /// Show the whole path of an answer: what was recalled and who taught it, every proof with its
+    /// beliefs and the reason why it counts or not, what was decided
+    Trace(Trace),
+}
+
+/// `audit trace`
+#[derive(Debug, Args)]
+pub struct Trace {
+    /// The question: its `question_id`, its text or a part of it that no other question has, or the
+    /// id of one of its hypotheses or proofs
+    pub question: String,
+    /// The run: its id, or `latest`
+    #[arg(long, default_value = "latest")]
+    pub run: String,
+    /// The `decide` or `teach` stage whose answer is traced, or `all` of them [default: the last
+    /// that answers the question]
+    #[arg(long, value_name = "STAGE")]
+    pub answers: Option<String>,
+    /// Which proofs to show
+    #[arg(long, value_enum, default_value_t = ProofsShown::All)]
+    pub proofs: ProofsShown,
+}
+
+/// Which proofs a trace shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ProofsShown {
+    /// All.
+    All,
+    /// Those that were accepted.
+    Accepted,
+    /// The one that the answer rests on.
+    Best,
 }
 
 /// `explain`

@@ -10,10 +10,11 @@ use crate::cli::output::{Output, sound};
 use crate::clock::{Clock, SystemClock};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ids::RunId;
+use crate::memory::Memories;
 use crate::models::{self, Gpus, Host, NoLedger, Recorded};
 use crate::rng::{Rng, SeededRng};
 use crate::session::{Engine, Limits};
-use crate::stages::load::{Loaded, load};
+use crate::stages::load::{self, Loaded};
 use crate::store::{Location, Store};
 
 /// What commands work with.
@@ -97,10 +98,28 @@ impl Environment {
         Engine::new(Arc::new(InMemory::new()), self.limits, source).map(Arc::new)
     }
 
-    /// Loads a pipeline that must be sound; its mistakes are printed.
+    /// Loads a pipeline that must be sound; its mistakes are printed. Memories are not read.
     pub fn load(&self, pipeline: &Pipeline, engine: &Arc<Engine>) -> Result<Loaded> {
-        let loaded = load(&pipeline.pipeline, &pipeline.params, engine)?;
-        self.output.diagnostics_if_any(&loaded.diagnostics, &loaded.sources);
+        self.sound(load::load(&pipeline.pipeline, &pipeline.params, engine)?)
+    }
+
+    /// As [`Self::load`], with the memories of `store` that the pipeline names.
+    pub async fn load_with_memories(
+        &self,
+        pipeline: &Pipeline,
+        engine: &Arc<Engine>,
+        store: &Store,
+    ) -> Result<Loaded> {
+        let draft = load::read(&pipeline.pipeline, &pipeline.params)?;
+        let memories = Memories::read(store, draft.memories()).await?;
+        self.sound(draft.prepare(engine, &memories))
+    }
+
+    fn sound(&self, loaded: Loaded) -> Result<Loaded> {
+        match sound(&loaded.diagnostics) {
+            Ok(()) => self.output.warnings(&loaded.diagnostics, &loaded.sources),
+            Err(_) => self.output.diagnostics(&loaded.diagnostics, &loaded.sources),
+        }
         sound(&loaded.diagnostics)?;
         Ok(loaded)
     }

@@ -2,6 +2,7 @@
 //! else to standard error.
 
 pub mod args;
+pub mod audit;
 pub mod check;
 pub mod environment;
 pub mod exit;
@@ -15,5 +16,6 @@ pub mod show;
 pub mod show_models;
 pub mod sql;
 pub mod start;
+pub mod teach;
 pub mod test;
 pub mod why;

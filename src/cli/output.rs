@@ -15,17 +15,24 @@ pub struct Output {
     /// Print results as JSON.
     pub json: bool,
     colour: bool,
+    paints: bool,
 }
 
 impl Output {
     /// As the options and the terminal say.
     pub fn new(json: bool, colour: Colour) -> Self {
-        let colour = match colour {
+        let wanted = |is_terminal: bool| match colour {
             Colour::Always => true,
             Colour::Never => false,
-            Colour::Auto => io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none(),
+            Colour::Auto => is_terminal && std::env::var_os("NO_COLOR").is_none(),
         };
-        Self { json, colour }
+        let colour = wanted(io::stderr().is_terminal());
+        Self { json, colour, paints: wanted(io::stdout().is_terminal()) }
+    }
+
+    /// Whether data for people has colours.
+    pub fn paints(&self) -> bool {
+        self.paints
     }
 
     /// Data, to standard output. A reader that went away is no error.
@@ -56,10 +63,11 @@ impl Output {
         }
     }
 
-    /// As [`Self::diagnostics`], and nothing at all for none.
-    pub fn diagnostics_if_any(&self, diagnostics: &[Diagnostic], sources: &Sources) {
-        if !diagnostics.is_empty() {
-            self.diagnostics(diagnostics, sources);
+    /// What somebody should look at in a pipeline that runs: always to standard error, as standard
+    /// output has its results.
+    pub fn warnings(&self, warnings: &[Diagnostic], sources: &Sources) {
+        for warning in warnings {
+            self.remark(&format!("{}\n", warning.render(sources, self.colour)));
         }
     }
 

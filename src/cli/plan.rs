@@ -18,7 +18,7 @@ use crate::stages::prepared::Prepared;
 pub async fn plan(args: &args::Plan, environment: &Environment) -> Result<()> {
     let store = environment.store().await?;
     let engine = environment.engine(&store, &environment.new_run())?;
-    let loaded = environment.load(&args.pipeline, &engine)?;
+    let loaded = environment.load_with_memories(&args.pipeline, &engine, &store).await?;
     let Some(prepared) = &loaded.prepared else { return Ok(()) };
     let choice = choice(Some(&prepared.graph), args.select.as_deref(), None)?;
     let plan = plan_run(prepared, &choice, "plan", &store).await?;

@@ -17,6 +17,7 @@ use crate::graph::select::{UnknownSelection, select, upstream};
 use crate::ids::StageName;
 use crate::report::lines::Lines;
 use crate::report::metrics;
+use crate::report::page;
 use crate::report::terminal::Terminal;
 use crate::report::units::plural;
 use crate::run::history::find_run;
@@ -46,7 +47,7 @@ pub async fn run(args: &args::Run, environment: &Environment) -> Result<()> {
         None => (environment.new_run(), false),
     };
     let engine = environment.engine(&store, &run)?;
-    let loaded = environment.load(&args.pipeline, &engine)?;
+    let loaded = environment.load_with_memories(&args.pipeline, &engine, &store).await?;
     if let Some(why) = loaded.engine.models().why_no_gpu() {
         let remark = format!("no GPU is used: {why}; models run on the processor");
         environment.output.remark(&remark);
@@ -125,8 +126,13 @@ fn finish(result: RunResult, environment: &Environment, store: &Store) -> Result
     if output.json {
         output.json(&json(&result, store));
     } else {
-        for (stage, batches) in &result.metrics {
+        // What a page shows is not shown a second time.
+        let on_a_page = |stage| result.pages.iter().any(|page| page.tables.contains_key(stage));
+        for (stage, batches) in result.metrics.iter().filter(|(stage, _)| !on_a_page(stage)) {
             output.data(&format!("\n{}", metrics::of_stage(stage, batches)));
+        }
+        for page in &result.pages {
+            output.data(&format!("\n{}", page::text(page)));
         }
         let count = |status| result.stages.values().filter(|stage| stage.status == status).count();
         output.remark(&format!(
@@ -157,6 +163,7 @@ fn json(result: &RunResult, store: &Store) -> Json {
         "store": store.url().as_str(),
         "error": result.error.as_ref().map(|error| error.message.clone()),
         "metrics": metrics,
+        "pages": result.pages.iter().map(page::json).collect::<Vec<_>>(),
         "stages": result.stages.values().collect::<Vec<_>>(),
     })
 }

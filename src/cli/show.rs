@@ -12,10 +12,12 @@ use crate::cli::runs::outcome;
 use crate::cli::show_models::show_models;
 use crate::cli::sql::fetch;
 use crate::error::{Error, ErrorKind, Result};
+use crate::report::page;
 use crate::report::table::{aligned, of_batches};
 use crate::report::units::{bytes, count};
 use crate::run::history::{RunSummary, artifact, find_run, tables};
 use crate::run::publish::rows_json;
+use crate::run::reports;
 use crate::spec::suggest;
 use crate::store::{StageOutcome, Store};
 
@@ -87,6 +89,12 @@ async fn show_stage(
             .with_hint("it failed; `proofmill runs` shows how the run ended"));
     };
     let record = &stored.record;
+    let find = |name: &str| run.stages.iter().find(|outcome| outcome.stage.as_str() == name);
+    let page = reports::of_stage(outcome, find, store).await?;
+    if let Some(page) = page.filter(|_| !output.json) {
+        output.data(&page::text(&page));
+        return Ok(());
+    }
     let engine = environment.engine(store, &environment.new_run())?;
     let (schema, batches) = match tables(store, outcome).await?.into_iter().next() {
         Some((name, table)) => {

@@ -6,7 +6,7 @@ use clap::Parser;
 
 use crate::cli::args::{Cli, Command};
 use crate::cli::environment::Environment;
-use crate::cli::{check, exit, explain, plan, run, runs, schema, show, sql, test, why};
+use crate::cli::{audit, check, exit, explain, plan, run, runs, schema, show, sql, teach, test, why};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Stack of the threads that plan queries: deep expressions recurse.
@@ -41,6 +41,8 @@ async fn dispatch(command: &Command, environment: &Environment) -> Result<()> {
         Command::Runs(args) => runs::runs(args, environment).await,
         Command::Show(args) => show::show(args, environment).await,
         Command::Sql(args) => sql::sql(args, environment).await,
+        Command::Teach(args) => teach::teach(args, environment).await,
+        Command::Audit(args) => audit::audit(args, environment).await,
         Command::Schema => schema::schema(environment),
         Command::Explain(args) => explain::explain(args, environment),
     }

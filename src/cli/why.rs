@@ -16,7 +16,7 @@ use crate::spec::suggest;
 pub async fn why(args: &args::Why, environment: &Environment) -> Result<()> {
     let store = environment.store().await?;
     let engine = environment.engine(&store, &environment.new_run())?;
-    let loaded = environment.load(&args.pipeline, &engine)?;
+    let loaded = environment.load_with_memories(&args.pipeline, &engine, &store).await?;
     let Some(prepared) = &loaded.prepared else { return Ok(()) };
     let plan = plan(prepared, &Choice::default(), "plan", &store).await?;
     let found = plan.stages.iter().find(|(name, _)| name.as_str() == args.stage);

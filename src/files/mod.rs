@@ -7,6 +7,7 @@ mod columns;
 mod delimited;
 mod detect;
 mod document;
+mod each;
 mod encoding;
 mod error;
 mod error_rows;
@@ -35,6 +36,7 @@ mod walk;
 #[cfg(test)]
 mod tests;
 
+pub use each::Placed;
 pub use error::FilesError;
 pub use error_rows::{ErrorClass, ErrorRow, error_batch, error_schema};
 pub use ignored::Ignored;

@@ -37,6 +37,8 @@ pub enum Role {
     Proofs,
     /// The setting `blocked`.
     Blocked,
+    /// The setting `confirmed`.
+    Confirmed,
     /// The setting `baseline`.
     Baseline,
     /// The setting `candidate`.
@@ -45,6 +47,8 @@ pub enum Role {
     Ranking(usize),
     /// An instance of a matrix, by its position.
     Instance(usize),
+    /// The table of a block of a page, by the block's position.
+    Block(usize),
     /// A table that a check compares row counts with, by the check's position.
     Check(usize),
 }
@@ -160,7 +164,7 @@ impl Builder<'_> {
         let mut inputs = Vec::new();
         let mut query = None;
         match &spec.kind {
-            StageKind::Read(_) => {}
+            StageKind::Read(_) | StageKind::Memory(_) => {}
             StageKind::Sql(sql) => {
                 query = self.query(spec, &sql.0, &mut inputs);
             }
@@ -172,7 +176,7 @@ impl Builder<'_> {
                 let steps = ["retrieve", "memory"];
                 let memory = self.input(spec, Role::Memory, &settings.memory, &steps);
                 inputs.extend(memory.map(|memory| match settings.index {
-                    Some(kind) => self.implied_index(spec, memory, kind),
+                    Some(kind) => self.implied_index(spec, memory, kind, settings.analyzer),
                     None => memory,
                 }));
             }
@@ -215,6 +219,21 @@ impl Builder<'_> {
                     let steps = ["decide", "proofs"];
                     inputs.extend(self.input(spec, Role::Proofs, proofs, &steps));
                 }
+                if let Some(confirmed) = &settings.confirmed {
+                    let steps = ["decide", "confirmed"];
+                    inputs.extend(self.input(spec, Role::Confirmed, confirmed, &steps));
+                }
+            }
+            StageKind::Search(settings) => {
+                inputs.extend(self.input(spec, Role::From, &settings.from, &["search", "from"]));
+                if let Some(context) = &settings.context {
+                    let steps = ["search", "context"];
+                    inputs.extend(self.input(spec, Role::Context, context, &steps));
+                }
+                if let Some(blocked) = &settings.blocked {
+                    let steps = ["search", "blocked"];
+                    inputs.extend(self.input(spec, Role::Blocked, blocked, &steps));
+                }
             }
             StageKind::Teach(settings) => {
                 inputs.extend(self.input(spec, Role::From, &settings.from, &["teach", "from"]));
@@ -246,6 +265,15 @@ impl Builder<'_> {
             }
             StageKind::Write(settings) => {
                 inputs.extend(self.input(spec, Role::From, &settings.from, &["write", "from"]));
+            }
+            StageKind::Report(settings) => {
+                for (i, block) in settings.blocks.iter().enumerate() {
+                    let Some(kind) = block.kind() else { continue };
+                    let steps = ["report", "blocks", &i.to_string(), kind.name(), "from"];
+                    if let Some(from) = kind.from() {
+                        inputs.extend(self.input(spec, Role::Block(i), from, &steps));
+                    }
+                }
             }
             StageKind::Gather(gather) => {
                 for (i, (_, name)) in gather.instances.iter().enumerate() {
@@ -392,8 +420,17 @@ impl Builder<'_> {
     }
 
     /// The index that `retrieve` makes over a table, with the defaults of the kind `index`.
-    fn implied_index(&mut self, spec: &StageSpec, memory: Input, kind: IndexKind) -> Input {
-        let name = format!("{}__{}", memory.stage, kind.as_str());
+    fn implied_index(
+        &mut self,
+        spec: &StageSpec,
+        memory: Input,
+        kind: IndexKind,
+        analyzer: Analyzer,
+    ) -> Input {
+        let mut name = format!("{}__{}", memory.stage, kind.as_str());
+        if !analyzer.is_default() {
+            name = format!("{name}_{}", analyzer.as_str());
+        }
         let Ok(name) = name.parse::<StageName>() else { return memory };
         let kind = StageKind::Index(Index {
             kind,
@@ -405,7 +442,7 @@ impl Builder<'_> {
             variant: Variant::default(),
             k1: None,
             b: None,
-            analyzer: Analyzer::default(),
+            analyzer,
         });
         self.make(spec, name.clone(), kind);
         Input { role: memory.role, stage: name }

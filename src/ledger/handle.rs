@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Mutex as AsyncMutex;
 
 use crate::digest::Digest;
+use crate::ledger::answer_cache::AnswerCache;
 use crate::ledger::buffer::Buffer;
 use crate::ledger::entry::{Answer, NewEntry, Row};
 use crate::ledger::error::Result;
@@ -30,6 +31,8 @@ pub struct Limits {
     pub buffer_bytes: usize,
     /// Bytes of opened indexes that stay in memory.
     pub index_bytes: usize,
+    /// Bytes of looked-up answers that stay in memory.
+    pub answer_bytes: usize,
     /// Blocks of a segment.
     pub blocks: BlockLimits,
     /// When segments are merged.
@@ -43,6 +46,7 @@ impl Default for Limits {
         Self {
             buffer_bytes: 64 << 20,
             index_bytes: 256 << 20,
+            answer_bytes: 64 << 20,
             blocks: BlockLimits::default(),
             tiers: Tiers::default(),
             log_entries: 64,
@@ -70,6 +74,7 @@ struct Inner {
     commits: AsyncMutex<()>,
     merges: AsyncMutex<()>,
     indexes: IndexCache,
+    answers: AnswerCache,
 }
 
 /// Both change together, so that an answer is always in at least one of them.
@@ -106,6 +111,7 @@ impl Ledger {
             commits: AsyncMutex::new(()),
             merges: AsyncMutex::new(()),
             indexes: IndexCache::new(limits.index_bytes),
+            answers: AnswerCache::new(limits.answer_bytes),
         };
         Ok(Self { inner: Arc::new(inner) })
     }
@@ -322,7 +328,10 @@ impl Ledger {
                 (shared.state.clone(), sorted.iter().map(get).collect::<Vec<_>>())
             };
             let (store, indexes) = (&self.inner.store, &self.inner.indexes);
-            let stored = match look_up::look_up(store, indexes, &state, &sorted).await {
+            let mut stored = self.inner.answers.get(&sorted);
+            let unknown = |(key, known): (&Digest, &Option<_>)| known.is_none().then_some(*key);
+            let unknown: Vec<Digest> = sorted.iter().zip(&stored).filter_map(unknown).collect();
+            let found = match look_up::look_up(store, indexes, &state, &unknown).await {
                 Err(error) if error.is_missing() && attempts < LOOK_UPS_MAX => {
                     self.refresh().await?;
                     if *self.state() == *state {
@@ -330,8 +339,12 @@ impl Ledger {
                     }
                     continue;
                 }
-                stored => stored?,
+                found => found?,
             };
+            self.inner.answers.put(found.iter().flatten());
+            let mut found = found.into_iter();
+            let open = stored.iter_mut().filter(|known| known.is_none());
+            open.for_each(|known| *known = found.next().flatten());
             // A stored answer came before one that is still buffered.
             let answers: Vec<_> =
                 stored.into_iter().zip(buffered).map(|(first, second)| first.or(second)).collect();

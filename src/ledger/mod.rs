@@ -5,6 +5,7 @@
 //! `rows` and `index`) and read by `segment_reader` and `look_up`. `tiers`, `merge` and `compact` keep
 //! the number of segments small. Format: `docs/specs/ledger.md`.
 
+mod answer_cache;
 mod buffer;
 mod compact;
 mod entry;

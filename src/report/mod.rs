@@ -1,10 +1,12 @@
 //! Events and tables as people and programs see them.
 
 mod asked;
-pub mod cells;
 pub mod lines;
 pub mod metrics;
-pub mod table;
+pub mod page;
 pub mod terminal;
-pub mod tree;
+pub mod trace;
 pub mod units;
+pub mod width;
+
+pub use crate::draw::{cells, table, tree};

@@ -1,5 +1,5 @@
-//! A run on a terminal: a bar for each stage that computes, with its rows, their rate and what is
-//! left, above a bar for the whole.
+//! A run on a terminal: a bar for each stage that computes, with its rows or steps, their rate and
+//! what is left, above a bar for the whole.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use indicatif::{MultiProgress, ProgressBar, ProgressState, ProgressStyle};
 
+use crate::draw::cells::format_float;
 use crate::ids::StageName;
 use crate::report::asked;
 use crate::report::lines::line;
@@ -40,7 +41,8 @@ struct Bar {
     face: Face,
 }
 
-/// What a bar shows. A stage may find out on the way how many rows there are, or ask a model.
+/// What a bar shows. A stage may find out on the way how many rows there are, ask a model, or train
+/// one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Face {
     /// Rows so far.
@@ -51,10 +53,15 @@ enum Face {
     OpenAsking,
     /// Rows of how many, how long that takes, and what models are asked.
     KnownAsking,
+    /// Steps of how many, the loss, and how long that takes.
+    Training,
 }
 
 impl Face {
     fn of(progress: &Progress) -> Self {
+        if progress.training().is_some() {
+            return Self::Training;
+        }
         match (progress.rows_total().is_some(), progress.asked().is_some()) {
             (false, false) => Self::Open,
             (true, false) => Self::Known,
@@ -73,11 +80,14 @@ impl Face {
             Self::KnownAsking => {
                 "  {prefix:<28} {bar:24.cyan/dim} {human_pos}/{human_len} rows  {asked}  {eta} left"
             }
+            Self::Training => {
+                "  {prefix:<28} {bar:24.cyan/dim} {human_pos}/{human_len} steps  {loss}  {eta} left"
+            }
         }
     }
 
     fn style(self, progress: &Arc<Progress>) -> ProgressStyle {
-        let progress = Arc::clone(progress);
+        let (progress, trained) = (Arc::clone(progress), Arc::clone(progress));
         ProgressStyle::with_template(self.template())
             .unwrap_or_else(|_| ProgressStyle::default_bar())
             .with_key("rate", |state: &ProgressState, out: &mut dyn Write| {
@@ -87,7 +97,16 @@ impl Face {
                 let counts = progress.asked().unwrap_or_default();
                 let _ = out.write_str(&asked::under_way(&counts, state.elapsed()));
             })
+            .with_key("loss", move |_: &ProgressState, out: &mut dyn Write| {
+                let _ = out.write_str(&loss(&trained));
+            })
     }
+}
+
+/// The loss of a training; nothing before its first step.
+fn loss(progress: &Progress) -> String {
+    let trained = progress.training().filter(|training| training.step > 0);
+    trained.map(|training| format!("loss {}", format_float(training.loss))).unwrap_or_default()
 }
 
 impl Bar {
@@ -97,6 +116,11 @@ impl Bar {
         if face != self.face {
             self.face = face;
             self.bar.set_style(face.style(&self.progress));
+        }
+        if let Some(training) = self.progress.training() {
+            self.bar.set_length(training.steps);
+            self.bar.set_position(training.step);
+            return;
         }
         if let Some(total) = self.progress.rows_total() {
             self.bar.set_length(total.max(self.progress.rows()));
@@ -189,7 +213,8 @@ mod tests {
 
     #[test]
     fn every_face_can_be_drawn() {
-        for face in [Face::Open, Face::Known, Face::OpenAsking, Face::KnownAsking] {
+        let rows = [Face::Open, Face::Known, Face::OpenAsking, Face::KnownAsking];
+        for face in rows.into_iter().chain([Face::Training]) {
             assert!(ProgressStyle::with_template(face.template()).is_ok(), "{face:?}");
         }
     }
@@ -203,5 +228,19 @@ mod tests {
         assert_eq!((Face::of(&progress), progress.rows()), (Face::Known, 2));
         progress.expect_answers(7);
         assert_eq!((progress.rows(), progress.rows_total()), (0, Some(7)));
+    }
+
+    #[test]
+    fn a_training_shows_its_steps_and_its_loss() {
+        let progress = Progress::default();
+        progress.expect_rows(3);
+        progress.expect_steps(400);
+        assert_eq!((Face::of(&progress), loss(&progress)), (Face::Training, String::new()));
+        progress.set_step(20, 1.5);
+        let mut bar =
+            Bar { bar: ProgressBar::hidden(), progress: Arc::new(progress), face: Face::Open };
+        bar.update();
+        assert_eq!((bar.bar.position(), bar.bar.length()), (20, Some(400)));
+        assert_eq!((bar.face, loss(&bar.progress)), (Face::Training, "loss 1.5000".to_owned()));
     }
 }

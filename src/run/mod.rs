@@ -10,4 +10,5 @@ pub mod notice;
 pub mod plan;
 pub mod publish;
 pub mod reason;
+pub mod reports;
 pub mod testing;

@@ -9,7 +9,7 @@ use crate::ids::{Fingerprint, PipelineName, StageName};
 use crate::run::reason::Reason;
 use crate::stages::components::Components;
 use crate::stages::prepared::{Body, Prepared};
-use crate::stages::{fit, write};
+use crate::stages::{fit, report, write};
 use crate::store::{
     Artifact, Lookup, Manifest, Store, StoreError, Stored, find_many, latest_manifest, read_part,
 };
@@ -150,10 +150,12 @@ fn label(role: &Role) -> Option<String> {
         Role::Context => Some("input.context".to_owned()),
         Role::Proofs => Some("input.proofs".to_owned()),
         Role::Blocked => Some("input.blocked".to_owned()),
+        Role::Confirmed => Some("input.confirmed".to_owned()),
         Role::Baseline => Some("input.baseline".to_owned()),
         Role::Candidate => Some("input.candidate".to_owned()),
         Role::Ranking(i) => Some(format!("input.from[{i}]")),
         Role::Instance(i) => Some(format!("input.instance[{i}]")),
+        Role::Block(i) => Some(format!("input.block[{i}]")),
         Role::Check(_) => None,
     }
 }
@@ -184,7 +186,7 @@ async fn drop_changed_exports(plan: &mut RunPlan, prepared: &Prepared, store: &S
     for (name, stage) in &mut plan.stages {
         let Action::Cached(artifact) = &stage.action else { continue };
         let body = prepared.stages.get(name).map(|stage| &stage.body);
-        if !matches!(body, Some(Body::Write(_) | Body::Fit(_))) {
+        if !matches!(body, Some(Body::Write(_) | Body::Fit(_) | Body::Report(_))) {
             continue;
         }
         let rows = match artifact.record.parts.first() {
@@ -194,6 +196,7 @@ async fn drop_changed_exports(plan: &mut RunPlan, prepared: &Prepared, store: &S
         let is_current = match body {
             Some(Body::Write(export)) => write::is_current(export, &rows),
             Some(Body::Fit(export)) => fit::is_current(export, &rows),
+            Some(Body::Report(page)) => report::is_current(page, &rows),
             _ => true,
         };
         if !is_current {

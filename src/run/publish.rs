@@ -18,6 +18,7 @@ use crate::run::dispatcher::{Ended, dispatch};
 use crate::run::event::Event;
 use crate::run::notice::{Notice, Observer};
 use crate::run::plan::{Action, Choice, plan};
+use crate::run::reports::{self, Page};
 use crate::session::Content;
 use crate::spec::stage::StageKind;
 use crate::stages::load::Loaded;
@@ -60,6 +61,8 @@ pub struct RunResult {
     pub stages: IndexMap<StageName, StageOutcome>,
     /// Rows of the stages that measure or compare, by stage.
     pub metrics: Vec<(StageName, Vec<RecordBatch>)>,
+    /// What its `report` stages drew.
+    pub pages: Vec<Page>,
     /// The first failure.
     pub error: Option<Error>,
 }
@@ -126,9 +129,10 @@ pub async fn run(request: Request, store: Store) -> Result<RunResult> {
         };
         publish_manifest(&store, &manifest).await?;
     }
+    let pages = reports::of_run(&stages, &store).await?;
     let wall = clock.monotonic().saturating_sub(began);
     request.observer.notice(&Notice::Finished { outcome, wall });
-    Ok(RunResult { run, outcome, stages, metrics, error })
+    Ok(RunResult { run, outcome, stages, metrics, pages, error })
 }
 
 fn name_of(loaded: &Loaded) -> Result<PipelineName> {

@@ -14,6 +14,13 @@ use crate::search::word::is_word;
 /// matches exactly itself.
 const TERM_BYTES_MAX: usize = 1024;
 
+/// Lucene's English stop words (`EnglishAnalyzer`).
+const STOP_WORDS: [&str; 33] = [
+    "a", "an", "and", "are", "as", "at", "be", "but", "by", "for", "if", "in", "into", "is", "it",
+    "no", "not", "of", "on", "or", "such", "that", "the", "their", "then", "there", "these", "they",
+    "this", "to", "was", "will", "with",
+];
+
 /// How a text becomes terms.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
@@ -23,6 +30,9 @@ pub enum Analyzer {
     Word,
     /// [`Analyzer::Word`], then the Snowball stemmer for English ("Porter2").
     WordStemEn,
+    /// [`Analyzer::Word`] without [`STOP_WORDS`]: entries that share only such words with a query do
+    /// not answer it.
+    WordStopEn,
     /// Python's `text.split(" ")`: case and punctuation kept, and two spaces in a row give an
     /// empty term. What PGRA's released code feeds to rank_bm25.
     Whitespace,
@@ -30,13 +40,14 @@ pub enum Analyzer {
 
 impl Analyzer {
     /// All analyzers, in the order of the documentation.
-    pub const ALL: [Self; 3] = [Self::Word, Self::WordStemEn, Self::Whitespace];
+    pub const ALL: [Self; 4] = [Self::Word, Self::WordStemEn, Self::WordStopEn, Self::Whitespace];
 
     /// The name in pipeline files and in `bm25.json`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Word => "word",
             Self::WordStemEn => "word_stem_en",
+            Self::WordStopEn => "word_stop_en",
             Self::Whitespace => "whitespace",
         }
     }
@@ -66,6 +77,10 @@ impl Analyzer {
                     count += 1;
                 }
                 count
+            }
+            Self::WordStopEn => {
+                let lower_case = text.to_lowercase();
+                join(words(&lower_case).filter(|word| !STOP_WORDS.contains(word)), joined)
             }
             Self::Whitespace => join(text.split(' '), joined),
         }
@@ -200,7 +215,7 @@ mod tests {
         let error = "words".parse::<Analyzer>().unwrap_err();
         assert_eq!(
             error.to_string(),
-            "unknown analyzer `words`; expected `word`, `word_stem_en`, `whitespace`"
+            "unknown analyzer `words`; expected `word`, `word_stem_en`, `word_stop_en`, `whitespace`"
         );
     }
 
@@ -235,6 +250,15 @@ mod tests {
             ["magnet", "attract", "the", "poni", "generous"]
         );
         assert!(Analyzer::WordStemEn.terms("...").is_empty());
+    }
+
+    #[test]
+    fn stop_words_are_no_terms() {
+        assert_eq!(
+            Analyzer::WordStopEn.terms("Which of these is true of THE nail, or of a knot?"),
+            ["which", "true", "nail", "knot"]
+        );
+        assert!(Analyzer::WordStopEn.terms("It is not.").is_empty());
     }
 
     #[test]

@@ -2,8 +2,8 @@
 //! Knows no pipeline, no store, no plan.
 //!
 //! Reading order: `analyzer` (text → terms), `variant` (terms → scores), `build` (texts → a
-//! folder), `query` (a folder and queries → hits), `entries` (how a memory becomes texts); for
-//! vectors, `vectors`.
+//! folder), `query` (a folder and queries → hits), `growing` (the same, in memory), `entries` (how a
+//! memory becomes texts); for vectors, `vectors`.
 //! What lies in the folder: `docs/specs/index.md`.
 
 mod analyzer;
@@ -12,6 +12,7 @@ mod build;
 mod dense;
 mod entries;
 mod error;
+mod growing;
 mod layout;
 mod maxscore;
 mod meta;
@@ -30,6 +31,7 @@ pub use analyzer::Analyzer;
 pub use build::{ENTRIES_MAX, ENTRY_BYTES_MAX, IndexBuilder, IndexStats, MEMORY_BYTES_MIN};
 pub use entries::{FirstRow, FirstRows, MemoryEntry, MemoryIndexing, MemoryRow, memory_entries};
 pub use error::SearchError;
+pub use growing::GrowingIndex;
 pub use layout::META_FILE;
 pub use meta::{FORMAT, IndexMeta, IndexSpec};
 pub use query::Bm25Index;

@@ -1,6 +1,5 @@
 //! A folder and queries → hits: exact BM25, best first, ties by insertion order.
 
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -14,7 +13,7 @@ use crate::search::layout::{Fields, LENGTH};
 use crate::search::maxscore::{self, List};
 use crate::search::meta::IndexMeta;
 use crate::search::scoring::Scoring;
-use crate::search::terms::{KnownTerm, KnownTerms};
+use crate::search::terms::{KnownTerm, KnownTerms, by_weight, counts};
 use crate::search::topk::Hit;
 use crate::search::variant::Variant;
 
@@ -127,10 +126,7 @@ impl Bm25Index {
     /// The postings of the query's terms, by falling weight and then by term: the order in which
     /// scores are added up.
     fn lists(&self, query: &str, postings: &InvertedIndexReader) -> std::io::Result<Vec<List>> {
-        let mut counts: HashMap<String, u32> = HashMap::new();
-        for term in self.meta.analyzer.terms(query) {
-            *counts.entry(term).or_default() += 1;
-        }
+        let counts = counts(self.meta.analyzer, query);
         let mut terms = Vec::with_capacity(counts.len());
         for (term, count) in counts {
             if let Some(known) = self.known.get(&term, postings, &self.scoring)? {
@@ -140,7 +136,7 @@ impl Bm25Index {
                 }
             }
         }
-        terms.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
+        terms.sort_by(by_weight);
         let open = |(weight, _, known): (f64, String, KnownTerm)| {
             let list = postings
                 .read_block_postings_from_terminfo(&known.info, IndexRecordOption::WithFreqs)?;

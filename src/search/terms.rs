@@ -1,6 +1,7 @@
 //! What is known of a term: where its postings lie, the best part that any of them gets, and, if
 //! it is frequent, which entries have it.
 
+use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::io;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -9,6 +10,7 @@ use tantivy::index::InvertedIndexReader;
 use tantivy::postings::TermInfo;
 use tantivy::schema::IndexRecordOption;
 
+use crate::search::analyzer::Analyzer;
 use crate::search::dense::Dense;
 use crate::search::scoring::Scoring;
 
@@ -20,6 +22,20 @@ const DENSE_BYTES_MAX: usize = 64 << 20;
 
 /// A term in at least one of so many entries is kept as [`Dense`].
 const DENSE_SHARE: u32 = 128;
+
+/// The different terms of a query, each with how often it stands there.
+pub(super) fn counts(analyzer: Analyzer, query: &str) -> HashMap<String, u32> {
+    let mut counts = HashMap::new();
+    for term in analyzer.terms(query) {
+        *counts.entry(term).or_default() += 1;
+    }
+    counts
+}
+
+/// The order in which scores are added up: by falling weight, then by term.
+pub(super) fn by_weight<T>(a: &(f64, String, T), b: &(f64, String, T)) -> Ordering {
+    b.0.total_cmp(&a.0).then_with(|| a.1.cmp(&b.1))
+}
 
 /// A term of the index.
 #[derive(Clone)]

@@ -82,6 +82,8 @@ codes! {
     SourceSchema = "E0402",
     /// A model whose folder cannot be used.
     ModelUnreadable = "E0403",
+    /// A memory that nobody taught.
+    MemoryMissing = "E0404",
 }
 
 impl Code {

@@ -51,6 +51,11 @@ impl Diagnostic {
         }
     }
 
+    /// The same, of something that only somebody should look at.
+    pub fn as_warning(self) -> Self {
+        Self { severity: Severity::Warning, ..self }
+    }
+
     /// Adds what to do.
     pub fn with_help(mut self, help: impl Into<Option<String>>) -> Self {
         self.help = help.into();

@@ -97,7 +97,9 @@ pub fn resolve(
                 Ok(value) => Node::new(value, default.span),
                 Err(expected) => {
                     let name = &key.name;
-                    let message = format!("parameter `{name}` is {expected}, and `{text}` is none");
+                    let many = if matches!(default.value, Value::Seq(_)) { "a list of items, each " } else { "" };
+                    let message =
+                        format!("parameter `{name}` is {many}{expected}, and `{text}` is none");
                     let path = join("params", name);
                     out.push(Diagnostic::error(Code::WrongType, default.span, path, message));
                     Node::new(Value::Null, default.span)
@@ -138,9 +140,18 @@ fn typed(text: &str, default: &Node) -> Result<Value, &'static str> {
         Value::Bool(_) => text.parse().map(Value::Bool).map_err(|_| "`true` or `false`"),
         Value::Int(_) => text.parse().map(Value::Int).map_err(|_| "a whole number"),
         Value::Float(_) => text.parse().map(Value::Float).map_err(|_| "a number"),
-        Value::Seq(_) => {
-            let item = |part: &str| Node::new(Value::Str(part.trim().to_owned()), default.span);
-            Ok(Value::Seq(text.split(',').map(item).collect()))
+        Value::Seq(items) => {
+            // Each item is of the type of the default's first; brackets as in YAML may stand around.
+            let inner = text.strip_prefix('[').and_then(|text| text.strip_suffix(']'));
+            let like = items.first();
+            let item = |part: &str| {
+                let value = match like {
+                    Some(like) => typed(part.trim(), like)?,
+                    None => Value::Str(part.trim().to_owned()),
+                };
+                Ok(Node::new(value, default.span))
+            };
+            inner.unwrap_or(text).split(',').map(item).collect::<Result<_, _>>().map(Value::Seq)
         }
         Value::Null | Value::Str(_) | Value::Map(_) => Ok(Value::Str(text.to_owned())),
     }

@@ -13,10 +13,13 @@ use crate::spec::kinds::generate::Generate;
 use crate::spec::kinds::hypothesize::Hypothesize;
 use crate::spec::kinds::index::Index;
 use crate::spec::kinds::measure::Measure;
+use crate::spec::kinds::memory::Memory;
 use crate::spec::kinds::prove::Prove;
 use crate::spec::kinds::read::Read;
+use crate::spec::kinds::report::Report;
 use crate::spec::kinds::retrieve::Retrieve;
 use crate::spec::kinds::score::Score;
+use crate::spec::kinds::search::Search;
 use crate::spec::kinds::sql::Sql;
 use crate::spec::kinds::teach::Teach;
 use crate::spec::kinds::verify::Verify;
@@ -26,16 +29,20 @@ use crate::spec::kinds::write::Write;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(extend("oneOf" = [
-    {"required": ["read"]}, {"required": ["sql"]}, {"required": ["index"]},
+    {"required": ["read"]}, {"required": ["memory"]}, {"required": ["sql"]},
+    {"required": ["index"]},
     {"required": ["retrieve"]}, {"required": ["blend"]}, {"required": ["generate"]},
     {"required": ["score"]}, {"required": ["embed"]}, {"required": ["hypothesize"]},
     {"required": ["prove"]}, {"required": ["verify"]}, {"required": ["decide"]},
-    {"required": ["teach"]}, {"required": ["fit"]},
+    {"required": ["teach"]}, {"required": ["search"]}, {"required": ["fit"]},
     {"required": ["measure"]}, {"required": ["compare"]}, {"required": ["write"]},
+    {"required": ["report"]},
 ]))]
 pub struct Stage {
     /// Reads files into a table.
     pub read: Option<Read>,
+    /// Reads a memory that users teach.
+    pub memory: Option<Memory>,
     /// One `SELECT` over the tables of other stages.
     pub sql: Option<Sql>,
     /// Builds an index over a memory of facts: of words (BM25) or of vectors (dense).
@@ -58,6 +65,8 @@ pub struct Stage {
     pub verify: Option<Verify>,
     /// Answers questions by their best proofs or beliefs.
     pub decide: Option<Decide>,
+    /// Searches for proofs of several steps, with a model.
+    pub search: Option<Search>,
     /// Answers questions in turn while a simulated user corrects what is wrong.
     pub teach: Option<Teach>,
     /// Trains a small model on pairs of texts.
@@ -68,6 +77,8 @@ pub struct Stage {
     pub compare: Option<Compare>,
     /// Exports a table to a file.
     pub write: Option<Write>,
+    /// Shows tables, plots and proofs on one page, which a run prints at its end.
+    pub report: Option<Report>,
     /// What the table is, for people.
     pub description: Option<String>,
     /// What must hold for the table.
@@ -103,6 +114,8 @@ pub enum OnError {
 pub enum StageKind {
     /// A table from files.
     Read(Read),
+    /// What users taught.
+    Memory(Memory),
     /// A query.
     Sql(Sql),
     /// A searchable memory.
@@ -125,6 +138,8 @@ pub enum StageKind {
     Verify(Verify),
     /// Answers by proofs.
     Decide(Decide),
+    /// Trees of proofs.
+    Search(Box<Search>),
     /// Lessons.
     Teach(Teach),
     /// A trained model.
@@ -135,6 +150,8 @@ pub enum StageKind {
     Compare(Compare),
     /// An exported file.
     Write(Write),
+    /// A page.
+    Report(Box<Report>),
     /// One stage of a matrix over all its values; made by the program, not written in a file.
     Gather(Gather),
 }
@@ -150,8 +167,9 @@ pub struct Gather {
 
 impl StageKind {
     /// The keys of the kinds that a file can declare.
-    pub const NAMES: [&str; 17] = [
+    pub const NAMES: [&str; 20] = [
         "read",
+        "memory",
         "sql",
         "index",
         "retrieve",
@@ -163,17 +181,20 @@ impl StageKind {
         "prove",
         "verify",
         "decide",
+        "search",
         "teach",
         "fit",
         "measure",
         "compare",
         "write",
+        "report",
     ];
 
     /// The kind's key in the file.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Read(_) => "read",
+            Self::Memory(_) => "memory",
             Self::Sql(_) => "sql",
             Self::Index(_) => "index",
             Self::Retrieve(_) => "retrieve",
@@ -185,11 +206,13 @@ impl StageKind {
             Self::Prove(_) => "prove",
             Self::Verify(_) => "verify",
             Self::Decide(_) => "decide",
+            Self::Search(_) => "search",
             Self::Teach(_) => "teach",
             Self::Fit(_) => "fit",
             Self::Measure(_) => "measure",
             Self::Compare(_) => "compare",
             Self::Write(_) => "write",
+            Self::Report(_) => "report",
             Self::Gather(_) => "gather",
         }
     }
@@ -198,6 +221,7 @@ impl StageKind {
     pub fn of(stage: &Stage) -> Option<Self> {
         let kinds = [
             stage.read.clone().map(Self::Read),
+            stage.memory.clone().map(Self::Memory),
             stage.sql.clone().map(Self::Sql),
             stage.index.clone().map(Self::Index),
             stage.retrieve.clone().map(Self::Retrieve),
@@ -209,11 +233,13 @@ impl StageKind {
             stage.prove.clone().map(Self::Prove),
             stage.verify.clone().map(Self::Verify),
             stage.decide.clone().map(Self::Decide),
+            stage.search.clone().map(|it| Self::Search(Box::new(it))),
             stage.teach.clone().map(Self::Teach),
             stage.fit.clone().map(|it| Self::Fit(Box::new(it))),
             stage.measure.clone().map(Self::Measure),
             stage.compare.clone().map(Self::Compare),
             stage.write.clone().map(Self::Write),
+            stage.report.clone().map(|it| Self::Report(Box::new(it))),
         ];
         let mut kinds = kinds.into_iter().flatten();
         kinds.next().filter(|_| kinds.next().is_none())

@@ -18,7 +18,7 @@ pub fn help<'a>(
     text: &str,
     candidates: impl IntoIterator<Item = &'a str> + Clone,
 ) -> Option<String> {
-    const LISTED_MAX: usize = 24;
+    const LISTED_MAX: usize = 32;
     if let Some(candidate) = nearest(text, candidates.clone()) {
         return Some(format!("did you mean `{candidate}`?"));
     }

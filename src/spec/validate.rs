@@ -11,6 +11,9 @@ use crate::spec::diagnostic::Diagnostic;
 use crate::spec::node::{Node, Value};
 use crate::spec::suggest;
 
+/// Keys that a message lists; more of them are left to its help.
+const LISTED_MAX: usize = 8;
+
 /// Checks trees against the definitions of one schema.
 pub struct Validator<'a> {
     definitions: &'a Map<String, Json>,
@@ -240,8 +243,16 @@ fn exactly_one(schema: &Map<String, Json>, node: &Node, path: &str, out: &mut Ve
                 |key: &str| properties.is_none_or(|properties| properties.contains_key(key));
             if node.entries().iter().all(|(key, _)| known(&key.name)) {
                 let listed: Vec<_> = keys.iter().map(|key| format!("`{key}`")).collect();
-                let message = format!("one of the keys {} must be here", listed.join(", "));
-                out.push(Diagnostic::error(Code::NotExactlyOne, first_key(node), path, message));
+                let listed = listed.join(", ");
+                let (message, help) = if keys.len() <= LISTED_MAX {
+                    (format!("one of the keys {listed} must be here"), None)
+                } else {
+                    let message = format!("one of {} keys must be here", keys.len());
+                    (message, Some(format!("expected one of {listed}")))
+                };
+                let code = Code::NotExactlyOne;
+                let diagnostic = Diagnostic::error(code, first_key(node), path, message);
+                out.push(diagnostic.with_help(help));
             }
         }
         [(first, _), rest @ ..] => {

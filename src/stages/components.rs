@@ -12,13 +12,14 @@ use crate::session::policy::Calls;
 use crate::spec::stage::StageKind;
 
 /// Settings that name other stages or files: their content counts, not their names.
-const REFERENCES: [&str; 11] = [
+const REFERENCES: [&str; 12] = [
     "from",
     "memory",
     "dev",
     "context",
     "proofs",
     "blocked",
+    "confirmed",
     "baseline",
     "candidate",
     "path",
@@ -102,6 +103,7 @@ impl Components {
 fn version(kind: &StageKind) -> u32 {
     match kind {
         StageKind::Read(_) => 1,
+        StageKind::Memory(_) => 1,
         StageKind::Sql(_) => 1,
         StageKind::Index(_) => 1,
         StageKind::Retrieve(_) => 1,
@@ -113,11 +115,13 @@ fn version(kind: &StageKind) -> u32 {
         StageKind::Prove(_) => 1,
         StageKind::Verify(_) => 1,
         StageKind::Decide(_) => 1,
+        StageKind::Search(_) => 1,
         StageKind::Teach(_) => 1,
         StageKind::Fit(_) => 1,
         StageKind::Measure(_) => 1,
         StageKind::Compare(_) => 1,
         StageKind::Write(_) => 1,
+        StageKind::Report(_) => 1,
         StageKind::Gather(_) => 1,
     }
 }

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use arrow::array::RecordBatch;
 use futures::{StreamExt, TryStreamExt};
 use tokio::sync::mpsc;
 
@@ -10,9 +11,11 @@ use crate::session::Engine;
 use crate::stages::answers::{self, Gate};
 use crate::stages::error::StageError;
 use crate::stages::prepared::{Body, Prepared, PreparedStage};
+use crate::stages::search::SearchTables;
 use crate::stages::sink::{Computed, Sink};
 use crate::stages::{
-    compare, dense, fit, index, measure, nearest, query, read, retrieve, rows, teach, write,
+    compare, dense, fit, index, measure, memory, nearest, query, read, report, retrieve, rows,
+    search, teach, write,
 };
 use crate::store::Store;
 
@@ -31,11 +34,17 @@ pub async fn compute(
     let tables = || stage.stage.inputs.iter().filter_map(|input| prepared.stages.get(&input.stage));
     let input_rows: u64 = tables().map(|input| input.table.rows()).sum();
     let state = || engine.watched(input_rows, common.partitions, sink.progress.counters());
+    let rows_of =
+        async |name: Option<&StageName>| match name.and_then(|name| prepared.stages.get(name)) {
+            Some(stage) => rows::of_table(&stage.table, &sink.store).try_collect().await,
+            None => Ok::<Vec<RecordBatch>, StageError>(Vec::new()),
+        };
     match &stage.body {
         Body::Read(source) => {
             let pieces = common.partitions.map_or(engine.limits().cores, |n| n as usize);
             read::compute(source, common.on_error, common.max_error_rate, pieces, sink).await
         }
+        Body::Memory(plan) => memory::compute(plan, sink).await,
         Body::Query(plan) => query::compute(plan, &state(), sink).await,
         Body::Asked(plan) => {
             sink.progress.expect_answers(input_rows);
@@ -75,21 +84,24 @@ pub async fn compute(
             };
             index::compute(plan, memory, sink).await
         }
-        Body::Teach(plan) => {
-            let rows = async |name: Option<&StageName>| match name
-                .and_then(|name| prepared.stages.get(name))
-            {
-                Some(stage) => rows::of_table(&stage.table, &sink.store).try_collect().await,
-                None => Ok(Vec::new()),
+        Body::Search(plan) => {
+            let tables = SearchTables {
+                hypotheses: rows_of(Some(&plan.from)).await?,
+                context: rows_of(plan.context.as_ref().map(|(name, _)| name)).await?,
+                blocked: rows_of(plan.blocked.as_ref().map(|(name, _)| name)).await?,
             };
-            let hypotheses = rows(Some(&plan.from)).await?;
-            let memory = rows(plan.memory.as_ref()).await?;
+            search::compute(plan, tables, engine, sink).await
+        }
+        Body::Teach(plan) => {
+            let hypotheses = rows_of(Some(&plan.from)).await?;
+            let memory = rows_of(plan.memory.as_ref()).await?;
             teach::compute(plan, hypotheses, memory, engine, sink).await
         }
         Body::Fit(plan) => fit::compute(plan, engine, cache, sink).await,
         Body::Measure(plan) => sink.table(measure::compute(plan, &state()).await?).await,
         Body::Compare(plan) => sink.table(compare::compute(plan, &state()).await?).await,
         Body::Write(plan) => export(plan, prepared, &sink.store, sink).await,
+        Body::Report(plan) => report::compute(plan, prepared, sink).await,
     }
 }
 

@@ -196,17 +196,16 @@ pub async fn compute(
     let state = scratch.join(format!("fit-{}", Digest::of(key.as_bytes())));
     std::fs::create_dir_all(scratch)
         .map_err(|source| StageError::Write { path: scratch.display().to_string(), source })?;
-    sink.progress.expect_rows(u64::from(plan.settings.steps));
+    sink.progress.expect_steps(u64::from(plan.settings.steps));
     let stop = Stop::default();
     let (cancel, progress) = (Arc::clone(&stop.0), Arc::clone(&sink.progress));
     let (settings, start, threads) =
         (plan.settings.clone(), plan.start.clone(), engine.limits().cores);
     let kept = state.clone();
     let trained = tokio::task::spawn_blocking(move || {
-        let (mut looks, mut done) = (Vec::new(), 0);
+        let mut looks = Vec::new();
         let mut report = |report: &Report| {
-            progress.add_rows(u64::from(report.step - done));
-            done = report.step;
+            progress.set_step(u64::from(report.step), report.loss);
             if report.dev_loss.is_some() || report.step == report.steps {
                 looks.push(*report);
             }

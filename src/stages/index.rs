@@ -164,11 +164,17 @@ fn spec(settings: &Index) -> IndexSpec {
         k1: settings.k1,
         b: settings.b,
         delta: None,
-        analyzer: match settings.analyzer {
-            settings::Analyzer::Word => Analyzer::Word,
-            settings::Analyzer::WordStemEn => Analyzer::WordStemEn,
-            settings::Analyzer::Whitespace => Analyzer::Whitespace,
-        },
+        analyzer: analyzer(settings.analyzer),
+    }
+}
+
+/// The analyzer that a setting names.
+pub fn analyzer(setting: settings::Analyzer) -> Analyzer {
+    match setting {
+        settings::Analyzer::Word => Analyzer::Word,
+        settings::Analyzer::WordStemEn => Analyzer::WordStemEn,
+        settings::Analyzer::WordStopEn => Analyzer::WordStopEn,
+        settings::Analyzer::Whitespace => Analyzer::Whitespace,
     }
 }
 

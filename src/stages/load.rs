@@ -1,15 +1,19 @@
 //! A pipeline file, all the way to stages that can run, with every mistake on the way.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
 use crate::digest::Digest;
 use crate::error::{Error, ErrorKind, Result};
 use crate::graph;
+use crate::ids::MemoryName;
+use crate::memory::Memories;
 use crate::session::Engine;
 use crate::spec::diagnostic::{self, Diagnostic, has_errors};
 use crate::spec::expand::{self, Loader};
 use crate::spec::source::Sources;
+use crate::spec::stage::StageKind;
 use crate::stages::prepare::prepare;
 use crate::stages::prepared::Prepared;
 use crate::stages::tests_check;
@@ -50,42 +54,57 @@ impl Loader for Folder {
     }
 }
 
-/// Loads the pipeline file at `path`, as far as it goes.
-pub fn load(path: &Path, params: &[(String, String)], engine: &Arc<Engine>) -> Result<Loaded> {
+/// A pipeline file as it was read: its stages are not prepared, and no table is looked at.
+pub struct Draft {
+    parsed: expand::Parsed,
+    yaml_sha256: Digest,
+}
+
+/// Reads the pipeline file at `path`.
+pub fn read(path: &Path, params: &[(String, String)]) -> Result<Draft> {
     let text = std::fs::read_to_string(path).map_err(|error| {
         Error::new(ErrorKind::Usage, format!("`{}` cannot be read: {error}", path.display()))
             .with_hint("name a pipeline file, such as one of `pipelines/`")
     })?;
-    Ok(load_text(&path.display().to_string(), &text, params, engine))
+    let parsed = expand::parse(&path.display().to_string(), &text, params, &Folder);
+    Ok(Draft { parsed, yaml_sha256: Digest::of(text.as_bytes()) })
 }
 
-/// Loads the pipeline `text`, shown as `name`.
-pub fn load_text(
-    name: &str,
-    text: &str,
-    params: &[(String, String)],
-    engine: &Arc<Engine>,
-) -> Loaded {
-    let parsed = expand::parse(name, text, params, &Folder);
-    let mut diagnostics = parsed.diagnostics;
-    let models = parsed.pipeline.iter().flat_map(|pipeline| &pipeline.models);
-    let models: Vec<_> = models.map(|(name, (model, _))| (name.clone(), model.clone())).collect();
-    let engine = match models.is_empty() {
-        true => Arc::clone(engine),
-        false => Arc::new(engine.with_models(models)),
-    };
-    let prepared = parsed.pipeline.map(|pipeline| {
-        let graph = graph::build(pipeline, &mut diagnostics);
-        let prepared = prepare(graph, &engine, &mut diagnostics);
-        tests_check::check(&prepared, &mut diagnostics);
-        prepared
-    });
-    diagnostic::tidy(&mut diagnostics);
-    Loaded {
-        prepared,
-        sources: parsed.sources,
-        diagnostics,
-        yaml_sha256: Digest::of(text.as_bytes()),
-        engine,
+/// Loads the pipeline file at `path`, as far as it goes. Memories that users teach are not read: their
+/// tables are empty.
+pub fn load(path: &Path, params: &[(String, String)], engine: &Arc<Engine>) -> Result<Loaded> {
+    Ok(read(path, params)?.prepare(engine, &Memories::default()))
+}
+
+impl Draft {
+    /// The memories that its stages name.
+    pub fn memories(&self) -> BTreeSet<MemoryName> {
+        let stages = self.parsed.pipeline.iter().flat_map(|pipeline| pipeline.stages.values());
+        let named = stages.filter_map(|stage| match &stage.kind {
+            StageKind::Memory(memory) => memory.name.parse().ok(),
+            _ => None,
+        });
+        named.collect()
+    }
+
+    /// Prepares its stages; `memories` are those that it names, as they are now.
+    pub fn prepare(self, engine: &Arc<Engine>, memories: &Memories) -> Loaded {
+        let Self { parsed, yaml_sha256 } = self;
+        let mut diagnostics = parsed.diagnostics;
+        let models = parsed.pipeline.iter().flat_map(|pipeline| &pipeline.models);
+        let models: Vec<_> =
+            models.map(|(name, (model, _))| (name.clone(), model.clone())).collect();
+        let engine = match models.is_empty() {
+            true => Arc::clone(engine),
+            false => Arc::new(engine.with_models(models)),
+        };
+        let prepared = parsed.pipeline.map(|pipeline| {
+            let graph = graph::build(pipeline, &mut diagnostics);
+            let prepared = prepare(graph, &engine, memories, &mut diagnostics);
+            tests_check::check(&prepared, &mut diagnostics);
+            prepared
+        });
+        diagnostic::tidy(&mut diagnostics);
+        Loaded { prepared, sources: parsed.sources, diagnostics, yaml_sha256, engine }
     }
 }

@@ -43,6 +43,13 @@ impl<'a> Place<'a> {
         self.out.push(diagnostic.with_help(help));
     }
 
+    /// Something in the setting at `steps` that somebody should look at; the pipeline runs.
+    pub fn warning(&mut self, steps: &[&str], code: Code, message: String, help: Option<String>) {
+        let span = self.stage.spec.node.at(steps).span;
+        let diagnostic = Diagnostic::error(code, span, self.path(steps), message);
+        self.out.push(diagnostic.as_warning().with_help(help));
+    }
+
     /// A model that cannot be used because of its setting `key`: said where the model is declared,
     /// and so only once, however many stages ask it.
     pub fn unreadable(&mut self, model: &str, key: &str, message: String) {

@@ -8,6 +8,7 @@ use indexmap::IndexMap;
 
 use crate::graph::{Graph, Role, Stage};
 use crate::ids::StageName;
+use crate::memory::Memories;
 use crate::session::{Engine, StageTable};
 use crate::spec::code::Code;
 use crate::spec::diagnostic::Diagnostic;
@@ -17,8 +18,8 @@ use crate::stages::components::Components;
 use crate::stages::place::Place;
 use crate::stages::prepared::{Body, Prepared, PreparedStage};
 use crate::stages::{
-    asked, blend, check_plan, compare, decide, fit, gather, hypothesize, index, measure, prove,
-    query, read, retrieve, teach, verify, write,
+    asked, blend, check_plan, compare, decide, fit, gather, hypothesize, index, measure, memory,
+    prove, query, read, report, retrieve, search, teach, verify, write,
 };
 
 /// What preparing a stage gives.
@@ -47,7 +48,12 @@ impl Tables {
 }
 
 /// Prepares all stages of `graph`. Those with a mistake, and those that need one, are left out.
-pub fn prepare(mut graph: Graph, engine: &Engine, diagnostics: &mut Vec<Diagnostic>) -> Prepared {
+pub fn prepare(
+    mut graph: Graph,
+    engine: &Engine,
+    memories: &Memories,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> Prepared {
     let mut tables = Tables::default();
     let mut stages: IndexMap<StageName, PreparedStage> = IndexMap::new();
     let sources = Arc::clone(&graph.pipeline.sources);
@@ -62,7 +68,8 @@ pub fn prepare(mut graph: Graph, engine: &Engine, diagnostics: &mut Vec<Diagnost
         if !effective(stage, &mut place) {
             continue;
         }
-        let outcome = one(stage, query.as_deref(), &stages, &tables, engine, &mut place);
+        let known = Known { stages: &stages, tables: &tables, engine, memories };
+        let outcome = one(stage, query.as_deref(), &known, &mut place);
         let Some(outcome) = outcome else { continue };
         let table = Arc::new(StageTable::new(name.as_str(), Arc::clone(&outcome.schema)));
         // A mistake in a check stops the pipeline, but not the look at what needs the stage.
@@ -102,12 +109,15 @@ fn effective(stage: &Stage, place: &mut Place<'_>) -> bool {
         | StageKind::Blend(_)
         | StageKind::Decide(_)
         | StageKind::Gather(_) => &["on_error", "max_error_rate"],
-        StageKind::Index(_)
+        StageKind::Memory(_)
+        | StageKind::Index(_)
+        | StageKind::Search(_)
         | StageKind::Teach(_)
         | StageKind::Fit(_)
         | StageKind::Measure(_)
         | StageKind::Compare(_)
-        | StageKind::Write(_) => &["on_error", "max_error_rate", "partitions"],
+        | StageKind::Write(_)
+        | StageKind::Report(_) => &["on_error", "max_error_rate", "partitions"],
     };
     // A stage that the program made stands on the settings of the one that needs it.
     let own = stage.spec.node.get(kind).is_some();
@@ -121,14 +131,21 @@ fn effective(stage: &Stage, place: &mut Place<'_>) -> bool {
     found.is_empty()
 }
 
+/// What a stage is prepared with.
+struct Known<'a> {
+    stages: &'a IndexMap<StageName, PreparedStage>,
+    tables: &'a Tables,
+    engine: &'a Engine,
+    memories: &'a Memories,
+}
+
 fn one(
     stage: &Stage,
     query: Option<&Query>,
-    stages: &IndexMap<StageName, PreparedStage>,
-    tables: &Tables,
-    engine: &Engine,
+    known: &Known<'_>,
     place: &mut Place<'_>,
 ) -> Option<Outcome> {
+    let Known { stages, tables, engine, memories } = *known;
     let mut components = Components::of_kind(&stage.spec.kind);
     match &stage.spec.kind {
         StageKind::Read(settings) => {
@@ -136,6 +153,7 @@ fn one(
             components.set("settings.max_error_rate", stage.spec.common.max_error_rate);
             read::prepare(settings, components, place)
         }
+        StageKind::Memory(settings) => memory::prepare(settings, memories, components, place),
         StageKind::Sql(settings) => {
             query::prepare(stage, query?, settings, tables, engine, components, place)
         }
@@ -176,6 +194,9 @@ fn one(
         StageKind::Decide(settings) => {
             decide::prepare(stage, settings, tables, engine, components, place)
         }
+        StageKind::Search(settings) => {
+            search::prepare(stage, settings, tables, engine, components, place)
+        }
         StageKind::Teach(settings) => {
             teach::prepare(stage, settings, tables, engine, components, place)
         }
@@ -189,6 +210,7 @@ fn one(
             compare::prepare(stage, settings, tables, engine, components, place)
         }
         StageKind::Write(settings) => write::prepare(stage, settings, tables, components, place),
+        StageKind::Report(settings) => report::prepare(stage, settings, tables, components, place),
         StageKind::Gather(settings) => {
             gather::prepare(stage, settings, tables, engine, components, place)
         }

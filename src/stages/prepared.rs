@@ -15,8 +15,11 @@ use crate::stages::dense::DensePlan;
 use crate::stages::fit::FitPlan;
 use crate::stages::index::IndexPlan;
 use crate::stages::measure::MeasurePlan;
+use crate::stages::memory::MemoryPlan;
 use crate::stages::nearest::NearestPlan;
+use crate::stages::report::ReportPlan;
 use crate::stages::retrieve::MemorySlot;
+use crate::stages::search::SearchPlan;
 use crate::stages::teach::TeachPlan;
 use crate::stages::write::WritePlan;
 
@@ -25,6 +28,8 @@ use crate::stages::write::WritePlan;
 pub enum Body {
     /// From files.
     Read(Arc<files::Source>),
+    /// From what users taught.
+    Memory(MemoryPlan),
     /// By a query.
     Query(LogicalPlan),
     /// By a query that asks a model; its last column says why a row failed.
@@ -37,6 +42,8 @@ pub enum Body {
     Index(IndexPlan),
     /// By building an index of vectors.
     Dense(DensePlan),
+    /// By proving hypotheses, then the premises of their proofs, and so on.
+    Search(Box<SearchPlan>),
     /// By answering questions in turn, with a growing memory.
     Teach(Box<TeachPlan>),
     /// By training a model.
@@ -47,6 +54,8 @@ pub enum Body {
     Compare(ComparePlan),
     /// By exporting.
     Write(WritePlan),
+    /// By drawing.
+    Report(Box<ReportPlan>),
 }
 
 /// A stage that can run.

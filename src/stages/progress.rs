@@ -14,6 +14,21 @@ pub struct Progress {
     /// can take a model hours.
     by_answers: AtomicBool,
     asked: Arc<Counters>,
+    steps: AtomicU64,
+    steps_total: AtomicU64,
+    /// The bits of the last loss.
+    loss: AtomicU64,
+}
+
+/// How far a training is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Training {
+    /// Steps so far.
+    pub step: u64,
+    /// Steps at most.
+    pub steps: u64,
+    /// The loss of the last steps.
+    pub loss: f64,
 }
 
 impl Progress {
@@ -31,6 +46,27 @@ impl Progress {
     pub fn expect_answers(&self, rows: u64) {
         self.expect_rows(rows);
         self.by_answers.store(true, Ordering::Relaxed);
+    }
+
+    /// Says how many steps a training has at most; from here on they are counted, not rows.
+    pub fn expect_steps(&self, steps: u64) {
+        self.steps_total.store(steps, Ordering::Relaxed);
+    }
+
+    /// Says which step of a training was the last, and its loss.
+    pub fn set_step(&self, step: u64, loss: f64) {
+        self.loss.store(loss.to_bits(), Ordering::Relaxed);
+        self.steps.store(step, Ordering::Relaxed);
+    }
+
+    /// How far the training is; `None` if there is none.
+    pub fn training(&self) -> Option<Training> {
+        let steps = self.steps_total.load(Ordering::Relaxed);
+        (steps > 0).then(|| Training {
+            step: self.steps.load(Ordering::Relaxed),
+            steps,
+            loss: f64::from_bits(self.loss.load(Ordering::Relaxed)),
+        })
     }
 
     /// Rows so far.

@@ -4,6 +4,7 @@
 //! Source: Entailer's prover and TeachMe's forced generation; the strings are those of the released
 //! code (allenai/entailment_bank, `entailer.md`).
 
+use arrow::datatypes::SchemaRef;
 use serde_json::{Value as Json, json};
 
 use crate::graph::{Role, Stage};
@@ -60,13 +61,10 @@ pub fn prepare(
         lowered::model(&[KIND, "model"], &settings.model, engine, place),
         lowered::keep(KIND, &settings.keep, &COLUMNS, &input, place),
         lowered::options(&[KIND, "options"], &settings.options, engine, place),
-        something_written(settings, place),
+        something_written(KIND, (settings.free, settings.forced), context.is_some(), place),
     ];
-    if let Some(context) = &context {
-        let columns = ["query_id", "rank", "score", "fact_id", "fact"];
-        let help = "name the table of a `retrieve` stage";
-        let schema = context.schema();
-        sound.push(lowered::expect_columns((KIND, "context"), &columns, &schema, help, place));
+    if let Some(table) = &context {
+        sound.push(recalled((KIND, "context"), &table.schema(), place));
     }
     if sound.contains(&None) {
         return None;
@@ -79,15 +77,26 @@ pub fn prepare(
     query.outcome(settings, &[], engine, components, place)
 }
 
+/// The columns of what was recalled are there; a mistake in `[kind, key]` if not.
+pub fn recalled(at: (&str, &str), schema: &SchemaRef, place: &mut Place<'_>) -> Option<()> {
+    let columns = ["query_id", "rank", "score", "fact_id", "fact"];
+    lowered::expect_columns(at, &columns, schema, "name the table of a `retrieve` stage", place)
+}
+
 /// Some proofs are written: free ones, or forced ones that have facts to begin with.
-fn something_written(settings: &Prove, place: &mut Place<'_>) -> Option<()> {
-    if settings.free || settings.forced && settings.context.is_some() {
+pub fn something_written(
+    kind: &str,
+    (free, forced): (bool, bool),
+    has_context: bool,
+    place: &mut Place<'_>,
+) -> Option<()> {
+    if free || forced && has_context {
         return Some(());
     }
-    let (steps, message) = if settings.forced {
-        ([KIND, "free"], "without a `context`, no proof is forced, and none is free")
+    let (steps, message) = if forced {
+        ([kind, "free"], "without a `context`, no proof is forced, and none is free")
     } else {
-        ([KIND, "forced"], "proofs are neither free nor forced: none is written")
+        ([kind, "forced"], "proofs are neither free nor forced: none is written")
     };
     place.mistake(&steps, Code::WrongValue, message.to_owned(), None);
     None

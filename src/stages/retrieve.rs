@@ -95,6 +95,12 @@ pub fn prepare(
         place.mistake(&["retrieve", "memory"], Code::WrongKind, message, Some(help));
         return None;
     };
+    if settings.index != Some(IndexKind::Bm25) && !settings.analyzer.is_default() {
+        let message = "`analyzer` goes with `index: bm25`".to_owned();
+        let help = "an `index` stage has an `analyzer` of its own".to_owned();
+        place.mistake(&["retrieve", "analyzer"], Code::WrongValue, message, Some(help));
+        return None;
+    }
     let (_, id) = (query?, id?);
     let label = index::label(index);
     if index.kind == IndexKind::Dense {

@@ -69,18 +69,12 @@ pub fn prepare(
         lowered::expect_columns((KIND, "from"), &needed, &input, help, place),
         lowered::model(&[KIND, "model"], &settings.model, engine, place),
         lowered::keep(KIND, &settings.keep, &own, &input, place),
-        if of_proofs { list("from", &input, place) } else { Some(()) },
+        if of_proofs { list((KIND, "from"), &input, place) } else { Some(()) },
     ];
     let mut named = Named::from([("judged".to_owned(), table)]);
     if let Some(blocked) = stage.input(&Role::Blocked) {
         let blocked = tables.get(blocked)?;
-        let help = "blocked entailments have the columns `hypothesis` and `premises`";
-        let columns = ["hypothesis", "premises"];
-        let schema = blocked.schema();
-        sound.push(
-            lowered::expect_columns((KIND, "blocked"), &columns, &schema, help, place)
-                .and_then(|()| list("blocked", &schema, place)),
-        );
+        sound.push(entailments((KIND, "blocked"), &blocked.schema(), place));
         named.insert("blocked".to_owned(), blocked);
     }
     if sound.contains(&None) {
@@ -106,20 +100,27 @@ pub fn query(settings: &Verify, input: &SchemaRef, blocked: bool) -> String {
     }
 }
 
+/// The columns of blocked entailments are there; a mistake in `[kind, key]` if not.
+pub fn entailments(at: (&str, &str), schema: &SchemaRef, place: &mut Place<'_>) -> Option<()> {
+    let help = "blocked entailments have the columns `hypothesis` and `premises`";
+    lowered::expect_columns(at, &["hypothesis", "premises"], schema, help, place)?;
+    list(at, schema, place)
+}
+
 /// The column `premises` is a list of texts.
-fn list(key: &str, table: &SchemaRef, place: &mut Place<'_>) -> Option<()> {
-    let kind = table.field_with_name("premises").ok()?.data_type();
-    if is_texts(kind) {
+fn list((kind, key): (&str, &str), table: &SchemaRef, place: &mut Place<'_>) -> Option<()> {
+    let found = table.field_with_name("premises").ok()?.data_type();
+    if is_texts(found) {
         return Some(());
     }
-    let message = format!("the column `premises` is {kind}, and a list of texts is needed");
-    place.mistake(&[KIND, key], Code::ColumnType, message, None);
+    let message = format!("the column `premises` is {found}, and a list of texts is needed");
+    place.mistake(&[kind, key], Code::ColumnType, message, None);
     None
 }
 
 /// A sentence as memories compare them: case, white space and a full stop at the end make no
 /// difference.
-fn folded(sentence: &str) -> String {
+pub fn folded(sentence: &str) -> String {
     format!(
         "regexp_replace(trim(regexp_replace(lower({sentence}), '\\s+', ' ', 'g')), ' ?\\.$', '')"
     )

@@ -5,7 +5,7 @@ use std::fmt;
 use object_store::path::Path;
 use serde::{Deserialize, Serialize};
 
-use crate::ids::{Fingerprint, RunId, StageName};
+use crate::ids::{Fingerprint, MemoryName, RunId, StageName};
 use crate::rng::{Rng, random_name};
 use crate::store::StoreError;
 
@@ -115,6 +115,11 @@ pub fn artifact_key(fingerprint: &Fingerprint) -> Key {
     Key::of_layout(format!("artifacts/{}/{digest}.json", &digest[..2]))
 }
 
+/// Entry `seq` of a memory.
+pub(crate) fn memory_key(memory: &MemoryName, seq: u64) -> Key {
+    Key::of_layout(format!("memories/{memory}/{seq:020}.json"))
+}
+
 /// Entry `seq` of the ledger's log.
 pub(crate) fn ledger_log_key(seq: u64) -> Key {
     Key::of_layout(format!("ledger/log/{seq:020}.json"))
@@ -138,6 +143,16 @@ pub(crate) fn ledger_log_prefix() -> Path {
 /// The folder of the ledger's segments.
 pub(crate) fn ledger_segments_prefix() -> Path {
     Path::from("ledger/segments")
+}
+
+/// The folder of all memories.
+pub(crate) fn memories_prefix() -> Path {
+    Path::from("memories")
+}
+
+/// The folder of a memory.
+pub(crate) fn memory_prefix(memory: &MemoryName) -> Path {
+    Path::from(format!("memories/{memory}"))
 }
 
 /// The folder of all runs.
@@ -170,6 +185,7 @@ mod tests {
             error_part_key(&run, &stage, &attempt, 7),
             file_key(&run, &stage, &attempt, 12),
             artifact_key(&Fingerprint(Digest::of(b"a"))),
+            memory_key(&"science".parse().unwrap(), 1),
             ledger_log_key(0),
             ledger_checkpoint_key(u64::MAX),
             ledger_segment_key(&attempt),

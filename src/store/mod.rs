@@ -47,7 +47,7 @@ pub use layout::{
 };
 pub(crate) use layout::{
     ledger_checkpoint_key, ledger_log_key, ledger_log_prefix, ledger_segment_key,
-    ledger_segments_prefix,
+    ledger_segments_prefix, memories_prefix, memory_key, memory_prefix,
 };
 pub(crate) use listing::Listed;
 pub use location::Location;

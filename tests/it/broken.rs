@@ -50,6 +50,9 @@ impl fmt::Display for Mistake {
     }
 }
 
+/// Codes of what is only worth a look, found where the store is asked: `check` does not.
+const WARNINGS: [&str; 1] = ["E0404"];
+
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases/broken")
 }
@@ -166,7 +169,8 @@ fn every_case_expects_something_and_every_code_has_a_case() {
     }
     let used: BTreeSet<_> =
         expected.iter().flat_map(|(_, mistakes)| mistakes).map(|m| m.code.clone()).collect();
-    assert_eq!(used, codes());
+    let warned: BTreeSet<_> = WARNINGS.map(str::to_owned).into();
+    assert_eq!(used, &codes() - &warned);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The one integration test binary: the program as its users meet it.
 
+mod audit;
 mod broken;
 mod cache;
 mod checks;
@@ -13,14 +14,19 @@ mod model_cache;
 mod models;
 mod oracle;
 mod pipelines;
+mod prompted_prover;
 mod proofs;
 mod proofs_cache;
 mod reading;
 mod reference;
+mod report;
 mod resume;
 mod runs;
+mod searching;
 mod server;
 mod store_faults;
+mod studies;
 mod support;
+mod teach_cli;
 mod teaching;
 mod tidy;

@@ -1,4 +1,4 @@
-//! An entailer of our words: an endpoint whose beliefs and proofs about magnets and pennies are
+//! An entailer of our words: an endpoint whose beliefs and proofs about magnets, pennies and nails are
 //! written down here, among them the published numbers of Entailer's example.
 
 use serde_json::{Value as Json, json};
@@ -6,7 +6,7 @@ use serde_json::{Value as Json, json};
 use crate::server::{Received, serve};
 
 /// What it believes of sentences.
-pub const BELIEFS: [(&str, f64); 8] = [
+pub const BELIEFS: [(&str, f64); 14] = [
     ("a magnet will not attract a penny", 0.02883),
     ("a magnet can attract a penny", 0.95),
     ("A penny is made of magnetic metal.", 0.9),
@@ -15,13 +15,32 @@ pub const BELIEFS: [(&str, f64); 8] = [
     ("A magnet cannot attract copper.", 0.999_767_6),
     ("A magnet can attract copper.", 0.98),
     ("Nothing attracts copper.", 0.3),
+    ("a nail rusts in the rain", 0.4),
+    ("a nail dissolves in the rain", 0.3),
+    ("A nail is made of iron.", 0.7),
+    ("Iron rusts in rain.", 0.55),
+    ("Iron rusts in water.", 0.99),
+    ("Rain is water.", 0.98),
 ];
 /// Whether a proof entails a hypothesis: words of the hypothesis, words of the proof, belief.
-const ENTAILED: [(&str, &str, f64); 4] = [
+const ENTAILED: [(&str, &str, f64); 6] = [
     ("will not", "cannot attract copper", 0.999_983_2),
     ("will not", "", 0.2),
     ("can attract", "cannot", 0.1),
     ("can attract", "", 0.95),
+    ("a nail rusts", "rusts in rain", 0.99),
+    ("rusts in rain", "rusts in water", 0.98),
+];
+/// Proofs of nails: a hypothesis, and what is written behind its prompt.
+const PROOFS: [(&str, &str); 5] = [
+    (
+        "a nail rusts in the rain",
+        "$proof$ = [PREMISE] A nail is made of iron. [PREMISE] Iron rusts in rain.",
+    ),
+    ("Iron rusts in rain.", "$proof$ = [PREMISE] Iron rusts in water. [PREMISE] Rain is water."),
+    ("A nail is made of iron.", "$proof$ = [PREMISE] Nothing attracts copper."),
+    ("Iron rusts in water.", "$proof$ = [PREMISE] Iron  rusts in rain [PREMISE] Rain is water."),
+    ("Rain is water.", "$proof$ = "),
 ];
 
 /// Starts it: its address, and what it is asked.
@@ -40,7 +59,8 @@ pub fn entailment(hypothesis: &str, proof: &str) -> f64 {
     known.map_or(0.5, |(.., belief)| *belief)
 }
 
-fn reply(text: &str) -> Json {
+/// What it answers to a prompt.
+pub fn reply(text: &str) -> Json {
     for (slot, says) in
         [("valid", "true"), ("valid", "false"), ("implied", "true"), ("implied", "false")]
     {
@@ -74,6 +94,10 @@ fn scored(prompt: &str, output: &str, logprob: f64) -> Json {
 
 /// The rest of a proof that begins as `text` ends.
 fn proof(text: &str) -> &'static str {
+    let of_nails = PROOFS.iter().find(|(h, _)| text.ends_with(&format!("$hypothesis$ = {h}")));
+    if let Some((_, proof)) = of_nails {
+        return proof;
+    }
     let doubts = text.contains("will not") && text.contains("cannot attract copper");
     match text.rsplit_once("$proof$ = [PREMISE] ") {
         Some((_, "A magnet cannot attract copper.")) => " [PREMISE] A penny is made of copper.",

@@ -112,26 +112,37 @@ fn teachme_runs_with_any_entailer() {
     let store = workspace.path("store").display().to_string();
     let questions = format!("questions={}", workspace.path("questions.jsonl").display());
     let model = format!("model={ENTAILER}");
-    let args = ["run", "pipelines/drafts/teachme.yaml", "--param", &questions, "--param", &model];
+    let folder = workspace.path("report");
+    let report = format!("output={}", folder.display());
+    let mut args = vec!["run", "pipelines/teachme.yaml"];
+    args.extend([&questions, &model, &report].iter().flat_map(|param| ["--param", param.as_str()]));
+    args.extend(["--param", "percents=0,50,100"]);
     let mut run = workspace.command(&args);
     let output = run.current_dir(root()).env("PROOFMILL_STORE", &store).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 
     let count = |query: &str| workspace.sql(query)[0]["n"].as_u64().unwrap();
-    assert_eq!(count("SELECT count(*) AS n FROM results"), 4 * EACH as u64);
-    assert_eq!(count("SELECT count(*) AS n FROM taught.lessons"), 3 * EACH as u64);
-    let curve = workspace.sql("SELECT percent, orders FROM learning_curve");
-    assert_eq!(curve.len(), 5);
+    assert_eq!(count("SELECT count(*) AS n FROM study.results"), 5 * EACH as u64);
+    assert_eq!(count("SELECT count(*) AS n FROM study.taught.lessons"), 3 * EACH as u64);
+    let curve = workspace.sql("SELECT percent, orders FROM study.learning_curve");
+    assert_eq!(curve.len(), 3);
     assert!(curve.iter().all(|row| row["orders"] == 3), "{curve:?}");
     // Every failure has one cause, and is answered again.
-    let wrong = count("SELECT count(*) AS n FROM results WHERE system = 'after' AND NOT correct");
-    assert_eq!(count("SELECT count(*) AS n FROM failures"), wrong);
+    let wrong = count("SELECT count(*) AS n FROM study.results WHERE system = 'after' AND NOT correct");
+    assert_eq!(count("SELECT count(*) AS n FROM study.failures"), wrong);
     if wrong > 0 {
-        assert_eq!(count("SELECT sum(questions) AS n FROM mended"), wrong);
+        assert_eq!(count("SELECT sum(questions) AS n FROM study.mended"), wrong);
     }
     // A memory of nothing is no memory; the last point of the curve is what was taught.
-    let forced = "SELECT count(*) AS n FROM before.proofs WHERE strategy = 'forced'";
+    let forced = "SELECT count(*) AS n FROM study.before.proofs WHERE strategy = 'forced'";
     assert_eq!(count(forced), 0);
+    // What is hidden from a question is hidden in all of its proofs.
+    let seen = "SELECT count(*) AS n FROM study.hidden.proofs AS p JOIN test AS t ON t.id = p.question_id
+                WHERE p.prompt LIKE '%[HIGH]%' || t.core_fact || '%'";
+    assert_eq!(count(seen), 0);
+    for file in ["report.md", "learning_curve.svg"] {
+        assert!(folder.join(file).is_file(), "{file}");
+    }
 }
 
 /// `x -> u`, searched again by hand.

@@ -17,6 +17,7 @@ stages:
   recalled: { retrieve: { from: questions, query: question, memory: facts, index: bm25, top_k: 2 } }
   other_recalled: { retrieve: { from: questions, query: question, memory: other_facts, index: bm25, top_k: 2 } }
   blocked: { sql: "SELECT 'x' AS hypothesis, ['y'] AS premises" }
+  told: { sql: "SELECT 'Why?' AS question, 'a' AS answer" }
   hypotheses:
     hypothesize: { from: questions, question: question, choices: choices, labels: "['1', '2']", hypothesis: "question || answer" }
   listed:
@@ -35,13 +36,15 @@ stages:
     verify: { from: proofs, model: reader, threshold: 0.6, blocked: blocked }
   answers:
     decide: { from: beliefs, proofs: verified }
+  final:
+    decide: { from: beliefs, confirmed: told }
   lessons:
     teach: { from: hypotheses, model: reader, correct: label = '1', fact: "'Iron ' || label", recall: 4, memory: facts }
 "#;
 
 /// Hypotheses, and what is below them.
-const OF_HYPOTHESES: [&str; 6] =
-    ["hypotheses", "proofs", "beliefs", "verified", "answers", "lessons"];
+const OF_HYPOTHESES: [&str; 7] =
+    ["hypotheses", "proofs", "beliefs", "verified", "answers", "final", "lessons"];
 const OF_PROOFS: [&str; 3] = ["proofs", "verified", "answers"];
 const OF_VERIFIED: [&str; 2] = ["verified", "answers"];
 
@@ -106,12 +109,12 @@ fn settings_of_prove_verify_and_decide() {
         (
             "verify: { from: hypotheses, model: reader }",
             "verify: { from: hypotheses, model: reader, question: true }",
-            &["beliefs", "answers"],
+            &["beliefs", "answers", "final"],
         ),
         (
             "verify: { from: hypotheses, model: reader }",
             "verify: { from: hypotheses, model: writer }",
-            &["beliefs", "answers"],
+            &["beliefs", "answers", "final"],
         ),
         ("threshold: 0.6", "threshold: 0.5", &OF_VERIFIED),
         ("threshold: 0.6", "threshold: 0.6, probability: renormalized", &OF_VERIFIED),
@@ -128,6 +131,8 @@ fn settings_of_prove_verify_and_decide() {
         ),
         ("proofs: verified }", "proofs: verified, without_proof: none }", &["answers"]),
         ("from: beliefs, proofs: verified }", "from: beliefs }", &["answers"]),
+        ("from: beliefs, confirmed: told }", "from: beliefs }", &["final"]),
+        ("'a' AS answer", "'b' AS answer", &["told", "final"]),
         ("proofs: verified }", "proofs: verified, keep: [choice] }", &["answers"]),
         ("proofs: verified }", "proofs: verified, without_proof: direct, keep: [] }", &[]),
     ]);

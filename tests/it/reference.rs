@@ -10,6 +10,7 @@ use proofmill::digest::Digest;
 /// engine (`src/models/card.rs`) is raised.
 const BEHAVIOUR: &[(&str, &[&str])] = &[
     ("read", &["src/files", "src/stages/read.rs"]),
+    ("memory", &["src/memory/row.rs", "src/memory/state.rs", "src/stages/memory.rs"]),
     ("sql", &["src/session/engine.rs", "src/session/planner.rs", "src/stages/query.rs"]),
     (
         "index",
@@ -31,12 +32,23 @@ const BEHAVIOUR: &[(&str, &[&str])] = &[
     ("verify", &["src/stages/verify.rs"]),
     ("decide", &["src/stages/decide.rs"]),
     (
+        "search",
+        &[
+            "src/stages/prove.rs",
+            "src/stages/verify.rs",
+            "src/stages/repeated.rs",
+            "src/stages/search.rs",
+            "src/stages/search",
+        ],
+    ),
+    (
         "teach",
         &[
             "src/search",
             "src/stages/prove.rs",
             "src/stages/verify.rs",
             "src/stages/decide.rs",
+            "src/stages/repeated.rs",
             "src/stages/teach.rs",
             "src/stages/teach",
         ],
@@ -44,6 +56,7 @@ const BEHAVIOUR: &[(&str, &[&str])] = &[
     ("fit", &["udfs/fit/src", "src/stages/fit.rs"]),
     ("gather", &["src/stages/gather.rs"]),
     ("write", &["src/stages/write.rs"]),
+    ("report", &["src/draw", "src/stages/report.rs", "src/stages/report"]),
     ("functions", &["udfs/src/text", "udfs/src/scalar", "udfs/src/aggregate", "udfs/src/stats"]),
     (
         "model functions",

@@ -43,6 +43,8 @@ const CALLS: &[&str] = &[
     "paired_sample_size(x / 10, 0.2)",
     "slot_value(h, 'proof')",
     "premises(h)",
+    "reasoning_steps(h)",
+    "entailment_proof('a & b -> int1: ' || h, 'a & c -> int1: ' || r)",
     "list_product([x, y, 0.5])",
     "accuracy(x > 0.5)",
     "mcc(x > 0.5, y > 0.5)",

@@ -273,6 +273,29 @@ async fn a_list_of_golds_is_not_its_characters() {
         ("slot_value('well $A$ = x', 'PREFIX')", "well"),
         ("slot_value('$a$ = x', 'prefix')", "NULL"),
         ("slot_value('$a$ = x', 'b')", "NULL"),
+        ("reasoning_steps('1. a b. ' || chr(10) || '2) c.' || chr(10) || 'So d.')", "[a b., c.]"),
+        ("reasoning_steps('1. a b. ' || chr(10) || '2) c.', 'A  b')", "[c.]"),
+        ("array_length(reasoning_steps('no list'))", "0"),
+        ("entailment_proof('', 'a -> hypothesis')['leaves_f1']", "NULL"),
+        (
+            "entailment_proof('', 'a -> hypothesis')['problem']",
+            "predicted: no step; expected steps like `sent1 & sent2 -> hypothesis;`",
+        ),
+        ("entailment_proof('a -> hypothesis', 'a')['problem'] LIKE 'gold: step 1 `a` has%'", "true"),
+        ("entailment_proof('a -> hypothesis', 'a -> hypothesis')['steps_acc']", "true"),
+        ("entailment_proof('a -> hypothesis', 'a -> hypothesis')['overall_acc']", "NULL"),
+        (
+            "entailment_proof('a -> hypothesis', 'a -> hypothesis', 'first', [0.28])['overall_acc']",
+            "true",
+        ),
+        (
+            "entailment_proof('a -> hypothesis', 'a -> hypothesis', 'first', [0.2])['overall_acc']",
+            "false",
+        ),
+        (
+            "entailment_proof('a -> hypothesis', 'a -> hypothesis', 'first', [NULL])['overall_acc']",
+            "NULL",
+        ),
         ("list_product(CAST([] AS DOUBLE[]))", "1"),
         ("list_product([0.1, 0.7, 3.0]) = 0.1 * 0.7 * 3.0", "true"),
         ("list_product([2, 3])", "6"),
@@ -372,6 +395,14 @@ async fn wrong_arguments_are_named() {
         (
             "wilson_interval(1, 2, 95)",
             "argument `level`: confidence level `95`; expected a number between 0 and 1",
+        ),
+        (
+            "entailment_proof('a -> hypothesis', 'a -> hypothesis', 'first', [0.1, 0.2])",
+            "argument `similarities`: a list of 2 numbers; expected 1, one for each entry of the alignment",
+        ),
+        (
+            "entailment_proof('a', 'b', 'last')",
+            "argument `ties`: ties `last`; expected `first` or `unused`",
         ),
         (
             "holm([0.1, 1.5])",

@@ -126,11 +126,12 @@ proptest! {
         steps in prop::collection::vec(step(), 1..60),
         block_rows in 1usize..6,
         index_bytes in prop::sample::select(vec![0, 4_000, 1 << 20]),
+        answer_bytes in prop::sample::select(vec![0, 1_000, 1 << 20]),
     ) {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(async {
             let store = FaultyStore::in_memory().await.1;
-            let mut limits = Limits { index_bytes, ..SMALL };
+            let mut limits = Limits { index_bytes, answer_bytes, ..SMALL };
             limits.blocks.rows = block_rows;
             play(&store, limits, steps).await;
         });

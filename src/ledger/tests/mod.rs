@@ -20,6 +20,7 @@ use crate::store::{Location, Store};
 const SMALL: Limits = Limits {
     buffer_bytes: 64 << 20,
     index_bytes: 256 << 20,
+    answer_bytes: 0,
     blocks: BlockLimits { rows: 3, bytes: 1 << 20 },
     tiers: Tiers {
         lowest_bytes: 1,

@@ -16,7 +16,8 @@ async fn objects(store: &Store) -> (usize, usize) {
 /// The default sizes, divided by what makes a batch of 5 rows the batch of 5,000.
 fn scaled() -> Limits {
     let tiers = Tiers { lowest_bytes: 2 << 10, growth: 8, full_bytes: 1 << 20, ..Tiers::default() };
-    Limits { tiers, blocks: BlockLimits { rows: 16, bytes: 1 << 20 }, ..Limits::default() }
+    let blocks = BlockLimits { rows: 16, bytes: 1 << 20 };
+    Limits { answer_bytes: 0, tiers, blocks, ..Limits::default() }
 }
 
 #[tokio::test]
@@ -69,7 +70,8 @@ async fn a_batch_costs_one_read_for_each_segment_and_a_few_for_what_is_found() {
         ledger.record(entries).await.unwrap();
         ledger.flush().await.unwrap();
     }
-    let reopened = Ledger::open(&store).await.unwrap();
+    let forgetful = Limits { answer_bytes: 0, ..Limits::default() };
+    let reopened = Ledger::with(&store, forgetful).await.unwrap();
     let reads = async |keys: Vec<Digest>| {
         objects.script(vec![]);
         let found = reopened.look_up(&keys).await.unwrap();
@@ -81,9 +83,23 @@ async fn a_batch_costs_one_read_for_each_segment_and_a_few_for_what_is_found() {
     assert_eq!(reads((2_000..4_000).map(key).collect()).await, (1, 2_000));
     assert_eq!(reads((0..12_000).map(key).collect()).await, (6, 12_000));
     assert_eq!(reads(vec![key(7)]).await, (1, 1));
+    assert_eq!(reads(vec![key(7)]).await, (1, 1));
     objects.script(vec![]);
     assert_eq!(ledger.look_up(&[key(60_000)]).await.unwrap(), [None]);
     assert_eq!(objects.calls(Op::Get), 0);
+}
+
+#[tokio::test]
+async fn what_was_looked_up_is_not_read_again() {
+    let (objects, store) = FaultyStore::in_memory().await;
+    let ledger = Ledger::open(&store).await.unwrap();
+    let entries = (0..2_000).map(|n| entry(n, "an answer")).collect();
+    ledger.record_durably(entries).await.unwrap();
+    for (keys, reads) in [(0..10, 1), (0..10, 0), (5..15, 1), (0..15, 0)] {
+        objects.script(vec![]);
+        assert!(texts(&ledger, keys.clone()).await.iter().all(Option::is_some));
+        assert_eq!(objects.calls(Op::Get), reads, "{keys:?}");
+    }
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use crate::search::tests::oracle;
 use crate::search::tests::support::index;
-use crate::search::{Analyzer, Hit, IndexSpec, Variant};
+use crate::search::{Analyzer, GrowingIndex, Hit, IndexSpec, Variant};
 
 fn assert_same(found: &[Hit], expected: &[Hit]) -> Result<(), TestCaseError> {
     let bits = |hits: &[Hit]| -> Vec<(u32, u64)> {
@@ -59,6 +59,38 @@ proptest! {
             let all = oracle::answer(&spec, &texts, query, &excluded);
             let found = index.search_excluding(query, 5, &excluded).unwrap();
             assert_same(&found, &all[..5.min(all.len())])?;
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: 60,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    /// At every size that it is asked at, it is the index in a folder over so many entries.
+    #[test]
+    fn a_growing_index_equals_the_one_in_a_folder(
+        spec in spec(),
+        texts in proptest::collection::vec(text(8), 1..150),
+        queries in proptest::collection::vec(text(10), 1..6),
+        sizes in proptest::collection::btree_set(0usize..150, 1..4),
+    ) {
+        let queries: Vec<&str> = queries.iter().map(String::as_str).collect();
+        let mut growing = GrowingIndex::new(spec).unwrap();
+        for (size, text) in texts.iter().enumerate() {
+            if sizes.contains(&size) {
+                let (_dir, folder) = index(spec, &texts[..size]);
+                for k in [0, 1, 5, 1000] {
+                    let expected = folder.search_batch(&queries, k, 1).unwrap();
+                    for (found, expected) in growing.search(&queries, k).iter().zip(&expected) {
+                        assert_same(found, expected)?;
+                    }
+                }
+            }
+            prop_assert_eq!(growing.add(text).unwrap() as usize, size);
         }
     }
 }

@@ -10,8 +10,11 @@ use serde::{Deserialize, Serialize};
 pub struct Decide {
     /// Table of a `verify` stage over hypotheses: all of them, with their direct belief.
     pub from: String,
-    /// Table of a `verify` stage over proofs of these hypotheses.
+    /// Table of a `verify` stage over proofs of these hypotheses, or of a `search` stage.
     pub proofs: Option<String>,
+    /// Table of the answers that users confirmed: columns `question` and `answer`, one row for each
+    /// question. Such a question gets this answer, whatever its proofs.
+    pub confirmed: Option<String>,
     /// What becomes of a question of which no hypothesis has an accepted proof.
     #[serde(default)]
     pub without_proof: WithoutProof,

@@ -56,6 +56,10 @@ pub struct FitSizes {
     #[schemars(range(min = 1, max = 96))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decoder_layers: Option<usize>,
+    /// Heads that begin by looking for the token they stand on; none when absent.
+    #[schemars(range(min = 0, max = 256))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub matching_heads: Option<usize>,
     /// Between the two matrices of a feed-forward part; `relu` when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub activation: Option<FitActivation>,

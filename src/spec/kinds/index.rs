@@ -125,6 +125,26 @@ pub enum Analyzer {
     Word,
     /// The same, reduced by the English Snowball stemmer.
     WordStemEn,
+    /// As `word`, without Lucene's 33 English stop words.
+    WordStopEn,
     /// Split at single spaces, case kept.
     Whitespace,
+}
+
+impl Analyzer {
+    /// The name in the pipeline file.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Word => "word",
+            Self::WordStemEn => "word_stem_en",
+            Self::WordStopEn => "word_stop_en",
+            Self::Whitespace => "whitespace",
+        }
+    }
+
+    /// True for what an analyzer is unless settings say otherwise: fingerprints of what was made
+    /// before there was a choice stay.
+    pub fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
 }

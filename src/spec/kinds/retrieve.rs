@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::spec::kinds::index::IndexKind;
+use crate::spec::kinds::index::{Analyzer, IndexKind};
 
 /// Ranks the entries of a memory for every row of a table.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -20,6 +20,9 @@ pub struct Retrieve {
     pub memory: String,
     /// Makes an index over the table `memory` on the way, with the defaults of the kind `index`.
     pub index: Option<IndexKind>,
+    /// With `index: bm25`: how texts become terms.
+    #[serde(default, skip_serializing_if = "Analyzer::is_default")]
+    pub analyzer: Analyzer,
     /// Most rows for one query.
     #[schemars(range(min = 1, max = 100_000))]
     pub top_k: u32,

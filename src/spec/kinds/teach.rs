@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::spec::kinds::decide::WithoutProof;
 use crate::spec::kinds::generate::GenerateOptions;
+use crate::spec::kinds::index::Analyzer;
 use crate::spec::kinds::prove::yes;
 use crate::spec::kinds::verify::{Probability, half};
 
@@ -41,6 +42,9 @@ pub struct Teach {
     #[serde(default = "five")]
     #[schemars(range(min = 1, max = 1000))]
     pub recall: u32,
+    /// How questions and facts become terms.
+    #[serde(default, skip_serializing_if = "Analyzer::is_default")]
+    pub analyzer: Analyzer,
     /// Whether a proof is forced to begin with each recalled fact.
     #[serde(default = "yes")]
     pub forced: bool,

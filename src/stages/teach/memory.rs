@@ -6,21 +6,17 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use tempfile::TempDir;
 
-use crate::search::{
-    Analyzer, Bm25Index, IndexBuilder, IndexSpec, MEMORY_BYTES_MIN, SearchError, Variant,
-};
+use crate::search::{Analyzer, GrowingIndex, IndexSpec, Variant};
 use crate::stages::error::StageError;
 pub use crate::stages::index::fact_id;
 
 /// Different facts; case and white space make no difference.
-#[derive(Default)]
 pub struct Memory {
-    facts: Vec<String>,
+    /// Ids and texts.
+    facts: Vec<(String, String)>,
     known: HashSet<String>,
-    /// Over the first so many facts.
-    index: Option<(usize, TempDir, Bm25Index)>,
+    index: GrowingIndex,
 }
 
 /// Columns of what is recalled, those of a `retrieve` stage that proofs need.
@@ -35,11 +31,28 @@ pub fn schema() -> SchemaRef {
 }
 
 impl Memory {
-    /// Adds a fact unless it is known.
-    pub fn learn(&mut self, fact: &str) {
-        if !fact.trim().is_empty() && self.known.insert(fact_id(fact)) {
-            self.facts.push(fact.to_owned());
+    /// A memory without facts, which are found with the defaults of `index: bm25` but for the
+    /// analyzer.
+    pub fn new(analyzer: Analyzer) -> Result<Self, StageError> {
+        let spec = IndexSpec {
+            variant: Variant::Lucene,
+            k1: None,
+            b: None,
+            delta: None,
+            analyzer,
+        };
+        let index = GrowingIndex::new(spec)?;
+        Ok(Self { facts: Vec::new(), known: HashSet::new(), index })
+    }
+
+    /// Adds a fact unless it is known, or nothing.
+    pub fn learn(&mut self, fact: &str) -> Result<(), StageError> {
+        let id = fact_id(fact);
+        if !fact.trim().is_empty() && self.known.insert(id.clone()) {
+            self.index.add(fact)?;
+            self.facts.push((id, fact.to_owned()));
         }
+        Ok(())
     }
 
     /// How many facts it holds.
@@ -47,25 +60,23 @@ impl Memory {
         self.facts.len()
     }
 
-    /// The best `most` facts for each question `(id, text)`, with the defaults of `index: bm25`.
+    /// The best `most` facts for each question `(id, text)`.
     pub fn recall(
-        &mut self,
+        &self,
         questions: &[(&str, &str)],
         most: usize,
     ) -> Result<RecordBatch, StageError> {
         let mut rows = Rows::default();
-        if let Some(index) = self.index()? {
-            let texts: Vec<&str> = questions.iter().map(|(_, text)| *text).collect();
-            let found = index.search_batch(&texts, most, 1)?;
-            for ((id, _), hits) in questions.iter().zip(found) {
-                for (rank, hit) in (1..).zip(hits) {
-                    let fact = &self.facts[hit.ordinal as usize];
-                    rows.query_id.push((*id).to_owned());
-                    rows.rank.push(rank);
-                    rows.score.push(hit.score);
-                    rows.fact_id.push(fact_id(fact));
-                    rows.fact.push(fact.clone());
-                }
+        let texts: Vec<&str> = questions.iter().map(|(_, text)| *text).collect();
+        let found = self.index.search(&texts, most);
+        for ((question, _), hits) in questions.iter().zip(found) {
+            for (rank, hit) in (1..).zip(hits) {
+                let (id, fact) = &self.facts[hit.ordinal as usize];
+                rows.query_id.push((*question).to_owned());
+                rows.rank.push(rank);
+                rows.score.push(hit.score);
+                rows.fact_id.push(id.clone());
+                rows.fact.push(fact.clone());
             }
         }
         let columns: Vec<ArrayRef> = vec![
@@ -76,42 +87,6 @@ impl Memory {
             Arc::new(StringArray::from(rows.fact)),
         ];
         Ok(RecordBatch::try_new(schema(), columns)?)
-    }
-
-    /// The index over all facts; `None` if there are none.
-    fn index(&mut self) -> Result<Option<&Bm25Index>, StageError> {
-        let current = self.index.as_ref().is_some_and(|(facts, ..)| *facts == self.facts.len());
-        if !current {
-            self.index = None;
-            if !self.facts.is_empty() {
-                let (folder, index) = self.build()?;
-                self.index = Some((self.facts.len(), folder, index));
-            }
-        }
-        Ok(self.index.as_ref().map(|(_, _, index)| index))
-    }
-
-    fn build(&self) -> Result<(TempDir, Bm25Index), StageError> {
-        let failed = |source| StageError::Write { path: "a temporary folder".to_owned(), source };
-        let folder = tempfile::tempdir().map_err(failed)?;
-        let path = folder.path().join("index");
-        let spec = IndexSpec {
-            variant: Variant::Lucene,
-            k1: None,
-            b: None,
-            delta: None,
-            analyzer: Analyzer::Word,
-        };
-        let build = || -> Result<Bm25Index, SearchError> {
-            let mut builder = IndexBuilder::create(&path, spec, MEMORY_BYTES_MIN)?;
-            for fact in &self.facts {
-                builder.add(fact)?;
-            }
-            builder.finish()?;
-            Bm25Index::open(&path)
-        };
-        let index = build()?;
-        Ok((folder, index))
     }
 }
 

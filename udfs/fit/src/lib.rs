@@ -2,7 +2,7 @@
 //!
 //! Lowest layer first: [`error`], [`settings`], [`sizes`] and [`pair`] are what is asked for; `noise`,
 //! `math` and `position` are pure functions; `tokens` makes texts into ids; `batch` says which pairs
-//! share a step; `weights` knows the parameters and their names in a checkpoint; `ops`, `tape` and
+//! share a step; `weights` knows the parameters and their names in a checkpoint, `matching` what some of them begin as; `ops`, `tape` and
 //! `network` are the graph; `gradients` runs it on several threads; `schedule` and `optimizer` change the
 //! weights; `state` keeps a fit that was stopped; [`fitted`] is a checkpoint; [`mod@fit`] is all of it
 //! behind one door.
@@ -13,6 +13,7 @@ pub mod fit;
 pub mod fitted;
 mod gradients;
 mod input;
+mod matching;
 mod math;
 mod network;
 mod noise;

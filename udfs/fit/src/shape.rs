@@ -73,6 +73,7 @@ impl Shape {
             layers,
             decoder_layers: Some(shape.decoder_layers),
             activation: shape.activation,
+            matching_heads: 0,
             buckets: shape.buckets,
             max_distance: shape.max_distance,
         }

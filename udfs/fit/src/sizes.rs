@@ -24,6 +24,10 @@ pub struct Sizes {
     /// What stands between the two matrices of a feed-forward part.
     #[serde(default)]
     pub activation: Activation,
+    /// Heads of the encoder, and of the decoder's look at it, that begin by looking for the token they
+    /// stand on: 0 to `heads`; 0 if absent.
+    #[serde(default)]
+    pub matching_heads: usize,
     /// Buckets of relative positions: an even number from 4 to 256; 32 if absent.
     #[serde(default = "buckets")]
     pub buckets: usize,
@@ -81,6 +85,7 @@ impl Sizes {
             layers: 2,
             decoder_layers: None,
             activation: Activation::Relu,
+            matching_heads: 0,
             buckets: buckets(),
             max_distance: max_distance(),
         }
@@ -96,6 +101,7 @@ impl Sizes {
         if let Some(layers) = self.decoder_layers {
             size("decoder_layers", layers, 1, 96)?;
         }
+        size("matching_heads", self.matching_heads, 0, self.heads)?;
         size("buckets", self.buckets, 4, 256)?;
         if self.buckets % 2 == 1 {
             return Err(refuse("buckets", self.buckets, "an even number from 4 to 256".to_owned()));
@@ -133,6 +139,10 @@ mod tests {
             (Sizes { heads: 0, ..tiny }, "`heads` is 0"),
             (Sizes { layers: 97, ..tiny }, "`layers` is 97"),
             (Sizes { decoder_layers: Some(0), ..tiny }, "`decoder_layers` is 0"),
+            (
+                Sizes { matching_heads: 5, ..tiny },
+                "`matching_heads` is 5, expected a whole number from 0 to 4",
+            ),
             (Sizes { buckets: 5, ..tiny }, "`buckets` is 5, expected an even number"),
             (
                 Sizes { max_distance: 31, ..tiny },

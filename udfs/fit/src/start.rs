@@ -8,6 +8,7 @@ use proofmill_engine::checkpoint::{Codec, Family, Folder, Special};
 use serde_json::{Map, Value, json};
 
 use crate::error::FitError;
+use crate::matching::match_heads;
 use crate::pair::Pair;
 use crate::shape::Shape;
 use crate::sizes::Sizes;
@@ -100,8 +101,10 @@ fn scratch(sizes: &Sizes, tokens: &Tokens, train: &[Pair], seed: u64) -> Result<
         ("tokenizer_config.json".to_owned(), pretty(&settings)),
         ("generation_config.json".to_owned(), pretty(&generation)),
     ]);
+    let mut weights = plan.first(seed);
+    match_heads(&plan, sizes.matching_heads, &mut weights);
     Ok(Origin {
-        weights: plan.first(seed),
+        weights,
         config: shape.config(start, end),
         reader: Reader::New(Box::new(tokenizer)),
         plan,

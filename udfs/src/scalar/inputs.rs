@@ -249,6 +249,20 @@ impl NumbersColumn {
     }
 }
 
+impl NumbersColumn {
+    /// The numbers of a row, `None` for each that is NULL; `None` for a NULL list.
+    pub fn elements(&self, row: usize) -> Option<Vec<Option<f64>>> {
+        let row = row_of(row, self.constant);
+        if self.lists.is_null(row) {
+            return None;
+        }
+        let offsets = self.lists.value_offsets();
+        let range = offsets[row] as usize..offsets[row + 1] as usize;
+        let element = |at| self.numbers.is_valid(at).then(|| self.numbers.value(at));
+        Some(range.map(element).collect())
+    }
+}
+
 /// A column of numbers.
 pub struct NumberColumn {
     array: Float64Array,

@@ -19,6 +19,7 @@ mod bleu_signature;
 mod chrf;
 mod chrf_signature;
 mod cosine_similarity;
+mod entailment_proof;
 mod exact_match;
 mod holm;
 mod inputs;
@@ -33,6 +34,7 @@ mod outputs;
 mod paired_sample_size;
 mod parlai_bleu;
 mod premises;
+mod reasoning_steps;
 mod rouge;
 mod slot_value;
 mod token_f1;
@@ -63,6 +65,8 @@ pub static DEFINITIONS: &[&ScalarDefinition] = &[
     &paired_sample_size::PAIRED_SAMPLE_SIZE,
     &slot_value::SLOT_VALUE,
     &premises::PREMISES,
+    &reasoning_steps::REASONING_STEPS,
+    &entailment_proof::ENTAILMENT_PROOF,
     &list_product::LIST_PRODUCT,
 ];
 

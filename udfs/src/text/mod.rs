@@ -5,6 +5,7 @@
 pub mod bleu;
 pub mod chrf;
 pub mod cosine;
+pub mod entailment;
 pub mod levenshtein;
 pub mod meteor;
 pub mod ngrams;
@@ -12,6 +13,7 @@ pub mod nltk_bleu;
 pub mod normalize;
 pub mod overlap;
 pub mod porter;
+pub mod reasoning;
 pub mod rouge;
 pub mod slots;
 pub mod tokenize_13a;

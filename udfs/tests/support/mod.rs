@@ -33,6 +33,7 @@ pub async fn batch(context: &SessionContext, sql: &str) -> Result<RecordBatch> {
     Ok(concat_batches(&schema, &frame.collect().await?)?)
 }
 
+#[allow(dead_code, reason = "not every test binary asks for single values")]
 pub async fn scalar(context: &SessionContext, sql: &str) -> ScalarValue {
     let batch = batch(context, sql).await.unwrap_or_else(|error| panic!("{sql}: {error}"));
     assert_eq!((batch.num_rows(), batch.num_columns()), (1, 1), "{sql}");

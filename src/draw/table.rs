@@ -4,7 +4,7 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use comfy_table::{Cell, CellAlignment, Table, presets};
 
-use crate::report::cells::texts;
+use crate::draw::cells::texts;
 
 /// An aligned table from a header and rows of texts; `right` tells which columns are numbers.
 pub fn aligned(header: &[String], rows: Vec<Vec<String>>, right: &[bool]) -> String {

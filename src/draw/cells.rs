@@ -32,15 +32,16 @@ pub fn texts(column: &ArrayRef, full: bool) -> Vec<String> {
     formatted.into_iter().map(|text| printable(&text, full)).collect()
 }
 
-/// A number with four significant decimals, or in powers of ten where that says more.
+/// A number with four decimals, or in powers of ten where that says more. One that is not whole does
+/// not look as if it were, but for the eighth decimal: 0.99995 is not 1.
 pub fn format_float(value: f64) -> String {
     let size = value.abs();
     if value == 0.0 {
         "0".to_owned()
     } else if !value.is_finite() || (1e-3..1e7).contains(&size) {
-        let text = format!("{value:.4}");
-        let trimmed = text.trim_end_matches('0').trim_end_matches('.');
-        if trimmed.contains('.') { text } else { trimmed.to_owned() }
+        let looks_whole = |text: &String| text.trim_end_matches('0').ends_with('.');
+        let mut longer = (4..=8).map(|decimals| format!("{value:.decimals$}"));
+        longer.find(|text| !looks_whole(text)).unwrap_or_else(|| format!("{value:.0}"))
     } else {
         format!("{value:.2e}")
     }
@@ -81,6 +82,20 @@ mod tests {
         for (value, text) in
             [(0.5, "0.5000"), (12.0, "12"), (1e-9, "1.00e-9"), (0.0, "0"), (0.0609, "0.0609")]
         {
+            assert_eq!(format_float(value), text);
+        }
+    }
+
+    #[test]
+    fn what_is_not_whole_does_not_look_whole() {
+        for (value, text) in [
+            (0.99995, "0.99995"),
+            (1.0 - 1e-6, "0.999999"),
+            (-0.99999, "-0.99999"),
+            (1.0 - 1e-12, "1"),
+            (f64::NAN, "NaN"),
+            (f64::INFINITY, "inf"),
+        ] {
             assert_eq!(format_float(value), text);
         }
     }

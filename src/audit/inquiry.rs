@@ -1,0 +1,233 @@
+//! What a run says to a question: which question, which of the stages that answer it, and their paths.
+
+use std::collections::BTreeSet;
+
+use crate::audit::assemble::{Shown, assemble};
+use crate::audit::chain::Chain;
+use crate::audit::find::{Candidate, fold, folded_sql, resolve};
+use crate::audit::lineage::{Lineage, TableId};
+use crate::audit::read::Reader;
+use crate::audit::trace::{Answered, Audit, Question, Trace};
+use crate::error::{Error, ErrorKind, Result};
+use crate::run::history::RunSummary;
+use crate::session::Engine;
+use crate::spec::suggest;
+use crate::stages::lowered::literal;
+use crate::store::Store;
+
+/// Kinds that answer questions.
+const ANSWER: [&str; 2] = ["decide", "teach"];
+/// Names every stage that answers the question.
+pub const ALL: &str = "all";
+/// Questions of a table that are compared with what was asked for.
+const CANDIDATES_MAX: usize = 10_000;
+
+/// What to trace.
+#[derive(Clone, Debug)]
+pub struct Inquiry {
+    /// The question: its id, its text or a part of it, or the id of a hypothesis or a proof of it.
+    pub question: String,
+    /// The stage whose answer is traced, or [`ALL`]; the last that answers it when `None`.
+    pub answers: Option<String>,
+    /// Which proofs to show.
+    pub shown: Shown,
+}
+
+/// Traces the answers of a run to a question.
+///
+/// # Errors
+///
+/// When the question or the stage is not there or may be several; when a table is lost or damaged.
+pub async fn trace(
+    inquiry: &Inquiry,
+    run: &RunSummary,
+    store: &Store,
+    engine: &Engine,
+) -> Result<Audit> {
+    let lineage = Lineage::load(run, store).await?;
+    let mut reader = Reader::new(store, engine);
+    let chains: Vec<Chain> = lineage
+        .tables()
+        .filter(|(_, table)| ANSWER.contains(&table.kind()))
+        .map(|(id, _)| Chain::of(&lineage, id))
+        .collect();
+    if chains.is_empty() {
+        let message = format!("run `{}` has no stage that answers questions", run.run);
+        return Err(Error::new(ErrorKind::Usage, message)
+            .with_hint("such stages have the kind `decide` or `teach`"));
+    }
+    let question = find(&inquiry.question, &lineage, &mut reader).await?;
+    let answers = answers(&chains, &question, &lineage, &mut reader).await?;
+    let chosen = choose(inquiry.answers.as_deref(), &chains, &answers, &question, &lineage)?;
+    let mut audit = Audit {
+        run: run.run.to_string(),
+        pipeline: run.pipeline.clone(),
+        question: Question { id: question.id.clone(), text: question.text },
+        answers: Vec::new(),
+        traces: Vec::new(),
+    };
+    for (chain, answered) in chains.iter().zip(answers) {
+        let traced = chosen.contains(&chain.answers);
+        audit.answers.extend(answered.map(|answered| Answered { traced, ..answered }));
+    }
+    for id in chosen {
+        let table = lineage.table(id);
+        let chain = Chain::of(&lineage, id);
+        let (found, mut tables) = chain.collect(&lineage, &mut reader, &question.id).await?;
+        tables.insert("answers", table.name().to_owned());
+        audit.traces.push(Trace {
+            stage: table.name().to_owned(),
+            kind: table.kind().to_owned(),
+            fingerprint: table.artifact.fingerprint.to_string(),
+            tables,
+            ..assemble(&found, inquiry.shown)
+        });
+    }
+    Ok(audit)
+}
+
+/// The question that is meant, among those that stages of the run answer or have hypotheses of.
+async fn find(wanted: &str, lineage: &Lineage, reader: &mut Reader<'_>) -> Result<Candidate> {
+    let of_row = question_of(wanted).unwrap_or(wanted);
+    let (id, row_id, text) = (literal(wanted), literal(of_row), literal(&fold(wanted)));
+    let asked = format!(
+        "question_id IN ({id}, {row_id}) OR strpos({}, {text}) > 0",
+        folded_sql("question")
+    );
+    let mut candidates = candidates(&asked, lineage, reader).await?;
+    if candidates.is_empty() {
+        for (_, table) in lineage.tables().filter(|(_, table)| table.kind() == "hypothesize") {
+            if !reader.failures(table, of_row).await?.is_empty() {
+                return Ok(Candidate { id: of_row.to_owned(), text: None });
+            }
+        }
+        candidates = self::candidates("true", lineage, reader).await?;
+    }
+    let is_row = !candidates.iter().any(|candidate| candidate.id == wanted)
+        && candidates.iter().any(|candidate| candidate.id == of_row);
+    resolve(if is_row { of_row } else { wanted }, &candidates)
+}
+
+/// The question of a hypothesis, `question#choice`, or of a proof, `question#choice/attempt`.
+fn question_of(row: &str) -> Option<&str> {
+    let (question, rest) = row.rsplit_once('#')?;
+    let choice = rest.split('/').next()?;
+    (!choice.is_empty() && choice.bytes().all(|b| b.is_ascii_digit())).then_some(question)
+}
+
+async fn candidates(
+    condition: &str,
+    lineage: &Lineage,
+    reader: &mut Reader<'_>,
+) -> Result<Vec<Candidate>> {
+    let sql = format!(
+        "SELECT DISTINCT question_id, question FROM t WHERE {condition} LIMIT {CANDIDATES_MAX}"
+    );
+    let mut all = BTreeSet::new();
+    let has_questions = |kind: &str| ANSWER.contains(&kind) || kind == "hypothesize";
+    for (_, table) in lineage.tables().filter(|(_, table)| has_questions(table.kind())) {
+        for row in reader.rows(table, &sql).await? {
+            let text = row.text("question");
+            all.extend(row.text("question_id").map(|id| Candidate { id, text }));
+        }
+    }
+    Ok(all.into_iter().collect())
+}
+
+/// For each chain, what it says to the question; `None` if it never had it.
+async fn answers(
+    chains: &[Chain],
+    question: &Candidate,
+    lineage: &Lineage,
+    reader: &mut Reader<'_>,
+) -> Result<Vec<Option<Answered>>> {
+    let mut all = Vec::with_capacity(chains.len());
+    for chain in chains {
+        let found = chain.decided(lineage, reader, &question.id).await?;
+        let mut is_its = found.answer.is_some();
+        for id in chain.losing(lineage) {
+            is_its = is_its || !reader.failures(lineage.table(id), &question.id).await?.is_empty();
+        }
+        let table = lineage.table(chain.answers);
+        let mut decision = assemble(&found, Shown::All).decision;
+        if let Some(decision) = &mut decision {
+            // Without its proofs, nobody knows who is next.
+            decision.runner_up = None;
+        }
+        all.push(is_its.then(|| Answered {
+            stage: table.name().to_owned(),
+            kind: table.kind().to_owned(),
+            same_as: table.stages.iter().skip(1).map(ToString::to_string).collect(),
+            traced: false,
+            decision,
+        }));
+    }
+    Ok(all)
+}
+
+/// The tables to trace. Without a wish, the last that answers the question; if none does, the last
+/// that had it.
+fn choose(
+    wanted: Option<&str>,
+    chains: &[Chain],
+    answers: &[Option<Answered>],
+    question: &Candidate,
+    lineage: &Lineage,
+) -> Result<Vec<TableId>> {
+    let having = |is_meant: &dyn Fn(&Answered) -> bool| -> Vec<TableId> {
+        let both = chains.iter().zip(answers);
+        let meant = both.filter(|(_, answered)| answered.as_ref().is_some_and(is_meant));
+        meant.map(|(chain, _)| chain.answers).collect()
+    };
+    let all = having(&|_| true);
+    let decided = having(&|answered| answered.decision.is_some());
+    let Some(wanted) = wanted else {
+        return Ok(decided.last().or(all.last()).copied().into_iter().collect());
+    };
+    let names = || chains.iter().flat_map(|chain| &lineage.table(chain.answers).stages);
+    let instances = match lineage.named(wanted) {
+        Some(id) if lineage.table(id).kind() == "gather" => lineage.inputs(id).collect(),
+        Some(id) => vec![id],
+        None if wanted == ALL => return Ok(all),
+        None => {
+            let message = format!("the run has no stage `{wanted}`");
+            let error = Error::new(ErrorKind::Usage, message);
+            let help = suggest::help(wanted, names().map(|name| name.as_str()));
+            return Err(help.into_iter().fold(error, Error::with_hint));
+        }
+    };
+    if !instances.iter().any(|id| chains.iter().any(|chain| chain.answers == *id)) {
+        let message = format!("stage `{wanted}` answers no questions");
+        let error = Error::new(ErrorKind::Usage, message);
+        let listed: Vec<String> = names().map(|name| format!("`{name}`")).collect();
+        return Err(error.with_hint(format!("name one of {}", listed.join(", "))));
+    }
+    let chosen: Vec<TableId> = instances.into_iter().filter(|id| all.contains(id)).collect();
+    if chosen.is_empty() {
+        let others: Vec<String> =
+            all.iter().map(|id| format!("`{}`", lineage.table(*id).name())).collect();
+        let message = format!("stage `{wanted}` does not answer question `{}`", question.id);
+        let error = Error::new(ErrorKind::Usage, message);
+        return Err(error.with_hint(format!("these do: {}", others.join(", "))));
+    }
+    Ok(chosen)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hypotheses_and_proofs_name_their_question() {
+        for (row, question) in [
+            ("q#0", Some("q")),
+            ("q#12/free", Some("q")),
+            ("a#b#1/fact2", Some("a#b")),
+            ("q", None),
+            ("q#", None),
+            ("q#x", None),
+        ] {
+            assert_eq!(question_of(row), question, "{row}");
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! Rows of stored tables, fetched by queries: only what belongs to a question leaves a table.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use datafusion::catalog::TableProvider;
+use datafusion::physical_plan::collect;
+
+use crate::audit::find::belongs;
+use crate::audit::lineage::Table;
+use crate::audit::row::Row;
+use crate::audit::trace::Failure;
+use crate::error::{Error, ErrorKind, Result};
+use crate::ids::Fingerprint;
+use crate::run::history::tables;
+use crate::run::publish::objects;
+use crate::session::{self, Engine, StageTable};
+use crate::sqltext;
+use crate::stages::error::StageError;
+use crate::stages::lowered::literal;
+use crate::store::{StageOutcome, StageStatus, Store};
+
+/// What a query calls the table that it asks.
+const NAME: &str = "t";
+
+/// The rows and the error rows of an artifact; no error rows where it has none.
+type Opened = (Option<Arc<StageTable>>, Option<Arc<StageTable>>);
+
+/// Reads tables of one store; each is verified once.
+pub struct Reader<'a> {
+    store: &'a Store,
+    engine: &'a Engine,
+    opened: HashMap<Fingerprint, Opened>,
+    /// Rows of questions, which several answers share.
+    asked: HashMap<(Fingerprint, String), Vec<Row>>,
+}
+
+impl<'a> Reader<'a> {
+    /// A reader of `store` that computes with `engine`.
+    pub fn new(store: &'a Store, engine: &'a Engine) -> Self {
+        Self { store, engine, opened: HashMap::new(), asked: HashMap::new() }
+    }
+
+    /// The rows that `sql` gives, a query over the table `t`; none where the artifact is no table.
+    ///
+    /// # Errors
+    ///
+    /// When the table is lost or damaged, or the query cannot be run.
+    pub async fn rows(&mut self, table: &Table, sql: &str) -> Result<Vec<Row>> {
+        match self.open(table).await?.0 {
+            Some(rows) => self.query(rows, sql).await,
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// The rows of a question in a table that has a column `question_id`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::rows`].
+    pub async fn of_question(&mut self, table: &Table, question_id: &str) -> Result<Vec<Row>> {
+        let key = (table.artifact.fingerprint, question_id.to_owned());
+        if let Some(rows) = self.asked.get(&key) {
+            return Ok(rows.clone());
+        }
+        let sql = format!("SELECT * FROM {NAME} WHERE question_id = {}", literal(question_id));
+        let rows = self.rows(table, &sql).await?;
+        self.asked.insert(key, rows.clone());
+        Ok(rows)
+    }
+
+    /// The error rows of a question: its own, those of its hypotheses, those of their proofs.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::rows`].
+    pub async fn failures(&mut self, table: &Table, question_id: &str) -> Result<Vec<Failure>> {
+        let Some(errors) = self.open(table).await?.1 else { return Ok(Vec::new()) };
+        let sql = format!(
+            "SELECT * FROM {NAME} WHERE starts_with(source, {}) ORDER BY source",
+            literal(question_id)
+        );
+        let rows = self.query(errors, &sql).await?;
+        let failure = |row: Row| {
+            let text = |column| row.text(column).unwrap_or_default();
+            let failure = Failure {
+                stage: table.name().to_owned(),
+                source: text("source"),
+                class: text("class"),
+                message: text("message"),
+                raw: text("raw"),
+            };
+            belongs(&failure.source, question_id).then_some(failure)
+        };
+        Ok(rows.into_iter().filter_map(failure).collect())
+    }
+
+    async fn open(&mut self, table: &Table) -> Result<Opened> {
+        let artifact = &table.artifact;
+        if let Some(opened) = self.opened.get(&artifact.fingerprint) {
+            return Ok(opened.clone());
+        }
+        let outcome = StageOutcome {
+            stage: artifact.stage.clone(),
+            kind: artifact.kind.clone(),
+            fingerprint: Some(artifact.fingerprint),
+            status: StageStatus::Cached,
+            cached_from: None,
+            rows: artifact.rows,
+            bytes: artifact.bytes,
+            error_rows: 0,
+            wall_ms: 0,
+            artifact: None,
+        };
+        let mut both = tables(self.store, &outcome).await?.into_iter().map(|(_, table)| table);
+        let opened = (both.next(), both.next());
+        self.opened.insert(artifact.fingerprint, opened.clone());
+        Ok(opened)
+    }
+
+    async fn query(&self, table: Arc<StageTable>, sql: &str) -> Result<Vec<Row>> {
+        let ours = |message: String| Error::new(ErrorKind::Internal, message);
+        let query = sqltext::parse(sql).map_err(|error| ours(error.message))?;
+        let rows = table.rows();
+        let named = HashMap::from([(NAME.to_owned(), table as Arc<dyn TableProvider>)]);
+        let planned = session::query(self.engine.planning(), &query, named)
+            .map_err(|error| ours(error.message))?;
+        let run = async {
+            let state = self.engine.running(rows, None);
+            let plan = state.create_physical_plan(&planned.plan).await?;
+            Ok::<_, StageError>(collect(plan, state.task_ctx()).await?)
+        };
+        Ok(objects(&run.await?).into_iter().map(Row).collect())
+    }
+}

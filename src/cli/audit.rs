@@ -1,0 +1,58 @@
+//! `proofmill audit`
+
+use serde_json::json;
+
+use crate::audit::assemble::Shown;
+use crate::audit::inquiry::{self, Inquiry};
+use crate::audit::trace::Audit;
+use crate::cli::args::{self, AuditOf, ProofsShown};
+use crate::cli::environment::Environment;
+use crate::error::Result;
+use crate::report::trace::{Style, text};
+use crate::report::width;
+use crate::run::history::find_run;
+
+/// Looks into what a run did.
+pub async fn audit(args: &args::Audit, environment: &Environment) -> Result<()> {
+    match &args.of {
+        AuditOf::Trace(args) => trace(args, environment).await,
+    }
+}
+
+async fn trace(args: &args::Trace, environment: &Environment) -> Result<()> {
+    let store = environment.store().await?;
+    let run = find_run(&store, Some(&args.run)).await?;
+    let engine = environment.engine(&store, &environment.new_run())?;
+    let inquiry = Inquiry {
+        question: args.question.clone(),
+        answers: args.answers.clone(),
+        shown: match args.proofs {
+            ProofsShown::All => Shown::All,
+            ProofsShown::Accepted => Shown::Accepted,
+            ProofsShown::Best => Shown::Best,
+        },
+    };
+    let audit = inquiry::trace(&inquiry, &run, &store, &engine).await?;
+    let output = &environment.output;
+    if output.json {
+        output.json(&json!(audit));
+        return Ok(());
+    }
+    let style = Style { width: width::of_page(), colour: output.paints() };
+    output.data(&text(&audit, style));
+    if let Some(remark) = others(&audit) {
+        output.remark(&remark);
+    }
+    Ok(())
+}
+
+/// How to see the answers that are not traced, if there are some.
+fn others(audit: &Audit) -> Option<String> {
+    let all = audit.answers.len();
+    (audit.traces.len() < all).then(|| {
+        format!(
+            "{} of {all} answers traced; `--answers STAGE` traces another, `--answers all` every one",
+            audit.traces.len()
+        )
+    })
+}

@@ -1,0 +1,10 @@
+//! How cells, tables, trees and plots look: as text, and plots as a picture. Pure: values in, text out.
+
+pub mod cells;
+pub mod markdown;
+pub mod plot;
+pub mod table;
+pub mod tree;
+
+/// Columns of text that is stored: fits every terminal.
+pub const WIDTH: usize = 80;

@@ -1,0 +1,6 @@
+//! Plots of numbers over numbers, in series.
+
+pub mod scale;
+pub mod series;
+pub mod svg;
+pub mod text;

@@ -1,0 +1,130 @@
+//! The path of an answer as a tree: what was recalled and who taught it, each hypothesis with its
+//! proofs, what failed, what was decided.
+
+mod facts;
+mod proofs;
+mod words;
+
+use crate::audit::trace::{Answered, Audit, Decision, Failure, Lesson, Trace};
+use crate::report::cells::{format_float, printable};
+use crate::report::table::aligned;
+pub use crate::report::trace::words::Style;
+use crate::report::trace::words::{clean, columns, commas, lines, named, number, short};
+use crate::report::tree::Tree;
+use crate::report::units::plural;
+
+/// What a run says to a question: its answers, then the paths that were asked for.
+pub fn text(audit: &Audit, style: Style) -> String {
+    let asks = audit.question.text.as_ref().map(|text| format!(": {text}")).unwrap_or_default();
+    let head = lines([
+        Some(clean(&format!("question {}{asks}", audit.question.id))),
+        Some(format!("run {} of {}", audit.run, audit.pipeline)),
+    ]);
+    let mut drawn = Tree::leaf(head).draw(style.width);
+    if audit.answers.len() > 1 {
+        drawn.push_str(&format!("\n{}", answers(&audit.answers)));
+    }
+    for trace in &audit.traces {
+        drawn.push_str(&format!("\n{}", tree(trace, style).draw(style.width)));
+    }
+    drawn
+}
+
+/// The table of all stages that answer the question; `▶` marks those whose path follows.
+fn answers(all: &[Answered]) -> String {
+    let header = ["", "stage", "answer", "status", "score", "margin", "", "also called"];
+    let float = |value: Option<f64>| value.map(format_float).unwrap_or_default();
+    let line = |answered: &Answered| {
+        let lost = Decision { status: Some("lost".to_owned()), ..Decision::default() };
+        let decision = answered.decision.clone().unwrap_or(lost);
+        let answer = named(decision.label.as_deref(), decision.answer.as_deref());
+        let cell = |text: Option<String>| printable(&text.unwrap_or_default(), false);
+        vec![
+            if answered.traced { "▶" } else { "" }.to_owned(),
+            answered.stage.clone(),
+            cell(answer),
+            cell(decision.status),
+            float(decision.score),
+            float(decision.margin),
+            decision.correct.map_or("", right).to_owned(),
+            cell(Some(answered.same_as.join(", "))),
+        ]
+    };
+    let numbers = [false, false, false, false, true, true, false, false];
+    aligned(&header.map(str::to_owned), all.iter().map(line).collect(), &numbers)
+}
+
+/// The path of one answer.
+fn tree(trace: &Trace, style: Style) -> Tree {
+    let mut children: Vec<Tree> = facts::recalled(trace).into_iter().collect();
+    let hypotheses = trace.hypotheses.iter();
+    children.extend(hypotheses.map(|one| proofs::hypothesis(one, trace.threshold, style)));
+    if !trace.failures.is_empty() {
+        let failures = trace.failures.iter().map(failure).collect();
+        children.push(Tree::new(style.bad("failed"), failures));
+    }
+    if trace.proofs_hidden > 0 {
+        let hidden = plural(trace.proofs_hidden, "proof");
+        children.push(Tree::leaf(format!("{hidden} not shown; `--proofs all` shows all")));
+    }
+    children.push(match &trace.decision {
+        Some(it) => decision(it, style),
+        None => Tree::leaf(format!("{}: the question has no answer", style.bad("lost"))),
+    });
+    children.extend(trace.lesson.iter().map(lesson));
+    let text = lines([
+        Some(format!("{} ({})", trace.stage, trace.kind)),
+        columns(&trace.kept).map(|kept| format!("kept: {kept}")),
+    ]);
+    Tree::new(text, children)
+}
+
+fn failure(one: &Failure) -> Tree {
+    let Failure { stage, source, class, message, raw } = one;
+    Tree::leaf(lines([
+        Some(clean(&format!("{source} in {stage}, {class}: {message}"))),
+        (!raw.is_empty()).then(|| clean(&format!("asked: {raw}"))),
+    ]))
+}
+
+fn decision(one: &Decision, style: Style) -> Tree {
+    let answer = named(one.label.as_deref(), one.answer.as_deref());
+    let answer = answer.unwrap_or_else(|| "no answer".to_owned());
+    let verdict = one.correct.map(|correct| match correct {
+        true => style.good(right(true)),
+        false => style.bad(right(false)),
+    });
+    let margin = number("margin", one.margin).map(|margin| match &one.runner_up {
+        Some(next) => {
+            let name = named(next.label.as_deref(), next.answer.as_deref());
+            let name = name.unwrap_or_else(|| clean(&next.hypothesis_id));
+            format!("{margin} over {name} ({})", format_float(next.score))
+        }
+        None => margin,
+    });
+    let said = commas([Some(answer), one.status.as_deref().map(clean), verdict]);
+    Tree::leaf(lines([
+        said.map(|said| format!("decision: {said}")),
+        commas([number("score", one.score), margin, number("belief", one.direct)]),
+        one.proof_id.as_ref().map(|proof| format!("by proof {}", clean(proof))),
+        one.confirmed.as_ref().map(|answer| format!("a user confirmed: {}", clean(answer))),
+    ]))
+}
+
+fn right(correct: bool) -> &'static str {
+    if correct { "right" } else { "wrong" }
+}
+
+fn lesson(one: &Lesson) -> Tree {
+    let Lesson { place, round, memory, .. } = one;
+    let memory = plural(memory.unsigned_abs() as usize, "fact");
+    let id = one.fact_id.as_deref().map(|id| format!("  [{}]", short(id))).unwrap_or_default();
+    let said = match &one.fact {
+        Some(fact) => format!("the user said: {}{id}", clean(fact)),
+        None => "the user said nothing".to_owned(),
+    };
+    Tree::leaf(lines([
+        Some(format!("lesson {place} of round {round}, with {memory} in memory")),
+        Some(said),
+    ]))
+}

@@ -1,0 +1,73 @@
+//! Pages of a run: what `report` stages drew, and where the tables that they show lie.
+
+use arrow::array::{AsArray, RecordBatch};
+use futures::TryStreamExt;
+use indexmap::{IndexMap, IndexSet};
+
+use crate::error::Result;
+use crate::ids::StageName;
+use crate::run::history::{artifact, tables};
+use crate::stages::rows;
+use crate::store::{StageOutcome, Store};
+
+/// The kind of stage that draws pages.
+const KIND: &str = "report";
+
+/// A page.
+pub struct Page {
+    /// The stage that drew it.
+    pub stage: StageName,
+    /// Its blocks, a row each.
+    pub blocks: Vec<RecordBatch>,
+    /// The stages whose tables it shows, each with the keys of their objects in the store.
+    pub tables: IndexMap<StageName, Vec<String>>,
+}
+
+/// The pages among the stages that ended.
+pub async fn of_run(ended: &IndexMap<StageName, StageOutcome>, store: &Store) -> Result<Vec<Page>> {
+    let mut pages = Vec::new();
+    for outcome in ended.values().filter(|outcome| outcome.artifact.is_some()) {
+        let all = |name: &str| ended.values().find(|outcome| outcome.stage.as_str() == name);
+        pages.extend(of_stage(outcome, all, store).await?);
+    }
+    Ok(pages)
+}
+
+/// The page that a stage drew; `None` if it draws none. `find` knows the other stages of its run.
+pub async fn of_stage<'a>(
+    outcome: &StageOutcome,
+    find: impl Fn(&str) -> Option<&'a StageOutcome>,
+    store: &Store,
+) -> Result<Option<Page>> {
+    if outcome.kind != KIND {
+        return Ok(None);
+    }
+    let Some((_, table)) = tables(store, outcome).await?.into_iter().next() else {
+        return Ok(None);
+    };
+    let blocks: Vec<RecordBatch> = rows::of_table(&table, store).try_collect().await?;
+    let mut tables = IndexMap::new();
+    for source in sources(&blocks) {
+        let Some(shown) = find(&source) else { continue };
+        let keys = match &shown.fingerprint {
+            Some(fingerprint) => artifact(store, fingerprint).await?,
+            None => None,
+        };
+        let keys = keys.map(|found| found.record.parts.iter().map(|p| p.key.to_string()).collect());
+        tables.insert(shown.stage.clone(), keys.unwrap_or_default());
+    }
+    Ok(Some(Page { stage: outcome.stage.clone(), blocks, tables }))
+}
+
+/// The stages that blocks show, each once.
+fn sources(blocks: &[RecordBatch]) -> IndexSet<String> {
+    let column = |batch: &RecordBatch| {
+        batch.column_by_name("source").and_then(|c| c.as_string_opt::<i32>().cloned())
+    };
+    let of = |batch| column(batch).into_iter().flat_map(|column| texts(&column));
+    blocks.iter().flat_map(of).collect()
+}
+
+fn texts(column: &arrow::array::StringArray) -> Vec<String> {
+    column.iter().flatten().map(str::to_owned).collect()
+}

@@ -1,0 +1,184 @@
+//! Settings of `report`: tables, plots and proofs on one page.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A page that a run prints at its end. As a table it has a row for each block.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Report {
+    /// Heading of the page.
+    #[schemars(length(min = 1))]
+    pub title: Option<String>,
+    /// What it shows, from top to bottom.
+    #[schemars(length(min = 1))]
+    pub blocks: Vec<Block>,
+    /// Folder to write the page to as well, relative to the working directory: `report.md`, and a
+    /// picture for each plot.
+    #[schemars(length(min = 1))]
+    pub path: Option<String>,
+}
+
+/// A block of the page: exactly one of the keys.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(extend("oneOf" = [
+    {"required": ["text"]}, {"required": ["table"]}, {"required": ["plot"]},
+    {"required": ["proofs"]},
+]))]
+pub struct Block {
+    /// Words.
+    #[schemars(length(min = 1))]
+    pub text: Option<String>,
+    /// Rows of a table.
+    pub table: Option<TableBlock>,
+    /// Numbers over numbers.
+    pub plot: Option<PlotBlock>,
+    /// Proofs, drawn as trees.
+    pub proofs: Option<ProofsBlock>,
+}
+
+/// Rows of a table, in the order in which they are stored.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TableBlock {
+    /// The table.
+    pub from: String,
+    /// Heading of the block.
+    #[schemars(length(min = 1))]
+    pub title: Option<String>,
+    /// Columns that are shown; all when absent.
+    #[schemars(length(min = 1))]
+    pub columns: Option<Vec<String>>,
+    /// Rows at most.
+    #[serde(default = "rows")]
+    #[schemars(range(min = 1, max = 1000))]
+    pub limit: u32,
+}
+
+fn rows() -> u32 {
+    20
+}
+
+/// A point for each row of a table.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PlotBlock {
+    /// The table.
+    pub from: String,
+    /// Heading of the block.
+    #[schemars(length(min = 1))]
+    pub title: Option<String>,
+    /// Name of the picture's file, without its ending; when absent, that of the table without its
+    /// group.
+    #[schemars(extend("x-name" = true))]
+    pub name: Option<String>,
+    /// Column of numbers: from left to right.
+    pub x: String,
+    /// Column of numbers: from bottom to top.
+    pub y: String,
+    /// Column of numbers: where the range around `y` begins.
+    pub low: Option<String>,
+    /// Column of numbers: where that range ends.
+    pub high: Option<String>,
+    /// Column whose values tell series apart.
+    pub by: Option<String>,
+    /// What stands at the x axis; the column's name when absent.
+    #[schemars(length(min = 1))]
+    pub x_label: Option<String>,
+    /// What stands at the y axis; the column's name when absent.
+    #[schemars(length(min = 1))]
+    pub y_label: Option<String>,
+    /// Whether the points of a series are joined.
+    #[serde(default = "lines")]
+    pub lines: bool,
+}
+
+fn lines() -> bool {
+    true
+}
+
+/// Proofs that `verify` looked at, in the order in which they are stored.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ProofsBlock {
+    /// Table with the columns of `verify` over proofs.
+    pub from: String,
+    /// Heading of the block.
+    #[schemars(length(min = 1))]
+    pub title: Option<String>,
+    /// Proofs at most.
+    #[serde(default = "proofs")]
+    #[schemars(range(min = 1, max = 100))]
+    pub limit: u32,
+}
+
+fn proofs() -> u32 {
+    1
+}
+
+/// The closed set of blocks.
+#[derive(Clone, Debug, PartialEq)]
+pub enum BlockKind<'a> {
+    /// Words.
+    Text(&'a str),
+    /// Rows of a table.
+    Table(&'a TableBlock),
+    /// Numbers over numbers.
+    Plot(&'a PlotBlock),
+    /// Proofs.
+    Proofs(&'a ProofsBlock),
+}
+
+impl Block {
+    /// Which block it is; `None` if not exactly one key is there.
+    pub fn kind(&self) -> Option<BlockKind<'_>> {
+        let kinds = [
+            self.text.as_deref().map(BlockKind::Text),
+            self.table.as_ref().map(BlockKind::Table),
+            self.plot.as_ref().map(BlockKind::Plot),
+            self.proofs.as_ref().map(BlockKind::Proofs),
+        ];
+        let mut kinds = kinds.into_iter().flatten();
+        kinds.next().filter(|_| kinds.next().is_none())
+    }
+
+    /// The table that it shows; `None` for words.
+    pub fn from_mut(&mut self) -> Option<&mut String> {
+        let table = self.table.as_mut().map(|block| &mut block.from);
+        let plot = self.plot.as_mut().map(|block| &mut block.from);
+        table.or(plot).or(self.proofs.as_mut().map(|block| &mut block.from))
+    }
+}
+
+impl BlockKind<'_> {
+    /// The block's key in the file.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Text(_) => "text",
+            Self::Table(_) => "table",
+            Self::Plot(_) => "plot",
+            Self::Proofs(_) => "proofs",
+        }
+    }
+
+    /// The table that it shows; `None` for words.
+    pub fn from(&self) -> Option<&str> {
+        match self {
+            Self::Text(_) => None,
+            Self::Table(block) => Some(&block.from),
+            Self::Plot(block) => Some(&block.from),
+            Self::Proofs(block) => Some(&block.from),
+        }
+    }
+
+    /// Its heading.
+    pub fn title(&self) -> Option<&str> {
+        match self {
+            Self::Text(_) => None,
+            Self::Table(block) => block.title.as_deref(),
+            Self::Plot(block) => block.title.as_deref(),
+            Self::Proofs(block) => block.title.as_deref(),
+        }
+    }
+}
