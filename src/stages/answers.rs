@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, AsArray, BooleanArray, RecordBatch, StringArray, UInt64Array};
-use arrow::compute::{filter_record_batch, is_not_null, not};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch, StringArray, UInt64Array};
+use arrow::compute::{cast, filter_record_batch, is_not_null, not};
+use arrow::datatypes::DataType;
 use datafusion::execution::TaskContext;
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::LogicalPlan;
@@ -105,8 +106,12 @@ fn note(
 ) {
     let Some(error) = error.as_struct_opt() else { return };
     let text = |column: &ArrayRef, row: usize| {
-        let column = column.as_string_opt::<i32>();
-        column.map(|column| column.value(row).to_owned()).unwrap_or_default()
+        // Aggregates give texts of other widths.
+        let cell = cast(&column.slice(row, 1), &DataType::Utf8).ok();
+        let cell = cell.as_ref().and_then(|cell| cell.as_string_opt::<i32>());
+        cell.filter(|cell| cell.is_valid(0))
+            .map(|cell| cell.value(0).to_owned())
+            .unwrap_or_default()
     };
     let named = |name: &str, row| error.column_by_name(name).map(|column| text(column, row));
     for row in (0..batch.num_rows()).filter(|&row| is_failed.value(row)) {

@@ -123,7 +123,7 @@ fn teachme_runs_with_any_entailer() {
 
     let count = |query: &str| workspace.sql(query)[0]["n"].as_u64().unwrap();
     assert_eq!(count("SELECT count(*) AS n FROM study.results"), 5 * EACH as u64);
-    assert_eq!(count("SELECT count(*) AS n FROM study.taught.lessons"), 3 * EACH as u64);
+    assert_eq!(count("SELECT count(*) AS n FROM study_taught.lessons"), 3 * EACH as u64);
     let curve = workspace.sql("SELECT percent, orders FROM study.learning_curve");
     assert_eq!(curve.len(), 3);
     assert!(curve.iter().all(|row| row["orders"] == 3), "{curve:?}");
@@ -134,10 +134,10 @@ fn teachme_runs_with_any_entailer() {
         assert_eq!(count("SELECT sum(questions) AS n FROM study.mended"), wrong);
     }
     // A memory of nothing is no memory; the last point of the curve is what was taught.
-    let forced = "SELECT count(*) AS n FROM study.before.proofs WHERE strategy = 'forced'";
+    let forced = "SELECT count(*) AS n FROM study_before.proofs WHERE strategy = 'forced'";
     assert_eq!(count(forced), 0);
     // What is hidden from a question is hidden in all of its proofs.
-    let seen = "SELECT count(*) AS n FROM study.hidden.proofs AS p JOIN test AS t ON t.id = p.question_id
+    let seen = "SELECT count(*) AS n FROM study_hidden.proofs AS p JOIN test AS t ON t.id = p.question_id
                 WHERE p.prompt LIKE '%[HIGH]%' || t.core_fact || '%'";
     assert_eq!(count(seen), 0);
     for file in ["report.md", "learning_curve.svg"] {
