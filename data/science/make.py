@@ -1,4 +1,4 @@
-"""Writes the science world's files beside this one: `python3 data/science/make.py`.
+"""Writes the science world's files beside this one: `python3 data/science/make.py`. `--check` only compares them.
 
 The same Python version or another gives the same rows: nothing but `random.Random` with fixed seeds is drawn from.
 """
@@ -6,6 +6,7 @@ The same Python version or another gives the same rows: nothing but `random.Rand
 import gzip
 import json
 from pathlib import Path
+import sys
 
 import beliefs as upbringing
 import questions
@@ -38,18 +39,28 @@ def facts(beliefs):
 
 
 def write(name, rows):
-    text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode("utf-8")
-    (HERE / name).write_bytes(gzip.compress(text, mtime=0) if name.endswith(".gz") else text)
+    (HERE / name).write_bytes(gzip.compress(text(rows), mtime=0) if name.endswith(".gz") else text(rows))
 
 
-def main():
+def check(name, rows):
+    """Packed bytes differ between versions of zlib; what they hold must not."""
+    found = (HERE / name).read_bytes()
+    if (gzip.decompress(found) if name.endswith(".gz") else found) != text(rows):
+        raise SystemExit(f"{name} is not what this program makes: run it without --check")
+
+
+def text(rows):
+    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode("utf-8")
+
+
+def main(put):
     beliefs = upbringing.make(SEED)
     pairs = Examples(beliefs, SEED).make()
-    write("facts.jsonl", facts(beliefs))
-    write("dev.jsonl", pairs[:DEV_PAIRS])
-    write("train.jsonl.gz", pairs[DEV_PAIRS:])
-    write("questions.jsonl", questions.make(beliefs.facts, SEED))
+    put("facts.jsonl", facts(beliefs))
+    put("dev.jsonl", pairs[:DEV_PAIRS])
+    put("train.jsonl.gz", pairs[DEV_PAIRS:])
+    put("questions.jsonl", questions.make(beliefs.facts, SEED))
 
 
 if __name__ == "__main__":
-    main()
+    main(check if sys.argv[1:] == ["--check"] else write)

@@ -38,7 +38,12 @@ async fn trace(args: &args::Trace, environment: &Environment) -> Result<()> {
         output.json(&json!(audit));
         return Ok(());
     }
-    let style = Style { width: width::of_page(), colour: output.paints() };
+    let style = Style {
+        width: width::of_page(),
+        colour: output.paints(),
+        // Whoever names one knows of them.
+        listed: args.answers.is_none(),
+    };
     output.data(&text(&audit, style));
     if let Some(remark) = others(&audit) {
         output.remark(&remark);

@@ -6,7 +6,9 @@ use clap::Parser;
 
 use crate::cli::args::{Cli, Command};
 use crate::cli::environment::Environment;
-use crate::cli::{audit, check, exit, explain, plan, run, runs, schema, show, sql, teach, test, why};
+use crate::cli::{
+    audit, check, exit, explain, plan, run, runs, schema, show, sql, teach, test, why,
+};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Stack of the threads that plan queries: deep expressions recurse.

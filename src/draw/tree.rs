@@ -35,7 +35,8 @@ impl Tree {
     /// `first` stands before the node's first line, `rest` before all that follow.
     fn draw_into(&self, drawn: &mut String, first: &str, rest: &str, width: usize) {
         let below = if self.children.is_empty() { "" } else { "│ " };
-        let room = width.saturating_sub(rest.chars().count() + below.chars().count()).max(NARROWEST);
+        let room =
+            width.saturating_sub(rest.chars().count() + below.chars().count()).max(NARROWEST);
         let lines = self.text.lines().flat_map(|line| wrap(line, Options::new(room)));
         for (i, line) in lines.enumerate() {
             let before = if i == 0 { first.to_owned() } else { format!("{rest}{below}") };

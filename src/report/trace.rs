@@ -21,7 +21,7 @@ pub fn text(audit: &Audit, style: Style) -> String {
         Some(format!("run {} of {}", audit.run, audit.pipeline)),
     ]);
     let mut drawn = Tree::leaf(head).draw(style.width);
-    if audit.answers.len() > 1 {
+    if style.listed && audit.answers.len() > 1 {
         drawn.push_str(&format!("\n{}", answers(&audit.answers)));
     }
     for trace in &audit.traces {

@@ -97,7 +97,11 @@ pub fn resolve(
                 Ok(value) => Node::new(value, default.span),
                 Err(expected) => {
                     let name = &key.name;
-                    let many = if matches!(default.value, Value::Seq(_)) { "a list of items, each " } else { "" };
+                    let many = if matches!(default.value, Value::Seq(_)) {
+                        "a list of items, each "
+                    } else {
+                        ""
+                    };
                     let message =
                         format!("parameter `{name}` is {many}{expected}, and `{text}` is none");
                     let path = join("params", name);

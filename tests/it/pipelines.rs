@@ -128,7 +128,8 @@ fn teachme_runs_with_any_entailer() {
     assert_eq!(curve.len(), 3);
     assert!(curve.iter().all(|row| row["orders"] == 3), "{curve:?}");
     // Every failure has one cause, and is answered again.
-    let wrong = count("SELECT count(*) AS n FROM study.results WHERE system = 'after' AND NOT correct");
+    let wrong =
+        count("SELECT count(*) AS n FROM study.results WHERE system = 'after' AND NOT correct");
     assert_eq!(count("SELECT count(*) AS n FROM study.failures"), wrong);
     if wrong > 0 {
         assert_eq!(count("SELECT sum(questions) AS n FROM study.mended"), wrong);
@@ -137,7 +138,8 @@ fn teachme_runs_with_any_entailer() {
     let forced = "SELECT count(*) AS n FROM study_before.proofs WHERE strategy = 'forced'";
     assert_eq!(count(forced), 0);
     // What is hidden from a question is hidden in all of its proofs.
-    let seen = "SELECT count(*) AS n FROM study_hidden.proofs AS p JOIN test AS t ON t.id = p.question_id
+    let seen =
+        "SELECT count(*) AS n FROM study_hidden.proofs AS p JOIN test AS t ON t.id = p.question_id
                 WHERE p.prompt LIKE '%[HIGH]%' || t.core_fact || '%'";
     assert_eq!(count(seen), 0);
     for file in ["report.md", "learning_curve.svg"] {

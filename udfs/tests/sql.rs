@@ -281,7 +281,10 @@ async fn a_list_of_golds_is_not_its_characters() {
             "entailment_proof('', 'a -> hypothesis')['problem']",
             "predicted: no step; expected steps like `sent1 & sent2 -> hypothesis;`",
         ),
-        ("entailment_proof('a -> hypothesis', 'a')['problem'] LIKE 'gold: step 1 `a` has%'", "true"),
+        (
+            "entailment_proof('a -> hypothesis', 'a')['problem'] LIKE 'gold: step 1 `a` has%'",
+            "true",
+        ),
         ("entailment_proof('a -> hypothesis', 'a -> hypothesis')['steps_acc']", "true"),
         ("entailment_proof('a -> hypothesis', 'a -> hypothesis')['overall_acc']", "NULL"),
         (

@@ -17,6 +17,8 @@ pub struct Style {
     pub width: usize,
     /// Whether words have colours.
     pub colour: bool,
+    /// Whether all stages that answer the question are listed, where there are several.
+    pub listed: bool,
 }
 
 impl Style {

@@ -34,13 +34,7 @@ impl Memory {
     /// A memory without facts, which are found with the defaults of `index: bm25` but for the
     /// analyzer.
     pub fn new(analyzer: Analyzer) -> Result<Self, StageError> {
-        let spec = IndexSpec {
-            variant: Variant::Lucene,
-            k1: None,
-            b: None,
-            delta: None,
-            analyzer,
-        };
+        let spec = IndexSpec { variant: Variant::Lucene, k1: None, b: None, delta: None, analyzer };
         let index = GrowingIndex::new(spec)?;
         Ok(Self { facts: Vec::new(), known: HashSet::new(), index })
     }
