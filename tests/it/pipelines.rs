@@ -147,6 +147,32 @@ fn teachme_runs_with_any_entailer() {
     }
 }
 
+/// The study asks an endpoint as well as a folder.
+#[test]
+fn teachme_on_openbookqa_runs_with_an_endpoint() {
+    let workspace = Workspace::new();
+    let (url, received) = crate::oracle::start();
+    let store = workspace.path("store").display().to_string();
+    let params = [
+        format!("endpoint={url}"),
+        format!("output={}", workspace.path("report").display()),
+        "entailer=remote with_end=false train_limit=3 test_limit=2 orders=0 percents=0,100"
+            .replace(' ', "\n"),
+    ]
+    .join("\n");
+    let mut args = vec!["run", "pipelines/teachme_obqa.yaml"];
+    args.extend(params.lines().flat_map(|param| ["--param", param]));
+    let mut run = workspace.command(&args);
+    let output = run.current_dir(root()).env("PROOFMILL_STORE", &store).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(!received.lock().unwrap().is_empty(), "nobody was asked");
+    let results = workspace.sql("SELECT system, count(*) AS n FROM study.results GROUP BY system");
+    assert_eq!(results.len(), 5);
+    assert!(results.iter().all(|row| row["n"] == 2), "{results:?}");
+    let lessons = workspace.sql("SELECT count(*) AS n FROM study_taught.lessons");
+    assert_eq!(lessons[0]["n"], 3);
+}
+
 /// `x -> u`, searched again by hand.
 fn the_nearest_vectors_come_first(workspace: &Workspace) {
     let entries =
