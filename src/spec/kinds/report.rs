@@ -50,9 +50,9 @@ pub struct TableBlock {
     /// Columns that are shown; all when absent.
     #[schemars(length(min = 1))]
     pub columns: Option<Vec<String>>,
-    /// Rows at most.
+    /// Rows at most; with 0 the page tells how many there are, and where.
     #[serde(default = "rows")]
-    #[schemars(range(min = 1, max = 1000))]
+    #[schemars(range(min = 0, max = 1000))]
     pub limit: u32,
 }
 

@@ -29,8 +29,15 @@ pub fn columns(
     found.into_iter().collect()
 }
 
-/// The first of `all` rows: as text, each line ended, and as Markdown.
+/// The first of `all` rows, or how many there are if none is wanted: as text, each line ended, and
+/// as Markdown.
 pub fn draw(rows: &RecordBatch, all: u64) -> (String, String) {
+    if rows.num_rows() == 0 && all > 0 {
+        // `limit: 0`: the page says where they lie.
+        let rows = if all == 1 { "row" } else { "rows" };
+        let count = format!("{all} {rows}\n");
+        return (count.clone(), count);
+    }
     let schema = rows.schema();
     let header: Vec<String> = schema.fields().iter().map(|f| printable(f.name(), false)).collect();
     let right: Vec<bool> = schema.fields().iter().map(|f| f.data_type().is_numeric()).collect();
