@@ -160,3 +160,33 @@ fn typed(text: &str, default: &Node) -> Result<Value, &'static str> {
         Value::Null | Value::Str(_) | Value::Map(_) => Ok(Value::Str(text.to_owned())),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::source::Span;
+
+    fn node(value: Value) -> Node {
+        Node::new(value, Span { source: 0, start: 0, end: 0 })
+    }
+
+    fn items(text: &str, default: Vec<Value>) -> Result<Vec<Value>, &'static str> {
+        let default = node(Value::Seq(default.into_iter().map(node).collect()));
+        match typed(text, &default)? {
+            Value::Seq(items) => Ok(items.into_iter().map(|item| item.value).collect()),
+            other => panic!("{other:?} is no list"),
+        }
+    }
+
+    #[test]
+    fn items_of_a_list_are_of_the_type_of_the_defaults() {
+        let numbers = || vec![Value::Int(0), Value::Int(1)];
+        let expected = [Value::Int(3), Value::Int(10)];
+        assert_eq!(items("3,10", numbers()).unwrap(), expected);
+        assert_eq!(items("[3, 10]", numbers()).unwrap(), expected);
+        assert_eq!(items("3,x", numbers()), Err("a whole number"));
+        let texts = [Value::Str("3".to_owned()), Value::Str("b".to_owned())];
+        assert_eq!(items("3, b", vec![Value::Str("a".to_owned())]).unwrap(), texts);
+        assert_eq!(items("3,b", Vec::new()).unwrap(), texts);
+    }
+}
