@@ -30,8 +30,8 @@ pub enum Analyzer {
     Word,
     /// [`Analyzer::Word`], then the Snowball stemmer for English ("Porter2").
     WordStemEn,
-    /// [`Analyzer::Word`] without [`STOP_WORDS`]: entries that share only such words with a query do
-    /// not answer it.
+    /// [`Analyzer::Word`] without Lucene's 33 English stop words: entries that share only such words
+    /// with a query do not answer it.
     WordStopEn,
     /// Python's `text.split(" ")`: case and punctuation kept, and two spaces in a row give an
     /// empty term. What PGRA's released code feeds to rank_bm25.
