@@ -222,6 +222,32 @@ pub fn model(steps: &[&str], name: &str, engine: &Engine, place: &mut Place<'_>)
     None
 }
 
+/// There is a model of this name, and it can be asked for beliefs; mistakes in the stage of this kind
+/// if not.
+pub fn verifier(
+    kind: &str,
+    (name, with_end): (&str, bool),
+    engine: &Engine,
+    place: &mut Place<'_>,
+) -> Option<()> {
+    model(&[kind, "model"], name, engine, place)?;
+    let Some(endpoint) = place.endpoint(name) else { return Some(()) };
+    let mut sound = Some(());
+    if !endpoint.offers.as_ref().is_some_and(|offers| offers.scores) {
+        let message = format!("`{name}` does not offer scores, which beliefs need");
+        let help = format!("if it does, write `offers: {{ scores: true }}` at `models.{name}`");
+        place.mistake(&[kind, "model"], Code::WrongValue, message, Some(help));
+        sound = None;
+    }
+    if with_end {
+        let message = "an endpoint cannot score the end of an output".to_owned();
+        let help = "write `with_end: false`".to_owned();
+        place.mistake(&[kind, "with_end"], Code::WrongValue, message, Some(help));
+        sound = None;
+    }
+    sound
+}
+
 /// A name as SQL quotes it.
 pub fn name(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))

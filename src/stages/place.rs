@@ -64,6 +64,11 @@ impl<'a> Place<'a> {
         self.out.push(mistake.with_help(help));
     }
 
+    /// The settings of a model that is an endpoint.
+    pub fn endpoint(&self, model: &str) -> Option<&'a Model> {
+        self.models.get(model).map(|(model, _)| model).filter(|model| model.url.is_some())
+    }
+
     /// A mistake inside the SQL text at `steps`.
     pub fn sql(&mut self, steps: &[&str], error: PlanError) {
         let span = self.stage.spec.node.at(steps).place_in_text(self.sources, error.range);

@@ -74,7 +74,7 @@ pub fn prepare(
     let written = (settings.free, settings.forced);
     let mut sound = vec![
         lowered::expect_columns((KIND, "from"), &ASKED, &hypotheses, help, place),
-        lowered::model(&[KIND, "model"], &settings.model, engine, place),
+        lowered::verifier(KIND, (&settings.model, settings.with_end), engine, place),
         lowered::options(&[KIND, "options"], &settings.options, engine, place),
         prove::something_written(KIND, written, context.is_some(), place),
     ];

@@ -71,7 +71,7 @@ pub fn prepare(
     let own: Vec<&str> = BEFORE.into_iter().chain(AFTER).chain(decide::COLUMNS).collect();
     let mut sound = vec![
         lowered::expect_columns((KIND, "from"), &columns, &hypotheses, help, place),
-        lowered::model(&[KIND, "model"], &settings.model, engine, place),
+        lowered::verifier(KIND, (&settings.model, settings.with_end), engine, place),
         lowered::keep(KIND, &settings.keep, &own, &hypotheses, place),
         lowered::options(&[KIND, "options"], &settings.options, engine, place),
         prove::something_written(KIND, (settings.free, settings.forced), true, place),

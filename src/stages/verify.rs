@@ -67,7 +67,7 @@ pub fn prepare(
     let help = "name the table of a `prove` or a `hypothesize` stage";
     let mut sound = vec![
         lowered::expect_columns((KIND, "from"), &needed, &input, help, place),
-        lowered::model(&[KIND, "model"], &settings.model, engine, place),
+        lowered::verifier(KIND, (&settings.model, settings.with_end), engine, place),
         lowered::keep(KIND, &settings.keep, &own, &input, place),
         if of_proofs { list((KIND, "from"), &input, place) } else { Some(()) },
     ];
