@@ -53,8 +53,10 @@ pub fn resolve(wanted: &str, candidates: &[Candidate]) -> Result<Candidate, Erro
 }
 
 fn ambiguous(wanted: &str, several: &[&Candidate]) -> Error {
-    let lines = several.iter().take(LISTED_MAX).map(|candidate| {
-        format!("\n  {}  {}", candidate.id, candidate.text.as_deref().unwrap_or_default())
+    let listed = || several.iter().take(LISTED_MAX);
+    let width = listed().map(|candidate| candidate.id.chars().count()).max().unwrap_or(0);
+    let lines = listed().map(|candidate| {
+        format!("\n  {:<width$}  {}", candidate.id, candidate.text.as_deref().unwrap_or_default())
     });
     let more = several.len().saturating_sub(LISTED_MAX);
     let more = if more > 0 { format!("\n  and {more} more") } else { String::new() };

@@ -4,8 +4,8 @@ use serde_json::{Value as Json, json};
 
 use crate::cli::args;
 use crate::cli::environment::Environment;
+use crate::draw::table::aligned;
 use crate::error::Result;
-use crate::report::table::aligned;
 use crate::run::history::{RunSummary, list};
 use crate::store::{Outcome, StageStatus};
 

@@ -5,9 +5,9 @@ use serde_json::{Value as Json, json};
 
 use crate::cli::args;
 use crate::cli::environment::Environment;
+use crate::draw::table::aligned;
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::{Endpoint, Facts, Local, name_of};
-use crate::report::table::aligned;
 use crate::report::units::{bytes, count};
 
 /// Shows what the models of a pipeline are and take, and the GPUs of the machine.

@@ -13,8 +13,8 @@ use serde_json::Value as Json;
 
 use crate::cli::args;
 use crate::cli::environment::Environment;
+use crate::draw::table::of_batches;
 use crate::error::{Error, ErrorKind, Result};
-use crate::report::table::of_batches;
 use crate::report::units::count;
 use crate::run::history::{RunSummary, find_run, tables};
 use crate::run::publish::objects;

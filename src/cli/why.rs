@@ -4,10 +4,10 @@ use serde_json::{Value as Json, json};
 
 use crate::cli::args;
 use crate::cli::environment::Environment;
+use crate::draw::cells::printable;
+use crate::draw::table::aligned;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ids::StageName;
-use crate::report::cells::printable;
-use crate::report::table::aligned;
 use crate::run::plan::{Action, Choice, StagePlan, plan};
 use crate::run::reason::{Change, Reason};
 use crate::spec::suggest;

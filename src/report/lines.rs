@@ -4,8 +4,8 @@ use std::io::Write;
 use std::sync::Mutex;
 use std::time::Duration;
 
+use crate::draw::cells::printable;
 use crate::report::asked;
-use crate::report::cells::printable;
 use crate::report::units::{bytes, count, duration, plural};
 use crate::run::notice::{Notice, Observer};
 use crate::spec::checks::CheckSeverity;

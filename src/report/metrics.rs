@@ -4,9 +4,9 @@ use arrow::array::{Array, ArrayRef, RecordBatch, new_null_array};
 use arrow::compute::concat_batches;
 use arrow::datatypes::DataType;
 
+use crate::draw::cells::texts;
+use crate::draw::table::aligned;
 use crate::ids::StageName;
-use crate::report::cells::texts;
-use crate::report::table::aligned;
 
 /// Columns of `measure` and `compare` that hold numbers people compare first; the table in the
 /// store has more.

@@ -8,5 +8,3 @@ pub mod terminal;
 pub mod trace;
 pub mod units;
 pub mod width;
-
-pub use crate::draw::{cells, table, tree};

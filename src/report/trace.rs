@@ -6,11 +6,11 @@ mod proofs;
 mod words;
 
 use crate::audit::trace::{Answered, Audit, Decision, Failure, Lesson, Trace};
-use crate::report::cells::{format_float, printable};
-use crate::report::table::aligned;
+use crate::draw::cells::{format_float, printable};
+use crate::draw::table::aligned;
+use crate::draw::tree::Tree;
 pub use crate::report::trace::words::Style;
 use crate::report::trace::words::{clean, columns, commas, lines, named, number, short};
-use crate::report::tree::Tree;
 use crate::report::units::plural;
 
 /// What a run says to a question: its answers, then the paths that were asked for.

@@ -372,7 +372,7 @@ fn questions_are_found_by_id_or_text() {
     let refused = |wanted: &str| workspace.proofmill(&["audit", "trace", wanted]).expect(2);
     refused("can a magnet")
         .says("`can a magnet` may be any of 2 questions:")
-        .says("\n  nail  Can a magnet attract a nail?")
+        .says("\n  nail   Can a magnet attract a nail?")
         .says("\n  penny  Can a magnet attract a penny?")
         .says("give the id");
     refused("pennny").says("no question `pennny`").says("did you mean `penny` (Can a magnet");

@@ -1,9 +1,9 @@
 //! What was recalled, and who or what put it into memory.
 
 use crate::audit::trace::{Origin, Recalled, SourceRow, Taught, Trace};
-use crate::report::cells::format_float;
+use crate::draw::cells::format_float;
+use crate::draw::tree::Tree;
 use crate::report::trace::words::{clean, columns, lines, short};
-use crate::report::tree::Tree;
 use crate::report::units::plural;
 
 /// Tables that a fact came through of which the names are shown.

@@ -1,9 +1,9 @@
 //! A hypothesis with its proofs: what the model read and wrote, what it believes, and the verdict.
 
 use crate::audit::trace::{Hypothesis, Premise, Proof};
-use crate::report::cells::format_float;
+use crate::draw::cells::format_float;
+use crate::draw::tree::Tree;
 use crate::report::trace::words::{Style, clean, commas, lines, named, number, short};
-use crate::report::tree::Tree;
 use crate::report::units::plural;
 
 /// A hypothesis with its proofs.

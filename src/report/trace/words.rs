@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value as Json};
 
-use crate::report::cells::{format_float, printable};
+use crate::draw::cells::{format_float, printable};
 
 /// Hex digits of an id or a digest that a person needs to tell two apart.
 const DIGITS: usize = 12;

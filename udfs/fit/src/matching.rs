@@ -7,7 +7,7 @@
 //! same token further away.
 
 use crate::position::Buckets;
-use crate::weights::{Kind, Plan, Weights};
+use crate::weights::{Plan, Weights};
 
 /// What a query begins as, in parts of its key: enough that an equal token of a text of fifty stands
 /// out from chance by far, and little enough that the softmax can still be moved.
@@ -19,52 +19,35 @@ const PENALTY: f32 = -6.0;
 
 /// Changes first weights so that the first `count` heads match.
 pub fn match_heads(plan: &Plan, count: usize, weights: &mut Weights) {
-    if count == 0 {
-        return;
-    }
-    let inner = count * plan.shape.heads.width;
+    let matched = count * plan.shape.heads.width;
+    // Matrices of one attention lie side by side, each this wide.
+    let outputs = plan.shape.inner();
     for block in &plan.places.encoder.blocks {
-        let qkv = block.attention.qkv;
-        let keys = part(plan, qkv, &weights[qkv], 1, inner);
-        put(plan, qkv, &mut weights[qkv], inner, &keys);
+        for row in weights[block.attention.qkv].chunks_exact_mut(3 * outputs) {
+            let (queries, keys) = row.split_at_mut(outputs);
+            agree(&mut queries[..matched], keys);
+        }
     }
     for cross in plan.places.decoder.blocks.iter().filter_map(|block| block.cross.as_ref()) {
-        let keys = part(plan, cross.kv, &weights[cross.kv], 0, inner);
-        put(plan, cross.q, &mut weights[cross.q], inner, &keys);
+        let keys = weights[cross.kv].clone();
+        let queries = weights[cross.q].chunks_exact_mut(outputs);
+        for (queries, keys) in queries.zip(keys.chunks_exact(2 * outputs)) {
+            agree(&mut queries[..matched], keys);
+        }
     }
     let shape = plan.shape;
     let buckets =
         Buckets { count: shape.buckets, max_distance: shape.max_distance, both_ways: true };
-    let heads = shape.heads.count;
     for bucket in buckets.span(NEAR + 1) {
-        let row = &mut weights[plan.places.encoder.positions][bucket * heads..][..count];
-        row.fill(PENALTY);
+        let row = bucket * shape.heads.count;
+        weights[plan.places.encoder.positions][row..row + count].fill(PENALTY);
     }
 }
 
-/// The first `inner` outputs of one of the matrices that lie side by side, input by input.
-fn part(plan: &Plan, place: usize, values: &[f32], number: usize, inner: usize) -> Vec<f32> {
-    let (outputs, across) = widths(plan, place);
-    let rows = values.chunks_exact(across);
-    rows.flat_map(|row| row[number * outputs..][..inner].to_vec()).collect()
-}
-
-/// Puts them, scaled, in front of the first matrix.
-fn put(plan: &Plan, place: usize, values: &mut [f32], inner: usize, keys: &[f32]) {
-    let (_, across) = widths(plan, place);
-    for (row, keys) in values.chunks_exact_mut(across).zip(keys.chunks_exact(inner)) {
-        for (value, key) in row[..inner].iter_mut().zip(keys) {
-            *value = AGREEMENT * key;
-        }
-    }
-}
-
-/// Outputs of one matrix of a parameter, and of all side by side.
-fn widths(plan: &Plan, place: usize) -> (usize, usize) {
-    let parameter = &plan.parameters[place];
-    match parameter.kind {
-        Kind::Matrix { outputs, .. } => (outputs, parameter.names.len() * outputs),
-        Kind::Norm { .. } | Kind::Positions { .. } | Kind::Embedding { .. } => (0, 1),
+/// Queries become what the keys at the same places are, scaled.
+fn agree(queries: &mut [f32], keys: &[f32]) {
+    for (query, key) in queries.iter_mut().zip(keys) {
+        *query = AGREEMENT * key;
     }
 }
 

@@ -74,8 +74,8 @@ fn max_distance() -> usize {
 }
 
 impl Sizes {
-    /// The shape that the notes of this project found best for a model of a megabyte: d_model 128,
-    /// d_kv 32, d_ff 512, 4 heads, 2 and 2 blocks.
+    /// A model of about a million numbers, as tests and benchmarks take it: d_model 128, d_kv 32,
+    /// d_ff 512, 4 heads, 2 and 2 blocks.
     pub fn tiny() -> Self {
         Self {
             d_model: 128,
