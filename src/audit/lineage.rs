@@ -5,15 +5,18 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Schema};
+use futures::{StreamExt, TryStreamExt, stream};
 
 use crate::digest::Digest;
 use crate::error::Result;
 use crate::ids::{Fingerprint, StageName};
-use crate::run::history::RunSummary;
-use crate::store::{Artifact, Lookup, Store, find_many};
+use crate::run::history::{RunSummary, artifact};
+use crate::store::{Artifact, StageOutcome, Store};
 
 /// How the components of an artifact name an input.
 const INPUT: &str = "input.";
+/// Records that are read at the same time.
+const RECORDS_READ_MAX: usize = 64;
 
 /// A table of the lineage: its position there.
 pub type TableId = usize;
@@ -72,27 +75,15 @@ impl Lineage {
     ///
     /// # Errors
     ///
-    /// When the store fails, or a record is damaged.
+    /// When the store fails, or a record that the run names is damaged or not there any more.
     pub async fn load(run: &RunSummary, store: &Store) -> Result<Self> {
-        let mut wanted: Vec<Fingerprint> =
-            run.stages.iter().filter_map(|stage| stage.fingerprint).collect();
         let mut seen: HashSet<Fingerprint> = HashSet::new();
-        let mut found = Vec::new();
-        while !wanted.is_empty() {
-            wanted.retain(|fingerprint| seen.insert(*fingerprint));
-            let mut inputs = Vec::new();
-            for lookup in find_many(store, &wanted).await? {
-                match lookup {
-                    Lookup::Found(artifact) => {
-                        inputs.extend(inputs_of(&artifact.record).map(|(_, input)| input));
-                        found.push(artifact.record);
-                    }
-                    Lookup::Absent => {}
-                    Lookup::Damaged(error) => return Err(error.into()),
-                }
-            }
-            wanted = inputs;
-        }
+        let distinct = |stage: &&StageOutcome| stage.fingerprint.is_some_and(|it| seen.insert(it));
+        // A stage needs what it was made of, so a run names all tables behind its own.
+        let records = run.stages.iter().filter(distinct).map(|stage| artifact(store, stage));
+        let records: Vec<_> =
+            stream::iter(records).buffered(RECORDS_READ_MAX).try_collect().await?;
+        let found = records.into_iter().flatten().map(|stored| stored.record).collect();
         let stages = run.stages.iter();
         let stages = stages.filter_map(|stage| Some((stage.stage.clone(), stage.fingerprint?)));
         Ok(Self::of(stages.collect(), found))
@@ -217,6 +208,8 @@ pub mod tests {
             errors: Vec::new(),
             files: Vec::new(),
             components: components.collect::<BTreeMap<_, _>>(),
+            inputs: None,
+            transient_errors: 0,
             checks: Vec::new(),
             wall_ms: 0,
             notes: Vec::new(),

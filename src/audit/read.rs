@@ -12,13 +12,13 @@ use crate::audit::row::Row;
 use crate::audit::trace::Failure;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ids::Fingerprint;
-use crate::run::history::tables;
+use crate::run::history::tables_of;
 use crate::run::publish::objects;
 use crate::session::{self, Engine, StageTable};
 use crate::sqltext;
 use crate::stages::error::StageError;
 use crate::stages::lowered::literal;
-use crate::store::{StageOutcome, StageStatus, Store};
+use crate::store::Store;
 
 /// What a query calls the table that it asks.
 const NAME: &str = "t";
@@ -100,19 +100,8 @@ impl<'a> Reader<'a> {
         if let Some(opened) = self.opened.get(&artifact.fingerprint) {
             return Ok(opened.clone());
         }
-        let outcome = StageOutcome {
-            stage: artifact.stage.clone(),
-            kind: artifact.kind.clone(),
-            fingerprint: Some(artifact.fingerprint),
-            status: StageStatus::Cached,
-            cached_from: None,
-            rows: artifact.rows,
-            bytes: artifact.bytes,
-            error_rows: 0,
-            wall_ms: 0,
-            artifact: None,
-        };
-        let mut both = tables(self.store, &outcome).await?.into_iter().map(|(_, table)| table);
+        let both = tables_of(self.store, &artifact.stage, artifact).await?;
+        let mut both = both.into_iter().map(|(_, table)| table);
         let opened = (both.next(), both.next());
         self.opened.insert(artifact.fingerprint, opened.clone());
         Ok(opened)

@@ -106,6 +106,10 @@ pub struct Run {
     /// Run these stages again even if they are in the store; written as for `--select`
     #[arg(long)]
     pub rerun: Option<String>,
+    /// Check every object of every stored table, and compute again what is damaged; without it only
+    /// what this run reads is checked
+    #[arg(long)]
+    pub verify: bool,
     /// Go on with a run that was stopped or failed, under its own name: its id, or `latest`
     #[arg(long, value_name = "RUN")]
     pub resume: Option<String>,
@@ -120,6 +124,12 @@ pub struct Plan {
     /// Only these stages, written as for `run`
     #[arg(long)]
     pub select: Option<String>,
+    /// What running these stages again would lead to, written as for `run`
+    #[arg(long)]
+    pub rerun: Option<String>,
+    /// Check every object of every stored table, as `run --verify` does
+    #[arg(long)]
+    pub verify: bool,
 }
 
 /// `check` and `test`

@@ -10,7 +10,6 @@ use crate::cli::environment::Environment;
 use crate::error::Result;
 use crate::report::trace::{Style, text};
 use crate::report::width;
-use crate::run::history::find_run;
 
 /// Looks into what a run did.
 pub async fn audit(args: &args::Audit, environment: &Environment) -> Result<()> {
@@ -21,7 +20,7 @@ pub async fn audit(args: &args::Audit, environment: &Environment) -> Result<()> 
 
 async fn trace(args: &args::Trace, environment: &Environment) -> Result<()> {
     let store = environment.store().await?;
-    let run = find_run(&store, Some(&args.run)).await?;
+    let run = environment.run(&store, Some(&args.run)).await?;
     let engine = environment.engine(&store, &environment.new_run())?;
     let inquiry = Inquiry {
         question: args.question.clone(),

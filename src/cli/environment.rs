@@ -13,6 +13,7 @@ use crate::ids::RunId;
 use crate::memory::Memories;
 use crate::models::{self, Gpus, Host, NoLedger, Recorded};
 use crate::rng::{Rng, SeededRng};
+use crate::run::history::{self, RunSummary};
 use crate::session::{Engine, Limits};
 use crate::stages::load::{self, Loaded};
 use crate::store::{Location, Store};
@@ -62,6 +63,13 @@ impl Environment {
     /// A store that lasts as long as the command.
     pub async fn memory_store(&self) -> Result<Store> {
         Ok(Store::in_memory(Arc::clone(&self.clock), Arc::clone(&self.rng)).await?)
+    }
+
+    /// The run that `wanted` names, as [`history::find_run`]; what people should know of it is said.
+    pub async fn run(&self, store: &Store, wanted: Option<&str>) -> Result<RunSummary> {
+        let run = history::find_run(store, wanted).await?;
+        run.remark.iter().for_each(|remark| self.output.remark(remark));
+        Ok(run)
     }
 
     /// An identity for a run, or for a query outside any run, that starts now.

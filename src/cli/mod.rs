@@ -16,6 +16,7 @@ pub mod show;
 pub mod show_models;
 pub mod sql;
 pub mod start;
+pub mod stop;
 pub mod teach;
 pub mod test;
 pub mod why;

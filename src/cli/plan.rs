@@ -20,9 +20,11 @@ pub async fn plan(args: &args::Plan, environment: &Environment) -> Result<()> {
     let engine = environment.engine(&store, &environment.new_run())?;
     let loaded = environment.load_with_memories(&args.pipeline, &engine, &store).await?;
     let Some(prepared) = &loaded.prepared else { return Ok(()) };
-    let choice = choice(Some(&prepared.graph), args.select.as_deref(), None)?;
+    let (select, rerun) = (args.select.as_deref(), args.rerun.as_deref());
+    let choice = choice(Some(&prepared.graph), select, rerun, args.verify)?;
     let plan = plan_run(prepared, &choice, "plan", &store).await?;
     let output = &environment.output;
+    plan.remarks.iter().for_each(|remark| output.remark(remark));
     if output.json {
         let stages = plan.stages.iter().map(|(name, stage)| to_json(name, stage, prepared));
         output.json(&Json::Array(stages.collect()));
@@ -33,13 +35,19 @@ pub async fn plan(args: &args::Plan, environment: &Environment) -> Result<()> {
     output.data(&aligned(&header, rows, &[false, false, false, true, true, false]));
     let run = plan.count(|action| matches!(action, Action::Run));
     let cached = plan.count(|action| matches!(action, Action::Cached(_)));
-    output.remark(&format!("\n{} would run, {cached} in the store", plural(run, "stage")));
+    let pending = plan.count(|action| matches!(action, Action::Revalidate(_)));
+    let pending = match pending {
+        0 => String::new(),
+        n => format!(", {n} more if an input comes out otherwise"),
+    };
+    output.remark(&format!("\n{} would run{pending}, {cached} in the store", plural(run, "stage")));
     Ok(())
 }
 
 fn action(stage: &StagePlan) -> &'static str {
     match stage.action {
         Action::Cached(_) => "cached",
+        Action::Revalidate(_) => "revalidate",
         Action::Run => "run",
         Action::Skip => "skip",
     }
@@ -47,11 +55,7 @@ fn action(stage: &StagePlan) -> &'static str {
 
 /// Rows and bytes: what is stored, or what is expected from the last time or the source's size.
 fn size(name: &StageName, stage: &StagePlan, prepared: &Prepared) -> (Option<u64>, Option<u64>) {
-    let known = match &stage.action {
-        Action::Cached(artifact) => Some(artifact),
-        Action::Run | Action::Skip => stage.last.as_ref(),
-    };
-    match known {
+    match stage.action.stored().or(stage.last.as_ref()) {
         Some(artifact) => (Some(artifact.record.rows), Some(artifact.record.bytes)),
         None => (prepared.stages[name].rows_expected, None),
     }

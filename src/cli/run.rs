@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::cli::args;
 use crate::cli::environment::Environment;
-use crate::cli::exit;
+use crate::cli::stop::on_signals;
 use crate::error::{Error, ErrorKind, Result};
 use crate::graph::Graph;
 use crate::graph::select::{UnknownSelection, select, upstream};
@@ -23,6 +23,7 @@ use crate::report::units::plural;
 use crate::run::history::find_run;
 use crate::run::notice::Observer;
 use crate::run::plan::Choice;
+use crate::run::provenance::machine;
 use crate::run::publish::{Request, RunResult, rows_json, run as run_pipeline};
 use crate::store::{StageStatus, Store};
 
@@ -31,6 +32,8 @@ const TICK: Duration = Duration::from_millis(120);
 
 /// Runs a pipeline and prints its numbers.
 pub async fn run(args: &args::Run, environment: &Environment) -> Result<()> {
+    let stop = CancellationToken::new();
+    let watch = on_signals(stop.clone())?;
     let store = environment.store().await?;
     let resume = match args.resume.as_deref() {
         Some("latest") => {
@@ -46,6 +49,7 @@ pub async fn run(args: &args::Run, environment: &Environment) -> Result<()> {
         Some(run) => (run, true),
         None => (environment.new_run(), false),
     };
+    store.sweep_staging();
     let engine = environment.engine(&store, &run)?;
     let loaded = environment.load_with_memories(&args.pipeline, &engine, &store).await?;
     if let Some(why) = loaded.engine.models().why_no_gpu() {
@@ -53,29 +57,23 @@ pub async fn run(args: &args::Run, environment: &Environment) -> Result<()> {
         environment.output.remark(&remark);
     }
     let graph = loaded.prepared.as_ref().map(|prepared| &prepared.graph);
-    let choice = choice(graph, args.select.as_deref(), args.rerun.as_deref())?;
-    let stop = CancellationToken::new();
+    let choice = choice(graph, args.select.as_deref(), args.rerun.as_deref(), args.verify)?;
+    if stop.is_cancelled() {
+        return Err(Error::new(ErrorKind::Interrupted, "it was stopped before anything ran"));
+    }
     let (observer, ticker) = observer();
     let request = Request {
         loaded,
         path: args.pipeline.pipeline.display().to_string(),
+        machine: machine(&environment.limits),
         choice,
         run,
         is_resumed,
         jobs: environment.limits.cores,
         cache: environment.cache()?,
         observer,
-        stop: stop.clone(),
+        stop,
     };
-    let watch = tokio::spawn(async move {
-        // The first stops the run between commits, the second at once.
-        if tokio::signal::ctrl_c().await.is_ok() {
-            stop.cancel();
-        }
-        if tokio::signal::ctrl_c().await.is_ok() {
-            std::process::exit(exit::INTERRUPTED.into());
-        }
-    });
     let result = run_pipeline(request, store.clone()).await;
     watch.abort();
     if let Some(ticker) = ticker {
@@ -89,6 +87,7 @@ pub fn choice(
     graph: Option<&Graph>,
     selected: Option<&str>,
     rerun: Option<&str>,
+    verify: bool,
 ) -> Result<Choice> {
     let stages = |terms: &str| -> Result<HashSet<StageName>> {
         let Some(graph) = graph else { return Ok(HashSet::new()) };
@@ -102,7 +101,7 @@ pub fn choice(
     let selected = selected.map(stages).transpose()?;
     // What a selected stage needs must at least be in the store.
     let selected = selected.zip(graph).map(|(selected, graph)| upstream(graph, selected));
-    Ok(Choice { selected, again })
+    Ok(Choice { selected, again, verify })
 }
 
 /// Progress bars on a terminal, lines elsewhere.

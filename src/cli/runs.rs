@@ -7,7 +7,7 @@ use crate::cli::environment::Environment;
 use crate::draw::table::aligned;
 use crate::error::Result;
 use crate::run::history::{RunSummary, list};
-use crate::store::{Outcome, StageStatus};
+use crate::store::{Life, Outcome, StageStatus};
 
 /// Lists runs.
 pub async fn runs(args: &args::Runs, environment: &Environment) -> Result<()> {
@@ -15,7 +15,10 @@ pub async fn runs(args: &args::Runs, environment: &Environment) -> Result<()> {
     let (mut runs, mut damaged) = (Vec::new(), None);
     for (run, summary) in list(&store, args.limit).await? {
         match summary {
-            Ok(summary) => runs.push(summary),
+            Ok(summary) => {
+                summary.remark.iter().for_each(|remark| environment.output.remark(remark));
+                runs.push(summary);
+            }
             Err(error) => {
                 environment.output.remark(&format!("run {run} cannot be read: {error}"));
                 damaged = Some(error);
@@ -40,7 +43,11 @@ pub fn outcome(run: &RunSummary) -> &'static str {
         Some(Outcome::Succeeded) => "succeeded",
         Some(Outcome::Failed) => "failed",
         Some(Outcome::Interrupted) => "stopped",
-        None => "unfinished",
+        None => match run.life {
+            Some(Life::Alive) => "running",
+            Some(Life::Dead) => "dead",
+            Some(Life::Unknown) | None => "unfinished",
+        },
     }
 }
 

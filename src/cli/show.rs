@@ -15,7 +15,7 @@ use crate::draw::table::{aligned, of_batches};
 use crate::error::{Error, ErrorKind, Result};
 use crate::report::page;
 use crate::report::units::{bytes, count};
-use crate::run::history::{RunSummary, artifact, find_run, tables};
+use crate::run::history::{RunSummary, artifact, tables};
 use crate::run::publish::rows_json;
 use crate::run::reports;
 use crate::spec::suggest;
@@ -27,7 +27,7 @@ pub async fn show(args: &args::Show, environment: &Environment) -> Result<()> {
         return show_models(args, environment);
     }
     let store = environment.store().await?;
-    let run = find_run(&store, Some(&args.run)).await?;
+    let run = environment.run(&store, Some(&args.run)).await?;
     match &args.stage {
         None => {
             show_run(&run, environment);
@@ -83,8 +83,7 @@ async fn show_stage(
         suggest::help(stage, names).into_iter().fold(error, Error::with_hint)
     })?;
     let output = &environment.output;
-    let Some(fingerprint) = &outcome.fingerprint else { return Ok(()) };
-    let Some(stored) = artifact(store, fingerprint).await? else {
+    let Some(stored) = artifact(store, outcome).await? else {
         return Err(Error::new(ErrorKind::Stage, format!("stage `{stage}` has no table"))
             .with_hint("it failed; `proofmill runs` shows how the run ended"));
     };

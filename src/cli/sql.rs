@@ -16,7 +16,7 @@ use crate::cli::environment::Environment;
 use crate::draw::table::of_batches;
 use crate::error::{Error, ErrorKind, Result};
 use crate::report::units::count;
-use crate::run::history::{RunSummary, find_run, tables};
+use crate::run::history::{RunSummary, tables};
 use crate::run::publish::objects;
 use crate::session::{self, Engine};
 use crate::spec::code::Code;
@@ -41,7 +41,7 @@ pub async fn sql(args: &args::Sql, environment: &Environment) -> Result<()> {
         })?;
     }
     let store = environment.store().await?;
-    let run = find_run(&store, Some(&args.run)).await?;
+    let run = environment.run(&store, Some(&args.run)).await?;
     let named = named_tables(&text, &run, &store, environment).await?;
     let mut engine = environment.engine(&store, &environment.new_run())?;
     if let Some(pipeline) = args.models.clone() {

@@ -28,7 +28,7 @@ pub async fn why(args: &args::Why, environment: &Environment) -> Result<()> {
     let inputs = prepared.stages[name].stage.inputs.iter();
     let upstream: Vec<&StageName> = inputs
         .map(|input| &input.stage)
-        .filter(|input| matches!(plan.stages[*input].action, Action::Run))
+        .filter(|input| matches!(plan.stages[*input].action, Action::Run | Action::Revalidate(_)))
         .collect();
     if environment.output.json {
         environment.output.json(&to_json(name, stage, &upstream));
@@ -39,9 +39,13 @@ pub async fn why(args: &args::Why, environment: &Environment) -> Result<()> {
 }
 
 fn text(name: &StageName, stage: &StagePlan, upstream: &[&StageName]) -> String {
-    let verdict = if matches!(stage.action, Action::Cached(_)) { "is cached" } else { "would run" };
+    let verdict = match stage.action {
+        Action::Cached(_) => "is cached",
+        Action::Revalidate(_) => "is stored and may run",
+        Action::Run | Action::Skip => "would run",
+    };
     let mut text = format!("`{name}` {verdict}: {}\n", stage.reason);
-    if let Action::Cached(artifact) = &stage.action {
+    if let Some(artifact) = stage.action.stored() {
         let artifact = &artifact.record;
         text.push_str(&format!("made by run {} at {}\n", artifact.created_by, artifact.created_at));
     }

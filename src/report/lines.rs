@@ -41,6 +41,7 @@ pub fn line(notice: &Notice<'_>) -> Option<String> {
             let stages = plural(*stages, "stage");
             format!("run {run}: {stages}, {cached} in the store")
         }
+        Notice::Remark { text } => format!("remark: {}", printable(text, true)),
         Notice::StageStarted { .. } => return None,
         Notice::StageRetried { stage, message, delay } => {
             format!("retrying {stage} in {}: {}", duration(*delay), printable(message, true))

@@ -197,7 +197,7 @@ impl Observer for Terminal {
                     whole.finish_and_clear();
                 }
             }
-            Notice::StageRetried { .. } | Notice::CheckFailed { .. } => {}
+            Notice::Remark { .. } | Notice::StageRetried { .. } | Notice::CheckFailed { .. } => {}
         }
         let quiet = matches!(notice, Notice::StageFinished { outcome, notes, asked: None }
             if outcome.status == StageStatus::Computed && notes.is_empty() && outcome.error_rows == 0);

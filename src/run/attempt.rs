@@ -1,17 +1,20 @@
 //! One stage of a run, from its inputs to its published record.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use proofmill_udfs::model::Counts;
 
+use crate::digest::Digest;
 use crate::error::Error;
+use crate::graph::Role;
 use crate::ids::StageName;
 use crate::retry::RetryPolicy;
 use crate::run::bind::{bind, fill};
 use crate::run::context::Context;
 use crate::run::notice::Notice;
-use crate::run::plan::StagePlan;
+use crate::run::plan::{StagePlan, label};
 use crate::session::StageTable;
 use crate::stages::check_plan::{self, Verdict};
 use crate::stages::compute::compute;
@@ -36,7 +39,7 @@ pub async fn confirm(context: &Context, name: &StageName) -> Result<(), StageErr
     judge(context, name, &verdicts)
 }
 
-/// True if the checks of a cached stage are not those that its table passed.
+/// True if the checks of a cached stage are not those that its table passed, or may end otherwise today.
 pub fn needs_confirmation(stage: &PreparedStage, artifact: &Artifact) -> bool {
     let checks = &stage.stage.spec.common.checks;
     let definitions = |verdict: &serde_json::Value| verdict.get("definition").cloned();
@@ -44,7 +47,7 @@ pub fn needs_confirmation(stage: &PreparedStage, artifact: &Artifact) -> bool {
     let wanted: Vec<_> =
         checks.iter().filter_map(|check| serde_json::to_value(check).ok()).collect();
     let elsewhere = checks.iter().any(|c| c.rows.as_ref().is_some_and(|r| r.equal_to.is_some()));
-    elsewhere || wanted != passed
+    stage.volatile_checks || elsewhere || wanted != passed
 }
 
 /// A stage that was computed.
@@ -119,8 +122,8 @@ async fn once(
     let wall = clock.monotonic().saturating_sub(started);
     let artifact = record(context, stage, plan, &computed, wall);
     let artifact = checked(context, stage, name, artifact, &computed).await?;
-    let stored = match &plan.replace {
-        Some(broken) => replace(&context.store, &artifact, broken).await?,
+    let stored = match plan.replace.as_ref().or(plan.action.stored()) {
+        Some(old) => replace(&context.store, &artifact, old).await?,
         None => publish(&context.store, &artifact).await?,
     };
     // Somebody may have been faster; then theirs counts, and ours is never looked at again.
@@ -179,12 +182,25 @@ fn record(
         errors: computed.errors.clone(),
         files: computed.files.clone(),
         components: plan.components.map().clone(),
+        inputs: Some(inputs(context, stage)),
+        transient_errors: computed.transient_errors,
         checks: Vec::new(),
         wall_ms: wall.as_millis() as u64,
         notes: computed.notes.clone(),
     };
     artifact.bytes = artifact.objects().iter().map(|(_, bytes)| bytes).sum();
     artifact
+}
+
+/// The tables that the inputs of a stage are in this run, by their names among the components.
+fn inputs(context: &Context, stage: &PreparedStage) -> BTreeMap<String, Digest> {
+    let inputs = stage.stage.inputs.iter();
+    inputs.filter_map(|input| Some((label(&input.role)?, context.digest(&input.stage)?))).collect()
+}
+
+/// True if the tables of all inputs are those that `artifact` was made of.
+pub fn is_made_of_this_run(context: &Context, stage: &PreparedStage, artifact: &Artifact) -> bool {
+    artifact.inputs.as_ref() == Some(&inputs(context, stage))
 }
 
 /// The record with the verdicts of the checks; an error if one of them blocks.
@@ -215,7 +231,7 @@ async fn checked(
 
 /// Binds the tables that checks compare with.
 async fn bind_checked(context: &Context, stage: &PreparedStage) -> Result<(), StageError> {
-    for input in &stage.stage.inputs {
+    for input in stage.stage.inputs.iter().filter(|input| matches!(input.role, Role::Check(_))) {
         bind(context, &input.stage).await?;
     }
     Ok(())

@@ -5,7 +5,6 @@ use futures::{StreamExt, TryStreamExt, stream};
 
 use crate::ids::StageName;
 use crate::run::context::Context;
-use crate::run::plan::Action;
 use crate::session::{Content, StageTable, Stored};
 use crate::stages::error::StageError;
 use crate::store::{Artifact, Store, read_part, verify_part};
@@ -22,8 +21,8 @@ pub async fn bind(context: &Context, name: &StageName) -> Result<(), StageError>
         return Ok(());
     };
     once.get_or_try_init(|| async {
-        match context.plan.stages.get(name).map(|plan| &plan.action) {
-            Some(Action::Cached(artifact)) if stage.table.stored().is_none() => {
+        match context.plan.stages.get(name).and_then(|plan| plan.action.stored()) {
+            Some(artifact) if stage.table.stored().is_none() => {
                 fill(&stage.table, &artifact.record, None, &context.store).await
             }
             _ => Ok(()),
@@ -63,6 +62,7 @@ pub async fn fill(
         content,
         files: artifact.files.clone(),
         snapshot: artifact.fingerprint.0.short(),
+        digest: artifact.digest(),
     });
     Ok(())
 }

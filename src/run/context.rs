@@ -7,6 +7,7 @@ use indexmap::IndexMap;
 use tokio::sync::{OnceCell, Semaphore};
 use tokio_util::sync::CancellationToken;
 
+use crate::digest::Digest;
 use crate::ids::{RunId, StageName};
 use crate::run::notice::Observer;
 use crate::run::plan::RunPlan;
@@ -39,4 +40,13 @@ pub struct Context {
     pub kept: Kept,
     /// Which tables have their rows; each is loaded once.
     pub bound: IndexMap<StageName, OnceCell<()>>,
+}
+
+impl Context {
+    /// The digest of the table that a stage has in this run; `None` before it is known.
+    pub fn digest(&self, name: &StageName) -> Option<Digest> {
+        let filled = self.prepared.stages.get(name)?.table.stored().map(|stored| stored.digest);
+        let planned = || Some(self.plan.stages.get(name)?.action.stored()?.record.digest());
+        filled.or_else(planned)
+    }
 }

@@ -16,7 +16,9 @@ use crate::run::notice::Notice;
 use crate::run::plan::Action;
 use crate::stages::check_plan::Verdict;
 use crate::stages::error::StageError;
-use crate::store::{Head, Outcome, RunLog, StageOutcome, StageStatus, StoreError};
+use crate::store::{
+    Artifact, Head, Outcome, RunLog, StageOutcome, StageStatus, StoreError, Stored,
+};
 
 /// Stages that have begun and not ended: those that compute, and those whose commit is under way.
 const IN_FLIGHT_MAX: usize = 256;
@@ -93,9 +95,7 @@ impl Dispatcher {
                 .inputs
                 .iter()
                 .map(|input| &input.stage)
-                .filter(|input| {
-                    matches!(context.plan.stages[*input].action, Action::Run | Action::Cached(_))
-                })
+                .filter(|input| !matches!(context.plan.stages[*input].action, Action::Skip))
                 .collect();
             for input in &inputs {
                 dispatcher.dependents.entry((*input).clone()).or_default().push(name.clone());
@@ -108,11 +108,24 @@ impl Dispatcher {
         dispatcher
     }
 
+    /// The stored table of a stage that is ready, if it counts: its inputs are what they were.
+    fn hit(context: &Context, name: &StageName) -> Option<Stored<Artifact>> {
+        match &context.plan.stages[name].action {
+            Action::Cached(artifact) => Some(artifact.clone()),
+            Action::Revalidate(artifact) => {
+                let stage = &context.prepared.stages[name];
+                attempt::is_made_of_this_run(context, stage, &artifact.record)
+                    .then(|| artifact.clone())
+            }
+            Action::Run | Action::Skip => None,
+        }
+    }
+
     /// Ends a cached stage whose checks are those that its table passed; false for any other.
     fn settle(&mut self, name: &StageName) -> bool {
         let context = Arc::clone(&self.context);
         let stage = &context.prepared.stages[name];
-        let Action::Cached(artifact) = &context.plan.stages[name].action else { return false };
+        let Some(artifact) = Self::hit(&context, name) else { return false };
         if attempt::needs_confirmation(stage, &artifact.record) {
             return false;
         }
@@ -121,7 +134,7 @@ impl Dispatcher {
             let notice = Notice::CheckFailed { stage: name, verdict: &verdict };
             context.observer.notice(&notice);
         }
-        self.finished(name.clone(), cached(attempt::outcome(name, stage, artifact)));
+        self.finished(name.clone(), cached(attempt::outcome(name, stage, &artifact)));
         true
     }
 
@@ -158,11 +171,9 @@ impl Dispatcher {
             }
             let (context, stage) = (Arc::clone(&self.context), name.clone());
             let task = self.tasks.spawn(async move {
-                let cached = matches!(context.plan.stages[&name].action, Action::Cached(_));
-                if cached {
-                    attempt::confirm(&context, &name).await.map(|()| None)
-                } else {
-                    attempt::run(&context, &name).await.map(Some)
+                match Self::hit(&context, &name) {
+                    Some(_) => attempt::confirm(&context, &name).await.map(|()| None),
+                    None => attempt::run(&context, &name).await.map(Some),
                 }
             });
             self.names.insert(task.id(), stage);
@@ -205,7 +216,7 @@ impl Dispatcher {
             Ok(Some(done)) => self.finished(name, done),
             Ok(None) => {
                 let context = Arc::clone(&self.context);
-                if let Action::Cached(artifact) = &context.plan.stages[&name].action {
+                if let Some(artifact) = context.plan.stages[&name].action.stored() {
                     let outcome =
                         attempt::outcome(&name, &context.prepared.stages[&name], artifact);
                     self.finished(name, cached(outcome));

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
-use crate::store::{Outcome, PipelineRef, StageOutcome};
+use crate::digest::Digest;
+use crate::store::{Machine, Outcome, PipelineRef, StageOutcome};
 
 /// An event of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -17,8 +18,14 @@ pub enum Event {
         pipeline: PipelineRef,
         /// Parameters after resolution, by name.
         params: BTreeMap<String, Json>,
-        /// Versions of the code that takes part.
+        /// Versions of the code that takes part, and the build of the program.
         code: BTreeMap<String, String>,
+        /// Templates that the pipeline uses, with the digests of their texts.
+        #[serde(default)]
+        templates: BTreeMap<String, Digest>,
+        /// Where it runs.
+        #[serde(default)]
+        machine: Machine,
         /// Number of stages that take part.
         stages: usize,
     },

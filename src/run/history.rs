@@ -8,14 +8,14 @@ use futures::{StreamExt, stream};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::files;
-use crate::ids::{Fingerprint, RunId, StageName};
+use crate::ids::{RunId, StageName};
 use crate::run::bind::fill;
 use crate::run::event::Event;
 use crate::session::StageTable;
 use crate::spec::suggest;
 use crate::store::{
-    Artifact, Lookup, Outcome, StageOutcome, Store, Stored, find, latest_manifest, read_log,
-    read_manifest, run_ids,
+    Artifact, Life, Outcome, StageOutcome, Store, StoreError, Stored, find_exact, life,
+    newest_published, read_log, read_manifest, run_ids,
 };
 
 /// Logs that are read at the same time.
@@ -38,6 +38,10 @@ pub struct RunSummary {
     pub params: BTreeMap<String, serde_json::Value>,
     /// Seconds from its first to its last record.
     pub seconds: Option<f64>,
+    /// Whether its process is there, if it has not ended.
+    pub life: Option<Life>,
+    /// What people should know of its records.
+    pub remark: Option<String>,
 }
 
 /// The newest `limit` runs, each with what keeps it from being read, if anything does.
@@ -52,7 +56,11 @@ pub async fn list(store: &Store, limit: usize) -> Result<Vec<(RunId, Result<RunS
 
 /// One run.
 pub async fn summary(store: &Store, run: &RunId) -> Result<RunSummary> {
-    if let Some(manifest) = read_manifest(store, run).await? {
+    let manifest = match read_manifest(store, run).await {
+        Err(error @ StoreError::Damaged { .. }) => return from_log(store, run, Some(error)).await,
+        manifest => manifest?,
+    };
+    if let Some(manifest) = manifest {
         let manifest = &manifest.record;
         return Ok(RunSummary {
             run: run.clone(),
@@ -62,8 +70,18 @@ pub async fn summary(store: &Store, run: &RunId) -> Result<RunSummary> {
             stages: manifest.stages.clone(),
             params: manifest.params.clone(),
             seconds: Some((manifest.finished_at - manifest.started_at).as_seconds_f64()),
+            life: None,
+            remark: None,
         });
     }
+    from_log(store, run, None).await
+}
+
+/// One run as its log tells it: one that is not published, or whose manifest is `damaged`.
+async fn from_log(store: &Store, run: &RunId, damaged: Option<StoreError>) -> Result<RunSummary> {
+    let remark = damaged.map(|error| {
+        format!("{error}; the run is shown as its log tells it, which holds the same")
+    });
     let entries = read_log::<Event>(store, run).await?;
     let mut summary = RunSummary {
         run: run.clone(),
@@ -76,6 +94,8 @@ pub async fn summary(store: &Store, run: &RunId) -> Result<RunSummary> {
             .first()
             .zip(entries.last())
             .map(|(first, last)| (last.t_utc - first.t_utc).as_seconds_f64()),
+        life: None,
+        remark,
     };
     for event in entries.iter().filter_map(|entry| entry.event()) {
         match event {
@@ -88,6 +108,9 @@ pub async fn summary(store: &Store, run: &RunId) -> Result<RunSummary> {
             Event::Failed { .. } => {}
             Event::Finished { outcome } => summary.outcome = Some(*outcome),
         }
+    }
+    if summary.outcome.is_none() && summary.started_at.is_some() {
+        summary.life = Some(life(store, run).await?);
     }
     Ok(summary)
 }
@@ -112,23 +135,26 @@ pub async fn find_run(store: &Store, wanted: Option<&str>) -> Result<RunSummary>
             }
             Ok(found)
         }
-        None => match latest_manifest(store, None).await? {
-            Some(manifest) => summary(store, &manifest.record.run).await,
+        None => match newest_published(store).await? {
+            Some(run) => summary(store, &run).await,
             None => Err(Error::new(ErrorKind::Usage, "the store has no finished run")
                 .with_hint("run a pipeline first, or name a run with `--run`")),
         },
     }
 }
 
-/// The record of what a stage of a past run gave.
-pub async fn artifact(
-    store: &Store,
-    fingerprint: &Fingerprint,
-) -> Result<Option<Stored<Artifact>>> {
-    match find(store, fingerprint).await? {
-        Lookup::Found(artifact) => Ok(Some(artifact)),
-        Lookup::Absent => Ok(None),
-        Lookup::Damaged(error) => Err(error.into()),
+/// The record of what a stage of a past run gave: the very one that the run names, even if another took
+/// its place since. `None` if the stage gave nothing.
+///
+/// # Errors
+///
+/// When the record is not in the store any more, is damaged, or the store fails.
+pub async fn artifact(store: &Store, stage: &StageOutcome) -> Result<Option<Stored<Artifact>>> {
+    match (&stage.fingerprint, &stage.artifact) {
+        (Some(fingerprint), Some(named)) => {
+            Ok(Some(find_exact(store, fingerprint, named.sha256).await?))
+        }
+        _ => Ok(None),
     }
 }
 
@@ -137,21 +163,31 @@ pub async fn tables(
     store: &Store,
     stage: &StageOutcome,
 ) -> Result<Vec<(StageName, Arc<StageTable>)>> {
-    let Some(fingerprint) = &stage.fingerprint else { return Ok(Vec::new()) };
-    let Some(found) = artifact(store, fingerprint).await? else { return Ok(Vec::new()) };
-    let Some(schema) = found.record.arrow_schema() else { return Ok(Vec::new()) };
-    let table = Arc::new(StageTable::new(stage.stage.as_str(), Arc::new(schema)));
-    fill(&table, &found.record, None, store).await?;
-    let mut tables = vec![(stage.stage.clone(), table)];
-    if !found.record.errors.is_empty()
-        && let Ok(name) = format!("{}__errors", stage.stage).parse::<StageName>()
+    match artifact(store, stage).await? {
+        Some(found) => tables_of(store, &stage.stage, &found.record).await,
+        None => Ok(Vec::new()),
+    }
+}
+
+/// The tables that a record names, under the name of a stage.
+pub async fn tables_of(
+    store: &Store,
+    stage: &StageName,
+    found: &Artifact,
+) -> Result<Vec<(StageName, Arc<StageTable>)>> {
+    let Some(schema) = found.arrow_schema() else { return Ok(Vec::new()) };
+    let table = Arc::new(StageTable::new(stage.as_str(), Arc::new(schema)));
+    fill(&table, found, None, store).await?;
+    let mut tables = vec![(stage.clone(), table)];
+    if !found.errors.is_empty()
+        && let Ok(name) = format!("{stage}__errors").parse::<StageName>()
     {
         let errors = Artifact {
-            rows: found.record.errors.iter().map(|part| part.rows).sum(),
-            parts: found.record.errors.clone(),
+            rows: found.errors.iter().map(|part| part.rows).sum(),
+            parts: found.errors.clone(),
             errors: Vec::new(),
             files: Vec::new(),
-            ..found.record.as_ref().clone()
+            ..found.clone()
         };
         let table = Arc::new(StageTable::new(name.as_str(), files::error_schema()));
         fill(&table, &errors, None, store).await?;

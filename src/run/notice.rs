@@ -22,6 +22,11 @@ pub enum Notice<'a> {
         /// Those whose table is in the store already.
         cached: usize,
     },
+    /// Something that people should know.
+    Remark {
+        /// What.
+        text: &'a str,
+    },
     /// A stage began.
     StageStarted {
         /// The stage.

@@ -1,4 +1,4 @@
-//! What a run will do: every stage's fingerprint, whether the store has it, and why not.
+//! What a run will do: every stage's fingerprint, whether the store has its table, and why not.
 
 use std::collections::{HashMap, HashSet};
 
@@ -6,12 +6,12 @@ use indexmap::IndexMap;
 
 use crate::graph::Role;
 use crate::ids::{Fingerprint, PipelineName, StageName};
+use crate::run::freshness;
 use crate::run::reason::Reason;
 use crate::stages::components::Components;
-use crate::stages::prepared::{Body, Prepared};
-use crate::stages::{fit, report, write};
+use crate::stages::prepared::Prepared;
 use crate::store::{
-    Artifact, Lookup, Manifest, Store, StoreError, Stored, find_many, latest_manifest, read_part,
+    Artifact, Lookup, Manifest, Store, StoreError, Stored, find_many, latest_manifest,
 };
 
 /// What becomes of a stage.
@@ -19,6 +19,9 @@ use crate::store::{
 pub enum Action {
     /// Its table is in the store.
     Cached(Stored<Artifact>),
+    /// An input runs again. If it comes out as it was, the table in the store is the stage's;
+    /// otherwise the stage runs.
+    Revalidate(Stored<Artifact>),
     /// It runs.
     Run,
     /// It does not take part.
@@ -42,11 +45,23 @@ pub struct StagePlan {
     pub replace: Option<Stored<Artifact>>,
 }
 
+impl Action {
+    /// The table in the store, which counts for sure or if inputs come out as they were.
+    pub fn stored(&self) -> Option<&Stored<Artifact>> {
+        match self {
+            Self::Cached(artifact) | Self::Revalidate(artifact) => Some(artifact),
+            Self::Run | Self::Skip => None,
+        }
+    }
+}
+
 impl StagePlan {
-    /// Runs a stage whose record in the store does not hold any more.
-    fn rerun(&mut self, reason: Reason) {
-        if let Action::Cached(broken) = std::mem::replace(&mut self.action, Action::Run) {
-            self.replace = Some(broken);
+    /// Runs a stage whose record in the store does not count any more.
+    pub(super) fn rerun(&mut self, reason: Reason) {
+        if let Some(old) = self.action.stored().cloned() {
+            self.action = Action::Run;
+            self.last = Some(old.clone());
+            self.replace = Some(old);
             self.reason = reason;
         }
     }
@@ -57,6 +72,8 @@ impl StagePlan {
 pub struct RunPlan {
     /// By name, in an order in which they can run.
     pub stages: IndexMap<StageName, StagePlan>,
+    /// What people should know of the store.
+    pub remarks: Vec<String>,
 }
 
 impl RunPlan {
@@ -73,6 +90,8 @@ pub struct Choice {
     pub selected: Option<HashSet<StageName>>,
     /// Stages that run even if their table is stored.
     pub again: HashSet<StageName>,
+    /// Whether every object of every stored table is checked, not only what this run reads.
+    pub verify: bool,
 }
 
 /// Plans a run of `prepared`. `nonce` stands for what differs between runs.
@@ -101,8 +120,7 @@ pub async fn plan(
             Lookup::Absent | Lookup::Damaged(_) => {}
         }
     }
-    drop_lost(&mut plan, store).await?;
-    drop_changed_exports(&mut plan, prepared, store).await;
+    freshness::settle(&mut plan, prepared, choice, store).await?;
     explain(&mut plan, prepared, store).await?;
     Ok(plan)
 }
@@ -141,7 +159,7 @@ fn fingerprints(prepared: &Prepared, choice: &Choice, nonce: &str) -> RunPlan {
 }
 
 /// The name of an input among the components; `None` for what only a check looks at.
-fn label(role: &Role) -> Option<String> {
+pub(super) fn label(role: &Role) -> Option<String> {
     match role {
         Role::Table(written) => Some(format!("input.{written}")),
         Role::From => Some("input.from".to_owned()),
@@ -160,51 +178,6 @@ fn label(role: &Role) -> Option<String> {
     }
 }
 
-/// A record whose objects are gone is no hit.
-async fn drop_lost(plan: &mut RunPlan, store: &Store) -> Result<(), StoreError> {
-    let mut objects = Vec::new();
-    let mut owners = Vec::new();
-    for (i, stage) in plan.stages.values().enumerate() {
-        if let Action::Cached(artifact) = &stage.action {
-            for object in artifact.record.objects() {
-                objects.push(object);
-                owners.push(i);
-            }
-        }
-    }
-    let there = store.exists_all(&objects).await?;
-    for (owner, there) in owners.into_iter().zip(there) {
-        if !there {
-            plan.stages[owner].rerun(Reason::Lost);
-        }
-    }
-    Ok(())
-}
-
-/// An export whose file is not there any more, or another one, is no hit.
-async fn drop_changed_exports(plan: &mut RunPlan, prepared: &Prepared, store: &Store) {
-    for (name, stage) in &mut plan.stages {
-        let Action::Cached(artifact) = &stage.action else { continue };
-        let body = prepared.stages.get(name).map(|stage| &stage.body);
-        if !matches!(body, Some(Body::Write(_) | Body::Fit(_) | Body::Report(_))) {
-            continue;
-        }
-        let rows = match artifact.record.parts.first() {
-            Some(part) => read_part(store, part).await.unwrap_or_default(),
-            None => Vec::new(),
-        };
-        let is_current = match body {
-            Some(Body::Write(export)) => write::is_current(export, &rows),
-            Some(Body::Fit(export)) => fit::is_current(export, &rows),
-            Some(Body::Report(page)) => report::is_current(page, &rows),
-            _ => true,
-        };
-        if !is_current {
-            stage.rerun(Reason::ExportChanged);
-        }
-    }
-}
-
 /// Finds out why stages run that ran before: what counted then, and what counts now.
 async fn explain(plan: &mut RunPlan, prepared: &Prepared, store: &Store) -> Result<(), StoreError> {
     let unexplained =
@@ -213,7 +186,11 @@ async fn explain(plan: &mut RunPlan, prepared: &Prepared, store: &Store) -> Resu
         return Ok(());
     }
     let Ok(pipeline) = prepared.graph.pipeline.name.parse::<PipelineName>() else { return Ok(()) };
-    let Some(last) = latest_manifest(store, Some(&pipeline)).await? else { return Ok(()) };
+    let latest = latest_manifest(store, &pipeline).await?;
+    plan.remarks.extend(latest.unreadable.iter().map(|error| {
+        format!("{error}; what changed since that run cannot be told, and nothing else needs it")
+    }));
+    let Some(last) = latest.manifest else { return Ok(()) };
     let before = fingerprints_of(&last.record);
     let (names, wanted): (Vec<StageName>, Vec<Fingerprint>) = plan
         .stages

@@ -18,15 +18,17 @@ use crate::run::dispatcher::{Ended, dispatch};
 use crate::run::event::Event;
 use crate::run::notice::{Notice, Observer};
 use crate::run::plan::{Action, Choice, plan};
+use crate::run::provenance::{code_versions, templates};
 use crate::run::reports::{self, Page};
+use crate::run::resume::take_over;
 use crate::session::Content;
 use crate::spec::stage::StageKind;
 use crate::stages::load::Loaded;
 use crate::stages::prepared::Prepared;
 use crate::stages::sink::Kept;
 use crate::store::{
-    Entry, MANIFEST_VERSION, Manifest, Outcome, PipelineRef, RunLog, StageOutcome, Store,
-    publish_manifest, read_log,
+    Lease, MANIFEST_VERSION, Machine, Manifest, Outcome, PipelineRef, RunLog, StageOutcome, Store,
+    publish_manifest,
 };
 
 /// What to run, and how.
@@ -35,6 +37,8 @@ pub struct Request {
     pub loaded: Loaded,
     /// Where its file is, for the record.
     pub path: String,
+    /// Where it runs, for the record.
+    pub machine: Machine,
     /// Which stages.
     pub choice: Choice,
     /// Its name.
@@ -76,6 +80,7 @@ pub async fn run(request: Request, store: Store) -> Result<RunResult> {
         path: request.path,
         yaml_sha256: request.loaded.yaml_sha256,
     };
+    let templates = templates(&request.loaded.sources);
     let Some(prepared) = request.loaded.prepared else {
         return Err(Error::new(ErrorKind::Pipeline, "the pipeline has mistakes"));
     };
@@ -89,11 +94,17 @@ pub async fn run(request: Request, store: Store) -> Result<RunResult> {
         pipeline: pipeline.clone(),
         params: params.clone(),
         code: code_versions(),
+        templates: templates.clone(),
+        machine: request.machine.clone(),
         stages: taking_part,
     };
-    let log = match request.is_resumed {
-        false => RunLog::create(&store, &run, &started).await?,
-        true => take_over(&store, &run, &started).await?,
+    plan.remarks.iter().for_each(|text| request.observer.notice(&Notice::Remark { text }));
+    let (log, lease) = match request.is_resumed {
+        false => {
+            let log = RunLog::create(&store, &run, &started).await?;
+            (log, Lease::take(&store, &run).await?)
+        }
+        true => take_over(&store, &run, &started, request.observer.as_ref()).await?,
     };
     request.observer.notice(&Notice::Started { run: &run, stages: taking_part, cached });
     let bound = prepared.stages.keys().map(|name| (name.clone(), OnceCell::new())).collect();
@@ -120,6 +131,8 @@ pub async fn run(request: Request, store: Store) -> Result<RunResult> {
             params,
             trigger: json!({"kind": "command"}),
             code: code_versions(),
+            templates,
+            machine: request.machine,
             started_at,
             finished_at: clock.now(),
             outcome,
@@ -128,6 +141,9 @@ pub async fn run(request: Request, store: Store) -> Result<RunResult> {
             log: head,
         };
         publish_manifest(&store, &manifest).await?;
+    }
+    if let Some(lease) = lease {
+        lease.release().await;
     }
     let pages = reports::of_run(&stages, &store).await?;
     let wall = clock.monotonic().saturating_sub(began);
@@ -140,40 +156,6 @@ fn name_of(loaded: &Loaded) -> Result<PipelineName> {
     name.parse().map_err(|error| {
         Error::new(ErrorKind::Pipeline, "the pipeline has no valid name").with_source(error)
     })
-}
-
-/// Goes on with a run that did not end well. It must be the same pipeline with the same parameters.
-async fn take_over(store: &Store, run: &RunId, started: &Event) -> Result<RunLog<Event>> {
-    // Whoever owns the run loses it only to somebody who may have it.
-    may_go_on(run, &read_log::<Event>(store, run).await?, started)?;
-    let (mut log, entries) = RunLog::<Event>::take_over(store, run).await?;
-    may_go_on(run, &entries, started)?;
-    log.append(started).await?;
-    Ok(log)
-}
-
-/// Fails if the run has succeeded, or was started otherwise.
-fn may_go_on(run: &RunId, entries: &[Entry<Event>], started: &Event) -> Result<()> {
-    let events: Vec<&Event> = entries.iter().filter_map(|entry| entry.event()).collect();
-    let usage = |message: String| Error::new(ErrorKind::Usage, message);
-    if events.iter().any(|e| matches!(e, Event::Finished { outcome: Outcome::Succeeded })) {
-        return Err(usage(format!("run `{run}` has succeeded and cannot go on"))
-            .with_hint("run the pipeline again; what is unchanged is taken from the store"));
-    }
-    let same = |event: &&&Event| match (event, started) {
-        (
-            Event::Started { pipeline, params, .. },
-            Event::Started { pipeline: ours, params: our_params, .. },
-        ) => pipeline.yaml_sha256 == ours.yaml_sha256 && params == our_params,
-        _ => false,
-    };
-    if !events.iter().any(|event| same(&event)) {
-        return Err(usage(format!(
-            "run `{run}` was started with another file or other parameters"
-        ))
-        .with_hint("give the same ones, or start a new run without `--resume`"));
-    }
-    Ok(())
 }
 
 /// The rows of all stages that measure or compare and are not only steps on the way.
@@ -196,7 +178,7 @@ async fn metrics(
 }
 
 /// True for a stage of numbers: `measure`, `compare`, or a union of them that nothing else unites.
-fn is_result(prepared: &Prepared, name: &StageName) -> bool {
+pub(super) fn is_result(prepared: &Prepared, name: &StageName) -> bool {
     let stages = &prepared.stages;
     let counts = |name: &StageName| {
         matches!(stages[name].stage.spec.kind, StageKind::Measure(_) | StageKind::Compare(_))
@@ -236,12 +218,4 @@ pub fn objects(batches: &[RecordBatch]) -> Vec<serde_json::Map<String, Json>> {
         Ok(()) => serde_json::from_slice(&writer.into_inner()).unwrap_or_default(),
         Err(_) => Vec::new(),
     }
-}
-
-/// Versions of the code that takes part in a run.
-pub fn code_versions() -> BTreeMap<String, String> {
-    BTreeMap::from([
-        ("proofmill".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
-        ("datafusion".to_owned(), datafusion::DATAFUSION_VERSION.to_owned()),
-    ])
 }

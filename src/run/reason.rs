@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use crate::ids::StageName;
+
 /// Changes that a reason names.
 const CHANGES_SHOWN: usize = 3;
 
@@ -32,6 +34,16 @@ pub enum Reason {
     Asked,
     /// The store has lost part of its table.
     Lost,
+    /// An object of its table is not what its record says.
+    Damaged(String),
+    /// Its table was made of other tables of these inputs than this run has.
+    InputsReplaced(Vec<StageName>),
+    /// These inputs run again: it runs if one of them comes out otherwise than before.
+    InputsRun(Vec<StageName>),
+    /// Its record does not say which tables it was made of.
+    InputsUnknown,
+    /// So many of its rows failed for a reason that may pass.
+    Transient(u64),
     /// The exported file is not what was written.
     ExportChanged,
 }
@@ -49,6 +61,16 @@ impl Reason {
             })
         });
         Self::Changed(changes.collect())
+    }
+}
+
+/// The first of some stages, and how many more there are.
+fn names(stages: &[StageName]) -> String {
+    let shown: Vec<_> =
+        stages.iter().take(CHANGES_SHOWN).map(|stage| format!("`{stage}`")).collect();
+    match stages.len().saturating_sub(CHANGES_SHOWN) {
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
     }
 }
 
@@ -70,6 +92,18 @@ impl fmt::Display for Reason {
             }
             Self::Asked => write!(f, "it was asked to run again"),
             Self::Lost => write!(f, "the store has lost part of its table"),
+            Self::Damaged(error) => write!(f, "{error}"),
+            Self::InputsReplaced(inputs) => {
+                write!(f, "it was made of another table of {}", names(inputs))
+            }
+            Self::InputsRun(inputs) => {
+                write!(f, "it runs if {} comes out otherwise", names(inputs))
+            }
+            Self::InputsUnknown => {
+                write!(f, "an older proofmill did not record which tables it was made of")
+            }
+            Self::Transient(1) => write!(f, "1 row failed for a reason that may pass"),
+            Self::Transient(rows) => write!(f, "{rows} rows failed for reasons that may pass"),
             Self::ExportChanged => write!(f, "the exported file is not what was written"),
         }
     }

@@ -49,10 +49,7 @@ pub async fn of_stage<'a>(
     let mut tables = IndexMap::new();
     for source in sources(&blocks) {
         let Some(shown) = find(&source) else { continue };
-        let keys = match &shown.fingerprint {
-            Some(fingerprint) => artifact(store, fingerprint).await?,
-            None => None,
-        };
+        let keys = artifact(store, shown).await?;
         let keys = keys.map(|found| found.record.parts.iter().map(|p| p.key.to_string()).collect());
         tables.insert(shown.stage.clone(), keys.unwrap_or_default());
     }

@@ -13,7 +13,7 @@ use serde_json::{Map, Value as Json};
 use crate::digest::Digest;
 use crate::error::{Error, ErrorKind, Result};
 use crate::graph::select::upstream;
-use crate::ids::{Fingerprint, RunId, StageName};
+use crate::ids::{RunId, StageName};
 use crate::session::{Content, Stored};
 use crate::spec::suggest;
 use crate::spec::testcase::{Row, TestCase};
@@ -81,11 +81,13 @@ async fn differences(
         let computed = compute(stage, &prepared, engine, &sink, cache)
             .await
             .map_err(|error| crate::run::attempt::named(name, error))?;
+        let name = Digest::of(format!("{number} {name} {}", sink.attempt).as_bytes());
         stage.table.fill(Stored {
             rows: computed.parts.iter().map(|part| part.rows).sum(),
             content: Content::Parts(computed.parts),
             files: computed.files,
-            snapshot: Digest::of(format!("{number} {name} {}", sink.attempt).as_bytes()).short(),
+            snapshot: name.short(),
+            digest: name,
         });
     }
     let mut differences = Vec::new();
@@ -132,7 +134,8 @@ fn give(prepared: &Prepared, case: &TestCase) -> Result<()> {
             rows: batch.num_rows() as u64,
             content: Content::Memory(vec![batch]),
             files: Vec::new(),
-            snapshot: Fingerprint(Digest::of(name.as_str().as_bytes())).0.short(),
+            snapshot: Digest::of(name.as_str().as_bytes()).short(),
+            digest: Digest::of(name.as_str().as_bytes()),
         });
     }
     Ok(())

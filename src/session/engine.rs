@@ -16,6 +16,7 @@ use proofmill_udfs::model::{Counters, Watch};
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::{Registry, Source};
 use crate::session::registry::OneStore;
+use crate::session::spill::Spill;
 use crate::spec::models::Model;
 
 /// Rows of a batch between operators.
@@ -66,6 +67,8 @@ pub struct Engine {
     single: SessionState,
     /// As many partitions as cores.
     parallel: SessionState,
+    /// Where queries spill; kept while anybody runs some.
+    spill: Option<Arc<Spill>>,
 }
 
 impl Engine {
@@ -73,8 +76,14 @@ impl Engine {
     pub fn new(store: Arc<dyn ObjectStore>, limits: Limits, source: Source) -> Result<Self> {
         let pool =
             TrackConsumersPool::new(FairSpillPool::new(limits.memory_bytes), CONSUMERS_NAMED);
+        // Whatever only plans needs no such folder; what spills without one says so.
+        let spill = Spill::new().ok().map(Arc::new);
+        let mode = match &spill {
+            Some(spill) => DiskManagerMode::Directories(vec![spill.path().to_owned()]),
+            None => DiskManagerMode::OsTmpDirectory,
+        };
         let disk = DiskManagerBuilder::default()
-            .with_mode(DiskManagerMode::OsTmpDirectory)
+            .with_mode(mode)
             .with_max_temp_directory_size(limits.spill_bytes);
         let runtime = RuntimeEnvBuilder::new()
             .with_memory_pool(Arc::new(pool))
@@ -85,12 +94,13 @@ impl Engine {
                 Error::new(ErrorKind::Resources, "the query engine does not start")
                     .with_source(error)
             })?;
-        Ok(Self::over(runtime, limits, source, []))
+        Ok(Self::over(runtime, limits, source, [], spill))
     }
 
     /// The same engine, with models that functions may name.
     pub fn with_models(&self, models: impl IntoIterator<Item = (String, Model)>) -> Self {
-        Self::over(Arc::clone(&self.runtime), self.limits, self.source.clone(), models)
+        let (runtime, spill) = (Arc::clone(&self.runtime), self.spill.clone());
+        Self::over(runtime, self.limits, self.source.clone(), models, spill)
     }
 
     fn over(
@@ -98,12 +108,13 @@ impl Engine {
         limits: Limits,
         source: Source,
         models: impl IntoIterator<Item = (String, Model)>,
+        spill: Option<Arc<Spill>>,
     ) -> Self {
         let models = Arc::new(source.registry(models));
         let functions = Functions::all(&models);
         let single = state(&runtime, &functions, 1);
         let parallel = state(&runtime, &functions, limits.cores);
-        Self { limits, runtime, source, models, single, parallel }
+        Self { limits, runtime, source, models, single, parallel, spill }
     }
 
     /// The models that functions may name.

@@ -4,6 +4,7 @@ pub mod engine;
 pub mod planner;
 pub mod policy;
 pub mod registry;
+pub mod spill;
 pub mod table;
 mod wording;
 

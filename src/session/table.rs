@@ -17,6 +17,7 @@ use datafusion::logical_expr::utils::conjunction;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown};
 use datafusion::physical_plan::ExecutionPlan;
 
+use crate::digest::Digest;
 use crate::session::registry::store_url;
 use crate::store::{NamedFile, Part};
 
@@ -47,6 +48,8 @@ pub struct Stored {
     pub files: Vec<NamedFile>,
     /// The fingerprint, short: the name of this version of the table.
     pub snapshot: String,
+    /// Digest of schema, rows and files: what a stage that reads the table was made of.
+    pub digest: Digest,
 }
 
 impl StageTable {

@@ -37,6 +37,11 @@ impl Sources {
         number as u32
     }
 
+    /// All texts in the order of their numbers.
+    pub fn all(&self) -> impl Iterator<Item = &Source> {
+        self.0.iter()
+    }
+
     /// The text with the given number.
     pub fn get(&self, source: u32) -> &Source {
         &self.0[source as usize]

@@ -12,6 +12,7 @@ use datafusion::physical_plan::collect;
 use serde_json::{Value as Json, json};
 
 use crate::graph::{Role, Stage};
+use crate::session::planner::Planned;
 use crate::session::{self, Engine, StageTable};
 use crate::spec::checks::{Check, CheckSeverity, Rows, Scalar};
 use crate::spec::code::Code;
@@ -63,9 +64,16 @@ impl Verdict {
     }
 }
 
-/// Reports columns and expressions of the checks that do not fit the table.
-pub fn validate(stage: &Stage, table: &Arc<StageTable>, engine: &Engine, place: &mut Place<'_>) {
+/// Reports columns and expressions of the checks that do not fit the table. True if one of them calls
+/// functions whose value differs between runs, such as `now()`.
+pub fn validate(
+    stage: &Stage,
+    table: &Arc<StageTable>,
+    engine: &Engine,
+    place: &mut Place<'_>,
+) -> bool {
     let schema = table.schema();
+    let mut volatile = false;
     for (i, check) in stage.spec.common.checks.iter().enumerate() {
         let i = i.to_string();
         let columns = [("not_null", &check.not_null), ("unique", &check.unique)];
@@ -83,7 +91,11 @@ pub fn validate(stage: &Stage, table: &Arc<StageTable>, engine: &Engine, place: 
             let name = TableReference::bare(TABLE);
             let Ok(scope) = DFSchema::try_from_qualified_schema(name, &schema) else { continue };
             match session::expression(engine.planning(), expect, &scope) {
-                Ok((_, DataType::Boolean | DataType::Null)) => {}
+                Ok((_, DataType::Boolean | DataType::Null)) => {
+                    volatile |= violations_sql(check)
+                        .and_then(|(_, sql)| planned(&sql, table, engine).ok())
+                        .is_some_and(|planned| !planned.calls.volatile.is_empty());
+                }
                 Ok((_, kind)) => {
                     let message = format!("this is {kind}, and a condition is true or false");
                     place.mistake(&steps, Code::SqlType, message, None);
@@ -94,6 +106,7 @@ pub fn validate(stage: &Stage, table: &Arc<StageTable>, engine: &Engine, place: 
             }
         }
     }
+    volatile
 }
 
 /// Runs the checks of a stage over its filled table.
@@ -178,16 +191,20 @@ fn violations_sql(check: &Check) -> Option<(String, String)> {
     Some((format!("expect {}", expect.trim()), sql))
 }
 
+/// A query over the checked table, planned.
+fn planned(sql: &str, table: &Arc<StageTable>, engine: &Engine) -> Result<Planned, String> {
+    let query = sqltext::parse(sql).map_err(|error| error.message)?;
+    let provider = Arc::clone(table) as Arc<dyn TableProvider>;
+    let tables = HashMap::from([(TABLE.to_owned(), provider)]);
+    session::query(engine.planning(), &query, tables).map_err(|error| error.message)
+}
+
 async fn count(sql: &str, table: &Arc<StageTable>, engine: &Engine) -> Result<u64, StageError> {
     let failed = |message: String| StageError::Data {
         message: format!("a check cannot be computed: {message}"),
         help: "compute what it needs in a stage of its own".to_owned(),
     };
-    let query = sqltext::parse(sql).map_err(|error| failed(error.message))?;
-    let provider = Arc::clone(table) as Arc<dyn TableProvider>;
-    let tables = HashMap::from([(TABLE.to_owned(), provider)]);
-    let planned =
-        session::query(engine.planning(), &query, tables).map_err(|error| failed(error.message))?;
+    let planned = planned(sql, table, engine).map_err(failed)?;
     let state = engine.running(table.rows(), None);
     let plan = state.create_physical_plan(&planned.plan).await?;
     let batches = collect(plan, state.task_ctx()).await?;

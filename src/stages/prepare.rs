@@ -73,7 +73,7 @@ pub fn prepare(
         let Some(outcome) = outcome else { continue };
         let table = Arc::new(StageTable::new(name.as_str(), Arc::clone(&outcome.schema)));
         // A mistake in a check stops the pipeline, but not the look at what needs the stage.
-        check_plan::validate(stage, &table, engine, &mut place);
+        let volatile_checks = check_plan::validate(stage, &table, engine, &mut place);
         tables.0.insert(name.clone(), Arc::clone(&table));
         let mut components = outcome.components;
         components.set("schema", schema_text(&outcome.schema));
@@ -86,6 +86,7 @@ pub fn prepare(
             body: outcome.body,
             components,
             volatile: outcome.volatile,
+            volatile_checks,
             rows_expected: outcome.rows_expected,
         };
         stages.insert(name.clone(), prepared);

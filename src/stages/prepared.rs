@@ -71,6 +71,8 @@ pub struct PreparedStage {
     pub components: Components,
     /// Functions whose value differs between runs: the stage cannot be cached.
     pub volatile: Vec<String>,
+    /// Whether a check calls such functions: its checks are then run in every run.
+    pub volatile_checks: bool,
     /// Rows expected before it runs, where that is known.
     pub rows_expected: Option<u64>,
 }

@@ -1,6 +1,8 @@
-//! The record of an artifact: which objects are the result of a stage with this fingerprint.
+//! The record of an artifact: which objects are the result of a stage with this fingerprint, and of
+//! which tables they were made.
 //!
-//! The record is created once: the first writer wins and everybody else adopts its result.
+//! The record is created once: the first writer wins, and whoever made its own of the same tables adopts
+//! that result. A record that is replaced keeps a copy under its digest, for the runs that name it.
 
 use std::collections::BTreeMap;
 
@@ -9,16 +11,18 @@ use bytes::Bytes;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
+use crate::digest::Digest;
 use crate::ids::{Fingerprint, RunId, StageName};
 use crate::store::columns::schema_from_hex;
 use crate::store::error::Result;
 use crate::store::sealed::{Record, seal, stored};
 use crate::store::{
     Column, Created, Key, NamedFile, Part, Store, StoreError, Stored, artifact_key,
+    replaced_artifact_key,
 };
 
 /// The version of records that this program writes and the newest that it reads.
-pub const ARTIFACT_VERSION: u32 = 1;
+pub const ARTIFACT_VERSION: u32 = 2;
 
 /// The stored result of a stage, named by its fingerprint.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -52,6 +56,13 @@ pub struct Artifact {
     pub files: Vec<NamedFile>,
     /// What the fingerprint covers, by name: for the explanation of a hit or a miss.
     pub components: BTreeMap<String, String>,
+    /// The tables that it was made of: under the name of each input among the components, the
+    /// [`Artifact::digest`] of its table. `None` in a record of version 1, which did not say.
+    #[serde(default)]
+    pub inputs: Option<BTreeMap<String, Digest>>,
+    /// Rows of `errors` that failed for a reason that may pass, such as a timeout of an endpoint.
+    #[serde(default)]
+    pub transient_errors: u64,
     /// Outcomes of the checks of the stage.
     pub checks: Vec<serde_json::Value>,
     /// Time that computing it took, in milliseconds.
@@ -62,6 +73,7 @@ pub struct Artifact {
 
 impl Record for Artifact {
     const VERSION: u32 = ARTIFACT_VERSION;
+    const OLDEST: u32 = 1;
 }
 
 impl Artifact {
@@ -71,6 +83,19 @@ impl Artifact {
             "" => None,
             hex => schema_from_hex(hex),
         }
+    }
+
+    /// Digest of what others read of it: schema, rows and files, wherever they lie. Two artifacts with
+    /// the same digest are the same table.
+    pub fn digest(&self) -> Digest {
+        let mut text = format!("{}\n", self.schema_ipc);
+        for part in &self.parts {
+            text.push_str(&format!("part {} {}\n", part.sha256, part.rows));
+        }
+        for file in &self.files {
+            text.push_str(&format!("file {} {}\n", file.sha256, file.name));
+        }
+        Digest::of(text.as_bytes())
     }
 
     /// Every object that the record names, with its size in bytes.
@@ -102,7 +127,8 @@ impl Lookup {
     }
 }
 
-/// Publishes a record; returns the one that counts, which is another one when somebody was faster.
+/// Publishes a record; returns the one that counts, which is another one when somebody was faster with
+/// the same inputs.
 ///
 /// # Errors
 ///
@@ -110,18 +136,14 @@ impl Lookup {
 pub async fn publish(store: &Store, artifact: &Artifact) -> Result<Stored<Artifact>> {
     let key = artifact_key(&artifact.fingerprint);
     let bytes = seal(&key, artifact)?;
-    if store.create(&key, bytes.clone()).await? == Created::Won {
-        return stored(key, &bytes);
-    }
-    match find(store, &artifact.fingerprint).await? {
-        Lookup::Found(theirs) => Ok(theirs),
-        // Nobody can depend on a record that nobody can read.
-        Lookup::Absent | Lookup::Damaged(_) => overwrite(store, key, bytes).await,
+    match store.create(&key, bytes.clone()).await? {
+        Created::Won => stored(key, &bytes),
+        Created::Lost(theirs) => adopt_or_replace(store, artifact, theirs, None).await,
     }
 }
 
-/// Publishes a record instead of `broken`, whose objects are missing or damaged. Adopts the record that
-/// somebody else put in its place meanwhile.
+/// Publishes a record instead of `old`: its objects are missing or damaged, it was made of other tables,
+/// or it was asked to be computed again. Adopts the record that somebody else put in its place meanwhile.
 ///
 /// # Errors
 ///
@@ -129,21 +151,63 @@ pub async fn publish(store: &Store, artifact: &Artifact) -> Result<Stored<Artifa
 pub async fn replace(
     store: &Store,
     artifact: &Artifact,
-    broken: &Stored<Artifact>,
+    old: &Stored<Artifact>,
 ) -> Result<Stored<Artifact>> {
-    match find(store, &artifact.fingerprint).await? {
-        Lookup::Found(theirs) if theirs.sha256 != broken.sha256 => Ok(theirs),
-        _ => {
-            let key = artifact_key(&artifact.fingerprint);
-            let bytes = seal(&key, artifact)?;
-            overwrite(store, key, bytes).await
-        }
+    match store.get_opt(&artifact_key(&artifact.fingerprint)).await? {
+        Some(bytes) => adopt_or_replace(store, artifact, bytes, Some(old.sha256)).await,
+        None => publish(store, artifact).await,
     }
 }
 
-async fn overwrite(store: &Store, key: Key, bytes: Bytes) -> Result<Stored<Artifact>> {
+/// Adopts the record `found`, unless it is the one with the digest `old`, was made of other tables than
+/// `artifact`, or cannot be read: then `artifact` takes its place.
+async fn adopt_or_replace(
+    store: &Store,
+    artifact: &Artifact,
+    found: Bytes,
+    old: Option<Digest>,
+) -> Result<Stored<Artifact>> {
+    let fingerprint = &artifact.fingerprint;
+    if let Lookup::Found(theirs) = examine(fingerprint, &found)? {
+        if old != Some(theirs.sha256) && theirs.record.inputs == artifact.inputs {
+            return Ok(theirs);
+        }
+        // Runs that name it by digest still find it.
+        keep(store, fingerprint, found).await?;
+    }
+    let key = artifact_key(fingerprint);
+    let bytes = seal(&key, artifact)?;
+    // Before it counts: two that replace one record at the same time both stay readable.
+    keep(store, fingerprint, bytes.clone()).await?;
     store.put(&key, bytes.clone().into()).await?;
     stored(key, &bytes)
+}
+
+/// Keeps a copy of a record under its digest.
+async fn keep(store: &Store, fingerprint: &Fingerprint, bytes: Bytes) -> Result<()> {
+    store.create(&replaced_artifact_key(fingerprint, Digest::of(&bytes)), bytes).await?;
+    Ok(())
+}
+
+/// The very record that a run names by its digest, whether or not it was replaced since.
+///
+/// # Errors
+///
+/// [`StoreError::Replaced`] when it is not in the store; when the store fails.
+pub async fn find_exact(
+    store: &Store,
+    fingerprint: &Fingerprint,
+    sha256: Digest,
+) -> Result<Stored<Artifact>> {
+    let key = artifact_key(fingerprint);
+    for at in [key.clone(), replaced_artifact_key(fingerprint, sha256)] {
+        if let Some(bytes) = store.get_opt(&at).await?
+            && Digest::of(&bytes) == sha256
+        {
+            return stored(key, &bytes);
+        }
+    }
+    Err(StoreError::Replaced { key: key.to_string(), expected: sha256 })
 }
 
 /// The record with this fingerprint.

@@ -75,6 +75,14 @@ pub enum StoreError {
         /// What is wrong with it.
         reason: String,
     },
+    /// A run names a record that another took the place of, and no copy of it is there.
+    #[error("`{key}` is another record than the run names, the one with SHA-256 {expected}")]
+    Replaced {
+        /// The record.
+        key: String,
+        /// The digest of the one that is named.
+        expected: Digest,
+    },
     /// A record was written by a newer proofmill.
     #[error("`{key}` has format version {found}; this proofmill knows versions up to {known}")]
     Newer {
@@ -230,6 +238,18 @@ impl StoreError {
         }
     }
 
+    /// True if an object is not there or not what its record says: computing it again helps.
+    pub fn is_damage(&self) -> bool {
+        matches!(
+            self,
+            Self::Missing { .. }
+                | Self::Corrupt { .. }
+                | Self::WrongSize { .. }
+                | Self::WrongRows { .. }
+                | Self::Decode { .. }
+        )
+    }
+
     /// The failure of `op` on `key`, sorted into missing, refused and failed.
     pub(crate) fn object(
         op: &'static str,
@@ -261,12 +281,20 @@ impl StoreError {
             Self::CommitUnknown { .. } => {
                 "nothing was deleted; resume the run, which finds out what was stored"
             }
-            Self::Missing { .. } | Self::Corrupt { .. } | Self::WrongSize { .. } => {
-                "restore the object from a backup, or delete the artifact's record and run again to \
-                 compute it anew"
+            Self::Missing { .. }
+            | Self::Corrupt { .. }
+            | Self::WrongSize { .. }
+            | Self::WrongRows { .. }
+            | Self::Decode { .. } => {
+                "restore the object from a backup, or compute it again with \
+                 `proofmill run PIPELINE --verify`"
             }
-            Self::WrongRows { .. } | Self::Decode { .. } | Self::Damaged { .. } => {
-                "restore the object from a backup, or delete it and run again to compute it anew"
+            Self::Damaged { .. } => {
+                "restore the record from a backup, or delete it and run the pipeline again"
+            }
+            Self::Replaced { .. } => {
+                "the table of that run was computed again by an older proofmill, which kept no copy of \
+                 the record; a newer run has its own"
             }
             Self::Newer { .. } => "use the proofmill that wrote this store, or a newer one",
             Self::Encode { .. } => {

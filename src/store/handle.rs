@@ -16,6 +16,7 @@ use crate::retry::RetryPolicy;
 use crate::rng::Rng;
 use crate::store::create::read_whole;
 use crate::store::error::{Result, is_transient};
+use crate::store::staging::sweep;
 use crate::store::{DurableLocal, Format, Key, Location, StoreError};
 
 /// Objects whose digest this process remembers to have verified.
@@ -126,6 +127,11 @@ impl Store {
         self.parts.local.as_ref()
     }
 
+    /// True if the objects are files of this machine, or of a file system that it has mounted.
+    pub fn is_local(&self) -> bool {
+        self.parts.local.is_some()
+    }
+
     /// The bytes of an object.
     ///
     /// # Errors
@@ -172,6 +178,23 @@ impl Store {
         let objects = self.objects();
         let head = self.retry("examine", key, || objects.head(key.path())).await;
         present(head.map(|meta| meta.size))
+    }
+
+    /// Removes staging files that killed processes left, in the background.
+    pub fn sweep_staging(&self) {
+        if let Some(local) = self.local().cloned() {
+            let now = self.clock().now().into();
+            tokio::task::spawn_blocking(move || sweep(local.root(), now));
+        }
+    }
+
+    /// How long ago an object was written, by the clock of this machine; none when there is no such
+    /// object. For people: clocks of machines differ.
+    pub(crate) async fn age(&self, key: &Key) -> Result<Option<Duration>> {
+        let objects = self.objects();
+        let head = present(self.retry("examine", key, || objects.head(key.path())).await)?;
+        let now = self.clock().now();
+        Ok(head.map(|meta| (now - meta.last_modified).to_std().unwrap_or_default()))
     }
 
     /// Stores `payload` under a key that nobody else uses.

@@ -5,6 +5,7 @@ use std::fmt;
 use object_store::path::Path;
 use serde::{Deserialize, Serialize};
 
+use crate::digest::Digest;
 use crate::ids::{Fingerprint, MemoryName, RunId, StageName};
 use crate::rng::{Rng, random_name};
 use crate::store::StoreError;
@@ -89,6 +90,16 @@ pub fn log_key(run: &RunId, seq: u64) -> Key {
     Key::of_layout(format!("runs/{run}/log/{seq:020}.json"))
 }
 
+/// The file that the process of a run locks while it is alive.
+pub(crate) fn lock_key(run: &RunId) -> Key {
+    Key::of_layout(format!("runs/{run}/lock"))
+}
+
+/// The object that the process of a run writes again and again while it is alive.
+pub(crate) fn lease_key(run: &RunId) -> Key {
+    Key::of_layout(format!("runs/{run}/lease.json"))
+}
+
 /// The record that publishes a run.
 pub fn manifest_key(run: &RunId) -> Key {
     Key::of_layout(format!("runs/{run}/manifest.json"))
@@ -113,6 +124,12 @@ pub fn file_key(run: &RunId, stage: &StageName, attempt: &Attempt, n: u32) -> Ke
 pub fn artifact_key(fingerprint: &Fingerprint) -> Key {
     let digest = fingerprint.to_string();
     Key::of_layout(format!("artifacts/{}/{digest}.json", &digest[..2]))
+}
+
+/// Where the record of an artifact lies under its own digest, once another took its place.
+pub(crate) fn replaced_artifact_key(fingerprint: &Fingerprint, sha256: Digest) -> Key {
+    let digest = fingerprint.to_string();
+    Key::of_layout(format!("artifacts/{}/{digest}.{sha256}.json", &digest[..2]))
 }
 
 /// Entry `seq` of a memory.
@@ -168,7 +185,6 @@ pub(crate) fn log_prefix(run: &RunId) -> Path {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::digest::Digest;
     use crate::rng::SeededRng;
 
     #[test]
@@ -181,10 +197,13 @@ mod tests {
             format_key(),
             log_key(&run, u64::MAX),
             manifest_key(&run),
+            lock_key(&run),
+            lease_key(&run),
             part_key(&run, &stage, &attempt, 0),
             error_part_key(&run, &stage, &attempt, 7),
             file_key(&run, &stage, &attempt, 12),
             artifact_key(&Fingerprint(Digest::of(b"a"))),
+            replaced_artifact_key(&Fingerprint(Digest::of(b"a")), Digest::of(b"b")),
             memory_key(&"science".parse().unwrap(), 1),
             ledger_log_key(0),
             ledger_checkpoint_key(u64::MAX),

@@ -12,7 +12,7 @@ use crate::store::sealed::{Record, seal, stored};
 use crate::store::{Created, Head, Key, Store, StoreError, Stored, manifest_key};
 
 /// The version of manifests that this program writes and the newest that it reads.
-pub const MANIFEST_VERSION: u32 = 1;
+pub const MANIFEST_VERSION: u32 = 2;
 
 /// A finished run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -28,8 +28,14 @@ pub struct Manifest {
     pub params: BTreeMap<String, serde_json::Value>,
     /// Who or what started the run.
     pub trigger: serde_json::Value,
-    /// Versions of the code that took part, by name.
+    /// Versions of the code that took part, by name, and the build of the program.
     pub code: BTreeMap<String, String>,
+    /// Templates that the pipeline used, with the digests of their texts. None in version 1.
+    #[serde(default)]
+    pub templates: BTreeMap<String, Digest>,
+    /// Where it ran; of a run that went on, where it ended. Unknown in version 1.
+    #[serde(default)]
+    pub machine: Machine,
     /// When the run started.
     pub started_at: DateTime<Utc>,
     /// When the run ended.
@@ -46,6 +52,21 @@ pub struct Manifest {
 
 impl Record for Manifest {
     const VERSION: u32 = MANIFEST_VERSION;
+    const OLDEST: u32 = 1;
+}
+
+/// Where a run ran, and what it might use there: for people, no result depends on it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Machine {
+    /// Name of the host.
+    pub host: String,
+    /// Operating system and processor.
+    pub platform: String,
+    /// Stages that might compute at the same time.
+    pub jobs: usize,
+    /// Memory that queries might use together, in bytes.
+    pub memory_bytes: u64,
 }
 
 /// A pipeline as it was run.

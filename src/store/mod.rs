@@ -18,6 +18,7 @@ mod flusher;
 mod format;
 mod handle;
 mod layout;
+mod lease;
 mod listing;
 mod local_read;
 mod location;
@@ -30,11 +31,14 @@ mod part_sink;
 mod part_writer;
 mod runs;
 mod sealed;
+mod staging;
 #[cfg(test)]
 mod tests;
 mod upload;
 
-pub use artifact::{ARTIFACT_VERSION, Artifact, Lookup, find, find_many, publish, replace};
+pub use artifact::{
+    ARTIFACT_VERSION, Artifact, Lookup, find, find_exact, find_many, publish, replace,
+};
 pub use columns::{Column, columns_of, schema_from_hex, schema_to_hex};
 pub use create::Created;
 pub use durable_local::DurableLocal;
@@ -46,22 +50,24 @@ pub use layout::{
     part_key,
 };
 pub(crate) use layout::{
-    ledger_checkpoint_key, ledger_log_key, ledger_log_prefix, ledger_segment_key,
-    ledger_segments_prefix, memories_prefix, memory_key, memory_prefix,
+    lease_key, ledger_checkpoint_key, ledger_log_key, ledger_log_prefix, ledger_segment_key,
+    ledger_segments_prefix, lock_key, memories_prefix, memory_key, memory_prefix,
+    replaced_artifact_key,
 };
+pub use lease::{Lease, Life, life};
 pub(crate) use listing::Listed;
 pub use location::Location;
 pub use log::{Body, Entry, Head, LOG_VERSION, RunLog};
 pub use log_reader::read_log;
 pub use manifest::{
-    MANIFEST_VERSION, Manifest, Outcome, PipelineRef, RecordRef, StageOutcome, StageStatus,
-    publish_manifest, read_manifest,
+    MANIFEST_VERSION, Machine, Manifest, Outcome, PipelineRef, RecordRef, StageOutcome,
+    StageStatus, publish_manifest, read_manifest,
 };
 pub use part::{NamedFile, Part};
 pub use part_reader::{decode_part, read_part, stream_part, verify_file, verify_part};
 pub(crate) use part_sink::PartSink;
 pub use part_writer::{PartWriter, write_file};
-pub use runs::{latest_manifest, run_ids};
+pub use runs::{Latest, latest_manifest, newest_published, run_ids};
 pub use sealed::Stored;
 pub(crate) use sealed::{Record, seal, unseal};
 pub(crate) use upload::PieceUpload;

@@ -6,7 +6,7 @@ use crate::ids::{PipelineName, RunId};
 use crate::store::error::Result;
 use crate::store::layout::runs_prefix;
 use crate::store::manifest::examine;
-use crate::store::{Key, Manifest, Store, Stored, manifest_key};
+use crate::store::{Key, Manifest, Store, StoreError, Stored, manifest_key};
 
 /// Manifests that a search reads at a time.
 const MANIFESTS_PER_STEP: usize = 16;
@@ -27,24 +27,52 @@ pub async fn run_ids(store: &Store) -> Result<Vec<RunId>> {
     Ok(runs)
 }
 
-/// The manifest of the newest finished run, of one pipeline or of any.
+/// The newest finished run of a pipeline, as far as its manifests can be read.
+#[derive(Debug, Default)]
+pub struct Latest {
+    /// Its manifest; `None` if no run has finished.
+    pub manifest: Option<Stored<Manifest>>,
+    /// Newer manifests that cannot be read: one of them could be the one sought.
+    pub unreadable: Vec<StoreError>,
+}
+
+/// The manifest of the newest finished run of a pipeline.
 ///
 /// # Errors
 ///
-/// When the store fails, or a manifest on the way cannot be trusted: it could be the one sought.
-pub async fn latest_manifest(
-    store: &Store,
-    pipeline: Option<&PipelineName>,
-) -> Result<Option<Stored<Manifest>>> {
+/// When the store fails. A manifest that cannot be trusted is passed over and told of.
+pub async fn latest_manifest(store: &Store, pipeline: &PipelineName) -> Result<Latest> {
+    let mut latest = Latest::default();
     let runs = run_ids(store).await?;
     for runs in runs.chunks(MANIFESTS_PER_STEP) {
         let keys: Vec<Key> = runs.iter().map(manifest_key).collect();
         for (bytes, run) in store.get_all(&keys).await?.into_iter().zip(runs) {
             let Some(bytes) = bytes else { continue };
-            let manifest = examine(run, &bytes)?;
-            if pipeline.is_none_or(|name| *name == manifest.record.pipeline.name) {
-                return Ok(Some(manifest));
+            match examine(run, &bytes) {
+                Ok(manifest) if manifest.record.pipeline.name == *pipeline => {
+                    latest.manifest = Some(manifest);
+                    return Ok(latest);
+                }
+                Ok(_) => {}
+                Err(error) => latest.unreadable.push(error),
             }
+        }
+    }
+    Ok(latest)
+}
+
+/// The newest run that has a manifest, whatever state it is in.
+///
+/// # Errors
+///
+/// When the store fails.
+pub async fn newest_published(store: &Store) -> Result<Option<RunId>> {
+    let runs = run_ids(store).await?;
+    for runs in runs.chunks(MANIFESTS_PER_STEP) {
+        let keys: Vec<Key> = runs.iter().map(manifest_key).collect();
+        let found = store.get_all(&keys).await?;
+        if let Some((_, run)) = found.iter().zip(runs).find(|(bytes, _)| bytes.is_some()) {
+            return Ok(Some(run.clone()));
         }
     }
     Ok(None)

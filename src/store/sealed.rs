@@ -33,6 +33,8 @@ pub struct Stored<T> {
 pub(crate) trait Record: DeserializeOwned {
     /// The version that this program writes and the newest that it reads.
     const VERSION: u32;
+    /// The oldest version that it reads: fields that came later have defaults.
+    const OLDEST: u32 = Self::VERSION;
 }
 
 /// The stored form of `record`.
@@ -53,12 +55,12 @@ pub(crate) fn seal<T: Serialize>(key: &Key, record: &T) -> Result<Bytes> {
 pub(crate) fn unseal<T: Record>(key: &Key, bytes: &[u8]) -> Result<T> {
     let damaged = |reason: String| StoreError::Damaged { key: key.to_string(), reason };
     let body = check_seal(bytes).map_err(|reason| damaged(reason.into()))?;
-    if !body.starts_with(format!("{{\"v\":{},", T::VERSION).as_bytes()) {
-        let found = version(body).ok_or_else(|| damaged("it has no version".into()))?;
-        if found > T::VERSION {
-            return Err(StoreError::Newer { key: key.to_string(), found, known: T::VERSION });
-        }
-        return Err(damaged(format!("version {found} is not the first field or not known")));
+    let found = version(body).ok_or_else(|| damaged("its first field is no version".into()))?;
+    if found > T::VERSION {
+        return Err(StoreError::Newer { key: key.to_string(), found, known: T::VERSION });
+    }
+    if found < T::OLDEST {
+        return Err(damaged(format!("version {found} is not known")));
     }
     let mut json = Vec::with_capacity(body.len() + 1);
     json.extend_from_slice(body);

@@ -47,6 +47,8 @@ impl LocalUpload {
     ) -> io::Result<Self> {
         disk.ensure_dir(dest.parent().unwrap_or(Path::new("")))?;
         let file = Arc::new(OpenOptions::new().write(true).create_new(true).open(&staging)?);
+        // Held while it is written, however long that takes: nobody takes it for a dead one's.
+        let _ = file.try_lock();
         Ok(Self { file, staging: Some(staging), dest, offset: 0, jobs })
     }
 

@@ -5,7 +5,7 @@ use std::fs;
 
 use serde_json::Value as Json;
 
-use crate::support::{Workspace, set};
+use crate::support::{Workspace, executed, set};
 
 const PIPELINE: &str = "\
 pipeline: p
@@ -66,30 +66,50 @@ fn a_part_of_another_length_is_computed_again() {
 }
 
 #[test]
-fn a_garbled_part_is_never_read() {
+fn a_garbled_part_is_never_read_and_computed_again() {
     let (workspace, key) = finished("rows", ".parquet");
     flip(&workspace, &key);
     // Nothing needs its rows.
     assert_eq!(workspace.run(), set(&[]));
-    let changed = ["run", "p.yaml", "--param", "least=1"];
-    workspace.proofmill(&changed).expect(4).says(&key).says("corrupt");
-    workspace.proofmill(&["sql", "SELECT * FROM rows"]).expect(4).says(&key).says("corrupt");
+    let said = workspace.proofmill(&["sql", "SELECT * FROM rows"]).expect(4);
+    said.says(&key).says("corrupt").says("proofmill run PIPELINE --verify");
     workspace.proofmill(&["show", "rows"]).expect(4).says(&key);
-    // Computed again, the table is whole.
-    workspace.json(&["run", "p.yaml", "--rerun", "rows"]);
-    workspace.proofmill(&changed).expect(0);
+    let plan = workspace.json(&["plan", "p.yaml", "--param", "least=1"]);
+    let reason = plan[0]["reason"].as_str().unwrap();
+    assert!(reason.contains(&key) && reason.contains("corrupt"), "{reason}");
+    let run = workspace.json(&["run", "p.yaml", "--param", "least=1"]);
+    assert_eq!(executed(&run), set(&["rows", "kept", "found"]));
     assert_eq!(workspace.sql("SELECT sum(v) AS s FROM rows")[0]["s"], 1275);
+    assert_eq!(workspace.json(&["run", "p.yaml", "--verify"])["outcome"], "succeeded");
 }
 
 #[test]
-fn a_garbled_index_is_never_asked() {
+fn all_that_is_garbled_is_found_when_asked_for() {
+    let (workspace, _) = finished("rows", ".parquet");
+    for key in workspace.keys("/data/") {
+        let copy = workspace.copy();
+        flip(&copy, &key);
+        let stage = key.rsplit('/').next().unwrap().split('.').next().unwrap();
+        assert_eq!(copy.run(), set(&[]), "{key}");
+        assert_eq!(executed(&copy.json(&["run", "p.yaml", "--verify"])), set(&[stage]), "{key}");
+        assert_eq!(executed(&copy.json(&["run", "p.yaml", "--verify"])), set(&[]), "{key}");
+    }
+}
+
+#[test]
+fn a_garbled_index_is_never_asked_and_built_again() {
     let (workspace, _) = finished("memory", ".bin");
+    let changed = ["run", "p.yaml", "--param", "least=1"];
+    let found = "SELECT * EXCEPT (memory_snapshot) FROM found ORDER BY query_id";
+    let whole = workspace.copy();
+    whole.json(&changed);
     for key in workspace.keys("/data/memory.") {
         let copy = workspace.copy();
         fs::remove_dir_all(copy.path("cache")).unwrap();
         flip(&copy, &key);
-        let changed = ["run", "p.yaml", "--param", "least=1"];
-        copy.proofmill(&changed).expect(4).says(&key).says("corrupt");
+        let run = copy.json(&changed);
+        assert_eq!(executed(&run), set(&["memory", "kept", "found"]), "{key}");
+        assert_eq!(copy.sql(found), whole.sql(found), "{key}");
     }
 }
 
@@ -130,16 +150,6 @@ fn an_edited_log_is_reported() {
     workspace.proofmill(&["runs"]).expect(4).says(&entries[1]).says("damaged");
     fs::remove_file(&path).unwrap();
     workspace.proofmill(&["runs"]).expect(4).says("entry 1 is missing");
-}
-
-#[test]
-fn a_garbled_manifest_is_reported() {
-    let (workspace, _) = finished("rows", ".parquet");
-    let key = &workspace.keys("manifest.json")[0];
-    flip(&workspace, key);
-    for args in [&["runs"][..], &["sql", "SELECT 1"], &["show"]] {
-        workspace.proofmill(args).expect(4).says(key);
-    }
 }
 
 #[test]

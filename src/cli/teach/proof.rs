@@ -11,7 +11,7 @@ use crate::cli::sql::fetch;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ids::RunId;
 use crate::memory::Sentence;
-use crate::run::history::{RunSummary, artifact, find_run, tables};
+use crate::run::history::{RunSummary, artifact, tables};
 use crate::run::publish::objects;
 use crate::spec::suggest;
 use crate::store::{StageOutcome, Store};
@@ -42,7 +42,7 @@ pub async fn find(
     store: &Store,
     environment: &Environment,
 ) -> Result<(RunId, Proof)> {
-    let run = find_run(store, run).await?;
+    let run = environment.run(store, run).await?;
     let mut found: Vec<(String, Proof)> = Vec::new();
     let (verified, others): (Vec<&StageOutcome>, Vec<&StageOutcome>) =
         chosen(&run, stage)?.into_iter().partition(|outcome| outcome.kind == VERIFY);
@@ -93,8 +93,7 @@ async fn of_stage(
     store: &Store,
     environment: &Environment,
 ) -> Result<Vec<Proof>> {
-    let Some(fingerprint) = &outcome.fingerprint else { return Ok(Vec::new()) };
-    let Some(stored) = artifact(store, fingerprint).await? else { return Ok(Vec::new()) };
+    let Some(stored) = artifact(store, outcome).await? else { return Ok(Vec::new()) };
     let columns = &stored.record.schema;
     let has = |name: &str| columns.iter().any(|column| column.name == name);
     if !NEEDED.iter().all(|name| has(name)) {

@@ -2,6 +2,7 @@
 
 mod commit;
 mod flusher;
+mod lease;
 mod local;
 mod log;
 mod parts;
@@ -67,7 +68,7 @@ fn all_calls_can_be_spawned() {
         RunLog::create(store, run, &first).await?.append(&first).await
     });
     sendable(|store| read_manifest(store, run));
-    sendable(|store| latest_manifest(store, None));
+    sendable(|store| newest_published(store));
     sendable(run_ids);
     sendable(|store| async move {
         let manifest = read_manifest(store, run).await.unwrap().unwrap();

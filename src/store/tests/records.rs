@@ -12,10 +12,11 @@ use crate::ids::Fingerprint;
 use crate::retry::RetryPolicy;
 use crate::store::sealed::seal;
 use crate::store::{
-    ARTIFACT_VERSION, Artifact, FORMAT_VERSION, Head, Location, Lookup, MANIFEST_VERSION, Manifest,
-    Outcome, Part, PipelineRef, RecordRef, StageOutcome, StageStatus, Store, StoreError,
-    artifact_key, columns_of, find, find_many, format_key, latest_manifest, log_key, manifest_key,
-    publish, publish_manifest, read_manifest, replace, run_ids, schema_to_hex,
+    ARTIFACT_VERSION, Artifact, FORMAT_VERSION, Head, Location, Lookup, MANIFEST_VERSION, Machine,
+    Manifest, Outcome, Part, PipelineRef, RecordRef, StageOutcome, StageStatus, Store, StoreError,
+    artifact_key, columns_of, find, find_exact, find_many, format_key, latest_manifest, log_key,
+    manifest_key, newest_published, publish, publish_manifest, read_manifest, replace, run_ids,
+    schema_to_hex,
 };
 
 fn fingerprint(n: u64) -> Fingerprint {
@@ -44,6 +45,8 @@ fn artifact(n: u64, note: &str) -> Artifact {
         errors: vec![],
         files: vec![],
         components: BTreeMap::from([("settings".to_owned(), "{}".to_owned())]),
+        inputs: Some(BTreeMap::new()),
+        transient_errors: 0,
         checks: vec![],
         wall_ms: 12,
         notes: vec![note.to_owned()],
@@ -112,6 +115,65 @@ async fn a_record_with_broken_objects_is_replaced_once() {
     assert_eq!(find(&store, &fingerprint(1)).await.unwrap().found(), Some(replaced));
 }
 
+fn made_of(n: u64, note: &str, input: &str) -> Artifact {
+    let inputs = BTreeMap::from([("input.from".to_owned(), Digest::of(input.as_bytes()))]);
+    Artifact { inputs: Some(inputs), ..artifact(n, note) }
+}
+
+#[tokio::test]
+async fn a_result_of_other_inputs_is_not_adopted() {
+    let store = in_memory().await;
+    let old = publish(&store, &made_of(1, "old", "a")).await.unwrap();
+    let same = publish(&store, &made_of(1, "same", "a")).await.unwrap();
+    assert_eq!(same, old);
+    let new = publish(&store, &made_of(1, "new", "b")).await.unwrap();
+    assert_eq!(new.record.notes, ["new"]);
+    assert_eq!(find(&store, &fingerprint(1)).await.unwrap().found(), Some(new.clone()));
+    // A third one, which looked before the second came, is of the first one's inputs again.
+    let third = replace(&store, &made_of(1, "third", "a"), &old).await.unwrap();
+    assert_eq!(third.record.notes, ["third"]);
+    for named in [&old, &new, &third] {
+        let found = find_exact(&store, &fingerprint(1), named.sha256).await.unwrap();
+        assert_eq!(found, *named, "what a run names by digest stays");
+    }
+    let error = find_exact(&store, &fingerprint(1), Digest::of(b"x")).await.unwrap_err();
+    assert!(matches!(error, StoreError::Replaced { .. }), "{error}");
+}
+
+/// Whoever loses the race to be the record that counts is still what its run names.
+#[tokio::test]
+async fn two_that_replace_one_record_at_once_both_stay() {
+    let (_folder, disk) = on_disk().await;
+    for store in [in_memory().await, disk] {
+        let old = publish(&store, &made_of(1, "old", "a")).await.unwrap();
+        let replaced = ["b", "c", "d", "e"].map(|input| {
+            let (store, old) = (store.clone(), old.clone());
+            tokio::spawn(async move { replace(&store, &made_of(1, input, input), &old).await })
+        });
+        for one in replaced {
+            let one = one.await.unwrap().unwrap();
+            assert_eq!(find_exact(&store, &fingerprint(1), one.sha256).await.unwrap(), one);
+        }
+        assert_eq!(find_exact(&store, &fingerprint(1), old.sha256).await.unwrap(), old);
+    }
+}
+
+#[test]
+fn the_digest_of_a_table_is_of_what_others_read() {
+    let one = artifact(1, "one");
+    let table = |change: fn(&mut Artifact)| {
+        let mut other = artifact(1, "one");
+        change(&mut other);
+        other.digest() == one.digest()
+    };
+    assert!(table(|it| it.notes.clear()));
+    assert!(table(|it| it.parts[0].key = format_key()), "wherever it lies");
+    assert!(table(|it| it.errors = it.parts.clone()), "nobody reads them");
+    assert!(!table(|it| it.parts[0].sha256 = Digest::of(b"other")));
+    assert!(!table(|it| it.parts.push(it.parts[0].clone())));
+    assert!(!table(|it| it.schema_ipc.clear()));
+}
+
 #[tokio::test]
 async fn a_record_of_a_newer_program_is_neither_used_nor_replaced() {
     let store = in_memory().await;
@@ -157,6 +219,8 @@ fn manifest(n: u64, pipeline: &str) -> Manifest {
             }),
         }],
         metrics: vec![serde_json::json!({"name": "accuracy", "value": "0.8737"})],
+        templates: BTreeMap::new(),
+        machine: Machine::default(),
         log: Head { seq: 4, sha256: Digest::of(b"head") },
     }
 }
@@ -166,7 +230,7 @@ async fn a_run_is_published_once_and_found_again() {
     let (_folder, disk) = on_disk().await;
     for store in [in_memory().await, disk] {
         assert_eq!(run_ids(&store).await.unwrap(), []);
-        assert_eq!(latest_manifest(&store, None).await.unwrap(), None);
+        assert_eq!(newest_published(&store).await.unwrap(), None);
         assert_eq!(read_manifest(&store, &run(1)).await.unwrap(), None);
         for (n, pipeline) in [(2, "teachme"), (30, "nightly"), (1, "teachme")] {
             let published = publish_manifest(&store, &manifest(n, pipeline)).await.unwrap();
@@ -181,18 +245,19 @@ async fn a_run_is_published_once_and_found_again() {
             .unwrap();
 
         assert_eq!(run_ids(&store).await.unwrap(), [run(40), run(30), run(2), run(1)]);
-        let latest = latest_manifest(&store, None).await.unwrap().unwrap();
-        assert_eq!(*latest.record, manifest(30, "nightly"));
+        assert_eq!(newest_published(&store).await.unwrap(), Some(run(30)));
         let name = "teachme".parse().unwrap();
-        let latest = latest_manifest(&store, Some(&name)).await.unwrap().unwrap();
-        assert_eq!(latest.record.run, run(2));
+        let latest = latest_manifest(&store, &name).await.unwrap();
+        assert_eq!(*latest.manifest.unwrap().record, manifest(2, "teachme"));
+        assert!(latest.unreadable.is_empty());
 
         let error = publish_manifest(&store, &manifest(2, "nightly")).await.unwrap_err();
         assert!(matches!(error, StoreError::ManifestExists { .. }), "{error}");
         let copied = store.get(&manifest_key(&run(1))).await.unwrap();
         store.put(&manifest_key(&run(40)), copied.into()).await.unwrap();
-        let error = latest_manifest(&store, None).await.unwrap_err();
-        assert!(matches!(error, StoreError::Damaged { .. }), "{error}");
+        let latest = latest_manifest(&store, &name).await.unwrap();
+        assert!(matches!(latest.unreadable[..], [StoreError::Damaged { .. }]), "{latest:?}");
+        assert_eq!(latest.manifest.unwrap().record.run, run(2), "it is passed over");
     }
 }
 

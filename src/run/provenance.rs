@@ -1,0 +1,44 @@
+//! What a run records of where it comes from: the build of the program, the machine, the files.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+
+use object::{Object as _, ReadCache};
+
+use crate::digest::Digest;
+use crate::session::Limits;
+use crate::spec::source::Sources;
+use crate::store::Machine;
+
+/// Versions of the code that takes part in a run, and the very build of this program.
+pub fn code_versions() -> BTreeMap<String, String> {
+    BTreeMap::from([
+        ("proofmill".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
+        ("datafusion".to_owned(), datafusion::DATAFUSION_VERSION.to_owned()),
+        ("build".to_owned(), build_id().unwrap_or_else(|| "unknown".to_owned())),
+    ])
+}
+
+/// The digest that the linker made of this program; `None` if it made none.
+fn build_id() -> Option<String> {
+    let program = ReadCache::new(File::open(std::env::current_exe().ok()?).ok()?);
+    let parsed = object::File::parse(&program).ok()?;
+    let id = parsed.build_id().ok()??;
+    Some(id.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// This machine, and what of it the run may use.
+pub fn machine(limits: &Limits) -> Machine {
+    Machine {
+        host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
+        platform: format!("{}-{}", std::env::consts::OS, std::env::consts::ARCH),
+        jobs: limits.cores,
+        memory_bytes: limits.memory_bytes as u64,
+    }
+}
+
+/// The templates among `sources`, whose first is the pipeline file, with the digests of their texts.
+pub fn templates(sources: &Sources) -> BTreeMap<String, Digest> {
+    let templates = sources.all().skip(1);
+    templates.map(|source| (source.name.clone(), Digest::of(source.text.as_bytes()))).collect()
+}

@@ -1,0 +1,113 @@
+//! Going on with a run that did not end well: only as what it was, and only if nobody runs it.
+
+use std::collections::BTreeMap;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::ids::RunId;
+use crate::run::event::Event;
+use crate::run::notice::{Notice, Observer};
+use crate::store::{Entry, Lease, Outcome, RunLog, Store, manifest_key, read_log};
+
+/// Takes a run over that was `started` before. It must be the same pipeline with the same templates and
+/// parameters; another build of the program is remarked on.
+///
+/// # Errors
+///
+/// When the run is alive, has succeeded, or was started otherwise; then it is left alone.
+pub async fn take_over(
+    store: &Store,
+    run: &RunId,
+    started: &Event,
+    observer: &dyn Observer,
+) -> Result<(RunLog<Event>, Option<Lease>)> {
+    // Whoever owns the run loses it only to somebody who may have it.
+    let is_published = store.size(&manifest_key(run)).await?.is_some();
+    may_go_on(run, &read_log::<Event>(store, run).await?, started, is_published)?;
+    let Some(lease) = Lease::take(store, run).await? else {
+        return Err(Error::new(ErrorKind::Usage, format!("run `{run}` is alive"))
+            .with_hint("wait until it ends, or stop its process first"));
+    };
+    let (mut log, entries) = RunLog::<Event>::take_over(store, run).await?;
+    may_go_on(run, &entries, started, is_published)?;
+    if let Some(text) = other_code(&entries, started) {
+        observer.notice(&Notice::Remark { text: &text });
+    }
+    log.append(started).await?;
+    Ok((log, Some(lease)))
+}
+
+/// Fails if the run is published, or was started otherwise.
+fn may_go_on(
+    run: &RunId,
+    entries: &[Entry<Event>],
+    started: &Event,
+    is_published: bool,
+) -> Result<()> {
+    let usage = |message: String| Error::new(ErrorKind::Usage, message);
+    let succeeded = |e: &Event| matches!(e, Event::Finished { outcome: Outcome::Succeeded });
+    // One that was killed between its last entry and its manifest still has to be published.
+    if is_published && entries.iter().filter_map(Entry::event).any(succeeded) {
+        return Err(usage(format!("run `{run}` has succeeded and cannot go on"))
+            .with_hint("run the pipeline again; what is unchanged is taken from the store"));
+    }
+    let begun: Vec<&Event> = starts(entries).collect();
+    let differs = |event: &&Event| difference(event, started);
+    let Some(other) = begun.last().and_then(differs) else { return Ok(()) };
+    Err(usage(format!("run `{run}` was started with {other}"))
+        .with_hint("give the same ones, or start a new run without `--resume`"))
+}
+
+fn starts(entries: &[Entry<Event>]) -> impl Iterator<Item = &Event> {
+    let events = entries.iter().filter_map(Entry::event);
+    events.filter(|event| matches!(event, Event::Started { .. }))
+}
+
+/// What two starts of a run differ in that decides tables.
+fn difference(then: &Event, now: &Event) -> Option<String> {
+    let (
+        Event::Started { pipeline, params, templates, .. },
+        Event::Started { pipeline: our_pipeline, params: our_params, templates: ours, .. },
+    ) = (then, now)
+    else {
+        return None;
+    };
+    if pipeline.yaml_sha256 != our_pipeline.yaml_sha256 {
+        return Some("another file".to_owned());
+    }
+    if params != our_params {
+        let names: Vec<String> = changed(params, our_params).map(|it| format!("`{it}`")).collect();
+        return Some(format!("other parameters: {}", names.join(", ")));
+    }
+    let templates: Vec<String> = changed(templates, ours).map(|it| format!("`{it}`")).collect();
+    (!templates.is_empty()).then(|| format!("other templates: {}", templates.join(", ")))
+}
+
+/// The keys whose values differ, or that only one side has.
+fn changed<'a, V: PartialEq>(
+    then: &'a BTreeMap<String, V>,
+    now: &'a BTreeMap<String, V>,
+) -> impl Iterator<Item = &'a String> {
+    let gone = then.keys().filter(|key| !now.contains_key(*key));
+    gone.chain(now.iter().filter(|(key, value)| then.get(*key) != Some(*value)).map(|(key, _)| key))
+}
+
+/// What to say if the run was begun by another build of the program.
+fn other_code(entries: &[Entry<Event>], started: &Event) -> Option<String> {
+    let (Some(Event::Started { code, .. }), Event::Started { code: ours, .. }) =
+        (starts(entries).last(), started)
+    else {
+        return None;
+    };
+    let parts = changed(code, ours).map(|part| {
+        let text = |code: &BTreeMap<String, String>| code.get(part).cloned().unwrap_or_default();
+        format!("{part} {} instead of {}", text(ours), text(code))
+    });
+    let parts: Vec<String> = parts.collect();
+    (!parts.is_empty()).then(|| {
+        format!(
+            "the run was begun by another program and goes on with {}; the log tells which stages \
+             each computed",
+            parts.join(", ")
+        )
+    })
+}

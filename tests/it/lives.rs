@@ -1,0 +1,151 @@
+//! Whether a run is alive: signals that stop it, who may go on with it, and what it leaves behind.
+
+use std::fs;
+use std::process::{Child, Command};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use serde_json::Value as Json;
+
+use crate::replaced::flip;
+use crate::support::{Workspace, set};
+
+/// A pipeline one of whose stages takes minutes.
+fn long() -> Workspace {
+    Workspace::with(
+        "pipeline: long\nstages:\n  quick: { sql: \"SELECT 1 AS x\" }\n  numbers: { sql: \"SELECT \
+         unnest(range(200000)) AS v\" }\n  slow: { sql: \"SELECT count(*) AS n FROM numbers AS a, \
+         numbers AS b WHERE a.v * b.v % 7 = 3\" }\n",
+    )
+}
+
+/// Starts `p.yaml` and waits until its first stage is done.
+fn started(workspace: &Workspace) -> Child {
+    let child = workspace.start(&["run", "p.yaml"], "run.log");
+    let began = Instant::now();
+    while !workspace.read("run.log").contains("done numbers") {
+        assert!(began.elapsed() < Duration::from_secs(60), "{}", workspace.read("run.log"));
+        sleep(Duration::from_millis(5));
+    }
+    child
+}
+
+fn send(child: &Child, signal: &str) {
+    let status = Command::new("kill").args([signal, &child.id().to_string()]).status();
+    assert!(status.unwrap().success());
+}
+
+fn outcome(workspace: &Workspace) -> Json {
+    workspace.json(&["runs"])[0]["outcome"].clone()
+}
+
+#[test]
+fn what_service_managers_send_stops_a_run_as_ctrl_c_does() {
+    for signal in ["-TERM", "-HUP", "-INT"] {
+        let workspace = long();
+        let mut child = started(&workspace);
+        assert_eq!(outcome(&workspace), "running");
+        send(&child, signal);
+        assert_eq!(child.wait().unwrap().code(), Some(130), "{signal}");
+        let log = workspace.read("run.log");
+        assert!(log.contains("goes on where it was"), "{signal}: {log}");
+        assert_eq!(outcome(&workspace), "stopped", "{signal}");
+    }
+}
+
+#[test]
+fn a_hangup_that_nohup_ignores_is_ignored() {
+    let workspace = long();
+    let mut command = Command::new("nohup");
+    let program = workspace.command(&["run", "p.yaml"]);
+    command.arg(program.get_program()).args(program.get_args());
+    command.envs(program.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let log = fs::File::create(workspace.path("run.log")).unwrap();
+    command
+        .current_dir(workspace.path(""))
+        .stdout(fs::File::create(workspace.path("out")).unwrap());
+    let mut child = command.stderr(log).spawn().unwrap();
+    let began = Instant::now();
+    while !workspace.read("run.log").contains("done numbers") {
+        assert!(began.elapsed() < Duration::from_secs(60), "{}", workspace.read("run.log"));
+        sleep(Duration::from_millis(5));
+    }
+    send(&child, "-HUP");
+    // A signal that is not ignored comes later, and is what ends it.
+    sleep(Duration::from_millis(300));
+    assert_eq!(outcome(&workspace), "running");
+    send(&child, "-TERM");
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+}
+
+#[test]
+fn a_live_run_is_left_alone_and_a_dead_one_is_not() {
+    let workspace = long();
+    let mut child = started(&workspace);
+    let entries = workspace.keys("/log/");
+    let refused = workspace.proofmill(&["run", "p.yaml", "--resume", "latest"]).expect(2);
+    refused.says("is alive").says("stop its process first");
+    assert_eq!(workspace.keys("/log/"), entries, "a refused resume wrote to the log");
+    assert_eq!(outcome(&workspace), "running");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(outcome(&workspace), "dead");
+    let done = workspace.proofmill(&["run", "p.yaml", "--resume", "latest", "--select", "numbers"]);
+    done.expect(0);
+    assert_eq!(outcome(&workspace), "succeeded");
+}
+
+#[test]
+fn a_run_goes_on_only_with_the_same_templates() {
+    let workspace = long();
+    workspace.write("t.yaml", "template: t\nstages:\n  x: { sql: \"SELECT 2 AS x\" }\n");
+    workspace.edit("p.yaml", "stages:\n", "stages:\n  g: { use: t.yaml }\n");
+    let mut child = started(&workspace);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    workspace.edit("t.yaml", "SELECT 2", "SELECT 3");
+    let resume = ["run", "p.yaml", "--resume", "latest", "--select", "quick"];
+    workspace.proofmill(&resume).expect(2).says("other templates: `t.yaml`");
+    workspace.edit("t.yaml", "SELECT 3", "SELECT 2");
+    workspace.proofmill(&resume).expect(0);
+    let manifest: Json = serde_json::from_str(
+        &workspace.read(&format!("store/{}", workspace.keys("manifest.json")[0])),
+    )
+    .unwrap();
+    assert_eq!(manifest["templates"].as_object().unwrap().len(), 1);
+    assert!(!manifest["machine"]["host"].as_str().unwrap().is_empty());
+    assert!(manifest["machine"]["jobs"].as_u64().unwrap() >= 1);
+    assert!(!manifest["code"]["build"].as_str().unwrap().is_empty());
+}
+
+#[test]
+fn a_damaged_manifest_stops_nothing() {
+    let workspace = Workspace::with(
+        "pipeline: p\nparams: { least: 0 }\nstages:\n  a: { sql: \"SELECT value AS v FROM \
+         generate_series(1, 9)\" }\n  b: { sql: \"SELECT * FROM a WHERE v > ${params.least}\" }\n",
+    );
+    workspace.run();
+    let key = workspace.keys("manifest.json").remove(0);
+    let path = workspace.path("store").join(&key);
+    let whole = fs::read(&path).unwrap();
+    for damage in ["cut", "flipped", "empty"] {
+        match damage {
+            "cut" => fs::write(&path, &whole[..whole.len() / 2]).unwrap(),
+            "flipped" => {
+                fs::write(&path, &whole).unwrap();
+                flip(&path);
+            }
+            _ => fs::write(&path, "").unwrap(),
+        }
+        // The log holds the same.
+        for args in [&["runs"][..], &["show"], &["show", "b"], &["sql", "SELECT * FROM b"]] {
+            workspace.proofmill(args).expect(0).says(&key).says("its log tells it");
+        }
+        workspace.write("q.yaml", workspace.read("p.yaml").replace("pipeline: p", "pipeline: q"));
+        let plan = workspace.proofmill(&["plan", "q.yaml", "--param", "least=1"]).expect(0);
+        plan.says(&key);
+    }
+    let changed = workspace.proofmill(&["run", "p.yaml", "--param", "least=2"]).expect(0);
+    changed.says(&key);
+    assert_eq!(workspace.run(), set(&[]));
+}
