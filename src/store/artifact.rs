@@ -193,21 +193,25 @@ async fn keep(store: &Store, fingerprint: &Fingerprint, bytes: Bytes) -> Result<
 ///
 /// # Errors
 ///
-/// [`StoreError::Replaced`] when it is not in the store; when the store fails.
+/// [`StoreError::Replaced`] when it is not in the store, [`StoreError::Damaged`] when what is there
+/// cannot be read; when the store fails.
 pub async fn find_exact(
     store: &Store,
     fingerprint: &Fingerprint,
     sha256: Digest,
 ) -> Result<Stored<Artifact>> {
     let key = artifact_key(fingerprint);
+    let mut absent = StoreError::Replaced { key: key.to_string(), expected: sha256 };
     for at in [key.clone(), replaced_artifact_key(fingerprint, sha256)] {
-        if let Some(bytes) = store.get_opt(&at).await?
-            && Digest::of(&bytes) == sha256
-        {
+        let Some(bytes) = store.get_opt(&at).await? else { continue };
+        if Digest::of(&bytes) == sha256 {
             return stored(key, &bytes);
         }
+        if let Lookup::Damaged(error) = examine(fingerprint, &bytes)? {
+            absent = error;
+        }
     }
-    Err(StoreError::Replaced { key: key.to_string(), expected: sha256 })
+    Err(absent)
 }
 
 /// The record with this fingerprint.
