@@ -23,6 +23,10 @@ pub async fn take_over(
     // Whoever owns the run loses it only to somebody who may have it.
     let is_published = store.size(&manifest_key(run)).await?.is_some();
     may_go_on(run, &read_log::<Event>(store, run).await?, started, is_published)?;
+    if !store.is_local() {
+        let text = "looking for a sign of life of the run's process, for up to 35 s";
+        observer.notice(&Notice::Remark { text });
+    }
     let Some(lease) = Lease::take(store, run).await? else {
         return Err(Error::new(ErrorKind::Usage, format!("run `{run}` is alive"))
             .with_hint("wait until it ends, or stop its process first"));
