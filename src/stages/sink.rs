@@ -84,6 +84,8 @@ pub struct Computed {
     pub parts: Vec<Part>,
     /// Rows that failed.
     pub errors: Vec<Part>,
+    /// How many of those failed for a reason that may pass, so that the next run should ask again.
+    pub transient_errors: u64,
     /// Files, for an index.
     pub files: Vec<NamedFile>,
     /// The rows again, if they are few.
