@@ -8,6 +8,7 @@ pub mod digest;
 pub mod draw;
 pub mod ids;
 pub mod rng;
+pub mod secret;
 
 pub mod error;
 

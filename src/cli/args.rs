@@ -26,7 +26,7 @@ pub const STORE_DEFAULT: &str = "proofmill-store";
 pub struct Global {
     /// Where tables and runs are kept: a folder, or `memory://`, `s3://bucket/prefix`,
     /// `gs://bucket/prefix`, `az://container/prefix`
-    #[arg(long, global = true, env = "PROOFMILL_STORE", default_value = STORE_DEFAULT)]
+    #[arg(long, global = true, env = "PROOFMILL_STORE", hide_env_values = true, default_value = STORE_DEFAULT)]
     pub store: String,
     /// Memory that queries may use together, such as `8GiB`; more is spilled to disk [default: 70 %
     /// of what is free]
@@ -77,6 +77,8 @@ pub enum Command {
     Teach(Teach),
     /// Look into what a run did: where its answers come from
     Audit(Audit),
+    /// Look into the answers that models gave on this store, and forget those that are wrong
+    Ledger(Ledger),
     /// Print the JSON Schema of pipeline files, for editors
     Schema,
     /// Explain an error code
@@ -258,6 +260,52 @@ pub enum ProofsShown {
     Accepted,
     /// The one that the answer rests on.
     Best,
+}
+
+/// `ledger`
+#[derive(Debug, Args)]
+#[command(disable_help_subcommand = true)]
+pub struct Ledger {
+    /// What to do.
+    #[command(subcommand)]
+    pub action: LedgerAction,
+}
+
+/// What can be done with recorded answers.
+#[derive(Debug, Subcommand)]
+pub enum LedgerAction {
+    /// List the models that answered, how often and when, and what was forgotten
+    List,
+    /// Make answers count no more: whoever asks again gets a new one. What was forgotten, by whom and
+    /// why, stays on record
+    Forget(Forget),
+}
+
+/// Which answers `ledger forget` means.
+#[derive(Debug, Args)]
+#[group(id = "what", required = true, multiple = false)]
+pub struct ForgetWhat {
+    /// All answers of a model: its id as `ledger list` shows it, the digest of its weights, or its
+    /// name or address at an endpoint; may be given several times
+    #[arg(long, value_name = "MODEL")]
+    pub model: Vec<String>,
+    /// The answer to a request: its `request_digest`; may be given several times
+    #[arg(long, value_name = "DIGEST")]
+    pub request: Vec<String>,
+}
+
+/// `ledger forget`
+#[derive(Debug, Args)]
+pub struct Forget {
+    /// Which answers.
+    #[command(flatten)]
+    pub what: ForgetWhat,
+    /// Why
+    #[arg(long, default_value = "")]
+    pub reason: String,
+    /// Who forgets
+    #[arg(long, env = "USER", hide_env_values = true, default_value = "unknown")]
+    pub author: String,
 }
 
 /// `explain`

@@ -7,7 +7,7 @@ use clap::Parser;
 use crate::cli::args::{Cli, Command};
 use crate::cli::environment::Environment;
 use crate::cli::{
-    audit, check, exit, explain, plan, run, runs, schema, show, sql, teach, test, why,
+    audit, check, exit, explain, ledger, plan, run, runs, schema, show, sql, teach, test, why,
 };
 use crate::error::{Error, ErrorKind, Result};
 
@@ -45,6 +45,7 @@ async fn dispatch(command: &Command, environment: &Environment) -> Result<()> {
         Command::Sql(args) => sql::sql(args, environment).await,
         Command::Teach(args) => teach::teach(args, environment).await,
         Command::Audit(args) => audit::audit(args, environment).await,
+        Command::Ledger(args) => ledger::ledger(args, environment).await,
         Command::Schema => schema::schema(environment),
         Command::Explain(args) => explain::explain(args, environment),
     }

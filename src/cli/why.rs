@@ -10,6 +10,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::ids::StageName;
 use crate::run::plan::{Action, Choice, StagePlan, plan};
 use crate::run::reason::{Change, Reason};
+use crate::secret;
 use crate::spec::suggest;
 
 /// Explains why a stage is cached or would run.
@@ -53,7 +54,7 @@ fn text(name: &StageName, stage: &StagePlan, upstream: &[&StageName]) -> String 
     match &stage.reason {
         Reason::Changed(changes) => {
             let shown = |value: &Option<String>| {
-                value.as_ref().map_or("(absent)".to_owned(), |value| printable(value, false))
+                value.as_ref().map_or("(absent)".to_owned(), |value| cell(value))
             };
             let rows = changes
                 .iter()
@@ -64,8 +65,7 @@ fn text(name: &StageName, stage: &StagePlan, upstream: &[&StageName]) -> String 
         }
         _ => {
             let rows = stage.components.map().iter();
-            let rows =
-                rows.map(|(name, value)| vec![name.clone(), printable(value, false)]).collect();
+            let rows = rows.map(|(name, value)| vec![name.clone(), cell(value)]).collect();
             text.push_str("\nwhat counts:\n");
             text.push_str(&aligned(&header(&["component", "value"]), rows, &[]));
         }
@@ -96,7 +96,17 @@ fn to_json(name: &StageName, stage: &StagePlan, upstream: &[&StageName]) -> Json
     })
 }
 
+/// A value for people. What was recorded before secrets in addresses were refused may have one.
+fn cell(value: &str) -> String {
+    printable(&secret::covered(value), false)
+}
+
 /// A change for programs.
 pub fn change_json(change: &Change) -> Json {
-    json!({"component": change.component, "old": change.old, "new": change.new})
+    let covered = |value: &Option<String>| value.as_deref().map(secret::covered).map(Json::from);
+    json!({
+        "component": change.component,
+        "old": covered(&change.old),
+        "new": covered(&change.new),
+    })
 }

@@ -122,12 +122,14 @@ impl Ledger {
     }
 
     async fn merge_segments(&self, inputs: &[Arc<Segment>], done: &mut Compaction) -> Result<()> {
-        let written = merge(self.store(), inputs, self.limits().blocks).await?;
-        let into = written.segment.clone();
+        let forgotten = Arc::clone(&self.state().forgotten);
+        let written = merge(self.store(), inputs, &forgotten, self.limits().blocks).await?;
+        let past = forgotten.len() as u64;
+        let into = Segment { past, ..written.segment.as_ref().clone() };
         let from = keys(inputs);
         let body = |state: &State| {
             state.position(&from)?;
-            Some(Body::Merge { from: from.clone(), into: into.as_ref().clone() })
+            Some(Body::Merge { from: from.clone(), into: into.clone() })
         };
         if self.commit_merge(written, body).await? {
             done.merges += 1;

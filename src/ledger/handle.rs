@@ -12,7 +12,7 @@ use crate::ledger::buffer::Buffer;
 use crate::ledger::entry::{Answer, NewEntry, Row};
 use crate::ledger::error::Result;
 use crate::ledger::index_cache::IndexCache;
-use crate::ledger::record::{Body, Segment};
+use crate::ledger::record::{Body, Forget, Segment};
 use crate::ledger::segment_reader::OpenSegment;
 use crate::ledger::segment_writer::{BlockLimits, Written, write_rows};
 use crate::ledger::state::State;
@@ -276,6 +276,17 @@ impl Ledger {
         Ok(merged)
     }
 
+    /// Appends an entry after which answers count no more.
+    pub(crate) async fn commit_forget(&self, forget: Forget) -> Result<()> {
+        let (inner, commits) = (&self.inner, self.inner.commits.lock().await);
+        let body = |_: &State| Some(Body::Forget(forget.clone()));
+        let included = |state: &State| state.forgotten.iter().any(|it| it.forget.id == forget.id);
+        let state = log::append(&inner.store, &inner.writer, &self.state(), body, included).await?;
+        self.install(state, None, 0);
+        drop(commits);
+        Ok(())
+    }
+
     /// Appends an entry; then the first `count` buffered rows are durable. The caller holds `commits`.
     async fn commit(
         &self,
@@ -328,7 +339,8 @@ impl Ledger {
                 (shared.state.clone(), sorted.iter().map(get).collect::<Vec<_>>())
             };
             let (store, indexes) = (&self.inner.store, &self.inner.indexes);
-            let mut stored = self.inner.answers.get(&sorted);
+            let forgotten = state.forgotten.len();
+            let mut stored = self.inner.answers.get(&sorted, forgotten);
             let unknown = |(key, known): (&Digest, &Option<_>)| known.is_none().then_some(*key);
             let unknown: Vec<Digest> = sorted.iter().zip(&stored).filter_map(unknown).collect();
             let found = match look_up::look_up(store, indexes, &state, &unknown).await {
@@ -341,7 +353,7 @@ impl Ledger {
                 }
                 found => found?,
             };
-            self.inner.answers.put(found.iter().flatten());
+            self.inner.answers.put(found.iter().flatten(), forgotten);
             let mut found = found.into_iter();
             let open = stored.iter_mut().filter(|known| known.is_none());
             open.for_each(|known| *known = found.next().flatten());

@@ -12,6 +12,7 @@ use crate::ledger::entry::Answer;
 use crate::ledger::error::Result;
 use crate::ledger::index::Candidate;
 use crate::ledger::index_cache::IndexCache;
+use crate::ledger::record::Forgotten;
 use crate::ledger::rows::answers_of;
 use crate::ledger::segment_reader::{Columns, OpenSegment};
 use crate::ledger::state::State;
@@ -33,6 +34,8 @@ struct Read {
     segment: Arc<OpenSegment>,
     range: Range<u64>,
     candidates: Vec<Candidate>,
+    /// What of its rows counts no more.
+    forgotten: Arc<[Forgotten]>,
 }
 
 /// The answers to `keys` that are in segments; the keys are sorted and each is there once.
@@ -54,7 +57,8 @@ pub(crate) async fn look_up(
             stream::iter(opening).buffered(READS_AT_ONCE).try_collect().await?;
         let mut reads = Vec::new();
         for (rank, segment) in opened.into_iter().enumerate() {
-            reads.extend(plan(rank, &segment, segment.index.find(&wanted)));
+            let forgotten = state.concerning(step[rank].past);
+            reads.extend(plan(rank, &segment, segment.index.find(&wanted), forgotten));
         }
         let reads: Vec<_> = reads.into_iter().map(|read| run(store, read, &wanted)).collect();
         let mut hits: Vec<Hit> = stream::iter(reads)
@@ -76,8 +80,17 @@ pub(crate) async fn look_up(
 }
 
 /// The reads for the candidates in one segment, neighbouring blocks together.
-fn plan(rank: usize, segment: &Arc<OpenSegment>, candidates: Vec<Candidate>) -> Vec<Read> {
+fn plan(
+    rank: usize,
+    segment: &Arc<OpenSegment>,
+    candidates: Vec<Candidate>,
+    forgotten: &[Forgotten],
+) -> Vec<Read> {
     let mut reads: Vec<Read> = Vec::new();
+    if candidates.is_empty() {
+        return reads;
+    }
+    let forgotten: Arc<[Forgotten]> = forgotten.into();
     for candidate in candidates {
         let Some(block) = segment.index.blocks().get(candidate.block) else { continue };
         let range = block.answers();
@@ -93,7 +106,8 @@ fn plan(rank: usize, segment: &Arc<OpenSegment>, candidates: Vec<Candidate>) -> 
             Some(read) if range.end <= read.range.end => read.candidates.push(candidate),
             _ => {
                 let (segment, candidates) = (segment.clone(), vec![candidate]);
-                reads.push(Read { rank, segment, range, candidates });
+                let forgotten = Arc::clone(&forgotten);
+                reads.push(Read { rank, segment, range, candidates, forgotten });
             }
         }
     }
@@ -152,7 +166,9 @@ fn decode(
     let hit = |candidate: &Candidate| {
         let answer = &answers[rows.binary_search(&candidate.row).ok()?];
         let (key, rank) = (candidate.key, read.rank);
-        (answer.key == wanted[key]).then(|| Hit { key, rank, answer: answer.clone() })
+        let covers = |it: &Forgotten| it.forget.what.covers(&answer.key, &answer.origin.model);
+        let counts = answer.key == wanted[key] && !read.forgotten.iter().any(covers);
+        counts.then(|| Hit { key, rank, answer: answer.clone() })
     };
     Ok(candidates.iter().filter_map(hit).collect())
 }

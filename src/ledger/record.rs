@@ -25,6 +25,14 @@ pub(crate) struct Segment {
     pub tail_at: u64,
     /// Digest of the bytes from there to the end.
     pub tail_sha256: Digest,
+    /// How many of the log's forgettings, from the first, do not concern its rows: they came before
+    /// these did, or the rows that they mean were left out.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub past: u64,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// One entry of the ledger's log.
@@ -60,6 +68,54 @@ pub(crate) enum Body {
         /// What they became.
         into: Segment,
     },
+    /// Answers in the segments before count no more.
+    Forget(Forget),
+}
+
+/// Answers that are to count no more, and who said so.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Forget {
+    /// Its name, which no other has.
+    pub id: String,
+    /// Which answers.
+    pub what: Scope,
+    /// Who wants it.
+    pub author: String,
+    /// Why.
+    pub reason: String,
+    /// How many answers there were.
+    pub answers: u64,
+}
+
+/// Answers that belong together.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Scope {
+    /// All that models of these identities gave.
+    Models(Vec<String>),
+    /// Those to these requests.
+    Requests(Vec<Digest>),
+}
+
+impl Scope {
+    /// Whether an answer is meant.
+    pub fn covers(&self, key: &Digest, model: &str) -> bool {
+        match self {
+            Self::Models(models) => models.iter().any(|known| known == model),
+            Self::Requests(requests) => requests.contains(key),
+        }
+    }
+}
+
+/// A forgetting, with when it was recorded.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Forgotten {
+    /// When, for people.
+    pub t_utc: DateTime<Utc>,
+    /// What, by whom and why.
+    pub forget: Forget,
 }
 
 impl Record for LogEntry {
@@ -78,6 +134,9 @@ pub(crate) struct Checkpoint {
     pub head: Digest,
     /// The segments, earliest first.
     pub live: Vec<Segment>,
+    /// All forgettings, earliest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub forgotten: Vec<Forgotten>,
 }
 
 impl Record for Checkpoint {

@@ -71,20 +71,26 @@ pub(crate) fn keys_of(batch: &RecordBatch) -> Result<Vec<Digest>, String> {
     keys.ok_or_else(|| "one of its keys is not 32 bytes long".to_owned())
 }
 
+/// The column of models, or why there is none.
+pub(crate) fn model_column(batch: &RecordBatch) -> Result<&StringArray, String> {
+    text_column(batch, 1)
+}
+
+/// A column of texts, none of them NULL, or why it is none.
+pub(crate) fn text_column(batch: &RecordBatch, at: usize) -> Result<&StringArray, String> {
+    let column = batch.columns().get(at).and_then(|column| column.as_string_opt::<i32>());
+    column
+        .filter(|column| column.null_count() == 0)
+        .ok_or_else(|| format!("its column {at} is not text"))
+}
+
 /// The answers in a batch of the first [`ANSWER_COLUMNS`] columns, or why they are none.
 pub(crate) fn answers_of(batch: &RecordBatch) -> Result<Vec<Answer>, String> {
     let keys = keys_of(batch)?;
-    let text = |at: usize| -> Result<&StringArray, String> {
-        let column = batch.columns().get(at).and_then(|column| column.as_string_opt::<i32>());
-        column
-            .filter(|column| column.null_count() == 0)
-            .ok_or_else(|| format!("its column {at} is not text"))
-    };
+    let text = |at: usize| text_column(batch, at);
     let (models, kinds, answers, runs, writers) =
         (text(1)?, text(2)?, text(3)?, text(4)?, text(5)?);
-    let times = batch.columns().get(6);
-    let times = times.and_then(|column| column.as_primitive_opt::<TimestampMicrosecondType>());
-    let times = times.ok_or("its column 6 is not a time")?;
+    let times = time_column(batch)?;
     let (mut model, mut kind, mut writer) = <(Arc<str>, Arc<str>, Arc<str>)>::default();
     let answer = |(row, key): (usize, Digest)| -> Result<Answer, String> {
         let run = runs.value(row).parse().map_err(|error| format!("{error}"))?;
@@ -102,6 +108,13 @@ pub(crate) fn answers_of(batch: &RecordBatch) -> Result<Vec<Answer>, String> {
         })
     };
     keys.into_iter().enumerate().map(answer).collect()
+}
+
+/// The column of times, or why there is none.
+pub(crate) fn time_column(batch: &RecordBatch) -> Result<&TimestampMicrosecondArray, String> {
+    let times = batch.columns().get(6);
+    let times = times.and_then(|column| column.as_primitive_opt::<TimestampMicrosecondType>());
+    times.ok_or_else(|| "its column 6 is not a time".to_owned())
 }
 
 /// `text`, sharing the memory of the text before it when they are equal.

@@ -170,6 +170,7 @@ impl SegmentWriter {
             rows: self.rows,
             tail_at,
             tail_sha256: Digest::of(&tail),
+            past: 0,
         };
         Ok(Written { segment: Arc::new(segment), tail })
     }

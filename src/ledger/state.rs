@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::digest::Digest;
 use crate::ledger::LedgerError;
 use crate::ledger::error::Result;
-use crate::ledger::record::{Body, Checkpoint, LEDGER_VERSION, LogEntry, Segment};
+use crate::ledger::record::{Body, Checkpoint, Forgotten, LEDGER_VERSION, LogEntry, Segment};
 use crate::store::{Key, ledger_log_key, unseal};
 
 /// The ledger after a number of entries.
@@ -17,20 +17,24 @@ pub(crate) struct State {
     pub head: Option<Digest>,
     /// The segments; of two answers to one request, the one in the earlier segment counts.
     pub live: Vec<Arc<Segment>>,
+    /// The forgettings, in the order of the log.
+    pub forgotten: Arc<Vec<Forgotten>>,
 }
 
 impl State {
     /// The state that a checkpoint records.
     pub fn of(checkpoint: Checkpoint) -> Self {
         let live = checkpoint.live.into_iter().map(Arc::new).collect();
-        Self { next: checkpoint.seq + 1, head: Some(checkpoint.head), live }
+        let forgotten = Arc::new(checkpoint.forgotten);
+        Self { next: checkpoint.seq + 1, head: Some(checkpoint.head), live, forgotten }
     }
 
     /// The checkpoint that records this state; none before the first entry.
     pub fn checkpoint(&self) -> Option<Checkpoint> {
         let live = self.live.iter().map(|segment| segment.as_ref().clone()).collect();
         let seq = self.next.checked_sub(1)?;
-        Some(Checkpoint { v: LEDGER_VERSION, seq, head: self.head?, live })
+        let forgotten = self.forgotten.as_ref().clone();
+        Some(Checkpoint { v: LEDGER_VERSION, seq, head: self.head?, live, forgotten })
     }
 
     /// Takes in the stored bytes of the next entry.
@@ -45,12 +49,21 @@ impl State {
             return Err(broken("does not continue the entry before it".into()));
         }
         match entry.body {
-            Body::Append(segment) => self.live.push(Arc::new(segment)),
+            Body::Append(segment) => {
+                let past = self.forgotten.len() as u64;
+                self.live.push(Arc::new(Segment { past, ..segment }));
+            }
             Body::Merge { from, into } => {
                 let Some(at) = self.position(&from) else {
                     return Err(broken("merges segments that are not neighbours".into()));
                 };
+                if into.past > self.forgotten.len() as u64 {
+                    return Err(broken("leaves out what nobody forgot".into()));
+                }
                 self.live.splice(at..at + from.len(), [Arc::new(into)]);
+            }
+            Body::Forget(forget) => {
+                Arc::make_mut(&mut self.forgotten).push(Forgotten { t_utc: entry.t_utc, forget });
             }
         }
         self.head = Some(Digest::of(bytes));
@@ -64,6 +77,12 @@ impl State {
         let at = self.live.iter().position(|segment| segment.key == *first)?;
         let there = self.live.get(at..at + keys.len())?;
         there.iter().map(|segment| &segment.key).eq(keys).then_some(at)
+    }
+
+    /// The forgettings that concern rows of a segment which `past` do not.
+    pub fn concerning(&self, past: u64) -> &[Forgotten] {
+        let past = usize::try_from(past).unwrap_or(usize::MAX);
+        self.forgotten.get(past..).unwrap_or_default()
     }
 
     /// True when a segment of this key counts.

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use proofmill_engine::checkpoint::{
-    DigestCache, Folder, Identity, LoadError, Trust, VectorMode, VectorSettings,
+    DigestCache, Digested, Folder, Identity, LoadError, Trust, VectorMode, VectorSettings,
 };
 use proofmill_engine::model::Products;
 
@@ -22,6 +22,8 @@ const REFUSES: &str = "offers";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Card {
     parts: Vec<(&'static str, String)>,
+    /// What its folder must hold when it is loaded; `None` for an endpoint.
+    digested: Option<Digested>,
 }
 
 /// Why a model has no card.
@@ -48,14 +50,21 @@ impl CardError {
 impl Card {
     /// The card of a model; weights are digested if nobody has before.
     pub fn of(model: &Model, host: &Host) -> Result<Self, CardError> {
-        let parts = match (&model.path, &model.url) {
+        match (&model.path, &model.url) {
             (Some(path), _) => {
                 let place = Place::of(model, &host.gpus)?;
-                local(&open_folder(path, model)?, &place, host)?
+                Ok(local(&open_folder(path, model)?, &place, host)?)
             }
-            (None, url) => remote(model, url.as_deref().unwrap_or_default()),
-        };
-        Ok(Self { parts })
+            (None, url) => {
+                let parts = remote(model, url.as_deref().unwrap_or_default());
+                Ok(Self { parts, digested: None })
+            }
+        }
+    }
+
+    /// What the model's folder must hold when it is loaded; nothing for an endpoint.
+    pub fn digested(&self) -> Option<&Digested> {
+        self.digested.as_ref()
     }
 
     /// Name and value of each part.
@@ -88,13 +97,14 @@ pub(super) fn open_folder(path: &str, model: &Model) -> Result<Folder, LoadError
     Ok(folder.with_vector(VectorSettings { mode, normalize: model.normalize.unwrap_or(false) }))
 }
 
-fn local(
-    folder: &Folder,
-    place: &Place,
-    host: &Host,
-) -> Result<Vec<(&'static str, String)>, LoadError> {
-    let cache = DigestCache::new(host.digests());
-    let identity = Identity::read(folder, &cache, Trust::Unchanged)?;
+/// Who the checkpoint in a folder is, whatever asks it, and what its files must be to be that.
+pub(super) fn checkpoint(folder: &Folder, host: &Host) -> Result<(Identity, Digested), LoadError> {
+    let digested = folder.digested(&DigestCache::new(host.digests()), Trust::Unchanged)?;
+    Ok((Identity::of(folder, &digested), digested))
+}
+
+fn local(folder: &Folder, place: &Place, host: &Host) -> Result<Card, LoadError> {
+    let (identity, digested) = checkpoint(folder, host)?;
     let vector = folder.vector().map_or_else(String::new, |vector| {
         format!("{:?}{}", vector.mode, if vector.normalize { ", normalized" } else { "" })
     });
@@ -114,7 +124,7 @@ fn local(
         ("vector", vector),
         ("weights", identity.weights_digest.to_string()),
     ]);
-    Ok(parts)
+    Ok(Card { parts, digested: Some(digested) })
 }
 
 /// What is behind an address may change without a sign; what is known is who was asked.

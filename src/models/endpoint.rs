@@ -73,7 +73,8 @@ impl LanguageModel for RemoteEndpoint {
 
     async fn ask(&self, request: Request, _: Key) -> Result<Answer, AskError> {
         self.opened()?.ask(&request).await.map_err(|error| match error {
-            RemoteError::Row { error, .. } => AskError::Row(error),
+            RemoteError::Row { error, transient: true, .. } => AskError::Passing(error),
+            RemoteError::Row { error, transient: false, .. } => AskError::Row(error),
             RemoteError::Model { .. } => AskError::Model(OpenError::new(error)),
         })
     }

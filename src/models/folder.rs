@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use proofmill_engine::checkpoint::{Digested, Watch};
 use proofmill_engine::model::{self, Claim, Settings};
 use proofmill_engine::request::{Answer, Request, RequestError};
 use proofmill_engine::schedule::Cancel;
 use proofmill_udfs::model::{AskError, Key, LanguageModel, OpenError};
 use tokio::sync::{OnceCell, oneshot};
 
-use crate::models::card::open_folder;
+use crate::models::card::{Card, open_folder};
 use crate::models::device::Place;
 use crate::models::host::Host;
 use crate::spec::models::Model;
@@ -21,28 +22,49 @@ pub struct LocalModel {
     model: Model,
     settings: Settings,
     claim: Claim,
-    loaded: OnceCell<Result<Arc<model::Model>, OpenError>>,
+    /// What its folder must hold.
+    digested: Digested,
+    loaded: OnceCell<Result<Arc<Loaded>, OpenError>>,
+}
+
+/// A model that is loaded.
+#[derive(Debug)]
+struct Loaded {
+    model: model::Model,
+    /// The files that it was read from, and that its larger tables are mapped from.
+    watch: Watch,
 }
 
 impl LocalModel {
     /// The model, not loaded yet. `models` are those that may be loaded onto the same GPUs.
-    pub fn new(model: &Model, identity: String, place: &Place, models: usize, host: &Host) -> Self {
-        let settings = settings(model, place, host);
-        let claim = claim(model, place, models, host);
-        Self { identity, model: model.clone(), settings, claim, loaded: OnceCell::new() }
+    pub fn new(model: &Model, card: &Card, place: &Place, models: usize, host: &Host) -> Self {
+        Self {
+            identity: card.identity(),
+            model: model.clone(),
+            settings: settings(model, place, host),
+            claim: claim(model, place, models, host),
+            digested: card.digested().cloned().unwrap_or_default(),
+            loaded: OnceCell::new(),
+        }
     }
 
-    async fn loaded(&self) -> Result<Arc<model::Model>, AskError> {
+    async fn loaded(&self) -> Result<Arc<Loaded>, AskError> {
         let load = || async {
             let (model, settings, claim) = (self.model.clone(), self.settings, self.claim.clone());
+            let digested = self.digested.clone();
             let opened = tokio::task::spawn_blocking(move || {
                 let path = model.path.clone().unwrap_or_default();
                 let folder = open_folder(&path, &model).map_err(OpenError::new)?;
+                // Who it is was told when the pipeline was checked, which may be hours ago.
+                folder.expect(&digested).map_err(OpenError::new)?;
+                let watch = folder.watch();
                 let opened = match claim.gpus.is_empty() {
                     true => model::Model::open(&folder, &settings),
                     false => model::Model::open_on_gpus(&Arc::new(folder), &settings, &claim),
                 };
-                opened.map(Arc::new).map_err(OpenError::new)
+                let model = opened.map_err(OpenError::new)?;
+                watch.examine().map_err(OpenError::new)?;
+                Ok(Arc::new(Loaded { model, watch }))
             });
             opened.await.unwrap_or_else(|error| Err(OpenError::new(error)))
         };
@@ -88,14 +110,22 @@ impl LanguageModel for LocalModel {
     }
 
     async fn ask(&self, request: Request, key: Key) -> Result<Answer, AskError> {
-        let model = self.loaded().await?;
+        let loaded = self.loaded().await?;
         let (sender, answer) = oneshot::channel();
         let cancel = Cancel::default();
         let _given_up = GivenUp(cancel.clone());
         // Whoever waited may be gone by then; the worker has been told.
         let reply = Box::new(move |answer| drop(sender.send(answer)));
-        model.submit(&request, key, reply, cancel);
+        loaded.model.submit(&request, key, reply, cancel);
         Ok(answer.await.unwrap_or(Err(RequestError::Cancelled))?)
+    }
+
+    async fn examine(&self) -> Result<(), OpenError> {
+        let Some(Ok(loaded)) = self.loaded.get() else { return Ok(()) };
+        let watch = loaded.watch.clone();
+        // Seldom, it reads whole files again.
+        let examined = tokio::task::spawn_blocking(move || watch.examine()).await;
+        examined.map_err(OpenError::new)?.map_err(OpenError::new)
     }
 
     fn concurrency(&self) -> usize {

@@ -1,12 +1,14 @@
 //! The models of a pipeline by name.
 
+use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
 use indexmap::IndexMap;
+use proofmill_engine::checkpoint::{Digest, Digested, Folder, LoadError};
 use proofmill_udfs::model::{LanguageModel, Ledger, Models, OpenError, Opener, Recording};
 
-use crate::models::card::{Card, CardError};
+use crate::models::card::{Card, CardError, checkpoint};
 use crate::models::device::{Place, brief};
 use crate::models::endpoint::RemoteEndpoint;
 use crate::models::facts::{Facts, FactsError};
@@ -20,6 +22,7 @@ use crate::spec::models::Model;
 pub struct Registry {
     entries: IndexMap<String, Arc<Entry>>,
     asked: Arc<Models>,
+    host: Host,
 }
 
 /// One model. Its card is made once: it may take a while.
@@ -52,7 +55,22 @@ impl Registry {
             .map(|(name, entry)| (name.clone(), Arc::clone(entry) as Arc<dyn Opener>))
             .collect();
         let asked = Models::new(openers, ledger, Recording::default());
-        Self { entries, asked: Arc::new(asked) }
+        Self { entries, asked: Arc::new(asked), host: host.clone() }
+    }
+
+    /// The folder of each model that lies in one, by name.
+    pub fn folders(&self) -> impl Iterator<Item = (&str, &str)> {
+        let all = self.entries.iter();
+        all.filter_map(|(name, entry)| Some((name.as_str(), entry.model.path.as_deref()?)))
+    }
+
+    /// Who the checkpoint in `folder` is, in one digest, and what its files must be to be that: for
+    /// whoever reads its weights without asking it.
+    pub fn checkpoint(&self, folder: &str) -> Result<(Digest, Digested), LoadError> {
+        let (identity, digested) = checkpoint(&Folder::open(Path::new(folder))?, &self.host)?;
+        let parts = [identity.config_digest, identity.tokenizer_digest, identity.weights_digest];
+        let named = ["config", "tokenizer", "weights"].into_iter().zip(parts);
+        Ok((Digest::of_parts(named), digested))
     }
 
     /// What the functions ask.
@@ -102,14 +120,13 @@ impl Entry {
 impl Opener for Entry {
     async fn open(&self) -> Result<Arc<dyn LanguageModel>, OpenError> {
         let card = self.card().map_err(|error| OpenError::new(error.to_string()))?;
-        let identity = card.identity();
         Ok(match &self.model.path {
             Some(_) => {
                 let (model, host) = (&self.model, &self.host);
                 let place = Place::of(model, &host.gpus).map_err(OpenError::new)?;
-                Arc::new(LocalModel::new(model, identity, &place, self.local_models, host))
+                Arc::new(LocalModel::new(model, &card, &place, self.local_models, host))
             }
-            None => Arc::new(RemoteEndpoint::new(&self.model, identity, &self.host)),
+            None => Arc::new(RemoteEndpoint::new(&self.model, card.identity(), &self.host)),
         })
     }
 }

@@ -54,6 +54,8 @@ codes! {
     Template = "E0110",
     /// Two things of one name.
     Duplicate = "E0111",
+    /// An address with a secret in it.
+    SecretInAddress = "E0112",
     /// A stage that the pipeline does not have.
     UnknownStage = "E0201",
     /// Stages that wait for each other.

@@ -1,9 +1,12 @@
 //! A mistake with its place, and how a person and a program see it.
 
+use std::borrow::Cow;
+
 use annotate_snippets::renderer::DecorStyle;
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 use serde_json::json;
 
+use crate::secret;
 use crate::spec::code::Code;
 use crate::spec::source::{Sources, Span};
 
@@ -65,22 +68,24 @@ impl Diagnostic {
     /// The mistake with an excerpt of the file, for people.
     pub fn render(&self, sources: &Sources, colour: bool) -> String {
         let source = sources.get(self.span.source);
+        let text = sources.shown(self.span.source);
+        let (message, help) = self.said();
         let level = match self.severity {
             Severity::Error => Level::ERROR,
             Severity::Warning => Level::WARNING,
         };
         let end = self.span.end.max(self.span.start) as usize;
         let range = self.span.start as usize..end.min(source.text.len());
-        let snippet = Snippet::source(source.text.as_str())
+        let snippet = Snippet::source(text.as_ref())
             .path(source.name.as_str())
             .annotation(AnnotationKind::Primary.span(range));
         let mut group =
-            level.primary_title(self.message.as_str()).id(self.code.as_str()).element(snippet);
+            level.primary_title(message.as_ref()).id(self.code.as_str()).element(snippet);
         if !self.path.is_empty() {
             group = group.element(Level::NOTE.message(format!("at `{}`", self.path)));
         }
-        if let Some(help) = &self.help {
-            group = group.element(Level::HELP.message(help.as_str()));
+        if let Some(help) = &help {
+            group = group.element(Level::HELP.message(help.as_ref()));
         }
         let renderer = if colour { Renderer::styled() } else { Renderer::plain() };
         renderer.decor_style(DecorStyle::Ascii).render(&[group])
@@ -90,12 +95,18 @@ impl Diagnostic {
     pub fn line(&self, sources: &Sources) -> String {
         let (line, column) = sources.position(self.span);
         let name = &sources.get(self.span.source).name;
-        format!("{name}:{line}:{column}: {}: {}", self.code, self.message)
+        format!("{name}:{line}:{column}: {}: {}", self.code, self.said().0)
+    }
+
+    /// What is wrong and what to do, without the secrets that a value may have had.
+    fn said(&self) -> (Cow<'_, str>, Option<Cow<'_, str>>) {
+        (secret::covered(&self.message), self.help.as_deref().map(secret::covered))
     }
 
     /// The mistake as JSON, for programs.
     pub fn to_json(&self, sources: &Sources) -> serde_json::Value {
         let (line, column) = sources.position(self.span);
+        let (message, help) = self.said();
         json!({
             "code": self.code.as_str(),
             "severity": match self.severity { Severity::Error => "error", Severity::Warning => "warning" },
@@ -103,8 +114,8 @@ impl Diagnostic {
             "line": line,
             "column": column,
             "path": self.path,
-            "message": self.message,
-            "help": self.help,
+            "message": message,
+            "help": help,
         })
     }
 }

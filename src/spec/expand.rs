@@ -7,6 +7,7 @@ use std::time::Duration;
 use indexmap::IndexMap;
 
 use crate::ids::{NAME_BYTES_MAX, StageName, is_name};
+use crate::secret;
 use crate::spec::code::Code;
 use crate::spec::diagnostic::{self, Diagnostic};
 use crate::spec::group::{self, Instance};
@@ -103,6 +104,7 @@ impl Expander<'_> {
         let head = interpolate(&head, &values, &self.sources, "", &mut self.diagnostics);
         self.check("PipelineFile", &head, &["stages"], "");
         self.check_params(&tree, "");
+        self.secret_params(&tree, &values);
         self.stages(&tree, &values, &[], "", &mut Vec::new());
         let models = self.models(&head);
         let tests = self.tests(&head);
@@ -133,6 +135,7 @@ impl Expander<'_> {
                 self.diagnostics.push(mistake.with_help(Some(help.to_owned())));
                 continue;
             }
+            self.address(node, &path);
             // What is not typed has been reported against the schema.
             let Ok(model) = serde_json::from_value::<Model>(node.to_json()) else { continue };
             let beside = if model.path.is_some() { "path" } else { "url" };
@@ -144,6 +147,41 @@ impl Expander<'_> {
             models.insert(key.name.clone(), (model, node.clone()));
         }
         models
+    }
+
+    /// A mistake if an endpoint's address has something in it that would be kept and printed, or has a
+    /// query, which it cannot have.
+    fn address(&mut self, model: &Node, path: &str) {
+        let Some(url) = model.get("url") else { return };
+        let text = url.as_str().unwrap_or_default();
+        let query = || text.contains(['?', '#']).then_some("has a query or a fragment");
+        let Some(why) = secret::of_address(text).or_else(query) else { return };
+        let help = "an address is kept with the answers and is shown: put the key into a variable of the \
+                    environment, and name it in `key_env`";
+        self.secret(url.span, join(path, "url"), why, help);
+    }
+
+    /// A mistake for each parameter with an address that has a secret in it: a run keeps its parameters.
+    fn secret_params(&mut self, tree: &Node, values: &Values) {
+        let declared = tree.get("params").map(Node::entries).unwrap_or_default();
+        for (key, default) in declared {
+            let value = values.get(&format!("params.{}", key.name));
+            let texts = value.into_iter().chain([default]).flat_map(|node| match &node.value {
+                Value::Seq(items) => items.iter().filter_map(Node::as_str).collect(),
+                _ => node.as_str().into_iter().collect::<Vec<_>>(),
+            });
+            let mut secrets = texts.filter_map(secret::of_address);
+            let Some(why) = secrets.next() else { continue };
+            let help = "a run keeps its parameters and shows them: put what is secret into the environment";
+            self.secret(default.span, join("params", &key.name), why, help);
+        }
+    }
+
+    fn secret(&mut self, span: Span, path: String, why: &str, help: &str) {
+        self.sources.hide(span);
+        let message = format!("the address {why}");
+        let mistake = Diagnostic::error(Code::SecretInAddress, span, path, message);
+        self.diagnostics.push(mistake.with_help(Some(help.to_owned())));
     }
 
     /// The tree of a text; a mistake if it is no mapping.

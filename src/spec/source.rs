@@ -1,5 +1,9 @@
 //! Source texts and places in them.
 
+use std::borrow::Cow;
+
+use crate::secret;
+
 /// A place: bytes `start..end` of one source text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Span {
@@ -22,17 +26,21 @@ pub struct Source {
 
 /// All texts of one pipeline: the file itself and the templates it uses.
 #[derive(Debug, Default)]
-pub struct Sources(Vec<Source>);
+pub struct Sources {
+    texts: Vec<Source>,
+    /// Places that nothing shows: a secret stands there.
+    hidden: Vec<Span>,
+}
 
 impl Sources {
     /// Keeps a text and numbers it; a text that is there already keeps its number, so that a
     /// mistake in a template has one place however often the template is used.
     pub fn add(&mut self, name: impl Into<String>, text: impl Into<String>) -> u32 {
         let (name, text) = (name.into(), text.into());
-        let known = self.0.iter().position(|source| source.name == name && source.text == text);
+        let known = self.texts.iter().position(|source| source.name == name && source.text == text);
         let number = known.unwrap_or_else(|| {
-            self.0.push(Source { name, text });
-            self.0.len() - 1
+            self.texts.push(Source { name, text });
+            self.texts.len() - 1
         });
         number as u32
     }
@@ -44,7 +52,25 @@ impl Sources {
 
     /// The text with the given number.
     pub fn get(&self, source: u32) -> &Source {
-        &self.0[source as usize]
+        &self.texts[source as usize]
+    }
+
+    /// Nothing is to show what stands there.
+    pub fn hide(&mut self, span: Span) {
+        self.hidden.push(span);
+    }
+
+    /// The text with the given number as it may be shown: secrets are covered, byte for byte.
+    pub fn shown(&self, source: u32) -> Cow<'_, str> {
+        let shown = secret::covered(&self.get(source).text);
+        let hidden = self.hidden.iter().filter(|span| span.source == source);
+        hidden.fold(shown, |shown, span| {
+            let mut bytes = shown.into_owned().into_bytes();
+            let end = bytes.len().min(span.end as usize);
+            let start = end.min(span.start as usize);
+            bytes[start..end].iter_mut().filter(|byte| **byte != b'\n').for_each(|it| *it = b'*');
+            Cow::Owned(String::from_utf8_lossy(&bytes).into_owned())
+        })
     }
 
     /// The bytes of a place.

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use arrow::array::{
-    Array, ArrayRef, AsArray, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray,
+    ArrayRef, AsArray, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray,
 };
 use arrow::datatypes::{DataType, Field, Float64Type, Schema, SchemaRef};
 use datafusion::logical_expr::LogicalPlan;
@@ -27,6 +27,7 @@ use crate::stages::place::Place;
 use crate::stages::prepare::{Outcome, Tables};
 use crate::stages::prepared::Body;
 use crate::stages::sink::{Computed, Sink};
+use crate::store::NamedFile;
 
 const KIND: &str = "fit";
 /// The file whose digest stands for the folder.
@@ -58,7 +59,7 @@ pub fn prepare(
         None => None,
     };
     let chosen = converted::<Settings>(&settings.settings, &["settings"], place);
-    let start = start(settings, place);
+    let start = start(settings, engine, &mut components, place);
     let (train, chosen, start) = (train?, chosen?, start?);
     if let Err(error) = chosen.check() {
         place.mistake(&[KIND, "settings"], Code::WrongValue, error.to_string(), None);
@@ -66,14 +67,9 @@ pub fn prepare(
     }
     components.set_settings(settings);
     components.set("settings.path", &settings.path);
-    if let Some(folder) = &settings.checkpoint {
-        let digest = checkpoint_digest(Path::new(folder));
-        let Some(digest) = digest else {
-            let message = format!("`{folder}` has no `{WEIGHTS}` that can be read");
-            place.mistake(&[KIND, "checkpoint"], Code::ModelUnreadable, message, None);
-            return None;
-        };
-        components.set("checkpoint", digest);
+    if settings.settings.clip == Some(None) {
+        // What is absent does not count, and this is not.
+        components.set("settings.settings.clip", "none");
     }
     let schema = schema();
     let path = PathBuf::from(&settings.path);
@@ -151,32 +147,41 @@ fn converted<T: serde::de::DeserializeOwned>(
         .ok()
 }
 
-fn start(settings: &Fit, place: &mut Place<'_>) -> Option<Start> {
+fn start(
+    settings: &Fit,
+    engine: &Engine,
+    components: &mut Components,
+    place: &mut Place<'_>,
+) -> Option<Start> {
     match (&settings.sizes, &settings.checkpoint) {
         (Some(sizes), None) => {
             let sizes = converted(sizes, &["sizes"], place)?;
             Some(Start::Scratch { sizes, tokens: Tokens::Words { min_count: 1, also: Vec::new() } })
         }
-        (None, Some(folder)) => Some(Start::Checkpoint(PathBuf::from(folder))),
+        (None, Some(folder)) => match engine.models().checkpoint(folder) {
+            Ok((digest, digested)) => {
+                components.set("checkpoint", digest);
+                let folder = PathBuf::from(folder);
+                Some(Start::Checkpoint { folder, digested: Some(digested) })
+            }
+            Err(error) => {
+                let message = error.to_string();
+                place.mistake(&[KIND, "checkpoint"], Code::ModelUnreadable, message, None);
+                None
+            }
+        },
         (_, _) => None,
     }
 }
 
-fn checkpoint_digest(folder: &Path) -> Option<Digest> {
-    let files = ["config.json", "tokenizer.json", WEIGHTS];
-    let digests = files.map(|name| std::fs::read(folder.join(name)).ok().map(|b| Digest::of(&b)));
-    let all: Option<Vec<String>> = digests.into_iter().map(|d| Some(d?.to_string())).collect();
-    all.map(|all| Digest::of(all.join("\n").as_bytes()))
-}
-
-/// True if the folder still holds the weights that the stored table of this stage names.
-pub fn is_current(plan: &FitPlan, stored: &[RecordBatch]) -> bool {
-    let recorded = stored.last().and_then(|batch| {
-        let column = batch.column_by_name("weights")?.as_string_opt::<i32>()?.clone();
-        (!column.is_empty()).then(|| column.value(column.len() - 1).to_owned())
-    });
-    let found = std::fs::read(plan.path.join(WEIGHTS)).map(|bytes| Digest::of(&bytes).to_string());
-    recorded.is_some() && recorded == found.ok()
+/// True if the folder still holds all files that the artifact of this stage has, byte for byte, and
+/// nothing that would be read with them.
+pub fn is_current(plan: &FitPlan, files: &[NamedFile]) -> bool {
+    let is_same = |file: &NamedFile| {
+        let found = std::fs::read(plan.path.join(&file.name));
+        found.is_ok_and(|bytes| Digest::of(&bytes) == file.sha256)
+    };
+    !files.is_empty() && files.iter().all(is_same) && plan.start.check_target(&plan.path).is_ok()
 }
 
 /// Trains.
@@ -191,8 +196,18 @@ pub async fn compute(
         Some(dev) => rows(dev, engine).await?,
         None => Vec::new(),
     };
+    // Not found out only when all is trained.
+    plan.start.check_target(&plan.path).map_err(|error| StageError::Data {
+        message: error.to_string(),
+        help: "a fit replaces only files of its own names, and deletes none".to_owned(),
+    })?;
     // What is left of a training that was stopped, for the same pairs and settings.
-    let key = format!("{:?}\n{:?}\n{train:?}\n{dev:?}", plan.settings, plan.start);
+    let start = match &plan.start {
+        Start::Scratch { .. } => format!("{:?}", plan.start),
+        // The trainer compares its weights; times of files say nothing of them.
+        Start::Checkpoint { folder, .. } => format!("Checkpoint({folder:?})"),
+    };
+    let key = format!("{:?}\n{start}\n{train:?}\n{dev:?}", plan.settings);
     let state = scratch.join(format!("fit-{}", Digest::of(key.as_bytes())));
     std::fs::create_dir_all(scratch)
         .map_err(|source| StageError::Write { path: scratch.display().to_string(), source })?;

@@ -15,6 +15,7 @@ pub mod decide;
 pub mod dense;
 pub mod error;
 pub mod fit;
+mod folders;
 pub mod gather;
 pub mod hypothesize;
 pub mod index;

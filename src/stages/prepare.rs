@@ -18,8 +18,8 @@ use crate::stages::components::Components;
 use crate::stages::place::Place;
 use crate::stages::prepared::{Body, Prepared, PreparedStage};
 use crate::stages::{
-    asked, blend, check_plan, compare, decide, fit, gather, hypothesize, index, measure, memory,
-    prove, query, read, report, retrieve, search, teach, verify, write,
+    asked, blend, check_plan, compare, decide, fit, folders, gather, hypothesize, index, measure,
+    memory, prove, query, read, report, retrieve, search, teach, verify, write,
 };
 
 /// What preparing a stage gives.
@@ -54,6 +54,7 @@ pub fn prepare(
     memories: &Memories,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Prepared {
+    folders::check(&graph, diagnostics);
     let mut tables = Tables::default();
     let mut stages: IndexMap<StageName, PreparedStage> = IndexMap::new();
     let sources = Arc::clone(&graph.pipeline.sources);

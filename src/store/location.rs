@@ -15,6 +15,7 @@ use object_store::prefix::PrefixStore;
 use url::Url;
 
 use crate::rng::Rng;
+use crate::secret;
 use crate::store::error::Result;
 use crate::store::{DurableLocal, StoreError};
 
@@ -63,7 +64,7 @@ impl FromStr for Location {
 
     fn from_str(text: &str) -> Result<Self> {
         let wrong = |text: &str, reason: &str| StoreError::Location {
-            text: text.to_owned(),
+            text: secret::covered(text).into_owned(),
             reason: reason.to_owned(),
         };
         let Some((scheme, _)) = text.split_once("://") else {

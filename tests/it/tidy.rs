@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 /// Lower layers first. A module may name only modules in strictly lower layers.
 const LAYERS: &[&[&str]] = &[
-    &["clock", "digest", "draw", "rng"],
+    &["clock", "digest", "draw", "rng", "secret"],
     &["ids", "error"],
     &["retry"],
     &["spec", "sqltext", "store"],

@@ -1,7 +1,7 @@
 //! Settings of `fit`: pairs of texts -> a small T5 that learnt them.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// Trains an encoder-decoder on pairs of texts and writes its folder, which `models:` can name. As a
 /// table it tells how the training went. The same rows give the same bytes.
@@ -106,9 +106,9 @@ pub struct FitSettings {
     /// How slowly the mean of their squares moves.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub beta2: Option<f64>,
-    /// Longest gradient over all weights together.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub clip: Option<f64>,
+    /// Longest gradient over all weights together; `null` for any.
+    #[serde(default, deserialize_with = "named", skip_serializing_if = "Option::is_none")]
+    pub clip: Option<Option<f64>>,
     /// Chance that a number is dropped.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dropout: Option<f64>,
@@ -138,6 +138,11 @@ pub struct FitSettings {
     /// How weights are stored.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub save: Option<FitSave>,
+}
+
+/// A value that is there, be it `null`.
+fn named<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Option<f64>>, D::Error> {
+    Option::deserialize(from).map(Some)
 }
 
 /// The learning rate after its highest.

@@ -166,6 +166,16 @@ pub enum FitError {
         /// What is not supported.
         why: String,
     },
+    /// The folder that is to be written has a file that would be read as a part of the model.
+    #[error(
+        "{}: is not of the fitted model, and would be read with it; move it away, or give another \
+         `path`",
+        file.display()
+    )]
+    Foreign {
+        /// The file.
+        file: PathBuf,
+    },
     /// A checkpoint cannot be read.
     #[error(transparent)]
     Load(#[from] LoadError),

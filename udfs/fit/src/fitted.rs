@@ -1,7 +1,6 @@
 //! A fitted model: a checkpoint in the layout of Hugging Face.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::Path;
 
 use safetensors::tensor::TensorView;
@@ -9,11 +8,12 @@ use safetensors::{Dtype, serialize};
 use serde_json::{Value, json};
 
 use crate::error::FitError;
+use crate::folder;
 use crate::settings::Save;
 use crate::start::{Origin, pretty};
 use crate::weights::Weights;
 
-/// The file that makes a folder a checkpoint; it is written last.
+/// The settings of the model.
 const CONFIG: &str = "config.json";
 
 /// A fitted model.
@@ -52,20 +52,11 @@ impl Fitted {
         Ok(Self { files, parameters, steps, step, dev_loss })
     }
 
-    /// Writes the files into a folder, which is made if it is not there.
-    pub fn write(&self, folder: &Path) -> Result<(), FitError> {
-        let refuse = |file: &Path| {
-            let file = file.to_owned();
-            move |source| FitError::File { file, source }
-        };
-        fs::create_dir_all(folder).map_err(refuse(folder))?;
-        let last = |name: &&String| name.as_str() == CONFIG;
-        let first = self.files.keys().filter(|name| !last(name));
-        for name in first.chain(self.files.keys().filter(last)) {
-            let file = folder.join(name);
-            fs::write(&file, &self.files[name]).map_err(refuse(&file))?;
-        }
-        Ok(())
+    /// Puts the files into a folder, which is made if it is not there: a reader of the folder sees the
+    /// model of before, none, or this one. Other files in it stay; one that would be read as a part of
+    /// this model is an error.
+    pub fn write(&self, to: &Path) -> Result<(), FitError> {
+        folder::write(to, &self.files)
     }
 }
 

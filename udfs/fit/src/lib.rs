@@ -11,6 +11,7 @@ mod batch;
 pub mod error;
 pub mod fit;
 pub mod fitted;
+mod folder;
 mod gradients;
 mod input;
 mod matching;

@@ -1,13 +1,13 @@
 //! Where a fit begins: from nothing, or from a checkpoint.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 
-use proofmill_engine::checkpoint::{Codec, Family, Folder, Special};
+use proofmill_engine::checkpoint::{Codec, Digested, Family, Folder, Special};
 use serde_json::{Map, Value, json};
 
 use crate::error::FitError;
+use crate::folder;
 use crate::matching::match_heads;
 use crate::pair::Pair;
 use crate::shape::Shape;
@@ -26,7 +26,34 @@ pub enum Start {
         tokens: Tokens,
     },
     /// With those of a T5 checkpoint in the layout of Hugging Face, whose tokenizer stays.
-    Checkpoint(PathBuf),
+    Checkpoint {
+        /// Where it lies.
+        folder: PathBuf,
+        /// What its files must be, byte for byte, until all is read; whatever they are when absent.
+        digested: Option<Digested>,
+    },
+}
+
+/// Files of a checkpoint, beside its settings and weights, that the fitted model has too.
+const KEPT: [&str; 4] = [
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "generation_config.json",
+];
+
+impl Start {
+    /// Fails if a model that begins so cannot be written to this folder, before anything is trained.
+    pub fn check_target(&self, target: &Path) -> Result<(), FitError> {
+        let of_scratch = |name: &&str| *name != "special_tokens_map.json";
+        let kept: Vec<&str> = match self {
+            Self::Scratch { .. } => KEPT.into_iter().filter(of_scratch).collect(),
+            Self::Checkpoint { folder, .. } => {
+                KEPT.into_iter().filter(|name| folder.join(name).is_file()).collect()
+            }
+        };
+        folder::check(target, kept.into_iter().chain(["config.json"]))
+    }
 }
 
 /// How texts become tokens.
@@ -66,7 +93,7 @@ impl Origin {
     pub fn new(start: &Start, train: &[Pair], seed: u64) -> Result<Self, FitError> {
         match start {
             Start::Scratch { sizes, tokens } => scratch(sizes, tokens, train, seed),
-            Start::Checkpoint(folder) => checkpoint(folder),
+            Start::Checkpoint { folder, digested } => checkpoint(folder, digested.as_ref()),
         }
     }
 }
@@ -114,8 +141,9 @@ fn scratch(sizes: &Sizes, tokens: &Tokens, train: &[Pair], seed: u64) -> Result<
     })
 }
 
-fn checkpoint(path: &Path) -> Result<Origin, FitError> {
+fn checkpoint(path: &Path, digested: Option<&Digested>) -> Result<Origin, FitError> {
     let folder = Folder::open(path)?;
+    digested.map_or(Ok(()), |digested| folder.expect(digested))?;
     let refuse = |why: &str| FitError::Checkpoint { folder: path.to_owned(), why: why.to_owned() };
     if folder.family() != Family::T5 {
         let found = format!("{} cannot be trained; give a T5", folder.architecture());
@@ -127,22 +155,13 @@ fn checkpoint(path: &Path) -> Result<Origin, FitError> {
     let end = *special.ends.first().ok_or_else(|| refuse("config.json has no `eos_token_id`"))?;
     let plan = Plan::new(Shape::read(&folder)?);
     let mut files = BTreeMap::new();
-    let kept = [
-        "tokenizer.json",
-        "tokenizer_config.json",
-        "special_tokens_map.json",
-        "generation_config.json",
-    ];
-    for name in kept {
-        let file = folder.file(name);
-        if file.is_file() {
-            files.insert(name.to_owned(), read_file(&file)?);
-        }
+    for name in KEPT {
+        files.extend(folder.bytes(name)?.map(|bytes| (name.to_owned(), bytes)));
     }
-    let config = folder.config().file();
-    let config = serde_json::from_slice(&read_file(config)?)
+    let config = folder.bytes("config.json")?.unwrap_or_default();
+    let config = serde_json::from_slice(&config)
         .map_err(|error| refuse(&format!("config.json: {error}")))?;
-    Ok(Origin {
+    let origin = Origin {
         weights: plan.read(&folder)?,
         reader: Reader::Checkpoint(Box::new(Codec::read(&folder)?)),
         plan,
@@ -150,11 +169,10 @@ fn checkpoint(path: &Path) -> Result<Origin, FitError> {
         end,
         config,
         files,
-    })
-}
-
-fn read_file(file: &Path) -> Result<Vec<u8>, FitError> {
-    fs::read(file).map_err(|source| FitError::File { file: file.to_owned(), source })
+    };
+    // All is read: what becomes of the files from now on does not matter.
+    folder.watch().examine()?;
+    Ok(origin)
 }
 
 /// A small file of settings as people read it.

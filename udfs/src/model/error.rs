@@ -16,6 +16,8 @@ pub enum Class {
     Failed,
     /// Nobody waited for the answer any more.
     Cancelled,
+    /// The model could not answer now, after all that its client tried; another time it may.
+    Transient,
 }
 
 impl Class {
@@ -26,6 +28,7 @@ impl Class {
             Self::Invalid => "invalid",
             Self::Failed => "failed",
             Self::Cancelled => "cancelled",
+            Self::Transient => "transient",
         }
     }
 
@@ -33,8 +36,24 @@ impl Class {
     fn help(self) -> &'static str {
         match self {
             Self::TooLong | Self::Invalid => "correct the row",
-            Self::Failed | Self::Cancelled => "run again",
+            Self::Failed | Self::Cancelled | Self::Transient => "run again",
         }
+    }
+
+    /// Whether the same request may well have an answer another time, although the row, the model and
+    /// its settings stay as they are.
+    pub fn may_pass(self) -> bool {
+        match self {
+            Self::TooLong | Self::Invalid | Self::Failed => false,
+            Self::Cancelled | Self::Transient => true,
+        }
+    }
+
+    /// The class of this name, if there is one.
+    pub fn named(name: &str) -> Option<Self> {
+        [Self::TooLong, Self::Invalid, Self::Failed, Self::Cancelled, Self::Transient]
+            .into_iter()
+            .find(|class| class.name() == name)
     }
 }
 
@@ -84,6 +103,9 @@ impl From<AskError> for Unanswered {
     fn from(error: AskError) -> Self {
         match error {
             AskError::Row(error) => Self::Row(error.into()),
+            AskError::Passing(error) => {
+                Self::Row(Failure { class: Class::Transient, message: error.to_string() })
+            }
             AskError::Model(cause) => Self::Model(cause),
         }
     }

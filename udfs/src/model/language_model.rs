@@ -21,6 +21,12 @@ pub trait LanguageModel: Send + Sync + Debug {
     /// gives the request up.
     async fn ask(&self, request: Request, key: Key) -> Result<Answer, AskError>;
 
+    /// Fails if what it answered of late may not be kept under its identity: asked before answers are
+    /// recorded or given out.
+    async fn examine(&self) -> Result<(), OpenError> {
+        Ok(())
+    }
+
     /// Most requests worth having in flight at the same time, over all queries; at least 1.
     fn concurrency(&self) -> usize;
 }
@@ -42,6 +48,9 @@ pub enum AskError {
     /// This request has none; others may.
     #[error(transparent)]
     Row(#[from] RequestError),
+    /// This request has none now, and may have one another time: an endpoint was busy, slow or broken.
+    #[error(transparent)]
+    Passing(RequestError),
     /// No request has one: the model does not load, its key is missing, nobody answers there.
     #[error(transparent)]
     Model(OpenError),

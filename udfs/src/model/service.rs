@@ -14,6 +14,7 @@ use super::canonical::{self, Key};
 use super::counters::Counters;
 use super::error::{Failure, ModelError, Unanswered};
 use super::in_flight::{Fresh, Running};
+use super::language_model::OpenError;
 use super::ledger::{LedgerError, New};
 use super::models::{Models, Opened};
 use super::options::{OnError, Replay};
@@ -182,8 +183,7 @@ impl<'a> Batch<'a> {
                         // What came is recorded; to ask on would only fail again.
                         let cause = cause.clone();
                         self.record().await?;
-                        let (function, model) = (self.function, self.opened.name.clone());
-                        return Err(ModelError::Open { function, model, cause });
+                        return Err(self.model_error(cause));
                     }
                     None => self.fail(at, Failure::failed("the request got lost")).await?,
                 },
@@ -202,6 +202,7 @@ impl<'a> Batch<'a> {
     async fn came(&mut self, at: usize, fresh: Fresh) -> Result<(), ModelError> {
         let Fresh { json, counts } = fresh;
         if !counts {
+            self.examine().await?;
             return self.settle(at, &json);
         }
         let recording = self.models.recording;
@@ -235,10 +236,20 @@ impl<'a> Batch<'a> {
         if new.is_empty() {
             return Ok(());
         }
+        self.examine().await?;
         let counted = self.models.ledger.record(new).await;
         let counted = counted.map_err(|cause| self.ledger_error(cause))?;
         self.expect_all(counted.len(), rows.len())?;
         rows.into_iter().zip(counted).try_for_each(|(at, json)| self.settle(at, &json))
+    }
+
+    /// Fails if what the model answered may be another model's: it is neither recorded nor given out.
+    async fn examine(&self) -> Result<(), ModelError> {
+        self.opened.model.examine().await.map_err(|cause| self.model_error(cause))
+    }
+
+    fn model_error(&self, cause: OpenError) -> ModelError {
+        ModelError::Open { function: self.function, model: self.opened.name.clone(), cause }
     }
 
     /// The answer of a question is the one written here.

@@ -1,12 +1,12 @@
 //! Settings read from JSON files by key and type. A value of another type, or outside what is
 //! supported, is an error that names file and key. `null` counts as absent, as transformers writes it.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::LoadError;
+use super::{Held, LoadError};
 
 /// The largest size that any setting may name; products of two stay far inside 64 bits.
 const MOST: usize = 1 << 24;
@@ -14,27 +14,38 @@ const MOST: usize = 1 << 24;
 /// An object of settings.
 #[derive(Clone, Debug)]
 pub struct Config {
-    file: PathBuf,
+    held: Arc<Held>,
     /// Where in the file the object lies: empty, or a path that ends with a dot.
     at: String,
     values: Map<String, Value>,
 }
 
-/// Reads a file as JSON.
-pub(super) fn read_json(file: &Path) -> Result<Value, LoadError> {
-    let bytes =
-        fs::read(file).map_err(|source| LoadError::Read { file: file.to_owned(), source })?;
-    serde_json::from_slice(&bytes)
-        .map_err(|error| LoadError::Json { file: file.to_owned(), why: error.to_string() })
+/// Reads a file as JSON; it stays open.
+pub(super) fn read_json(file: &Path) -> Result<(Value, Arc<Held>), LoadError> {
+    let held = Arc::new(Held::open(file)?);
+    Ok((parse(&held)?, held))
+}
+
+fn parse(held: &Held) -> Result<Value, LoadError> {
+    let why = |error: serde_json::Error| LoadError::Json {
+        file: held.path().to_owned(),
+        why: error.to_string(),
+    };
+    serde_json::from_slice(&held.read()?).map_err(why)
 }
 
 impl Config {
     /// Reads a file that holds an object.
     pub fn read(file: &Path) -> Result<Self, LoadError> {
-        match read_json(file)? {
-            Value::Object(values) => Ok(Self { file: file.to_owned(), at: String::new(), values }),
+        Self::of(Arc::new(Held::open(file)?))
+    }
+
+    /// Reads an open file that holds an object.
+    pub(super) fn of(held: Arc<Held>) -> Result<Self, LoadError> {
+        match parse(&held)? {
+            Value::Object(values) => Ok(Self { held, at: String::new(), values }),
             _ => Err(LoadError::Json {
-                file: file.to_owned(),
+                file: held.path().to_owned(),
                 why: "expected an object of settings".to_owned(),
             }),
         }
@@ -47,7 +58,12 @@ impl Config {
 
     /// The file it came from.
     pub fn file(&self) -> &Path {
-        &self.file
+        self.held.path()
+    }
+
+    /// The same, open.
+    pub(super) fn held(&self) -> &Arc<Held> {
+        &self.held
     }
 
     /// Whether there is a value.
@@ -67,7 +83,7 @@ impl Config {
     /// The error that `key` has not the value it should have.
     pub fn refuse(&self, key: &str, expected: impl Into<String>) -> LoadError {
         LoadError::Value {
-            file: self.file.clone(),
+            file: self.file().to_owned(),
             key: format!("{}{key}", self.at),
             found: self.value(key).map_or_else(|| "absent".to_owned(), Value::to_string),
             expected: expected.into(),
@@ -177,7 +193,7 @@ impl Config {
         match self.value(key) {
             None => Ok(None),
             Some(Value::Object(values)) => Ok(Some(Self {
-                file: self.file.clone(),
+                held: Arc::clone(&self.held),
                 at: format!("{}{key}.", self.at),
                 values: values.clone(),
             })),

@@ -1,20 +1,17 @@
 //! SHA-256 of files, computed once: a cache on disk knows the digests of files that have not changed.
 
 use std::fmt;
-use std::fs::{self, File, Metadata, OpenOptions};
-use std::io::{self, Read, Write};
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use super::LoadError;
-
-/// Bytes read at a time.
-const PIECE: usize = 1 << 20;
+use super::held::State;
+use super::{Held, LoadError};
 
 /// A SHA-256 digest, written as 64 lower-case hex digits.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -33,6 +30,12 @@ impl Digest {
         let lines: String =
             parts.into_iter().map(|(name, digest)| format!("{digest}  {name}\n")).collect();
         Self::of(lines.as_bytes())
+    }
+}
+
+impl From<[u8; 32]> for Digest {
+    fn from(bytes: [u8; 32]) -> Self {
+        Self(bytes)
     }
 }
 
@@ -108,16 +111,6 @@ struct Known {
     digest: Digest,
 }
 
-/// What changes when a file is written or replaced. The time of change cannot be set by hand.
-#[derive(PartialEq, Eq, Serialize, Deserialize)]
-struct State {
-    device: u64,
-    inode: u64,
-    bytes: u64,
-    modified: (i64, i64),
-    changed: (i64, i64),
-}
-
 impl DigestCache {
     /// A cache in `folder`, which is made when the first digest is kept.
     pub fn new(folder: impl Into<PathBuf>) -> Self {
@@ -127,33 +120,39 @@ impl DigestCache {
     /// The digest of a file. A cache that cannot be read or written only costs time: the file is
     /// read instead.
     pub fn digest(&self, file: &Path, trust: Trust) -> Result<Digest, LoadError> {
+        self.digest_held(&Held::open(file)?, trust)
+    }
+
+    /// The digest of an open file, whatever lies at its path by now. Fails if it changes meanwhile.
+    pub(super) fn digest_held(&self, held: &Held, trust: Trust) -> Result<Digest, LoadError> {
+        let file = held.path();
         let failed = |source| LoadError::Read { file: file.to_owned(), source };
         let path = file.canonicalize().map_err(failed)?;
-        let before = State::of(&path.metadata().map_err(failed)?);
+        let state = held.state();
         let entry = self.folder.join(format!("{}.json", Digest::of(path.as_os_str().as_bytes())));
         let known = fs::read(&entry)
             .ok()
             .and_then(|bytes| serde_json::from_slice::<Known>(&bytes).ok())
-            .filter(|known| known.path == path && known.state == before);
-        if let (Some(known), Trust::Unchanged) = (&known, trust) {
-            return Ok(known.digest);
-        }
-        let digest = hash(&path).map_err(failed)?;
+            .filter(|known| known.path == path && known.state == state);
+        let digest = match (&known, trust) {
+            (Some(known), Trust::Unchanged) => known.digest,
+            (_, _) => held.hash()?,
+        };
+        // A file that changed meanwhile has a digest of neither state.
+        held.examine()?;
         match known {
-            Some(known) if known.digest != digest => Err(LoadError::Digest {
-                file: file.to_owned(),
-                expected: known.digest.to_string(),
-                found: digest.to_string(),
-            }),
-            Some(_) => Ok(digest),
-            None => {
-                // A file that changed meanwhile has a digest of neither state: it is not kept.
-                if State::of(&path.metadata().map_err(failed)?) == before {
-                    self.keep(&entry, &Known { path, state: before, digest });
-                }
-                Ok(digest)
+            Some(known) if known.digest != digest => {
+                return Err(LoadError::Digest {
+                    file: file.to_owned(),
+                    expected: known.digest.to_string(),
+                    found: digest.to_string(),
+                });
             }
+            Some(_) => {}
+            None => self.keep(&entry, &Known { path, state, digest }),
         }
+        held.learn(digest);
+        Ok(digest)
     }
 
     /// Writes an entry under another name and renames it, so that no reader sees half of it.
@@ -174,29 +173,5 @@ impl DigestCache {
         };
         // Without the entry the file is read again next time; the digest is right either way.
         let _ = write();
-    }
-}
-
-impl State {
-    fn of(metadata: &Metadata) -> Self {
-        Self {
-            device: metadata.dev(),
-            inode: metadata.ino(),
-            bytes: metadata.len(),
-            modified: (metadata.mtime(), metadata.mtime_nsec()),
-            changed: (metadata.ctime(), metadata.ctime_nsec()),
-        }
-    }
-}
-
-fn hash(file: &Path) -> io::Result<Digest> {
-    let mut file = File::open(file)?;
-    let mut hasher = Sha256::new();
-    let mut piece = vec![0; PIECE];
-    loop {
-        match file.read(&mut piece)? {
-            0 => return Ok(Digest(hasher.finalize().into())),
-            read => hasher.update(&piece[..read]),
-        }
     }
 }

@@ -147,6 +147,16 @@ pub enum LoadError {
         /// What is wrong.
         why: String,
     },
+    /// A file is not what was digested.
+    #[error(
+        "{}: changed after the model's identity was taken; what it answers since then is not kept; \
+         run again when nobody writes to the folder",
+        file.display()
+    )]
+    Changed {
+        /// The file.
+        file: PathBuf,
+    },
     /// A file changed although its time did not.
     #[error(
         "{}: expected sha256 {expected}, found {found}: the file changed but its size and times did \

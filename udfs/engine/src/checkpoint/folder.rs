@@ -2,10 +2,17 @@
 //! checked, nothing is computed.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use super::digest::{DigestCache, Trust};
+use super::held::{Digested, Files, Held, Part, Watch};
+use super::identity::NO_TOKENIZER;
 use super::sentence::{Sentence, VectorSettings};
 use super::tensors::{Tensors, open_weights};
 use super::{Config, Family, LoadError, Stored};
+
+/// `tokenizer.json` and the files beside it that change how texts become tokens.
+const TOKENIZER: [&str; 3] = ["special_tokens_map.json", "tokenizer.json", "tokenizer_config.json"];
 
 /// A folder as transformers or sentence-transformers write it.
 #[derive(Debug)]
@@ -19,7 +26,10 @@ pub struct Folder {
     tensors: Tensors,
     vector: Option<VectorSettings>,
     max_tokens: Option<usize>,
-    settings: Vec<(String, PathBuf)>,
+    /// The files that settings and special tokens were read from, by their names in the folder.
+    settings: Files,
+    /// The files of [`TOKENIZER`] that are there.
+    tokenizer: Files,
 }
 
 impl Folder {
@@ -42,16 +52,19 @@ impl Folder {
         let generation = Config::read_if_there(&transformer.join("generation_config.json"))?;
         let tensors = open_weights(&transformer, &architecture)?;
         let mut settings = sentence.files;
-        settings.push(sentence.transformer.join("config.json"));
-        if generation.is_some() {
-            settings.push(sentence.transformer.join("generation_config.json"));
+        for config in [Some(&config), generation.as_ref()].into_iter().flatten() {
+            let name = config.file().strip_prefix(path).unwrap_or(config.file());
+            settings.push((name.to_string_lossy().into_owned(), Arc::clone(config.held())));
         }
-        let mut settings: Vec<_> = settings
-            .into_iter()
-            .map(|name| (name.to_string_lossy().into_owned(), path.join(name)))
-            .collect();
-        settings.sort();
-        Ok(Self {
+        settings.sort_by(|a, b| a.0.cmp(&b.0));
+        let mut tokenizer = Files::new();
+        for name in TOKENIZER {
+            let file = transformer.join(name);
+            if file.is_file() {
+                tokenizer.push((name.to_owned(), Arc::new(Held::open(&file)?)));
+            }
+        }
+        let opened = Self {
             path: transformer,
             config,
             generation,
@@ -61,7 +74,65 @@ impl Folder {
             vector: sentence.vector,
             max_tokens: sentence.max_tokens,
             settings,
+            tokenizer,
+        };
+        // Whoever replaced some of the files meanwhile would leave half of one model and half of
+        // another.
+        opened.watch().0.iter().try_for_each(|held| held.still_there())?;
+        Ok(opened)
+    }
+
+    /// Digests the files, or takes the digests from the cache where it knows them.
+    pub fn digested(&self, cache: &DigestCache, trust: Trust) -> Result<Digested, LoadError> {
+        let weights = self.weight_files();
+        if self.tokenizer("tokenizer.json").is_none() {
+            let file = self.file("tokenizer.json");
+            return Err(LoadError::Absent { file, remedy: NO_TOKENIZER });
+        }
+        for (_, held) in weights.iter().chain(&self.tokenizer).chain(&self.settings) {
+            cache.digest_held(held, trust)?;
+        }
+        Ok(Digested {
+            weights: Part::of(&weights),
+            tokenizer: Part::of(&self.tokenizer),
+            settings: Part::of(&self.settings),
         })
+    }
+
+    /// Fails unless the files are, byte for byte, those that were digested.
+    pub fn expect(&self, digested: &Digested) -> Result<(), LoadError> {
+        let parts = [
+            (&digested.weights, &self.weight_files()),
+            (&digested.tokenizer, &self.tokenizer),
+            (&digested.settings, &self.settings),
+        ];
+        parts.into_iter().try_for_each(|(parts, files)| Part::expect(parts, files, &self.path))
+    }
+
+    /// The open files, to see whether somebody writes to one while the model is used.
+    pub fn watch(&self) -> Watch {
+        let named = self.tokenizer.iter().chain(&self.settings).map(|(_, held)| held);
+        Watch(self.tensors.files().iter().chain(named).cloned().collect())
+    }
+
+    /// A file of the tokenizer as it was opened, if it is there.
+    pub(super) fn tokenizer(&self, name: &str) -> Option<&Arc<Held>> {
+        self.tokenizer.iter().find(|(known, _)| known == name).map(|(_, held)| held)
+    }
+
+    /// The bytes of a file of settings or of the tokenizer, as it was opened; `None` if it is not there
+    /// or not of the model.
+    pub fn bytes(&self, name: &str) -> Result<Option<Vec<u8>>, LoadError> {
+        let file = self.file(name);
+        let mut all = self.tokenizer.iter().chain(&self.settings).map(|(_, held)| held);
+        all.find(|held| held.path() == file).map(|held| held.read()).transpose()
+    }
+
+    fn weight_files(&self) -> Files {
+        let name = |held: &Arc<Held>| {
+            held.path().file_name().unwrap_or_default().to_string_lossy().into_owned()
+        };
+        self.weights().iter().map(|held| (name(held), Arc::clone(held))).collect()
     }
 
     /// The same folder, with another way to make vectors than the folder's own.
@@ -104,13 +175,13 @@ impl Folder {
         self.path.join(name)
     }
 
-    /// The files of settings that were read: name in the folder and path, in order of the names.
-    pub fn settings(&self) -> &[(String, PathBuf)] {
+    /// The files of settings that were read, by their names in the folder, in order of these.
+    pub fn settings(&self) -> &[(String, Arc<Held>)] {
         &self.settings
     }
 
     /// The files of weights, in order of their names.
-    pub fn weights(&self) -> &[PathBuf] {
+    pub fn weights(&self) -> &[Arc<Held>] {
         self.tensors.files()
     }
 

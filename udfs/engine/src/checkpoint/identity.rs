@@ -1,14 +1,10 @@
 //! What makes a model this model and no other.
 
-use std::path::Path;
-
 use serde::{Deserialize, Serialize};
 
 use super::digest::{Digest, DigestCache, Trust};
+use super::held::{Digested, Part};
 use super::{Family, Folder, LoadError};
-
-/// Files beside `tokenizer.json` that change how texts become tokens.
-const TOKENIZER: [&str; 3] = ["special_tokens_map.json", "tokenizer.json", "tokenizer_config.json"];
 
 /// The name of a model by its content: two folders with the same identity answer alike.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,35 +27,25 @@ pub struct Identity {
 impl Identity {
     /// Reads the files, or the cache where it knows them. No weights are loaded.
     pub fn read(folder: &Folder, cache: &DigestCache, trust: Trust) -> Result<Self, LoadError> {
-        let tokenizer = folder.file("tokenizer.json");
-        if !tokenizer.is_file() {
-            return Err(LoadError::Absent { file: tokenizer, remedy: NO_TOKENIZER });
-        }
-        let weights = folder.weights().iter().map(|file| (file_name(file), file.clone()));
-        let tokenizer = TOKENIZER.map(|name| (name.to_owned(), folder.file(name)));
-        let tokenizer = tokenizer.into_iter().filter(|(_, file)| file.is_file());
-        let combine = |files: Vec<(String, std::path::PathBuf)>| -> Result<Digest, LoadError> {
-            let digests: Vec<(String, Digest)> = files
-                .into_iter()
-                .map(|(name, file)| Ok((name, cache.digest(&file, trust)?)))
-                .collect::<Result<_, LoadError>>()?;
-            Ok(Digest::of_parts(digests.iter().map(|(name, digest)| (name.as_str(), *digest))))
+        Ok(Self::of(folder, &folder.digested(cache, trust)?))
+    }
+
+    /// The identity of a folder whose files were digested.
+    pub fn of(folder: &Folder, digested: &Digested) -> Self {
+        let combine = |parts: &[Part]| {
+            Digest::of_parts(parts.iter().map(|part| (part.name.as_str(), part.digest)))
         };
-        Ok(Self {
+        Self {
             family: folder.family(),
             architecture: folder.architecture().to_owned(),
             parameters: folder.parameters(),
-            weights_digest: combine(weights.collect())?,
-            tokenizer_digest: combine(tokenizer.collect())?,
-            config_digest: combine(folder.settings().to_vec())?,
-        })
+            weights_digest: combine(&digested.weights),
+            tokenizer_digest: combine(&digested.tokenizer),
+            config_digest: combine(&digested.settings),
+        }
     }
 }
 
 /// What to do about a folder without `tokenizer.json`.
 pub(super) const NO_TOKENIZER: &str = "write it once with transformers: \
      AutoTokenizer.from_pretrained(folder).save_pretrained(folder)";
-
-fn file_name(file: &Path) -> String {
-    file.file_name().unwrap_or_default().to_string_lossy().into_owned()
-}

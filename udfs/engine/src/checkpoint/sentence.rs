@@ -2,12 +2,14 @@
 //! how long a text may be.
 
 use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::LoadError;
 use super::config::{Config, read_json};
+use super::held::Files;
 
 /// How the rows of a text become its vector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,8 +42,8 @@ pub(super) struct Sentence {
     pub vector: Option<VectorSettings>,
     /// Most tokens of a text, special ones included.
     pub max_tokens: Option<usize>,
-    /// The files that were read, relative.
-    pub files: Vec<PathBuf>,
+    /// The files that were read, by their names in the folder.
+    pub files: Files,
 }
 
 impl Sentence {
@@ -52,15 +54,17 @@ impl Sentence {
         if !file.is_file() {
             return Ok(Self::default());
         }
-        let mut found = Self { files: vec![name], ..Self::default() };
+        let (listed, held) = read_json(&file)?;
+        let mut found = Self { files: vec![(text(&name), held)], ..Self::default() };
         let (mut mode, mut normalize) = (None, false);
-        for (kind, path) in modules(&file)? {
+        for (kind, path) in modules(&file, &listed)? {
             match kind.as_str() {
                 "Transformer" => found.transformer = path,
                 "Pooling" => {
                     let name = path.join("config.json");
-                    mode = Some(pooling(&Config::read(&folder.join(&name))?)?);
-                    found.files.push(name);
+                    let settings = Config::read(&folder.join(&name))?;
+                    mode = Some(pooling(&settings)?);
+                    found.files.push((text(&name), Arc::clone(settings.held())));
                 }
                 "Normalize" => normalize = true,
                 _ => {
@@ -77,7 +81,7 @@ impl Sentence {
         if let Some(settings) = Config::read_if_there(&folder.join(&name))? {
             settings.only("do_lower_case", false)?;
             found.max_tokens = settings.size_if_there("max_seq_length")?;
-            found.files.push(name);
+            found.files.push((text(&name), Arc::clone(settings.held())));
         }
         let name = PathBuf::from("config_sentence_transformers.json");
         if let Some(settings) = Config::read_if_there(&folder.join(&name))? {
@@ -85,14 +89,18 @@ impl Sentence {
                 let expected = "null: no prompt is added by itself; write it into the text";
                 return Err(settings.refuse("default_prompt_name", expected));
             }
-            found.files.push(name);
+            found.files.push((text(&name), Arc::clone(settings.held())));
         }
         Ok(found)
     }
 }
 
+fn text(name: &Path) -> String {
+    name.to_string_lossy().into_owned()
+}
+
 /// Kind and folder of each module, in order.
-fn modules(file: &Path) -> Result<Vec<(String, PathBuf)>, LoadError> {
+fn modules(file: &Path, json: &Value) -> Result<Vec<(String, PathBuf)>, LoadError> {
     let refuse = || LoadError::Json {
         file: file.to_owned(),
         why: "expected a list of modules, each with a `type` and a `path` inside the folder"
@@ -104,7 +112,6 @@ fn modules(file: &Path) -> Result<Vec<(String, PathBuf)>, LoadError> {
         let inside = path.components().all(|part| matches!(part, Component::Normal(_)));
         inside.then_some((kind, path))
     };
-    let json = read_json(file)?;
     json.as_array().and_then(|list| list.iter().map(module).collect()).ok_or_else(refuse)
 }
 

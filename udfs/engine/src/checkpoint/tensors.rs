@@ -12,7 +12,7 @@ use safetensors::tensor::Metadata;
 use super::config::read_json;
 use super::mapped::Mapped;
 use super::near::nearest;
-use super::{Dtype, LoadError, Stored};
+use super::{Dtype, Held, LoadError, Stored};
 
 /// The longest header that is read; that of the largest models has a few megabytes.
 const LONGEST_HEADER: u64 = 100_000_000;
@@ -24,7 +24,7 @@ const LENGTH_BYTES: usize = 8;
 pub struct Tensors {
     /// The one file, or the index of all.
     source: PathBuf,
-    files: Vec<PathBuf>,
+    files: Vec<Arc<Held>>,
     tensors: BTreeMap<String, Entry>,
 }
 
@@ -40,11 +40,9 @@ struct Entry {
 impl Tensors {
     /// Opens one file.
     pub fn open(file: &Path) -> Result<Self, LoadError> {
-        Ok(Self {
-            source: file.to_owned(),
-            files: vec![file.to_owned()],
-            tensors: read_header(file, 0)?,
-        })
+        let held = Arc::new(Held::open(file)?);
+        let tensors = read_header(&held, 0)?;
+        Ok(Self { source: file.to_owned(), files: vec![held], tensors })
     }
 
     /// Opens the files that an index names. The index must name every tensor in the file that has it.
@@ -68,7 +66,8 @@ impl Tensors {
                 let why = format!("is said to be in `{name}`, but there is no such file");
                 return Err(refuse(tensor(), why));
             }
-            for (tensor, entry) in read_header(&file, files.len())? {
+            let held = Arc::new(Held::open(&file)?);
+            for (tensor, entry) in read_header(&held, files.len())? {
                 match places.get(&tensor) {
                     None => {
                         return Err(refuse(&tensor, format!("is in `{name}`, not in the index")));
@@ -80,7 +79,7 @@ impl Tensors {
                     Some(_) => tensors.insert(tensor, entry),
                 };
             }
-            files.push(file);
+            files.push(held);
         }
         match places.iter().find(|(tensor, _)| !tensors.contains_key(*tensor)) {
             Some((tensor, place)) => {
@@ -91,7 +90,7 @@ impl Tensors {
     }
 
     /// The files, in order of their names.
-    pub fn files(&self) -> &[PathBuf] {
+    pub fn files(&self) -> &[Arc<Held>] {
         &self.files
     }
 
@@ -112,7 +111,7 @@ impl Tensors {
             tensor: name.to_owned(),
             near: nearest(name, self.tensors.keys().map(String::as_str)).map(str::to_owned),
         })?;
-        let file = || self.files[entry.file].clone();
+        let file = || self.files[entry.file].path().to_owned();
         if entry.shape != shape {
             return Err(LoadError::Shape {
                 file: file(),
@@ -144,7 +143,7 @@ impl Tensors {
 /// Which file has which tensor, by an index.
 fn read_places(index: &Path) -> Result<BTreeMap<String, String>, LoadError> {
     let refuse = |why: &str| LoadError::Json { file: index.to_owned(), why: why.to_owned() };
-    let json = read_json(index)?;
+    let (json, _) = read_json(index)?;
     let map = json
         .get("weight_map")
         .and_then(|map| map.as_object())
@@ -156,9 +155,10 @@ fn read_places(index: &Path) -> Result<BTreeMap<String, String>, LoadError> {
 }
 
 /// Maps a file and reads where its tensors lie.
-fn read_header(file: &Path, number: usize) -> Result<BTreeMap<String, Entry>, LoadError> {
-    let map =
-        Mapped::open(file).map_err(|source| LoadError::Read { file: file.to_owned(), source })?;
+fn read_header(held: &Held, number: usize) -> Result<BTreeMap<String, Entry>, LoadError> {
+    let file = held.path();
+    let map = Mapped::new(held.file())
+        .map_err(|source| LoadError::Read { file: file.to_owned(), source })?;
     let map = Arc::new(map);
     let (start, metadata) = parse((*map).as_ref()).map_err(|broken| match broken {
         Broken::Short { expected, found } => {

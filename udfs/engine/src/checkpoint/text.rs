@@ -1,7 +1,5 @@
 //! From text to token ids and back, as transformers does it with the same folder.
 
-use std::path::Path;
-
 use tokenizers::{ModelWrapper, Tokenizer};
 
 use super::config::Config;
@@ -58,17 +56,18 @@ impl Codec {
     /// for are switched off.
     pub fn read(folder: &Folder) -> Result<Self, LoadError> {
         let file = folder.file("tokenizer.json");
-        if !file.is_file() {
+        let Some(held) = folder.tokenizer("tokenizer.json") else {
             return Err(LoadError::Absent { file, remedy: NO_TOKENIZER });
-        }
+        };
         let refuse = |why: String| LoadError::Tokenizer { file: file.clone(), why };
         let mut tokenizer =
-            Tokenizer::from_file(&file).map_err(|error| refuse(error.to_string()))?;
+            Tokenizer::from_bytes(held.read()?).map_err(|error| refuse(error.to_string()))?;
         tokenizer.with_padding(None);
         tokenizer.with_truncation(None).map_err(|error| refuse(error.to_string()))?;
-        let settings = Config::read_if_there(&folder.file("tokenizer_config.json"))?;
+        let beside = |name| folder.tokenizer(name).cloned().map(Config::of).transpose();
+        let settings = beside("tokenizer_config.json")?;
         let around = match &settings {
-            Some(settings) => by_settings(&tokenizer, settings, &folder.file(TOKENS))?,
+            Some(settings) => by_settings(&tokenizer, settings, || beside(TOKENS))?,
             None => None,
         };
         let (leading, trailing) = match around {
@@ -181,12 +180,12 @@ type Around = (Vec<u32>, Vec<u32>);
 fn by_settings(
     tokenizer: &Tokenizer,
     settings: &Config,
-    map: &Path,
+    map: impl Fn() -> Result<Option<Config>, LoadError>,
 ) -> Result<Option<Around>, LoadError> {
     if !settings.has("add_bos_token") && !settings.has("add_eos_token") {
         return Ok(None);
     }
-    let map = Config::read_if_there(map)?;
+    let map = map()?;
     let wanted = |add: &str, key: &str| -> Result<Vec<u32>, LoadError> {
         if !settings.flag_or(add, false)? {
             return Ok(Vec::new());

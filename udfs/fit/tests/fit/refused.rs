@@ -74,9 +74,9 @@ fn weights_that_run_away() {
 fn bad_checkpoints() {
     let (base, train) = (settings(1), [Pair::new("ba be", "bi")]);
     let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../engine/tests/parity/data");
-    let start = Start::Checkpoint(data.join("gpt2"));
-    let message = refusal(&base, &start, &train, &[]);
+    let start = |name| Start::Checkpoint { folder: data.join(name), digested: None };
+    let message = refusal(&base, &start("gpt2"), &train, &[]);
     assert!(message.ends_with("gpt2: GPT2LMHeadModel cannot be trained; give a T5"), "{message}");
-    let message = refusal(&base, &Start::Checkpoint(data.join("none")), &train, &[]);
+    let message = refusal(&base, &start("none"), &train, &[]);
     assert!(message.contains("config.json: not found"), "{message}");
 }
