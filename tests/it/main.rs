@@ -13,6 +13,7 @@ mod memory;
 mod model_cache;
 mod models;
 mod oracle;
+mod order;
 mod pipelines;
 mod prompted_prover;
 mod proofs;
