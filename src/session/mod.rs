@@ -9,5 +9,5 @@ pub mod table;
 mod wording;
 
 pub use engine::{Engine, Limits};
-pub use planner::{PlanError, expression, query};
+pub use planner::{PlanError, Planned, PlannedExpression, expression, planned_expression, query};
 pub use table::{Content, StageTable, Stored};

@@ -243,11 +243,12 @@ impl Waiting {
 mod tests {
     use arrow::array::{AsArray, Int64Array};
     use arrow::datatypes::{DataType, Field, Int64Type, Schema};
+    use futures::executor::block_on;
 
     use super::*;
 
-    #[tokio::test]
-    async fn batches_have_one_size_however_the_rows_come() {
+    #[test]
+    fn batches_have_one_size_however_the_rows_come() {
         let schema = Arc::new(Schema::new(vec![Field::new("n", DataType::Int64, false)]));
         for sizes in [vec![10], vec![4, 6], vec![1, 0, 2, 7], vec![5, 5], vec![1; 10], vec![0]] {
             let mut next = 0..;
@@ -260,7 +261,7 @@ mod tests {
                 .collect();
             let input = RecordBatchStreamAdapter::new(Arc::clone(&schema), stream::iter(pieces));
             let cut = in_batches_of(4, Arc::clone(&schema), Box::pin(input));
-            let cut: Vec<RecordBatch> = cut.try_collect().await.unwrap();
+            let cut: Vec<RecordBatch> = block_on(cut.try_collect()).unwrap();
             let values = cut.iter().map(|b| b.column(0).as_primitive::<Int64Type>().values());
             let values: Vec<&[i64]> = values.map(|values| &values[..]).collect();
             let all: Vec<i64> = (0..sizes.iter().sum::<usize>() as i64).collect();

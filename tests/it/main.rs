@@ -31,3 +31,4 @@ mod support;
 mod teach_cli;
 mod teaching;
 mod tidy;
+mod volatile;

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use crate::support::Workspace;
+use crate::support::{Workspace, set};
 
 /// Rows of each source: enough for several batches and, with their texts, for several parts.
 const ROWS: usize = 9_000;
@@ -190,4 +190,40 @@ stages:
     {
         assert!(weights(jobs, files) == first, "-j {jobs}, {files}");
     }
+}
+
+#[test]
+fn metrics_are_shown_in_the_order_of_the_file() {
+    let workspace = Workspace::with(
+        "pipeline: order
+stages:
+  a: { sql: 'SELECT * FROM (VALUES (1, 2, 3), (4, 5, 6)) AS t(id, x, y)' }
+  b: { sql: 'SELECT id, x + 1 AS x, y FROM a' }
+  measured: { measure: { from: a, metrics: { first: x, second: y } } }
+  compared: { compare: { baseline: a, candidate: b, on: id, metrics: { first: x, second: y } } }
+",
+    );
+    let names = || {
+        let names = |rows: Vec<serde_json::Value>| -> Vec<String> {
+            rows.iter().map(|row| row["name"].as_str().unwrap().to_owned()).collect()
+        };
+        let compared = workspace.sql("SELECT metric AS name FROM compared");
+        (names(workspace.sql("SELECT name FROM measured")), names(compared))
+    };
+    workspace.run();
+    let (measured, compared) = names();
+    assert_eq!(
+        (&measured[..], &compared[..]),
+        (&["first".into(), "second".into()][..], &measured[..])
+    );
+    for stage in ["from: a, metrics: {", "on: id, metrics: {"] {
+        workspace.edit(
+            "p.yaml",
+            &format!("{stage} first: x, second: y"),
+            &format!("{stage} second: y, first: x"),
+        );
+    }
+    assert_eq!(workspace.run(), set(&["measured", "compared"]));
+    let reversed: Vec<String> = measured.into_iter().rev().collect();
+    assert_eq!(names(), (reversed.clone(), reversed));
 }
