@@ -28,9 +28,6 @@ use crate::sqltext::{self, SqlErrorKind};
 use crate::stages::error::StageError;
 use crate::store::{StageOutcome, Store};
 
-/// Rows whose number decides that a query runs on all cores.
-const LARGE: u64 = u64::MAX;
-
 /// Answers a query over the tables of a run.
 pub async fn sql(args: &args::Sql, environment: &Environment) -> Result<()> {
     let mut text = args.query.clone();
@@ -130,7 +127,9 @@ async fn fetch_shown(
     {
         return Err(refuse(text, error.code, error.message, error.range, error.help, environment));
     }
-    fetch(text, named, engine, limit, LARGE).await
+    let rows = |table: &Arc<dyn TableProvider>| table.statistics()?.num_rows.get_value().copied();
+    let input_rows = named.values().filter_map(rows).sum::<usize>() as u64;
+    fetch(text, named, engine, limit, input_rows).await
 }
 
 /// The first `limit` rows of a query over the given tables; over fewer than a certain number of

@@ -85,7 +85,7 @@ async fn drop_changed_exports(plan: &mut RunPlan, prepared: &Prepared, store: &S
         };
         let is_current = match body {
             Some(Body::Write(export)) => write::is_current(export, &rows),
-            Some(Body::Fit(export)) => fit::is_current(export, &rows),
+            Some(Body::Fit(export)) => fit::is_current(export, &artifact.record.files),
             Some(Body::Report(page)) => report::is_current(page, &rows),
             _ => true,
         };

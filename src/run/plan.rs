@@ -178,54 +178,6 @@ pub(super) fn label(role: &Role) -> Option<String> {
     }
 }
 
-<<<<<<< HEAD
-=======
-/// A record whose objects are gone is no hit.
-async fn drop_lost(plan: &mut RunPlan, store: &Store) -> Result<(), StoreError> {
-    let mut objects = Vec::new();
-    let mut owners = Vec::new();
-    for (i, stage) in plan.stages.values().enumerate() {
-        if let Action::Cached(artifact) = &stage.action {
-            for object in artifact.record.objects() {
-                objects.push(object);
-                owners.push(i);
-            }
-        }
-    }
-    let there = store.exists_all(&objects).await?;
-    for (owner, there) in owners.into_iter().zip(there) {
-        if !there {
-            plan.stages[owner].rerun(Reason::Lost);
-        }
-    }
-    Ok(())
-}
-
-/// An export whose file is not there any more, or another one, is no hit.
-async fn drop_changed_exports(plan: &mut RunPlan, prepared: &Prepared, store: &Store) {
-    for (name, stage) in &mut plan.stages {
-        let Action::Cached(artifact) = &stage.action else { continue };
-        let body = prepared.stages.get(name).map(|stage| &stage.body);
-        if !matches!(body, Some(Body::Write(_) | Body::Fit(_) | Body::Report(_))) {
-            continue;
-        }
-        let rows = match artifact.record.parts.first() {
-            Some(part) => read_part(store, part).await.unwrap_or_default(),
-            None => Vec::new(),
-        };
-        let is_current = match body {
-            Some(Body::Write(export)) => write::is_current(export, &rows),
-            Some(Body::Fit(export)) => fit::is_current(export, &artifact.record.files),
-            Some(Body::Report(page)) => report::is_current(page, &rows),
-            _ => true,
-        };
-        if !is_current {
-            stage.rerun(Reason::ExportChanged);
-        }
-    }
-}
-
->>>>>>> task-m
 /// Finds out why stages run that ran before: what counted then, and what counts now.
 async fn explain(plan: &mut RunPlan, prepared: &Prepared, store: &Store) -> Result<(), StoreError> {
     let unexplained =

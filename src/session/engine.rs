@@ -3,18 +3,21 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use datafusion::common::config::ConfigOptions;
 use datafusion::execution::context::SessionConfig;
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::memory_pool::{FairSpillPool, TrackConsumersPool};
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::execution::{SessionStateDefaults, TaskContext};
+use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use object_store::ObjectStore;
 use proofmill_udfs::model::split::SplitModelCalls;
 use proofmill_udfs::model::{Counters, Watch};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::{Registry, Source};
+use crate::session::ordered::InOrder;
 use crate::session::registry::OneStore;
 use crate::session::spill::Spill;
 use crate::spec::models::Model;
@@ -23,6 +26,9 @@ use crate::spec::models::Model;
 pub const BATCH_ROWS: usize = 8192;
 /// Inputs with fewer rows run in one partition: cheaper, and the order of rows is kept.
 pub const SINGLE_PARTITION_ROWS_MAX: u64 = 100_000;
+/// Rows of this size are sorted all at once where their order must not depend on their batches:
+/// rows that are equal for the sort then have an order that the rows alone decide.
+const SORTED_AT_ONCE_BYTES_MAX: usize = 1 << 30;
 /// How many of the largest consumers an out-of-memory error names.
 const CONSUMERS_NAMED: std::num::NonZeroUsize = std::num::NonZeroUsize::new(3).unwrap();
 
@@ -136,6 +142,7 @@ impl Engine {
     /// asked for.
     pub fn running(&self, rows: u64, partitions: Option<u32>) -> SessionState {
         let mut state = match partitions {
+            Some(1) => self.single.clone(),
             Some(partitions) => {
                 state(&self.runtime, &Functions::all(&self.models), partitions as usize)
             }
@@ -193,6 +200,11 @@ fn state(runtime: &Arc<RuntimeEnv>, functions: &Functions, partitions: usize) ->
     options.sql_parser.collect_spans = true;
     options.sql_parser.map_string_types_to_utf8view = false;
     options.execution.parquet.schema_force_view_types = false;
+    let mut rules = PhysicalOptimizer::new().rules;
+    if partitions == 1 {
+        keep_order(options);
+        rules.insert(0, Arc::new(InOrder));
+    }
     let table_functions = SessionStateDefaults::default_table_functions();
     SessionStateBuilder::new()
         .with_config(config)
@@ -202,6 +214,7 @@ fn state(runtime: &Arc<RuntimeEnv>, functions: &Functions, partitions: usize) ->
         .with_aggregate_functions(functions.aggregate.clone())
         .with_window_functions(SessionStateDefaults::default_window_functions())
         .with_optimizer_rule(Arc::new(SplitModelCalls))
+        .with_physical_optimizer_rules(rules)
         .with_table_functions(
             table_functions
                 .into_iter()
@@ -209,4 +222,19 @@ fn state(runtime: &Arc<RuntimeEnv>, functions: &Functions, partitions: usize) ->
                 .collect::<HashMap<_, _>>(),
         )
         .build()
+}
+
+/// What could make the order of rows, or the batches they come in, depend on anything but the rows:
+/// how a table is stored, how much memory its arrays take, how far another operator has come.
+fn keep_order(options: &mut ConfigOptions) {
+    let optimizer = &mut options.optimizer;
+    optimizer.enable_dynamic_filter_pushdown = false;
+    optimizer.enable_join_dynamic_filter_pushdown = false;
+    optimizer.enable_topk_dynamic_filter_pushdown = false;
+    optimizer.enable_aggregate_dynamic_filter_pushdown = false;
+    let execution = &mut options.execution;
+    execution.parquet.pruning = false;
+    execution.parquet.enable_page_index = false;
+    execution.parquet.bloom_filter_on_read = false;
+    execution.sort_in_place_threshold_bytes = SORTED_AT_ONCE_BYTES_MAX;
 }

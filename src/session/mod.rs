@@ -1,6 +1,7 @@
 //! The one place that knows how queries are planned and run: functions, limits, tables, policy.
 
 pub mod engine;
+mod ordered;
 pub mod planner;
 pub mod policy;
 pub mod registry;
@@ -9,5 +10,5 @@ pub mod table;
 mod wording;
 
 pub use engine::{Engine, Limits};
-pub use planner::{PlanError, expression, query};
+pub use planner::{PlanError, Planned, PlannedExpression, expression, planned_expression, query};
 pub use table::{Content, StageTable, Stored};

@@ -71,12 +71,32 @@ pub fn query(
     Ok(Planned { plan, schema, calls })
 }
 
+/// A planned expression.
+#[derive(Clone, Debug)]
+pub struct PlannedExpression {
+    /// The expression.
+    pub expr: Expr,
+    /// Its type.
+    pub kind: DataType,
+    /// Functions it calls: [`Calls::volatile`] says whether its value can differ between runs.
+    pub calls: Calls,
+}
+
 /// Plans an expression over the columns of `schema`; the expression and its type.
 pub fn expression(
     state: &SessionState,
     text: &str,
     schema: &DFSchema,
 ) -> Result<(Expr, DataType), PlanError> {
+    planned_expression(state, text, schema).map(|planned| (planned.expr, planned.kind))
+}
+
+/// As [`expression`], with the functions that it calls.
+pub fn planned_expression(
+    state: &SessionState,
+    text: &str,
+    schema: &DFSchema,
+) -> Result<PlannedExpression, PlanError> {
     let parsed = sqltext::parse_expression(text).map_err(|error| PlanError {
         code: Code::SqlSyntax,
         message: error.message,
@@ -105,7 +125,7 @@ pub fn expression(
         }
         let plan = state.analyzer().execute_and_check(plan, state.config_options(), |_, _| {})?;
         let kind = plan.schema().field(0).data_type().clone();
-        Ok(Ok((expr, kind)))
+        Ok(Ok(PlannedExpression { expr, kind, calls }))
     };
     let planned = plan().map_err(|error| describe(text, None, &error, state))?;
     planned.map_err(|(name, does)| PlanError {

@@ -50,6 +50,13 @@ pub fn folds_rows(expr: &Expr) -> Result<Option<String>> {
 }
 
 impl Calls {
+    /// Adds those of another plan.
+    pub fn extend(&mut self, other: &Self) {
+        self.functions.extend(other.functions.iter().cloned());
+        self.volatile.extend(other.volatile.iter().cloned());
+        self.models.extend(other.models.iter().cloned());
+    }
+
     fn note(&mut self, expr: &Expr) {
         let (name, volatility) = match expr {
             Expr::ScalarFunction(call) => (call.name(), call.func.signature().volatility),

@@ -148,10 +148,15 @@ impl StageTable {
             let schema = DFSchema::try_from(self.schema())?;
             source = source.with_predicate(state.create_physical_expr(filter, &schema)?);
         }
-        let file =
-            |part: &Part| FileGroup::new(vec![PartitionedFile::new(part.key.as_str(), part.bytes)]);
+        let file = |part: &Part| PartitionedFile::new(part.key.as_str(), part.bytes);
+        let in_order = state.config().target_partitions() == 1;
+        let groups = match in_order {
+            true => vec![FileGroup::new(parts.iter().map(file).collect())],
+            false => parts.iter().map(|part| FileGroup::new(vec![file(part)])).collect(),
+        };
         let config = FileScanConfigBuilder::new(store_url()?, Arc::new(source))
-            .with_file_groups(parts.iter().map(file).collect())
+            .with_file_groups(groups)
+            .with_preserve_order(in_order)
             .with_projection_indices(projection.cloned())?
             .with_statistics(self.row_statistics(rows))
             .with_limit(limit)

@@ -13,8 +13,8 @@ use serde::Serialize;
 use serde_json::{Value as Json, json};
 
 use crate::graph::{Role, Stage};
+use crate::session::Engine;
 use crate::session::policy::inspect;
-use crate::session::{self, Engine};
 use crate::spec::code::Code;
 use crate::spec::kinds::embed::Embed;
 use crate::spec::kinds::generate::Generate;
@@ -204,7 +204,7 @@ pub fn prepare(
     let mut arguments = Vec::new();
     for (key, text) in &asked.arguments {
         let wanted = if *key == "choices" { "a list of texts" } else { "a text" };
-        match session::expression(engine.planning(), text, &scope) {
+        match place.expression(text, &scope, engine) {
             Ok((expr, kind)) if is_wanted(*key == "choices", &kind) => arguments.push((*key, expr)),
             Ok((_, kind)) => {
                 let message = format!("`{key}` is {kind}, and {wanted} is needed");
@@ -230,9 +230,8 @@ pub fn prepare(
             return None;
         }
     };
-    let calls = inspect(&plan).ok()?;
+    place.note(&inspect(&plan).ok()?);
     components.set_settings(&normalized(asked, settings));
-    components.set_calls(&calls);
     // Its name in the file is no part of what it is.
     set_model("model", &asked.model, engine, &mut components, place)?;
     let mut fields: Vec<_> = plan.schema().fields().iter().cloned().collect();
@@ -241,7 +240,6 @@ pub fn prepare(
         schema: Arc::new(arrow::datatypes::Schema::new(fields)),
         body: Body::Asked(plan),
         components,
-        volatile: calls.volatile.into_iter().collect(),
         rows_expected: None,
     })
 }

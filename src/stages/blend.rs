@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use crate::graph::{Role, Stage};
-use crate::session::{self, Engine};
+use crate::session::Engine;
 use crate::spec::code::Code;
 use crate::spec::kinds::blend::Blend;
 use crate::spec::suggest;
@@ -51,7 +51,7 @@ pub fn prepare(
     }
     let weights = weights.filter(|_| sound)?;
     let planned = match sqltext::parse(&query(settings, &weights)) {
-        Ok(query) => session::query(engine.planning(), &query, rankings).map_err(|e| e.message),
+        Ok(query) => place.query(&query, rankings, engine).map_err(|error| error.message),
         Err(error) => Err(error.message),
     };
     match planned {
@@ -61,7 +61,6 @@ pub fn prepare(
                 schema: planned.schema,
                 body: Body::Query(planned.plan),
                 components,
-                volatile: Vec::new(),
                 rows_expected: None,
             })
         }

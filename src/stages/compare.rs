@@ -1,6 +1,6 @@
 //! `compare`: systems on the same items, pair by pair.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray};
@@ -81,7 +81,6 @@ pub fn prepare(
         }
     };
     let mut plans = Vec::new();
-    let mut volatile = BTreeSet::new();
     let mut metrics = None;
     for (role, name) in sides {
         let table = tables.get(stage.input(&role)?)?;
@@ -102,9 +101,7 @@ pub fn prepare(
         let system = settings.from.is_none().then(|| name.clone());
         // Names of tables are names of systems in the result.
         system.iter().for_each(|name| components.set(format!("system[{}]", plans.len()), name));
-        let (plan, found) = selection.plan()?;
-        components.set_calls(&found);
-        volatile.extend(found.volatile);
+        let plan = selection.plan()?;
         plans.push((system, plan));
     }
     components.set_settings(&Compare {
@@ -112,6 +109,7 @@ pub fn prepare(
         metrics: values::normalized(&settings.metrics),
         ..settings.clone()
     });
+    components.set_order("metrics", wanted.keys());
     let schema = schema();
     let plan = ComparePlan {
         plans,
@@ -119,13 +117,7 @@ pub fn prepare(
         settings: settings.clone(),
         schema: Arc::clone(&schema),
     };
-    Some(Outcome {
-        schema,
-        body: Body::Compare(plan),
-        components,
-        volatile: volatile.into_iter().collect(),
-        rows_expected: None,
-    })
+    Some(Outcome { schema, body: Body::Compare(plan), components, rows_expected: None })
 }
 
 fn schema() -> SchemaRef {

@@ -57,6 +57,14 @@ impl Components {
         self.flatten("settings", &json);
     }
 
+    /// Adds the order of the keys of a setting that shows in the table; one key has none.
+    pub fn set_order<'k>(&mut self, setting: &str, keys: impl Iterator<Item = &'k String>) {
+        let keys: Vec<&str> = keys.map(String::as_str).collect();
+        if keys.len() > 1 {
+            self.set(format!("order.{setting}"), keys.join(", "));
+        }
+    }
+
     /// Adds the functions that a query calls, with the versions of their behaviour.
     pub fn set_calls(&mut self, calls: &Calls) {
         for name in &calls.functions {

@@ -108,13 +108,7 @@ pub fn prepare(
         indexing,
         schema: schema(),
     };
-    Some(Outcome {
-        schema: schema(),
-        body: Body::Dense(plan),
-        components,
-        volatile: Vec::new(),
-        rows_expected: None,
-    })
+    Some(Outcome { schema: schema(), body: Body::Dense(plan), components, rows_expected: None })
 }
 
 /// Writes the entries of the memory. Reads it twice, so that what is held at a time does not grow

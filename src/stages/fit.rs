@@ -16,7 +16,7 @@ use proofmill_fit::{Fitted, Pair, Report, Run, Settings, Start, Tokens};
 
 use crate::digest::Digest;
 use crate::graph::{Role, Stage};
-use crate::session::{self, Engine};
+use crate::session::Engine;
 use crate::spec::code::Code;
 use crate::spec::kinds::fit::Fit;
 use crate::sqltext;
@@ -74,13 +74,7 @@ pub fn prepare(
     let schema = schema();
     let path = PathBuf::from(&settings.path);
     let plan = FitPlan { train, dev, settings: chosen, start, path, schema: Arc::clone(&schema) };
-    Some(Outcome {
-        schema,
-        body: Body::Fit(Box::new(plan)),
-        components,
-        volatile: Vec::new(),
-        rows_expected: None,
-    })
+    Some(Outcome { schema, body: Body::Fit(Box::new(plan)), components, rows_expected: None })
 }
 
 /// Columns: one row for each look at the dev pairs, and one for the last step.
@@ -123,9 +117,9 @@ fn pairs(
         settings.input, settings.output
     );
     let named = Named::from([("pairs".to_owned(), table)]);
-    let planned = sqltext::parse(&sql).map_err(|error| error.message).and_then(|query| {
-        session::query(engine.planning(), &query, named).map_err(|error| error.message)
-    });
+    let planned = sqltext::parse(&sql)
+        .map_err(|error| error.message)
+        .and_then(|query| place.query(&query, named, engine).map_err(|error| error.message));
     planned
         .map_err(|message| place.mistake(&[KIND], Code::SqlPlan, message, None))
         .ok()

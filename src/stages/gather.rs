@@ -54,7 +54,6 @@ pub fn prepare(
         schema: Arc::new(schema),
         body: Body::Query(plan),
         components,
-        volatile: Vec::new(),
         rows_expected: None,
     })
 }

@@ -105,13 +105,7 @@ pub fn prepare(
         spec: spec(settings),
         schema: schema(),
     };
-    Some(Outcome {
-        schema: schema(),
-        body: Body::Index(plan),
-        components,
-        volatile: Vec::new(),
-        rows_expected: None,
-    })
+    Some(Outcome { schema: schema(), body: Body::Index(plan), components, rows_expected: None })
 }
 
 /// A mistake for each setting that is written and belongs to the other kind of index.

@@ -9,7 +9,7 @@ use datafusion::common::DFSchema;
 use serde::Serialize;
 use serde_json::Value as Json;
 
-use crate::session::{self, Engine};
+use crate::session::Engine;
 use crate::spec::code::Code;
 use crate::spec::kinds::generate::GenerateOptions;
 use crate::spec::suggest;
@@ -51,7 +51,8 @@ impl Lowered<'_> {
         place: &mut Place<'_>,
     ) -> Option<Outcome> {
         let planned = match sqltext::parse(self.sql) {
-            Ok(query) => session::query(engine.planning(), &query, self.tables)
+            Ok(query) => place
+                .query(&query, self.tables, engine)
                 .map_err(|error| (error.message, error.help)),
             Err(error) => Err((error.message, error.help)),
         };
@@ -63,7 +64,6 @@ impl Lowered<'_> {
             }
         };
         components.set_settings(&normalized(settings, expressions));
-        components.set_calls(&planned.calls);
         for (model, component) in self.models {
             set_model(component, model, engine, &mut components, place)?;
         }
@@ -74,7 +74,6 @@ impl Lowered<'_> {
             schema: Arc::new(Schema::new(fields)),
             body: if fails { Body::Asked(planned.plan) } else { Body::Query(planned.plan) },
             components,
-            volatile: planned.calls.volatile.into_iter().collect(),
             rows_expected: None,
         })
     }
@@ -107,7 +106,7 @@ pub fn options(
     let model = engine.models().names().next()?.to_owned();
     let options = serde_json::to_string(options).ok()?;
     let sql = format!("SELECT generate({}, 'x', {}) AS said", literal(&model), literal(&options));
-    let error = match session::query(engine.planning(), &sqltext::parse(&sql).ok()?, Named::new()) {
+    let error = match place.query(&sqltext::parse(&sql).ok()?, Named::new(), engine) {
         Ok(_) => return Some(()),
         Err(error) => error,
     };
@@ -129,7 +128,7 @@ pub fn expression(
     place: &mut Place<'_>,
 ) -> Option<DataType> {
     let scope = DFSchema::try_from(schema.as_ref().clone()).ok()?;
-    match session::expression(engine.planning(), text, &scope) {
+    match place.expression(text, &scope, engine) {
         Ok((_, kind)) => Some(kind),
         Err(error) => {
             place.sql(steps, error);

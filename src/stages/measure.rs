@@ -70,18 +70,12 @@ pub fn prepare(
         exclude: settings.exclude.as_ref().map(normalized),
         ..settings.clone()
     });
+    components.set_order("metrics", wanted.keys());
     let schema = schema(settings);
-    let (plan, calls) = selection.plan()?;
-    components.set_calls(&calls);
+    let plan = selection.plan()?;
     let plan =
         MeasurePlan { plan, metrics, settings: settings.clone(), schema: Arc::clone(&schema) };
-    Some(Outcome {
-        schema,
-        body: Body::Measure(plan),
-        components,
-        volatile: calls.volatile.into_iter().collect(),
-        rows_expected: None,
-    })
+    Some(Outcome { schema, body: Body::Measure(plan), components, rows_expected: None })
 }
 
 fn schema(settings: &Measure) -> SchemaRef {

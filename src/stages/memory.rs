@@ -77,7 +77,6 @@ pub fn prepare(
         rows_expected: Some(rows.len() as u64),
         body: Body::Memory(MemoryPlan { rows, note }),
         components,
-        volatile: Vec::new(),
     })
 }
 

@@ -86,13 +86,7 @@ pub fn prepare(
         label,
         schema: Arc::clone(&schema),
     };
-    Some(Outcome {
-        schema,
-        body: Body::Nearest(plan),
-        components,
-        volatile: Vec::new(),
-        rows_expected: None,
-    })
+    Some(Outcome { schema, body: Body::Nearest(plan), components, rows_expected: None })
 }
 
 /// Answers all queries.

@@ -1,10 +1,18 @@
-//! Mistakes of a stage's settings, at the place of the setting.
+//! Mistakes of a stage's settings, at the place of the setting; and the one way in which stages plan
+//! queries and expressions before they run, so that no function that one calls is forgotten.
 
-use arrow::datatypes::SchemaRef;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, SchemaRef};
+use datafusion::catalog::TableProvider;
+use datafusion::common::DFSchema;
+use datafusion::logical_expr::Expr;
 use indexmap::IndexMap;
 
 use crate::graph::Stage;
-use crate::session::PlanError;
+use crate::session::policy::Calls;
+use crate::session::{self, Engine, PlanError, Planned};
 use crate::spec::code::Code;
 use crate::spec::diagnostic::Diagnostic;
 use crate::spec::models::Model;
@@ -12,14 +20,16 @@ use crate::spec::node::Node;
 use crate::spec::source::Sources;
 use crate::spec::suggest;
 use crate::spec::validate::join;
+use crate::sqltext::Query;
 use crate::stages::vectors;
 
-/// Collects the mistakes of one stage.
+/// Collects the mistakes of one stage, and the functions that it calls.
 pub struct Place<'a> {
     stage: &'a Stage,
     sources: &'a Sources,
     models: &'a Models,
     out: &'a mut Vec<Diagnostic>,
+    calls: Calls,
 }
 
 /// The models of a pipeline with their nodes.
@@ -33,7 +43,42 @@ impl<'a> Place<'a> {
         models: &'a Models,
         out: &'a mut Vec<Diagnostic>,
     ) -> Self {
-        Self { stage, sources, models, out }
+        Self { stage, sources, models, out, calls: Calls::default() }
+    }
+
+    /// Plans a query over the tables it names. What it calls counts for the stage.
+    pub fn query(
+        &mut self,
+        query: &Query,
+        tables: HashMap<String, Arc<dyn TableProvider>>,
+        engine: &Engine,
+    ) -> Result<Planned, PlanError> {
+        let planned = session::query(engine.planning(), query, tables)?;
+        self.note(&planned.calls);
+        Ok(planned)
+    }
+
+    /// Plans an expression over the columns of `scope`: it and its type. What it calls counts for the
+    /// stage.
+    pub fn expression(
+        &mut self,
+        text: &str,
+        scope: &DFSchema,
+        engine: &Engine,
+    ) -> Result<(Expr, DataType), PlanError> {
+        let planned = session::planned_expression(engine.planning(), text, scope)?;
+        self.note(&planned.calls);
+        Ok((planned.expr, planned.kind))
+    }
+
+    /// Notes what a plan calls that was made without a text.
+    pub fn note(&mut self, calls: &Calls) {
+        self.calls.extend(calls);
+    }
+
+    /// The functions that the stage calls, whatever setting calls them.
+    pub fn calls(&self) -> &Calls {
+        &self.calls
     }
 
     /// A mistake in the setting at `steps`.
@@ -95,7 +140,6 @@ impl<'a> Place<'a> {
         column: &str,
         schema: &SchemaRef,
     ) -> Option<usize> {
-        use arrow::datatypes::DataType;
         let position = self.column(steps, column, schema)?;
         let kind = schema.field(position).data_type();
         if matches!(kind, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View) {

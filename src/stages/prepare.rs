@@ -30,8 +30,6 @@ pub struct Outcome {
     pub body: Body,
     /// What its fingerprint covers, but for its inputs.
     pub components: Components,
-    /// Functions whose value differs between runs.
-    pub volatile: Vec<String>,
     /// Rows expected, where that is known.
     pub rows_expected: Option<u64>,
 }
@@ -72,11 +70,13 @@ pub fn prepare(
         let known = Known { stages: &stages, tables: &tables, engine, memories };
         let outcome = one(stage, query.as_deref(), &known, &mut place);
         let Some(outcome) = outcome else { continue };
+        let calls = place.calls().clone();
         let table = Arc::new(StageTable::new(name.as_str(), Arc::clone(&outcome.schema)));
         // A mistake in a check stops the pipeline, but not the look at what needs the stage.
         let volatile_checks = check_plan::validate(stage, &table, engine, &mut place);
         tables.0.insert(name.clone(), Arc::clone(&table));
         let mut components = outcome.components;
+        components.set_calls(&calls);
         components.set("schema", schema_text(&outcome.schema));
         if let Some(partitions) = stage.spec.common.partitions {
             components.set("partitions", partitions);
@@ -86,7 +86,7 @@ pub fn prepare(
             table,
             body: outcome.body,
             components,
-            volatile: outcome.volatile,
+            volatile: calls.volatile.into_iter().collect(),
             volatile_checks,
             rows_expected: outcome.rows_expected,
         };

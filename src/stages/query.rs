@@ -11,7 +11,7 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use futures::{StreamExt, TryStreamExt, stream};
 
 use crate::graph::{Role, Stage};
-use crate::session::{self, Engine};
+use crate::session::Engine;
 use crate::spec::kinds::sql::Sql;
 use crate::sqltext::{self, Query};
 use crate::stages::components::Components;
@@ -38,10 +38,9 @@ pub fn prepare(
             named.insert(written.clone(), tables.get(&input.stage)?);
         }
     }
-    match session::query(engine.planning(), query, named) {
+    match place.query(query, named, engine) {
         Ok(planned) => {
             components.set("settings.sql", sqltext::normalized(&settings.0));
-            components.set_calls(&planned.calls);
             for model in &planned.calls.models {
                 let prefix = format!("model.{model}");
                 set_model(&prefix, model, engine, &mut components, place)?;
@@ -50,7 +49,6 @@ pub fn prepare(
                 schema: planned.schema,
                 body: Body::Query(planned.plan),
                 components,
-                volatile: planned.calls.volatile.into_iter().collect(),
                 rows_expected: None,
             })
         }

@@ -52,7 +52,6 @@ pub fn prepare(
         rows_expected: source.rows_estimate(),
         body: Body::Read(Arc::new(source)),
         components,
-        volatile: Vec::new(),
     })
 }
 

@@ -19,7 +19,6 @@ use futures::stream;
 use crate::session::{self, Engine};
 use crate::spec::code::Code;
 use crate::sqltext;
-use crate::stages::components::Components;
 use crate::stages::error::StageError;
 use crate::stages::lowered::{ERROR, Named};
 use crate::stages::place::Place;
@@ -86,14 +85,12 @@ impl<'a> Planner<'a> {
     }
 }
 
-/// Looks, before anything runs, whether such queries have a plan, and notes what they call.
+/// Looks, before anything runs, whether such queries have a plan.
 pub struct Checker<'a, 'p> {
     /// The kind of the stage.
     pub kind: &'static str,
     /// What plans.
     pub engine: &'a Engine,
-    /// What the fingerprint of the stage covers.
-    pub components: &'a mut Components,
     /// Where mistakes go.
     pub place: &'a mut Place<'p>,
 }
@@ -107,14 +104,10 @@ impl Checker<'_, '_> {
             Some(((*name).to_owned(), Arc::new(table) as Arc<dyn TableProvider>))
         });
         let planned = sqltext::parse(sql).map_err(|error| error.message).and_then(|query| {
-            session::query(self.engine.planning(), &query, tables.collect())
-                .map_err(|error| error.message)
+            self.place.query(&query, tables.collect(), self.engine).map_err(|error| error.message)
         });
         match planned {
-            Ok(planned) => {
-                self.components.set_calls(&planned.calls);
-                Some(shown(&planned.schema))
-            }
+            Ok(planned) => Some(shown(&planned.schema)),
             Err(message) => {
                 self.place.mistake(&[self.kind], Code::SqlPlan, message, None);
                 None

@@ -81,7 +81,6 @@ pub fn prepare(
         schema,
         body: Body::Report(Box::new(plan)),
         components,
-        volatile: Vec::new(),
         rows_expected: Some(rows as u64),
     })
 }

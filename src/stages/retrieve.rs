@@ -137,7 +137,6 @@ pub fn prepare(
                 schema: Arc::new(Schema::new(fields)),
                 body: Body::Retrieve(plan, slot),
                 components,
-                volatile: Vec::new(),
                 rows_expected: None,
             })
         }

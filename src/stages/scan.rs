@@ -7,9 +7,9 @@ use datafusion::catalog::TableProvider;
 use datafusion::common::{Result as QueryResult, TableReference};
 use datafusion::datasource::provider_as_source;
 use datafusion::logical_expr::{Expr, LogicalPlanBuilder};
-use datafusion::physical_plan::ExecutionPlanProperties;
+use datafusion::physical_plan::execute_stream;
 use futures::stream::BoxStream;
-use futures::{StreamExt, TryStreamExt, stream};
+use futures::{StreamExt, TryStreamExt};
 
 use crate::session::{Engine, StageTable};
 use crate::stages::error::StageError;
@@ -26,13 +26,8 @@ pub async fn columns(
             .project(columns)?
             .build()
     };
-    // One partition for each part, and none that mixes the rows of two.
-    let state = engine.running(0, None);
+    // One partition: the parts one after the other.
+    let state = engine.running(0, Some(1));
     let plan = state.create_physical_plan(&plan()?).await?;
-    let (parts, context) = (plan.output_partitioning().partition_count(), state.task_ctx());
-    let rows = stream::iter(0..parts)
-        .map(move |part| plan.execute(part, Arc::clone(&context)))
-        .try_flatten()
-        .map_err(StageError::from);
-    Ok(rows.boxed())
+    Ok(execute_stream(plan, state.task_ctx())?.map_err(StageError::from).boxed())
 }

@@ -91,7 +91,7 @@ pub fn prepare(
     let prove_hypotheses = prove::query(&prove_settings(settings, settings.question), has_context);
     let prove_premises = prove::query(&prove_settings(settings, false), has_context);
     let asked = asked_schema();
-    let mut checker = Checker { kind: KIND, engine, components: &mut components, place };
+    let mut checker = Checker { kind: KIND, engine, place };
     let mut proving = vec![("hypotheses", &asked)];
     proving.extend(context.iter().map(|(_, schema)| ("recalled", schema)));
     let proofs = checker.columns(&prove_hypotheses, &proving)?;
@@ -118,13 +118,7 @@ pub fn prepare(
         judge,
         schema: Arc::clone(&schema),
     };
-    Some(Outcome {
-        schema,
-        body: Body::Search(Box::new(plan)),
-        components,
-        volatile: Vec::new(),
-        rows_expected: None,
-    })
+    Some(Outcome { schema, body: Body::Search(Box::new(plan)), components, rows_expected: None })
 }
 
 /// How a level is proved, as the settings of a stage of its own.

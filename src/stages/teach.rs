@@ -84,7 +84,7 @@ pub fn prepare(
         return None;
     }
     let steps = Steps::of(settings);
-    let mut checker = Checker { kind: KIND, engine, components: &mut components, place };
+    let mut checker = Checker { kind: KIND, engine, place };
     let proofs_sql = prove::query(&steps.prove, true);
     let proofs = checker
         .columns(&proofs_sql, &[("hypotheses", &hypotheses), ("recalled", &memory::schema())])?;
@@ -120,13 +120,7 @@ pub fn prepare(
         lessons,
         schema: Arc::clone(&schema),
     };
-    Some(Outcome {
-        schema,
-        body: Body::Teach(Box::new(plan)),
-        components,
-        volatile: Vec::new(),
-        rows_expected: None,
-    })
+    Some(Outcome { schema, body: Body::Teach(Box::new(plan)), components, rows_expected: None })
 }
 
 /// The settings of the steps of a round, as those of stages of their own.

@@ -13,8 +13,7 @@ use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, cast as ca
 use datafusion::physical_plan::collect;
 use indexmap::IndexMap;
 
-use crate::session::policy::{Calls, inspect};
-use crate::session::{self, Engine};
+use crate::session::Engine;
 use crate::spec::code::Code;
 use crate::spec::kinds::statistics::{ACCURACY, Metrics};
 use crate::sqltext;
@@ -130,7 +129,7 @@ impl<'a> Selection<'a> {
         steps: &[&str],
         place: &mut Place<'_>,
     ) -> Option<(Expr, DataType)> {
-        match session::expression(self.engine.planning(), text, &self.scope) {
+        match place.expression(text, &self.scope, self.engine) {
             Ok(expression) => Some(expression),
             Err(error) => {
                 place.sql(steps, error);
@@ -139,14 +138,12 @@ impl<'a> Selection<'a> {
         }
     }
 
-    /// The plan, and the functions that it calls.
-    pub fn plan(self) -> Option<(LogicalPlan, Calls)> {
+    /// The plan.
+    pub fn plan(self) -> Option<LogicalPlan> {
         let source = provider_as_source(self.table);
         let scan = LogicalPlanBuilder::scan(self.name, source, None).ok()?;
         let columns = self.texts.into_iter().chain(self.values).chain(self.excluded);
-        let plan = scan.project(columns).ok()?.build().ok()?;
-        let calls = inspect(&plan).ok()?;
-        Some((plan, calls))
+        scan.project(columns).ok()?.build().ok()
     }
 }
 

@@ -69,7 +69,6 @@ pub fn prepare(
         schema: Arc::clone(&schema),
         body: Body::Write(WritePlan { from, path, format, schema }),
         components,
-        volatile: Vec::new(),
         rows_expected: Some(1),
     })
 }

@@ -162,6 +162,24 @@ fn libraries_stay_in_their_modules() {
     assert!(errors.is_empty(), "\n{}", errors.join("\n"));
 }
 
+/// What plans a query before a run has to count the functions that it calls: `Place` does.
+#[test]
+fn stages_plan_in_one_place() {
+    // Checks are no part of a table; what is repeated was planned by `Place` before.
+    let allowed = ["src/stages/place.rs", "src/stages/check_plan.rs", "src/stages/repeated.rs"];
+    for path in rust_files(&["src"]) {
+        let name = path.strip_prefix(root()).unwrap().to_str().unwrap().to_owned();
+        if !name.starts_with("src/stages") || allowed.contains(&name.as_str()) {
+            continue;
+        }
+        for (n, line) in code(&path) {
+            let plans = ["session::query(", "session::expression(", "session::planned_expression("];
+            let found = plans.iter().find(|call| line.contains(**call));
+            assert!(found.is_none(), "{name}:{n}: plan with `Place::query` or `Place::expression`");
+        }
+    }
+}
+
 #[test]
 fn functions_know_nothing_of_the_product() {
     for path in rust_files(&["src", "udfs/src"]) {

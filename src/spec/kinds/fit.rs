@@ -16,10 +16,10 @@ pub struct Fit {
     /// What the model reads: an SQL expression over the columns of the table.
     #[schemars(length(min = 1))]
     pub input: String,
-    /// What it should write, likewise.
+    /// What it should write: an SQL expression, likewise.
     #[schemars(length(min = 1))]
     pub output: String,
-    /// How much a token of the pair counts, likewise: a number; 1 when absent.
+    /// How much a token of the pair counts: an SQL expression, likewise, a number; 1 when absent.
     pub weight: Option<String>,
     /// Sizes of a model that begins from nothing.
     pub sizes: Option<FitSizes>,
