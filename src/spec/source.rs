@@ -47,7 +47,7 @@ impl Sources {
 
     /// All texts in the order of their numbers.
     pub fn all(&self) -> impl Iterator<Item = &Source> {
-        self.0.iter()
+        self.texts.iter()
     }
 
     /// The text with the given number.
