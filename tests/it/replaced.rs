@@ -7,7 +7,7 @@ use std::path::Path;
 use proofmill::digest::Digest;
 use serde_json::{Value as Json, json};
 
-use crate::server::serve;
+use crate::server::{Reply, serve};
 use crate::support::{Workspace, set, with_status};
 
 /// Refuses the first two requests for good, as if they were wrong; answers all others.
@@ -21,9 +21,21 @@ fn two_refused(place: usize, body: &Json) -> (&'static str, Json) {
     ("200 OK", json!({ "choices": [choice], "usage": usage }))
 }
 
+/// Is too busy for the first two requests.
+fn two_too_many(place: usize, body: &Json) -> (&'static str, Json) {
+    match place {
+        ..=2 => ("503 Busy", json!({ "error": { "message": "try again" } })),
+        _ => two_refused(place, body),
+    }
+}
+
 /// A run of which two of five answers failed: `n` counts the answers, `m` averages, `out` exports.
 fn with_failures() -> Workspace {
-    let (url, _) = serve(two_refused);
+    run_against(two_refused)
+}
+
+fn run_against(reply: Reply) -> Workspace {
+    let (url, _) = serve(reply);
     let workspace = Workspace::with(&format!(
         "pipeline: far\nmodels:\n  far: {{ url: \"{url}\", model: small, retries: 0, concurrency: 1 }}\n\
          stages:\n  asked: {{ sql: \"SELECT 'r' || n AS row_id, 'cat ' || n AS q \
@@ -83,6 +95,21 @@ fn what_is_below_a_rerun_stage_follows() {
     let errors = workspace.json(&["sql", "--run", &before, "SELECT * FROM answers__errors"]);
     assert_eq!(errors.as_array().unwrap().len(), 2);
     assert_eq!(workspace.run(), set(&[]), "now all is as it should be");
+}
+
+#[test]
+fn failures_that_may_pass_are_asked_again_by_the_next_run() {
+    let workspace = run_against(two_too_many);
+    let (action, reason) = planned(&workspace, &[], "answers");
+    assert_eq!(
+        (action.as_str(), reason.as_str()),
+        ("run", "2 rows failed for reasons that may pass")
+    );
+    assert_eq!(workspace.run(), set(&["answers", "n", "twice", "out"]));
+    assert_eq!(counts(&workspace, "latest"), (5, 5, 10));
+    assert_eq!(workspace.run(), set(&[]));
+    // Those of the input stay as they are.
+    assert_eq!(with_failures().run(), set(&[]));
 }
 
 #[test]

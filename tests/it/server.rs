@@ -10,7 +10,7 @@ use serde_json::Value as Json;
 /// What a server was sent: the head and the body of each request.
 pub type Received = Arc<Mutex<Vec<(String, Json)>>>;
 /// The status and the body that answer a request, given its place (from 1) and body.
-type Reply = fn(usize, &Json) -> (&'static str, Json);
+pub type Reply = fn(usize, &Json) -> (&'static str, Json);
 
 /// Starts a server that answers with `reply`: its address up to `/v1`, and what it is sent.
 pub fn serve(reply: Reply) -> (String, Received) {
