@@ -307,3 +307,21 @@ async fn keep(
     }
     Ok(computed)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::kinds::fit::FitSettings;
+
+    #[test]
+    fn what_is_null_is_none_and_what_is_absent_has_its_default() {
+        let clip = |text: &str| {
+            let read: FitSettings = serde_json::from_str(text).unwrap();
+            let json = serde_json::to_value(&read).unwrap();
+            serde_json::from_value::<Settings>(json).unwrap().clip
+        };
+        assert_eq!(clip(r#"{"clip": null}"#), None);
+        assert_eq!(clip("{}"), Some(1.0));
+        assert_eq!(clip(r#"{"clip": 2.5}"#), Some(2.5));
+    }
+}
