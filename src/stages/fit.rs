@@ -302,8 +302,18 @@ async fn keep(
     let mut computed = sink.table(RecordBatch::try_new(Arc::clone(&plan.schema), columns)?).await?;
     let failed = |error: proofmill_fit::FitError| StageError::Task(error.to_string());
     fitted.write(&plan.path).map_err(failed)?;
-    for (number, name) in (0..).zip(fitted.files.keys()) {
-        computed.files.push(sink.file(number, name, &plan.path.join(name)).await?);
+    for (number, (name, bytes)) in (0..).zip(&fitted.files) {
+        let file = sink.file(number, name, &plan.path.join(name)).await?;
+        if file.sha256 != Digest::of(bytes) {
+            return Err(StageError::Data {
+                message: format!(
+                    "`{}` was written by somebody else meanwhile",
+                    plan.path.display()
+                ),
+                help: "let each fit write its own folder, and run again".to_owned(),
+            });
+        }
+        computed.files.push(file);
     }
     Ok(computed)
 }
