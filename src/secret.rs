@@ -14,7 +14,9 @@ const KEYS: [&str; 10] =
 pub fn of_address(text: &str) -> Option<&'static str> {
     let url = Url::parse(text.trim()).ok();
     let signed_on = |url: &Url| !url.username().is_empty() || url.password().is_some();
-    if url.as_ref().is_some_and(signed_on) || spans(text).iter().any(|it| it.is_user) {
+    // What cannot be read as an address may still have been meant as one.
+    let seems_so = || spans(text).iter().any(|it| it.is_user);
+    if url.as_ref().map_or_else(seems_so, signed_on) {
         return Some("has credentials in it");
     }
     spans(text).iter().any(|it| !it.is_user).then_some("has a key in its query")
@@ -125,7 +127,10 @@ mod tests {
             assert_eq!(covered(text), text);
             assert_eq!(of_address(text), None, "{text}");
         }
-        assert_eq!(of_address("http://h/v1"), None);
+        for address in ["http://h/v1", "https://h/@scope/package", "s3://b/x?versionId=1"] {
+            assert_eq!(of_address(address), None, "{address}");
+        }
+        assert!(of_address("http://u:pass/word@h").is_some());
     }
 
     proptest! {

@@ -153,6 +153,11 @@ impl SegmentWriter {
 
     async fn complete(&mut self) -> Result<Written> {
         let failed = |source| encode_error(&self.key, source);
+        if self.rows == 0 {
+            // No block took the beginning of the file, which is no part of the index.
+            self.encoder.sync().map_err(|error| failed(error.into()))?;
+            self.encoder.inner_mut().mark();
+        }
         let tail_at = self.encoder.inner().recent_at;
         self.encoder.write_all(&self.index.encode()).map_err(|error| failed(error.into()))?;
         self.encoder.finish().map_err(failed)?;

@@ -296,8 +296,36 @@ async fn keep(
     let mut computed = sink.table(RecordBatch::try_new(Arc::clone(&plan.schema), columns)?).await?;
     let failed = |error: proofmill_fit::FitError| StageError::Task(error.to_string());
     fitted.write(&plan.path).map_err(failed)?;
-    for (number, name) in (0..).zip(fitted.files.keys()) {
-        computed.files.push(sink.file(number, name, &plan.path.join(name)).await?);
+    for (number, (name, bytes)) in (0..).zip(&fitted.files) {
+        let file = sink.file(number, name, &plan.path.join(name)).await?;
+        if file.sha256 != Digest::of(bytes) {
+            return Err(StageError::Data {
+                message: format!(
+                    "`{}` was written by somebody else meanwhile",
+                    plan.path.display()
+                ),
+                help: "let each fit write its own folder, and run again".to_owned(),
+            });
+        }
+        computed.files.push(file);
     }
     Ok(computed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::kinds::fit::FitSettings;
+
+    #[test]
+    fn what_is_null_is_none_and_what_is_absent_has_its_default() {
+        let clip = |text: &str| {
+            let read: FitSettings = serde_json::from_str(text).unwrap();
+            let json = serde_json::to_value(&read).unwrap();
+            serde_json::from_value::<Settings>(json).unwrap().clip
+        };
+        assert_eq!(clip(r#"{"clip": null}"#), None);
+        assert_eq!(clip("{}"), Some(1.0));
+        assert_eq!(clip(r#"{"clip": 2.5}"#), Some(2.5));
+    }
 }

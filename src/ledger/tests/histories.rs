@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
-use super::{SMALL, entry, text, texts};
-use crate::ledger::{Ledger, Limits};
+use super::{SMALL, entry, key, origin, text, texts};
+use crate::ledger::{Ledger, Limits, Scope};
 use crate::store::Store;
 use crate::store::faulty::FaultyStore;
 
@@ -21,6 +21,8 @@ enum Step {
     Compact,
     Sweep,
     LookUp,
+    /// These answers count no more, or all of them.
+    Forget(Option<Vec<u64>>),
 }
 
 fn step() -> impl Strategy<Value = (usize, Step)> {
@@ -33,6 +35,7 @@ fn step() -> impl Strategy<Value = (usize, Step)> {
         2 => Just(Step::Compact),
         1 => Just(Step::Sweep),
         2 => Just(Step::LookUp),
+        2 => prop::option::weighted(0.7, prop::collection::vec(0..KEYS, 1..8)).prop_map(Step::Forget),
     ];
     (0..2_usize, step)
 }
@@ -110,6 +113,17 @@ async fn play(store: &Store, limits: Limits, steps: Vec<(usize, Step)>) {
                 let found = texts(&ledger, 0..KEYS).await;
                 read_on(model);
                 assert_eq!(found, (0..KEYS).map(|n| model.get(n)).collect::<Vec<_>>());
+            }
+            Step::Forget(numbers) => {
+                let scope = match &numbers {
+                    Some(numbers) => Scope::Requests(numbers.iter().map(|n| key(*n)).collect()),
+                    None => Scope::Models(vec![origin().model.to_string()]),
+                };
+                let stored = durable.len();
+                durable.retain(|n, _| numbers.as_ref().is_some_and(|gone| !gone.contains(n)));
+                let forgotten = ledger.forget(scope, "mia", "").await.unwrap();
+                assert_eq!(forgotten, (stored - durable.len()) as u64);
+                model.seen.clone_from(&durable);
             }
         }
     }

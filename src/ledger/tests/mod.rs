@@ -3,6 +3,7 @@
 mod answers;
 mod damage;
 mod faults;
+mod forgotten;
 mod histories;
 mod objects;
 mod races;

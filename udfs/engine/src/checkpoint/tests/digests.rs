@@ -1,6 +1,7 @@
 //! Digests, their cache, and the identity of a model.
 
 use std::fs;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::PathBuf;
 
 use serde_json::json;
@@ -123,4 +124,101 @@ fn a_model_without_tokenizer_has_no_identity() {
         "./tokenizer.json: not found; write it once with transformers: \
          AutoTokenizer.from_pretrained(folder).save_pretrained(folder)"
     );
+}
+
+/// A model whose files can be changed.
+fn model() -> Made {
+    let tensors: &[(&str, &[usize])] = &[("a", &[2])];
+    let made = Made::with_tensors(tensors).json("tokenizer.json", &json!({"a": 1}));
+    made.json("generation_config.json", &json!({"eos_token_id": 2}))
+}
+
+const FILES: [&str; 4] =
+    ["config.json", "generation_config.json", "model.safetensors", "tokenizer.json"];
+
+/// Other bytes of the same number, in place, with the times of before.
+fn rewrite(made: &Made, name: &str) {
+    let path = made.path().join(name);
+    let times = fs::metadata(&path).unwrap();
+    let mut bytes = fs::read(&path).unwrap();
+    let last = bytes.len() - 1;
+    bytes[last] ^= 1;
+    let file = fs::OpenOptions::new().write(true).open(&path).unwrap();
+    let changed = |it: &fs::Metadata| (it.ctime(), it.ctime_nsec());
+    // The clock of the file system has ticks.
+    while changed(&fs::metadata(&path).unwrap()) == changed(&times) {
+        file.write_all_at(&bytes, 0).unwrap();
+        file.set_modified(times.modified().unwrap()).unwrap();
+    }
+}
+
+/// Another file under the name: the bytes that `change` makes of those of before.
+fn replace(made: &Made, name: &str, change: impl Fn(&mut Vec<u8>)) {
+    let path = made.path().join(name);
+    let mut bytes = fs::read(&path).unwrap();
+    change(&mut bytes);
+    fs::write(made.path().join("draft"), bytes).unwrap();
+    fs::rename(made.path().join("draft"), path).unwrap();
+}
+
+#[test]
+fn a_folder_opened_later_must_hold_what_was_digested() {
+    let cached = Made::empty();
+    let cache = DigestCache::new(cached.path());
+    let taken = |made: &Made| made.open().unwrap().digested(&cache, Trust::Unchanged).unwrap();
+    for name in FILES {
+        let made = model();
+        let digested = taken(&made);
+        // The same bytes as another file, and under another time, are the same model.
+        replace(&made, name, |_| ());
+        made.open().unwrap().expect(&digested).unwrap();
+        // Other settings that can be read still.
+        replace(&made, name, |bytes| {
+            let at = bytes.iter().rposition(|byte| *byte == b'}').unwrap_or(bytes.len());
+            bytes.insert(at, b' ');
+        });
+        let why = made.why(made.open().and_then(|folder| folder.expect(&digested)));
+        assert!(why.starts_with(&format!("./{name}: ")), "{why}");
+        assert!(why.contains("changed after") || name == "model.safetensors", "{why}");
+    }
+    // A file more, and one less.
+    let made = model();
+    let digested = taken(&made);
+    let made = made.json("special_tokens_map.json", &json!({}));
+    let why = made.why(made.open().unwrap().expect(&digested));
+    assert!(why.starts_with("./special_tokens_map.json: changed after"), "{why}");
+    fs::remove_file(made.path().join("special_tokens_map.json")).unwrap();
+    made.open().unwrap().expect(&digested).unwrap();
+    fs::remove_file(made.path().join("generation_config.json")).unwrap();
+    let why = made.why(made.open().unwrap().expect(&digested));
+    assert!(why.starts_with("./generation_config.json: changed after"), "{why}");
+}
+
+#[test]
+fn a_file_that_is_written_while_it_is_used_spoils_the_model_and_a_new_name_does_not() {
+    let cached = Made::empty();
+    let cache = DigestCache::new(cached.path());
+    for name in FILES {
+        let made = model();
+        let folder = made.open().unwrap();
+        folder.digested(&cache, Trust::Unchanged).unwrap();
+        let watch = folder.watch();
+        watch.examine().unwrap();
+        fs::hard_link(made.path().join(name), made.path().join("link")).unwrap();
+        watch.examine().unwrap();
+        replace(&made, name, |bytes| bytes.push(b' '));
+        watch.examine().unwrap();
+
+        let made = model();
+        let folder = made.open().unwrap();
+        folder.digested(&cache, Trust::Unchanged).unwrap();
+        rewrite(&made, name);
+        for _ in 0..2 {
+            let why = made.why(folder.watch().examine());
+            assert!(why.starts_with(&format!("./{name}: changed after")), "{why}");
+        }
+        // Also when the bytes come back.
+        rewrite(&made, name);
+        assert!(folder.watch().examine().is_err());
+    }
 }
