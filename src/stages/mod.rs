@@ -14,6 +14,7 @@ pub mod compute;
 pub mod decide;
 pub mod dense;
 pub mod error;
+mod expected;
 pub mod fit;
 pub mod gather;
 pub mod hypothesize;
