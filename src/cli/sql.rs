@@ -71,6 +71,7 @@ async fn named_tables(
         let code = match error.kind {
             SqlErrorKind::Syntax => Code::SqlSyntax,
             SqlErrorKind::NotAllowed => Code::SqlNotAllowed,
+            SqlErrorKind::TooLarge => Code::SqlTooLarge,
         };
         refuse(text, code, error.message, error.range, None, environment)
     })?;

@@ -305,6 +305,7 @@ impl Builder<'_> {
                 let code = match error.kind {
                     SqlErrorKind::Syntax => Code::SqlSyntax,
                     SqlErrorKind::NotAllowed => Code::SqlNotAllowed,
+                    SqlErrorKind::TooLarge => Code::SqlTooLarge,
                 };
                 let place = node.place_in_text(&self.sources, error.range);
                 let diagnostic = Diagnostic::error(code, place, path, error.message);

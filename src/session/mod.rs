@@ -1,6 +1,7 @@
 //! The one place that knows how queries are planned and run: functions, limits, tables, policy.
 
 pub mod engine;
+pub mod order;
 mod ordered;
 pub mod planner;
 pub mod policy;

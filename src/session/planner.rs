@@ -25,7 +25,7 @@ use crate::session::policy::{self, Calls};
 use crate::session::wording;
 use crate::spec::code::Code;
 use crate::spec::suggest;
-use crate::sqltext::{self, Query};
+use crate::sqltext::{self, Query, SqlErrorKind};
 
 /// Why a text has no plan.
 #[derive(Clone, Debug, PartialEq)]
@@ -98,7 +98,11 @@ pub fn planned_expression(
     schema: &DFSchema,
 ) -> Result<PlannedExpression, PlanError> {
     let parsed = sqltext::parse_expression(text).map_err(|error| PlanError {
-        code: Code::SqlSyntax,
+        code: match error.kind {
+            SqlErrorKind::Syntax => Code::SqlSyntax,
+            SqlErrorKind::NotAllowed => Code::SqlNotAllowed,
+            SqlErrorKind::TooLarge => Code::SqlTooLarge,
+        },
         message: error.message,
         range: error.range,
         help: error.help,

@@ -34,6 +34,8 @@ pub enum Content {
 pub struct StageTable {
     name: String,
     schema: SchemaRef,
+    keys: Vec<Vec<String>>,
+    rows_expected: Option<u64>,
     stored: OnceLock<Stored>,
 }
 
@@ -55,7 +57,24 @@ pub struct Stored {
 impl StageTable {
     /// The table of the stage `name`, without rows yet.
     pub fn new(name: impl Into<String>, schema: SchemaRef) -> Self {
-        Self { name: name.into(), schema, stored: OnceLock::new() }
+        let (keys, rows_expected) = (Vec::new(), None);
+        Self { name: name.into(), schema, keys, rows_expected, stored: OnceLock::new() }
+    }
+
+    /// Adds what is known before there are rows: columns that no two rows share, and how many rows
+    /// there will be.
+    pub fn expecting(self, keys: Vec<Vec<String>>, rows_expected: Option<u64>) -> Self {
+        Self { keys, rows_expected, ..self }
+    }
+
+    /// Lists of columns that no two rows share.
+    pub fn keys(&self) -> &[Vec<String>] {
+        &self.keys
+    }
+
+    /// How many rows there will be, as far as that can be told before.
+    pub fn rows_expected(&self) -> Option<u64> {
+        self.rows_expected
     }
 
     /// Gives the table its rows; the first call counts.

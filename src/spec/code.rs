@@ -78,6 +78,10 @@ codes! {
     SqlPlan = "E0306",
     /// A column of the wrong type for this use.
     ColumnType = "E0307",
+    /// SQL that is nested too deeply, or stands for too many tables.
+    SqlTooLarge = "E0308",
+    /// A query whose answer depends on an order that nothing fixes.
+    SqlOrder = "E0309",
     /// A source that does not exist.
     SourceMissing = "E0401",
     /// A source whose columns cannot be told.

@@ -15,7 +15,7 @@ use crate::spec::interpolate::interpolate;
 use crate::spec::models::Model;
 use crate::spec::node::{Key, Node, Value};
 use crate::spec::params::{self, Given, Setter, Values};
-use crate::spec::pipeline::{Common, Matrix, Pipeline, StageSpec, full_group, full_name};
+use crate::spec::pipeline::{Common, Matrix, Pipeline, StageSpec, Strict, full_group, full_name};
 use crate::spec::schema::FormatSchema;
 use crate::spec::source::{Sources, Span};
 use crate::spec::stage::{Stage, StageKind};
@@ -65,6 +65,7 @@ pub fn parse(name: &str, text: &str, params: &[(String, String)], loader: &dyn L
         description: file.description,
         params: file.params,
         models: file.models,
+        strict: file.strict,
         stages,
         broken,
         matrices,
@@ -80,6 +81,7 @@ struct File {
     description: Option<String>,
     params: IndexMap<String, serde_json::Value>,
     models: IndexMap<String, (Model, Node)>,
+    strict: Vec<Strict>,
     tests: Vec<(TestCase, Node)>,
 }
 
@@ -118,6 +120,10 @@ impl Expander<'_> {
                 .filter_map(|(key, _)| Some((key.name.clone(), value(&key.name)?)))
                 .collect(),
             models,
+            strict: head
+                .get("strict")
+                .and_then(|node| serde_json::from_value(node.to_json()).ok())
+                .unwrap_or_default(),
             tests,
         })
     }

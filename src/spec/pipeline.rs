@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use indexmap::IndexMap;
+use schemars::JsonSchema;
+use serde::Deserialize;
 use serde_json::Value as Json;
 
 use crate::ids::StageName;
@@ -26,6 +28,8 @@ pub struct Pipeline {
     pub params: IndexMap<String, Json>,
     /// Language models by name, each with its node.
     pub models: IndexMap<String, (Model, Node)>,
+    /// Warnings that are errors.
+    pub strict: Vec<Strict>,
     /// Stages by full name, in the order of the file.
     pub stages: IndexMap<StageName, StageSpec>,
     /// Names that stand in the file but whose settings are wrong: known, and not complained about
@@ -37,6 +41,14 @@ pub struct Pipeline {
     pub tests: Vec<(TestCase, Node)>,
     /// The texts that it was read from; the pipeline file is the first.
     pub sources: Arc<Sources>,
+}
+
+/// A warning that a pipeline makes an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Strict {
+    /// An answer that depends on an order which nothing fixes, whatever the number of rows.
+    Order,
 }
 
 /// One stage of a pipeline.

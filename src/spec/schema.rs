@@ -8,6 +8,7 @@ use serde_json::{Map, Value as Json, json};
 
 use crate::spec::checks::Scalar;
 use crate::spec::models::Model;
+use crate::spec::pipeline::Strict;
 use crate::spec::stage::Stage;
 use crate::spec::testcase::TestCase;
 
@@ -26,6 +27,9 @@ pub struct PipelineFile {
     /// Language models by name.
     #[serde(default)]
     pub models: IndexMap<String, Model>,
+    /// Warnings that are errors here.
+    #[serde(default)]
+    pub strict: Vec<Strict>,
     /// Stages and groups of stages by name.
     pub stages: IndexMap<String, Entry>,
     /// Tests that `proofmill test` runs.

@@ -2,6 +2,7 @@
 //! Knows grammar only; what names mean is decided above.
 
 mod columns;
+mod limits;
 mod parse;
 mod words;
 

@@ -12,7 +12,8 @@ use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::Token;
 
-use crate::sqltext::words::{find_only, first_word, offset, second_statement};
+use crate::sqltext::limits::{self, Excess};
+use crate::sqltext::words::{find_only, first_word, offset, second_statement, tokens};
 
 /// A `SELECT`, parsed.
 #[derive(Clone, Debug)]
@@ -54,6 +55,8 @@ pub enum SqlErrorKind {
     Syntax,
     /// It is not one `SELECT`.
     NotAllowed,
+    /// It is larger than any query may be.
+    TooLarge,
 }
 
 /// First words of statements that are no queries.
@@ -96,10 +99,8 @@ pub fn parse(sql: &str) -> Result<Query, SqlError> {
     {
         return Err(no_query(command, range));
     }
-    let mut statements = Parser::new(&GenericDialect {})
-        .try_with_sql(sql)
-        .and_then(|mut parser| parser.parse_statements())
-        .map_err(|error| syntax_error(sql, &error))?;
+    let mut statements =
+        parser(sql)?.parse_statements().map_err(|error| syntax_error(sql, &error))?;
     let not_allowed = |message: &str, range: Range<usize>| SqlError {
         kind: SqlErrorKind::NotAllowed,
         message: message.to_owned(),
@@ -119,15 +120,14 @@ pub fn parse(sql: &str) -> Result<Query, SqlError> {
         let (word, range) = first_word(sql).unwrap_or_default();
         return Err(no_query(&word.to_uppercase(), range));
     }
+    limits::expanded(&statement).map_err(|excess| too_large(sql, excess))?;
     let tables = tables(sql, &statement)?;
     Ok(Query { text: sql.to_owned(), statement, tables })
 }
 
 /// Parses exactly one expression.
 pub fn parse_expression(sql: &str) -> Result<Expr, SqlError> {
-    let mut parser = Parser::new(&GenericDialect {})
-        .try_with_sql(sql)
-        .map_err(|error| syntax_error(sql, &error))?;
+    let mut parser = parser(sql)?;
     parser
         .parse_expr()
         .and_then(|expr| match parser.peek_token().token {
@@ -135,6 +135,28 @@ pub fn parse_expression(sql: &str) -> Result<Expr, SqlError> {
             _ => parser.expected("the end of the expression", parser.peek_token()),
         })
         .map_err(|error| syntax_error(sql, &error))
+}
+
+/// A parser of a text that is not too deep to be parsed.
+fn parser(sql: &str) -> Result<Parser<'_>, SqlError> {
+    let parser = Parser::new(&GenericDialect {});
+    match tokens(sql) {
+        Some(tokens) => {
+            limits::depth(sql, &tokens).map_err(|excess| too_large(sql, excess))?;
+            Ok(parser.with_tokens_with_locations(tokens))
+        }
+        None => parser.try_with_sql(sql).map_err(|error| syntax_error(sql, &error)),
+    }
+}
+
+fn too_large(sql: &str, excess: Excess) -> SqlError {
+    let whole = 0..sql.lines().next().map_or(0, str::len);
+    SqlError {
+        kind: SqlErrorKind::TooLarge,
+        message: excess.message,
+        range: if excess.range.is_empty() { whole } else { excess.range },
+        help: Some(excess.help.to_owned()),
+    }
 }
 
 fn no_query(command: &str, range: Range<usize>) -> SqlError {

@@ -53,7 +53,8 @@ pub fn second_statement(sql: &str) -> Option<Range<usize>> {
     Some(place(sql, second))
 }
 
-fn place(sql: &str, token: &TokenWithSpan) -> Range<usize> {
+/// Where a token stands.
+pub fn place(sql: &str, token: &TokenWithSpan) -> Range<usize> {
     let (start, end) = (token.span.start, token.span.end);
     offset(sql, start.line, start.column)..offset(sql, end.line, end.column)
 }
@@ -94,7 +95,8 @@ fn is_keyword(token: &Token, keyword: Keyword) -> bool {
     matches!(token, Token::Word(word) if word.quote_style.is_none() && word.keyword == keyword)
 }
 
-fn tokens(sql: &str) -> Option<Vec<TokenWithSpan>> {
+/// The words and signs of a text; `None` if it has a text or comment without an end.
+pub fn tokens(sql: &str) -> Option<Vec<TokenWithSpan>> {
     Tokenizer::new(&GenericDialect {}, sql).tokenize_with_location().ok()
 }
 

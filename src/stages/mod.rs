@@ -14,6 +14,7 @@ pub mod compute;
 pub mod decide;
 pub mod dense;
 pub mod error;
+mod expected;
 pub mod fit;
 mod folders;
 pub mod gather;

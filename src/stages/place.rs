@@ -14,7 +14,7 @@ use crate::graph::Stage;
 use crate::session::policy::Calls;
 use crate::session::{self, Engine, PlanError, Planned};
 use crate::spec::code::Code;
-use crate::spec::diagnostic::Diagnostic;
+use crate::spec::diagnostic::{Diagnostic, Severity};
 use crate::spec::models::Model;
 use crate::spec::node::Node;
 use crate::spec::source::Sources;
@@ -119,6 +119,15 @@ impl<'a> Place<'a> {
         let span = self.stage.spec.node.at(steps).place_in_text(self.sources, error.range);
         let diagnostic = Diagnostic::error(error.code, span, self.path(steps), error.message);
         self.out.push(diagnostic.with_help(error.help));
+    }
+
+    /// Something inside the SQL text at `steps`: a mistake, or else what somebody should look at.
+    pub fn remark(&mut self, steps: &[&str], error: PlanError, is_mistake: bool) {
+        let said = self.out.len();
+        self.sql(steps, error);
+        if !is_mistake {
+            self.out[said..].iter_mut().for_each(|said| said.severity = Severity::Warning);
+        }
     }
 
     /// The position of `column` in `schema`; a mistake in the setting at `steps` if it has none.

@@ -12,13 +12,15 @@ use crate::memory::Memories;
 use crate::session::{Engine, StageTable};
 use crate::spec::code::Code;
 use crate::spec::diagnostic::Diagnostic;
+use crate::spec::pipeline::Strict;
 use crate::spec::stage::StageKind;
 use crate::sqltext::Query;
 use crate::stages::components::Components;
 use crate::stages::place::Place;
 use crate::stages::prepared::{Body, Prepared, PreparedStage};
 use crate::stages::{
-    asked, blend, check_plan, compare, decide, fit, folders, gather, hypothesize, index, measure,
+    asked, blend, check_plan, compare, decide, expected, fit, folders, gather, hypothesize, index,
+    measure,
     memory, prove, query, read, report, retrieve, search, teach, verify, write,
 };
 
@@ -71,7 +73,13 @@ pub fn prepare(
         let outcome = one(stage, query.as_deref(), &known, &mut place);
         let Some(outcome) = outcome else { continue };
         let calls = place.calls().clone();
-        let table = Arc::new(StageTable::new(name.as_str(), Arc::clone(&outcome.schema)));
+        let strict = graph.pipeline.strict.contains(&Strict::Order);
+        expected::fixed_order(stage, query.as_deref(), &outcome, &stages, strict, &mut place);
+        let table = StageTable::new(name.as_str(), Arc::clone(&outcome.schema)).expecting(
+            expected::keys(stage, &outcome.schema),
+            expected::rows(stage, &outcome, &stages),
+        );
+        let table = Arc::new(table);
         // A mistake in a check stops the pipeline, but not the look at what needs the stage.
         let volatile_checks = check_plan::validate(stage, &table, engine, &mut place);
         tables.0.insert(name.clone(), Arc::clone(&table));
