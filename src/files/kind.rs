@@ -121,7 +121,9 @@ impl Misfit {
     pub fn new(kind: &Kind, found: &Json<'_>) -> Self {
         let range = match kind {
             Kind::Int if !is_fraction(found) => " of 64 bits",
-            Kind::Float if matches!(found, Json::Number(_)) => " of 64 bits",
+            Kind::Float if matches!(found, Json::Number(_) | Json::Text(_)) => {
+                " that 64-bit floating point keeps"
+            }
             _ => "",
         };
         let what = format!("expected {}{range}, found {}", kind.expected(), found.describe());

@@ -9,6 +9,8 @@ mod dense;
 mod devices;
 mod endpoint;
 mod fitting;
+mod input;
+mod location;
 mod memory;
 mod model_cache;
 mod models;
