@@ -76,14 +76,16 @@ impl<'a> Json<'a> {
     }
 }
 
-/// The number that a text spells as 64-bit floating point, if that keeps it. What is written with a
-/// fraction or an exponent is the nearest number; a whole number is kept digit by digit, or not at all: it
-/// may be the name of a thing, and two names must not become one.
+/// The number that a text spells as 64-bit floating point, if that keeps it: the digits before the point
+/// must be its own. They may be the name of a thing, and two names must not become one. Beside a fraction
+/// they may also be those that programs print, the fewest that tell a number from its neighbours. Digits
+/// after the point, and all of a number with an exponent, are the nearest number.
 pub fn float_of(text: &str) -> Option<f64> {
     let value: f64 = text.parse().ok().filter(|value: &f64| value.is_finite())?;
+    let whole = value.abs().trunc();
     let kept = match whole_digits(text) {
         Some(digits) if digits.len() > FLOAT_DIGITS => {
-            format!("{:.0}", value.abs().trunc()) == digits
+            format!("{whole:.0}") == digits || text.contains('.') && whole.to_string() == digits
         }
         _ => true,
     };
@@ -129,7 +131,7 @@ mod tests {
             "9007199254740992",
             "+007",
             "-9007199254740992",
-            "4503599627370497.5",
+            "2251799813685249.5",
             "1700000000000000.25",
             "18446744073709551616",
             "1e23",

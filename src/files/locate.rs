@@ -58,6 +58,8 @@ fn one(text: &str) -> Result<Vec<Located>, FilesError> {
 /// The link that keeps `path` from being found, and where it points: the path itself, or a folder on the
 /// way. `None` if no link is to blame.
 pub fn dangling(path: &Path) -> Option<(PathBuf, PathBuf)> {
+    // Without a `/` at its end, which would lead through the link.
+    let path: PathBuf = path.components().collect();
     let ways: Vec<&Path> = path.ancestors().filter(|way| !way.as_os_str().is_empty()).collect();
     let lost = ways.into_iter().rev().find(|way| fs::metadata(way).is_err())?;
     let target = fs::read_link(lost).ok()?;

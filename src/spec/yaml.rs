@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
-use serde_yaml::Spanned;
+use serde_yaml::{Location, Spanned};
 
 use crate::spec::code::Code;
 use crate::spec::diagnostic::Diagnostic;
@@ -86,8 +86,8 @@ enum Raw {
     Map(Vec<(Spanned<String>, Spanned<Raw>)>),
 }
 
-fn span<T>(spanned: &Spanned<T>, source: u32) -> Span {
-    let at = spanned.referenced.span();
+fn span(location: &Location, source: u32) -> Span {
+    let at = location.span();
     let start = at.byte_offset().unwrap_or(0) as u32;
     Span { source, start, end: start + at.byte_len().unwrap_or(0) as u32 }
 }
@@ -101,8 +101,9 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     fn node(&mut self, raw: Spanned<Raw>, path: &str) -> Node {
-        let mut place = span(&raw, self.source);
-        let written = slice(self.text, place);
+        let mut place = span(&raw.referenced, self.source);
+        // An alias stands for what was written at its anchor.
+        let written = slice(self.text, span(&raw.defined, self.source));
         let value = match raw.value {
             Raw::Null => Value::Null,
             Raw::Bool(value) => Value::Bool(value),
@@ -140,7 +141,7 @@ impl Reader<'_> {
         let mut seen = HashSet::with_capacity(entries.len());
         let mut kept = Vec::with_capacity(entries.len());
         for (name, value) in entries {
-            let key = Key { span: span(&name, self.source), name: name.value };
+            let key = Key { span: span(&name.referenced, self.source), name: name.value };
             let path = join(path, &key.name);
             let mut node = self.node(value, &path);
             if node.value == Value::Null && slice(self.text, node.span).is_empty() {

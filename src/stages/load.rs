@@ -56,8 +56,10 @@ fn bytes_of(path: &Path) -> std::result::Result<Vec<u8>, String> {
         ),
         None => format!("`{shown}` cannot be read: {error}"),
     };
-    if !std::fs::metadata(path).map_err(why)?.is_file() {
-        return Err(format!("`{shown}` cannot be read: it is not a regular file"));
+    let kind = std::fs::metadata(path).map_err(why)?.file_type();
+    if !kind.is_file() {
+        let what = if kind.is_dir() { "a folder" } else { "not a regular file" };
+        return Err(format!("`{shown}` cannot be read: it is {what}"));
     }
     let mut bytes = Vec::new();
     let file = File::open(path).map_err(why)?;

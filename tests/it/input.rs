@@ -226,16 +226,16 @@ fn pipelines_that_are_no_text_are_mistakes_of_the_file() {
 #[test]
 fn tags_are_refused_at_their_place() {
     for (value, column) in [
-        ("!!str 1", 3),
-        ("!!python/object:os.system ls", 3),
-        ("!x 1", 3),
-        ("!", 3),
-        ("!!binary aGk=", 3),
-        ("[1, !!int 2]", 7),
-        ("&a !!map {b: 1}", 6),
+        ("!!str 1", 4),
+        ("!!python/object:os.system ls", 4),
+        ("!x 1", 4),
+        ("!", 4),
+        ("!!binary aGk=", 4),
+        ("[1, !!int 2]", 8),
+        ("&a !!map {b: 1}", 7),
     ] {
         let workspace = Workspace::with(&format!(
-            "pipeline: p\nstages:\n  t:\n    sql: SELECT 1 AS a\nparams:\n  a:\n  {value}\n"
+            "pipeline: p\nstages:\n  t:\n    sql: SELECT 1 AS a\nparams:\n  a:\n   {value}\n"
         ));
         let done = workspace.proofmill(&["check", "p.yaml", "--json"]).expect(3);
         let mistakes = done.json();
@@ -297,7 +297,7 @@ fn only_regular_files_of_bounded_length_are_read_as_pipelines() {
     assert!(made.success());
     // Nobody ever writes to it: opening it would wait for ever.
     workspace.proofmill(&["check", "pipe.yaml"]).expect(2).says("it is not a regular file");
-    workspace.proofmill(&["check", "."]).expect(2).says("it is not a regular file");
+    workspace.proofmill(&["check", "."]).expect(2).says("it is a folder");
     // A file without end to speak of, and no space taken.
     let sparse = std::fs::File::create(workspace.path("huge.yaml")).unwrap();
     sparse.set_len(1 << 40).unwrap();
