@@ -44,6 +44,14 @@ pub enum StoreError {
         /// The answer of the service.
         source: object_store::Error,
     },
+    /// The service of a store does not answer, also after retries.
+    #[error("the store `{url}` does not answer")]
+    Unreachable {
+        /// Where the store is.
+        url: String,
+        /// Why.
+        source: object_store::Error,
+    },
     /// The bucket or folder of the store is not there any more.
     #[error("failed to {op} `{key}`: the bucket or folder of the store is not there any more")]
     Gone {
@@ -293,10 +301,13 @@ impl StoreError {
             | Self::Refused { source, .. }
             | Self::CommitUnknown { source, .. }
             | Self::Gone { source, .. }
-                if let Some(obstacle) = Obstacle::of(&source, writes) =>
+                if let Some(obstacle) = Obstacle::at_opening(&source, writes) =>
             {
                 let (url, bucket) = (url.to_owned(), bucket.to_owned());
                 Self::Unusable { url, bucket, obstacle, source }
+            }
+            Self::Object { source, .. } | Self::CommitUnknown { source, .. } => {
+                Self::Unreachable { url: url.to_owned(), source }
             }
             other => other,
         }
@@ -307,6 +318,7 @@ impl StoreError {
         match self {
             Self::Open { source, .. }
             | Self::Unusable { source, .. }
+            | Self::Unreachable { source, .. }
             | Self::Gone { source, .. }
             | Self::Object { source, .. }
             | Self::Refused { source, .. }
@@ -325,6 +337,9 @@ impl StoreError {
                 "check that the folder can be written and that the disk has space"
             }
             Self::Unusable { obstacle, .. } => obstacle.help(),
+            Self::Unreachable { .. } => {
+                "check the connection, and the endpoint in the environment, such as `AWS_ENDPOINT_URL`"
+            }
             Self::Gone { .. } => "restore it, or name another store with `--store`",
             Self::Open { .. } | Self::Refused { .. } => {
                 "check the credentials and permissions in the environment of this process, and that \
@@ -428,6 +443,21 @@ mod tests {
         assert_eq!(error.message, "failed to read `runs/a`");
         assert!(error.hint.is_some_and(|hint| hint.contains("connection")));
         assert!(error.source.is_some_and(|cause| cause.to_string().contains("reset by peer")));
+    }
+
+    #[test]
+    fn at_opening_the_store_is_named_and_not_its_record() {
+        let opened = |error: StoreError| Error::from(error.at_opening("s3://b/p", "b"));
+        let error = opened(StoreError::object("read", "format.json", failed()));
+        assert_eq!(error.kind, ErrorKind::Store);
+        assert_eq!(error.message, "the store `s3://b/p` does not answer");
+        let machine = "PUT http://169.254.169.254/latest/api/token - timed out";
+        let machine = object_store::Error::Generic { store: "S3", source: machine.into() };
+        let error = opened(StoreError::object("read", "format.json", machine));
+        assert_eq!(error.kind, ErrorKind::Usage);
+        assert!(error.message.ends_with("there are no credentials for `b`"), "{}", error.message);
+        let damaged = StoreError::Damaged { key: "format.json".into(), reason: "cut".into() };
+        assert_eq!(opened(damaged).kind, ErrorKind::Store);
     }
 
     #[test]

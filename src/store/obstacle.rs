@@ -8,6 +8,8 @@ use crate::draw::cells::printable;
 pub enum Obstacle {
     /// There is no such bucket or container.
     Absent,
+    /// The environment has no credentials, and neither has the machine.
+    NoCredentials,
     /// The credentials are not those of anybody.
     Credentials,
     /// The credentials are somebody's who may not do this.
@@ -23,7 +25,8 @@ impl Obstacle {
     /// writing of an object if `writes`: nothing but the bucket can be missing then.
     pub fn of(error: &object_store::Error, writes: bool) -> Option<Self> {
         use object_store::Error as E;
-        let answer = Answer::of(&chain(error));
+        let text = chain(error);
+        let answer = Answer::of(&text);
         match answer.code.as_deref().and_then(Self::of_code) {
             Some(obstacle) => return Some(obstacle),
             None if answer.redirects => return Some(Self::Region),
@@ -33,9 +36,18 @@ impl Obstacle {
             E::Unauthenticated { .. } => Some(Self::Credentials),
             E::PermissionDenied { .. } => Some(Self::Permission),
             E::NotFound { .. } if writes => Some(Self::Absent),
+            E::Generic { .. } if answer.is_request() && asks_the_machine(&text) => {
+                Some(Self::NoCredentials)
+            }
             E::Generic { .. } if answer.is_request() => Some(Self::Request),
             _ => None,
         }
+    }
+
+    /// The same of a first request, which credentials of the machine would have been fetched for.
+    pub fn at_opening(error: &object_store::Error, writes: bool) -> Option<Self> {
+        let machine = || asks_the_machine(&chain(error)).then_some(Self::NoCredentials);
+        Self::of(error, writes).or_else(machine)
     }
 
     /// The codes of S3, Google Cloud Storage (whose API of XML this is) and Azure.
@@ -65,6 +77,7 @@ impl Obstacle {
     pub fn reason(self, bucket: &str) -> String {
         match self {
             Self::Absent => format!("there is no bucket or container `{bucket}`"),
+            Self::NoCredentials => format!("there are no credentials for `{bucket}`"),
             Self::Credentials => format!("the credentials are not accepted for `{bucket}`"),
             Self::Permission => format!("the credentials may not read and write `{bucket}`"),
             Self::Region => format!("`{bucket}` is in another region or at another endpoint"),
@@ -77,6 +90,10 @@ impl Obstacle {
         match self {
             Self::Absent => {
                 "make it first, or correct the name in `--store` or the endpoint in the environment"
+            }
+            Self::NoCredentials => {
+                "set a key in the environment: `AWS_ACCESS_KEY_ID` and `AWS_SECRET_ACCESS_KEY`, \
+                 `GOOGLE_SERVICE_ACCOUNT` or `AZURE_STORAGE_ACCOUNT_KEY`; this machine has none of its own"
             }
             Self::Credentials => {
                 "check the key in the environment: `AWS_ACCESS_KEY_ID` and `AWS_SECRET_ACCESS_KEY`, \
@@ -94,6 +111,12 @@ impl Obstacle {
             }
         }
     }
+}
+
+/// Whether a request went to where machines of a cloud find their credentials: clients ask there when the
+/// environment has none.
+fn asks_the_machine(text: &str) -> bool {
+    ["//169.254.169.254", "//metadata", "//169.254.170.2"].iter().any(|place| text.contains(place))
 }
 
 /// What a service answered.
@@ -214,6 +237,15 @@ mod tests {
             (generic(answer("503 Service Unavailable", "SlowDown")), true, None),
             (generic(answer("429 Too Many Requests", "SlowDown")), true, None),
             (generic("connection refused".into()), true, None),
+            (
+                generic(
+                    "PUT http://169.254.169.254/latest - status code: 403 Forbidden: no".into(),
+                ),
+                true,
+                Some(Obstacle::NoCredentials),
+            ),
+            // It may answer later; a store that is open had credentials once.
+            (generic("PUT http://169.254.169.254/latest - timed out".into()), true, None),
         ] {
             assert_eq!(Obstacle::of(&error, writes), expected, "{error}");
         }
