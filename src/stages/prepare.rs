@@ -20,8 +20,7 @@ use crate::stages::place::Place;
 use crate::stages::prepared::{Body, Prepared, PreparedStage};
 use crate::stages::{
     asked, blend, check_plan, compare, decide, expected, fit, folders, gather, hypothesize, index,
-    measure,
-    memory, prove, query, read, report, retrieve, search, teach, verify, write,
+    measure, memory, prove, query, read, report, retrieve, search, teach, verify, write,
 };
 
 /// What preparing a stage gives.
