@@ -9,6 +9,7 @@ mod dense;
 mod devices;
 mod endpoint;
 mod fitting;
+mod limits;
 mod memory;
 mod model_cache;
 mod models;
