@@ -17,6 +17,7 @@ use proofmill_udfs::model::{Counters, Watch};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::{Registry, Source};
+use crate::session::bounded::bounded;
 use crate::session::ordered::InOrder;
 use crate::session::registry::OneStore;
 use crate::session::spill::Spill;
@@ -29,6 +30,8 @@ pub const SINGLE_PARTITION_ROWS_MAX: u64 = 100_000;
 /// Rows of this size are sorted all at once where their order must not depend on their batches:
 /// rows that are equal for the sort then have an order that the rows alone decide.
 const SORTED_AT_ONCE_BYTES_MAX: usize = 1 << 30;
+/// The part of the memory that one call of a function may fill.
+const CALL_SHARE: u64 = 4;
 /// How many of the largest consumers an out-of-memory error names.
 const CONSUMERS_NAMED: std::num::NonZeroUsize = std::num::NonZeroUsize::new(3).unwrap();
 
@@ -117,7 +120,7 @@ impl Engine {
         spill: Option<Arc<Spill>>,
     ) -> Self {
         let models = Arc::new(source.registry(models));
-        let functions = Functions::all(&models);
+        let functions = Functions::all(&models, limits);
         let single = state(&runtime, &functions, 1);
         let parallel = state(&runtime, &functions, limits.cores);
         Self { limits, runtime, source, models, single, parallel, spill }
@@ -143,9 +146,11 @@ impl Engine {
     pub fn running(&self, rows: u64, partitions: Option<u32>) -> SessionState {
         let mut state = match partitions {
             Some(1) => self.single.clone(),
-            Some(partitions) => {
-                state(&self.runtime, &Functions::all(&self.models), partitions as usize)
-            }
+            Some(partitions) => state(
+                &self.runtime,
+                &Functions::all(&self.models, self.limits),
+                partitions as usize,
+            ),
             None if rows < SINGLE_PARTITION_ROWS_MAX => self.single.clone(),
             None => self.parallel.clone(),
         };
@@ -180,8 +185,10 @@ struct Functions {
 }
 
 impl Functions {
-    fn all(models: &Registry) -> Self {
-        let mut scalar = SessionStateDefaults::default_scalar_functions();
+    fn all(models: &Registry, limits: Limits) -> Self {
+        let bytes_max = limits.memory_bytes as u64 / CALL_SHARE;
+        let scalar = SessionStateDefaults::default_scalar_functions().into_iter();
+        let mut scalar: Vec<_> = scalar.map(|function| bounded(function, bytes_max)).collect();
         scalar.extend(proofmill_udfs::scalar_functions());
         scalar.extend(proofmill_udfs::model::model_functions(models.asked()));
         let mut aggregate = SessionStateDefaults::default_aggregate_functions();

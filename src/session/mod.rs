@@ -1,5 +1,6 @@
 //! The one place that knows how queries are planned and run: functions, limits, tables, policy.
 
+mod bounded;
 pub mod engine;
 pub mod order;
 mod ordered;

@@ -112,7 +112,7 @@ fn version(kind: &StageKind) -> u32 {
     match kind {
         StageKind::Read(_) => 2,
         StageKind::Memory(_) => 1,
-        StageKind::Sql(_) => 1,
+        StageKind::Sql(_) => 2,
         StageKind::Index(_) => 1,
         StageKind::Retrieve(_) => 1,
         StageKind::Blend(_) => 1,
@@ -125,12 +125,12 @@ fn version(kind: &StageKind) -> u32 {
         StageKind::Decide(_) => 1,
         StageKind::Search(_) => 1,
         StageKind::Teach(_) => 1,
-        StageKind::Fit(_) => 1,
-        StageKind::Measure(_) => 1,
-        StageKind::Compare(_) => 1,
+        StageKind::Fit(_) => 2,
+        StageKind::Measure(_) => 2,
+        StageKind::Compare(_) => 2,
         StageKind::Write(_) => 1,
         StageKind::Report(_) => 1,
-        StageKind::Gather(_) => 1,
+        StageKind::Gather(_) => 2,
     }
 }
 

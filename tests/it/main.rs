@@ -12,6 +12,7 @@ mod fitting;
 mod forgetting;
 mod identity;
 mod input;
+mod limits;
 mod lives;
 mod location;
 mod memory;

@@ -227,3 +227,74 @@ stages:
     let reversed: Vec<String> = measured.into_iter().rev().collect();
     assert_eq!(names(), (reversed.clone(), reversed));
 }
+
+/// A pipeline over a source of so many rows, with one query.
+fn warned(rows: usize, head: &str, query: &str, tail: &str) -> Workspace {
+    let workspace = Workspace::with(&format!(
+        "pipeline: order\n{head}stages:\n  a: {{ read: {{ path: a.jsonl }}, checks: [{{ unique: [u, v] }}] }}\n  q:\n    \
+         sql: {query}\n{tail}"
+    ));
+    let record = |i: usize| format!(r#"{{"g": {}, "u": {i}, "v": {i}, "x": {i}}}"#, i % 7);
+    workspace.write("a.jsonl", (0..rows).map(record).collect::<Vec<_>>().join("\n"));
+    workspace
+}
+
+#[test]
+fn what_no_order_fixes_is_said_at_its_place() {
+    for (word, query) in [
+        ("first_value", "SELECT g, first_value(x) AS x FROM a GROUP BY g"),
+        ("last_value", "SELECT g, last_value(x ORDER BY u) AS x FROM a GROUP BY g"),
+        ("array_agg", "SELECT array_agg(x) AS x FROM a"),
+        ("array_agg", "SELECT array_agg(DISTINCT g) AS x FROM a"),
+        ("string_agg", "SELECT string_agg(g, ' ' ORDER BY x) AS x FROM a"),
+        ("row_number", "SELECT row_number() OVER (PARTITION BY g ORDER BY u) AS x FROM a"),
+        ("lag", "SELECT lag(x) OVER (ORDER BY v) AS x FROM a"),
+        ("ntile", "SELECT ntile(4) OVER () AS x FROM a"),
+        ("sum", "SELECT sum(x) OVER (ORDER BY g ROWS 3 PRECEDING) AS x FROM a"),
+        ("LIMIT", "SELECT x FROM a LIMIT 10"),
+        ("LIMIT", "SELECT x, g FROM a ORDER BY x LIMIT 10"),
+        ("LIMIT", "SELECT * FROM a WHERE x IN (SELECT u FROM a ORDER BY g LIMIT 3)"),
+        ("OFFSET", "SELECT x FROM a ORDER BY g OFFSET 10"),
+        ("DISTINCT", "SELECT DISTINCT ON (g) g, x FROM a ORDER BY g"),
+    ] {
+        let workspace = warned(7, "strict: [order]\n", query, "");
+        let found = workspace.proofmill(&["check", "p.yaml"]).expect(3);
+        let column = 10 + query.find(word).unwrap();
+        let done = found.says("error[E0309]").says(word);
+        done.says(&format!("p.yaml:6:{column}"));
+    }
+}
+
+#[test]
+fn what_an_order_fixes_is_not_complained_about() {
+    for query in [
+        "SELECT g, first_value(x ORDER BY row_id) AS x FROM a GROUP BY g",
+        "SELECT g, first_value(x ORDER BY u, v) AS x FROM a GROUP BY g",
+        "SELECT u, v, first_value(x) AS x FROM a GROUP BY u, v",
+        "SELECT array_agg(x ORDER BY x) AS xs, array_agg(DISTINCT g ORDER BY g) AS gs FROM a",
+        "SELECT row_number() OVER (PARTITION BY u ORDER BY v) AS n FROM a",
+        "SELECT rank() OVER (ORDER BY g) AS n, sum(x) OVER (ORDER BY g) AS s FROM a",
+        "SELECT x FROM a ORDER BY g, row_id LIMIT 10",
+        "SELECT x, g FROM a ORDER BY g, x LIMIT 10",
+        "SELECT g, count(*) AS n FROM a GROUP BY g ORDER BY g LIMIT 3",
+        "SELECT count(*) AS n FROM a LIMIT 1",
+        "SELECT b.x FROM a JOIN a AS b ON a.row_id = b.row_id ORDER BY b.row_id LIMIT 3",
+        "SELECT t.x FROM (SELECT row_id AS r, x FROM a WHERE x > 2) AS t ORDER BY t.r LIMIT 3",
+    ] {
+        let workspace = warned(7, "strict: [order]\n", query, "");
+        workspace.proofmill(&["check", "p.yaml"]).expect(0);
+    }
+}
+
+#[test]
+fn small_evaluations_hear_nothing_of_order() {
+    let query = "SELECT g, first_value(x) AS x FROM a GROUP BY g";
+    let check = |rows, head: &str, tail: &str| {
+        warned(rows, head, query, tail).proofmill(&["check", "p.yaml"])
+    };
+    assert!(!check(50_000, "", "").expect(0).stderr.contains("E0309"));
+    check(120_000, "", "").expect(0).says("warning[E0309]").says("p.yaml:5:20");
+    check(7, "", "    partitions: 2\n").expect(0).says("warning[E0309]");
+    check(120_000, "strict: [order]\n", "    partitions: 1\n").expect(0);
+    check(7, "strict: [ordre]\n", "").expect(3);
+}
