@@ -145,8 +145,8 @@ fn finish(result: RunResult, environment: &Environment, store: &Store) -> Result
         if store.url().scheme() != "memory" {
             let option = environment.store_option();
             output.remark(&format!(
-                "look at them with `proofmill show{option} --run {0}` and \
-                 `proofmill sql{option} --run {0} \"SELECT …\"`",
+                "look at them with `proofmill show` or `proofmill sql \"SELECT …\"`, adding\n \
+                 {option} --run {}",
                 result.run
             ));
         }

@@ -4,10 +4,15 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use comfy_table::{Cell, CellAlignment, Table, presets};
 
-use crate::draw::cells::texts;
+use crate::draw::cells::{printable, texts};
 
-/// An aligned table from a header and rows of texts; `right` tells which columns are numbers.
+/// Columns of a table that are shown unless all are wanted.
+const COLUMNS_SHOWN_MAX: usize = 64;
+
+/// An aligned table from a header and rows of texts; `right` tells which columns are numbers. Names of
+/// columns are cut like texts of cells.
 pub fn aligned(header: &[String], rows: Vec<Vec<String>>, right: &[bool]) -> String {
+    let header: Vec<String> = header.iter().map(|name| printable(name, false)).collect();
     let mut table = Table::new();
     table.load_preset(presets::NOTHING);
     let align = |i: usize| {
@@ -29,7 +34,7 @@ pub fn aligned(header: &[String], rows: Vec<Vec<String>>, right: &[bool]) -> Str
             .map(|(i, text)| Cell::new(text).set_alignment(align(i)))
             .collect::<Vec<_>>()
     };
-    table.add_row(cells(header.to_vec()));
+    table.add_row(cells(header));
     table.add_row(cells(rules));
     rows.into_iter().for_each(|row| {
         table.add_row(cells(row));
@@ -41,18 +46,59 @@ pub fn aligned(header: &[String], rows: Vec<Vec<String>>, right: &[bool]) -> Str
     trimmed.join("\n") + "\n"
 }
 
-/// The rows of a table; `full` keeps long texts.
+/// The rows of a table; `full` keeps long texts and all columns.
 pub fn of_batches(schema: &SchemaRef, batches: &[RecordBatch], full: bool) -> String {
-    let header: Vec<String> = schema.fields().iter().map(|field| field.name().clone()).collect();
-    let right: Vec<bool> =
-        schema.fields().iter().map(|field| field.data_type().is_numeric()).collect();
+    let all = schema.fields().len();
+    let shown = if full { all } else { all.min(COLUMNS_SHOWN_MAX) };
+    let fields = || schema.fields().iter().take(shown);
+    let header: Vec<String> = fields().map(|field| field.name().clone()).collect();
+    let right: Vec<bool> = fields().map(|field| field.data_type().is_numeric()).collect();
     let mut rows = Vec::new();
     for batch in batches {
         let columns: Vec<Vec<String>> =
-            batch.columns().iter().map(|column| texts(column, full)).collect();
+            batch.columns().iter().take(shown).map(|column| texts(column, full)).collect();
         rows.extend(
             (0..batch.num_rows()).map(|row| columns.iter().map(|c| c[row].clone()).collect()),
         );
     }
-    aligned(&header, rows, &right)
+    let more = match all - shown {
+        0 => String::new(),
+        1 => "and 1 more column\n".to_owned(),
+        more => format!("and {more} more columns\n"),
+    };
+    aligned(&header, rows, &right) + &more
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow::array::{ArrayRef, Int64Array};
+
+    use super::*;
+
+    fn table(columns: usize) -> (SchemaRef, Vec<RecordBatch>) {
+        let value: ArrayRef = Arc::new(Int64Array::from(vec![7]));
+        let columns = (0..columns).map(|i| (format!("c{i:03}"), Arc::clone(&value)));
+        let batch = RecordBatch::try_from_iter(columns).unwrap();
+        (batch.schema(), vec![batch])
+    }
+
+    #[test]
+    fn wide_tables_are_cut_and_say_so() {
+        let (schema, batches) = table(COLUMNS_SHOWN_MAX + 2);
+        let text = of_batches(&schema, &batches, false);
+        assert!(text.contains("c063") && !text.contains("c064"), "{text}");
+        assert!(text.ends_with("and 2 more columns\n"), "{text}");
+        let text = of_batches(&schema, &batches, true);
+        assert!(text.contains("c065") && !text.contains("more column"), "{text}");
+        let (schema, batches) = table(COLUMNS_SHOWN_MAX);
+        assert!(!of_batches(&schema, &batches, false).contains("more column"));
+    }
+
+    #[test]
+    fn long_names_of_columns_are_cut() {
+        let text = aligned(&["x".repeat(70_000)], vec![vec!["1".to_owned()]], &[true]);
+        assert!(text.lines().all(|line| line.chars().count() < 100));
+    }
 }
