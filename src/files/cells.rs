@@ -1,6 +1,7 @@
 //! Cells of `csv` and `tsv`: texts that may stand for a value of another type.
 
-use crate::files::json::Json;
+use crate::files::infer::is_whole as is_written_whole;
+use crate::files::json::{Json, float_of};
 use crate::files::kind::Kind;
 
 /// What the cells of a column have in common so far.
@@ -10,11 +11,12 @@ pub struct CellGuess {
     bools: bool,
     ints: bool,
     numbers: bool,
+    digits: bool,
 }
 
 impl Default for CellGuess {
     fn default() -> Self {
-        Self { seen: false, bools: true, ints: true, numbers: true }
+        Self { seen: false, bools: true, ints: true, numbers: true, digits: true }
     }
 }
 
@@ -24,10 +26,17 @@ impl CellGuess {
         self.seen = true;
         self.bools &= matches!(text, "true" | "false");
         self.ints &= is_whole(text);
-        // Whole numbers beyond 64 bits are names of things: as floating point they would lose
-        // digits.
-        self.numbers =
-            self.numbers && is_number(text) && (text.contains(['.', 'e', 'E']) || is_i64(text));
+        self.digits = self.digits && is_number(text);
+        // Whole numbers that floating point does not keep, and all beyond 64 bits, are names of things.
+        self.numbers = self.numbers
+            && self.digits
+            && float_of(text).is_some()
+            && (!is_written_whole(text) || is_i64(text));
+    }
+
+    /// Whether these are numbers that are text because no number type keeps them.
+    pub fn has_digits(&self) -> bool {
+        self.seen && self.digits && self.kind() == Kind::Text
     }
 
     /// The type of the column.
@@ -95,6 +104,10 @@ mod tests {
         assert_eq!(kind(&["inf"]), Kind::Text);
         assert_eq!(kind(&[" 1"]), Kind::Text);
         assert_eq!(kind(&["12345678901234567890"]), Kind::Text);
+        assert_eq!(kind(&["9007199254740993", "1"]), Kind::Int);
+        assert_eq!(kind(&["9007199254740993", "0.5"]), Kind::Text);
+        assert_eq!(kind(&["0.5", "9007199254740992"]), Kind::Float);
+        assert_eq!(kind(&["0.5", "9007199254740993.0"]), Kind::Text);
         assert_eq!(kind(&["true", "false"]), Kind::Bool);
         assert_eq!(kind(&["true", "True"]), Kind::Text);
         assert_eq!(kind(&["true", "1"]), Kind::Text);

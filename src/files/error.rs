@@ -17,6 +17,14 @@ pub enum FilesError {
         /// The nearest name beside it, and the working directory.
         help: String,
     },
+    /// A path is a link, or leads through one, to what is not there.
+    #[error("`{path}` is a link to `{target}`, which is not there")]
+    Dangling {
+        /// The link.
+        path: String,
+        /// Where it points.
+        target: String,
+    },
     /// A pattern is no glob.
     #[error("`{pattern}` is not a glob: {reason}")]
     Pattern {
@@ -208,6 +216,16 @@ pub enum FilesError {
         /// Whether the name stands in the settings, or else in the data.
         set: bool,
     },
+    /// Two columns, or two fields of a struct, have one name.
+    #[error("`{path}` has two columns or fields called `{column}`")]
+    Repeated {
+        /// The file.
+        path: String,
+        /// The name.
+        column: String,
+        /// Whether the settings choose columns.
+        set: bool,
+    },
     /// Values of a column cannot be turned into the declared type.
     #[error("column `{column}` holds {found}, which cannot be read as {declared}")]
     ColumnType {
@@ -276,6 +294,14 @@ impl FilesError {
             Self::MixedFormats { .. } => {
                 "set `format`, or name the files with a glob such as `folder/*.jsonl`".to_owned()
             }
+            Self::Dangling { .. } => "mend the link or remove it".to_owned(),
+            Self::Repeated { set: true, .. } => {
+                "SQL cannot tell them apart; leave them out, or write the file with other names".to_owned()
+            }
+            Self::Repeated { set: false, .. } => {
+                "SQL cannot tell them apart; choose others in `columns`, or write the file with other names"
+                    .to_owned()
+            }
             Self::Header { .. } => "set `header: false` if the file has none".to_owned(),
             Self::ColumnName { set: false, .. } => "give it another name in `columns`".to_owned(),
             Self::ColumnType { .. } => "leave out `type` and convert it in SQL".to_owned(),
@@ -309,8 +335,11 @@ impl FilesError {
             Self::Column { column, .. }
             | Self::ColumnType { column, .. }
             | Self::ColumnName { column, set: true, .. } => format!("columns.{column}"),
-            Self::ColumnName { set: false, .. } | Self::TooManyColumns => "columns".to_owned(),
+            Self::ColumnName { set: false, .. } | Self::Repeated { .. } | Self::TooManyColumns => {
+                "columns".to_owned()
+            }
             Self::Missing { .. }
+            | Self::Dangling { .. }
             | Self::Pattern { .. }
             | Self::NoMatch { .. }
             | Self::EmptyFolder { .. }

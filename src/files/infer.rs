@@ -14,10 +14,14 @@ pub enum Guess {
     Null,
     /// True or false.
     Bool,
-    /// Whole numbers.
+    /// Whole numbers that floating point would keep, too.
     Int,
+    /// Whole numbers.
+    Long,
     /// Numbers.
     Float,
+    /// Numbers that no number type keeps, so that they are text.
+    Digits,
     /// Texts, or values that have no other type in common.
     Text,
     /// Lists.
@@ -35,9 +39,9 @@ impl Guess {
     /// The type of the column. What was always `null` or empty is text.
     pub fn kind(&self) -> Kind {
         match self {
-            Self::Null | Self::Text => Kind::Text,
+            Self::Null | Self::Digits | Self::Text => Kind::Text,
             Self::Bool => Kind::Bool,
-            Self::Int => Kind::Int,
+            Self::Int | Self::Long => Kind::Int,
             Self::Float => Kind::Float,
             Self::List(item) => Kind::List(Box::new(item.kind())),
             Self::Struct(fields) if fields.is_empty() => Kind::Text,
@@ -47,17 +51,28 @@ impl Guess {
         }
     }
 
+    /// Whether there are numbers in it that became text because no number type keeps them.
+    pub fn has_digits(&self) -> bool {
+        match self {
+            Self::Digits => true,
+            Self::List(item) => item.has_digits(),
+            Self::Struct(fields) => fields.values().any(Self::has_digits),
+            Self::Null | Self::Bool | Self::Int | Self::Long | Self::Float | Self::Text => false,
+        }
+    }
+
     fn add_at(&mut self, value: &Json<'_>, depth: usize) {
         if *self == Self::Null {
             *self = Self::start(value, depth);
         }
         let fits = match (&mut *self, value) {
             (_, Json::Null) | (Self::Text, _) | (Self::Bool, Json::Bool(_)) => true,
-            (Self::Int, value) if value.as_int().is_some() => true,
-            (Self::Float, value) if value.as_float().is_some() => true,
-            (guess @ Self::Int, value) if value.as_float().is_some() => {
-                *guess = Self::Float;
-                true
+            (
+                guess @ (Self::Int | Self::Long | Self::Float | Self::Digits),
+                value @ Json::Number(_),
+            ) => {
+                *guess = guess.with(Self::of_number(value));
+                *guess != Self::Text
             }
             (Self::List(item), Json::List(items, _)) => {
                 items.iter().for_each(|value| item.add_at(value, depth + 1));
@@ -83,6 +98,30 @@ impl Guess {
         }
     }
 
+    /// The type of one number.
+    fn of_number(value: &Json<'_>) -> Self {
+        match (value, value.as_int(), value.as_float()) {
+            (_, Some(_), Some(_)) => Self::Int,
+            (_, Some(_), None) => Self::Long,
+            (Json::Number(text), None, Some(_)) if !is_whole(text) => Self::Float,
+            (Json::Number(text), ..) if is_whole(text) || is_finite(text) => Self::Digits,
+            _ => Self::Text,
+        }
+    }
+
+    /// The type of numbers of this type and of `other`.
+    fn with(&self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Int, other @ (Self::Long | Self::Float)) => other,
+            (Self::Long, Self::Int) => Self::Long,
+            (Self::Float, Self::Int) => Self::Float,
+            (known, other) if *known == other => other,
+            (_, Self::Text) => Self::Text,
+            // Fractions need floating point, which does not keep the whole numbers beside them.
+            _ => Self::Digits,
+        }
+    }
+
     fn start(value: &Json<'_>, depth: usize) -> Self {
         match value {
             Json::Null => Self::Null,
@@ -95,15 +134,28 @@ impl Guess {
     }
 }
 
+/// Whether a number is written without a fraction and an exponent.
+pub fn is_whole(number: &str) -> bool {
+    !number.contains(['.', 'e', 'E'])
+}
+
+fn is_finite(number: &str) -> bool {
+    number.parse().is_ok_and(f64::is_finite)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::files::json::parse;
 
-    fn kind(values: &[&str]) -> Kind {
+    fn guess(values: &[&str]) -> Guess {
         let mut guess = Guess::default();
         values.iter().for_each(|text| guess.add(&parse(text.as_bytes()).unwrap()));
-        guess.kind()
+        guess
+    }
+
+    fn kind(values: &[&str]) -> Kind {
+        guess(values).kind()
     }
 
     #[test]
@@ -112,12 +164,40 @@ mod tests {
         assert_eq!(kind(&["1", "1.5"]), Kind::Float);
         assert_eq!(kind(&["1.5", "1"]), Kind::Float);
         assert_eq!(kind(&["9223372036854775807"]), Kind::Int);
-        assert_eq!(kind(&["9223372036854775808"]), Kind::Float);
+        assert_eq!(kind(&["9223372036854775808"]), Kind::Text);
         assert_eq!(kind(&["1", "true"]), Kind::Text);
         assert_eq!(kind(&["[1]", "1"]), Kind::Text);
         assert_eq!(kind(&["1e999"]), Kind::Text);
         assert_eq!(kind(&["null"]), Kind::Text);
         assert_eq!(kind(&["{}"]), Kind::Text);
+    }
+
+    #[test]
+    fn no_number_is_rounded_to_widen_a_type() {
+        let endless = "9".repeat(400);
+        let (id, long, huge) = ("7", "9007199254740993", "18446744073709551615");
+        for (values, expected, digits) in [
+            (vec![id, long], Kind::Int, false),
+            (vec![long, "0.5"], Kind::Text, true),
+            (vec!["9007199254740992", "0.5"], Kind::Float, false),
+            (vec![huge], Kind::Text, true),
+            (vec![huge, id, "1e3"], Kind::Text, true),
+            (vec![endless.as_str()], Kind::Text, true),
+            (vec!["9007199254740993.0"], Kind::Text, true),
+            (vec![huge, "true"], Kind::Text, false),
+            (vec![huge, "1e999"], Kind::Text, false),
+        ] {
+            for values in [values.clone(), values.into_iter().rev().collect()] {
+                let guess = guess(&values);
+                assert_eq!(
+                    (guess.kind(), guess.has_digits()),
+                    (expected.clone(), digits),
+                    "{values:?}"
+                );
+            }
+        }
+        let nested = guess(&["{\"a\": [9007199254740993]}", "{\"a\": [0.5]}"]);
+        assert!(nested.has_digits());
     }
 
     #[test]

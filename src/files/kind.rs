@@ -121,7 +121,7 @@ impl Misfit {
     pub fn new(kind: &Kind, found: &Json<'_>) -> Self {
         let range = match kind {
             Kind::Int if !is_fraction(found) => " of 64 bits",
-            Kind::Float if matches!(found, Json::Number(_)) => " of 64 bits",
+            Kind::Float if is_number(found) => " that 64-bit floating point keeps",
             _ => "",
         };
         let what = format!("expected {}{range}, found {}", kind.expected(), found.describe());
@@ -141,6 +141,15 @@ impl Misfit {
             column: Some(format!("{path}{inside}")),
             message: format!("column `{column}{inside}`: {what}"),
         }
+    }
+}
+
+/// Whether a value is a number, or a text that spells one.
+fn is_number(value: &Json<'_>) -> bool {
+    match value {
+        Json::Number(_) => true,
+        Json::Text(text) => text.parse().is_ok_and(|value: f64| !value.is_nan()),
+        _ => false,
     }
 }
 

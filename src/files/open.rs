@@ -1,14 +1,15 @@
 //! Opening: finds the files, digests them, and tells the schema from a sample.
 
 use std::collections::HashMap;
-use std::path::Path;
-use std::time::SystemTime;
+
+use arrow::datatypes::Schema;
 
 use crate::files::detect::{compression, one_format};
 use crate::files::error::FilesError;
 use crate::files::limits::{SAMPLE_BYTES_MAX, SAMPLE_RECORDS};
-use crate::files::locate::locate;
+use crate::files::locate::{Located, locate};
 use crate::files::parquet;
+use crate::files::parquet_columns::ParquetPlan;
 use crate::files::records::Records;
 use crate::files::sample::Sample;
 use crate::files::settings::Options;
@@ -21,27 +22,9 @@ pub fn open(settings: &Read) -> Result<Source, FilesError> {
     let located = locate(&settings.path)?;
     let format = one_format(settings.format, located.iter().map(|file| file.shown.as_str()))?;
     let options = Options::new(settings, format)?;
-    let mut files = Vec::with_capacity(located.len());
-    for file in located {
-        let (path, location) = (file.shown, file.path);
-        let compression = compression(options.compression, format, &path, &location)?;
-        let modified = modified(&location);
-        let (digest, bytes) = digest_of(&location).map_err(|error| FilesError::io(&path, error))?;
-        files.push(SourceFile {
-            path,
-            bytes,
-            digest,
-            location,
-            compression,
-            modified,
-            header: None,
-            groups: Vec::new(),
-        });
-    }
-    same_content(&files)?;
     match format {
-        Format::Parquet => open_parquet(files, &options),
-        _ => open_texts(files, options),
+        Format::Parquet => open_parquet(located, &options),
+        _ => open_texts(located, options),
     }
 }
 
@@ -59,11 +42,6 @@ pub fn open_records(file: &SourceFile, options: &Options) -> Result<(Records, Ta
     Ok((records, tap))
 }
 
-/// When a file was last written, where the host knows.
-pub fn modified(path: &Path) -> Option<SystemTime> {
-    std::fs::metadata(path).and_then(|metadata| metadata.modified()).ok()
-}
-
 /// Rows of equal files would have equal identities.
 fn same_content(files: &[SourceFile]) -> Result<(), FilesError> {
     let mut seen = HashMap::new();
@@ -76,14 +54,36 @@ fn same_content(files: &[SourceFile]) -> Result<(), FilesError> {
     Ok(())
 }
 
-fn open_parquet(mut files: Vec<SourceFile>, options: &Options) -> Result<Source, FilesError> {
-    let plan = parquet::plan(&mut files, options)?;
+fn open_parquet(located: Vec<Located>, options: &Options) -> Result<Source, FilesError> {
+    let mut files: Vec<SourceFile> = Vec::with_capacity(located.len());
+    let mut first: Option<(String, Schema)> = None;
+    for file in located {
+        compression(options.compression, options.format, &file.shown, &file.path)?;
+        let (file, schema) = parquet::open(file)?;
+        match &first {
+            Some((path, known)) => parquet::same_columns(path, known, &file, &schema)?,
+            None => first = Some((file.path.clone(), schema)),
+        }
+        files.push(file);
+    }
+    same_content(&files)?;
+    let (path, schema) = first.unwrap_or_else(|| (String::new(), Schema::empty()));
+    let plan = ParquetPlan::new(&path, &schema, options)?;
     let rows = files.iter().flat_map(|file| &file.groups).map(|group| group.rows).sum();
-    let schema = plan.schema();
-    Ok(Source { files, schema, layout: Layout::Parquet(plan), rows_estimate: Some(rows) })
+    let (schema, layout) = (plan.schema(), Layout::Parquet(plan));
+    Ok(Source { files, schema, layout, rows_estimate: Some(rows), notes: Vec::new() })
 }
 
-fn open_texts(mut files: Vec<SourceFile>, options: Options) -> Result<Source, FilesError> {
+fn open_texts(located: Vec<Located>, options: Options) -> Result<Source, FilesError> {
+    let mut files = Vec::with_capacity(located.len());
+    for file in located {
+        let compression =
+            compression(options.compression, options.format, &file.shown, &file.path)?;
+        let digested = digest_of(&file.path);
+        let (digest, bytes) = digested.map_err(|error| FilesError::io(&file.shown, error))?;
+        files.push(SourceFile { compression, ..SourceFile::new(file, digest, bytes) });
+    }
+    same_content(&files)?;
     read_headers(&mut files, &options)?;
     let mut sample = Sample::new(&options);
     files.iter().for_each(|file| sample.header(file.header.as_deref().unwrap_or_default()));
@@ -95,10 +95,10 @@ fn open_texts(mut files: Vec<SourceFile>, options: Options) -> Result<Source, Fi
             seen.cut = true;
         }
     }
-    let plan = sample.plan()?;
+    let (plan, notes) = (sample.plan()?, sample.notes());
     let schema = plan.schema();
     let rows_estimate = seen.estimate(files.iter().map(|file| file.bytes).sum());
-    Ok(Source { files, schema, layout: Layout::Text { options, plan }, rows_estimate })
+    Ok(Source { files, schema, layout: Layout::Text { options, plan }, rows_estimate, notes })
 }
 
 /// How much of the files the sample has seen.

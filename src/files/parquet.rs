@@ -1,10 +1,9 @@
-//! Parquet files. The digest is taken before anything is decoded, and a decoder that panics is a
+//! Parquet files. Nothing is decoded but the bytes that were digested, and a decoder that panics is a
 //! damaged file.
 //!
 //! Types come from Parquet's own schema, never from the Arrow schema that a writer may have put
 //! beside it: a corrupt one has crashed readers, and equal values would come out as other types.
 
-use std::fs::File;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -16,12 +15,12 @@ use parquet::arrow::arrow_reader::{ArrowReaderOptions, ParquetRecordBatchReaderB
 
 use crate::files::error::FilesError;
 use crate::files::error_rows::{ErrorRow, raw_text};
-use crate::files::open::modified;
+use crate::files::held::{Content, Held};
+use crate::files::locate::Located;
 use crate::files::parquet_columns::{Columns, Misfit, ParquetPlan, plain};
 use crate::files::partition::Piece;
 use crate::files::read::{Chunk, Sink, Summary};
 use crate::files::row_id::RowIds;
-use crate::files::settings::Options;
 use crate::files::source::SourceFile;
 
 /// A row group.
@@ -33,28 +32,22 @@ pub struct Group {
     pub bytes: u64,
 }
 
-type ReaderBuilder = ParquetRecordBatchReaderBuilder<File>;
+type ReaderBuilder = ParquetRecordBatchReaderBuilder<Content>;
 
-/// Reads the metadata of all files: fills in their row groups, and plans the columns.
-pub fn plan(files: &mut [SourceFile], options: &Options) -> Result<ParquetPlan, FilesError> {
-    let mut first: Option<(String, Schema)> = None;
-    for file in files {
-        let builder = builder(file)?;
+/// Opens a file: its digest, its row groups, and its columns as they leave this module.
+pub fn open(file: Located) -> Result<(SourceFile, Schema), FilesError> {
+    let held = Held::open(&file.shown, &file.path)?;
+    let (groups, schema) = honest(&held, || {
+        let builder = builder(&file.shown, &held)?;
         let groups = builder.metadata().row_groups().iter().map(|group| Group {
             rows: u64::try_from(group.num_rows()).unwrap_or_default(),
             bytes: u64::try_from(group.compressed_size()).unwrap_or_default(),
         });
-        file.groups = groups.collect();
         let fields = builder.schema().fields().iter();
         let fields = fields.map(|field| Field::new(field.name(), plain(field.data_type()), true));
-        let schema = Schema::new(fields.collect::<Fields>());
-        match &first {
-            Some((path, known)) => same_columns(path, known, file, &schema)?,
-            None => first = Some((file.path.clone(), schema)),
-        }
-    }
-    let schema = first.map_or_else(Schema::empty, |(_, schema)| schema);
-    ParquetPlan::new(&schema, options)
+        Ok((groups.collect(), Schema::new(fields.collect::<Fields>())))
+    })?;
+    Ok((SourceFile { groups, ..SourceFile::new(file, held.digest, held.bytes) }, schema))
 }
 
 /// The row groups of a file as pieces.
@@ -76,8 +69,19 @@ pub(super) fn read(
     batch_rows: usize,
     sink: Sink<'_>,
 ) -> Result<Summary, FilesError> {
-    unchanged(file)?;
-    let builder = builder(file)?;
+    let held = file.held.hold(&file.path, &file.location, &file.digest)?;
+    honest(&held, || read_held(file, &held, piece, plan, batch_rows, sink))
+}
+
+fn read_held(
+    file: &SourceFile,
+    held: &Held,
+    piece: &Piece,
+    plan: &ParquetPlan,
+    batch_rows: usize,
+    sink: Sink<'_>,
+) -> Result<Summary, FilesError> {
+    let builder = builder(&file.path, held)?;
     let roots: Vec<_> =
         plan.heads().iter().filter_map(|head| builder.schema().index_of(head).ok()).collect();
     let mask = ProjectionMask::roots(builder.parquet_schema(), roots);
@@ -85,22 +89,22 @@ pub(super) fn read(
         .with_row_groups(piece.groups.clone().collect())
         .with_projection(mask)
         .with_batch_size(batch_rows.max(1));
-    let mut reader = guarded(file, || builder.build())?;
+    let mut reader = guarded(&file.path, || builder.build())?;
     let mut summary = Summary::default();
     let mut row_ids = RowIds::new(&file.digest);
     let mut number = piece.records_before;
     let mut bytes_read = piece.bytes;
-    while let Some(batch) = guarded(file, || reader.next().transpose())? {
+    while let Some(batch) = guarded(&file.path, || reader.next().transpose())? {
         let mut ids = StringBuilder::with_capacity(batch.num_rows(), 32 * batch.num_rows());
         (1..=batch.num_rows() as u64).for_each(|row| ids.append_value(row_ids.id(number + row)));
-        let Columns { arrays, misfits } = guarded(file, || plan.take(&batch))?;
+        let Columns { arrays, misfits } = guarded(&file.path, || plan.take(&batch))?;
         let arrays = std::iter::once(Arc::new(ids.finish()) as ArrayRef).chain(arrays).collect();
-        let mut rows = guarded(file, || RecordBatch::try_new(plan.schema(), arrays))?;
+        let mut rows = guarded(&file.path, || RecordBatch::try_new(plan.schema(), arrays))?;
         let errors = error_rows(file, number, misfits);
         if !errors.is_empty() {
             let mut keep = vec![true; rows.num_rows()];
             errors.iter().for_each(|error| keep[(error.row - number) as usize - 1] = false);
-            rows = guarded(file, || filter_record_batch(&rows, &BooleanArray::from(keep)))?;
+            rows = guarded(&file.path, || filter_record_batch(&rows, &BooleanArray::from(keep)))?;
         }
         number += batch.num_rows() as u64;
         summary.rows += rows.num_rows() as u64;
@@ -112,8 +116,15 @@ pub(super) fn read(
             return Ok(summary);
         }
     }
-    unchanged(file)?;
     Ok(summary)
+}
+
+/// What `read` makes of a file, unless its bytes changed meanwhile: then neither rows nor damage are the
+/// file's own.
+fn honest<T>(held: &Held, read: impl FnOnce() -> Result<T, FilesError>) -> Result<T, FilesError> {
+    let outcome = read();
+    held.unchanged()?;
+    outcome
 }
 
 /// The error rows of a batch after `before` records: one for each row, for its first misfit.
@@ -132,15 +143,14 @@ fn error_rows(file: &SourceFile, before: u64, mut misfits: Vec<Misfit>) -> Vec<E
     misfits.into_iter().map(error_row).collect()
 }
 
-fn builder(file: &SourceFile) -> Result<ReaderBuilder, FilesError> {
-    let opened = File::open(&file.location).map_err(|error| FilesError::io(&file.path, error))?;
+fn builder(shown: &str, held: &Held) -> Result<ReaderBuilder, FilesError> {
     let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
-    guarded(file, || ReaderBuilder::try_new_with_options(opened, options))
+    guarded(shown, || ReaderBuilder::try_new_with_options(held.content(), options))
 }
 
 /// Runs a step of a decoder. Its errors and its panics mean that the file is damaged.
 fn guarded<T, E: std::fmt::Display>(
-    file: &SourceFile,
+    shown: &str,
     step: impl FnOnce() -> Result<T, E>,
 ) -> Result<T, FilesError> {
     let reason = match catch_unwind(AssertUnwindSafe(step)) {
@@ -148,20 +158,11 @@ fn guarded<T, E: std::fmt::Display>(
         Ok(Err(error)) => error.to_string(),
         Err(_) => "the decoder gave up on it".to_owned(),
     };
-    Err(FilesError::Damaged { path: file.path.clone(), reason })
+    Err(FilesError::Damaged { path: shown.to_owned(), reason })
 }
 
-/// Length and time of the last write must be those of the file that was digested.
-fn unchanged(file: &SourceFile) -> Result<(), FilesError> {
-    let metadata =
-        std::fs::metadata(&file.location).map_err(|error| FilesError::io(&file.path, error))?;
-    if metadata.len() == file.bytes && modified(&file.location) == file.modified {
-        return Ok(());
-    }
-    Err(FilesError::Changed { path: file.path.clone() })
-}
-
-fn same_columns(
+/// Checks that a file has the columns of the first.
+pub fn same_columns(
     first: &str,
     known: &Schema,
     file: &SourceFile,

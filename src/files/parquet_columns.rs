@@ -1,10 +1,12 @@
 //! The columns of Parquet files: which are taken, and as what types.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, RecordBatch, StructArray, make_array};
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, StructArray, make_array};
 use arrow::buffer::NullBuffer;
-use arrow::compute::{CastOptions, can_cast_types, cast_with_options};
+use arrow::compute::kernels::cmp::eq;
+use arrow::compute::{CastOptions, can_cast_types, cast, cast_with_options};
 use arrow::datatypes::{DataType, Field, Fields, Schema, SchemaRef};
 use arrow::error::ArrowError;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
@@ -13,6 +15,7 @@ use crate::files::columns::with_row_id;
 use crate::files::error::FilesError;
 use crate::files::error_rows::{ErrorClass, Fault};
 use crate::files::field_path::{FieldPath, Step};
+use crate::files::json::float_of;
 use crate::files::kind::Kind;
 use crate::files::limits::COLUMNS_MAX;
 use crate::files::settings::{Options, Wanted, check_name};
@@ -57,7 +60,7 @@ impl Column {
     fn misfit(&self, row: usize, value: String) -> Misfit {
         let expected = match self.data_type {
             DataType::Int64 => "a whole number of 64 bits",
-            DataType::Float64 => "a number of 64 bits",
+            DataType::Float64 => "a number that 64-bit floating point keeps",
             _ => "another type",
         };
         let found: String = value.chars().take(40).collect();
@@ -71,8 +74,8 @@ impl Column {
 }
 
 impl ParquetPlan {
-    /// The plan for files with these columns.
-    pub fn new(schema: &Schema, options: &Options) -> Result<Self, FilesError> {
+    /// The plan for files with these columns, the first of which is `path`.
+    pub fn new(path: &str, schema: &Schema, options: &Options) -> Result<Self, FilesError> {
         let all = || {
             schema.fields().iter().map(|field| {
                 let name = field.name().clone();
@@ -88,6 +91,9 @@ impl ParquetPlan {
         for wanted in &wanted {
             check_name(&wanted.name, set)?;
             plan.add(schema, wanted)?;
+            if let Some(column) = plan.columns.last().and_then(|column| repeated(schema, column)) {
+                return Err(FilesError::Repeated { path: path.to_owned(), column, set });
+            }
         }
         Ok(plan)
     }
@@ -116,11 +122,11 @@ impl ParquetPlan {
             let value = descend(head, &column.path)?;
             let safe = CastOptions { safe: true, ..CastOptions::default() };
             let array = cast_with_options(&value, &column.data_type, &safe)?;
-            if array.null_count() > value.null_count() {
+            let lost = lost(&value, &array)?;
+            if !lost.is_empty() {
                 let format = ArrayFormatter::try_new(&value, &FormatOptions::default())?;
-                let lost = |row: &usize| array.is_null(*row) && !value.is_null(*row);
                 let misfit = |row| column.misfit(row, format.value(row).to_string());
-                columns.misfits.extend((0..array.len()).filter(lost).map(misfit));
+                columns.misfits.extend(lost.into_iter().map(misfit));
             }
             columns.arrays.push(array);
         }
@@ -147,6 +153,73 @@ impl ParquetPlan {
         self.columns.push(Column { name: wanted.name.clone(), head, path, data_type });
         Ok(())
     }
+}
+
+/// A name on the way to what the column holds, or inside of it, that stands for two things.
+fn repeated(schema: &Schema, column: &Column) -> Option<String> {
+    let twice = |fields: &Fields, name: &str| {
+        fields.iter().filter(|field| field.name() == name).nth(1).map(|_| name.to_owned())
+    };
+    let mut fields = schema.fields();
+    let steps = column.path.steps.iter().filter_map(|step| match step {
+        Step::Name(name) => Some(name),
+        Step::Index(_) => None,
+    });
+    for name in std::iter::once(&column.path.head).chain(steps) {
+        if let Some(name) = twice(fields, name) {
+            return Some(name);
+        }
+        match fields.find(name).map(|(_, field)| field.data_type()) {
+            Some(DataType::Struct(inner)) => fields = inner,
+            _ => break,
+        }
+    }
+    repeated_inside(&column.data_type)
+}
+
+/// A name that two fields of one struct have, anywhere inside a type.
+fn repeated_inside(data_type: &DataType) -> Option<String> {
+    match data_type {
+        DataType::List(item)
+        | DataType::LargeList(item)
+        | DataType::FixedSizeList(item, _)
+        | DataType::Map(item, _) => repeated_inside(item.data_type()),
+        DataType::Struct(fields) => {
+            let mut seen = HashSet::with_capacity(fields.len());
+            let twice = fields.iter().find(|field| !seen.insert(field.name().as_str()));
+            let inside = || fields.iter().find_map(|field| repeated_inside(field.data_type()));
+            twice.map(|field| field.name().clone()).or_else(inside)
+        }
+        _ => None,
+    }
+}
+
+/// The rows whose value did not survive its conversion: what became NULL, and numbers that floating
+/// point had to round.
+fn lost(value: &ArrayRef, array: &ArrayRef) -> Result<Vec<usize>, ArrowError> {
+    let to_float = *array.data_type() == DataType::Float64;
+    let is_kept: Box<dyn Fn(usize) -> bool> = match value.data_type() {
+        DataType::Int64
+        | DataType::UInt64
+        | DataType::Decimal32(..)
+        | DataType::Decimal64(..)
+        | DataType::Decimal128(..)
+        | DataType::Decimal256(..)
+            if to_float =>
+        {
+            let safe = CastOptions { safe: true, ..CastOptions::default() };
+            let same = eq(&cast_with_options(array, value.data_type(), &safe)?, value)?;
+            Box::new(move |row| same.is_valid(row) && same.value(row))
+        }
+        DataType::Utf8 | DataType::LargeUtf8 if to_float => {
+            let texts = cast(value, &DataType::LargeUtf8)?;
+            Box::new(move |row| float_of(texts.as_string::<i64>().value(row)).is_some())
+        }
+        _ if array.null_count() == value.null_count() => return Ok(Vec::new()),
+        _ => Box::new(|_| true),
+    };
+    let is_lost = |row: &usize| !value.is_null(*row) && (array.is_null(*row) || !is_kept(*row));
+    Ok((0..array.len()).filter(is_lost).collect())
 }
 
 /// Types as they leave this module: plain values instead of dictionaries and views, no metadata,

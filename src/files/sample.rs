@@ -2,6 +2,7 @@
 
 use indexmap::{IndexMap, IndexSet};
 
+use crate::draw::cells::printable;
 use crate::files::cells::CellGuess;
 use crate::files::columns::{Column, Plan};
 use crate::files::error::FilesError;
@@ -14,6 +15,9 @@ use crate::files::records::Content;
 use crate::files::settings::{Options, Wanted};
 use crate::spec::kinds::read::Format;
 use crate::spec::suggest;
+
+/// Columns that notes name.
+const NOTES_MAX: usize = 5;
 
 /// What the records so far have shown.
 pub struct Sample<'o> {
@@ -97,6 +101,44 @@ impl<'o> Sample<'o> {
                 Plan::new(fields.chain(cells).filter_map(column).collect(), true)
             }
         }
+    }
+
+    /// What a person should know about the types of the columns.
+    pub fn notes(&self) -> Vec<String> {
+        let typed = |wanted: &Wanted| wanted.declared.is_some();
+        let cells = |name: &str| {
+            let cell = self.names.get_index_of(name).and_then(|i| self.cells.get(i));
+            self.options.format != Format::Lines && cell.is_some_and(CellGuess::has_digits)
+        };
+        let columns: Vec<&str> = match &self.options.columns {
+            Some(wanted) if self.has_cells() => {
+                let found = wanted.iter().filter(|wanted| !typed(wanted) && cells(&wanted.path));
+                found.map(|wanted| wanted.name.as_str()).collect()
+            }
+            Some(wanted) => {
+                let found = wanted.iter().zip(&self.wanted).filter(|(wanted, seen)| {
+                    let guess = seen.literal.as_ref().or(seen.followed.as_ref());
+                    !typed(wanted) && guess.is_some_and(Guess::has_digits)
+                });
+                found.map(|(wanted, _)| wanted.name.as_str()).collect()
+            }
+            None if self.has_cells() => {
+                self.names.iter().map(String::as_str).filter(|name| cells(name)).collect()
+            }
+            None => {
+                let found = self.fields.iter().filter(|(_, guess)| guess.has_digits());
+                found.map(|(name, _)| name.as_str()).collect()
+            }
+        };
+        let note = |column: &&str| {
+            format!(
+                "the column `{}` holds numbers that no number type keeps: they are text, as written",
+                printable(column, false)
+            )
+        };
+        let more = columns.len().saturating_sub(NOTES_MAX);
+        let more = (more > 0).then(|| format!("{more} more columns hold such numbers"));
+        columns.iter().take(NOTES_MAX).map(note).chain(more).collect()
     }
 
     fn add_all(&mut self, object: &Object<'_>) -> Result<(), FilesError> {

@@ -1,13 +1,14 @@
 //! A source: the files of a `read`, with one schema.
 
 use std::path::PathBuf;
-use std::time::SystemTime;
 
 use arrow::datatypes::SchemaRef;
 
 use crate::digest::Digest;
 use crate::files::columns::Plan;
 use crate::files::error::FilesError;
+use crate::files::held::Shared;
+use crate::files::locate::Located;
 use crate::files::parquet::{self, Group};
 use crate::files::parquet_columns::ParquetPlan;
 use crate::files::partition::{Partition, Piece, pack};
@@ -26,11 +27,28 @@ pub struct SourceFile {
     pub digest: Digest,
     pub(super) location: PathBuf,
     pub(super) compression: Compression,
-    pub(super) modified: Option<SystemTime>,
     /// Names of the columns, for formats with cells.
     pub(super) header: Option<Vec<String>>,
     /// Row groups, for Parquet.
     pub(super) groups: Vec<Group>,
+    /// The file while it is read, for Parquet.
+    pub(super) held: Shared,
+}
+
+impl SourceFile {
+    /// A file of which only its bytes are known.
+    pub(super) fn new(file: Located, digest: Digest, bytes: u64) -> Self {
+        Self {
+            path: file.shown,
+            bytes,
+            digest,
+            location: file.path,
+            compression: Compression::None,
+            header: None,
+            groups: Vec::new(),
+            held: Shared::default(),
+        }
+    }
 }
 
 /// The files of a `read`.
@@ -40,6 +58,7 @@ pub struct Source {
     pub(super) schema: SchemaRef,
     pub(super) layout: Layout,
     pub(super) rows_estimate: Option<u64>,
+    pub(super) notes: Vec<String>,
 }
 
 /// How the rows stand in the files.
@@ -66,6 +85,11 @@ impl Source {
     /// the size of the records in the sample. `None` if there is nothing to tell it from.
     pub fn rows_estimate(&self) -> Option<u64> {
         self.rows_estimate
+    }
+
+    /// What a person should know about how the columns were read.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
     }
 
     /// How the rows are written: as declared, or told from the names of the files.

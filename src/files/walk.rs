@@ -8,6 +8,7 @@ use globset::{GlobBuilder, GlobMatcher};
 
 use crate::files::error::FilesError;
 use crate::files::limits::FILES_MAX;
+use crate::files::locate::{dangling_link, is_absent, is_file};
 
 /// A pattern: a folder without wildcards, and what must match below it.
 #[derive(Debug)]
@@ -59,11 +60,18 @@ pub fn walk(pattern: &Pattern) -> Result<Vec<PathBuf>, FilesError> {
     while let Some((below, depth)) = folders.pop() {
         let folder = pattern.folder.join(&below);
         let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { &folder };
-        // A folder that is not there, or not ours to read, holds no matching file.
-        let Ok(entries) = fs::read_dir(folder) else {
-            continue;
+        let failed = |error| FilesError::io(&folder.to_string_lossy(), error);
+        let entries = match fs::read_dir(folder) {
+            Ok(entries) => entries,
+            // A folder that is not there holds no matching file. One that is not ours to read might.
+            Err(error) if is_absent(&error) => match dangling_link(folder) {
+                Some(dangling) => return Err(dangling),
+                None => continue,
+            },
+            Err(error) => return Err(failed(error)),
         };
-        for entry in entries.flatten() {
+        for entry in entries {
+            let entry = entry.map_err(failed)?;
             seen += 1;
             if seen > FILES_MAX {
                 return Err(FilesError::TooManyFiles { path: pattern.text.clone() });
@@ -83,8 +91,7 @@ pub fn walk(pattern: &Pattern) -> Result<Vec<PathBuf>, FilesError> {
                 continue;
             }
             let path = pattern.folder.join(&below);
-            let matches = pattern.matcher.is_match(&below);
-            if matches && fs::metadata(&path).is_ok_and(|metadata| metadata.is_file()) {
+            if pattern.matcher.is_match(&below) && is_file(&path)? {
                 files.push(path);
             }
         }

@@ -84,6 +84,8 @@ codes! {
     ModelUnreadable = "E0403",
     /// A memory that nobody taught.
     MemoryMissing = "E0404",
+    /// A source without records.
+    SourceEmpty = "E0405",
 }
 
 impl Code {

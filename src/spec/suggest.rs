@@ -1,12 +1,24 @@
 //! "Did you mean": the nearest of the names that would have been right.
 
-/// The candidate nearest to `text`, if it is near enough to be a slip of the hand.
+/// Longest name for which a near one is looked for, in characters.
+const LETTERS_MAX: usize = 1_000;
+/// Longest list of names, in bytes.
+const LISTED_BYTES_MAX: usize = 2_000;
+
+/// The candidate nearest to `text`, if it is near enough to be a slip of the hand. `text` itself, which
+/// was not right, is no advice.
 pub fn nearest<'a>(text: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let lower = text.to_lowercase();
     let distance = |candidate: &str| strsim::damerau_levenshtein(&lower, &candidate.to_lowercase());
-    let limit = (text.chars().count() / 3).max(1);
+    let len = text.chars().count();
+    let limit = (len / 3).max(1);
+    // Comparing takes the product of both lengths.
+    let worth = |candidate: &&str| {
+        *candidate != text && len <= LETTERS_MAX && candidate.chars().count().abs_diff(len) <= limit
+    };
     candidates
         .into_iter()
+        .filter(worth)
         .map(|candidate| (distance(candidate), candidate))
         .filter(|(distance, _)| *distance <= limit)
         .min()
@@ -22,8 +34,10 @@ pub fn help<'a>(
     if let Some(candidate) = nearest(text, candidates.clone()) {
         return Some(format!("did you mean `{candidate}`?"));
     }
-    let all: Vec<_> = candidates.into_iter().map(|candidate| format!("`{candidate}`")).collect();
-    (!all.is_empty() && all.len() <= LISTED_MAX)
+    let others = candidates.into_iter().filter(|candidate| *candidate != text);
+    let all: Vec<_> = others.map(|candidate| format!("`{candidate}`")).collect();
+    let bytes: usize = all.iter().map(String::len).sum();
+    (!all.is_empty() && all.len() <= LISTED_MAX && bytes <= LISTED_BYTES_MAX)
         .then(|| format!("expected one of {}", all.join(", ")))
 }
 
@@ -36,5 +50,7 @@ mod tests {
         assert_eq!(nearest("foramt", ["format", "path"]), Some("format"));
         assert_eq!(nearest("Format", ["format", "path"]), Some("format"));
         assert_eq!(nearest("colour", ["format", "path"]), None);
+        assert_eq!(nearest("format", ["format"]), None);
+        assert_eq!(help("format", ["format", "path"]).as_deref(), Some("expected one of `path`"));
     }
 }

@@ -102,7 +102,7 @@ impl Components {
 /// another table.
 fn version(kind: &StageKind) -> u32 {
     match kind {
-        StageKind::Read(_) => 1,
+        StageKind::Read(_) => 2,
         StageKind::Memory(_) => 1,
         StageKind::Sql(_) => 1,
         StageKind::Index(_) => 1,

@@ -98,7 +98,12 @@ pub async fn compute(
             teach::compute(plan, hypotheses, memory, engine, sink).await
         }
         Body::Fit(plan) => fit::compute(plan, engine, cache, sink).await,
-        Body::Measure(plan) => sink.table(measure::compute(plan, &state()).await?).await,
+        Body::Measure(plan) => {
+            let (numbers, note) = measure::compute(plan, &state()).await?;
+            let mut computed = sink.table(numbers).await?;
+            computed.notes.extend(note);
+            Ok(computed)
+        }
         Body::Compare(plan) => sink.table(compare::compute(plan, &state()).await?).await,
         Body::Write(plan) => export(plan, prepared, &sink.store, sink).await,
         Body::Report(plan) => report::compute(plan, prepared, sink).await,

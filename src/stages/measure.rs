@@ -119,15 +119,30 @@ struct Line {
     value_bound: Option<f64>,
 }
 
-/// Averages all metrics.
-pub async fn compute(plan: &MeasurePlan, state: &SessionState) -> Result<RecordBatch, StageError> {
+/// Averages all metrics; with a note if there was nothing to average.
+pub async fn compute(
+    plan: &MeasurePlan,
+    state: &SessionState,
+) -> Result<(RecordBatch, Option<String>), StageError> {
     let texts = plan.settings.by.len() + usize::from(plan.settings.cluster.is_some());
     let columns = values::read(&plan.plan, texts, state).await?;
     let plan = plan.clone();
-    let lines = move || lines(&plan, &columns).and_then(|lines| batch(&plan.schema, &lines));
+    let lines = move || {
+        let lines = lines(&plan, &columns)?;
+        Ok((batch(&plan.schema, &lines)?, note(&plan, &lines)))
+    };
     tokio::task::spawn_blocking(lines)
         .await
         .unwrap_or_else(|error| Err(StageError::Task(error.to_string())))
+}
+
+/// What a person should know of numbers that no row stands behind.
+fn note(plan: &MeasurePlan, lines: &[Line]) -> Option<String> {
+    if lines.iter().all(|line| line.attempted == 0) {
+        return Some(format!("`{}` has no rows: nothing was measured", plan.settings.from));
+    }
+    let all_excluded = lines.iter().all(|line| line.attempted == line.excluded);
+    all_excluded.then(|| "all rows are excluded: nothing was measured".to_owned())
 }
 
 fn lines(plan: &MeasurePlan, columns: &Columns) -> Result<Vec<Line>, StageError> {

@@ -43,6 +43,10 @@ pub fn prepare(
             return None;
         }
     };
+    if source.rows_estimate() == Some(0) {
+        let (message, help) = empty(&source);
+        place.warning(&["read", "path"], Code::SourceEmpty, message, Some(help));
+    }
     components.set_settings(&Read { format: Some(source.format()), ..settings.clone() });
     for (i, file) in source.files().iter().enumerate() {
         components.set(format!("source[{i}].sha256"), file.digest);
@@ -54,6 +58,16 @@ pub fn prepare(
         components,
         volatile: Vec::new(),
     })
+}
+
+/// What a person should know of a source without any record, and what to do if there must be some.
+fn empty(source: &Source) -> (String, String) {
+    let message = match source.files() {
+        [file] => format!("`{}` has no records: the table is empty", file.path),
+        files => format!("none of the {} files has a record: the table is empty", files.len()),
+    };
+    let help = "if that is a mistake, the check `rows: { min: 1 }` makes the stage fail".to_owned();
+    (message, help)
 }
 
 /// Reads all files; pieces are read at the same time and stored in order.
@@ -98,7 +112,7 @@ pub async fn compute(
     });
     let done = futures::future::try_join_all(reads).await?;
     let mut errors = Vec::new();
-    let mut notes = Vec::new();
+    let mut notes = source.notes().to_vec();
     let mut written: Vec<Written> = Vec::new();
     for (part, failed, summary) in done {
         written.push(part);
@@ -108,6 +122,12 @@ pub async fn compute(
         }));
     }
     let mut computed = Computed::of(written);
+    if computed.parts.is_empty() {
+        notes.push(match errors.len() {
+            0 => "the source has no records: the table is empty".to_owned(),
+            failed => format!("none of {failed} records can be read: the table is empty"),
+        });
+    }
     computed.notes = notes;
     if !errors.is_empty() {
         let rows: u64 = computed.parts.iter().map(|part| part.rows).sum();

@@ -174,7 +174,8 @@ fn floats_and_whole_numbers_come_back_exactly() {
         "1.7976931348623157e308",
         "5e-324",
         "-0.6931471805599453",
-        "9007199254740993.5",
+        "2251799813685249.5",
+        "1234567890123456800.0",
     ];
     let lines: String =
         floats.iter().map(|float| format!("{{\"x\": {float}, \"n\": {}}}\n", i64::MIN)).collect();

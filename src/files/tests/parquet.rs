@@ -1,5 +1,6 @@
 //! Parquet files.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use arrow::array::{
@@ -13,7 +14,7 @@ use parquet::file::properties::WriterProperties;
 use serde_json::json;
 
 use crate::files::tests::support::{Folder, error, read, read_source, read_with, settings};
-use crate::files::{FilesError, open};
+use crate::files::{FilesError, Source, open};
 
 fn parquet(columns: Vec<(&str, ArrayRef)>) -> Vec<u8> {
     let batch = RecordBatch::try_from_iter(columns).unwrap();
@@ -128,6 +129,37 @@ fn damage_is_an_error_and_never_a_panic() {
     assert!(matches!(cut, FilesError::Damaged { .. }), "{cut:?}");
 }
 
+/// A file of one column with one value for each of five rows: as long as any other.
+fn numbers(value: i64) -> Vec<u8> {
+    parquet(vec![("a", Arc::new(Int64Array::from(vec![value; 5])))])
+}
+
+/// Reads all rows, two at a time, and does something after the first.
+fn read_and(source: &Source, mut after: impl FnMut()) -> Result<Vec<i64>, FilesError> {
+    let mut rows = Vec::new();
+    for partition in source.partitions(1) {
+        source.read(&partition, 2, &mut |chunk| {
+            let batch = chunk.batch.unwrap();
+            let column = batch.column(1).as_any().downcast_ref::<Int64Array>();
+            rows.extend(column.unwrap().iter().flatten());
+            if rows.len() == 2 {
+                after();
+            }
+            ControlFlow::Continue(())
+        })?;
+    }
+    Ok(rows)
+}
+
+/// Gives a file other bytes of the same length, and the time of the last write that it had.
+fn rewrite(path: &str, bytes: &[u8]) {
+    let file = std::fs::OpenOptions::new().write(true).open(path).unwrap();
+    let metadata = file.metadata().unwrap();
+    assert_eq!(metadata.len(), bytes.len() as u64);
+    std::os::unix::fs::FileExt::write_all_at(&file, bytes, 0).unwrap();
+    file.set_modified(metadata.modified().unwrap()).unwrap();
+}
+
 #[test]
 fn a_file_that_changes_is_noticed() {
     let folder = Folder::new();
@@ -135,4 +167,41 @@ fn a_file_that_changes_is_noticed() {
     let source = open(&settings(&path, json!({}))).unwrap();
     folder.write("a.parquet", [sample(), b"x".to_vec()].concat());
     assert!(matches!(read_source(source, 8).err().unwrap(), FilesError::Changed { .. }));
+}
+
+#[test]
+fn another_file_of_the_same_length_and_time_is_not_read_for_it() {
+    let folder = Folder::new();
+    let path = folder.write("a.parquet", numbers(1));
+    let source = open(&settings(&path, json!({}))).unwrap();
+    rewrite(&path, &numbers(2));
+    let found = read_and(&source, || {});
+    assert!(matches!(found, Err(FilesError::Changed { .. })), "{found:?}");
+    // The same by another file in its place.
+    let source = open(&settings(&path, json!({}))).unwrap();
+    let modified = std::fs::metadata(&path).unwrap().modified().unwrap();
+    let other = folder.write("b", numbers(3));
+    std::fs::File::options().write(true).open(&other).unwrap().set_modified(modified).unwrap();
+    std::fs::rename(&other, &path).unwrap();
+    let found = read_and(&source, || {});
+    assert!(matches!(found, Err(FilesError::Changed { .. })), "{found:?}");
+}
+
+#[test]
+fn a_file_that_is_written_to_while_it_is_read_is_noticed() {
+    let folder = Folder::new();
+    let path = folder.write("a.parquet", numbers(1));
+    let source = open(&settings(&path, json!({}))).unwrap();
+    let found = read_and(&source, || rewrite(&path, &numbers(2)));
+    assert!(matches!(found, Err(FilesError::Changed { .. })), "{found:?}");
+}
+
+#[test]
+fn a_file_that_is_replaced_while_it_is_read_is_still_read_whole() {
+    let folder = Folder::new();
+    let path = folder.write("a.parquet", numbers(1));
+    let source = open(&settings(&path, json!({}))).unwrap();
+    let other = folder.write("b", numbers(2));
+    let found = read_and(&source, || std::fs::rename(&other, &path).unwrap());
+    assert_eq!(found.unwrap(), [1; 5]);
 }
