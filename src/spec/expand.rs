@@ -19,6 +19,7 @@ use crate::spec::schema::FormatSchema;
 use crate::spec::source::{Sources, Span};
 use crate::spec::stage::{Stage, StageKind};
 use crate::spec::testcase::TestCase;
+use crate::spec::text;
 use crate::spec::validate::{Validator, join};
 use crate::spec::yaml;
 
@@ -29,8 +30,9 @@ const GROUP_KEYS: [&str; 4] = ["stages", "use", "with", "matrix"];
 
 /// Reads template files. Injected, so that this layer does no I/O of its own.
 pub trait Loader {
-    /// The name to show and the text of the file that `from` calls `path`; or why not.
-    fn load(&self, from: &str, path: &str) -> Result<(String, String), String>;
+    /// The name to show and the bytes of the file that `from` calls `path`; or why not. Of a file longer
+    /// than [`text::FILE_BYTES_MAX`], one byte more than that.
+    fn load(&self, from: &str, path: &str) -> Result<(String, Vec<u8>), String>;
 }
 
 /// What reading a pipeline gives.
@@ -44,8 +46,8 @@ pub struct Parsed {
     pub diagnostics: Vec<Diagnostic>,
 }
 
-/// Reads the pipeline file `name` with text `text`.
-pub fn parse(name: &str, text: &str, params: &[(String, String)], loader: &dyn Loader) -> Parsed {
+/// Reads the pipeline file `name`, which holds `bytes`.
+pub fn parse(name: &str, bytes: &[u8], params: &[(String, String)], loader: &dyn Loader) -> Parsed {
     let mut expander = Expander {
         schema: FormatSchema::generate(),
         loader,
@@ -55,7 +57,7 @@ pub fn parse(name: &str, text: &str, params: &[(String, String)], loader: &dyn L
         matrices: Vec::new(),
         diagnostics: Vec::new(),
     };
-    let file = expander.file(name, text, params);
+    let file = expander.file(name, bytes, params);
     let Expander { sources, stages, broken, matrices, mut diagnostics, .. } = expander;
     diagnostic::tidy(&mut diagnostics);
     let sources = Arc::new(sources);
@@ -93,9 +95,8 @@ struct Expander<'a> {
 }
 
 impl Expander<'_> {
-    fn file(&mut self, name: &str, text: &str, params: &[(String, String)]) -> Option<File> {
-        let source = self.sources.add(name, text);
-        let tree = self.tree(source)?;
+    fn file(&mut self, name: &str, bytes: &[u8], params: &[(String, String)]) -> Option<File> {
+        let tree = self.tree(name, bytes)?;
         let given: Vec<_> =
             params.iter().map(|(k, v)| (k.clone(), Given::Text(v.clone()))).collect();
         let values = params::resolve(&tree, &given, Setter::CommandLine, &mut self.diagnostics);
@@ -146,8 +147,15 @@ impl Expander<'_> {
         models
     }
 
-    /// The tree of a text; a mistake if it is no mapping.
-    fn tree(&mut self, source: u32) -> Option<Node> {
+    /// The tree of a file; a mistake if it is no mapping.
+    fn tree(&mut self, name: &str, bytes: &[u8]) -> Option<Node> {
+        let source = match text::add(name, bytes, &mut self.sources) {
+            Ok(source) => source,
+            Err(mistake) => {
+                self.diagnostics.push(*mistake);
+                return None;
+            }
+        };
         match yaml::parse(&self.sources, source, &mut self.diagnostics) {
             Ok(tree) if matches!(tree.value, Value::Map(_)) => Some(tree),
             Ok(mut tree) => {
@@ -331,7 +339,7 @@ impl Expander<'_> {
         let wanted = place.as_str().unwrap_or_default();
         let failed =
             |message: String| Diagnostic::error(Code::Template, place.span, path.clone(), message);
-        let (name, text) = match self.loader.load(&from, wanted) {
+        let (name, bytes) = match self.loader.load(&from, wanted) {
             Ok(loaded) => loaded,
             Err(why) => {
                 let help = "the path is relative to the file that uses it".to_owned();
@@ -343,8 +351,7 @@ impl Expander<'_> {
             self.diagnostics.push(failed(format!("the template `{wanted}` uses itself")));
             return;
         }
-        let source = self.sources.add(&name, &text);
-        let Some(tree) = self.tree(source) else { return };
+        let Some(tree) = self.tree(&name, &bytes) else { return };
         if tree.get("template").is_none() && tree.get("pipeline").is_some() {
             let help = "a template starts with `template: name` instead of `pipeline: name`";
             let diagnostic = failed(format!("`{wanted}` is a pipeline, not a template"));

@@ -19,6 +19,8 @@ pub mod schema;
 pub mod source;
 pub mod stage;
 pub mod suggest;
+pub mod tag;
 pub mod testcase;
+pub mod text;
 pub mod validate;
 pub mod yaml;

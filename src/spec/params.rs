@@ -143,7 +143,7 @@ fn typed(text: &str, default: &Node) -> Result<Value, &'static str> {
     match &default.value {
         Value::Bool(_) => text.parse().map(Value::Bool).map_err(|_| "`true` or `false`"),
         Value::Int(_) => text.parse().map(Value::Int).map_err(|_| "a whole number"),
-        Value::Float(_) => text.parse().map(Value::Float).map_err(|_| "a number"),
+        Value::Float(_) => float(text).map(Value::Float),
         Value::Seq(items) => {
             // Each item is of the type of the default's first; brackets as in YAML may stand around.
             let inner = text.strip_prefix('[').and_then(|text| text.strip_suffix(']'));
@@ -158,6 +158,15 @@ fn typed(text: &str, default: &Node) -> Result<Value, &'static str> {
             inner.unwrap_or(text).split(',').map(item).collect::<Result<_, _>>().map(Value::Seq)
         }
         Value::Null | Value::Str(_) | Value::Map(_) => Ok(Value::Str(text.to_owned())),
+    }
+}
+
+/// The number that a text spells. A whole number may be the name of a thing, and is not rounded.
+fn float(text: &str) -> Result<f64, &'static str> {
+    let value: f64 = text.parse().map_err(|_| "a number")?;
+    match text.parse::<i128>() {
+        Ok(whole) if value as i128 != whole => Err("a number that 64-bit floating point keeps"),
+        _ => Ok(value),
     }
 }
 
@@ -188,5 +197,8 @@ mod tests {
         let texts = [Value::Str("3".to_owned()), Value::Str("b".to_owned())];
         assert_eq!(items("3, b", vec![Value::Str("a".to_owned())]).unwrap(), texts);
         assert_eq!(items("3,b", Vec::new()).unwrap(), texts);
+        let fractions = || vec![Value::Float(0.5)];
+        assert_eq!(items("2,1e9", fractions()).unwrap(), [Value::Float(2.0), Value::Float(1e9)]);
+        assert!(items("9007199254740993", fractions()).is_err());
     }
 }

@@ -4,17 +4,17 @@ use std::collections::HashSet;
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
-use serde_yaml::Spanned;
+use serde_yaml::{Location, Spanned};
 
 use crate::spec::code::Code;
 use crate::spec::diagnostic::Diagnostic;
 use crate::spec::node::{Key, Node, Value};
 use crate::spec::refusal::refusal;
 use crate::spec::source::{Sources, Span};
+use crate::spec::tag;
+use crate::spec::text::FILE_BYTES_MAX;
 use crate::spec::validate::join;
 
-/// Largest accepted file, in bytes.
-pub const FILE_BYTES_MAX: usize = 4 << 20;
 /// Deepest accepted nesting.
 const DEPTH_MAX: usize = 32;
 /// Most accepted nodes: a pipeline of ten thousand stages has some hundred thousand.
@@ -27,15 +27,12 @@ pub fn parse(
     out: &mut Vec<Diagnostic>,
 ) -> Result<Node, Box<Diagnostic>> {
     let text = &sources.get(source).text;
-    let whole = |message: String| {
-        let span = Span { source, start: 0, end: 0 };
-        Box::new(Diagnostic::error(Code::Syntax, span, "", message))
-    };
-    if text.len() > FILE_BYTES_MAX {
-        return Err(whole(format!(
-            "the file has {} bytes, more than the {FILE_BYTES_MAX} that are accepted",
-            text.len()
-        )));
+    if let Some(tag) = tag::first(text) {
+        let place = Span { source, start: tag.start as u32, end: tag.end as u32 };
+        let message = format!("the tag `{}` is not accepted", cut(&text[tag]));
+        let help = "remove it; put quotes around a value that is a text, or that starts with `!`";
+        let diagnostic = Diagnostic::error(Code::Syntax, place, "", message);
+        return Err(Box::new(diagnostic.with_help(help.to_owned())));
     }
     let options = serde_yaml::options! {
         strict_booleans: true,
@@ -89,8 +86,8 @@ enum Raw {
     Map(Vec<(Spanned<String>, Spanned<Raw>)>),
 }
 
-fn span<T>(spanned: &Spanned<T>, source: u32) -> Span {
-    let at = spanned.referenced.span();
+fn span(location: &Location, source: u32) -> Span {
+    let at = location.span();
     let start = at.byte_offset().unwrap_or(0) as u32;
     Span { source, start, end: start + at.byte_len().unwrap_or(0) as u32 }
 }
@@ -104,14 +101,17 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     fn node(&mut self, raw: Spanned<Raw>, path: &str) -> Node {
-        let mut place = span(&raw, self.source);
-        let written = slice(self.text, place);
+        let mut place = span(&raw.referenced, self.source);
+        // An alias stands for what was written at its anchor.
+        let written = slice(self.text, span(&raw.defined, self.source));
         let value = match raw.value {
             Raw::Null => Value::Null,
             Raw::Bool(value) => Value::Bool(value),
             Raw::Int(_) | Raw::Float(_) if !is_plain_number(written) => {
                 Value::Str(written.to_owned())
             }
+            // A whole number beyond 64 bits would lose digits.
+            Raw::Float(_) if is_whole(written) => Value::Str(written.to_owned()),
             Raw::Int(value) => Value::Int(value),
             Raw::Float(value) => Value::Float(value),
             Raw::Str(value) => Value::Str(value),
@@ -141,7 +141,7 @@ impl Reader<'_> {
         let mut seen = HashSet::with_capacity(entries.len());
         let mut kept = Vec::with_capacity(entries.len());
         for (name, value) in entries {
-            let key = Key { span: span(&name, self.source), name: name.value };
+            let key = Key { span: span(&name.referenced, self.source), name: name.value };
             let path = join(path, &key.name);
             let mut node = self.node(value, &path);
             if node.value == Value::Null && slice(self.text, node.span).is_empty() {
@@ -163,6 +163,18 @@ impl Reader<'_> {
 
 fn slice(text: &str, span: Span) -> &str {
     text.get(span.start as usize..span.end as usize).unwrap_or("")
+}
+
+/// Digits and nothing else, but for a sign.
+fn is_whole(text: &str) -> bool {
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// A text of a file for a message.
+fn cut(text: &str) -> &str {
+    const SHOWN_CHARS_MAX: usize = 60;
+    text.char_indices().nth(SHOWN_CHARS_MAX).map_or(text, |(end, _)| &text[..end])
 }
 
 /// True for JSON's notation of numbers. `010`, `1_000` and `0x1F` stay the labels they look like.
@@ -247,13 +259,21 @@ mod tests {
             let node = tree(&format!("a: {label}")).unwrap();
             assert_eq!(node.get("a").unwrap().as_str(), Some(label.trim_matches('"')));
         }
+        for digits in ["9223372036854775808", "-9223372036854775809", "18446744073709551616"] {
+            let node = tree(&format!("b: &b {digits}\na: *b\nc: {digits}")).unwrap();
+            assert_eq!(node.get("c").unwrap().as_str(), Some(digits));
+            assert_eq!(node.get("b").unwrap().as_str(), Some(digits));
+        }
         assert_eq!(tree("a: 10").unwrap().get("a").unwrap().value, Value::Int(10));
+        assert_eq!(tree("b: &b 10\na: *b").unwrap().get("a").unwrap().value, Value::Int(10));
         assert_eq!(tree("a: 1e3").unwrap().get("a").unwrap().value, Value::Float(1000.0));
     }
 
     #[test]
     fn what_is_refused_has_a_place() {
-        for (text, start) in [("a: 'x", 3), ("b: 1\na: *b", 8), ("<<: {a: 1}\nb: 1", 0)] {
+        for (text, start) in
+            [("a: 'x", 3), ("b: 1\na: *b", 8), ("<<: {a: 1}\nb: 1", 0), ("a: 1\nb: !!str x", 8)]
+        {
             assert_eq!(tree(text).unwrap_err().span.start, start, "{text}");
         }
     }

@@ -1,11 +1,14 @@
 //! A pipeline file, all the way to stages that can run, with every mistake on the way.
 
 use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::path::Path;
 use std::sync::Arc;
 
 use crate::digest::Digest;
 use crate::error::{Error, ErrorKind, Result};
+use crate::files::dangling;
 use crate::graph;
 use crate::ids::MemoryName;
 use crate::memory::Memories;
@@ -14,6 +17,7 @@ use crate::spec::diagnostic::{self, Diagnostic, has_errors};
 use crate::spec::expand::{self, Loader};
 use crate::spec::source::Sources;
 use crate::spec::stage::StageKind;
+use crate::spec::text::FILE_BYTES_MAX;
 use crate::stages::prepare::prepare;
 use crate::stages::prepared::Prepared;
 use crate::stages::tests_check;
@@ -40,17 +44,38 @@ impl Loaded {
     }
 }
 
+/// The bytes of a file that somebody wrote by hand: a regular file, and no more of it than tells that it is
+/// too long. A device may have no end, and a pipe may never begin.
+fn bytes_of(path: &Path) -> std::result::Result<Vec<u8>, String> {
+    let shown = path.display();
+    let why = |error: io::Error| match dangling(path) {
+        Some((link, target)) => format!(
+            "`{shown}` cannot be read: `{}` is a link to `{}`, which is not there",
+            link.display(),
+            target.display()
+        ),
+        None => format!("`{shown}` cannot be read: {error}"),
+    };
+    let kind = std::fs::metadata(path).map_err(why)?.file_type();
+    if !kind.is_file() {
+        let what = if kind.is_dir() { "a folder" } else { "not a regular file" };
+        return Err(format!("`{shown}` cannot be read: it is {what}"));
+    }
+    let mut bytes = Vec::new();
+    let file = File::open(path).map_err(why)?;
+    file.take(FILE_BYTES_MAX as u64 + 1).read_to_end(&mut bytes).map_err(why)?;
+    Ok(bytes)
+}
+
 /// Reads templates from the folder of the file that uses them.
 struct Folder;
 
 impl Loader for Folder {
-    fn load(&self, from: &str, path: &str) -> std::result::Result<(String, String), String> {
+    fn load(&self, from: &str, path: &str) -> std::result::Result<(String, Vec<u8>), String> {
         let folder = Path::new(from).parent().unwrap_or(Path::new(""));
         let path = folder.join(path);
-        let text = std::fs::read_to_string(&path).map_err(|error| {
-            format!("the template `{}` cannot be read: {error}", path.display())
-        })?;
-        Ok((path.display().to_string(), text))
+        let bytes = bytes_of(&path).map_err(|why| format!("the template {why}"))?;
+        Ok((path.display().to_string(), bytes))
     }
 }
 
@@ -62,12 +87,12 @@ pub struct Draft {
 
 /// Reads the pipeline file at `path`.
 pub fn read(path: &Path, params: &[(String, String)]) -> Result<Draft> {
-    let text = std::fs::read_to_string(path).map_err(|error| {
-        Error::new(ErrorKind::Usage, format!("`{}` cannot be read: {error}", path.display()))
+    let bytes = bytes_of(path).map_err(|why| {
+        Error::new(ErrorKind::Usage, why)
             .with_hint("name a pipeline file, such as one of `pipelines/`")
     })?;
-    let parsed = expand::parse(&path.display().to_string(), &text, params, &Folder);
-    Ok(Draft { parsed, yaml_sha256: Digest::of(text.as_bytes()) })
+    let parsed = expand::parse(&path.display().to_string(), &bytes, params, &Folder);
+    Ok(Draft { parsed, yaml_sha256: Digest::of(&bytes) })
 }
 
 /// Loads the pipeline file at `path`, as far as it goes. Memories that users teach are not read: their

@@ -9,6 +9,7 @@ mod dense;
 mod devices;
 mod endpoint;
 mod fitting;
+mod input;
 mod memory;
 mod model_cache;
 mod models;

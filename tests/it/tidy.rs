@@ -39,6 +39,7 @@ const ENGINE_LAYERS: &[&[&str]] = &[
 /// Libraries that only some modules may name.
 const LIBRARIES: &[(&str, &[&str])] = &[
     ("serde_yaml", &["spec"]),
+    ("granit_parser", &["spec"]),
     ("tantivy", &["search"]),
     ("clap", &["cli", "reference"]),
     ("indicatif", &["report"]),
