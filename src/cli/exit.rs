@@ -25,7 +25,7 @@ pub const INTERRUPTED: u8 = 130;
 pub const MEANINGS: [(u8, &str); 8] = [
     (OK, "everything went well"),
     (FAILED, "a stage, a check or a test failed"),
-    (USAGE, "the command line was wrong"),
+    (USAGE, "the command line was wrong, or named a file or a store that cannot be opened"),
     (PIPELINE, "a pipeline file has mistakes"),
     (STORE, "the store failed or refused"),
     (RESOURCES, "a limit on memory, disk or time was reached"),

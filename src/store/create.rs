@@ -26,7 +26,8 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// [`StoreError::Refused`] when the store does not allow it, [`StoreError::CommitUnknown`] when the
+    /// [`StoreError::Refused`] when the store does not allow it, [`StoreError::Gone`] when its bucket is not
+    /// there, [`StoreError::CommitUnknown`] when the
     /// outcome could not be found out: then nothing may be deleted.
     pub async fn create(&self, key: &Key, body: Bytes) -> Result<Created> {
         let (objects, path) = (self.objects(), key.path());
@@ -37,8 +38,8 @@ impl Store {
             let put = objects.put_opts(path, body.clone().into(), PutMode::Create.into()).await;
             let failure = match put {
                 Ok(_) => return Ok(Created::Won),
-                Err(source) if is_refusal(&source) => {
-                    return Err(StoreError::object("create", key, source));
+                Err(source) if is_refusal(&source) || is_missing(&source) => {
+                    return Err(StoreError::writing("create", key, source));
                 }
                 Err(source) => source,
             };
@@ -55,6 +56,11 @@ impl Store {
             }
         }
     }
+}
+
+/// What a put cannot find is its bucket.
+fn is_missing(error: &object_store::Error) -> bool {
+    matches!(error, object_store::Error::NotFound { .. })
 }
 
 /// The bytes of an object. A body that ends early is a failure, whatever the client thinks of it.

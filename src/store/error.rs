@@ -3,6 +3,7 @@
 use crate::digest::Digest;
 use crate::error::{Error, ErrorKind};
 use crate::ids::RunId;
+use crate::store::obstacle::{Obstacle, chain, told};
 
 /// A failure of the store.
 #[derive(Debug, thiserror::Error)]
@@ -28,6 +29,36 @@ pub enum StoreError {
     Open {
         /// Where the store is.
         url: String,
+        /// Why.
+        source: object_store::Error,
+    },
+    /// A place cannot be a store as it is named: bucket, credentials, permissions or region.
+    #[error("the store `{url}` cannot be opened: {}", .obstacle.reason(.bucket))]
+    Unusable {
+        /// Where the store is.
+        url: String,
+        /// The bucket or container.
+        bucket: String,
+        /// What stands in the way.
+        obstacle: Obstacle,
+        /// The answer of the service.
+        source: object_store::Error,
+    },
+    /// The service of a store does not answer, also after retries.
+    #[error("the store `{url}` does not answer")]
+    Unreachable {
+        /// Where the store is.
+        url: String,
+        /// Why.
+        source: object_store::Error,
+    },
+    /// The bucket or folder of the store is not there any more.
+    #[error("failed to {op} `{key}`: the bucket or folder of the store is not there any more")]
+    Gone {
+        /// The operation, as a verb.
+        op: &'static str,
+        /// The object.
+        key: String,
         /// Why.
         source: object_store::Error,
     },
@@ -238,9 +269,61 @@ impl StoreError {
     ) -> Self {
         let key = key.to_string();
         match source {
+            object_store::Error::NotFound { .. }
+                if Obstacle::of(&source, false) == Some(Obstacle::Absent) =>
+            {
+                Self::Gone { op, key, source }
+            }
             object_store::Error::NotFound { .. } => Self::Missing { key },
             source if is_refusal(&source) => Self::Refused { op, key, source },
             source => Self::Object { op, key, source },
+        }
+    }
+
+    /// The failure to write an object: that it is missing means that its bucket is.
+    pub(crate) fn writing(
+        op: &'static str,
+        key: impl ToString,
+        source: object_store::Error,
+    ) -> Self {
+        match source {
+            object_store::Error::NotFound { .. } => Self::Gone { op, key: key.to_string(), source },
+            source => Self::object(op, key, source),
+        }
+    }
+
+    /// The failure to open the store at `url`, which is in `bucket`: a mistake of its name or of the
+    /// environment is no failure of a store.
+    pub(crate) fn at_opening(self, url: &str, bucket: &str) -> Self {
+        let writes = matches!(self, Self::Gone { .. });
+        match self {
+            Self::Object { source, .. }
+            | Self::Refused { source, .. }
+            | Self::CommitUnknown { source, .. }
+            | Self::Gone { source, .. }
+                if let Some(obstacle) = Obstacle::at_opening(&source, writes) =>
+            {
+                let (url, bucket) = (url.to_owned(), bucket.to_owned());
+                Self::Unusable { url, bucket, obstacle, source }
+            }
+            Self::Object { source, .. } | Self::CommitUnknown { source, .. } => {
+                Self::Unreachable { url: url.to_owned(), source }
+            }
+            other => other,
+        }
+    }
+
+    /// What the object store said, in one line.
+    fn answer(&self) -> Option<String> {
+        match self {
+            Self::Open { source, .. }
+            | Self::Unusable { source, .. }
+            | Self::Unreachable { source, .. }
+            | Self::Gone { source, .. }
+            | Self::Object { source, .. }
+            | Self::Refused { source, .. }
+            | Self::CommitUnknown { source, .. } => Some(told(source)),
+            other => std::error::Error::source(other).map(|source| chain(source)),
         }
     }
 
@@ -253,6 +336,11 @@ impl StoreError {
             Self::Folder { .. } => {
                 "check that the folder can be written and that the disk has space"
             }
+            Self::Unusable { obstacle, .. } => obstacle.help(),
+            Self::Unreachable { .. } => {
+                "check the connection, and the endpoint in the environment, such as `AWS_ENDPOINT_URL`"
+            }
+            Self::Gone { .. } => "restore it, or name another store with `--store`",
             Self::Open { .. } | Self::Refused { .. } => {
                 "check the credentials and permissions in the environment of this process, and that \
                  the store supports conditional writes"
@@ -288,42 +376,37 @@ impl StoreError {
 impl From<StoreError> for Error {
     fn from(error: StoreError) -> Self {
         let kind = match error {
-            StoreError::Location { .. } => ErrorKind::Usage,
+            StoreError::Location { .. } | StoreError::Open { .. } | StoreError::Unusable { .. } => {
+                ErrorKind::Usage
+            }
             StoreError::Encode { .. } => ErrorKind::Stage,
             StoreError::Task { .. } => ErrorKind::Internal,
             _ => ErrorKind::Store,
         };
         let (message, hint) = (error.to_string(), error.hint());
         let public = Self::new(kind, message).with_hint(hint);
-        match std::error::Error::source(&error) {
-            Some(_) => public.with_source(Cause(error)),
+        match error.answer() {
+            Some(answer) => public.with_source(Cause { answer, error }),
             None => public,
         }
     }
 }
 
 /// What lies below a [`StoreError`] whose own message is shown already.
-#[derive(Debug)]
-struct Cause(StoreError);
-
-impl std::fmt::Display for Cause {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match std::error::Error::source(&self.0) {
-            Some(source) => std::fmt::Display::fmt(source, f),
-            None => std::fmt::Display::fmt(&self.0, f),
-        }
-    }
-}
-
-impl std::error::Error for Cause {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        std::error::Error::source(&self.0).and_then(std::error::Error::source)
-    }
+#[derive(Debug, thiserror::Error)]
+#[error("{answer}")]
+struct Cause {
+    answer: String,
+    #[allow(dead_code, reason = "kept for `Debug`")]
+    error: StoreError,
 }
 
 /// True when the store will answer the same to the same request.
 pub(crate) fn is_refusal(error: &object_store::Error) -> bool {
     use object_store::Error as E;
+    if matches!(error, E::Generic { .. }) {
+        return Obstacle::of(error, false).is_some();
+    }
     matches!(
         error,
         E::NotImplemented { .. }
@@ -337,7 +420,8 @@ pub(crate) fn is_refusal(error: &object_store::Error) -> bool {
 
 /// True when a retry of an idempotent operation may succeed.
 pub(crate) fn is_transient(error: &object_store::Error) -> bool {
-    matches!(error, object_store::Error::Generic { .. } | object_store::Error::JoinError { .. })
+    use object_store::Error as E;
+    matches!(error, E::Generic { .. } | E::JoinError { .. }) && !is_refusal(error)
 }
 
 fn text(digest: &Option<Digest>) -> String {
@@ -359,6 +443,21 @@ mod tests {
         assert_eq!(error.message, "failed to read `runs/a`");
         assert!(error.hint.is_some_and(|hint| hint.contains("connection")));
         assert!(error.source.is_some_and(|cause| cause.to_string().contains("reset by peer")));
+    }
+
+    #[test]
+    fn at_opening_the_store_is_named_and_not_its_record() {
+        let opened = |error: StoreError| Error::from(error.at_opening("s3://b/p", "b"));
+        let error = opened(StoreError::object("read", "format.json", failed()));
+        assert_eq!(error.kind, ErrorKind::Store);
+        assert_eq!(error.message, "the store `s3://b/p` does not answer");
+        let machine = "PUT http://169.254.169.254/latest/api/token - timed out";
+        let machine = object_store::Error::Generic { store: "S3", source: machine.into() };
+        let error = opened(StoreError::object("read", "format.json", machine));
+        assert_eq!(error.kind, ErrorKind::Usage);
+        assert!(error.message.ends_with("there are no credentials for `b`"), "{}", error.message);
+        let damaged = StoreError::Damaged { key: "format.json".into(), reason: "cut".into() };
+        assert_eq!(opened(damaged).kind, ErrorKind::Store);
     }
 
     #[test]

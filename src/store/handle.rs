@@ -51,8 +51,12 @@ impl Store {
         rng: Arc<dyn Rng>,
     ) -> Result<Self> {
         let opened = location.open(&rng)?;
-        Self::with(opened.objects, opened.local, opened.url, clock, rng, RetryPolicy::default())
-            .await
+        let retry = RetryPolicy::default();
+        let store = Self::with(opened.objects, opened.local, opened.url, clock, rng, retry).await;
+        match location.bucket() {
+            Some(bucket) => store.map_err(|error| error.at_opening(&location.to_string(), bucket)),
+            None => store,
+        }
     }
 
     /// A new store in memory, gone with the last clone.

@@ -132,6 +132,15 @@ impl Location {
         }
     }
 
+    /// The bucket or container, where there is one.
+    pub(crate) fn bucket(&self) -> Option<&str> {
+        match self {
+            Self::Local(_) | Self::Memory => None,
+            Self::S3 { bucket, .. } | Self::Gcs { bucket, .. } => Some(bucket),
+            Self::Azure { container, .. } => Some(container),
+        }
+    }
+
     pub(crate) fn open(&self, rng: &Arc<dyn Rng>) -> Result<Opened> {
         let failed = |source| StoreError::Open { url: self.to_string(), source };
         let objects: Arc<dyn ObjectStore> = match self {

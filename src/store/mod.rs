@@ -24,6 +24,7 @@ mod location;
 mod log;
 mod log_reader;
 mod manifest;
+mod obstacle;
 mod part;
 mod part_reader;
 mod part_sink;

@@ -10,6 +10,7 @@ mod devices;
 mod endpoint;
 mod fitting;
 mod input;
+mod location;
 mod memory;
 mod model_cache;
 mod models;
