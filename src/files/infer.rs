@@ -104,7 +104,7 @@ impl Guess {
             (_, Some(_), Some(_)) => Self::Int,
             (_, Some(_), None) => Self::Long,
             (Json::Number(text), None, Some(_)) if !is_whole(text) => Self::Float,
-            (Json::Number(text), ..) if is_finite(text) => Self::Digits,
+            (Json::Number(text), ..) if is_whole(text) || is_finite(text) => Self::Digits,
             _ => Self::Text,
         }
     }
@@ -174,6 +174,7 @@ mod tests {
 
     #[test]
     fn no_number_is_rounded_to_widen_a_type() {
+        let endless = "9".repeat(400);
         let (id, long, huge) = ("7", "9007199254740993", "18446744073709551615");
         for (values, expected, digits) in [
             (vec![id, long], Kind::Int, false),
@@ -181,6 +182,7 @@ mod tests {
             (vec!["9007199254740992", "0.5"], Kind::Float, false),
             (vec![huge], Kind::Text, true),
             (vec![huge, id, "1e3"], Kind::Text, true),
+            (vec![endless.as_str()], Kind::Text, true),
             (vec!["9007199254740993.0"], Kind::Text, true),
             (vec![huge, "true"], Kind::Text, false),
             (vec![huge, "1e999"], Kind::Text, false),

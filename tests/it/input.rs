@@ -361,16 +361,16 @@ fn a_measure_over_nothing_says_so() {
 #[test]
 fn wide_tables_and_long_names_leave_a_terminal_usable() {
     let workspace = reader("read: { path: t.jsonl }");
-    let fields: Vec<String> = (0..4_000).map(|i| format!("\"c{i}\": {i}")).collect();
+    let fields: Vec<String> = (0..400).map(|i| format!("\"c{i}\": {i}")).collect();
     workspace.write("t.jsonl", format!("{{{}}}\n", fields.join(",")));
     workspace.run();
     for args in [&["show", "t"][..], &["sql", "SELECT * FROM t"]] {
         let shown = workspace.proofmill(args).expect(0).stdout;
-        assert!(shown.contains("and 3937 more columns"), "{shown}");
+        assert!(shown.contains("and 337 more columns"), "{shown}");
         assert!(shown.len() < 10_000, "{} bytes", shown.len());
     }
     let all = workspace.proofmill(&["sql", "SELECT * FROM t", "--full"]).expect(0).stdout;
-    assert!(all.contains("c3999"));
+    assert!(all.contains("c399"));
     let workspace = reader("read: { path: t.jsonl }");
     workspace.write("t.jsonl", format!("{{\"{}\": 1}}\n", "x".repeat(70_000)));
     workspace.run();
