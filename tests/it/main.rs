@@ -12,6 +12,7 @@ mod fitting;
 mod memory;
 mod model_cache;
 mod models;
+mod opened;
 mod oracle;
 mod pipelines;
 mod prompted_prover;
