@@ -8,6 +8,7 @@ mod cosmetics;
 mod dense;
 mod devices;
 mod endpoint;
+mod exports;
 mod fitting;
 mod memory;
 mod model_cache;
