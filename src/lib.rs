@@ -9,6 +9,7 @@ pub mod draw;
 pub mod ids;
 pub mod rng;
 
+pub mod console;
 pub mod error;
 
 pub mod retry;

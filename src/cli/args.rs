@@ -26,7 +26,7 @@ pub const STORE_DEFAULT: &str = "proofmill-store";
 pub struct Global {
     /// Where tables and runs are kept: a folder, or `memory://`, `s3://bucket/prefix`,
     /// `gs://bucket/prefix`, `az://container/prefix`
-    #[arg(long, global = true, env = "PROOFMILL_STORE", default_value = STORE_DEFAULT)]
+    #[arg(long, global = true, env = "PROOFMILL_STORE", hide_env_values = true, default_value = STORE_DEFAULT)]
     pub store: String,
     /// Memory that queries may use together, such as `8GiB`; more is spilled to disk [default: 70 %
     /// of what is free]

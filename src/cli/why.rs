@@ -31,16 +31,17 @@ pub async fn why(args: &args::Why, environment: &Environment) -> Result<()> {
         .filter(|input| matches!(plan.stages[*input].action, Action::Run))
         .collect();
     if environment.output.json {
-        environment.output.json(&to_json(name, stage, &upstream));
+        environment.output.json(&to_json(name, stage, &upstream))?;
     } else {
-        environment.output.data(&text(name, stage, &upstream));
+        environment.output.data(text(name, stage, &upstream))?;
     }
     Ok(())
 }
 
 fn text(name: &StageName, stage: &StagePlan, upstream: &[&StageName]) -> String {
     let verdict = if matches!(stage.action, Action::Cached(_)) { "is cached" } else { "would run" };
-    let mut text = format!("`{name}` {verdict}: {}\n", stage.reason);
+    let reason = printable(&stage.reason.to_string(), true);
+    let mut text = format!("`{name}` {verdict}: {reason}\n");
     if let Action::Cached(artifact) = &stage.action {
         let artifact = &artifact.record;
         text.push_str(&format!("made by run {} at {}\n", artifact.created_by, artifact.created_at));

@@ -4,10 +4,15 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use comfy_table::{Cell, CellAlignment, Table, presets};
 
-use crate::draw::cells::texts;
+use crate::draw::cells::{printable, texts};
 
-/// An aligned table from a header and rows of texts; `right` tells which columns are numbers.
+/// An aligned table from a header and rows of texts, each on one line; `right` tells which columns are
+/// numbers.
 pub fn aligned(header: &[String], rows: Vec<Vec<String>>, right: &[bool]) -> String {
+    // Before columns are measured: an escape is wider than what it stands for.
+    let shown = |row: &[String]| row.iter().map(|text| printable(text, true)).collect::<Vec<_>>();
+    let header = shown(header);
+    let rows: Vec<Vec<String>> = rows.iter().map(|row| shown(row)).collect();
     let mut table = Table::new();
     table.load_preset(presets::NOTHING);
     let align = |i: usize| {
@@ -29,7 +34,7 @@ pub fn aligned(header: &[String], rows: Vec<Vec<String>>, right: &[bool]) -> Str
             .map(|(i, text)| Cell::new(text).set_alignment(align(i)))
             .collect::<Vec<_>>()
     };
-    table.add_row(cells(header.to_vec()));
+    table.add_row(cells(header));
     table.add_row(cells(rules));
     rows.into_iter().for_each(|row| {
         table.add_row(cells(row));

@@ -1,9 +1,12 @@
 //! A mistake with its place, and how a person and a program see it.
 
+use std::borrow::Cow;
+
 use annotate_snippets::renderer::DecorStyle;
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 use serde_json::json;
 
+use crate::draw::styled::{Styled, escaped};
 use crate::spec::code::Code;
 use crate::spec::source::{Sources, Span};
 
@@ -63,27 +66,34 @@ impl Diagnostic {
     }
 
     /// The mistake with an excerpt of the file, for people.
-    pub fn render(&self, sources: &Sources, colour: bool) -> String {
+    pub fn render(&self, sources: &Sources, colour: bool) -> Styled {
         let source = sources.get(self.span.source);
+        let (name, message, path) =
+            (escaped(&source.name), escaped(&self.message), escaped(&self.path));
+        let help = self.help.as_deref().map(escaped);
         let level = match self.severity {
             Severity::Error => Level::ERROR,
             Severity::Warning => Level::WARNING,
         };
+        // Places move with the escapes before them.
+        let text = escaped(&source.text);
         let end = self.span.end.max(self.span.start) as usize;
-        let range = self.span.start as usize..end.min(source.text.len());
-        let snippet = Snippet::source(source.text.as_str())
-            .path(source.name.as_str())
-            .annotation(AnnotationKind::Primary.span(range));
-        let mut group =
-            level.primary_title(self.message.as_str()).id(self.code.as_str()).element(snippet);
-        if !self.path.is_empty() {
-            group = group.element(Level::NOTE.message(format!("at `{}`", self.path)));
+        let place = |at: usize| match &text {
+            Cow::Borrowed(text) => at.min(text.len()),
+            Cow::Owned(text) => source.text.get(..at).map_or(text.len(), |it| escaped(it).len()),
+        };
+        let range = place(self.span.start as usize)..place(end);
+        let snippet =
+            Snippet::source(&*text).path(&*name).annotation(AnnotationKind::Primary.span(range));
+        let mut group = level.primary_title(&*message).id(self.code.as_str()).element(snippet);
+        if !path.is_empty() {
+            group = group.element(Level::NOTE.message(format!("at `{path}`")));
         }
-        if let Some(help) = &self.help {
-            group = group.element(Level::HELP.message(help.as_str()));
+        if let Some(help) = &help {
+            group = group.element(Level::HELP.message(&**help));
         }
         let renderer = if colour { Renderer::styled() } else { Renderer::plain() };
-        renderer.decor_style(DecorStyle::Ascii).render(&[group])
+        Styled::drawn(renderer.decor_style(DecorStyle::Ascii).render(&[group]))
     }
 
     /// The mistake as `file:line:column: message`, for logs and editors.

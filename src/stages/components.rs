@@ -121,7 +121,7 @@ fn version(kind: &StageKind) -> u32 {
         StageKind::Measure(_) => 1,
         StageKind::Compare(_) => 1,
         StageKind::Write(_) => 1,
-        StageKind::Report(_) => 1,
+        StageKind::Report(_) => 2,
         StageKind::Gather(_) => 1,
     }
 }
