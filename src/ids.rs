@@ -1,6 +1,7 @@
 //! Names and identifiers: parsing and display only. Whatever reaches a store key passes here first.
 
 use std::fmt;
+use std::path::Path;
 use std::str::FromStr;
 
 use chrono::{DateTime, Utc};
@@ -114,6 +115,27 @@ text_id!(
         && text.bytes().all(|b| b.is_ascii_digit() || b.is_ascii_lowercase() || b == b'-')
 );
 
+text_id!(
+    /// Name of a file beside others, such as one of an index: `[A-Za-z0-9._-]{1,128}`, but not `.` and
+    /// `..`. Joined to a folder it stays there, whoever wrote the record that has it.
+    FileName,
+    "name of a file",
+    "use up to 128 letters, digits, `.`, `_` or `-`, and neither `.` nor `..`",
+    |text| (1..=FILE_NAME_BYTES_MAX).contains(&text.len())
+        && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b))
+        && text != "."
+        && text != ".."
+);
+
+/// Longest name of a file, in bytes.
+const FILE_NAME_BYTES_MAX: usize = 128;
+
+impl AsRef<Path> for FileName {
+    fn as_ref(&self) -> &Path {
+        Path::new(&self.0)
+    }
+}
+
 /// Length of a run id, in bytes.
 const RUN_ID_BYTES: usize = 25;
 
@@ -159,5 +181,19 @@ mod tests {
         assert!("before.answers".parse::<PipelineName>().is_err());
         assert!("science".parse::<MemoryName>().is_ok());
         assert!("../science".parse::<MemoryName>().is_err());
+    }
+
+    #[test]
+    fn names_of_files_stay_in_their_folder() {
+        let long = "a".repeat(129);
+        for text in ["", ".", "..", "/etc/passwd", "../a", "a/b", "a\\b", "a\0", "a b", "ä", &long]
+        {
+            assert!(text.parse::<FileName>().is_err(), "{text}");
+            let json = serde_json::to_string(text).unwrap();
+            assert!(serde_json::from_str::<FileName>(&json).is_err(), "{text}");
+        }
+        for text in ["meta.json", ".managed.json", "4bf8f1c9-A.idx", "...", &long[..128]] {
+            assert!(text.parse::<FileName>().is_ok(), "{text}");
+        }
     }
 }

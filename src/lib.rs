@@ -10,6 +10,7 @@ pub mod ids;
 pub mod rng;
 pub mod secret;
 
+pub mod console;
 pub mod error;
 
 pub mod retry;

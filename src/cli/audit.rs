@@ -34,7 +34,7 @@ async fn trace(args: &args::Trace, environment: &Environment) -> Result<()> {
     let audit = inquiry::trace(&inquiry, &run, &store, &engine).await?;
     let output = &environment.output;
     if output.json {
-        output.json(&json!(audit));
+        output.json(&json!(audit))?;
         return Ok(());
     }
     let style = Style {
@@ -43,7 +43,7 @@ async fn trace(args: &args::Trace, environment: &Environment) -> Result<()> {
         // Whoever names one knows of them.
         listed: args.answers.is_none(),
     };
-    output.data(&text(&audit, style));
+    output.data(text(&audit, style))?;
     if let Some(remark) = others(&audit) {
         output.remark(&remark);
     }

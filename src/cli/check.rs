@@ -21,11 +21,11 @@ pub fn check(args: &args::Check, environment: &Environment) -> Result<()> {
         if output.json {
             all.extend(loaded.diagnostics.iter().map(|d| d.to_json(&loaded.sources)));
         } else {
-            output.diagnostics(&loaded.diagnostics, &loaded.sources);
+            output.diagnostics(&loaded.diagnostics, &loaded.sources)?;
         }
     }
     if output.json {
-        output.json(&Json::Array(all));
+        output.json(&Json::Array(all))?;
     }
     let files = plural(args.pipelines.len(), "file");
     if mistakes > 0 {
@@ -33,6 +33,6 @@ pub fn check(args: &args::Check, environment: &Environment) -> Result<()> {
         return Err(Error::new(ErrorKind::Pipeline, message)
             .with_hint("`proofmill explain CODE` says more about each"));
     }
-    output.remark(&format!("{files}, {}: no mistakes", plural(stages, "stage")));
+    output.remark(format!("{files}, {}: no mistakes", plural(stages, "stage")));
     Ok(())
 }

@@ -18,6 +18,10 @@ use crate::session::{Engine, Limits};
 use crate::stages::load::{self, Loaded};
 use crate::store::{Location, Store};
 
+/// The cache where there is no folder for one: nothing can be kept there, nor planted by others, as could
+/// be in a folder for everybody's temporary files.
+const NO_CACHE: &str = "/dev/null/proofmill";
+
 /// What commands work with.
 pub struct Environment {
     /// Where they write.
@@ -96,7 +100,7 @@ impl Environment {
             clock: Arc::clone(&self.clock),
             rng: Arc::clone(&self.rng),
             environment: |name| std::env::var(name).ok(),
-            cache: cache_root().unwrap_or_else(|| std::env::temp_dir().join("proofmill")),
+            cache: cache_root().unwrap_or_else(|| PathBuf::from(NO_CACHE)),
         }
     }
 
@@ -126,7 +130,7 @@ impl Environment {
     fn sound(&self, loaded: Loaded) -> Result<Loaded> {
         match sound(&loaded.diagnostics) {
             Ok(()) => self.output.warnings(&loaded.diagnostics, &loaded.sources),
-            Err(_) => self.output.diagnostics(&loaded.diagnostics, &loaded.sources),
+            Err(_) => self.output.diagnostics(&loaded.diagnostics, &loaded.sources)?,
         }
         sound(&loaded.diagnostics)?;
         Ok(loaded)

@@ -14,7 +14,7 @@ pub const USAGE: u8 = 2;
 pub const PIPELINE: u8 = 3;
 /// The store failed or refused.
 pub const STORE: u8 = 4;
-/// A limit on memory, disk or time was reached.
+/// A limit on memory, disk or time was reached, or results could not be printed.
 pub const RESOURCES: u8 = 5;
 /// A mistake in proofmill itself.
 pub const INTERNAL: u8 = 70;
@@ -28,7 +28,7 @@ pub const MEANINGS: [(u8, &str); 8] = [
     (USAGE, "the command line was wrong, or named a file or a store that cannot be opened"),
     (PIPELINE, "a pipeline file has mistakes"),
     (STORE, "the store failed or refused"),
-    (RESOURCES, "a limit on memory, disk or time was reached"),
+    (RESOURCES, "a limit on memory, disk or time was reached, or results could not be printed"),
     (INTERNAL, "a mistake in proofmill itself"),
     (INTERRUPTED, "somebody stopped the run"),
 ];

@@ -12,13 +12,13 @@ pub fn explain(args: &args::Explain, environment: &Environment) -> Result<()> {
     let Some(wanted) = &args.code else {
         for code in CODES {
             let title = code.page().lines().next().unwrap_or_default();
-            output.data(&format!("{}\n", title.trim_start_matches("# ")));
+            output.data(format!("{}\n", title.trim_start_matches("# ")))?;
         }
         return Ok(());
     };
     match Code::find(wanted) {
         Some(code) => {
-            output.data(code.page());
+            output.data(code.page())?;
             Ok(())
         }
         None => {

@@ -34,22 +34,22 @@ async fn list(ledger: &Ledger, environment: &Environment) -> Result<()> {
     if output.json {
         let models: Vec<Json> = models.iter().map(model_json).collect();
         let forgotten: Vec<Json> = forgotten.iter().map(forgotten_json).collect();
-        output.json(&json!({"models": models, "forgotten": forgotten}));
+        output.json(&json!({"models": models, "forgotten": forgotten}))?;
         return Ok(());
     }
     if models.is_empty() {
-        output.data("no answer of a model is recorded\n");
+        output.data("no answer of a model is recorded\n".to_owned())?;
     } else {
         let header = ["id", "answers", "kinds", "first (UTC)", "last (UTC)", "model"];
         let right = [false, true, false, false, false, false];
         let rows = models.iter().map(model_row).collect();
-        output.data(&aligned(&header.map(str::to_owned), rows, &right));
+        output.data(aligned(&header.map(str::to_owned), rows, &right))?;
     }
     if !forgotten.is_empty() {
         let header = ["forgotten (UTC)", "answers", "what", "author", "reason"];
         let right = [false, true, false, false, false];
         let rows = forgotten.iter().map(forgotten_row).collect();
-        output.data(&format!("\n{}", aligned(&header.map(str::to_owned), rows, &right)));
+        output.data(format!("\n{}", aligned(&header.map(str::to_owned), rows, &right)))?;
     }
     Ok(())
 }
@@ -70,10 +70,10 @@ async fn forget(args: &args::Forget, ledger: &Ledger, environment: &Environment)
     }
     let output = &environment.output;
     if output.json {
-        output.json(&json!({"forgotten": answers, "what": what}));
+        output.json(&json!({"forgotten": answers, "what": what}))?;
     } else {
         let answers = usize::try_from(answers).unwrap_or(usize::MAX);
-        output.data(&format!("forgot {} of {what}\n", plural(answers, "answer")));
+        output.data(format!("forgot {} of {what}\n", plural(answers, "answer")))?;
     }
     output.remark(
         "tables that are stored already keep what was answered: `proofmill run PIPELINE --rerun STAGE` \

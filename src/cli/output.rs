@@ -1,11 +1,13 @@
-//! Standard output and standard error: who writes what, and with which colours.
+//! What commands write: data, remarks, mistakes and errors, and with which colours.
 
-use std::io::{self, IsTerminal, Write};
+use std::io;
 
 use serde_json::Value as Json;
 
 use crate::cli::args::Colour;
-use crate::error::{Error, Result};
+use crate::console::{self, Stream};
+use crate::draw::styled::{Ink, Styled};
+use crate::error::{Error, ErrorKind, Result};
 use crate::spec::diagnostic::{Diagnostic, Severity};
 use crate::spec::source::Sources;
 
@@ -21,13 +23,7 @@ pub struct Output {
 impl Output {
     /// As the options and the terminal say.
     pub fn new(json: bool, colour: Colour) -> Self {
-        let wanted = |is_terminal: bool| match colour {
-            Colour::Always => true,
-            Colour::Never => false,
-            Colour::Auto => is_terminal && std::env::var_os("NO_COLOR").is_none(),
-        };
-        let colour = wanted(io::stderr().is_terminal());
-        Self { json, colour, paints: wanted(io::stdout().is_terminal()) }
+        Self { json, colour: paints(colour, Stream::Err), paints: paints(colour, Stream::Out) }
     }
 
     /// Whether data for people has colours.
@@ -35,57 +31,88 @@ impl Output {
         self.paints
     }
 
-    /// Data, to standard output. A reader that went away is no error.
-    pub fn data(&self, text: &str) {
-        let mut out = io::stdout().lock();
-        let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    /// Data, to standard output.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be written as a whole. A reader that went away is no error.
+    pub fn data(&self, text: impl Into<Styled>) -> Result<()> {
+        written(console::print(&text.into()))
     }
 
     /// JSON, to standard output.
-    pub fn json(&self, value: &Json) {
-        self.data(&format!("{value:#}\n"));
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::data`].
+    pub fn json(&self, value: &Json) -> Result<()> {
+        written(console::print_json(value))
     }
 
     /// A remark, to standard error.
-    pub fn remark(&self, text: &str) {
-        let _ = writeln!(io::stderr().lock(), "{text}");
+    pub fn remark(&self, text: impl Into<Styled>) {
+        console::remark(&text.into());
     }
 
     /// Mistakes of a pipeline file: excerpts to standard error, or JSON to standard output.
-    pub fn diagnostics(&self, diagnostics: &[Diagnostic], sources: &Sources) {
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::data`].
+    pub fn diagnostics(&self, diagnostics: &[Diagnostic], sources: &Sources) -> Result<()> {
         if self.json {
             let all: Vec<Json> = diagnostics.iter().map(|d| d.to_json(sources)).collect();
-            self.json(&Json::Array(all));
-            return;
+            return self.json(&Json::Array(all));
         }
-        for diagnostic in diagnostics {
-            self.remark(&format!("{}\n", diagnostic.render(sources, self.colour)));
-        }
+        self.warnings(diagnostics, sources);
+        Ok(())
     }
 
     /// What somebody should look at in a pipeline that runs: always to standard error, as standard
     /// output has its results.
     pub fn warnings(&self, warnings: &[Diagnostic], sources: &Sources) {
         for warning in warnings {
-            self.remark(&format!("{}\n", warning.render(sources, self.colour)));
+            self.remark(warning.render(sources, self.colour) + "\n");
         }
     }
 
     /// An error, with what to do.
     pub fn error(&self, error: &Error) {
-        let (red, cyan, plain) =
-            if self.colour { ("\u{1b}[1;31m", "\u{1b}[1;36m", "\u{1b}[0m") } else { ("", "", "") };
-        let mut text = format!("{red}error{plain}: {}", error.message);
+        let word = |ink, word| match self.colour {
+            true => Styled::inked(ink, word),
+            false => word.into(),
+        };
+        // No line of a message looks like one of ours.
+        let indented = |text: &str| text.trim_end().replace('\n', "\n    ");
+        let mut text = word(Ink::Error, "error") + ": " + indented(&error.message);
         let mut source = std::error::Error::source(error);
         while let Some(cause) = source {
-            text.push_str(&format!("\n  because: {cause}"));
+            text = text + "\n  because: " + indented(&cause.to_string());
             source = cause.source();
         }
         if let Some(hint) = &error.hint {
-            text.push_str(&format!("\n  {cyan}help{plain}: {hint}"));
+            text = text + "\n  " + word(Ink::Help, "help") + ": " + indented(hint);
         }
-        self.remark(&text);
+        self.remark(text);
     }
+}
+
+/// Whether a stream has colours.
+pub fn paints(colour: Colour, stream: Stream) -> bool {
+    match colour {
+        Colour::Always => true,
+        Colour::Never => false,
+        Colour::Auto => std::env::var_os("NO_COLOR").is_none() && console::is_terminal(stream),
+    }
+}
+
+/// What a failure to write results means: whoever reads them has not all of them.
+pub fn written(done: io::Result<()>) -> Result<()> {
+    done.map_err(|error| {
+        let message = format!("standard output cannot be written: {error}");
+        Error::new(ErrorKind::Resources, message)
+            .with_hint("what it holds is not whole; make room or name another place, and ask again")
+    })
 }
 
 /// Fails if one of the diagnostics stops the pipeline.
@@ -95,7 +122,7 @@ pub fn sound(diagnostics: &[Diagnostic]) -> Result<()> {
         0 => Ok(()),
         n => {
             let n = crate::report::units::plural(n, "mistake");
-            Err(Error::new(crate::error::ErrorKind::Pipeline, format!("the pipeline has {n}"))
+            Err(Error::new(ErrorKind::Pipeline, format!("the pipeline has {n}"))
                 .with_hint("`proofmill explain CODE` says more about each"))
         }
     }

@@ -27,12 +27,12 @@ pub async fn plan(args: &args::Plan, environment: &Environment) -> Result<()> {
     plan.remarks.iter().for_each(|remark| output.remark(remark));
     if output.json {
         let stages = plan.stages.iter().map(|(name, stage)| to_json(name, stage, prepared));
-        output.json(&Json::Array(stages.collect()));
+        output.json(&Json::Array(stages.collect()))?;
         return Ok(());
     }
     let header = ["stage", "kind", "action", "rows", "bytes", "because"].map(str::to_owned);
     let rows = plan.stages.iter().map(|(name, stage)| line(name, stage, prepared)).collect();
-    output.data(&aligned(&header, rows, &[false, false, false, true, true, false]));
+    output.data(aligned(&header, rows, &[false, false, false, true, true, false]))?;
     let run = plan.count(|action| matches!(action, Action::Run));
     let cached = plan.count(|action| matches!(action, Action::Cached(_)));
     let pending = plan.count(|action| matches!(action, Action::Revalidate(_)));
@@ -40,7 +40,7 @@ pub async fn plan(args: &args::Plan, environment: &Environment) -> Result<()> {
         0 => String::new(),
         n => format!(", {n} more if an input comes out otherwise"),
     };
-    output.remark(&format!("\n{} would run{pending}, {cached} in the store", plural(run, "stage")));
+    output.remark(format!("\n{} would run{pending}, {cached} in the store", plural(run, "stage")));
     Ok(())
 }
 

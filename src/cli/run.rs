@@ -1,7 +1,6 @@
 //! `proofmill run`
 
 use std::collections::HashSet;
-use std::io::{self, IsTerminal};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 use crate::cli::args;
 use crate::cli::environment::Environment;
 use crate::cli::stop::on_signals;
+use crate::console::{Stream, is_terminal};
 use crate::error::{Error, ErrorKind, Result};
 use crate::graph::Graph;
 use crate::graph::select::{UnknownSelection, select, upstream};
@@ -106,8 +106,8 @@ pub fn choice(
 
 /// Progress bars on a terminal, lines elsewhere.
 fn observer() -> (Arc<dyn Observer>, Option<tokio::task::JoinHandle<()>>) {
-    if !io::stderr().is_terminal() {
-        return (Arc::new(Lines::new(io::stderr())), None);
+    if !is_terminal(Stream::Err) {
+        return (Arc::new(Lines), None);
     }
     let terminal = Arc::new(Terminal::new());
     let drawn = Arc::clone(&terminal);
@@ -121,20 +121,26 @@ fn observer() -> (Arc<dyn Observer>, Option<tokio::task::JoinHandle<()>>) {
 }
 
 fn finish(result: RunResult, environment: &Environment, store: &Store) -> Result<()> {
+    // What failed in the run is said first, whatever becomes of its numbers.
+    let printed = print(&result, environment, store);
+    result.error.map_or(printed, Err)
+}
+
+fn print(result: &RunResult, environment: &Environment, store: &Store) -> Result<()> {
     let output = &environment.output;
     if output.json {
-        output.json(&json(&result, store));
+        output.json(&json(result, store))?;
     } else {
         // What a page shows is not shown a second time.
         let on_a_page = |stage| result.pages.iter().any(|page| page.tables.contains_key(stage));
         for (stage, batches) in result.metrics.iter().filter(|(stage, _)| !on_a_page(stage)) {
-            output.data(&format!("\n{}", metrics::of_stage(stage, batches)));
+            output.data(format!("\n{}", metrics::of_stage(stage, batches)))?;
         }
         for page in &result.pages {
-            output.data(&format!("\n{}", page::text(page)));
+            output.data(format!("\n{}", page::text(page)))?;
         }
         let count = |status| result.stages.values().filter(|stage| stage.status == status).count();
-        output.remark(&format!(
+        output.remark(format!(
             "\n{} computed, {} from the store; tables in {}",
             plural(count(StageStatus::Computed), "stage"),
             count(StageStatus::Cached),
@@ -143,14 +149,14 @@ fn finish(result: RunResult, environment: &Environment, store: &Store) -> Result
         // A store in memory is gone with the command.
         if store.url().scheme() != "memory" {
             let option = environment.store_option();
-            output.remark(&format!(
+            output.remark(format!(
                 "look at them with `proofmill show` or `proofmill sql \"SELECT …\"`, adding\n \
                  {option} --run {}",
                 result.run
             ));
         }
     }
-    result.error.map_or(Ok(()), Err)
+    Ok(())
 }
 
 fn json(result: &RunResult, store: &Store) -> Json {

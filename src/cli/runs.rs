@@ -4,6 +4,7 @@ use serde_json::{Value as Json, json};
 
 use crate::cli::args;
 use crate::cli::environment::Environment;
+use crate::draw::cells::printable;
 use crate::draw::table::aligned;
 use crate::error::Result;
 use crate::run::history::{RunSummary, list};
@@ -20,20 +21,21 @@ pub async fn runs(args: &args::Runs, environment: &Environment) -> Result<()> {
                 runs.push(summary);
             }
             Err(error) => {
-                environment.output.remark(&format!("run {run} cannot be read: {error}"));
+                let why = printable(&error.to_string(), true);
+                environment.output.remark(format!("run {run} cannot be read: {why}"));
                 damaged = Some(error);
             }
         }
     }
     let output = &environment.output;
     if output.json {
-        output.json(&Json::Array(runs.iter().map(to_json).collect()));
+        output.json(&Json::Array(runs.iter().map(to_json).collect()))?;
         return damaged.map_or(Ok(()), Err);
     }
     let header = ["run", "pipeline", "started (UTC)", "outcome", "computed", "cached", "seconds"];
     let rows = runs.iter().map(line).collect();
     let right = [false, false, false, false, true, true, true];
-    output.data(&aligned(&header.map(str::to_owned), rows, &right));
+    output.data(aligned(&header.map(str::to_owned), rows, &right))?;
     damaged.map_or(Ok(()), Err)
 }
 

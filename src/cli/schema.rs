@@ -6,6 +6,6 @@ use crate::spec::schema::FormatSchema;
 
 /// Prints the JSON Schema of pipeline files.
 pub fn schema(environment: &Environment) -> Result<()> {
-    environment.output.json(&FormatSchema::generate().document());
+    environment.output.json(&FormatSchema::generate().document())?;
     Ok(())
 }

@@ -11,6 +11,7 @@ use crate::cli::environment::Environment;
 use crate::cli::runs::outcome;
 use crate::cli::show_models::show_models;
 use crate::cli::sql::fetch;
+use crate::draw::cells::printable;
 use crate::draw::table::{aligned, of_batches};
 use crate::error::{Error, ErrorKind, Result};
 use crate::report::page;
@@ -29,15 +30,12 @@ pub async fn show(args: &args::Show, environment: &Environment) -> Result<()> {
     let store = environment.store().await?;
     let run = environment.run(&store, Some(&args.run)).await?;
     match &args.stage {
-        None => {
-            show_run(&run, environment);
-            Ok(())
-        }
+        None => show_run(&run, environment),
         Some(stage) => show_stage(&run, stage, args.rows, environment, &store).await,
     }
 }
 
-fn show_run(run: &RunSummary, environment: &Environment) {
+fn show_run(run: &RunSummary, environment: &Environment) -> Result<()> {
     let output = &environment.output;
     if output.json {
         output.json(&json!({
@@ -46,10 +44,11 @@ fn show_run(run: &RunSummary, environment: &Environment) {
             "outcome": outcome(run),
             "params": run.params,
             "stages": run.stages,
-        }));
-        return;
+        }))?;
+        return Ok(());
     }
-    output.data(&format!("run {} of {}: {}\n\n", run.run, run.pipeline, outcome(run)));
+    let pipeline = printable(&run.pipeline, true);
+    output.data(format!("run {} of {pipeline}: {}\n\n", run.run, outcome(run)))?;
     let header = ["stage", "kind", "status", "rows", "errors", "bytes", "ms", "fingerprint"];
     let line = |stage: &StageOutcome| {
         vec![
@@ -65,7 +64,7 @@ fn show_run(run: &RunSummary, environment: &Environment) {
     };
     let right = [false, false, false, true, true, true, true, false];
     let rows = run.stages.iter().map(line).collect();
-    output.data(&aligned(&header.map(str::to_owned), rows, &right));
+    output.data(aligned(&header.map(str::to_owned), rows, &right))
 }
 
 async fn show_stage(
@@ -91,7 +90,7 @@ async fn show_stage(
     let find = |name: &str| run.stages.iter().find(|outcome| outcome.stage.as_str() == name);
     let page = reports::of_stage(outcome, find, store).await?;
     if let Some(page) = page.filter(|_| !output.json) {
-        output.data(&page::text(&page));
+        output.data(page::text(&page))?;
         return Ok(());
     }
     let engine = environment.engine(store, &environment.new_run())?;
@@ -106,23 +105,25 @@ async fn show_stage(
     };
     if output.json {
         let name = &outcome.stage;
-        output.json(&json!({"artifact": record.as_ref(), "rows": rows_json(name, &batches)}));
+        output.json(&json!({"artifact": record.as_ref(), "rows": rows_json(name, &batches)}))?;
         return Ok(());
     }
-    output.data(&format!(
+    output.data(format!(
         "{} ({}): {} rows, {}\nfingerprint {}\nmade by run {} at {}\n",
         record.stage,
-        record.kind,
+        printable(&record.kind, true),
         count(record.rows),
         bytes(record.bytes),
         record.fingerprint,
         record.created_by,
         record.created_at.format("%Y-%m-%d %H:%M:%S UTC"),
-    ));
+    ))?;
     for part in record.parts.iter().chain(&record.errors) {
-        output.data(&format!("  {}  sha256 {}\n", part.key, part.sha256));
+        output.data(format!("  {}  sha256 {}\n", part.key, part.sha256))?;
     }
-    record.notes.iter().for_each(|note| output.data(&format!("note: {note}\n")));
-    output.data(&format!("\n{}", of_batches(&schema, &batches, false)));
+    for note in &record.notes {
+        output.data(format!("note: {}\n", printable(note, true)))?;
+    }
+    output.data(format!("\n{}", of_batches(&schema, &batches, false)))?;
     Ok(())
 }

@@ -39,22 +39,22 @@ pub fn show_models(args: &args::ShowModels, environment: &Environment) -> Result
         let found = gpus.all();
         let all: Vec<Json> = found.unwrap_or_default().iter().map(gpu_json).collect();
         let why = found.err().map(NoGpu::to_string);
-        output.json(&json!({"models": models, "gpus": all, "no_gpu": why}));
+        output.json(&json!({"models": models, "gpus": all, "no_gpu": why}))?;
         return Ok(());
     }
     if !locals.is_empty() {
-        output.data(&format!("{}\n", local_table(&locals)));
+        output.data(format!("{}\n", local_table(&locals)))?;
     }
     if !remotes.is_empty() {
-        output.data(&format!("{}\n", remote_table(&remotes)));
+        output.data(format!("{}\n", remote_table(&remotes)))?;
     }
-    output.data(&match gpus.all() {
+    output.data(match gpus.all() {
         Ok(all) => {
             let one = |gpu: &GpuInfo| format!("{} ({})", name_of(gpu), bytes(gpu.bytes));
             format!("GPUs: {}\n", all.iter().map(one).collect::<Vec<_>>().join(", "))
         }
         Err(why) => format!("no GPU: {why}\n"),
-    });
+    })?;
     Ok(())
 }
 

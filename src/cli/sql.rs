@@ -50,12 +50,12 @@ pub async fn sql(args: &args::Sql, environment: &Environment) -> Result<()> {
     let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
     let output = &environment.output;
     if output.json {
-        output.json(&objects(&batches).into_iter().map(Json::Object).collect());
+        output.json(&objects(&batches).into_iter().map(Json::Object).collect())?;
         return Ok(());
     }
-    output.data(&of_batches(&schema, &batches, args.full));
+    output.data(of_batches(&schema, &batches, args.full))?;
     if rows >= limit {
-        output.remark(&format!("the first {} rows; `--limit 0` prints all", count(rows as u64)));
+        output.remark(format!("the first {} rows; `--limit 0` prints all", count(rows as u64)));
     }
     Ok(())
 }
@@ -112,8 +112,8 @@ fn refuse(
     let node = Node::new(Value::Str(text.to_owned()), span);
     let place = node.place_in_text(&sources, range);
     let diagnostic = Diagnostic::error(code, place, "", message).with_help(help);
-    environment.output.diagnostics(&[diagnostic], &sources);
-    Error::new(ErrorKind::Usage, "the query was not run")
+    let printed = environment.output.diagnostics(&[diagnostic], &sources);
+    printed.err().unwrap_or_else(|| Error::new(ErrorKind::Usage, "the query was not run"))
 }
 
 async fn fetch_shown(

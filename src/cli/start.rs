@@ -4,11 +4,14 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use crate::cli::args::{Cli, Command};
+use crate::cli::args::{Cli, Colour, Command};
 use crate::cli::environment::Environment;
+use crate::cli::output::{Output, paints};
 use crate::cli::{
     audit, check, exit, explain, ledger, plan, run, runs, schema, show, sql, teach, test, why,
 };
+use crate::console::{self, Stream};
+use crate::draw::styled::{Styled, is_hostile};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Stack of the threads that plan queries: deep expressions recurse.
@@ -16,7 +19,11 @@ const STACK_BYTES: usize = 8 << 20;
 
 /// Runs the command that the arguments name.
 pub fn start() -> ExitCode {
-    let cli = Cli::parse();
+    console::escape_panics();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(said) => return without_a_command(&said),
+    };
     let environment = Environment::new(&cli.global);
     let result = runtime().and_then(|runtime| {
         let done = runtime.block_on(dispatch(&cli.command, &environment));
@@ -31,6 +38,30 @@ pub fn start() -> ExitCode {
             exit::code(error.kind)
         }
     }
+}
+
+/// Prints what the parser of the arguments says: help, a version, or what is wrong with them.
+fn without_a_command(said: &clap::Error) -> ExitCode {
+    let stream = if said.exit_code() == 0 { Stream::Out } else { Stream::Err };
+    let (text, colour) = (said.render(), paints(Colour::Auto, stream));
+    // Its messages quote arguments, and its colours cannot be told from theirs.
+    let is_quoting = std::env::args_os().any(|arg| arg.to_string_lossy().chars().any(is_hostile));
+    let text = match colour && !is_quoting {
+        true => Styled::drawn(text.ansi().to_string().trim_end().to_owned()),
+        false => Styled::from(text.to_string().trim_end()),
+    };
+    let code = u8::try_from(said.exit_code()).unwrap_or(exit::USAGE);
+    let output = Output::new(false, Colour::Auto);
+    match stream {
+        Stream::Err => output.remark(text),
+        Stream::Out => {
+            if let Err(error) = output.data(text + "\n") {
+                output.error(&error);
+                return exit::code(error.kind);
+            }
+        }
+    }
+    ExitCode::from(code)
 }
 
 async fn dispatch(command: &Command, environment: &Environment) -> Result<()> {

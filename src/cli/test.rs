@@ -4,6 +4,7 @@ use serde_json::{Value as Json, json};
 
 use crate::cli::args::{self, Pipeline};
 use crate::cli::environment::Environment;
+use crate::draw::cells::printable;
 use crate::error::{Error, ErrorKind, Result};
 use crate::report::units::plural;
 use crate::run::testing;
@@ -38,21 +39,20 @@ pub async fn test(args: &args::Check, environment: &Environment) -> Result<()> {
             }));
             if !output.json {
                 let mark = if ok { "ok    " } else { "FAILED" };
-                output.data(&format!("{mark}  {}: {}\n", path.display(), verdict.name));
-                verdict
-                    .differences
-                    .iter()
-                    .for_each(|line| output.data(&format!("          {line}\n")));
+                output.data(format!("{mark}  {}: {}\n", path.display(), verdict.name))?;
+                for line in &verdict.differences {
+                    output.data(format!("          {}\n", printable(line, true)))?;
+                }
             }
         }
     }
     if output.json {
-        output.json(&Json::Array(all));
+        output.json(&Json::Array(all))?;
     }
     if failed > 0 {
         let message = format!("{} failed, {passed} passed", plural(failed, "test"));
         return Err(Error::new(ErrorKind::Stage, message));
     }
-    output.remark(&format!("{} passed", plural(passed, "test")));
+    output.remark(format!("{} passed", plural(passed, "test")));
     Ok(())
 }

@@ -32,9 +32,9 @@ pub async fn why(args: &args::Why, environment: &Environment) -> Result<()> {
         .filter(|input| matches!(plan.stages[*input].action, Action::Run | Action::Revalidate(_)))
         .collect();
     if environment.output.json {
-        environment.output.json(&to_json(name, stage, &upstream));
+        environment.output.json(&to_json(name, stage, &upstream))?;
     } else {
-        environment.output.data(&text(name, stage, &upstream));
+        environment.output.data(text(name, stage, &upstream))?;
     }
     Ok(())
 }
@@ -45,7 +45,8 @@ fn text(name: &StageName, stage: &StagePlan, upstream: &[&StageName]) -> String 
         Action::Revalidate(_) => "is stored and may run",
         Action::Run | Action::Skip => "would run",
     };
-    let mut text = format!("`{name}` {verdict}: {}\n", stage.reason);
+    let reason = printable(&stage.reason.to_string(), true);
+    let mut text = format!("`{name}` {verdict}: {reason}\n");
     if let Some(artifact) = stage.action.stored() {
         let artifact = &artifact.record;
         text.push_str(&format!("made by run {} at {}\n", artifact.created_by, artifact.created_at));

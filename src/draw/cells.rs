@@ -4,6 +4,8 @@ use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::datatypes::{DataType, Float32Type, Float64Type};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 
+use crate::draw::styled::is_hostile;
+
 /// Longest text of a cell, in characters.
 pub const CELL_CHARS_MAX: usize = 60;
 
@@ -58,10 +60,7 @@ pub fn printable(text: &str, full: bool) -> String {
         match c {
             '\n' => out.push('⏎'),
             '\t' => out.push(' '),
-            '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}' => {
-                out.extend(c.escape_unicode());
-            }
-            c if c.is_control() => out.extend(c.escape_default()),
+            c if is_hostile(c) => out.extend(c.escape_default()),
             c => out.push(c),
         }
     }

@@ -1,5 +1,7 @@
 //! Markdown: tables, and text that is shown as it is.
 
+use crate::draw::styled::is_hostile;
+
 /// A table; `right` tells which columns are numbers.
 pub fn table(header: &[String], rows: &[Vec<String>], right: &[bool]) -> String {
     let line = |cells: &[String]| {
@@ -23,10 +25,12 @@ pub fn verbatim(text: &str) -> String {
 pub fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
-        if matches!(c, '\\' | '|' | '<' | '*' | '`' | '[' | '_') {
-            out.push('\\');
+        match c {
+            '\n' | '\t' => out.push(' '),
+            c if is_hostile(c) => out.push_str(&format!("\\{}", c.escape_default())),
+            '\\' | '|' | '<' | '*' | '`' | '[' | '_' => out.extend(['\\', c]),
+            c => out.push(c),
         }
-        out.push(if c.is_control() { ' ' } else { c });
     }
     out
 }

@@ -9,10 +9,13 @@ use crate::draw::cells::{printable, texts};
 /// Columns of a table that are shown unless all are wanted.
 const COLUMNS_SHOWN_MAX: usize = 64;
 
-/// An aligned table from a header and rows of texts; `right` tells which columns are numbers. Names of
-/// columns are cut like texts of cells.
+/// An aligned table from a header and rows of texts, each on one line; `right` tells which columns are
+/// numbers. Names of columns are cut like texts of cells.
 pub fn aligned(header: &[String], rows: Vec<Vec<String>>, right: &[bool]) -> String {
+    // Before columns are measured: an escape is wider than what it stands for.
     let header: Vec<String> = header.iter().map(|name| printable(name, false)).collect();
+    let shown = |row: &[String]| row.iter().map(|text| printable(text, true)).collect::<Vec<_>>();
+    let rows: Vec<Vec<String>> = rows.iter().map(|row| shown(row)).collect();
     let mut table = Table::new();
     table.load_preset(presets::NOTHING);
     let align = |i: usize| {

@@ -2,6 +2,8 @@
 
 use textwrap::{Options, wrap};
 
+use crate::draw::styled::Styled;
+
 /// Narrowest text of a node, however deep it stands.
 const NARROWEST: usize = 24;
 
@@ -9,27 +11,27 @@ const NARROWEST: usize = 24;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tree {
     /// May have several lines.
-    pub text: String,
+    pub text: Styled,
     /// From top to bottom.
     pub children: Vec<Tree>,
 }
 
 impl Tree {
     /// A node with children.
-    pub fn new(text: impl Into<String>, children: Vec<Tree>) -> Self {
+    pub fn new(text: impl Into<Styled>, children: Vec<Tree>) -> Self {
         Self { text: text.into(), children }
     }
 
     /// A node without.
-    pub fn leaf(text: impl Into<String>) -> Self {
+    pub fn leaf(text: impl Into<Styled>) -> Self {
         Self::new(text, Vec::new())
     }
 
     /// As text of at most `width` columns, each line ended.
-    pub fn draw(&self, width: usize) -> String {
+    pub fn draw(&self, width: usize) -> Styled {
         let mut drawn = String::new();
         self.draw_into(&mut drawn, "", "", width);
-        drawn
+        Styled::drawn(drawn)
     }
 
     /// `first` stands before the node's first line, `rest` before all that follow.
@@ -37,7 +39,7 @@ impl Tree {
         let below = if self.children.is_empty() { "" } else { "│ " };
         let room =
             width.saturating_sub(rest.chars().count() + below.chars().count()).max(NARROWEST);
-        let lines = self.text.lines().flat_map(|line| wrap(line, Options::new(room)));
+        let lines = self.text.as_str().lines().flat_map(|line| wrap(line, Options::new(room)));
         for (i, line) in lines.enumerate() {
             let before = if i == 0 { first.to_owned() } else { format!("{rest}{below}") };
             drawn.push_str(format!("{before}{line}").trim_end());
@@ -64,7 +66,7 @@ mod tests {
                 Tree::leaf("a sentence that is much too long for one line of this tree"),
             ],
         );
-        insta::assert_snapshot!(proof.draw(40), @r"
+        insta::assert_snapshot!(proof.draw(40).as_str(), @r"
         a penny sticks to a magnet
         ├─ premise
         │  │ with two lines

@@ -1,9 +1,8 @@
 //! A run as lines of text, for logs: one line an event.
 
-use std::io::Write;
-use std::sync::Mutex;
 use std::time::Duration;
 
+use crate::console;
 use crate::draw::cells::printable;
 use crate::report::asked;
 use crate::report::units::{bytes, count, duration, plural};
@@ -11,26 +10,12 @@ use crate::run::notice::{Notice, Observer};
 use crate::spec::checks::CheckSeverity;
 use crate::store::{Outcome, StageStatus};
 
-/// Writes each notice as a line.
-pub struct Lines<W> {
-    out: Mutex<W>,
-}
+/// Writes each notice as a line to standard error. If that fails, the run goes on.
+pub struct Lines;
 
-impl<W: Write + Send> Lines<W> {
-    /// To `out`.
-    pub fn new(out: W) -> Self {
-        Self { out: Mutex::new(out) }
-    }
-}
-
-impl<W: Write + Send> Observer for Lines<W> {
+impl Observer for Lines {
     fn notice(&self, notice: &Notice<'_>) {
-        if let Some(line) = line(notice)
-            && let Ok(mut out) = self.out.lock()
-        {
-            // Nobody reads a log that cannot be written; the run goes on.
-            let _ = writeln!(out, "{line}");
-        }
+        line(notice).iter().for_each(|line| console::remark(&line.into()));
     }
 }
 
@@ -73,11 +58,16 @@ pub fn line(notice: &Notice<'_>) -> Option<String> {
                 CheckSeverity::Error => "check failed",
                 CheckSeverity::Warn => "warning",
             };
-            format!("{level} {stage}: `{}`: {}", printable(&verdict.check, true), verdict.message)
+            format!(
+                "{level} {stage}: `{}`: {}",
+                printable(&verdict.check, true),
+                printable(&verdict.message, true)
+            )
         }
         Notice::StageFailed { stage, message } => {
             let lines: Vec<_> = message.lines().map(|line| printable(line, true)).collect();
-            format!("failed {stage}: {}", lines.join("\n"))
+            // No line of a message looks like one of ours.
+            format!("failed {stage}: {}", lines.join("\n    "))
         }
         Notice::Finished { outcome, wall } => {
             let how = match outcome {

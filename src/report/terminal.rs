@@ -9,6 +9,7 @@ use std::time::Duration;
 use indicatif::{MultiProgress, ProgressBar, ProgressState, ProgressStyle};
 
 use crate::draw::cells::format_float;
+use crate::draw::styled::Styled;
 use crate::ids::StageName;
 use crate::report::asked;
 use crate::report::lines::line;
@@ -202,7 +203,7 @@ impl Observer for Terminal {
         let quiet = matches!(notice, Notice::StageFinished { outcome, notes, asked: None }
             if outcome.status == StageStatus::Computed && notes.is_empty() && outcome.error_rows == 0);
         if let Some(line) = line(notice).filter(|_| !quiet) {
-            let _ = self.bars.println(line);
+            let _ = self.bars.println(Styled::from(line).as_str());
         }
     }
 }

@@ -7,6 +7,7 @@ mod words;
 
 use crate::audit::trace::{Answered, Audit, Decision, Failure, Lesson, Trace};
 use crate::draw::cells::{format_float, printable};
+use crate::draw::styled::Styled;
 use crate::draw::table::aligned;
 use crate::draw::tree::Tree;
 pub use crate::report::trace::words::Style;
@@ -14,18 +15,18 @@ use crate::report::trace::words::{clean, columns, commas, lines, named, number, 
 use crate::report::units::plural;
 
 /// What a run says to a question: its answers, then the paths that were asked for.
-pub fn text(audit: &Audit, style: Style) -> String {
+pub fn text(audit: &Audit, style: Style) -> Styled {
     let asks = audit.question.text.as_ref().map(|text| format!(": {text}")).unwrap_or_default();
     let head = lines([
-        Some(clean(&format!("question {}{asks}", audit.question.id))),
-        Some(format!("run {} of {}", audit.run, audit.pipeline)),
+        Some(clean(&format!("question {}{asks}", audit.question.id)).into()),
+        Some(format!("run {} of {}", audit.run, clean(&audit.pipeline)).into()),
     ]);
     let mut drawn = Tree::leaf(head).draw(style.width);
     if style.listed && audit.answers.len() > 1 {
-        drawn.push_str(&format!("\n{}", answers(&audit.answers)));
+        drawn = drawn + "\n" + answers(&audit.answers);
     }
     for trace in &audit.traces {
-        drawn.push_str(&format!("\n{}", tree(trace, style).draw(style.width)));
+        drawn = drawn + "\n" + tree(trace, style).draw(style.width);
     }
     drawn
 }
@@ -69,12 +70,12 @@ fn tree(trace: &Trace, style: Style) -> Tree {
     }
     children.push(match &trace.decision {
         Some(it) => decision(it, style),
-        None => Tree::leaf(format!("{}: the question has no answer", style.bad("lost"))),
+        None => Tree::leaf(style.bad("lost") + ": the question has no answer"),
     });
     children.extend(trace.lesson.iter().map(lesson));
     let text = lines([
-        Some(format!("{} ({})", trace.stage, trace.kind)),
-        columns(&trace.kept).map(|kept| format!("kept: {kept}")),
+        Some(clean(&format!("{} ({})", trace.stage, trace.kind)).into()),
+        columns(&trace.kept).map(|kept| Styled::from("kept: ") + kept),
     ]);
     Tree::new(text, children)
 }
@@ -82,8 +83,8 @@ fn tree(trace: &Trace, style: Style) -> Tree {
 fn failure(one: &Failure) -> Tree {
     let Failure { stage, source, class, message, raw } = one;
     Tree::leaf(lines([
-        Some(clean(&format!("{source} in {stage}, {class}: {message}"))),
-        (!raw.is_empty()).then(|| clean(&format!("asked: {raw}"))),
+        Some(clean(&format!("{source} in {stage}, {class}: {message}")).into()),
+        (!raw.is_empty()).then(|| clean(&format!("asked: {raw}")).into()),
     ]))
 }
 
@@ -98,16 +99,17 @@ fn decision(one: &Decision, style: Style) -> Tree {
         Some(next) => {
             let name = named(next.label.as_deref(), next.answer.as_deref());
             let name = name.unwrap_or_else(|| clean(&next.hypothesis_id));
-            format!("{margin} over {name} ({})", format_float(next.score))
+            margin + format!(" over {name} ({})", format_float(next.score))
         }
         None => margin,
     });
-    let said = commas([Some(answer), one.status.as_deref().map(clean), verdict]);
+    let status = one.status.as_deref().map(clean).map(Styled::from);
+    let said = commas([Some(answer.into()), status, verdict]);
     Tree::leaf(lines([
-        said.map(|said| format!("decision: {said}")),
+        said.map(|said| Styled::from("decision: ") + said),
         commas([number("score", one.score), margin, number("belief", one.direct)]),
-        one.proof_id.as_ref().map(|proof| format!("by proof {}", clean(proof))),
-        one.confirmed.as_ref().map(|answer| format!("a user confirmed: {}", clean(answer))),
+        one.proof_id.as_ref().map(|proof| format!("by proof {}", clean(proof)).into()),
+        one.confirmed.as_ref().map(|it| format!("a user confirmed: {}", clean(it)).into()),
     ]))
 }
 
@@ -124,7 +126,7 @@ fn lesson(one: &Lesson) -> Tree {
         None => "the user said nothing".to_owned(),
     };
     Tree::leaf(lines([
-        Some(format!("lesson {place} of round {round}, with {memory} in memory")),
-        Some(said),
+        Some(format!("lesson {place} of round {round}, with {memory} in memory").into()),
+        Some(said.into()),
     ]))
 }

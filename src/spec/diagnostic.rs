@@ -6,6 +6,7 @@ use annotate_snippets::renderer::DecorStyle;
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 use serde_json::json;
 
+use crate::draw::styled::{Styled, escaped};
 use crate::secret;
 use crate::spec::code::Code;
 use crate::spec::source::{Sources, Span};
@@ -66,29 +67,35 @@ impl Diagnostic {
     }
 
     /// The mistake with an excerpt of the file, for people.
-    pub fn render(&self, sources: &Sources, colour: bool) -> String {
+    pub fn render(&self, sources: &Sources, colour: bool) -> Styled {
         let source = sources.get(self.span.source);
-        let text = sources.shown(self.span.source);
+        let shown = sources.shown(self.span.source);
         let (message, help) = self.said();
+        let (name, message, path) = (escaped(&source.name), escaped(&message), escaped(&self.path));
+        let help = help.as_deref().map(escaped);
         let level = match self.severity {
             Severity::Error => Level::ERROR,
             Severity::Warning => Level::WARNING,
         };
+        // Places move with the escapes before them.
+        let text = escaped(&shown);
         let end = self.span.end.max(self.span.start) as usize;
-        let range = self.span.start as usize..end.min(source.text.len());
-        let snippet = Snippet::source(text.as_ref())
-            .path(source.name.as_str())
-            .annotation(AnnotationKind::Primary.span(range));
-        let mut group =
-            level.primary_title(message.as_ref()).id(self.code.as_str()).element(snippet);
-        if !self.path.is_empty() {
-            group = group.element(Level::NOTE.message(format!("at `{}`", self.path)));
+        let place = |at: usize| match &text {
+            Cow::Borrowed(text) => at.min(text.len()),
+            Cow::Owned(text) => shown.get(..at).map_or(text.len(), |it| escaped(it).len()),
+        };
+        let range = place(self.span.start as usize)..place(end);
+        let snippet =
+            Snippet::source(&*text).path(&*name).annotation(AnnotationKind::Primary.span(range));
+        let mut group = level.primary_title(&*message).id(self.code.as_str()).element(snippet);
+        if !path.is_empty() {
+            group = group.element(Level::NOTE.message(format!("at `{path}`")));
         }
         if let Some(help) = &help {
-            group = group.element(Level::HELP.message(help.as_ref()));
+            group = group.element(Level::HELP.message(&**help));
         }
         let renderer = if colour { Renderer::styled() } else { Renderer::plain() };
-        renderer.decor_style(DecorStyle::Ascii).render(&[group])
+        Styled::drawn(renderer.decor_style(DecorStyle::Ascii).render(&[group]))
     }
 
     /// The mistake as `file:line:column: message`, for logs and editors.

@@ -60,7 +60,7 @@ mod tests {
         let mut sources = Sources::default();
         let mistake = add("t.yaml", bytes, &mut sources).unwrap_err();
         let place = sources.position(mistake.span);
-        assert!(!mistake.render(&sources, false).is_empty());
+        assert!(!mistake.render(&sources, false).as_str().is_empty());
         (mistake.message, place)
     }
 

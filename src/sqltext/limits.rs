@@ -264,7 +264,6 @@ impl Visitor for Tables<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::sqltext::{SqlErrorKind, parse, parse_expression};
 
     /// Texts of `n` levels.

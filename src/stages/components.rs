@@ -129,7 +129,7 @@ fn version(kind: &StageKind) -> u32 {
         StageKind::Measure(_) => 2,
         StageKind::Compare(_) => 2,
         StageKind::Write(_) => 1,
-        StageKind::Report(_) => 1,
+        StageKind::Report(_) => 2,
         StageKind::Gather(_) => 2,
     }
 }

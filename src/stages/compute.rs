@@ -57,7 +57,6 @@ pub async fn compute(
                 if let Some(stored) = memory.table.stored() {
                     let snapshot = stored.snapshot.clone();
                     let files = &stored.files;
-                    let cache = cache.join(retrieve::folder_name(files));
                     slot.fill(retrieve::open(&sink.store, cache, files, entries, snapshot).await?);
                 }
             }

@@ -12,7 +12,7 @@ use arrow::array::{
 use arrow::datatypes::{DataType, Field, Float64Type, Schema, SchemaRef};
 use datafusion::logical_expr::LogicalPlan;
 use futures::TryStreamExt;
-use proofmill_fit::{Fitted, Pair, Report, Run, Settings, Start, Tokens};
+use proofmill_fit::{FitError, Fitted, Pair, Report, Run, Settings, Start, Tokens};
 
 use crate::digest::Digest;
 use crate::graph::{Role, Stage};
@@ -219,15 +219,26 @@ pub async fn compute(
                 looks.push(*report);
             }
         };
-        let run = Run {
-            threads,
-            state: Some(&kept),
-            cancel: &cancel,
-            // Rates of tokens are not shown here, and nothing else depends on the time.
-            clock: &|| Duration::ZERO,
-            progress: &mut report,
+        let mut fit = || {
+            let run = Run {
+                threads,
+                state: Some(&kept),
+                cancel: &cancel,
+                // Rates of tokens are not shown here, and nothing else depends on the time.
+                clock: &|| Duration::ZERO,
+                progress: &mut report,
+            };
+            proofmill_fit::fit(&settings, &start, &train, &dev, run)
         };
-        let fitted = proofmill_fit::fit(&settings, &start, &train, &dev, run);
+        let fitted = match fit() {
+            // A cache is not believed: the training begins again.
+            Err(FitError::State { .. } | FitError::OtherState { .. })
+                if std::fs::remove_file(&kept).is_ok() =>
+            {
+                fit()
+            }
+            fitted => fitted,
+        };
         fitted.map(|fitted| (fitted, looks))
     });
     let trained = trained.await.map_err(|error| StageError::Task(error.to_string()))?;

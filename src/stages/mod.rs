@@ -25,6 +25,8 @@ pub mod lowered;
 pub mod measure;
 pub mod memory;
 pub mod nearest;
+pub mod opened;
+pub mod outside;
 pub mod place;
 pub mod prepare;
 pub mod prepared;

@@ -1,7 +1,7 @@
 //! `retrieve`: queries x memory -> ranked rows. For words, a query plan that asks the index batch by
 //! batch; for vectors, `nearest`.
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use arrow::array::{
@@ -19,7 +19,6 @@ use datafusion::logical_expr::{
     Volatility, cast as cast_expr, ident, lit,
 };
 
-use crate::digest::Digest;
 use crate::graph::{Role, Stage};
 use crate::ids::StageName;
 use crate::search::Bm25Index;
@@ -30,10 +29,11 @@ use crate::stages::components::Components;
 use crate::stages::error::StageError;
 use crate::stages::index;
 use crate::stages::nearest;
+use crate::stages::opened::{self, Opened};
 use crate::stages::place::Place;
 use crate::stages::prepare::{Outcome, Tables};
 use crate::stages::prepared::Body;
-use crate::store::{NamedFile, Store, verify_file};
+use crate::store::{NamedFile, Store};
 
 /// An opened index with its entries.
 pub struct Searcher {
@@ -41,6 +41,8 @@ pub struct Searcher {
     fact_ids: ArrayRef,
     facts: ArrayRef,
     snapshot: String,
+    /// Stays as long as it is asked.
+    _folder: Opened,
 }
 
 /// Where a plan finds its index: bound when the index is stored.
@@ -147,48 +149,22 @@ pub fn prepare(
     }
 }
 
-/// The folder of an index among those opened on this machine. Equal content only: two stores may
-/// hold the same memory with its rows in another order.
-pub fn folder_name(files: &[NamedFile]) -> String {
-    let file = |file: &NamedFile| format!("{} {}\n", file.name, file.sha256);
-    Digest::of(files.iter().map(file).collect::<String>().as_bytes()).to_string()
-}
-
-/// Opens a stored index: its files in `folder`, a cache, its entries in memory.
+/// Opens a stored index: its files in a folder of `cache`, its entries in memory.
 pub async fn open(
     store: &Store,
-    folder: PathBuf,
+    cache: &Path,
     files: &[NamedFile],
     entries: Vec<RecordBatch>,
     snapshot: String,
 ) -> Result<Searcher, StageError> {
-    let failed = |source| StageError::Write { path: folder.display().to_string(), source };
-    tokio::fs::create_dir_all(&folder).await.map_err(failed)?;
-    for file in files {
-        let path = folder.join(&file.name);
-        let there = tokio::fs::metadata(&path).await.is_ok_and(|found| found.len() == file.bytes);
-        if there {
-            continue;
-        }
-        verify_file(store, file).await?;
-        let bytes = store.get(&file.key).await?;
-        // Whole or not at all: another process may open the same folder.
-        let partial = folder.join(format!(
-            "{}.{}",
-            file.name,
-            crate::rng::random_name(store.rng().as_ref(), 8)
-        ));
-        tokio::fs::write(&partial, bytes).await.map_err(failed)?;
-        tokio::fs::rename(&partial, &path).await.map_err(failed)?;
-    }
-    let opened = tokio::task::spawn_blocking(move || -> Result<_, StageError> {
-        let index = Bm25Index::open(&folder)?;
+    let folder = opened::fetch(store, cache, files).await?;
+    let opening = tokio::task::spawn_blocking(move || -> Result<_, StageError> {
+        let index = Bm25Index::open(folder.folder())?;
         let all = concat_batches(&index::schema(), &entries)?;
-        Ok((index, Arc::clone(all.column(1)), Arc::clone(all.column(2))))
+        let (fact_ids, facts) = (Arc::clone(all.column(1)), Arc::clone(all.column(2)));
+        Ok(Searcher { index, fact_ids, facts, snapshot, _folder: folder })
     });
-    let (index, fact_ids, facts) =
-        opened.await.map_err(|error| StageError::Task(error.to_string()))??;
-    Ok(Searcher { index, fact_ids, facts, snapshot })
+    opening.await.map_err(|error| StageError::Task(error.to_string()))?
 }
 
 /// The function that asks the index: text -> list of hits, best first.

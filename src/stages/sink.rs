@@ -8,7 +8,7 @@ use arrow::compute::cast;
 use arrow::datatypes::{FieldRef, SchemaRef};
 use tokio::sync::OwnedSemaphorePermit;
 
-use crate::ids::{RunId, StageName};
+use crate::ids::{InvalidId, RunId, StageName};
 use crate::stages::error::StageError;
 use crate::stages::progress::Progress;
 use crate::store::{
@@ -136,6 +136,8 @@ impl Sink {
         source: &std::path::Path,
     ) -> Result<NamedFile, StageError> {
         let key = file_key(&self.run, &self.stage, &self.attempt, number);
+        // Ours to name: a name that no reader accepts is a mistake of ours.
+        let name = name.parse().map_err(|error: InvalidId| StageError::Task(error.to_string()))?;
         Ok(write_file(&self.store, key, name, source).await?)
     }
 

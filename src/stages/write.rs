@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, Int64Array, RecordBatch, StringArray};
@@ -16,6 +16,7 @@ use crate::spec::code::Code;
 use crate::spec::kinds::write::{Write, WriteFormat};
 use crate::stages::components::Components;
 use crate::stages::error::StageError;
+use crate::stages::outside::{self, Replacement};
 use crate::stages::place::Place;
 use crate::stages::prepare::{Outcome, Tables};
 use crate::stages::prepared::Body;
@@ -87,7 +88,7 @@ pub fn is_current(plan: &WritePlan, stored: &[RecordBatch]) -> bool {
     let recorded = stored.first().and_then(|batch| {
         batch.column_by_name("sha256")?.as_any().downcast_ref::<StringArray>().cloned()
     });
-    let found = File::open(&plan.path).and_then(digest).ok();
+    let found = outside::open(&plan.path).and_then(digest).ok();
     match (recorded, found) {
         (Some(recorded), Some((found, _))) if !recorded.is_empty() => {
             recorded.value(0) == found.to_string()
@@ -103,19 +104,16 @@ pub fn compute(
     batches: impl Iterator<Item = Result<RecordBatch, StageError>>,
 ) -> Result<RecordBatch, StageError> {
     let failed = |source| StageError::Write { path: plan.path.display().to_string(), source };
-    let folder = plan.path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    std::fs::create_dir_all(folder).map_err(failed)?;
-    let mut partial = tempfile::NamedTempFile::new_in(folder).map_err(failed)?;
+    let mut replacement = Replacement::of(&plan.path)?;
     let mut rows = 0;
     {
-        let out = BufWriter::new(partial.as_file_mut());
+        let out = BufWriter::new(replacement.file());
         let counted =
             batches.inspect(|batch| rows += batch.as_ref().map_or(0, RecordBatch::num_rows));
         encode(plan.format, table, out, counted)?;
     }
-    partial.as_file().sync_all().map_err(failed)?;
-    let (sha256, bytes) = partial.reopen().and_then(digest).map_err(failed)?;
-    partial.persist(&plan.path).map_err(|error| failed(error.error))?;
+    let (sha256, bytes) = digest(replacement.reopen()?).map_err(failed)?;
+    replacement.commit()?;
     let columns: Vec<ArrayRef> = vec![
         Arc::new(StringArray::from(vec![plan.path.display().to_string()])),
         Arc::new(Int64Array::from(vec![rows as i64])),

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::digest::Digest;
+use crate::ids::FileName;
 use crate::store::Key;
 
 /// A Parquet object that a record names.
@@ -24,7 +25,7 @@ pub struct Part {
 #[serde(deny_unknown_fields)]
 pub struct NamedFile {
     /// The name under which its reader expects it; never part of a key.
-    pub name: String,
+    pub name: FileName,
     /// Where it lies.
     pub key: Key,
     /// Digest of the stored bytes.

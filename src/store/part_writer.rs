@@ -11,6 +11,7 @@ use parquet::schema::types::ColumnPath;
 use tokio::io::AsyncReadExt as _;
 
 use crate::digest::{Digest, Hasher};
+use crate::ids::FileName;
 use crate::store::error::Result;
 use crate::store::part_sink::PartSink;
 use crate::store::upload::{PIECE_BYTES, PieceUpload};
@@ -150,7 +151,7 @@ impl PartWriter {
 pub async fn write_file(
     store: &Store,
     key: Key,
-    name: &str,
+    name: FileName,
     source: &std::path::Path,
 ) -> Result<NamedFile> {
     let mut upload = PieceUpload::new(store, &key);
@@ -162,7 +163,7 @@ pub async fn write_file(
         }
     };
     store.set_verified(&key, sha256);
-    Ok(NamedFile { name: name.to_owned(), key, sha256, bytes })
+    Ok(NamedFile { name, key, sha256, bytes })
 }
 
 async fn copy_pieces(upload: &mut PieceUpload, source: &std::path::Path) -> Result<(Digest, u64)> {

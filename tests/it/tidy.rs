@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 /// Lower layers first. A module may name only modules in strictly lower layers.
 const LAYERS: &[&[&str]] = &[
     &["clock", "digest", "draw", "rng", "secret"],
-    &["ids", "error"],
+    &["console", "ids", "error"],
     &["retry"],
     &["spec", "sqltext", "store"],
     &["files", "graph", "ledger", "search"],
@@ -179,6 +179,46 @@ fn stages_plan_in_one_place() {
             assert!(found.is_none(), "{name}:{n}: plan with `Place::query` or `Place::expression`");
         }
     }
+}
+
+#[test]
+fn only_the_console_writes_to_standard_streams() {
+    let hints = [
+        "println!",
+        "print!",
+        "eprint!",
+        "dbg!",
+        "stdout()",
+        "stderr()",
+        "io::Stdout",
+        "io::Stderr",
+        "/dev/tty",
+        "/dev/std",
+        "set_hook",
+    ];
+    let console = root().join("src/console.rs");
+    let may_trust = ["draw/styled.rs", "draw/tree.rs", "spec/diagnostic.rs", "cli/start.rs"];
+    let mut errors = Vec::new();
+    for path in rust_files(&["src", "udfs"]) {
+        // Tests and benchmarks are run by people who wrote what they print.
+        let is_test = ["tests", "benches"].iter().any(|dir| path.iter().any(|part| part == *dir));
+        if is_test || path == console {
+            continue;
+        }
+        let text = fs::read_to_string(&path).unwrap();
+        let tests = text.find("#[cfg(test)]\nmod").unwrap_or(text.len());
+        let last = text[..tests].lines().count();
+        for (n, line) in code(&path).into_iter().filter(|(n, _)| *n <= last) {
+            if hints.iter().any(|hint| line.contains(hint)) && !line.contains("bars.println(") {
+                errors.push(format!("{}:{n}: say it through `console`", path.display()));
+            }
+            let trusts = line.contains("Styled::drawn(");
+            if trusts && !may_trust.iter().any(|file| path.ends_with(file)) {
+                errors.push(format!("{}:{n}: may not call a text styled", path.display()));
+            }
+        }
+    }
+    assert!(errors.is_empty(), "\n{}", errors.join("\n"));
 }
 
 #[test]

@@ -20,7 +20,7 @@ pub async fn list(args: &Of, store: &Store, environment: &Environment) -> Result
     let rows = journal.state().rows();
     let output = &environment.output;
     if output.json {
-        output.json(&rows.iter().map(row_json).collect());
+        output.json(&rows.iter().map(row_json).collect())?;
         return Ok(());
     }
     let line = |row: &Row| {
@@ -34,12 +34,12 @@ pub async fn list(args: &Of, store: &Store, environment: &Environment) -> Result
         ]
     };
     let header = ["entry", "kind", "what", "question", "source", "author"].map(str::to_owned);
-    output.data(&aligned(&header, rows.iter().map(line).collect(), &[true]));
+    output.data(aligned(&header, rows.iter().map(line).collect(), &[true]))?;
     let conflicts = journal.state().conflicts().len();
     if conflicts > 0 {
         let name = &args.name;
         let some = plural(conflicts, "conflict");
-        output.remark(&format!("{some}; `proofmill teach conflicts {name}` shows them"));
+        output.remark(format!("{some}; `proofmill teach conflicts {name}` shows them"));
     }
     Ok(())
 }
@@ -50,7 +50,7 @@ pub async fn history(args: &Of, store: &Store, environment: &Environment) -> Res
     let output = &environment.output;
     let entries = || journal.entries().iter().zip(journal.undone_by());
     if output.json {
-        output.json(&entries().map(|(entry, undone)| entry_json(entry, undone)).collect());
+        output.json(&entries().map(|(entry, undone)| entry_json(entry, undone)).collect())?;
         return Ok(());
     }
     let line = |(entry, undone): (&Entry, Option<u64>)| {
@@ -66,7 +66,7 @@ pub async fn history(args: &Of, store: &Store, environment: &Environment) -> Res
         ]
     };
     let header = ["entry", "at (UTC)", "author", "action", "what", "undone", "reason", "proof"];
-    output.data(&aligned(&header.map(str::to_owned), entries().map(line).collect(), &[true]));
+    output.data(aligned(&header.map(str::to_owned), entries().map(line).collect(), &[true]))?;
     Ok(())
 }
 
@@ -78,11 +78,11 @@ pub async fn conflicts(args: &Of, store: &Store, environment: &Environment) -> R
     if output.json {
         let json =
             |(_, later, conflict): &(Row, Row, Conflict)| conflict_json(later.entry, conflict);
-        output.json(&found.iter().map(json).collect());
+        output.json(&found.iter().map(json).collect())?;
         return Ok(());
     }
     if found.is_empty() {
-        output.remark(&format!("no facts of `{}` conflict", args.name));
+        output.remark(format!("no facts of `{}` conflict", args.name));
         return Ok(());
     }
     let line = |(earlier, later, conflict): &(Row, Row, Conflict)| {
@@ -96,7 +96,7 @@ pub async fn conflicts(args: &Of, store: &Store, environment: &Environment) -> R
     };
     let header = ["what", "entry", "fact", "entry", "fact"].map(str::to_owned);
     let right = [false, true, false, true];
-    output.data(&aligned(&header, found.iter().map(line).collect(), &right));
+    output.data(aligned(&header, found.iter().map(line).collect(), &right))?;
     Ok(())
 }
 
@@ -125,7 +125,7 @@ pub async fn memories(store: &Store, environment: &Environment) -> Result<()> {
         );
     }
     if output.json {
-        output.json(&Json::Array(all));
+        output.json(&Json::Array(all))?;
         return Ok(());
     }
     let header = [
@@ -140,7 +140,7 @@ pub async fn memories(store: &Store, environment: &Environment) -> Result<()> {
         "changed (UTC)",
     ];
     let right = [false, true, true, true, true, true, true, true];
-    output.data(&aligned(&header.map(str::to_owned), lines, &right));
+    output.data(aligned(&header.map(str::to_owned), lines, &right))?;
     Ok(())
 }
 

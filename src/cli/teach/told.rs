@@ -139,10 +139,10 @@ impl Desk<'_> {
         let mut all = Vec::new();
         for lesson in &lessons {
             let taught = journal.teach(lesson, Conflicts::Show).await?;
-            all.push(self.told(&args.name, lesson, &taught));
+            all.push(self.told(&args.name, lesson, &taught)?);
         }
         if self.environment.output.json {
-            self.environment.output.json(&Json::Array(all));
+            self.environment.output.json(&Json::Array(all))?;
         }
         Ok(())
     }
@@ -176,15 +176,15 @@ impl Desk<'_> {
             let name = &args.name;
             output.json(
                 &json!({"memory": name, "entries": added, "known": known, "conflicts": found}),
-            );
+            )?;
             return Ok(());
         }
-        output.data(&match (added.first(), added.last()) {
+        output.data(match (added.first(), added.last()) {
             (Some(first), Some(last)) => format!("entries {first} to {last} of `{}`\n", args.name),
             _ => format!("nothing new for `{}`\n", args.name),
-        });
+        })?;
         if known > 0 {
-            output.remark(&format!("{} known already", plural(known, "lesson")));
+            output.remark(format!("{} known already", plural(known, "lesson")));
         }
         Ok(())
     }
@@ -193,9 +193,9 @@ impl Desk<'_> {
     async fn one(&self, name: &MemoryName, lesson: Lesson, conflicts: Conflicts) -> Result<()> {
         let mut journal = self.open(name).await?;
         let taught = journal.teach(&lesson, conflicts).await?;
-        let told = self.told(name, &lesson, &taught);
+        let told = self.told(name, &lesson, &taught)?;
         if self.environment.output.json {
-            self.environment.output.json(&told);
+            self.environment.output.json(&told)?;
         }
         Ok(())
     }
@@ -205,7 +205,7 @@ impl Desk<'_> {
         match Journal::open_known(self.store, name).await {
             Err(MemoryError::Unknown { near, .. }) => {
                 let near = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
-                self.environment.output.remark(&format!("the memory `{name}` is new{near}"));
+                self.environment.output.remark(format!("the memory `{name}` is new{near}"));
                 Ok(Journal::open(self.store, name).await?)
             }
             journal => Ok(journal?),
@@ -213,13 +213,13 @@ impl Desk<'_> {
     }
 
     /// Says what became of a lesson; the same for programs.
-    fn told(&self, name: &MemoryName, lesson: &Lesson, taught: &Taught) -> Json {
+    fn told(&self, name: &MemoryName, lesson: &Lesson, taught: &Taught) -> Result<Json> {
         let output = &self.environment.output;
         let verb = lesson.action.verb();
-        match taught {
+        Ok(match taught {
             Taught::Entry { seq, conflicts } => {
                 if !output.json {
-                    output.data(&format!("entry {seq} of `{name}`: {verb} {}\n", lesson.action));
+                    output.data(format!("entry {seq} of `{name}`: {verb} {}\n", lesson.action))?;
                 }
                 self.warn(conflicts);
                 let all: Vec<Json> =
@@ -230,13 +230,13 @@ impl Desk<'_> {
                 })
             }
             Taught::Known { seq } => {
-                output.remark(&format!("nothing new: entry {seq} of `{name}` says so already"));
+                output.remark(format!("nothing new: entry {seq} of `{name}` says so already"));
                 json!({
                     "memory": name, "entry": null, "action": lesson.action, "known": seq,
                     "conflicts": [],
                 })
             }
-        }
+        })
     }
 
     fn warn(&self, conflicts: &[Conflict]) {

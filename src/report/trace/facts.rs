@@ -2,6 +2,7 @@
 
 use crate::audit::trace::{Origin, Recalled, SourceRow, Taught, Trace};
 use crate::draw::cells::format_float;
+use crate::draw::styled::Styled;
 use crate::draw::tree::Tree;
 use crate::report::trace::words::{clean, columns, lines, short};
 use crate::report::units::plural;
@@ -46,13 +47,13 @@ fn origin(origin: &Origin) -> Tree {
         Origin::Lesson(lesson) => taught(lesson),
         Origin::Entry(entry) => {
             let says = columns(&entry.columns).unwrap_or_default();
-            format!("entry of {}: {says}", entry.stage)
+            Styled::from(format!("entry of {}: ", entry.stage)) + says
         }
         Origin::Row(row) => source_row(row),
     })
 }
 
-fn taught(lesson: &Taught) -> String {
+fn taught(lesson: &Taught) -> Styled {
     let Taught { stage, place, question_id, question, .. } = lesson;
     let question = question.as_deref().unwrap_or_default();
     let verdict = if lesson.correct == Some(true) { "right" } else { "wrong" };
@@ -65,15 +66,18 @@ fn taught(lesson: &Taught) -> String {
     };
     let again: Vec<String> = lesson.again.iter().map(i64::to_string).collect();
     lines([
-        Some(clean(&format!("taught by lesson {place} of {stage}: {question_id} {question}"))),
-        Some(clean(&answered)),
-        (!again.is_empty()).then(|| format!("said again by lesson {}", again.join(", "))),
+        Some(
+            clean(&format!("taught by lesson {place} of {stage}: {question_id} {question}")).into(),
+        ),
+        Some(clean(&answered).into()),
+        (!again.is_empty()).then(|| format!("said again by lesson {}", again.join(", ")).into()),
     ])
 }
 
-fn source_row(row: &SourceRow) -> String {
+fn source_row(row: &SourceRow) -> Styled {
     let SourceRow { stage, stage_kind, column, rows, .. } = row;
     let first = if *rows > 1 { format!(", the first of {rows}") } else { String::new() };
-    let others = columns(&row.columns).map(|others| format!(": {others}")).unwrap_or_default();
-    format!("a row of {stage} ({stage_kind}), column {}{first}{others}", clean(column))
+    let others = columns(&row.columns).map(|others| Styled::from(": ") + others);
+    let row = format!("a row of {stage} ({stage_kind}), column {}{first}", clean(column));
+    Styled::from(row) + others.unwrap_or_default()
 }

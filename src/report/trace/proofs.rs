@@ -2,6 +2,7 @@
 
 use crate::audit::trace::{Hypothesis, Premise, Proof};
 use crate::draw::cells::format_float;
+use crate::draw::styled::Styled;
 use crate::draw::tree::Tree;
 use crate::report::trace::words::{Style, clean, commas, lines, named, number, short};
 use crate::report::units::plural;
@@ -12,12 +13,12 @@ pub fn hypothesis(one: &Hypothesis, threshold: Option<f64>, style: Style) -> Tre
     let name = name.unwrap_or_else(|| "hypothesis".to_owned());
     let says = one.hypothesis.as_deref().unwrap_or_default();
     let gold = (one.gold == Some(true)).then(|| style.good("gold"));
-    let written = one.written_digest.as_deref().map(|it| format!("wrote it {}", short(it)));
-    let asked = one.direct_digest.as_deref().map(|it| format!("asked about it {}", short(it)));
+    let written = one.written_digest.as_deref().map(|it| request("wrote it", it));
+    let asked = one.direct_digest.as_deref().map(|it| request("asked about it", it));
     let text = lines([
-        Some(format!("{name}: {}", clean(&format!("{says}  [{}]", one.hypothesis_id)))),
+        Some(format!("{name}: {}", clean(&format!("{says}  [{}]", one.hypothesis_id))).into()),
         commas([gold, number("belief", one.direct), number("score", Some(one.score))]),
-        commas([written, asked]).map(|requests| format!("requests: {requests}")),
+        commas([written, asked]).map(|requests| Styled::from("requests: ") + requests),
     ]);
     let shared = shared_prompt(&one.proofs);
     let mut children: Vec<Tree> = shared.into_iter().map(prompt).collect();
@@ -42,33 +43,37 @@ fn proof(one: &Proof, with_prompt: bool, threshold: Option<f64>, style: Style) -
         Some(true) => style.good("accepted"),
         Some(false) => {
             let why = why(one, reason, threshold);
-            format!("{}, {}{why}", style.bad("rejected"), clean(reason))
+            style.bad("rejected") + format!(", {}{why}", clean(reason))
         }
-        None => format!("{}: no judgement of it took part", style.doubtful("open")),
+        None => style.doubtful("open") + ": no judgement of it took part",
     };
     let decides = if one.decides { "; the answer rests on it" } else { "" };
     let text = lines([
-        Some(format!("proof {}: {verdict}{decides}", clean(&one.proof_id))),
+        Some(Styled::from(format!("proof {}: ", clean(&one.proof_id))) + verdict + decides),
         commas([
             number("score", one.score),
             number("entailment", one.entailment),
             number("searched score", one.searched_score),
         ]),
-        one.drop_reason.as_deref().map(|reason| format!("not in the tree: {}", clean(reason))),
+        one.drop_reason.as_deref().map(|it| format!("not in the tree: {}", clean(it)).into()),
     ]);
     let tokens = one.output_tokens.map(|n| plural(n.unsigned_abs() as usize, "token"));
-    let end = commas([one.finish_reason.clone(), tokens]);
-    let end = end.map(|end| format!("  ({end})")).unwrap_or_default();
-    let written = one.written_digest.as_deref().map(|it| format!("wrote it {}", short(it)));
+    let end = commas([one.finish_reason.as_ref().map(Styled::from), tokens.map(Styled::from)]);
+    let end = end.map(|end| format!("  ({})", end.as_str())).unwrap_or_default();
+    let written = one.written_digest.as_deref().map(|it| request("wrote it", it));
     let judged: Vec<String> = one.judged_digests.iter().map(|digest| short(digest)).collect();
-    let judged = (!judged.is_empty()).then(|| format!("judged it {}", judged.join(" ")));
+    let judged = (!judged.is_empty()).then(|| format!("judged it {}", judged.join(" ")).into());
     let asked = one.prompt.as_deref().filter(|_| with_prompt).map(prompt);
     let wrote = one.text.as_ref().map(|text| clean(&format!("wrote: {text}{end}")));
-    let requests = commas([written, judged]).map(|requests| format!("requests: {requests}"));
+    let requests = commas([written, judged]).map(|all| Styled::from("requests: ") + all);
     let mut children: Vec<Tree> = asked.into_iter().chain(wrote.map(Tree::leaf)).collect();
     children.extend(one.premises.iter().map(|it| premise(it, threshold, style)));
     children.extend(requests.map(Tree::leaf));
     Tree::new(text, children)
+}
+
+fn request(what: &str, digest: &str) -> Styled {
+    format!("{what} {}", short(digest)).into()
 }
 
 /// What a reason comes from, in numbers.
@@ -85,13 +90,14 @@ fn why(one: &Proof, reason: &str, threshold: Option<f64>) -> String {
 
 fn premise(one: &Premise, threshold: Option<f64>, style: Style) -> Tree {
     let belief = one.belief.map_or("-".to_owned(), format_float);
-    let belief = if one.believed == Some(false) { style.bad(&belief) } else { belief };
+    let belief = if one.believed == Some(false) { style.bad(&belief) } else { belief.into() };
     let from = match (one.origin.as_deref(), one.fact_id.as_deref()) {
         (Some(origin), Some(fact)) => format!("  ({origin} {})", short(fact)),
         (Some(origin), None) => format!("  ({origin})"),
         (None, _) => String::new(),
     };
-    let text = format!("premise {belief}  {}", clean(&format!("{}{from}", one.text)));
+    let says = clean(&format!("  {}{from}", one.text));
+    let text = Styled::from("premise ") + belief + says;
     let proofs = one.proofs.iter().map(|it| proof(it, true, threshold, style));
     Tree::new(text, proofs.collect())
 }

@@ -4,6 +4,7 @@
 use serde_json::{Map, Value as Json};
 
 use crate::draw::cells::{format_float, printable};
+use crate::draw::styled::{Ink, Styled};
 
 /// Hex digits of an id or a digest that a person needs to tell two apart.
 const DIGITS: usize = 12;
@@ -23,41 +24,44 @@ pub struct Style {
 
 impl Style {
     /// A word that says that all is well.
-    pub fn good(self, word: &str) -> String {
-        self.paint("32", word)
+    pub fn good(self, word: &str) -> Styled {
+        self.paint(Ink::Good, word)
     }
 
     /// A word that says that it is not.
-    pub fn bad(self, word: &str) -> String {
-        self.paint("31", word)
+    pub fn bad(self, word: &str) -> Styled {
+        self.paint(Ink::Bad, word)
     }
 
     /// A word that leaves it open.
-    pub fn doubtful(self, word: &str) -> String {
-        self.paint("33", word)
+    pub fn doubtful(self, word: &str) -> Styled {
+        self.paint(Ink::Doubtful, word)
     }
 
-    /// One word: a colour must not run over the end of a line.
-    fn paint(self, code: &str, word: &str) -> String {
-        if self.colour { format!("\u{1b}[{code}m{word}\u{1b}[0m") } else { word.to_owned() }
+    fn paint(self, ink: Ink, word: &str) -> Styled {
+        if self.colour { Styled::inked(ink, word) } else { word.into() }
     }
 }
 
 /// The lines that are there, one below the other.
-pub fn lines<const N: usize>(all: [Option<String>; N]) -> String {
-    let there: Vec<String> = all.into_iter().flatten().collect();
-    there.join("\n")
+pub fn lines<const N: usize>(all: [Option<Styled>; N]) -> Styled {
+    joined(all, "\n")
 }
 
 /// The parts that are there, with commas; nothing if none is.
-pub fn commas(parts: impl IntoIterator<Item = Option<String>>) -> Option<String> {
-    let there: Vec<String> = parts.into_iter().flatten().collect();
-    (!there.is_empty()).then(|| there.join(", "))
+pub fn commas(parts: impl IntoIterator<Item = Option<Styled>>) -> Option<Styled> {
+    let all = joined(parts, ", ");
+    (all != Styled::default()).then_some(all)
+}
+
+fn joined(parts: impl IntoIterator<Item = Option<Styled>>, between: &str) -> Styled {
+    let there = parts.into_iter().flatten();
+    there.reduce(|all, part| all + between + part).unwrap_or_default()
 }
 
 /// A number with its name.
-pub fn number(name: &str, value: Option<f64>) -> Option<String> {
-    value.map(|value| format!("{name} {}", format_float(value)))
+pub fn number(name: &str, value: Option<f64>) -> Option<Styled> {
+    value.map(|value| format!("{name} {}", format_float(value)).into())
 }
 
 /// A label and an answer, as far as they are there.
@@ -69,15 +73,15 @@ pub fn named(label: Option<&str>, answer: Option<&str>) -> Option<String> {
 }
 
 /// Some columns of a row, on one line.
-pub fn columns(all: &Map<String, Json>) -> Option<String> {
+pub fn columns(all: &Map<String, Json>) -> Option<Styled> {
     let cell = |(name, value): (&String, &Json)| {
         let value = match value {
             Json::String(text) => printable(text, false),
             other => printable(&other.to_string(), false),
         };
-        Some(format!("{} = {value}", clean(name)))
+        Some(format!("{} = {value}", clean(name)).into())
     };
-    let more = (all.len() > COLUMNS_MAX).then(|| "…".to_owned());
+    let more = (all.len() > COLUMNS_MAX).then(|| "…".into());
     commas(all.iter().take(COLUMNS_MAX).map(cell).chain([more]))
 }
 
@@ -99,9 +103,9 @@ mod tests {
 
     #[test]
     fn what_is_not_there_leaves_no_gap() {
-        assert_eq!(lines([None, Some("a".into()), None, Some("b".into())]), "a\nb");
+        assert_eq!(lines([None, Some("a".into()), None, Some("b".into())]), "a\nb".into());
         assert_eq!(commas([None, None]), None);
-        assert_eq!(number("score", Some(0.5)).as_deref(), Some("score 0.5000"));
+        assert_eq!(number("score", Some(0.5)), Some("score 0.5000".into()));
         assert_eq!(named(Some("A"), Some("yes")).as_deref(), Some("A yes"));
         assert_eq!(named(Some("true"), Some("true")).as_deref(), Some("true"));
         assert_eq!(named(Some("A"), None).as_deref(), Some("A"));
@@ -112,6 +116,7 @@ mod tests {
     fn a_row_of_many_columns_is_cut() {
         let all: Map<String, Json> = (0..9).map(|n| (format!("c{n}"), json!(n))).collect();
         let shown = columns(&all).unwrap();
+        let shown = shown.as_str();
         assert!(shown.starts_with("c0 = 0, ") && shown.ends_with("c5 = 5, …"), "{shown}");
         assert_eq!(columns(&Map::new()), None);
     }

@@ -1,8 +1,7 @@
 //! The folder of a page: `report.md` and a picture for each plot, each file replaced as a whole.
 
-use std::fs::{self, Permissions};
-use std::io::Write;
-use std::os::unix::fs::PermissionsExt;
+use std::fs::File;
+use std::io::{self, Read, Write};
 use std::path::Path;
 
 use arrow::array::{Array, AsArray, RecordBatch};
@@ -10,6 +9,7 @@ use arrow::datatypes::Int64Type;
 use arrow::error::ArrowError;
 
 use crate::stages::error::StageError;
+use crate::stages::outside::{self, Replacement};
 use crate::stages::report::ReportPlan;
 
 /// The page itself.
@@ -48,27 +48,23 @@ pub fn file_name(picture: &str) -> String {
 /// True if the folder holds these files, byte by byte.
 pub fn are_there(folder: &Path, files: &Files) -> bool {
     files.iter().all(|(name, content)| {
-        fs::read(folder.join(name)).is_ok_and(|found| found == content.as_bytes())
+        let mut found = Vec::new();
+        let read = |mut file: io::Take<File>| file.read_to_end(&mut found);
+        // One byte more tells a longer file apart.
+        let file = outside::open(&folder.join(name)).map(|it| it.take(content.len() as u64 + 1));
+        file.and_then(read).is_ok() && found == content.as_bytes()
     })
 }
 
 /// Writes the files. Blocking.
 pub fn write(folder: &Path, files: &Files) -> Result<(), StageError> {
-    let failed = |name: &str| {
-        let path = folder.join(name).display().to_string();
-        move |source| StageError::Write { path, source }
-    };
-    fs::create_dir_all(folder).map_err(failed(""))?;
     for (name, content) in files {
-        // As readable for others as any new file.
-        let partial = tempfile::Builder::new()
-            .permissions(Permissions::from_mode(0o666))
-            .tempfile_in(folder)
-            .map_err(failed(name))?;
-        let written = partial.as_file().write_all(content.as_bytes());
-        written.and_then(|()| partial.as_file().sync_all()).map_err(failed(name))?;
         let path = folder.join(name);
-        partial.persist(path).map_err(|error| error.error).map_err(failed(name))?;
+        let mut replacement = Replacement::of(&path)?;
+        let written = replacement.file().write_all(content.as_bytes());
+        let failed = |source| StageError::Write { path: path.display().to_string(), source };
+        written.map_err(failed)?;
+        replacement.commit()?;
     }
     Ok(())
 }

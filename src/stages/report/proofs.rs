@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use crate::draw::WIDTH;
 use crate::draw::cells::{format_float, printable};
+use crate::draw::styled::Styled;
 use crate::draw::tree::Tree;
 use crate::spec::code::Code;
 use crate::stages::error::StageError;
@@ -151,7 +152,7 @@ struct Premise {
 pub fn draw(rows: &RecordBatch) -> Result<String, StageError> {
     let mut trees: Vec<Tree> = Vec::new();
     for proof in proofs(rows)? {
-        let Some(question) = proof.question() else {
+        let Some(question) = proof.question().map(Styled::from) else {
             trees.push(proof.hypothesis());
             continue;
         };
@@ -160,7 +161,7 @@ pub fn draw(rows: &RecordBatch) -> Result<String, StageError> {
             None => trees.push(Tree::new(question, vec![proof.hypothesis()])),
         }
     }
-    let drawn: Vec<String> = trees.iter().map(|tree| tree.draw(WIDTH)).collect();
+    let drawn: Vec<String> = trees.iter().map(|tree| tree.draw(WIDTH).into_string()).collect();
     Ok(drawn.join("\n"))
 }
 

@@ -82,7 +82,7 @@ fn all_calls_can_be_spawned() {
         let mut writer = PartWriter::create(store, part.key, schema).unwrap();
         writer.write(&batches[0]).await.unwrap();
         let folder = std::path::Path::new("");
-        write_file(store, format_key(), "a", folder).await.unwrap();
+        write_file(store, format_key(), "a".parse().unwrap(), folder).await.unwrap();
         writer.finish().await
     });
 }

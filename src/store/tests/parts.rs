@@ -249,7 +249,8 @@ async fn files_of_any_size_are_copied_and_checked() {
         for store in [&in_memory().await, &disk] {
             let attempt = Attempt::new(disk.rng().as_ref());
             let key = crate::store::file_key(&run(1), &"index".parse().unwrap(), &attempt, 0);
-            let file = write_file(store, key, "segment.idx", &source).await.unwrap();
+            let file =
+                write_file(store, key, "segment.idx".parse().unwrap(), &source).await.unwrap();
             assert_eq!((file.bytes, file.sha256), (size as u64, Digest::of(&content)));
             let store = reopened(store).await;
             assert_eq!(store.get(&file.key).await.unwrap(), content);

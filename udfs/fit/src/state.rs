@@ -1,10 +1,12 @@
 //! A fit that was stopped: one safetensors file with everything that the next step needs, and its
-//! counters as JSON in the file's header. It replaces the one before it in one move.
+//! counters as JSON in the file's header, behind a line with the digest of it all. It replaces the one
+//! before it in one move.
 
-use std::fs::{self, File};
+use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use proofmill_engine::checkpoint::{seal, unseal};
 use safetensors::tensor::TensorView;
 use safetensors::{Dtype, SafeTensors, serialize};
 use serde::{Deserialize, Serialize};
@@ -74,8 +76,9 @@ impl State {
             Err(source) => return Err(FitError::File { file: file.to_owned(), source }),
         };
         let refuse = |why: String| FitError::State { file: file.to_owned(), why };
+        let bytes = unseal(&bytes).ok_or_else(|| refuse("the file is damaged".to_owned()))?;
         let (_, header) =
-            SafeTensors::read_metadata(&bytes).map_err(|error| refuse(error.to_string()))?;
+            SafeTensors::read_metadata(bytes).map_err(|error| refuse(error.to_string()))?;
         let counters = header.metadata().as_ref().and_then(|it| it.get(COUNTERS));
         let counters = counters.ok_or_else(|| refuse("this is no state of a fit".to_owned()))?;
         let counters: Counters =
@@ -83,8 +86,7 @@ impl State {
         if counters.format != FORMAT || counters.fit != fit {
             return Err(FitError::OtherState { file: file.to_owned() });
         }
-        let tensors =
-            SafeTensors::deserialize(&bytes).map_err(|error| refuse(error.to_string()))?;
+        let tensors = SafeTensors::deserialize(bytes).map_err(|error| refuse(error.to_string()))?;
         let take = |part: &str| -> Result<Weights, FitError> {
             let one = |(number, parameter): (usize, &crate::weights::Parameter)| {
                 let name = name(part, number);
@@ -150,7 +152,8 @@ impl State {
             .map_err(|error| refuse(error.to_string()))?;
         let header = [(COUNTERS.to_owned(), counters)].into();
         let bytes = serialize(views, Some(header)).map_err(|error| refuse(error.to_string()))?;
-        replace(file, &bytes).map_err(|source| FitError::File { file: file.to_owned(), source })
+        replace(file, &seal(&bytes))
+            .map_err(|source| FitError::File { file: file.to_owned(), source })
     }
 }
 
@@ -163,7 +166,12 @@ fn replace(file: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut beside = file.as_os_str().to_owned();
     beside.push(".partial");
     let beside = PathBuf::from(beside);
-    let mut open = File::create(&beside)?;
+    // What a fit that was killed left; and nothing is written through a link of that name.
+    match fs::remove_file(&beside) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut open = OpenOptions::new().write(true).create_new(true).open(&beside)?;
     open.write_all(bytes)?;
     open.sync_all()?;
     drop(open);

@@ -96,8 +96,21 @@ pub enum Trust {
     Nothing,
 }
 
-/// Digests of files, kept in a folder: one small file for each path. Any number of processes may use
-/// it at once. It may be deleted at any time.
+/// A file of a cache: a line with the digest of what follows, and that. The seal finds damage, not
+/// forgery: whoever may write to a user's caches is that user.
+pub fn seal(content: &[u8]) -> Vec<u8> {
+    [format!("{}\n", Digest::of(content)).as_bytes(), content].concat()
+}
+
+/// The content of a sealed file; nothing if it is damaged.
+pub fn unseal(bytes: &[u8]) -> Option<&[u8]> {
+    let at = bytes.iter().position(|&byte| byte == b'\n')?;
+    let (sum, content) = (&bytes[..at], &bytes[at + 1..]);
+    (sum == Digest::of(content).to_string().as_bytes()).then_some(content)
+}
+
+/// Digests of files, kept in a folder: one small sealed file for each path. Any number of processes may
+/// use it at once. It may be deleted at any time.
 #[derive(Clone, Debug)]
 pub struct DigestCache {
     folder: PathBuf,
@@ -129,10 +142,10 @@ impl DigestCache {
         let failed = |source| LoadError::Read { file: file.to_owned(), source };
         let path = file.canonicalize().map_err(failed)?;
         let state = held.state();
-        let entry = self.folder.join(format!("{}.json", Digest::of(path.as_os_str().as_bytes())));
+        let entry = self.folder.join(format!("{}.known", Digest::of(path.as_os_str().as_bytes())));
         let known = fs::read(&entry)
             .ok()
-            .and_then(|bytes| serde_json::from_slice::<Known>(&bytes).ok())
+            .and_then(|bytes| serde_json::from_slice::<Known>(unseal(&bytes)?).ok())
             .filter(|known| known.path == path && known.state == state);
         let digest = match (&known, trust) {
             (Some(known), Trust::Unchanged) => known.digest,
@@ -164,7 +177,7 @@ impl DigestCache {
             let mut file = OpenOptions::new().write(true).create_new(true).open(&draft)?;
             let written = serde_json::to_vec(known)
                 .map_err(io::Error::from)
-                .and_then(|bytes| file.write_all(&bytes))
+                .and_then(|bytes| file.write_all(&seal(&bytes)))
                 .and_then(|()| fs::rename(&draft, entry));
             if written.is_err() {
                 fs::remove_file(&draft)?;

@@ -18,7 +18,7 @@ mod text;
 
 pub use architecture::Family;
 pub use config::Config;
-pub use digest::{Digest, DigestCache, NotADigest, Trust};
+pub use digest::{Digest, DigestCache, NotADigest, Trust, seal, unseal};
 pub use error::LoadError;
 pub use folder::Folder;
 pub use held::{Digested, Held, Watch};

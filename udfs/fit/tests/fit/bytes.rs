@@ -82,6 +82,16 @@ fn a_state_belongs_to_its_fit() {
     let other = Settings { seed: 3, ..base.clone() };
     assert!(matches!(fit(&other, &pairs), Err(FitError::OtherState { .. })));
     assert!(matches!(fit(&base, &pairs[1..]), Err(FitError::OtherState { .. })));
+    // A damaged one is never gone on with: its weights would be others.
+    let whole = std::fs::read(&file).unwrap();
+    for at in (0..whole.len()).step_by(whole.len() / 50) {
+        let mut damaged = whole.clone();
+        damaged[at] ^= 1;
+        std::fs::write(&file, damaged).unwrap();
+        assert!(matches!(fit(&base, &pairs), Err(FitError::State { .. })), "byte {at}");
+    }
+    std::fs::write(&file, &whole[..whole.len() - 1]).unwrap();
+    assert!(matches!(fit(&base, &pairs), Err(FitError::State { .. })));
     std::fs::write(&file, b"nonsense").unwrap();
     assert!(matches!(fit(&base, &pairs), Err(FitError::State { .. })));
 }

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use serde_json::json;
 
 use super::made::Made;
-use crate::checkpoint::{Digest, DigestCache, Identity, LoadError, Trust};
+use crate::checkpoint::{Digest, DigestCache, Identity, LoadError, Trust, seal, unseal};
 
 const EMPTY: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 
@@ -47,8 +47,10 @@ fn an_unchanged_file_is_read_once() {
     assert_eq!(digest(Trust::Unchanged).unwrap(), real);
     assert_eq!(digest(Trust::Nothing).unwrap(), real);
     // A lie in the cache shows that the file is not read again, and that it is on demand.
-    let text = fs::read_to_string(entry(&cached)).unwrap().replace(&real.to_string(), EMPTY);
-    fs::write(entry(&cached), text).unwrap();
+    let known = fs::read(entry(&cached)).unwrap();
+    let known = String::from_utf8(unseal(&known).unwrap().to_vec()).unwrap();
+    let lie = known.replace(&real.to_string(), EMPTY);
+    fs::write(entry(&cached), seal(lie.as_bytes())).unwrap();
     assert_eq!(digest(Trust::Unchanged).unwrap().to_string(), EMPTY);
     assert_eq!(
         made.why(digest(Trust::Nothing)),
@@ -71,6 +73,25 @@ fn a_changed_file_or_a_broken_entry_is_read_again() {
     fs::write(entry(&cached), b"{").unwrap();
     assert_eq!(digest(&made), Digest::of(b"three"));
     assert!(fs::read(entry(&cached)).unwrap().len() > 1, "the entry is written again");
+}
+
+#[test]
+fn a_damaged_entry_is_never_believed() {
+    let (cached, made) = (Made::empty(), Made::empty().file("weights", b"one"));
+    let (cache, file) = (DigestCache::new(cached.path()), made.path().join("weights"));
+    let digest = || cache.digest(&file, Trust::Unchanged).unwrap();
+    assert_eq!(digest(), Digest::of(b"one"));
+    let whole = fs::read(entry(&cached)).unwrap();
+    for at in 0..whole.len() {
+        // A bit that makes another hex digit of most.
+        let mut damaged = whole.clone();
+        damaged[at] ^= 1;
+        fs::write(entry(&cached), &damaged).unwrap();
+        assert_eq!(digest(), Digest::of(b"one"), "byte {at}");
+    }
+    // One without its seal, as older programs wrote them.
+    fs::write(entry(&cached), unseal(&whole).unwrap()).unwrap();
+    assert_eq!(digest(), Digest::of(b"one"));
 }
 
 #[test]

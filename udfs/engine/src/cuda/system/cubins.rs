@@ -5,7 +5,7 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use crate::checkpoint::Digest;
+use crate::checkpoint::{Digest, seal, unseal};
 
 /// A folder of compiled kernels.
 pub(super) struct Cubins<'a> {
@@ -20,9 +20,8 @@ impl<'a> Cubins<'a> {
 
     /// What was kept under `key`; nothing if it is damaged.
     pub(super) fn read(&self, key: Digest) -> Option<Vec<u8>> {
-        let bytes = fs::read(self.path(key)).ok()?;
-        let (sum, cubin) = split_line(&bytes)?;
-        (sum == Digest::of(cubin).to_string().as_bytes()).then(|| cubin.to_vec())
+        // The driver reads a cubin without being told how long it is, so it must be whole.
+        Some(unseal(&fs::read(self.path(key)).ok()?)?.to_vec())
     }
 
     /// Keeps `cubin` under `key`: written under another name and renamed, so that no reader sees
@@ -36,9 +35,7 @@ impl<'a> Cubins<'a> {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(()),
             file => file?,
         };
-        let written = writeln!(file, "{}", Digest::of(cubin))
-            .and_then(|()| file.write_all(cubin))
-            .and_then(|()| fs::rename(&draft, &path));
+        let written = file.write_all(&seal(cubin)).and_then(|()| fs::rename(&draft, &path));
         if written.is_err() {
             fs::remove_file(&draft)?;
         }
@@ -48,13 +45,6 @@ impl<'a> Cubins<'a> {
     fn path(&self, key: Digest) -> PathBuf {
         self.folder.join(format!("{key}.cubin"))
     }
-}
-
-/// The first line and the rest. The driver reads a cubin without being told how long it is, so it must
-/// be whole: its digest stands before it, in a line.
-fn split_line(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
-    let at = bytes.iter().position(|&byte| byte == b'\n')?;
-    Some((&bytes[..at], &bytes[at + 1..]))
 }
 
 #[cfg(test)]
