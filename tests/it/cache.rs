@@ -314,6 +314,7 @@ fn settings_of_measure() {
                 "met: n / 2.0",
                 &["score"],
                 &[
+                    ("order.metrics", "accuracy, seen", "accuracy, met"),
                     ("settings.metrics.seen", "n / 2.0", ""),
                     ("settings.metrics.met", "", "n / 2.0"),
                 ],
