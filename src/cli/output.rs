@@ -8,6 +8,7 @@ use crate::cli::args::Colour;
 use crate::console::{self, Stream};
 use crate::draw::styled::{Ink, Styled};
 use crate::error::{Error, ErrorKind, Result};
+use crate::secret;
 use crate::spec::diagnostic::{Diagnostic, Severity};
 use crate::spec::source::Sources;
 
@@ -82,8 +83,8 @@ impl Output {
             true => Styled::inked(ink, word),
             false => word.into(),
         };
-        // No line of a message looks like one of ours.
-        let indented = |text: &str| text.trim_end().replace('\n', "\n    ");
+        // No line of a message looks like one of ours, and none shows what an address hides.
+        let indented = |text: &str| secret::covered(text.trim_end()).replace('\n', "\n    ");
         let mut text = word(Ink::Error, "error") + ": " + indented(&error.message);
         let mut source = std::error::Error::source(error);
         while let Some(cause) = source {
