@@ -42,7 +42,7 @@ pub enum StoreError {
         /// What stands in the way.
         obstacle: Obstacle,
         /// The answer of the service.
-        source: object_store::Error,
+        source: Box<object_store::Error>,
     },
     /// The service of a store does not answer, also after retries.
     #[error("the store `{url}` does not answer")]
@@ -324,7 +324,7 @@ impl StoreError {
                 if let Some(obstacle) = Obstacle::at_opening(&source, writes) =>
             {
                 let (url, bucket) = (url.to_owned(), bucket.to_owned());
-                Self::Unusable { url, bucket, obstacle, source }
+                Self::Unusable { url, bucket, obstacle, source: Box::new(source) }
             }
             Self::Object { source, .. } | Self::CommitUnknown { source, .. } => {
                 Self::Unreachable { url: url.to_owned(), source }
@@ -337,13 +337,13 @@ impl StoreError {
     fn answer(&self) -> Option<String> {
         match self {
             Self::Open { source, .. }
-            | Self::Unusable { source, .. }
             | Self::Unreachable { source, .. }
             | Self::Gone { source, .. }
             | Self::Object { source, .. }
             | Self::Refused { source, .. }
             | Self::CommitUnknown { source, .. } => Some(told(source)),
-            other => std::error::Error::source(other).map(|source| chain(source)),
+            Self::Unusable { source, .. } => Some(told(source)),
+            other => std::error::Error::source(other).map(chain),
         }
     }
 
@@ -381,8 +381,8 @@ impl StoreError {
                 "restore the record from a backup, or delete it and run the pipeline again"
             }
             Self::Replaced { .. } => {
-                "the table of that run was computed again by an older proofmill, which kept no copy of \
-                 the record; a newer run has its own"
+                "somebody changed the record, or an older proofmill, which kept no copy, computed the table \
+                 again; a newer run has its own"
             }
             Self::Newer { .. } => "use the proofmill that wrote this store, or a newer one",
             Self::Encode { .. } => {

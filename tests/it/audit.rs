@@ -372,8 +372,8 @@ fn questions_are_found_by_id_or_text() {
     let refused = |wanted: &str| workspace.proofmill(&["audit", "trace", wanted]).expect(2);
     refused("can a magnet")
         .says("`can a magnet` may be any of 2 questions:")
-        .says("\n  nail   Can a magnet attract a nail?")
-        .says("\n  penny  Can a magnet attract a penny?")
+        .says("  nail   Can a magnet attract a nail?\n")
+        .says("  penny  Can a magnet attract a penny?\n")
         .says("give the id");
     refused("pennny").says("no question `pennny`").says("did you mean `penny` (Can a magnet");
     refused("quantum electrodynamics").says("questions of the run are called");

@@ -4,6 +4,7 @@
 
 use std::fs;
 
+use proofmill::digest::Digest;
 use serde_json::{Value as Json, json};
 
 use crate::server::serve;
@@ -349,9 +350,14 @@ fn records_of_a_store_are_shown() {
     let workspace = Workspace::with("pipeline: p\nstages: { a: { sql: SELECT 1 AS x } }\n");
     workspace.run();
     let path = workspace.record("a");
+    let digest = || Digest::of(&fs::read(&path).unwrap()).to_string();
+    let named = digest();
     forge(&path, "\"notes\":[]", &format!("\"notes\":[{}]", quoted(&format!("{CANARY}\nforged"))));
     let components = format!("\"components\":{{{}:{},", quoted(CANARY), quoted(CANARY));
     forge(&path, "\"components\":{", &components);
+    // A run reads the record that its manifest names: whoever forges one forges the other.
+    let manifest = workspace.path("store").join(&workspace.keys("manifest.json")[0]);
+    forge(&manifest, &named, &digest());
     let done = shows(&workspace, &["show", "a"]);
     assert!(!done.stdout.lines().any(|line| line == "forged"), "{}", done.stdout);
     for args in [&["why", "p.yaml", "a"][..], &["plan", "p.yaml"], &["run", "p.yaml"], &["runs"]] {
@@ -363,7 +369,7 @@ fn records_of_a_store_are_shown() {
     forge(&manifest, "\"kind\":\"sql\"", &format!("\"kind\":{}", quoted(CANARY)));
     shows(&workspace, &["show"]);
     let text = fs::read_to_string(&manifest).unwrap();
-    fs::write(&manifest, text.replace("\"v\":1", &format!("\"v\":{}", quoted(CANARY)))).unwrap();
+    fs::write(&manifest, text.replace("\"v\":2", &format!("\"v\":{}", quoted(CANARY)))).unwrap();
     clean(workspace.proofmill(&["runs"]));
     fs::write(&manifest, format!("{CANARY}{text}")).unwrap();
     clean(workspace.proofmill(&["runs"]));

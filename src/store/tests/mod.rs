@@ -68,7 +68,7 @@ fn all_calls_can_be_spawned() {
         RunLog::create(store, run, &first).await?.append(&first).await
     });
     sendable(|store| read_manifest(store, run));
-    sendable(|store| newest_published(store));
+    sendable(newest_published);
     sendable(run_ids);
     sendable(|store| async move {
         let manifest = read_manifest(store, run).await.unwrap().unwrap();
