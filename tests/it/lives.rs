@@ -19,9 +19,19 @@ fn long() -> Workspace {
     )
 }
 
-/// Starts `p.yaml` and waits until its first stage is done.
-fn started(workspace: &Workspace) -> Child {
-    let child = workspace.start(&["run", "p.yaml"], "run.log");
+/// A run under way, which a test that fails does not leave behind.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Starts `p.yaml` and waits until a stage is done.
+fn started(workspace: &Workspace) -> Running {
+    let child = Running(workspace.start(&["run", "p.yaml"], "run.log"));
     let began = Instant::now();
     while !workspace.read("run.log").contains("done numbers") {
         assert!(began.elapsed() < Duration::from_secs(60), "{}", workspace.read("run.log"));
@@ -30,8 +40,8 @@ fn started(workspace: &Workspace) -> Child {
     child
 }
 
-fn send(child: &Child, signal: &str) {
-    let status = Command::new("kill").args([signal, &child.id().to_string()]).status();
+fn send(child: &Running, signal: &str) {
+    let status = Command::new("kill").args([signal, &child.0.id().to_string()]).status();
     assert!(status.unwrap().success());
 }
 
@@ -46,7 +56,7 @@ fn what_service_managers_send_stops_a_run_as_ctrl_c_does() {
         let mut child = started(&workspace);
         assert_eq!(outcome(&workspace), "running");
         send(&child, signal);
-        assert_eq!(child.wait().unwrap().code(), Some(130), "{signal}");
+        assert_eq!(child.0.wait().unwrap().code(), Some(130), "{signal}");
         let log = workspace.read("run.log");
         assert!(log.contains("goes on where it was"), "{signal}: {log}");
         assert_eq!(outcome(&workspace), "stopped", "{signal}");
@@ -64,7 +74,7 @@ fn a_hangup_that_nohup_ignores_is_ignored() {
     command
         .current_dir(workspace.path(""))
         .stdout(fs::File::create(workspace.path("out")).unwrap());
-    let mut child = command.stderr(log).spawn().unwrap();
+    let mut child = Running(command.stderr(log).spawn().unwrap());
     let began = Instant::now();
     while !workspace.read("run.log").contains("done numbers") {
         assert!(began.elapsed() < Duration::from_secs(60), "{}", workspace.read("run.log"));
@@ -75,7 +85,7 @@ fn a_hangup_that_nohup_ignores_is_ignored() {
     sleep(Duration::from_millis(300));
     assert_eq!(outcome(&workspace), "running");
     send(&child, "-TERM");
-    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert_eq!(child.0.wait().unwrap().code(), Some(130));
 }
 
 #[test]
@@ -89,8 +99,8 @@ fn a_live_run_is_left_alone_and_a_dead_one_is_not() {
         assert!(!text.contains("\"fence\""), "a refused resume wrote to the log");
     }
     assert_eq!(outcome(&workspace), "running");
-    child.kill().unwrap();
-    child.wait().unwrap();
+    child.0.kill().unwrap();
+    child.0.wait().unwrap();
     assert_eq!(outcome(&workspace), "dead");
     let done = workspace.proofmill(&["run", "p.yaml", "--resume", "latest", "--select", "numbers"]);
     done.expect(0);
@@ -103,8 +113,8 @@ fn a_run_goes_on_only_with_the_same_templates() {
     workspace.write("t.yaml", "template: t\nstages:\n  x: { sql: \"SELECT 2 AS x\" }\n");
     workspace.edit("p.yaml", "stages:\n", "stages:\n  g: { use: t.yaml }\n");
     let mut child = started(&workspace);
-    child.kill().unwrap();
-    child.wait().unwrap();
+    child.0.kill().unwrap();
+    child.0.wait().unwrap();
     workspace.edit("t.yaml", "SELECT 2", "SELECT 3");
     let resume = ["run", "p.yaml", "--resume", "latest", "--select", "quick"];
     workspace.proofmill(&resume).expect(2).says("other templates: `t.yaml`");
