@@ -30,11 +30,17 @@ fn build_id() -> Option<String> {
 /// This machine, and what of it the run may use.
 pub fn machine(limits: &Limits) -> Machine {
     Machine {
-        host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
+        host: host().unwrap_or_else(|| "unknown".to_owned()),
         platform: format!("{}-{}", std::env::consts::OS, std::env::consts::ARCH),
         jobs: limits.cores,
         memory_bytes: limits.memory_bytes as u64,
     }
+}
+
+/// The name of this host, as Linux tells it.
+fn host() -> Option<String> {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok()?;
+    Some(name.trim().to_owned()).filter(|name| !name.is_empty())
 }
 
 /// The templates among `sources`, whose first is the pipeline file, with the digests of their texts.
