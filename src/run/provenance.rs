@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 
-use object::{Object as _, ReadCache};
+use object::elf::{ELF_NOTE_GNU, FileHeader64, NT_GNU_BUILD_ID};
+use object::read::elf::{FileHeader as _, ProgramHeader as _};
+use object::{Endianness, ReadCache};
 
 use crate::digest::Digest;
 use crate::session::Limits;
@@ -19,12 +21,21 @@ pub fn code_versions() -> BTreeMap<String, String> {
     ])
 }
 
-/// The digest that the linker made of this program; `None` if it made none.
+/// The digest that the linker made of this program; `None` if it made none. Only the notes of its
+/// segments are read: symbols are many.
 fn build_id() -> Option<String> {
     let program = ReadCache::new(File::open(std::env::current_exe().ok()?).ok()?);
-    let parsed = object::File::parse(&program).ok()?;
-    let id = parsed.build_id().ok()??;
-    Some(id.iter().map(|byte| format!("{byte:02x}")).collect())
+    let header = FileHeader64::<Endianness>::parse(&program).ok()?;
+    let endian = header.endian().ok()?;
+    for segment in header.program_headers(endian, &program).ok()? {
+        let Some(mut notes) = segment.notes(endian, &program).ok()? else { continue };
+        while let Some(note) = notes.next().ok()? {
+            if note.name() == ELF_NOTE_GNU && note.n_type(endian) == NT_GNU_BUILD_ID {
+                return Some(note.desc().iter().map(|byte| format!("{byte:02x}")).collect());
+            }
+        }
+    }
+    None
 }
 
 /// This machine, and what of it the run may use.

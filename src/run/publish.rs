@@ -80,7 +80,7 @@ pub async fn run(request: Request, store: Store) -> Result<RunResult> {
         path: request.path,
         yaml_sha256: request.loaded.yaml_sha256,
     };
-    let templates = templates(&request.loaded.sources);
+    let (templates, code) = (templates(&request.loaded.sources), code_versions());
     let Some(prepared) = request.loaded.prepared else {
         return Err(Error::new(ErrorKind::Pipeline, "the pipeline has mistakes"));
     };
@@ -93,7 +93,7 @@ pub async fn run(request: Request, store: Store) -> Result<RunResult> {
     let started = Event::Started {
         pipeline: pipeline.clone(),
         params: params.clone(),
-        code: code_versions(),
+        code: code.clone(),
         templates: templates.clone(),
         machine: request.machine.clone(),
         stages: taking_part,
@@ -130,7 +130,7 @@ pub async fn run(request: Request, store: Store) -> Result<RunResult> {
             pipeline,
             params,
             trigger: json!({"kind": "command"}),
-            code: code_versions(),
+            code,
             templates,
             machine: request.machine,
             started_at,
