@@ -12,9 +12,7 @@ use crate::draw::styled::{Styled, escaped_json};
 /// Where text goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stream {
-    /// Results.
     Out,
-    /// Everything else.
     Err,
 }
 

@@ -15,7 +15,6 @@ pub enum ErrorKind {
     Store,
     /// A limit on memory, disk or time was reached.
     Resources,
-    /// Somebody stopped the run.
     Interrupted,
     /// A mistake in proofmill itself.
     Internal,
@@ -24,11 +23,9 @@ pub enum ErrorKind {
 /// A failure as the user meets it.
 #[derive(Debug)]
 pub struct Error {
-    /// Who must act.
     pub kind: ErrorKind,
     /// What happened: a lower-case fragment that reads after "error:".
     pub message: String,
-    /// What to do about it.
     pub hint: Option<String>,
     /// The cause, where there is a deeper one.
     pub source: Option<Box<dyn std::error::Error + Send + Sync>>,

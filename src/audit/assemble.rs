@@ -16,9 +16,7 @@ use crate::stages::index::fact_id;
 /// Which proofs a trace shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shown {
-    /// All.
     All,
-    /// Those that were accepted.
     Accepted,
     /// The one that the answer rests on.
     Best,
@@ -27,7 +25,6 @@ pub enum Shown {
 /// The rows of a question.
 #[derive(Clone, Debug, Default)]
 pub struct Found {
-    /// What was decided.
     pub answer: Option<Row>,
     /// Columns of the answer that are the stage's own.
     pub own: Vec<&'static str>,
@@ -41,9 +38,7 @@ pub struct Found {
     pub written: Vec<Row>,
     /// Its proofs as they were judged.
     pub judged: Vec<Row>,
-    /// What the memory gave.
     pub recalled: Vec<Row>,
-    /// What failed.
     pub failures: Vec<Failure>,
     /// Where facts come from.
     pub sources: Sources,

@@ -24,11 +24,9 @@ const JUDGED: [&str; 4] = ["proof_id", "premises", "accepted", "reject_reason"];
 /// The tables that one stage's answers were made from.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Chain {
-    /// The answers.
     pub answers: TableId,
     /// Tables of `hypothesize` before them, nearest first.
     pub hypotheses: Vec<TableId>,
-    /// Beliefs in hypotheses.
     pub beliefs: Option<TableId>,
     /// Proofs as they were judged.
     pub judged: Option<TableId>,

@@ -9,7 +9,6 @@ pub const LISTED_MAX: usize = 10;
 /// A question of a run.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Candidate {
-    /// Its id.
     pub id: String,
     /// Its text, where one is known.
     pub text: Option<String>,

@@ -29,7 +29,6 @@ pub struct Inquiry {
     pub question: String,
     /// The stage whose answer is traced, or [`ALL`]; the last that answers it when `None`.
     pub answers: Option<String>,
-    /// Which proofs to show.
     pub shown: Shown,
 }
 

@@ -26,7 +26,6 @@ pub type TableId = usize;
 pub struct Table {
     /// What the run calls it; several names where stages compute the same, at least one.
     pub stages: Vec<StageName>,
-    /// Its record.
     pub artifact: Arc<Artifact>,
     schema: Schema,
     /// Its inputs, each with its part.
@@ -112,7 +111,6 @@ impl Lineage {
         Self { tables: artifacts.into_iter().map(table).collect() }
     }
 
-    /// A table.
     pub fn table(&self, id: TableId) -> &Table {
         &self.tables[id]
     }

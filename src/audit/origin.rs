@@ -15,9 +15,7 @@ pub struct Known {
     pub fact: Option<String>,
     /// Tables that hold the sentence, nearest first.
     pub through: Vec<String>,
-    /// Lessons that taught it.
     pub lessons: Vec<Taught>,
-    /// Entries of memories.
     pub entries: Vec<Entry>,
     /// Rows that nothing before them explains, by their table.
     pub rows: BTreeMap<String, SourceRow>,

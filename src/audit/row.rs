@@ -2,17 +2,14 @@
 
 use serde_json::{Map, Value as Json};
 
-/// A row.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Row(pub Map<String, Json>);
 
 impl Row {
-    /// A text.
     pub fn text(&self, column: &str) -> Option<String> {
         self.0.get(column)?.as_str().map(str::to_owned)
     }
 
-    /// A number.
     pub fn number(&self, column: &str) -> Option<f64> {
         self.0.get(column)?.as_f64()
     }

@@ -9,11 +9,8 @@ use serde_json::{Map, Value as Json};
 /// What a run says to a question.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Audit {
-    /// The run.
     pub run: String,
-    /// Its pipeline.
     pub pipeline: String,
-    /// The question.
     pub question: Question,
     /// Every stage that answers it, in the order of the run.
     pub answers: Vec<Answered>,
@@ -21,7 +18,6 @@ pub struct Audit {
     pub traces: Vec<Trace>,
 }
 
-/// A question.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Question {
     /// Its `question_id`.
@@ -33,7 +29,6 @@ pub struct Question {
 /// A stage that answers the question, in short.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Answered {
-    /// Its name.
     pub stage: String,
     /// `decide` or `teach`.
     pub kind: String,
@@ -48,11 +43,9 @@ pub struct Answered {
 /// The path of one answer.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Trace {
-    /// The stage that answers.
     pub stage: String,
     /// `decide` or `teach`.
     pub kind: String,
-    /// Its fingerprint.
     pub fingerprint: String,
     /// The tables that the rows below stand in, by what they hold.
     pub tables: BTreeMap<&'static str, String>,
@@ -81,7 +74,6 @@ pub struct Recalled {
     pub rank: Option<i64>,
     /// What the index says; none where it was not recorded.
     pub score: Option<f64>,
-    /// Its id.
     pub fact_id: String,
     /// What it says; none where it was not recorded.
     pub fact: Option<String>,
@@ -116,7 +108,6 @@ pub struct Taught {
     pub round: i64,
     /// The question of the lesson.
     pub question_id: String,
-    /// Its text.
     pub question: Option<String>,
     /// The answer that was corrected.
     pub answer: Option<String>,
@@ -131,18 +122,14 @@ pub struct Taught {
 /// An entry of a `memory` stage.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Entry {
-    /// The stage.
     pub stage: String,
-    /// The columns of the entry.
     pub columns: Map<String, Json>,
 }
 
 /// A row that holds the sentence.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct SourceRow {
-    /// The stage.
     pub stage: String,
-    /// Its kind.
     pub stage_kind: String,
     /// The column that holds the sentence.
     pub column: String,
@@ -155,15 +142,11 @@ pub struct SourceRow {
 /// A possible answer.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Hypothesis {
-    /// Its id.
     pub hypothesis_id: String,
     /// From 0.
     pub choice: Option<i64>,
-    /// Its label.
     pub label: Option<String>,
-    /// The answer.
     pub answer: Option<String>,
-    /// The answer as a sentence.
     pub hypothesis: Option<String>,
     /// The belief in it without a proof.
     pub direct: Option<f64>,
@@ -176,34 +159,27 @@ pub struct Hypothesis {
     pub written_digest: Option<String>,
     /// The request that asked about the sentence alone.
     pub direct_digest: Option<String>,
-    /// Its proofs.
     pub proofs: Vec<Proof>,
 }
 
 /// A proof of a hypothesis.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Proof {
-    /// Its id.
     pub proof_id: String,
     /// `free` or `forced`.
     pub strategy: Option<String>,
     /// The fact that it was made to begin with.
     pub forced_fact_id: Option<String>,
-    /// What that fact says.
     pub forced_fact: Option<String>,
-    /// What the model read.
     pub prompt: Option<String>,
     /// What it wrote, as it stands.
     pub text: Option<String>,
-    /// Why it stopped.
     pub finish_reason: Option<String>,
     /// Tokens of `text`.
     pub output_tokens: Option<i64>,
-    /// In the order of the proof.
     pub premises: Vec<Premise>,
     /// The belief that the premises entail the hypothesis.
     pub entailment: Option<f64>,
-    /// Entailment times beliefs.
     pub score: Option<f64>,
     /// None if the proof was never judged.
     pub accepted: Option<bool>,
@@ -217,7 +193,6 @@ pub struct Proof {
     pub kept: Option<bool>,
     /// Of a `search`, why an accepted proof is not.
     pub drop_reason: Option<String>,
-    /// The request that wrote it.
     pub written_digest: Option<String>,
     /// The requests that judged it: each premise that was asked about, the proof, the hypothesis.
     pub judged_digests: Vec<String>,
@@ -226,13 +201,10 @@ pub struct Proof {
 /// A premise of a proof.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Premise {
-    /// The sentence.
     pub text: String,
     /// `memory` or `model`.
     pub origin: Option<String>,
-    /// The fact that it is.
     pub fact_id: Option<String>,
-    /// The belief in it.
     pub belief: Option<f64>,
     /// Whether that reaches the threshold.
     pub believed: Option<bool>,
@@ -247,9 +219,7 @@ pub struct Failure {
     pub stage: String,
     /// The row: a question, a hypothesis or a proof.
     pub source: String,
-    /// What kind of failure.
     pub class: String,
-    /// What went wrong.
     pub message: String,
     /// What the model was to read, or what of it was kept.
     pub raw: String,
@@ -260,9 +230,7 @@ pub struct Failure {
 pub struct Decision {
     /// The hypothesis that is the answer.
     pub hypothesis_id: Option<String>,
-    /// Its label.
     pub label: Option<String>,
-    /// The answer.
     pub answer: Option<String>,
     /// `proved`, `fallback_direct`, `no_proof`, `direct` or `confirmed`.
     pub status: Option<String>,
@@ -287,17 +255,13 @@ pub struct Decision {
 /// The hypothesis behind the answer.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct RunnerUp {
-    /// Its id.
     pub hypothesis_id: String,
-    /// Its label.
     pub label: Option<String>,
     /// The answer that it stands for.
     pub answer: Option<String>,
-    /// Its score.
     pub score: f64,
 }
 
-/// What a lesson was.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Lesson {
     /// Its place, from 1.
@@ -308,8 +272,6 @@ pub struct Lesson {
     pub memory: i64,
     /// Whether the user said something.
     pub taught: bool,
-    /// What the user said.
     pub fact: Option<String>,
-    /// The id of that fact.
     pub fact_id: Option<String>,
 }

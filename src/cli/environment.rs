@@ -24,9 +24,7 @@ const NO_CACHE: &str = "/dev/null/proofmill";
 
 /// What commands work with.
 pub struct Environment {
-    /// Where they write.
     pub output: Output,
-    /// What the engine may use.
     pub limits: Limits,
     clock: Arc<dyn Clock>,
     rng: Arc<dyn Rng>,

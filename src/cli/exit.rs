@@ -33,7 +33,6 @@ pub const MEANINGS: [(u8, &str); 8] = [
     (INTERRUPTED, "somebody stopped the run"),
 ];
 
-/// The exit code for a kind of error.
 pub fn code(kind: ErrorKind) -> ExitCode {
     ExitCode::from(match kind {
         ErrorKind::Usage => USAGE,

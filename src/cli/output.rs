@@ -15,7 +15,6 @@ use crate::spec::source::Sources;
 /// Where a command writes.
 #[derive(Clone, Copy, Debug)]
 pub struct Output {
-    /// Print results as JSON.
     pub json: bool,
     colour: bool,
     paints: bool,

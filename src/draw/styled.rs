@@ -11,11 +11,9 @@ pub struct Styled(String);
 /// What a colour says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ink {
-    /// All is well.
     Good,
     /// It is not.
     Bad,
-    /// It is open.
     Doubtful,
     /// The word before an error.
     Error,

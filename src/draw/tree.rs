@@ -10,7 +10,6 @@ const NARROWEST: usize = 24;
 /// A node: what is written there, and what hangs below it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tree {
-    /// May have several lines.
     pub text: Styled,
     /// From top to bottom.
     pub children: Vec<Tree>,

@@ -13,17 +13,11 @@ use crate::files::kind::Kind;
 
 /// Builds the column of a [`Kind`].
 pub enum Builder {
-    /// True or false.
     Bool(BooleanBuilder),
-    /// Whole numbers.
     Int(Int64Builder),
-    /// Floating-point numbers.
     Float(Float64Builder),
-    /// Texts.
     Text(StringBuilder),
-    /// Lists.
     List(Box<ListBuilder>),
-    /// Structs.
     Struct(StructBuilder),
 }
 

@@ -13,14 +13,10 @@ use crate::files::kind::Kind;
 use crate::files::limits::COLUMNS_MAX;
 use crate::files::settings::{ROW_ID, check_name};
 
-/// A column.
 #[derive(Clone, Debug)]
 pub struct Column {
-    /// Its name.
     pub name: String,
-    /// The path of its field.
     pub path: FieldPath,
-    /// Its type.
     pub kind: Kind,
     /// Whether the settings say its type.
     pub declared: bool,

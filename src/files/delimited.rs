@@ -6,7 +6,6 @@
 /// What a line did to the record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// The record is whole.
     Whole,
     /// A quoted cell goes on in the next line.
     Open,

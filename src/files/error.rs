@@ -12,60 +12,34 @@ pub enum FilesError {
     /// A path names nothing.
     #[error("there is no file `{path}`")]
     Missing {
-        /// The path.
         path: String,
         /// The nearest name beside it, and the working directory.
         help: String,
     },
     /// A path is a link, or leads through one, to what is not there.
     #[error("`{path}` is a link to `{target}`, which is not there")]
-    Dangling {
-        /// The link.
-        path: String,
-        /// Where it points.
-        target: String,
-    },
+    Dangling { path: String, target: String },
     /// A pattern is no glob.
     #[error("`{pattern}` is not a glob: {reason}")]
-    Pattern {
-        /// The pattern.
-        pattern: String,
-        /// What is wrong with it.
-        reason: String,
-    },
+    Pattern { pattern: String, reason: String },
     /// A pattern matches no file.
     #[error("no file matches `{pattern}`")]
-    NoMatch {
-        /// The pattern.
-        pattern: String,
-        /// The working directory.
-        directory: String,
-    },
+    NoMatch { pattern: String, directory: String },
     /// A folder has no files.
     #[error("the folder `{path}` has no files")]
-    EmptyFolder {
-        /// The folder.
-        path: String,
-    },
+    EmptyFolder { path: String },
     /// A list of paths is empty.
     #[error("the list of paths is empty")]
     NoPaths,
     /// A path names something that is neither a file nor a folder.
     #[error("`{path}` is not a regular file")]
-    NotAFile {
-        /// The path.
-        path: String,
-    },
+    NotAFile { path: String },
     /// A pattern or folder names too many files.
     #[error("`{path}` leads to more than {FILES_MAX} files and folders")]
-    TooManyFiles {
-        /// The path.
-        path: String,
-    },
+    TooManyFiles { path: String },
     /// Two paths lead to one file.
     #[error("`{first}` and `{second}` are the same file")]
     Duplicate {
-        /// The first path.
         first: String,
         /// The second path.
         second: String,
@@ -73,143 +47,67 @@ pub enum FilesError {
     /// Two files hold the same bytes, so that their rows could not be told apart.
     #[error("`{first}` and `{second}` have the same content")]
     SameContent {
-        /// The first file.
         first: String,
         /// The second file.
         second: String,
     },
     /// The format cannot be told from the name.
     #[error("the name of `{path}` does not tell its format")]
-    UnknownFormat {
-        /// The file.
-        path: String,
-    },
+    UnknownFormat { path: String },
     /// Files are of different formats.
     #[error("`{first}` is {first_format}, but `{second}` is {second_format}")]
     MixedFormats {
-        /// A file.
         first: String,
-        /// Its format.
         first_format: &'static str,
-        /// Another file.
         second: String,
-        /// Its format.
         second_format: &'static str,
     },
     /// The name and the content of a file disagree.
     #[error("`{path}` {fact}")]
-    Content {
-        /// The file.
-        path: String,
-        /// What the content is.
-        fact: &'static str,
-        /// The setting that decides.
-        field: &'static str,
-        /// What to do.
-        help: String,
-    },
+    Content { path: String, fact: &'static str, field: &'static str, help: String },
     /// A setting that the format has no use for.
     #[error("`{field}` does not apply to {format}")]
-    NotForFormat {
-        /// The setting.
-        field: &'static str,
-        /// The format.
-        format: &'static str,
-    },
+    NotForFormat { field: &'static str, format: &'static str },
     /// A value that a setting does not take.
     #[error("`{value}` is not {expected}")]
-    Setting {
-        /// The setting.
-        field: String,
-        /// Its value.
-        value: String,
-        /// What it takes.
-        expected: &'static str,
-        /// What to do.
-        help: Option<String>,
-    },
+    Setting { field: String, value: String, expected: &'static str, help: Option<String> },
     /// A file cannot be opened or read.
     #[error("failed to read `{path}`: {source}")]
-    Io {
-        /// The file.
-        path: String,
-        /// Why.
-        source: io::Error,
-    },
+    Io { path: String, source: io::Error },
     /// A file is damaged as a whole.
     #[error("`{path}` is damaged: {reason}")]
-    Damaged {
-        /// The file.
-        path: String,
-        /// What was found.
-        reason: String,
-    },
+    Damaged { path: String, reason: String },
     /// A compressed file grows beyond measure.
     #[error("`{path}` decompresses to {}", Refusal::Expansion)]
-    Expansion {
-        /// The file.
-        path: String,
-    },
+    Expansion { path: String },
     /// A JSON document does not parse.
     #[error("`{path}` is not a JSON document: line {line}, column {column}: {message}")]
     Document {
-        /// The file.
         path: String,
         /// Line, from 1.
         line: u64,
         /// Column in characters, from 1.
         column: u64,
-        /// What is wrong there.
         message: String,
     },
     /// A JSON document is too long to be read at once.
     #[error("the document `{path}` is longer than {} GiB", DOCUMENT_BYTES_MAX >> 30)]
-    DocumentSize {
-        /// The file.
-        path: String,
-    },
+    DocumentSize { path: String },
     /// A JSON document has no list of records where it should be.
     #[error("`{path}` {message}")]
-    Records {
-        /// The file.
-        path: String,
-        /// What was found instead.
-        message: String,
-        /// What to do.
-        help: Option<String>,
-    },
+    Records { path: String, message: String, help: Option<String> },
     /// The first line of a file does not name columns.
     #[error("the header of `{path}` {reason}")]
-    Header {
-        /// The file.
-        path: String,
-        /// What is wrong with it.
-        reason: String,
-    },
+    Header { path: String, reason: String },
     /// Two files do not have the same columns.
     #[error("`{second}` does not have the columns of `{first}`: {difference}")]
-    Differs {
-        /// A file.
-        first: String,
-        /// Another file.
-        second: String,
-        /// What differs.
-        difference: String,
-    },
+    Differs { first: String, second: String, difference: String },
     /// A column's field is in none of the records looked at.
     #[error("no record has the field `{path}`")]
-    Column {
-        /// The column.
-        column: String,
-        /// The path of its field.
-        path: String,
-        /// The nearest field.
-        help: Option<String>,
-    },
+    Column { column: String, path: String, help: Option<String> },
     /// A column has a name it may not have.
     #[error("a column cannot be called `{column}`: {reason}")]
     ColumnName {
-        /// The column.
         column: String,
         /// Why not.
         reason: &'static str,
@@ -219,32 +117,20 @@ pub enum FilesError {
     /// Two columns, or two fields of a struct, have one name.
     #[error("`{path}` has two columns or fields called `{column}`")]
     Repeated {
-        /// The file.
         path: String,
-        /// The name.
         column: String,
         /// Whether the settings choose columns.
         set: bool,
     },
     /// Values of a column cannot be turned into the declared type.
     #[error("column `{column}` holds {found}, which cannot be read as {declared}")]
-    ColumnType {
-        /// The column.
-        column: String,
-        /// Its type in the files.
-        found: String,
-        /// Its type in the settings.
-        declared: &'static str,
-    },
+    ColumnType { column: String, found: String, declared: &'static str },
     /// The records have too many fields.
     #[error("the records have more than {COLUMNS_MAX} fields")]
     TooManyColumns,
     /// A file is not what it was when the reading began.
     #[error("`{path}` changed while it was read")]
-    Changed {
-        /// The file.
-        path: String,
-    },
+    Changed { path: String },
 }
 
 impl FilesError {

@@ -20,7 +20,6 @@ pub struct ErrorRow {
     pub column: Option<String>,
     /// What kind of mistake it is.
     pub class: ErrorClass,
-    /// What is wrong.
     pub message: String,
     /// The record as it stands in the file, cut to 2,000 characters.
     pub raw: String,
@@ -37,7 +36,6 @@ pub enum ErrorClass {
     Type,
     /// Too many, too few or repeated fields.
     Fields,
-    /// The record is too long.
     Size,
 }
 
@@ -61,7 +59,6 @@ pub struct Fault {
     pub class: ErrorClass,
     /// Path of the field at fault, where it is one field.
     pub column: Option<String>,
-    /// What is wrong.
     pub message: String,
 }
 

@@ -6,7 +6,6 @@ use crate::files::json::{Json, Object, get};
 /// One step from a value into it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// The field of an object.
     Name(String),
     /// The item of a list, from 0.
     Index(usize),
@@ -15,7 +14,6 @@ pub enum Step {
 /// A path into a record: the top-level field, and steps from there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldPath {
-    /// The top-level field.
     pub head: String,
     /// Steps from its value.
     pub steps: Vec<Step>,

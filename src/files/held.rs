@@ -28,7 +28,6 @@ pub struct Held {
     state: State,
     /// The digest of its bytes.
     pub digest: Digest,
-    /// Its length.
     pub bytes: u64,
 }
 

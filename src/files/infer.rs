@@ -12,21 +12,16 @@ pub enum Guess {
     /// Only `null` so far.
     #[default]
     Null,
-    /// True or false.
     Bool,
     /// Whole numbers that floating point would keep, too.
     Int,
-    /// Whole numbers.
     Long,
-    /// Numbers.
     Float,
     /// Numbers that no number type keeps, so that they are text.
     Digits,
     /// Texts, or values that have no other type in common.
     Text,
-    /// Lists.
     List(Box<Guess>),
-    /// Objects.
     Struct(IndexMap<String, Guess>),
 }
 

@@ -22,11 +22,8 @@ pub enum Json<'a> {
     Bool(bool),
     /// A number, as it is written.
     Number(&'a str),
-    /// Text.
     Text(Cow<'a, str>),
-    /// A list, and its text.
     List(Vec<Json<'a>>, &'a [u8]),
-    /// An object, and its text.
     Object(Object<'a>, &'a [u8]),
 }
 

@@ -12,7 +12,6 @@ use crate::spec::kinds::read::ColumnType;
 /// The type of a column.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// True or false.
     Bool,
     /// 64-bit whole number.
     Int,
@@ -20,7 +19,6 @@ pub enum Kind {
     Float,
     /// Text; values of other types are kept as their JSON.
     Text,
-    /// Values of one type.
     List(Box<Kind>),
     /// Fields by name; never empty.
     Struct(Vec<(String, Kind)>),

@@ -8,7 +8,6 @@ use crate::files::stream::Text;
 /// What [`Lines::append`] found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Line {
-    /// The text has ended.
     End,
     /// A line, with its line end unless the text ends without one.
     Whole,

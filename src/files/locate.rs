@@ -16,7 +16,6 @@ use crate::spec::suggest;
 pub struct Located {
     /// The path as it was given, or as it was found below what was given.
     pub shown: String,
-    /// The path to open.
     pub path: PathBuf,
 }
 

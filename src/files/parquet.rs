@@ -26,7 +26,6 @@ use crate::files::source::SourceFile;
 /// A row group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Group {
-    /// Its rows.
     pub rows: u64,
     /// Its compressed size.
     pub bytes: u64,

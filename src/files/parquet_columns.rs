@@ -50,7 +50,6 @@ pub struct Columns {
 pub struct Misfit {
     /// Row of the batch.
     pub row: usize,
-    /// The value as it was.
     pub value: String,
     /// The fault of the row.
     pub fault: Fault,

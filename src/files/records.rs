@@ -15,9 +15,7 @@ use crate::spec::kinds::read::Format;
 
 /// A record as it stands in the file, and what it holds.
 pub struct Record<'a> {
-    /// Line it starts on.
     pub line: u64,
-    /// Its text.
     pub raw: &'a [u8],
     /// Its fields, or why it has none.
     pub content: Result<Content<'a>, Fault>,
@@ -25,7 +23,6 @@ pub struct Record<'a> {
 
 /// The fields of a record.
 pub enum Content<'a> {
-    /// Fields by name.
     Object(Object<'a>),
     /// Fields by position; `None` is a missing value.
     Cells(Vec<Option<&'a str>>),
@@ -116,7 +113,6 @@ impl Records {
         }
     }
 
-    /// The next record.
     pub fn next(&mut self) -> Result<Option<Record<'_>>, FilesError> {
         let Self { shown, source, record, blank } = self;
         let failed = |error: io::Error| FilesError::io(shown, error);

@@ -15,7 +15,6 @@ pub const ROW_ID: &str = "row_id";
 /// Checked settings.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The format of all files.
     pub format: Format,
     /// Compression, if it is set.
     pub compression: Option<Compression>,
@@ -34,9 +33,7 @@ pub struct Options {
 /// A column as it is asked for.
 #[derive(Clone, Debug)]
 pub struct Wanted {
-    /// Its name.
     pub name: String,
-    /// The path of its field.
     pub path: String,
     /// Its type, if it is declared.
     pub declared: Option<ColumnType>,

@@ -16,12 +16,10 @@ use crate::files::read::{Sink, Summary, read_text};
 use crate::files::settings::Options;
 use crate::spec::kinds::read::{Compression, Format};
 
-/// A file of a source.
 #[derive(Clone, Debug)]
 pub struct SourceFile {
     /// Its path, as it was given or found.
     pub path: String,
-    /// Its length.
     pub bytes: u64,
     /// The digest of its bytes.
     pub digest: Digest,
@@ -64,9 +62,7 @@ pub struct Source {
 /// How the rows stand in the files.
 #[derive(Debug)]
 pub(super) enum Layout {
-    /// As text.
     Text { options: Options, plan: Plan },
-    /// As columns.
     Parquet(ParquetPlan),
 }
 

@@ -56,18 +56,14 @@ pub enum Role {
 /// An edge: this stage needs that one.
 #[derive(Clone, Debug)]
 pub struct Input {
-    /// What for.
     pub role: Role,
-    /// The stage that is needed.
     pub stage: StageName,
 }
 
 /// A stage with its edges.
 #[derive(Clone, Debug)]
 pub struct Stage {
-    /// What it is.
     pub spec: StageSpec,
-    /// What it needs.
     pub inputs: Vec<Input>,
     /// For `sql`: the query, until its stage is prepared.
     pub query: Option<Box<Query>>,
@@ -85,7 +81,6 @@ impl Stage {
 pub struct Graph {
     /// The pipeline they come from.
     pub pipeline: Pipeline,
-    /// The stages.
     pub stages: IndexMap<StageName, Arc<Stage>>,
 }
 

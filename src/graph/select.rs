@@ -10,9 +10,7 @@ use crate::spec::suggest;
 #[derive(Debug, thiserror::Error)]
 #[error("there is no stage `{name}` to select")]
 pub struct UnknownSelection {
-    /// The name.
     pub name: String,
-    /// What may have been meant.
     pub help: Option<String>,
 }
 

@@ -17,13 +17,11 @@ use crate::rng::random_name;
 /// The answers of one model that count.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ModelAnswers {
-    /// The model's identity.
     pub model: String,
     /// How many of each kind, such as `generate`.
     pub kinds: BTreeMap<String, u64>,
     /// When the first was recorded.
     pub first: DateTime<Utc>,
-    /// When the last was.
     pub last: DateTime<Utc>,
 }
 

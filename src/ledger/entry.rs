@@ -31,7 +31,6 @@ pub struct Origin {
     pub model: Arc<str>,
     /// What was asked for, such as `generate`.
     pub kind: Arc<str>,
-    /// The run that asked.
     pub run: RunId,
 }
 
@@ -67,7 +66,6 @@ impl NewEntry {
 pub struct Answer {
     /// Digest of model and request.
     pub key: Digest,
-    /// The answer, a JSON text.
     pub answer: Box<str>,
     /// What was asked, whom, and by which run.
     pub origin: Origin,
@@ -80,7 +78,6 @@ pub struct Answer {
 /// A row of a segment: an answer with the text of its request.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Row {
-    /// The answer.
     pub answer: Arc<Answer>,
     /// The request, a canonical JSON text.
     pub request: Box<str>,

@@ -12,40 +12,19 @@ pub enum LedgerError {
     Store(#[from] StoreError),
     /// An answer that must not be replayed.
     #[error("the answer to request {request} is not kept: {reason}")]
-    Refused {
-        /// The key of the request.
-        request: Digest,
-        /// Why.
-        reason: String,
-    },
+    Refused { request: Digest, reason: String },
     /// An entry of the log contradicts those before it.
     #[error("the log of the ledger is broken: entry {seq} {reason}")]
-    Broken {
-        /// The entry.
-        seq: u64,
-        /// The contradiction.
-        reason: String,
-    },
+    Broken { seq: u64, reason: String },
     /// An entry is missing between others.
     #[error("the log of the ledger is broken: entry {seq} is missing, later entries exist")]
-    Gap {
-        /// The missing entry.
-        seq: u64,
-    },
+    Gap { seq: u64 },
     /// Verified bytes are not what a segment consists of.
     #[error("`{key}` is not a readable segment of the ledger: {reason}")]
-    Segment {
-        /// The segment.
-        key: String,
-        /// What is wrong with it.
-        reason: String,
-    },
+    Segment { key: String, reason: String },
     /// Other processes were faster every time.
     #[error("the ledger could not append: other processes did so {attempts} times in between")]
-    Contended {
-        /// Attempts made.
-        attempts: u32,
-    },
+    Contended { attempts: u32 },
 }
 
 /// What helps when a part of the ledger is lost.

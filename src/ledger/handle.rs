@@ -33,9 +33,7 @@ pub struct Limits {
     pub index_bytes: usize,
     /// Bytes of looked-up answers that stay in memory.
     pub answer_bytes: usize,
-    /// Blocks of a segment.
     pub blocks: BlockLimits,
-    /// When segments are merged.
     pub tiers: Tiers,
     /// Entries of the log from which on compaction replaces them by a checkpoint.
     pub log_entries: usize,

@@ -17,7 +17,6 @@ const PREFIX_BYTES: usize = 8;
 /// A row group: first all columns but the requests, then the requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Block {
-    /// Rows in it.
     pub rows: u32,
     /// Where it begins in the object.
     pub at: u64,
@@ -27,7 +26,6 @@ pub(crate) struct Block {
     pub request_bytes: u32,
     /// Digest of what a look-up reads.
     pub answer_sha256: Digest,
-    /// Digest of the requests.
     pub request_sha256: Digest,
 }
 

@@ -31,9 +31,7 @@ const REMOVALS_AT_ONCE: usize = 16;
 /// What a listing shows of the log.
 #[derive(Clone, Copy, Debug, Default)]
 struct Extent {
-    /// The newest checkpoint.
     checkpoint: Option<u64>,
-    /// The newest entry.
     entry: Option<u64>,
 }
 

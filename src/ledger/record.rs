@@ -13,13 +13,11 @@ pub const LEDGER_VERSION: u32 = 1;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Segment {
-    /// Where it lies.
     pub key: Key,
     /// Digest of the stored bytes.
     pub sha256: Digest,
     /// Size of the stored object, in bytes.
     pub bytes: u64,
-    /// Rows in it.
     pub rows: u64,
     /// Where its index begins; from there to the end of the object reaches what a look-up needs first.
     pub tail_at: u64,
@@ -39,7 +37,6 @@ fn is_zero(number: &u64) -> bool {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct LogEntry {
-    /// Version of the entry.
     pub v: u32,
     /// Number of the entry, from 0 without gaps.
     pub seq: u64,
@@ -51,7 +48,6 @@ pub(crate) struct LogEntry {
     pub nonce: String,
     /// When the entry was written, for people.
     pub t_utc: DateTime<Utc>,
-    /// What happened.
     pub body: Body,
 }
 
@@ -65,7 +61,6 @@ pub(crate) enum Body {
     Merge {
         /// The neighbours, earliest first.
         from: Vec<Key>,
-        /// What they became.
         into: Segment,
     },
     /// Answers in the segments before count no more.
@@ -78,11 +73,8 @@ pub(crate) enum Body {
 pub struct Forget {
     /// Its name, which no other has.
     pub id: String,
-    /// Which answers.
     pub what: Scope,
-    /// Who wants it.
     pub author: String,
-    /// Why.
     pub reason: String,
     /// How many answers there were.
     pub answers: u64,
@@ -94,7 +86,6 @@ pub struct Forget {
 pub enum Scope {
     /// All that models of these identities gave.
     Models(Vec<String>),
-    /// Those to these requests.
     Requests(Vec<Digest>),
 }
 
@@ -112,9 +103,7 @@ impl Scope {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Forgotten {
-    /// When, for people.
     pub t_utc: DateTime<Utc>,
-    /// What, by whom and why.
     pub forget: Forget,
 }
 
@@ -126,7 +115,6 @@ impl Record for LogEntry {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Checkpoint {
-    /// Version of the record.
     pub v: u32,
     /// Number of the last entry that it covers.
     pub seq: u64,

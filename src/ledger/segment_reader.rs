@@ -30,9 +30,7 @@ const PARQUET_END: &[u8; 4] = b"PAR1";
 /// An opened segment. Holds no rows.
 #[derive(Debug)]
 pub(crate) struct OpenSegment {
-    /// The segment.
     pub segment: Arc<Segment>,
-    /// Where its keys are.
     pub index: KeyIndex,
     footer: ArrowReaderMetadata,
 }
@@ -40,9 +38,7 @@ pub(crate) struct OpenSegment {
 /// The columns that somebody wants of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Columns {
-    /// All but the requests.
     Answers,
-    /// All.
     All,
 }
 

@@ -39,7 +39,6 @@ impl Default for BlockLimits {
 
 /// A segment that was just written, with what opening it would read.
 pub(crate) struct Written {
-    /// The segment.
     pub segment: Arc<Segment>,
     /// Its stored bytes from `tail_at` on.
     pub tail: Bytes,

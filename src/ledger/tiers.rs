@@ -16,7 +16,6 @@ pub struct Tiers {
     pub growth: u64,
     /// Segments of a tier from which on they are merged.
     pub merge_min: usize,
-    /// Segments of one merge.
     pub merge_max: usize,
     /// Size that a merged segment stays below, in bytes; those of half of it are left alone.
     pub full_bytes: u64,

@@ -31,9 +31,7 @@ pub(crate) struct Walk {
 
 /// A row of an input.
 pub(crate) struct Place<'a> {
-    /// The batch that it is in.
     pub batch: &'a RecordBatch,
-    /// Its number there.
     pub row: usize,
     /// Bytes of a row of the batch, on average.
     pub row_bytes: usize,

@@ -7,13 +7,11 @@ use serde::{Deserialize, Serialize};
 use crate::ids::RunId;
 use crate::memory::{MemoryError, Sentence, negation};
 
-/// One action.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Action {
     /// A fact is missing, or a new one is to be used.
     Add {
-        /// The fact.
         fact: Sentence,
         /// The question that it was said for.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -21,7 +19,6 @@ pub enum Action {
     },
     /// A fact is true, whatever the model believes.
     Affirm {
-        /// The fact.
         fact: Sentence,
         /// The question that it was said for.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -29,9 +26,7 @@ pub enum Action {
     },
     /// A fact is false: it is retired, and its negation becomes a fact.
     Negate {
-        /// What is false.
         fact: Sentence,
-        /// What is true instead.
         negation: Sentence,
         /// The question that it was said for.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -39,35 +34,22 @@ pub enum Action {
     },
     /// Reasoning is bad: these premises, in any order, do not entail this hypothesis.
     Block {
-        /// The hypothesis.
         hypothesis: Sentence,
         /// The premises, at least one.
         premises: Vec<Sentence>,
     },
     /// An answer is right; its premises are noted as facts.
     Confirm {
-        /// The question.
         question: Sentence,
         /// Its answer from now on.
         answer: Sentence,
-        /// The premises of its proof.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         premises: Vec<Sentence>,
     },
     /// A fact is irrelevant for a question.
-    Exclude {
-        /// The fact.
-        fact: Sentence,
-        /// The question.
-        question: Sentence,
-    },
+    Exclude { fact: Sentence, question: Sentence },
     /// A fact of the memory is to be used for a question.
-    Force {
-        /// The fact.
-        fact: Sentence,
-        /// The question.
-        question: Sentence,
-    },
+    Force { fact: Sentence, question: Sentence },
     /// An earlier entry does not count any more; undoing this one makes it count again.
     Undo {
         /// Number of the earlier entry.
@@ -78,11 +60,8 @@ pub enum Action {
 /// An action with its circumstances.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lesson {
-    /// What is done.
     pub action: Action,
-    /// By whom.
     pub author: String,
-    /// Why.
     pub reason: Option<String>,
     /// The proof that prompted it.
     pub proof: Option<String>,

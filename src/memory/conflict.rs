@@ -20,11 +20,8 @@ pub enum Clash {
 /// A fact that conflicts with another one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Conflict {
-    /// How.
     pub clash: Clash,
-    /// The fact.
     pub fact: Sentence,
-    /// The other one.
     pub with: Row,
 }
 

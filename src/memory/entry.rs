@@ -15,9 +15,7 @@ pub const ENTRY_VERSION: u32 = 1;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Entry {
-    /// Version of the record.
     pub v: u32,
-    /// The memory.
     pub memory: MemoryName,
     /// Number of the entry, from 1 without gaps.
     pub seq: u64,
@@ -27,9 +25,7 @@ pub struct Entry {
     pub nonce: String,
     /// When it was written, for people.
     pub t_utc: DateTime<Utc>,
-    /// Who did it.
     pub author: String,
-    /// Why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// The proof that prompted it.
@@ -38,7 +34,6 @@ pub struct Entry {
     /// The run that has the proof.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<RunId>,
-    /// What was done.
     pub action: Action,
 }
 
@@ -49,7 +44,6 @@ impl Record for Entry {
 /// Where an entry stands: all that a lesson does not say.
 #[derive(Debug)]
 pub(crate) struct Place {
-    /// The memory.
     pub memory: MemoryName,
     /// Number of the entry.
     pub seq: u64,
@@ -57,7 +51,6 @@ pub(crate) struct Place {
     pub prev: Option<Digest>,
     /// Makes the bytes unique.
     pub nonce: String,
-    /// The time.
     pub t_utc: DateTime<Utc>,
 }
 

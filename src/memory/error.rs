@@ -13,57 +13,32 @@ pub enum MemoryError {
     Store(#[from] StoreError),
     /// An entry contradicts those before it.
     #[error("the memory `{memory}` is broken: entry {seq} {reason}")]
-    Broken {
-        /// The memory.
-        memory: MemoryName,
-        /// The entry.
-        seq: u64,
-        /// The contradiction.
-        reason: String,
-    },
+    Broken { memory: MemoryName, seq: u64, reason: String },
     /// An entry is missing between others.
     #[error("the memory `{memory}` is broken: entry {seq} is missing, later entries exist")]
-    Gap {
-        /// The memory.
-        memory: MemoryName,
-        /// The missing entry.
-        seq: u64,
-    },
+    Gap { memory: MemoryName, seq: u64 },
     /// Other processes were faster every time.
     #[error("nothing was added to `{memory}`: other processes added {attempts} entries in between")]
-    Contended {
-        /// The memory.
-        memory: MemoryName,
-        /// Attempts made.
-        attempts: u32,
-    },
+    Contended { memory: MemoryName, attempts: u32 },
     /// The store has no such memory.
     #[error("there is no memory `{memory}`")]
     Unknown {
-        /// The memory.
         memory: MemoryName,
         /// The memory that may be meant.
         near: Option<String>,
     },
     /// A text is not a sentence.
     #[error("this is not a sentence: {reason}")]
-    Sentence {
-        /// What is wrong with it.
-        reason: String,
-    },
+    Sentence { reason: String },
     /// A sentence whose negation the rules do not make.
     #[error("what is true instead of \"{fact}\" is not plain")]
-    NoNegation {
-        /// The sentence.
-        fact: String,
-    },
+    NoNegation { fact: String },
     /// Blocked reasoning without premises.
     #[error("reasoning without a premise cannot be blocked")]
     NoPremises,
     /// A fact that the memory does not hold.
     #[error("the memory does not hold \"{fact}\"")]
     UnknownFact {
-        /// The fact.
         fact: String,
         /// The fact that may be meant.
         near: Option<String>,
@@ -71,23 +46,16 @@ pub enum MemoryError {
     /// A number that no entry has.
     #[error("there is no entry {entry}: the memory has {entries}")]
     NoEntry {
-        /// The number.
         entry: u64,
         /// How many entries there are.
         entries: usize,
     },
     /// An entry that does not count already.
     #[error("entry {entry} is undone already, by entry {by}")]
-    UndoneBefore {
-        /// The entry.
-        entry: u64,
-        /// What undid it.
-        by: u64,
-    },
+    UndoneBefore { entry: u64, by: u64 },
     /// A fact that conflicts with others, where that is refused.
     #[error("\"{fact}\" conflicts with what the memory holds: {with}")]
     Conflict {
-        /// The fact.
         fact: String,
         /// The others, with their entries.
         with: String,
@@ -97,14 +65,7 @@ pub enum MemoryError {
     Files(#[from] FilesError),
     /// A line of an import file is no lesson.
     #[error("{place}: {reason}")]
-    Line {
-        /// File and line.
-        place: String,
-        /// What is wrong.
-        reason: String,
-        /// What to do.
-        help: String,
-    },
+    Line { place: String, reason: String, help: String },
 }
 
 /// Result with the error of memories.

@@ -33,16 +33,12 @@ pub enum Conflicts {
 pub enum Taught {
     /// It is the entry of this number.
     Entry {
-        /// The number.
         seq: u64,
         /// Facts that the new one conflicts with.
         conflicts: Vec<Conflict>,
     },
     /// Nothing would change: the entry of this number says so already.
-    Known {
-        /// The number.
-        seq: u64,
-    },
+    Known { seq: u64 },
 }
 
 /// A memory as it was when it was last read.
@@ -83,7 +79,6 @@ impl Journal {
         Ok(journal)
     }
 
-    /// The memory.
     pub fn name(&self) -> &MemoryName {
         &self.name
     }

@@ -52,7 +52,6 @@ const CONDITIONS: [&str; 8] =
 pub struct Claim {
     /// Its affirmative form in lower case, without articles and without a full stop.
     pub affirmed: String,
-    /// Whether it denies that.
     pub denied: bool,
 }
 

@@ -10,7 +10,6 @@ use crate::memory::{Entry, Sentence};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
-    /// A fact that a user said.
     Fact,
     /// A premise of an answer that a user confirmed.
     Noted,
@@ -76,9 +75,7 @@ impl Source {
 /// One thing that a memory holds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Row {
-    /// What it is.
     pub kind: Kind,
-    /// By which action it came.
     pub source: Source,
     /// The fact, of all kinds but `blocked` and `confirmed`.
     pub fact: Option<Sentence>,
@@ -90,9 +87,7 @@ pub struct Row {
     pub hypothesis: Option<Sentence>,
     /// The premises of blocked reasoning, or of a confirmed answer.
     pub premises: Vec<Sentence>,
-    /// Who said it.
     pub author: String,
-    /// Why.
     pub reason: Option<String>,
     /// The proof that prompted it.
     pub proof_id: Option<String>,

@@ -14,7 +14,6 @@ pub struct State {
     facts: IndexMap<String, Fact>,
     /// By hypothesis and premises.
     blocked: IndexMap<(String, Vec<String>), Row>,
-    /// By question.
     confirmed: IndexMap<String, Row>,
     /// By question and fact: excluded or forced, as was said last.
     steered: IndexMap<(String, String), Row>,
@@ -29,7 +28,6 @@ struct Fact {
 /// What an entry did to a state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Applied {
-    /// Something changed.
     Changed,
     /// Nothing did: the entry of this number says so already.
     Known(u64),

@@ -42,9 +42,7 @@ impl fmt::Debug for Gpus {
 pub struct Place {
     /// The GPUs it is on; none if it is on the processor.
     pub gpus: Vec<GpuInfo>,
-    /// How its weights are kept.
     pub precision: Precision,
-    /// Who multiplies.
     pub products: Multiplier,
 }
 
@@ -57,7 +55,6 @@ pub enum NoPlace {
          is one, or `device: cpu`"
     )]
     NoGpu {
-        /// What is asked for.
         device: Device,
         /// Why there is none.
         why: NoGpu,
@@ -67,12 +64,7 @@ pub enum NoPlace {
         "`device: {device}` is not there, but {found}; name one of these, or write `device: cuda` \
          for all"
     )]
-    OtherGpus {
-        /// What is asked for.
-        device: Device,
-        /// What there is.
-        found: String,
-    },
+    OtherGpus { device: Device, found: String },
     /// The processor cannot compute so.
     #[error(
         "`dtype: bf16` needs a GPU, and the model runs on the processor{}; write `dtype: f32` or \

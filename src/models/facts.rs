@@ -13,9 +13,7 @@ use crate::spec::models::{Api, Model};
 /// What a model is and takes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Facts {
-    /// A folder on this machine.
     Local(Local),
-    /// An endpoint.
     Remote(Endpoint),
 }
 
@@ -26,9 +24,7 @@ pub struct Local {
     pub family: &'static str,
     /// Numbers that training changes.
     pub parameters: u64,
-    /// How weights are kept.
     pub dtype: &'static str,
-    /// Where it computes.
     pub device: String,
     /// What its kernels are made of; `None` on the processor.
     pub kernels: Option<String>,
@@ -41,11 +37,8 @@ pub struct Local {
 /// A model behind an endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
-    /// Its name there.
     pub model: String,
-    /// How it is asked for text.
     pub api: &'static str,
-    /// The endpoint's address.
     pub url: String,
 }
 

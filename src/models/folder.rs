@@ -22,7 +22,6 @@ pub struct LocalModel {
     model: Model,
     settings: Settings,
     claim: Claim,
-    /// What its folder must hold.
     digested: Digested,
     loaded: OnceCell<Result<Arc<Loaded>, OpenError>>,
 }

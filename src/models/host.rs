@@ -13,13 +13,9 @@ pub type Environment = fn(&str) -> Option<String>;
 /// What models may use of the machine.
 #[derive(Clone, Debug)]
 pub struct Host {
-    /// Threads that may compute.
     pub cores: usize,
-    /// The GPUs.
     pub gpus: Gpus,
-    /// Time, for endpoints.
     pub clock: Arc<dyn Clock>,
-    /// Jitter, for endpoints.
     pub rng: Arc<dyn Rng>,
     /// The environment, for keys of endpoints.
     pub environment: Environment,

@@ -11,9 +11,7 @@ use crate::spec::models::Model;
 /// Makes registries.
 #[derive(Clone, Debug)]
 pub struct Source {
-    /// The machine.
     pub host: Host,
-    /// Where answers are kept.
     pub ledger: Arc<dyn Ledger>,
 }
 

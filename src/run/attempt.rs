@@ -52,9 +52,7 @@ pub fn needs_confirmation(stage: &PreparedStage, artifact: &Artifact) -> bool {
 
 /// A stage that was computed.
 pub struct Done {
-    /// How it ended.
     pub outcome: StageOutcome,
-    /// Remarks for people.
     pub notes: Vec<String>,
     /// What models were asked; `None` if nothing.
     pub asked: Option<Counts>,
@@ -273,7 +271,6 @@ async fn within<T>(
     }
 }
 
-/// The error of a stage, with its name.
 pub fn named(name: &StageName, error: StageError) -> Error {
     let error = Error::from(error);
     Error { message: format!("stage `{name}`: {}", error.message), ..error }

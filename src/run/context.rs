@@ -18,25 +18,19 @@ use crate::store::Store;
 
 /// What all stages of a run share.
 pub struct Context {
-    /// The run.
     pub run: RunId,
-    /// The stages.
     pub prepared: Prepared,
     /// What becomes of each.
     pub plan: RunPlan,
-    /// Runs queries.
     pub engine: Arc<Engine>,
-    /// Where everything is kept.
     pub store: Store,
     /// Folder on this machine for opened indexes; may be emptied at any time.
     pub cache: PathBuf,
-    /// Whoever watches.
     pub observer: Arc<dyn Observer>,
     /// Set when somebody stops the run.
     pub stop: CancellationToken,
     /// Permits to compute: one for each core.
     pub cores: Arc<Semaphore>,
-    /// Memory for small tables.
     pub kept: Kept,
     /// Which tables have their rows; each is loaded once.
     pub bound: IndexMap<StageName, OnceCell<()>>,

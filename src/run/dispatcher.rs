@@ -27,13 +27,10 @@ const OUTCOMES_PER_ENTRY_MAX: usize = 4096;
 
 /// How a run ended.
 pub struct Ended {
-    /// As a whole.
     pub outcome: Outcome,
     /// Stage by stage, in the order of the plan.
     pub stages: IndexMap<StageName, StageOutcome>,
-    /// The first failure.
     pub error: Option<Error>,
-    /// The last entry of the log.
     pub head: Head,
 }
 

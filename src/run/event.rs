@@ -14,7 +14,6 @@ use crate::store::{Machine, Outcome, PipelineRef, StageOutcome};
 pub enum Event {
     /// The run began.
     Started {
-        /// The pipeline as it is run.
         pipeline: PipelineRef,
         /// Parameters after resolution, by name.
         params: BTreeMap<String, Json>,
@@ -23,7 +22,6 @@ pub enum Event {
         /// Templates that the pipeline uses, with the digests of their texts.
         #[serde(default)]
         templates: BTreeMap<String, Digest>,
-        /// Where it runs.
         #[serde(default)]
         machine: Machine,
         /// Number of stages that take part.
@@ -37,18 +35,13 @@ pub enum Event {
         failures: Vec<Failure>,
     },
     /// The run ended.
-    Finished {
-        /// How.
-        outcome: Outcome,
-    },
+    Finished { outcome: Outcome },
 }
 
 /// A stage that failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Failure {
-    /// The stage.
     pub stage: String,
-    /// Why.
     pub message: String,
 }

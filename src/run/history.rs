@@ -24,17 +24,13 @@ const LOGS_READ_MAX: usize = 16;
 /// A run in the list of runs.
 #[derive(Clone, Debug)]
 pub struct RunSummary {
-    /// Its name.
     pub run: RunId,
-    /// Its pipeline.
     pub pipeline: String,
     /// How it ended; `None` while it runs, or if it was killed.
     pub outcome: Option<Outcome>,
-    /// When it started.
     pub started_at: Option<DateTime<Utc>>,
     /// Its stages that ended well.
     pub stages: Vec<StageOutcome>,
-    /// Its parameters.
     pub params: BTreeMap<String, serde_json::Value>,
     /// Seconds from its first to its last record.
     pub seconds: Option<f64>,
@@ -54,7 +50,6 @@ pub async fn list(store: &Store, limit: usize) -> Result<Vec<(RunId, Result<RunS
     Ok(stream::iter(summaries).buffered(LOGS_READ_MAX).collect().await)
 }
 
-/// One run.
 pub async fn summary(store: &Store, run: &RunId) -> Result<RunSummary> {
     let manifest = match read_manifest(store, run).await {
         Err(error @ StoreError::Damaged { .. }) => return from_log(store, run, Some(error)).await,

@@ -15,62 +15,46 @@ use crate::store::{Outcome, StageOutcome};
 pub enum Notice<'a> {
     /// The run began.
     Started {
-        /// Its name.
         run: &'a RunId,
-        /// Stages that take part.
         stages: usize,
         /// Those whose table is in the store already.
         cached: usize,
     },
     /// Something that people should know.
     Remark {
-        /// What.
         text: &'a str,
     },
     /// A stage began.
     StageStarted {
-        /// The stage.
         stage: &'a StageName,
-        /// How far it is.
         progress: Arc<Progress>,
     },
     /// A stage is tried again.
     StageRetried {
-        /// The stage.
         stage: &'a StageName,
         /// Why the last attempt failed.
         message: &'a str,
-        /// How long it waits.
         delay: Duration,
     },
     /// A stage ended well.
     StageFinished {
-        /// How.
         outcome: &'a StageOutcome,
-        /// Remarks for people.
         notes: &'a [String],
         /// What models were asked; `None` if nothing.
         asked: Option<Counts>,
     },
     /// A check does not hold.
     CheckFailed {
-        /// The stage.
         stage: &'a StageName,
-        /// What was found.
         verdict: &'a Verdict,
     },
-    /// A stage failed.
     StageFailed {
-        /// The stage.
         stage: &'a StageName,
-        /// Why.
         message: &'a str,
     },
     /// The run ended.
     Finished {
-        /// How.
         outcome: Outcome,
-        /// How long it took.
         wall: Duration,
     },
 }

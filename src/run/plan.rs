@@ -17,12 +17,10 @@ use crate::store::{
 /// What becomes of a stage.
 #[derive(Clone, Debug)]
 pub enum Action {
-    /// Its table is in the store.
     Cached(Stored<Artifact>),
     /// An input runs again. If it comes out as it was, the table in the store is the stage's;
     /// otherwise the stage runs.
     Revalidate(Stored<Artifact>),
-    /// It runs.
     Run,
     /// It does not take part.
     Skip,
@@ -31,13 +29,9 @@ pub enum Action {
 /// What becomes of a stage, and why.
 #[derive(Clone, Debug)]
 pub struct StagePlan {
-    /// Digest of all that counts.
     pub fingerprint: Fingerprint,
-    /// All that counts.
     pub components: Components,
-    /// What becomes of it.
     pub action: Action,
-    /// Why.
     pub reason: Reason,
     /// What it gave when it last ran in this pipeline.
     pub last: Option<Stored<Artifact>>,

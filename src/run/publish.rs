@@ -33,15 +33,12 @@ use crate::store::{
 
 /// What to run, and how.
 pub struct Request {
-    /// The pipeline.
     pub loaded: Loaded,
     /// Where its file is, for the record.
     pub path: String,
     /// Where it runs, for the record.
     pub machine: Machine,
-    /// Which stages.
     pub choice: Choice,
-    /// Its name.
     pub run: RunId,
     /// Whether the run was begun before and goes on.
     pub is_resumed: bool,
@@ -49,25 +46,19 @@ pub struct Request {
     pub jobs: usize,
     /// Folder on this machine for opened indexes.
     pub cache: PathBuf,
-    /// Whoever watches.
     pub observer: Arc<dyn Observer>,
-    /// Stops the run.
     pub stop: CancellationToken,
 }
 
 /// A run that ended.
 pub struct RunResult {
-    /// Its name.
     pub run: RunId,
-    /// How it ended.
     pub outcome: Outcome,
-    /// Stage by stage.
     pub stages: IndexMap<StageName, StageOutcome>,
     /// Rows of the stages that measure or compare, by stage.
     pub metrics: Vec<(StageName, Vec<RecordBatch>)>,
     /// What its `report` stages drew.
     pub pages: Vec<Page>,
-    /// The first failure.
     pub error: Option<Error>,
 }
 

@@ -30,7 +30,6 @@ pub enum Reason {
     Changed(Vec<Change>),
     /// It calls functions whose value differs between runs.
     Volatile(Vec<String>),
-    /// It was asked to run again.
     Asked,
     /// The store has lost part of its table.
     Lost,

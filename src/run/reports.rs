@@ -13,9 +13,7 @@ use crate::store::{StageOutcome, Store};
 /// The kind of stage that draws pages.
 const KIND: &str = "report";
 
-/// A page.
 pub struct Page {
-    /// The stage that drew it.
     pub stage: StageName,
     /// Its blocks, a row each.
     pub blocks: Vec<RecordBatch>,

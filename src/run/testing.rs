@@ -31,7 +31,6 @@ const DIFFERENCES_SHOWN: usize = 5;
 /// How a test ended.
 #[derive(Clone, Debug)]
 pub struct Verdict {
-    /// What the test shows.
     pub name: String,
     /// Differences, each as a line; none if it passed.
     pub differences: Vec<String>,

@@ -9,7 +9,6 @@
 pub(super) enum Occurs {
     /// Not at all.
     Never,
-    /// Exactly once.
     Once,
     /// At least twice.
     Repeatedly,

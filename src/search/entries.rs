@@ -29,7 +29,6 @@ pub enum MemoryIndexing {
 /// One row of a memory: a fact and the question that it was taught for, which may be empty.
 #[derive(Clone, Copy, Debug)]
 pub struct MemoryRow<'a> {
-    /// The fact.
     pub fact: &'a str,
     /// The question, or an empty text.
     pub question: &'a str,

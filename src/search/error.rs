@@ -10,22 +10,13 @@ use crate::error::{Error, ErrorKind};
 pub enum SearchError {
     /// A file or folder could not be read or written.
     #[error("cannot {action} `{}`", path.display())]
-    Io {
-        /// What was tried, as a verb.
-        action: &'static str,
-        /// On which file or folder.
-        path: PathBuf,
-        /// The cause.
-        source: io::Error,
-    },
+    Io { action: &'static str, path: PathBuf, source: io::Error },
     /// tantivy refused or failed.
     #[error("tantivy cannot {action} in `{}`", dir.display())]
     Tantivy {
-        /// What was tried, as a verb.
         action: &'static str,
         /// The folder of the index.
         dir: PathBuf,
-        /// The cause.
         source: tantivy::TantivyError,
     },
     /// The folder for a new index already holds something.
@@ -33,57 +24,25 @@ pub enum SearchError {
     FolderNotEmpty(PathBuf),
     /// The folder holds no finished index.
     #[error("`{}` holds no finished BM25 index: `{file}` is missing", dir.display())]
-    NotAnIndex {
-        /// The folder.
-        dir: PathBuf,
-        /// What is missing.
-        file: &'static str,
-    },
+    NotAnIndex { dir: PathBuf, file: &'static str },
     /// The index was written by another version of the format.
     #[error("the index in `{}` has format {found}; expected {expected}", dir.display())]
-    Format {
-        /// The folder.
-        dir: PathBuf,
-        /// What the meta file says.
-        found: u64,
-        /// What this program reads.
-        expected: u32,
-    },
+    Format { dir: PathBuf, found: u64, expected: u32 },
     /// The files of the index contradict each other.
     #[error("the index in `{}` is damaged: {what}", dir.display())]
-    Damaged {
-        /// The folder.
-        dir: PathBuf,
-        /// Which contradiction.
-        what: String,
-    },
+    Damaged { dir: PathBuf, what: String },
     /// A parameter is outside its range.
     #[error("`{name}` is {value}; expected {expected}")]
-    Parameter {
-        /// Which parameter.
-        name: &'static str,
-        /// What was given.
-        value: String,
-        /// What is allowed.
-        expected: &'static str,
-    },
+    Parameter { name: &'static str, value: String, expected: &'static str },
     /// A name is not one of the closed set.
     #[error("unknown {what} `{name}`; expected {expected}")]
-    UnknownName {
-        /// What the name should be.
-        what: &'static str,
-        /// What was given.
-        name: String,
-        /// The known names.
-        expected: String,
-    },
+    UnknownName { what: &'static str, name: String, expected: String },
     /// A single text is larger than the limit.
     #[error(
         "entry {ordinal} has {bytes} bytes of text; expected at most {}",
         super::ENTRY_BYTES_MAX
     )]
     EntryTooLong {
-        /// Which entry.
         ordinal: u32,
         /// Its size.
         bytes: usize,

@@ -16,7 +16,6 @@ pub const FORMAT: u32 = 1;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct IndexSpec {
-    /// Which formula.
     pub variant: Variant,
     /// Saturation; `None` takes [`Variant::default_k1`].
     pub k1: Option<f64>,
@@ -24,7 +23,6 @@ pub struct IndexSpec {
     pub b: Option<f64>,
     /// Lower bound of a matching term; `None` takes [`Variant::default_delta`].
     pub delta: Option<f64>,
-    /// How texts become terms.
     pub analyzer: Analyzer,
 }
 
@@ -73,16 +71,13 @@ impl IndexSpec {
 pub struct IndexMeta {
     /// [`FORMAT`] at the time of writing.
     pub format: u32,
-    /// Which formula.
     pub variant: Variant,
-    /// Saturation in force.
     pub k1: f64,
     /// Length normalisation in force.
     pub b: f64,
     /// Lower bound in force; absent for formulas without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delta: Option<f64>,
-    /// How texts became terms.
     pub analyzer: Analyzer,
     /// Number of entries.
     pub documents: u32,

@@ -68,7 +68,6 @@ impl Bm25Index {
         Ok(Self { meta, dir: dir.to_owned(), postings, scoring, known: KnownTerms::default() })
     }
 
-    /// What the index is.
     pub fn meta(&self) -> &IndexMeta {
         &self.meta
     }

@@ -68,7 +68,6 @@ fn free_memory_bytes() -> Option<usize> {
 pub struct Engine {
     limits: Limits,
     runtime: Arc<RuntimeEnv>,
-    /// What makes models answer.
     source: Source,
     /// The models that functions may name.
     models: Arc<Registry>,

@@ -29,9 +29,7 @@ type Key = Vec<Column>;
 pub struct Unfixed {
     /// The word that stands for it in the text.
     pub word: String,
-    /// What is wrong.
     pub message: String,
-    /// What to do.
     pub help: String,
 }
 

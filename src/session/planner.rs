@@ -30,13 +30,9 @@ use crate::sqltext::{self, Query, SqlErrorKind};
 /// Why a text has no plan.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlanError {
-    /// What kind of mistake.
     pub code: Code,
-    /// What is wrong.
     pub message: String,
-    /// Where in the text.
     pub range: Range<usize>,
-    /// What to do.
     pub help: Option<String>,
 }
 
@@ -45,9 +41,7 @@ pub struct PlanError {
 pub struct Planned {
     /// The plan, with all types settled.
     pub plan: LogicalPlan,
-    /// Columns of the result.
     pub schema: SchemaRef,
-    /// Functions it calls.
     pub calls: Calls,
 }
 
@@ -71,12 +65,9 @@ pub fn query(
     Ok(Planned { plan, schema, calls })
 }
 
-/// A planned expression.
 #[derive(Clone, Debug)]
 pub struct PlannedExpression {
-    /// The expression.
     pub expr: Expr,
-    /// Its type.
     pub kind: DataType,
     /// Functions it calls: [`Calls::volatile`] says whether its value can differ between runs.
     pub calls: Calls,

@@ -11,7 +11,6 @@ use proofmill_udfs::model::placement::{asks_model, models_asked};
 /// The functions that a plan calls.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Calls {
-    /// All of them, by name.
     pub functions: BTreeSet<String>,
     /// Those whose value differs between runs.
     pub volatile: BTreeSet<String>,

@@ -38,7 +38,6 @@ impl Spill {
         Ok(Self { folder, _lock: lock })
     }
 
-    /// Where it is.
     pub fn path(&self) -> &Path {
         self.folder.path()
     }

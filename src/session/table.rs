@@ -24,13 +24,11 @@ use crate::store::{NamedFile, Part};
 /// The rows of a stored stage.
 #[derive(Debug)]
 pub enum Content {
-    /// Small enough to keep.
     Memory(Vec<RecordBatch>),
     /// In the store; every part has been verified.
     Parts(Vec<Part>),
 }
 
-/// A stage as a table.
 pub struct StageTable {
     name: String,
     schema: SchemaRef,

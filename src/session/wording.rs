@@ -27,11 +27,8 @@ const OPERATORS: [&str; 20] = [
 /// A mistake as far as the message alone shows it.
 #[derive(Debug, PartialEq)]
 pub struct Fact {
-    /// What kind of mistake.
     pub code: Code,
-    /// What is wrong.
     pub message: String,
-    /// What to do.
     pub help: Option<String>,
     /// Words and signs to blame, the best first.
     blamed: Vec<String>,

@@ -21,11 +21,8 @@ pub const EXPANDED_MAX: u64 = 5_000;
 /// What is too much, and where.
 #[derive(Debug, PartialEq)]
 pub struct Excess {
-    /// What is too much.
     pub message: String,
-    /// Where the limit is passed.
     pub range: Range<usize>,
-    /// What to do.
     pub help: &'static str,
 }
 

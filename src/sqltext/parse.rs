@@ -18,9 +18,7 @@ use crate::sqltext::words::{find_only, first_word, offset, second_statement, tok
 /// A `SELECT`, parsed.
 #[derive(Clone, Debug)]
 pub struct Query {
-    /// Its text.
     pub text: String,
-    /// Its syntax tree.
     pub statement: Statement,
     /// The tables it reads, each once.
     pub tables: Vec<TableName>,
@@ -31,20 +29,15 @@ pub struct Query {
 pub struct TableName {
     /// The name: `table` or `group.table`.
     pub name: String,
-    /// Where it first stands.
     pub range: Range<usize>,
 }
 
 /// Why a text is no query.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SqlError {
-    /// What kind of mistake.
     pub kind: SqlErrorKind,
-    /// What is wrong.
     pub message: String,
-    /// Where.
     pub range: Range<usize>,
-    /// What to do.
     pub help: Option<String>,
 }
 

@@ -52,15 +52,12 @@ pub struct Asked {
 /// How answers become rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shape {
-    /// One text.
     Text,
     /// Several texts, a row each.
     Texts,
-    /// One continuation's worth.
     Worth,
     /// Several choices' worth, a row each.
     Choices,
-    /// A vector.
     Vector,
 }
 

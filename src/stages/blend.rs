@@ -13,7 +13,6 @@ use crate::stages::place::Place;
 use crate::stages::prepare::{Outcome, Tables};
 use crate::stages::prepared::Body;
 
-/// Columns of a ranking.
 const COLUMNS: [&str; 7] = ["query_id", "rank", "score", "fact_id", "fact", "index", "snapshot"];
 
 /// Checks the rankings and plans the query.

@@ -27,9 +27,7 @@ const TABLE: &str = "this";
 /// What a check found.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Verdict {
-    /// The check, as in the file.
     pub check: String,
-    /// What a violation means.
     pub severity: CheckSeverity,
     /// Violations; for `rows`, how far off the number is.
     pub violations: u64,

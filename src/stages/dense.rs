@@ -178,7 +178,6 @@ struct Entries {
     dimension: Option<usize>,
     /// Rows so far.
     rows: u64,
-    /// Entries so far.
     entries: i64,
 }
 

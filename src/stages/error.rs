@@ -14,27 +14,15 @@ use crate::store::StoreError;
 pub enum StageError {
     /// The rows are not what the settings say.
     #[error("{message}")]
-    Data {
-        /// What is wrong with them.
-        message: String,
-        /// What to do.
-        help: String,
-    },
+    Data { message: String, help: String },
     /// A check that must hold does not.
     #[error("{failed} of its checks failed: {first}")]
-    Checks {
-        /// How many.
-        failed: usize,
-        /// The first of them.
-        first: String,
-    },
-    /// The query failed.
+    Checks { failed: usize, first: String },
     #[error("{}", first_line(.0))]
     Query(#[from] DataFusionError),
     /// Arrow refused an operation.
     #[error(transparent)]
     Arrow(#[from] arrow::error::ArrowError),
-    /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// A source file could not be read.
@@ -48,19 +36,12 @@ pub enum StageError {
     Statistics(#[from] proofmill_udfs::stats::StatsError),
     /// A file of the host could not be written.
     #[error("`{path}` cannot be written: {source}")]
-    Write {
-        /// The file.
-        path: String,
-        /// Why.
-        source: std::io::Error,
-    },
+    Write { path: String, source: std::io::Error },
     /// It took longer than its `timeout`.
     #[error("it took longer than its timeout of {0:?}")]
     Timeout(Duration),
-    /// Somebody stopped the run.
     #[error("it was stopped")]
     Stopped,
-    /// A task of ours died.
     #[error("a task failed: {0}")]
     Task(String),
 }

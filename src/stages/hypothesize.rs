@@ -165,7 +165,6 @@ enum Wording {
     Listed(String),
     /// SQL over question, label and answer.
     Written(String),
-    /// A model, and its options.
     Model(String, String),
 }
 

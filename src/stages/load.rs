@@ -29,7 +29,6 @@ pub struct Loaded {
     pub prepared: Option<Prepared>,
     /// The texts it was read from.
     pub sources: Arc<Sources>,
-    /// All mistakes.
     pub diagnostics: Vec<Diagnostic>,
     /// Digest of the bytes of its file.
     pub yaml_sha256: Digest,

@@ -28,11 +28,9 @@ pub type Named = HashMap<String, Arc<dyn TableProvider>>;
 
 /// A query of ours.
 pub struct Lowered<'a> {
-    /// The kind that it computes.
     pub kind: &'a str,
     /// The query. If its last column is [`ERROR`], rows can fail.
     pub sql: &'a str,
-    /// Its tables.
     pub tables: Named,
     /// The models that it asks, each with the name of its component: what a model is called in the
     /// file is no part of what it is.

@@ -216,7 +216,6 @@ struct Search<'a> {
 
 /// Some entries of a memory, as a table of their ids and facts.
 struct Facts {
-    /// Their ordinals, ascending.
     ordinals: Vec<u32>,
     table: RecordBatch,
 }

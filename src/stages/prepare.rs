@@ -25,9 +25,7 @@ use crate::stages::{
 
 /// What preparing a stage gives.
 pub struct Outcome {
-    /// Columns of its table.
     pub schema: SchemaRef,
-    /// How the table is computed.
     pub body: Body,
     /// What its fingerprint covers, but for its inputs.
     pub components: Components,

@@ -26,11 +26,9 @@ use crate::stages::write::WritePlan;
 /// How a stage's table is computed.
 #[derive(Debug)]
 pub enum Body {
-    /// From files.
     Read(Arc<files::Source>),
     /// From what users taught.
     Memory(MemoryPlan),
-    /// By a query.
     Query(LogicalPlan),
     /// By a query that asks a model; its last column says why a row failed.
     Asked(LogicalPlan),
@@ -46,26 +44,19 @@ pub enum Body {
     Search(Box<SearchPlan>),
     /// By answering questions in turn, with a growing memory.
     Teach(Box<TeachPlan>),
-    /// By training a model.
     Fit(Box<FitPlan>),
-    /// By averaging.
     Measure(MeasurePlan),
-    /// By comparing.
     Compare(ComparePlan),
-    /// By exporting.
     Write(WritePlan),
-    /// By drawing.
     Report(Box<ReportPlan>),
 }
 
 /// A stage that can run.
 #[derive(Debug)]
 pub struct PreparedStage {
-    /// The stage and its edges.
     pub stage: Arc<Stage>,
     /// Its table, which others read; filled once it is stored.
     pub table: Arc<StageTable>,
-    /// How the table is computed.
     pub body: Body,
     /// What its fingerprint covers, but for the fingerprints of its inputs.
     pub components: Components,

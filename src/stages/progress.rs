@@ -16,14 +16,12 @@ pub struct Progress {
     asked: Arc<Counters>,
     steps: AtomicU64,
     steps_total: AtomicU64,
-    /// The bits of the last loss.
     loss: AtomicU64,
 }
 
 /// How far a training is.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Training {
-    /// Steps so far.
     pub step: u64,
     /// Steps at most.
     pub steps: u64,

@@ -87,11 +87,8 @@ impl<'a> Planner<'a> {
 
 /// Looks, before anything runs, whether such queries have a plan.
 pub struct Checker<'a, 'p> {
-    /// The kind of the stage.
     pub kind: &'static str,
-    /// What plans.
     pub engine: &'a Engine,
-    /// Where mistakes go.
     pub place: &'a mut Place<'p>,
 }
 

@@ -61,19 +61,13 @@ impl Permit {
 /// Where one attempt at a stage puts what it computes.
 #[derive(Clone, Debug)]
 pub struct Sink {
-    /// The store.
     pub store: Store,
-    /// The run that computes.
     pub run: RunId,
-    /// The stage.
     pub stage: StageName,
     /// Makes the keys of this attempt unique.
     pub attempt: Attempt,
-    /// Columns of the table.
     pub schema: SchemaRef,
-    /// Raised with every batch.
     pub progress: Arc<Progress>,
-    /// The right to compute.
     pub permit: Permit,
 }
 
@@ -90,7 +84,6 @@ pub struct Computed {
     pub files: Vec<NamedFile>,
     /// The rows again, if they are few.
     pub kept: Option<Vec<RecordBatch>>,
-    /// Remarks for people.
     pub notes: Vec<String>,
 }
 

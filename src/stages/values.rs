@@ -23,7 +23,6 @@ use crate::stages::place::Place;
 /// A metric: its name, and whether its values are only 0 and 1.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Metric {
-    /// Its name.
     pub name: String,
     /// True for the value of a boolean.
     pub boolean: bool,
@@ -138,7 +137,6 @@ impl<'a> Selection<'a> {
         }
     }
 
-    /// The plan.
     pub fn plan(self) -> Option<LogicalPlan> {
         let source = provider_as_source(self.table);
         let scan = LogicalPlanBuilder::scan(self.name, source, None).ok()?;
@@ -223,7 +221,6 @@ pub fn text_at(column: &StringArray, row: usize) -> String {
     if column.is_null(row) { String::new() } else { column.value(row).to_owned() }
 }
 
-/// A table from its columns.
 pub fn table(schema: &SchemaRef, columns: Vec<ArrayRef>) -> Result<RecordBatch, StageError> {
     Ok(RecordBatch::try_new(Arc::clone(schema), columns)?)
 }

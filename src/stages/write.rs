@@ -26,7 +26,6 @@ use crate::stages::prepared::Body;
 pub struct WritePlan {
     /// The stage that is exported.
     pub from: StageName,
-    /// The file.
     pub path: PathBuf,
     format: WriteFormat,
     schema: SchemaRef,

@@ -28,19 +28,14 @@ pub const ARTIFACT_VERSION: u32 = 2;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Artifact {
-    /// Version of the record.
     pub v: u32,
     /// Digest over everything that can change the artifact.
     pub fingerprint: Fingerprint,
     /// Name of the stage that made it first.
     pub stage: StageName,
-    /// Kind of that stage.
     pub kind: String,
-    /// The run that made it.
     pub created_by: RunId,
-    /// When it was made.
     pub created_at: DateTime<Utc>,
-    /// Columns, for people.
     pub schema: Vec<Column>,
     /// The exact Arrow schema: hex digits of its IPC flatbuffer, empty when there are no rows by nature.
     pub schema_ipc: String,
@@ -67,7 +62,6 @@ pub struct Artifact {
     pub checks: Vec<serde_json::Value>,
     /// Time that computing it took, in milliseconds.
     pub wall_ms: u64,
-    /// Remarks for people.
     pub notes: Vec<String>,
 }
 
@@ -109,7 +103,6 @@ impl Artifact {
 /// What the store holds for a fingerprint.
 #[derive(Debug)]
 pub enum Lookup {
-    /// Nothing.
     Absent,
     /// A record that can be trusted; its objects may still be missing or damaged.
     Found(Stored<Artifact>),

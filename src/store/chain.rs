@@ -13,7 +13,6 @@ use crate::store::{Body, Entry, LOG_VERSION, Store, StoreError, log_key};
 /// What the next entry must continue.
 #[derive(Debug)]
 pub(crate) struct Chain {
-    /// The run.
     pub run: RunId,
     /// Number of the next entry.
     pub next: u64,

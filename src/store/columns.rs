@@ -10,12 +10,10 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Column {
-    /// Name of the column.
     pub name: String,
     /// Arrow type, as Arrow displays it.
     #[serde(rename = "type")]
     pub data_type: String,
-    /// Whether NULL may occur.
     pub nullable: bool,
 }
 

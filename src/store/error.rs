@@ -18,98 +18,37 @@ pub enum StoreError {
     },
     /// A local folder cannot be made or used.
     #[error("failed to open the store folder `{path}`")]
-    Folder {
-        /// The folder.
-        path: String,
-        /// Why.
-        source: std::io::Error,
-    },
+    Folder { path: String, source: std::io::Error },
     /// A client for a remote store cannot be built.
     #[error("failed to set up the store `{url}`")]
-    Open {
-        /// Where the store is.
-        url: String,
-        /// Why.
-        source: object_store::Error,
-    },
+    Open { url: String, source: object_store::Error },
     /// A place cannot be a store as it is named: bucket, credentials, permissions or region.
     #[error("the store `{url}` cannot be opened: {}", .obstacle.reason(.bucket))]
-    Unusable {
-        /// Where the store is.
-        url: String,
-        /// The bucket or container.
-        bucket: String,
-        /// What stands in the way.
-        obstacle: Obstacle,
-        /// The answer of the service.
-        source: Box<object_store::Error>,
-    },
+    Unusable { url: String, bucket: String, obstacle: Obstacle, source: Box<object_store::Error> },
     /// The service of a store does not answer, also after retries.
     #[error("the store `{url}` does not answer")]
-    Unreachable {
-        /// Where the store is.
-        url: String,
-        /// Why.
-        source: object_store::Error,
-    },
+    Unreachable { url: String, source: object_store::Error },
     /// The bucket or folder of the store is not there any more.
     #[error("failed to {op} `{key}`: the bucket or folder of the store is not there any more")]
-    Gone {
-        /// The operation, as a verb.
-        op: &'static str,
-        /// The object.
-        key: String,
-        /// Why.
-        source: object_store::Error,
-    },
+    Gone { op: &'static str, key: String, source: object_store::Error },
     /// An operation on one object failed, also after retries.
     #[error("failed to {op} `{key}`")]
-    Object {
-        /// The operation, as a verb.
-        op: &'static str,
-        /// The object.
-        key: String,
-        /// Why.
-        source: object_store::Error,
-    },
+    Object { op: &'static str, key: String, source: object_store::Error },
     /// The store refuses an operation by nature: permissions, credentials, missing support.
     #[error("the store refuses to {op} `{key}`")]
-    Refused {
-        /// The operation, as a verb.
-        op: &'static str,
-        /// The object.
-        key: String,
-        /// Why.
-        source: object_store::Error,
-    },
+    Refused { op: &'static str, key: String, source: object_store::Error },
     /// An object that should exist does not.
     #[error("`{key}` is not in the store")]
-    Missing {
-        /// The object.
-        key: String,
-    },
+    Missing { key: String },
     /// A conditional put could not be resolved: the object may or may not be stored.
     #[error("the outcome of creating `{key}` is unknown after {attempts} attempts")]
-    CommitUnknown {
-        /// The object.
-        key: String,
-        /// Attempts made.
-        attempts: u32,
-        /// The last failure.
-        source: object_store::Error,
-    },
+    CommitUnknown { key: String, attempts: u32, source: object_store::Error },
     /// A record does not parse or its seal does not hold.
     #[error("the record `{key}` is damaged: {reason}")]
-    Damaged {
-        /// The record.
-        key: String,
-        /// What is wrong with it.
-        reason: String,
-    },
+    Damaged { key: String, reason: String },
     /// A run names a record that another took the place of, and no copy of it is there.
     #[error("`{key}` is another record than the run names, the one with SHA-256 {expected}")]
     Replaced {
-        /// The record.
         key: String,
         /// The digest of the one that is named.
         expected: Digest,
@@ -117,9 +56,7 @@ pub enum StoreError {
     /// A record was written by a newer proofmill.
     #[error("`{key}` has format version {found}; this proofmill knows versions up to {known}")]
     Newer {
-        /// The record.
         key: String,
-        /// Its version.
         found: u32,
         /// The newest version that this program reads.
         known: u32,
@@ -127,7 +64,6 @@ pub enum StoreError {
     /// Stored bytes are not the bytes that were committed.
     #[error("`{key}` is corrupt: expected SHA-256 {expected}, found {found}")]
     Corrupt {
-        /// The object.
         key: String,
         /// The digest that was recorded.
         expected: Digest,
@@ -137,7 +73,6 @@ pub enum StoreError {
     /// A stored object is shorter or longer than what was committed.
     #[error("`{key}` is corrupt: expected {expected} bytes, found {found}")]
     WrongSize {
-        /// The object.
         key: String,
         /// The size that was recorded, in bytes.
         expected: u64,
@@ -147,7 +82,6 @@ pub enum StoreError {
     /// A part holds another number of rows than its record says.
     #[error("`{key}` holds {found} rows; its record says {expected}")]
     WrongRows {
-        /// The object.
         key: String,
         /// The rows that were recorded.
         expected: u64,
@@ -156,47 +90,25 @@ pub enum StoreError {
     },
     /// Rows cannot be written as Parquet.
     #[error("failed to encode `{key}` as Parquet")]
-    Encode {
-        /// The object.
-        key: String,
-        /// Why.
-        source: parquet::errors::ParquetError,
-    },
+    Encode { key: String, source: parquet::errors::ParquetError },
     /// Verified bytes are not readable Parquet.
     #[error("failed to decode `{key}` as Parquet: {reason}")]
-    Decode {
-        /// The object.
-        key: String,
-        /// Why.
-        reason: String,
-    },
+    Decode { key: String, reason: String },
     /// A run that should be new has a log already.
     #[error("run `{run}` has a log already")]
-    LogExists {
-        /// The run.
-        run: RunId,
-    },
+    LogExists { run: RunId },
     /// A run has no log.
     #[error("run `{run}` has no log in this store")]
-    LogMissing {
-        /// The run.
-        run: RunId,
-    },
+    LogMissing { run: RunId },
     /// An entry is missing between others.
     #[error("the log of run `{run}` is broken: entry {seq} is missing, later entries exist")]
-    LogGap {
-        /// The run.
-        run: RunId,
-        /// The missing entry.
-        seq: u64,
-    },
+    LogGap { run: RunId, seq: u64 },
     /// An entry does not continue the one before it.
     #[error(
         "the log of run `{run}` is broken: entry {seq} continues {}, the entry before it is {}",
         text(.found), text(.expected)
     )]
     ChainBroken {
-        /// The run.
         run: RunId,
         /// The entry that does not fit.
         seq: u64,
@@ -207,50 +119,27 @@ pub enum StoreError {
     },
     /// An entry's header contradicts its place.
     #[error("the log of run `{run}` is broken: entry {seq} {reason}")]
-    WrongEntry {
-        /// The run.
-        run: RunId,
-        /// The entry.
-        seq: u64,
-        /// The contradiction.
-        reason: String,
-    },
+    WrongEntry { run: RunId, seq: u64, reason: String },
     /// Another process took this run over.
     #[error("run `{run}` was taken over by {by} (epoch {epoch})")]
     Fenced {
-        /// The run.
         run: RunId,
         /// The epoch of the new owner.
         epoch: u64,
-        /// The new owner.
         by: String,
     },
     /// Another writer wrote under our epoch: it does not follow the protocol.
     #[error("entry {seq} of run `{run}` was written by {by}, which does not own the run")]
-    Foreign {
-        /// The run.
-        run: RunId,
-        /// The entry.
-        seq: u64,
-        /// The writer.
-        by: String,
-    },
+    Foreign { run: RunId, seq: u64, by: String },
     /// An earlier append failed, so that the head of the log is not known.
     #[error("the log of run `{run}` takes no more entries after an earlier failure")]
-    LogStopped {
-        /// The run.
-        run: RunId,
-    },
+    LogStopped { run: RunId },
     /// A run has a manifest already, with other content.
     #[error("run `{run}` was published already")]
-    ManifestExists {
-        /// The run.
-        run: RunId,
-    },
+    ManifestExists { run: RunId },
     /// A blocking task of ours panicked.
     #[error("a task of the store failed")]
     Task {
-        /// Why.
         #[from]
         source: tokio::task::JoinError,
     },

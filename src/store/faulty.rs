@@ -52,7 +52,6 @@ pub(crate) enum Fault {
 pub(crate) enum Op {
     /// Any put, also the begin of a multipart upload.
     Put,
-    /// Any read.
     Get,
     /// Any listing of all objects below a prefix.
     List,

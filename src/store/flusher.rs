@@ -33,9 +33,7 @@ const DURABLE_DIRS_MAX: usize = 4096;
 /// A file that is to get a name.
 #[derive(Debug)]
 pub(crate) struct Job {
-    /// Its content.
     pub content: Content,
-    /// Its name.
     pub dest: PathBuf,
     /// Whether it may replace what has that name.
     pub overwrite: bool,

@@ -16,13 +16,10 @@ pub const FORMAT_VERSION: u32 = 1;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Format {
-    /// Version of the layout.
     pub v: u32,
     /// Identity of the store, a random UUID.
     pub store: String,
-    /// When the store was made.
     pub created_at: DateTime<Utc>,
-    /// The program that made it.
     pub created_by: String,
 }
 

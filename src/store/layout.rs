@@ -147,7 +147,6 @@ pub(crate) fn ledger_checkpoint_key(seq: u64) -> Key {
     Key::of_layout(format!("ledger/log/{seq:020}.checkpoint.json"))
 }
 
-/// A segment of the ledger.
 pub(crate) fn ledger_segment_key(attempt: &Attempt) -> Key {
     Key::of_layout(format!("ledger/segments/{attempt}.parquet"))
 }

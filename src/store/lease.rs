@@ -35,9 +35,7 @@ const LOCK_DELAY: Duration = Duration::from_millis(10);
 /// Whether the process that owns a run is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Life {
-    /// It is.
     Alive,
-    /// It is gone.
     Dead,
     /// Its file system has no locks.
     Unknown,
@@ -49,10 +47,15 @@ pub struct Lease(Sign);
 
 #[derive(Debug)]
 enum Sign {
-    /// A locked file.
-    Lock { _file: File },
+    Lock {
+        _file: File,
+    },
     /// A task that writes an object.
-    Beats { store: Store, key: Key, task: JoinHandle<()> },
+    Beats {
+        store: Store,
+        key: Key,
+        task: JoinHandle<()>,
+    },
     /// There are no locks here.
     Nothing,
 }

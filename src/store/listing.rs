@@ -11,7 +11,6 @@ use crate::store::{Key, Store};
 /// An object as a listing shows it.
 #[derive(Clone, Debug)]
 pub(crate) struct Listed {
-    /// Where it lies.
     pub key: Key,
     /// Its size, in bytes.
     pub bytes: u64,

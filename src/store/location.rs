@@ -28,21 +28,18 @@ pub enum Location {
     Memory,
     /// A prefix in a bucket of S3 or a compatible service.
     S3 {
-        /// The bucket.
         bucket: String,
         /// The prefix, empty for the whole bucket.
         prefix: Path,
     },
     /// A prefix in a bucket of Google Cloud Storage.
     Gcs {
-        /// The bucket.
         bucket: String,
         /// The prefix, empty for the whole bucket.
         prefix: Path,
     },
     /// A prefix in a container of Azure Blob Storage.
     Azure {
-        /// The container.
         container: String,
         /// The prefix, empty for the whole container.
         prefix: Path,

@@ -28,9 +28,7 @@ const TAKE_OVER_ATTEMPTS_MAX: u32 = 32;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Entry<E> {
-    /// Version of the entry.
     pub v: u32,
-    /// The run.
     pub run: RunId,
     /// Number of the entry, from 0 without gaps.
     pub seq: u64,
@@ -44,7 +42,6 @@ pub struct Entry<E> {
     pub nonce: String,
     /// When the entry was written, for people.
     pub t_utc: DateTime<Utc>,
-    /// What happened.
     pub body: Body<E>,
 }
 
@@ -54,7 +51,6 @@ pub struct Entry<E> {
 pub enum Body<E> {
     /// A new owner took the run over.
     Fence,
-    /// An event of the run.
     Event(E),
 }
 
@@ -161,7 +157,6 @@ impl<E: Serialize + DeserializeOwned + Send + Sync> RunLog<E> {
         Head { seq: self.chain.next.saturating_sub(1), sha256 }
     }
 
-    /// The run.
     pub fn run(&self) -> &RunId {
         &self.chain.run
     }

@@ -18,11 +18,8 @@ pub const MANIFEST_VERSION: u32 = 2;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Manifest {
-    /// Version of the record.
     pub v: u32,
-    /// The run.
     pub run: RunId,
-    /// The pipeline.
     pub pipeline: PipelineRef,
     /// Parameters after resolution, by name.
     pub params: BTreeMap<String, serde_json::Value>,
@@ -36,11 +33,8 @@ pub struct Manifest {
     /// Where it ran; of a run that went on, where it ended. Unknown in version 1.
     #[serde(default)]
     pub machine: Machine,
-    /// When the run started.
     pub started_at: DateTime<Utc>,
-    /// When the run ended.
     pub finished_at: DateTime<Utc>,
-    /// How it ended.
     pub outcome: Outcome,
     /// What became of each stage, in order of the pipeline file.
     pub stages: Vec<StageOutcome>,
@@ -59,7 +53,6 @@ impl Record for Manifest {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Machine {
-    /// Name of the host.
     pub host: String,
     /// Operating system and processor.
     pub platform: String,
@@ -73,7 +66,6 @@ pub struct Machine {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PipelineRef {
-    /// Name of the pipeline.
     pub name: PipelineName,
     /// Where its file was, for people.
     pub path: String,
@@ -87,9 +79,7 @@ pub struct PipelineRef {
 pub enum Outcome {
     /// Every stage and check passed.
     Succeeded,
-    /// A stage or a check failed.
     Failed,
-    /// Somebody stopped it.
     Interrupted,
 }
 
@@ -97,13 +87,10 @@ pub enum Outcome {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StageOutcome {
-    /// Name of the stage.
     pub stage: StageName,
-    /// Its kind.
     pub kind: String,
     /// Its fingerprint; none when it was not reached.
     pub fingerprint: Option<Fingerprint>,
-    /// How it ended.
     pub status: StageStatus,
     /// The run that computed the artifact, when it was not this one.
     pub cached_from: Option<RunId>,
@@ -123,11 +110,8 @@ pub struct StageOutcome {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StageStatus {
-    /// Computed by this run.
     Computed,
-    /// Found in the store.
     Cached,
-    /// Failed.
     Failed,
     /// Not reached.
     Skipped,
@@ -137,7 +121,6 @@ pub enum StageStatus {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RecordRef {
-    /// Where it lies.
     pub key: Key,
     /// Digest of its stored bytes.
     pub sha256: Digest,

@@ -10,13 +10,11 @@ use crate::store::Key;
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Part {
-    /// Where it lies.
     pub key: Key,
     /// Digest of the stored bytes.
     pub sha256: Digest,
     /// Size of the stored object, in bytes.
     pub bytes: u64,
-    /// Rows in it.
     pub rows: u64,
 }
 
@@ -26,7 +24,6 @@ pub struct Part {
 pub struct NamedFile {
     /// The name under which its reader expects it; never part of a key.
     pub name: FileName,
-    /// Where it lies.
     pub key: Key,
     /// Digest of the stored bytes.
     pub sha256: Digest,

@@ -14,7 +14,6 @@ use crate::digest::{Digest, Hasher};
 use crate::store::error::Result;
 use crate::store::{Key, NamedFile, Part, Store, StoreError};
 
-/// Rows of a batch.
 const BATCH_ROWS: usize = 8192;
 /// Stored bytes that are hashed and decoded on the calling task; more leave it for a blocking one.
 const INLINE_BYTES_MAX: u64 = 1 << 20;

@@ -17,7 +17,6 @@ use crate::store::part_sink::PartSink;
 use crate::store::upload::{PIECE_BYTES, PieceUpload};
 use crate::store::{Key, NamedFile, Part, Store, StoreError};
 
-/// Rows of a row group.
 const ROW_GROUP_ROWS_MAX: usize = 1 << 20;
 /// Encoded bytes of a row group, approximately; bounds the memory of a writer.
 const ROW_GROUP_BYTES_MAX: usize = 64 << 20;
@@ -197,7 +196,6 @@ enum Size {
     /// Up to [`SMALL_ROWS_MAX`] rows and [`SMALL_BYTES_MAX`] bytes: setting up the compression of its
     /// columns would cost more than everything else.
     Small,
-    /// Any other.
     Large,
 }
 

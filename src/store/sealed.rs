@@ -21,9 +21,7 @@ const SEAL_BYTES: usize = BEFORE_DIGEST.len() + DIGEST_BYTES + AFTER_DIGEST.len(
 /// A record as it lies in the store.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stored<T> {
-    /// The record.
     pub record: Arc<T>,
-    /// Where it lies.
     pub key: Key,
     /// Digest of the stored bytes.
     pub sha256: Digest,

@@ -40,9 +40,7 @@ pub struct Doc {
 /// A query and its printed result, checked by a test.
 #[derive(Debug)]
 pub struct Example {
-    /// The query.
     pub sql: &'static str,
-    /// The table it prints.
     pub result: &'static str,
 }
 
@@ -51,7 +49,6 @@ pub struct Example {
 pub struct Argument {
     /// Its name in documentation and errors.
     pub name: &'static str,
-    /// What may be passed.
     pub kind: Kind,
     /// Whether it may be left out.
     pub optional: bool,
@@ -76,31 +73,21 @@ impl Argument {
 pub enum Kind {
     /// A text, read in the type it has.
     RawText,
-    /// A text.
     Text,
-    /// A text or a list of texts.
     Texts,
-    /// A list of numbers.
     Numbers,
-    /// A number.
     Number,
-    /// A whole number.
     Whole,
-    /// A truth value.
     Boolean,
     /// A text, whole number or truth value that names a class or a cluster.
     Label,
     /// A constant: one of these names.
     Choice(&'static [&'static str]),
-    /// A constant number.
     ConstantNumber,
-    /// A constant whole number.
     ConstantWhole,
-    /// A constant truth value.
     Switch,
     /// A constant: the name of a model.
     Model,
-    /// A list of texts.
     TextList,
     /// A list of texts or of structs with a title and a text.
     Passages,

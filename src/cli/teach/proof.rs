@@ -24,7 +24,6 @@ const VERIFY: &str = "verify";
 /// A proof of a past run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Proof {
-    /// What it is to prove.
     pub hypothesis: Sentence,
     /// Its premises; none if the model wrote none.
     pub premises: Vec<Sentence>,

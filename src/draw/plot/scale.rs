@@ -8,19 +8,15 @@ const SLACK: f64 = 1e-9;
 /// An axis.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scale {
-    /// The first tick.
     pub low: f64,
-    /// The last tick.
     pub high: f64,
     /// At least two, rising evenly.
     pub ticks: Vec<f64>,
-    /// How ticks are written.
     form: Form,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
-    /// With so many decimals.
     Plain(usize),
     /// In powers of ten, with so many decimals before.
     Powers(usize),

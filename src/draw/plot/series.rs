@@ -34,12 +34,9 @@ pub struct Series {
     pub points: Vec<Point>,
 }
 
-/// A point.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Point {
-    /// Left to right.
     pub x: f64,
-    /// Bottom to top.
     pub y: f64,
     /// From low to high.
     pub range: Option<(f64, f64)>,

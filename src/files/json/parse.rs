@@ -14,7 +14,6 @@ pub struct Mistake {
     pub at: usize,
     /// Syntax, encoding or repeated fields.
     pub class: ErrorClass,
-    /// What is wrong.
     pub message: String,
 }
 

@@ -14,7 +14,6 @@ const COLUMNS_MAX: usize = 6;
 /// How a trace is drawn.
 #[derive(Clone, Copy, Debug)]
 pub struct Style {
-    /// Columns of the page.
     pub width: usize,
     /// Whether words have colours.
     pub colour: bool,
@@ -59,7 +58,6 @@ fn joined(parts: impl IntoIterator<Item = Option<Styled>>, between: &str) -> Sty
     there.reduce(|all, part| all + between + part).unwrap_or_default()
 }
 
-/// A number with its name.
 pub fn number(name: &str, value: Option<f64>) -> Option<Styled> {
     value.map(|value| format!("{name} {}", format_float(value)).into())
 }

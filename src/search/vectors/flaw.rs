@@ -10,7 +10,6 @@ pub const NORM_MAX: f64 = 1e18;
 /// Why numbers are not a vector that can be compared with others; reads on after "the vector of …".
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 pub enum VectorFlaw {
-    /// It is NULL.
     #[error("is NULL")]
     Missing,
     /// It has no numbers, or too many.
@@ -18,12 +17,7 @@ pub enum VectorFlaw {
     Dimensions(usize),
     /// It has another number of dimensions than the vectors it is compared with.
     #[error("has {found} dimensions; expected {expected}, as all others have")]
-    OtherDimension {
-        /// Its own.
-        found: usize,
-        /// Those of the others.
-        expected: usize,
-    },
+    OtherDimension { found: usize, expected: usize },
     /// One of its numbers is NULL.
     #[error("is NULL at position {0}")]
     Hole(usize),
@@ -32,7 +26,6 @@ pub enum VectorFlaw {
     NotFinite {
         /// Which, from 1.
         position: usize,
-        /// The number.
         value: f32,
     },
     /// Products with it could overflow.

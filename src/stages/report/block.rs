@@ -16,7 +16,6 @@ use crate::stages::report::{KIND, files, plot, proofs, table};
 /// A block that can be drawn.
 #[derive(Clone, Debug)]
 pub enum Shown {
-    /// Words.
     Words(String),
     /// Rows of a table.
     Rows(Box<Rows>),
@@ -25,7 +24,6 @@ pub enum Shown {
 /// A block that shows rows of a table.
 #[derive(Clone, Debug)]
 pub struct Rows {
-    /// Whose table.
     pub from: StageName,
     /// Positions of the columns that it needs.
     pub columns: Vec<usize>,
@@ -46,9 +44,7 @@ enum Form {
 
 /// A block, drawn.
 pub struct Drawn {
-    /// Which kind of block.
     pub block: &'static str,
-    /// Its heading.
     pub title: Option<String>,
     /// The stage whose table it shows.
     pub source: Option<String>,
@@ -56,12 +52,10 @@ pub struct Drawn {
     pub content: String,
     /// As Markdown, with the heading.
     pub markdown: String,
-    /// As a picture, for plots.
     pub svg: Option<String>,
 }
 
 impl Drawn {
-    /// A block of words.
     pub fn words(block: &'static str, text: &str, markdown: String) -> Self {
         let mut content = String::new();
         for line in text.trim_end().lines() {

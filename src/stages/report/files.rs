@@ -40,7 +40,6 @@ pub fn of_page(plan: &ReportPlan, page: &RecordBatch) -> Result<Files, ArrowErro
     Ok(files)
 }
 
-/// The file of a picture.
 pub fn file_name(picture: &str) -> String {
     format!("{picture}.svg")
 }

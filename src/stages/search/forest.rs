@@ -15,7 +15,6 @@ pub struct Forest {
 /// A sentence at one place of one tree.
 #[derive(Clone, Debug)]
 pub struct Claim {
-    /// What is claimed.
     pub text: String,
     /// The direct belief in it, s_d.
     pub direct: f64,
@@ -57,7 +56,6 @@ impl Claim {
 }
 
 impl Forest {
-    /// The claim of a number.
     pub fn claim(&self, number: usize) -> &Claim {
         &self.claims[number]
     }

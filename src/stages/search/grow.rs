@@ -23,11 +23,9 @@ const HELP: &str =
 
 /// The rows of the tables that a search needs.
 pub struct Tables {
-    /// The hypotheses.
     pub hypotheses: Vec<RecordBatch>,
     /// What was recalled for their questions.
     pub context: Vec<RecordBatch>,
-    /// The blocked entailments.
     pub blocked: Vec<RecordBatch>,
 }
 
@@ -101,13 +99,11 @@ impl Queries {
 
 /// What was found so far.
 pub struct Search {
-    /// The trees.
     pub forest: Forest,
     /// For each claim the row of its hypothesis.
     pub root_of: Vec<usize>,
     /// For each claim that was open the number under which its proofs were asked for.
     pub asked_as: HashMap<usize, usize>,
-    /// All proofs.
     pub judged: Judged,
     /// The sentences that were asked about, with the question whose facts they were proved with.
     known: HashMap<(Option<String>, String), usize>,

@@ -13,7 +13,6 @@ pub use crate::stages::index::fact_id;
 
 /// Different facts; case and white space make no difference.
 pub struct Memory {
-    /// Ids and texts.
     facts: Vec<(String, String)>,
     known: HashSet<String>,
     index: GrowingIndex,

@@ -20,7 +20,6 @@ async fn faulty() -> (Arc<FaultyStore>, Store) {
     FaultyStore::in_memory().await
 }
 
-/// A store in memory.
 async fn in_memory() -> Store {
     faulty().await.1
 }

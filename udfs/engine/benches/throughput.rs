@@ -171,7 +171,6 @@ fn choices() -> Vec<Request> {
 /// Tokens of all answers.
 #[derive(Default)]
 struct Tokens {
-    /// That models wrote.
     written: u64,
     /// That scores take with a pass of its own for each prompt and continuation.
     alone: u64,

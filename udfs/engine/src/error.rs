@@ -5,11 +5,7 @@
 pub enum DeviceError {
     /// There is not enough memory.
     #[error("the device has no room for {bytes} more bytes")]
-    OutOfMemory {
-        /// What was asked for.
-        bytes: usize,
-    },
-    /// Anything else.
+    OutOfMemory { bytes: usize },
     #[error("the device failed: {0}")]
     Failed(String),
 }

@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Prompt {
-    /// One text.
     Text(String),
     /// Several texts, each encoded alone and read together by the decoder (FiD). Encoder-decoder
     /// models only.
@@ -19,7 +18,6 @@ pub enum Prompt {
 pub struct Truncate {
     /// Most tokens, special ones included.
     pub tokens: u32,
-    /// Which end survives.
     pub keep: Keep,
 }
 
@@ -27,9 +25,7 @@ pub struct Truncate {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Keep {
-    /// The beginning.
     Start,
-    /// The end.
     End,
 }
 
@@ -47,7 +43,6 @@ pub enum Strategy {
         top_k: u32,
         /// Only the likeliest whose probabilities reach this sum; 1 is all.
         top_p: f32,
-        /// Seed of the noise.
         seed: u64,
         /// Answers per request, told apart by their number; at least 1.
         samples: u32,
@@ -68,7 +63,6 @@ pub enum Strategy {
 /// A generation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Generate {
-    /// What the model reads.
     pub prompt: Prompt,
     /// What happens to a prompt (each passage) that is too long.
     pub truncate: Option<Truncate>,
@@ -89,11 +83,9 @@ pub struct Generate {
 /// The log-probability of continuations of one prompt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Score {
-    /// What the model reads.
     pub prompt: String,
     /// What happens to a prompt that is too long.
     pub truncate: Option<Truncate>,
-    /// What it may say.
     pub continuations: Vec<String>,
     /// Whether the end of the text is part of each continuation.
     pub with_end: bool,
@@ -102,7 +94,6 @@ pub struct Score {
 /// The vector of a text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Embed {
-    /// The text.
     pub text: String,
     /// What happens to a text that is too long.
     pub truncate: Option<Truncate>,
@@ -112,9 +103,7 @@ pub struct Embed {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Request {
-    /// Write text.
     Generate(Generate),
-    /// Judge texts.
     Score(Score),
     /// The vector of a text, pooled and normalised as the model's folder says.
     Embed(Embed),
@@ -128,7 +117,6 @@ pub enum Request {
 pub enum Finish {
     /// The model ended it, or the constraint left nothing to add.
     End,
-    /// A stop text came.
     Stop,
     /// It was cut at the most tokens allowed.
     Length,
@@ -139,7 +127,6 @@ pub enum Finish {
 pub struct Generation {
     /// The text without special tokens, with the forced prefix, without the stop text.
     pub text: String,
-    /// Why it ended.
     pub finish: Finish,
     /// Sum of the natural log-probabilities of the new tokens, the end included, forced prefix not
     /// included; under the model's own distribution, before temperature and cuts. None where an
@@ -156,7 +143,6 @@ pub struct Generation {
 pub struct Scored {
     /// Sum of the natural log-probabilities of its tokens.
     pub logprob: f64,
-    /// Its tokens.
     pub tokens: u32,
     /// Whether greedy decoding would have said just this.
     pub is_greedy: bool,
@@ -169,7 +155,6 @@ pub struct Answer {
     pub prompt_tokens: u32,
     /// Whether the prompt was cut.
     pub prompt_truncated: bool,
-    /// What the model said.
     pub body: Body,
 }
 

@@ -11,7 +11,6 @@ use proofmill_fit::{Pair, Report, Run, Settings, Sizes, Start, Tokens, fit};
 
 /// Steps that are not timed.
 const WARM: u32 = 5;
-/// Steps that are.
 const STEPS: u32 = 40;
 
 fn main() {

@@ -18,9 +18,7 @@ const WINDOW: usize = 16;
 /// A pair as tokens.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Example {
-    /// With its end.
     pub input: Vec<u32>,
-    /// With its end.
     pub output: Vec<u32>,
     pub weight: f32,
 }
@@ -38,7 +36,6 @@ pub struct Texts {
 /// Pairs that are computed together.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Part {
-    /// What the encoder reads.
     pub inputs: Texts,
     /// What the decoder reads: the outputs, one token later.
     pub outputs: Texts,

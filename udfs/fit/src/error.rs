@@ -9,7 +9,6 @@ use proofmill_engine::checkpoint::LoadError;
 /// Which pairs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Set {
-    /// Those that are learnt.
     Train,
     /// Those that decide when to stop.
     Dev,
@@ -18,9 +17,7 @@ pub enum Set {
 /// Which text of a pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// What the model reads.
     Input,
-    /// What it should write.
     Output,
 }
 
@@ -51,21 +48,17 @@ pub enum FitError {
     /// A pair lacks a text.
     #[error("{set} pair {pair} has an empty {side}; leave the pair out")]
     EmptyText {
-        /// Which pairs.
         set: Set,
         /// Its number, from 0.
         pair: usize,
-        /// Which of its texts.
         side: Side,
     },
     /// A pair has no proper weight.
     #[error("{set} pair {pair} has weight {weight}, expected a number above 0; leave the pair out")]
     Weight {
-        /// Which pairs.
         set: Set,
         /// Its number, from 0.
         pair: usize,
-        /// What was found.
         weight: f32,
     },
     /// A text has too many tokens.
@@ -74,11 +67,9 @@ pub enum FitError {
          shorten or leave out the pair, or raise `{side}_tokens`"
     )]
     TooLong {
-        /// Which pairs.
         set: Set,
         /// Its number, from 0.
         pair: usize,
-        /// Which of its texts.
         side: Side,
         /// Its tokens, the end included.
         tokens: usize,
@@ -89,20 +80,10 @@ pub enum FitError {
     #[error(
         "`patience` is {patience}, but there are no dev pairs; give some, or leave `patience` out"
     )]
-    NoDev {
-        /// What was asked for.
-        patience: u32,
-    },
+    NoDev { patience: u32 },
     /// A setting is out of its range.
     #[error("`{name}` is {found}, expected {expected}")]
-    Setting {
-        /// Its name.
-        name: &'static str,
-        /// Its value.
-        found: String,
-        /// What it may be.
-        expected: String,
-    },
+    Setting { name: &'static str, found: String, expected: String },
     /// The tokenizer cannot be used.
     #[error("tokenizer: {0}")]
     Tokenizer(String),
@@ -125,43 +106,31 @@ pub enum FitError {
     NotFinite {
         /// `the loss` or `the gradient`.
         what: &'static str,
-        /// What it is.
         value: f64,
         /// The step, from 1.
         step: u32,
-        /// The rate of that step.
         learning_rate: f64,
     },
     /// The caller asked to stop.
     #[error("the fit was cancelled after {step} steps{}", if *kept { "; its state is kept" } else { "" })]
     Cancelled {
-        /// Steps that were done.
         step: u32,
         /// Whether a file of state holds them.
         kept: bool,
     },
     /// A file of state is broken.
     #[error("{}: {why}; remove the file to begin again", file.display())]
-    State {
-        /// The file.
-        file: PathBuf,
-        /// What is wrong.
-        why: String,
-    },
+    State { file: PathBuf, why: String },
     /// A file of state belongs to another fit.
     #[error(
         "{}: this is the state of a fit with other settings, pairs or weights; remove the file to \
          begin again, or give another path",
         file.display()
     )]
-    OtherState {
-        /// The file.
-        file: PathBuf,
-    },
+    OtherState { file: PathBuf },
     /// A checkpoint cannot be trained further.
     #[error("{}: {why}", folder.display())]
     Checkpoint {
-        /// The folder.
         folder: PathBuf,
         /// What is not supported.
         why: String,
@@ -172,22 +141,13 @@ pub enum FitError {
          `path`",
         file.display()
     )]
-    Foreign {
-        /// The file.
-        file: PathBuf,
-    },
+    Foreign { file: PathBuf },
     /// A checkpoint cannot be read.
     #[error(transparent)]
     Load(#[from] LoadError),
     /// A file cannot be read or written.
     #[error("{}: {source}", file.display())]
-    File {
-        /// The file.
-        file: PathBuf,
-        /// What the system says.
-        source: io::Error,
-    },
-    /// The arithmetic failed.
+    File { file: PathBuf, source: io::Error },
     #[error("training failed: {0}")]
     Compute(#[from] candle_core::Error),
 }

@@ -28,7 +28,6 @@ pub struct Run<'a> {
     pub cancel: &'a AtomicBool,
     /// Time since some moment; only for the speed in reports.
     pub clock: &'a dyn Fn() -> Duration,
-    /// Is told of every step.
     pub progress: &'a mut dyn Progress,
 }
 
@@ -59,7 +58,6 @@ pub struct Report {
     pub best: bool,
     /// Length of the gradient, before it was shortened.
     pub gradient: f64,
-    /// Learning rate of the step.
     pub learning_rate: f64,
     /// Tokens read and written a second since the fit began or went on, without padding.
     pub tokens_per_second: f64,

@@ -21,9 +21,7 @@ const CONFIG: &str = "config.json";
 pub struct Fitted {
     /// The files of the checkpoint by name.
     pub files: BTreeMap<String, Vec<u8>>,
-    /// Numbers that were trained.
     pub parameters: u64,
-    /// Steps that were made.
     pub steps: u32,
     /// The step whose weights these are, from 1.
     pub step: u32,

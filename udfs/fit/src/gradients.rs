@@ -18,7 +18,6 @@ use crate::weights::{Plan, Weights};
 pub struct Mode {
     /// Decides what is dropped in this step.
     pub noise: Noise,
-    /// Part that is dropped.
     pub dropout: f64,
     /// Part of the target that is spread evenly.
     pub smoothing: f64,

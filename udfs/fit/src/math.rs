@@ -45,7 +45,6 @@ fn fold(lanes: [f32; LANES]) -> f32 {
     ((a + b) + (c + d)) + ((e + f) + (g + h))
 }
 
-/// The sum.
 #[inline]
 pub fn sum(values: &[f32]) -> f32 {
     let (chunks, rest) = values.as_chunks::<LANES>();

@@ -14,7 +14,6 @@ pub enum Purpose {
     Pairs,
     /// Order of the batches in an epoch.
     Batches,
-    /// What is dropped in a step.
     Dropout,
 }
 

@@ -7,9 +7,7 @@ use crate::weights::{Parameter, Weights};
 /// What the optimiser remembers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Moments {
-    /// Means of gradients.
     pub first: Weights,
-    /// Means of their squares.
     pub second: Weights,
 }
 

@@ -3,9 +3,7 @@
 /// A text that is read and the text that should be written.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pair {
-    /// What the model reads.
     pub input: String,
-    /// What it should write.
     pub output: String,
     /// How much it counts, above 0. A token of a pair of weight 2 counts like two tokens.
     pub weight: f32,

@@ -4,7 +4,6 @@
 /// How distances fall into buckets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Buckets {
-    /// How many there are.
     pub count: usize,
     /// The distance from which on all share the last.
     pub max_distance: usize,

@@ -56,7 +56,6 @@ pub enum Decay {
     Linear,
     /// Half a wave of the cosine down to 0 after the last step.
     Cosine,
-    /// It stays.
     Constant,
 }
 
@@ -66,7 +65,6 @@ pub enum Decay {
 pub enum Keep {
     /// Those with the lowest loss on the dev pairs.
     Best,
-    /// Those of the last step.
     Last,
 }
 

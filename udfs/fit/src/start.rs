@@ -27,7 +27,6 @@ pub enum Start {
     },
     /// With those of a T5 checkpoint in the layout of Hugging Face, whose tokenizer stays.
     Checkpoint {
-        /// Where it lies.
         folder: PathBuf,
         /// What its files must be, byte for byte, until all is read; whatever they are when absent.
         digested: Option<Digested>,
@@ -78,9 +77,7 @@ pub struct Origin {
     pub plan: Plan,
     pub weights: Weights,
     pub reader: Reader,
-    /// Begins every output.
     pub start: u32,
-    /// Ends every output.
     pub end: u32,
     /// `config.json`.
     pub config: Map<String, Value>,

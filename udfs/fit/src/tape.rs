@@ -58,7 +58,6 @@ impl Tape {
         self.back.is_some()
     }
 
-    /// A value.
     pub fn value(&self, at: At) -> &Tensor {
         &self.values[at.0]
     }
@@ -89,7 +88,6 @@ impl Tape {
         Ok(slopes.0)
     }
 
-    /// Rows of a table.
     pub fn rows(&mut self, table: At, ids: &Arc<[u32]>) -> Result<At> {
         let from = self.value(table).clone();
         let (_, width) = from.dims2()?;

@@ -31,7 +31,6 @@ const PIECE: &str = concat!(
 
 /// A tokenizer.
 pub enum Reader {
-    /// That of a checkpoint.
     Checkpoint(Box<Codec>),
     /// That of a new model, with the id of its end.
     New(Box<Tokenizer>),

@@ -11,7 +11,6 @@ use crate::shape::Shape;
 /// The numbers of all parameters, in the order of a [`Plan`].
 pub type Weights = Vec<Vec<f32>>;
 
-/// One parameter.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Parameter {
     /// Names in a checkpoint of the tensors that lie side by side.

@@ -13,31 +13,19 @@ pub enum OpenError {
     },
     /// The environment lacks the key.
     #[error("the environment variable `{name}` is not set; put the endpoint's key there")]
-    KeyMissing {
-        /// The variable.
-        name: String,
-    },
+    KeyMissing { name: String },
     /// The environment has something that is no key.
     #[error(
         "the environment variable `{name}` is empty or has characters that an HTTP header cannot \
          hold; put the endpoint's key there, and nothing else"
     )]
-    KeyInvalid {
-        /// The variable.
-        name: String,
-    },
+    KeyInvalid { name: String },
     /// A bound of zero, under which nothing could be answered.
     #[error("`{setting}` is zero; give at least 1")]
-    Zero {
-        /// The setting.
-        setting: &'static str,
-    },
+    Zero { setting: &'static str },
     /// The HTTP client cannot be made.
     #[error("the HTTP client cannot be set up: {reason}")]
-    Client {
-        /// Why.
-        reason: String,
-    },
+    Client { reason: String },
 }
 
 /// Why a request has no answer.
@@ -46,7 +34,6 @@ pub enum RemoteError {
     /// This request; others may fare better.
     #[error("{error}{}", after(*attempts))]
     Row {
-        /// What is wrong.
         error: RequestError,
         /// Times it was sent; 0 if it was refused here.
         attempts: u32,
@@ -56,7 +43,6 @@ pub enum RemoteError {
     /// Every request to this model: ask no more.
     #[error("{error}{}", after(*attempts))]
     Model {
-        /// What is wrong.
         error: ModelError,
         /// Times the request was sent.
         attempts: u32,
@@ -72,13 +58,10 @@ pub enum ModelError {
          valid key there that may use this model"
     )]
     Key {
-        /// What was called.
         url: String,
-        /// The variable.
         name: String,
         /// 401 or 403.
         status: u16,
-        /// The server's words.
         said: String,
     },
     /// 401 or 403 without a key.
@@ -87,11 +70,9 @@ pub enum ModelError {
          `key_env`"
     )]
     NoKey {
-        /// What was called.
         url: String,
         /// 401 or 403.
         status: u16,
-        /// The server's words.
         said: String,
     },
     /// 404, 405 or 410.
@@ -100,47 +81,19 @@ pub enum ModelError {
          (all before `/completions`, usually up to `/v1`), the name of the model, and whether the \
          endpoint offers this interface"
     )]
-    NotFound {
-        /// What was called.
-        url: String,
-        /// The model's name.
-        model: String,
-        /// The status.
-        status: u16,
-        /// The server's words.
-        said: String,
-    },
+    NotFound { url: String, model: String, status: u16, said: String },
     /// 402, or 429 with the code `insufficient_quota`.
     #[error("{url} wants money ({status}): {said}; raise the account's quota")]
-    Quota {
-        /// What was called.
-        url: String,
-        /// The status.
-        status: u16,
-        /// The server's words.
-        said: String,
-    },
+    Quota { url: String, status: u16, said: String },
     /// Any 3xx. Redirects are not followed, so that a key goes nowhere but to `url`.
     #[error(
         "{url} redirects to `{location}` ({status}), and redirects are not followed; if you trust \
          that place, give it as `url`"
     )]
-    Redirected {
-        /// What was called.
-        url: String,
-        /// The status.
-        status: u16,
-        /// Where to.
-        location: String,
-    },
+    Redirected { url: String, status: u16, location: String },
     /// No connection, also after retries.
     #[error("{url} cannot be reached: {reason}; check `url` and that the server is running")]
-    Unreachable {
-        /// What was called.
-        url: String,
-        /// Why.
-        reason: String,
-    },
+    Unreachable { url: String, reason: String },
 }
 
 impl RemoteError {

@@ -57,7 +57,6 @@ pub static DEFINITIONS: &[&AggregateDefinition] = &[
 pub struct AggregateDefinition {
     /// Name, arguments, documentation.
     pub doc: Doc,
-    /// Type of the result.
     pub return_type: fn() -> DataType,
     /// Names and types of what one partition hands to the next phase.
     pub state: fn() -> Vec<(&'static str, DataType)>,

@@ -13,7 +13,6 @@ pub(super) enum Part {
     Number(f64),
     /// A number that may not exist.
     Maybe(Option<f64>),
-    /// A count.
     Count(u64),
 }
 

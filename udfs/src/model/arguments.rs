@@ -41,7 +41,6 @@ enum OptionsColumn {
 pub struct Passage<'a> {
     /// Its title, where passages have one; NULL is the empty title.
     pub title: Option<&'a str>,
-    /// Its text.
     pub text: &'a str,
 }
 
@@ -94,7 +93,6 @@ impl Arguments {
         &self.model
     }
 
-    /// The options of a row.
     pub(super) fn options(&self, row: usize) -> Result<Arc<Options>, Refused> {
         match &self.options {
             OptionsColumn::Constant(options) => options.clone(),

@@ -14,16 +14,13 @@ use super::options::Options;
 /// What became of a row.
 #[derive(Debug)]
 pub enum Row {
-    /// A NULL that made it NULL.
     Null,
     /// It has no answer.
     Failed {
         /// Key of its request in hex, if it got that far.
         digest: Option<String>,
-        /// Why.
         failure: Failure,
     },
-    /// It has one.
     Answered(Answered),
 }
 
@@ -32,11 +29,8 @@ pub enum Row {
 pub struct Answered {
     /// Key of its request in hex.
     pub digest: String,
-    /// Its options.
     pub options: Arc<Options>,
-    /// What was asked.
     pub request: Arc<Request>,
-    /// What was said.
     pub answer: Arc<Answer>,
 }
 

@@ -28,7 +28,6 @@ pub struct ModelDefinition {
     pub options: &'static [&'static str],
     /// What a row asks; `None` for a row with a NULL that makes the result NULL.
     pub request: fn(&Arguments, usize, &Options) -> Result<Option<Request>, Failure>,
-    /// Type of one answer.
     pub answer: fn() -> DataType,
     /// The rows as a column: of lists of answers if the flag is set, else of answers.
     pub column: fn(&[Row], bool) -> Result<ArrayRef>,

@@ -60,9 +60,7 @@ impl Class {
 /// Why a row has no answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// Its kind.
     pub class: Class,
-    /// What is wrong.
     pub message: String,
 }
 
@@ -93,7 +91,6 @@ impl From<RequestError> for Failure {
 /// Why a request has no answer.
 #[derive(Clone, Debug)]
 pub(super) enum Unanswered {
-    /// It alone.
     Row(Failure),
     /// No request of the model has one.
     Model(OpenError),
@@ -122,24 +119,10 @@ impl From<Failure> for Unanswered {
 pub enum ModelError {
     /// The model cannot be used at all.
     #[error("`{function}`: model `{model}` cannot be used: {cause}")]
-    Open {
-        /// Function that wanted it.
-        function: &'static str,
-        /// Name of the model.
-        model: String,
-        /// Why.
-        cause: OpenError,
-    },
+    Open { function: &'static str, model: String, cause: OpenError },
     /// The ledger cannot be used. Answers that cannot be recorded are not given out.
     #[error("`{function}`: model `{model}`: the ledger of answers cannot be used: {cause}")]
-    Ledger {
-        /// Function that asked.
-        function: &'static str,
-        /// Name of the model.
-        model: String,
-        /// Why.
-        cause: LedgerError,
-    },
+    Ledger { function: &'static str, model: String, cause: LedgerError },
     /// A row failed, and failures were not to be captured.
     #[error(
         "`{function}`: model `{model}`: {}{}; {}, or set `on_error` to 'capture' to get failed rows \
@@ -149,13 +132,10 @@ pub enum ModelError {
         .failure.class.help()
     )]
     Row {
-        /// Function that asked.
         function: &'static str,
-        /// Name of the model.
         model: String,
         /// Key of the request in hex, if the row got that far.
         digest: Option<String>,
-        /// Why.
         failure: Failure,
     },
 }

@@ -27,7 +27,6 @@ pub(super) struct Running {
 /// An answer as the model gave it, before the ledger says which one counts.
 #[derive(Clone, Debug)]
 pub(super) struct Fresh {
-    /// The answer as JSON.
     pub(super) json: String,
     /// Whether it is to be recorded.
     pub(super) counts: bool,

@@ -22,13 +22,10 @@ pub trait Ledger: Send + Sync + Debug {
 pub struct New {
     /// SHA-256 over model and request.
     pub key: Key,
-    /// Identity of the model.
     pub model: String,
     /// Kind of the request: `generate`, `score`, `embed` or `hidden`.
     pub kind: &'static str,
-    /// The canonical request.
     pub request: String,
-    /// The answer, as JSON.
     pub answer: String,
 }
 

@@ -16,7 +16,6 @@ use super::suggest;
 /// ends. A killed process loses no more than that per batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Recording {
-    /// So many answers wait.
     pub answers: usize,
     /// So many bytes of requests and answers wait.
     pub bytes: usize,

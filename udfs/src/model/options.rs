@@ -7,7 +7,6 @@ use super::settings::{OptionsError, Settings};
 /// What a failed row does to the query.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnError {
-    /// The query fails.
     #[default]
     Fail,
     /// The row keeps the error.
@@ -27,7 +26,6 @@ pub enum Replay {
 /// What choices of different length are compared by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Normalize {
-    /// The log-probability.
     #[default]
     None,
     /// The log-probability per token.
@@ -55,7 +53,6 @@ pub struct Options {
     pub min_tokens: u32,
     /// How tokens are chosen.
     pub strategy: Strategy,
-    /// Texts that end an answer.
     pub stop: Vec<String>,
     /// Text that the answer begins with.
     pub prefix: String,

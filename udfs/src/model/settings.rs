@@ -15,27 +15,14 @@ pub enum OptionsError {
     /// Not a JSON object.
     #[error("argument `options` is no JSON object: {0}")]
     Json(String),
-    /// A key stands twice.
     #[error("option `{0}` stands twice; keep one")]
     Repeated(String),
     /// A key that the function does not have.
     #[error("option `{key}` is unknown; {hint}")]
-    Unknown {
-        /// The key.
-        key: String,
-        /// What to write instead.
-        hint: String,
-    },
+    Unknown { key: String, hint: String },
     /// A value that the key cannot have.
     #[error("option `{key}` is {value}; expected {expected}")]
-    Value {
-        /// The key.
-        key: &'static str,
-        /// Its value, as JSON.
-        value: String,
-        /// What it may be.
-        expected: String,
-    },
+    Value { key: &'static str, value: String, expected: String },
     /// Two options that contradict each other, or one that needs another.
     #[error("{0}")]
     Conflict(String),
@@ -143,7 +130,6 @@ impl Settings {
         self.take(key, || "true or false".into(), Value::as_bool)
     }
 
-    /// A text.
     pub(super) fn text(&mut self, key: &'static str) -> Result<Option<String>, OptionsError> {
         self.take(key, || "a text".into(), |value| value.as_str().map(str::to_owned))
     }

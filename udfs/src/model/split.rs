@@ -63,7 +63,6 @@ struct Call {
     expr: Expr,
     /// Whether it stands inside another.
     feeds: bool,
-    /// How often it is written.
     uses: usize,
 }
 

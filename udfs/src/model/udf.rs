@@ -156,9 +156,7 @@ impl AsyncScalarUDFImpl for ModelFunction {
 
 /// A row before the model is asked.
 enum Read {
-    /// Settled without a request.
     Settled(Row),
-    /// The next of the asks.
     Asked(Arc<Options>),
 }
 

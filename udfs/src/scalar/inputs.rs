@@ -170,7 +170,6 @@ fn row_of(row: usize, constant: bool) -> usize {
     if constant { 0 } else { row }
 }
 
-/// A column of texts.
 pub struct TextColumn {
     array: StringViewArray,
     constant: bool,
@@ -190,9 +189,7 @@ pub enum TextsColumn {
     Single(TextColumn),
     /// A list of texts per row.
     List {
-        /// The lists.
         lists: LargeListArray,
-        /// Their elements.
         texts: StringViewArray,
         /// Whether there is one row for all.
         constant: bool,
@@ -263,7 +260,6 @@ impl NumbersColumn {
     }
 }
 
-/// A column of numbers.
 pub struct NumberColumn {
     array: Float64Array,
     constant: bool,

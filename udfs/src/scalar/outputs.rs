@@ -48,7 +48,6 @@ pub(super) fn with_texts<'a>(
     left.get(row).filter(|_| right.read(row, texts))
 }
 
-/// The type of a struct of numbers.
 pub(super) fn struct_of_numbers(names: &[&str]) -> DataType {
     DataType::Struct(fields(names))
 }

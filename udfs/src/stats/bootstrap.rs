@@ -14,9 +14,7 @@ use super::{
 /// `low`, `high` and `se` are NaN where one observation (or one cluster) says nothing about spread.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Interval {
-    /// The estimate itself.
     pub estimate: f64,
-    /// Lower end of the interval.
     pub low: f64,
     /// Upper end of the interval.
     pub high: f64,

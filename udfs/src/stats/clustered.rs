@@ -11,7 +11,6 @@ use super::{
 /// A mean with its clustered and its naive standard error.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ClusteredSe {
-    /// Mean of all observations.
     pub mean: f64,
     /// Clustered standard error; NaN with fewer than two clusters.
     pub se: f64,

@@ -25,12 +25,7 @@ pub enum StatsError {
     NotFinite(f64),
     /// A number outside [0, 1] where a probability is needed.
     #[error("`{name}` is `{value}`; expected a probability between 0 and 1")]
-    Probability {
-        /// Which quantity it is.
-        name: &'static str,
-        /// What was given.
-        value: f64,
-    },
+    Probability { name: &'static str, value: f64 },
     /// More successes than trials.
     #[error("{successes} successes in {n} trials; expected at most as many successes as trials")]
     Successes {

@@ -23,7 +23,6 @@ pub struct McNemar {
 /// A chi-square statistic with one degree of freedom.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ChiSquare {
-    /// The statistic.
     pub statistic: f64,
     /// Its upper tail probability.
     pub p: f64,

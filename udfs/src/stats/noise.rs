@@ -5,7 +5,6 @@ use super::{StatsError, check_values, mean, sample_sd, sorted};
 /// Spread of a metric over identical runs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct NoiseFloor {
-    /// Mean over the runs.
     pub mean: f64,
     /// Standard deviation over the runs; NaN for one run.
     pub sd: f64,

@@ -12,7 +12,6 @@ use super::{
 /// A mean difference with its normal interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PairedDifference {
-    /// Mean of the differences.
     pub diff: f64,
     /// Standard error of the mean; NaN when it cannot be estimated.
     pub se: f64,
@@ -20,7 +19,6 @@ pub struct PairedDifference {
     pub z: f64,
     /// Two-sided p value; 1 for a difference of 0.
     pub p: f64,
-    /// Lower end of the interval.
     pub low: f64,
     /// Upper end of the interval.
     pub high: f64,

@@ -31,7 +31,6 @@ pub fn wilson(successes: u64, n: u64, level: f64) -> Result<Interval, StatsError
 pub struct TwoProportionZ {
     /// (p2 - p1) in standard errors.
     pub z: f64,
-    /// Two-sided p value.
     pub p: f64,
 }
 

@@ -87,7 +87,6 @@ pub struct BleuOptions {
     pub smoothing: Smoothing,
     /// Whether orders longer than the hypothesis are left out: true for sentences.
     pub effective_order: bool,
-    /// Whether case is ignored.
     pub lowercase: bool,
 }
 

@@ -15,9 +15,7 @@ const BETA: f64 = 2.0;
 pub struct OrderStats {
     /// N-grams of the hypothesis; 0 if the reference has none.
     pub hypothesis: u64,
-    /// N-grams of the reference.
     pub reference: u64,
-    /// N-grams of both.
     pub matched: u64,
 }
 

@@ -118,7 +118,6 @@ pub struct Vocabulary {
 }
 
 impl Vocabulary {
-    /// The number of a word.
     pub fn number(&mut self, word: &str) -> u32 {
         if let Some(number) = self.numbers.get(word) {
             return *number;

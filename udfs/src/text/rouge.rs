@@ -10,9 +10,7 @@ use super::words::lower;
 /// The four scores of one pair of texts.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Rouge {
-    /// Words.
     pub rouge1: Prf,
-    /// Pairs of words.
     pub rouge2: Prf,
     /// Longest common subsequence of the whole texts.
     pub rouge_l: Prf,

@@ -25,13 +25,11 @@ use tokio::sync::Semaphore;
 pub struct Echo {
     /// A permit is used up by each answer.
     pub gate: Semaphore,
-    /// Requests that arrived.
     pub asked: AtomicUsize,
     /// Requests that are being answered.
     pub running: AtomicUsize,
     /// Most of them at once.
     pub running_max: AtomicUsize,
-    /// Times it was opened.
     pub opened: AtomicUsize,
     concurrency: usize,
 }
@@ -170,10 +168,8 @@ impl Opener for Door {
     }
 }
 
-/// A ledger in memory.
 #[derive(Debug, Default)]
 pub struct MemoryLedger {
-    /// All answers.
     pub answers: Mutex<HashMap<Key, New>>,
     /// How many answers each call recorded.
     pub chunks: Mutex<Vec<usize>>,

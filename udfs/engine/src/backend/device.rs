@@ -38,13 +38,10 @@ pub struct MatrixSource {
 /// Sizes of a key and value cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CacheShape {
-    /// Layers.
     pub layers: usize,
     /// Blocks of [`super::BLOCK_SLOTS`] tokens each.
     pub blocks: usize,
-    /// Heads of keys and values.
     pub kv_heads: usize,
-    /// Width of a head.
     pub head_dim: usize,
     /// As the weights': beside 8-bit weights, keys and values may be kept in 16 bits.
     pub precision: Precision,
@@ -62,7 +59,6 @@ pub struct CacheShape {
 pub trait Backend: Sized {
     /// Activations `[rows, width]`, f32 or what stands for it.
     type Tensor: Send;
-    /// A weight matrix, packed.
     type Matrix: Send + Sync;
     /// A vector of f32.
     type Vector: Send + Sync;

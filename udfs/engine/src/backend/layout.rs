@@ -28,7 +28,6 @@ pub struct Layout {
 /// `rows` of the `keys` tokens, and row `i` reads the first `keys - rows + i + 1` of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
-    /// First row.
     pub first_row: u32,
     /// Rows; at least 1.
     pub rows: u32,

@@ -5,7 +5,6 @@ use super::Backend;
 /// A function applied to every number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Activation {
-    /// Nothing.
     None,
     /// max(0, x).
     Relu,
@@ -15,14 +14,12 @@ pub enum Activation {
     GeluTanh,
     /// x / (1 + e^-x).
     Silu,
-    /// tanh x.
     Tanh,
 }
 
 /// What a result does to what was there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Write {
-    /// Replaces it.
     Store,
     /// Is added to it: a residual connection.
     Add,
@@ -34,9 +31,7 @@ pub struct Linear<B: Backend> {
     pub matrix: B::Matrix,
     /// `[outputs]`.
     pub bias: Option<B::Vector>,
-    /// Width of the result.
     pub outputs: usize,
-    /// Width of the input.
     pub inputs: usize,
 }
 
@@ -51,7 +46,6 @@ pub enum NormKind {
 
 /// A normalisation with its scale and offset.
 pub struct Norm<B: Backend> {
-    /// Which.
     pub kind: NormKind,
     /// `[width]`.
     pub weight: B::Vector,
@@ -102,7 +96,6 @@ pub struct Append<'a, B: Backend> {
     pub heads: usize,
     /// Heads of `k` and `v`.
     pub kv_heads: usize,
-    /// Width of a head.
     pub head_dim: usize,
     /// Normalisation of each head of `q` and of `k` (Qwen3), before the rotation.
     pub norms: Option<(&'a Norm<B>, &'a Norm<B>)>,
@@ -114,9 +107,7 @@ pub struct Append<'a, B: Backend> {
 pub struct Attend<'a, B: Backend> {
     /// Heads of `q`; a multiple of `kv_heads`.
     pub heads: usize,
-    /// Heads of keys and values.
     pub kv_heads: usize,
-    /// Width of a head.
     pub head_dim: usize,
     /// Multiplies `q k^T`.
     pub scale: f32,
@@ -129,10 +120,7 @@ pub struct Attend<'a, B: Backend> {
 /// How the rows of a text become one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pool {
-    /// Their mean.
     Mean,
-    /// The first.
     First,
-    /// The last.
     Last,
 }

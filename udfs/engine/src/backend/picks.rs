@@ -5,7 +5,6 @@ use crate::noise::Noise;
 /// What is asked of one row.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Pick {
-    /// How.
     pub how: How,
     /// First of the tokens that may not be chosen, in [`Picks::tokens`].
     pub first_banned: u32,
@@ -22,7 +21,6 @@ pub enum How {
     /// An exact sample of the cut and tempered distribution: one result, with the log-probability
     /// that the model itself gives it.
     Sample {
-        /// Divides the logits.
         temperature: f32,
         /// Only the likeliest so many; 0 is all.
         top_k: u32,
@@ -39,10 +37,7 @@ pub enum How {
     },
     /// How likely a token is: one result, the log-probability of `token` beside the id of the token
     /// that is likeliest (and not banned).
-    Given {
-        /// The token.
-        token: u32,
-    },
+    Given { token: u32 },
     /// The likeliest `count` of some tokens, best first: that many results, or all if they are
     /// fewer.
     Among {
@@ -67,7 +62,6 @@ pub struct Picks {
 /// A token and its natural log-probability under the model's own distribution.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Token {
-    /// Id.
     pub id: u32,
     /// Natural logarithm.
     pub logprob: f32,

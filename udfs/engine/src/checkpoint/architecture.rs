@@ -10,11 +10,9 @@ use super::{Config, LoadError};
 pub enum Family {
     /// T5 and Flan-T5.
     T5,
-    /// BART.
     Bart,
     /// BERT and its sentence encoders.
     Bert,
-    /// OPT.
     Opt,
     /// GPT-2.
     Gpt2,

@@ -11,38 +11,20 @@ use crate::error::DeviceError;
 pub enum LoadError {
     /// A file cannot be read.
     #[error("{}: {source}", file.display())]
-    Read {
-        /// The file.
-        file: PathBuf,
-        /// What the system says.
-        source: io::Error,
-    },
+    Read { file: PathBuf, source: io::Error },
     /// A file is missing that every model needs.
     #[error("{}: not found; {remedy}", file.display())]
-    Absent {
-        /// The file.
-        file: PathBuf,
-        /// What to do.
-        remedy: &'static str,
-    },
+    Absent { file: PathBuf, remedy: &'static str },
     /// A file is no JSON, or not of the form that is needed.
     #[error("{}: {why}", file.display())]
-    Json {
-        /// The file.
-        file: PathBuf,
-        /// What the parser says.
-        why: String,
-    },
+    Json { file: PathBuf, why: String },
     /// A setting has a value that is wrong or not supported.
     #[error("{}: `{key}` is {found}, expected {expected}", file.display())]
     Value {
-        /// The file.
         file: PathBuf,
-        /// Where in it, with dots.
         key: String,
         /// What stands there, as JSON; `absent` if nothing does.
         found: String,
-        /// What may stand there.
         expected: String,
     },
     /// A file of weights has fewer bytes than its header says.
@@ -51,7 +33,6 @@ pub enum LoadError {
         file.display()
     )]
     Truncated {
-        /// The file.
         file: PathBuf,
         /// Bytes that the header promises.
         expected: u64,
@@ -60,12 +41,7 @@ pub enum LoadError {
     },
     /// The header of a file of weights is broken.
     #[error("{}: not a valid safetensors file: {why}", file.display())]
-    Header {
-        /// The file.
-        file: PathBuf,
-        /// What is wrong.
-        why: String,
-    },
+    Header { file: PathBuf, why: String },
     /// The only weights are a pickle.
     #[error(
         "{}: a pickle can run code when it is read; convert it once with transformers: \
@@ -73,7 +49,6 @@ pub enum LoadError {
         file.display()
     )]
     Pickle {
-        /// The file.
         file: PathBuf,
         /// The class that can read it.
         architecture: String,
@@ -87,7 +62,6 @@ pub enum LoadError {
     Missing {
         /// The file, or the index of files.
         file: PathBuf,
-        /// The tensor.
         tensor: String,
         /// A tensor with a similar name.
         near: Option<String>,
@@ -97,36 +71,18 @@ pub enum LoadError {
         "{}: tensor `{tensor}` has shape {found:?}, expected {expected:?} by config.json",
         file.display()
     )]
-    Shape {
-        /// The file.
-        file: PathBuf,
-        /// The tensor.
-        tensor: String,
-        /// By the configuration.
-        expected: Vec<usize>,
-        /// In the file.
-        found: Vec<usize>,
-    },
+    Shape { file: PathBuf, tensor: String, expected: Vec<usize>, found: Vec<usize> },
     /// A tensor has numbers of a type that is not read.
     #[error("{}: tensor `{tensor}` is {found}, expected F32, F16 or BF16", file.display())]
     Dtype {
-        /// The file.
         file: PathBuf,
-        /// The tensor.
         tensor: String,
         /// Its type, as safetensors calls it.
         found: String,
     },
     /// The index of shards and the shards disagree.
     #[error("{}: tensor `{tensor}`: {why}", index.display())]
-    Index {
-        /// The index.
-        index: PathBuf,
-        /// The tensor.
-        tensor: String,
-        /// What is wrong.
-        why: String,
-    },
+    Index { index: PathBuf, tensor: String, why: String },
     /// No family knows this model.
     #[error(
         "{}: {found} is not supported; supported are T5, BART, BERT, OPT, GPT-2, Llama, Qwen2 and \
@@ -144,7 +100,6 @@ pub enum LoadError {
     Tokenizer {
         /// `tokenizer.json`.
         file: PathBuf,
-        /// What is wrong.
         why: String,
     },
     /// A file is not what was digested.
@@ -153,24 +108,14 @@ pub enum LoadError {
          run again when nobody writes to the folder",
         file.display()
     )]
-    Changed {
-        /// The file.
-        file: PathBuf,
-    },
+    Changed { file: PathBuf },
     /// A file changed although its time did not.
     #[error(
         "{}: expected sha256 {expected}, found {found}: the file changed but its size and times did \
          not; check the disk",
         file.display()
     )]
-    Digest {
-        /// The file.
-        file: PathBuf,
-        /// By the cache.
-        expected: String,
-        /// By reading it again.
-        found: String,
-    },
+    Digest { file: PathBuf, expected: String, found: String },
     /// The device could not take the weights.
     #[error(transparent)]
     Device(#[from] DeviceError),

@@ -9,7 +9,6 @@ use super::{Family, Folder, LoadError};
 /// The name of a model by its content: two folders with the same identity answer alike.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
-    /// The family.
     pub family: Family,
     /// The class of transformers it was saved from.
     pub architecture: String,

@@ -7,7 +7,6 @@ use super::{Config, Family, Folder, LoadError};
 pub struct Special {
     /// What a decoder that has an encoder begins with.
     pub start: Option<u32>,
-    /// Begins a text.
     pub bos: Option<u32>,
     /// Any of these ends an answer.
     pub ends: Vec<u32>,

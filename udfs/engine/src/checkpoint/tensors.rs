@@ -38,7 +38,6 @@ struct Entry {
 }
 
 impl Tensors {
-    /// Opens one file.
     pub fn open(file: &Path) -> Result<Self, LoadError> {
         let held = Arc::new(Held::open(file)?);
         let tensors = read_header(&held, 0)?;

@@ -25,12 +25,7 @@ pub enum TextError {
     Failed(String),
     /// Not even the special tokens fit.
     #[error("`truncate` leaves {tokens} tokens, and the special tokens alone are {special}")]
-    NoRoom {
-        /// What is allowed.
-        tokens: u32,
-        /// What is needed.
-        special: usize,
-    },
+    NoRoom { tokens: u32, special: usize },
 }
 
 /// A text as the model reads it.
@@ -93,7 +88,6 @@ impl Codec {
         &self.trailing
     }
 
-    /// The id of a token.
     pub fn id(&self, token: &str) -> Option<u32> {
         self.tokenizer.token_to_id(token)
     }

@@ -114,9 +114,7 @@ impl<N: Number> Kernel for Over<'_, N> {
 struct Query {
     row: usize,
     head: usize,
-    /// Its place in the text.
     place: usize,
-    /// How many keys it reads.
     keys: usize,
     /// The sum of the weights of its values.
     total: f32,
@@ -154,9 +152,7 @@ struct Tile<'a, S, N> {
 /// How far a walk over blocks has come.
 #[derive(Clone, Copy)]
 struct Walk {
-    /// Blocks behind it.
     block: usize,
-    /// Keys in them.
     keys: usize,
 }
 
@@ -330,7 +326,6 @@ impl<S: Simd, N: Number> Tile<'_, S, N> {
 struct Part {
     first: usize,
     count: usize,
-    /// First vector.
     column: usize,
     head_dim: usize,
     /// Of a row of the result.

@@ -178,7 +178,6 @@ impl<'a, N: Number> Layer<'a, N> {
         self.values[(block * self.shape.kv_heads + head) * len..][..len].as_chunks().0
     }
 
-    /// Vectors of a value.
     #[inline(always)]
     pub(super) fn value_vectors(&self) -> usize {
         value_width(self.shape) / LANES

@@ -22,11 +22,8 @@ const BYTE_OFFSET: i32 = 128;
 /// `[n, k]`. The last panel is filled up with zeros.
 #[derive(Debug)]
 pub struct Matrix {
-    /// Outputs.
     pub(super) n: usize,
-    /// Inputs.
     pub(super) k: usize,
-    /// The numbers.
     pub(super) weights: Weights,
 }
 

@@ -29,8 +29,10 @@ pub(super) struct Buffer<T> {
 #[derive(Debug)]
 enum Memory<T> {
     /// The numbers from `start` on, in a line's worth more.
-    Small { all: Vec<T>, start: usize },
-    /// Whole pages.
+    Small {
+        all: Vec<T>,
+        start: usize,
+    },
     Large(MmapMut),
 }
 
@@ -103,7 +105,6 @@ impl Tensor {
         Ok(Self { data, rows: 0, width, capacity })
     }
 
-    /// Rows.
     pub(super) fn rows(&self) -> usize {
         self.rows
     }

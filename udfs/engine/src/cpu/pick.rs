@@ -20,7 +20,6 @@ pub(super) struct Picking<'a> {
     pub(super) logits: &'a mut [f32],
     pub(super) vocabulary: usize,
     pub(super) picks: &'a [Pick],
-    /// What the picks point to.
     pub(super) all: &'a Picks,
     pub(super) scratch: &'a mut PickScratch,
     pub(super) out: &'a mut Picked,
@@ -49,7 +48,6 @@ impl Kernel for Picking<'_> {
 struct Row<'a> {
     logits: &'a mut [f32],
     largest: f32,
-    /// Their log-sum-exp.
     norm: f64,
 }
 

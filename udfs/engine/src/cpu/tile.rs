@@ -9,7 +9,6 @@ use crate::backend::{Activation, Write};
 /// What happens to a sum: `write(activation(scale * (sum + bias)))`.
 #[derive(Clone, Copy)]
 pub(super) struct Epilogue<'a> {
-    /// Filled up to whole panels.
     pub(super) bias: Option<&'a [f32]>,
     pub(super) scale: f32,
     pub(super) activation: Activation,

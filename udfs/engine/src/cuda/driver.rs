@@ -10,7 +10,6 @@ pub enum Role {
     Weights,
     /// Activations and what a step is told.
     Scratch,
-    /// Keys and values.
     Cache,
     /// What is given back soon, or grows: raw weights on their way, lists of a step.
     Staging,
@@ -75,11 +74,9 @@ pub const ARGS_MAX: usize = 32;
 /// A kernel with its arguments.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Launch {
-    /// Which.
     pub kernel: Kernel,
     /// Blocks in x, y, z; none is 0.
     pub grid: [u32; 3],
-    /// Threads of a block, in x.
     pub threads: u32,
     /// Bytes of dynamic shared memory of a block.
     pub shared: u32,

@@ -91,7 +91,6 @@ struct Product {
     rows: usize,
     scale: f32,
     activation: Activation,
-    /// As kernels know it.
     write: usize,
     out: u64,
     out_stride: usize,

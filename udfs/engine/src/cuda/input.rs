@@ -46,17 +46,14 @@ impl<M: Memory> GpuInput<M> {
         Ok(())
     }
 
-    /// Where the tokens are.
     pub(super) fn tokens(&self) -> u64 {
         self.addresses[0]
     }
 
-    /// Where the positions are.
     pub(super) fn positions(&self) -> u64 {
         self.addresses[1]
     }
 
-    /// Where the slots are.
     pub(super) fn slots(&self) -> u64 {
         self.addresses[2]
     }

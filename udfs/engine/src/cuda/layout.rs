@@ -57,7 +57,6 @@ pub(super) struct Addresses {
 pub(super) struct Asked {
     /// Rows of the tensor.
     pub(super) rows: usize,
-    /// Of the cache.
     pub(super) shape: CacheShape,
     /// Whether the rows must be the last of the keys.
     pub(super) last: bool,

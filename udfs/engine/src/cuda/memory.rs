@@ -48,7 +48,6 @@ impl<M: Memory> Tensor<M> {
         Ok(Self { floats, halves, holds: Cell::new(Holds::Floats), rows: 0, width, capacity })
     }
 
-    /// Rows.
     pub(super) fn rows(&self) -> usize {
         self.rows
     }
@@ -164,7 +163,6 @@ impl<M: Memory> Table<M> {
         self.dtype
     }
 
-    /// Rows.
     pub(super) fn rows(&self) -> usize {
         self.rows
     }

@@ -55,7 +55,6 @@ pub struct BeamSearch {
     length: u32,
     /// All tokens that were kept, each pointing to the one before.
     kept: Vec<Kept>,
-    /// Best first.
     live: Vec<Live>,
     /// What the live beams continue.
     continuations: Vec<Continuation>,

@@ -25,10 +25,7 @@ pub struct StopHit {
 pub enum StopError {
     /// An empty text is everywhere.
     #[error("stop text {index} is empty; remove it, or say where the answer ends")]
-    Empty {
-        /// Its index.
-        index: usize,
-    },
+    Empty { index: usize },
 }
 
 impl StopMatcher {

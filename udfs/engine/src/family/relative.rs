@@ -7,7 +7,6 @@ use crate::checkpoint::{LoadError, Stored};
 /// How distances fall into buckets.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Buckets {
-    /// How many there are.
     pub count: usize,
     /// The distance from which on all share the last.
     pub max_distance: usize,

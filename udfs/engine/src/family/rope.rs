@@ -15,12 +15,18 @@ pub(super) struct Angles {
 
 #[derive(Clone, Debug, PartialEq)]
 enum Scaling {
-    /// As trained.
     Default,
     /// Positions are divided by a factor.
-    Linear { factor: f32 },
+    Linear {
+        factor: f32,
+    },
     /// Llama 3: slow rotations are divided, fast ones kept, those between interpolated.
-    Llama3 { factor: f32, low: f32, high: f32, trained: f32 },
+    Llama3 {
+        factor: f32,
+        low: f32,
+        high: f32,
+        trained: f32,
+    },
 }
 
 impl Angles {

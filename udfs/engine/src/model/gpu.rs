@@ -19,7 +19,6 @@ const SPARED_PERCENT: usize = 15;
 pub struct GpuInfo {
     /// Its number among all GPUs of the machine.
     pub number: u32,
-    /// What its maker calls it.
     pub name: String,
     /// Bytes of its memory.
     pub bytes: u64,

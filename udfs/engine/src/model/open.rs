@@ -35,27 +35,17 @@ pub enum OpenError {
         step_tokens: usize,
         /// Tokens of the smallest cache.
         tokens: usize,
-        /// What the device says.
         error: DeviceError,
     },
-    /// The GPU cannot be used.
     #[error("{0}")]
     Gpu(String),
-    /// The device failed.
     #[error(transparent)]
     Device(#[from] DeviceError),
     /// The cache holds not even one text.
     #[error(
         "{bytes} bytes of cache hold {tokens} tokens per worker; raise `cache_mib` so that {needed} fit"
     )]
-    SmallCache {
-        /// What was given.
-        bytes: usize,
-        /// What that holds.
-        tokens: usize,
-        /// What is needed.
-        needed: usize,
-    },
+    SmallCache { bytes: usize, tokens: usize, needed: usize },
     /// The operating system gave no thread.
     #[error("no thread for a worker: {0}")]
     Thread(#[from] std::io::Error),

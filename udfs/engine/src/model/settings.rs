@@ -16,7 +16,6 @@ const STEP_TOKENS_MIN: usize = 64;
 pub struct Settings {
     /// How weights are kept and multiplied.
     pub precision: Precision,
-    /// Who multiplies on a GPU.
     pub products: Products,
     /// Threads, each with its own batch; at least 1.
     pub workers: usize,

@@ -7,7 +7,6 @@ use crate::backend::{
 
 /// A whole model.
 pub struct Network<B: Backend> {
-    /// How it reads and answers.
     pub reader: Reader<B>,
     /// From hidden states to tokens; an encoder has none.
     pub head: Option<Head<B>>,
@@ -17,7 +16,6 @@ pub struct Network<B: Backend> {
     pub positions: Option<usize>,
     /// Number of parameters in the checkpoint.
     pub parameters: u64,
-    /// How its matrices are kept.
     pub precision: Precision,
 }
 
@@ -29,7 +27,6 @@ pub enum Reader<B: Backend> {
     Decoder(Stack<B>),
     /// T5, BART: an encoder reads, a decoder writes.
     EncoderDecoder {
-        /// Reads.
         encoder: Stack<B>,
         /// Writes; each of its blocks has a [`Cross`].
         decoder: Stack<B>,
@@ -42,7 +39,6 @@ pub struct Stack<B: Backend> {
     pub embedding: Embedding<B>,
     /// After the embedding, before the first block (BART, BERT).
     pub embedding_norm: Option<Norm<B>>,
-    /// In order.
     pub blocks: Vec<Block<B>>,
     /// Whether norms stand before each part (pre-norm) or after its residual sum (post-norm).
     pub norm_first: bool,
@@ -54,7 +50,6 @@ pub struct Stack<B: Backend> {
     pub heads: Heads,
     /// Whether a row reads only what stands before it.
     pub causal: bool,
-    /// Rotary positions.
     pub rope: Option<Rope<B>>,
     /// Relative positions, the same in all blocks; self-attention only.
     pub relative: Option<RelativeBias<B>>,
@@ -67,23 +62,18 @@ pub struct Stack<B: Backend> {
 /// Sizes of attention, the same for self and cross.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Heads {
-    /// Heads of queries.
     pub heads: usize,
     /// Heads of keys and values; divides `heads`.
     pub kv_heads: usize,
-    /// Width of a head.
     pub head_dim: usize,
     /// Multiplies the logits: `head_dim^-0.5`, or 1 for T5.
     pub scale: f32,
 }
 
-/// One block.
 pub struct Block<B: Backend> {
-    /// Self-attention.
     pub attention: Attention<B>,
     /// Attention to the encoder's rows.
     pub cross: Option<Cross<B>>,
-    /// The feed-forward part.
     pub feed: Feed<B>,
 }
 
@@ -93,7 +83,6 @@ pub struct Attention<B: Backend> {
     pub qkv: Linear<B>,
     /// Norms of each head of q and k (Qwen3).
     pub qk_norms: Option<(Norm<B>, Norm<B>)>,
-    /// Back to the stack's width.
     pub out: Linear<B>,
     /// Before or after, see [`Stack::norm_first`].
     pub norm: Norm<B>,
@@ -105,7 +94,6 @@ pub struct Cross<B: Backend> {
     pub q: Linear<B>,
     /// `[k | v]` from the encoder's rows.
     pub kv: Linear<B>,
-    /// Back to the stack's width.
     pub out: Linear<B>,
     /// Before or after.
     pub norm: Norm<B>,
@@ -116,9 +104,7 @@ pub struct Cross<B: Backend> {
 pub struct Feed<B: Backend> {
     /// `feed_width` outputs, or twice as many if gated.
     pub up: Linear<B>,
-    /// Back to the stack's width.
     pub down: Linear<B>,
-    /// In between.
     pub activation: Activation,
     /// Whether `up` holds a gate too.
     pub gated: bool,

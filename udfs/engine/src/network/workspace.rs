@@ -13,15 +13,12 @@ pub struct Workspace<B: Backend> {
     pub(super) qkv: B::Tensor,
     /// Queries of cross-attention.
     pub(super) q: B::Tensor,
-    /// What the heads gave.
     pub(super) attended: B::Tensor,
     /// Inside the feed-forward part.
     pub(super) up: B::Tensor,
-    /// The same, gated.
     pub(super) gated: B::Tensor,
     /// Chosen rows after the final norm.
     pub(super) chosen: B::Tensor,
-    /// Scratch for the choice.
     pub(super) picked: B::Tensor,
     /// Chosen rows after the projection to the width of the head.
     pub(super) projected: B::Tensor,

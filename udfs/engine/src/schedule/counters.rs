@@ -18,7 +18,6 @@ pub struct Counts {
     pub encoder_rows: u64,
     /// Tokens that decoders computed. Those that several texts share count once.
     pub decoder_rows: u64,
-    /// Passes over the decoder.
     pub steps: u64,
     /// Requests that workers answered, failed ones too. A request is counted before its reply is called.
     pub answers: u64,

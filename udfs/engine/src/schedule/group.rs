@@ -11,11 +11,8 @@ use crate::request::{Answer, Body, Finish, Generation, RequestError, Strategy};
 
 /// A generation under way.
 pub struct Group {
-    /// What is asked.
     pub job: Job<GenerateWork>,
-    /// What the encoder left.
     pub source: Span,
-    /// Blocks it was promised.
     promised: usize,
     sequences: Vec<Sequence>,
     beams: Option<BeamSearch>,

@@ -14,7 +14,6 @@ pub type Reply = Box<dyn FnOnce(Result<Answer, RequestError>) + Send>;
 
 /// Something to be done, and where the answer goes. Dropped unanswered, it answers with an error.
 pub struct Job<W> {
-    /// What.
     pub work: W,
     reply: Option<Reply>,
     cancelled: Cancel,
@@ -47,7 +46,6 @@ impl<W> Job<W> {
         self.cancelled.is_cancelled()
     }
 
-    /// Answers it.
     pub fn answer(mut self, answer: Result<Answer, RequestError>) {
         self.reply(answer);
     }
@@ -84,11 +82,9 @@ pub struct GenerateWork {
     pub min_tokens: u32,
     /// Finds the texts before which the answer ends.
     pub stop: Option<StopMatcher>,
-    /// What the answer may be.
     pub among: Option<Arc<Among>>,
     /// Names the request for the noise of samples.
     pub row: u64,
-    /// Tokens of the prompt.
     pub prompt_tokens: u32,
     /// Whether the prompt was cut.
     pub prompt_truncated: bool,
@@ -101,7 +97,6 @@ pub struct Among {
     pub trie: Trie,
     /// The texts as they were given: their tokens may spell them in another way.
     pub texts: Vec<String>,
-    /// Ends an answer.
     pub end: u32,
 }
 
@@ -122,7 +117,6 @@ pub struct ScoreWork {
     /// Per continuation: all tokens that the decoder sees, and how many of them stand before the
     /// first that is judged (at least 1).
     pub continuations: Vec<(Vec<u32>, usize)>,
-    /// Tokens of the prompt.
     pub prompt_tokens: u32,
     /// Whether the prompt was cut.
     pub prompt_truncated: bool,
@@ -135,6 +129,5 @@ pub struct VectorWork {
     pub tokens: Vec<u32>,
     /// Its last token's hidden state instead of the pooled vector.
     pub hidden: bool,
-    /// Whether the text was cut.
     pub prompt_truncated: bool,
 }

@@ -32,7 +32,6 @@ pub struct Least {
 /// What a device has no room for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Short {
-    /// The activations of a pass.
     Passes,
     /// Keys and values, beside the activations.
     Cache,

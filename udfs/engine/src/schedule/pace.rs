@@ -14,11 +14,8 @@ pub struct Pace {
 /// A pass that failed, and how large it was.
 #[derive(Debug)]
 pub struct Failure {
-    /// Why.
     pub error: DeviceError,
-    /// Requests that shared it.
     pub requests: usize,
-    /// Its rows.
     pub rows: usize,
     /// Rows that a pass over its requests cannot do without.
     pub least: usize,
@@ -46,7 +43,6 @@ impl Learned {
         Self { now: full, full }
     }
 
-    /// The pace now.
     pub fn now(&self) -> Pace {
         self.now
     }

@@ -22,7 +22,6 @@ pub struct Waiting {
     pub generate: Ordered<std::cmp::Reverse<usize>, GenerateWork>,
     /// By their tokens, so that neighbours share beginnings.
     pub score: Ordered<Vec<u32>, ScoreWork>,
-    /// Longest first.
     pub vector: Ordered<std::cmp::Reverse<usize>, VectorWork>,
     next: u64,
     closed: bool,

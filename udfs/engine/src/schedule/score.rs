@@ -17,9 +17,7 @@ const STEPS_PER_BATCH: usize = 4;
 
 /// A batch and the blocks it was promised.
 pub struct Batch {
-    /// What is judged.
     pub jobs: Vec<Job<ScoreWork>>,
-    /// Blocks.
     pub promised: usize,
     /// All their continuations, each of which asks about some rows.
     pub questions: usize,
@@ -95,7 +93,6 @@ fn common(a: &[u32], b: &[u32]) -> usize {
 /// A continuation's sum so far.
 #[derive(Clone, Copy)]
 pub struct Sum {
-    /// Of the log-probabilities.
     pub logprob: f64,
     /// Whether all its tokens were the likeliest.
     pub is_greedy: bool,
@@ -103,17 +100,11 @@ pub struct Sum {
 
 /// Judges one batch.
 pub struct Scorer<'a, B: Backend> {
-    /// What computes.
     pub backend: &'a mut B,
-    /// The decoder.
     pub stack: &'a Stack<B>,
-    /// Its head.
     pub head: &'a Head<B>,
-    /// Its memory.
     pub step: &'a mut Step<B>,
-    /// What the last batch left.
     pub kept: &'a mut Kept,
-    /// Sums of what is done.
     pub counters: &'a Counters,
 }
 

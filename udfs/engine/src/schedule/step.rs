@@ -182,7 +182,6 @@ impl<B: Backend> Step<B> {
 
 /// A question about the next token.
 pub struct Ask<'a> {
-    /// What is wanted.
     pub how: Wanted<'a>,
     /// What may not be chosen.
     pub banned: &'a [u32],
@@ -196,7 +195,6 @@ pub enum Wanted<'a> {
     Among {
         /// The tokens.
         among: &'a [u32],
-        /// How many.
         count: u32,
     },
 }

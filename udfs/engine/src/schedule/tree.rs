@@ -31,7 +31,6 @@ pub struct Want {
     pub place: usize,
     /// The token after it.
     pub target: u32,
-    /// Who wants to know.
     pub texts: Vec<usize>,
 }
 

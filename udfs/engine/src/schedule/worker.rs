@@ -20,13 +20,10 @@ use crate::request::RequestError;
 
 /// What a worker shares with others.
 pub struct Shared<B: Backend> {
-    /// The weights.
     pub network: Arc<Network<B>>,
-    /// What waits.
     pub queue: Arc<Queue>,
     /// Tokens and texts.
     pub words: Arc<Words>,
-    /// What was done.
     pub counters: Arc<Counters>,
 }
 

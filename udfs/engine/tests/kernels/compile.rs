@@ -33,9 +33,7 @@ fn words(text: &str) -> Vec<String> {
 enum Effort {
     /// Code that runs fast, and is not watched.
     Fast,
-    /// Code that is watched.
     Watched,
-    /// The same, soon.
     Quick,
 }
 
@@ -205,7 +203,6 @@ fn write_once(path: &Path, text: &[u8]) -> std::io::Result<()> {
 /// A source as the emulator compiles it.
 #[derive(Clone, Debug)]
 pub struct Unit {
-    /// Its file's name.
     pub name: String,
     /// Its text with all that stands before it.
     pub text: String,

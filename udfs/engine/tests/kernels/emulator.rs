@@ -16,9 +16,7 @@ use crate::process::Process;
 /// In which order the threads of a block run between two barriers, and the blocks of a launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// First to last.
     Forward,
-    /// Last to first.
     Reversed,
     /// Threads: anew in every pass, from a number that is not 0. Blocks: first to last.
     Drawn(u64),
@@ -148,7 +146,6 @@ pub struct Piece {
     owner: Emulator,
     address: u64,
     bytes: usize,
-    /// On a GPU: what holds it.
     held: Option<system::Piece>,
 }
 

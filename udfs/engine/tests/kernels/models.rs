@@ -92,7 +92,6 @@ fn centred(row: &[f32]) -> impl Iterator<Item = f32> {
     row.iter().map(move |&x| (f64::from(x) - mean) as f32)
 }
 
-/// ||ours - theirs|| / ||theirs||.
 fn relative_error(ours: &[f32], theirs: &[f32]) -> f64 {
     assert_eq!(ours.len(), theirs.len());
     let square = |x: f32| f64::from(x) * f64::from(x);

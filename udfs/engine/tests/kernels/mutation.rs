@@ -13,7 +13,6 @@ pub struct Mutation {
     pub source: &'static str,
     /// Text that occurs once in the file.
     pub from: &'static str,
-    /// What it becomes.
     pub to: &'static str,
     /// What must fail then: with an error, or because the emulator ends with a report.
     pub check: Check,

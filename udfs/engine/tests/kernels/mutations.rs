@@ -26,7 +26,6 @@ fn all() -> impl Iterator<Item = &'static Mutation> {
     topics.into_iter().flatten()
 }
 
-/// The text of a source.
 fn text(source: &str) -> Option<&'static str> {
     let mut texts = SOURCES.iter().chain([&("common.cu", COMMON)]);
     texts.find(|(name, _)| *name == source).map(|(_, text)| *text)

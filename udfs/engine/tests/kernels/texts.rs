@@ -16,7 +16,6 @@ pub struct Model {
     pub group: usize,
     pub head_dim: usize,
     pub causal: bool,
-    /// Of the relative bias.
     pub reach: Option<usize>,
     pub precision: Precision,
 }

@@ -42,7 +42,6 @@ pub enum Kind {
     Causal,
     /// Reads a prompt and writes an answer.
     Seq2seq,
-    /// Turns a text into vectors.
     Encoder,
 }
 
@@ -162,7 +161,6 @@ pub struct Sampled {
     pub runs: Vec<Sample>,
 }
 
-/// One sample.
 #[derive(Deserialize)]
 pub struct Sample {
     pub text: usize,
@@ -185,11 +183,9 @@ pub struct Scores {
 pub struct Continuation {
     pub text: String,
     pub tokens: Vec<u32>,
-    /// Without the end.
     pub logprob: f64,
     /// Of the first of the ends, behind the tokens.
     pub end_logprob: f64,
-    /// Without the end.
     pub is_greedy: bool,
     /// The least gap between the two best logits over the tokens.
     pub gap: f64,
@@ -219,7 +215,6 @@ pub struct Draw {
     pub sample: u64,
     pub step: u64,
     pub token: u64,
-    /// To the bit.
     pub uniform: f64,
     /// Up to the last places of two logarithms.
     pub gumbel: f64,

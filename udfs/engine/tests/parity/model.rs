@@ -42,7 +42,6 @@ pub fn ask_all(model: &Model, requests: &[(Request, u64)]) -> Vec<Result<Answer,
     answers.into_iter().map(|(_, answer)| answer).collect()
 }
 
-/// The generations of an answer.
 pub fn generations(answer: Result<Answer, RequestError>) -> Vec<Generation> {
     match answer.unwrap().body {
         Body::Generations(generations) => generations,
@@ -50,7 +49,6 @@ pub fn generations(answer: Result<Answer, RequestError>) -> Vec<Generation> {
     }
 }
 
-/// The vector of an answer.
 pub fn vector(answer: Result<Answer, RequestError>) -> Vec<f32> {
     match answer.unwrap().body {
         Body::Vector(vector) => vector,

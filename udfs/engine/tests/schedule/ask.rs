@@ -13,7 +13,6 @@ use proofmill_engine::request::{
 use proofmill_engine::schedule::Cancel;
 use sha2::{Digest, Sha256};
 
-/// What an answer is.
 pub type Answered = Result<Answer, RequestError>;
 
 /// The folder of a tiny checkpoint.

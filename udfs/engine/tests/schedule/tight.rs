@@ -21,7 +21,6 @@ pub struct Little {
     pub tensor_rows: usize,
     /// Caches of more blocks always fail.
     pub blocks: usize,
-    /// Matrices always fail.
     pub no_weights: bool,
 }
 

@@ -13,7 +13,6 @@ use crate::math::{dot, softmax};
 /// How many heads there are and how wide each is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Heads {
-    /// How many.
     pub count: usize,
     /// Numbers of a token in each.
     pub width: usize,
@@ -62,7 +61,6 @@ struct Columns {
 /// Adds relative positions to scores and makes them probabilities of the keys that count.
 struct Probabilities<'a> {
     attend: &'a Attend,
-    /// By head and distance.
     bias: Option<Vec<f32>>,
 }
 

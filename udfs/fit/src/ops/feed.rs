@@ -6,7 +6,6 @@ use crate::sizes::Activation;
 /// `[rows, width]` to the same for ReLU; `[rows, 2 width]` to `[rows, width]` for a gate, whose
 /// activated half comes first.
 pub struct Feed {
-    /// Which.
     pub activation: Activation,
     /// Numbers of a row after it.
     pub width: usize,
@@ -22,7 +21,6 @@ fn gelu(x: f32) -> f32 {
     0.5 * x * (1.0 + tanh(SLOPE * (x + CUBIC * x * x * x)))
 }
 
-/// Its slope.
 #[inline(always)]
 fn gelu_slope(x: f32) -> f32 {
     let tanh = tanh(SLOPE * (x + CUBIC * x * x * x));

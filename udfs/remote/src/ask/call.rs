@@ -8,7 +8,6 @@ use serde::Serialize;
 pub struct Call {
     /// The part of the address after the base.
     pub interface: &'static str,
-    /// JSON.
     pub body: Vec<u8>,
     /// A guess of all its tokens, for the limit per minute until the endpoint tells the count.
     pub tokens: u32,

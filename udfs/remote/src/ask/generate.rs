@@ -13,17 +13,14 @@ use crate::wire::usage::WireUsage;
 /// A generation that an endpoint can be asked for.
 #[derive(Clone, Debug)]
 pub struct Task<'a> {
-    /// What the model reads.
     pub prompt: &'a str,
     /// What the answer is made to begin with.
     pub prefix: &'a str,
     /// The fields that choose tokens.
     pub sampling: Sampling,
-    /// Answers wanted.
     pub samples: u32,
     /// Most new tokens per answer.
     pub max_tokens: u32,
-    /// Texts that end an answer.
     pub stop: &'a [String],
 }
 
@@ -32,9 +29,7 @@ pub struct Task<'a> {
 pub struct Spoken {
     /// Its place among the answers.
     pub index: u32,
-    /// New text.
     pub text: String,
-    /// Why it ended.
     pub finish_reason: Option<String>,
     /// What ended it: a text is a stop text, null the end; None where the endpoint does not tell.
     pub stop_reason: Option<Value>,

@@ -11,14 +11,12 @@ use crate::error::{ModelError, RemoteError};
 pub enum Failure {
     /// Another attempt may help.
     Passing {
-        /// What happened.
         what: Passing,
         /// How long the endpoint asks to wait (`Retry-After`).
         asked: Option<Duration>,
     },
     /// The request will always fail.
     Row(RequestError),
-    /// Every request will fail.
     Model(ModelError),
 }
 
@@ -26,43 +24,24 @@ pub enum Failure {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Passing {
     /// No connection.
-    Unreachable {
-        /// What was called.
-        url: String,
-        /// Why.
-        reason: String,
-    },
+    Unreachable { url: String, reason: String },
     /// No complete answer in the time allowed for one attempt.
-    Timeout {
-        /// The time allowed.
-        allowed: Duration,
-    },
+    Timeout { allowed: Duration },
     /// The connection ended in the middle of the answer.
-    Broken {
-        /// Why.
-        reason: String,
-    },
+    Broken { reason: String },
     /// 408, 409, 425, 429 or 5xx.
-    Status {
-        /// The status.
-        status: u16,
-        /// The server's words.
-        said: String,
-    },
+    Status { status: u16, said: String },
 }
 
 /// Facts about a response that is no success.
 #[derive(Clone, Copy, Debug)]
 pub struct Refusal<'a> {
-    /// What was called.
     pub url: &'a str,
-    /// The model's name.
     pub model: &'a str,
     /// The variable of the key that was sent.
     pub key_env: Option<&'a str>,
     /// The status, not 2xx.
     pub status: u16,
-    /// The server's words.
     pub said: &'a str,
     /// The server's code for the error.
     pub code: Option<&'a str>,

@@ -45,7 +45,6 @@ pub struct ChatChoice {
     pub index: u32,
     pub message: Said,
     pub finish_reason: Option<String>,
-    /// As for completions.
     #[serde(default, deserialize_with = "present")]
     pub stop_reason: Option<Value>,
     pub logprobs: Option<ChatLogprobs>,

@@ -5,7 +5,6 @@ use serde::Deserialize;
 /// `usage`. What is missing counts as 0: embeddings have no `completion_tokens`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct WireUsage {
-    /// Tokens of the prompt.
     #[serde(default)]
     pub prompt_tokens: u32,
     /// Tokens of all answers together.

@@ -18,7 +18,6 @@ pub(super) const RETURNS: &str = "struct(text, finish_reason, prompt_tokens, pro
     output_tokens, logprob, score, seed, sample, request_digest, error: struct(class, message)); a \
     list of such structs where `options` names `samples` or `answers`";
 
-/// Type of one answer.
 pub(super) fn answer() -> DataType {
     answer_type(vec![
         field("text", DataType::Utf8),
@@ -33,7 +32,6 @@ pub(super) fn answer() -> DataType {
     ])
 }
 
-/// The rows as a column.
 pub(super) fn column(rows: &[Row], list: bool) -> Result<ArrayRef> {
     if !list {
         return Ok(Arc::new(pieces(&rows.iter().map(|row| (row, 0)).collect::<Vec<_>>())?));

@@ -96,7 +96,6 @@ fn column(rows: &[Row], _list: bool) -> Result<ArrayRef> {
     Ok(Arc::new(answers(answer(), columns, rows.iter())?))
 }
 
-/// The scores of an answer.
 pub(super) fn scores(answered: &Answered) -> &[Scored] {
     match &answered.answer.body {
         Body::Scores(scores) => scores,

@@ -22,7 +22,6 @@ pub(super) fn embed(arguments: &Arguments, row: usize, options: &Options) -> Opt
     Some(Embed { text, truncate: options.truncate })
 }
 
-/// Type of one answer.
 pub(super) fn answer() -> DataType {
     answer_type(vec![
         field("vector", DataType::List(item().into())),
@@ -34,7 +33,6 @@ fn item() -> Field {
     Field::new_list_field(DataType::Float32, true)
 }
 
-/// The rows as a column.
 pub(super) fn column(rows: &[Row], _list: bool) -> Result<ArrayRef> {
     let vectors = || rows.iter().map(|row| row.answered().map(vector));
     let numbers = vectors().flatten().flatten().copied();

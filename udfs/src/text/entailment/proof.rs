@@ -32,7 +32,6 @@ pub enum Malformed {
     Premise {
         /// Its place, from 1.
         step: usize,
-        /// What stands there.
         name: String,
     },
     /// Something on the right that no step can conclude.
@@ -42,7 +41,6 @@ pub enum Malformed {
     Conclusion {
         /// Its place, from 1.
         step: usize,
-        /// What stands there.
         name: String,
     },
 }
@@ -70,7 +68,6 @@ pub struct Step<'a> {
 /// What a step rests on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Premise<'a> {
-    /// A sentence of the context.
     Leaf(&'a str),
     /// The conclusion of an earlier step, by its place from 0.
     Step(usize),

@@ -10,7 +10,6 @@ pub enum Isa {
     Avx512,
     /// AVX2 and FMA.
     Avx2,
-    /// Plain Rust.
     Portable,
 }
 
@@ -20,7 +19,6 @@ pub(crate) struct Level(Isa);
 
 /// Work that is compiled once per instruction set. `run` must be `#[inline(always)]`.
 pub(crate) trait Kernel {
-    /// What comes back.
     type Output;
     /// Does the work.
     fn run<S: Simd>(self, simd: S) -> Self::Output;
@@ -62,12 +60,10 @@ impl Level {
         isa.is_available().then_some(Self(isa))
     }
 
-    /// Which.
     pub(crate) fn isa(self) -> Isa {
         self.0
     }
 
-    /// Runs a kernel with it.
     #[expect(unsafe_code, reason = "a Level is only made of a set that the processor has")]
     pub(crate) fn run<K: Kernel>(self, kernel: K) -> K::Output {
         match self.0 {

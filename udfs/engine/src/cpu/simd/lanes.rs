@@ -42,6 +42,5 @@ pub(crate) trait Simd: Copy {
     fn no_dots(self) -> Self::Dots;
     /// Adds to lane `i` the product of `bytes` and `weights[4 * i..4 * i + 4]`, exactly.
     fn dot(self, sums: Self::Dots, bytes: [u8; 4], weights: &[i8; 4 * LANES]) -> Self::Dots;
-    /// The sums.
     fn dots(self, sums: Self::Dots) -> [i32; LANES];
 }

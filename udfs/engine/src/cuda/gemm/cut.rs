@@ -7,7 +7,6 @@ pub(super) struct Cut {
     pub(super) family: Family,
     /// Rows of a block.
     pub(super) rows: usize,
-    /// Outputs of a block.
     pub(super) outputs: usize,
     pub(super) threads: usize,
     /// Bytes of shared memory, whatever the weights.

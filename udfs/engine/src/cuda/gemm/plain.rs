@@ -18,22 +18,18 @@ const THREADS: usize = 256;
 /// weights[o, i]`, both bf16.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::cuda) struct Multiplication {
-    /// Where the activations are.
     pub(in crate::cuda) x: u64,
     /// Where the weights are, plain `[n][depth]`.
     pub(in crate::cuda) weights: u64,
-    /// Where the result goes.
     pub(in crate::cuda) out: u64,
     /// Rows of activations and result.
     pub(in crate::cuda) rows: usize,
-    /// All else.
     pub(in crate::cuda) shape: Shape,
 }
 
 /// What of a product is the same in every step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(in crate::cuda) struct Shape {
-    /// Outputs.
     pub(in crate::cuda) n: usize,
     /// Inputs, filled up with zeros.
     pub(in crate::cuda) depth: usize,
@@ -44,7 +40,6 @@ pub(in crate::cuda) struct Shape {
 }
 
 impl Multiplication {
-    /// As a launch.
     pub(in crate::cuda) fn launch(&self) -> Launch {
         let Shape { n, depth, x_stride, out_stride } = self.shape;
         Launch::new(Kernel::Product, [self.rows, n.div_ceil(THREADS), 1], THREADS)

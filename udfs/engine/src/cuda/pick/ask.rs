@@ -62,7 +62,6 @@ pub(super) struct Asked {
     pub(super) lists: usize,
     /// The cells of each row's results, beside its own.
     pub(super) results: Vec<Range<usize>>,
-    /// All cells.
     pub(super) cells: usize,
     /// Whether a row asks for the likeliest few.
     pub(super) top: bool,

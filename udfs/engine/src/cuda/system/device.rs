@@ -48,14 +48,8 @@ pub enum OpenGpuError {
     /// There is none.
     #[error(transparent)]
     NoGpu(#[from] NoGpu),
-    /// Not this one.
     #[error("there is no GPU {index} that can run the kernels; there is {found}")]
-    NotThisOne {
-        /// What was asked for.
-        index: usize,
-        /// What there is.
-        found: String,
-    },
+    NotThisOne { index: usize, found: String },
     /// It does not work.
     #[error(transparent)]
     Device(#[from] DeviceError),

@@ -16,7 +16,6 @@ const LAUNCHES_MIN: usize = 8;
 
 /// What launches, records and replays.
 pub(super) trait Player {
-    /// A recorded list.
     type Graph;
 
     /// Launches one after the other.
@@ -32,9 +31,7 @@ pub(super) trait Player {
 pub struct GraphCounts {
     /// Lists launched as they are.
     pub plain: u64,
-    /// Lists recorded as graphs.
     pub recorded: u64,
-    /// Graphs launched.
     pub replayed: u64,
     /// Why nothing is recorded any more, if so.
     pub given_up: Option<String>,

@@ -41,12 +41,10 @@ impl Line {
         open().map_err(|error| failed("opening the GPU", error))
     }
 
-    /// The context.
     pub(super) fn context(&self) -> &Arc<CudaContext> {
         &self.context
     }
 
-    /// The stream.
     pub(super) fn stream(&self) -> &Arc<CudaStream> {
         &self.stream
     }

@@ -39,9 +39,7 @@ pub enum KernelSource {
 /// What the folder of compiled kernels was good for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Disk {
-    /// The kernels were there.
     Found,
-    /// They are now.
     Kept,
     /// They could not be kept, for this reason.
     Refused(String),

@@ -18,11 +18,9 @@ const CUDA_MIN: (u32, u32) = (12, 4);
 pub struct GpuInfo {
     /// Its number among all GPUs of the machine.
     pub index: usize,
-    /// What it calls itself.
     pub name: String,
     /// Its compute capability, major and minor.
     pub capability: (u32, u32),
-    /// All of its memory.
     pub bytes: usize,
     /// The version of CUDA that its driver knows, major and minor.
     pub cuda: (u32, u32),
@@ -31,7 +29,6 @@ pub struct GpuInfo {
 /// Why there is no GPU to compute on.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoGpu {
-    /// No driver.
     #[error(
         "there is no GPU driver: the library libcuda.so.1 is not found; install NVIDIA's driver, or \
          start the container with access to the GPUs"
@@ -40,7 +37,6 @@ pub enum NoGpu {
     /// A driver, but nothing for it.
     #[error("the GPU driver finds no GPU; is CUDA_VISIBLE_DEVICES set to hide it?")]
     NoDevice,
-    /// The driver failed.
     #[error("the GPU driver does not work: {0}")]
     Failed(String),
     /// The driver is older than the kernels.
@@ -51,7 +47,6 @@ pub enum NoGpu {
         CUDA_MIN.1
     )]
     OldDriver {
-        /// What it knows of CUDA.
         major: u32,
         /// The same, after the point.
         minor: u32,

@@ -16,9 +16,7 @@ pub(super) struct Ring {
 /// Where some bytes go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
-    /// Which buffer.
     pub(super) buffer: usize,
-    /// Where in it.
     pub(super) offset: usize,
     /// How many; the others have a place of their own.
     pub(super) bytes: usize,
