@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use chrono::TimeDelta;
 
-use crate::ledger::Ledger;
-use crate::ledger::error::Result;
-use crate::ledger::log;
-use crate::ledger::merge::merge;
-use crate::ledger::record::{Body, Segment};
-use crate::ledger::state::State;
-use crate::store::{Key, ledger_segments_prefix};
+use crate::Ledger;
+use crate::error::Result;
+use crate::log;
+use crate::merge::merge;
+use crate::record::{Body, Segment};
+use crate::state::State;
+use proofmill_store::{Key, ledger_segments_prefix};
 
 /// What a compaction did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

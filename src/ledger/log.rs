@@ -10,12 +10,12 @@
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 
-use crate::ledger::LedgerError;
-use crate::ledger::error::Result;
-use crate::ledger::record::{Body, Checkpoint, LEDGER_VERSION, LogEntry};
-use crate::ledger::state::State;
-use crate::rng::random_name;
-use crate::store::{
+use crate::LedgerError;
+use crate::error::Result;
+use crate::record::{Body, Checkpoint, LEDGER_VERSION, LogEntry};
+use crate::state::State;
+use proofmill_base::rng::random_name;
+use proofmill_store::{
     Created, Key, Store, StoreError, ledger_checkpoint_key, ledger_log_key, ledger_log_prefix,
     seal, unseal,
 };
@@ -111,7 +111,7 @@ pub(crate) async fn checkpoint(store: &Store, state: &State) -> Result<usize> {
 pub(crate) async fn entries(store: &Store) -> Result<usize> {
     let listed = store.list(&ledger_log_prefix()).await?;
     let entry =
-        |object: &crate::store::Listed| matches!(number(&object.key), Some(Numbered::Entry(_)));
+        |object: &proofmill_store::Listed| matches!(number(&object.key), Some(Numbered::Entry(_)));
     Ok(listed.iter().filter(|object| entry(object)).count())
 }
 

@@ -23,8 +23,8 @@ use proofmill_udfs::model::placement::asks_model;
 
 use crate::session::policy::{self, Calls};
 use crate::session::wording;
-use crate::spec::code::Code;
-use crate::spec::suggest;
+use proofmill_pipeline::code::Code;
+use proofmill_base::suggest;
 use crate::sqltext::{self, Query, SqlErrorKind};
 
 /// Why a text has no plan.

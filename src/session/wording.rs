@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use proofmill_udfs::model::placement::asks_model;
 
-use crate::spec::code::Code;
+use proofmill_pipeline::code::Code;
 use crate::sqltext::{self, lower_first};
 
 /// Words that DataFusion puts before what happened.

@@ -12,9 +12,9 @@ use proofmill_udfs::stats;
 
 use crate::graph::{Role, Stage};
 use crate::session::Engine;
-use crate::spec::code::Code;
-use crate::spec::kinds::compare::Compare;
-use crate::spec::kinds::statistics::all_metrics;
+use proofmill_pipeline::code::Code;
+use proofmill_pipeline::kinds::compare::Compare;
+use proofmill_pipeline::kinds::statistics::all_metrics;
 use crate::sqltext;
 use crate::stages::components::Components;
 use crate::stages::error::StageError;

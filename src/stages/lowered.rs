@@ -10,9 +10,9 @@ use serde::Serialize;
 use serde_json::Value as Json;
 
 use crate::session::Engine;
-use crate::spec::code::Code;
-use crate::spec::kinds::generate::GenerateOptions;
-use crate::spec::suggest;
+use proofmill_pipeline::code::Code;
+use proofmill_pipeline::kinds::generate::GenerateOptions;
+use proofmill_base::suggest;
 use crate::sqltext;
 use crate::stages::components::Components;
 use crate::stages::place::Place;

@@ -12,7 +12,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 
 use crate::graph::{Role, Stage};
 use crate::session::Engine;
-use crate::spec::kinds::sql::Sql;
+use proofmill_pipeline::kinds::sql::Sql;
 use crate::sqltext::{self, Query};
 use crate::stages::components::Components;
 use crate::stages::error::StageError;

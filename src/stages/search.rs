@@ -7,11 +7,11 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 
 use crate::graph::{Role, Stage};
-use crate::ids::StageName;
+use proofmill_base::ids::StageName;
 use crate::session::Engine;
-use crate::spec::kinds::prove::Prove;
-use crate::spec::kinds::search::Search;
-use crate::spec::kinds::verify::Verify;
+use proofmill_pipeline::kinds::prove::Prove;
+use proofmill_pipeline::kinds::search::Search;
+use proofmill_pipeline::kinds::verify::Verify;
 use crate::stages::components::Components;
 use crate::stages::lowered;
 use crate::stages::place::Place;

@@ -5,12 +5,12 @@ use futures::TryStreamExt as _;
 use object_store::ObjectStore as _;
 use object_store::path::Path;
 
-use crate::store::error::Result;
-use crate::store::{Key, Store};
+use crate::error::Result;
+use crate::{Key, Store};
 
 /// An object as a listing shows it.
 #[derive(Clone, Debug)]
-pub(crate) struct Listed {
+pub struct Listed {
     pub key: Key,
     /// Its size, in bytes.
     pub bytes: u64,
@@ -24,7 +24,7 @@ impl Store {
     /// # Errors
     ///
     /// When the store cannot list, also after retries.
-    pub(crate) async fn list(&self, prefix: &Path) -> Result<Vec<Listed>> {
+    pub async fn list(&self, prefix: &Path) -> Result<Vec<Listed>> {
         let key = Key::try_from(prefix.to_string())?;
         let objects = self.objects();
         let list = || objects.list(Some(prefix)).try_collect::<Vec<_>>();

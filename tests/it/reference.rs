@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use proofmill::digest::Digest;
+use proofmill_base::digest::Digest;
 
 /// What a stage computes is decided by these files. When one of them changes, either the results
 /// stay the same, or the version of a kind (`src/stages/components.rs`), of a function, or of the

@@ -4,7 +4,7 @@ use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use crate::draw::cells::printable;
+use proofmill_base::styled::printable;
 use crate::draw::plot::scale::Scale;
 use crate::draw::plot::series::{Plot, Point};
 

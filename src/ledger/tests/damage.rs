@@ -1,10 +1,10 @@
 //! Damaged objects: found before anything is decoded, and named.
 
 use super::{SMALL, entry, key, texts};
-use crate::error::Error;
-use crate::ledger::{Ledger, LedgerError};
-use crate::store::faulty::{Fault, FaultyStore, Op};
-use crate::store::{Key, Store, StoreError, ledger_log_key, ledger_segments_prefix};
+use proofmill_base::error::Error;
+use crate::{Ledger, LedgerError};
+use proofmill_store::faulty::{Fault, FaultyStore, Op};
+use proofmill_store::{Key, Store, StoreError, ledger_log_key, ledger_segments_prefix};
 
 async fn stored(store: &Store) -> (Ledger, Key) {
     let ledger = Ledger::with(store, SMALL).await.unwrap();
@@ -53,7 +53,7 @@ async fn a_merge_does_not_take_damaged_requests_over() {
     }
     let live = ledger.state().live.clone();
     let open =
-        crate::ledger::segment_reader::OpenSegment::open(&store, live[0].clone()).await.unwrap();
+        crate::segment_reader::OpenSegment::open(&store, live[0].clone()).await.unwrap();
     let block = open.index.blocks()[2];
     let mut bad = store.get(&segment).await.unwrap().to_vec();
     bad[usize::try_from(block.answers().end).unwrap() + 3] ^= 1;

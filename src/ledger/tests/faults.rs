@@ -1,13 +1,13 @@
 //! Whatever fails: what is found afterwards was recorded, and nothing acknowledged is lost.
 
 use super::{SMALL, entry, texts};
-use crate::ledger::entry::Row;
-use crate::ledger::record::Body;
-use crate::ledger::segment_writer::write_rows;
-use crate::ledger::state::State;
-use crate::ledger::{Ledger, log};
-use crate::store::faulty::{Fault, FaultyStore, Op};
-use crate::store::{Store, ledger_segments_prefix};
+use crate::entry::Row;
+use crate::record::Body;
+use crate::segment_writer::write_rows;
+use crate::state::State;
+use crate::{Ledger, log};
+use proofmill_store::faulty::{Fault, FaultyStore, Op};
+use proofmill_store::{Store, ledger_segments_prefix};
 
 /// Calls of one operation that the history below does not reach.
 const CALLS_MAX: usize = 60;

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::{SMALL, entry, key, origin, text, texts};
-use crate::ledger::{Ledger, Limits, Scope};
-use crate::store::Store;
-use crate::store::faulty::FaultyStore;
+use crate::{Ledger, Limits, Scope};
+use proofmill_store::Store;
+use proofmill_store::faulty::FaultyStore;
 
 const KEYS: u64 = 24;
 

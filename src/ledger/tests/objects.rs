@@ -3,10 +3,10 @@
 use std::time::Instant;
 
 use super::{SMALL, entry, key, on_disk, texts};
-use crate::digest::Digest;
-use crate::ledger::{BlockLimits, Ledger, Limits, Tiers};
-use crate::store::faulty::{FaultyStore, Op};
-use crate::store::{Store, ledger_log_prefix, ledger_segments_prefix};
+use proofmill_base::digest::Digest;
+use crate::{BlockLimits, Ledger, Limits, Tiers};
+use proofmill_store::faulty::{FaultyStore, Op};
+use proofmill_store::{Store, ledger_log_prefix, ledger_segments_prefix};
 
 async fn objects(store: &Store) -> (usize, usize) {
     let segments = store.list(&ledger_segments_prefix()).await.unwrap().len();
