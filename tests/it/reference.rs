@@ -14,11 +14,11 @@ const BEHAVIOUR: &[(&str, &[&str])] = &[
     ("sql", &["src/session/engine.rs", "src/session/planner.rs", "src/stages/query.rs"]),
     (
         "index",
-        &["src/search", "src/stages/index.rs", "src/stages/dense.rs", "src/stages/vectors.rs"],
+        &["src/retrieval", "src/stages/index.rs", "src/stages/dense.rs", "src/stages/vectors.rs"],
     ),
     (
         "retrieve",
-        &["src/search", "src/stages/retrieve.rs", "src/stages/nearest.rs", "src/stages/vectors.rs"],
+        &["src/retrieval", "src/stages/retrieve.rs", "src/stages/nearest.rs", "src/stages/vectors.rs"],
     ),
     ("blend", &["src/stages/blend.rs"]),
     ("measure", &["udfs/src/stats", "src/stages/measure.rs", "src/stages/values.rs"]),
@@ -44,7 +44,7 @@ const BEHAVIOUR: &[(&str, &[&str])] = &[
     (
         "teach",
         &[
-            "src/search",
+            "src/retrieval",
             "src/stages/prove.rs",
             "src/stages/verify.rs",
             "src/stages/decide.rs",
