@@ -11,7 +11,7 @@ use crate::audit::source::Sources;
 use crate::audit::trace::{
     Decision, Failure, Hypothesis, Lesson, Premise, Proof, Recalled, RunnerUp, Trace,
 };
-use crate::stages::index::fact_id;
+use crate::stages::kinds::index::fact_id;
 
 /// Which proofs a trace shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -353,7 +353,7 @@ mod tests {
                 "margin": 0.5, "proof_id": "q#1/free", "gold": "NO ", "split": "test", "note": null
             }]))
             .pop(),
-            own: crate::stages::decide::COLUMNS.to_vec(),
+            own: crate::stages::kinds::decide::COLUMNS.to_vec(),
             proves: true,
             hypotheses: rows(json!([
                 {"hypothesis_id": "q#1", "choice": 1, "answer": "no", "hypothesis": "it does not"},

@@ -10,10 +10,10 @@ use crate::audit::lineage::{Lineage, TableId};
 use crate::audit::read::Reader;
 use crate::audit::row::Row;
 use crate::audit::source::Walk;
+use crate::stages::kinds::decide;
+use crate::stages::kinds::index::fact_id;
+use crate::stages::queries::lowered::literal;
 use proofmill_base::error::Result;
-use crate::stages::decide;
-use crate::stages::index::fact_id;
-use crate::stages::lowered::literal;
 
 /// The columns of `teach` beside those of `decide`.
 const LESSON: [&str; 8] =

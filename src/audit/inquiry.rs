@@ -8,11 +8,11 @@ use crate::audit::find::{Candidate, fold, folded_sql, resolve};
 use crate::audit::lineage::{Lineage, TableId};
 use crate::audit::read::Reader;
 use crate::audit::trace::{Answered, Audit, Question, Trace};
-use proofmill_base::error::{Error, ErrorKind, Result};
 use crate::run::history::RunSummary;
 use crate::session::Engine;
+use crate::stages::queries::lowered::literal;
+use proofmill_base::error::{Error, ErrorKind, Result};
 use proofmill_base::suggest;
-use crate::stages::lowered::literal;
 use proofmill_store::Store;
 
 /// Kinds that answer questions.

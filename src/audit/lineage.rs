@@ -7,10 +7,10 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, Schema};
 use futures::{StreamExt, TryStreamExt, stream};
 
+use crate::run::history::{RunSummary, artifact};
 use proofmill_base::digest::Digest;
 use proofmill_base::error::Result;
 use proofmill_base::ids::{Fingerprint, StageName};
-use crate::run::history::{RunSummary, artifact};
 use proofmill_store::{Artifact, StageOutcome, Store};
 
 /// How the components of an artifact name an input.

@@ -6,7 +6,7 @@ use serde_json::{Map, Value as Json};
 
 use crate::audit::row::Row;
 use crate::audit::trace::{Entry, Origin, SourceRow, Taught};
-use crate::stages::index::fact_id;
+use crate::stages::kinds::index::fact_id;
 
 /// What is known about where a fact comes from.
 #[derive(Clone, Debug, Default, PartialEq)]

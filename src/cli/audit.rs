@@ -7,9 +7,9 @@ use crate::audit::inquiry::{self, Inquiry};
 use crate::audit::trace::Audit;
 use crate::cli::args::{self, AuditOf, ProofsShown};
 use crate::cli::environment::Environment;
-use proofmill_base::error::Result;
 use crate::report::trace::{Style, text};
 use crate::report::width;
+use proofmill_base::error::Result;
 
 /// Looks into what a run did.
 pub async fn audit(args: &args::Audit, environment: &Environment) -> Result<()> {

@@ -4,10 +4,10 @@ use serde_json::Value as Json;
 
 use crate::cli::args;
 use crate::cli::environment::Environment;
-use proofmill_base::error::{Error, ErrorKind, Result};
 use crate::report::units::plural;
-use proofmill_pipeline::diagnostic::Severity;
 use crate::stages::load::load;
+use proofmill_base::error::{Error, ErrorKind, Result};
+use proofmill_pipeline::diagnostic::Severity;
 
 /// Finds all mistakes of the files.
 pub fn check(args: &args::Check, environment: &Environment) -> Result<()> {

@@ -3,8 +3,8 @@
 use crate::cli::args;
 use crate::cli::environment::Environment;
 use proofmill_base::error::{Error, ErrorKind, Result};
-use proofmill_pipeline::code::{CODES, Code};
 use proofmill_base::suggest;
+use proofmill_pipeline::code::{CODES, Code};
 
 /// Explains an error code, or lists all.
 pub fn explain(args: &args::Explain, environment: &Environment) -> Result<()> {

@@ -6,9 +6,9 @@ use serde_json::Value as Json;
 
 use crate::cli::args::Colour;
 use crate::console::{self, Stream};
-use proofmill_base::styled::{Ink, Styled};
 use proofmill_base::error::{Error, ErrorKind, Result};
 use proofmill_base::secret;
+use proofmill_base::styled::{Ink, Styled};
 use proofmill_pipeline::diagnostic::{Diagnostic, Severity};
 use proofmill_pipeline::source::Sources;
 

@@ -7,12 +7,12 @@ use crate::cli::environment::Environment;
 use crate::cli::run::choice;
 use crate::cli::why::change_json;
 use crate::draw::table::aligned;
+use crate::report::units::{bytes, count, plural};
+use crate::run::plan::{Action, PlannedStage, plan as plan_run};
+use crate::run::reason::Reason;
+use crate::stages::plan::Prepared;
 use proofmill_base::error::Result;
 use proofmill_base::ids::StageName;
-use crate::report::units::{bytes, count, plural};
-use crate::run::plan::{Action, StagePlan, plan as plan_run};
-use crate::run::reason::Reason;
-use crate::stages::prepared::Prepared;
 
 /// Says what a run would do.
 pub async fn plan(args: &args::Plan, environment: &Environment) -> Result<()> {
@@ -44,7 +44,7 @@ pub async fn plan(args: &args::Plan, environment: &Environment) -> Result<()> {
     Ok(())
 }
 
-fn action(stage: &StagePlan) -> &'static str {
+fn action(stage: &PlannedStage) -> &'static str {
     match stage.action {
         Action::Cached(_) => "cached",
         Action::Revalidate(_) => "revalidate",
@@ -54,14 +54,14 @@ fn action(stage: &StagePlan) -> &'static str {
 }
 
 /// Rows and bytes: what is stored, or what is expected from the last time or the source's size.
-fn size(name: &StageName, stage: &StagePlan, prepared: &Prepared) -> (Option<u64>, Option<u64>) {
+fn size(name: &StageName, stage: &PlannedStage, prepared: &Prepared) -> (Option<u64>, Option<u64>) {
     match stage.action.stored().or(stage.last.as_ref()) {
         Some(artifact) => (Some(artifact.record.rows), Some(artifact.record.bytes)),
         None => (prepared.stages[name].rows_expected, None),
     }
 }
 
-fn line(name: &StageName, stage: &StagePlan, prepared: &Prepared) -> Vec<String> {
+fn line(name: &StageName, stage: &PlannedStage, prepared: &Prepared) -> Vec<String> {
     let (rows, size) = size(name, stage, prepared);
     let about = if matches!(stage.action, Action::Cached(_)) { "" } else { "~" };
     let reason = match &stage.action {
@@ -78,7 +78,7 @@ fn line(name: &StageName, stage: &StagePlan, prepared: &Prepared) -> Vec<String>
     ]
 }
 
-fn to_json(name: &StageName, stage: &StagePlan, prepared: &Prepared) -> Json {
+fn to_json(name: &StageName, stage: &PlannedStage, prepared: &Prepared) -> Json {
     let (rows, size) = size(name, stage, prepared);
     let changes: Vec<Json> = match &stage.reason {
         Reason::Changed(changes) => changes.iter().map(change_json).collect(),

@@ -11,10 +11,8 @@ use crate::cli::args;
 use crate::cli::environment::Environment;
 use crate::cli::stop::on_signals;
 use crate::console::{Stream, is_terminal};
-use proofmill_base::error::{Error, ErrorKind, Result};
 use crate::graph::Graph;
 use crate::graph::select::{UnknownSelection, select, upstream};
-use proofmill_base::ids::StageName;
 use crate::report::lines::Lines;
 use crate::report::metrics;
 use crate::report::page;
@@ -25,6 +23,8 @@ use crate::run::notice::Observer;
 use crate::run::plan::Choice;
 use crate::run::provenance::machine;
 use crate::run::publish::{Request, RunResult, rows_json, run as run_pipeline};
+use proofmill_base::error::{Error, ErrorKind, Result};
+use proofmill_base::ids::StageName;
 use proofmill_store::{StageStatus, Store};
 
 /// How often progress bars are brought up to date.

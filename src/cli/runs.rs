@@ -4,10 +4,10 @@ use serde_json::{Value as Json, json};
 
 use crate::cli::args;
 use crate::cli::environment::Environment;
-use proofmill_base::styled::printable;
 use crate::draw::table::aligned;
-use proofmill_base::error::Result;
 use crate::run::history::{RunSummary, list};
+use proofmill_base::error::Result;
+use proofmill_base::styled::printable;
 use proofmill_store::{Life, Outcome, StageStatus};
 
 /// Lists runs.

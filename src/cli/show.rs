@@ -11,14 +11,14 @@ use crate::cli::environment::Environment;
 use crate::cli::runs::outcome;
 use crate::cli::show_models::show_models;
 use crate::cli::sql::fetch;
-use proofmill_base::styled::printable;
 use crate::draw::table::{aligned, of_batches};
-use proofmill_base::error::{Error, ErrorKind, Result};
 use crate::report::page;
 use crate::report::units::{bytes, count};
 use crate::run::history::{RunSummary, artifact, tables};
 use crate::run::publish::rows_json;
 use crate::run::reports;
+use proofmill_base::error::{Error, ErrorKind, Result};
+use proofmill_base::styled::printable;
 use proofmill_base::suggest;
 use proofmill_store::{StageOutcome, Store};
 

@@ -6,9 +6,9 @@ use serde_json::{Value as Json, json};
 use crate::cli::args;
 use crate::cli::environment::Environment;
 use crate::draw::table::aligned;
-use proofmill_base::error::{Error, ErrorKind, Result};
 use crate::models::{Endpoint, Facts, Local, name_of};
 use crate::report::units::{bytes, count};
+use proofmill_base::error::{Error, ErrorKind, Result};
 
 /// Shows what the models of a pipeline are and take, and the GPUs of the machine.
 pub fn show_models(args: &args::ShowModels, environment: &Environment) -> Result<()> {

@@ -14,18 +14,18 @@ use serde_json::Value as Json;
 use crate::cli::args;
 use crate::cli::environment::Environment;
 use crate::draw::table::of_batches;
-use proofmill_base::error::{Error, ErrorKind, Result};
 use crate::report::units::count;
 use crate::run::history::{RunSummary, tables};
 use crate::run::publish::objects;
 use crate::session::{self, Engine};
+use crate::sqltext::{self, SqlErrorKind};
+use crate::stages::error::StageError;
+use proofmill_base::error::{Error, ErrorKind, Result};
+use proofmill_base::suggest;
 use proofmill_pipeline::code::Code;
 use proofmill_pipeline::diagnostic::Diagnostic;
 use proofmill_pipeline::node::{Node, Value};
 use proofmill_pipeline::source::{Sources, Span};
-use proofmill_base::suggest;
-use crate::sqltext::{self, SqlErrorKind};
-use crate::stages::error::StageError;
 use proofmill_store::{StageOutcome, Store};
 
 /// Answers a query over the tables of a run.

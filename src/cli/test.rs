@@ -4,10 +4,10 @@ use serde_json::{Value as Json, json};
 
 use crate::cli::args::{self, Pipeline};
 use crate::cli::environment::Environment;
-use proofmill_base::styled::printable;
-use proofmill_base::error::{Error, ErrorKind, Result};
 use crate::report::units::plural;
 use crate::run::testing;
+use proofmill_base::error::{Error, ErrorKind, Result};
+use proofmill_base::styled::printable;
 
 /// Runs the tests of the files.
 pub async fn test(args: &args::Check, environment: &Environment) -> Result<()> {

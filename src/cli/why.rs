@@ -4,13 +4,13 @@ use serde_json::{Value as Json, json};
 
 use crate::cli::args;
 use crate::cli::environment::Environment;
-use proofmill_base::styled::printable;
 use crate::draw::table::aligned;
+use crate::run::plan::{Action, Choice, PlannedStage, plan};
+use crate::run::reason::{Change, Reason};
 use proofmill_base::error::{Error, ErrorKind, Result};
 use proofmill_base::ids::StageName;
-use crate::run::plan::{Action, Choice, StagePlan, plan};
-use crate::run::reason::{Change, Reason};
 use proofmill_base::secret;
+use proofmill_base::styled::printable;
 use proofmill_base::suggest;
 
 /// Explains why a stage is cached or would run.
@@ -39,7 +39,7 @@ pub async fn why(args: &args::Why, environment: &Environment) -> Result<()> {
     Ok(())
 }
 
-fn text(name: &StageName, stage: &StagePlan, upstream: &[&StageName]) -> String {
+fn text(name: &StageName, stage: &PlannedStage, upstream: &[&StageName]) -> String {
     let verdict = match stage.action {
         Action::Cached(_) => "is cached",
         Action::Revalidate(_) => "is stored and may run",
@@ -81,7 +81,7 @@ fn text(name: &StageName, stage: &StagePlan, upstream: &[&StageName]) -> String 
     text
 }
 
-fn to_json(name: &StageName, stage: &StagePlan, upstream: &[&StageName]) -> Json {
+fn to_json(name: &StageName, stage: &PlannedStage, upstream: &[&StageName]) -> Json {
     let changes: Vec<Json> = match &stage.reason {
         Reason::Changed(changes) => changes.iter().map(change_json).collect(),
         _ => Vec::new(),

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use crate::error::FilesError;
 use crate::limits::FILES_MAX;
 use crate::walk::{Pattern, is_hidden, walk};
-use proofmill_pipeline::kinds::read::Paths;
 use proofmill_base::suggest;
+use proofmill_pipeline::kinds::read::Paths;
 
 /// A file.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -19,8 +19,8 @@ use crate::json::float_of;
 use crate::kind::Kind;
 use crate::limits::COLUMNS_MAX;
 use crate::settings::{Options, Wanted, check_name};
-use proofmill_pipeline::kinds::read::ColumnType;
 use proofmill_base::suggest;
+use proofmill_pipeline::kinds::read::ColumnType;
 
 /// The columns taken from Parquet files.
 #[derive(Clone, Debug)]

@@ -4,7 +4,6 @@ use std::ops::ControlFlow;
 
 use arrow::array::RecordBatch;
 
-use proofmill_base::digest::Digest;
 use crate::columns::Plan;
 use crate::error::FilesError;
 use crate::error_rows::{ErrorRow, Fault, raw_text};
@@ -16,6 +15,7 @@ use crate::settings::Options;
 use crate::source::SourceFile;
 use crate::stream::Tap;
 use crate::table::Table;
+use proofmill_base::digest::Digest;
 
 /// What has been read since the last chunk.
 #[derive(Debug, Default)]

@@ -2,7 +2,6 @@
 
 use indexmap::{IndexMap, IndexSet};
 
-use proofmill_base::styled::printable;
 use crate::cells::CellGuess;
 use crate::columns::{Column, Plan};
 use crate::error::FilesError;
@@ -13,8 +12,9 @@ use crate::kind::Kind;
 use crate::limits::COLUMNS_MAX;
 use crate::records::Content;
 use crate::settings::{Options, Wanted};
-use proofmill_pipeline::kinds::read::Format;
+use proofmill_base::styled::printable;
 use proofmill_base::suggest;
+use proofmill_pipeline::kinds::read::Format;
 
 /// Columns that notes name.
 const NOTES_MAX: usize = 5;

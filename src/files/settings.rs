@@ -6,8 +6,8 @@ use crate::detect::format_name;
 use crate::error::FilesError;
 use crate::field_path::{FieldPath, Step};
 use crate::kind::Kind;
-use proofmill_pipeline::kinds::read::{Column, ColumnType, Compression, Format, Read};
 use proofmill_base::suggest;
+use proofmill_pipeline::kinds::read::{Column, ColumnType, Compression, Format, Read};
 
 /// Name of the first column.
 pub const ROW_ID: &str = "row_id";

@@ -4,7 +4,6 @@ use std::path::PathBuf;
 
 use arrow::datatypes::SchemaRef;
 
-use proofmill_base::digest::Digest;
 use crate::columns::Plan;
 use crate::error::FilesError;
 use crate::held::Shared;
@@ -14,6 +13,7 @@ use crate::parquet_columns::ParquetPlan;
 use crate::partition::{Partition, Piece, pack};
 use crate::read::{Sink, Summary, read_text};
 use crate::settings::Options;
+use proofmill_base::digest::Digest;
 use proofmill_pipeline::kinds::read::{Compression, Format};
 
 #[derive(Clone, Debug)]

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, RecordBatch, StringBuilder};
 use arrow::datatypes::SchemaRef;
 
-use proofmill_base::digest::Digest;
 use crate::build::Builder;
 use crate::cells::cell_value;
 use crate::columns::{Column, Plan};
@@ -16,6 +15,7 @@ use crate::json::{Json, Object};
 use crate::kind::Misfit;
 use crate::records::Content;
 use crate::row_id::RowIds;
+use proofmill_base::digest::Digest;
 
 /// Collects the rows of one file. A record is appended whole or not at all.
 pub struct Table<'p> {

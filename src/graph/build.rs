@@ -7,50 +7,39 @@ use std::sync::Arc;
 use indexmap::{IndexMap, IndexSet};
 
 use crate::graph::order;
+use crate::sqltext::{self, Query, SqlErrorKind};
 use proofmill_base::ids::StageName;
+use proofmill_base::suggest;
 use proofmill_pipeline::code::Code;
 use proofmill_pipeline::diagnostic::Diagnostic;
 use proofmill_pipeline::kinds::index::{Analyzer, Index, IndexBy, IndexKind, Variant};
+use proofmill_pipeline::kinds::{Gather, Instance, StageKind};
+use proofmill_pipeline::names::{self, candidates};
 use proofmill_pipeline::node::Node;
 use proofmill_pipeline::pipeline::{Common, Matrix, Pipeline, StageSpec};
-use proofmill_pipeline::reference::{self, candidates};
+use proofmill_pipeline::settings::StageRef;
 use proofmill_pipeline::source::{Sources, Span};
-use proofmill_pipeline::stage::{Gather, StageKind};
-use proofmill_base::suggest;
 use proofmill_pipeline::validate::join;
-use crate::sqltext::{self, Query, SqlErrorKind};
 
 /// What an edge is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Role {
     /// A table that SQL names, as written there.
     Table(String),
-    /// The setting `from`.
-    From,
-    /// The setting `memory`.
-    Memory,
-    /// The setting `dev`.
-    Dev,
-    /// The setting `context`.
-    Context,
-    /// The setting `proofs`.
-    Proofs,
-    /// The setting `blocked`.
-    Blocked,
-    /// The setting `confirmed`.
-    Confirmed,
-    /// The setting `baseline`.
-    Baseline,
-    /// The setting `candidate`.
-    Candidate,
-    /// A ranking that is blended with others, by its position.
-    Ranking(usize),
-    /// An instance of a matrix, by its position.
-    Instance(usize),
-    /// The table of a block of a page, by the block's position.
-    Block(usize),
+    /// A setting of the kind, by its path: `from`, `from[1]`, `blocks[0].table.from`.
+    Setting(String),
     /// A table that a check compares row counts with, by the check's position.
     Check(usize),
+}
+
+impl Role {
+    /// What the edge is called in fingerprints; `None` if the table does not count there.
+    pub fn label(&self) -> Option<String> {
+        match self {
+            Self::Table(name) | Self::Setting(name) => Some(format!("input.{name}")),
+            Self::Check(_) => None,
+        }
+    }
 }
 
 /// An edge: this stage needs that one.
@@ -157,126 +146,28 @@ impl Builder<'_> {
 
     fn inputs(&mut self, spec: &StageSpec) -> (Vec<Input>, Option<Box<Query>>) {
         let mut inputs = Vec::new();
-        let mut query = None;
-        match &spec.kind {
-            StageKind::Read(_) | StageKind::Memory(_) => {}
-            StageKind::Sql(sql) => {
-                query = self.query(spec, &sql.0, &mut inputs);
-            }
-            StageKind::Index(settings) => {
-                inputs.extend(self.input(spec, Role::From, &settings.from, &["index", "from"]));
-            }
-            StageKind::Retrieve(settings) => {
-                inputs.extend(self.input(spec, Role::From, &settings.from, &["retrieve", "from"]));
-                let steps = ["retrieve", "memory"];
-                let memory = self.input(spec, Role::Memory, &settings.memory, &steps);
-                inputs.extend(memory.map(|memory| match settings.index {
-                    Some(kind) => self.implied_index(spec, memory, kind, settings.analyzer),
-                    None => memory,
-                }));
-            }
-            StageKind::Blend(settings) => {
-                for (i, name) in settings.from.iter().enumerate() {
-                    let steps = ["blend", "from", &i.to_string()];
-                    inputs.extend(self.input(spec, Role::Ranking(i), name, &steps));
-                }
-            }
-            StageKind::Generate(settings) => {
-                inputs.extend(self.input(spec, Role::From, &settings.from, &["generate", "from"]));
-            }
-            StageKind::Score(settings) => {
-                inputs.extend(self.input(spec, Role::From, &settings.from, &["score", "from"]));
-            }
-            StageKind::Embed(settings) => {
-                inputs.extend(self.input(spec, Role::From, &settings.from, &["embed", "from"]));
-            }
-            StageKind::Hypothesize(settings) => {
-                let steps = ["hypothesize", "from"];
-                inputs.extend(self.input(spec, Role::From, &settings.from, &steps));
-            }
-            StageKind::Prove(settings) => {
-                inputs.extend(self.input(spec, Role::From, &settings.from, &["prove", "from"]));
-                if let Some(context) = &settings.context {
-                    let steps = ["prove", "context"];
-                    inputs.extend(self.input(spec, Role::Context, context, &steps));
-                }
-            }
-            StageKind::Verify(settings) => {
-                inputs.extend(self.input(spec, Role::From, &settings.from, &["verify", "from"]));
-                if let Some(blocked) = &settings.blocked {
-                    let steps = ["verify", "blocked"];
-                    inputs.extend(self.input(spec, Role::Blocked, blocked, &steps));
-                }
-            }
-            StageKind::Decide(settings) => {
-                inputs.extend(self.input(spec, Role::From, &settings.from, &["decide", "from"]));
-                if let Some(proofs) = &settings.proofs {
-                    let steps = ["decide", "proofs"];
-                    inputs.extend(self.input(spec, Role::Proofs, proofs, &steps));
-                }
-                if let Some(confirmed) = &settings.confirmed {
-                    let steps = ["decide", "confirmed"];
-                    inputs.extend(self.input(spec, Role::Confirmed, confirmed, &steps));
-                }
-            }
-            StageKind::Search(settings) => {
-                inputs.extend(self.input(spec, Role::From, &settings.from, &["search", "from"]));
-                if let Some(context) = &settings.context {
-                    let steps = ["search", "context"];
-                    inputs.extend(self.input(spec, Role::Context, context, &steps));
-                }
-                if let Some(blocked) = &settings.blocked {
-                    let steps = ["search", "blocked"];
-                    inputs.extend(self.input(spec, Role::Blocked, blocked, &steps));
-                }
-            }
-            StageKind::Teach(settings) => {
-                inputs.extend(self.input(spec, Role::From, &settings.from, &["teach", "from"]));
-                if let Some(memory) = &settings.memory {
-                    let steps = ["teach", "memory"];
-                    inputs.extend(self.input(spec, Role::Memory, memory, &steps));
-                }
-            }
-            StageKind::Fit(settings) => {
-                inputs.extend(self.input(spec, Role::From, &settings.from, &["fit", "from"]));
-                if let Some(dev) = &settings.dev {
-                    inputs.extend(self.input(spec, Role::Dev, dev, &["fit", "dev"]));
-                }
-            }
-            StageKind::Measure(settings) => {
-                inputs.extend(self.input(spec, Role::From, &settings.from, &["measure", "from"]));
-            }
-            StageKind::Compare(settings) => {
-                let tables = [
-                    (Role::From, &settings.from, "from"),
-                    (Role::Baseline, &settings.baseline, "baseline"),
-                    (Role::Candidate, &settings.candidate, "candidate"),
-                ];
-                for (role, name, key) in tables {
-                    if let Some(name) = name {
-                        inputs.extend(self.input(spec, role, name, &["compare", key]));
-                    }
-                }
-            }
-            StageKind::Write(settings) => {
-                inputs.extend(self.input(spec, Role::From, &settings.from, &["write", "from"]));
-            }
-            StageKind::Report(settings) => {
-                for (i, block) in settings.blocks.iter().enumerate() {
-                    let Some(kind) = block.kind() else { continue };
-                    let steps = ["report", "blocks", &i.to_string(), kind.name(), "from"];
-                    if let Some(from) = kind.from() {
-                        inputs.extend(self.input(spec, Role::Block(i), from, &steps));
-                    }
-                }
-            }
-            StageKind::Gather(gather) => {
-                for (i, (_, name)) in gather.instances.iter().enumerate() {
-                    inputs.extend(self.input(spec, Role::Instance(i), name, &[]));
-                }
-            }
+        if let StageKind::Sql(sql) = &spec.kind {
+            let query = self.query(spec, &sql.0, &mut inputs);
+            return (inputs, query);
         }
-        (inputs, query)
+        for reference in spec.kind.references() {
+            let steps =
+                [spec.kind.name()].into_iter().chain(reference.steps.iter().map(String::as_str));
+            let steps: Vec<&str> = steps.collect();
+            let role = Role::Setting(reference.path());
+            let Some(input) = self.input(spec, role, &reference.stage, &steps) else { continue };
+            let implied = match &spec.kind {
+                StageKind::Retrieve(it) if reference.path() == "memory" => {
+                    it.index.map(|kind| (kind, it.analyzer))
+                }
+                _ => None,
+            };
+            inputs.push(match implied {
+                Some((kind, analyzer)) => self.implied_index(spec, input, kind, analyzer),
+                None => input,
+            });
+        }
+        (inputs, None)
     }
 
     fn query(
@@ -370,7 +261,7 @@ impl Builder<'_> {
                 groups.any(|(_, instance)| Some(instance.as_str()) == group)
             };
             let seen: Vec<String> = known
-                .map(|name| reference::shortest(scope, name.as_str()))
+                .map(|name| names::shortest(scope, name.as_str()))
                 .filter(|name| !instance(name))
                 .chain(gathered)
                 .collect();
@@ -407,10 +298,11 @@ impl Builder<'_> {
             let known = member.parse::<StageName>().ok().is_some_and(|member| {
                 self.names.contains(&member) || self.broken.contains(&member)
             });
-            known.then(|| (labels.clone(), member))
+            known.then(|| Instance { labels: labels.clone(), stage: StageRef(member) })
         };
         let instances = matrix.instances.iter().map(instance).collect::<Option<Vec<_>>>()?;
-        let kind = StageKind::Gather(Gather { columns: matrix.columns.clone(), instances });
+        let kind =
+            StageKind::Gather(Box::new(Gather { columns: matrix.columns.clone(), instances }));
         self.make(spec, name.clone(), kind);
         Some(name.clone())
     }
@@ -428,9 +320,9 @@ impl Builder<'_> {
             name = format!("{name}_{}", analyzer.as_str());
         }
         let Ok(name) = name.parse::<StageName>() else { return memory };
-        let kind = StageKind::Index(Index {
+        let kind = StageKind::Index(Box::new(Index {
             kind,
-            from: memory.stage.to_string(),
+            from: StageRef(memory.stage.to_string()),
             by: IndexBy::default(),
             fact: "fact".to_owned(),
             question: None,
@@ -439,7 +331,7 @@ impl Builder<'_> {
             k1: None,
             b: None,
             analyzer,
-        });
+        }));
         self.make(spec, name.clone(), kind);
         Input { role: memory.role, stage: name }
     }

@@ -7,8 +7,8 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use proofmill_base::digest::Digest;
 use crate::entry::Answer;
+use proofmill_base::digest::Digest;
 
 /// Bytes of an answer without its text, and of its place here.
 const ANSWER_BYTES: usize = 256;

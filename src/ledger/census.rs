@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use arrow::array::RecordBatch;
 use chrono::{DateTime, Utc};
 
-use proofmill_base::digest::Digest;
 use crate::error::Result;
 use crate::record::{Forget, Forgotten, Scope};
 use crate::rows::{keys_of, model_column, text_column, time_column};
 use crate::segment_reader::Columns;
 use crate::walk::Walk;
 use crate::{Ledger, LedgerError};
+use proofmill_base::digest::Digest;
 use proofmill_base::rng::random_name;
 
 /// The answers of one model that count.

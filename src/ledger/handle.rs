@@ -6,7 +6,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Mutex as AsyncMutex;
 
-use proofmill_base::digest::Digest;
 use crate::answer_cache::AnswerCache;
 use crate::buffer::Buffer;
 use crate::entry::{Answer, NewEntry, Row};
@@ -18,6 +17,7 @@ use crate::segment_writer::{BlockLimits, Written, write_rows};
 use crate::state::State;
 use crate::tiers::Tiers;
 use crate::{log, look_up};
+use proofmill_base::digest::Digest;
 use proofmill_base::rng::random_name;
 use proofmill_store::{Key, Part, Store};
 

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use parquet::arrow::arrow_reader::RowSelection;
 
-use proofmill_base::digest::Digest;
 use crate::LedgerError;
 use crate::entry::Answer;
 use crate::error::Result;
@@ -16,6 +15,7 @@ use crate::record::Forgotten;
 use crate::rows::answers_of;
 use crate::segment_reader::{Columns, OpenSegment};
 use crate::state::State;
+use proofmill_base::digest::Digest;
 use proofmill_store::{Store, StoreError};
 
 /// Segments whose indexes one step looks at, and which it opens at the same time.

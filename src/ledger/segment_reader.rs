@@ -16,12 +16,12 @@ use parquet::errors::ParquetError;
 use parquet::file::metadata::ParquetMetaDataReader;
 use parquet::file::reader::{ChunkReader, Length};
 
-use proofmill_base::digest::Digest;
 use crate::LedgerError;
 use crate::error::Result;
 use crate::index::{Block, KeyIndex};
 use crate::record::Segment;
 use crate::rows::ANSWER_COLUMNS;
+use proofmill_base::digest::Digest;
 use proofmill_store::{Store, StoreError};
 
 /// What every Parquet file ends with.

@@ -13,13 +13,13 @@ use parquet::file::metadata::SortingColumn;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::schema::types::ColumnPath;
 
-use proofmill_base::digest::Digest;
 use crate::LedgerError;
 use crate::entry::Row;
 use crate::error::Result;
 use crate::index::{Block, KeyIndex};
 use crate::record::Segment;
 use crate::rows::{ANSWER_COLUMNS, KEY_COLUMN, LONG_COLUMNS, keys_of, schema, to_batch};
+use proofmill_base::digest::Digest;
 use proofmill_store::{Attempt, Key, PartSink, PieceUpload, Store, StoreError, ledger_segment_key};
 
 /// How large the blocks of a segment are: what a look-up of one key reads and decodes.

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use proofmill_base::digest::Digest;
 use crate::LedgerError;
 use crate::error::Result;
 use crate::record::{Body, Checkpoint, Forgotten, LEDGER_VERSION, LogEntry, Segment};
+use proofmill_base::digest::Digest;
 use proofmill_store::{Key, ledger_log_key, unseal};
 
 /// The ledger after a number of entries.

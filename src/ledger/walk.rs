@@ -8,12 +8,12 @@ use arrow::array::{BooleanArray, RecordBatch, StringArray};
 use arrow::compute::filter_record_batch;
 use bytes::Bytes;
 
-use proofmill_base::digest::Digest;
 use crate::LedgerError;
 use crate::error::Result;
 use crate::record::{Forgotten, Segment};
 use crate::rows::{keys_of, model_column, schema};
 use crate::segment_reader::{Columns, OpenSegment};
+use proofmill_base::digest::Digest;
 use proofmill_store::Store;
 
 /// Bytes of one read of an input, unless one block alone has more.

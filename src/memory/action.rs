@@ -4,8 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use proofmill_base::ids::RunId;
 use crate::memory::{MemoryError, Sentence, negation};
+use proofmill_base::ids::RunId;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]

@@ -3,9 +3,9 @@
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
+use crate::memory::{Action, Lesson};
 use proofmill_base::digest::Digest;
 use proofmill_base::ids::{MemoryName, RunId};
-use crate::memory::{Action, Lesson};
 use proofmill_store::Record;
 
 /// The version of entries that this program writes and the newest that it reads.

@@ -1,8 +1,8 @@
 //! What can go wrong with memories, beside what can go wrong with their store.
 
 use proofmill_base::error::{Error, ErrorKind};
-use proofmill_files::FilesError;
 use proofmill_base::ids::MemoryName;
+use proofmill_files::FilesError;
 use proofmill_store::StoreError;
 
 /// A failure of a memory, or an action that it does not take.

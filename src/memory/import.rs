@@ -3,13 +3,13 @@
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use proofmill_files::{Placed};
-use proofmill_base::ids::RunId;
 use crate::memory::error::Result;
 use crate::memory::sentence::MARK;
 use crate::memory::{Action, Lesson, MemoryError, Sentence, Verb};
-use proofmill_pipeline::kinds::read::{Format, Paths, Read};
+use proofmill_base::ids::RunId;
 use proofmill_base::suggest;
+use proofmill_files::Placed;
+use proofmill_pipeline::kinds::read::{Format, Paths, Read};
 
 /// A record as it is written.
 #[derive(Debug, Deserialize)]

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use proofmill_base::ids::MemoryName;
 use crate::memory::error::Result;
 use crate::memory::journal::similar;
 use crate::memory::{Entry, Journal, State};
+use proofmill_base::ids::MemoryName;
 use proofmill_store::Store;
 
 /// The memories that a pipeline names, as they were when it was loaded.

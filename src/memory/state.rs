@@ -2,10 +2,10 @@
 
 use indexmap::IndexMap;
 
-use proofmill_base::digest::Digest;
 use crate::memory::conflict::{Conflict, Stance};
 use crate::memory::sentence::keys;
 use crate::memory::{Action, Entry, Kind, MemoryError, Row, Sentence, Source};
+use proofmill_base::digest::Digest;
 use proofmill_base::suggest;
 
 /// What a memory holds. Equal sentences are one, whatever their clothes; the first spelling is kept.

@@ -155,8 +155,8 @@ mod tests {
     use proofmill_engine::model::{GpuInfo, NoGpu};
 
     use super::*;
-    use proofmill_base::clock::SystemClock;
     use crate::models::device::{Gpus, Probe};
+    use proofmill_base::clock::SystemClock;
     use proofmill_base::rng::SeededRng;
 
     /// The identity of a tiny model with these settings, on a machine with such GPUs.

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use proofmill_base::clock::Clock;
 use crate::models::device::Gpus;
+use proofmill_base::clock::Clock;
 use proofmill_base::rng::Rng;
 
 /// Looks up a variable of the environment.

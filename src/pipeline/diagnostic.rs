@@ -6,10 +6,10 @@ use annotate_snippets::renderer::DecorStyle;
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 use serde_json::json;
 
-use proofmill_base::styled::{Styled, escaped};
-use proofmill_base::secret;
 use crate::code::Code;
 use crate::source::{Sources, Span};
+use proofmill_base::secret;
+use proofmill_base::styled::{Styled, escaped};
 
 /// Whether a diagnostic stops the pipeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

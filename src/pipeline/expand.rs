@@ -6,23 +6,23 @@ use std::time::Duration;
 
 use indexmap::IndexMap;
 
-use proofmill_base::ids::{NAME_BYTES_MAX, StageName, is_name};
-use proofmill_base::secret;
 use crate::code::Code;
 use crate::diagnostic::{self, Diagnostic};
 use crate::group::{self, Instance};
 use crate::interpolate::interpolate;
+use crate::kinds::{Stage, StageKind};
 use crate::models::Model;
 use crate::node::{Key, Node, Value};
 use crate::params::{self, Given, Setter, Values};
 use crate::pipeline::{Common, Matrix, Pipeline, StageSpec, Strict, full_group, full_name};
 use crate::schema::FormatSchema;
 use crate::source::{Sources, Span};
-use crate::stage::{Stage, StageKind};
 use crate::testcase::TestCase;
 use crate::text;
 use crate::validate::{Validator, join};
 use crate::yaml;
+use proofmill_base::ids::{NAME_BYTES_MAX, StageName, is_name};
+use proofmill_base::secret;
 
 /// Deepest nesting of templates and groups.
 const GROUP_DEPTH_MAX: usize = 8;

@@ -2,12 +2,12 @@
 
 use std::collections::{HashMap, HashSet};
 
-use proofmill_base::ids::NAME_BYTES_MAX;
 use crate::code::Code;
 use crate::diagnostic::Diagnostic;
 use crate::node::{Node, Value};
 use crate::params::Values;
 use crate::validate::join;
+use proofmill_base::ids::NAME_BYTES_MAX;
 
 /// Most instances of one matrix.
 const INSTANCES_MAX: usize = 10_000;

@@ -5,8 +5,8 @@ use crate::diagnostic::Diagnostic;
 use crate::node::{Node, Value, Written};
 use crate::params::Values;
 use crate::source::Sources;
-use proofmill_base::suggest;
 use crate::validate::join;
+use proofmill_base::suggest;
 
 /// Replaces all references below `node`.
 pub fn interpolate(

@@ -3,8 +3,8 @@
 use crate::code::Code;
 use crate::diagnostic::Diagnostic;
 use crate::node::{Key, Node, Value};
-use proofmill_base::suggest;
 use crate::validate::join;
+use proofmill_base::suggest;
 
 /// A value given from outside: `--param name=value`, or `with:` of a template.
 #[derive(Clone, Debug)]

@@ -8,13 +8,13 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value as Json;
 
-use proofmill_base::ids::StageName;
 use crate::checks::Check;
+use crate::kinds::{OnError, StageKind};
 use crate::models::Model;
 use crate::node::Node;
 use crate::source::{Sources, Span};
-use crate::stage::{OnError, StageKind};
 use crate::testcase::TestCase;
+use proofmill_base::ids::StageName;
 
 /// A pipeline whose settings are typed and whose templates, groups and matrices are inlined.
 /// References between stages are not resolved yet.

@@ -7,9 +7,9 @@ use serde::Deserialize;
 use serde_json::{Map, Value as Json, json};
 
 use crate::checks::Scalar;
+use crate::kinds::Stage;
 use crate::models::Model;
 use crate::pipeline::Strict;
-use crate::stage::Stage;
 use crate::testcase::TestCase;
 
 /// A pipeline file.

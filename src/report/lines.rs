@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use crate::console;
-use proofmill_base::styled::printable;
 use crate::report::asked;
 use crate::report::units::{bytes, count, duration, plural};
 use crate::run::notice::{Notice, Observer};
+use proofmill_base::styled::printable;
 use proofmill_pipeline::checks::CheckSeverity;
 use proofmill_store::{Outcome, StageStatus};
 

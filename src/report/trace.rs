@@ -7,13 +7,13 @@ mod words;
 
 use crate::audit::trace::{Answered, Audit, Decision, Failure, Lesson, Trace};
 use crate::draw::cells::format_float;
-use proofmill_base::styled::printable;
-use proofmill_base::styled::Styled;
 use crate::draw::table::aligned;
 use crate::draw::tree::Tree;
 pub use crate::report::trace::words::Style;
 use crate::report::trace::words::{clean, columns, commas, lines, named, number, short};
 use crate::report::units::plural;
+use proofmill_base::styled::Styled;
+use proofmill_base::styled::printable;
 
 /// What a run says to a question: its answers, then the paths that were asked for.
 pub fn text(audit: &Audit, style: Style) -> Styled {

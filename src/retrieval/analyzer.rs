@@ -6,9 +6,9 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use tantivy::tokenizer::{Language, Stemmer, Token, TokenFilter, TokenStream, Tokenizer};
 
-use proofmill_base::digest::Digest;
 use crate::error::SearchError;
 use crate::word::is_word;
+use proofmill_base::digest::Digest;
 
 /// Longest term that is stored as it is; a longer one is replaced by its digest, so that it still
 /// matches exactly itself.

@@ -8,8 +8,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use proofmill_base::digest::Digest;
 use crate::error::SearchError;
+use proofmill_base::digest::Digest;
 
 /// What is indexed for each fact of a memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -6,28 +6,26 @@ use std::time::Duration;
 
 use proofmill_udfs::model::Counts;
 
-use proofmill_base::digest::Digest;
-use proofmill_base::error::Error;
 use crate::graph::Role;
-use proofmill_base::ids::StageName;
-use proofmill_base::retry::RetryPolicy;
 use crate::run::bind::{bind, fill};
 use crate::run::context::Context;
 use crate::run::notice::Notice;
-use crate::run::plan::{StagePlan, label};
+use crate::run::plan::PlannedStage;
 use crate::session::StageTable;
-use crate::stages::check_plan::{self, Verdict};
-use crate::stages::compute::compute;
+use crate::stages::checks::{self, Verdict};
 use crate::stages::error::StageError;
-use crate::stages::prepared::PreparedStage;
+use crate::stages::plan::{Execution, PreparedStage, spawn};
 use crate::stages::progress::Progress;
 use crate::stages::sink::{Computed, Permit, Sink};
-use crate::stages::task::task;
+use datafusion::catalog::TableProvider;
+use proofmill_base::digest::Digest;
+use proofmill_base::error::Error;
+use proofmill_base::ids::StageName;
+use proofmill_base::retry::RetryPolicy;
 use proofmill_store::{
     ARTIFACT_VERSION, Artifact, Attempt, StageOutcome, StageStatus, columns_of, publish, replace,
     schema_to_hex,
 };
-use datafusion::catalog::TableProvider;
 
 /// Checks that a cached stage passed under another definition are run again; nothing else is.
 pub async fn confirm(context: &Context, name: &StageName) -> Result<(), StageError> {
@@ -35,7 +33,7 @@ pub async fn confirm(context: &Context, name: &StageName) -> Result<(), StageErr
     bind(context, name).await?;
     bind_checked(context, stage).await?;
     let verdicts =
-        check_plan::run(&stage.stage, &stage.table, &context.prepared, &context.engine).await?;
+        checks::run(&stage.stage, &stage.table, &context.prepared, &context.engine).await?;
     judge(context, name, &verdicts)
 }
 
@@ -107,9 +105,10 @@ async fn once(
     // A task of its own: a computation that rarely waits must not keep the clock from being seen.
     let work = {
         let (context, name) = (Arc::clone(context), name.clone());
-        task(async move {
-            let stage = &context.prepared.stages[&name];
-            compute(stage, &context.prepared, &context.engine, &sink, &context.cache).await
+        spawn(async move {
+            let (prepared, engine, cache) = (&context.prepared, &context.engine, &context.cache);
+            let stage = &prepared.stages[&name];
+            stage.plan.compute(&Execution { stage, prepared, engine, sink: &sink, cache }).await
         })
     };
     let computed = within(stage.stage.spec.common.timeout, context, work).await?;
@@ -160,7 +159,7 @@ pub fn outcome(
 fn record(
     context: &Context,
     stage: &PreparedStage,
-    plan: &StagePlan,
+    plan: &PlannedStage,
     computed: &Computed,
     wall: Duration,
 ) -> Artifact {
@@ -193,7 +192,7 @@ fn record(
 /// The tables that the inputs of a stage are in this run, by their names among the components.
 fn inputs(context: &Context, stage: &PreparedStage) -> BTreeMap<String, Digest> {
     let inputs = stage.stage.inputs.iter();
-    inputs.filter_map(|input| Some((label(&input.role)?, context.digest(&input.stage)?))).collect()
+    inputs.filter_map(|input| Some((input.role.label()?, context.digest(&input.stage)?))).collect()
 }
 
 /// True if the tables of all inputs are those that `artifact` was made of.
@@ -216,8 +215,7 @@ async fn checked(
     bind_checked(context, stage).await?;
     let table = Arc::new(StageTable::new(name.as_str(), stage.table.schema()));
     fill(&table, &artifact, computed.kept.clone(), &context.store).await?;
-    let verdicts =
-        check_plan::run(&stage.stage, &table, &context.prepared, &context.engine).await?;
+    let verdicts = checks::run(&stage.stage, &table, &context.prepared, &context.engine).await?;
     judge(context, name, &verdicts)?;
     for (check, verdict) in checks.iter().zip(&verdicts) {
         let mut verdict = verdict.to_json();

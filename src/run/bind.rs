@@ -3,10 +3,10 @@
 use arrow::array::RecordBatch;
 use futures::{StreamExt, TryStreamExt, stream};
 
-use proofmill_base::ids::StageName;
 use crate::run::context::Context;
 use crate::session::{Content, StageTable, Stored};
 use crate::stages::error::StageError;
+use proofmill_base::ids::StageName;
 use proofmill_store::{Artifact, Store, read_part, verify_part};
 
 /// Parts that are hashed at the same time.

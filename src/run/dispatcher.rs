@@ -7,15 +7,15 @@ use std::sync::Arc;
 use indexmap::IndexMap;
 use tokio::task::JoinSet;
 
-use proofmill_base::error::{Error, ErrorKind};
-use proofmill_base::ids::StageName;
 use crate::run::attempt::{self, Done};
 use crate::run::context::Context;
 use crate::run::event::{Event, Failure};
 use crate::run::notice::Notice;
 use crate::run::plan::Action;
-use crate::stages::check_plan::Verdict;
+use crate::stages::checks::Verdict;
 use crate::stages::error::StageError;
+use proofmill_base::error::{Error, ErrorKind};
+use proofmill_base::ids::StageName;
 use proofmill_store::{
     Artifact, Head, Outcome, RunLog, StageOutcome, StageStatus, StoreError, Stored,
 };

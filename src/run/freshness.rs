@@ -7,13 +7,13 @@ use std::collections::{HashMap, HashSet};
 
 use futures::{StreamExt, TryStreamExt, stream};
 
-use proofmill_base::ids::StageName;
 use crate::run::attempt::needs_confirmation;
-use crate::run::plan::{Action, Choice, RunPlan, StagePlan, label};
+use crate::run::plan::{Action, Choice, PlannedStage, RunPlan};
 use crate::run::publish::is_result;
 use crate::run::reason::Reason;
-use crate::stages::prepared::{Body, Prepared};
-use crate::stages::{fit, report, write};
+use crate::stages::plan::Prepared;
+use proofmill_base::ids::StageName;
+use proofmill_pipeline::kinds::StageKind;
 use proofmill_store::{Artifact, Store, StoreError, Stored, read_part, verify_file, verify_part};
 
 /// Tables whose objects are hashed at the same time.
@@ -75,20 +75,13 @@ fn drop_transient(plan: &mut RunPlan) {
 async fn drop_changed_exports(plan: &mut RunPlan, prepared: &Prepared, store: &Store) {
     for (name, stage) in &mut plan.stages {
         let Action::Cached(artifact) = &stage.action else { continue };
-        let body = prepared.stages.get(name).map(|stage| &stage.body);
-        if !matches!(body, Some(Body::Write(_) | Body::Fit(_) | Body::Report(_))) {
-            continue;
-        }
+        let export = prepared.stages.get(name).and_then(|stage| stage.export.as_ref());
+        let Some(export) = export else { continue };
         let rows = match artifact.record.parts.first() {
             Some(part) => read_part(store, part).await.unwrap_or_default(),
             None => Vec::new(),
         };
-        let is_current = match body {
-            Some(Body::Write(export)) => write::is_current(export, &rows),
-            Some(Body::Fit(export)) => fit::is_current(export, &artifact.record.files),
-            Some(Body::Report(page)) => report::is_current(page, &rows),
-            _ => true,
-        };
+        let is_current = export.is_current(&rows, &artifact.record.files);
         if !is_current {
             stage.rerun(Reason::ExportChanged);
         }
@@ -105,7 +98,7 @@ fn compare_inputs(plan: &mut RunPlan, prepared: &Prepared) {
         let mut pending = Vec::new();
         let mut unknown = false;
         for input in &stage.stage.inputs {
-            let Some(label) = label(&input.role) else { continue };
+            let Some(label) = input.role.label() else { continue };
             let Some(made_of) = &artifact.record.inputs else {
                 unknown = true;
                 continue;
@@ -173,7 +166,7 @@ async fn drop_damaged(
 
 /// The stages whose rows this run reads: inputs of what runs or may run, and what is shown at its end.
 fn read_by(plan: &RunPlan, prepared: &Prepared) -> Vec<StageName> {
-    let runs = |stage: &StagePlan| matches!(stage.action, Action::Run | Action::Revalidate(_));
+    let runs = |stage: &PlannedStage| matches!(stage.action, Action::Run | Action::Revalidate(_));
     let mut read = HashSet::new();
     for (name, stage) in &prepared.stages {
         let planned = &plan.stages[name];
@@ -182,7 +175,7 @@ fn read_by(plan: &RunPlan, prepared: &Prepared) -> Vec<StageName> {
         if runs(planned) || is_checked {
             read.extend(stage.stage.inputs.iter().map(|input| input.stage.clone()));
         }
-        let is_page = matches!(stage.body, Body::Report(_));
+        let is_page = matches!(stage.stage.spec.kind, StageKind::Report(_));
         if is_checked || is_page || is_result(prepared, name) {
             read.insert(name.clone());
         }

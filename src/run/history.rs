@@ -6,11 +6,11 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 use futures::{StreamExt, stream};
 
-use proofmill_base::error::{Error, ErrorKind, Result};
-use proofmill_base::ids::{RunId, StageName};
 use crate::run::bind::fill;
 use crate::run::event::Event;
 use crate::session::StageTable;
+use proofmill_base::error::{Error, ErrorKind, Result};
+use proofmill_base::ids::{RunId, StageName};
 use proofmill_base::suggest;
 use proofmill_store::{
     Artifact, Life, Outcome, StageOutcome, Store, StoreError, Stored, find_exact, life,

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use proofmill_udfs::model::Counts;
 
-use proofmill_base::ids::{RunId, StageName};
-use crate::stages::check_plan::Verdict;
+use crate::stages::checks::Verdict;
 use crate::stages::progress::Progress;
+use proofmill_base::ids::{RunId, StageName};
 use proofmill_store::{Outcome, StageOutcome};
 
 /// Something that happened in a run.

@@ -4,12 +4,11 @@ use std::collections::{HashMap, HashSet};
 
 use indexmap::IndexMap;
 
-use crate::graph::Role;
-use proofmill_base::ids::{Fingerprint, PipelineName, StageName};
 use crate::run::freshness;
 use crate::run::reason::Reason;
-use crate::stages::components::Components;
-use crate::stages::prepared::Prepared;
+use crate::stages::fingerprint::Components;
+use crate::stages::plan::Prepared;
+use proofmill_base::ids::{Fingerprint, PipelineName, StageName};
 use proofmill_store::{
     Artifact, Lookup, Manifest, Store, StoreError, Stored, find_many, latest_manifest,
 };
@@ -28,7 +27,7 @@ pub enum Action {
 
 /// What becomes of a stage, and why.
 #[derive(Clone, Debug)]
-pub struct StagePlan {
+pub struct PlannedStage {
     pub fingerprint: Fingerprint,
     pub components: Components,
     pub action: Action,
@@ -49,7 +48,7 @@ impl Action {
     }
 }
 
-impl StagePlan {
+impl PlannedStage {
     /// Runs a stage whose record in the store does not count any more.
     pub(super) fn rerun(&mut self, reason: Reason) {
         if let Some(old) = self.action.stored().cloned() {
@@ -65,7 +64,7 @@ impl StagePlan {
 #[derive(Clone, Debug, Default)]
 pub struct RunPlan {
     /// By name, in an order in which they can run.
-    pub stages: IndexMap<StageName, StagePlan>,
+    pub stages: IndexMap<StageName, PlannedStage>,
     /// What people should know of the store.
     pub remarks: Vec<String>,
 }
@@ -125,7 +124,7 @@ fn fingerprints(prepared: &Prepared, choice: &Choice, nonce: &str) -> RunPlan {
     for (name, stage) in &prepared.stages {
         let mut components = stage.components.clone();
         for input in &stage.stage.inputs {
-            if let (Some(label), Some(input)) = (label(&input.role), plan.stages.get(&input.stage))
+            if let (Some(label), Some(input)) = (input.role.label(), plan.stages.get(&input.stage))
             {
                 components.set(label, input.fingerprint);
             }
@@ -139,7 +138,7 @@ fn fingerprints(prepared: &Prepared, choice: &Choice, nonce: &str) -> RunPlan {
         } else {
             Reason::Never
         };
-        let stage = StagePlan {
+        let stage = PlannedStage {
             fingerprint: components.fingerprint(),
             components,
             action: if selected { Action::Run } else { Action::Skip },
@@ -152,30 +151,10 @@ fn fingerprints(prepared: &Prepared, choice: &Choice, nonce: &str) -> RunPlan {
     plan
 }
 
-/// The name of an input among the components; `None` for what only a check looks at.
-pub(super) fn label(role: &Role) -> Option<String> {
-    match role {
-        Role::Table(written) => Some(format!("input.{written}")),
-        Role::From => Some("input.from".to_owned()),
-        Role::Memory => Some("input.memory".to_owned()),
-        Role::Dev => Some("input.dev".to_owned()),
-        Role::Context => Some("input.context".to_owned()),
-        Role::Proofs => Some("input.proofs".to_owned()),
-        Role::Blocked => Some("input.blocked".to_owned()),
-        Role::Confirmed => Some("input.confirmed".to_owned()),
-        Role::Baseline => Some("input.baseline".to_owned()),
-        Role::Candidate => Some("input.candidate".to_owned()),
-        Role::Ranking(i) => Some(format!("input.from[{i}]")),
-        Role::Instance(i) => Some(format!("input.instance[{i}]")),
-        Role::Block(i) => Some(format!("input.block[{i}]")),
-        Role::Check(_) => None,
-    }
-}
-
 /// Finds out why stages run that ran before: what counted then, and what counts now.
 async fn explain(plan: &mut RunPlan, prepared: &Prepared, store: &Store) -> Result<(), StoreError> {
     let unexplained =
-        |stage: &StagePlan| matches!(stage.action, Action::Run) && stage.reason == Reason::Never;
+        |stage: &PlannedStage| matches!(stage.action, Action::Run) && stage.reason == Reason::Never;
     if !plan.stages.values().any(unexplained) {
         return Ok(());
     }

@@ -7,8 +7,8 @@ use object::elf::{ELF_NOTE_GNU, FileHeader64, NT_GNU_BUILD_ID};
 use object::read::elf::{FileHeader as _, ProgramHeader as _};
 use object::{Endianness, ReadCache};
 
-use proofmill_base::digest::Digest;
 use crate::session::Limits;
+use proofmill_base::digest::Digest;
 use proofmill_pipeline::source::Sources;
 use proofmill_store::Machine;
 

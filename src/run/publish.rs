@@ -10,8 +10,6 @@ use serde_json::{Value as Json, json};
 use tokio::sync::{OnceCell, Semaphore};
 use tokio_util::sync::CancellationToken;
 
-use proofmill_base::error::{Error, ErrorKind, Result};
-use proofmill_base::ids::{PipelineName, RunId, StageName};
 use crate::run::bind::bind;
 use crate::run::context::Context;
 use crate::run::dispatcher::{Ended, dispatch};
@@ -22,10 +20,12 @@ use crate::run::provenance::{code_versions, templates};
 use crate::run::reports::{self, Page};
 use crate::run::resume::take_over;
 use crate::session::Content;
-use proofmill_pipeline::stage::StageKind;
 use crate::stages::load::Loaded;
-use crate::stages::prepared::Prepared;
+use crate::stages::plan::Prepared;
 use crate::stages::sink::Kept;
+use proofmill_base::error::{Error, ErrorKind, Result};
+use proofmill_base::ids::{PipelineName, RunId, StageName};
+use proofmill_pipeline::kinds::StageKind;
 use proofmill_store::{
     Lease, MANIFEST_VERSION, Machine, Manifest, Outcome, PipelineRef, RunLog, StageOutcome, Store,
     publish_manifest,
@@ -171,9 +171,7 @@ async fn metrics(
 /// True for a stage of numbers: `measure`, `compare`, or a union of them that nothing else unites.
 pub(super) fn is_result(prepared: &Prepared, name: &StageName) -> bool {
     let stages = &prepared.stages;
-    let counts = |name: &StageName| {
-        matches!(stages[name].stage.spec.kind, StageKind::Measure(_) | StageKind::Compare(_))
-    };
+    let counts = |name: &StageName| stages[name].is_result;
     let gathered = stages.values().any(|stage| {
         matches!(stage.stage.spec.kind, StageKind::Gather(_))
             && stage.stage.inputs.iter().any(|input| input.stage == *name)

@@ -10,19 +10,18 @@ use datafusion::catalog::TableProvider;
 use futures::TryStreamExt;
 use serde_json::{Map, Value as Json};
 
+use crate::graph::select::upstream;
+use crate::session::{Content, Stored};
+use crate::stages::load::Loaded;
+use crate::stages::plan::{Execution, Prepared};
+use crate::stages::progress::Progress;
+use crate::stages::sink::{Permit, Sink};
+use crate::stages::tables::rows;
 use proofmill_base::digest::Digest;
 use proofmill_base::error::{Error, ErrorKind, Result};
-use crate::graph::select::upstream;
 use proofmill_base::ids::{RunId, StageName};
-use crate::session::{Content, Stored};
 use proofmill_base::suggest;
 use proofmill_pipeline::testcase::{Row, TestCase};
-use crate::stages::compute::compute;
-use crate::stages::load::Loaded;
-use crate::stages::prepared::Prepared;
-use crate::stages::progress::Progress;
-use crate::stages::rows;
-use crate::stages::sink::{Permit, Sink};
 use proofmill_store::{Attempt, Store};
 
 /// Differences that a failed test shows.
@@ -77,7 +76,9 @@ async fn differences(
             progress: Arc::new(Progress::default()),
             permit: Permit::default(),
         };
-        let computed = compute(stage, &prepared, engine, &sink, cache)
+        let computed = stage
+            .plan
+            .compute(&Execution { stage, prepared: &prepared, engine, sink: &sink, cache })
             .await
             .map_err(|error| crate::run::attempt::named(name, error))?;
         let name = Digest::of(format!("{number} {name} {}", sink.attempt).as_bytes());

@@ -15,12 +15,12 @@ use object_store::ObjectStore;
 use proofmill_udfs::model::split::SplitModelCalls;
 use proofmill_udfs::model::{Counters, Watch};
 
-use proofmill_base::error::{Error, ErrorKind, Result};
 use crate::models::{Registry, Source};
 use crate::session::bounded::bounded;
 use crate::session::ordered::InOrder;
 use crate::session::registry::OneStore;
 use crate::session::spill::Spill;
+use proofmill_base::error::{Error, ErrorKind, Result};
 use proofmill_pipeline::models::Model;
 
 /// Rows of a batch between operators.

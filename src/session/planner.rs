@@ -23,9 +23,9 @@ use proofmill_udfs::model::placement::asks_model;
 
 use crate::session::policy::{self, Calls};
 use crate::session::wording;
-use proofmill_pipeline::code::Code;
-use proofmill_base::suggest;
 use crate::sqltext::{self, Query, SqlErrorKind};
+use proofmill_base::suggest;
+use proofmill_pipeline::code::Code;
 
 /// Why a text has no plan.
 #[derive(Clone, Debug, PartialEq)]

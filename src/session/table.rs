@@ -17,8 +17,8 @@ use datafusion::logical_expr::utils::conjunction;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown};
 use datafusion::physical_plan::ExecutionPlan;
 
-use proofmill_base::digest::Digest;
 use crate::session::registry::store_url;
+use proofmill_base::digest::Digest;
 use proofmill_store::{NamedFile, Part};
 
 /// The rows of a stored stage.

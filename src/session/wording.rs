@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use proofmill_udfs::model::placement::asks_model;
 
-use proofmill_pipeline::code::Code;
 use crate::sqltext::{self, lower_first};
+use proofmill_pipeline::code::Code;
 
 /// Words that DataFusion puts before what happened.
 const PREFIXES: [&str; 7] = [

@@ -1,68 +1,47 @@
 //! What can be told of a stage's rows before it runs: how many, which columns identify them, and
 //! whether their values depend on an order that nothing fixes.
 
-use arrow::datatypes::SchemaRef;
-use indexmap::IndexMap;
-
-use crate::graph::{Role, Stage};
-use proofmill_base::ids::StageName;
-use crate::session::engine::SINGLE_PARTITION_ROWS_MAX;
-use crate::session::{PlanError, order};
 use proofmill_pipeline::checks::CheckSeverity;
 use proofmill_pipeline::code::Code;
-use proofmill_pipeline::stage::StageKind;
+
+use crate::graph::Stage;
+use crate::session::engine::SINGLE_PARTITION_ROWS_MAX;
+use crate::session::{PlanError, order};
 use crate::sqltext::{self, Query};
-use crate::stages::place::Place;
-use crate::stages::prepare::Outcome;
-use crate::stages::prepared::{Body, PreparedStage};
+use crate::stages::diagnostics::Diagnostics;
+use crate::stages::kind::{Inputs, Outcome};
 
 /// Columns that no two rows share: those of checks that must hold, and the identity of records.
-pub fn keys(stage: &Stage, schema: &SchemaRef) -> Vec<Vec<String>> {
+pub fn keys(stage: &Stage, outcome: &Outcome) -> Vec<Vec<String>> {
     let checked =
         stage.spec.common.checks.iter().filter(|check| check.severity == CheckSeverity::Error);
     let unique = checked.filter_map(|check| check.unique.as_ref());
     let mut keys: Vec<Vec<String>> = unique.map(|columns| columns.all().to_vec()).collect();
-    if matches!(stage.spec.kind, StageKind::Read(_)) {
-        keys.push(vec!["row_id".to_owned()]);
-    }
-    keys.retain(|key| key.iter().all(|column| schema.index_of(column).is_ok()));
+    keys.extend(outcome.unique.map(|column| vec![column.to_owned()]));
+    keys.retain(|key| key.iter().all(|column| outcome.schema.index_of(column).is_ok()));
     keys
 }
 
 /// How many rows there will be, from the sizes of the sources.
-pub fn rows(
-    stage: &Stage,
-    outcome: &Outcome,
-    stages: &IndexMap<StageName, PreparedStage>,
-) -> Option<u64> {
-    if outcome.rows_expected.is_some() {
-        return outcome.rows_expected;
+pub fn rows(inputs: Inputs<'_>, outcome: &Outcome) -> Option<u64> {
+    match &outcome.query {
+        _ if outcome.rows_expected.is_some() => outcome.rows_expected,
+        Some(plan) => Some(order::rows_expected(plan)),
+        None => inputs.rows_expected(),
     }
-    if let (StageKind::Sql(_) | StageKind::Gather(_), Body::Query(plan)) =
-        (&stage.spec.kind, &outcome.body)
-    {
-        return Some(order::rows_expected(plan));
-    }
-    let from = stage.inputs.iter().filter(|input| !matches!(input.role, Role::Check(_)));
-    let largest = from.filter_map(|input| stages.get(&input.stage)?.table.rows_expected()).max()?;
-    let each = match &stage.spec.kind {
-        StageKind::Retrieve(settings) => u64::from(settings.top_k),
-        _ => 1,
-    };
-    Some(largest.saturating_mul(each))
 }
 
 /// Says where the query of a stage depends on an order that nothing fixes, if it is expected to run on
 /// several cores; if `strict`, wherever it could.
 pub fn fixed_order(
-    stage: &Stage,
+    inputs: Inputs<'_>,
     query: Option<&Query>,
     outcome: &Outcome,
-    stages: &IndexMap<StageName, PreparedStage>,
     strict: bool,
-    place: &mut Place<'_>,
+    diagnostics: &mut Diagnostics<'_>,
 ) {
-    let (Some(query), Body::Query(plan)) = (query, &outcome.body) else { return };
+    let (Some(query), Some(plan)) = (query, &outcome.query) else { return };
+    let Inputs { stage, stages } = inputs;
     let read =
         stage.inputs.iter().filter_map(|input| stages.get(&input.stage)?.table.rows_expected());
     let is_large = match stage.spec.common.partitions {
@@ -82,6 +61,6 @@ pub fn fixed_order(
             range: sqltext::find_word(&query.text, &one.word).unwrap_or_else(first_line),
             help: Some(one.help),
         };
-        place.remark(&["sql"], error, strict);
+        diagnostics.remark(&["sql"], error, strict);
     }
 }

@@ -4,12 +4,12 @@
 use std::path::{Component, Path, PathBuf};
 
 use crate::graph::Graph;
+use crate::stages::diagnostics::Diagnostics;
 use proofmill_base::ids::StageName;
 use proofmill_pipeline::code::Code;
 use proofmill_pipeline::diagnostic::Diagnostic;
+use proofmill_pipeline::kinds::StageKind;
 use proofmill_pipeline::kinds::fit::Fit;
-use proofmill_pipeline::stage::StageKind;
-use crate::stages::place::Place;
 
 /// What reads a folder.
 struct Reader<'a> {
@@ -53,7 +53,7 @@ pub fn check(graph: &Graph, diagnostics: &mut Vec<Diagnostic>) {
         let Some(reader) = readers.iter().find(same) else { continue };
         let Some(stage) = graph.stages.get(*name) else { continue };
         let (sources, models) = (&graph.pipeline.sources, &graph.pipeline.models);
-        let mut place = Place::new(stage, sources, models, diagnostics);
+        let mut stage_diagnostics = Diagnostics::new(stage, sources, models, diagnostics);
         let message = format!("{} the folder that this stage writes", reader.what);
         let help = match reader.stage {
             Some(_) => "give each its own folder",
@@ -62,7 +62,7 @@ pub fn check(graph: &Graph, diagnostics: &mut Vec<Diagnostic>) {
                  written here in a pipeline of its own, which is run after this one"
             }
         };
-        place.mistake(&["fit", "path"], Code::WrongValue, message, Some(help.to_owned()));
+        stage_diagnostics.error(&["fit", "path"], Code::WrongValue, message, Some(help.to_owned()));
     }
 }
 

@@ -1,50 +1,22 @@
-//! What each kind of stage does: resolved settings and schemas in, a plan or a computation out.
+//! What each kind of stage does: settings and columns in, a plan out; and how plans are run.
 //!
-//! Adding a kind: its settings in `spec/kinds`, its behaviour in one file here, one arm in each
-//! match of `prepare.rs` and `compute.rs`, a case in `tests/cases`.
+//! Reading order: `kind` (what a kind is), `kinds` (all of them), `plan` (what can run), `prepare` (a
+//! graph to stages that can run). `queries` has what kinds that are queries share, `tables` what is done
+//! with stored rows. `docs/ARCHITECTURE.md` says how to add a kind.
 
-pub mod answers;
-pub mod asked;
-pub mod blend;
-pub mod check_plan;
-pub mod columns;
-pub mod compare;
-pub mod components;
-pub mod compute;
-pub mod decide;
-pub mod dense;
+pub mod checks;
+pub mod diagnostics;
 pub mod error;
 mod expected;
-pub mod fit;
+pub mod fingerprint;
 mod folders;
-pub mod gather;
-pub mod hypothesize;
-pub mod index;
+pub mod kind;
+pub mod kinds;
 pub mod load;
-pub mod lowered;
-pub mod measure;
-pub mod memory;
-pub mod nearest;
-pub mod opened;
-pub mod outside;
-pub mod place;
+pub mod plan;
 pub mod prepare;
-pub mod prepared;
 pub mod progress;
-pub mod prove;
-pub mod query;
-pub mod read;
-pub mod repeated;
-pub mod report;
-pub mod retrieve;
-pub mod rows;
-pub mod scan;
-pub mod search;
+pub mod queries;
 pub mod sink;
-pub mod task;
-pub mod teach;
+pub mod tables;
 pub mod tests_check;
-pub mod values;
-pub mod vectors;
-pub mod verify;
-pub mod write;

@@ -8,9 +8,9 @@ use arrow::compute::cast;
 use arrow::datatypes::{FieldRef, SchemaRef};
 use tokio::sync::OwnedSemaphorePermit;
 
-use proofmill_base::ids::{InvalidId, RunId, StageName};
 use crate::stages::error::StageError;
 use crate::stages::progress::Progress;
+use proofmill_base::ids::{InvalidId, RunId, StageName};
 use proofmill_store::{
     Attempt, NamedFile, Part, PartWriter, Store, error_part_key, file_key, part_key, write_file,
 };

@@ -3,11 +3,11 @@
 use arrow::datatypes::SchemaRef;
 use datafusion::catalog::TableProvider;
 
+use crate::stages::plan::Prepared;
+use proofmill_base::suggest;
 use proofmill_pipeline::code::Code;
 use proofmill_pipeline::diagnostic::Diagnostic;
 use proofmill_pipeline::node::{Key, Node, Value};
-use proofmill_base::suggest;
-use crate::stages::prepared::Prepared;
 
 /// All columns in tests that their stages do not have.
 pub fn check(prepared: &Prepared, diagnostics: &mut Vec<Diagnostic>) {

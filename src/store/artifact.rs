@@ -11,8 +11,6 @@ use bytes::Bytes;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
-use proofmill_base::digest::Digest;
-use proofmill_base::ids::{Fingerprint, RunId, StageName};
 use crate::columns::schema_from_hex;
 use crate::error::Result;
 use crate::sealed::{Record, seal, stored};
@@ -20,6 +18,8 @@ use crate::{
     Column, Created, Key, NamedFile, Part, Store, StoreError, Stored, artifact_key,
     replaced_artifact_key,
 };
+use proofmill_base::digest::Digest;
+use proofmill_base::ids::{Fingerprint, RunId, StageName};
 
 /// The version of records that this program writes and the newest that it reads.
 pub const ARTIFACT_VERSION: u32 = 2;

@@ -19,10 +19,10 @@ use object_store::{
     Result, UploadPart,
 };
 
+use crate::{Location, Store};
 use proofmill_base::clock::Clock;
 use proofmill_base::retry::RetryPolicy;
 use proofmill_base::rng::SeededRng;
-use crate::{Location, Store};
 
 /// What happens to one call. `F…` are the numbers of the fault list in `docs/specs/store.md`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,11 +3,11 @@
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
-use proofmill_base::clock::Clock;
-use proofmill_base::rng::Rng;
 use crate::error::Result;
 use crate::sealed::{Record, seal, unseal};
 use crate::{Created, Store, format_key};
+use proofmill_base::clock::Clock;
+use proofmill_base::rng::Rng;
 
 /// The layout that this program writes and the newest that it reads.
 pub const FORMAT_VERSION: u32 = 1;

@@ -5,10 +5,10 @@ use std::fmt;
 use object_store::path::Path;
 use serde::{Deserialize, Serialize};
 
+use crate::StoreError;
 use proofmill_base::digest::Digest;
 use proofmill_base::ids::{Fingerprint, MemoryName, RunId, StageName};
 use proofmill_base::rng::{Rng, random_name};
-use crate::StoreError;
 
 /// The key of an object: lower-case letters, digits and `._-` in segments separated by `/`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]

@@ -14,10 +14,10 @@ use object_store::path::Path;
 use object_store::prefix::PrefixStore;
 use url::Url;
 
-use proofmill_base::rng::Rng;
-use proofmill_base::secret;
 use crate::error::Result;
 use crate::{DurableLocal, StoreError};
+use proofmill_base::rng::Rng;
+use proofmill_base::secret;
 
 /// Where a store is.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -9,14 +9,14 @@ use chrono::{DateTime, Utc};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use proofmill_base::digest::Digest;
-use proofmill_base::ids::RunId;
-use proofmill_base::rng::random_name;
 use crate::chain::Chain;
 use crate::error::Result;
 use crate::log_reader::read_on;
 use crate::sealed::{Record, seal};
 use crate::{Created, Store, StoreError, log_key};
+use proofmill_base::digest::Digest;
+use proofmill_base::ids::RunId;
+use proofmill_base::rng::random_name;
 
 /// The version of entries that this program writes and the newest that it reads.
 pub const LOG_VERSION: u32 = 1;

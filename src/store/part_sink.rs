@@ -4,8 +4,8 @@ use std::io::{Result, Write};
 
 use bytes::Bytes;
 
-use proofmill_base::digest::{Digest, Hasher};
 use crate::upload::PIECE_BYTES;
+use proofmill_base::digest::{Digest, Hasher};
 
 /// Collects bytes into pieces.
 #[derive(Default)]

@@ -9,9 +9,9 @@ use bytes::Bytes;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use proofmill_base::digest::Digest;
 use crate::error::Result;
 use crate::{Key, StoreError};
+use proofmill_base::digest::Digest;
 
 const BEFORE_DIGEST: &[u8] = b",\"sha256\":\"";
 const AFTER_DIGEST: &[u8] = b"\"}\n";

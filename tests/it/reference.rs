@@ -18,7 +18,12 @@ const BEHAVIOUR: &[(&str, &[&str])] = &[
     ),
     (
         "retrieve",
-        &["src/retrieval", "src/stages/retrieve.rs", "src/stages/nearest.rs", "src/stages/vectors.rs"],
+        &[
+            "src/retrieval",
+            "src/stages/retrieve.rs",
+            "src/stages/nearest.rs",
+            "src/stages/vectors.rs",
+        ],
     ),
     ("blend", &["src/stages/blend.rs"]),
     ("measure", &["udfs/src/stats", "src/stages/measure.rs", "src/stages/values.rs"]),

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use proofmill_base::ids::MemoryName;
 use crate::memory::Sentence;
+use proofmill_base::ids::MemoryName;
 
 /// `teach`
 #[derive(Debug, Args)]

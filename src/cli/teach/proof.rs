@@ -8,11 +8,11 @@ use serde_json::{Map, Value as Json};
 
 use crate::cli::environment::Environment;
 use crate::cli::sql::fetch;
-use proofmill_base::error::{Error, ErrorKind, Result};
-use proofmill_base::ids::RunId;
 use crate::memory::Sentence;
 use crate::run::history::{RunSummary, artifact, tables};
 use crate::run::publish::objects;
+use proofmill_base::error::{Error, ErrorKind, Result};
+use proofmill_base::ids::RunId;
 use proofmill_base::suggest;
 use proofmill_store::{StageOutcome, Store};
 

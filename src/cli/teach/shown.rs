@@ -6,12 +6,12 @@ use serde_json::{Value as Json, json};
 
 use crate::cli::environment::Environment;
 use crate::cli::teach::args::Of;
-use proofmill_base::styled::printable;
 use crate::draw::table::aligned;
-use proofmill_base::error::Result;
 use crate::memory::{Conflict, Entry, Journal, Kind, Row, Sentence, catalog};
 use crate::report::units::plural;
-use crate::stages::index::fact_id;
+use crate::stages::kinds::index::fact_id;
+use proofmill_base::error::Result;
+use proofmill_base::styled::printable;
 use proofmill_store::Store;
 
 /// Shows what a memory holds.

@@ -4,9 +4,9 @@ use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use proofmill_base::styled::printable;
 use crate::draw::plot::scale::Scale;
 use crate::draw::plot::series::{Plot, Point};
+use proofmill_base::styled::printable;
 
 /// The picture's width, and the height of the area inside the axes.
 const WIDTH: i32 = 720;

@@ -3,9 +3,9 @@
 use textwrap::{Options, wrap};
 
 use crate::draw::WIDTH;
-use proofmill_base::styled::printable;
 use crate::draw::plot::scale::Scale;
 use crate::draw::plot::series::{Plot, Point};
+use proofmill_base::styled::printable;
 
 /// Lines of the area inside the axes.
 const ROWS: usize = 16;

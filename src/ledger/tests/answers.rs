@@ -4,8 +4,8 @@ use arrow::array::AsArray as _;
 use chrono::DateTime;
 
 use super::{SMALL, entry, key, on_disk, origin, request, text, texts};
-use proofmill_base::digest::Digest;
 use crate::{Ledger, LedgerError, NewEntry};
+use proofmill_base::digest::Digest;
 use proofmill_store::faulty::{FaultyStore, Op};
 
 #[tokio::test]

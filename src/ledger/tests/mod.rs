@@ -10,10 +10,10 @@ mod races;
 
 use std::sync::Arc;
 
+use crate::{Answer, BlockLimits, Ledger, Limits, NewEntry, Origin, Tiers};
 use proofmill_base::clock::SystemClock;
 use proofmill_base::digest::Digest;
 use proofmill_base::ids::RunId;
-use crate::{Answer, BlockLimits, Ledger, Limits, NewEntry, Origin, Tiers};
 use proofmill_base::rng::SeededRng;
 use proofmill_store::{Location, Store};
 

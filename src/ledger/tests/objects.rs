@@ -3,8 +3,8 @@
 use std::time::Instant;
 
 use super::{SMALL, entry, key, on_disk, texts};
-use proofmill_base::digest::Digest;
 use crate::{BlockLimits, Ledger, Limits, Tiers};
+use proofmill_base::digest::Digest;
 use proofmill_store::faulty::{FaultyStore, Op};
 use proofmill_store::{Store, ledger_log_prefix, ledger_segments_prefix};
 

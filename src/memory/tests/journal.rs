@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use super::{add, force, lesson, negate, undo};
+use crate::memory::{Action, Conflicts, Journal, Memories, MemoryError, Taught, catalog};
 use proofmill_base::error::{Error, ErrorKind};
 use proofmill_base::ids::MemoryName;
-use crate::memory::{Action, Conflicts, Journal, Memories, MemoryError, Taught, catalog};
 use proofmill_store::faulty::{Fault, FaultyStore, Op};
 use proofmill_store::{Store, memory_key};
 

@@ -3,6 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::settings::StageRef;
+
 /// Merges rankings by reciprocal rank fusion (Cormack, Clarke and Büttcher 2009): a fact scores the
 /// sum of `weight / (k + rank)` over the rankings that have it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -10,7 +12,7 @@ use serde::{Deserialize, Serialize};
 pub struct Blend {
     /// Tables of `retrieve` stages, two or more.
     #[schemars(length(min = 2))]
-    pub from: Vec<String>,
+    pub from: Vec<StageRef>,
     /// A weight above 0 for each table of `from`, in their order; 1 for all when absent.
     pub weights: Option<Vec<f64>>,
     /// How little the first ranks stand out.

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::kinds::statistics::{Interval, Metrics};
+use crate::settings::{Expression, StageRef};
 
 /// Compares systems item by item: exact McNemar for booleans, paired bootstrap for all, Holm's
 /// correction over the comparisons of a metric. Identical answers give p = 1.
@@ -12,20 +13,20 @@ use crate::kinds::statistics::{Interval, Metrics};
 #[schemars(extend("oneOf" = [{"required": ["from"]}, {"required": ["baseline"]}]))]
 pub struct Compare {
     /// One table with the rows of all systems, told apart by `systems`.
-    pub from: Option<String>,
+    pub from: Option<StageRef>,
     /// With `from`: column that names the system.
     pub systems: Option<String>,
     /// With `from`: the system that all others are compared with; all pairs when absent.
     pub against: Option<String>,
     /// Table of the system to compare with.
-    pub baseline: Option<String>,
+    pub baseline: Option<StageRef>,
     /// With `baseline`: table of the system that is compared.
-    pub candidate: Option<String>,
+    pub candidate: Option<StageRef>,
     /// Columns that identify an item.
     pub on: Columns,
     /// SQL expression that is true for a right answer; short for a metric called `accuracy`.
     #[schemars(length(min = 1))]
-    pub correct: Option<String>,
+    pub correct: Option<Expression>,
     /// Metrics by name, each an SQL expression of a row's value; NULL counts as zero.
     pub metrics: Option<Metrics>,
     /// Column whose equal values mark items that are not independent.

@@ -3,18 +3,20 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::settings::StageRef;
+
 /// Answers each question with the hypothesis whose best accepted proof scores highest, or, without
 /// `proofs`, with the one that is believed most.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Decide {
     /// Table of a `verify` stage over hypotheses: all of them, with their direct belief.
-    pub from: String,
+    pub from: StageRef,
     /// Table of a `verify` stage over proofs of these hypotheses, or of a `search` stage.
-    pub proofs: Option<String>,
+    pub proofs: Option<StageRef>,
     /// Table of the answers that users confirmed: columns `question` and `answer`, one row for each
     /// question. Such a question gets this answer, whatever its proofs.
-    pub confirmed: Option<String>,
+    pub confirmed: Option<StageRef>,
     /// What becomes of a question of which no hypothesis has an accepted proof.
     #[serde(default)]
     pub without_proof: WithoutProof,

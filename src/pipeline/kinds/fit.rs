@@ -3,6 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
+use crate::settings::{Expression, StageRef};
+
 /// Trains an encoder-decoder on pairs of texts and writes its folder, which `models:` can name. As a
 /// table it tells how the training went. The same rows give the same bytes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -10,17 +12,17 @@ use serde::{Deserialize, Deserializer, Serialize};
 #[schemars(extend("oneOf" = [{"required": ["sizes"]}, {"required": ["checkpoint"]}]))]
 pub struct Fit {
     /// Table of the pairs.
-    pub from: String,
+    pub from: StageRef,
     /// Table of pairs that decide when to stop, with the same columns.
-    pub dev: Option<String>,
+    pub dev: Option<StageRef>,
     /// What the model reads: an SQL expression over the columns of the table.
     #[schemars(length(min = 1))]
-    pub input: String,
+    pub input: Expression,
     /// What it should write: an SQL expression, likewise.
     #[schemars(length(min = 1))]
-    pub output: String,
+    pub output: Expression,
     /// How much a token of the pair counts: an SQL expression, likewise, a number; 1 when absent.
-    pub weight: Option<String>,
+    pub weight: Option<Expression>,
     /// Sizes of a model that begins from nothing.
     pub sizes: Option<FitSizes>,
     /// Folder of a T5 that is trained further.

@@ -3,17 +3,19 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::settings::{Expression, ModelRef, StageRef};
+
 /// Writes a text for every row of a table.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Generate {
     /// Table of the prompts.
-    pub from: String,
+    pub from: StageRef,
     /// A model of `models:`.
-    pub model: String,
+    pub model: ModelRef,
     /// What the model reads: an SQL expression over the columns of the table.
     #[schemars(length(min = 1))]
-    pub prompt: String,
+    pub prompt: Expression,
     /// Column that identifies a row and becomes `row_id`.
     #[serde(default = "row_id_column")]
     pub id: String,

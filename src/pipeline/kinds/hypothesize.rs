@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::kinds::generate::{GenerateOptions, row_id_column};
+use crate::settings::{Expression, ModelRef, StageRef};
 
 /// Turns each question into one declarative hypothesis per possible answer (TeachMe, section 3):
 /// from given choices, from a statement and its negation, or from candidates that a model samples.
@@ -14,30 +15,30 @@ use crate::kinds::generate::{GenerateOptions, row_id_column};
 ]))]
 pub struct Hypothesize {
     /// Table of the questions.
-    pub from: String,
+    pub from: StageRef,
     /// Column that identifies a question and becomes `question_id`.
     #[serde(default = "row_id_column")]
     pub id: String,
     /// The question: an SQL expression over the columns of the table.
     #[schemars(length(min = 1))]
-    pub question: String,
+    pub question: Expression,
     /// The possible answers: an SQL expression that is a list of texts.
-    pub choices: Option<String>,
+    pub choices: Option<Expression>,
     /// Labels of the choices, a list of texts in SQL; `A`, `B`, … when absent.
-    pub labels: Option<String>,
+    pub labels: Option<Expression>,
     /// A statement that is true or false, in SQL: it becomes two hypotheses, labelled `true` (the
     /// statement) and `false` (`negation`).
-    pub statement: Option<String>,
+    pub statement: Option<Expression>,
     /// The opposite of `statement`, in SQL.
-    pub negation: Option<String>,
+    pub negation: Option<Expression>,
     /// For open questions: answers that a model samples.
     pub candidates: Option<Candidates>,
     /// The hypotheses in the order of the choices: a list of texts in SQL.
-    pub hypotheses: Option<String>,
+    pub hypotheses: Option<Expression>,
     /// A hypothesis: an SQL expression over the columns of the table, `label` and `answer`.
-    pub hypothesis: Option<String>,
+    pub hypothesis: Option<Expression>,
     /// A model of `models:` that writes hypotheses (Entailer's angle `$hypothesis$`).
-    pub model: Option<String>,
+    pub model: Option<ModelRef>,
     /// How that model writes.
     #[serde(default)]
     pub options: GenerateOptions,
@@ -51,10 +52,10 @@ pub struct Hypothesize {
 #[serde(deny_unknown_fields)]
 pub struct Candidates {
     /// A model of `models:`.
-    pub model: String,
+    pub model: ModelRef,
     /// What the model reads: an SQL expression over the columns of the table.
     #[schemars(length(min = 1))]
-    pub prompt: String,
+    pub prompt: Expression,
     /// Different answers that are kept at most; not published, 4 here.
     #[serde(default = "four")]
     #[schemars(range(min = 1, max = 26))]

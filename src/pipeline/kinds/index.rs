@@ -3,12 +3,14 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::settings::StageRef;
+
 /// Builds an index over a memory of facts. As a table it lists its entries.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Index {
     /// Table of the memory.
-    pub from: String,
+    pub from: StageRef,
     /// What entries and queries are compared by.
     #[serde(default, skip_serializing_if = "IndexKind::is_default")]
     pub kind: IndexKind,

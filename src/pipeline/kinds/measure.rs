@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::kinds::statistics::{Interval, Metrics};
+use crate::settings::{Expression, StageRef};
 
 /// Averages a value over the rows of a table. A row whose value is NULL was attempted and failed:
 /// it counts as zero in `value`, and `value_answered` is the mean without such rows.
@@ -11,10 +12,10 @@ use crate::kinds::statistics::{Interval, Metrics};
 #[serde(deny_unknown_fields)]
 pub struct Measure {
     /// Table with one row per attempt.
-    pub from: String,
+    pub from: StageRef,
     /// SQL expression that is true for a right answer; short for a metric called `accuracy`.
     #[schemars(length(min = 1))]
-    pub correct: Option<String>,
+    pub correct: Option<Expression>,
     /// Metrics by name, each an SQL expression of a row's value.
     pub metrics: Option<Metrics>,
     /// Columns that split the table; every metric is given for each of their values.
@@ -22,7 +23,7 @@ pub struct Measure {
     pub by: Vec<String>,
     /// SQL expression that is true for rows that do not count at all.
     #[schemars(length(min = 1))]
-    pub exclude: Option<String>,
+    pub exclude: Option<Expression>,
     /// Column whose equal values mark rows that are not independent.
     pub cluster: Option<String>,
     /// How intervals are made.

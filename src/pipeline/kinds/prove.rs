@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::kinds::generate::GenerateOptions;
+use crate::settings::{ModelRef, StageRef};
 
 /// Lets a model write one-step proofs (Entailer's prover): for every hypothesis one that begins
 /// freely, and one that is made to begin with each recalled fact (TeachMe's forced generation).
@@ -11,11 +12,11 @@ use crate::kinds::generate::GenerateOptions;
 #[serde(deny_unknown_fields)]
 pub struct Prove {
     /// Table of a `hypothesize` stage, or one with its columns.
-    pub from: String,
+    pub from: StageRef,
     /// A model of `models:`.
-    pub model: String,
+    pub model: ModelRef,
     /// Table of a `retrieve` stage whose queries are the questions. Its facts are the context.
-    pub context: Option<String>,
+    pub context: Option<StageRef>,
     /// Whether a proof is forced to begin with each fact of the context.
     #[serde(default = "yes")]
     pub forced: bool,

@@ -3,6 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::settings::StageRef;
+
 /// A page that a run prints at its end. As a table it has a row for each block.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -43,7 +45,7 @@ pub struct Block {
 #[serde(deny_unknown_fields)]
 pub struct TableBlock {
     /// The table.
-    pub from: String,
+    pub from: StageRef,
     /// Heading of the block.
     #[schemars(length(min = 1))]
     pub title: Option<String>,
@@ -65,7 +67,7 @@ fn rows() -> u32 {
 #[serde(deny_unknown_fields)]
 pub struct PlotBlock {
     /// The table.
-    pub from: String,
+    pub from: StageRef,
     /// Heading of the block.
     #[schemars(length(min = 1))]
     pub title: Option<String>,
@@ -103,7 +105,7 @@ fn lines() -> bool {
 #[serde(deny_unknown_fields)]
 pub struct ProofsBlock {
     /// Table with the columns of `verify` over proofs.
-    pub from: String,
+    pub from: StageRef,
     /// Heading of the block.
     #[schemars(length(min = 1))]
     pub title: Option<String>,
@@ -144,7 +146,7 @@ impl Block {
     }
 
     /// The table that it shows; `None` for words.
-    pub fn from_mut(&mut self) -> Option<&mut String> {
+    pub fn from_mut(&mut self) -> Option<&mut StageRef> {
         let table = self.table.as_mut().map(|block| &mut block.from);
         let plot = self.plot.as_mut().map(|block| &mut block.from);
         table.or(plot).or(self.proofs.as_mut().map(|block| &mut block.from))

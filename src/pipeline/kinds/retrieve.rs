@@ -4,20 +4,21 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::kinds::index::{Analyzer, IndexKind};
+use crate::settings::StageRef;
 
 /// Ranks the entries of a memory for every row of a table.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Retrieve {
     /// Table of the queries.
-    pub from: String,
+    pub from: StageRef,
     /// Column of the query's text; for a dense index, of its vector.
     pub query: String,
     /// Column that identifies a query and becomes `query_id`.
     #[serde(default = "row_id_column")]
     pub id: String,
     /// An `index` stage; or, with `index`, a table with a column `fact`, and `vector` for `dense`.
-    pub memory: String,
+    pub memory: StageRef,
     /// Makes an index over the table `memory` on the way, with the defaults of the kind `index`.
     pub index: Option<IndexKind>,
     /// With `index: bm25`: how texts become terms.

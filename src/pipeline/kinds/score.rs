@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::kinds::generate::{Keep, row_id_column};
+use crate::settings::{Expression, ModelRef, StageRef};
 
 /// Says how likely a continuation, or each of several choices, is for every row of a table.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -11,16 +12,16 @@ use crate::kinds::generate::{Keep, row_id_column};
 #[schemars(extend("oneOf" = [{"required": ["continuation"]}, {"required": ["choices"]}]))]
 pub struct Score {
     /// Table of the prompts.
-    pub from: String,
+    pub from: StageRef,
     /// A model of `models:`.
-    pub model: String,
+    pub model: ModelRef,
     /// What the model reads: an SQL expression over the columns of the table.
     #[schemars(length(min = 1))]
-    pub prompt: String,
+    pub prompt: Expression,
     /// What it may say: an SQL expression that gives a text. One row for each row of the table.
-    pub continuation: Option<String>,
+    pub continuation: Option<Expression>,
     /// What it may say: an SQL expression that gives a list of texts. One row for each choice.
-    pub choices: Option<String>,
+    pub choices: Option<Expression>,
     /// Column that identifies a row and becomes `row_id`.
     #[serde(default = "row_id_column")]
     pub id: String,

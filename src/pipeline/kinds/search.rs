@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::kinds::generate::GenerateOptions;
 use crate::kinds::prove::yes;
 use crate::kinds::verify::{Probability, half};
+use crate::settings::{ModelRef, StageRef};
 
 /// Searches for proofs of several steps (Entailer's search): the best proof of a hypothesis, then of
 /// each of its premises, and so on. A proof stays where it is stronger than what is believed without
@@ -14,12 +15,12 @@ use crate::kinds::verify::{Probability, half};
 #[serde(deny_unknown_fields)]
 pub struct Search {
     /// Table of a `hypothesize` stage, or one with its columns.
-    pub from: String,
+    pub from: StageRef,
     /// A model of `models:`: prover and verifier.
-    pub model: String,
+    pub model: ModelRef,
     /// Table of a `retrieve` stage whose queries are the questions. Its facts are the context of every
     /// proof of a question.
-    pub context: Option<String>,
+    pub context: Option<StageRef>,
     /// Most proofs on the way from a hypothesis down to a sentence that has none.
     #[serde(default = "three")]
     #[schemars(range(min = 0, max = 10))]
@@ -50,7 +51,7 @@ pub struct Search {
     #[serde(default)]
     pub trust_memory: bool,
     /// Table of entailments that users blocked: columns `hypothesis` and `premises`.
-    pub blocked: Option<String>,
+    pub blocked: Option<StageRef>,
     /// Most tokens of a verifier's prompt; a longer one is cut instead of refused.
     #[schemars(range(min = 1))]
     pub truncate: Option<u32>,

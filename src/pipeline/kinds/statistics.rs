@@ -4,8 +4,10 @@ use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::settings::Expression;
+
 /// Names of metrics, each with an SQL expression that gives a row's value: a boolean, or a number.
-pub type Metrics = IndexMap<String, String>;
+pub type Metrics = IndexMap<String, Expression>;
 
 /// The name of the metric that `correct` stands for.
 pub const ACCURACY: &str = "accuracy";
@@ -38,7 +40,7 @@ impl Default for Interval {
 }
 
 /// The metrics of a stage: `metrics` and what `correct` stands for.
-pub fn all_metrics(correct: &Option<String>, metrics: &Option<Metrics>) -> Metrics {
+pub fn all_metrics(correct: &Option<Expression>, metrics: &Option<Metrics>) -> Metrics {
     let mut all = metrics.clone().unwrap_or_default();
     if let Some(correct) = correct {
         all.shift_insert(0, ACCURACY.to_owned(), correct.clone());

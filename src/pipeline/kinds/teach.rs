@@ -8,6 +8,7 @@ use crate::kinds::generate::GenerateOptions;
 use crate::kinds::index::Analyzer;
 use crate::kinds::prove::yes;
 use crate::kinds::verify::{Probability, half};
+use crate::settings::{Expression, ModelRef, StageRef};
 
 /// Walks through questions, answers each with proofs over the memory so far, and has a simulated
 /// user correct what is wrong (TeachMe, section 4.1). One row for each question: the lesson.
@@ -15,15 +16,15 @@ use crate::kinds::verify::{Probability, half};
 #[serde(deny_unknown_fields)]
 pub struct Teach {
     /// Table of a `hypothesize` stage: the hypotheses of the questions.
-    pub from: String,
+    pub from: StageRef,
     /// A model of `models:`: prover and verifier.
-    pub model: String,
+    pub model: ModelRef,
     /// Whether an answer is right: SQL over the columns of an answer (those of `decide`, and `keep`).
     #[schemars(length(min = 1))]
-    pub correct: String,
+    pub correct: Expression,
     /// What the user says to correct an answer: SQL over the same columns.
     #[schemars(length(min = 1))]
-    pub fact: String,
+    pub fact: Expression,
     /// When the user says it.
     #[serde(default)]
     pub feedback: Feedback,
@@ -31,7 +32,7 @@ pub struct Teach {
     #[serde(default)]
     pub keep: Vec<String>,
     /// Table of the facts that are there from the start: a column `fact`.
-    pub memory: Option<String>,
+    pub memory: Option<StageRef>,
     /// Seed of the order of the questions; the order of the table when absent.
     pub order: Option<u64>,
     /// Questions that are answered before the memory grows by their corrections.

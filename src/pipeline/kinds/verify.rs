@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::kinds::prove::yes;
+use crate::settings::{ModelRef, StageRef};
 
 /// Asks a model what it believes (Entailer's verifiers): of every premise and of the hypothesis
 /// whether it is true, of every proof whether it entails the hypothesis. Proofs are scored, and
@@ -12,9 +13,9 @@ use crate::kinds::prove::yes;
 #[serde(deny_unknown_fields)]
 pub struct Verify {
     /// Table of a `prove` stage, of a `hypothesize` stage, or one with their columns.
-    pub from: String,
+    pub from: StageRef,
     /// A model of `models:`.
-    pub model: String,
+    pub model: ModelRef,
     /// What is believed is at least so likely; not published, 0.5 here.
     #[serde(default = "half")]
     #[schemars(range(min = 0.0, max = 1.0))]
@@ -33,7 +34,7 @@ pub struct Verify {
     #[serde(default)]
     pub question: bool,
     /// Table of entailments that users blocked: columns `hypothesis` and `premises`.
-    pub blocked: Option<String>,
+    pub blocked: Option<StageRef>,
     /// Most tokens of a prompt; a longer one is cut instead of refused.
     #[schemars(range(min = 1))]
     pub truncate: Option<u32>,

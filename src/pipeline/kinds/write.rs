@@ -3,13 +3,15 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::settings::StageRef;
+
 /// Exports a table. The file is replaced as a whole, never half. As a table it tells what was
 /// written.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Write {
     /// Table to export.
-    pub from: String,
+    pub from: StageRef,
     /// File to write, relative to the working directory.
     #[schemars(length(min = 1))]
     pub path: String,

@@ -2,10 +2,10 @@
 
 use crate::audit::trace::{Origin, Recalled, SourceRow, Taught, Trace};
 use crate::draw::cells::format_float;
-use proofmill_base::styled::Styled;
 use crate::draw::tree::Tree;
 use crate::report::trace::words::{clean, columns, lines, short};
 use crate::report::units::plural;
+use proofmill_base::styled::Styled;
 
 /// Tables that a fact came through of which the names are shown.
 const THROUGH_MAX: usize = 5;

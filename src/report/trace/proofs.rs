@@ -2,10 +2,10 @@
 
 use crate::audit::trace::{Hypothesis, Premise, Proof};
 use crate::draw::cells::format_float;
-use proofmill_base::styled::Styled;
 use crate::draw::tree::Tree;
 use crate::report::trace::words::{Style, clean, commas, lines, named, number, short};
 use crate::report::units::plural;
+use proofmill_base::styled::Styled;
 
 /// A hypothesis with its proofs.
 pub fn hypothesis(one: &Hypothesis, threshold: Option<f64>, style: Style) -> Tree {

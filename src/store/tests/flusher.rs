@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex};
 use object_store::{PutPayload, PutResult};
 use tokio::sync::oneshot;
 
-use proofmill_base::rng::SeededRng;
 use crate::disk::{Disk, RealDisk};
 use crate::flusher::{Content, Flusher, Job};
+use proofmill_base::rng::SeededRng;
 
 #[derive(Clone, Debug, PartialEq)]
 enum Step {

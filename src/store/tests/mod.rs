@@ -10,10 +10,10 @@ mod records;
 
 use std::sync::Arc;
 
-use proofmill_base::ids::RunId;
-use proofmill_base::rng::SeededRng;
 use crate::faulty::{FaultyStore, StillClock};
 use crate::{Location, Store};
+use proofmill_base::ids::RunId;
+use proofmill_base::rng::SeededRng;
 
 /// A store in memory whose faults the test scripts.
 async fn faulty() -> (Arc<FaultyStore>, Store) {
@@ -54,8 +54,9 @@ fn all_calls_can_be_spawned() {
     use crate::*;
     fn sendable<T: Send>(_: impl FnOnce(&'static Store) -> T) {}
     let run: &'static RunId = Box::leak(Box::new(run(1)));
-    let fingerprint: &'static proofmill_base::ids::Fingerprint =
-        Box::leak(Box::new(proofmill_base::ids::Fingerprint(proofmill_base::digest::Digest::of(b""))));
+    let fingerprint: &'static proofmill_base::ids::Fingerprint = Box::leak(Box::new(
+        proofmill_base::ids::Fingerprint(proofmill_base::digest::Digest::of(b"")),
+    ));
     sendable(|store| store.get_all(&[]));
     sendable(|store| store.exists_all(&[]));
     sendable(|store| find(store, fingerprint));

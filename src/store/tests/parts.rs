@@ -8,14 +8,14 @@ use futures::TryStreamExt as _;
 use object_store::ObjectStoreExt as _;
 
 use super::{faulty, in_memory, keys, on_disk, run};
-use proofmill_base::digest::Digest;
-use proofmill_base::rng::{Rng as _, SeededRng};
 use crate::faulty::{Fault, Op};
 use crate::upload::{PIECE_BYTES, PieceUpload};
 use crate::{
     Attempt, Part, PartWriter, Store, StoreError, part_key, read_part, stream_part, verify_file,
     verify_part, write_file,
 };
+use proofmill_base::digest::Digest;
+use proofmill_base::rng::{Rng as _, SeededRng};
 
 fn batch(rows: usize, seed: u64) -> RecordBatch {
     let rng = SeededRng::new(seed);

@@ -7,9 +7,6 @@ use arrow::datatypes::{DataType, Field, Schema};
 use chrono::DateTime;
 
 use super::{in_memory, on_disk, run};
-use proofmill_base::digest::Digest;
-use proofmill_base::ids::Fingerprint;
-use proofmill_base::retry::RetryPolicy;
 use crate::sealed::seal;
 use crate::{
     ARTIFACT_VERSION, Artifact, FORMAT_VERSION, Head, Location, Lookup, MANIFEST_VERSION, Machine,
@@ -18,6 +15,9 @@ use crate::{
     manifest_key, newest_published, publish, publish_manifest, read_manifest, replace, run_ids,
     schema_to_hex,
 };
+use proofmill_base::digest::Digest;
+use proofmill_base::ids::Fingerprint;
+use proofmill_base::retry::RetryPolicy;
 
 fn fingerprint(n: u64) -> Fingerprint {
     Fingerprint(Digest::of(&n.to_le_bytes()))

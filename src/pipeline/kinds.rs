@@ -1,0 +1,166 @@
+//! The closed set of stage kinds: the settings of each in a file of its own, and the one list of them.
+
+pub mod blend;
+pub mod compare;
+pub mod decide;
+pub mod embed;
+pub mod fit;
+pub mod generate;
+pub mod hypothesize;
+pub mod index;
+pub mod measure;
+pub mod memory;
+pub mod prove;
+pub mod read;
+pub mod report;
+pub mod retrieve;
+pub mod score;
+pub mod search;
+pub mod sql;
+pub mod statistics;
+pub mod teach;
+pub mod verify;
+pub mod write;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::checks::Check;
+use crate::settings::{Reference, StageRef, references};
+
+/// From the list of kinds: what a stage is in a file, which kind it has, and what the kinds are called. The
+/// settings of the kind `key` are the type that stands behind it, in the module `key`.
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $key:ident: $Kind:ident,)*) => {
+        /// A stage: one key that names its kind, and common keys.
+        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+        #[serde(deny_unknown_fields)]
+        #[schemars(extend("oneOf" = [$({"required": [stringify!($key)]}),*]))]
+        pub struct Stage {
+            $($(#[$doc])* pub $key: Option<$key::$Kind>,)*
+            /// What the table is, for people.
+            pub description: Option<String>,
+            /// What must hold for the table.
+            #[serde(default)]
+            pub checks: Vec<Check>,
+            /// What becomes of rows that cannot be read or computed.
+            #[serde(default)]
+            pub on_error: OnError,
+            /// Share of failed rows above which the stage fails, from 0 to 1.
+            #[serde(default)]
+            #[schemars(range(min = 0.0, max = 1.0))]
+            pub max_error_rate: f64,
+            /// Longest time the stage may take, such as `90s`, `15m` or `2h`.
+            pub timeout: Option<String>,
+            /// Parts the table is computed and stored in; as many as there are cores when absent.
+            #[schemars(range(min = 1, max = 1024))]
+            pub partitions: Option<u32>,
+        }
+
+        /// The kind of a stage, with its settings.
+        #[derive(Clone, Debug, PartialEq)]
+        pub enum StageKind {
+            $($(#[$doc])* $Kind(Box<$key::$Kind>),)*
+            /// One stage of a matrix over all its values; made by the program, not written in a file.
+            Gather(Box<Gather>),
+        }
+
+        impl StageKind {
+            /// The keys of the kinds that a file can declare.
+            pub const NAMES: &[&str] = &[$(stringify!($key)),*];
+
+            /// The kind's key in the file.
+            pub fn name(&self) -> &'static str {
+                match self {
+                    $(Self::$Kind(_) => stringify!($key),)*
+                    Self::Gather(_) => "gather",
+                }
+            }
+
+            /// The stages that the settings name.
+            pub fn references(&self) -> Vec<Reference> {
+                match self {
+                    $(Self::$Kind(settings) => references(settings.as_ref()),)*
+                    Self::Gather(settings) => references(settings.as_ref()),
+                }
+            }
+
+            /// The kind that a declared stage has; `None` if not exactly one key is there.
+            pub fn of(stage: &Stage) -> Option<Self> {
+                let kinds = [$(stage.$key.clone().map(|it| Self::$Kind(Box::new(it))),)*];
+                let mut kinds = kinds.into_iter().flatten();
+                kinds.next().filter(|_| kinds.next().is_none())
+            }
+        }
+    };
+}
+
+kinds! {
+    /// Reads files into a table.
+    read: Read,
+    /// Reads a memory that users teach.
+    memory: Memory,
+    /// One `SELECT` over the tables of other stages.
+    sql: Sql,
+    /// Builds an index over a memory of facts: of words (BM25) or of vectors (dense).
+    index: Index,
+    /// Ranks the entries of a memory for every row of a table.
+    retrieve: Retrieve,
+    /// Merges the tables of several `retrieve` stages by reciprocal rank fusion.
+    blend: Blend,
+    /// Writes a text for every row of a table, with a model.
+    generate: Generate,
+    /// Says how likely texts are for every row of a table, with a model.
+    score: Score,
+    /// Gives a vector for every row of a table, with a model.
+    embed: Embed,
+    /// Turns questions into hypotheses, one for each possible answer.
+    hypothesize: Hypothesize,
+    /// Writes one-step proofs of hypotheses, with a model.
+    prove: Prove,
+    /// Says what a model believes of proofs and hypotheses, and accepts or rejects proofs.
+    verify: Verify,
+    /// Answers questions by their best proofs or beliefs.
+    decide: Decide,
+    /// Searches for proofs of several steps, with a model.
+    search: Search,
+    /// Answers questions in turn while a simulated user corrects what is wrong.
+    teach: Teach,
+    /// Trains a small model on pairs of texts.
+    fit: Fit,
+    /// Averages values over the rows of a table, with intervals.
+    measure: Measure,
+    /// Compares systems item by item.
+    compare: Compare,
+    /// Exports a table to a file.
+    write: Write,
+    /// Shows tables, plots and proofs on one page, which a run prints at its end.
+    report: Report,
+}
+
+/// What becomes of a row that cannot be read or computed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum OnError {
+    /// It becomes a row of `<stage>__errors`, and `max_error_rate` decides about the stage.
+    #[default]
+    Capture,
+    /// The first one stops the stage.
+    Fail,
+}
+
+/// The union of one stage over all instances of a matrix, with the matrix values as columns.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Gather {
+    /// Names of the matrix parameters: the first columns.
+    pub columns: Vec<String>,
+    pub instances: Vec<Instance>,
+}
+
+/// One stage of a matrix.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Instance {
+    /// The matrix values, in the order of the columns.
+    pub labels: Vec<String>,
+    pub stage: StageRef,
+}

@@ -1,0 +1,193 @@
+//! Mistakes of a stage's settings, at the place of the setting; and the one way in which stages plan
+//! queries and expressions before they run, so that no function that one calls is forgotten.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, SchemaRef};
+use datafusion::catalog::TableProvider;
+use datafusion::common::DFSchema;
+use datafusion::logical_expr::Expr;
+use indexmap::IndexMap;
+
+use crate::graph::Stage;
+use crate::session::policy::Calls;
+use crate::session::{self, Engine, PlanError, Planned};
+use crate::sqltext::Query;
+use crate::stages::tables::vectors;
+use proofmill_base::suggest;
+use proofmill_pipeline::code::Code;
+use proofmill_pipeline::diagnostic::{Diagnostic, Severity};
+use proofmill_pipeline::models::Model;
+use proofmill_pipeline::node::Node;
+use proofmill_pipeline::source::Sources;
+use proofmill_pipeline::validate::join;
+
+/// Collects the mistakes of one stage, and the functions that it calls.
+pub struct Diagnostics<'a> {
+    stage: &'a Stage,
+    sources: &'a Sources,
+    models: &'a Models,
+    out: &'a mut Vec<Diagnostic>,
+    calls: Calls,
+}
+
+/// The models of a pipeline with their nodes.
+pub type Models = IndexMap<String, (Model, Node)>;
+
+impl<'a> Diagnostics<'a> {
+    /// For `stage`, whose file is in `sources`.
+    pub fn new(
+        stage: &'a Stage,
+        sources: &'a Sources,
+        models: &'a Models,
+        out: &'a mut Vec<Diagnostic>,
+    ) -> Self {
+        Self { stage, sources, models, out, calls: Calls::default() }
+    }
+
+    /// To be called when the stage cannot be prepared: some diagnostic must say why.
+    pub fn expect_error(&mut self) {
+        let is_error = |it: &Diagnostic| it.severity == Severity::Error;
+        if !self.out.iter().any(is_error) {
+            let message = "this stage cannot be prepared, and nothing says why".to_owned();
+            let help = "this is a bug of proofmill: please report it with the file".to_owned();
+            self.error(&[], Code::SqlPlan, message, Some(help));
+        }
+    }
+
+    /// Plans a query over the tables it names. What it calls counts for the stage.
+    pub fn query(
+        &mut self,
+        query: &Query,
+        tables: HashMap<String, Arc<dyn TableProvider>>,
+        engine: &Engine,
+    ) -> Result<Planned, PlanError> {
+        let planned = session::query(engine.planning(), query, tables)?;
+        self.note(&planned.calls);
+        Ok(planned)
+    }
+
+    /// Plans an expression over the columns of `scope`: it and its type. What it calls counts for the
+    /// stage.
+    pub fn expression(
+        &mut self,
+        text: &str,
+        scope: &DFSchema,
+        engine: &Engine,
+    ) -> Result<(Expr, DataType), PlanError> {
+        let planned = session::planned_expression(engine.planning(), text, scope)?;
+        self.note(&planned.calls);
+        Ok((planned.expr, planned.kind))
+    }
+
+    /// Notes what a plan calls that was made without a text.
+    pub fn note(&mut self, calls: &Calls) {
+        self.calls.extend(calls);
+    }
+
+    /// The functions that the stage calls, whatever setting calls them.
+    pub fn calls(&self) -> &Calls {
+        &self.calls
+    }
+
+    /// An error in the setting at `steps`.
+    pub fn error(&mut self, steps: &[&str], code: Code, message: String, help: Option<String>) {
+        let span = self.stage.spec.node.at(steps).span;
+        let diagnostic = Diagnostic::error(code, span, self.path(steps), message);
+        self.out.push(diagnostic.with_help(help));
+    }
+
+    /// Something in the setting at `steps` that somebody should look at; the pipeline runs.
+    pub fn warning(&mut self, steps: &[&str], code: Code, message: String, help: Option<String>) {
+        let span = self.stage.spec.node.at(steps).span;
+        let diagnostic = Diagnostic::error(code, span, self.path(steps), message);
+        self.out.push(diagnostic.as_warning().with_help(help));
+    }
+
+    /// A model that cannot be used because of its setting `key`: said where the model is declared,
+    /// and so only once, however many stages ask it.
+    pub fn unreadable(&mut self, model: &str, key: &str, message: String) {
+        let Some((_, node)) = self.models.get(model) else { return };
+        let path = join(&join("models", model), key);
+        let span = node.at(&[key]).span;
+        let (message, help) = match message.split_once("; ") {
+            Some((message, help)) => (message.to_owned(), Some(help.to_owned())),
+            None => (message, None),
+        };
+        let mistake = Diagnostic::error(Code::ModelUnreadable, span, path, message);
+        self.out.push(mistake.with_help(help));
+    }
+
+    /// The settings of a model that is an endpoint.
+    pub fn endpoint(&self, model: &str) -> Option<&'a Model> {
+        self.models.get(model).map(|(model, _)| model).filter(|model| model.url.is_some())
+    }
+
+    /// A mistake inside the SQL text at `steps`.
+    pub fn sql(&mut self, steps: &[&str], error: PlanError) {
+        let span = self.stage.spec.node.at(steps).place_in_text(self.sources, error.range);
+        let diagnostic = Diagnostic::error(error.code, span, self.path(steps), error.message);
+        self.out.push(diagnostic.with_help(error.help));
+    }
+
+    /// Something inside the SQL text at `steps`: a mistake, or else what somebody should look at.
+    pub fn remark(&mut self, steps: &[&str], error: PlanError, is_mistake: bool) {
+        let said = self.out.len();
+        self.sql(steps, error);
+        if !is_mistake {
+            self.out[said..].iter_mut().for_each(|said| said.severity = Severity::Warning);
+        }
+    }
+
+    /// The position of `column` in `schema`; a mistake in the setting at `steps` if it has none.
+    pub fn column(&mut self, steps: &[&str], column: &str, schema: &SchemaRef) -> Option<usize> {
+        if let Ok(position) = schema.index_of(column) {
+            return Some(position);
+        }
+        let names = schema.fields().iter().map(|field| field.name().as_str());
+        let help = suggest::help(column, names);
+        let message = format!("the input has no column `{column}`");
+        self.error(steps, Code::UnknownColumn, message, help);
+        None
+    }
+
+    /// As [`Self::column`], of text.
+    pub fn text_column(
+        &mut self,
+        steps: &[&str],
+        column: &str,
+        schema: &SchemaRef,
+    ) -> Option<usize> {
+        let position = self.column(steps, column, schema)?;
+        let kind = schema.field(position).data_type();
+        if matches!(kind, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View) {
+            return Some(position);
+        }
+        let message = format!("the column `{column}` is {kind}, and a text is needed");
+        self.error(steps, Code::ColumnType, message, None);
+        None
+    }
+
+    /// As [`Self::column`], of vectors.
+    pub fn vector_column(
+        &mut self,
+        steps: &[&str],
+        column: &str,
+        schema: &SchemaRef,
+    ) -> Option<usize> {
+        let position = self.column(steps, column, schema)?;
+        let kind = schema.field(position).data_type();
+        if vectors::is_vector(kind) {
+            return Some(position);
+        }
+        let message = format!("the column `{column}` is {kind}, and a vector is needed");
+        let help = "a vector is a list of numbers with a fraction, such as `List(Float32)`";
+        self.error(steps, Code::ColumnType, message, Some(help.to_owned()));
+        None
+    }
+
+    fn path(&self, steps: &[&str]) -> String {
+        steps.iter().fold(self.stage.spec.path.clone(), |path, step| join(&path, step))
+    }
+}

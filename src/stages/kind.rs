@@ -1,0 +1,118 @@
+//! What a stage kind does with its settings, and what it is given for it. The kinds are in `kinds`.
+
+use std::sync::Arc;
+
+use arrow::datatypes::SchemaRef;
+use datafusion::catalog::TableProvider;
+use datafusion::logical_expr::LogicalPlan;
+use indexmap::IndexMap;
+use proofmill_base::ids::StageName;
+
+use crate::graph::{Role, Stage};
+use crate::memory::Memories;
+use crate::session::Engine;
+use crate::sqltext::Query;
+use crate::stages::diagnostics::Diagnostics;
+use crate::stages::fingerprint::Components;
+use crate::stages::plan::{Export, PreparedStage, StagePlan};
+
+/// The behaviour of a kind, as a trait of its settings.
+pub trait Kind {
+    /// What is true of all stages of the kind.
+    fn traits(&self) -> Traits;
+    /// Checks the settings against the columns of the inputs and plans the stage; `None` after a
+    /// diagnostic that is an error. Runs nothing.
+    fn prepare(&self, context: &mut Preparing<'_>) -> Option<Outcome>;
+}
+
+/// What is true of all stages of a kind.
+#[derive(Clone, Copy, Debug)]
+pub struct Traits {
+    /// Version of the behaviour: raised whenever the same settings and inputs would give another table.
+    pub version: u32,
+    /// Whether single rows can fail, so that `on_error` and `max_error_rate` mean something.
+    pub rows_can_fail: bool,
+    /// Whether it computes in parts, so that `partitions` means something.
+    pub has_partitions: bool,
+    /// Whether its rows are results: numbers that a run shows at its end.
+    pub is_result: bool,
+}
+
+/// What a stage is prepared with.
+pub struct Preparing<'a> {
+    pub inputs: Inputs<'a>,
+    /// The parsed query of a stage of the kind `sql`.
+    pub query: Option<&'a Query>,
+    pub engine: &'a Engine,
+    pub memories: &'a Memories,
+    /// What the fingerprint of the stage covers so far.
+    pub components: Components,
+    pub diagnostics: Diagnostics<'a>,
+}
+
+/// A stage and the stages before it, whose tables it reads.
+#[derive(Clone, Copy)]
+pub struct Inputs<'a> {
+    pub stage: &'a Stage,
+    pub stages: &'a IndexMap<StageName, PreparedStage>,
+}
+
+impl<'a> Inputs<'a> {
+    /// The stage that the setting at `path` names, such as `from` or `from[1]`; `None` if there is no such
+    /// setting.
+    pub fn name(&self, path: &str) -> Option<&'a StageName> {
+        self.stage.input(&Role::Setting(path.to_owned()))
+    }
+
+    /// The table of that stage.
+    pub fn table(&self, path: &str) -> Option<Arc<dyn TableProvider>> {
+        self.table_of(self.name(path)?)
+    }
+
+    /// The table of a stage.
+    pub fn table_of(&self, stage: &StageName) -> Option<Arc<dyn TableProvider>> {
+        let table = &self.stages.get(stage)?.table;
+        Some(Arc::clone(table) as Arc<dyn TableProvider>)
+    }
+
+    /// Rows expected of the largest input, where they are known.
+    pub fn rows_expected(&self) -> Option<u64> {
+        let inputs = self.stage.inputs.iter().filter(|input| !matches!(input.role, Role::Check(_)));
+        inputs.filter_map(|input| self.stages.get(&input.stage)?.table.rows_expected()).max()
+    }
+}
+
+/// What preparing a stage gives.
+pub struct Outcome {
+    pub schema: SchemaRef,
+    pub plan: Arc<dyn StagePlan>,
+    /// What it writes outside the store, if it does.
+    pub export: Option<Arc<dyn Export>>,
+    /// The query behind the plan, where people wrote it: whether it depends on an order can be told from it.
+    pub query: Option<LogicalPlan>,
+    /// Columns that no two rows share.
+    pub unique: Option<&'static str>,
+    /// Rows expected, where that is known.
+    pub rows_expected: Option<u64>,
+}
+
+impl Outcome {
+    /// A table of these columns and nothing else.
+    pub fn new(schema: SchemaRef, plan: impl StagePlan + 'static) -> Self {
+        let plan = Arc::new(plan);
+        Self { schema, plan, export: None, query: None, unique: None, rows_expected: None }
+    }
+
+    /// A table of these columns, and files outside the store.
+    pub fn exporting(schema: SchemaRef, plan: impl StagePlan + Export + 'static) -> Self {
+        let plan = Arc::new(plan);
+        let export = Some(Arc::clone(&plan) as Arc<dyn Export>);
+        Self { schema, plan, export, query: None, unique: None, rows_expected: None }
+    }
+
+    /// The same, with so many rows expected.
+    pub fn expecting(mut self, rows: impl Into<Option<u64>>) -> Self {
+        self.rows_expected = rows.into();
+        self
+    }
+}

@@ -1,0 +1,142 @@
+//! `blend`: several rankings of the same queries become one, as a query over their tables.
+
+use std::collections::{HashMap, HashSet};
+
+use crate::sqltext;
+use crate::stages::diagnostics::Diagnostics;
+use crate::stages::kind::{Kind, Outcome, Preparing, Traits};
+use crate::stages::queries::query::QueryPlan;
+use proofmill_base::suggest;
+use proofmill_pipeline::code::Code;
+use proofmill_pipeline::kinds::blend::Blend;
+
+const COLUMNS: [&str; 7] = ["query_id", "rank", "score", "fact_id", "fact", "index", "snapshot"];
+
+impl Kind for Blend {
+    fn traits(&self) -> Traits {
+        Traits { version: 1, rows_can_fail: false, has_partitions: true, is_result: false }
+    }
+
+    fn prepare(&self, context: &mut Preparing<'_>) -> Option<Outcome> {
+        let settings = self;
+        let Preparing { inputs, engine, components, diagnostics, .. } = context;
+        let weights = weights(settings, diagnostics);
+        let mut rankings = HashMap::new();
+        let (mut seen, mut sound) = (HashSet::new(), true);
+        for (i, name) in settings.from.iter().enumerate() {
+            let steps = ["blend", "from", &i.to_string()];
+            let ranking = inputs.name(&format!("from[{i}]"))?;
+            if !seen.insert(ranking) {
+                let message = format!("`{name}` is named twice");
+                let help = "to let it count more, give it a weight in `weights`".to_owned();
+                diagnostics.error(&steps, Code::Duplicate, message, Some(help));
+                sound = false;
+            }
+            let table = inputs.table_of(ranking)?;
+            let schema = table.schema();
+            if let Some(column) = COLUMNS.into_iter().find(|c| schema.index_of(c).is_err()) {
+                let message = format!("`{name}` has no column `{column}`, and a ranking has");
+                let names = schema.fields().iter().map(|field| field.name().as_str());
+                let help = suggest::nearest(column, names).map(|near| format!("is it `{near}`?"));
+                let help = help.unwrap_or_else(|| "name tables of `retrieve` stages".to_owned());
+                diagnostics.error(&steps, Code::UnknownColumn, message, Some(help));
+                sound = false;
+            }
+            rankings.insert(ranking_name(i), table);
+        }
+        let weights = weights.filter(|_| sound)?;
+        let planned = match sqltext::parse(&query(settings, &weights)) {
+            Ok(query) => diagnostics.query(&query, rankings, engine).map_err(|error| error.message),
+            Err(error) => Err(error.message),
+        };
+        match planned {
+            Ok(planned) => {
+                components.set_settings(settings);
+                Some(Outcome::new(planned.schema, QueryPlan(planned.plan)))
+            }
+            Err(message) => {
+                // The query is ours: only types of columns that are no ranking's can break it.
+                let help = "name tables of `retrieve` stages".to_owned();
+                diagnostics.error(&["blend", "from"], Code::ColumnType, message, Some(help));
+                None
+            }
+        }
+    }
+}
+
+/// The weight of each ranking.
+fn weights(settings: &Blend, diagnostics: &mut Diagnostics<'_>) -> Option<Vec<f64>> {
+    let rankings = settings.from.len();
+    let Some(weights) = &settings.weights else { return Some(vec![1.0; rankings]) };
+    if weights.len() != rankings {
+        let message = format!("{} weights for {rankings} rankings", weights.len());
+        let help = "give each table of `from` one weight, in their order".to_owned();
+        diagnostics.error(&["blend", "weights"], Code::WrongValue, message, Some(help));
+        return None;
+    }
+    let wrong = weights.iter().position(|weight| *weight <= 0.0);
+    if let Some(i) = wrong {
+        let message = format!("expected more than 0, found {}", weights[i]);
+        diagnostics.error(&["blend", "weights", &i.to_string()], Code::WrongValue, message, None);
+    }
+    wrong.is_none().then(|| weights.clone())
+}
+
+fn ranking_name(i: usize) -> String {
+    format!("ranking_{i}")
+}
+
+/// The query. A ranking that has a fact more than once for a query counts by its best rank. Scores
+/// are added up in the order of the rankings, so that they do not depend on the number of threads.
+fn query(settings: &Blend, weights: &[f64]) -> String {
+    let each = |make: &dyn Fn(usize, f64) -> String, separator: &str| {
+        let all = weights.iter().enumerate().map(|(i, weight)| make(i, *weight));
+        all.collect::<Vec<_>>().join(separator)
+    };
+    let Blend { k, top_k, .. } = settings;
+    let columns = COLUMNS.map(|column| format!("\"{column}\"")).join(", ");
+    let found = each(
+        &|i, _| format!("SELECT {i} AS ranking, {columns} FROM {}", ranking_name(i)),
+        " UNION ALL ",
+    );
+    let evidence = each(
+        &|i, _| {
+            format!(
+                "first_value(named_struct('index', \"index\", 'snapshot', snapshot, 'rank', rank, \
+                 'score', score) ORDER BY rank, fact) FILTER (WHERE ranking = {i}) AS evidence_{i}"
+            )
+        },
+        ", ",
+    );
+    let score = each(
+        &|i, w| format!("coalesce({w:?} / ({k:?} + CAST(evidence_{i}['rank'] AS DOUBLE)), 0.0)"),
+        " + ",
+    );
+    let snapshots = each(&|i, _| format!("evidence_{i}['snapshot']"), ", ");
+    let all = each(&|i, _| format!("evidence_{i}"), ", ");
+    let label = label(settings);
+    format!(
+        "WITH found AS ({found}),
+        facts AS (
+            SELECT query_id, fact_id, first_value(fact ORDER BY ranking, rank, fact) AS fact,
+                {evidence}
+            FROM found GROUP BY query_id, fact_id
+        ),
+        scored AS (SELECT *, {score} AS score FROM facts),
+        ranked AS (
+            SELECT *, row_number() OVER (PARTITION BY query_id ORDER BY score DESC, fact_id) AS rank
+            FROM scored
+        )
+        SELECT query_id, CAST(rank AS BIGINT) AS rank, score, fact_id, fact, '{label}' AS \"index\",
+            concat_ws('+', {snapshots}) AS snapshot, make_array({all}) AS evidence
+        FROM ranked WHERE rank <= {top_k} ORDER BY query_id, rank"
+    )
+}
+
+/// How the ranking was made, as its column `index` shows it.
+fn label(settings: &Blend) -> String {
+    let weights = settings.weights.iter().map(|weights| {
+        format!("/weights={}", weights.iter().map(f64::to_string).collect::<Vec<_>>().join(","))
+    });
+    format!("rrf/k={}{}", settings.k, weights.collect::<String>())
+}

@@ -1,0 +1,353 @@
+//! `compare`: systems on the same items, pair by pair.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use async_trait::async_trait;
+use datafusion::execution::session_state::SessionState;
+use datafusion::logical_expr::LogicalPlan;
+use indexmap::IndexMap;
+use proofmill_udfs::stats;
+
+use crate::stages::error::StageError;
+use crate::stages::kind::{Kind, Outcome, Preparing, Traits};
+use crate::stages::plan::{Execution, StagePlan};
+use crate::stages::sink::Computed;
+use crate::stages::tables::values::{self, Columns, Metric, Selection, text_at};
+use proofmill_pipeline::code::Code;
+use proofmill_pipeline::kinds::compare::Compare;
+use proofmill_pipeline::kinds::statistics::all_metrics;
+
+/// Resamples when the settings give none.
+const BOOTSTRAP_DEFAULT: u32 = 9_999;
+
+/// A prepared `compare`.
+#[derive(Clone, Debug)]
+pub struct ComparePlan {
+    /// The systems' rows: one plan for all, or one for each of two with its name.
+    plans: Vec<(Option<String>, LogicalPlan)>,
+    metrics: Vec<Metric>,
+    settings: Compare,
+    schema: SchemaRef,
+}
+
+#[async_trait]
+impl StagePlan for ComparePlan {
+    async fn compute(&self, execution: &Execution<'_>) -> Result<Computed, StageError> {
+        execution.sink.table(compute(self, &execution.session()).await?).await
+    }
+}
+
+impl Kind for Compare {
+    fn traits(&self) -> Traits {
+        Traits { version: 2, rows_can_fail: false, has_partitions: false, is_result: true }
+    }
+
+    fn prepare(&self, context: &mut Preparing<'_>) -> Option<Outcome> {
+        let settings = self;
+        let Preparing { inputs, engine, components, diagnostics, .. } = context;
+        let wanted = all_metrics(&settings.correct, &settings.metrics);
+        values::check_names(&settings.correct, &settings.metrics, "compare", diagnostics)?;
+        if wanted.is_empty() {
+            let message = "nothing to compare: give `correct` or `metrics`".to_owned();
+            diagnostics.error(&["compare"], Code::MissingKey, message, None);
+            return None;
+        }
+        let mut missing = |key: &str, beside: &str| {
+            let message = format!("`{beside}` needs `{key}` beside it");
+            diagnostics.error(&["compare", beside], Code::MissingKey, message, None);
+        };
+        let sides =
+            match (&settings.from, &settings.systems, &settings.baseline, &settings.candidate) {
+                (Some(from), Some(_), None, None) => vec![("from", from)],
+                (Some(_), None, ..) => {
+                    missing("systems", "from");
+                    return None;
+                }
+                (None, _, Some(baseline), Some(candidate)) if baseline == candidate => {
+                    let message = format!("`{candidate}` is compared with itself");
+                    diagnostics.error(&["compare", "candidate"], Code::Duplicate, message, None);
+                    return None;
+                }
+                (None, _, Some(baseline), Some(candidate)) => {
+                    vec![("baseline", baseline), ("candidate", candidate)]
+                }
+                (None, _, Some(_), None) => {
+                    missing("candidate", "baseline");
+                    return None;
+                }
+                _ => {
+                    let message =
+                        "give `from` and `systems`, or `baseline` and `candidate`".to_owned();
+                    diagnostics.error(&["compare"], Code::NotExactlyOne, message, None);
+                    return None;
+                }
+            };
+        let mut plans = Vec::new();
+        let mut metrics = None;
+        for (path, name) in sides {
+            let table = inputs.table(path)?;
+            let input = table.schema();
+            let mut selection = Selection::new(engine, name, table)?;
+            let mut sound = true;
+            for column in settings.on.all() {
+                sound &= diagnostics.column(&["compare", "on"], column, &input).is_some();
+                selection.text(column);
+            }
+            for (key, column) in [("systems", &settings.systems), ("cluster", &settings.cluster)] {
+                if let Some(column) = column {
+                    sound &= diagnostics.column(&["compare", key], column, &input).is_some();
+                    selection.text(column);
+                }
+            }
+            metrics =
+                Some(selection.metrics(&wanted, &["compare"], diagnostics).filter(|_| sound)?);
+            let system = settings.from.is_none().then(|| name.to_string());
+            // Names of tables are names of systems in the result.
+            system.iter().for_each(|name| components.set(format!("system[{}]", plans.len()), name));
+            let plan = selection.plan()?;
+            plans.push((system, plan));
+        }
+        components.set_settings(settings);
+        components.set_order("metrics", wanted.keys());
+        let schema = schema();
+        let plan = ComparePlan {
+            plans,
+            metrics: metrics?,
+            settings: settings.clone(),
+            schema: Arc::clone(&schema),
+        };
+        Some(Outcome::new(schema, plan))
+    }
+}
+
+fn schema() -> SchemaRef {
+    let number = |name: &str| Field::new(name, DataType::Float64, true);
+    let count = |name: &str| Field::new(name, DataType::Int64, true);
+    let text = |name: &str| Field::new(name, DataType::Utf8, false);
+    Arc::new(Schema::new(vec![
+        text("metric"),
+        text("baseline"),
+        text("candidate"),
+        number("baseline_value"),
+        number("candidate_value"),
+        number("diff"),
+        number("ci_low"),
+        number("ci_high"),
+        text("ci_method"),
+        count("only_baseline"),
+        count("only_candidate"),
+        number("p_mcnemar"),
+        number("p_bootstrap"),
+        number("p_clustered"),
+        number("p_holm"),
+        count("n"),
+        count("n_unpaired"),
+    ]))
+}
+
+/// An item of one system: its cluster and its values by metric.
+struct Item {
+    cluster: String,
+    values: Vec<f64>,
+}
+
+/// The items of each system, by key.
+type Systems = IndexMap<String, HashMap<Vec<String>, Item>>;
+
+/// Compares all pairs.
+pub async fn compute(plan: &ComparePlan, state: &SessionState) -> Result<RecordBatch, StageError> {
+    let keys = plan.settings.on.all().len();
+    let texts = keys
+        + usize::from(plan.settings.systems.is_some())
+        + usize::from(plan.settings.cluster.is_some());
+    let mut systems = Systems::new();
+    for (name, query) in &plan.plans {
+        let columns = values::read(query, texts, state).await?;
+        if let Some(name) = name {
+            systems.entry(name.clone()).or_default();
+        }
+        collect(plan, name.as_deref(), &columns, keys, &mut systems)?;
+    }
+    let plan = plan.clone();
+    let compare = move || pairs(&plan, &systems).and_then(|lines| batch(&plan.schema, &lines));
+    tokio::task::spawn_blocking(compare)
+        .await
+        .unwrap_or_else(|error| Err(StageError::Task(error.to_string())))
+}
+
+fn collect(
+    plan: &ComparePlan,
+    name: Option<&str>,
+    columns: &Columns,
+    keys: usize,
+    systems: &mut Systems,
+) -> Result<(), StageError> {
+    let rows = columns.values.first().map_or(0, Float64Array::len);
+    let cluster = plan.settings.cluster.as_ref().and_then(|_| columns.texts.last());
+    for row in 0..rows {
+        let key: Vec<String> = columns.texts[..keys].iter().map(|c| text_at(c, row)).collect();
+        let system = name.map_or_else(|| text_at(&columns.texts[keys], row), str::to_owned);
+        let value =
+            |column: &Float64Array| if column.is_valid(row) { column.value(row) } else { 0.0 };
+        let item = Item {
+            cluster: cluster.map(|column| text_at(column, row)).unwrap_or_default(),
+            values: columns.values.iter().map(value).collect(),
+        };
+        let items = systems.entry(system.clone()).or_default();
+        if items.insert(key.clone(), item).is_some() {
+            return Err(StageError::Data {
+                message: format!("`{system}` has two rows for the item `{}`", key.join(", ")),
+                help: "`on` must identify one row of each system; add a column to it".to_owned(),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// One comparison.
+struct Line {
+    metric: String,
+    baseline: String,
+    candidate: String,
+    means: (f64, f64),
+    diff: f64,
+    interval: (f64, f64),
+    method: String,
+    discordant: Option<(u64, u64)>,
+    p_mcnemar: Option<f64>,
+    p_bootstrap: f64,
+    p_clustered: Option<f64>,
+    p_holm: f64,
+    n: usize,
+    unpaired: usize,
+}
+
+fn pairs(plan: &ComparePlan, systems: &Systems) -> Result<Vec<Line>, StageError> {
+    let mut names: Vec<&String> = systems.keys().collect();
+    if plan.settings.from.is_some() {
+        names.sort();
+    }
+    let against = plan.settings.against.as_ref();
+    if let Some(against) = against.filter(|against| !systems.contains_key(*against)) {
+        let names: Vec<_> = names.iter().map(|name| format!("`{name}`")).collect();
+        return Err(StageError::Data {
+            message: format!("there is no system `{against}` to compare with"),
+            help: format!("the column has {}", names.join(", ")),
+        });
+    }
+    let mut wanted = Vec::new();
+    for (i, first) in names.iter().enumerate() {
+        for second in &names[i + 1..] {
+            match against {
+                None => wanted.push((*first, *second)),
+                Some(against) if *first == against => wanted.push((*first, *second)),
+                Some(against) if *second == against => wanted.push((*second, *first)),
+                Some(_) => {}
+            }
+        }
+    }
+    let mut lines = Vec::new();
+    for (m, metric) in plan.metrics.iter().enumerate() {
+        let mut of_metric = Vec::new();
+        for (baseline, candidate) in &wanted {
+            of_metric.extend(pair(plan, systems, (baseline, candidate), (m, metric))?);
+        }
+        let p: Vec<f64> = of_metric
+            .iter()
+            .map(|line: &Line| line.p_clustered.or(line.p_mcnemar).unwrap_or(line.p_bootstrap))
+            .collect();
+        let corrected = if p.is_empty() { Vec::new() } else { stats::holm(&p)? };
+        of_metric.iter_mut().zip(corrected).for_each(|(line, p)| line.p_holm = p);
+        lines.extend(of_metric);
+    }
+    Ok(lines)
+}
+
+fn pair(
+    plan: &ComparePlan,
+    systems: &Systems,
+    (baseline, candidate): (&str, &str),
+    (m, metric): (usize, &Metric),
+) -> Result<Option<Line>, StageError> {
+    let (first, second) = (&systems[baseline], &systems[candidate]);
+    let mut keys: Vec<_> = first.keys().filter(|key| second.contains_key(*key)).collect();
+    keys.sort();
+    if keys.is_empty() {
+        return Ok(None);
+    }
+    let a: Vec<f64> = keys.iter().map(|key| first[*key].values[m]).collect();
+    let b: Vec<f64> = keys.iter().map(|key| second[*key].values[m]).collect();
+    let n = a.len();
+    let ci = &plan.settings.ci;
+    let resamples = ci.bootstrap.unwrap_or(BOOTSTRAP_DEFAULT);
+    let bootstrap = stats::paired_bootstrap(&b, &a, resamples, ci.seed, ci.level)?;
+    let mean = |values: &[f64]| values.iter().sum::<f64>() / n as f64;
+    let mut interval = (bootstrap.low, bootstrap.high);
+    let mut method = format!("paired bootstrap {resamples} seed {}", ci.seed);
+    let mut p_clustered = None;
+    if plan.settings.cluster.is_some() {
+        let clusters: Vec<&str> = keys.iter().map(|key| first[*key].cluster.as_str()).collect();
+        let found = stats::clustered_paired(&b, &a, &clusters, ci.level)?;
+        if found.se.is_finite() {
+            interval = (found.low, found.high);
+            method = "clustered".to_owned();
+            p_clustered = Some(found.p);
+        }
+    }
+    let discordant = metric.boolean.then(|| {
+        let only = |x: &[f64], y: &[f64]| x.iter().zip(y).filter(|(x, y)| x > y).count() as u64;
+        (only(&a, &b), only(&b, &a))
+    });
+    Ok(Some(Line {
+        metric: metric.name.clone(),
+        baseline: baseline.to_owned(),
+        candidate: candidate.to_owned(),
+        means: (mean(&a), mean(&b)),
+        diff: bootstrap.diff,
+        interval,
+        method,
+        discordant,
+        p_mcnemar: discordant.map(|(b, c)| stats::mcnemar(b, c).p_exact),
+        p_bootstrap: bootstrap.p,
+        p_clustered,
+        p_holm: 1.0,
+        n,
+        unpaired: first.len() + second.len() - 2 * n,
+    }))
+}
+
+fn batch(schema: &SchemaRef, lines: &[Line]) -> Result<RecordBatch, StageError> {
+    let number = |of: &dyn Fn(&Line) -> Option<f64>| -> ArrayRef {
+        let finite = |line| of(line).filter(|value: &f64| value.is_finite());
+        Arc::new(lines.iter().map(finite).collect::<Float64Array>())
+    };
+    let count = |of: &dyn Fn(&Line) -> Option<u64>| -> ArrayRef {
+        Arc::new(lines.iter().map(|line| of(line).map(|n| n as i64)).collect::<Int64Array>())
+    };
+    let text = |of: &dyn Fn(&Line) -> &str| -> ArrayRef {
+        Arc::new(lines.iter().map(|line| Some(of(line))).collect::<StringArray>())
+    };
+    let columns = vec![
+        text(&|line| &line.metric),
+        text(&|line| &line.baseline),
+        text(&|line| &line.candidate),
+        number(&|line| Some(line.means.0)),
+        number(&|line| Some(line.means.1)),
+        number(&|line| Some(line.diff)),
+        number(&|line| Some(line.interval.0)),
+        number(&|line| Some(line.interval.1)),
+        text(&|line| &line.method),
+        count(&|line| line.discordant.map(|(b, _)| b)),
+        count(&|line| line.discordant.map(|(_, c)| c)),
+        number(&|line| line.p_mcnemar),
+        number(&|line| Some(line.p_bootstrap)),
+        number(&|line| line.p_clustered),
+        number(&|line| Some(line.p_holm)),
+        count(&|line| Some(line.n as u64)),
+        count(&|line| Some(line.unpaired as u64)),
+    ];
+    values::table(schema, columns)
+}

@@ -1,0 +1,351 @@
+//! `fit`: trains a model on the rows of a table. The artifact holds the checkpoint's files and, as
+//! its table, how the training went; the folder outside is written from it.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use arrow::array::{
+    ArrayRef, AsArray, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray,
+};
+use arrow::datatypes::{DataType, Field, Float64Type, Schema, SchemaRef};
+use async_trait::async_trait;
+use datafusion::catalog::TableProvider;
+use datafusion::logical_expr::LogicalPlan;
+use futures::TryStreamExt;
+use proofmill_fit::{FitError, Fitted, Pair, Report, Run, Settings, Start, Tokens};
+
+use crate::session::Engine;
+use crate::sqltext;
+use crate::stages::diagnostics::Diagnostics;
+use crate::stages::error::StageError;
+use crate::stages::fingerprint::Components;
+use crate::stages::kind::{Kind, Outcome, Preparing, Traits};
+use crate::stages::plan::{Execution, Export, StagePlan};
+use crate::stages::queries::lowered::{self, Named};
+use crate::stages::sink::{Computed, Sink};
+use proofmill_base::digest::Digest;
+use proofmill_pipeline::code::Code;
+use proofmill_pipeline::kinds::fit::Fit;
+use proofmill_store::NamedFile;
+
+const KIND: &str = "fit";
+/// The file whose digest stands for the folder.
+const WEIGHTS: &str = "model.safetensors";
+
+/// A prepared `fit`.
+#[derive(Debug)]
+pub struct FitPlan {
+    train: LogicalPlan,
+    dev: Option<LogicalPlan>,
+    settings: Settings,
+    start: Start,
+    path: PathBuf,
+    schema: SchemaRef,
+}
+
+#[async_trait]
+impl StagePlan for FitPlan {
+    async fn compute(&self, execution: &Execution<'_>) -> Result<Computed, StageError> {
+        compute(self, execution.engine, execution.cache, execution.sink).await
+    }
+}
+
+impl Export for FitPlan {
+    /// True if the folder still holds all files that the artifact of this stage has, byte for byte, and
+    /// nothing that would be read with them.
+    fn is_current(&self, _: &[RecordBatch], files: &[NamedFile]) -> bool {
+        let is_same = |file: &NamedFile| {
+            let found = std::fs::read(self.path.join(&file.name));
+            found.is_ok_and(|bytes| Digest::of(&bytes) == file.sha256)
+        };
+        !files.is_empty()
+            && files.iter().all(is_same)
+            && self.start.check_target(&self.path).is_ok()
+    }
+}
+
+impl Kind for Fit {
+    fn traits(&self) -> Traits {
+        Traits { version: 2, rows_can_fail: false, has_partitions: false, is_result: false }
+    }
+
+    fn prepare(&self, context: &mut Preparing<'_>) -> Option<Outcome> {
+        let settings = self;
+        let Preparing { inputs, engine, components, diagnostics, .. } = context;
+        let train = pairs(settings, inputs.table("from")?, engine, diagnostics);
+        let dev = match inputs.table("dev") {
+            Some(table) => Some(pairs(settings, table, engine, diagnostics)?),
+            None => None,
+        };
+        let chosen = converted::<Settings>(&settings.settings, &["settings"], diagnostics);
+        let start = start(settings, engine, components, diagnostics);
+        let (train, chosen, start) = (train?, chosen?, start?);
+        if let Err(error) = chosen.check() {
+            diagnostics.error(&[KIND, "settings"], Code::WrongValue, error.to_string(), None);
+            return None;
+        }
+        components.set_settings(settings);
+        if settings.settings.clip == Some(None) {
+            // What is absent does not count, and this is not.
+            components.set("settings.settings.clip", "none");
+        }
+        let schema = schema();
+        let path = PathBuf::from(&settings.path);
+        let plan =
+            FitPlan { train, dev, settings: chosen, start, path, schema: Arc::clone(&schema) };
+        Some(Outcome::exporting(schema, plan))
+    }
+}
+
+/// Columns: one row for each look at the dev pairs, and one for the last step.
+fn schema() -> SchemaRef {
+    Arc::new(Schema::new(vec![
+        Field::new("step", DataType::Int64, false),
+        Field::new("loss", DataType::Float64, false),
+        Field::new("dev_loss", DataType::Float64, true),
+        Field::new("best", DataType::Boolean, false),
+        Field::new("learning_rate", DataType::Float64, false),
+        Field::new("weights", DataType::Utf8, false),
+    ]))
+}
+
+/// The query that makes pairs of a table: `input`, `output`, `weight`.
+fn pairs(
+    settings: &Fit,
+    table: Arc<dyn TableProvider>,
+    engine: &Engine,
+    diagnostics: &mut Diagnostics<'_>,
+) -> Option<LogicalPlan> {
+    let schema = table.schema();
+    let sound = [
+        lowered::text(&[KIND, "input"], &settings.input, &schema, engine, diagnostics),
+        lowered::text(&[KIND, "output"], &settings.output, &schema, engine, diagnostics),
+    ];
+    let weight = settings.weight.as_deref().unwrap_or("1.0");
+    if settings.weight.is_some() {
+        lowered::expression(&[KIND, "weight"], weight, &schema, engine, diagnostics)?;
+    }
+    if sound.contains(&None) {
+        return None;
+    }
+    let sql = format!(
+        "SELECT CAST(({}) AS VARCHAR) AS input, CAST(({}) AS VARCHAR) AS output,
+            CAST(({weight}) AS DOUBLE) AS weight FROM pairs",
+        settings.input, settings.output
+    );
+    let named = Named::from([("pairs".to_owned(), table)]);
+    let planned = sqltext::parse(&sql)
+        .map_err(|error| error.message)
+        .and_then(|query| diagnostics.query(&query, named, engine).map_err(|error| error.message));
+    planned
+        .map_err(|message| diagnostics.error(&[KIND], Code::SqlPlan, message, None))
+        .ok()
+        .map(|planned| planned.plan)
+}
+
+/// Settings of the file as those of the trainer, whose names they have.
+fn converted<T: serde::de::DeserializeOwned>(
+    from: &impl serde::Serialize,
+    steps: &[&str],
+    diagnostics: &mut Diagnostics<'_>,
+) -> Option<T> {
+    let converted = serde_json::to_value(from).and_then(serde_json::from_value);
+    converted
+        .map_err(|error| {
+            let steps: Vec<&str> = [KIND].into_iter().chain(steps.iter().copied()).collect();
+            diagnostics.error(&steps, Code::WrongValue, error.to_string(), None);
+        })
+        .ok()
+}
+
+fn start(
+    settings: &Fit,
+    engine: &Engine,
+    components: &mut Components,
+    diagnostics: &mut Diagnostics<'_>,
+) -> Option<Start> {
+    match (&settings.sizes, &settings.checkpoint) {
+        (Some(sizes), None) => {
+            let sizes = converted(sizes, &["sizes"], diagnostics)?;
+            Some(Start::Scratch { sizes, tokens: Tokens::Words { min_count: 1, also: Vec::new() } })
+        }
+        (None, Some(folder)) => match engine.models().checkpoint(folder) {
+            Ok((digest, digested)) => {
+                components.set("checkpoint", digest);
+                let folder = PathBuf::from(folder);
+                Some(Start::Checkpoint { folder, digested: Some(digested) })
+            }
+            Err(error) => {
+                let message = error.to_string();
+                diagnostics.error(&[KIND, "checkpoint"], Code::ModelUnreadable, message, None);
+                None
+            }
+        },
+        (_, _) => None,
+    }
+}
+
+/// Trains.
+async fn compute(
+    plan: &FitPlan,
+    engine: &Engine,
+    scratch: &Path,
+    sink: &Sink,
+) -> Result<Computed, StageError> {
+    let train = rows(&plan.train, engine).await?;
+    let dev = match &plan.dev {
+        Some(dev) => rows(dev, engine).await?,
+        None => Vec::new(),
+    };
+    // Not found out only when all is trained.
+    plan.start.check_target(&plan.path).map_err(|error| StageError::Data {
+        message: error.to_string(),
+        help: "a fit replaces only files of its own names, and deletes none".to_owned(),
+    })?;
+    // What is left of a training that was stopped, for the same pairs and settings.
+    let start = match &plan.start {
+        Start::Scratch { .. } => format!("{:?}", plan.start),
+        // The trainer compares its weights; times of files say nothing of them.
+        Start::Checkpoint { folder, .. } => format!("Checkpoint({folder:?})"),
+    };
+    let key = format!("{:?}\n{start}\n{train:?}\n{dev:?}", plan.settings);
+    let state = scratch.join(format!("fit-{}", Digest::of(key.as_bytes())));
+    std::fs::create_dir_all(scratch)
+        .map_err(|source| StageError::Write { path: scratch.display().to_string(), source })?;
+    sink.progress.expect_steps(u64::from(plan.settings.steps));
+    let stop = Stop::default();
+    let (cancel, progress) = (Arc::clone(&stop.0), Arc::clone(&sink.progress));
+    let (settings, start, threads) =
+        (plan.settings.clone(), plan.start.clone(), engine.limits().cores);
+    let kept = state.clone();
+    let trained = tokio::task::spawn_blocking(move || {
+        let mut looks = Vec::new();
+        let mut report = |report: &Report| {
+            progress.set_step(u64::from(report.step), report.loss);
+            if report.dev_loss.is_some() || report.step == report.steps {
+                looks.push(*report);
+            }
+        };
+        let mut fit = || {
+            let run = Run {
+                threads,
+                state: Some(&kept),
+                cancel: &cancel,
+                // Rates of tokens are not shown here, and nothing else depends on the time.
+                clock: &|| Duration::ZERO,
+                progress: &mut report,
+            };
+            proofmill_fit::fit(&settings, &start, &train, &dev, run)
+        };
+        let fitted = match fit() {
+            // A cache is not believed: the training begins again.
+            Err(FitError::State { .. } | FitError::OtherState { .. })
+                if std::fs::remove_file(&kept).is_ok() =>
+            {
+                fit()
+            }
+            fitted => fitted,
+        };
+        fitted.map(|fitted| (fitted, looks))
+    });
+    let trained = trained.await.map_err(|error| StageError::Task(error.to_string()))?;
+    let (fitted, looks) = trained.map_err(|error| StageError::Data {
+        message: error.to_string(),
+        help: "mend the pairs or the settings".to_owned(),
+    })?;
+    let computed = keep(plan, &fitted, &looks, sink).await?;
+    // It has served.
+    let _ = std::fs::remove_file(&state);
+    Ok(computed)
+}
+
+/// Tells the trainer to stop when nobody waits for it any more.
+#[derive(Default)]
+struct Stop(Arc<AtomicBool>);
+
+impl Drop for Stop {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+async fn rows(plan: &LogicalPlan, engine: &Engine) -> Result<Vec<Pair>, StageError> {
+    let state = engine.running(0, Some(1));
+    let physical = state.create_physical_plan(plan).await?;
+    let mut batches = datafusion::physical_plan::execute_stream(physical, state.task_ctx())?;
+    let mut pairs = Vec::new();
+    while let Some(batch) = batches.try_next().await? {
+        let text = |i: usize| arrow::compute::cast(batch.column(i), &DataType::Utf8);
+        let (input, output) = (text(0)?, text(1)?);
+        let (input, output) = (input.as_string::<i32>(), output.as_string::<i32>());
+        let weight = batch.column(2).as_primitive::<Float64Type>();
+        for row in 0..batch.num_rows() {
+            pairs.push(Pair {
+                input: input.value(row).to_owned(),
+                output: output.value(row).to_owned(),
+                weight: weight.value(row) as f32,
+            });
+        }
+    }
+    Ok(pairs)
+}
+
+/// Stores the table and the files, and writes the folder.
+async fn keep(
+    plan: &FitPlan,
+    fitted: &Fitted,
+    looks: &[Report],
+    sink: &Sink,
+) -> Result<Computed, StageError> {
+    let weights = fitted.files.get(WEIGHTS).map(|bytes| Digest::of(bytes).to_string());
+    let each = |value: fn(&Report) -> f64| -> ArrayRef {
+        Arc::new(Float64Array::from_iter_values(looks.iter().map(value)))
+    };
+    let dev: Float64Array = looks.iter().map(|look| look.dev_loss).collect();
+    let best: Vec<bool> = looks.iter().map(|look| look.best).collect();
+    let columns: Vec<ArrayRef> = vec![
+        Arc::new(Int64Array::from_iter_values(looks.iter().map(|look| i64::from(look.step)))),
+        each(|look| look.loss),
+        Arc::new(dev),
+        Arc::new(BooleanArray::from(best)),
+        each(|look| look.learning_rate),
+        Arc::new(StringArray::from(vec![weights.unwrap_or_default(); looks.len()])),
+    ];
+    let mut computed = sink.table(RecordBatch::try_new(Arc::clone(&plan.schema), columns)?).await?;
+    let failed = |error: proofmill_fit::FitError| StageError::Task(error.to_string());
+    fitted.write(&plan.path).map_err(failed)?;
+    for (number, (name, bytes)) in (0..).zip(&fitted.files) {
+        let file = sink.file(number, name, &plan.path.join(name)).await?;
+        if file.sha256 != Digest::of(bytes) {
+            return Err(StageError::Data {
+                message: format!(
+                    "`{}` was written by somebody else meanwhile",
+                    plan.path.display()
+                ),
+                help: "let each fit write its own folder, and run again".to_owned(),
+            });
+        }
+        computed.files.push(file);
+    }
+    Ok(computed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proofmill_pipeline::kinds::fit::FitSettings;
+
+    #[test]
+    fn what_is_null_is_none_and_what_is_absent_has_its_default() {
+        let clip = |text: &str| {
+            let read: FitSettings = serde_json::from_str(text).unwrap();
+            let json = serde_json::to_value(&read).unwrap();
+            serde_json::from_value::<Settings>(json).unwrap().clip
+        };
+        assert_eq!(clip(r#"{"clip": null}"#), None);
+        assert_eq!(clip("{}"), Some(1.0));
+        assert_eq!(clip(r#"{"clip": 2.5}"#), Some(2.5));
+    }
+}

@@ -1,0 +1,87 @@
+//! The union of one stage over all instances of a matrix, with the matrix values as first columns.
+
+use std::sync::Arc;
+
+use arrow::datatypes::SchemaRef;
+use datafusion::catalog::TableProvider;
+use datafusion::common::{Column, Result, TableReference};
+use datafusion::datasource::provider_as_source;
+use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, Union, lit};
+
+use crate::stages::kind::{Kind, Outcome, Preparing, Traits};
+use crate::stages::queries::query::QueryPlan;
+use proofmill_pipeline::code::Code;
+use proofmill_pipeline::kinds::{Gather, Instance};
+
+impl Kind for Gather {
+    fn traits(&self) -> Traits {
+        Traits { version: 2, rows_can_fail: false, has_partitions: true, is_result: false }
+    }
+
+    fn prepare(&self, context: &mut Preparing<'_>) -> Option<Outcome> {
+        let settings = self;
+        let Preparing { inputs, engine, components, diagnostics, .. } = context;
+        let first = inputs.table("instances[0].stage")?.schema();
+        let mut instances = Vec::with_capacity(settings.instances.len());
+        for (i, Instance { labels, stage }) in settings.instances.iter().enumerate() {
+            let table = inputs.table(&format!("instances[{i}].stage"))?;
+            if let Some(message) = difference(&settings.columns, stage, &table.schema(), &first) {
+                diagnostics.error(&[], Code::SqlPlan, message, None);
+                return None;
+            }
+            instances.push(Arc::new(instance(&settings.columns, labels, table).ok()?));
+        }
+        let plan = match instances.as_slice() {
+            [only] => only.as_ref().clone(),
+            _ => LogicalPlan::Union(Union::try_new_by_name(instances).ok()?),
+        };
+        // Types that differ between instances are widened here, not when rows are there.
+        let state = engine.planning();
+        let plan =
+            state.analyzer().execute_and_check(plan, state.config_options(), |_, _| {}).ok()?;
+        let plain = |field: &Arc<arrow::datatypes::Field>| Arc::clone(field);
+        let schema = arrow::datatypes::Schema::new(
+            plan.schema().fields().iter().map(plain).collect::<Vec<_>>(),
+        );
+        components.set_settings(settings);
+        let query = Some(plan.clone());
+        Some(Outcome { query, ..Outcome::new(Arc::new(schema), QueryPlan(plan)) })
+    }
+}
+
+/// The rows of one instance, its matrix values first.
+fn instance(
+    columns: &[String],
+    labels: &[String],
+    table: Arc<dyn TableProvider>,
+) -> Result<LogicalPlan> {
+    let name = TableReference::bare("instance");
+    let values = columns.iter().zip(labels);
+    let values = values.map(|(column, label)| lit(label.as_str()).alias(column));
+    let schema = table.schema();
+    let fields = schema.fields().iter().map(|field| {
+        Expr::Column(Column::new(Some(name.clone()), field.name())).alias(field.name())
+    });
+    let all: Vec<Expr> = values.chain(fields).collect();
+    LogicalPlanBuilder::scan(name.clone(), provider_as_source(table), None)?.project(all)?.build()
+}
+
+/// Why an instance does not fit the union; `None` if it does.
+fn difference(
+    matrix: &[String],
+    name: &str,
+    table: &SchemaRef,
+    first: &SchemaRef,
+) -> Option<String> {
+    let names = |schema: &SchemaRef| -> std::collections::BTreeSet<String> {
+        schema.fields().iter().map(|field| field.name().clone()).collect()
+    };
+    let (own, others) = (names(table), names(first));
+    if let Some(column) = matrix.iter().find(|column| own.contains(*column)) {
+        return Some(format!(
+            "`{name}` has a column `{column}`, which is also a name of its matrix"
+        ));
+    }
+    let odd = own.symmetric_difference(&others).next()?;
+    Some(format!("`{odd}` is not a column of all instances of the matrix that `{name}` is one of"))
+}

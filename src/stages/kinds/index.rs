@@ -1,0 +1,287 @@
+//! `index`: a memory made searchable by its words. The artifact holds the index's files and, as its
+//! table, the entries in the order in which they were added. For vectors: `dense`.
+
+pub mod dense;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, Int64Array, RecordBatch, StringArray};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use async_trait::async_trait;
+
+use crate::graph::Stage;
+use crate::session::engine::BATCH_ROWS;
+use crate::stages::diagnostics::Diagnostics;
+use crate::stages::error::StageError;
+use crate::stages::kind::{Kind, Outcome, Preparing, Traits};
+use crate::stages::plan::{Execution, StagePlan};
+use crate::stages::sink::{Computed, Sink};
+use proofmill_base::digest::Digest;
+use proofmill_base::ids::StageName;
+use proofmill_pipeline::code::Code;
+use proofmill_pipeline::kinds::index::{self as settings, Index, IndexBy, IndexKind};
+use proofmill_retrieval::{
+    Analyzer, IndexBuilder, IndexSpec, MEMORY_BYTES_MIN, MemoryIndexing, MemoryRow, Variant,
+    memory_entries,
+};
+
+/// Most memory of the index builder before it spills to its folder, in bytes.
+const BUILDER_BYTES_MAX: usize = 128 << 20;
+/// Memory of the index builder for each byte of text.
+const BUILDER_BYTES_PER_BYTE: usize = 4;
+/// Bytes of a fact's digest that make its id.
+const FACT_ID_BYTES: usize = 16;
+
+/// A prepared `index`.
+#[derive(Clone, Debug)]
+pub struct IndexPlan {
+    /// The stage that holds the memory.
+    memory: StageName,
+    fact: usize,
+    question: Option<usize>,
+    by: MemoryIndexing,
+    spec: IndexSpec,
+    schema: SchemaRef,
+}
+
+/// Columns of an index as a table.
+pub fn schema() -> SchemaRef {
+    Arc::new(Schema::new(vec![
+        Field::new("entry", DataType::Int64, false),
+        Field::new("fact_id", DataType::Utf8, false),
+        Field::new("fact", DataType::Utf8, false),
+        Field::new("text", DataType::Utf8, false),
+        Field::new("sources", DataType::Int64, false),
+    ]))
+}
+
+/// The kind and the way, for words with formula and analyzer, as `retrieved.index` shows it.
+pub fn label(settings: &Index) -> String {
+    if settings.kind == IndexKind::Dense {
+        return dense::label(settings);
+    }
+    let spec = spec(settings);
+    format!(
+        "bm25/{}/{}/k1={}/b={}/{}",
+        settings.by.as_str(),
+        spec.variant.name(),
+        spec.k1(),
+        spec.b(),
+        spec.analyzer.name()
+    )
+}
+
+#[async_trait]
+impl StagePlan for IndexPlan {
+    async fn compute(&self, execution: &Execution<'_>) -> Result<Computed, StageError> {
+        compute(self, execution.rows(Some(&self.memory)).await?, execution.sink).await
+    }
+}
+
+impl Kind for Index {
+    fn traits(&self) -> Traits {
+        Traits { version: 1, rows_can_fail: false, has_partitions: false, is_result: false }
+    }
+
+    fn prepare(&self, context: &mut Preparing<'_>) -> Option<Outcome> {
+        let settings = self;
+        let Preparing { inputs, components, diagnostics, .. } = context;
+        match settings.kind {
+            IndexKind::Bm25 => refuse_idle(inputs.stage, &["vector"], settings.kind, diagnostics)?,
+            IndexKind::Dense => {
+                refuse_idle(
+                    inputs.stage,
+                    &["variant", "k1", "b", "analyzer"],
+                    settings.kind,
+                    diagnostics,
+                )?;
+                return dense::prepare(settings, *inputs, components, diagnostics);
+            }
+        }
+        let memory = inputs.name("from")?.clone();
+        let input = inputs.table_of(&memory)?.schema();
+        let fact = diagnostics.text_column(&["index", "fact"], &settings.fact, &input);
+        let question = question(settings, &input, diagnostics)?;
+        components.set_settings(settings);
+        let plan = IndexPlan {
+            memory,
+            fact: fact?,
+            question,
+            by: match settings.by {
+                IndexBy::Fact => MemoryIndexing::Fact,
+                IndexBy::Question => MemoryIndexing::Question,
+                IndexBy::QuestionFact => MemoryIndexing::QuestionFact,
+                IndexBy::RelevantQuestions => MemoryIndexing::RelevantQuestions,
+            },
+            spec: spec(settings),
+            schema: schema(),
+        };
+        Some(Outcome::new(schema(), plan))
+    }
+}
+
+/// A mistake for each setting that is written and belongs to the other kind of index.
+fn refuse_idle(
+    stage: &Stage,
+    keys: &[&str],
+    kind: IndexKind,
+    diagnostics: &mut Diagnostics<'_>,
+) -> Option<()> {
+    let written = stage.spec.node.get("index");
+    let idle = keys.iter().filter(|key| written.is_some_and(|node| node.get(key).is_some()));
+    let found: Vec<_> = idle.collect();
+    for key in &found {
+        let message = format!("`{key}` means nothing for `kind: {}`", kind.as_str());
+        let help = match kind {
+            IndexKind::Bm25 => "leave it out, or add `kind: dense`",
+            IndexKind::Dense => "leave it out: vectors are compared as they are",
+        };
+        diagnostics.error(&["index", key], Code::UnknownKey, message, Some(help.to_owned()));
+    }
+    found.is_empty().then_some(())
+}
+
+/// The position of the column of the questions, which all ways but `fact` need; `None` for a mistake.
+pub fn question(
+    settings: &Index,
+    input: &SchemaRef,
+    diagnostics: &mut Diagnostics<'_>,
+) -> Option<Option<usize>> {
+    match (&settings.question, settings.by) {
+        (Some(column), _) => {
+            Some(Some(diagnostics.text_column(&["index", "question"], column, input)?))
+        }
+        (None, IndexBy::Fact) => Some(None),
+        (None, by) => {
+            let message =
+                format!("`by: {}` needs `question`, the column of the questions", by.as_str());
+            diagnostics.error(&["index", "by"], Code::MissingKey, message, None);
+            None
+        }
+    }
+}
+
+fn spec(settings: &Index) -> IndexSpec {
+    IndexSpec {
+        variant: match settings.variant {
+            settings::Variant::Lucene => Variant::Lucene,
+            settings::Variant::Tantivy => Variant::Tantivy,
+            settings::Variant::Okapi => Variant::Okapi,
+            settings::Variant::Robertson => Variant::Robertson,
+            settings::Variant::Atire => Variant::Atire,
+            settings::Variant::Bm25l => Variant::Bm25l,
+            settings::Variant::Bm25plus => Variant::Bm25Plus,
+        },
+        k1: settings.k1,
+        b: settings.b,
+        delta: None,
+        analyzer: analyzer(settings.analyzer),
+    }
+}
+
+/// The analyzer that a setting names.
+pub fn analyzer(setting: settings::Analyzer) -> Analyzer {
+    match setting {
+        settings::Analyzer::Word => Analyzer::Word,
+        settings::Analyzer::WordStemEn => Analyzer::WordStemEn,
+        settings::Analyzer::WordStopEn => Analyzer::WordStopEn,
+        settings::Analyzer::Whitespace => Analyzer::Whitespace,
+    }
+}
+
+/// Builds the index over the rows of the memory, in their order.
+pub async fn compute(
+    plan: &IndexPlan,
+    memory: Vec<RecordBatch>,
+    sink: &Sink,
+) -> Result<Computed, StageError> {
+    let folder = tempfile::tempdir()
+        .map_err(|source| StageError::Write { path: "a temporary folder".to_owned(), source })?;
+    let (plan, path) = (plan.clone(), folder.path().join("index"));
+    let built = {
+        let path = path.clone();
+        tokio::task::spawn_blocking(move || build(&plan, &memory, &path))
+            .await
+            .map_err(|error| StageError::Task(error.to_string()))??
+    };
+    let mut part = sink.part(0, 1);
+    for batch in built {
+        part.write(batch).await?;
+    }
+    let mut computed = Computed::of([part.finish().await?]);
+    for (number, name) in file_names(&path)?.into_iter().enumerate() {
+        computed.files.push(sink.file(number as u32, &name, &path.join(&name)).await?);
+    }
+    Ok(computed)
+}
+
+fn build(
+    plan: &IndexPlan,
+    memory: &[RecordBatch],
+    folder: &Path,
+) -> Result<Vec<RecordBatch>, StageError> {
+    let texts = |batch: &RecordBatch, column: usize| -> Result<StringArray, StageError> {
+        let array = cast(batch.column(column), &DataType::Utf8)?;
+        Ok(array
+            .as_any()
+            .downcast_ref::<StringArray>()
+            .cloned()
+            .unwrap_or_else(|| StringArray::new_null(batch.num_rows())))
+    };
+    let mut columns = Vec::with_capacity(memory.len());
+    for batch in memory {
+        let questions = plan.question.map(|column| texts(batch, column)).transpose()?;
+        columns.push((texts(batch, plan.fact)?, questions));
+    }
+    let rows = columns.iter().flat_map(|(facts, questions)| {
+        // A row without a fact teaches nothing.
+        (0..facts.len()).filter(|row| facts.is_valid(*row)).map(move |row| MemoryRow {
+            fact: facts.value(row),
+            question: questions.as_ref().filter(|q| q.is_valid(row)).map_or("", |q| q.value(row)),
+        })
+    });
+    let entries = memory_entries(rows, plan.by);
+    let texts: usize = entries.iter().map(|entry| entry.text.len()).sum();
+    let memory = (BUILDER_BYTES_PER_BYTE * texts).clamp(MEMORY_BYTES_MIN, BUILDER_BYTES_MAX);
+    let mut builder = IndexBuilder::create(folder, plan.spec, memory)?;
+    for entry in &entries {
+        builder.add(&entry.text)?;
+    }
+    builder.finish()?;
+    let chunk = |(i, entries): (usize, &[proofmill_retrieval::MemoryEntry])| {
+        let first = (i * BATCH_ROWS) as i64;
+        let columns: Vec<ArrayRef> = vec![
+            Arc::new(Int64Array::from_iter_values(first..first + entries.len() as i64)),
+            Arc::new(StringArray::from_iter_values(entries.iter().map(|e| fact_id(&e.fact)))),
+            Arc::new(StringArray::from_iter_values(entries.iter().map(|e| &e.fact))),
+            Arc::new(StringArray::from_iter_values(entries.iter().map(|e| &e.text))),
+            Arc::new(Int64Array::from_iter_values(entries.iter().map(|e| e.rows.len() as i64))),
+        ];
+        Ok(RecordBatch::try_new(Arc::clone(&plan.schema), columns)?)
+    };
+    entries.chunks(BATCH_ROWS).enumerate().map(chunk).collect()
+}
+
+/// The id of a fact: the same in every memory, whatever its spelling in case and white space.
+pub fn fact_id(fact: &str) -> String {
+    let folded: Vec<_> = fact.split_whitespace().map(str::to_lowercase).collect();
+    Digest::of(folded.join(" ").as_bytes()).to_string()[..2 * FACT_ID_BYTES].to_owned()
+}
+
+fn file_names(folder: &Path) -> Result<Vec<String>, StageError> {
+    let failed = |source| StageError::Write { path: folder.display().to_string(), source };
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        // tantivy's lock files say nothing about the index.
+        if let Ok(name) = entry.file_name().into_string()
+            && !name.ends_with(".lock")
+        {
+            names.push(name);
+        }
+    }
+    names.sort();
+    Ok(names)
+}

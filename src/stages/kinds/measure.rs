@@ -1,0 +1,258 @@
+//! `measure`: numbers with their denominators and intervals.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use async_trait::async_trait;
+use datafusion::execution::session_state::SessionState;
+use datafusion::logical_expr::LogicalPlan;
+use proofmill_udfs::stats::{self, Interval as Estimate, Method};
+
+use crate::stages::error::StageError;
+use crate::stages::kind::{Kind, Outcome, Preparing, Traits};
+use crate::stages::plan::{Execution, StagePlan};
+use crate::stages::sink::Computed;
+use crate::stages::tables::values::{self, Columns, Metric, Selection, groups, text_at};
+use proofmill_pipeline::code::Code;
+use proofmill_pipeline::kinds::measure::Measure;
+use proofmill_pipeline::kinds::statistics::{Interval, all_metrics};
+
+/// A prepared `measure`.
+#[derive(Clone, Debug)]
+pub struct MeasurePlan {
+    plan: LogicalPlan,
+    metrics: Vec<Metric>,
+    settings: Measure,
+    schema: SchemaRef,
+}
+
+#[async_trait]
+impl StagePlan for MeasurePlan {
+    async fn compute(&self, execution: &Execution<'_>) -> Result<Computed, StageError> {
+        let (numbers, note) = compute(self, &execution.session()).await?;
+        let mut computed = execution.sink.table(numbers).await?;
+        computed.notes.extend(note);
+        Ok(computed)
+    }
+}
+
+impl Kind for Measure {
+    fn traits(&self) -> Traits {
+        Traits { version: 2, rows_can_fail: false, has_partitions: false, is_result: true }
+    }
+
+    fn prepare(&self, context: &mut Preparing<'_>) -> Option<Outcome> {
+        let settings = self;
+        let Preparing { inputs, engine, components, diagnostics, .. } = context;
+        let table = inputs.table("from")?;
+        let input = table.schema();
+        let mut selection = Selection::new(engine, &settings.from, table)?;
+        let mut sound = true;
+        for (i, column) in settings.by.iter().enumerate() {
+            sound &=
+                diagnostics.column(&["measure", "by", &i.to_string()], column, &input).is_some();
+        }
+        if let Some(cluster) = &settings.cluster {
+            sound &= diagnostics.column(&["measure", "cluster"], cluster, &input).is_some();
+        }
+        let wanted = all_metrics(&settings.correct, &settings.metrics);
+        values::check_names(&settings.correct, &settings.metrics, "measure", diagnostics)?;
+        if wanted.is_empty() {
+            let message = "nothing to measure: give `correct` or `metrics`".to_owned();
+            diagnostics.error(&["measure"], Code::MissingKey, message, None);
+            return None;
+        }
+        let metrics = selection.metrics(&wanted, &["measure"], diagnostics);
+        if let Some(exclude) = &settings.exclude {
+            sound &= selection.exclude(exclude, &["measure", "exclude"], diagnostics).is_some();
+        }
+        let metrics = metrics.filter(|_| sound)?;
+        settings.by.iter().for_each(|column| selection.text(column));
+        settings.cluster.iter().for_each(|column| selection.text(column));
+        components.set_settings(settings);
+        components.set_order("metrics", wanted.keys());
+        let schema = schema(settings);
+        let plan = selection.plan()?;
+        let plan =
+            MeasurePlan { plan, metrics, settings: settings.clone(), schema: Arc::clone(&schema) };
+        Some(Outcome::new(schema, plan))
+    }
+}
+
+fn schema(settings: &Measure) -> SchemaRef {
+    let by = settings.by.iter().map(|column| Field::new(column, DataType::Utf8, true));
+    let number = |name: &str| Field::new(name, DataType::Float64, true);
+    let count = |name: &str| Field::new(name, DataType::Int64, false);
+    let text = |name: &str| Field::new(name, DataType::Utf8, false);
+    let fixed = [
+        text("name"),
+        number("value"),
+        number("ci_low"),
+        number("ci_high"),
+        text("ci_method"),
+        number("se"),
+        count("n_attempted"),
+        count("n_answered"),
+        count("n_errored"),
+        count("n_excluded"),
+        number("value_answered"),
+        number("value_bound"),
+    ];
+    Arc::new(Schema::new(by.chain(fixed).collect::<Vec<_>>()))
+}
+
+/// One line of the result.
+struct Line {
+    by: Vec<String>,
+    name: String,
+    estimate: Option<Estimate>,
+    method: String,
+    attempted: usize,
+    errored: usize,
+    excluded: usize,
+    value_answered: Option<f64>,
+    value_bound: Option<f64>,
+}
+
+/// Averages all metrics; with a note if there was nothing to average.
+pub async fn compute(
+    plan: &MeasurePlan,
+    state: &SessionState,
+) -> Result<(RecordBatch, Option<String>), StageError> {
+    let texts = plan.settings.by.len() + usize::from(plan.settings.cluster.is_some());
+    let columns = values::read(&plan.plan, texts, state).await?;
+    let plan = plan.clone();
+    let lines = move || {
+        let lines = lines(&plan, &columns)?;
+        Ok((batch(&plan.schema, &lines)?, note(&plan, &lines)))
+    };
+    tokio::task::spawn_blocking(lines)
+        .await
+        .unwrap_or_else(|error| Err(StageError::Task(error.to_string())))
+}
+
+/// What a person should know of numbers that no row stands behind.
+fn note(plan: &MeasurePlan, lines: &[Line]) -> Option<String> {
+    if lines.iter().all(|line| line.attempted == 0) {
+        return Some(format!("`{}` has no rows: nothing was measured", plan.settings.from));
+    }
+    let all_excluded = lines.iter().all(|line| line.attempted == line.excluded);
+    all_excluded.then(|| "all rows are excluded: nothing was measured".to_owned())
+}
+
+fn lines(plan: &MeasurePlan, columns: &Columns) -> Result<Vec<Line>, StageError> {
+    let settings = &plan.settings;
+    let rows = columns.values.first().map_or(0, Float64Array::len);
+    let excluded = settings.exclude.as_ref().and_then(|_| columns.values.last());
+    let is_excluded = |row: usize| excluded.is_some_and(|column| column.value(row) != 0.0);
+    let cluster = settings.cluster.as_ref().and_then(|_| columns.texts.last());
+    let mut lines = Vec::new();
+    for (by, rows) in groups(&columns.texts[..settings.by.len()], rows) {
+        let kept: Vec<usize> = rows.iter().copied().filter(|row| !is_excluded(*row)).collect();
+        let clusters: Option<Vec<String>> =
+            cluster.map(|column| kept.iter().map(|row| text_at(column, *row)).collect());
+        for (metric, column) in plan.metrics.iter().zip(&columns.values) {
+            let answered: Vec<f64> = kept
+                .iter()
+                .filter(|row| column.is_valid(**row))
+                .map(|row| column.value(*row))
+                .collect();
+            let all: Vec<f64> = kept
+                .iter()
+                .map(|row| if column.is_valid(*row) { column.value(*row) } else { 0.0 })
+                .collect();
+            let (estimate, method) = estimate(metric, &all, clusters.as_deref(), &settings.ci)?;
+            let errored = kept.len() - answered.len();
+            let sum: f64 = answered.iter().sum();
+            lines.push(Line {
+                by: by.clone(),
+                name: metric.name.clone(),
+                estimate,
+                method,
+                attempted: rows.len(),
+                errored,
+                excluded: rows.len() - kept.len(),
+                value_answered: (!answered.is_empty()).then(|| sum / answered.len() as f64),
+                value_bound: (metric.boolean && !kept.is_empty())
+                    .then(|| (sum + errored as f64) / kept.len() as f64),
+            });
+        }
+    }
+    Ok(lines)
+}
+
+/// The mean with its interval, and how the interval was made.
+fn estimate(
+    metric: &Metric,
+    values: &[f64],
+    clusters: Option<&[String]>,
+    ci: &Interval,
+) -> Result<(Option<Estimate>, String), StageError> {
+    if values.is_empty() {
+        return Ok((None, "none".to_owned()));
+    }
+    let Interval { bootstrap, seed, level } = *ci;
+    Ok(match (bootstrap, clusters) {
+        (Some(n), None) => {
+            let estimate = stats::bootstrap_mean(values, n, seed, level, Method::Percentile)?;
+            (Some(estimate), format!("bootstrap {n} seed {seed}"))
+        }
+        (Some(n), Some(clusters)) => {
+            let estimate =
+                stats::cluster_bootstrap(values, clusters, n, seed, level, Method::Percentile)?;
+            (Some(estimate), format!("cluster bootstrap {n} seed {seed}"))
+        }
+        (None, Some(clusters)) => {
+            let found = stats::clustered_se(values, clusters)?;
+            (Some(normal(found.mean, found.se, level)?), "clustered".to_owned())
+        }
+        (None, None) if metric.boolean => {
+            let right = values.iter().filter(|value| **value == 1.0).count() as u64;
+            (Some(stats::wilson(right, values.len() as u64, level)?), "wilson".to_owned())
+        }
+        (None, None) => {
+            let n = values.len() as f64;
+            let mean = values.iter().sum::<f64>() / n;
+            let variance =
+                values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (n - 1.0);
+            (Some(normal(mean, (variance / n).sqrt(), level)?), "normal".to_owned())
+        }
+    })
+}
+
+fn normal(mean: f64, se: f64, level: f64) -> Result<Estimate, StageError> {
+    let half = stats::normal_multiplier(level)? * se;
+    Ok(Estimate { estimate: mean, low: mean - half, high: mean + half, se })
+}
+
+fn batch(schema: &SchemaRef, lines: &[Line]) -> Result<RecordBatch, StageError> {
+    let number = |of: &dyn Fn(&Line) -> Option<f64>| -> ArrayRef {
+        let finite = |line| of(line).filter(|value| value.is_finite());
+        Arc::new(lines.iter().map(finite).collect::<Float64Array>())
+    };
+    let count = |of: &dyn Fn(&Line) -> usize| -> ArrayRef {
+        Arc::new(lines.iter().map(|line| Some(of(line) as i64)).collect::<Int64Array>())
+    };
+    let text = |of: &dyn Fn(&Line) -> String| -> ArrayRef {
+        Arc::new(lines.iter().map(|line| Some(of(line))).collect::<StringArray>())
+    };
+    let groups = schema.fields().len() - 12;
+    let mut columns: Vec<ArrayRef> =
+        (0..groups).map(|i| text(&|line| line.by[i].clone())).collect();
+    columns.extend([
+        text(&|line| line.name.clone()),
+        number(&|line| line.estimate.map(|e| e.estimate)),
+        number(&|line| line.estimate.map(|e| e.low)),
+        number(&|line| line.estimate.map(|e| e.high)),
+        text(&|line| line.method.clone()),
+        number(&|line| line.estimate.map(|e| e.se)),
+        count(&|line| line.attempted),
+        count(&|line| line.attempted - line.excluded - line.errored),
+        count(&|line| line.errored),
+        count(&|line| line.excluded),
+        number(&|line| line.value_answered),
+        number(&|line| line.value_bound),
+    ]);
+    values::table(schema, columns)
+}

@@ -1,0 +1,184 @@
+//! `read`: a table from files. Records that do not parse become error rows.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use tokio::sync::mpsc;
+
+use crate::session::engine::BATCH_ROWS;
+use crate::stages::error::StageError;
+use crate::stages::kind::{Kind, Outcome, Preparing, Traits};
+use crate::stages::plan::{Execution, StagePlan};
+use crate::stages::sink::{Computed, Sink, Written};
+use proofmill_files::{Chunk, ErrorRow, Source};
+use proofmill_pipeline::code::Code;
+use proofmill_pipeline::kinds::OnError;
+use proofmill_pipeline::kinds::read::Read;
+
+/// Chunks between the thread that reads and the task that writes.
+const CHUNKS_QUEUED_MAX: usize = 4;
+/// Error rows that a message shows.
+const ERRORS_SHOWN: usize = 3;
+/// Error rows that are kept; a source with more is not worth auditing row by row.
+const ERROR_ROWS_MAX: usize = 100_000;
+
+/// The source files, as they were when the pipeline was loaded.
+#[derive(Debug)]
+struct ReadPlan(Arc<Source>);
+
+#[async_trait]
+impl StagePlan for ReadPlan {
+    async fn compute(&self, execution: &Execution<'_>) -> Result<Computed, StageError> {
+        let common = execution.common();
+        let cores = execution.engine.limits().cores;
+        let pieces = common.partitions.map_or(cores, |n| n as usize);
+        compute(&self.0, common.on_error, common.max_error_rate, pieces, execution.sink).await
+    }
+}
+
+impl Kind for Read {
+    fn traits(&self) -> Traits {
+        Traits { version: 2, rows_can_fail: true, has_partitions: true, is_result: false }
+    }
+
+    fn prepare(&self, context: &mut Preparing<'_>) -> Option<Outcome> {
+        let settings = self;
+        let Preparing { components, diagnostics, .. } = context;
+        let source = match proofmill_files::open(settings) {
+            Ok(source) => source,
+            Err(error) => {
+                let field = error.field();
+                let steps: Vec<&str> = ["read"].into_iter().chain(field.split('.')).collect();
+                let code = match field.as_str() {
+                    "path" => Code::SourceMissing,
+                    _ => Code::SourceSchema,
+                };
+                diagnostics.error(&steps, code, error.message(), error.help());
+                return None;
+            }
+        };
+        if source.rows_estimate() == Some(0) {
+            let (message, help) = empty(&source);
+            diagnostics.warning(&["read", "path"], Code::SourceEmpty, message, Some(help));
+        }
+        components.set_settings(&Read { format: Some(source.format()), ..settings.clone() });
+        for (i, file) in source.files().iter().enumerate() {
+            components.set(format!("source[{i}].sha256"), file.digest);
+        }
+        let (schema, rows) = (source.schema(), source.rows_estimate());
+        let outcome = Outcome::new(schema, ReadPlan(Arc::new(source))).expecting(rows);
+        Some(Outcome { unique: Some("row_id"), ..outcome })
+    }
+}
+
+/// What a person should know of a source without any record, and what to do if there must be some.
+fn empty(source: &Source) -> (String, String) {
+    let message = match source.files() {
+        [file] => format!("`{}` has no records: the table is empty", file.path),
+        files => format!("none of the {} files has a record: the table is empty", files.len()),
+    };
+    let help = "if that is a mistake, the check `rows: { min: 1 }` makes the stage fail".to_owned();
+    (message, help)
+}
+
+/// Reads all files; pieces are read at the same time and stored in order.
+pub async fn compute(
+    source: &Arc<Source>,
+    on_error: OnError,
+    max_error_rate: f64,
+    pieces: usize,
+    sink: &Sink,
+) -> Result<Computed, StageError> {
+    let partitions = source.partitions(pieces);
+    let n = partitions.len();
+    let reads = partitions.into_iter().enumerate().map(|(i, partition)| {
+        let source = Arc::clone(source);
+        async move {
+            let (sender, mut chunks) = mpsc::channel::<Chunk>(CHUNKS_QUEUED_MAX);
+            let reader =
+                tokio::task::spawn_blocking(move || {
+                    source.read(&partition, BATCH_ROWS, &mut |chunk| match sender
+                        .blocking_send(chunk)
+                    {
+                        Ok(()) => ControlFlow::Continue(()),
+                        Err(_) => ControlFlow::Break(()),
+                    })
+                });
+            let mut part = sink.part(i, n);
+            let mut errors: Vec<ErrorRow> = Vec::new();
+            while let Some(chunk) = chunks.recv().await {
+                if let Some(batch) = chunk.batch {
+                    part.write(batch).await?;
+                }
+                errors.extend(chunk.errors);
+                if on_error == OnError::Fail && !errors.is_empty() || errors.len() > ERROR_ROWS_MAX
+                {
+                    break;
+                }
+            }
+            drop(chunks);
+            let summary = reader.await.map_err(|error| StageError::Task(error.to_string()))??;
+            Ok::<_, StageError>((part.finish().await?, errors, summary))
+        }
+    });
+    let done = futures::future::try_join_all(reads).await?;
+    let mut errors = Vec::new();
+    let mut notes = source.notes().to_vec();
+    let mut written: Vec<Written> = Vec::new();
+    for (part, failed, summary) in done {
+        written.push(part);
+        errors.extend(failed);
+        notes.extend(summary.ignored.iter().map(|(field, times)| {
+            format!("the field `{field}` has no column and was passed over in {times} records")
+        }));
+    }
+    let mut computed = Computed::of(written);
+    if computed.parts.is_empty() {
+        notes.push(match errors.len() {
+            0 => "the source has no records: the table is empty".to_owned(),
+            failed => format!("none of {failed} records can be read: the table is empty"),
+        });
+    }
+    computed.notes = notes;
+    if !errors.is_empty() {
+        let rows: u64 = computed.parts.iter().map(|part| part.rows).sum();
+        gate(&errors, rows, on_error, max_error_rate)?;
+        computed.errors.push(sink.errors(0, &proofmill_files::error_batch(&errors)).await?);
+    }
+    Ok(computed)
+}
+
+/// Fails if there are more error rows than the settings accept.
+fn gate(
+    errors: &[ErrorRow],
+    rows: u64,
+    on_error: OnError,
+    max_error_rate: f64,
+) -> Result<(), StageError> {
+    let failed = errors.len() as u64;
+    let rate = failed as f64 / (failed + rows) as f64;
+    if on_error == OnError::Capture && rate <= max_error_rate {
+        return Ok(());
+    }
+    let shown: Vec<_> = errors
+        .iter()
+        .take(ERRORS_SHOWN)
+        .map(|row| {
+            let line =
+                row.line.map_or_else(|| format!("record {}", row.row), |line| line.to_string());
+            format!("\n  {}:{line}: {}", row.source, row.message)
+        })
+        .collect();
+    let more = errors.len().saturating_sub(ERRORS_SHOWN);
+    let more = if more > 0 { format!("\n  and {more} more") } else { String::new() };
+    Err(StageError::Data {
+        message: format!(
+            "{failed} of {} records cannot be read:{}{more}",
+            failed + rows,
+            shown.concat()
+        ),
+        help: "mend the source, declare `columns`, or accept a share with `max_error_rate`"
+            .to_owned(),
+    })
+}

@@ -1,0 +1,160 @@
+//! One block of a page: checked against the columns of its table, then drawn from its rows.
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use textwrap::{Options, wrap};
+
+use crate::draw::plot::{svg, text};
+use crate::draw::{WIDTH, markdown};
+use crate::stages::diagnostics::Diagnostics;
+use crate::stages::error::StageError;
+use crate::stages::kinds::report::{KIND, files, plot, proofs, table};
+use proofmill_base::ids::StageName;
+use proofmill_base::styled::printable;
+use proofmill_pipeline::kinds::report::{BlockKind, PlotBlock};
+
+/// A block that can be drawn.
+#[derive(Clone, Debug)]
+pub enum Shown {
+    Words(String),
+    /// Rows of a table.
+    Rows(Box<Rows>),
+}
+
+/// A block that shows rows of a table.
+#[derive(Clone, Debug)]
+pub struct Rows {
+    pub from: StageName,
+    /// Positions of the columns that it needs.
+    pub columns: Vec<usize>,
+    /// Rows that it needs, at most.
+    pub most: usize,
+    title: Option<String>,
+    form: Form,
+}
+
+/// How rows are shown.
+#[derive(Clone, Debug)]
+enum Form {
+    Table,
+    /// With the name of its picture.
+    Plot(Box<PlotBlock>, String),
+    Proofs,
+}
+
+/// A block, drawn.
+pub struct Drawn {
+    pub block: &'static str,
+    pub title: Option<String>,
+    /// The stage whose table it shows.
+    pub source: Option<String>,
+    /// As text, without the heading; each line ended.
+    pub content: String,
+    /// As Markdown, with the heading.
+    pub markdown: String,
+    pub svg: Option<String>,
+}
+
+impl Drawn {
+    pub fn words(block: &'static str, text: &str, markdown: String) -> Self {
+        let mut content = String::new();
+        for line in text.trim_end().lines() {
+            for line in wrap(&printable(line, true), Options::new(WIDTH)) {
+                content.push_str(&line);
+                content.push('\n');
+            }
+        }
+        Self { block, title: None, source: None, content, markdown, svg: None }
+    }
+}
+
+impl Shown {
+    /// Block `number` of a page; `from` is its stage with the columns. `None` after mistakes.
+    pub fn new(
+        number: usize,
+        block: BlockKind<'_>,
+        from: Option<(&StageName, &SchemaRef)>,
+        diagnostics: &mut Diagnostics<'_>,
+    ) -> Option<Self> {
+        let number = number.to_string();
+        let steps = [KIND, "blocks", &number, block.name()];
+        let title = block.title().map(str::to_owned);
+        let schema = || from.map(|(_, schema)| schema);
+        let (form, columns, most) = match block {
+            BlockKind::Text(text) => return Some(Self::Words(text.to_owned())),
+            BlockKind::Table(settings) => {
+                let columns = table::columns(settings, schema()?, &steps, diagnostics)?;
+                (Form::Table, columns, settings.limit as usize)
+            }
+            BlockKind::Plot(settings) => {
+                let columns = plot::columns(settings, schema()?, &steps, diagnostics)?;
+                // Without the group, which says little in a folder of its own.
+                let own = from?.0.as_str().rsplit('.').next().unwrap_or_default();
+                let name = settings.name.clone().unwrap_or_else(|| own.to_owned());
+                // One more than can be drawn, to be told apart from just as many.
+                (Form::Plot(Box::new(settings.clone()), name), columns, plot::POINTS_MAX + 1)
+            }
+            BlockKind::Proofs(settings) => {
+                let columns = proofs::columns(schema()?, &steps, diagnostics)?;
+                (Form::Proofs, columns, settings.limit as usize)
+            }
+        };
+        let from = from?.0.clone();
+        Some(Self::Rows(Box::new(Rows { from, columns, most, title, form })))
+    }
+
+    /// The name of its picture, if it has one.
+    pub fn picture(&self) -> Option<&str> {
+        match self {
+            Self::Words(_) => None,
+            Self::Rows(rows) => match &rows.form {
+                Form::Plot(_, name) => Some(name),
+                Form::Table | Form::Proofs => None,
+            },
+        }
+    }
+}
+
+impl Rows {
+    /// Draws the first of `all` rows of the table.
+    pub fn draw(&self, rows: &RecordBatch, all: u64) -> Result<Drawn, StageError> {
+        let (block, content, body, svg) = match &self.form {
+            Form::Table => {
+                let (text, markdown) = table::draw(rows, all);
+                ("table", text, markdown, None)
+            }
+            Form::Plot(settings, name) => {
+                let plot = plot::of_rows(settings, rows)?;
+                let title = self.title.as_deref();
+                let svg = svg::draw(&plot, title).map_err(|e| StageError::Task(e.to_string()))?;
+                let shown = markdown::escaped(title.unwrap_or(name)).replace(']', "\\]");
+                let link = format!("![{shown}]({})\n", files::file_name(name));
+                ("plot", text::draw(&plot), link, Some(svg))
+            }
+            Form::Proofs => {
+                let text = proofs::draw(rows)? + &more(rows.num_rows(), all, "proofs");
+                let markdown = markdown::verbatim(&text);
+                ("proofs", text, markdown, None)
+            }
+        };
+        let heading = self.title.as_deref().map(markdown::escaped);
+        let heading = heading.map(|title| format!("## {title}\n\n")).unwrap_or_default();
+        Ok(Drawn {
+            block,
+            title: self.title.clone(),
+            source: Some(self.from.to_string()),
+            content,
+            markdown: heading + &body,
+            svg,
+        })
+    }
+}
+
+/// A line that says how many rows are not shown; nothing if all are.
+pub fn more(shown: usize, all: u64, rows: &str) -> String {
+    match shown as u64 {
+        0 => format!("no {rows}\n"),
+        shown if shown < all => format!("{shown} of {all} {rows}\n"),
+        _ => String::new(),
+    }
+}

@@ -1,0 +1,284 @@
+//! `retrieve`: queries x memory -> ranked rows. For words, a query plan that asks the index batch by
+//! batch; for vectors, `nearest`.
+
+mod nearest;
+mod opened;
+
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+
+use arrow::array::{
+    Array, ArrayRef, Float64Array, Int64Array, ListArray, RecordBatch, StringArray, StructArray,
+    UInt32Array,
+};
+use arrow::buffer::OffsetBuffer;
+use arrow::compute::{cast, concat_batches, take};
+use arrow::datatypes::{DataType, Field, Fields, Schema};
+use async_trait::async_trait;
+use datafusion::common::{DataFusionError, Result as QueryResult, TableReference, exec_err};
+use datafusion::datasource::provider_as_source;
+use datafusion::functions::core::expr_ext::FieldAccessor;
+use datafusion::logical_expr::{
+    ColumnarValue, LogicalPlan, LogicalPlanBuilder, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
+    Signature, Volatility, cast as cast_expr, ident, lit,
+};
+
+use crate::stages::error::StageError;
+use crate::stages::kind::{Kind, Outcome, Preparing, Traits};
+use crate::stages::kinds::index;
+use crate::stages::kinds::retrieve::opened::Opened;
+use crate::stages::plan::{Execution, StagePlan};
+use crate::stages::queries::query;
+use crate::stages::sink::Computed;
+use proofmill_base::ids::StageName;
+use proofmill_pipeline::code::Code;
+use proofmill_pipeline::kinds::StageKind;
+use proofmill_pipeline::kinds::index::IndexKind;
+use proofmill_pipeline::kinds::retrieve::Retrieve;
+use proofmill_retrieval::Bm25Index;
+use proofmill_store::{NamedFile, Store};
+
+/// A query that asks an index of words.
+#[derive(Debug)]
+struct RetrievePlan {
+    query: LogicalPlan,
+    slot: Arc<MemorySlot>,
+}
+
+#[async_trait]
+impl StagePlan for RetrievePlan {
+    async fn compute(&self, execution: &Execution<'_>) -> Result<Computed, StageError> {
+        let (sink, cache) = (execution.sink, execution.cache);
+        if let Some(memory) = execution.table(&self.slot.stage)
+            && let Some(stored) = memory.stored()
+        {
+            let entries = execution.rows(Some(&self.slot.stage)).await?;
+            let (files, snapshot) = (&stored.files, stored.snapshot.clone());
+            self.slot.fill(open(&sink.store, cache, files, entries, snapshot).await?);
+        }
+        let session = execution.engine.running(0, execution.common().partitions);
+        query::compute(&self.query, &session, sink).await
+    }
+}
+
+/// An opened index with its entries.
+struct Searcher {
+    index: Bm25Index,
+    fact_ids: ArrayRef,
+    facts: ArrayRef,
+    snapshot: String,
+    /// Stays as long as it is asked.
+    _folder: Opened,
+}
+
+/// Where a plan finds its index: bound when the index is stored.
+struct MemorySlot {
+    /// The `index` stage.
+    stage: StageName,
+    searcher: OnceLock<Searcher>,
+}
+
+impl std::fmt::Debug for MemorySlot {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "MemorySlot({:?})", self.stage)
+    }
+}
+
+impl MemorySlot {
+    /// Binds the index; the first call counts.
+    fn fill(&self, searcher: Searcher) {
+        let _ = self.searcher.set(searcher);
+    }
+}
+
+impl Kind for Retrieve {
+    fn traits(&self) -> Traits {
+        Traits { version: 1, rows_can_fail: false, has_partitions: true, is_result: false }
+    }
+
+    fn prepare(&self, context: &mut Preparing<'_>) -> Option<Outcome> {
+        let settings = self;
+        let Preparing { inputs, engine, components, diagnostics, .. } = context;
+        let queries = inputs.table("from")?;
+        let memory = inputs.name("memory")?;
+        let index = match &inputs.stages.get(memory)?.stage.spec.kind {
+            StageKind::Index(settings) => Some(settings.as_ref()),
+            _ => None,
+        };
+        let threads = engine.limits().cores;
+        let each = u64::from(settings.top_k);
+        let rows_expected = inputs.rows_expected().map(|rows| rows.saturating_mul(each));
+        let input = queries.schema();
+        let steps = ["retrieve", "query"];
+        let query = match index.map(|index| index.kind) {
+            Some(IndexKind::Bm25) => diagnostics.text_column(&steps, &settings.query, &input),
+            Some(IndexKind::Dense) => diagnostics.vector_column(&steps, &settings.query, &input),
+            None => diagnostics.column(&steps, &settings.query, &input),
+        };
+        let id = diagnostics.column(&["retrieve", "id"], &settings.id, &input);
+        let Some(index) = index else {
+            let message = format!("`{}` is no index", settings.memory);
+            let help =
+                "name an `index` stage, or add `index: bm25` to make one on the way".to_owned();
+            diagnostics.error(&["retrieve", "memory"], Code::WrongKind, message, Some(help));
+            return None;
+        };
+        if settings.index != Some(IndexKind::Bm25) && !settings.analyzer.is_default() {
+            let message = "`analyzer` goes with `index: bm25`".to_owned();
+            let help = "an `index` stage has an `analyzer` of its own".to_owned();
+            diagnostics.error(&["retrieve", "analyzer"], Code::WrongValue, message, Some(help));
+            return None;
+        }
+        let (_, id) = (query?, id?);
+        let label = index::label(index);
+        if index.kind == IndexKind::Dense {
+            let outcome = nearest::prepare(settings, label, input.field(id), context)?;
+            return Some(outcome.expecting(rows_expected));
+        }
+        components.set_settings(settings);
+        let slot = Arc::new(MemorySlot { stage: memory.clone(), searcher: OnceLock::new() });
+        let search =
+            ScalarUDF::from(Search::new(Arc::clone(&slot), settings.top_k as usize, threads));
+        let plan = || -> QueryResult<_> {
+            let name = TableReference::bare("queries");
+            let hit = |field: &str| ident("hit").field(field).alias(field);
+            LogicalPlanBuilder::scan(name, provider_as_source(queries), None)?
+                .project([
+                    cast_expr(ident(&settings.id), DataType::Utf8).alias("query_id"),
+                    search
+                        .call(vec![cast_expr(ident(&settings.query), DataType::Utf8)])
+                        .alias("hit"),
+                ])?
+                .unnest_column("hit")?
+                .filter(ident("hit").is_not_null())?
+                .project([
+                    ident("query_id"),
+                    hit("rank"),
+                    hit("score"),
+                    hit("fact_id"),
+                    hit("fact"),
+                    lit(label).alias("index"),
+                    hit("snapshot"),
+                ])?
+                .build()
+        };
+        match plan() {
+            Ok(plan) => {
+                let fields: Vec<_> = plan.schema().fields().iter().cloned().collect();
+                let schema = Arc::new(Schema::new(fields));
+                let plan = RetrievePlan { query: plan, slot };
+                Some(Outcome::new(schema, plan).expecting(rows_expected))
+            }
+            Err(error) => {
+                diagnostics.error(&["retrieve"], Code::SqlPlan, error.strip_backtrace(), None);
+                None
+            }
+        }
+    }
+}
+
+/// Opens a stored index: its files in a folder of `cache`, its entries in memory.
+async fn open(
+    store: &Store,
+    cache: &Path,
+    files: &[NamedFile],
+    entries: Vec<RecordBatch>,
+    snapshot: String,
+) -> Result<Searcher, StageError> {
+    let folder = opened::fetch(store, cache, files).await?;
+    let opening = tokio::task::spawn_blocking(move || -> Result<_, StageError> {
+        let index = Bm25Index::open(folder.folder())?;
+        let all = concat_batches(&index::schema(), &entries)?;
+        let (fact_ids, facts) = (Arc::clone(all.column(1)), Arc::clone(all.column(2)));
+        Ok(Searcher { index, fact_ids, facts, snapshot, _folder: folder })
+    });
+    opening.await.map_err(|error| StageError::Task(error.to_string()))?
+}
+
+/// The function that asks the index: text -> list of hits, best first.
+#[derive(Debug)]
+struct Search {
+    slot: Arc<MemorySlot>,
+    top_k: usize,
+    threads: usize,
+    signature: Signature,
+    hits: Fields,
+}
+
+impl PartialEq for Search {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.slot, &other.slot) && self.top_k == other.top_k
+    }
+}
+
+impl Eq for Search {}
+
+impl std::hash::Hash for Search {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        (Arc::as_ptr(&self.slot) as usize, self.top_k).hash(state);
+    }
+}
+
+impl Search {
+    fn new(slot: Arc<MemorySlot>, top_k: usize, threads: usize) -> Self {
+        let hits = Fields::from(vec![
+            Field::new("rank", DataType::Int64, false),
+            Field::new("score", DataType::Float64, false),
+            Field::new("fact_id", DataType::Utf8, false),
+            Field::new("fact", DataType::Utf8, false),
+            Field::new("snapshot", DataType::Utf8, false),
+        ]);
+        let signature = Signature::exact(vec![DataType::Utf8], Volatility::Immutable);
+        Self { slot, top_k, threads, signature, hits }
+    }
+
+    fn item(&self) -> Arc<Field> {
+        Arc::new(Field::new("item", DataType::Struct(self.hits.clone()), true))
+    }
+}
+
+impl ScalarUDFImpl for Search {
+    fn name(&self) -> &str {
+        "search_memory"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> QueryResult<DataType> {
+        Ok(DataType::List(self.item()))
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> QueryResult<ColumnarValue> {
+        let Some(searcher) = self.slot.searcher.get() else {
+            return exec_err!("the index is asked before it is stored");
+        };
+        let queries = args.args[0].to_array(args.number_rows)?;
+        let queries = cast(&queries, &DataType::Utf8)?;
+        let Some(queries) = queries.as_any().downcast_ref::<StringArray>() else {
+            return exec_err!("queries are texts");
+        };
+        let texts: Vec<&str> = queries.iter().map(Option::unwrap_or_default).collect();
+        let found = searcher
+            .index
+            .search_batch(&texts, self.top_k, self.threads)
+            .map_err(|error| DataFusionError::External(Box::new(error)))?;
+        let hits: Vec<_> = found.iter().flatten().collect();
+        let ordinals: UInt32Array = hits.iter().map(|hit| hit.ordinal).collect::<Vec<_>>().into();
+        let scores: Vec<f64> = hits.iter().map(|hit| hit.score).collect();
+        let ranks: Vec<i64> = found.iter().flat_map(|hits| 1..=hits.len() as i64).collect();
+        let snapshots = hits.iter().map(|_| &searcher.snapshot);
+        let columns: Vec<ArrayRef> = vec![
+            Arc::new(Int64Array::from(ranks)),
+            Arc::new(Float64Array::from(scores)),
+            take(&searcher.fact_ids, &ordinals, None)?,
+            take(&searcher.facts, &ordinals, None)?,
+            Arc::new(StringArray::from_iter_values(snapshots)),
+        ];
+        let offsets = OffsetBuffer::from_lengths(found.iter().map(Vec::len));
+        let values = StructArray::try_new(self.hits.clone(), columns, None)?;
+        let list = ListArray::try_new(self.item(), offsets, Arc::new(values), None)?;
+        Ok(ColumnarValue::Array(Arc::new(list)))
+    }
+}

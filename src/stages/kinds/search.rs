@@ -1,0 +1,189 @@
+//! `search`: proofs of several steps, level by level, with the queries of `prove` and `verify`.
+//!
+//! Source: Entailer's search; what is published of it and what is not says `docs/specs/proofs.md`.
+
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use async_trait::async_trait;
+
+use crate::stages::error::StageError;
+use crate::stages::kind::{Kind, Outcome, Preparing, Traits};
+use crate::stages::kinds::prove;
+use crate::stages::kinds::verify;
+use crate::stages::plan::{Execution, StagePlan};
+use crate::stages::queries::lowered;
+use crate::stages::queries::repeated::Checker;
+use crate::stages::sink::Computed;
+use proofmill_base::ids::StageName;
+use proofmill_pipeline::kinds::prove::Prove;
+use proofmill_pipeline::kinds::search::Search;
+use proofmill_pipeline::kinds::verify::Verify;
+use proofmill_pipeline::settings::StageRef;
+
+mod forest;
+mod grow;
+mod judged;
+mod table;
+
+const KIND: &str = "search";
+/// What a hypothesis is asked with.
+const ASKED: [&str; 6] =
+    ["hypothesis_id", "question_id", "question", "label", "answer", "hypothesis"];
+/// The columns behind those of `verify`.
+const ADDED: [&str; 7] =
+    ["depth", "root", "parent_proof_id", "premise", "searched_score", "kept", "drop_reason"];
+
+/// What a level asks, query by query.
+#[derive(Debug)]
+pub struct SearchPlan {
+    /// The stage of the hypotheses.
+    pub from: StageName,
+    /// The stage of what was recalled, and its columns.
+    pub context: Option<(StageName, SchemaRef)>,
+    /// The stage of the blocked entailments, and its columns.
+    pub blocked: Option<(StageName, SchemaRef)>,
+    hypotheses: SchemaRef,
+    depth: u32,
+    keep: Vec<String>,
+    prove_hypotheses: String,
+    prove_premises: String,
+    judge: String,
+    schema: SchemaRef,
+}
+
+#[async_trait]
+impl StagePlan for SearchPlan {
+    async fn compute(&self, execution: &Execution<'_>) -> Result<Computed, StageError> {
+        let tables = grow::Tables {
+            hypotheses: execution.rows(Some(&self.from)).await?,
+            context: execution.rows(self.context.as_ref().map(|(name, _)| name)).await?,
+            blocked: execution.rows(self.blocked.as_ref().map(|(name, _)| name)).await?,
+        };
+        grow::compute(self, tables, execution.engine, execution.sink).await
+    }
+}
+
+impl Kind for Search {
+    fn traits(&self) -> Traits {
+        Traits { version: 1, rows_can_fail: false, has_partitions: false, is_result: false }
+    }
+
+    fn prepare(&self, context: &mut Preparing<'_>) -> Option<Outcome> {
+        let settings = self;
+        let Preparing { inputs, engine, components, diagnostics, .. } = context;
+        let from = inputs.name("from")?.clone();
+        let hypotheses = inputs.table_of(&from)?.schema();
+        let input = |path: &str| match inputs.name(path) {
+            Some(name) => Some(Some((name.clone(), inputs.table_of(name)?.schema()))),
+            None => Some(None),
+        };
+        let (context, blocked) = (input("context")?, input("blocked")?);
+        let help = "name the table of a `hypothesize` stage";
+        let written = (settings.free, settings.forced);
+        let mut sound = vec![
+            lowered::expect_columns((KIND, "from"), &ASKED, &hypotheses, help, diagnostics),
+            lowered::verifier(KIND, (&settings.model, settings.with_end), engine, diagnostics),
+            lowered::options(&[KIND, "options"], &settings.options, engine, diagnostics),
+            prove::something_written(KIND, written, context.is_some(), diagnostics),
+        ];
+        if let Some((_, schema)) = &context {
+            sound.push(prove::recalled((KIND, "context"), schema, diagnostics));
+        }
+        if let Some((_, schema)) = &blocked {
+            sound.push(verify::entailments((KIND, "blocked"), schema, diagnostics));
+        }
+        if sound.contains(&None) {
+            return None;
+        }
+        let has_context = context.is_some();
+        let prove_hypotheses =
+            prove::query(&prove_settings(settings, settings.question), has_context);
+        let prove_premises = prove::query(&prove_settings(settings, false), has_context);
+        let asked = asked_schema();
+        let mut checker = Checker { kind: KIND, engine, diagnostics };
+        let mut proving = vec![("hypotheses", &asked)];
+        proving.extend(context.iter().map(|(_, schema)| ("recalled", schema)));
+        let proofs = checker.columns(&prove_hypotheses, &proving)?;
+        checker.columns(&prove_premises, &proving)?;
+        let judge = verify::query(&verify_settings(settings), &proofs, blocked.is_some());
+        let mut judging = vec![("judged", &proofs)];
+        judging.extend(blocked.iter().map(|(_, schema)| ("blocked", schema)));
+        let judged = checker.columns(&judge, &judging)?;
+        let own: Vec<&str> =
+            judged.fields().iter().map(|field| field.name().as_str()).chain(ADDED).collect();
+        lowered::keep(KIND, &settings.keep, &own, &hypotheses, diagnostics)?;
+        components.set_settings(settings);
+        components.set_model("model", &settings.model, engine, diagnostics)?;
+        let schema = output_schema(&judged, &hypotheses, &settings.keep);
+        let plan = SearchPlan {
+            from,
+            context,
+            blocked,
+            hypotheses,
+            depth: settings.depth,
+            keep: settings.keep.clone(),
+            prove_hypotheses,
+            prove_premises,
+            judge,
+            schema: Arc::clone(&schema),
+        };
+        Some(Outcome::new(schema, plan))
+    }
+}
+
+/// How a level is proved, as the settings of a stage of its own.
+fn prove_settings(settings: &Search, question: bool) -> Prove {
+    Prove {
+        from: StageRef::default(),
+        model: settings.model.clone(),
+        context: settings.context.clone(),
+        forced: settings.forced,
+        free: settings.free,
+        question,
+        options: settings.options.clone(),
+        keep: Vec::new(),
+    }
+}
+
+/// How a level is judged, likewise.
+fn verify_settings(settings: &Search) -> Verify {
+    Verify {
+        from: StageRef::default(),
+        model: settings.model.clone(),
+        threshold: settings.threshold,
+        probability: settings.probability,
+        with_end: settings.with_end,
+        trust_memory: settings.trust_memory,
+        question: false,
+        blocked: settings.blocked.clone(),
+        truncate: settings.truncate,
+        keep: Vec::new(),
+    }
+}
+
+/// Columns of what a level asks.
+fn asked_schema() -> SchemaRef {
+    let fields = ASKED.map(|name| Field::new(name, DataType::Utf8, false));
+    Arc::new(Schema::new(fields.to_vec()))
+}
+
+/// The columns of the table: those of `verify`, those of the search, those that rows keep.
+fn output_schema(judged: &SchemaRef, hypotheses: &SchemaRef, keep: &[String]) -> SchemaRef {
+    let nullable = |field: &Arc<Field>| field.as_ref().clone().with_nullable(true);
+    let mut fields: Vec<Field> = judged.fields().iter().map(nullable).collect();
+    fields.extend(ADDED.map(|name| {
+        let (kind, nullable) = match name {
+            "depth" => (DataType::Int64, false),
+            "premise" => (DataType::Int64, true),
+            "searched_score" => (DataType::Float64, true),
+            "kept" => (DataType::Boolean, false),
+            "root" => (DataType::Utf8, false),
+            _ => (DataType::Utf8, true),
+        };
+        Field::new(name, kind, nullable)
+    }));
+    let kept = keep.iter().filter_map(|name| hypotheses.field_with_name(name).ok());
+    fields.extend(kept.cloned());
+    Arc::new(Schema::new(fields))
+}

@@ -1,0 +1,225 @@
+//! `teach`: questions are answered in turn, each with the memory that the corrections before it left.
+//!
+//! Source: TeachMe, section 4.1 (the simulated user). A round of several questions is answered with
+//! one memory; a round of one is the paper's sequence.
+
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use async_trait::async_trait;
+
+use crate::stages::error::StageError;
+use crate::stages::kind::{Kind, Outcome, Preparing, Traits};
+use crate::stages::kinds::decide;
+use crate::stages::kinds::decide::Proofs;
+use crate::stages::kinds::prove;
+use crate::stages::kinds::verify;
+use crate::stages::plan::{Execution, StagePlan};
+use crate::stages::queries::lowered::{self, after_comma, inside};
+use crate::stages::queries::repeated::Checker;
+use crate::stages::sink::Computed;
+use proofmill_base::ids::StageName;
+use proofmill_pipeline::code::Code;
+use proofmill_pipeline::kinds::decide::Decide;
+use proofmill_pipeline::kinds::prove::Prove;
+use proofmill_pipeline::kinds::teach::{Feedback, Teach};
+use proofmill_pipeline::kinds::verify::Verify;
+use proofmill_pipeline::settings::StageRef;
+
+mod memory;
+mod walk;
+
+const KIND: &str = "teach";
+/// The columns of a lesson before those of the answer.
+const BEFORE: [&str; 3] = ["place", "round", "memory"];
+/// The columns of a lesson behind those of the answer.
+const AFTER: [&str; 5] = ["correct", "taught", "fact_id", "fact", "proofs"];
+
+/// What a round computes, query by query.
+#[derive(Debug)]
+pub struct TeachPlan {
+    /// The stage of the hypotheses.
+    pub from: StageName,
+    /// The stage of the facts that are there from the start.
+    pub memory: Option<StageName>,
+    settings: Teach,
+    hypotheses: SchemaRef,
+    prove: String,
+    judge_proofs: String,
+    judge_hypotheses: String,
+    decide: String,
+    lessons: String,
+    schema: SchemaRef,
+}
+
+#[async_trait]
+impl StagePlan for TeachPlan {
+    async fn compute(&self, execution: &Execution<'_>) -> Result<Computed, StageError> {
+        let hypotheses = execution.rows(Some(&self.from)).await?;
+        let memory = execution.rows(self.memory.as_ref()).await?;
+        walk::compute(self, hypotheses, memory, execution.engine, execution.sink).await
+    }
+}
+
+impl Kind for Teach {
+    fn traits(&self) -> Traits {
+        Traits { version: 1, rows_can_fail: false, has_partitions: false, is_result: false }
+    }
+
+    fn prepare(&self, context: &mut Preparing<'_>) -> Option<Outcome> {
+        let settings = self;
+        let Preparing { inputs, engine, components, diagnostics, .. } = context;
+        let from = inputs.name("from")?.clone();
+        let hypotheses = inputs.table_of(&from)?.schema();
+        let memory = inputs.name("memory").cloned();
+        let columns =
+            ["hypothesis_id", "question_id", "question", "choice", "label", "answer", "hypothesis"];
+        let help = "name the table of a `hypothesize` stage";
+        let own: Vec<&str> = BEFORE.into_iter().chain(AFTER).chain(decide::COLUMNS).collect();
+        let mut sound = vec![
+            lowered::expect_columns((KIND, "from"), &columns, &hypotheses, help, diagnostics),
+            lowered::verifier(KIND, (&settings.model, settings.with_end), engine, diagnostics),
+            lowered::keep(KIND, &settings.keep, &own, &hypotheses, diagnostics),
+            lowered::options(&[KIND, "options"], &settings.options, engine, diagnostics),
+            prove::something_written(KIND, (settings.free, settings.forced), true, diagnostics),
+        ];
+        if let Some(memory) = &memory {
+            let schema = inputs.table_of(memory)?.schema();
+            sound.push(diagnostics.text_column(&[KIND, "memory"], "fact", &schema).map(drop));
+        }
+        if sound.contains(&None) {
+            return None;
+        }
+        let steps = Steps::of(settings);
+        let mut checker = Checker { kind: KIND, engine, diagnostics };
+        let proofs_sql = prove::query(&steps.prove, true);
+        let proofs = checker.columns(
+            &proofs_sql,
+            &[("hypotheses", &hypotheses), ("recalled", &memory::schema())],
+        )?;
+        let judge_proofs = verify::query(&steps.verify, &proofs, false);
+        let judged = checker.columns(&judge_proofs, &[("judged", &proofs)])?;
+        let judge_hypotheses = verify::query(&steps.judge, &hypotheses, false);
+        let beliefs = checker.columns(&judge_hypotheses, &[("judged", &hypotheses)])?;
+        let decide_sql = decide::query(&steps.decide, Some(Proofs::Verified));
+        let answers =
+            checker.columns(&decide_sql, &[("hypotheses", &beliefs), ("proofs", &judged)])?;
+        let correct = lowered::expression(
+            &[KIND, "correct"],
+            &settings.correct,
+            &answers,
+            engine,
+            checker.diagnostics,
+        );
+        let fact =
+            lowered::text(&[KIND, "fact"], &settings.fact, &answers, engine, checker.diagnostics);
+        if correct? != DataType::Boolean {
+            let message = "`correct` is not true or false".to_owned();
+            checker.diagnostics.error(&[KIND, "correct"], Code::SqlType, message, None);
+            return None;
+        }
+        fact?;
+        let lessons = lessons(settings);
+        let told = checker.columns(&lessons, &[("answers", &answers), ("proofs", &judged)])?;
+        components.set_settings(settings);
+        components.set_model("model", &settings.model, engine, diagnostics)?;
+        let schema = lesson_schema(&told);
+        let plan = TeachPlan {
+            from,
+            memory,
+            settings: settings.clone(),
+            hypotheses,
+            prove: proofs_sql,
+            judge_proofs,
+            judge_hypotheses,
+            decide: decide_sql,
+            lessons,
+            schema: Arc::clone(&schema),
+        };
+        Some(Outcome::new(schema, plan))
+    }
+}
+
+/// The settings of the steps of a round, as those of stages of their own.
+struct Steps {
+    prove: Prove,
+    verify: Verify,
+    judge: Verify,
+    decide: Decide,
+}
+
+impl Steps {
+    fn of(settings: &Teach) -> Self {
+        let verify = Verify {
+            from: StageRef::default(),
+            model: settings.model.clone(),
+            threshold: settings.threshold,
+            probability: settings.probability,
+            with_end: settings.with_end,
+            trust_memory: settings.trust_memory,
+            question: false,
+            blocked: None,
+            truncate: None,
+            keep: Vec::new(),
+        };
+        Self {
+            prove: Prove {
+                from: StageRef::default(),
+                model: settings.model.clone(),
+                context: Some(StageRef::default()),
+                forced: settings.forced,
+                free: settings.free,
+                question: settings.question,
+                options: settings.options.clone(),
+                keep: Vec::new(),
+            },
+            judge: Verify { keep: settings.keep.clone(), ..verify.clone() },
+            verify,
+            decide: Decide {
+                from: StageRef::default(),
+                proofs: Some(StageRef::default()),
+                confirmed: None,
+                without_proof: settings.without_proof,
+                keep: settings.keep.clone(),
+            },
+        }
+    }
+}
+
+/// What becomes of the answers of a round: right or wrong, what the user says, which proofs there
+/// were.
+fn lessons(settings: &Teach) -> String {
+    let Teach { correct, fact, .. } = settings;
+    let (correct, fact) = (inside(correct), inside(fact));
+    let taught = match settings.feedback {
+        Feedback::Wrong => "NOT correct_ AND coalesce(trim(said_), '') <> ''",
+        Feedback::All => "coalesce(trim(said_), '') <> ''",
+    };
+    let answer = after_comma(&decide::COLUMNS.map(str::to_owned), "told.");
+    let keep = after_comma(&settings.keep, "told.");
+    format!(
+        "WITH told AS (
+            SELECT *, coalesce({correct}, false) AS correct_, {fact} AS said_ FROM answers
+        ),
+        tried AS (
+            SELECT question_id AS of_question, array_agg(named_struct(
+                'proof_id', proof_id, 'hypothesis_id', hypothesis_id, 'strategy', strategy,
+                'forced_fact_id', forced_fact_id, 'premises', premises, 'entailment', entailment,
+                'direct', direct, 'score', score, 'accepted', accepted,
+                'reject_reason', reject_reason) ORDER BY proof_id) AS tried_
+            FROM proofs GROUP BY question_id
+        )
+        SELECT {answer}{keep}, correct_ AS correct,
+            {taught} AS taught, CASE WHEN {taught} THEN said_ END AS fact, tried_ AS proofs
+        FROM told LEFT JOIN tried ON of_question = told.question_id",
+        answer = &answer[2..],
+    )
+}
+
+/// The columns of lessons from those of [`lessons`].
+fn lesson_schema(told: &SchemaRef) -> SchemaRef {
+    let number = |name: &str| Arc::new(Field::new(name, DataType::Int64, false));
+    let id = Arc::new(Field::new("fact_id", DataType::Utf8, true));
+    let fields = BEFORE.map(number).into_iter().chain(told.fields().iter().cloned()).chain([id]);
+    Arc::new(Schema::new(fields.collect::<Vec<_>>()))
+}

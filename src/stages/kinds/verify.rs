@@ -1,0 +1,346 @@
+//! `verify`: what a model believes of hypotheses, premises and proofs, and which proofs that leaves.
+//!
+//! Source: Entailer's verifiers (the angles `$valid$` and `$implied$`), their probabilities as the
+//! released code computes them, and the score `s_e * Π s_d` of a one-step proof.
+
+use arrow::datatypes::{DataType, SchemaRef};
+use serde_json::json;
+
+use crate::stages::diagnostics::Diagnostics;
+use crate::stages::kind::{Kind, Outcome, Preparing, Traits};
+use crate::stages::queries::lowered::{self, Lowered, Named, after_comma, is_texts, literal};
+use proofmill_pipeline::code::Code;
+use proofmill_pipeline::kinds::verify::{Probability, Verify};
+
+const KIND: &str = "verify";
+/// What a table of hypotheses passes on, where it is there.
+const HYPOTHESIS: [&str; 7] =
+    ["hypothesis_id", "hypothesis", "question_id", "choice", "label", "answer", "question"];
+/// What a table of proofs passes on, where it is there.
+const PROOF: [&str; 11] = [
+    "proof_id",
+    "hypothesis",
+    "hypothesis_id",
+    "question_id",
+    "label",
+    "answer",
+    "question",
+    "strategy",
+    "forced_fact_id",
+    "context",
+    "text",
+];
+/// What is said of a hypothesis.
+const BELIEVED: [&str; 2] = ["direct", "request_digest"];
+/// What is said of a proof.
+const JUDGED: [&str; 7] =
+    ["premises", "entailment", "direct", "score", "accepted", "reject_reason", "request_digests"];
+
+impl Kind for Verify {
+    fn traits(&self) -> Traits {
+        Traits { version: 1, rows_can_fail: true, has_partitions: true, is_result: false }
+    }
+
+    fn prepare(&self, context: &mut Preparing<'_>) -> Option<Outcome> {
+        let settings = self;
+        let Preparing { inputs, engine, components, diagnostics, .. } = context;
+        let table = inputs.table("from")?;
+        let input = table.schema();
+        let of_proofs = input.index_of("premises").is_ok();
+        let mut needed = if of_proofs {
+            vec!["proof_id", "hypothesis_id", "hypothesis"]
+        } else {
+            vec!["hypothesis_id", "hypothesis"]
+        };
+        if settings.question {
+            needed.extend(["question", "answer"]);
+        }
+        let own: Vec<&str> = if of_proofs {
+            PROOF.into_iter().chain(JUDGED).collect()
+        } else {
+            HYPOTHESIS.into_iter().chain(BELIEVED).collect()
+        };
+        let help = "name the table of a `prove` or a `hypothesize` stage";
+        let mut sound = vec![
+            lowered::expect_columns((KIND, "from"), &needed, &input, help, diagnostics),
+            lowered::verifier(KIND, (&settings.model, settings.with_end), engine, diagnostics),
+            lowered::keep(KIND, &settings.keep, &own, &input, diagnostics),
+            if of_proofs { list((KIND, "from"), &input, diagnostics) } else { Some(()) },
+        ];
+        let mut named = Named::from([("judged".to_owned(), table)]);
+        if let Some(blocked) = inputs.name("blocked") {
+            let blocked = inputs.table_of(blocked)?;
+            sound.push(entailments((KIND, "blocked"), &blocked.schema(), diagnostics));
+            named.insert("blocked".to_owned(), blocked);
+        }
+        if sound.contains(&None) {
+            return None;
+        }
+        let sql = query(settings, &input, named.contains_key("blocked"));
+        let query =
+            Lowered { kind: KIND, sql: &sql, tables: named, models: &[(&settings.model, "model")] };
+        query.outcome(settings, engine, components, diagnostics)
+    }
+}
+
+/// The query over `judged`, of the columns `input`, and `blocked` if there is such a table.
+pub fn query(settings: &Verify, input: &SchemaRef, blocked: bool) -> String {
+    let there = |columns: &[&str]| -> Vec<String> {
+        let columns = columns.iter().filter(|column| input.index_of(column).is_ok());
+        columns.map(|column| (*column).to_owned()).collect()
+    };
+    let query = Query { settings, input, blocked };
+    if input.index_of("premises").is_ok() {
+        query.of_proofs(&there(&PROOF))
+    } else {
+        query.of_hypotheses(&there(&HYPOTHESIS))
+    }
+}
+
+/// The columns of blocked entailments are there; a mistake in `[kind, key]` if not.
+pub fn entailments(
+    at: (&str, &str),
+    schema: &SchemaRef,
+    diagnostics: &mut Diagnostics<'_>,
+) -> Option<()> {
+    let help = "blocked entailments have the columns `hypothesis` and `premises`";
+    lowered::expect_columns(at, &["hypothesis", "premises"], schema, help, diagnostics)?;
+    list(at, schema, diagnostics)
+}
+
+/// The column `premises` is a list of texts.
+fn list(
+    (kind, key): (&str, &str),
+    table: &SchemaRef,
+    diagnostics: &mut Diagnostics<'_>,
+) -> Option<()> {
+    let found = table.field_with_name("premises").ok()?.data_type();
+    if is_texts(found) {
+        return Some(());
+    }
+    let message = format!("the column `premises` is {found}, and a list of texts is needed");
+    diagnostics.error(&[kind, key], Code::ColumnType, message, None);
+    None
+}
+
+/// A sentence as memories compare them: case, white space and a full stop at the end make no
+/// difference.
+pub fn folded(sentence: &str) -> String {
+    format!(
+        "regexp_replace(trim(regexp_replace(lower({sentence}), '\\s+', ' ', 'g')), ' ?\\.$', '')"
+    )
+}
+
+struct Query<'a> {
+    settings: &'a Verify,
+    input: &'a SchemaRef,
+    blocked: bool,
+}
+
+impl Query<'_> {
+    /// A call that says how likely the outputs `true` and `false` of a slot are.
+    fn call(&self, slot: &str, prompt: &str) -> String {
+        let options = json!({
+            "with_end": self.settings.with_end, "on_error": "capture", "truncate": self.settings.truncate,
+        });
+        format!(
+            "score_choices({}, {prompt}, make_array('${slot}$ = true', '${slot}$ = false'), {})",
+            literal(&self.settings.model),
+            literal(&options.to_string())
+        )
+    }
+
+    /// The belief that `said`, the result of such a call, expresses.
+    fn belief(&self, said: &str) -> String {
+        let p = |choice: u32| format!("exp({said}['choices'][{choice}]['logprob'])");
+        match self.settings.probability {
+            Probability::Released => {
+                format!("CASE WHEN {said}['best'] = 0 THEN {} ELSE 1.0 - {} END", p(1), p(2))
+            }
+            Probability::Renormalized => format!("{0} / ({0} + {1})", p(1), p(2)),
+        }
+    }
+
+    /// Tables `direct_of` (hypothesis_id, direct, direct_digest, direct_error).
+    fn direct(&self) -> String {
+        let question = if self.settings.question {
+            "'$question$ = ' || question || ' ; $answer$ = ' || answer || ' ; ' || "
+        } else {
+            ""
+        };
+        let call = self.call("valid", "prompt");
+        let belief = self.belief("said");
+        format!(
+            "direct_asked AS (
+                SELECT DISTINCT hypothesis_id,
+                    '$valid$ ; ' || {question}'$hypothesis$ = ' || hypothesis AS prompt
+                FROM judged
+            ),
+            direct_said AS (SELECT hypothesis_id, {call} AS said FROM direct_asked),
+            direct_of AS (
+                SELECT hypothesis_id AS of_hypothesis, {belief} AS direct,
+                    said['request_digest'] AS direct_digest, said['error'] AS direct_error
+                FROM direct_said
+            )"
+        )
+    }
+
+    fn of_hypotheses(&self, passed: &[String]) -> String {
+        let passed = &after_comma(passed, "judged.")[2..];
+        let keep = after_comma(&self.settings.keep, "judged.");
+        format!(
+            "WITH {direct}
+            SELECT {passed}, direct_of.direct, direct_of.direct_digest AS request_digest{keep},
+                direct_of.direct_error AS error
+            FROM judged JOIN direct_of ON of_hypothesis = judged.hypothesis_id",
+            direct = self.direct()
+        )
+    }
+
+    fn of_proofs(&self, passed: &[String]) -> String {
+        let threshold = format!("CAST({:?} AS DOUBLE)", self.settings.threshold);
+        let has_context = self
+            .input
+            .field_with_name("context")
+            .is_ok_and(|field| matches!(field.data_type(), DataType::List(_)));
+        let facts = if has_context {
+            &format!(
+                "SELECT of_proof, known, first_value(fact_id ORDER BY rank) AS fact_id
+                FROM (SELECT proof_id AS of_proof, {} AS known, one['fact_id'] AS fact_id,
+                        one['rank'] AS rank
+                    FROM (SELECT proof_id, unnest(context) AS one FROM judged))
+                GROUP BY of_proof, known",
+                folded("one['fact']")
+            )
+        } else {
+            "SELECT CAST(NULL AS VARCHAR) AS of_proof, CAST(NULL AS VARCHAR) AS known,
+                CAST(NULL AS VARCHAR) AS fact_id WHERE false"
+        };
+        let (believed, doubted) = if self.settings.trust_memory {
+            (
+                "CASE WHEN told.fact_id IS NULL THEN beliefs.belief ELSE CAST(1.0 AS DOUBLE) END",
+                "told.fact_id IS NULL",
+            )
+        } else {
+            ("beliefs.belief", "true")
+        };
+        let blocked = if self.blocked {
+            "SELECT row_number() OVER () AS entry, hypothesis, premises FROM blocked"
+        } else {
+            "SELECT CAST(NULL AS BIGINT) AS entry, CAST(NULL AS VARCHAR) AS hypothesis,
+                CAST(NULL AS VARCHAR[]) AS premises WHERE false"
+        };
+        let (sentence_key, hypothesis_key) = (folded("sentence"), folded("hypothesis"));
+        let premise_call = self.call("valid", "'$valid$ ; $hypothesis$ = ' || sentence");
+        let premise_belief = self.belief("said");
+        let proof_call = self.call(
+            "implied",
+            "'$implied$ ; $hypothesis$ = ' || hypothesis || ' ; $proof$ = [PREMISE] ' || \
+             array_to_string(premises, ' [PREMISE] ')",
+        );
+        let proof_belief = self.belief("said");
+        let passed_on = &after_comma(passed, "judged.")[2..];
+        let names = &after_comma(passed, "")[2..];
+        let keep = after_comma(&self.settings.keep, "judged.");
+        let kept = after_comma(&self.settings.keep, "");
+        format!(
+            "WITH {direct},
+            placed AS (
+                SELECT proof_id AS of_proof, place, premises[place] AS sentence FROM (
+                    SELECT proof_id, premises,
+                        unnest(range(1, CAST(array_length(premises) AS BIGINT) + 1)) AS place
+                    FROM judged WHERE array_length(premises) > 0)
+            ),
+            facts AS ({facts}),
+            told AS (
+                SELECT placed.of_proof, placed.place, placed.sentence, placed.known, facts.fact_id
+                FROM (SELECT *, {sentence_key} AS known FROM placed) AS placed
+                LEFT JOIN facts ON facts.of_proof = placed.of_proof AND facts.known = placed.known
+            ),
+            sentences AS (SELECT DISTINCT sentence FROM told WHERE {doubted}),
+            sentence_said AS (SELECT sentence, {premise_call} AS said FROM sentences),
+            beliefs AS (
+                SELECT sentence, {premise_belief} AS belief, said['request_digest'] AS digest,
+                    said['error'] AS failure
+                FROM sentence_said
+            ),
+            premises_of AS (
+                SELECT told.of_proof, told.place, told.sentence, told.fact_id, {believed} AS belief,
+                    beliefs.digest, beliefs.failure
+                FROM told LEFT JOIN beliefs ON beliefs.sentence = told.sentence AND {doubted}
+            ),
+            folded AS (
+                SELECT of_proof,
+                    array_agg(named_struct(
+                        'text', sentence,
+                        'origin', CASE WHEN fact_id IS NULL THEN 'model' ELSE 'memory' END,
+                        'fact_id', fact_id, 'belief', belief,
+                        'believed', belief >= {threshold}) ORDER BY place) AS premises,
+                    array_agg(belief ORDER BY place) AS beliefs,
+                    array_agg(digest ORDER BY place) FILTER (WHERE digest IS NOT NULL) AS digests,
+                    bool_and(belief >= {threshold}) AS all_believed,
+                    first_value(failure ORDER BY place) FILTER (WHERE failure IS NOT NULL) AS failure
+                FROM premises_of GROUP BY of_proof
+            ),
+            proof_said AS (
+                SELECT proof_id AS of_proof, {proof_call} AS said
+                FROM judged WHERE array_length(premises) > 0
+            ),
+            entailed AS (
+                SELECT of_proof, {proof_belief} AS entailment, said['request_digest'] AS digest,
+                    said['error'] AS failure
+                FROM proof_said
+            ),
+            blocked_entries AS ({blocked}),
+            blocked_keys AS (
+                SELECT hypothesis, string_agg(sentence, chr(31) ORDER BY sentence) AS premises
+                FROM (SELECT entry, {hypothesis_key} AS hypothesis, {sentence_key} AS sentence
+                    FROM (SELECT entry, hypothesis, unnest(premises) AS sentence
+                        FROM blocked_entries))
+                GROUP BY entry, hypothesis
+            ),
+            proof_keys AS (
+                SELECT of_proof, string_agg(known, chr(31) ORDER BY known) AS premises
+                FROM told GROUP BY of_proof
+            ),
+            blocked_proofs AS (
+                SELECT DISTINCT proof_keys.of_proof
+                FROM (SELECT proof_id, {hypothesis_key} AS hypothesis FROM judged) AS asked
+                JOIN proof_keys ON proof_keys.of_proof = asked.proof_id
+                JOIN blocked_keys ON blocked_keys.hypothesis = asked.hypothesis
+                    AND blocked_keys.premises = proof_keys.premises
+            ),
+            joined AS (
+                SELECT {passed_on}{keep}, folded.premises AS premises_, folded.beliefs AS beliefs_,
+                    entailed.entailment AS entailment_, direct_of.direct AS direct_,
+                    folded.all_believed AS all_believed_,
+                    blocked_proofs.of_proof IS NOT NULL AS is_blocked_,
+                    array_concat(
+                        folded.digests,
+                        CASE WHEN entailed.digest IS NOT NULL THEN make_array(entailed.digest) END,
+                        CASE WHEN direct_of.direct_digest IS NOT NULL
+                            THEN make_array(direct_of.direct_digest) END)
+                        AS request_digests_,
+                    coalesce(folded.failure, entailed.failure, direct_of.direct_error) AS error
+                FROM judged
+                JOIN direct_of ON of_hypothesis = judged.hypothesis_id
+                LEFT JOIN folded ON folded.of_proof = judged.proof_id
+                LEFT JOIN entailed ON entailed.of_proof = judged.proof_id
+                LEFT JOIN blocked_proofs ON blocked_proofs.of_proof = judged.proof_id
+            ),
+            reasoned AS (
+                SELECT *, CASE
+                    WHEN premises_ IS NULL THEN 'no_premises'
+                    WHEN NOT all_believed_ THEN 'premise_not_believed'
+                    WHEN entailment_ < {threshold} THEN 'not_entailed'
+                    WHEN is_blocked_ THEN 'blocked' END AS reason_
+                FROM joined
+            )
+            SELECT {names}, premises_ AS premises, entailment_ AS entailment, direct_ AS direct,
+                entailment_ * list_product(beliefs_) AS score, reason_ IS NULL AS accepted,
+                reason_ AS reject_reason, request_digests_ AS request_digests{kept}, error
+            FROM reasoned",
+            direct = self.direct()
+        )
+    }
+}

@@ -1,0 +1,251 @@
+//! Kinds that are queries of ours over the tables that a stage names: what they share.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, Schema, SchemaRef};
+use datafusion::catalog::TableProvider;
+use datafusion::common::DFSchema;
+use serde::Serialize;
+
+use crate::session::Engine;
+use crate::sqltext;
+use crate::stages::diagnostics::Diagnostics;
+use crate::stages::fingerprint::Components;
+use crate::stages::kind::Outcome;
+use crate::stages::queries::answers::InferencePlan;
+use crate::stages::queries::query::QueryPlan;
+use proofmill_base::suggest;
+use proofmill_pipeline::code::Code;
+use proofmill_pipeline::kinds::generate::GenerateOptions;
+
+/// The column that says why a row failed, where rows can: the last of the query, not of the table.
+pub const ERROR: &str = "error";
+
+/// The tables of a query by the names that it uses.
+pub type Named = HashMap<String, Arc<dyn TableProvider>>;
+
+/// A query of ours.
+pub struct Lowered<'a> {
+    pub kind: &'a str,
+    /// The query. If its last column is [`ERROR`], rows can fail.
+    pub sql: &'a str,
+    pub tables: Named,
+    /// The models that it asks, each with the name of its component: what a model is called in the
+    /// file is no part of what it is.
+    pub models: &'a [(&'a str, &'a str)],
+}
+
+impl Lowered<'_> {
+    /// Plans it: what breaks it is a column of another type than the kind needs.
+    pub fn outcome(
+        self,
+        settings: &impl Serialize,
+        engine: &Engine,
+        components: &mut Components,
+        diagnostics: &mut Diagnostics<'_>,
+    ) -> Option<Outcome> {
+        let planned = match sqltext::parse(self.sql) {
+            Ok(query) => diagnostics
+                .query(&query, self.tables, engine)
+                .map_err(|error| (error.message, error.help)),
+            Err(error) => Err((error.message, error.help)),
+        };
+        let planned = match planned {
+            Ok(planned) => planned,
+            Err((message, help)) => {
+                diagnostics.error(&[self.kind], Code::SqlPlan, message, help);
+                return None;
+            }
+        };
+        components.set_settings(settings);
+        for (model, component) in self.models {
+            components.set_model(component, model, engine, diagnostics)?;
+        }
+        let fails = planned.schema.fields().last().is_some_and(|field| field.name() == ERROR);
+        let shown = planned.schema.fields().len() - usize::from(fails);
+        let fields: Vec<_> = planned.schema.fields().iter().take(shown).cloned().collect();
+        let schema = Arc::new(Schema::new(fields));
+        Some(match fails {
+            true => Outcome::new(schema, InferencePlan(planned.plan)),
+            false => Outcome::new(schema, QueryPlan(planned.plan)),
+        })
+    }
+}
+
+/// An SQL expression of a file as it can stand inside a query: without comments.
+pub fn inside(text: &str) -> String {
+    format!("({})", sqltext::normalized(text))
+}
+
+/// What is wrong with how a model is to write, as a mistake at `steps`.
+pub fn options(
+    steps: &[&str],
+    options: &GenerateOptions,
+    engine: &Engine,
+    diagnostics: &mut Diagnostics<'_>,
+) -> Option<()> {
+    // Which model is asked makes no difference to what options mean.
+    let model = engine.models().names().next()?.to_owned();
+    let options = serde_json::to_string(options).ok()?;
+    let sql = format!("SELECT generate({}, 'x', {}) AS said", literal(&model), literal(&options));
+    let error = match diagnostics.query(&sqltext::parse(&sql).ok()?, Named::new(), engine) {
+        Ok(_) => return Some(()),
+        Err(error) => error,
+    };
+    let (message, help) = match error.message.split_once("; ") {
+        Some((message, help)) => (message.to_owned(), Some(help.to_owned())),
+        None => (error.message, error.help),
+    };
+    diagnostics.error(steps, Code::WrongValue, message, help);
+    None
+}
+
+/// The type of the SQL expression in the setting at `steps`, over the columns of `schema`; a mistake
+/// if it has none.
+pub fn expression(
+    steps: &[&str],
+    text: &str,
+    schema: &SchemaRef,
+    engine: &Engine,
+    diagnostics: &mut Diagnostics<'_>,
+) -> Option<DataType> {
+    let scope = DFSchema::try_from(schema.as_ref().clone()).ok()?;
+    match diagnostics.expression(text, &scope, engine) {
+        Ok((_, kind)) => Some(kind),
+        Err(error) => {
+            diagnostics.sql(steps, error);
+            None
+        }
+    }
+}
+
+/// As [`expression`], of text.
+pub fn text(
+    steps: &[&str],
+    text: &str,
+    schema: &SchemaRef,
+    engine: &Engine,
+    diagnostics: &mut Diagnostics<'_>,
+) -> Option<()> {
+    let kind = expression(steps, text, schema, engine, diagnostics)?;
+    if is_text(&kind) {
+        return Some(());
+    }
+    let message = format!("`{}` is {kind}, and a text is needed", steps.last().unwrap_or(&""));
+    diagnostics.error(steps, Code::SqlType, message, None);
+    None
+}
+
+/// Whether values of a type are texts.
+pub fn is_text(kind: &DataType) -> bool {
+    matches!(kind, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
+}
+
+/// Whether values of a type are lists of texts.
+pub fn is_texts(kind: &DataType) -> bool {
+    match kind {
+        DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
+            is_text(item.data_type())
+        }
+        _ => false,
+    }
+}
+
+/// Each column that the kind needs of `table` is there; a mistake in `[kind, key]` if one is not.
+pub fn expect_columns(
+    (kind, key): (&str, &str),
+    columns: &[&str],
+    table: &SchemaRef,
+    help: &str,
+    diagnostics: &mut Diagnostics<'_>,
+) -> Option<()> {
+    let missing = columns.iter().find(|column| table.index_of(column).is_err());
+    let Some(column) = missing else { return Some(()) };
+    let message = format!("the table has no column `{column}`, which `{kind}` needs");
+    diagnostics.error(&[kind, key], Code::UnknownColumn, message, Some(help.to_owned()));
+    None
+}
+
+/// The columns that rows keep are there, once, and none is one of the kind's `own` or [`ERROR`].
+pub fn keep(
+    kind: &str,
+    columns: &[String],
+    own: &[&str],
+    table: &SchemaRef,
+    diagnostics: &mut Diagnostics<'_>,
+) -> Option<()> {
+    let mut sound = Some(());
+    for (i, column) in columns.iter().enumerate() {
+        let steps = [kind, "keep", &i.to_string()];
+        if diagnostics.column(&steps, column, table).is_none() {
+            sound = None;
+        } else if column == ERROR || own.contains(&column.as_str()) || columns[..i].contains(column)
+        {
+            let message = format!("the table has a column `{column}` already");
+            let help = Some("rename it in a stage before".to_owned());
+            diagnostics.error(&steps, Code::Duplicate, message, help);
+            sound = None;
+        }
+    }
+    sound
+}
+
+/// There is a model of this name; a mistake at `steps` if not.
+pub fn model(
+    steps: &[&str],
+    name: &str,
+    engine: &Engine,
+    diagnostics: &mut Diagnostics<'_>,
+) -> Option<()> {
+    let models = engine.models();
+    if models.names().any(|known| known == name) {
+        return Some(());
+    }
+    let help = suggest::help(name, models.names());
+    let declare = || Some("declare it under `models:`".to_owned());
+    let message = format!("there is no model `{name}`");
+    diagnostics.error(steps, Code::UnknownModel, message, help.or_else(declare));
+    None
+}
+
+/// There is a model of this name, and it can be asked for beliefs; mistakes in the stage of this kind
+/// if not.
+pub fn verifier(
+    kind: &str,
+    (name, with_end): (&str, bool),
+    engine: &Engine,
+    diagnostics: &mut Diagnostics<'_>,
+) -> Option<()> {
+    model(&[kind, "model"], name, engine, diagnostics)?;
+    let Some(endpoint) = diagnostics.endpoint(name) else { return Some(()) };
+    let mut sound = Some(());
+    if !endpoint.offers.as_ref().is_some_and(|offers| offers.scores) {
+        let message = format!("`{name}` does not offer scores, which beliefs need");
+        let help = format!("if it does, write `offers: {{ scores: true }}` at `models.{name}`");
+        diagnostics.error(&[kind, "model"], Code::WrongValue, message, Some(help));
+        sound = None;
+    }
+    if with_end {
+        let message = "an endpoint cannot score the end of an output".to_owned();
+        let help = "write `with_end: false`".to_owned();
+        diagnostics.error(&[kind, "with_end"], Code::WrongValue, message, Some(help));
+        sound = None;
+    }
+    sound
+}
+
+/// A name as SQL quotes it.
+pub fn name(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+/// A text as SQL quotes it.
+pub fn literal(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "''"))
+}
+
+/// Names for a list of columns, each after a comma.
+pub fn after_comma(columns: &[String], from: &str) -> String {
+    columns.iter().map(|column| format!(", {from}{}", name(column))).collect()
+}

@@ -1,0 +1,64 @@
+//! A plan that is a query: each of its partitions becomes a part.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use datafusion::execution::TaskContext;
+use datafusion::execution::session_state::SessionState;
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
+use futures::{StreamExt, TryStreamExt, stream};
+
+use crate::stages::error::StageError;
+use crate::stages::plan::{Execution, StagePlan, spawn};
+use crate::stages::sink::{Computed, Sink, Written};
+
+/// A query over the tables of other stages.
+#[derive(Debug)]
+pub struct QueryPlan(pub LogicalPlan);
+
+#[async_trait]
+impl StagePlan for QueryPlan {
+    async fn compute(&self, execution: &Execution<'_>) -> Result<Computed, StageError> {
+        compute(&self.0, &execution.session(), execution.sink).await
+    }
+}
+
+/// Runs a plan; each of its partitions becomes a part.
+pub async fn compute(
+    plan: &LogicalPlan,
+    state: &SessionState,
+    sink: &Sink,
+) -> Result<Computed, StageError> {
+    let plan = state.create_physical_plan(plan).await?;
+    let partitions = plan.output_partitioning().partition_count();
+    let context = state.task_ctx();
+    let pieces = (0..partitions).map(|i| {
+        let (plan, context, sink) = (Arc::clone(&plan), Arc::clone(&context), sink.clone());
+        async move {
+            if partitions == 1 {
+                piece(plan, context, &sink, i, partitions).await
+            } else {
+                // Partitions compute on several cores only as tasks of their own.
+                spawn(async move { piece(plan, context, &sink, i, partitions).await }).await
+            }
+        }
+    });
+    let pieces: Vec<_> = stream::iter(pieces).buffered(partitions.max(1)).try_collect().await?;
+    Ok(Computed::of(pieces))
+}
+
+async fn piece(
+    plan: Arc<dyn ExecutionPlan>,
+    context: Arc<TaskContext>,
+    sink: &Sink,
+    number: usize,
+    pieces: usize,
+) -> Result<Written, StageError> {
+    let mut rows = plan.execute(number, context)?;
+    let mut part = sink.part(number, pieces);
+    while let Some(batch) = rows.next().await {
+        part.write(batch?).await?;
+    }
+    part.finish().await
+}

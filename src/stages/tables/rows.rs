@@ -1,0 +1,63 @@
+//! The rows of a stored table, in their order: all columns, or some without holding a whole part.
+
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use datafusion::catalog::TableProvider;
+use datafusion::common::{Result as QueryResult, TableReference};
+use datafusion::datasource::provider_as_source;
+use datafusion::logical_expr::{Expr, LogicalPlanBuilder};
+use datafusion::physical_plan::execute_stream;
+use futures::stream::BoxStream;
+use futures::{StreamExt, TryStreamExt, stream};
+
+use crate::session::{Content, Engine, StageTable};
+use crate::stages::error::StageError;
+use proofmill_store::{Part, Store, stream_part};
+
+/// The rows of a filled table; none before it is filled.
+pub fn of_table(
+    table: &StageTable,
+    store: &Store,
+) -> BoxStream<'static, Result<RecordBatch, StageError>> {
+    match table.stored().map(|stored| &stored.content) {
+        Some(Content::Memory(batches)) => stream::iter(batches.clone()).map(Ok).boxed(),
+        Some(Content::Parts(parts)) => of_parts(parts.clone(), store.clone()),
+        None => stream::empty().boxed(),
+    }
+}
+
+/// The rows of parts, one part after the other, each verified before it is decoded.
+pub fn of_parts(
+    parts: Vec<Part>,
+    store: Store,
+) -> BoxStream<'static, Result<RecordBatch, StageError>> {
+    stream::iter(parts)
+        .then(move |part| {
+            let store = store.clone();
+            async move {
+                let (_, rows) = stream_part(&store, &part).await?;
+                Ok::<_, StageError>(rows.map_err(StageError::from))
+            }
+        })
+        .try_flatten()
+        .boxed()
+}
+
+/// `columns` of a filled table, one part after the other.
+pub async fn columns(
+    table: &Arc<StageTable>,
+    columns: Vec<Expr>,
+    engine: &Engine,
+) -> Result<BoxStream<'static, Result<RecordBatch, StageError>>, StageError> {
+    let source = provider_as_source(Arc::clone(table) as Arc<dyn TableProvider>);
+    let plan = || -> QueryResult<_> {
+        LogicalPlanBuilder::scan(TableReference::bare("scanned"), source, None)?
+            .project(columns)?
+            .build()
+    };
+    // One partition: the parts one after the other.
+    let state = engine.running(0, Some(1));
+    let plan = state.create_physical_plan(&plan()?).await?;
+    Ok(execute_stream(plan, state.task_ctx())?.map_err(StageError::from).boxed())
+}
