@@ -11,6 +11,7 @@ mod endpoint;
 mod exports;
 mod fitting;
 mod forgetting;
+mod goldens;
 mod hostile;
 mod identity;
 mod input;
