@@ -38,6 +38,7 @@ mod runs;
 mod searching;
 mod secrets;
 mod server;
+mod settings;
 mod store_faults;
 mod studies;
 mod support;
