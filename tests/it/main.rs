@@ -4,6 +4,7 @@ mod audit;
 mod broken;
 mod cache;
 mod checks;
+mod circles;
 mod cosmetics;
 mod dense;
 mod devices;

@@ -48,11 +48,11 @@ const LIBRARIES: &[(&str, &[&str])] = &[
 /// Longest file, in lines before its tests.
 const FILE_LINES_MAX: usize = 600;
 
-fn root() -> PathBuf {
+pub fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 
-fn files(dir: &Path, extension: &str, out: &mut Vec<PathBuf>) {
+pub fn files(dir: &Path, extension: &str, out: &mut Vec<PathBuf>) {
     let mut entries: Vec<_> =
         fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();
     entries.sort();
