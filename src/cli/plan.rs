@@ -10,7 +10,8 @@ use crate::draw::table::aligned;
 use proofmill_base::error::Result;
 use proofmill_base::ids::StageName;
 use crate::report::units::{bytes, count, plural};
-use crate::run::plan::{Action, StagePlan, plan as plan_run};
+use crate::run::plan::plan as plan_run;
+use crate::run::planned::{Action, StagePlan};
 use crate::run::reason::Reason;
 use crate::stages::prepared::Prepared;
 

@@ -14,7 +14,7 @@ use proofmill_base::retry::RetryPolicy;
 use crate::run::bind::{bind, fill};
 use crate::run::context::Context;
 use crate::run::notice::Notice;
-use crate::run::plan::{StagePlan, label};
+use crate::run::planned::{StagePlan, label};
 use crate::session::StageTable;
 use crate::stages::check_plan::{self, Verdict};
 use crate::stages::compute::compute;
@@ -37,17 +37,6 @@ pub async fn confirm(context: &Context, name: &StageName) -> Result<(), StageErr
     let verdicts =
         check_plan::run(&stage.stage, &stage.table, &context.prepared, &context.engine).await?;
     judge(context, name, &verdicts)
-}
-
-/// True if the checks of a cached stage are not those that its table passed, or may end otherwise today.
-pub fn needs_confirmation(stage: &PreparedStage, artifact: &Artifact) -> bool {
-    let checks = &stage.stage.spec.common.checks;
-    let definitions = |verdict: &serde_json::Value| verdict.get("definition").cloned();
-    let passed: Vec<_> = artifact.checks.iter().filter_map(definitions).collect();
-    let wanted: Vec<_> =
-        checks.iter().filter_map(|check| serde_json::to_value(check).ok()).collect();
-    let elsewhere = checks.iter().any(|c| c.rows.as_ref().is_some_and(|r| r.equal_to.is_some()));
-    stage.volatile_checks || elsewhere || wanted != passed
 }
 
 /// A stage that was computed.

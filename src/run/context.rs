@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use proofmill_base::digest::Digest;
 use proofmill_base::ids::{RunId, StageName};
 use crate::run::notice::Observer;
-use crate::run::plan::RunPlan;
+use crate::run::planned::RunPlan;
 use crate::session::Engine;
 use crate::stages::prepared::Prepared;
 use crate::stages::sink::Kept;

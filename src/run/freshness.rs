@@ -8,10 +8,9 @@ use std::collections::{HashMap, HashSet};
 use futures::{StreamExt, TryStreamExt, stream};
 
 use proofmill_base::ids::StageName;
-use crate::run::attempt::needs_confirmation;
-use crate::run::plan::{Action, Choice, RunPlan, StagePlan, label};
-use crate::run::publish::is_result;
+use crate::run::planned::{Action, Choice, RunPlan, StagePlan, label};
 use crate::run::reason::Reason;
+use crate::run::stored::{is_result, needs_confirmation};
 use crate::stages::prepared::{Body, Prepared};
 use crate::stages::{fit, report, write};
 use proofmill_store::{Artifact, Store, StoreError, Stored, read_part, verify_file, verify_part};

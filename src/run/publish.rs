@@ -17,14 +17,14 @@ use crate::run::context::Context;
 use crate::run::dispatcher::{Ended, dispatch};
 use crate::run::event::Event;
 use crate::run::notice::{Notice, Observer};
-use crate::run::plan::{Action, Choice, plan};
+use crate::run::plan::plan;
+use crate::run::planned::{Action, Choice};
 use crate::run::provenance::{code_versions, templates};
 use crate::run::reports::{self, Page};
 use crate::run::resume::take_over;
+use crate::run::stored::is_result;
 use crate::session::Content;
-use proofmill_pipeline::stage::StageKind;
 use crate::stages::load::Loaded;
-use crate::stages::prepared::Prepared;
 use crate::stages::sink::Kept;
 use proofmill_store::{
     Lease, MANIFEST_VERSION, Machine, Manifest, Outcome, PipelineRef, RunLog, StageOutcome, Store,
@@ -166,22 +166,6 @@ async fn metrics(
         }
     }
     Ok(all)
-}
-
-/// True for a stage of numbers: `measure`, `compare`, or a union of them that nothing else unites.
-pub(super) fn is_result(prepared: &Prepared, name: &StageName) -> bool {
-    let stages = &prepared.stages;
-    let counts = |name: &StageName| {
-        matches!(stages[name].stage.spec.kind, StageKind::Measure(_) | StageKind::Compare(_))
-    };
-    let gathered = stages.values().any(|stage| {
-        matches!(stage.stage.spec.kind, StageKind::Gather(_))
-            && stage.stage.inputs.iter().any(|input| input.stage == *name)
-    });
-    match &stages[name].stage.spec.kind {
-        StageKind::Gather(_) => stages[name].stage.inputs.iter().all(|input| counts(&input.stage)),
-        _ => counts(name) && !gathered,
-    }
 }
 
 fn metrics_json(metrics: &[(StageName, Vec<RecordBatch>)]) -> Vec<Json> {

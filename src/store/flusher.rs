@@ -13,8 +13,8 @@ use std::time::Duration;
 use object_store::{PutPayload, PutResult};
 use tokio::sync::{mpsc, oneshot};
 
-use proofmill_base::rng::Rng;
 use crate::disk::Disk;
+use proofmill_base::rng::Rng;
 
 /// Puts that wait for the thread; further callers wait for a place.
 pub(crate) const QUEUE_MAX: usize = 1024;
@@ -48,6 +48,23 @@ pub(crate) enum Content {
     Bytes(PutPayload),
     /// A staging file whose bytes are durable.
     Staged(PathBuf),
+}
+
+/// Hands a job to the flusher and waits until it is durable.
+pub(crate) async fn submit(
+    jobs: &mpsc::Sender<Job>,
+    content: Content,
+    dest: PathBuf,
+    overwrite: bool,
+) -> object_store::Result<PutResult> {
+    let gone = || object_store::Error::Generic {
+        store: "DurableLocal",
+        source: "the thread that writes has ended".into(),
+    };
+    let (done, outcome) = oneshot::channel();
+    let job = Job { content, dest, overwrite, done };
+    jobs.send(job).await.map_err(|_| gone())?;
+    outcome.await.map_err(|_| gone())?
 }
 
 /// The name of a new staging file for `dest`: hidden from listings, as `object_store` does it.

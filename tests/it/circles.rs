@@ -74,9 +74,10 @@ impl Reader {
                 Some(_) => {
                     let before = at.checked_sub(1).and_then(|at| self::word(&tokens, at));
                     let defines = before.as_deref().is_some_and(is_definition);
+                    let is_member = is_path || at > 0 && is_punct(&tokens[at - 1], '.');
                     match word {
                         Some(word) if defines && top => drop(self.file.defined.insert(word)),
-                        Some(word) if !defines && !is_path => drop(self.file.words.insert(word)),
+                        Some(word) if !defines && !is_member => drop(self.file.words.insert(word)),
                         _ => {}
                     }
                     let (path, end) = path(&tokens, at);

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
-use proofmill::digest::Digest;
+use proofmill_base::digest::Digest;
 use serde_json::Value as Json;
 
 use crate::support::Workspace;

@@ -121,14 +121,14 @@ fn upward(folder: &str, layers: &[&[&str]]) -> Vec<String> {
     for path in rust_files(&[folder]) {
         let own = module_in(folder, &path);
         let is_crate = folder == "src" && CRATES.contains(&own.as_str());
-        let roots: &[&str] = match (folder, is_crate) {
+        let roots: &[&'static str] = match (folder, is_crate) {
             ("src", true) => &["proofmill_"],
             ("src", false) => &["crate::", "proofmill_"],
             _ => &["crate::"],
         };
         for (n, line) in code(&path) {
-            let named = |root: &&'static str| line.split(*root).skip(1).map(|tail| (*root, tail));
-            for (root, tail) in roots.iter().flat_map(named) {
+            let named = |root: &'static str| line.split(root).skip(1).map(move |tail| (root, tail));
+            for (root, tail) in roots.iter().copied().flat_map(named) {
                 let used: String =
                     tail.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
                 let beside = root == "proofmill_" && !CRATES.contains(&used.as_str());
