@@ -12,8 +12,8 @@ use crate::memory::Memories;
 use crate::session::{Engine, StageTable};
 use proofmill_pipeline::code::Code;
 use proofmill_pipeline::diagnostic::Diagnostic;
-use proofmill_pipeline::pipeline::Strict;
-use proofmill_pipeline::stage::StageKind;
+use proofmill_pipeline::pipeline::{Common, Strict};
+use proofmill_pipeline::stage::{OnError, StageKind};
 use crate::sqltext::Query;
 use crate::stages::components::Components;
 use crate::stages::place::Place;
@@ -86,6 +86,7 @@ pub fn prepare(
         if let Some(partitions) = stage.spec.common.partitions {
             components.set("partitions", partitions);
         }
+        set_gate(&mut components, &stage.spec.common);
         let prepared = PreparedStage {
             stage: Arc::clone(stage),
             table,
@@ -98,6 +99,17 @@ pub fn prepare(
         stages.insert(name.clone(), prepared);
     }
     Prepared { graph, stages }
+}
+
+/// What lets a table with failed rows pass counts where it is not the default: whoever narrows it does not get
+/// what a wider one let through.
+fn set_gate(components: &mut Components, common: &Common) {
+    if common.on_error != OnError::default() {
+        components.set("settings.on_error", format!("{:?}", common.on_error));
+    }
+    if common.max_error_rate != 0.0 {
+        components.set("settings.max_error_rate", common.max_error_rate);
+    }
 }
 
 /// A mistake for each common key that means nothing for this kind: nothing is ignored in silence.
@@ -156,6 +168,7 @@ fn one(
     let mut components = Components::of_kind(&stage.spec.kind);
     match &stage.spec.kind {
         StageKind::Read(settings) => {
+            // Of this kind both are there whatever they are.
             components.set("settings.on_error", format!("{:?}", stage.spec.common.on_error));
             components.set("settings.max_error_rate", stage.spec.common.max_error_rate);
             read::prepare(settings, components, place)

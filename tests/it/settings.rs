@@ -310,7 +310,7 @@ fn workspace() -> Workspace {
         ("flan-t5", "reader2"),
         ("gpt2", "writer"),
         ("bert-sentence", "encoder"),
-        ("minilm", "encoder2"),
+        ("bert", "encoder2"),
     ] {
         workspace.add_model(family, name);
     }
