@@ -20,7 +20,7 @@ use crate::report::terminal::Terminal;
 use crate::report::units::plural;
 use crate::run::history::find_run;
 use crate::run::notice::Observer;
-use crate::run::plan::Choice;
+use crate::run::planned::Choice;
 use crate::run::provenance::machine;
 use crate::run::publish::{Request, RunResult, rows_json, run as run_pipeline};
 use proofmill_base::error::{Error, ErrorKind, Result};

@@ -4,7 +4,7 @@
 use serde_json::{Map, Value};
 
 use crate::error::FilesError;
-use crate::open::open_records;
+use crate::read::open_records;
 use crate::records::Content;
 use crate::source::{Layout, Source};
 

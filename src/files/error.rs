@@ -2,9 +2,21 @@
 
 use std::io;
 
-use crate::limits::{COLUMNS_MAX, DOCUMENT_BYTES_MAX, FILES_MAX, ZSTD_WINDOW_LOG_MAX};
-use crate::stream::Refusal;
+use crate::limits::{
+    COLUMNS_MAX, DOCUMENT_BYTES_MAX, EXPANSION_MAX, FILES_MAX, ZSTD_WINDOW_LOG_MAX,
+};
 use proofmill_base::error::{Error, ErrorKind};
+
+/// Why bytes are not read on, inside an [`io::Error`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// Decompression makes too much of too little.
+    #[error("more than {EXPANSION_MAX} times larger than the file")]
+    Expansion,
+    /// The file starts with the byte order mark of UTF-16.
+    #[error("UTF-16")]
+    Utf16,
+}
 
 /// Why files cannot be read. Mistakes of single records are error rows instead.
 #[derive(Debug, thiserror::Error)]

@@ -3,6 +3,7 @@
 
 mod build;
 mod cells;
+mod chunk;
 mod columns;
 mod delimited;
 mod detect;
@@ -19,6 +20,7 @@ mod json;
 mod kind;
 mod limits;
 mod lines;
+mod links;
 mod locate;
 mod open;
 mod parquet;
@@ -30,6 +32,7 @@ mod row_id;
 mod sample;
 mod settings;
 mod source;
+mod source_file;
 mod stream;
 mod table;
 mod walk;
@@ -37,12 +40,13 @@ mod walk;
 #[cfg(test)]
 mod tests;
 
+pub use chunk::{Chunk, Sink, Summary};
 pub use each::Placed;
 pub use error::FilesError;
 pub use error_rows::{ErrorClass, ErrorRow, error_batch, error_schema};
 pub use ignored::Ignored;
-pub use locate::dangling;
+pub use links::dangling;
 pub use open::open;
 pub use partition::Partition;
-pub use read::{Chunk, Sink, Summary};
-pub use source::{Source, SourceFile};
+pub use source::Source;
+pub use source_file::SourceFile;

@@ -10,11 +10,12 @@ use crate::limits::{SAMPLE_BYTES_MAX, SAMPLE_RECORDS};
 use crate::locate::{Located, locate};
 use crate::parquet;
 use crate::parquet_columns::ParquetPlan;
-use crate::records::Records;
+use crate::read::open_records;
 use crate::sample::Sample;
 use crate::settings::Options;
-use crate::source::{Layout, Source, SourceFile};
-use crate::stream::{Tap, digest_of, open_text};
+use crate::source::{Layout, Source};
+use crate::source_file::SourceFile;
+use crate::stream::digest_of;
 use proofmill_pipeline::kinds::read::{Compression, Format, Read};
 
 /// Opens the files of a `read`: finds them, digests them, and tells the schema from them.
@@ -26,20 +27,6 @@ pub fn open(settings: &Read) -> Result<Source, FilesError> {
         Format::Parquet => open_parquet(located, &options),
         _ => open_texts(located, options),
     }
-}
-
-/// Opens a text file at its first record.
-pub fn open_records(file: &SourceFile, options: &Options) -> Result<(Records, Tap), FilesError> {
-    let (text, tap) = open_text(&file.location, file.compression, options.encoding)
-        .map_err(|error| FilesError::io(&file.path, error))?;
-    let delimited = matches!(options.format, Format::Csv | Format::Tsv);
-    let named = delimited && options.header;
-    let width = file.header.as_ref().map(Vec::len).filter(|_| !named);
-    let mut records = Records::open(&file.path, text, options, width)?;
-    if named && file.header.is_some() {
-        records.header()?;
-    }
-    Ok((records, tap))
 }
 
 /// Rows of equal files would have equal identities.

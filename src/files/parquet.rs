@@ -13,23 +13,15 @@ use arrow::datatypes::{Field, Fields, Schema};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{ArrowReaderOptions, ParquetRecordBatchReaderBuilder};
 
+use crate::chunk::{Chunk, Sink, Summary};
 use crate::error::FilesError;
 use crate::error_rows::{ErrorRow, raw_text};
 use crate::held::{Content, Held};
 use crate::locate::Located;
 use crate::parquet_columns::{Columns, Misfit, ParquetPlan, plain};
 use crate::partition::Piece;
-use crate::read::{Chunk, Sink, Summary};
 use crate::row_id::RowIds;
-use crate::source::SourceFile;
-
-/// A row group.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Group {
-    pub rows: u64,
-    /// Its compressed size.
-    pub bytes: u64,
-}
+use crate::source_file::{Group, SourceFile};
 
 type ReaderBuilder = ParquetRecordBatchReaderBuilder<Content>;
 

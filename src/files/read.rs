@@ -2,60 +2,32 @@
 
 use std::ops::ControlFlow;
 
-use arrow::array::RecordBatch;
-
+use crate::chunk::{Chunk, Sink, Summary};
 use crate::columns::Plan;
 use crate::error::FilesError;
 use crate::error_rows::{ErrorRow, Fault, raw_text};
-use crate::ignored::Ignored;
 use crate::limits::BATCH_BYTES_MAX;
-use crate::open::open_records;
 use crate::records::Records;
 use crate::settings::Options;
-use crate::source::SourceFile;
-use crate::stream::Tap;
+use crate::source_file::SourceFile;
+use crate::stream::{Tap, open_text};
 use crate::table::Table;
 use proofmill_base::digest::Digest;
+use proofmill_pipeline::kinds::read::Format;
 
-/// What has been read since the last chunk.
-#[derive(Debug, Default)]
-pub struct Chunk {
-    /// Rows, if there are any.
-    pub batch: Option<RecordBatch>,
-    /// Records that did not become rows.
-    pub errors: Vec<ErrorRow>,
-    /// Bytes of the file.
-    pub bytes_read: u64,
-}
-
-/// What a read came to.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Summary {
-    /// Records that became rows.
-    pub rows: u64,
-    /// Records that became error rows.
-    pub errors: u64,
-    /// Lines that were passed over because they are blank.
-    pub blank_lines: u64,
-    /// Fields that the sample did not show and that have no column.
-    pub ignored: Ignored,
-    /// Whether the sink stopped the read.
-    pub stopped: bool,
-}
-
-impl Summary {
-    /// Adds another part of the same read.
-    pub fn add(&mut self, other: &Self) {
-        self.rows += other.rows;
-        self.errors += other.errors;
-        self.blank_lines += other.blank_lines;
-        self.stopped |= other.stopped;
-        other.ignored.iter().for_each(|(name, times)| self.ignored.add_times(name, times));
+/// Opens a text file at its first record.
+pub fn open_records(file: &SourceFile, options: &Options) -> Result<(Records, Tap), FilesError> {
+    let (text, tap) = open_text(&file.location, file.compression, options.encoding)
+        .map_err(|error| FilesError::io(&file.path, error))?;
+    let delimited = matches!(options.format, Format::Csv | Format::Tsv);
+    let named = delimited && options.header;
+    let width = file.header.as_ref().map(Vec::len).filter(|_| !named);
+    let mut records = Records::open(&file.path, text, options, width)?;
+    if named && file.header.is_some() {
+        records.header()?;
     }
+    Ok((records, tap))
 }
-
-/// Takes chunks, and says whether to go on.
-pub type Sink<'s> = &'s mut dyn FnMut(Chunk) -> ControlFlow<()>;
 
 /// Reads a text file and checks that it is still the file that was opened.
 pub fn read_text(

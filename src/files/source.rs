@@ -1,53 +1,17 @@
 //! A source: the files of a `read`, with one schema.
 
-use std::path::PathBuf;
-
 use arrow::datatypes::SchemaRef;
 
+use crate::chunk::{Sink, Summary};
 use crate::columns::Plan;
 use crate::error::FilesError;
-use crate::held::Shared;
-use crate::locate::Located;
-use crate::parquet::{self, Group};
+use crate::parquet;
 use crate::parquet_columns::ParquetPlan;
 use crate::partition::{Partition, Piece, pack};
-use crate::read::{Sink, Summary, read_text};
+use crate::read::read_text;
 use crate::settings::Options;
-use proofmill_base::digest::Digest;
-use proofmill_pipeline::kinds::read::{Compression, Format};
-
-#[derive(Clone, Debug)]
-pub struct SourceFile {
-    /// Its path, as it was given or found.
-    pub path: String,
-    pub bytes: u64,
-    /// The digest of its bytes.
-    pub digest: Digest,
-    pub(super) location: PathBuf,
-    pub(super) compression: Compression,
-    /// Names of the columns, for formats with cells.
-    pub(super) header: Option<Vec<String>>,
-    /// Row groups, for Parquet.
-    pub(super) groups: Vec<Group>,
-    /// The file while it is read, for Parquet.
-    pub(super) held: Shared,
-}
-
-impl SourceFile {
-    /// A file of which only its bytes are known.
-    pub(super) fn new(file: Located, digest: Digest, bytes: u64) -> Self {
-        Self {
-            path: file.shown,
-            bytes,
-            digest,
-            location: file.path,
-            compression: Compression::None,
-            header: None,
-            groups: Vec::new(),
-            held: Shared::default(),
-        }
-    }
-}
+use crate::source_file::SourceFile;
+use proofmill_pipeline::kinds::read::Format;
 
 /// The files of a `read`.
 #[derive(Debug)]

@@ -9,6 +9,7 @@ use std::rc::Rc;
 use encoding_rs::Encoding;
 
 use crate::encoding::to_utf8;
+use crate::error::Refusal;
 use crate::limits::{EXPANSION_FREE_BYTES, EXPANSION_MAX, ZSTD_WINDOW_LOG_MAX};
 use proofmill_base::digest::{Digest, Hasher};
 use proofmill_pipeline::kinds::read::Compression;
@@ -17,17 +18,6 @@ const READ_BYTES: usize = 256 << 10;
 
 /// The text of a file.
 pub type Text = BufReader<Box<dyn Read>>;
-
-/// Why bytes are not read on, inside an [`io::Error`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
-    /// Decompression makes too much of too little.
-    #[error("more than {EXPANSION_MAX} times larger than the file")]
-    Expansion,
-    /// The file starts with the byte order mark of UTF-16.
-    #[error("UTF-16")]
-    Utf16,
-}
 
 /// Opens a file. The tap tells what has been read of it.
 pub fn open_text(

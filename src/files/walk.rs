@@ -8,7 +8,7 @@ use globset::{GlobBuilder, GlobMatcher};
 
 use crate::error::FilesError;
 use crate::limits::FILES_MAX;
-use crate::locate::{dangling_link, is_absent, is_file};
+use crate::links::{dangling_link, is_absent, is_file};
 
 /// A pattern: a folder without wildcards, and what must match below it.
 #[derive(Debug)]

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use indexmap::{IndexMap, IndexSet};
 
 use crate::graph::order;
+use crate::graph::stage::{Graph, Input, Role, Stage};
 use crate::sqltext::{self, Query, SqlErrorKind};
 use proofmill_base::ids::StageName;
 use proofmill_base::suggest;
@@ -20,58 +21,6 @@ use proofmill_pipeline::pipeline::{Common, Matrix, Pipeline, StageSpec};
 use proofmill_pipeline::settings::StageRef;
 use proofmill_pipeline::source::{Sources, Span};
 use proofmill_pipeline::validate::join;
-
-/// What an edge is for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Role {
-    /// A table that SQL names, as written there.
-    Table(String),
-    /// A setting of the kind, by its path: `from`, `from[1]`, `blocks[0].table.from`.
-    Setting(String),
-    /// A table that a check compares row counts with, by the check's position.
-    Check(usize),
-}
-
-impl Role {
-    /// What the edge is called in fingerprints; `None` if the table does not count there.
-    pub fn label(&self) -> Option<String> {
-        match self {
-            Self::Table(name) | Self::Setting(name) => Some(format!("input.{name}")),
-            Self::Check(_) => None,
-        }
-    }
-}
-
-/// An edge: this stage needs that one.
-#[derive(Clone, Debug)]
-pub struct Input {
-    pub role: Role,
-    pub stage: StageName,
-}
-
-/// A stage with its edges.
-#[derive(Clone, Debug)]
-pub struct Stage {
-    pub spec: StageSpec,
-    pub inputs: Vec<Input>,
-    /// For `sql`: the query, until its stage is prepared.
-    pub query: Option<Box<Query>>,
-}
-
-impl Stage {
-    /// The stage that is needed for `role`.
-    pub fn input(&self, role: &Role) -> Option<&StageName> {
-        self.inputs.iter().find(|input| input.role == *role).map(|input| &input.stage)
-    }
-}
-
-/// All stages whose names resolve, in an order in which they can run.
-#[derive(Debug)]
-pub struct Graph {
-    /// The pipeline they come from.
-    pub pipeline: Pipeline,
-    pub stages: IndexMap<StageName, Arc<Stage>>,
-}
 
 /// Resolves all names of `pipeline`. Stages with a mistake, and those that need one, are left out.
 pub fn build(mut pipeline: Pipeline, diagnostics: &mut Vec<Diagnostic>) -> Graph {

@@ -3,5 +3,7 @@
 pub mod build;
 pub mod order;
 pub mod select;
+pub mod stage;
 
-pub use build::{Graph, Input, Role, Stage, build};
+pub use build::build;
+pub use stage::{Graph, Input, Role, Stage};

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use indexmap::IndexMap;
 
-use crate::graph::build::{Input, Stage};
+use crate::graph::stage::{Input, Stage};
 use proofmill_base::ids::StageName;
 use proofmill_pipeline::code::Code;
 use proofmill_pipeline::diagnostic::Diagnostic;

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use crate::graph::build::Graph;
+use crate::graph::stage::Graph;
 use proofmill_base::ids::StageName;
 use proofmill_base::suggest;
 

@@ -10,15 +10,9 @@ use tantivy::tokenizer::{TextAnalyzer, TokenizerManager};
 use tantivy::{TantivyDocument, TantivyError};
 
 use crate::analyzer::JoinedTerms;
-use crate::error::SearchError;
+use crate::error::{ENTRIES_MAX, ENTRY_BYTES_MAX, SearchError};
 use crate::layout::{self, Fields, ORDINAL, TOKENIZER};
 use crate::meta::{IndexMeta, IndexSpec};
-
-/// Most entries of one index: tantivy's limit for a merged segment.
-pub const ENTRIES_MAX: u32 = (1 << 31) - 1;
-
-/// Largest text of one entry. An entry is a fact or a passage, not a book.
-pub const ENTRY_BYTES_MAX: usize = 64 << 20;
 
 /// Smallest memory budget: tantivy's own lower limit for a writer.
 pub const MEMORY_BYTES_MIN: usize = 15_000_000;

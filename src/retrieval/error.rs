@@ -5,6 +5,12 @@ use std::path::PathBuf;
 
 use proofmill_base::error::{Error, ErrorKind};
 
+/// Most entries of one index: tantivy's limit for a merged segment.
+pub const ENTRIES_MAX: u32 = (1 << 31) - 1;
+
+/// Largest text of one entry. An entry is a fact or a passage, not a book.
+pub const ENTRY_BYTES_MAX: usize = 64 << 20;
+
 /// A failure of the module.
 #[derive(Debug, thiserror::Error)]
 pub enum SearchError {
@@ -38,17 +44,14 @@ pub enum SearchError {
     #[error("unknown {what} `{name}`; expected {expected}")]
     UnknownName { what: &'static str, name: String, expected: String },
     /// A single text is larger than the limit.
-    #[error(
-        "entry {ordinal} has {bytes} bytes of text; expected at most {}",
-        super::ENTRY_BYTES_MAX
-    )]
+    #[error("entry {ordinal} has {bytes} bytes of text; expected at most {}", ENTRY_BYTES_MAX)]
     EntryTooLong {
         ordinal: u32,
         /// Its size.
         bytes: usize,
     },
     /// One index cannot hold more entries.
-    #[error("an index holds at most {} entries", super::ENTRIES_MAX)]
+    #[error("an index holds at most {} entries", ENTRIES_MAX)]
     TooManyEntries,
 }
 

@@ -6,8 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::build::{ENTRIES_MAX, ENTRY_BYTES_MAX};
-use crate::error::SearchError;
+use crate::error::{ENTRIES_MAX, ENTRY_BYTES_MAX, SearchError};
 use crate::meta::{IndexMeta, IndexSpec};
 use crate::scoring::Scoring;
 use crate::terms::{by_weight, counts};

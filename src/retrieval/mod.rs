@@ -28,9 +28,9 @@ mod word;
 mod tests;
 
 pub use analyzer::Analyzer;
-pub use build::{ENTRIES_MAX, ENTRY_BYTES_MAX, IndexBuilder, IndexStats, MEMORY_BYTES_MIN};
+pub use build::{IndexBuilder, IndexStats, MEMORY_BYTES_MIN};
 pub use entries::{FirstRow, FirstRows, MemoryEntry, MemoryIndexing, MemoryRow, memory_entries};
-pub use error::SearchError;
+pub use error::{ENTRIES_MAX, ENTRY_BYTES_MAX, SearchError};
 pub use growing::GrowingIndex;
 pub use layout::META_FILE;
 pub use meta::{FORMAT, IndexMeta, IndexSpec};

@@ -10,7 +10,7 @@ use crate::graph::Role;
 use crate::run::bind::{bind, fill};
 use crate::run::context::Context;
 use crate::run::notice::Notice;
-use crate::run::plan::PlannedStage;
+use crate::run::planned::PlannedStage;
 use crate::session::StageTable;
 use crate::stages::checks::{self, Verdict};
 use crate::stages::error::StageError;
@@ -35,17 +35,6 @@ pub async fn confirm(context: &Context, name: &StageName) -> Result<(), StageErr
     let verdicts =
         checks::run(&stage.stage, &stage.table, &context.prepared, &context.engine).await?;
     judge(context, name, &verdicts)
-}
-
-/// True if the checks of a cached stage are not those that its table passed, or may end otherwise today.
-pub fn needs_confirmation(stage: &PreparedStage, artifact: &Artifact) -> bool {
-    let checks = &stage.stage.spec.common.checks;
-    let definitions = |verdict: &serde_json::Value| verdict.get("definition").cloned();
-    let passed: Vec<_> = artifact.checks.iter().filter_map(definitions).collect();
-    let wanted: Vec<_> =
-        checks.iter().filter_map(|check| serde_json::to_value(check).ok()).collect();
-    let elsewhere = checks.iter().any(|c| c.rows.as_ref().is_some_and(|r| r.equal_to.is_some()));
-    stage.volatile_checks || elsewhere || wanted != passed
 }
 
 /// A stage that was computed.

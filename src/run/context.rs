@@ -8,7 +8,7 @@ use tokio::sync::{OnceCell, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use crate::run::notice::Observer;
-use crate::run::plan::RunPlan;
+use crate::run::planned::RunPlan;
 use crate::session::Engine;
 use crate::stages::plan::Prepared;
 use crate::stages::sink::Kept;

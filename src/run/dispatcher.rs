@@ -11,7 +11,8 @@ use crate::run::attempt::{self, Done};
 use crate::run::context::Context;
 use crate::run::event::{Event, Failure};
 use crate::run::notice::Notice;
-use crate::run::plan::Action;
+use crate::run::planned::Action;
+use crate::run::stored::needs_confirmation;
 use crate::stages::checks::Verdict;
 use crate::stages::error::StageError;
 use proofmill_base::error::{Error, ErrorKind};
@@ -123,7 +124,7 @@ impl Dispatcher {
         let context = Arc::clone(&self.context);
         let stage = &context.prepared.stages[name];
         let Some(artifact) = Self::hit(&context, name) else { return false };
-        if attempt::needs_confirmation(stage, &artifact.record) {
+        if needs_confirmation(stage, &artifact.record) {
             return false;
         }
         let checks = artifact.record.checks.iter().filter_map(Verdict::from_json);

@@ -7,10 +7,9 @@ use std::collections::{HashMap, HashSet};
 
 use futures::{StreamExt, TryStreamExt, stream};
 
-use crate::run::attempt::needs_confirmation;
-use crate::run::plan::{Action, Choice, PlannedStage, RunPlan};
-use crate::run::publish::is_result;
+use crate::run::planned::{Action, Choice, PlannedStage, RunPlan};
 use crate::run::reason::Reason;
+use crate::run::stored::{is_result, needs_confirmation};
 use crate::stages::plan::Prepared;
 use proofmill_base::ids::StageName;
 use proofmill_pipeline::kinds::StageKind;

@@ -15,17 +15,17 @@ use crate::run::context::Context;
 use crate::run::dispatcher::{Ended, dispatch};
 use crate::run::event::Event;
 use crate::run::notice::{Notice, Observer};
-use crate::run::plan::{Action, Choice, plan};
+use crate::run::plan::plan;
+use crate::run::planned::{Action, Choice};
 use crate::run::provenance::{code_versions, templates};
 use crate::run::reports::{self, Page};
 use crate::run::resume::take_over;
+use crate::run::stored::is_result;
 use crate::session::Content;
 use crate::stages::load::Loaded;
-use crate::stages::plan::Prepared;
 use crate::stages::sink::Kept;
 use proofmill_base::error::{Error, ErrorKind, Result};
 use proofmill_base::ids::{PipelineName, RunId, StageName};
-use proofmill_pipeline::kinds::StageKind;
 use proofmill_store::{
     Lease, MANIFEST_VERSION, Machine, Manifest, Outcome, PipelineRef, RunLog, StageOutcome, Store,
     publish_manifest,
@@ -166,20 +166,6 @@ async fn metrics(
         }
     }
     Ok(all)
-}
-
-/// True for a stage of numbers: `measure`, `compare`, or a union of them that nothing else unites.
-pub(super) fn is_result(prepared: &Prepared, name: &StageName) -> bool {
-    let stages = &prepared.stages;
-    let counts = |name: &StageName| stages[name].is_result;
-    let gathered = stages.values().any(|stage| {
-        matches!(stage.stage.spec.kind, StageKind::Gather(_))
-            && stage.stage.inputs.iter().any(|input| input.stage == *name)
-    });
-    match &stages[name].stage.spec.kind {
-        StageKind::Gather(_) => stages[name].stage.inputs.iter().all(|input| counts(&input.stage)),
-        _ => counts(name) && !gathered,
-    }
 }
 
 fn metrics_json(metrics: &[(StageName, Vec<RecordBatch>)]) -> Vec<Json> {

@@ -7,7 +7,8 @@ use indexmap::IndexMap;
 use proofmill_base::ids::StageName;
 use proofmill_pipeline::code::Code;
 use proofmill_pipeline::diagnostic::Diagnostic;
-use proofmill_pipeline::pipeline::Strict;
+use proofmill_pipeline::kinds::OnError;
+use proofmill_pipeline::pipeline::{Common, Strict};
 
 use crate::graph::{Graph, Stage};
 use crate::memory::Memories;
@@ -68,6 +69,7 @@ pub fn prepare(
         if let Some(partitions) = stage.spec.common.partitions {
             components.set("partitions", partitions);
         }
+        set_gate(&mut components, &stage.spec.common);
         let prepared = PreparedStage {
             stage: Arc::clone(stage),
             table,
@@ -82,6 +84,17 @@ pub fn prepare(
         stages.insert(name.clone(), prepared);
     }
     Prepared { graph, stages }
+}
+
+/// What lets a table with failed rows pass counts where it is not the default: whoever narrows it does not get
+/// what a wider one let through.
+fn set_gate(components: &mut Components, common: &Common) {
+    if common.on_error != OnError::default() {
+        components.set("settings.on_error", format!("{:?}", common.on_error));
+    }
+    if common.max_error_rate != 0.0 {
+        components.set("settings.max_error_rate", common.max_error_rate);
+    }
 }
 
 /// An error for each common key that means nothing for this kind: nothing is ignored in silence.

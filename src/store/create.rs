@@ -1,10 +1,10 @@
 //! The one primitive every commit goes through: put-if-absent whose outcome is the truth.
 
 use bytes::Bytes;
-use object_store::path::Path;
-use object_store::{ObjectStore, ObjectStoreExt as _, PutMode};
+use object_store::PutMode;
 
 use crate::error::{Result, is_refusal};
+use crate::handle::read_whole;
 use crate::{Key, Store, StoreError};
 
 /// How a conditional put ended.
@@ -61,19 +61,4 @@ impl Store {
 /// What a put cannot find is its bucket.
 fn is_missing(error: &object_store::Error) -> bool {
     matches!(error, object_store::Error::NotFound { .. })
-}
-
-/// The bytes of an object. A body that ends early is a failure, whatever the client thinks of it.
-pub(crate) async fn read_whole(
-    objects: &dyn ObjectStore,
-    at: &Path,
-) -> object_store::Result<Bytes> {
-    let got = objects.get(at).await?;
-    let size = got.meta.size;
-    let bytes = got.bytes().await?;
-    if bytes.len() as u64 == size {
-        return Ok(bytes);
-    }
-    let source = format!("the body of `{at}` ended after {} of {size} bytes", bytes.len()).into();
-    Err(object_store::Error::Generic { store: "proofmill", source })
 }

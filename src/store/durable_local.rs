@@ -19,12 +19,12 @@ use object_store::{
     CopyMode, CopyOptions, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta,
     ObjectStore, PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
 };
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 
 use crate::disk::{Disk as _, RealDisk, refuse_symlinks};
-use crate::flusher::{Content, Flusher, Job, QUEUE_MAX, staging_name, to_object_error};
+use crate::flusher::{Content, Flusher, Job, QUEUE_MAX, staging_name, submit, to_object_error};
 use crate::local_read::{SMALL_BYTES_MAX, is_plain, read_file, whole};
-use crate::upload::LocalUpload;
+use crate::local_upload::LocalUpload;
 use crate::{Key, StoreError};
 use proofmill_base::rng::Rng;
 
@@ -84,23 +84,6 @@ impl DurableLocal {
     async fn submit(&self, content: Content, dest: PathBuf, overwrite: bool) -> Result<PutResult> {
         submit(&self.jobs, content, dest, overwrite).await
     }
-}
-
-/// Hands a job to the flusher and waits until it is durable.
-pub(crate) async fn submit(
-    jobs: &mpsc::Sender<Job>,
-    content: Content,
-    dest: PathBuf,
-    overwrite: bool,
-) -> Result<PutResult> {
-    let gone = || object_store::Error::Generic {
-        store: "DurableLocal",
-        source: "the thread that writes has ended".into(),
-    };
-    let (done, outcome) = oneshot::channel();
-    let job = Job { content, dest, overwrite, done };
-    jobs.send(job).await.map_err(|_| gone())?;
-    outcome.await.map_err(|_| gone())?
 }
 
 #[async_trait]

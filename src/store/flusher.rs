@@ -50,6 +50,23 @@ pub(crate) enum Content {
     Staged(PathBuf),
 }
 
+/// Hands a job to the flusher and waits until it is durable.
+pub(crate) async fn submit(
+    jobs: &mpsc::Sender<Job>,
+    content: Content,
+    dest: PathBuf,
+    overwrite: bool,
+) -> object_store::Result<PutResult> {
+    let gone = || object_store::Error::Generic {
+        store: "DurableLocal",
+        source: "the thread that writes has ended".into(),
+    };
+    let (done, outcome) = oneshot::channel();
+    let job = Job { content, dest, overwrite, done };
+    jobs.send(job).await.map_err(|_| gone())?;
+    outcome.await.map_err(|_| gone())?
+}
+
 /// The name of a new staging file for `dest`: hidden from listings, as `object_store` does it.
 pub(crate) fn staging_name(dest: &Path, rng: &dyn Rng) -> PathBuf {
     let mut name = dest.as_os_str().to_owned();

@@ -3,9 +3,7 @@
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
-use crate::error::Result;
-use crate::sealed::{Record, seal, unseal};
-use crate::{Created, Store, format_key};
+use crate::sealed::Record;
 use proofmill_base::clock::Clock;
 use proofmill_base::rng::Rng;
 
@@ -35,18 +33,6 @@ impl Format {
             store: uuid(rng),
             created_at: clock.now(),
             created_by: concat!("proofmill ", env!("CARGO_PKG_VERSION")).to_owned(),
-        }
-    }
-
-    /// The record that `store` has, or `self` when the store is new.
-    pub(crate) async fn settle(self, store: &Store) -> Result<Self> {
-        let key = format_key();
-        if let Some(bytes) = store.get_opt(&key).await? {
-            return unseal(&key, &bytes);
-        }
-        match store.create(&key, seal(&key, &self)?).await? {
-            Created::Won => Ok(self),
-            Created::Lost(bytes) => unseal(&key, &bytes),
         }
     }
 }

@@ -6,14 +6,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use object_store::memory::InMemory;
 use object_store::{ObjectStore, ObjectStoreExt as _, PutPayload};
 use url::Url;
 
-use crate::create::read_whole;
 use crate::error::{Result, is_transient};
 use crate::staging::sweep;
-use crate::{DurableLocal, Format, Key, Location, StoreError};
+use crate::{DurableLocal, Format, Key, StoreError};
 use proofmill_base::clock::Clock;
 use proofmill_base::digest::Digest;
 use proofmill_base::retry::RetryPolicy;
@@ -41,64 +39,24 @@ struct Parts {
 }
 
 impl Store {
-    /// Opens the store at `location`, making it when nothing is there.
-    ///
-    /// # Errors
-    ///
-    /// When the place cannot be reached or written, or a newer proofmill made the store.
-    pub async fn open(
-        location: &Location,
-        clock: Arc<dyn Clock>,
-        rng: Arc<dyn Rng>,
-    ) -> Result<Self> {
-        let opened = location.open(&rng)?;
-        let retry = RetryPolicy::default();
-        let store = Self::with(opened.objects, opened.local, opened.url, clock, rng, retry).await;
-        match location.bucket() {
-            Some(bucket) => store.map_err(|error| error.at_opening(&location.to_string(), bucket)),
-            None => store,
-        }
-    }
-
-    /// A new store in memory, gone with the last clone.
-    ///
-    /// # Errors
-    ///
-    /// None that a store in memory can have.
-    pub async fn in_memory(clock: Arc<dyn Clock>, rng: Arc<dyn Rng>) -> Result<Self> {
-        let url = Location::Memory.url()?;
-        Self::over(Arc::new(InMemory::new()), url, clock, rng, RetryPolicy::default()).await
-    }
-
-    /// A store over any `object_store`, such as one that injects faults.
-    ///
-    /// # Errors
-    ///
-    /// As [`Store::open`].
-    pub async fn over(
-        objects: Arc<dyn ObjectStore>,
-        url: Url,
-        clock: Arc<dyn Clock>,
-        rng: Arc<dyn Rng>,
-        retry: RetryPolicy,
-    ) -> Result<Self> {
-        Self::with(objects, None, url, clock, rng, retry).await
-    }
-
-    async fn with(
+    /// A store of these parts whose own record is `format`.
+    pub(crate) fn of(
         objects: Arc<dyn ObjectStore>,
         local: Option<Arc<DurableLocal>>,
         url: Url,
         clock: Arc<dyn Clock>,
         rng: Arc<dyn Rng>,
         retry: RetryPolicy,
-    ) -> Result<Self> {
-        let draft = Format::draft(clock.as_ref(), rng.as_ref());
+        format: Format,
+    ) -> Self {
         let verified = Mutex::default();
         let parts = Arc::new(Parts { objects, local, url, clock, rng, retry, verified });
-        let store = Self { parts, format: Arc::new(draft.clone()) };
-        let format = Arc::new(draft.settle(&store).await?);
-        Ok(Self { format, ..store })
+        Self { parts, format: Arc::new(format) }
+    }
+
+    /// The same store, whose own record is `format`.
+    pub(crate) fn with_format(self, format: Format) -> Self {
+        Self { format: Arc::new(format), ..self }
     }
 
     /// The objects themselves, rooted at the store's prefix.
@@ -272,4 +230,19 @@ fn present<T>(result: Result<T>) -> Result<Option<T>> {
         Err(StoreError::Missing { .. }) => Ok(None),
         Err(error) => Err(error),
     }
+}
+
+/// The bytes of an object. A body that ends early is a failure, whatever the client thinks of it.
+pub(crate) async fn read_whole(
+    objects: &dyn ObjectStore,
+    at: &object_store::path::Path,
+) -> object_store::Result<Bytes> {
+    let got = objects.get(at).await?;
+    let size = got.meta.size;
+    let bytes = got.bytes().await?;
+    if bytes.len() as u64 == size {
+        return Ok(bytes);
+    }
+    let source = format!("the body of `{at}` ended after {} of {size} bytes", bytes.len()).into();
+    Err(object_store::Error::Generic { store: "proofmill", source })
 }

@@ -5,78 +5,20 @@
 
 use std::marker::PhantomData;
 
-use chrono::{DateTime, Utc};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
 
 use crate::chain::Chain;
 use crate::error::Result;
 use crate::log_reader::read_on;
-use crate::sealed::{Record, seal};
-use crate::{Created, Store, StoreError, log_key};
+use crate::sealed::seal;
+use crate::{Body, Created, Entry, Head, Store, StoreError, log_key};
 use proofmill_base::digest::Digest;
 use proofmill_base::ids::RunId;
 use proofmill_base::rng::random_name;
 
-/// The version of entries that this program writes and the newest that it reads.
-pub const LOG_VERSION: u32 = 1;
-
 /// Times that a take-over reads on because another writer was faster.
 const TAKE_OVER_ATTEMPTS_MAX: u32 = 32;
-
-/// One entry of a log.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Entry<E> {
-    pub v: u32,
-    pub run: RunId,
-    /// Number of the entry, from 0 without gaps.
-    pub seq: u64,
-    /// Digest of the stored bytes of the entry before; none for the first.
-    pub prev: Option<Digest>,
-    /// Number of the owner, from 1; each fence raises it by one.
-    pub epoch: u64,
-    /// The process that wrote the entry.
-    pub writer: String,
-    /// Makes the bytes unique, so that a writer recognises its own.
-    pub nonce: String,
-    /// When the entry was written, for people.
-    pub t_utc: DateTime<Utc>,
-    pub body: Body<E>,
-}
-
-/// What an entry records.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Body<E> {
-    /// A new owner took the run over.
-    Fence,
-    Event(E),
-}
-
-/// A place in a log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Head {
-    /// Number of the entry.
-    pub seq: u64,
-    /// Digest of its stored bytes.
-    pub sha256: Digest,
-}
-
-impl<E> Entry<E> {
-    /// The event, unless this is a fence.
-    pub fn event(&self) -> Option<&E> {
-        match &self.body {
-            Body::Fence => None,
-            Body::Event(event) => Some(event),
-        }
-    }
-}
-
-impl<E: DeserializeOwned> Record for Entry<E> {
-    const VERSION: u32 = LOG_VERSION;
-}
 
 /// The log of a run that this process owns.
 #[derive(Debug)]

@@ -21,11 +21,14 @@ mod layout;
 mod lease;
 mod listing;
 mod local_read;
+mod local_upload;
 mod location;
 mod log;
+mod log_entry;
 mod log_reader;
 mod manifest;
 mod obstacle;
+mod opening;
 mod part;
 mod part_reader;
 mod part_sink;
@@ -55,7 +58,8 @@ pub(crate) use layout::{lease_key, lock_key, replaced_artifact_key};
 pub use lease::{Lease, Life, life};
 pub use listing::Listed;
 pub use location::Location;
-pub use log::{Body, Entry, Head, LOG_VERSION, RunLog};
+pub use log::RunLog;
+pub use log_entry::{Body, Entry, Head, LOG_VERSION};
 pub use log_reader::read_log;
 pub use manifest::{
     MANIFEST_VERSION, Machine, Manifest, Outcome, PipelineRef, RecordRef, StageOutcome,

@@ -116,6 +116,9 @@ fn too_many_of_them_fail_the_stage() {
     workspace.edit("p.yaml", "\n    on_error: fail", "");
     let done = workspace.proofmill(&["run", "p.yaml"]).expect(0);
     assert_eq!(asked(&done.stderr, "answers"), [1, 9, 1]);
+    // What a wider gate let through does not pass a narrower one. It once did.
+    workspace.edit("p.yaml", "max_error_rate: 0.2", "max_error_rate: 0.05");
+    workspace.proofmill(&["run", "p.yaml"]).expect(1).says("1 of 10 rows have no answer");
 }
 
 #[test]

@@ -48,11 +48,11 @@ const LIBRARIES: &[(&str, &[&str])] = &[
 /// Longest file, in lines before its tests.
 const FILE_LINES_MAX: usize = 600;
 
-fn root() -> PathBuf {
+pub fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 
-fn files(dir: &Path, extension: &str, out: &mut Vec<PathBuf>) {
+pub fn files(dir: &Path, extension: &str, out: &mut Vec<PathBuf>) {
     let mut entries: Vec<_> =
         fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();
     entries.sort();
@@ -121,14 +121,14 @@ fn upward(folder: &str, layers: &[&[&str]]) -> Vec<String> {
     for path in rust_files(&[folder]) {
         let own = module_in(folder, &path);
         let is_crate = folder == "src" && CRATES.contains(&own.as_str());
-        let roots: &[&str] = match (folder, is_crate) {
+        let roots: &[&'static str] = match (folder, is_crate) {
             ("src", true) => &["proofmill_"],
             ("src", false) => &["crate::", "proofmill_"],
             _ => &["crate::"],
         };
         for (n, line) in code(&path) {
-            let named = |root: &&'static str| line.split(*root).skip(1).map(|tail| (*root, tail));
-            for (root, tail) in roots.iter().flat_map(named) {
+            let named = |root: &'static str| line.split(root).skip(1).map(move |tail| (root, tail));
+            for (root, tail) in roots.iter().copied().flat_map(named) {
                 let used: String =
                     tail.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
                 let beside = root == "proofmill_" && !CRATES.contains(&used.as_str());
@@ -166,11 +166,12 @@ fn libraries_stay_in_their_modules() {
     assert!(errors.is_empty(), "\n{}", errors.join("\n"));
 }
 
-/// What plans a query before a run has to count the functions that it calls: `Place` does.
+/// What plans a query before a run has to count the functions that it calls: `Diagnostics` does.
 #[test]
 fn stages_plan_in_one_place() {
-    // Checks are no part of a table; what is repeated was planned by `Place` before.
-    let allowed = ["src/stages/place.rs", "src/stages/check_plan.rs", "src/stages/repeated.rs"];
+    // Checks are no part of a table; what is repeated was planned by `Diagnostics` before.
+    let allowed =
+        ["src/stages/diagnostics.rs", "src/stages/checks.rs", "src/stages/queries/repeated.rs"];
     for path in rust_files(&["src"]) {
         let name = path.strip_prefix(root()).unwrap().to_str().unwrap().to_owned();
         if !name.starts_with("src/stages") || allowed.contains(&name.as_str()) {
@@ -179,7 +180,10 @@ fn stages_plan_in_one_place() {
         for (n, line) in code(&path) {
             let plans = ["session::query(", "session::expression(", "session::planned_expression("];
             let found = plans.iter().find(|call| line.contains(**call));
-            assert!(found.is_none(), "{name}:{n}: plan with `Place::query` or `Place::expression`");
+            assert!(
+                found.is_none(),
+                "{name}:{n}: plan with `Diagnostics::query` or `Diagnostics::expression`"
+            );
         }
     }
 }

@@ -13,7 +13,7 @@
 //!    definition: documentation with a runnable example, arguments, return type, and the call of
 //!    the core.
 //! 3. Add the definition to the one list in `scalar/mod.rs`, `aggregate/mod.rs` or
-//!    `model/definition.rs`.
+//!    `model/functions/mod.rs`.
 //! 4. Add a case to `tests/sql.rs` and a row to `benches/functions.rs`; a test fails until a
 //!    function has both.
 //!

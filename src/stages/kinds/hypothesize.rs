@@ -26,7 +26,6 @@ pub const COLUMNS: [&str; 8] = [
     "request_digest",
 ];
 
-
 impl Kind for Hypothesize {
     fn traits(&self) -> Traits {
         Traits { version: 1, rows_can_fail: true, has_partitions: true, is_result: false }

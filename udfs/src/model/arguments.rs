@@ -9,10 +9,9 @@ use datafusion::arrow::datatypes::{DataType, Field};
 use datafusion::common::{Result, ScalarValue, internal_err};
 use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs};
 
-use super::definition::ModelDefinition;
 use super::options::{OnError, Options};
 use super::settings::{OptionsError, Settings};
-use crate::definition::{Kind, texts_type};
+use crate::definition::{Doc, Kind, texts_type};
 
 /// The arguments of one call.
 pub struct Arguments {
@@ -33,7 +32,8 @@ type Refused = (OnError, OptionsError);
 
 enum OptionsColumn {
     Constant(Result<Arc<Options>, Refused>),
-    PerRow(ArrayRef, &'static ModelDefinition),
+    /// The column, and the keys that the function has.
+    PerRow(ArrayRef, &'static [&'static str]),
 }
 
 /// A passage of a list.
@@ -45,15 +45,17 @@ pub struct Passage<'a> {
 }
 
 impl Arguments {
-    /// Reads the arguments of a call whose types were checked when it was planned.
+    /// Reads the arguments of a call whose types were checked when it was planned; `keys` are the options that
+    /// the function `doc` has beside those of every function.
     pub(super) fn read(
-        definition: &'static ModelDefinition,
+        doc: &Doc,
+        keys: &'static [&'static str],
         args: &ScalarFunctionArgs,
     ) -> Result<Self> {
         let mut model = None;
         let mut columns = Vec::with_capacity(args.args.len());
-        let mut options = OptionsColumn::Constant(options(definition, &ScalarValue::Null));
-        for (argument, value) in definition.doc.arguments.iter().zip(&args.args) {
+        let mut options = OptionsColumn::Constant(options(keys, &ScalarValue::Null));
+        for (argument, value) in doc.arguments.iter().zip(&args.args) {
             let column = || match value {
                 ColumnarValue::Array(array) => Ok((Arc::clone(array), false)),
                 ColumnarValue::Scalar(scalar) => scalar.to_array_of_size(1).map(|a| (a, true)),
@@ -63,10 +65,10 @@ impl Arguments {
                     model = name.try_as_str().flatten().map(str::to_owned);
                 }
                 (Kind::Options, ColumnarValue::Scalar(scalar)) => {
-                    options = OptionsColumn::Constant(self::options(definition, scalar));
+                    options = OptionsColumn::Constant(self::options(keys, scalar));
                 }
                 (Kind::Options, ColumnarValue::Array(array)) => {
-                    options = OptionsColumn::PerRow(Arc::clone(array), definition);
+                    options = OptionsColumn::PerRow(Arc::clone(array), keys);
                 }
                 (Kind::Text, _) => {
                     let (array, constant) = column()?;
@@ -78,13 +80,13 @@ impl Arguments {
                     columns.push((lists(&array)?, constant));
                 }
                 (kind, _) => {
-                    return internal_err!("`{}` got {kind:?}", definition.doc.name);
+                    return internal_err!("`{}` got {kind:?}", doc.name);
                 }
             }
         }
         match model {
             Some(model) => Ok(Self { model, columns, options }),
-            None => internal_err!("`{}` without the name of a model", definition.doc.name),
+            None => internal_err!("`{}` without the name of a model", doc.name),
         }
     }
 
@@ -96,12 +98,10 @@ impl Arguments {
     pub(super) fn options(&self, row: usize) -> Result<Arc<Options>, Refused> {
         match &self.options {
             OptionsColumn::Constant(options) => options.clone(),
-            OptionsColumn::PerRow(array, definition) => {
-                match ScalarValue::try_from_array(array, row) {
-                    Ok(scalar) => options(definition, &scalar),
-                    Err(error) => Err((OnError::Fail, OptionsError::Json(error.strip_backtrace()))),
-                }
-            }
+            OptionsColumn::PerRow(array, keys) => match ScalarValue::try_from_array(array, row) {
+                Ok(scalar) => options(keys, &scalar),
+                Err(error) => Err((OnError::Fail, OptionsError::Json(error.strip_backtrace()))),
+            },
         }
     }
 
@@ -136,14 +136,14 @@ impl Arguments {
     }
 }
 
-/// Parses the options of one row or of all.
+/// Parses the options of one row or of all, of a function that has `keys` beside those of every function.
 pub(super) fn options(
-    definition: &ModelDefinition,
+    keys: &'static [&'static str],
     scalar: &ScalarValue,
 ) -> Result<Arc<Options>, Refused> {
     let settings = Settings::from_scalar(scalar).map_err(|error| (OnError::Fail, error))?;
     let on_error = settings.on_error();
-    Options::parse(settings, definition.options).map(Arc::new).map_err(|error| (on_error, error))
+    Options::parse(settings, keys).map(Arc::new).map_err(|error| (on_error, error))
 }
 
 fn lists(array: &ArrayRef) -> Result<Column> {

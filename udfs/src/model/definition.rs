@@ -1,4 +1,4 @@
-//! A model function as data, and the one list of them.
+//! A model function as data.
 
 use datafusion::arrow::array::ArrayRef;
 use datafusion::arrow::datatypes::{DataType, Field};
@@ -8,16 +8,8 @@ use proofmill_engine::request::Request;
 use super::arguments::Arguments;
 use super::columns::Row;
 use super::error::Failure;
-use super::functions::{
-    embed::EMBED, fuse::FUSE, generate::GENERATE, hidden::HIDDEN, score::SCORE,
-    score_choices::SCORE_CHOICES,
-};
 use super::options::Options;
 use crate::definition::Doc;
-
-/// Every model function of this crate.
-pub static DEFINITIONS: &[&ModelDefinition] =
-    &[&GENERATE, &FUSE, &SCORE, &SCORE_CHOICES, &EMBED, &HIDDEN];
 
 /// A model function as data. Its first argument is the model, its last one the options.
 #[derive(Debug)]

@@ -30,8 +30,9 @@ mod values;
 
 pub use canonical::{Key, canonical, hex, key};
 pub use counters::{Counters, Counts, Watch};
-pub use definition::{DEFINITIONS, ModelDefinition};
+pub use definition::ModelDefinition;
 pub use error::{Class, Failure, ModelError};
+pub use functions::DEFINITIONS;
 pub use language_model::{AskError, LanguageModel, OpenError, Opener};
 pub use ledger::{Ledger, LedgerError, New};
 pub use models::{Models, Recording};

@@ -16,7 +16,8 @@ use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 
 use super::arguments;
-use super::definition::{DEFINITIONS, ModelDefinition};
+use super::definition::ModelDefinition;
+use super::functions::DEFINITIONS;
 
 /// Whether a function asks a model. Such a function is declared volatile, but its results are
 /// recorded and replayed: a query that calls it may be cached.
@@ -115,7 +116,7 @@ fn check_options(
         return Ok(());
     };
     let function = definition.doc.name;
-    match arguments::options(definition, &value) {
+    match arguments::options(definition.options, &value) {
         Err((_, error)) => plan_err!("`{function}`: {error}"),
         // The result was taken for one answer per row before the text was put together.
         Ok(options) if options.counted && !matches!(value.data_type(), DataType::Struct(_)) => {

@@ -16,8 +16,9 @@ use super::arguments::{self, Arguments};
 use super::canonical::hex;
 use super::columns::{Answered, Row};
 use super::counters::{Counters, Watch};
-use super::definition::{DEFINITIONS, ModelDefinition};
+use super::definition::ModelDefinition;
 use super::error::{Failure, ModelError};
+use super::functions::DEFINITIONS;
 use super::models::Models;
 use super::options::{self, OnError, Options};
 use super::service::{self, Ask};
@@ -121,7 +122,7 @@ impl ModelFunction {
     /// Whether the result is a list. Known from the type of a struct and from the value of a
     /// constant text; a text that varies gives one answer per row.
     fn check_options(&self, given: &DataType, constant: Option<&ScalarValue>) -> Result<bool> {
-        let parsed = constant.map(|constant| arguments::options(self.definition, constant));
+        let parsed = constant.map(|constant| arguments::options(self.definition.options, constant));
         let parsed = match parsed.transpose() {
             Ok(parsed) => parsed,
             Err((_, error)) => return plan_err!("`{}`: {error}", self.name()),
@@ -146,7 +147,7 @@ impl ModelFunction {
 impl AsyncScalarUDFImpl for ModelFunction {
     async fn invoke_async_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let list = matches!(args.return_type(), DataType::List(_));
-        let arguments = Arguments::read(self.definition, &args)?;
+        let arguments = Arguments::read(&self.definition.doc, self.definition.options, &args)?;
         let counters = Watch::of(&args.config_options);
         let rows = self.rows(&arguments, (args.number_rows, list), &counters).await;
         let rows = rows.map_err(|error| DataFusionError::External(Box::new(error)))?;

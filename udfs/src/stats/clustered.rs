@@ -3,10 +3,7 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 
-use super::{
-    PairedDifference, StatsError, check_lengths, check_values, differences, mean,
-    normal_multiplier, sample_sd, sorted,
-};
+use super::{StatsError, check_lengths, check_values, mean, sample_sd, sorted};
 
 /// A mean with its clustered and its naive standard error.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -22,13 +19,6 @@ pub struct ClusteredSe {
     pub n: usize,
     /// Number of clusters; of a two-way error the smaller number.
     pub clusters: usize,
-}
-
-impl ClusteredSe {
-    /// The mean as a difference with a normal interval, if the values were differences.
-    pub fn difference(&self, level: f64) -> Result<PairedDifference, StatsError> {
-        Ok(PairedDifference::new(self.mean, self.se, normal_multiplier(level)?, self.n))
-    }
 }
 
 /// Sum and size of one cluster.
@@ -76,31 +66,6 @@ pub fn two_way_clustered_se<C: Eq + Hash, D: Eq + Hash>(
     let uncorrected = combine(rows.uncorrected(), columns.uncorrected(), cells.uncorrected());
     let groups = rows.groups.min(columns.groups);
     Ok(summary(values, groups, corrected.sqrt(), uncorrected.sqrt()))
-}
-
-/// Paired difference `a - b` whose items come in clusters.
-pub fn clustered_paired<C: Eq + Hash>(
-    a: &[f64],
-    b: &[f64],
-    clusters: &[C],
-    level: f64,
-) -> Result<PairedDifference, StatsError> {
-    let clustered = clustered_se(&differences(a, b)?, clusters)?;
-    let multiplier = normal_multiplier(level)?;
-    Ok(PairedDifference::new(clustered.mean, clustered.se, multiplier, clustered.n))
-}
-
-/// Paired difference `a - b` with clusters in two directions, for example users by items.
-pub fn clustered_paired_two_way<C: Eq + Hash, D: Eq + Hash>(
-    a: &[f64],
-    b: &[f64],
-    first: &[C],
-    second: &[D],
-    level: f64,
-) -> Result<PairedDifference, StatsError> {
-    let clustered = two_way_clustered_se(&differences(a, b)?, first, second)?;
-    let multiplier = normal_multiplier(level)?;
-    Ok(PairedDifference::new(clustered.mean, clustered.se, multiplier, clustered.n))
 }
 
 /// Sums of the clusters in an order that depends on their contents alone.
@@ -155,6 +120,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::stats::clustered_paired;
 
     const X: [f64; 12] = [1.0, 1.0, 0.0, 0.0, 1.0, 1.0, 1.0, 0.0, 0.0, 0.0, 1.0, 1.0];
 

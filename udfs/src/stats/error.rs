@@ -1,5 +1,8 @@
 //! What the statistics refuse to compute.
 
+/// The largest number of resamples a call may ask for: a bound on time and memory.
+pub const RESAMPLES_MAX: u32 = 1_000_000;
+
 /// A reason why a statistic has no value for the given input.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum StatsError {
@@ -18,7 +21,7 @@ pub enum StatsError {
     #[error("confidence level `{0}`; expected a number between 0 and 1, for example 0.95")]
     Level(f64),
     /// A number of resamples outside the permitted range.
-    #[error("`{0}` resamples; expected between 1 and {max}", max = super::RESAMPLES_MAX)]
+    #[error("`{0}` resamples; expected between 1 and {max}", max = RESAMPLES_MAX)]
     Resamples(u32),
     /// NaN or an infinity among the values.
     #[error("value `{0}`; expected a finite number")]

@@ -2,7 +2,10 @@
 //!
 //! The difference is always *first minus second*: positive means the first system is better.
 
+use std::hash::Hash;
+
 use super::bootstrap::{interval, mean_replicates};
+use super::clustered::{ClusteredSe, clustered_se, two_way_clustered_se};
 use super::rng::Stream;
 use super::{
     Method, StatsError, check_level, check_resamples, check_values, differences, mean,
@@ -32,6 +35,13 @@ impl PairedDifference {
         let z = if diff == 0.0 { 0.0 } else { diff / se };
         let (low, high) = (diff - multiplier * se, diff + multiplier * se);
         Self { diff, se, z, p: two_sided_p(z), low, high, n }
+    }
+}
+
+impl ClusteredSe {
+    /// The mean as a difference with a normal interval, if the values were differences.
+    pub fn difference(&self, level: f64) -> Result<PairedDifference, StatsError> {
+        Ok(PairedDifference::new(self.mean, self.se, normal_multiplier(level)?, self.n))
     }
 }
 
@@ -132,6 +142,31 @@ fn from_replicates(diff: f64, replicates: Vec<f64>, level: f64, scale: f64) -> P
     let p = (1 + beyond) as f64 / (1 + replicates.len()) as f64;
     let interval = interval(diff, replicates, level, Method::Percentile, Vec::new);
     PairedBootstrap { diff, low: interval.low, high: interval.high, se: interval.se, p }
+}
+
+/// Paired difference `a - b` whose items come in clusters.
+pub fn clustered_paired<C: Eq + Hash>(
+    a: &[f64],
+    b: &[f64],
+    clusters: &[C],
+    level: f64,
+) -> Result<PairedDifference, StatsError> {
+    let clustered = clustered_se(&differences(a, b)?, clusters)?;
+    let multiplier = normal_multiplier(level)?;
+    Ok(PairedDifference::new(clustered.mean, clustered.se, multiplier, clustered.n))
+}
+
+/// Paired difference `a - b` with clusters in two directions, for example users by items.
+pub fn clustered_paired_two_way<C: Eq + Hash, D: Eq + Hash>(
+    a: &[f64],
+    b: &[f64],
+    first: &[C],
+    second: &[D],
+    level: f64,
+) -> Result<PairedDifference, StatsError> {
+    let clustered = two_way_clustered_se(&differences(a, b)?, first, second)?;
+    let multiplier = normal_multiplier(level)?;
+    Ok(PairedDifference::new(clustered.mean, clustered.se, multiplier, clustered.n))
 }
 
 #[cfg(test)]

@@ -1,11 +1,24 @@
-//! One model function a file; what several of them share lies in `generation` and `vector`.
+//! One model function a file, and the one list of them; what several of them share lies in `generation` and
+//! `vector`.
 
-pub(super) mod embed;
-pub(super) mod fuse;
-pub(super) mod generate;
+mod embed;
+mod fuse;
+mod generate;
 mod generation;
-pub(super) mod hidden;
-pub(super) mod score;
-pub(super) mod score_choices;
+mod hidden;
+mod score;
+mod score_choices;
 mod shared;
 mod vector;
+
+use self::embed::EMBED;
+use self::fuse::FUSE;
+use self::generate::GENERATE;
+use self::hidden::HIDDEN;
+use self::score::SCORE;
+use self::score_choices::SCORE_CHOICES;
+use super::definition::ModelDefinition;
+
+/// Every model function of this crate.
+pub static DEFINITIONS: &[&ModelDefinition] =
+    &[&GENERATE, &FUSE, &SCORE, &SCORE_CHOICES, &EMBED, &HIDDEN];
