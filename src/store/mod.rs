@@ -56,7 +56,6 @@ pub(crate) use layout::{
     replaced_artifact_key,
 };
 pub use lease::{Lease, Life, life};
-pub(crate) use listing::Listed;
 pub use location::Location;
 pub use log::{Body, Entry, Head, LOG_VERSION, RunLog};
 pub use log_reader::read_log;

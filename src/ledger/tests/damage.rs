@@ -11,7 +11,7 @@ async fn stored(store: &Store) -> (Ledger, Key) {
     ledger.record((0..30).map(|n| entry(n, "a")).collect()).await.unwrap();
     ledger.flush().await.unwrap();
     let segments = store.list(&ledger_segments_prefix()).await.unwrap();
-    (ledger, segments[0].key.clone())
+    (ledger, segments[0].clone())
 }
 
 #[tokio::test]
