@@ -13,7 +13,7 @@ use crate::graph;
 use crate::ids::MemoryName;
 use crate::memory::Memories;
 use crate::session::Engine;
-use crate::spec::diagnostic::{self, Diagnostic, has_errors};
+use crate::spec::diagnostic::{self, Diagnostic};
 use crate::spec::expand::{self, Loader};
 use crate::spec::source::Sources;
 use crate::spec::stage::StageKind;
@@ -34,13 +34,6 @@ pub struct Loaded {
     pub yaml_sha256: Digest,
     /// The engine with its models.
     pub engine: Arc<Engine>,
-}
-
-impl Loaded {
-    /// True if it can run.
-    pub fn is_sound(&self) -> bool {
-        self.prepared.is_some() && !has_errors(&self.diagnostics)
-    }
 }
 
 /// The bytes of a file that somebody wrote by hand: a regular file, and no more of it than tells that it is

@@ -37,6 +37,7 @@ mod runs;
 mod searching;
 mod secrets;
 mod server;
+mod statistics;
 mod store_faults;
 mod studies;
 mod support;

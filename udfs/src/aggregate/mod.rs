@@ -28,6 +28,7 @@ mod corpus_bleu;
 mod corpus_chrf;
 mod mcc;
 mod mcnemar;
+mod noise_floor;
 mod outputs;
 mod paired_bootstrap;
 mod paired_difference;
@@ -50,6 +51,7 @@ pub static DEFINITIONS: &[&AggregateDefinition] = &[
     &clustered_paired::CLUSTERED_PAIRED,
     &paired_bootstrap::PAIRED_BOOTSTRAP,
     &approximate_randomization::APPROXIMATE_RANDOMIZATION,
+    &noise_floor::NOISE_FLOOR,
 ];
 
 /// An aggregate function as data.

@@ -90,19 +90,6 @@ pub fn clustered_paired<C: Eq + Hash>(
     Ok(PairedDifference::new(clustered.mean, clustered.se, multiplier, clustered.n))
 }
 
-/// Paired difference `a - b` with clusters in two directions, for example users by items.
-pub fn clustered_paired_two_way<C: Eq + Hash, D: Eq + Hash>(
-    a: &[f64],
-    b: &[f64],
-    first: &[C],
-    second: &[D],
-    level: f64,
-) -> Result<PairedDifference, StatsError> {
-    let clustered = two_way_clustered_se(&differences(a, b)?, first, second)?;
-    let multiplier = normal_multiplier(level)?;
-    Ok(PairedDifference::new(clustered.mean, clustered.se, multiplier, clustered.n))
-}
-
 /// Sums of the clusters in an order that depends on their contents alone.
 pub(super) fn cluster_sums<C: Eq + Hash>(values: &[f64], clusters: &[C]) -> Vec<ClusterSum> {
     let mut members: HashMap<&C, Vec<f64>> = HashMap::new();
