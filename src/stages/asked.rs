@@ -9,6 +9,7 @@ use arrow::datatypes::DataType;
 use datafusion::common::{DFSchema, TableReference};
 use datafusion::datasource::provider_as_source;
 use datafusion::logical_expr::LogicalPlanBuilder;
+use proofmill_engine::options::OptionError;
 use serde::Serialize;
 use serde_json::{Value as Json, json};
 
@@ -46,6 +47,7 @@ pub struct Asked {
     /// Setting, which is also the column, and expression of each argument behind the model.
     arguments: Vec<(&'static str, String)>,
     options: Json,
+    checked: Result<(), OptionError>,
     shape: Shape,
 }
 
@@ -117,6 +119,7 @@ impl Asked {
             from: settings.from.clone(),
             arguments: vec![("prompt", settings.prompt.clone())],
             options: json!(options),
+            checked: options.check(),
             shape: if many { Shape::Texts } else { Shape::Text },
         }
     }
@@ -137,6 +140,7 @@ impl Asked {
             from: settings.from.clone(),
             arguments: vec![("prompt", settings.prompt.clone()), (key, text.clone())],
             options: json!(settings.options),
+            checked: settings.options.check(),
             shape,
         })
     }
@@ -152,6 +156,7 @@ impl Asked {
             from: settings.from.clone(),
             arguments: vec![("text", settings.text.clone())],
             options: json!(settings.options),
+            checked: settings.options.check(),
             shape: Shape::Vector,
         }
     }
@@ -196,6 +201,7 @@ pub fn prepare(
         place.mistake(&[asked.kind, "options", "normalize"], Code::UnknownKey, message, None);
         sound = false;
     }
+    sound &= place.options(&[asked.kind, "options"], asked.checked.clone()).is_some();
     let name = TableReference::parse_str(&asked.from);
     let scope = DFSchema::try_from_qualified_schema(name.clone(), &input).ok()?;
     let mut arguments = Vec::new();
@@ -218,12 +224,8 @@ pub fn prepare(
         Ok(plan) => plan,
         Err(error) => {
             let message = error.find_root().strip_backtrace();
-            let message = message.trim_start_matches("Error during planning: ");
-            let (message, help) = match message.split_once("; ") {
-                Some((message, help)) => (message, Some(help.to_owned())),
-                None => (message, None),
-            };
-            place.mistake(&[asked.kind, "options"], Code::WrongValue, message.to_owned(), help);
+            let message = message.trim_start_matches("Error during planning: ").to_owned();
+            place.mistake(&[asked.kind], Code::WrongValue, message, None);
             return None;
         }
     };

@@ -1,12 +1,12 @@
 //! `hypothesize`: one declarative hypothesis for each possible answer of a question.
 
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use proofmill_engine::options::GenerateOptions;
 use serde_json::json;
 
 use crate::graph::{Role, Stage};
 use crate::session::Engine;
 use crate::spec::code::Code;
-use crate::spec::kinds::generate::GenerateOptions;
 use crate::spec::kinds::hypothesize::{Candidates, Hypothesize};
 use crate::stages::components::Components;
 use crate::stages::lowered::{self, Lowered, Named, after_comma, inside, is_texts, literal, name};
@@ -147,7 +147,7 @@ fn sampled(
         place.mistake(&steps("options"), Code::WrongValue, message, Some(help));
         return None;
     }
-    lowered::options(&steps("options"), &candidates.options, engine, place)?;
+    place.options(&steps("options"), candidates.options.check())?;
     let mut options = json!(candidates.options);
     options["on_error"] = json!("capture");
     let call = format!(
@@ -205,7 +205,7 @@ fn wording(
         }
         (None, None, Some(model)) => {
             lowered::model(&[KIND, "model"], model, engine, place)?;
-            lowered::options(&[KIND, "options"], &settings.options, engine, place)?;
+            place.options(&[KIND, "options"], settings.options.check())?;
             let several = ["samples", "answers"];
             let given = [settings.options.samples, settings.options.answers];
             if let Some((key, _)) = several.iter().zip(given).find(|(_, given)| given.is_some()) {

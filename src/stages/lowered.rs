@@ -11,7 +11,6 @@ use serde_json::Value as Json;
 
 use crate::session::Engine;
 use crate::spec::code::Code;
-use crate::spec::kinds::generate::GenerateOptions;
 use crate::spec::suggest;
 use crate::sqltext;
 use crate::stages::components::Components;
@@ -91,29 +90,6 @@ pub fn normalized(settings: &impl Serialize, expressions: &[&str]) -> Json {
 /// An SQL expression of a file as it can stand inside a query: without comments.
 pub fn inside(text: &str) -> String {
     format!("({})", sqltext::normalized(text))
-}
-
-/// What is wrong with how a model is to write, as a mistake at `steps`.
-pub fn options(
-    steps: &[&str],
-    options: &GenerateOptions,
-    engine: &Engine,
-    place: &mut Place<'_>,
-) -> Option<()> {
-    // Which model is asked makes no difference to what options mean.
-    let model = engine.models().names().next()?.to_owned();
-    let options = serde_json::to_string(options).ok()?;
-    let sql = format!("SELECT generate({}, 'x', {}) AS said", literal(&model), literal(&options));
-    let error = match place.query(&sqltext::parse(&sql).ok()?, Named::new(), engine) {
-        Ok(_) => return Some(()),
-        Err(error) => error,
-    };
-    let (message, help) = match error.message.split_once("; ") {
-        Some((message, help)) => (message.to_owned(), Some(help.to_owned())),
-        None => (error.message, error.help),
-    };
-    place.mistake(steps, Code::WrongValue, message, help);
-    None
 }
 
 /// The type of the SQL expression in the setting at `steps`, over the columns of `schema`; a mistake

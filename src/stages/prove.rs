@@ -5,12 +5,12 @@
 //! code (allenai/entailment_bank, `entailer.md`).
 
 use arrow::datatypes::SchemaRef;
+use proofmill_engine::options::GenerateOptions;
 use serde_json::{Value as Json, json};
 
 use crate::graph::{Role, Stage};
 use crate::session::Engine;
 use crate::spec::code::Code;
-use crate::spec::kinds::generate::GenerateOptions;
 use crate::spec::kinds::prove::Prove;
 use crate::stages::components::Components;
 use crate::stages::lowered::{self, Lowered, Named, after_comma, literal};
@@ -60,7 +60,7 @@ pub fn prepare(
         lowered::expect_columns((KIND, "from"), &columns, &input, help, place),
         lowered::model(&[KIND, "model"], &settings.model, engine, place),
         lowered::keep(KIND, &settings.keep, &COLUMNS, &input, place),
-        lowered::options(&[KIND, "options"], &settings.options, engine, place),
+        place.options(&[KIND, "options"], settings.options.check()),
         something_written(KIND, (settings.free, settings.forced), context.is_some(), place),
     ];
     if let Some(table) = &context {

@@ -74,7 +74,7 @@ pub fn set_model(
             Some(())
         }
         Err(error) => {
-            place.unreadable(model, error.key(), error.to_string());
+            place.unreadable(model, error.key(), error.parts());
             None
         }
     }

@@ -75,7 +75,7 @@ pub fn prepare(
     let mut sound = vec![
         lowered::expect_columns((KIND, "from"), &ASKED, &hypotheses, help, place),
         lowered::verifier(KIND, (&settings.model, settings.with_end), engine, place),
-        lowered::options(&[KIND, "options"], &settings.options, engine, place),
+        place.options(&[KIND, "options"], settings.options.check()),
         prove::something_written(KIND, written, context.is_some(), place),
     ];
     if let Some((_, schema)) = &context {

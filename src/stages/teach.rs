@@ -73,7 +73,7 @@ pub fn prepare(
         lowered::expect_columns((KIND, "from"), &columns, &hypotheses, help, place),
         lowered::verifier(KIND, (&settings.model, settings.with_end), engine, place),
         lowered::keep(KIND, &settings.keep, &own, &hypotheses, place),
-        lowered::options(&[KIND, "options"], &settings.options, engine, place),
+        place.options(&[KIND, "options"], settings.options.check()),
         prove::something_written(KIND, (settings.free, settings.forced), true, place),
     ];
     if let Some(memory) = &memory {

@@ -29,7 +29,7 @@ const SIDEWAYS: &[(&str, &str)] = &[
 /// The same for `udfs/engine/src`.
 const ENGINE_LAYERS: &[&[&str]] = &[
     &["error", "request", "noise"],
-    &["checkpoint"],
+    &["checkpoint", "options"],
     &["backend"],
     &["cpu", "cuda", "network", "decode"],
     &["family", "schedule"],
@@ -44,7 +44,6 @@ const LIBRARIES: &[(&str, &[&str])] = &[
     ("clap", &["cli", "reference"]),
     ("indicatif", &["report"]),
     ("comfy_table", &["draw", "report"]),
-    ("plotters", &["draw"]),
     ("datafusion", &["sqltext", "session", "stages", "run", "audit", "cli", "report", "reference"]),
     ("object_store", &["store", "session", "cli"]),
     ("tokio", &["store", "ledger", "memory", "clock", "models", "stages", "run", "cli"]),

@@ -1,9 +1,10 @@
 //! Settings of `embed`: a vector for every row, by a model.
 
+use proofmill_engine::options::EmbedOptions;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::spec::kinds::generate::{Keep, row_id_column};
+use crate::spec::kinds::generate::row_id_column;
 
 /// Gives the vector of a text for every row of a table.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -25,17 +26,4 @@ pub struct Embed {
     /// How texts are read.
     #[serde(default)]
     pub options: EmbedOptions,
-}
-
-/// How texts are read; `docs/specs/functions-model.md` has the rules.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct EmbedOptions {
-    /// Most tokens of a text; a longer one is cut instead of refused.
-    #[schemars(range(min = 1))]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub truncate: Option<u32>,
-    /// Which end of a long text is kept.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub truncate_keep: Option<Keep>,
 }

@@ -1,9 +1,10 @@
 //! Settings of `hypothesize`: questions -> the hypotheses that their answers stand for.
 
+use proofmill_engine::options::GenerateOptions;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::spec::kinds::generate::{GenerateOptions, row_id_column};
+use crate::spec::kinds::generate::row_id_column;
 
 /// Turns each question into one declarative hypothesis per possible answer (TeachMe, section 3):
 /// from given choices, from a statement and its negation, or from candidates that a model samples.

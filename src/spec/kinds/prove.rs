@@ -1,9 +1,8 @@
 //! Settings of `prove`: hypotheses x recalled facts -> one-step proofs, not judged yet.
 
+use proofmill_engine::options::GenerateOptions;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-
-use crate::spec::kinds::generate::GenerateOptions;
 
 /// Lets a model write one-step proofs (Entailer's prover): for every hypothesis one that begins
 /// freely, and one that is made to begin with each recalled fact (TeachMe's forced generation).

@@ -1,9 +1,9 @@
 //! Settings of `search`: hypotheses -> trees of proofs, each premise proved in its turn.
 
+use proofmill_engine::options::GenerateOptions;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::spec::kinds::generate::GenerateOptions;
 use crate::spec::kinds::prove::yes;
 use crate::spec::kinds::verify::{Probability, half};
 

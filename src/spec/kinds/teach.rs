@@ -1,10 +1,10 @@
 //! Settings of `teach`: a memory grows while questions are answered and corrected.
 
+use proofmill_engine::options::GenerateOptions;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::spec::kinds::decide::WithoutProof;
-use crate::spec::kinds::generate::GenerateOptions;
 use crate::spec::kinds::index::Analyzer;
 use crate::spec::kinds::prove::yes;
 use crate::spec::kinds::verify::{Probability, half};

@@ -10,8 +10,8 @@ use datafusion::common::{Result, ScalarValue, internal_err};
 use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs};
 
 use super::definition::ModelDefinition;
-use super::options::{OnError, Options};
-use super::settings::{OptionsError, Settings};
+use super::options::{OnError, Options, OptionsError};
+use super::settings::Settings;
 use crate::definition::{Kind, texts_type};
 
 /// The arguments of one call.
@@ -143,7 +143,7 @@ pub(super) fn options(
 ) -> Result<Arc<Options>, Refused> {
     let settings = Settings::from_scalar(scalar).map_err(|error| (OnError::Fail, error))?;
     let on_error = settings.on_error();
-    Options::parse(settings, definition.options).map(Arc::new).map_err(|error| (on_error, error))
+    definition.options.read(settings).map(Arc::new).map_err(|error| (on_error, error))
 }
 
 fn lists(array: &ArrayRef) -> Result<Column> {

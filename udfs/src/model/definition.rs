@@ -12,7 +12,7 @@ use super::functions::{
     embed::EMBED, fuse::FUSE, generate::GENERATE, hidden::HIDDEN, score::SCORE,
     score_choices::SCORE_CHOICES,
 };
-use super::options::Options;
+use super::options::{Options, Takes};
 use crate::definition::Doc;
 
 /// Every model function of this crate.
@@ -24,8 +24,7 @@ pub static DEFINITIONS: &[&ModelDefinition] =
 pub struct ModelDefinition {
     /// Name, arguments, documentation.
     pub doc: Doc,
-    /// Option keys beside those that every function has.
-    pub options: &'static [&'static str],
+    pub options: Takes,
     /// What a row asks; `None` for a row with a NULL that makes the result NULL.
     pub request: fn(&Arguments, usize, &Options) -> Result<Option<Request>, Failure>,
     pub answer: fn() -> DataType,
