@@ -3,7 +3,6 @@
 //! The difference is always *first minus second*: positive means the first system is better.
 
 use super::bootstrap::{interval, mean_replicates};
-use super::rng::Stream;
 use super::{
     Method, StatsError, check_level, check_resamples, check_values, differences, mean,
     normal_multiplier, sample_sd, sorted, two_sided_p,
@@ -109,6 +108,7 @@ fn from_replicates(diff: f64, replicates: Vec<f64>, level: f64, scale: f64) -> P
 
 #[cfg(test)]
 mod tests {
+    use super::super::rng::Stream;
     use super::*;
 
     /// Answers that differ on `plus` and `minus` items of `n`.

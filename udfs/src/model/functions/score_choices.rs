@@ -8,6 +8,7 @@ use datafusion::arrow::array::{
 use datafusion::arrow::buffer::{NullBuffer, OffsetBuffer};
 use datafusion::arrow::datatypes::{DataType, Field};
 use datafusion::common::Result;
+use proofmill_engine::options::Normalize;
 use proofmill_engine::request::{Request, Score, Scored};
 
 use super::score::scores;
