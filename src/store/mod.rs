@@ -52,8 +52,7 @@ pub use layout::{
 };
 pub(crate) use layout::{
     lease_key, ledger_checkpoint_key, ledger_log_key, ledger_log_prefix, ledger_segment_key,
-    ledger_segments_prefix, lock_key, memories_prefix, memory_key, memory_prefix,
-    replaced_artifact_key,
+    lock_key, memories_prefix, memory_key, memory_prefix, replaced_artifact_key,
 };
 pub use lease::{Lease, Life, life};
 pub use location::Location;

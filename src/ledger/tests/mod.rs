@@ -16,7 +16,7 @@ use crate::digest::Digest;
 use crate::ids::RunId;
 use crate::ledger::{Answer, BlockLimits, Ledger, Limits, NewEntry, Origin, Tiers};
 use crate::rng::SeededRng;
-use crate::store::{Location, Store};
+use crate::store::{Key, Location, Store};
 
 /// Limits at which a few rows make several blocks, and a few segments a merge.
 const SMALL: Limits = Limits {
@@ -42,6 +42,12 @@ async fn on_disk() -> (tempfile::TempDir, Store) {
     let rng = Arc::new(SeededRng::from_entropy());
     let store = Store::open(&location, Arc::new(SystemClock::default()), rng).await.unwrap();
     (folder, store)
+}
+
+/// The segments that lie in the store, whether they count or not.
+async fn segments(store: &Store) -> Vec<Key> {
+    let folder = Key::try_from("ledger/segments".to_owned()).unwrap();
+    store.list(folder.path()).await.unwrap()
 }
 
 fn request(n: u64) -> String {

@@ -2,14 +2,14 @@
 
 use std::time::Instant;
 
-use super::{SMALL, entry, key, on_disk, texts};
+use super::{SMALL, entry, key, on_disk, segments, texts};
 use crate::digest::Digest;
 use crate::ledger::{BlockLimits, Ledger, Limits, Tiers};
 use crate::store::faulty::{FaultyStore, Op};
-use crate::store::{Store, ledger_log_prefix, ledger_segments_prefix};
+use crate::store::{Store, ledger_log_prefix};
 
 async fn objects(store: &Store) -> (usize, usize) {
-    let segments = store.list(&ledger_segments_prefix()).await.unwrap().len();
+    let segments = segments(store).await.len();
     (segments, store.list(&ledger_log_prefix()).await.unwrap().len())
 }
 
