@@ -7,7 +7,7 @@ use std::io::{self, ErrorKind, IsTerminal, Write};
 
 use serde_json::Value as Json;
 
-use crate::draw::styled::{Styled, escaped_json};
+use proofmill_base::styled::{Styled, escaped_json};
 
 /// Where text goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

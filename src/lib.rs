@@ -3,28 +3,15 @@
 //! Modules in reading order, lowest layer first. A module names only modules of lower layers;
 //! `tests/it/tidy.rs` keeps it so, and `docs/ARCHITECTURE.md` says what each layer is for.
 
-pub mod clock;
-pub mod digest;
 pub mod draw;
-pub mod ids;
-pub mod rng;
-pub mod secret;
 
 pub mod console;
-pub mod error;
 
-pub mod retry;
-
-pub mod spec;
 pub mod sqltext;
-pub mod store;
 
-pub mod files;
 pub mod graph;
-pub mod ledger;
 pub mod memory;
 pub mod models;
-pub mod search;
 
 pub mod session;
 

@@ -4,8 +4,8 @@ use clap::CommandFactory;
 
 use crate::cli::args::Cli;
 use crate::cli::exit;
-use crate::spec::code::CODES;
-use crate::spec::schema::FormatSchema;
+use proofmill_pipeline::code::CODES;
+use proofmill_pipeline::schema::FormatSchema;
 
 /// Every generated file: its name below `docs/reference`, and its content.
 pub fn files() -> Vec<(&'static str, String)> {

@@ -10,7 +10,7 @@ use crate::audit::lineage::{Lineage, TableId};
 use crate::audit::read::Reader;
 use crate::audit::row::Row;
 use crate::audit::source::Walk;
-use crate::error::Result;
+use proofmill_base::error::Result;
 use crate::stages::decide;
 use crate::stages::index::fact_id;
 use crate::stages::lowered::literal;

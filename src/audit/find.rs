@@ -1,7 +1,7 @@
 //! Which question is meant: by its id, or by its text as far as it is unique.
 
-use crate::error::{Error, ErrorKind};
-use crate::spec::suggest;
+use proofmill_base::error::{Error, ErrorKind};
+use proofmill_base::suggest;
 
 /// Questions that an error message lists.
 pub const LISTED_MAX: usize = 10;

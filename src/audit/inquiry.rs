@@ -8,12 +8,12 @@ use crate::audit::find::{Candidate, fold, folded_sql, resolve};
 use crate::audit::lineage::{Lineage, TableId};
 use crate::audit::read::Reader;
 use crate::audit::trace::{Answered, Audit, Question, Trace};
-use crate::error::{Error, ErrorKind, Result};
+use proofmill_base::error::{Error, ErrorKind, Result};
 use crate::run::history::RunSummary;
 use crate::session::Engine;
-use crate::spec::suggest;
+use proofmill_base::suggest;
 use crate::stages::lowered::literal;
-use crate::store::Store;
+use proofmill_store::Store;
 
 /// Kinds that answer questions.
 const ANSWER: [&str; 2] = ["decide", "teach"];

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, Schema};
 use futures::{StreamExt, TryStreamExt, stream};
 
-use crate::digest::Digest;
-use crate::error::Result;
-use crate::ids::{Fingerprint, StageName};
+use proofmill_base::digest::Digest;
+use proofmill_base::error::Result;
+use proofmill_base::ids::{Fingerprint, StageName};
 use crate::run::history::{RunSummary, artifact};
-use crate::store::{Artifact, StageOutcome, Store};
+use proofmill_store::{Artifact, StageOutcome, Store};
 
 /// How the components of an artifact name an input.
 const INPUT: &str = "input.";
@@ -177,7 +177,7 @@ pub mod tests {
     use arrow::datatypes::Field;
 
     use super::*;
-    use crate::store::schema_to_hex;
+    use proofmill_store::schema_to_hex;
 
     /// A record of a table of texts, made from others.
     pub fn artifact(

@@ -10,15 +10,15 @@ use crate::audit::find::belongs;
 use crate::audit::lineage::Table;
 use crate::audit::row::Row;
 use crate::audit::trace::Failure;
-use crate::error::{Error, ErrorKind, Result};
-use crate::ids::Fingerprint;
+use proofmill_base::error::{Error, ErrorKind, Result};
+use proofmill_base::ids::Fingerprint;
 use crate::run::history::tables_of;
 use crate::run::publish::objects;
 use crate::session::{self, Engine, StageTable};
 use crate::sqltext;
 use crate::stages::error::StageError;
 use crate::stages::lowered::literal;
-use crate::store::Store;
+use proofmill_store::Store;
 
 /// What a query calls the table that it asks.
 const NAME: &str = "t";

@@ -7,7 +7,7 @@ use crate::audit::find::{fold, folded_sql};
 use crate::audit::lineage::{Lineage, TableId};
 use crate::audit::origin::{Known, entries, first_lessons, hint, holders};
 use crate::audit::read::Reader;
-use crate::error::Result;
+use proofmill_base::error::Result;
 use crate::stages::lowered::{literal, name};
 
 /// Rows of one table that are looked at.

@@ -7,7 +7,7 @@ use crate::audit::inquiry::{self, Inquiry};
 use crate::audit::trace::Audit;
 use crate::cli::args::{self, AuditOf, ProofsShown};
 use crate::cli::environment::Environment;
-use crate::error::Result;
+use proofmill_base::error::Result;
 use crate::report::trace::{Style, text};
 use crate::report::width;
 

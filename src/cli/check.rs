@@ -4,9 +4,9 @@ use serde_json::Value as Json;
 
 use crate::cli::args;
 use crate::cli::environment::Environment;
-use crate::error::{Error, ErrorKind, Result};
+use proofmill_base::error::{Error, ErrorKind, Result};
 use crate::report::units::plural;
-use crate::spec::diagnostic::Severity;
+use proofmill_pipeline::diagnostic::Severity;
 use crate::stages::load::load;
 
 /// Finds all mistakes of the files.

@@ -7,16 +7,16 @@ use object_store::memory::InMemory;
 
 use crate::cli::args::{Global, Pipeline, STORE_DEFAULT};
 use crate::cli::output::{Output, sound};
-use crate::clock::{Clock, SystemClock};
-use crate::error::{Error, ErrorKind, Result};
-use crate::ids::RunId;
+use proofmill_base::clock::{Clock, SystemClock};
+use proofmill_base::error::{Error, ErrorKind, Result};
+use proofmill_base::ids::RunId;
 use crate::memory::Memories;
 use crate::models::{self, Gpus, Host, NoLedger, Recorded};
-use crate::rng::{Rng, SeededRng};
+use proofmill_base::rng::{Rng, SeededRng};
 use crate::run::history::{self, RunSummary};
 use crate::session::{Engine, Limits};
 use crate::stages::load::{self, Loaded};
-use crate::store::{Location, Store};
+use proofmill_store::{Location, Store};
 
 /// The cache where there is no folder for one: nothing can be kept there, nor planted by others, as could
 /// be in a folder for everybody's temporary files.

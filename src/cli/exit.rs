@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use crate::error::ErrorKind;
+use proofmill_base::error::ErrorKind;
 
 /// Everything went well.
 pub const OK: u8 = 0;

@@ -2,9 +2,9 @@
 
 use crate::cli::args;
 use crate::cli::environment::Environment;
-use crate::error::{Error, ErrorKind, Result};
-use crate::spec::code::{CODES, Code};
-use crate::spec::suggest;
+use proofmill_base::error::{Error, ErrorKind, Result};
+use proofmill_pipeline::code::{CODES, Code};
+use proofmill_base::suggest;
 
 /// Explains an error code, or lists all.
 pub fn explain(args: &args::Explain, environment: &Environment) -> Result<()> {

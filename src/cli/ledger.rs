@@ -5,13 +5,13 @@ use serde_json::{Map, Value as Json, json};
 
 use crate::cli::args::{self, LedgerAction};
 use crate::cli::environment::Environment;
-use crate::digest::Digest;
-use crate::draw::cells::printable;
+use proofmill_base::digest::Digest;
+use proofmill_base::styled::printable;
 use crate::draw::table::aligned;
-use crate::error::{Error, ErrorKind, Result};
-use crate::ledger::{Forgotten, Ledger, ModelAnswers, Scope};
+use proofmill_base::error::{Error, ErrorKind, Result};
+use proofmill_ledger::{Forgotten, Ledger, ModelAnswers, Scope};
 use crate::report::units::{count, plural};
-use crate::secret;
+use proofmill_base::secret;
 
 /// Digits of the id of a model, of the digest of its identity.
 const ID_DIGITS: usize = 12;

@@ -6,11 +6,11 @@ use serde_json::Value as Json;
 
 use crate::cli::args::Colour;
 use crate::console::{self, Stream};
-use crate::draw::styled::{Ink, Styled};
-use crate::error::{Error, ErrorKind, Result};
-use crate::secret;
-use crate::spec::diagnostic::{Diagnostic, Severity};
-use crate::spec::source::Sources;
+use proofmill_base::styled::{Ink, Styled};
+use proofmill_base::error::{Error, ErrorKind, Result};
+use proofmill_base::secret;
+use proofmill_pipeline::diagnostic::{Diagnostic, Severity};
+use proofmill_pipeline::source::Sources;
 
 /// Where a command writes.
 #[derive(Clone, Copy, Debug)]

@@ -11,10 +11,10 @@ use crate::cli::args;
 use crate::cli::environment::Environment;
 use crate::cli::stop::on_signals;
 use crate::console::{Stream, is_terminal};
-use crate::error::{Error, ErrorKind, Result};
+use proofmill_base::error::{Error, ErrorKind, Result};
 use crate::graph::Graph;
 use crate::graph::select::{UnknownSelection, select, upstream};
-use crate::ids::StageName;
+use proofmill_base::ids::StageName;
 use crate::report::lines::Lines;
 use crate::report::metrics;
 use crate::report::page;
@@ -25,7 +25,7 @@ use crate::run::notice::Observer;
 use crate::run::plan::Choice;
 use crate::run::provenance::machine;
 use crate::run::publish::{Request, RunResult, rows_json, run as run_pipeline};
-use crate::store::{StageStatus, Store};
+use proofmill_store::{StageStatus, Store};
 
 /// How often progress bars are brought up to date.
 const TICK: Duration = Duration::from_millis(120);
@@ -37,7 +37,7 @@ pub async fn run(args: &args::Run, environment: &Environment) -> Result<()> {
     let store = environment.store().await?;
     let resume = match args.resume.as_deref() {
         Some("latest") => {
-            let newest = crate::store::run_ids(&store).await?.into_iter().next();
+            let newest = proofmill_store::run_ids(&store).await?.into_iter().next();
             Some(newest.ok_or_else(|| {
                 Error::new(ErrorKind::Usage, "the store has no run to go on with")
             })?)

@@ -4,11 +4,11 @@ use serde_json::{Value as Json, json};
 
 use crate::cli::args;
 use crate::cli::environment::Environment;
-use crate::draw::cells::printable;
+use proofmill_base::styled::printable;
 use crate::draw::table::aligned;
-use crate::error::Result;
+use proofmill_base::error::Result;
 use crate::run::history::{RunSummary, list};
-use crate::store::{Life, Outcome, StageStatus};
+use proofmill_store::{Life, Outcome, StageStatus};
 
 /// Lists runs.
 pub async fn runs(args: &args::Runs, environment: &Environment) -> Result<()> {

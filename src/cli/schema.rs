@@ -1,8 +1,8 @@
 //! `proofmill schema`
 
 use crate::cli::environment::Environment;
-use crate::error::Result;
-use crate::spec::schema::FormatSchema;
+use proofmill_base::error::Result;
+use proofmill_pipeline::schema::FormatSchema;
 
 /// Prints the JSON Schema of pipeline files.
 pub fn schema(environment: &Environment) -> Result<()> {

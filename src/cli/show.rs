@@ -11,16 +11,16 @@ use crate::cli::environment::Environment;
 use crate::cli::runs::outcome;
 use crate::cli::show_models::show_models;
 use crate::cli::sql::fetch;
-use crate::draw::cells::printable;
+use proofmill_base::styled::printable;
 use crate::draw::table::{aligned, of_batches};
-use crate::error::{Error, ErrorKind, Result};
+use proofmill_base::error::{Error, ErrorKind, Result};
 use crate::report::page;
 use crate::report::units::{bytes, count};
 use crate::run::history::{RunSummary, artifact, tables};
 use crate::run::publish::rows_json;
 use crate::run::reports;
-use crate::spec::suggest;
-use crate::store::{StageOutcome, Store};
+use proofmill_base::suggest;
+use proofmill_store::{StageOutcome, Store};
 
 /// Shows a run or one of its stages, or something else.
 pub async fn show(args: &args::Show, environment: &Environment) -> Result<()> {

@@ -6,7 +6,7 @@ use serde_json::{Value as Json, json};
 use crate::cli::args;
 use crate::cli::environment::Environment;
 use crate::draw::table::aligned;
-use crate::error::{Error, ErrorKind, Result};
+use proofmill_base::error::{Error, ErrorKind, Result};
 use crate::models::{Endpoint, Facts, Local, name_of};
 use crate::report::units::{bytes, count};
 

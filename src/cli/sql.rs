@@ -14,19 +14,19 @@ use serde_json::Value as Json;
 use crate::cli::args;
 use crate::cli::environment::Environment;
 use crate::draw::table::of_batches;
-use crate::error::{Error, ErrorKind, Result};
+use proofmill_base::error::{Error, ErrorKind, Result};
 use crate::report::units::count;
 use crate::run::history::{RunSummary, tables};
 use crate::run::publish::objects;
 use crate::session::{self, Engine};
-use crate::spec::code::Code;
-use crate::spec::diagnostic::Diagnostic;
-use crate::spec::node::{Node, Value};
-use crate::spec::source::{Sources, Span};
-use crate::spec::suggest;
+use proofmill_pipeline::code::Code;
+use proofmill_pipeline::diagnostic::Diagnostic;
+use proofmill_pipeline::node::{Node, Value};
+use proofmill_pipeline::source::{Sources, Span};
+use proofmill_base::suggest;
 use crate::sqltext::{self, SqlErrorKind};
 use crate::stages::error::StageError;
-use crate::store::{StageOutcome, Store};
+use proofmill_store::{StageOutcome, Store};
 
 /// Answers a query over the tables of a run.
 pub async fn sql(args: &args::Sql, environment: &Environment) -> Result<()> {

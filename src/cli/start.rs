@@ -11,8 +11,8 @@ use crate::cli::{
     audit, check, exit, explain, ledger, plan, run, runs, schema, show, sql, teach, test, why,
 };
 use crate::console::{self, Stream};
-use crate::draw::styled::{Styled, is_hostile};
-use crate::error::{Error, ErrorKind, Result};
+use proofmill_base::styled::{Styled, is_hostile};
+use proofmill_base::error::{Error, ErrorKind, Result};
 
 /// Stack of the threads that plan queries: deep expressions recurse.
 const STACK_BYTES: usize = 8 << 20;

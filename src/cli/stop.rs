@@ -7,7 +7,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::exit;
-use crate::error::{Error, ErrorKind, Result};
+use proofmill_base::error::{Error, ErrorKind, Result};
 
 /// Where Linux tells which signals this process ignores.
 const STATUS: &str = "/proc/self/status";

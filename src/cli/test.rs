@@ -4,8 +4,8 @@ use serde_json::{Value as Json, json};
 
 use crate::cli::args::{self, Pipeline};
 use crate::cli::environment::Environment;
-use crate::draw::cells::printable;
-use crate::error::{Error, ErrorKind, Result};
+use proofmill_base::styled::printable;
+use proofmill_base::error::{Error, ErrorKind, Result};
 use crate::report::units::plural;
 use crate::run::testing;
 

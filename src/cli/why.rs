@@ -4,14 +4,14 @@ use serde_json::{Value as Json, json};
 
 use crate::cli::args;
 use crate::cli::environment::Environment;
-use crate::draw::cells::printable;
+use proofmill_base::styled::printable;
 use crate::draw::table::aligned;
-use crate::error::{Error, ErrorKind, Result};
-use crate::ids::StageName;
+use proofmill_base::error::{Error, ErrorKind, Result};
+use proofmill_base::ids::StageName;
 use crate::run::plan::{Action, Choice, StagePlan, plan};
 use crate::run::reason::{Change, Reason};
-use crate::secret;
-use crate::spec::suggest;
+use proofmill_base::secret;
+use proofmill_base::suggest;
 
 /// Explains why a stage is cached or would run.
 pub async fn why(args: &args::Why, environment: &Environment) -> Result<()> {

@@ -4,10 +4,7 @@ use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::datatypes::{DataType, Float32Type, Float64Type};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 
-use crate::draw::styled::is_hostile;
-
-/// Longest text of a cell, in characters.
-pub const CELL_CHARS_MAX: usize = 60;
+use proofmill_base::styled::printable;
 
 /// The texts of a column; `full` keeps long ones.
 pub fn texts(column: &ArrayRef, full: bool) -> Vec<String> {
@@ -49,32 +46,9 @@ pub fn format_float(value: f64) -> String {
     }
 }
 
-/// The text on one line, with control and direction characters made visible, cut unless `full`.
-pub fn printable(text: &str, full: bool) -> String {
-    let mut out = String::with_capacity(text.len());
-    for (n, c) in text.chars().enumerate() {
-        if n >= CELL_CHARS_MAX && !full {
-            out.push('…');
-            break;
-        }
-        match c {
-            '\n' => out.push('⏎'),
-            '\t' => out.push(' '),
-            c if is_hostile(c) => out.extend(c.escape_default()),
-            c => out.push(c),
-        }
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn terminals_cannot_be_controlled() {
-        assert_eq!(printable("a\u{1b}[31mb\u{202e}c\nd", true), "a\\u{1b}[31mb\\u{202e}c⏎d");
-    }
 
     #[test]
     fn floats_are_short() {

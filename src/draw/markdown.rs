@@ -1,6 +1,6 @@
 //! Markdown: tables, and text that is shown as it is.
 
-use crate::draw::styled::is_hostile;
+use proofmill_base::styled::is_hostile;
 
 /// A table; `right` tells which columns are numbers.
 pub fn table(header: &[String], rows: &[Vec<String>], right: &[bool]) -> String {

@@ -3,7 +3,6 @@
 pub mod cells;
 pub mod markdown;
 pub mod plot;
-pub mod styled;
 pub mod table;
 pub mod tree;
 

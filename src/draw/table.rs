@@ -4,7 +4,8 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use comfy_table::{Cell, CellAlignment, Table, presets};
 
-use crate::draw::cells::{printable, texts};
+use crate::draw::cells::texts;
+use proofmill_base::styled::printable;
 
 /// Columns of a table that are shown unless all are wanted.
 const COLUMNS_SHOWN_MAX: usize = 64;

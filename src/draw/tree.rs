@@ -2,7 +2,7 @@
 
 use textwrap::{Options, wrap};
 
-use crate::draw::styled::Styled;
+use proofmill_base::styled::Styled;
 
 /// Narrowest text of a node, however deep it stands.
 const NARROWEST: usize = 24;

@@ -8,8 +8,8 @@ use arrow::array::{
 };
 use arrow::buffer::{OffsetBuffer, ScalarBuffer};
 
-use crate::files::json::{Json, get};
-use crate::files::kind::Kind;
+use crate::json::{Json, get};
+use crate::kind::Kind;
 
 /// Builds the column of a [`Kind`].
 pub enum Builder {

@@ -1,8 +1,8 @@
 //! Cells of `csv` and `tsv`: texts that may stand for a value of another type.
 
-use crate::files::infer::is_whole as is_written_whole;
-use crate::files::json::{Json, float_of};
-use crate::files::kind::Kind;
+use crate::infer::is_whole as is_written_whole;
+use crate::json::{Json, float_of};
+use crate::kind::Kind;
 
 /// What the cells of a column have in common so far.
 #[derive(Clone, Debug)]
@@ -80,7 +80,7 @@ fn is_whole(text: &str) -> bool {
 
 /// Whether `text` is a number by the grammar of JSON.
 fn is_number(text: &str) -> bool {
-    matches!(crate::files::json::parse(text.as_bytes()), Ok(Json::Number(number)) if number == text)
+    matches!(crate::json::parse(text.as_bytes()), Ok(Json::Number(number)) if number == text)
 }
 
 #[cfg(test)]

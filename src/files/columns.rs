@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 
-use crate::files::error::FilesError;
-use crate::files::field_path::FieldPath;
-use crate::files::ignored::Ignored;
-use crate::files::json::Object;
-use crate::files::kind::Kind;
-use crate::files::limits::COLUMNS_MAX;
-use crate::files::settings::{ROW_ID, check_name};
+use crate::error::FilesError;
+use crate::field_path::FieldPath;
+use crate::ignored::Ignored;
+use crate::json::Object;
+use crate::kind::Kind;
+use crate::limits::COLUMNS_MAX;
+use crate::settings::{ROW_ID, check_name};
 
 #[derive(Clone, Debug)]
 pub struct Column {

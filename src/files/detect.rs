@@ -4,8 +4,8 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-use crate::files::error::FilesError;
-use crate::spec::kinds::read::{Compression, Format};
+use crate::error::FilesError;
+use proofmill_pipeline::kinds::read::{Compression, Format};
 
 /// The format as messages name it.
 pub fn format_name(format: Format) -> &'static str {

@@ -2,11 +2,11 @@
 
 use std::io::Read;
 
-use crate::files::error::FilesError;
-use crate::files::json::{Mistake, Parser};
-use crate::files::limits::DOCUMENT_BYTES_MAX;
-use crate::files::stream::Text;
-use crate::spec::suggest;
+use crate::error::FilesError;
+use crate::json::{Mistake, Parser};
+use crate::limits::DOCUMENT_BYTES_MAX;
+use crate::stream::Text;
+use proofmill_base::suggest;
 
 /// A document whose grammar has been checked, and a place in its list of records.
 pub struct Document {

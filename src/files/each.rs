@@ -3,10 +3,10 @@
 
 use serde_json::{Map, Value};
 
-use crate::files::error::FilesError;
-use crate::files::open::open_records;
-use crate::files::records::Content;
-use crate::files::source::{Layout, Source};
+use crate::error::FilesError;
+use crate::open::open_records;
+use crate::records::Content;
+use crate::source::{Layout, Source};
 
 /// A record with its place.
 #[derive(Clone, Debug, PartialEq)]

@@ -7,7 +7,7 @@ use std::io::{self, Cursor, Read};
 
 use encoding_rs::{Decoder, DecoderResult, Encoding};
 
-use crate::files::stream::Refusal;
+use crate::stream::Refusal;
 
 /// Stands for bytes that are no text.
 const NO_TEXT: u8 = 0xff;

@@ -2,9 +2,9 @@
 
 use std::io;
 
-use crate::error::{Error, ErrorKind};
-use crate::files::limits::{COLUMNS_MAX, DOCUMENT_BYTES_MAX, FILES_MAX, ZSTD_WINDOW_LOG_MAX};
-use crate::files::stream::Refusal;
+use proofmill_base::error::{Error, ErrorKind};
+use crate::limits::{COLUMNS_MAX, DOCUMENT_BYTES_MAX, FILES_MAX, ZSTD_WINDOW_LOG_MAX};
+use crate::stream::Refusal;
 
 /// Why files cannot be read. Mistakes of single records are error rows instead.
 #[derive(Debug, thiserror::Error)]

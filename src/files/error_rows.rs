@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow::array::{RecordBatch, StringArray, UInt64Array};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 
-use crate::files::limits::RAW_CHARS_MAX;
+use crate::limits::RAW_CHARS_MAX;
 
 /// A record that did not become a row.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! Paths of fields: names joined by `.`, list positions in `[…]`.
 
-use crate::files::error_rows::{ErrorClass, Fault};
-use crate::files::json::{Json, Object, get};
+use crate::error_rows::{ErrorClass, Fault};
+use crate::json::{Json, Object, get};
 
 /// One step from a value into it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -15,8 +15,8 @@ use bytes::Bytes;
 use parquet::errors::{ParquetError, Result as ParquetResult};
 use parquet::file::reader::{ChunkReader, Length};
 
-use crate::digest::{Digest, Hasher};
-use crate::files::error::FilesError;
+use proofmill_base::digest::{Digest, Hasher};
+use crate::error::FilesError;
 
 const READ_BYTES: usize = 256 << 10;
 

@@ -2,7 +2,7 @@
 
 use indexmap::IndexMap;
 
-use crate::files::limits::IGNORED_NAMES_MAX;
+use crate::limits::IGNORED_NAMES_MAX;
 
 /// Names of fields that were passed over, and how often.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

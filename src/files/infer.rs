@@ -2,9 +2,9 @@
 
 use indexmap::IndexMap;
 
-use crate::files::json::Json;
-use crate::files::kind::Kind;
-use crate::files::limits::{STRUCT_FIELDS_MAX, TYPE_DEPTH_MAX};
+use crate::json::Json;
+use crate::kind::Kind;
+use crate::limits::{STRUCT_FIELDS_MAX, TYPE_DEPTH_MAX};
 
 /// What is known of a type so far. It only ever gets wider.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -141,7 +141,7 @@ fn is_finite(number: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::files::json::parse;
+    use crate::json::parse;
 
     fn guess(values: &[&str]) -> Guess {
         let mut guess = Guess::default();

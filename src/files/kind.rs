@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Fields};
 
-use crate::files::error_rows::{ErrorClass, Fault};
-use crate::files::ignored::Ignored;
-use crate::files::json::{Json, get};
-use crate::spec::kinds::read::ColumnType;
+use crate::error_rows::{ErrorClass, Fault};
+use crate::ignored::Ignored;
+use crate::json::{Json, get};
+use proofmill_pipeline::kinds::read::ColumnType;
 
 /// The type of a column.
 #[derive(Clone, Debug, PartialEq, Eq)]

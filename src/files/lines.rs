@@ -2,8 +2,8 @@
 
 use std::io::{self, BufRead, Read};
 
-use crate::files::limits::RECORD_BYTES_MAX;
-use crate::files::stream::Text;
+use crate::limits::RECORD_BYTES_MAX;
+use crate::stream::Text;
 
 /// What [`Lines::append`] found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

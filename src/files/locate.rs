@@ -5,11 +5,11 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::files::error::FilesError;
-use crate::files::limits::FILES_MAX;
-use crate::files::walk::{Pattern, is_hidden, walk};
-use crate::spec::kinds::read::Paths;
-use crate::spec::suggest;
+use crate::error::FilesError;
+use crate::limits::FILES_MAX;
+use crate::walk::{Pattern, is_hidden, walk};
+use proofmill_pipeline::kinds::read::Paths;
+use proofmill_base::suggest;
 
 /// A file.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,18 +4,18 @@ use std::collections::HashMap;
 
 use arrow::datatypes::Schema;
 
-use crate::files::detect::{compression, one_format};
-use crate::files::error::FilesError;
-use crate::files::limits::{SAMPLE_BYTES_MAX, SAMPLE_RECORDS};
-use crate::files::locate::{Located, locate};
-use crate::files::parquet;
-use crate::files::parquet_columns::ParquetPlan;
-use crate::files::records::Records;
-use crate::files::sample::Sample;
-use crate::files::settings::Options;
-use crate::files::source::{Layout, Source, SourceFile};
-use crate::files::stream::{Tap, digest_of, open_text};
-use crate::spec::kinds::read::{Compression, Format, Read};
+use crate::detect::{compression, one_format};
+use crate::error::FilesError;
+use crate::limits::{SAMPLE_BYTES_MAX, SAMPLE_RECORDS};
+use crate::locate::{Located, locate};
+use crate::parquet;
+use crate::parquet_columns::ParquetPlan;
+use crate::records::Records;
+use crate::sample::Sample;
+use crate::settings::Options;
+use crate::source::{Layout, Source, SourceFile};
+use crate::stream::{Tap, digest_of, open_text};
+use proofmill_pipeline::kinds::read::{Compression, Format, Read};
 
 /// Opens the files of a `read`: finds them, digests them, and tells the schema from them.
 pub fn open(settings: &Read) -> Result<Source, FilesError> {

@@ -13,15 +13,15 @@ use arrow::datatypes::{Field, Fields, Schema};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{ArrowReaderOptions, ParquetRecordBatchReaderBuilder};
 
-use crate::files::error::FilesError;
-use crate::files::error_rows::{ErrorRow, raw_text};
-use crate::files::held::{Content, Held};
-use crate::files::locate::Located;
-use crate::files::parquet_columns::{Columns, Misfit, ParquetPlan, plain};
-use crate::files::partition::Piece;
-use crate::files::read::{Chunk, Sink, Summary};
-use crate::files::row_id::RowIds;
-use crate::files::source::SourceFile;
+use crate::error::FilesError;
+use crate::error_rows::{ErrorRow, raw_text};
+use crate::held::{Content, Held};
+use crate::locate::Located;
+use crate::parquet_columns::{Columns, Misfit, ParquetPlan, plain};
+use crate::partition::Piece;
+use crate::read::{Chunk, Sink, Summary};
+use crate::row_id::RowIds;
+use crate::source::SourceFile;
 
 /// A row group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,16 +11,16 @@ use arrow::datatypes::{DataType, Field, Fields, Schema, SchemaRef};
 use arrow::error::ArrowError;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 
-use crate::files::columns::with_row_id;
-use crate::files::error::FilesError;
-use crate::files::error_rows::{ErrorClass, Fault};
-use crate::files::field_path::{FieldPath, Step};
-use crate::files::json::float_of;
-use crate::files::kind::Kind;
-use crate::files::limits::COLUMNS_MAX;
-use crate::files::settings::{Options, Wanted, check_name};
-use crate::spec::kinds::read::ColumnType;
-use crate::spec::suggest;
+use crate::columns::with_row_id;
+use crate::error::FilesError;
+use crate::error_rows::{ErrorClass, Fault};
+use crate::field_path::{FieldPath, Step};
+use crate::json::float_of;
+use crate::kind::Kind;
+use crate::limits::COLUMNS_MAX;
+use crate::settings::{Options, Wanted, check_name};
+use proofmill_pipeline::kinds::read::ColumnType;
+use proofmill_base::suggest;
 
 /// The columns taken from Parquet files.
 #[derive(Clone, Debug)]

@@ -4,18 +4,18 @@ use std::ops::ControlFlow;
 
 use arrow::array::RecordBatch;
 
-use crate::digest::Digest;
-use crate::files::columns::Plan;
-use crate::files::error::FilesError;
-use crate::files::error_rows::{ErrorRow, Fault, raw_text};
-use crate::files::ignored::Ignored;
-use crate::files::limits::BATCH_BYTES_MAX;
-use crate::files::open::open_records;
-use crate::files::records::Records;
-use crate::files::settings::Options;
-use crate::files::source::SourceFile;
-use crate::files::stream::Tap;
-use crate::files::table::Table;
+use proofmill_base::digest::Digest;
+use crate::columns::Plan;
+use crate::error::FilesError;
+use crate::error_rows::{ErrorRow, Fault, raw_text};
+use crate::ignored::Ignored;
+use crate::limits::BATCH_BYTES_MAX;
+use crate::open::open_records;
+use crate::records::Records;
+use crate::settings::Options;
+use crate::source::SourceFile;
+use crate::stream::Tap;
+use crate::table::Table;
 
 /// What has been read since the last chunk.
 #[derive(Debug, Default)]

@@ -2,16 +2,16 @@
 
 use std::io;
 
-use crate::files::delimited::{Progress, Splitter};
-use crate::files::document::Document;
-use crate::files::error::FilesError;
-use crate::files::error_rows::{ErrorClass, Fault};
-use crate::files::json::{Json, Mistake, Object, parse};
-use crate::files::limits::RECORD_BYTES_MAX;
-use crate::files::lines::{Line, Lines, without_end};
-use crate::files::settings::Options;
-use crate::files::stream::Text;
-use crate::spec::kinds::read::Format;
+use crate::delimited::{Progress, Splitter};
+use crate::document::Document;
+use crate::error::FilesError;
+use crate::error_rows::{ErrorClass, Fault};
+use crate::json::{Json, Mistake, Object, parse};
+use crate::limits::RECORD_BYTES_MAX;
+use crate::lines::{Line, Lines, without_end};
+use crate::settings::Options;
+use crate::stream::Text;
+use proofmill_pipeline::kinds::read::Format;
 
 /// A record as it stands in the file, and what it holds.
 pub struct Record<'a> {

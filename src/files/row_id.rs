@@ -1,6 +1,6 @@
 //! `row_id`: the identity of a row, from the content of its file and its number in it.
 
-use crate::digest::Digest;
+use proofmill_base::digest::Digest;
 
 /// Bytes of a row id; it is written as twice as many hex digits.
 const ROW_ID_BYTES: usize = 16;

@@ -2,19 +2,19 @@
 
 use indexmap::{IndexMap, IndexSet};
 
-use crate::draw::cells::printable;
-use crate::files::cells::CellGuess;
-use crate::files::columns::{Column, Plan};
-use crate::files::error::FilesError;
-use crate::files::field_path::FieldPath;
-use crate::files::infer::Guess;
-use crate::files::json::{Object, get};
-use crate::files::kind::Kind;
-use crate::files::limits::COLUMNS_MAX;
-use crate::files::records::Content;
-use crate::files::settings::{Options, Wanted};
-use crate::spec::kinds::read::Format;
-use crate::spec::suggest;
+use proofmill_base::styled::printable;
+use crate::cells::CellGuess;
+use crate::columns::{Column, Plan};
+use crate::error::FilesError;
+use crate::field_path::FieldPath;
+use crate::infer::Guess;
+use crate::json::{Object, get};
+use crate::kind::Kind;
+use crate::limits::COLUMNS_MAX;
+use crate::records::Content;
+use crate::settings::{Options, Wanted};
+use proofmill_pipeline::kinds::read::Format;
+use proofmill_base::suggest;
 
 /// Columns that notes name.
 const NOTES_MAX: usize = 5;

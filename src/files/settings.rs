@@ -2,12 +2,12 @@
 
 use encoding_rs::Encoding;
 
-use crate::files::detect::format_name;
-use crate::files::error::FilesError;
-use crate::files::field_path::{FieldPath, Step};
-use crate::files::kind::Kind;
-use crate::spec::kinds::read::{Column, ColumnType, Compression, Format, Read};
-use crate::spec::suggest;
+use crate::detect::format_name;
+use crate::error::FilesError;
+use crate::field_path::{FieldPath, Step};
+use crate::kind::Kind;
+use proofmill_pipeline::kinds::read::{Column, ColumnType, Compression, Format, Read};
+use proofmill_base::suggest;
 
 /// Name of the first column.
 pub const ROW_ID: &str = "row_id";

@@ -4,17 +4,17 @@ use std::path::PathBuf;
 
 use arrow::datatypes::SchemaRef;
 
-use crate::digest::Digest;
-use crate::files::columns::Plan;
-use crate::files::error::FilesError;
-use crate::files::held::Shared;
-use crate::files::locate::Located;
-use crate::files::parquet::{self, Group};
-use crate::files::parquet_columns::ParquetPlan;
-use crate::files::partition::{Partition, Piece, pack};
-use crate::files::read::{Sink, Summary, read_text};
-use crate::files::settings::Options;
-use crate::spec::kinds::read::{Compression, Format};
+use proofmill_base::digest::Digest;
+use crate::columns::Plan;
+use crate::error::FilesError;
+use crate::held::Shared;
+use crate::locate::Located;
+use crate::parquet::{self, Group};
+use crate::parquet_columns::ParquetPlan;
+use crate::partition::{Partition, Piece, pack};
+use crate::read::{Sink, Summary, read_text};
+use crate::settings::Options;
+use proofmill_pipeline::kinds::read::{Compression, Format};
 
 #[derive(Clone, Debug)]
 pub struct SourceFile {

@@ -8,10 +8,10 @@ use std::rc::Rc;
 
 use encoding_rs::Encoding;
 
-use crate::digest::{Digest, Hasher};
-use crate::files::encoding::to_utf8;
-use crate::files::limits::{EXPANSION_FREE_BYTES, EXPANSION_MAX, ZSTD_WINDOW_LOG_MAX};
-use crate::spec::kinds::read::Compression;
+use proofmill_base::digest::{Digest, Hasher};
+use crate::encoding::to_utf8;
+use crate::limits::{EXPANSION_FREE_BYTES, EXPANSION_MAX, ZSTD_WINDOW_LOG_MAX};
+use proofmill_pipeline::kinds::read::Compression;
 
 const READ_BYTES: usize = 256 << 10;
 

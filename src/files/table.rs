@@ -6,16 +6,16 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, RecordBatch, StringBuilder};
 use arrow::datatypes::SchemaRef;
 
-use crate::digest::Digest;
-use crate::files::build::Builder;
-use crate::files::cells::cell_value;
-use crate::files::columns::{Column, Plan};
-use crate::files::error_rows::Fault;
-use crate::files::ignored::Ignored;
-use crate::files::json::{Json, Object};
-use crate::files::kind::Misfit;
-use crate::files::records::Content;
-use crate::files::row_id::RowIds;
+use proofmill_base::digest::Digest;
+use crate::build::Builder;
+use crate::cells::cell_value;
+use crate::columns::{Column, Plan};
+use crate::error_rows::Fault;
+use crate::ignored::Ignored;
+use crate::json::{Json, Object};
+use crate::kind::Misfit;
+use crate::records::Content;
+use crate::row_id::RowIds;
 
 /// Collects the rows of one file. A record is appended whole or not at all.
 pub struct Table<'p> {

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use globset::{GlobBuilder, GlobMatcher};
 
-use crate::files::error::FilesError;
-use crate::files::limits::FILES_MAX;
-use crate::files::locate::{dangling_link, is_absent, is_file};
+use crate::error::FilesError;
+use crate::limits::FILES_MAX;
+use crate::locate::{dangling_link, is_absent, is_file};
 
 /// A pattern: a folder without wildcards, and what must match below it.
 #[derive(Debug)]

@@ -7,17 +7,17 @@ use std::sync::Arc;
 use indexmap::{IndexMap, IndexSet};
 
 use crate::graph::order;
-use crate::ids::StageName;
-use crate::spec::code::Code;
-use crate::spec::diagnostic::Diagnostic;
-use crate::spec::kinds::index::{Analyzer, Index, IndexBy, IndexKind, Variant};
-use crate::spec::node::Node;
-use crate::spec::pipeline::{Common, Matrix, Pipeline, StageSpec};
-use crate::spec::reference::{self, candidates};
-use crate::spec::source::{Sources, Span};
-use crate::spec::stage::{Gather, StageKind};
-use crate::spec::suggest;
-use crate::spec::validate::join;
+use proofmill_base::ids::StageName;
+use proofmill_pipeline::code::Code;
+use proofmill_pipeline::diagnostic::Diagnostic;
+use proofmill_pipeline::kinds::index::{Analyzer, Index, IndexBy, IndexKind, Variant};
+use proofmill_pipeline::node::Node;
+use proofmill_pipeline::pipeline::{Common, Matrix, Pipeline, StageSpec};
+use proofmill_pipeline::reference::{self, candidates};
+use proofmill_pipeline::source::{Sources, Span};
+use proofmill_pipeline::stage::{Gather, StageKind};
+use proofmill_base::suggest;
+use proofmill_pipeline::validate::join;
 use crate::sqltext::{self, Query, SqlErrorKind};
 
 /// What an edge is for.

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use indexmap::IndexMap;
 
 use crate::graph::build::{Input, Stage};
-use crate::ids::StageName;
-use crate::spec::code::Code;
-use crate::spec::diagnostic::Diagnostic;
+use proofmill_base::ids::StageName;
+use proofmill_pipeline::code::Code;
+use proofmill_pipeline::diagnostic::Diagnostic;
 
 /// The stages with every stage after those it needs, otherwise in the given order. Stages on a
 /// cycle, and those that need one, are left out; every cycle is reported, of those that share a

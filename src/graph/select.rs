@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 
 use crate::graph::build::Graph;
-use crate::ids::StageName;
-use crate::spec::suggest;
+use proofmill_base::ids::StageName;
+use proofmill_base::suggest;
 
 /// A name in a selection that no stage has.
 #[derive(Debug, thiserror::Error)]

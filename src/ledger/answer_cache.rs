@@ -7,8 +7,8 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::digest::Digest;
-use crate::ledger::entry::Answer;
+use proofmill_base::digest::Digest;
+use crate::entry::Answer;
 
 /// Bytes of an answer without its text, and of its place here.
 const ANSWER_BYTES: usize = 256;
@@ -71,7 +71,7 @@ impl AnswerCache {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ledger::entry::Origin;
+    use crate::entry::Origin;
 
     fn answer(n: u8) -> Arc<Answer> {
         let run = "20261121-021500123-k3f9qa".parse().unwrap();

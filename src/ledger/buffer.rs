@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::digest::Digest;
-use crate::ledger::entry::{Answer, Row};
+use proofmill_base::digest::Digest;
+use crate::entry::{Answer, Row};
 
 /// The answers that wait for a segment.
 #[derive(Default)]

@@ -5,16 +5,16 @@ use std::collections::BTreeMap;
 use arrow::array::RecordBatch;
 use chrono::{DateTime, Utc};
 
-use crate::digest::Digest;
-use crate::ledger::error::Result;
-use crate::ledger::handle::LOOK_UPS_MAX;
-use crate::ledger::record::{Forget, Forgotten, Scope};
-use crate::ledger::rows::{keys_of, model_column, text_column, time_column};
-use crate::ledger::segment_reader::Columns;
-use crate::ledger::state::State;
-use crate::ledger::walk::Walk;
-use crate::ledger::{Ledger, LedgerError};
-use crate::rng::random_name;
+use crate::error::Result;
+use crate::handle::LOOK_UPS_MAX;
+use crate::record::{Forget, Forgotten, Scope};
+use crate::rows::{keys_of, model_column, text_column, time_column};
+use crate::segment_reader::Columns;
+use crate::state::State;
+use crate::walk::Walk;
+use crate::{Ledger, LedgerError};
+use proofmill_base::digest::Digest;
+use proofmill_base::rng::random_name;
 
 /// The answers of one model that count.
 #[derive(Clone, Debug, PartialEq, Eq)]

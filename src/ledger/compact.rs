@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use crate::ledger::Ledger;
-use crate::ledger::error::Result;
-use crate::ledger::log;
-use crate::ledger::merge::merge;
-use crate::ledger::record::{Body, Segment};
-use crate::ledger::state::State;
-use crate::store::Key;
+use crate::Ledger;
+use crate::error::Result;
+use crate::log;
+use crate::merge::merge;
+use crate::record::{Body, Segment};
+use crate::state::State;
+use proofmill_store::Key;
 
 /// What a compaction did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,7 +36,7 @@ impl Ledger {
     }
 
     /// Merges segments until no more is worth it, shortens the log, and removes what was merged
-    /// [`Limits::margin`](crate::ledger::Limits) entries ago. Does nothing, at the cost of a listing, when
+    /// [`Limits::margin`](crate::Limits) entries ago. Does nothing, at the cost of a listing, when
     /// nothing is to do. Others may look up, record, flush and compact meanwhile.
     ///
     /// # Errors

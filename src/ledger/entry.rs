@@ -5,10 +5,10 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 use serde::de::IgnoredAny;
 
-use crate::digest::Digest;
-use crate::ids::RunId;
-use crate::ledger::LedgerError;
-use crate::ledger::error::Result;
+use proofmill_base::digest::Digest;
+use proofmill_base::ids::RunId;
+use crate::LedgerError;
+use crate::error::Result;
 
 /// JSON texts that say nothing: no answer to replay.
 const EMPTY_ANSWERS: [&str; 4] = ["null", "\"\"", "{}", "[]"];

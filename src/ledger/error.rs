@@ -1,8 +1,8 @@
 //! What can go wrong with the ledger, beside what can go wrong with its store.
 
-use crate::digest::Digest;
-use crate::error::{Error, ErrorKind};
-use crate::store::StoreError;
+use proofmill_base::digest::Digest;
+use proofmill_base::error::{Error, ErrorKind};
+use proofmill_store::StoreError;
 
 /// A failure of the ledger.
 #[derive(Debug, thiserror::Error)]

@@ -6,21 +6,21 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Mutex as AsyncMutex;
 
-use crate::digest::Digest;
-use crate::ledger::LedgerError;
-use crate::ledger::answer_cache::AnswerCache;
-use crate::ledger::buffer::Buffer;
-use crate::ledger::entry::{Answer, NewEntry, Row};
-use crate::ledger::error::Result;
-use crate::ledger::index_cache::IndexCache;
-use crate::ledger::record::{Body, Forget, Segment};
-use crate::ledger::segment_reader::OpenSegment;
-use crate::ledger::segment_writer::{BlockLimits, Written, write_rows};
-use crate::ledger::state::State;
-use crate::ledger::tiers::Tiers;
-use crate::ledger::{log, look_up};
-use crate::rng::random_name;
-use crate::store::{Key, Part, Store};
+use crate::LedgerError;
+use crate::answer_cache::AnswerCache;
+use crate::buffer::Buffer;
+use crate::entry::{Answer, NewEntry, Row};
+use crate::error::Result;
+use crate::index_cache::IndexCache;
+use crate::record::{Body, Forget, Segment};
+use crate::segment_reader::OpenSegment;
+use crate::segment_writer::{BlockLimits, Written, write_rows};
+use crate::state::State;
+use crate::tiers::Tiers;
+use crate::{log, look_up};
+use proofmill_base::digest::Digest;
+use proofmill_base::rng::random_name;
+use proofmill_store::{Key, Part, Store};
 
 /// Times that a look-up starts anew because a segment was merged and removed meanwhile.
 pub(crate) const LOOK_UPS_MAX: u32 = 8;

@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use crate::digest::Digest;
+use proofmill_base::digest::Digest;
 
 /// What an index begins with: a mark and the version.
 const MAGIC: &[u8; 8] = b"pmledgr\x01";

@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::OnceCell;
 
-use crate::ledger::error::Result;
-use crate::ledger::record::Segment;
-use crate::ledger::segment_reader::OpenSegment;
-use crate::store::{Key, Store};
+use crate::error::Result;
+use crate::record::Segment;
+use crate::segment_reader::OpenSegment;
+use proofmill_store::{Key, Store};
 
 /// Opened segments, by key.
 pub(crate) struct IndexCache {

@@ -14,12 +14,12 @@
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 
-use crate::ledger::LedgerError;
-use crate::ledger::error::Result;
-use crate::ledger::record::{Body, Checkpoint, LEDGER_VERSION, LogEntry};
-use crate::ledger::state::State;
-use crate::rng::random_name;
-use crate::store::{
+use crate::LedgerError;
+use crate::error::Result;
+use crate::record::{Body, Checkpoint, LEDGER_VERSION, LogEntry};
+use crate::state::State;
+use proofmill_base::rng::random_name;
+use proofmill_store::{
     Created, Key, Store, StoreError, ledger_checkpoint_key, ledger_log_key, ledger_log_prefix,
     seal, unseal,
 };

@@ -6,17 +6,17 @@ use std::sync::Arc;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use parquet::arrow::arrow_reader::RowSelection;
 
-use crate::digest::Digest;
-use crate::ledger::LedgerError;
-use crate::ledger::entry::Answer;
-use crate::ledger::error::Result;
-use crate::ledger::index::Candidate;
-use crate::ledger::index_cache::IndexCache;
-use crate::ledger::record::Forgotten;
-use crate::ledger::rows::answers_of;
-use crate::ledger::segment_reader::{Columns, OpenSegment};
-use crate::ledger::state::State;
-use crate::store::{Store, StoreError};
+use proofmill_base::digest::Digest;
+use crate::LedgerError;
+use crate::entry::Answer;
+use crate::error::Result;
+use crate::index::Candidate;
+use crate::index_cache::IndexCache;
+use crate::record::Forgotten;
+use crate::rows::answers_of;
+use crate::segment_reader::{Columns, OpenSegment};
+use crate::state::State;
+use proofmill_store::{Store, StoreError};
 
 /// Segments whose indexes one step looks at, and which it opens at the same time.
 const SEGMENTS_AT_ONCE: usize = 16;

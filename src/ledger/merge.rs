@@ -6,14 +6,14 @@ use arrow::array::{Array, ArrayRef, RecordBatch};
 use arrow::compute::interleave;
 use arrow::error::ArrowError;
 
-use crate::ledger::LedgerError;
-use crate::ledger::error::Result;
-use crate::ledger::record::{Forgotten, Segment};
-use crate::ledger::rows::schema;
-use crate::ledger::segment_reader::Columns;
-use crate::ledger::segment_writer::{BlockLimits, SegmentWriter, Written};
-use crate::ledger::walk::{Place, Walk};
-use crate::store::Store;
+use crate::LedgerError;
+use crate::error::Result;
+use crate::record::{Forgotten, Segment};
+use crate::rows::schema;
+use crate::segment_reader::Columns;
+use crate::segment_writer::{BlockLimits, SegmentWriter, Written};
+use crate::walk::{Place, Walk};
+use proofmill_store::Store;
 
 /// Writes the rows of `inputs`, earliest first, as one segment, but those that one of `forgotten`, which
 /// are all of the log, concerns. No record names it yet.

@@ -3,8 +3,8 @@
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
-use crate::digest::Digest;
-use crate::store::{Key, Record};
+use proofmill_base::digest::Digest;
+use proofmill_store::{Key, Record};
 
 /// The version of the ledger's records that this program writes and the newest that it reads.
 pub const LEDGER_VERSION: u32 = 1;

@@ -10,8 +10,8 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit, TimestampMi
 use arrow::error::ArrowError;
 use chrono::DateTime;
 
-use crate::digest::Digest;
-use crate::ledger::entry::{Answer, Origin, Row};
+use proofmill_base::digest::Digest;
+use crate::entry::{Answer, Origin, Row};
 
 /// Columns before the requests: all that a look-up reads.
 pub(crate) const ANSWER_COLUMNS: usize = 7;

@@ -16,13 +16,13 @@ use parquet::errors::ParquetError;
 use parquet::file::metadata::ParquetMetaDataReader;
 use parquet::file::reader::{ChunkReader, Length};
 
-use crate::digest::Digest;
-use crate::ledger::LedgerError;
-use crate::ledger::error::Result;
-use crate::ledger::index::{Block, KeyIndex};
-use crate::ledger::record::Segment;
-use crate::ledger::rows::ANSWER_COLUMNS;
-use crate::store::{Store, StoreError};
+use proofmill_base::digest::Digest;
+use crate::LedgerError;
+use crate::error::Result;
+use crate::index::{Block, KeyIndex};
+use crate::record::Segment;
+use crate::rows::ANSWER_COLUMNS;
+use proofmill_store::{Store, StoreError};
 
 /// What every Parquet file ends with.
 const PARQUET_END: &[u8; 4] = b"PAR1";

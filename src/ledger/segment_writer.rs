@@ -13,14 +13,14 @@ use parquet::file::metadata::SortingColumn;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::schema::types::ColumnPath;
 
-use crate::digest::Digest;
-use crate::ledger::LedgerError;
-use crate::ledger::entry::Row;
-use crate::ledger::error::Result;
-use crate::ledger::index::{Block, KeyIndex};
-use crate::ledger::record::Segment;
-use crate::ledger::rows::{ANSWER_COLUMNS, KEY_COLUMN, LONG_COLUMNS, keys_of, schema, to_batch};
-use crate::store::{Attempt, Key, PartSink, PieceUpload, Store, StoreError, ledger_segment_key};
+use proofmill_base::digest::Digest;
+use crate::LedgerError;
+use crate::entry::Row;
+use crate::error::Result;
+use crate::index::{Block, KeyIndex};
+use crate::record::Segment;
+use crate::rows::{ANSWER_COLUMNS, KEY_COLUMN, LONG_COLUMNS, keys_of, schema, to_batch};
+use proofmill_store::{Attempt, Key, PartSink, PieceUpload, Store, StoreError, ledger_segment_key};
 
 /// How large the blocks of a segment are: what a look-up of one key reads and decodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

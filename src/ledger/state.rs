@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use crate::digest::Digest;
-use crate::ledger::LedgerError;
-use crate::ledger::error::Result;
-use crate::ledger::record::{Body, Checkpoint, Forgotten, LEDGER_VERSION, LogEntry, Segment};
-use crate::store::{Key, ledger_log_key, unseal};
+use proofmill_base::digest::Digest;
+use crate::LedgerError;
+use crate::error::Result;
+use crate::record::{Body, Checkpoint, Forgotten, LEDGER_VERSION, LogEntry, Segment};
+use proofmill_store::{Key, ledger_log_key, unseal};
 
 /// The ledger after a number of entries.
 #[derive(Clone, Debug, Default, PartialEq)]

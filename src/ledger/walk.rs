@@ -8,13 +8,13 @@ use arrow::array::{BooleanArray, RecordBatch, StringArray};
 use arrow::compute::filter_record_batch;
 use bytes::Bytes;
 
-use crate::digest::Digest;
-use crate::ledger::LedgerError;
-use crate::ledger::error::Result;
-use crate::ledger::record::{Forgotten, Segment};
-use crate::ledger::rows::{keys_of, model_column, schema};
-use crate::ledger::segment_reader::{Columns, OpenSegment};
-use crate::store::Store;
+use proofmill_base::digest::Digest;
+use crate::LedgerError;
+use crate::error::Result;
+use crate::record::{Forgotten, Segment};
+use crate::rows::{keys_of, model_column, schema};
+use crate::segment_reader::{Columns, OpenSegment};
+use proofmill_store::Store;
 
 /// Bytes of one read of an input, unless one block alone has more.
 const READ_BYTES_MAX: u64 = 2 << 20;

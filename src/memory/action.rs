@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::ids::RunId;
+use proofmill_base::ids::RunId;
 use crate::memory::{MemoryError, Sentence, negation};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -3,10 +3,10 @@
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
-use crate::digest::Digest;
-use crate::ids::{MemoryName, RunId};
+use proofmill_base::digest::Digest;
+use proofmill_base::ids::{MemoryName, RunId};
 use crate::memory::{Action, Lesson};
-use crate::store::Record;
+use proofmill_store::Record;
 
 /// The version of entries that this program writes and the newest that it reads.
 pub const ENTRY_VERSION: u32 = 1;

@@ -1,9 +1,9 @@
 //! What can go wrong with memories, beside what can go wrong with their store.
 
-use crate::error::{Error, ErrorKind};
-use crate::files::FilesError;
-use crate::ids::MemoryName;
-use crate::store::StoreError;
+use proofmill_base::error::{Error, ErrorKind};
+use proofmill_files::FilesError;
+use proofmill_base::ids::MemoryName;
+use proofmill_store::StoreError;
 
 /// A failure of a memory, or an action that it does not take.
 #[derive(Debug, thiserror::Error)]

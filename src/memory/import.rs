@@ -3,13 +3,13 @@
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::files::{self, Placed};
-use crate::ids::RunId;
+use proofmill_files::{Placed};
+use proofmill_base::ids::RunId;
 use crate::memory::error::Result;
 use crate::memory::sentence::MARK;
 use crate::memory::{Action, Lesson, MemoryError, Sentence, Verb};
-use crate::spec::kinds::read::{Format, Paths, Read};
-use crate::spec::suggest;
+use proofmill_pipeline::kinds::read::{Format, Paths, Read};
+use proofmill_base::suggest;
 
 /// A record as it is written.
 #[derive(Debug, Deserialize)]
@@ -70,7 +70,7 @@ pub fn read_lessons(path: &str, author: &str) -> Result<Vec<(String, Lesson)>> {
         delimiter: None,
         header: None,
     };
-    let source = files::open(&settings)?;
+    let source = proofmill_files::open(&settings)?;
     if matches!(source.format(), Format::Parquet | Format::Lines) {
         let wrong = Wrong {
             reason: "lessons are not read from this format".to_owned(),

@@ -3,15 +3,17 @@
 
 use std::collections::BTreeMap;
 
-use crate::digest::Digest;
-use crate::ids::MemoryName;
 use crate::memory::entry::Place;
 use crate::memory::error::Result;
 use crate::memory::state::{Applied, undone_by};
 use crate::memory::{Action, Conflict, Entry, Lesson, MemoryError, State};
-use crate::rng::random_name;
-use crate::spec::suggest;
-use crate::store::{Created, Key, Store, memories_prefix, memory_key, memory_prefix, seal, unseal};
+use proofmill_base::digest::Digest;
+use proofmill_base::ids::MemoryName;
+use proofmill_base::rng::random_name;
+use proofmill_base::suggest;
+use proofmill_store::{
+    Created, Key, Store, memories_prefix, memory_key, memory_prefix, seal, unseal,
+};
 
 /// Entries that a reader asks for at a time: first, and at most.
 const WINDOW_MIN: u64 = 8;

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use crate::ids::MemoryName;
+use proofmill_base::ids::MemoryName;
 use crate::memory::error::Result;
 use crate::memory::journal::similar;
 use crate::memory::{Entry, Journal, State};
-use crate::store::Store;
+use proofmill_store::Store;
 
 /// The memories that a pipeline names, as they were when it was loaded.
 #[derive(Clone, Debug, Default)]

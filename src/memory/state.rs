@@ -2,11 +2,11 @@
 
 use indexmap::IndexMap;
 
-use crate::digest::Digest;
+use proofmill_base::digest::Digest;
 use crate::memory::conflict::{Conflict, Stance};
 use crate::memory::sentence::keys;
 use crate::memory::{Action, Entry, Kind, MemoryError, Row, Sentence, Source};
-use crate::spec::suggest;
+use proofmill_base::suggest;
 
 /// What a memory holds. Equal sentences are one, whatever their clothes; the first spelling is kept.
 #[derive(Clone, Debug, Default, PartialEq)]

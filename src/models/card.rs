@@ -9,7 +9,7 @@ use proofmill_engine::model::Products;
 
 use crate::models::device::{NoPlace, Place};
 use crate::models::host::Host;
-use crate::spec::models::{Api, Model, Pooling};
+use proofmill_pipeline::models::{Api, Model, Pooling};
 
 /// The version of the engine's arithmetic: raised when the same model and request would give other
 /// bits or other text.
@@ -171,9 +171,9 @@ mod tests {
     use proofmill_engine::model::{GpuInfo, NoGpu};
 
     use super::*;
-    use crate::clock::SystemClock;
     use crate::models::device::{Gpus, Probe};
-    use crate::rng::SeededRng;
+    use proofmill_base::clock::SystemClock;
+    use proofmill_base::rng::SeededRng;
 
     /// The identity of a tiny model with these settings, on a machine with such GPUs.
     fn identity(settings: &str, probe: Probe) -> serde_json::Value {

@@ -5,8 +5,8 @@ use std::time::{Duration, SystemTime};
 
 use proofmill_remote::host::{Host, Sleep};
 
-use crate::clock::Clock;
-use crate::rng::Rng;
+use proofmill_base::clock::Clock;
+use proofmill_base::rng::Rng;
 
 /// The program's clock and randomness.
 #[derive(Debug)]

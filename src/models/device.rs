@@ -6,8 +6,8 @@ use std::sync::{Arc, OnceLock};
 use proofmill_engine::backend::Precision;
 use proofmill_engine::model::{GpuInfo, NoGpu, Products as Multiplier};
 
-use crate::spec::device::Device;
-use crate::spec::models::{Dtype, Model, Products};
+use proofmill_pipeline::device::Device;
+use proofmill_pipeline::models::{Dtype, Model, Products};
 
 /// Finds out which GPUs there are.
 pub type Probe = fn() -> Result<Vec<GpuInfo>, NoGpu>;

@@ -12,7 +12,7 @@ use proofmill_udfs::model::{AskError, Key, LanguageModel, OpenError};
 
 use crate::models::clock::Injected;
 use crate::models::host::Host;
-use crate::spec::models::{Api, Model};
+use proofmill_pipeline::models::{Api, Model};
 
 /// A model behind an endpoint.
 #[derive(Debug)]

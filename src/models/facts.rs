@@ -8,7 +8,7 @@ use crate::models::card::open_folder;
 use crate::models::device::{NoPlace, Place, name_of};
 use crate::models::folder::{claim, settings};
 use crate::models::host::Host;
-use crate::spec::models::{Api, Model};
+use proofmill_pipeline::models::{Api, Model};
 
 /// What a model is and takes.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -13,7 +13,7 @@ use tokio::sync::{OnceCell, oneshot};
 use crate::models::card::{Card, open_folder};
 use crate::models::device::Place;
 use crate::models::host::Host;
-use crate::spec::models::Model;
+use proofmill_pipeline::models::Model;
 
 /// A model in a folder.
 #[derive(Debug)]

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::clock::Clock;
+use proofmill_base::clock::Clock;
 use crate::models::device::Gpus;
-use crate::rng::Rng;
+use proofmill_base::rng::Rng;
 
 /// Looks up a variable of the environment.
 pub type Environment = fn(&str) -> Option<String>;

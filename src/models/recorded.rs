@@ -4,10 +4,10 @@ use async_trait::async_trait;
 use proofmill_udfs::model::{Key, Ledger as Answers, LedgerError, New};
 use tokio::sync::OnceCell;
 
-use crate::digest::Digest;
-use crate::ids::RunId;
-use crate::ledger::{Ledger, NewEntry, Origin};
-use crate::store::Store;
+use proofmill_base::digest::Digest;
+use proofmill_base::ids::RunId;
+use proofmill_ledger::{Ledger, NewEntry, Origin};
+use proofmill_store::Store;
 
 /// The ledger of a store, opened when it is first needed.
 #[derive(Debug)]

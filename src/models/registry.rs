@@ -14,8 +14,8 @@ use crate::models::endpoint::RemoteEndpoint;
 use crate::models::facts::{Facts, FactsError};
 use crate::models::folder::LocalModel;
 use crate::models::host::Host;
-use crate::spec::device::Device;
-use crate::spec::models::Model;
+use proofmill_pipeline::device::Device;
+use proofmill_pipeline::models::Model;
 
 /// The models of a pipeline, and what SQL functions ask them through.
 #[derive(Debug)]

@@ -6,7 +6,7 @@ use proofmill_udfs::model::Ledger;
 
 use crate::models::host::Host;
 use crate::models::registry::Registry;
-use crate::spec::models::Model;
+use proofmill_pipeline::models::Model;
 
 /// Makes registries.
 #[derive(Clone, Debug)]

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use crate::console;
-use crate::draw::cells::printable;
+use proofmill_base::styled::printable;
 use crate::report::asked;
 use crate::report::units::{bytes, count, duration, plural};
 use crate::run::notice::{Notice, Observer};
-use crate::spec::checks::CheckSeverity;
-use crate::store::{Outcome, StageStatus};
+use proofmill_pipeline::checks::CheckSeverity;
+use proofmill_store::{Outcome, StageStatus};
 
 /// Writes each notice as a line to standard error. If that fails, the run goes on.
 pub struct Lines;
@@ -85,7 +85,7 @@ mod tests {
     use proofmill_udfs::model::Counts;
 
     use super::*;
-    use crate::store::StageOutcome;
+    use proofmill_store::StageOutcome;
 
     fn outcome() -> StageOutcome {
         StageOutcome {

@@ -6,7 +6,7 @@ use arrow::datatypes::DataType;
 
 use crate::draw::cells::texts;
 use crate::draw::table::aligned;
-use crate::ids::StageName;
+use proofmill_base::ids::StageName;
 
 /// Columns of `measure` and `compare` that hold numbers people compare first; the table in the
 /// store has more.

@@ -9,14 +9,14 @@ use std::time::Duration;
 use indicatif::{MultiProgress, ProgressBar, ProgressState, ProgressStyle};
 
 use crate::draw::cells::format_float;
-use crate::draw::styled::Styled;
-use crate::ids::StageName;
+use proofmill_base::styled::Styled;
+use proofmill_base::ids::StageName;
 use crate::report::asked;
 use crate::report::lines::line;
 use crate::report::units::count;
 use crate::run::notice::{Notice, Observer};
 use crate::stages::progress::Progress;
-use crate::store::StageStatus;
+use proofmill_store::StageStatus;
 
 /// How often bars are drawn.
 const TICK: Duration = Duration::from_millis(120);

@@ -6,8 +6,9 @@ mod proofs;
 mod words;
 
 use crate::audit::trace::{Answered, Audit, Decision, Failure, Lesson, Trace};
-use crate::draw::cells::{format_float, printable};
-use crate::draw::styled::Styled;
+use crate::draw::cells::format_float;
+use proofmill_base::styled::printable;
+use proofmill_base::styled::Styled;
 use crate::draw::table::aligned;
 use crate::draw::tree::Tree;
 pub use crate::report::trace::words::Style;

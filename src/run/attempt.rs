@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use proofmill_udfs::model::Counts;
 
-use crate::digest::Digest;
-use crate::error::Error;
+use proofmill_base::digest::Digest;
+use proofmill_base::error::Error;
 use crate::graph::Role;
-use crate::ids::StageName;
-use crate::retry::RetryPolicy;
+use proofmill_base::ids::StageName;
+use proofmill_base::retry::RetryPolicy;
 use crate::run::bind::{bind, fill};
 use crate::run::context::Context;
 use crate::run::notice::Notice;
@@ -23,7 +23,7 @@ use crate::stages::prepared::PreparedStage;
 use crate::stages::progress::Progress;
 use crate::stages::sink::{Computed, Permit, Sink};
 use crate::stages::task::task;
-use crate::store::{
+use proofmill_store::{
     ARTIFACT_VERSION, Artifact, Attempt, StageOutcome, StageStatus, columns_of, publish, replace,
     schema_to_hex,
 };
@@ -140,7 +140,7 @@ async fn once(
 pub fn outcome(
     name: &StageName,
     stage: &PreparedStage,
-    stored: &crate::store::Stored<Artifact>,
+    stored: &proofmill_store::Stored<Artifact>,
 ) -> StageOutcome {
     let artifact = &stored.record;
     StageOutcome {

@@ -3,11 +3,11 @@
 use arrow::array::RecordBatch;
 use futures::{StreamExt, TryStreamExt, stream};
 
-use crate::ids::StageName;
+use proofmill_base::ids::StageName;
 use crate::run::context::Context;
 use crate::session::{Content, StageTable, Stored};
 use crate::stages::error::StageError;
-use crate::store::{Artifact, Store, read_part, verify_part};
+use proofmill_store::{Artifact, Store, read_part, verify_part};
 
 /// Parts that are hashed at the same time.
 const VERIFIED_AT_ONCE_MAX: usize = 4;

@@ -7,14 +7,14 @@ use indexmap::IndexMap;
 use tokio::sync::{OnceCell, Semaphore};
 use tokio_util::sync::CancellationToken;
 
-use crate::digest::Digest;
-use crate::ids::{RunId, StageName};
+use proofmill_base::digest::Digest;
+use proofmill_base::ids::{RunId, StageName};
 use crate::run::notice::Observer;
 use crate::run::plan::RunPlan;
 use crate::session::Engine;
 use crate::stages::prepared::Prepared;
 use crate::stages::sink::Kept;
-use crate::store::Store;
+use proofmill_store::Store;
 
 /// What all stages of a run share.
 pub struct Context {

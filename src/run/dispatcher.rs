@@ -7,8 +7,8 @@ use std::sync::Arc;
 use indexmap::IndexMap;
 use tokio::task::JoinSet;
 
-use crate::error::{Error, ErrorKind};
-use crate::ids::StageName;
+use proofmill_base::error::{Error, ErrorKind};
+use proofmill_base::ids::StageName;
 use crate::run::attempt::{self, Done};
 use crate::run::context::Context;
 use crate::run::event::{Event, Failure};
@@ -16,7 +16,7 @@ use crate::run::notice::Notice;
 use crate::run::plan::Action;
 use crate::stages::check_plan::Verdict;
 use crate::stages::error::StageError;
-use crate::store::{
+use proofmill_store::{
     Artifact, Head, Outcome, RunLog, StageOutcome, StageStatus, StoreError, Stored,
 };
 

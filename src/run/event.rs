@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
-use crate::digest::Digest;
-use crate::store::{Machine, Outcome, PipelineRef, StageOutcome};
+use proofmill_base::digest::Digest;
+use proofmill_store::{Machine, Outcome, PipelineRef, StageOutcome};
 
 /// An event of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -7,14 +7,14 @@ use std::collections::{HashMap, HashSet};
 
 use futures::{StreamExt, TryStreamExt, stream};
 
-use crate::ids::StageName;
+use proofmill_base::ids::StageName;
 use crate::run::attempt::needs_confirmation;
 use crate::run::plan::{Action, Choice, RunPlan, StagePlan, label};
 use crate::run::publish::is_result;
 use crate::run::reason::Reason;
 use crate::stages::prepared::{Body, Prepared};
 use crate::stages::{fit, report, write};
-use crate::store::{Artifact, Store, StoreError, Stored, read_part, verify_file, verify_part};
+use proofmill_store::{Artifact, Store, StoreError, Stored, read_part, verify_file, verify_part};
 
 /// Tables whose objects are hashed at the same time.
 const VERIFIED_AT_ONCE_MAX: usize = 16;

@@ -6,14 +6,13 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 use futures::{StreamExt, stream};
 
-use crate::error::{Error, ErrorKind, Result};
-use crate::files;
-use crate::ids::{RunId, StageName};
+use proofmill_base::error::{Error, ErrorKind, Result};
+use proofmill_base::ids::{RunId, StageName};
 use crate::run::bind::fill;
 use crate::run::event::Event;
 use crate::session::StageTable;
-use crate::spec::suggest;
-use crate::store::{
+use proofmill_base::suggest;
+use proofmill_store::{
     Artifact, Life, Outcome, StageOutcome, Store, StoreError, Stored, find_exact, life,
     newest_published, read_log, read_manifest, run_ids,
 };
@@ -114,7 +113,7 @@ async fn from_log(store: &Store, run: &RunId, damaged: Option<StoreError>) -> Re
 pub async fn find_run(store: &Store, wanted: Option<&str>) -> Result<RunSummary> {
     match wanted.filter(|wanted| *wanted != "latest") {
         Some(wanted) => {
-            let run: RunId = wanted.parse().map_err(|error: crate::ids::InvalidId| {
+            let run: RunId = wanted.parse().map_err(|error: proofmill_base::ids::InvalidId| {
                 Error::new(ErrorKind::Usage, error.to_string())
             })?;
             let found = summary(store, &run).await?;
@@ -184,7 +183,7 @@ pub async fn tables_of(
             files: Vec::new(),
             ..found.clone()
         };
-        let table = Arc::new(StageTable::new(name.as_str(), files::error_schema()));
+        let table = Arc::new(StageTable::new(name.as_str(), proofmill_files::error_schema()));
         fill(&table, &errors, None, store).await?;
         tables.push((name, table));
     }

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use proofmill_udfs::model::Counts;
 
-use crate::ids::{RunId, StageName};
+use proofmill_base::ids::{RunId, StageName};
 use crate::stages::check_plan::Verdict;
 use crate::stages::progress::Progress;
-use crate::store::{Outcome, StageOutcome};
+use proofmill_store::{Outcome, StageOutcome};
 
 /// Something that happened in a run.
 #[derive(Clone, Debug)]

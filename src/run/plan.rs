@@ -5,12 +5,12 @@ use std::collections::{HashMap, HashSet};
 use indexmap::IndexMap;
 
 use crate::graph::Role;
-use crate::ids::{Fingerprint, PipelineName, StageName};
+use proofmill_base::ids::{Fingerprint, PipelineName, StageName};
 use crate::run::freshness;
 use crate::run::reason::Reason;
 use crate::stages::components::Components;
 use crate::stages::prepared::Prepared;
-use crate::store::{
+use proofmill_store::{
     Artifact, Lookup, Manifest, Store, StoreError, Stored, find_many, latest_manifest,
 };
 

@@ -7,10 +7,10 @@ use object::elf::{ELF_NOTE_GNU, FileHeader64, NT_GNU_BUILD_ID};
 use object::read::elf::{FileHeader as _, ProgramHeader as _};
 use object::{Endianness, ReadCache};
 
-use crate::digest::Digest;
+use proofmill_base::digest::Digest;
 use crate::session::Limits;
-use crate::spec::source::Sources;
-use crate::store::Machine;
+use proofmill_pipeline::source::Sources;
+use proofmill_store::Machine;
 
 /// Versions of the code that takes part in a run, and the very build of this program.
 pub fn code_versions() -> BTreeMap<String, String> {

@@ -10,8 +10,8 @@ use serde_json::{Value as Json, json};
 use tokio::sync::{OnceCell, Semaphore};
 use tokio_util::sync::CancellationToken;
 
-use crate::error::{Error, ErrorKind, Result};
-use crate::ids::{PipelineName, RunId, StageName};
+use proofmill_base::error::{Error, ErrorKind, Result};
+use proofmill_base::ids::{PipelineName, RunId, StageName};
 use crate::run::bind::bind;
 use crate::run::context::Context;
 use crate::run::dispatcher::{Ended, dispatch};
@@ -22,11 +22,11 @@ use crate::run::provenance::{code_versions, templates};
 use crate::run::reports::{self, Page};
 use crate::run::resume::take_over;
 use crate::session::Content;
-use crate::spec::stage::StageKind;
+use proofmill_pipeline::stage::StageKind;
 use crate::stages::load::Loaded;
 use crate::stages::prepared::Prepared;
 use crate::stages::sink::Kept;
-use crate::store::{
+use proofmill_store::{
     Lease, MANIFEST_VERSION, Machine, Manifest, Outcome, PipelineRef, RunLog, StageOutcome, Store,
     publish_manifest,
 };

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use crate::ids::StageName;
+use proofmill_base::ids::StageName;
 
 /// Changes that a reason names.
 const CHANGES_SHOWN: usize = 3;

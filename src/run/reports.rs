@@ -4,11 +4,11 @@ use arrow::array::{AsArray, RecordBatch};
 use futures::TryStreamExt;
 use indexmap::{IndexMap, IndexSet};
 
-use crate::error::Result;
-use crate::ids::StageName;
+use proofmill_base::error::Result;
+use proofmill_base::ids::StageName;
 use crate::run::history::{artifact, tables};
 use crate::stages::rows;
-use crate::store::{StageOutcome, Store};
+use proofmill_store::{StageOutcome, Store};
 
 /// The kind of stage that draws pages.
 const KIND: &str = "report";

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use crate::error::{Error, ErrorKind, Result};
-use crate::ids::RunId;
+use proofmill_base::error::{Error, ErrorKind, Result};
+use proofmill_base::ids::RunId;
 use crate::run::event::Event;
 use crate::run::notice::{Notice, Observer};
-use crate::store::{Entry, Lease, Outcome, RunLog, Store, manifest_key, read_log};
+use proofmill_store::{Entry, Lease, Outcome, RunLog, Store, manifest_key, read_log};
 
 /// Takes a run over that was `started` before. It must be the same pipeline with the same templates and
 /// parameters; another build of the program is remarked on.

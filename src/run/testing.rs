@@ -10,20 +10,20 @@ use datafusion::catalog::TableProvider;
 use futures::TryStreamExt;
 use serde_json::{Map, Value as Json};
 
-use crate::digest::Digest;
-use crate::error::{Error, ErrorKind, Result};
+use proofmill_base::digest::Digest;
+use proofmill_base::error::{Error, ErrorKind, Result};
 use crate::graph::select::upstream;
-use crate::ids::{RunId, StageName};
+use proofmill_base::ids::{RunId, StageName};
 use crate::session::{Content, Stored};
-use crate::spec::suggest;
-use crate::spec::testcase::{Row, TestCase};
+use proofmill_base::suggest;
+use proofmill_pipeline::testcase::{Row, TestCase};
 use crate::stages::compute::compute;
 use crate::stages::load::Loaded;
 use crate::stages::prepared::Prepared;
 use crate::stages::progress::Progress;
 use crate::stages::rows;
 use crate::stages::sink::{Permit, Sink};
-use crate::store::{Attempt, Store};
+use proofmill_store::{Attempt, Store};
 
 /// Differences that a failed test shows.
 const DIFFERENCES_SHOWN: usize = 5;

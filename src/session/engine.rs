@@ -15,13 +15,13 @@ use object_store::ObjectStore;
 use proofmill_udfs::model::split::SplitModelCalls;
 use proofmill_udfs::model::{Counters, Watch};
 
-use crate::error::{Error, ErrorKind, Result};
+use proofmill_base::error::{Error, ErrorKind, Result};
 use crate::models::{Registry, Source};
 use crate::session::bounded::bounded;
 use crate::session::ordered::InOrder;
 use crate::session::registry::OneStore;
 use crate::session::spill::Spill;
-use crate::spec::models::Model;
+use proofmill_pipeline::models::Model;
 
 /// Rows of a batch between operators.
 pub const BATCH_ROWS: usize = 8192;

@@ -24,9 +24,9 @@ use proofmill_udfs::model::placement::asks_model;
 
 use crate::session::policy::{self, Calls};
 use crate::session::wording::{self, Fact};
-use crate::spec::code::Code;
-use crate::spec::suggest;
 use crate::sqltext::{self, Query, SqlErrorKind};
+use proofmill_base::suggest;
+use proofmill_pipeline::code::Code;
 
 /// Why a text has no plan.
 #[derive(Clone, Debug, PartialEq)]

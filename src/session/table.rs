@@ -17,9 +17,9 @@ use datafusion::logical_expr::utils::conjunction;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown};
 use datafusion::physical_plan::ExecutionPlan;
 
-use crate::digest::Digest;
+use proofmill_base::digest::Digest;
 use crate::session::registry::store_url;
-use crate::store::{NamedFile, Part};
+use proofmill_store::{NamedFile, Part};
 
 /// The rows of a stored stage.
 #[derive(Debug)]

@@ -5,8 +5,8 @@ use std::ops::Range;
 use datafusion::common::Diagnostic;
 use proofmill_udfs::model::CallError;
 
-use crate::spec::code::Code;
 use crate::sqltext::{self, lower_first};
+use proofmill_pipeline::code::Code;
 
 /// Words that DataFusion puts before what happened.
 const PREFIXES: [&str; 7] = [

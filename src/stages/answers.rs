@@ -12,8 +12,7 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use futures::{StreamExt, TryStreamExt, stream};
 use proofmill_udfs::model::Class;
 
-use crate::files;
-use crate::spec::stage::OnError;
+use proofmill_pipeline::stage::OnError;
 use crate::stages::error::StageError;
 use crate::stages::sink::{Computed, Sink, Written};
 use crate::stages::task::task;
@@ -143,7 +142,7 @@ fn batch(failed: &[Failed]) -> Result<RecordBatch, StageError> {
         text(|it| &it.message),
         text(|it| &it.raw),
     ];
-    Ok(RecordBatch::try_new(files::error_schema(), columns)?)
+    Ok(RecordBatch::try_new(proofmill_files::error_schema(), columns)?)
 }
 
 /// Fails if more rows failed than the settings accept.

@@ -16,17 +16,17 @@ use serde_json::{Value as Json, json};
 use crate::graph::{Role, Stage};
 use crate::session::Engine;
 use crate::session::policy::inspect;
-use crate::spec::code::Code;
-use crate::spec::kinds::embed::Embed;
-use crate::spec::kinds::generate::Generate;
-use crate::spec::kinds::score::Score;
-use crate::spec::suggest;
 use crate::sqltext;
 use crate::stages::components::Components;
 use crate::stages::place::Place;
 use crate::stages::prepare::{Outcome, Tables};
 use crate::stages::prepared::Body;
 use crate::stages::query::set_model;
+use proofmill_base::suggest;
+use proofmill_pipeline::code::Code;
+use proofmill_pipeline::kinds::embed::Embed;
+use proofmill_pipeline::kinds::generate::Generate;
+use proofmill_pipeline::kinds::score::Score;
 
 /// The column that says why a row has no answer: the last one of the plan, not of the table.
 pub const ERROR: &str = "error";

@@ -4,9 +4,9 @@ use std::collections::{HashMap, HashSet};
 
 use crate::graph::{Role, Stage};
 use crate::session::Engine;
-use crate::spec::code::Code;
-use crate::spec::kinds::blend::Blend;
-use crate::spec::suggest;
+use proofmill_pipeline::code::Code;
+use proofmill_pipeline::kinds::blend::Blend;
+use proofmill_base::suggest;
 use crate::sqltext;
 use crate::stages::components::Components;
 use crate::stages::place::Place;

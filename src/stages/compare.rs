@@ -14,9 +14,6 @@ use proofmill_udfs::stats::{self, NoiseFloor};
 
 use crate::graph::{Role, Stage};
 use crate::session::Engine;
-use crate::spec::code::Code;
-use crate::spec::kinds::compare::Compare;
-use crate::spec::kinds::statistics::all_metrics;
 use crate::sqltext;
 use crate::stages::components::Components;
 use crate::stages::error::StageError;
@@ -24,6 +21,9 @@ use crate::stages::place::Place;
 use crate::stages::prepare::{Outcome, Tables};
 use crate::stages::prepared::Body;
 use crate::stages::values::{self, Columns, Metric, Selection, text_at};
+use proofmill_pipeline::code::Code;
+use proofmill_pipeline::kinds::compare::Compare;
+use proofmill_pipeline::kinds::statistics::all_metrics;
 
 /// Resamples when the settings give none.
 const BOOTSTRAP_DEFAULT: u32 = 9_999;

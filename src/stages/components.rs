@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use serde_json::Value as Json;
 
-use crate::digest::Digest;
-use crate::ids::Fingerprint;
+use proofmill_base::digest::Digest;
+use proofmill_base::ids::Fingerprint;
 use crate::session::policy::Calls;
-use crate::spec::stage::StageKind;
+use proofmill_pipeline::stage::StageKind;
 
 /// Settings that name other stages or files: their content counts, not their names.
 const REFERENCES: [&str; 12] = [

@@ -6,7 +6,7 @@ use arrow::array::RecordBatch;
 use futures::{StreamExt, TryStreamExt};
 use tokio::sync::mpsc;
 
-use crate::ids::StageName;
+use proofmill_base::ids::StageName;
 use crate::session::Engine;
 use crate::stages::answers::{self, Gate};
 use crate::stages::error::StageError;
@@ -17,7 +17,7 @@ use crate::stages::{
     compare, dense, fit, index, measure, memory, nearest, query, read, report, retrieve, rows,
     search, teach, write,
 };
-use crate::store::Store;
+use proofmill_store::Store;
 
 /// Batches between a table and the thread that exports it.
 const BATCHES_QUEUED_MAX: usize = 4;

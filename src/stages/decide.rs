@@ -5,7 +5,7 @@ use arrow::datatypes::SchemaRef;
 
 use crate::graph::{Role, Stage};
 use crate::session::Engine;
-use crate::spec::kinds::decide::{Decide, WithoutProof};
+use proofmill_pipeline::kinds::decide::{Decide, WithoutProof};
 use crate::stages::components::Components;
 use crate::stages::lowered::{self, Lowered, Named, name};
 use crate::stages::place::Place;

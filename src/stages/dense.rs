@@ -14,12 +14,12 @@ use datafusion::logical_expr::{Expr, cast as cast_expr, ident};
 use futures::TryStreamExt;
 
 use crate::graph::{Role, Stage};
-use crate::ids::StageName;
-use crate::search::vectors::{VectorFlaw, check};
-use crate::search::{ENTRIES_MAX, FirstRow, FirstRows, MemoryIndexing, MemoryRow, SearchError};
+use proofmill_base::ids::StageName;
+use proofmill_retrieval::vectors::{VectorFlaw, check};
+use proofmill_retrieval::{ENTRIES_MAX, FirstRow, FirstRows, MemoryIndexing, MemoryRow, SearchError};
 use crate::session::{Engine, StageTable};
-use crate::spec::code::Code;
-use crate::spec::kinds::index::{Index, IndexBy};
+use proofmill_pipeline::code::Code;
+use proofmill_pipeline::kinds::index::{Index, IndexBy};
 use crate::stages::components::Components;
 use crate::stages::error::StageError;
 use crate::stages::index::{fact_id, question};

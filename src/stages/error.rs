@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use datafusion::common::DataFusionError;
 
-use crate::error::{Error, ErrorKind};
-use crate::files::FilesError;
-use crate::search::SearchError;
-use crate::store::StoreError;
+use proofmill_base::error::{Error, ErrorKind};
+use proofmill_files::FilesError;
+use proofmill_retrieval::SearchError;
+use proofmill_store::StoreError;
 
 /// Why a stage failed.
 #[derive(Debug, thiserror::Error)]

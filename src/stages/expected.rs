@@ -5,12 +5,12 @@ use arrow::datatypes::SchemaRef;
 use indexmap::IndexMap;
 
 use crate::graph::{Role, Stage};
-use crate::ids::StageName;
+use proofmill_base::ids::StageName;
 use crate::session::engine::SINGLE_PARTITION_ROWS_MAX;
 use crate::session::{PlanError, order};
-use crate::spec::checks::CheckSeverity;
-use crate::spec::code::Code;
-use crate::spec::stage::StageKind;
+use proofmill_pipeline::checks::CheckSeverity;
+use proofmill_pipeline::code::Code;
+use proofmill_pipeline::stage::StageKind;
 use crate::sqltext::{self, Query};
 use crate::stages::place::Place;
 use crate::stages::prepare::Outcome;

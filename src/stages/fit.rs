@@ -14,11 +14,11 @@ use datafusion::logical_expr::LogicalPlan;
 use futures::TryStreamExt;
 use proofmill_fit::{FitError, Fitted, Pair, Report, Run, Settings, Start, Tokens};
 
-use crate::digest::Digest;
+use proofmill_base::digest::Digest;
 use crate::graph::{Role, Stage};
 use crate::session::Engine;
-use crate::spec::code::Code;
-use crate::spec::kinds::fit::Fit;
+use proofmill_pipeline::code::Code;
+use proofmill_pipeline::kinds::fit::Fit;
 use crate::sqltext;
 use crate::stages::components::Components;
 use crate::stages::error::StageError;
@@ -27,7 +27,7 @@ use crate::stages::place::Place;
 use crate::stages::prepare::{Outcome, Tables};
 use crate::stages::prepared::Body;
 use crate::stages::sink::{Computed, Sink};
-use crate::store::NamedFile;
+use proofmill_store::NamedFile;
 
 const KIND: &str = "fit";
 /// The file whose digest stands for the folder.
@@ -326,7 +326,7 @@ async fn keep(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::spec::kinds::fit::FitSettings;
+    use proofmill_pipeline::kinds::fit::FitSettings;
 
     #[test]
     fn what_is_null_is_none_and_what_is_absent_has_its_default() {

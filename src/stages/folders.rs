@@ -4,11 +4,11 @@
 use std::path::{Component, Path, PathBuf};
 
 use crate::graph::Graph;
-use crate::ids::StageName;
-use crate::spec::code::Code;
-use crate::spec::diagnostic::Diagnostic;
-use crate::spec::kinds::fit::Fit;
-use crate::spec::stage::StageKind;
+use proofmill_base::ids::StageName;
+use proofmill_pipeline::code::Code;
+use proofmill_pipeline::diagnostic::Diagnostic;
+use proofmill_pipeline::kinds::fit::Fit;
+use proofmill_pipeline::stage::StageKind;
 use crate::stages::place::Place;
 
 /// What reads a folder.

@@ -10,8 +10,8 @@ use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, Union, lit
 
 use crate::graph::{Role, Stage};
 use crate::session::Engine;
-use crate::spec::code::Code;
-use crate::spec::stage::Gather;
+use proofmill_pipeline::code::Code;
+use proofmill_pipeline::stage::Gather;
 use crate::stages::components::Components;
 use crate::stages::place::Place;
 use crate::stages::prepare::{Outcome, Tables};

@@ -6,12 +6,12 @@ use serde_json::json;
 
 use crate::graph::{Role, Stage};
 use crate::session::Engine;
-use crate::spec::code::Code;
-use crate::spec::kinds::hypothesize::{Candidates, Hypothesize};
 use crate::stages::components::Components;
 use crate::stages::lowered::{self, Lowered, Named, after_comma, inside, is_texts, literal, name};
 use crate::stages::place::Place;
 use crate::stages::prepare::{Outcome, Tables};
+use proofmill_pipeline::code::Code;
+use proofmill_pipeline::kinds::hypothesize::{Candidates, Hypothesize};
 
 const KIND: &str = "hypothesize";
 /// The columns of the table, but for those that rows keep.

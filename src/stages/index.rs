@@ -8,16 +8,16 @@ use arrow::array::{Array, ArrayRef, Int64Array, RecordBatch, StringArray};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 
-use crate::digest::Digest;
+use proofmill_base::digest::Digest;
 use crate::graph::{Role, Stage};
-use crate::ids::StageName;
-use crate::search::{
+use proofmill_base::ids::StageName;
+use proofmill_retrieval::{
     Analyzer, IndexBuilder, IndexSpec, MEMORY_BYTES_MIN, MemoryIndexing, MemoryRow, Variant,
     memory_entries,
 };
 use crate::session::engine::BATCH_ROWS;
-use crate::spec::code::Code;
-use crate::spec::kinds::index::{self as settings, Index, IndexBy, IndexKind};
+use proofmill_pipeline::code::Code;
+use proofmill_pipeline::kinds::index::{self as settings, Index, IndexBy, IndexKind};
 use crate::stages::components::Components;
 use crate::stages::dense;
 use crate::stages::error::StageError;
@@ -231,7 +231,7 @@ fn build(
         builder.add(&entry.text)?;
     }
     builder.finish()?;
-    let chunk = |(i, entries): (usize, &[crate::search::MemoryEntry])| {
+    let chunk = |(i, entries): (usize, &[proofmill_retrieval::MemoryEntry])| {
         let first = (i * BATCH_ROWS) as i64;
         let columns: Vec<ArrayRef> = vec![
             Arc::new(Int64Array::from_iter_values(first..first + entries.len() as i64)),

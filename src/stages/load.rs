@@ -6,21 +6,21 @@ use std::io::{self, Read as _};
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::digest::Digest;
-use crate::error::{Error, ErrorKind, Result};
-use crate::files::dangling;
 use crate::graph;
-use crate::ids::MemoryName;
 use crate::memory::Memories;
 use crate::session::Engine;
-use crate::spec::diagnostic::{self, Diagnostic};
-use crate::spec::expand::{self, Loader};
-use crate::spec::source::Sources;
-use crate::spec::stage::StageKind;
-use crate::spec::text::FILE_BYTES_MAX;
 use crate::stages::prepare::prepare;
 use crate::stages::prepared::Prepared;
 use crate::stages::tests_check;
+use proofmill_base::digest::Digest;
+use proofmill_base::error::{Error, ErrorKind, Result};
+use proofmill_base::ids::MemoryName;
+use proofmill_files::dangling;
+use proofmill_pipeline::diagnostic::{self, Diagnostic};
+use proofmill_pipeline::expand::{self, Loader};
+use proofmill_pipeline::source::Sources;
+use proofmill_pipeline::stage::StageKind;
+use proofmill_pipeline::text::FILE_BYTES_MAX;
 
 /// A loaded pipeline.
 #[derive(Debug)]

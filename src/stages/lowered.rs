@@ -10,14 +10,14 @@ use serde::Serialize;
 use serde_json::Value as Json;
 
 use crate::session::Engine;
-use crate::spec::code::Code;
-use crate::spec::suggest;
 use crate::sqltext;
 use crate::stages::components::Components;
 use crate::stages::place::Place;
 use crate::stages::prepare::Outcome;
 use crate::stages::prepared::Body;
 use crate::stages::query::set_model;
+use proofmill_base::suggest;
+use proofmill_pipeline::code::Code;
 
 /// The column that says why a row failed, where rows can: the last of the query, not of the table.
 pub const ERROR: &str = "error";

@@ -10,9 +10,9 @@ use proofmill_udfs::stats::{self, Interval as Estimate, Method};
 
 use crate::graph::{Role, Stage};
 use crate::session::Engine;
-use crate::spec::code::Code;
-use crate::spec::kinds::measure::Measure;
-use crate::spec::kinds::statistics::{Interval, all_metrics};
+use proofmill_pipeline::code::Code;
+use proofmill_pipeline::kinds::measure::Measure;
+use proofmill_pipeline::kinds::statistics::{Interval, all_metrics};
 use crate::sqltext;
 use crate::stages::components::Components;
 use crate::stages::error::StageError;

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, Int64Array, ListBuilder, RecordBatch, StringArray, StringBuilder};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 
-use crate::ids::{InvalidId, MemoryName};
+use proofmill_base::ids::{InvalidId, MemoryName};
 use crate::memory::{Memories, Row, Sentence};
-use crate::spec::code::Code;
-use crate::spec::kinds::memory::Memory;
+use proofmill_pipeline::code::Code;
+use proofmill_pipeline::kinds::memory::Memory;
 use crate::stages::components::Components;
 use crate::stages::error::StageError;
 use crate::stages::index::fact_id;

@@ -13,13 +13,13 @@ use futures::TryStreamExt;
 use futures::stream::BoxStream;
 
 use crate::graph::{Role, Stage};
-use crate::ids::StageName;
-use crate::search::Hit;
-use crate::search::vectors::{Block, Nearest, VectorFlaw};
+use proofmill_base::ids::StageName;
+use proofmill_retrieval::Hit;
+use proofmill_retrieval::vectors::{Block, Nearest, VectorFlaw};
 use crate::session::engine::BATCH_ROWS;
 use crate::session::{Engine, StageTable};
-use crate::spec::code::Code;
-use crate::spec::kinds::retrieve::Retrieve;
+use proofmill_pipeline::code::Code;
+use proofmill_pipeline::kinds::retrieve::Retrieve;
 use crate::stages::components::Components;
 use crate::stages::error::StageError;
 use crate::stages::place::Place;

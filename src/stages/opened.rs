@@ -11,11 +11,11 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 use tempfile::TempDir;
 
-use crate::digest::{Digest, Hasher};
-use crate::rng::random_name;
+use proofmill_base::digest::{Digest, Hasher};
+use proofmill_base::rng::random_name;
 use crate::stages::error::StageError;
 use crate::stages::outside;
-use crate::store::{NamedFile, Store, StoreError, verify_file};
+use proofmill_store::{NamedFile, Store, StoreError, verify_file};
 
 /// Days after which what nobody used is removed.
 pub const UNUSED_DAYS: u64 = 30;

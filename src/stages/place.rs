@@ -14,15 +14,15 @@ use proofmill_engine::options::OptionError;
 use crate::graph::Stage;
 use crate::session::policy::Calls;
 use crate::session::{self, Engine, PlanError, Planned};
-use crate::spec::code::Code;
-use crate::spec::diagnostic::{Diagnostic, Severity};
-use crate::spec::models::Model;
-use crate::spec::node::Node;
-use crate::spec::source::Sources;
-use crate::spec::suggest;
-use crate::spec::validate::join;
 use crate::sqltext::Query;
 use crate::stages::vectors;
+use proofmill_base::suggest;
+use proofmill_pipeline::code::Code;
+use proofmill_pipeline::diagnostic::{Diagnostic, Severity};
+use proofmill_pipeline::models::Model;
+use proofmill_pipeline::node::Node;
+use proofmill_pipeline::source::Sources;
+use proofmill_pipeline::validate::join;
 
 /// Collects the mistakes of one stage, and the functions that it calls.
 pub struct Place<'a> {

@@ -7,13 +7,13 @@ use datafusion::catalog::TableProvider;
 use indexmap::IndexMap;
 
 use crate::graph::{Graph, Role, Stage};
-use crate::ids::StageName;
+use proofmill_base::ids::StageName;
 use crate::memory::Memories;
 use crate::session::{Engine, StageTable};
-use crate::spec::code::Code;
-use crate::spec::diagnostic::Diagnostic;
-use crate::spec::pipeline::Strict;
-use crate::spec::stage::StageKind;
+use proofmill_pipeline::code::Code;
+use proofmill_pipeline::diagnostic::Diagnostic;
+use proofmill_pipeline::pipeline::Strict;
+use proofmill_pipeline::stage::StageKind;
 use crate::sqltext::Query;
 use crate::stages::components::Components;
 use crate::stages::place::Place;

@@ -5,9 +5,8 @@ use std::sync::Arc;
 use datafusion::logical_expr::LogicalPlan;
 use indexmap::IndexMap;
 
-use crate::files;
 use crate::graph::{Graph, Stage};
-use crate::ids::StageName;
+use proofmill_base::ids::StageName;
 use crate::session::StageTable;
 use crate::stages::compare::ComparePlan;
 use crate::stages::components::Components;
@@ -26,7 +25,7 @@ use crate::stages::write::WritePlan;
 /// How a stage's table is computed.
 #[derive(Debug)]
 pub enum Body {
-    Read(Arc<files::Source>),
+    Read(Arc<proofmill_files::Source>),
     /// From what users taught.
     Memory(MemoryPlan),
     Query(LogicalPlan),

@@ -10,12 +10,12 @@ use serde_json::{Value as Json, json};
 
 use crate::graph::{Role, Stage};
 use crate::session::Engine;
-use crate::spec::code::Code;
-use crate::spec::kinds::prove::Prove;
 use crate::stages::components::Components;
 use crate::stages::lowered::{self, Lowered, Named, after_comma, literal};
 use crate::stages::place::Place;
 use crate::stages::prepare::{Outcome, Tables};
+use proofmill_pipeline::code::Code;
+use proofmill_pipeline::kinds::prove::Prove;
 
 const KIND: &str = "prove";
 /// The columns of the table, but for those that rows keep.

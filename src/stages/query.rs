@@ -12,7 +12,6 @@ use futures::{StreamExt, TryStreamExt, stream};
 
 use crate::graph::{Role, Stage};
 use crate::session::Engine;
-use crate::spec::kinds::sql::Sql;
 use crate::sqltext::{self, Query};
 use crate::stages::components::Components;
 use crate::stages::error::StageError;
@@ -21,6 +20,7 @@ use crate::stages::prepare::{Outcome, Tables};
 use crate::stages::prepared::Body;
 use crate::stages::sink::{Computed, Sink, Written};
 use crate::stages::task::task;
+use proofmill_pipeline::kinds::sql::Sql;
 
 /// Plans the query.
 pub fn prepare(

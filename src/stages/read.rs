@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use tokio::sync::mpsc;
 
-use crate::files::{self, Chunk, ErrorRow, Source};
+use proofmill_files::{Chunk, ErrorRow, Source};
 use crate::session::engine::BATCH_ROWS;
-use crate::spec::code::Code;
-use crate::spec::kinds::read::Read;
-use crate::spec::stage::OnError;
+use proofmill_pipeline::code::Code;
+use proofmill_pipeline::kinds::read::Read;
+use proofmill_pipeline::stage::OnError;
 use crate::stages::components::Components;
 use crate::stages::error::StageError;
 use crate::stages::place::Place;
@@ -30,7 +30,7 @@ pub fn prepare(
     mut components: Components,
     place: &mut Place<'_>,
 ) -> Option<Outcome> {
-    let source = match files::open(settings) {
+    let source = match proofmill_files::open(settings) {
         Ok(source) => source,
         Err(error) => {
             let field = error.field();
@@ -131,7 +131,7 @@ pub async fn compute(
     if !errors.is_empty() {
         let rows: u64 = computed.parts.iter().map(|part| part.rows).sum();
         gate(&errors, rows, on_error, max_error_rate)?;
-        computed.errors.push(sink.errors(0, &files::error_batch(&errors)).await?);
+        computed.errors.push(sink.errors(0, &proofmill_files::error_batch(&errors)).await?);
     }
     Ok(computed)
 }

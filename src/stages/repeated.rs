@@ -17,7 +17,7 @@ use datafusion::physical_plan::{ExecutionPlan, collect};
 use futures::stream;
 
 use crate::session::{self, Engine};
-use crate::spec::code::Code;
+use proofmill_pipeline::code::Code;
 use crate::sqltext;
 use crate::stages::error::StageError;
 use crate::stages::lowered::{ERROR, Named};

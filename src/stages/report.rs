@@ -18,8 +18,8 @@ use futures::TryStreamExt;
 use crate::draw::markdown;
 use crate::graph::{Role, Stage};
 use crate::session::StageTable;
-use crate::spec::code::Code;
-use crate::spec::kinds::report::Report;
+use proofmill_pipeline::code::Code;
+use proofmill_pipeline::kinds::report::Report;
 use crate::stages::components::Components;
 use crate::stages::error::StageError;
 use crate::stages::place::Place;
@@ -28,7 +28,7 @@ use crate::stages::prepared::{Body, Prepared};
 use crate::stages::report::block::{Drawn, Shown};
 use crate::stages::rows;
 use crate::stages::sink::{Computed, Sink};
-use crate::store::Store;
+use proofmill_store::Store;
 
 const KIND: &str = "report";
 

@@ -20,11 +20,11 @@ use datafusion::logical_expr::{
 };
 
 use crate::graph::{Role, Stage};
-use crate::ids::StageName;
-use crate::search::Bm25Index;
-use crate::spec::code::Code;
-use crate::spec::kinds::index::{Index, IndexKind};
-use crate::spec::kinds::retrieve::Retrieve;
+use proofmill_base::ids::StageName;
+use proofmill_retrieval::Bm25Index;
+use proofmill_pipeline::code::Code;
+use proofmill_pipeline::kinds::index::{Index, IndexKind};
+use proofmill_pipeline::kinds::retrieve::Retrieve;
 use crate::stages::components::Components;
 use crate::stages::error::StageError;
 use crate::stages::index;
@@ -33,7 +33,7 @@ use crate::stages::opened::{self, Opened};
 use crate::stages::place::Place;
 use crate::stages::prepare::{Outcome, Tables};
 use crate::stages::prepared::Body;
-use crate::store::{NamedFile, Store};
+use proofmill_store::{NamedFile, Store};
 
 /// An opened index with its entries.
 pub struct Searcher {

@@ -6,7 +6,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 
 use crate::session::{Content, StageTable};
 use crate::stages::error::StageError;
-use crate::store::{Part, Store, stream_part};
+use proofmill_store::{Part, Store, stream_part};
 
 /// The rows of a filled table; none before it is filled.
 pub fn of_table(

@@ -7,11 +7,7 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 
 use crate::graph::{Role, Stage};
-use crate::ids::StageName;
 use crate::session::Engine;
-use crate::spec::kinds::prove::Prove;
-use crate::spec::kinds::search::Search;
-use crate::spec::kinds::verify::Verify;
 use crate::stages::components::Components;
 use crate::stages::lowered;
 use crate::stages::place::Place;
@@ -20,6 +16,10 @@ use crate::stages::prepared::Body;
 use crate::stages::query::set_model;
 use crate::stages::repeated::Checker;
 use crate::stages::{prove, verify};
+use proofmill_base::ids::StageName;
+use proofmill_pipeline::kinds::prove::Prove;
+use proofmill_pipeline::kinds::search::Search;
+use proofmill_pipeline::kinds::verify::Verify;
 
 mod forest;
 mod grow;

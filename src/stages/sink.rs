@@ -8,10 +8,10 @@ use arrow::compute::cast;
 use arrow::datatypes::{FieldRef, SchemaRef};
 use tokio::sync::OwnedSemaphorePermit;
 
-use crate::ids::{InvalidId, RunId, StageName};
+use proofmill_base::ids::{InvalidId, RunId, StageName};
 use crate::stages::error::StageError;
 use crate::stages::progress::Progress;
-use crate::store::{
+use proofmill_store::{
     Attempt, NamedFile, Part, PartWriter, Store, error_part_key, file_key, part_key, write_file,
 };
 

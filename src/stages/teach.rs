@@ -8,13 +8,7 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 
 use crate::graph::{Role, Stage};
-use crate::ids::StageName;
 use crate::session::Engine;
-use crate::spec::code::Code;
-use crate::spec::kinds::decide::Decide;
-use crate::spec::kinds::prove::Prove;
-use crate::spec::kinds::teach::{Feedback, Teach};
-use crate::spec::kinds::verify::Verify;
 use crate::stages::components::Components;
 use crate::stages::decide::Proofs;
 use crate::stages::lowered::{self, after_comma, inside};
@@ -24,6 +18,12 @@ use crate::stages::prepared::Body;
 use crate::stages::query::set_model;
 use crate::stages::repeated::Checker;
 use crate::stages::{decide, prove, verify};
+use proofmill_base::ids::StageName;
+use proofmill_pipeline::code::Code;
+use proofmill_pipeline::kinds::decide::Decide;
+use proofmill_pipeline::kinds::prove::Prove;
+use proofmill_pipeline::kinds::teach::{Feedback, Teach};
+use proofmill_pipeline::kinds::verify::Verify;
 
 mod memory;
 mod walk;

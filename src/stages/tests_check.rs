@@ -3,10 +3,10 @@
 use arrow::datatypes::SchemaRef;
 use datafusion::catalog::TableProvider;
 
-use crate::spec::code::Code;
-use crate::spec::diagnostic::Diagnostic;
-use crate::spec::node::{Key, Node, Value};
-use crate::spec::suggest;
+use proofmill_pipeline::code::Code;
+use proofmill_pipeline::diagnostic::Diagnostic;
+use proofmill_pipeline::node::{Key, Node, Value};
+use proofmill_base::suggest;
 use crate::stages::prepared::Prepared;
 
 /// All columns in tests that their stages do not have.

@@ -14,8 +14,8 @@ use datafusion::physical_plan::collect;
 use indexmap::IndexMap;
 
 use crate::session::Engine;
-use crate::spec::code::Code;
-use crate::spec::kinds::statistics::{ACCURACY, Metrics};
+use proofmill_pipeline::code::Code;
+use proofmill_pipeline::kinds::statistics::{ACCURACY, Metrics};
 use crate::sqltext;
 use crate::stages::error::StageError;
 use crate::stages::place::Place;

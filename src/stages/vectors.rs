@@ -6,7 +6,7 @@ use arrow::array::{Array, ArrayRef, AsArray, Float32Array, ListArray};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, FieldRef, Float32Type};
 
-use crate::search::vectors::VectorFlaw;
+use proofmill_retrieval::vectors::VectorFlaw;
 use crate::stages::error::StageError;
 
 /// A column of vectors.

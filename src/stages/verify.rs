@@ -8,8 +8,8 @@ use serde_json::json;
 
 use crate::graph::{Role, Stage};
 use crate::session::Engine;
-use crate::spec::code::Code;
-use crate::spec::kinds::verify::{Probability, Verify};
+use proofmill_pipeline::code::Code;
+use proofmill_pipeline::kinds::verify::{Probability, Verify};
 use crate::stages::components::Components;
 use crate::stages::lowered::{self, Lowered, Named, after_comma, is_texts, literal};
 use crate::stages::place::Place;

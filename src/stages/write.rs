@@ -9,11 +9,11 @@ use arrow::array::{Array, ArrayRef, Int64Array, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use parquet::arrow::ArrowWriter;
 
-use crate::digest::{Digest, Hasher};
+use proofmill_base::digest::{Digest, Hasher};
 use crate::graph::{Role, Stage};
-use crate::ids::StageName;
-use crate::spec::code::Code;
-use crate::spec::kinds::write::{Write, WriteFormat};
+use proofmill_base::ids::StageName;
+use proofmill_pipeline::code::Code;
+use proofmill_pipeline::kinds::write::{Write, WriteFormat};
 use crate::stages::components::Components;
 use crate::stages::error::StageError;
 use crate::stages::outside::{self, Replacement};

@@ -11,12 +11,12 @@ use bytes::Bytes;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
-use crate::digest::Digest;
-use crate::ids::{Fingerprint, RunId, StageName};
-use crate::store::columns::schema_from_hex;
-use crate::store::error::Result;
-use crate::store::sealed::{Record, seal, stored};
-use crate::store::{
+use proofmill_base::digest::Digest;
+use proofmill_base::ids::{Fingerprint, RunId, StageName};
+use crate::columns::schema_from_hex;
+use crate::error::Result;
+use crate::sealed::{Record, seal, stored};
+use crate::{
     Column, Created, Key, NamedFile, Part, Store, StoreError, Stored, artifact_key,
     replaced_artifact_key,
 };

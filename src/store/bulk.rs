@@ -5,8 +5,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 
-use crate::store::error::Result;
-use crate::store::{DurableLocal, Key, Store, StoreError};
+use crate::error::Result;
+use crate::{DurableLocal, Key, Store, StoreError};
 
 /// Requests of one call that are under way at a time.
 const REQUESTS_MAX: usize = 64;

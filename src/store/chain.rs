@@ -3,12 +3,12 @@
 use bytes::Bytes;
 use serde::de::DeserializeOwned;
 
-use crate::digest::Digest;
-use crate::ids::RunId;
-use crate::rng::random_name;
-use crate::store::error::Result;
-use crate::store::sealed::unseal;
-use crate::store::{Body, Entry, LOG_VERSION, Store, StoreError, log_key};
+use proofmill_base::digest::Digest;
+use proofmill_base::ids::RunId;
+use proofmill_base::rng::random_name;
+use crate::error::Result;
+use crate::sealed::unseal;
+use crate::{Body, Entry, LOG_VERSION, Store, StoreError, log_key};
 
 /// What the next entry must continue.
 #[derive(Debug)]

@@ -4,8 +4,8 @@ use bytes::Bytes;
 use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt as _, PutMode};
 
-use crate::store::error::{Result, is_refusal};
-use crate::store::{Key, Store, StoreError};
+use crate::error::{Result, is_refusal};
+use crate::{Key, Store, StoreError};
 
 /// How a conditional put ended.
 #[derive(Clone, Debug, PartialEq, Eq)]

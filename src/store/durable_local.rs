@@ -21,12 +21,12 @@ use object_store::{
 };
 use tokio::sync::{mpsc, oneshot};
 
-use crate::rng::Rng;
-use crate::store::disk::{Disk as _, RealDisk, refuse_symlinks};
-use crate::store::flusher::{Content, Flusher, Job, QUEUE_MAX, staging_name, to_object_error};
-use crate::store::local_read::{SMALL_BYTES_MAX, is_plain, read_file, whole};
-use crate::store::upload::LocalUpload;
-use crate::store::{Key, StoreError};
+use proofmill_base::rng::Rng;
+use crate::disk::{Disk as _, RealDisk, refuse_symlinks};
+use crate::flusher::{Content, Flusher, Job, QUEUE_MAX, staging_name, to_object_error};
+use crate::local_read::{SMALL_BYTES_MAX, is_plain, read_file, whole};
+use crate::upload::LocalUpload;
+use crate::{Key, StoreError};
 
 /// A folder whose objects survive a loss of power once their put has returned.
 #[derive(Debug)]

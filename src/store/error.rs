@@ -1,9 +1,9 @@
 //! What can go wrong with the store: one variant per fact, with the key it concerns.
 
-use crate::digest::Digest;
-use crate::error::{Error, ErrorKind};
-use crate::ids::RunId;
-use crate::store::obstacle::{Obstacle, chain, told};
+use proofmill_base::digest::Digest;
+use proofmill_base::error::{Error, ErrorKind};
+use proofmill_base::ids::RunId;
+use crate::obstacle::{Obstacle, chain, told};
 
 /// A failure of the store.
 #[derive(Debug, thiserror::Error)]

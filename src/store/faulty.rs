@@ -20,14 +20,14 @@ use object_store::{
 };
 use tokio::sync::Notify;
 
-use crate::clock::Clock;
-use crate::retry::RetryPolicy;
-use crate::rng::SeededRng;
-use crate::store::{Location, Store};
+use crate::{Location, Store};
+use proofmill_base::clock::Clock;
+use proofmill_base::retry::RetryPolicy;
+use proofmill_base::rng::SeededRng;
 
 /// What happens to one call. `F…` are the numbers of the fault list in `docs/specs/store.md`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fault {
+pub enum Fault {
     /// F1, F2, F3: the request fails and nothing was applied.
     FailBefore,
     /// F5, F6: the request was applied and its answer is lost.
@@ -50,7 +50,7 @@ pub(crate) enum Fault {
 
 /// The operations that fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Op {
+pub enum Op {
     /// Any put, also the begin of a multipart upload.
     Put,
     Get,
@@ -61,7 +61,7 @@ pub(crate) enum Op {
 
 /// A call that waits until the test lets it go on, as that of a process that sleeps before it.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Pause(Option<Arc<(Notify, Notify)>>);
+pub struct Pause(Option<Arc<(Notify, Notify)>>);
 
 impl Pause {
     /// Until the call has come.
@@ -87,7 +87,7 @@ impl Pause {
 
 /// A store in which the nth call of an operation, from 0, meets a fault.
 #[derive(Debug)]
-pub(crate) struct FaultyStore {
+pub struct FaultyStore {
     inner: Arc<dyn ObjectStore>,
     script: Mutex<Vec<(Op, usize, Fault)>>,
     pause: Mutex<Option<(Op, usize, Pause)>>,
@@ -308,7 +308,7 @@ impl fmt::Display for FaultyStore {
 
 /// A clock that stands still; waiting only counts.
 #[derive(Debug, Default)]
-pub(crate) struct StillClock {
+pub struct StillClock {
     waited: Mutex<Duration>,
 }
 

@@ -13,8 +13,8 @@ use std::time::Duration;
 use object_store::{PutPayload, PutResult};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::rng::Rng;
-use crate::store::disk::Disk;
+use proofmill_base::rng::Rng;
+use crate::disk::Disk;
 
 /// Puts that wait for the thread; further callers wait for a place.
 pub(crate) const QUEUE_MAX: usize = 1024;

@@ -3,11 +3,11 @@
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
-use crate::clock::Clock;
-use crate::rng::Rng;
-use crate::store::error::Result;
-use crate::store::sealed::{Record, seal, unseal};
-use crate::store::{Created, Store, format_key};
+use proofmill_base::clock::Clock;
+use proofmill_base::rng::Rng;
+use crate::error::Result;
+use crate::sealed::{Record, seal, unseal};
+use crate::{Created, Store, format_key};
 
 /// The layout that this program writes and the newest that it reads.
 pub const FORMAT_VERSION: u32 = 1;
@@ -62,7 +62,7 @@ fn uuid(rng: &dyn Rng) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rng::SeededRng;
+    use proofmill_base::rng::SeededRng;
 
     #[test]
     fn uuids_have_their_version_and_variant() {

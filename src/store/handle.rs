@@ -10,14 +10,14 @@ use object_store::memory::InMemory;
 use object_store::{ObjectStore, ObjectStoreExt as _, PutPayload};
 use url::Url;
 
-use crate::clock::Clock;
-use crate::digest::Digest;
-use crate::retry::RetryPolicy;
-use crate::rng::Rng;
-use crate::store::create::read_whole;
-use crate::store::error::{Result, is_transient};
-use crate::store::staging::sweep;
-use crate::store::{DurableLocal, Format, Key, Location, StoreError};
+use proofmill_base::clock::Clock;
+use proofmill_base::digest::Digest;
+use proofmill_base::retry::RetryPolicy;
+use proofmill_base::rng::Rng;
+use crate::create::read_whole;
+use crate::error::{Result, is_transient};
+use crate::staging::sweep;
+use crate::{DurableLocal, Format, Key, Location, StoreError};
 
 /// Objects whose digest this process remembers to have verified.
 const VERIFIED_MAX: usize = 1 << 16;

@@ -5,10 +5,10 @@ use std::fmt;
 use object_store::path::Path;
 use serde::{Deserialize, Serialize};
 
-use crate::digest::Digest;
-use crate::ids::{Fingerprint, MemoryName, RunId, StageName};
-use crate::rng::{Rng, random_name};
-use crate::store::StoreError;
+use crate::StoreError;
+use proofmill_base::digest::Digest;
+use proofmill_base::ids::{Fingerprint, MemoryName, RunId, StageName};
+use proofmill_base::rng::{Rng, random_name};
 
 /// The key of an object: lower-case letters, digits and `._-` in segments separated by `/`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -133,36 +133,36 @@ pub(crate) fn replaced_artifact_key(fingerprint: &Fingerprint, sha256: Digest) -
 }
 
 /// Entry `seq` of a memory.
-pub(crate) fn memory_key(memory: &MemoryName, seq: u64) -> Key {
+pub fn memory_key(memory: &MemoryName, seq: u64) -> Key {
     Key::of_layout(format!("memories/{memory}/{seq:020}.json"))
 }
 
 /// Entry `seq` of the ledger's log.
-pub(crate) fn ledger_log_key(seq: u64) -> Key {
+pub fn ledger_log_key(seq: u64) -> Key {
     Key::of_layout(format!("ledger/log/{seq:020}.json"))
 }
 
 /// The state of the ledger after entry `seq` of its log.
-pub(crate) fn ledger_checkpoint_key(seq: u64) -> Key {
+pub fn ledger_checkpoint_key(seq: u64) -> Key {
     Key::of_layout(format!("ledger/log/{seq:020}.checkpoint.json"))
 }
 
-pub(crate) fn ledger_segment_key(attempt: &Attempt) -> Key {
+pub fn ledger_segment_key(attempt: &Attempt) -> Key {
     Key::of_layout(format!("ledger/segments/{attempt}.parquet"))
 }
 
 /// The folder of the ledger's log and its checkpoints.
-pub(crate) fn ledger_log_prefix() -> Path {
+pub fn ledger_log_prefix() -> Path {
     Path::from("ledger/log")
 }
 
 /// The folder of all memories.
-pub(crate) fn memories_prefix() -> Path {
+pub fn memories_prefix() -> Path {
     Path::from("memories")
 }
 
 /// The folder of a memory.
-pub(crate) fn memory_prefix(memory: &MemoryName) -> Path {
+pub fn memory_prefix(memory: &MemoryName) -> Path {
     Path::from(format!("memories/{memory}"))
 }
 
@@ -179,7 +179,7 @@ pub(crate) fn log_prefix(run: &RunId) -> Path {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rng::SeededRng;
+    use proofmill_base::rng::SeededRng;
 
     #[test]
     fn keys_of_the_layout_read_back_as_keys() {

@@ -16,10 +16,10 @@ use rustix::fs::OFlags;
 use serde_json::json;
 use tokio::task::JoinHandle;
 
-use crate::ids::RunId;
-use crate::rng::random_name;
-use crate::store::error::Result;
-use crate::store::{Key, Store, StoreError, lease_key, lock_key};
+use proofmill_base::ids::RunId;
+use proofmill_base::rng::random_name;
+use crate::error::Result;
+use crate::{Key, Store, StoreError, lease_key, lock_key};
 
 /// Time between two signs of life of an object.
 const BEAT: Duration = Duration::from_secs(10);

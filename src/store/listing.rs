@@ -4,8 +4,8 @@ use futures::TryStreamExt as _;
 use object_store::ObjectStore as _;
 use object_store::path::Path;
 
-use crate::store::error::Result;
-use crate::store::{Key, Store};
+use crate::error::Result;
+use crate::{Key, Store};
 
 impl Store {
     /// The keys of all objects below `prefix`, sorted. Names that are no keys of ours are passed over.
@@ -13,7 +13,7 @@ impl Store {
     /// # Errors
     ///
     /// When the store cannot list, also after retries.
-    pub(crate) async fn list(&self, prefix: &Path) -> Result<Vec<Key>> {
+    pub async fn list(&self, prefix: &Path) -> Result<Vec<Key>> {
         let key = Key::try_from(prefix.to_string())?;
         let objects = self.objects();
         let list = || objects.list(Some(prefix)).try_collect::<Vec<_>>();

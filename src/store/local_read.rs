@@ -11,7 +11,7 @@ use futures::stream;
 use object_store::path::Path;
 use object_store::{Attributes, GetOptions, GetResult, GetResultPayload, ObjectMeta};
 
-use crate::store::disk::refuse_symlinks;
+use crate::disk::refuse_symlinks;
 
 /// Size of an object, in bytes, up to which one blocking task opens and reads it.
 pub(crate) const SMALL_BYTES_MAX: u64 = 256 << 10;

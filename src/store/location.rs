@@ -14,10 +14,10 @@ use object_store::path::Path;
 use object_store::prefix::PrefixStore;
 use url::Url;
 
-use crate::rng::Rng;
-use crate::secret;
-use crate::store::error::Result;
-use crate::store::{DurableLocal, StoreError};
+use proofmill_base::rng::Rng;
+use proofmill_base::secret;
+use crate::error::Result;
+use crate::{DurableLocal, StoreError};
 
 /// Where a store is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -208,7 +208,7 @@ mod tests {
     fn what_is_accepted_is_said() {
         for text in ["", " ", "ftp://a/b", "s3://", "s3:///a", "file://host/a", "http://a"] {
             let error = text.parse::<Location>().unwrap_err();
-            let hint = crate::error::Error::from(error).hint.unwrap();
+            let hint = proofmill_base::error::Error::from(error).hint.unwrap();
             assert!(hint.contains("s3://bucket/prefix"), "{text}: {hint}");
         }
     }

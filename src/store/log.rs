@@ -9,14 +9,14 @@ use chrono::{DateTime, Utc};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::digest::Digest;
-use crate::ids::RunId;
-use crate::rng::random_name;
-use crate::store::chain::Chain;
-use crate::store::error::Result;
-use crate::store::log_reader::read_on;
-use crate::store::sealed::{Record, seal};
-use crate::store::{Created, Store, StoreError, log_key};
+use proofmill_base::digest::Digest;
+use proofmill_base::ids::RunId;
+use proofmill_base::rng::random_name;
+use crate::chain::Chain;
+use crate::error::Result;
+use crate::log_reader::read_on;
+use crate::sealed::{Record, seal};
+use crate::{Created, Store, StoreError, log_key};
 
 /// The version of entries that this program writes and the newest that it reads.
 pub const LOG_VERSION: u32 = 1;

@@ -4,11 +4,11 @@ use futures::StreamExt as _;
 use object_store::ObjectStore as _;
 use serde::de::DeserializeOwned;
 
-use crate::ids::RunId;
-use crate::store::chain::Chain;
-use crate::store::error::Result;
-use crate::store::layout::log_prefix;
-use crate::store::{Entry, Key, Store, StoreError, log_key};
+use proofmill_base::ids::RunId;
+use crate::chain::Chain;
+use crate::error::Result;
+use crate::layout::log_prefix;
+use crate::{Entry, Key, Store, StoreError, log_key};
 
 /// Entries that a reader asks for at a time: first, and at most.
 const WINDOW_MIN: u64 = 8;

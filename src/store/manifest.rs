@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
-use crate::digest::Digest;
-use crate::ids::{Fingerprint, PipelineName, RunId, StageName};
-use crate::store::error::Result;
-use crate::store::sealed::{Record, seal, stored};
-use crate::store::{Created, Head, Key, Store, StoreError, Stored, manifest_key};
+use proofmill_base::digest::Digest;
+use proofmill_base::ids::{Fingerprint, PipelineName, RunId, StageName};
+use crate::error::Result;
+use crate::sealed::{Record, seal, stored};
+use crate::{Created, Head, Key, Store, StoreError, Stored, manifest_key};
 
 /// The version of manifests that this program writes and the newest that it reads.
 pub const MANIFEST_VERSION: u32 = 2;

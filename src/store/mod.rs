@@ -12,8 +12,8 @@ mod create;
 mod disk;
 mod durable_local;
 mod error;
-#[cfg(test)]
-pub(crate) mod faulty;
+#[cfg(any(test, feature = "faulty"))]
+pub mod faulty;
 mod flusher;
 mod format;
 mod handle;
@@ -47,13 +47,11 @@ pub use error::StoreError;
 pub use format::{FORMAT_VERSION, Format};
 pub use handle::Store;
 pub use layout::{
-    Attempt, Key, artifact_key, error_part_key, file_key, format_key, log_key, manifest_key,
-    part_key,
+    Attempt, Key, artifact_key, error_part_key, file_key, format_key, ledger_checkpoint_key,
+    ledger_log_key, ledger_log_prefix, ledger_segment_key, log_key, manifest_key, memories_prefix,
+    memory_key, memory_prefix, part_key,
 };
-pub(crate) use layout::{
-    lease_key, ledger_checkpoint_key, ledger_log_key, ledger_log_prefix, ledger_segment_key,
-    lock_key, memories_prefix, memory_key, memory_prefix, replaced_artifact_key,
-};
+pub(crate) use layout::{lease_key, lock_key, replaced_artifact_key};
 pub use lease::{Lease, Life, life};
 pub use location::Location;
 pub use log::{Body, Entry, Head, LOG_VERSION, RunLog};
@@ -64,9 +62,8 @@ pub use manifest::{
 };
 pub use part::{NamedFile, Part};
 pub use part_reader::{decode_part, read_part, stream_part, verify_file, verify_part};
-pub(crate) use part_sink::PartSink;
+pub use part_sink::PartSink;
 pub use part_writer::{PartWriter, write_file};
 pub use runs::{Latest, latest_manifest, newest_published, run_ids};
-pub use sealed::Stored;
-pub(crate) use sealed::{Record, seal, unseal};
-pub(crate) use upload::PieceUpload;
+pub use sealed::{Record, Stored, seal, unseal};
+pub use upload::PieceUpload;

@@ -1,7 +1,7 @@
 //! What keeps a store from being used as it is named, told from the answer of its service; and that answer
 //! in one line. `object_store` sorts answers by status only and quotes the service's XML in each cause.
 
-use crate::draw::cells::printable;
+use proofmill_base::styled::printable;
 
 /// Why a place that was named cannot be a store. Asking again gives the same answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,9 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::digest::Digest;
-use crate::ids::FileName;
-use crate::store::Key;
+use proofmill_base::digest::Digest;
+use proofmill_base::ids::FileName;
+use crate::Key;
 
 /// A Parquet object that a record names.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -10,9 +10,9 @@ use futures::{StreamExt as _, TryStreamExt as _};
 use object_store::{GetResult, GetResultPayload, ObjectStoreExt as _};
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
 
-use crate::digest::{Digest, Hasher};
-use crate::store::error::Result;
-use crate::store::{Key, NamedFile, Part, Store, StoreError};
+use proofmill_base::digest::{Digest, Hasher};
+use crate::error::Result;
+use crate::{Key, NamedFile, Part, Store, StoreError};
 
 const BATCH_ROWS: usize = 8192;
 /// Stored bytes that are hashed and decoded on the calling task; more leave it for a blocking one.

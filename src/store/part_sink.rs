@@ -4,12 +4,12 @@ use std::io::{Result, Write};
 
 use bytes::Bytes;
 
-use crate::digest::{Digest, Hasher};
-use crate::store::upload::PIECE_BYTES;
+use proofmill_base::digest::{Digest, Hasher};
+use crate::upload::PIECE_BYTES;
 
 /// Collects bytes into pieces.
 #[derive(Default)]
-pub(crate) struct PartSink {
+pub struct PartSink {
     full: Vec<Bytes>,
     current: Vec<u8>,
     hasher: Hasher,

@@ -10,12 +10,12 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::schema::types::ColumnPath;
 use tokio::io::AsyncReadExt as _;
 
-use crate::digest::{Digest, Hasher};
-use crate::ids::FileName;
-use crate::store::error::Result;
-use crate::store::part_sink::PartSink;
-use crate::store::upload::{PIECE_BYTES, PieceUpload};
-use crate::store::{Key, NamedFile, Part, Store, StoreError};
+use proofmill_base::digest::{Digest, Hasher};
+use proofmill_base::ids::FileName;
+use crate::error::Result;
+use crate::part_sink::PartSink;
+use crate::upload::{PIECE_BYTES, PieceUpload};
+use crate::{Key, NamedFile, Part, Store, StoreError};
 
 const ROW_GROUP_ROWS_MAX: usize = 1 << 20;
 /// Encoded bytes of a row group, approximately; bounds the memory of a writer.

@@ -2,11 +2,11 @@
 
 use object_store::ObjectStore as _;
 
-use crate::ids::{PipelineName, RunId};
-use crate::store::error::Result;
-use crate::store::layout::runs_prefix;
-use crate::store::manifest::examine;
-use crate::store::{Key, Manifest, Store, StoreError, Stored, manifest_key};
+use proofmill_base::ids::{PipelineName, RunId};
+use crate::error::Result;
+use crate::layout::runs_prefix;
+use crate::manifest::examine;
+use crate::{Key, Manifest, Store, StoreError, Stored, manifest_key};
 
 /// Manifests that a search reads at a time.
 const MANIFESTS_PER_STEP: usize = 16;

@@ -9,9 +9,9 @@ use bytes::Bytes;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::digest::Digest;
-use crate::store::error::Result;
-use crate::store::{Key, StoreError};
+use proofmill_base::digest::Digest;
+use crate::error::Result;
+use crate::{Key, StoreError};
 
 const BEFORE_DIGEST: &[u8] = b",\"sha256\":\"";
 const AFTER_DIGEST: &[u8] = b"\"}\n";
@@ -28,7 +28,7 @@ pub struct Stored<T> {
 }
 
 /// A type of record: its first field is `v`, its version.
-pub(crate) trait Record: DeserializeOwned {
+pub trait Record: DeserializeOwned {
     /// The version that this program writes and the newest that it reads.
     const VERSION: u32;
     /// The oldest version that it reads: fields that came later have defaults.
@@ -36,7 +36,7 @@ pub(crate) trait Record: DeserializeOwned {
 }
 
 /// The stored form of `record`.
-pub(crate) fn seal<T: Serialize>(key: &Key, record: &T) -> Result<Bytes> {
+pub fn seal<T: Serialize>(key: &Key, record: &T) -> Result<Bytes> {
     let damaged = |reason: String| StoreError::Damaged { key: key.to_string(), reason };
     let mut bytes = serde_json::to_vec(record).map_err(|e| damaged(e.to_string()))?;
     if bytes.pop() != Some(b'}') {
@@ -50,7 +50,7 @@ pub(crate) fn seal<T: Serialize>(key: &Key, record: &T) -> Result<Bytes> {
 }
 
 /// The record in `bytes`, if the seal holds and the version is known.
-pub(crate) fn unseal<T: Record>(key: &Key, bytes: &[u8]) -> Result<T> {
+pub fn unseal<T: Record>(key: &Key, bytes: &[u8]) -> Result<T> {
     let damaged = |reason: String| StoreError::Damaged { key: key.to_string(), reason };
     let body = check_seal(bytes).map_err(|reason| damaged(reason.into()))?;
     let found = version(body).ok_or_else(|| damaged("its first field is no version".into()))?;
@@ -98,7 +98,7 @@ mod tests {
     use serde::Deserialize;
 
     use super::*;
-    use crate::store::format_key;
+    use crate::format_key;
 
     #[derive(Debug, PartialEq, Serialize, Deserialize)]
     #[serde(deny_unknown_fields)]

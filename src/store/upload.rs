@@ -15,11 +15,11 @@ use object_store::{
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use crate::store::disk::Disk;
-use crate::store::durable_local::submit;
-use crate::store::error::Result;
-use crate::store::flusher::{Content, Job, to_object_error};
-use crate::store::{Key, Store, StoreError};
+use crate::disk::Disk;
+use crate::durable_local::submit;
+use crate::error::Result;
+use crate::flusher::{Content, Job, to_object_error};
+use crate::{Key, Store, StoreError};
 
 /// Size of every piece but the last, in bytes; an object of less is one put.
 pub(crate) const PIECE_BYTES: usize = 8 << 20;
@@ -104,7 +104,7 @@ impl Drop for LocalUpload {
 
 /// An object that is stored piece by piece: invisible until it is whole.
 #[derive(Debug)]
-pub(crate) struct PieceUpload {
+pub struct PieceUpload {
     store: Store,
     key: Key,
     /// None until the object turns out to be larger than one piece.

@@ -5,8 +5,8 @@
 
 use std::time::{Duration, Instant};
 
-use proofmill::search::Hit;
-use proofmill::search::vectors::{Block, Nearest};
+use proofmill_retrieval::Hit;
+use proofmill_retrieval::vectors::{Block, Nearest};
 
 const BLOCK_BYTES: usize = 64 << 20;
 const TOP_K: usize = 10;

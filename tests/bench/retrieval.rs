@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Instant;
 
-use proofmill::search::{Bm25Index, Hit, IndexBuilder, IndexSpec};
+use proofmill_retrieval::{Bm25Index, Hit, IndexBuilder, IndexSpec};
 
 const VOCABULARY: usize = 50_000;
 const MEMORY_BUDGET_BYTES: usize = 64 << 20;

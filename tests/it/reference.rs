@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use proofmill::digest::Digest;
+use proofmill_base::digest::Digest;
 
 /// What a stage computes is decided by these files. When one of them changes, either the results
 /// stay the same, or the version of a kind (`src/stages/components.rs`), of a function, or of the
@@ -14,11 +14,11 @@ const BEHAVIOUR: &[(&str, &[&str])] = &[
     ("sql", &["src/session/engine.rs", "src/session/planner.rs", "src/stages/query.rs"]),
     (
         "index",
-        &["src/search", "src/stages/index.rs", "src/stages/dense.rs", "src/stages/vectors.rs"],
+        &["src/retrieval", "src/stages/index.rs", "src/stages/dense.rs", "src/stages/vectors.rs"],
     ),
     (
         "retrieve",
-        &["src/search", "src/stages/retrieve.rs", "src/stages/nearest.rs", "src/stages/vectors.rs"],
+        &["src/retrieval", "src/stages/retrieve.rs", "src/stages/nearest.rs", "src/stages/vectors.rs"],
     ),
     ("blend", &["src/stages/blend.rs"]),
     ("measure", &["udfs/src/stats", "src/stages/measure.rs", "src/stages/values.rs"]),
@@ -44,7 +44,7 @@ const BEHAVIOUR: &[(&str, &[&str])] = &[
     (
         "teach",
         &[
-            "src/search",
+            "src/retrieval",
             "src/stages/prove.rs",
             "src/stages/verify.rs",
             "src/stages/decide.rs",

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-use proofmill::digest::Digest;
+use proofmill_base::digest::Digest;
 use serde_json::{Value as Json, json};
 
 use crate::server::{Reply, serve};

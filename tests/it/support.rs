@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use proofmill::digest::Digest;
+use proofmill_base::digest::Digest;
 use serde_json::Value as Json;
 use tempfile::TempDir;
 

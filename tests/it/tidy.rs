@@ -5,11 +5,10 @@ use std::path::{Path, PathBuf};
 
 /// Lower layers first. A module may name only modules in strictly lower layers.
 const LAYERS: &[&[&str]] = &[
-    &["clock", "digest", "draw", "rng", "secret"],
-    &["console", "ids", "error"],
-    &["retry"],
-    &["spec", "sqltext", "store"],
-    &["files", "graph", "ledger", "search"],
+    &["base"],
+    &["draw"],
+    &["console", "pipeline", "retrieval", "sqltext", "store"],
+    &["files", "graph", "ledger"],
     &["memory", "models"],
     &["session"],
     &["stages"],
@@ -20,12 +19,8 @@ const LAYERS: &[&[&str]] = &[
     &["reference"],
     &["lib", "main"],
 ];
-/// Modules on one line of `LAYERS` that may see each other's lower ones only; these pairs are the
-/// exceptions inside a layer, each with its reason.
-const SIDEWAYS: &[(&str, &str)] = &[
-    // Names of runs carry a random tail.
-    ("ids", "rng"),
-];
+/// The modules of `src` that are crates of their own: named `proofmill_<module>` from outside.
+const CRATES: &[&str] = &["base", "files", "ledger", "pipeline", "retrieval", "store"];
 /// The same for `udfs/engine/src`.
 const ENGINE_LAYERS: &[&[&str]] = &[
     &["error", "request", "noise"],
@@ -38,15 +33,15 @@ const ENGINE_LAYERS: &[&[&str]] = &[
 ];
 /// Libraries that only some modules may name.
 const LIBRARIES: &[(&str, &[&str])] = &[
-    ("serde_yaml", &["spec"]),
-    ("granit_parser", &["spec"]),
-    ("tantivy", &["search"]),
+    ("serde_yaml", &["pipeline"]),
+    ("granit_parser", &["pipeline"]),
+    ("tantivy", &["retrieval"]),
     ("clap", &["cli", "reference"]),
     ("indicatif", &["report"]),
     ("comfy_table", &["draw", "report"]),
     ("datafusion", &["sqltext", "session", "stages", "run", "audit", "cli", "report", "reference"]),
     ("object_store", &["store", "session", "cli"]),
-    ("tokio", &["store", "ledger", "memory", "clock", "models", "stages", "run", "cli"]),
+    ("tokio", &["base", "store", "ledger", "memory", "models", "stages", "run", "cli"]),
     ("parquet", &["store", "ledger", "files", "stages"]),
 ];
 /// Longest file, in lines before its tests.
@@ -118,22 +113,30 @@ fn modules_name_only_lower_layers() {
     assert!(errors.is_empty(), "\n{}", errors.join("\n"));
 }
 
-/// Lines of the files of `folder` that name a module of their own layer or of a higher one.
+/// Lines of the files of `folder` that name a module of their own layer or of a higher one. Inside a
+/// crate, `crate::` names its own modules, and its manifest says what it may name.
 fn upward(folder: &str, layers: &[&[&str]]) -> Vec<String> {
     let mut errors = Vec::new();
     for path in rust_files(&[folder]) {
         let own = module_in(folder, &path);
+        let is_crate = folder == "src" && CRATES.contains(&own.as_str());
+        let roots: &[&str] = match (folder, is_crate) {
+            ("src", true) => &["proofmill_"],
+            ("src", false) => &["crate::", "proofmill_"],
+            _ => &["crate::"],
+        };
         for (n, line) in code(&path) {
-            for tail in line.split("crate::").skip(1) {
+            let named = |root: &&'static str| line.split(*root).skip(1).map(|tail| (*root, tail));
+            for (root, tail) in roots.iter().flat_map(named) {
                 let used: String =
                     tail.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
-                let sideways = SIDEWAYS.contains(&(own.as_str(), used.as_str()));
+                let beside = root == "proofmill_" && !CRATES.contains(&used.as_str());
                 if used.is_empty() {
                     errors.push(format!(
                         "{}:{n}: one `use crate::module` per module",
                         path.display()
                     ));
-                } else if used != own && rank(layers, &used) >= rank(layers, &own) && !sideways {
+                } else if !beside && used != own && rank(layers, &used) >= rank(layers, &own) {
                     errors.push(format!("{}:{n}: `{own}` may not use `{used}`", path.display()));
                 }
             }
@@ -196,7 +199,7 @@ fn only_the_console_writes_to_standard_streams() {
         "set_hook",
     ];
     let console = root().join("src/console.rs");
-    let may_trust = ["draw/styled.rs", "draw/tree.rs", "spec/diagnostic.rs", "cli/start.rs"];
+    let may_trust = ["base/styled.rs", "draw/tree.rs", "pipeline/diagnostic.rs", "cli/start.rs"];
     let mut errors = Vec::new();
     for path in rust_files(&["src", "udfs"]) {
         // Tests and benchmarks are run by people who wrote what they print.

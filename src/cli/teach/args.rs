@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use crate::ids::MemoryName;
+use proofmill_base::ids::MemoryName;
 use crate::memory::Sentence;
 
 /// `teach`

@@ -8,13 +8,13 @@ use serde_json::{Map, Value as Json};
 
 use crate::cli::environment::Environment;
 use crate::cli::sql::fetch;
-use crate::error::{Error, ErrorKind, Result};
-use crate::ids::RunId;
+use proofmill_base::error::{Error, ErrorKind, Result};
+use proofmill_base::ids::RunId;
 use crate::memory::Sentence;
 use crate::run::history::{RunSummary, artifact, tables};
 use crate::run::publish::objects;
-use crate::spec::suggest;
-use crate::store::{StageOutcome, Store};
+use proofmill_base::suggest;
+use proofmill_store::{StageOutcome, Store};
 
 /// The columns that tables of proofs have.
 const NEEDED: [&str; 3] = ["proof_id", "hypothesis", "premises"];

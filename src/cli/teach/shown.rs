@@ -6,13 +6,13 @@ use serde_json::{Value as Json, json};
 
 use crate::cli::environment::Environment;
 use crate::cli::teach::args::Of;
-use crate::draw::cells::printable;
+use proofmill_base::styled::printable;
 use crate::draw::table::aligned;
-use crate::error::Result;
+use proofmill_base::error::Result;
 use crate::memory::{Conflict, Entry, Journal, Kind, Row, Sentence, catalog};
 use crate::report::units::plural;
 use crate::stages::index::fact_id;
-use crate::store::Store;
+use proofmill_store::Store;
 
 /// Shows what a memory holds.
 pub async fn list(args: &Of, store: &Store, environment: &Environment) -> Result<()> {

@@ -7,15 +7,15 @@ use crate::cli::teach::args::{
     Add, Block, Confirm, Import, Negate, Signed, Steer, Teach, Undo, What,
 };
 use crate::cli::teach::{proof, shown};
-use crate::error::{Error, ErrorKind, Result};
-use crate::ids::{MemoryName, RunId};
+use proofmill_base::error::{Error, ErrorKind, Result};
+use proofmill_base::ids::{MemoryName, RunId};
 use crate::memory::{
     Action, Conflict, Conflicts, Journal, Lesson, MemoryError, Sentence, Taught, read_lessons,
 };
 use crate::report::units::plural;
 use crate::run::history::find_run;
-use crate::spec::suggest;
-use crate::store::Store;
+use proofmill_base::suggest;
+use proofmill_store::Store;
 
 /// The author when nobody is named.
 const UNKNOWN: &str = "unknown";

@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
-use crate::draw::cells::printable;
 use crate::draw::plot::scale::Scale;
 use crate::draw::plot::series::{Plot, Point};
+use proofmill_base::styled::printable;
 
 /// The picture's width, and the height of the area inside the axes.
 const WIDTH: i32 = 720;

@@ -3,7 +3,7 @@
 use textwrap::{Options, wrap};
 
 use crate::draw::WIDTH;
-use crate::draw::cells::printable;
+use proofmill_base::styled::printable;
 use crate::draw::plot::scale::Scale;
 use crate::draw::plot::series::{Plot, Point};
 

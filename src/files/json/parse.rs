@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 use std::collections::HashSet;
 
-use crate::files::error_rows::ErrorClass;
-use crate::files::json::{Json, Object};
-use crate::files::limits::JSON_DEPTH_MAX;
+use crate::error_rows::ErrorClass;
+use crate::json::{Json, Object};
+use crate::limits::JSON_DEPTH_MAX;
 
 /// Where and why a text is not JSON.
 #[derive(Clone, Debug, PartialEq, Eq)]

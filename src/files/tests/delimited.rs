@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::files::tests::support::{Folder, error, read, read_with};
+use crate::tests::support::{Folder, error, read, read_with};
 
 #[test]
 fn cells_become_typed_rows() {

@@ -2,11 +2,11 @@
 
 use serde_json::json;
 
-use crate::files::tests::support::{Folder, error, name, read, read_with};
-use crate::files::{FilesError, open};
+use crate::tests::support::{Folder, error, name, read, read_with};
+use crate::{FilesError, open};
 
 fn names(folder: &Folder, path: &str) -> Vec<String> {
-    let settings = crate::files::tests::support::settings(folder.path(path), json!({}));
+    let settings = crate::tests::support::settings(folder.path(path), json!({}));
     let source = open(&settings).unwrap();
     source.files().iter().map(|file| folder.strip(&file.path)).collect()
 }
@@ -112,12 +112,12 @@ fn identities_come_from_content_and_number() {
     let a = read(&folder.write("a.jsonl", lines));
     let b = read(&folder.write("sub/b.ndjson", lines));
     assert_eq!(a.row_ids(), b.row_ids());
-    let file = crate::digest::Digest::of(lines.as_bytes());
+    let file = proofmill_base::digest::Digest::of(lines.as_bytes());
     assert_eq!(a.source.files()[0].digest, file);
     let expected = [1_u64, 3].map(|record| {
         let mut input = file.as_bytes().to_vec();
         input.extend(record.to_le_bytes());
-        crate::digest::Digest::of(&input).to_string()[..32].to_owned()
+        proofmill_base::digest::Digest::of(&input).to_string()[..32].to_owned()
     });
     assert_eq!(a.row_ids(), expected);
     assert_eq!(name(&a.errors[0].source), "a.jsonl");
@@ -126,7 +126,7 @@ fn identities_come_from_content_and_number() {
 #[test]
 fn partitions_cover_the_files_in_order() {
     let folder = tree();
-    let settings = crate::files::tests::support::settings(folder.path("d/**/*.jsonl"), json!({}));
+    let settings = crate::tests::support::settings(folder.path("d/**/*.jsonl"), json!({}));
     let source = open(&settings).unwrap();
     assert_eq!(source.partitions(1).len(), 1);
     assert_eq!(source.partitions(3).len(), 2);

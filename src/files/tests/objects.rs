@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
-use crate::files::tests::support::{Folder, error, read, read_with};
-use crate::files::{ErrorClass, FilesError};
+use crate::tests::support::{Folder, error, read, read_with};
+use crate::{ErrorClass, FilesError};
 
 #[test]
 fn lines_become_typed_rows() {

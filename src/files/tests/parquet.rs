@@ -13,8 +13,8 @@ use parquet::arrow::ArrowWriter;
 use parquet::file::properties::WriterProperties;
 use serde_json::json;
 
-use crate::files::tests::support::{Folder, error, read, read_source, read_with, settings};
-use crate::files::{FilesError, Source, open};
+use crate::tests::support::{Folder, error, read, read_source, read_with, settings};
+use crate::{FilesError, Source, open};
 
 fn parquet(columns: Vec<(&str, ArrayRef)>) -> Vec<u8> {
     let batch = RecordBatch::try_from_iter(columns).unwrap();
@@ -76,7 +76,7 @@ fn columns_are_chosen_and_converted() {
         ["4@- type t: column `n`: expected a whole number of 64 bits, found `b`"]
     );
     assert_eq!(outcome.errors[0].raw, "b");
-    let id = crate::files::row_id::RowIds::new(&outcome.source.files()[0].digest).id(5).to_owned();
+    let id = crate::row_id::RowIds::new(&outcome.source.files()[0].digest).id(5).to_owned();
     assert_eq!(outcome.row_ids()[3], id);
 }
 

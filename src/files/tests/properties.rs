@@ -4,9 +4,9 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use serde_json::json;
 
-use crate::files::json::{Json, parse};
-use crate::files::tests::support::{Folder, read_source, read_with, settings};
-use crate::files::{FilesError, open};
+use crate::json::{Json, parse};
+use crate::tests::support::{Folder, read_source, read_with, settings};
+use crate::{FilesError, open};
 
 /// Bytes that often form the formats' grammar.
 fn bytes() -> impl Strategy<Value = Vec<u8>> {

@@ -6,8 +6,8 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde_json::json;
 
-use crate::files::tests::support::{Folder, error, read, read_source, read_with, settings};
-use crate::files::{FilesError, open};
+use crate::tests::support::{Folder, error, read, read_source, read_with, settings};
+use crate::{FilesError, open};
 
 fn gzip(bytes: &[u8]) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
@@ -29,7 +29,7 @@ fn compressed_files_read_like_plain_ones() {
         let outcome = read(&folder.write(name, bytes));
         assert_eq!(outcome.rows(), ["1", "2"], "{name}");
         assert_eq!(outcome.bytes_read, bytes.len() as u64);
-        assert_eq!(outcome.source.files()[0].digest, crate::digest::Digest::of(bytes));
+        assert_eq!(outcome.source.files()[0].digest, proofmill_base::digest::Digest::of(bytes));
     }
     let unnamed = folder.write("b.jsonl", zstd(b"{\"a\": 3}"));
     assert_eq!(read_with(&unnamed, json!({"compression": "zstd"})).rows(), ["3"]);

@@ -7,8 +7,8 @@ use arrow::array::{Array, RecordBatch};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use serde_json::{Value, json};
 
-use crate::files::{ErrorRow, FilesError, Source, Summary, open};
-use crate::spec::kinds::read::Read;
+use crate::{ErrorRow, FilesError, Source, Summary, open};
+use proofmill_pipeline::kinds::read::Read;
 
 /// A folder of files.
 pub struct Folder(tempfile::TempDir);

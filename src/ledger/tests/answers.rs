@@ -4,9 +4,9 @@ use arrow::array::AsArray as _;
 use chrono::DateTime;
 
 use super::{SMALL, entry, key, on_disk, origin, request, text, texts};
-use crate::digest::Digest;
-use crate::ledger::{Ledger, LedgerError, NewEntry};
-use crate::store::faulty::{FaultyStore, Op};
+use proofmill_base::digest::Digest;
+use crate::{Ledger, LedgerError, NewEntry};
+use proofmill_store::faulty::{FaultyStore, Op};
 
 #[tokio::test]
 async fn answers_are_found_buffered_stored_and_after_reopening() {
@@ -44,7 +44,7 @@ async fn every_column_reads_back() {
 
     // Any reader of Parquet sees the same, with the request.
     let parts = reopened.parts();
-    let batches = crate::store::read_part(&store, &parts[0]).await.unwrap();
+    let batches = proofmill_store::read_part(&store, &parts[0]).await.unwrap();
     assert_eq!(batches[0].schema().fields().len(), 8);
     let requests = batches[0].column_by_name("request").unwrap().as_string::<i32>();
     assert_eq!(requests.value(0), request(1));

@@ -1,10 +1,10 @@
 //! Damaged objects: found before anything is decoded, and named.
 
 use super::{SMALL, entry, key, segments, texts};
-use crate::error::Error;
-use crate::ledger::{Ledger, LedgerError};
-use crate::store::faulty::{Fault, FaultyStore, Op};
-use crate::store::{Key, Store, StoreError, ledger_log_key};
+use crate::{Ledger, LedgerError};
+use proofmill_base::error::Error;
+use proofmill_store::faulty::{Fault, FaultyStore, Op};
+use proofmill_store::{Key, Store, StoreError, ledger_log_key};
 
 async fn stored(store: &Store) -> (Ledger, Key) {
     let ledger = Ledger::with(store, SMALL).await.unwrap();
@@ -52,8 +52,7 @@ async fn a_merge_does_not_take_damaged_requests_over() {
         ledger.flush().await.unwrap();
     }
     let live = ledger.state().live.clone();
-    let open =
-        crate::ledger::segment_reader::OpenSegment::open(&store, live[0].clone()).await.unwrap();
+    let open = crate::segment_reader::OpenSegment::open(&store, live[0].clone()).await.unwrap();
     let block = open.index.blocks()[2];
     let mut bad = store.get(&segment).await.unwrap().to_vec();
     bad[usize::try_from(block.answers().end).unwrap() + 3] ^= 1;

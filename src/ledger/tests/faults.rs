@@ -1,11 +1,11 @@
 //! Whatever fails: what is found afterwards was recorded, and nothing acknowledged is lost.
 
 use super::{SMALL, entry, texts};
-use crate::ledger::entry::Row;
-use crate::ledger::segment_writer::write_rows;
-use crate::ledger::{Ledger, log};
-use crate::store::Store;
-use crate::store::faulty::{Fault, FaultyStore, Op};
+use crate::entry::Row;
+use crate::segment_writer::write_rows;
+use crate::{Ledger, log};
+use proofmill_store::Store;
+use proofmill_store::faulty::{Fault, FaultyStore, Op};
 
 /// Calls of one operation that the history below does not reach.
 const CALLS_MAX: usize = 60;

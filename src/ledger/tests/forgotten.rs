@@ -1,12 +1,12 @@
 //! Answers that were forgotten: never replayed, by nobody, whatever is merged, killed or reopened.
 
 use super::{SMALL, entry, key, origin, texts};
-use crate::ledger::merge::merge;
-use crate::ledger::record::{Body, Segment};
-use crate::ledger::state::State;
-use crate::ledger::{Ledger, Scope};
-use crate::store::Store;
-use crate::store::faulty::{Fault, FaultyStore, Op};
+use crate::merge::merge;
+use crate::record::{Body, Segment};
+use crate::state::State;
+use crate::{Ledger, Scope};
+use proofmill_store::Store;
+use proofmill_store::faulty::{Fault, FaultyStore, Op};
 
 /// Calls that the history below does not reach.
 const CALLS_MAX: usize = 60;

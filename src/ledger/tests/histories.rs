@@ -6,9 +6,9 @@ use proptest::prelude::*;
 
 use super::sweeps::assert_nothing_leaks;
 use super::{SMALL, entry, key, origin, text, texts};
-use crate::ledger::{Ledger, Limits, Scope};
-use crate::store::Store;
-use crate::store::faulty::{Fault, FaultyStore, Op};
+use crate::{Ledger, Limits, Scope};
+use proofmill_store::Store;
+use proofmill_store::faulty::{Fault, FaultyStore, Op};
 
 const KEYS: u64 = 24;
 

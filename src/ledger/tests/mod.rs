@@ -11,12 +11,12 @@ mod sweeps;
 
 use std::sync::Arc;
 
-use crate::clock::SystemClock;
-use crate::digest::Digest;
-use crate::ids::RunId;
-use crate::ledger::{Answer, BlockLimits, Ledger, Limits, NewEntry, Origin, Tiers};
-use crate::rng::SeededRng;
-use crate::store::{Key, Location, Store};
+use crate::{Answer, BlockLimits, Ledger, Limits, NewEntry, Origin, Tiers};
+use proofmill_base::clock::SystemClock;
+use proofmill_base::digest::Digest;
+use proofmill_base::ids::RunId;
+use proofmill_base::rng::SeededRng;
+use proofmill_store::{Key, Location, Store};
 
 /// Limits at which a few rows make several blocks, and a few segments a merge.
 const SMALL: Limits = Limits {

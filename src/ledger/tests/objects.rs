@@ -3,10 +3,10 @@
 use std::time::Instant;
 
 use super::{SMALL, entry, key, on_disk, segments, texts};
-use crate::digest::Digest;
-use crate::ledger::{BlockLimits, Ledger, Limits, Tiers};
-use crate::store::faulty::{FaultyStore, Op};
-use crate::store::{Store, ledger_log_prefix};
+use crate::{BlockLimits, Ledger, Limits, Tiers};
+use proofmill_base::digest::Digest;
+use proofmill_store::faulty::{FaultyStore, Op};
+use proofmill_store::{Store, ledger_log_prefix};
 
 async fn objects(store: &Store) -> (usize, usize) {
     let segments = segments(store).await.len();

@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, HashSet};
 
 use super::{SMALL, entry, key, on_disk, text, texts};
-use crate::ledger::Ledger;
-use crate::ledger::entry::Row;
-use crate::store::Store;
-use crate::store::faulty::FaultyStore;
+use crate::Ledger;
+use crate::entry::Row;
+use proofmill_store::Store;
+use proofmill_store::faulty::FaultyStore;
 
 const WRITERS: u64 = 4;
 const ROUNDS: u64 = 12;

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use super::{SMALL, entry, segments, texts};
-use crate::ledger::record::{Body, LogEntry};
-use crate::ledger::{Ledger, Limits, log};
-use crate::store::faulty::{Fault, FaultyStore, Op};
-use crate::store::{Key, Store, ledger_log_prefix, unseal};
+use crate::record::{Body, LogEntry};
+use crate::{Ledger, Limits, log};
+use proofmill_store::faulty::{Fault, FaultyStore, Op};
+use proofmill_store::{Key, Store, ledger_log_prefix, unseal};
 
 /// Calls of one operation that the history of [`a_single_fault_anywhere_loses_nothing`] does not reach.
 const CALLS_MAX: usize = 200;

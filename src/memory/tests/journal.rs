@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use super::{add, force, lesson, negate, undo};
-use crate::error::{Error, ErrorKind};
-use crate::ids::MemoryName;
+use proofmill_base::error::{Error, ErrorKind};
+use proofmill_base::ids::MemoryName;
 use crate::memory::{Action, Conflicts, Journal, Memories, MemoryError, Taught, catalog};
-use crate::store::faulty::{Fault, FaultyStore, Op};
-use crate::store::{Store, memory_key};
+use proofmill_store::faulty::{Fault, FaultyStore, Op};
+use proofmill_store::{Store, memory_key};
 
 fn science() -> MemoryName {
     "science".parse().unwrap()

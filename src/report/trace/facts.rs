@@ -2,7 +2,7 @@
 
 use crate::audit::trace::{Origin, Recalled, SourceRow, Taught, Trace};
 use crate::draw::cells::format_float;
-use crate::draw::styled::Styled;
+use proofmill_base::styled::Styled;
 use crate::draw::tree::Tree;
 use crate::report::trace::words::{clean, columns, lines, short};
 use crate::report::units::plural;

@@ -2,7 +2,7 @@
 
 use crate::audit::trace::{Hypothesis, Premise, Proof};
 use crate::draw::cells::format_float;
-use crate::draw::styled::Styled;
+use proofmill_base::styled::Styled;
 use crate::draw::tree::Tree;
 use crate::report::trace::words::{Style, clean, commas, lines, named, number, short};
 use crate::report::units::plural;

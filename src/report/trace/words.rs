@@ -3,8 +3,9 @@
 
 use serde_json::{Map, Value as Json};
 
-use crate::draw::cells::{format_float, printable};
-use crate::draw::styled::{Ink, Styled};
+use crate::draw::cells::format_float;
+use proofmill_base::styled::printable;
+use proofmill_base::styled::{Ink, Styled};
 
 /// Hex digits of an id or a digest that a person needs to tell two apart.
 const DIGITS: usize = 12;

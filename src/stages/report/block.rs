@@ -4,14 +4,14 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use textwrap::{Options, wrap};
 
-use crate::draw::cells::printable;
 use crate::draw::plot::{svg, text};
 use crate::draw::{WIDTH, markdown};
-use crate::ids::StageName;
-use crate::spec::kinds::report::{BlockKind, PlotBlock};
 use crate::stages::error::StageError;
 use crate::stages::place::Place;
 use crate::stages::report::{KIND, files, plot, proofs, table};
+use proofmill_base::ids::StageName;
+use proofmill_base::styled::printable;
+use proofmill_pipeline::kinds::report::{BlockKind, PlotBlock};
 
 /// A block that can be drawn.
 #[derive(Clone, Debug)]

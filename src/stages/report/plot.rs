@@ -6,8 +6,8 @@ use arrow::datatypes::{DataType, Float64Type, SchemaRef};
 
 use crate::draw::cells::texts;
 use crate::draw::plot::series::{Plot, SERIES_MAX};
-use crate::spec::code::Code;
-use crate::spec::kinds::report::PlotBlock;
+use proofmill_pipeline::code::Code;
+use proofmill_pipeline::kinds::report::PlotBlock;
 use crate::stages::error::StageError;
 use crate::stages::place::Place;
 

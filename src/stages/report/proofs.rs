@@ -7,10 +7,11 @@ use serde::Deserialize;
 use std::sync::Arc;
 
 use crate::draw::WIDTH;
-use crate::draw::cells::{format_float, printable};
-use crate::draw::styled::Styled;
+use crate::draw::cells::format_float;
+use proofmill_base::styled::printable;
+use proofmill_base::styled::Styled;
 use crate::draw::tree::Tree;
-use crate::spec::code::Code;
+use proofmill_pipeline::code::Code;
 use crate::stages::error::StageError;
 use crate::stages::place::Place;
 

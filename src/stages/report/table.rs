@@ -3,10 +3,11 @@
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 
-use crate::draw::cells::{printable, texts};
+use crate::draw::cells::texts;
+use proofmill_base::styled::printable;
 use crate::draw::markdown;
 use crate::draw::table::aligned;
-use crate::spec::kinds::report::TableBlock;
+use proofmill_pipeline::kinds::report::TableBlock;
 use crate::stages::place::Place;
 use crate::stages::report::block::more;
 

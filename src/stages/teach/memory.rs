@@ -7,7 +7,7 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 
-use crate::search::{Analyzer, GrowingIndex, IndexSpec, Variant};
+use proofmill_retrieval::{Analyzer, GrowingIndex, IndexSpec, Variant};
 use crate::stages::error::StageError;
 pub use crate::stages::index::fact_id;
 

@@ -7,7 +7,7 @@ use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray, UInt32Array};
 use arrow::compute::{concat_batches, take_record_batch};
 use indexmap::IndexMap;
 
-use crate::digest::Digest;
+use proofmill_base::digest::Digest;
 use crate::session::Engine;
 use crate::stages::columns::{flags, texts};
 use crate::stages::error::StageError;

@@ -4,8 +4,8 @@ use bytes::Bytes;
 use proptest::prelude::*;
 
 use super::{faulty, in_memory, on_disk};
-use crate::store::faulty::{Fault, Op};
-use crate::store::{Created, Key, Store, StoreError};
+use crate::faulty::{Fault, Op};
+use crate::{Created, Key, Store, StoreError};
 
 fn key(name: &str) -> Key {
     Key::try_from(name.to_owned()).unwrap()

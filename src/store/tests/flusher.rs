@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex};
 use object_store::{PutPayload, PutResult};
 use tokio::sync::oneshot;
 
-use crate::rng::SeededRng;
-use crate::store::disk::{Disk, RealDisk};
-use crate::store::flusher::{Content, Flusher, Job};
+use proofmill_base::rng::SeededRng;
+use crate::disk::{Disk, RealDisk};
+use crate::flusher::{Content, Flusher, Job};
 
 #[derive(Clone, Debug, PartialEq)]
 enum Step {

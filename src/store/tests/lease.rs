@@ -5,10 +5,10 @@ use std::sync::Arc;
 use object_store::memory::InMemory;
 
 use super::{on_disk, run};
-use crate::retry::RetryPolicy;
-use crate::rng::SeededRng;
-use crate::store::faulty::StillClock;
-use crate::store::{Lease, Life, Store, lease_key, life};
+use proofmill_base::retry::RetryPolicy;
+use proofmill_base::rng::SeededRng;
+use crate::faulty::StillClock;
+use crate::{Lease, Life, Store, lease_key, life};
 
 /// A store that is no folder; its clock passes only where somebody waits.
 async fn remote() -> Store {

@@ -7,8 +7,8 @@ use object_store::path::Path;
 use object_store::{Error, ObjectStore as _, ObjectStoreExt as _, PutMode};
 
 use super::{keys, on_disk};
-use crate::rng::SeededRng;
-use crate::store::{DurableLocal, Key};
+use proofmill_base::rng::SeededRng;
+use crate::{DurableLocal, Key};
 
 fn open(folder: &std::path::Path) -> DurableLocal {
     DurableLocal::open(folder, Arc::new(SeededRng::from_entropy())).unwrap()

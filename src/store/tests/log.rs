@@ -5,10 +5,10 @@ use proptest::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::{faulty, in_memory, on_disk, run};
-use crate::digest::Digest;
-use crate::store::faulty::{Fault, Op};
-use crate::store::sealed::{seal, unseal};
-use crate::store::{Body, Entry, RunLog, Store, StoreError, log_key, read_log};
+use proofmill_base::digest::Digest;
+use crate::faulty::{Fault, Op};
+use crate::sealed::{seal, unseal};
+use crate::{Body, Entry, RunLog, Store, StoreError, log_key, read_log};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

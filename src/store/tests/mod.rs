@@ -10,10 +10,10 @@ mod records;
 
 use std::sync::Arc;
 
-use crate::ids::RunId;
-use crate::rng::SeededRng;
-use crate::store::faulty::{FaultyStore, StillClock};
-use crate::store::{Location, Store};
+use proofmill_base::ids::RunId;
+use proofmill_base::rng::SeededRng;
+use crate::faulty::{FaultyStore, StillClock};
+use crate::{Location, Store};
 
 /// A store in memory whose faults the test scripts.
 async fn faulty() -> (Arc<FaultyStore>, Store) {
@@ -51,11 +51,11 @@ async fn keys(store: &Store) -> Vec<String> {
 /// The run layer spawns these: each must be a future that can move between threads.
 #[test]
 fn all_calls_can_be_spawned() {
-    use crate::store::*;
+    use crate::*;
     fn sendable<T: Send>(_: impl FnOnce(&'static Store) -> T) {}
     let run: &'static RunId = Box::leak(Box::new(run(1)));
-    let fingerprint: &'static crate::ids::Fingerprint =
-        Box::leak(Box::new(crate::ids::Fingerprint(crate::digest::Digest::of(b""))));
+    let fingerprint: &'static proofmill_base::ids::Fingerprint =
+        Box::leak(Box::new(proofmill_base::ids::Fingerprint(proofmill_base::digest::Digest::of(b""))));
     sendable(|store| store.get_all(&[]));
     sendable(|store| store.exists_all(&[]));
     sendable(|store| find(store, fingerprint));

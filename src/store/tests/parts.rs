@@ -8,11 +8,11 @@ use futures::TryStreamExt as _;
 use object_store::ObjectStoreExt as _;
 
 use super::{faulty, in_memory, keys, on_disk, run};
-use crate::digest::Digest;
-use crate::rng::{Rng as _, SeededRng};
-use crate::store::faulty::{Fault, Op};
-use crate::store::upload::{PIECE_BYTES, PieceUpload};
-use crate::store::{
+use proofmill_base::digest::Digest;
+use proofmill_base::rng::{Rng as _, SeededRng};
+use crate::faulty::{Fault, Op};
+use crate::upload::{PIECE_BYTES, PieceUpload};
+use crate::{
     Attempt, Part, PartWriter, Store, StoreError, part_key, read_part, stream_part, verify_file,
     verify_part, write_file,
 };
@@ -46,7 +46,7 @@ async fn write(store: &Store, batches: &[RecordBatch], schema: SchemaRef) -> Par
 /// The same objects, seen by a process that verified nothing yet.
 async fn reopened(store: &Store) -> Store {
     let (clock, rng) = (store.clock().clone(), store.rng().clone());
-    let retry = crate::retry::RetryPolicy::default();
+    let retry = proofmill_base::retry::RetryPolicy::default();
     Store::over(store.objects().clone(), store.url().clone(), clock, rng, retry).await.unwrap()
 }
 
@@ -248,7 +248,7 @@ async fn files_of_any_size_are_copied_and_checked() {
         std::fs::write(&source, &content).unwrap();
         for store in [&in_memory().await, &disk] {
             let attempt = Attempt::new(disk.rng().as_ref());
-            let key = crate::store::file_key(&run(1), &"index".parse().unwrap(), &attempt, 0);
+            let key = crate::file_key(&run(1), &"index".parse().unwrap(), &attempt, 0);
             let file =
                 write_file(store, key, "segment.idx".parse().unwrap(), &source).await.unwrap();
             assert_eq!((file.bytes, file.sha256), (size as u64, Digest::of(&content)));

@@ -7,11 +7,11 @@ use arrow::datatypes::{DataType, Field, Schema};
 use chrono::DateTime;
 
 use super::{in_memory, on_disk, run};
-use crate::digest::Digest;
-use crate::ids::Fingerprint;
-use crate::retry::RetryPolicy;
-use crate::store::sealed::seal;
-use crate::store::{
+use proofmill_base::digest::Digest;
+use proofmill_base::ids::Fingerprint;
+use proofmill_base::retry::RetryPolicy;
+use crate::sealed::seal;
+use crate::{
     ARTIFACT_VERSION, Artifact, FORMAT_VERSION, Head, Location, Lookup, MANIFEST_VERSION, Machine,
     Manifest, Outcome, Part, PipelineRef, RecordRef, StageOutcome, StageStatus, Store, StoreError,
     artifact_key, columns_of, find, find_exact, find_many, format_key, latest_manifest, log_key,
@@ -292,8 +292,8 @@ async fn many_openers_of_a_new_folder_agree_on_its_identity() {
     let folder = tempfile::tempdir().unwrap();
     let location = Location::Local(folder.path().join("new"));
     let openers = (0..8).map(|seed| {
-        let clock = Arc::new(crate::store::faulty::StillClock::default());
-        Store::open(&location, clock, Arc::new(crate::rng::SeededRng::new(seed)))
+        let clock = Arc::new(crate::faulty::StillClock::default());
+        Store::open(&location, clock, Arc::new(proofmill_base::rng::SeededRng::new(seed)))
     });
     let stores = futures::future::try_join_all(openers.collect::<Vec<_>>()).await.unwrap();
     assert!(stores.iter().all(|store| store.format() == stores[0].format()));

@@ -1,0 +1,542 @@
+//! Text to [`Pipeline`]: parameters replaced, groups, templates and matrices inlined, settings
+//! checked and typed. Collects every mistake instead of stopping at the first.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use indexmap::IndexMap;
+
+use proofmill_base::ids::{NAME_BYTES_MAX, StageName, is_name};
+use proofmill_base::secret;
+use crate::code::Code;
+use crate::diagnostic::{self, Diagnostic};
+use crate::group::{self, Instance};
+use crate::interpolate::interpolate;
+use crate::models::Model;
+use crate::node::{Key, Node, Value};
+use crate::params::{self, Given, Setter, Values};
+use crate::pipeline::{Common, Matrix, Pipeline, StageSpec, Strict, full_group, full_name};
+use crate::schema::FormatSchema;
+use crate::source::{Sources, Span};
+use crate::stage::{Stage, StageKind};
+use crate::testcase::TestCase;
+use crate::text;
+use crate::validate::{Validator, join};
+use crate::yaml;
+
+/// Deepest nesting of templates and groups.
+const GROUP_DEPTH_MAX: usize = 8;
+/// Keys that only groups have.
+const GROUP_KEYS: [&str; 4] = ["stages", "use", "with", "matrix"];
+
+/// Reads template files. Injected, so that this layer does no I/O of its own.
+pub trait Loader {
+    /// The name to show and the bytes of the file that `from` calls `path`; or why not. Of a file longer
+    /// than [`text::FILE_BYTES_MAX`], one byte more than that.
+    fn load(&self, from: &str, path: &str) -> Result<(String, Vec<u8>), String>;
+}
+
+/// What reading a pipeline gives.
+#[derive(Debug)]
+pub struct Parsed {
+    /// The pipeline, as far as it could be made out.
+    pub pipeline: Option<Pipeline>,
+    /// All texts that were read.
+    pub sources: Arc<Sources>,
+    /// All mistakes, in the order of their places.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+/// Reads the pipeline file `name`, which holds `bytes`.
+pub fn parse(name: &str, bytes: &[u8], params: &[(String, String)], loader: &dyn Loader) -> Parsed {
+    let mut expander = Expander {
+        schema: FormatSchema::generate(),
+        loader,
+        sources: Sources::default(),
+        stages: IndexMap::new(),
+        broken: Vec::new(),
+        matrices: Vec::new(),
+        diagnostics: Vec::new(),
+    };
+    let file = expander.file(name, bytes, params);
+    let Expander { sources, stages, broken, matrices, mut diagnostics, .. } = expander;
+    diagnostic::tidy(&mut diagnostics);
+    let sources = Arc::new(sources);
+    let pipeline = file.map(|file| Pipeline {
+        name: file.name,
+        description: file.description,
+        params: file.params,
+        models: file.models,
+        strict: file.strict,
+        stages,
+        broken,
+        matrices,
+        tests: file.tests,
+        sources: Arc::clone(&sources),
+    });
+    Parsed { pipeline, sources, diagnostics }
+}
+
+/// What stands beside the stages of a pipeline file.
+struct File {
+    name: String,
+    description: Option<String>,
+    params: IndexMap<String, serde_json::Value>,
+    models: IndexMap<String, (Model, Node)>,
+    strict: Vec<Strict>,
+    tests: Vec<(TestCase, Node)>,
+}
+
+struct Expander<'a> {
+    schema: FormatSchema,
+    loader: &'a dyn Loader,
+    sources: Sources,
+    stages: IndexMap<StageName, StageSpec>,
+    broken: Vec<StageName>,
+    matrices: Vec<Matrix>,
+    diagnostics: Vec<Diagnostic>,
+}
+
+impl Expander<'_> {
+    fn file(&mut self, name: &str, bytes: &[u8], params: &[(String, String)]) -> Option<File> {
+        let tree = self.tree(name, bytes)?;
+        let given: Vec<_> =
+            params.iter().map(|(k, v)| (k.clone(), Given::Text(v.clone()))).collect();
+        let values = params::resolve(&tree, &given, Setter::CommandLine, &mut self.diagnostics);
+        let head = without(&tree, &["stages", "params"]);
+        let head = interpolate(&head, &values, &self.sources, "", &mut self.diagnostics);
+        self.check("PipelineFile", &head, &["stages"], "");
+        self.check_params(&tree, "");
+        self.secret_params(&tree, &values);
+        self.stages(&tree, &values, &[], "", &mut Vec::new());
+        let models = self.models(&head);
+        let tests = self.tests(&head);
+        let value = |name: &str| values.get(&format!("params.{name}")).map(Node::to_json);
+        let declared = tree.get("params").map(Node::entries).unwrap_or_default();
+        Some(File {
+            name: head.get("pipeline").and_then(Node::as_str).unwrap_or("unnamed").to_owned(),
+            description: head.get("description").and_then(Node::as_str).map(str::to_owned),
+            params: declared
+                .iter()
+                .filter_map(|(key, _)| Some((key.name.clone(), value(&key.name)?)))
+                .collect(),
+            models,
+            strict: head
+                .get("strict")
+                .and_then(|node| serde_json::from_value(node.to_json()).ok())
+                .unwrap_or_default(),
+            tests,
+        })
+    }
+
+    /// The models that have no mistake.
+    fn models(&mut self, head: &Node) -> IndexMap<String, (Model, Node)> {
+        let mut models = IndexMap::new();
+        for (key, node) in head.get("models").map(Node::entries).unwrap_or_default() {
+            let path = join("models", &key.name);
+            if !is_name(&key.name) {
+                let message = format!("`{}` is not a name", key.name);
+                let help =
+                    "use a lower-case letter, then up to 63 lower-case letters, digits or `_`";
+                let mistake = Diagnostic::error(Code::InvalidName, key.span, path, message);
+                self.diagnostics.push(mistake.with_help(Some(help.to_owned())));
+                continue;
+            }
+            self.address(node, &path);
+            // What is not typed has been reported against the schema.
+            let Ok(model) = serde_json::from_value::<Model>(node.to_json()) else { continue };
+            let beside = if model.path.is_some() { "path" } else { "url" };
+            for idle in model.idle() {
+                let message = format!("`{idle}` means nothing beside `{beside}`");
+                let (span, path) = (node.at(&[idle]).span, join(&path, idle));
+                self.diagnostics.push(Diagnostic::error(Code::UnknownKey, span, path, message));
+            }
+            models.insert(key.name.clone(), (model, node.clone()));
+        }
+        models
+    }
+
+    /// A mistake if an endpoint's address has something in it that would be kept and printed, or has a
+    /// query, which it cannot have.
+    fn address(&mut self, model: &Node, path: &str) {
+        let Some(url) = model.get("url") else { return };
+        let text = url.as_str().unwrap_or_default();
+        let query = || text.contains(['?', '#']).then_some("has a query or a fragment");
+        let Some(why) = secret::of_address(text).or_else(query) else { return };
+        let help = "an address is kept with the answers and is shown: put the key into a variable of the \
+                    environment, and name it in `key_env`";
+        self.secret(url.span, join(path, "url"), why, help);
+    }
+
+    /// A mistake for each parameter with an address that has a secret in it: a run keeps its parameters.
+    fn secret_params(&mut self, tree: &Node, values: &Values) {
+        let declared = tree.get("params").map(Node::entries).unwrap_or_default();
+        for (key, default) in declared {
+            let value = values.get(&format!("params.{}", key.name));
+            let texts = value.into_iter().chain([default]).flat_map(|node| match &node.value {
+                Value::Seq(items) => items.iter().filter_map(Node::as_str).collect(),
+                _ => node.as_str().into_iter().collect::<Vec<_>>(),
+            });
+            let mut secrets = texts.filter_map(secret::of_address);
+            let Some(why) = secrets.next() else { continue };
+            let help = "a run keeps its parameters and shows them: put what is secret into the environment";
+            self.secret(default.span, join("params", &key.name), why, help);
+        }
+    }
+
+    fn secret(&mut self, span: Span, path: String, why: &str, help: &str) {
+        self.sources.hide(span);
+        let message = format!("the address {why}");
+        let mistake = Diagnostic::error(Code::SecretInAddress, span, path, message);
+        self.diagnostics.push(mistake.with_help(Some(help.to_owned())));
+    }
+
+    /// The tree of a file; a mistake if it is no mapping.
+    fn tree(&mut self, name: &str, bytes: &[u8]) -> Option<Node> {
+        let source = match text::add(name, bytes, &mut self.sources) {
+            Ok(source) => source,
+            Err(mistake) => {
+                self.diagnostics.push(*mistake);
+                return None;
+            }
+        };
+        match yaml::parse(&self.sources, source, &mut self.diagnostics) {
+            Ok(tree) if matches!(tree.value, Value::Map(_)) => Some(tree),
+            Ok(mut tree) => {
+                if tree.value == Value::Null {
+                    // An empty file has no better place than its start.
+                    tree.span = Span { source, start: 0, end: 0 };
+                }
+                let message = format!("expected a mapping, found {}", tree.describe());
+                let help = "a pipeline file starts with `pipeline: name`".to_owned();
+                let diagnostic = Diagnostic::error(Code::WrongType, tree.span, "", message);
+                self.diagnostics.push(diagnostic.with_help(help));
+                None
+            }
+            Err(diagnostic) => {
+                self.diagnostics.push(*diagnostic);
+                None
+            }
+        }
+    }
+
+    /// Checks `node` against a definition; the keys `present` are checked elsewhere.
+    fn check(&mut self, definition: &str, node: &Node, present: &[&str], path: &str) -> bool {
+        let before = self.diagnostics.len();
+        Validator::new(self.schema.definitions()).check(
+            definition,
+            node,
+            path,
+            &mut self.diagnostics,
+        );
+        let elsewhere = |d: &Diagnostic| {
+            d.code == Code::MissingKey
+                && d.path == path
+                && present.iter().any(|key| d.message == format!("missing key `{key}`"))
+        };
+        let found = self.diagnostics.split_off(before);
+        self.diagnostics.extend(found.into_iter().filter(|d| !elsewhere(d)));
+        !diagnostic::has_errors(&self.diagnostics[before..])
+    }
+
+    fn check_params(&mut self, tree: &Node, path: &str) {
+        let Some(params) = tree.get("params") else { return };
+        let path = join(path, "params");
+        if !matches!(params.value, Value::Map(_) | Value::Null) {
+            let message = format!("expected a mapping, found {}", params.describe());
+            self.diagnostics.push(Diagnostic::error(Code::WrongType, params.span, path, message));
+            return;
+        }
+        for (key, default) in params.entries() {
+            self.name(key, &path);
+            self.check("Parameter", default, &[], &join(&path, &key.name));
+        }
+    }
+
+    /// A mistake if `key` is not a name.
+    fn name(&mut self, key: &Key, path: &str) -> bool {
+        // `__` marks the stages and tables that the program adds.
+        let valid = is_name(&key.name) && !key.name.contains("__");
+        if !valid {
+            let message = format!("`{}` is not a name", key.name);
+            let help = "use a lower-case letter, then up to 63 lower-case letters, digits or `_`, \
+                        and never `__`";
+            let path = join(path, &key.name);
+            let diagnostic = Diagnostic::error(Code::InvalidName, key.span, path, message);
+            self.diagnostics.push(diagnostic.with_help(help.to_owned()));
+        }
+        valid
+    }
+
+    /// The `stages` of a file, a template or a group.
+    fn stages(
+        &mut self,
+        holder: &Node,
+        values: &Values,
+        scope: &[String],
+        path: &str,
+        open: &mut Vec<String>,
+    ) {
+        let path = join(path, "stages");
+        let Some(stages) = holder.get("stages") else {
+            let span = holder.entries().first().map_or(holder.span, |(key, _)| key.span);
+            let message = "missing key `stages`";
+            self.diagnostics.push(Diagnostic::error(Code::MissingKey, span, path, message));
+            return;
+        };
+        if !matches!(stages.value, Value::Map(_)) {
+            let message = format!("expected a mapping, found {}", stages.describe());
+            self.diagnostics.push(Diagnostic::error(Code::WrongType, stages.span, path, message));
+            return;
+        }
+        for (key, node) in stages.entries() {
+            let path_here = join(&path, &key.name);
+            if !self.name(key, &path) {
+                continue;
+            }
+            if node.entries().iter().any(|(k, _)| GROUP_KEYS.contains(&k.name.as_str())) {
+                self.group(key, node, values, scope, &path_here, open);
+            } else {
+                let node =
+                    interpolate(node, values, &self.sources, &path_here, &mut self.diagnostics);
+                self.stage(key, node, scope, path_here);
+            }
+        }
+    }
+
+    fn group(
+        &mut self,
+        key: &Key,
+        node: &Node,
+        values: &Values,
+        scope: &[String],
+        path: &str,
+        open: &mut Vec<String>,
+    ) {
+        let head = self.group_head(node, values, path);
+        if !self.check("Group", &head, &[], path) {
+            return;
+        }
+        if scope.len() >= GROUP_DEPTH_MAX {
+            let message = format!("groups are nested more than {GROUP_DEPTH_MAX} deep");
+            self.diagnostics.push(Diagnostic::error(Code::Template, key.span, path, message));
+            return;
+        }
+        let matrix = head.get("matrix").map(Node::entries).unwrap_or_default();
+        if !matrix.iter().all(|(key, _)| self.name(key, &join(path, "matrix"))) {
+            return;
+        }
+        let name = full_group(scope, &key.name);
+        let instances = group::instances(&name, &head, values, path, &mut self.diagnostics);
+        if let Some(matrix) = head.get("matrix") {
+            self.matrices.push(Matrix {
+                group: name,
+                columns: matrix.entries().iter().map(|(key, _)| key.name.clone()).collect(),
+                instances: instances.iter().map(|i| (i.labels.clone(), i.group.clone())).collect(),
+            });
+        }
+        for Instance { group, values, .. } in instances {
+            let scope: Vec<_> = scope.iter().cloned().chain([group]).collect();
+            match node.get("use") {
+                None => self.stages(node, &values, &scope, path, open),
+                Some(template) => {
+                    let with = node.get("with").map(|with| {
+                        let path = join(path, "with");
+                        interpolate(with, &values, &self.sources, &path, &mut self.diagnostics)
+                    });
+                    let template =
+                        interpolate(template, &values, &self.sources, path, &mut self.diagnostics);
+                    self.template(&template, with.as_ref(), &scope, path, open);
+                }
+            }
+        }
+    }
+
+    /// The group's own keys: its matrix with values, its stages left out. `use` and `with` stay as
+    /// written, because they may name values of the matrix.
+    fn group_head(&mut self, node: &Node, values: &Values, path: &str) -> Node {
+        let entry = |(key, value): &(Key, Node)| {
+            let value = match key.name.as_str() {
+                "stages" => Node::new(Value::Map(Vec::new()), value.span),
+                "matrix" => {
+                    let path = join(path, "matrix");
+                    interpolate(value, values, &self.sources, &path, &mut self.diagnostics)
+                }
+                _ => value.clone(),
+            };
+            (key.clone(), value)
+        };
+        let entries = node.entries().iter().map(entry).collect();
+        Node { value: Value::Map(entries), span: node.span, written: None }
+    }
+
+    fn template(
+        &mut self,
+        place: &Node,
+        with: Option<&Node>,
+        scope: &[String],
+        group: &str,
+        open: &mut Vec<String>,
+    ) {
+        let path = join(group, "use");
+        let from = self.sources.get(place.span.source).name.clone();
+        let wanted = place.as_str().unwrap_or_default();
+        let failed =
+            |message: String| Diagnostic::error(Code::Template, place.span, path.clone(), message);
+        let (name, bytes) = match self.loader.load(&from, wanted) {
+            Ok(loaded) => loaded,
+            Err(why) => {
+                let help = "the path is relative to the file that uses it".to_owned();
+                self.diagnostics.push(failed(why).with_help(help));
+                return;
+            }
+        };
+        if open.contains(&name) {
+            self.diagnostics.push(failed(format!("the template `{wanted}` uses itself")));
+            return;
+        }
+        let Some(tree) = self.tree(&name, &bytes) else { return };
+        if tree.get("template").is_none() && tree.get("pipeline").is_some() {
+            let help = "a template starts with `template: name` instead of `pipeline: name`";
+            let diagnostic = failed(format!("`{wanted}` is a pipeline, not a template"));
+            self.diagnostics.push(diagnostic.with_help(help.to_owned()));
+            return;
+        }
+        self.check("TemplateFile", &without(&tree, &["stages", "params"]), &["stages"], "");
+        self.check_params(&tree, "");
+        let given: Vec<_> = with
+            .map(Node::entries)
+            .unwrap_or_default()
+            .iter()
+            .map(|(key, node)| (key.name.clone(), Given::Node(key.clone(), node.clone())))
+            .collect();
+        let setter = Setter::Group(place, group);
+        let values = params::resolve(&tree, &given, setter, &mut self.diagnostics);
+        open.push(name);
+        self.stages(&tree, &values, scope, "", open);
+        open.pop();
+    }
+
+    fn stage(&mut self, key: &Key, node: Node, scope: &[String], path: String) {
+        let full = full_name(scope, &key.name);
+        let Ok(name) = full.parse::<StageName>() else {
+            let message = format!(
+                "the full name `{full}` has a part of more than {NAME_BYTES_MAX} characters"
+            );
+            let help = "give the groups around it shorter names".to_owned();
+            let diagnostic = Diagnostic::error(Code::InvalidName, key.span, path, message);
+            self.diagnostics.push(diagnostic.with_help(help));
+            return;
+        };
+        if self.stages.contains_key(&name) {
+            let message = format!("there is a stage `{full}` already");
+            let help =
+                "a group's name is joined by `_` with the groups around it and its matrix values"
+                    .to_owned();
+            let diagnostic = Diagnostic::error(Code::Duplicate, key.span, path, message);
+            self.diagnostics.push(diagnostic.with_help(help));
+            return;
+        }
+        if let Some(spec) = self.typed_stage(key, node, scope, path, &name) {
+            self.stages.insert(name, spec);
+        } else {
+            self.broken.push(name);
+        }
+    }
+
+    fn typed_stage(
+        &mut self,
+        key: &Key,
+        node: Node,
+        scope: &[String],
+        path: String,
+        name: &StageName,
+    ) -> Option<StageSpec> {
+        let before = self.diagnostics.len();
+        let mut node = node;
+        if !self.check("Stage", &node, &[], &path) {
+            node = without_faulty(&node, &path, &self.diagnostics[before..])?;
+        }
+        if node.is_unresolved() {
+            return None;
+        }
+        let settings: Stage = match serde_json::from_value(node.to_json()) {
+            Ok(settings) => settings,
+            Err(error) => {
+                let message = error.to_string();
+                self.diagnostics.push(Diagnostic::error(
+                    Code::WrongValue,
+                    node.span,
+                    path,
+                    message,
+                ));
+                return None;
+            }
+        };
+        let timeout = settings.timeout.as_deref().and_then(duration);
+        if settings.timeout.is_some() && timeout.is_none() {
+            let found = node.at(&["timeout"]);
+            let message = format!("expected a length of time, found {}", found.describe());
+            let help = "write a whole number from 1 and `ms`, `s`, `m` or `h`, such as `90s`";
+            let path = join(&path, "timeout");
+            let diagnostic = Diagnostic::error(Code::WrongValue, found.span, path, message);
+            self.diagnostics.push(diagnostic.with_help(help.to_owned()));
+        }
+        let kind = StageKind::of(&settings)?;
+        let common = Common {
+            description: settings.description,
+            checks: settings.checks,
+            on_error: settings.on_error,
+            max_error_rate: settings.max_error_rate,
+            timeout,
+            partitions: settings.partitions,
+        };
+        let (name, scope, key) = (name.clone(), scope.to_vec(), key.span);
+        Some(StageSpec { name, scope, kind, common, node, path, key })
+    }
+
+    fn tests(&mut self, head: &Node) -> Vec<(TestCase, Node)> {
+        let Some(Value::Seq(items)) = head.get("tests").map(|tests| &tests.value) else {
+            return Vec::new();
+        };
+        let decode =
+            |node: &Node| Some((serde_json::from_value(node.to_json()).ok()?, node.clone()));
+        items.iter().filter_map(decode).collect()
+    }
+}
+
+/// The mapping without some of its keys.
+fn without(node: &Node, keys: &[&str]) -> Node {
+    let kept = node.entries().iter().filter(|(key, _)| !keys.contains(&key.name.as_str()));
+    Node { value: Value::Map(kept.cloned().collect()), span: node.span, written: None }
+}
+
+/// The stage without the keys of [`Common`] that have a mistake, so that the rest of it can be
+/// checked further; `None` if there are other mistakes.
+fn without_faulty(node: &Node, path: &str, mistakes: &[Diagnostic]) -> Option<Node> {
+    let faulty = |key: &str| {
+        let own = join(path, key);
+        mistakes.iter().any(|mistake| {
+            let rest = mistake.path.strip_prefix(&own);
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+        })
+    };
+    let keys: Vec<&str> = node.entries().iter().map(|(key, _)| key.name.as_str()).collect();
+    let kinds: Vec<_> = keys.iter().filter(|key| StageKind::NAMES.contains(key)).collect();
+    let common = mistakes.iter().all(|mistake| mistake.path.len() > path.len());
+    (common && kinds.len() == 1 && !faulty(kinds[0]))
+        .then(|| without(node, &keys.into_iter().filter(|key| faulty(key)).collect::<Vec<_>>()))
+}
+
+/// A length of time such as `90s`.
+fn duration(text: &str) -> Option<Duration> {
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let number: u64 = text[..digits].parse().ok().filter(|number| *number > 0)?;
+    match text[digits..].trim() {
+        "ms" => Some(Duration::from_millis(number)),
+        "s" => Some(Duration::from_secs(number)),
+        "m" => Some(Duration::from_secs(number.checked_mul(60)?)),
+        "h" => Some(Duration::from_secs(number.checked_mul(3600)?)),
+        _ => None,
+    }
+}

@@ -1,0 +1,109 @@
+//! Groups: the combinations of a matrix and the names of their instances.
+
+use std::collections::{HashMap, HashSet};
+
+use proofmill_base::ids::NAME_BYTES_MAX;
+use crate::code::Code;
+use crate::diagnostic::Diagnostic;
+use crate::node::{Node, Value};
+use crate::params::Values;
+use crate::validate::join;
+
+/// Most instances of one matrix.
+const INSTANCES_MAX: usize = 10_000;
+
+/// One instance of a group.
+pub struct Instance {
+    /// The matrix values as texts; none for a group without a matrix.
+    pub labels: Vec<String>,
+    /// Full name of the instance's group.
+    pub group: String,
+    /// What `${…}` names inside the instance.
+    pub values: Values,
+}
+
+/// All instances of the group `group` whose node is `node`.
+pub fn instances(
+    group: &str,
+    node: &Node,
+    values: &Values,
+    path: &str,
+    out: &mut Vec<Diagnostic>,
+) -> Vec<Instance> {
+    let whole = Instance { labels: Vec::new(), group: group.to_owned(), values: values.clone() };
+    let Some(matrix) = node.get("matrix") else { return vec![whole] };
+    let mut all = vec![whole];
+    for (key, list) in matrix.entries() {
+        let Value::Seq(items) = &list.value else { return Vec::new() };
+        let path = join(&join(path, "matrix"), &key.name);
+        let mut labels: HashMap<String, &Node> = HashMap::new();
+        let mut collision = false;
+        for (i, item) in items.iter().enumerate() {
+            let label = label(item);
+            if let Some(first) = labels.insert(label.clone(), item) {
+                let message = match (text(first), text(item)) {
+                    (a, b) if a == b => format!("`{b}` stands here already"),
+                    (a, b) => format!("`{b}` and `{a}` both make the name `{group}_{label}`"),
+                };
+                let path = join(&path, &i.to_string());
+                out.push(Diagnostic::error(Code::Duplicate, item.span, path, message));
+                collision = true;
+            }
+        }
+        if collision {
+            return Vec::new();
+        }
+        let extend = |instance: &Instance, item: &Node| Instance {
+            labels: instance.labels.iter().cloned().chain([text(item)]).collect(),
+            group: format!("{}_{}", instance.group, label(item)),
+            values: instance.values.clone().with("matrix", &key.name, item.clone()),
+        };
+        let longest = all.iter().map(|instance| instance.group.len()).max().unwrap_or(0);
+        for (i, item) in items.iter().enumerate() {
+            if longest <= NAME_BYTES_MAX && longest + 1 + label(item).len() > NAME_BYTES_MAX {
+                let message = format!(
+                    "with this value, the name of the group has more than {NAME_BYTES_MAX} characters"
+                );
+                let help = "use a short value here, and look the long one up in SQL".to_owned();
+                let path = join(&path, &i.to_string());
+                out.push(
+                    Diagnostic::error(Code::InvalidName, item.span, path, message).with_help(help),
+                );
+                collision = true;
+            }
+        }
+        if collision {
+            return Vec::new();
+        }
+        all = all
+            .iter()
+            .flat_map(|instance| items.iter().map(|item| extend(instance, item)))
+            .collect();
+        if all.len() > INSTANCES_MAX {
+            let message = format!("the matrix has more than {INSTANCES_MAX} combinations");
+            out.push(Diagnostic::error(Code::WrongValue, matrix.span, path, message));
+            return Vec::new();
+        }
+    }
+    let mut seen = HashSet::new();
+    for instance in &all {
+        if !seen.insert(&instance.group) {
+            let message = format!("two combinations share the name `{}`", instance.group);
+            out.push(Diagnostic::error(Code::Duplicate, matrix.span, path, message));
+        }
+    }
+    all
+}
+
+fn text(node: &Node) -> String {
+    match &node.value {
+        Value::Str(text) => text.clone(),
+        other => Node::new(other.clone(), node.span).to_json().to_string(),
+    }
+}
+
+/// The value as part of a name.
+fn label(node: &Node) -> String {
+    let keep = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '_' };
+    text(node).chars().map(keep).collect()
+}

@@ -1,0 +1,29 @@
+//! Settings of `embed`: a vector for every row, by a model.
+
+use proofmill_engine::options::EmbedOptions;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::kinds::generate::row_id_column;
+
+/// Gives the vector of a text for every row of a table.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Embed {
+    /// Table of the texts.
+    pub from: String,
+    /// A model of `models:`.
+    pub model: String,
+    /// The text: an SQL expression over the columns of the table.
+    #[schemars(length(min = 1))]
+    pub text: String,
+    /// Column that identifies a row and becomes `row_id`.
+    #[serde(default = "row_id_column")]
+    pub id: String,
+    /// Other columns of the table that every row keeps.
+    #[serde(default)]
+    pub keep: Vec<String>,
+    /// How texts are read.
+    #[serde(default)]
+    pub options: EmbedOptions,
+}

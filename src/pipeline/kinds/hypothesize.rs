@@ -1,0 +1,69 @@
+//! Settings of `hypothesize`: questions -> the hypotheses that their answers stand for.
+
+use proofmill_engine::options::GenerateOptions;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::kinds::generate::row_id_column;
+
+/// Turns each question into one declarative hypothesis per possible answer (TeachMe, section 3):
+/// from given choices, from a statement and its negation, or from candidates that a model samples.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(extend("oneOf" = [
+    {"required": ["choices"]}, {"required": ["statement"]}, {"required": ["candidates"]},
+]))]
+pub struct Hypothesize {
+    /// Table of the questions.
+    pub from: String,
+    /// Column that identifies a question and becomes `question_id`.
+    #[serde(default = "row_id_column")]
+    pub id: String,
+    /// The question: an SQL expression over the columns of the table.
+    #[schemars(length(min = 1))]
+    pub question: String,
+    /// The possible answers: an SQL expression that is a list of texts.
+    pub choices: Option<String>,
+    /// Labels of the choices, a list of texts in SQL; `A`, `B`, … when absent.
+    pub labels: Option<String>,
+    /// A statement that is true or false, in SQL: it becomes two hypotheses, labelled `true` (the
+    /// statement) and `false` (`negation`).
+    pub statement: Option<String>,
+    /// The opposite of `statement`, in SQL.
+    pub negation: Option<String>,
+    /// For open questions: answers that a model samples.
+    pub candidates: Option<Candidates>,
+    /// The hypotheses in the order of the choices: a list of texts in SQL.
+    pub hypotheses: Option<String>,
+    /// A hypothesis: an SQL expression over the columns of the table, `label` and `answer`.
+    pub hypothesis: Option<String>,
+    /// A model of `models:` that writes hypotheses (Entailer's angle `$hypothesis$`).
+    pub model: Option<String>,
+    /// How that model writes.
+    #[serde(default)]
+    pub options: GenerateOptions,
+    /// Other columns of the table that every row keeps.
+    #[serde(default)]
+    pub keep: Vec<String>,
+}
+
+/// Answers sampled from a model: the most frequent different texts.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Candidates {
+    /// A model of `models:`.
+    pub model: String,
+    /// What the model reads: an SQL expression over the columns of the table.
+    #[schemars(length(min = 1))]
+    pub prompt: String,
+    /// Different answers that are kept at most; not published, 4 here.
+    #[serde(default = "four")]
+    #[schemars(range(min = 1, max = 26))]
+    pub keep: u32,
+    /// How the model writes; `samples` and a `temperature` above 0 are needed.
+    pub options: GenerateOptions,
+}
+
+fn four() -> u32 {
+    4
+}

@@ -1,0 +1,34 @@
+//! Settings of `score`: how likely texts are after a prompt, by a model.
+
+use proofmill_engine::options::ScoreOptions;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::kinds::generate::row_id_column;
+
+/// Says how likely a continuation, or each of several choices, is for every row of a table.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(extend("oneOf" = [{"required": ["continuation"]}, {"required": ["choices"]}]))]
+pub struct Score {
+    /// Table of the prompts.
+    pub from: String,
+    /// A model of `models:`.
+    pub model: String,
+    /// What the model reads: an SQL expression over the columns of the table.
+    #[schemars(length(min = 1))]
+    pub prompt: String,
+    /// What it may say: an SQL expression that gives a text. One row for each row of the table.
+    pub continuation: Option<String>,
+    /// What it may say: an SQL expression that gives a list of texts. One row for each choice.
+    pub choices: Option<String>,
+    /// Column that identifies a row and becomes `row_id`.
+    #[serde(default = "row_id_column")]
+    pub id: String,
+    /// Other columns of the table that every row keeps.
+    #[serde(default)]
+    pub keep: Vec<String>,
+    /// How texts are judged.
+    #[serde(default)]
+    pub options: ScoreOptions,
+}

@@ -1,0 +1,95 @@
+//! Settings of `teach`: a memory grows while questions are answered and corrected.
+
+use proofmill_engine::options::GenerateOptions;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::kinds::decide::WithoutProof;
+use crate::kinds::index::Analyzer;
+use crate::kinds::prove::yes;
+use crate::kinds::verify::{Probability, half};
+
+/// Walks through questions, answers each with proofs over the memory so far, and has a simulated
+/// user correct what is wrong (TeachMe, section 4.1). One row for each question: the lesson.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Teach {
+    /// Table of a `hypothesize` stage: the hypotheses of the questions.
+    pub from: String,
+    /// A model of `models:`: prover and verifier.
+    pub model: String,
+    /// Whether an answer is right: SQL over the columns of an answer (those of `decide`, and `keep`).
+    #[schemars(length(min = 1))]
+    pub correct: String,
+    /// What the user says to correct an answer: SQL over the same columns.
+    #[schemars(length(min = 1))]
+    pub fact: String,
+    /// When the user says it.
+    #[serde(default)]
+    pub feedback: Feedback,
+    /// Columns of `from` that every row keeps; they are the question's.
+    #[serde(default)]
+    pub keep: Vec<String>,
+    /// Table of the facts that are there from the start: a column `fact`.
+    pub memory: Option<String>,
+    /// Seed of the order of the questions; the order of the table when absent.
+    pub order: Option<u64>,
+    /// Questions that are answered before the memory grows by their corrections.
+    #[serde(default = "one")]
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub round: u32,
+    /// Facts that a question recalls.
+    #[serde(default = "five")]
+    #[schemars(range(min = 1, max = 1000))]
+    pub recall: u32,
+    /// How questions and facts become terms.
+    #[serde(default, skip_serializing_if = "Analyzer::is_default")]
+    pub analyzer: Analyzer,
+    /// Whether a proof is forced to begin with each recalled fact.
+    #[serde(default = "yes")]
+    pub forced: bool,
+    /// Whether proofs that begin freely are written.
+    #[serde(default = "yes")]
+    pub free: bool,
+    /// Whether the prover reads question and answer beside the hypothesis.
+    #[serde(default = "yes")]
+    pub question: bool,
+    /// How free proofs are written.
+    #[serde(default)]
+    pub options: GenerateOptions,
+    /// What is believed is at least so likely.
+    #[serde(default = "half")]
+    #[schemars(range(min = 0.0, max = 1.0))]
+    pub threshold: f64,
+    /// What a probability is.
+    #[serde(default)]
+    pub probability: Probability,
+    /// Whether the end of the output counts for a probability; `false` for endpoints.
+    #[serde(default = "yes")]
+    pub with_end: bool,
+    /// Whether sentences of the memory are believed without being asked about.
+    #[serde(default)]
+    pub trust_memory: bool,
+    /// What becomes of a question of which no hypothesis has an accepted proof.
+    #[serde(default)]
+    pub without_proof: WithoutProof,
+}
+
+/// When the simulated user speaks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Feedback {
+    /// When the answer is wrong.
+    #[default]
+    Wrong,
+    /// Always: the upper bound.
+    All,
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn five() -> u32 {
+    5
+}

@@ -1,0 +1,59 @@
+//! Settings of `verify`: what a model believes of proofs or of hypotheses.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::kinds::prove::yes;
+
+/// Asks a model what it believes (Entailer's verifiers): of every premise and of the hypothesis
+/// whether it is true, of every proof whether it entails the hypothesis. Proofs are scored, and
+/// accepted or rejected with a reason. A table without `premises` has its hypotheses judged only.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Verify {
+    /// Table of a `prove` stage, of a `hypothesize` stage, or one with their columns.
+    pub from: String,
+    /// A model of `models:`.
+    pub model: String,
+    /// What is believed is at least so likely; not published, 0.5 here.
+    #[serde(default = "half")]
+    #[schemars(range(min = 0.0, max = 1.0))]
+    pub threshold: f64,
+    /// What a probability is: of the whole output as released, or shared out between true and false.
+    #[serde(default)]
+    pub probability: Probability,
+    /// Whether the end of the output counts for a probability, as released; `false` for endpoints,
+    /// which do not tell it.
+    #[serde(default = "yes")]
+    pub with_end: bool,
+    /// Whether sentences of the memory are believed without being asked about.
+    #[serde(default)]
+    pub trust_memory: bool,
+    /// Whether the direct belief in a hypothesis is asked with question and answer.
+    #[serde(default)]
+    pub question: bool,
+    /// Table of entailments that users blocked: columns `hypothesis` and `premises`.
+    pub blocked: Option<String>,
+    /// Most tokens of a prompt; a longer one is cut instead of refused.
+    #[schemars(range(min = 1))]
+    pub truncate: Option<u32>,
+    /// Other columns of the table that every row keeps.
+    #[serde(default)]
+    pub keep: Vec<String>,
+}
+
+/// The threshold of belief when none is given.
+pub(super) fn half() -> f64 {
+    0.5
+}
+
+/// What the probability of `true` is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Probability {
+    /// That of the likelier of the two outputs, as released; one minus it if that is `false`.
+    #[default]
+    Released,
+    /// p(true) / (p(true) + p(false)).
+    Renormalized,
+}

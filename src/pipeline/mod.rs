@@ -1,0 +1,25 @@
+//! The pipeline file: YAML text to typed stages, with a place for every mistake. Pure: no I/O
+//! beyond what the injected loader reads, no DataFusion, no store.
+
+pub mod checks;
+pub mod code;
+pub mod device;
+pub mod diagnostic;
+pub mod expand;
+pub mod group;
+pub mod interpolate;
+pub mod kinds;
+pub mod models;
+pub mod node;
+pub mod params;
+pub mod pipeline;
+pub mod reference;
+pub mod refusal;
+pub mod schema;
+pub mod source;
+pub mod stage;
+pub mod tag;
+pub mod testcase;
+pub mod text;
+pub mod validate;
+pub mod yaml;

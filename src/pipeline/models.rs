@@ -1,0 +1,180 @@
+//! Settings of `models`: what `generate`, `score`, `embed` and the like may name.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::device::Device;
+
+/// A model: a folder on this machine (`path`), or an endpoint that speaks OpenAI's protocol (`url`).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(extend("oneOf" = [{"required": ["path"]}, {"required": ["url"]}]))]
+pub struct Model {
+    /// A folder as Hugging Face lays it out: `config.json`, `*.safetensors`, `tokenizer.json`.
+    pub path: Option<String>,
+    /// Where it computes: `cpu`, `cuda` (all GPUs), `cuda:N` (one), or `auto`: all GPUs if there are
+    /// any, or else the processor; `auto` when absent. Only with `path`, as the next eight.
+    pub device: Option<Device>,
+    /// How weights are kept and multiplied; `f32` on the processor and `bf16` on a GPU when absent.
+    pub dtype: Option<Dtype>,
+    /// Who multiplies on a GPU with `bf16`; `own` when absent.
+    pub products: Option<Products>,
+    /// Threads on the processor, each with its own batch; as many as cores when absent. A GPU has
+    /// one.
+    #[schemars(range(min = 1, max = 1024))]
+    pub workers: Option<u32>,
+    /// Tokens of one pass of a worker, and of the longest text that is read in one piece.
+    #[schemars(range(min = 16, max = 1_048_576))]
+    pub step_tokens: Option<u32>,
+    /// Answers that a worker has under way at a time.
+    #[schemars(range(min = 1, max = 65_536))]
+    pub sequences: Option<u32>,
+    /// MiB of keys and values of all workers; 1024 on the processor and most of a GPU's memory when
+    /// absent.
+    #[schemars(range(min = 1, max = 1_048_576))]
+    pub cache_mib: Option<u32>,
+    /// Which rows of a text make its vector; as the folder says when absent.
+    pub pooling: Option<Pooling>,
+    /// Whether vectors are divided by their length; needs `pooling`.
+    pub normalize: Option<bool>,
+    /// Base address, such as `http://localhost:8000/v1`.
+    pub url: Option<String>,
+    /// The model's name there. Only with `url`, as the next ten.
+    pub model: Option<String>,
+    /// How text is asked for; `completions` when absent.
+    pub api: Option<Api>,
+    /// What stands before every prompt as the system's message; only for `chat`.
+    pub system: Option<String>,
+    /// What the endpoint can do beyond the least of the protocol.
+    pub offers: Option<Offers>,
+    /// Name of the environment variable that holds the key. The key itself is never written.
+    pub key_env: Option<String>,
+    /// Requests in flight at a time; 8 when absent.
+    #[schemars(range(min = 1, max = 4096))]
+    pub concurrency: Option<u32>,
+    /// Most requests a minute.
+    #[schemars(range(min = 1))]
+    pub requests_per_minute: Option<u32>,
+    /// Most tokens a minute.
+    #[schemars(range(min = 1))]
+    pub tokens_per_minute: Option<u32>,
+    /// Longest wait for one answer in seconds; 600 when absent.
+    #[schemars(range(min = 1, max = 86_400))]
+    pub timeout_seconds: Option<u32>,
+    /// How often a request is tried again; 6 when absent.
+    #[schemars(range(min = 0, max = 100))]
+    pub retries: Option<u32>,
+}
+
+/// What an endpoint can do beyond the least of the protocol; anything else is refused before it is
+/// sent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Offers {
+    /// Log-probabilities of what it writes.
+    #[serde(default)]
+    pub logprobs: bool,
+    /// Log-probabilities of the prompt (`echo`), which scores need.
+    #[serde(default)]
+    pub scores: bool,
+    /// The parameter `top_k`.
+    #[serde(default)]
+    pub top_k: bool,
+    /// Several answers to one request.
+    #[serde(default = "yes")]
+    pub samples: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+impl Default for Offers {
+    fn default() -> Self {
+        Self { logprobs: false, scores: false, top_k: false, samples: true }
+    }
+}
+
+/// How weights are kept and multiplied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Dtype {
+    /// 32-bit floats.
+    F32,
+    /// 16-bit floats with 32-bit sums: half the memory; only on a GPU.
+    Bf16,
+    /// 8-bit integers: smaller and faster, a little less exact.
+    Int8,
+}
+
+/// Who multiplies on a GPU.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Products {
+    /// Kernels of this program.
+    #[default]
+    Own,
+    /// NVIDIA's library cuBLASLt, where it is installed.
+    Cublaslt,
+}
+
+/// Which rows of a text make its vector.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Pooling {
+    /// The mean of all.
+    Mean,
+    /// The first.
+    Cls,
+    /// The last.
+    Last,
+    /// The first, through BERT's pooler.
+    Pooler,
+}
+
+/// How an endpoint is asked for text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Api {
+    /// The prompt is continued.
+    #[default]
+    Completions,
+    /// The prompt is a user's message.
+    Chat,
+}
+
+impl Model {
+    /// Settings that mean nothing beside `path` or `url`, whichever is there. Where both are, or
+    /// neither, that is what is wrong.
+    pub fn idle(&self) -> Vec<&'static str> {
+        let local = [
+            ("device", self.device.is_some()),
+            ("dtype", self.dtype.is_some()),
+            ("products", self.products.is_some()),
+            ("workers", self.workers.is_some()),
+            ("step_tokens", self.step_tokens.is_some()),
+            ("sequences", self.sequences.is_some()),
+            ("cache_mib", self.cache_mib.is_some()),
+            ("pooling", self.pooling.is_some()),
+            ("normalize", self.normalize.is_some()),
+        ];
+        let remote = [
+            ("model", self.model.is_some()),
+            ("api", self.api.is_some()),
+            ("system", self.system.is_some()),
+            ("offers", self.offers.is_some()),
+            ("key_env", self.key_env.is_some()),
+            ("concurrency", self.concurrency.is_some()),
+            ("requests_per_minute", self.requests_per_minute.is_some()),
+            ("tokens_per_minute", self.tokens_per_minute.is_some()),
+            ("timeout_seconds", self.timeout_seconds.is_some()),
+            ("retries", self.retries.is_some()),
+        ];
+        let idle = match (&self.path, &self.url) {
+            (Some(_), None) => &remote[..],
+            (None, Some(_)) => &local[..],
+            (Some(_), Some(_)) | (None, None) => &[],
+        };
+        idle.iter().filter(|(_, there)| *there).map(|(key, _)| *key).collect()
+    }
+}

@@ -1,0 +1,172 @@
+//! The JSON Schema of the pipeline file, made from the settings' types: the one that editors use
+//! and the one that `check` enforces.
+
+use indexmap::IndexMap;
+use schemars::{JsonSchema, Schema, generate::SchemaSettings};
+use serde::Deserialize;
+use serde_json::{Map, Value as Json, json};
+
+use crate::checks::Scalar;
+use crate::models::Model;
+use crate::pipeline::Strict;
+use crate::stage::Stage;
+use crate::testcase::TestCase;
+
+/// A pipeline file.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PipelineFile {
+    /// Name of the pipeline.
+    #[schemars(extend("x-name" = true))]
+    pub pipeline: String,
+    /// What it evaluates, for people.
+    pub description: Option<String>,
+    /// Parameters and their defaults; `--param name=value` sets them, `${params.name}` uses them.
+    #[serde(default)]
+    pub params: IndexMap<String, Parameter>,
+    /// Language models by name.
+    #[serde(default)]
+    pub models: IndexMap<String, Model>,
+    /// Warnings that are errors here.
+    #[serde(default)]
+    pub strict: Vec<Strict>,
+    /// Stages and groups of stages by name.
+    pub stages: IndexMap<String, Entry>,
+    /// Tests that `proofmill test` runs.
+    #[serde(default)]
+    pub tests: Vec<TestCase>,
+}
+
+/// A template file.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TemplateFile {
+    /// Name of the template.
+    #[schemars(extend("x-name" = true))]
+    pub template: String,
+    /// What it is for.
+    pub description: Option<String>,
+    /// Parameters and their defaults; `with` sets them.
+    #[serde(default)]
+    pub params: IndexMap<String, Parameter>,
+    /// Stages and groups of stages by name.
+    pub stages: IndexMap<String, Entry>,
+}
+
+/// The default of a parameter; nothing for one that must be given.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Parameter {
+    /// A scalar or nothing.
+    One(Option<Scalar>),
+    /// A list, for a matrix.
+    Many(Vec<Scalar>),
+}
+
+/// A stage or a group.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(untagged)]
+#[expect(clippy::large_enum_variant, reason = "exists for its schema only")]
+pub enum Entry {
+    /// A table.
+    Stage(Stage),
+    /// Several tables.
+    Group(Group),
+}
+
+/// A group of stages: written here, or inlined from a template; once, or for each value of a matrix.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(extend("oneOf" = [{"required": ["stages"]}, {"required": ["use"]}]))]
+pub struct Group {
+    /// The group's stages.
+    pub stages: Option<IndexMap<String, Entry>>,
+    /// Path of a template file, relative to this file.
+    #[serde(rename = "use")]
+    pub template: Option<String>,
+    /// Values of the template's parameters.
+    pub with: Option<IndexMap<String, Parameter>>,
+    /// Parameters and their values: the group is repeated for each combination.
+    #[schemars(extend("minProperties" = 1))]
+    pub matrix: Option<IndexMap<String, MatrixValues>>,
+    /// What the group is, for people.
+    pub description: Option<String>,
+}
+
+/// The values of a matrix parameter.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(transparent)]
+pub struct MatrixValues(#[schemars(length(min = 1))] pub Vec<Scalar>);
+
+/// The schema of pipeline files, and of templates, with all definitions by name.
+#[derive(Debug)]
+pub struct FormatSchema {
+    root: Schema,
+    template: Json,
+    definitions: Map<String, Json>,
+}
+
+impl FormatSchema {
+    /// Generates the schema from the types.
+    pub fn generate() -> Self {
+        let mut generator = SchemaSettings::draft2020_12().into_generator();
+        let template = generator.subschema_for::<TemplateFile>();
+        let root = generator.into_root_schema_for::<PipelineFile>();
+        let mut definitions =
+            root.get("$defs").and_then(Json::as_object).cloned().unwrap_or_default();
+        let mut file = root.as_value().clone();
+        if let Some(object) = file.as_object_mut() {
+            object.remove("$defs");
+        }
+        definitions.insert("PipelineFile".to_owned(), file);
+        Self { root, template: template.to_value(), definitions }
+    }
+
+    /// The definitions that a [`crate::validate::Validator`] checks against.
+    pub fn definitions(&self) -> &Map<String, Json> {
+        &self.definitions
+    }
+
+    /// The document for editors: a file is a pipeline or a template, and `${…}` may stand for
+    /// any scalar.
+    pub fn document(&self) -> Json {
+        let mut definitions = self.definitions.clone();
+        definitions.values_mut().for_each(admit_parameters);
+        json!({
+            "$schema": self.root.get("$schema"),
+            "title": "proofmill pipeline",
+            "if": {"required": ["template"]},
+            "then": self.template,
+            "else": {"$ref": "#/$defs/PipelineFile"},
+            "$defs": definitions,
+        })
+    }
+}
+
+/// Lets `${…}` stand wherever a number or a boolean is expected.
+fn admit_parameters(schema: &mut Json) {
+    const PARAMETER: &str = "^\\$\\{[^}]+\\}$";
+    match schema {
+        Json::Array(items) => items.iter_mut().for_each(admit_parameters),
+        Json::Object(object) => {
+            let scalar = |name: &Json| {
+                matches!(name.as_str(), Some("integer" | "number" | "boolean" | "null"))
+            };
+            let is_scalar = match object.get("type") {
+                Some(Json::Array(names)) => names.iter().all(scalar),
+                Some(name) => scalar(name) && name != "null",
+                None => false,
+            };
+            if is_scalar {
+                let description = object.remove("description");
+                let plain = Json::Object(std::mem::take(object));
+                object.extend(description.map(|text| ("description".to_owned(), text)));
+                let parameter = json!({"type": "string", "pattern": PARAMETER});
+                object.insert("anyOf".to_owned(), json!([plain, parameter]));
+            } else {
+                object.values_mut().for_each(admit_parameters);
+            }
+        }
+        _ => {}
+    }
+}

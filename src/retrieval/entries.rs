@@ -1,0 +1,295 @@
+//! Four ways to index a memory, as compared in appendix A of the TeachMe paper: which text stands
+//! for a fact. The query is always the question.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use proofmill_base::digest::Digest;
+use crate::error::SearchError;
+
+/// What is indexed for each fact of a memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum MemoryIndexing {
+    /// One entry per fact: the fact ("F", best in the paper and the default).
+    #[default]
+    Fact,
+    /// One entry per pair of question and fact: the question that the fact was taught for ("Q").
+    Question,
+    /// One entry per pair: the question, a space, the fact ("Q+F").
+    QuestionFact,
+    /// One entry per fact: the fact, then all its questions ("Relevant-Qs+F").
+    RelevantQuestions,
+}
+
+/// One row of a memory: a fact and the question that it was taught for, which may be empty.
+#[derive(Clone, Copy, Debug)]
+pub struct MemoryRow<'a> {
+    pub fact: &'a str,
+    /// The question, or an empty text.
+    pub question: &'a str,
+}
+
+/// One entry of the index, in the order in which entries are to be added.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemoryEntry {
+    /// What is indexed.
+    pub text: String,
+    /// What is recalled: the fact as first spelled.
+    pub fact: String,
+    /// The memory rows behind the entry, ascending.
+    pub rows: Vec<u32>,
+}
+
+impl MemoryIndexing {
+    /// All ways, in the order of the paper.
+    pub const ALL: [Self; 4] =
+        [Self::Fact, Self::Question, Self::QuestionFact, Self::RelevantQuestions];
+
+    /// The name in pipeline files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Fact => "fact",
+            Self::Question => "question",
+            Self::QuestionFact => "question_fact",
+            Self::RelevantQuestions => "relevant_questions",
+        }
+    }
+
+    /// True if equal facts share an entry whatever their questions.
+    const fn is_per_fact(self) -> bool {
+        matches!(self, Self::Fact | Self::RelevantQuestions)
+    }
+}
+
+/// The entries of a memory, in order of first occurrence. Facts and questions are the same if they
+/// differ in case and white space only; the first spelling is kept. Rows without a fact give no
+/// entry.
+pub fn memory_entries<'a>(
+    rows: impl IntoIterator<Item = MemoryRow<'a>>,
+    indexing: MemoryIndexing,
+) -> Vec<MemoryEntry> {
+    let mut groups: Vec<Group<'a>> = Vec::new();
+    let mut by_key: HashMap<(String, String), usize> = HashMap::new();
+    for (number, row) in (0u32..).zip(rows) {
+        let fact = fold(row.fact);
+        if fact.is_empty() {
+            continue;
+        }
+        let question = fold(row.question);
+        let key_question = if indexing.is_per_fact() { String::new() } else { question.clone() };
+        let index = match by_key.entry((fact, key_question)) {
+            Entry::Occupied(entry) => *entry.get(),
+            Entry::Vacant(entry) => {
+                groups.push(Group { fact: row.fact, questions: Vec::new(), rows: Vec::new() });
+                *entry.insert(groups.len() - 1)
+            }
+        };
+        let group = &mut groups[index];
+        group.rows.push(number);
+        if !question.is_empty() && group.questions.iter().all(|(folded, _)| *folded != question) {
+            group.questions.push((question, row.question));
+        }
+    }
+    groups.into_iter().map(|group| group.into_entry(indexing)).collect()
+}
+
+/// A row of a memory that begins an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FirstRow {
+    /// Its number among all rows, from 0.
+    pub row: u64,
+    /// How many rows are behind the entry, itself included.
+    pub rows: u32,
+}
+
+/// Finds the rows that begin an entry, in the order of entries as [`memory_entries`] gives them, from
+/// rows that come one by one. Holds a digest for each entry and no text.
+pub struct FirstRows {
+    indexing: MemoryIndexing,
+    by_key: HashMap<Digest, usize>,
+    found: Vec<FirstRow>,
+    next: u64,
+}
+
+impl FirstRows {
+    /// No rows yet.
+    pub fn new(indexing: MemoryIndexing) -> Self {
+        Self { indexing, by_key: HashMap::new(), found: Vec::new(), next: 0 }
+    }
+
+    /// Takes the next row.
+    pub fn add(&mut self, row: MemoryRow<'_>) {
+        let number = self.next;
+        self.next += 1;
+        let fact = fold(row.fact);
+        if fact.is_empty() {
+            return;
+        }
+        let per_fact = self.indexing.is_per_fact();
+        let question = if per_fact { String::new() } else { fold(row.question) };
+        let key = Digest::of(format!("{}:{fact}{question}", fact.len()).as_bytes());
+        match self.by_key.entry(key) {
+            Entry::Occupied(entry) => self.found[*entry.get()].rows += 1,
+            Entry::Vacant(entry) => {
+                entry.insert(self.found.len());
+                self.found.push(FirstRow { row: number, rows: 1 });
+            }
+        }
+    }
+
+    /// All of them.
+    pub fn finish(self) -> Vec<FirstRow> {
+        self.found
+    }
+}
+
+/// The rows that become one entry.
+struct Group<'a> {
+    fact: &'a str,
+    /// Different questions, folded and as first spelled.
+    questions: Vec<(String, &'a str)>,
+    rows: Vec<u32>,
+}
+
+impl Group<'_> {
+    fn into_entry(self, indexing: MemoryIndexing) -> MemoryEntry {
+        let questions = self.questions.iter().map(|(_, question)| *question);
+        let parts: Vec<&str> = match indexing {
+            MemoryIndexing::Fact => vec![self.fact],
+            MemoryIndexing::Question => questions.collect(),
+            MemoryIndexing::QuestionFact => questions.chain([self.fact]).collect(),
+            MemoryIndexing::RelevantQuestions => [self.fact].into_iter().chain(questions).collect(),
+        };
+        MemoryEntry { text: parts.join(" "), fact: self.fact.to_owned(), rows: self.rows }
+    }
+}
+
+/// Lower case, runs of white space as one space, none at the ends.
+fn fold(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase()
+}
+
+impl fmt::Display for MemoryIndexing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for MemoryIndexing {
+    type Err = SearchError;
+
+    fn from_str(name: &str) -> Result<Self, SearchError> {
+        Self::ALL.into_iter().find(|indexing| indexing.name() == name).ok_or_else(|| {
+            SearchError::UnknownName {
+                what: "way to index a memory",
+                name: name.to_owned(),
+                expected: Self::ALL.map(|indexing| format!("`{indexing}`")).join(", "),
+            }
+        })
+    }
+}
+
+impl TryFrom<String> for MemoryIndexing {
+    type Error = SearchError;
+
+    fn try_from(name: String) -> Result<Self, SearchError> {
+        name.parse()
+    }
+}
+
+impl From<MemoryIndexing> for String {
+    fn from(indexing: MemoryIndexing) -> Self {
+        indexing.name().to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ROWS: [MemoryRow<'static>; 6] = [
+        MemoryRow { fact: "Iron is a metal.", question: "Is iron a metal?" },
+        MemoryRow { fact: "A penny is made of copper.", question: "Can a magnet attract a penny?" },
+        MemoryRow { fact: "iron  IS a metal. ", question: "Does a magnet attract iron?" },
+        MemoryRow { fact: "Iron is a metal.", question: "is iron\ta METAL?" },
+        MemoryRow { fact: " ", question: "What?" },
+        MemoryRow { fact: "Metals conduct electricity.", question: "" },
+    ];
+
+    fn entries(indexing: MemoryIndexing) -> Vec<(String, String, Vec<u32>)> {
+        let entries = memory_entries(ROWS, indexing).into_iter();
+        entries.map(|entry| (entry.text, entry.fact, entry.rows)).collect()
+    }
+
+    fn entry(text: &str, fact: &str, rows: &[u32]) -> (String, String, Vec<u32>) {
+        (text.to_owned(), fact.to_owned(), rows.to_vec())
+    }
+
+    const IRON: &str = "Iron is a metal.";
+    const PENNY: &str = "A penny is made of copper.";
+    const METALS: &str = "Metals conduct electricity.";
+
+    #[test]
+    fn facts_are_unique_and_keep_their_first_spelling() {
+        let expected =
+            [entry(IRON, IRON, &[0, 2, 3]), entry(PENNY, PENNY, &[1]), entry(METALS, METALS, &[5])];
+        assert_eq!(entries(MemoryIndexing::Fact), expected);
+    }
+
+    #[test]
+    fn pairs_have_one_entry_each() {
+        let expected = [
+            entry("Is iron a metal?", IRON, &[0, 3]),
+            entry("Can a magnet attract a penny?", PENNY, &[1]),
+            entry("Does a magnet attract iron?", "iron  IS a metal. ", &[2]),
+            entry("", METALS, &[5]),
+        ];
+        assert_eq!(entries(MemoryIndexing::Question), expected);
+
+        let expected = [
+            entry("Is iron a metal? Iron is a metal.", IRON, &[0, 3]),
+            entry("Can a magnet attract a penny? A penny is made of copper.", PENNY, &[1]),
+            entry("Does a magnet attract iron? iron  IS a metal. ", "iron  IS a metal. ", &[2]),
+            entry(METALS, METALS, &[5]),
+        ];
+        assert_eq!(entries(MemoryIndexing::QuestionFact), expected);
+    }
+
+    #[test]
+    fn a_fact_gathers_its_questions_in_order() {
+        let expected = [
+            entry(
+                "Iron is a metal. Is iron a metal? Does a magnet attract iron?",
+                IRON,
+                &[0, 2, 3],
+            ),
+            entry("A penny is made of copper. Can a magnet attract a penny?", PENNY, &[1]),
+            entry(METALS, METALS, &[5]),
+        ];
+        assert_eq!(entries(MemoryIndexing::RelevantQuestions), expected);
+    }
+
+    #[test]
+    fn first_rows_are_those_of_the_entries() {
+        for indexing in MemoryIndexing::ALL {
+            let mut first = FirstRows::new(indexing);
+            ROWS.into_iter().for_each(|row| first.add(row));
+            let expected = memory_entries(ROWS, indexing)
+                .into_iter()
+                .map(|entry| FirstRow { row: entry.rows[0].into(), rows: entry.rows.len() as u32 });
+            assert_eq!(first.finish(), expected.collect::<Vec<_>>(), "{indexing}");
+        }
+    }
+
+    #[test]
+    fn names_and_ways_correspond() {
+        for indexing in MemoryIndexing::ALL {
+            assert_eq!(indexing.name().parse::<MemoryIndexing>().unwrap(), indexing);
+        }
+    }
+}
