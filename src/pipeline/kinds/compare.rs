@@ -33,9 +33,8 @@ pub struct Compare {
     /// Column that tells repeated runs of the systems apart, such as a seed: items are paired within a run, and a
     /// difference is set against the spread of the runs.
     pub reruns: Option<String>,
-    /// For a comparison that is repeated, such as every night: the how many-th time this is, from 1. The
-    /// chance that a metric ever raises a false alarm, in all times together, is then at most 1 less the level
-    /// of `ci`.
+    /// For a comparison that is repeated, such as every night: the number of this look, from 1. The chance of a
+    /// false alarm of a metric, over all looks together, is then at most 1 less the level of `ci`.
     #[schemars(range(min = 1))]
     pub look: Option<u64>,
     /// How intervals are made; `bootstrap` is 9999 when absent.
