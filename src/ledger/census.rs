@@ -6,9 +6,11 @@ use arrow::array::RecordBatch;
 use chrono::{DateTime, Utc};
 
 use crate::error::Result;
+use crate::handle::LOOK_UPS_MAX;
 use crate::record::{Forget, Forgotten, Scope};
 use crate::rows::{keys_of, model_column, text_column, time_column};
 use crate::segment_reader::Columns;
+use crate::state::State;
 use crate::walk::Walk;
 use crate::{Ledger, LedgerError};
 use proofmill_base::digest::Digest;
@@ -47,8 +49,7 @@ impl Ledger {
     ///
     /// When the store fails, or a segment is missing or damaged: the error names it.
     pub async fn models(&self) -> Result<Vec<ModelAnswers>> {
-        let mut models: BTreeMap<String, ModelAnswers> = BTreeMap::new();
-        self.each(|row| {
+        let models = |models: &mut BTreeMap<String, ModelAnswers>, row: Row<'_>| {
             let Row { model, kind, created_at, .. } = row;
             if !models.contains_key(model) {
                 let (kinds, first, last) = (BTreeMap::new(), created_at, created_at);
@@ -59,9 +60,8 @@ impl Ledger {
             *known.kinds.entry(kind.to_owned()).or_default() += 1;
             known.first = known.first.min(created_at);
             known.last = known.last.max(created_at);
-        })
-        .await?;
-        Ok(models.into_values().collect())
+        };
+        Ok(self.fold(models).await?.into_values().collect())
     }
 
     /// Makes answers count no more: those that the ledger holds now, not those to come. What was
@@ -73,8 +73,10 @@ impl Ledger {
     /// As [`Ledger::models`], and when the log cannot be written.
     pub async fn forget(&self, what: Scope, author: &str, reason: &str) -> Result<u64> {
         self.refresh().await?;
-        let mut answers = 0;
-        self.each(|row| answers += u64::from(what.covers(&row.key, row.model))).await?;
+        let count = |answers: &mut u64, row: Row<'_>| {
+            *answers += u64::from(what.covers(&row.key, row.model));
+        };
+        let answers = self.fold(count).await?;
         if answers == 0 {
             return Ok(0);
         }
@@ -89,9 +91,28 @@ impl Ledger {
         self.state().forgotten.as_ref().clone()
     }
 
-    /// Shows all answers that count.
-    async fn each(&self, mut show: impl FnMut(Row<'_>)) -> Result<()> {
-        let state = self.state();
+    /// What `add` makes of all answers that count. Begins anew when a segment was merged and removed
+    /// meanwhile.
+    async fn fold<T: Default>(&self, add: impl Fn(&mut T, Row<'_>)) -> Result<T> {
+        let mut attempts = 0;
+        loop {
+            attempts += 1;
+            let state = self.state();
+            match self.fold_state(&state, &add).await {
+                Err(error) if error.is_missing() && attempts < LOOK_UPS_MAX => {
+                    self.refresh_after(&state, error).await?;
+                }
+                folded => return folded,
+            }
+        }
+    }
+
+    async fn fold_state<T: Default>(
+        &self,
+        state: &State,
+        add: &impl Fn(&mut T, Row<'_>),
+    ) -> Result<T> {
+        let mut folded = T::default();
         let (store, columns) = (self.store(), Columns::Answers);
         let mut walk = Walk::open(store, &state.live, &state.forgotten, columns).await?;
         while let Some((number, place)) = walk.next(store).await? {
@@ -99,9 +120,9 @@ impl Ledger {
                 let key = state.live[number].key.to_string();
                 LedgerError::Segment { key, reason }
             };
-            show(row(place.batch, place.row).map_err(malformed)?);
+            add(&mut folded, row(place.batch, place.row).map_err(malformed)?);
         }
-        Ok(())
+        Ok(folded)
     }
 }
 

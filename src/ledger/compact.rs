@@ -1,8 +1,6 @@
-//! Keeping the number of objects small: merging segments, shortening the log, removing what nobody names.
+//! Keeping the number of objects small: merging segments, shortening the log, removing what was merged.
 
 use std::sync::Arc;
-
-use chrono::TimeDelta;
 
 use crate::Ledger;
 use crate::error::Result;
@@ -10,7 +8,7 @@ use crate::log;
 use crate::merge::merge;
 use crate::record::{Body, Segment};
 use crate::state::State;
-use proofmill_store::{Key, ledger_segments_prefix};
+use proofmill_store::Key;
 
 /// What a compaction did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,17 +23,10 @@ pub struct Compaction {
     pub bytes_rewritten: u64,
     /// Objects of the log that a checkpoint replaced.
     pub log_objects_removed: usize,
+    /// Merged segments that were removed.
+    pub segments_removed: usize,
     /// Segments that the ledger consists of afterwards.
     pub segments: usize,
-}
-
-/// What a sweep removed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Swept {
-    /// Objects that no record names.
-    pub objects: usize,
-    /// Their bytes.
-    pub bytes: u64,
 }
 
 impl Ledger {
@@ -44,9 +35,9 @@ impl Ledger {
         self.pick(&self.state()).is_some()
     }
 
-    /// Merges segments until no more is worth it, and shortens the log. Does nothing, at the cost of a
-    /// listing, when nothing is to do. Others may look up, record, flush and compact meanwhile. What
-    /// was merged stays in the store until [`Ledger::sweep`].
+    /// Merges segments until no more is worth it, shortens the log, and removes what was merged
+    /// [`Limits::margin`](crate::Limits) entries ago. Does nothing, at the cost of a listing, when
+    /// nothing is to do. Others may look up, record, flush and compact meanwhile.
     ///
     /// # Errors
     ///
@@ -91,34 +82,12 @@ impl Ledger {
             state = self.state();
         }
         if log::entries(self.store()).await? >= self.limits().log_entries {
-            done.log_objects_removed = log::checkpoint(self.store(), &state).await?;
+            let removed = log::checkpoint(self.store(), &state, self.limits().margin).await?;
+            done.log_objects_removed = removed.log_objects;
+            done.segments_removed = removed.segments;
         }
         done.segments = state.live.len();
         Ok(done)
-    }
-
-    /// Removes segments that no record names and that were written more than `older_than` ago: those
-    /// that were merged, and those of processes that ended before they could commit. It must exceed the
-    /// longest time between writing a segment and committing it: use days.
-    ///
-    /// # Errors
-    ///
-    /// When the store fails.
-    pub async fn sweep(&self, older_than: TimeDelta) -> Result<Swept> {
-        let listed = self.store().list(&ledger_segments_prefix()).await?;
-        // What is named from now on is either in this state or too new to be removed.
-        self.refresh().await?;
-        let state = self.state();
-        let before = self.store().clock().now() - older_than;
-        let mut swept = Swept::default();
-        for object in listed {
-            if object.modified < before && !state.names(&object.key) {
-                self.store().delete(&object.key).await?;
-                swept.objects += 1;
-                swept.bytes += object.bytes;
-            }
-        }
-        Ok(swept)
     }
 
     async fn merge_segments(&self, inputs: &[Arc<Segment>], done: &mut Compaction) -> Result<()> {
@@ -136,9 +105,6 @@ impl Ledger {
             done.segments_merged += inputs.len();
             done.rows_rewritten += into.rows;
             done.bytes_rewritten += into.bytes;
-        } else {
-            // Somebody merged the inputs already, and no record names what we made of them.
-            self.store().delete(&into.key).await?;
         }
         Ok(())
     }

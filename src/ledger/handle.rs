@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Mutex as AsyncMutex;
 
+use crate::LedgerError;
 use crate::answer_cache::AnswerCache;
 use crate::buffer::Buffer;
 use crate::entry::{Answer, NewEntry, Row};
@@ -22,7 +23,10 @@ use proofmill_base::rng::random_name;
 use proofmill_store::{Key, Part, Store};
 
 /// Times that a look-up starts anew because a segment was merged and removed meanwhile.
-const LOOK_UPS_MAX: u32 = 8;
+pub(crate) const LOOK_UPS_MAX: u32 = 8;
+/// Times that answers are stored anew because a checkpoint came between their entry and the proof that it
+/// counts.
+const FLUSHES_MAX: u32 = 8;
 
 /// How much the ledger holds in memory, and the sizes of what it stores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +41,9 @@ pub struct Limits {
     pub tiers: Tiers,
     /// Entries of the log from which on compaction replaces them by a checkpoint.
     pub log_entries: usize,
+    /// Entries of the log between a merge and the checkpoint with which the merged segments are removed, so
+    /// that only a look-up that lasts longer than those finds a segment gone and has to start anew.
+    pub margin: u64,
 }
 
 impl Default for Limits {
@@ -47,7 +54,8 @@ impl Default for Limits {
             answer_bytes: 64 << 20,
             blocks: BlockLimits::default(),
             tiers: Tiers::default(),
-            log_entries: 64,
+            log_entries: 32,
+            margin: 32,
         }
     }
 }
@@ -201,13 +209,16 @@ impl Ledger {
             shared.buffer.sorted()
         };
         let (store, limits) = (&self.inner.store, self.inner.limits);
-        let written = write_rows(store, &rows, limits.blocks).await?;
-        drop(rows);
-        let segment = written.segment.clone();
-        let body = |_: &State| Some(Body::Append(segment.as_ref().clone()));
-        self.commit(written, body, count).await?;
-        drop(commits);
-        Ok(())
+        for _ in 0..FLUSHES_MAX {
+            let written = write_rows(store, &rows, limits.blocks).await?;
+            let segment = written.segment.clone();
+            let body = |_: &State| Some(Body::Append(segment.as_ref().clone()));
+            if self.commit(written, body, count).await? {
+                drop(commits);
+                return Ok(());
+            }
+        }
+        Err(LedgerError::Contended { attempts: FLUSHES_MAX })
     }
 
     /// Takes in what other processes have made durable.
@@ -221,6 +232,12 @@ impl Ledger {
         self.install(state, None, 0);
         drop(commits);
         Ok(())
+    }
+
+    /// Reads on because an object of `state` was gone; that was the end of it when the log says nothing new.
+    pub(crate) async fn refresh_after(&self, state: &State, missing: LedgerError) -> Result<()> {
+        self.refresh().await?;
+        if *self.state() == *state { Err(missing) } else { Ok(()) }
     }
 
     /// The segments that count, in the order of the log, as this process knows it: for whoever reads
@@ -285,7 +302,8 @@ impl Ledger {
         Ok(())
     }
 
-    /// Appends an entry; then the first `count` buffered rows are durable. The caller holds `commits`.
+    /// Appends an entry that names `written`; then the first `count` buffered rows are durable. False when
+    /// the state after does not name it: nothing is durable then. The caller holds `commits`.
     async fn commit(
         &self,
         written: Written,
@@ -301,7 +319,11 @@ impl Ledger {
             let open = OpenSegment::with_tail(written.segment.clone(), &written.tail)?;
             inner.indexes.put(Arc::new(open));
         }
-        self.install(state, Some(key), count);
+        self.install(state, Some(key), if named { count } else { 0 });
+        if !named {
+            // It never counted, or it was merged meanwhile: no later state names it either.
+            inner.store.delete(key).await?;
+        }
         Ok(named)
     }
 
@@ -343,10 +365,7 @@ impl Ledger {
             let unknown: Vec<Digest> = sorted.iter().zip(&stored).filter_map(unknown).collect();
             let found = match look_up::look_up(store, indexes, &state, &unknown).await {
                 Err(error) if error.is_missing() && attempts < LOOK_UPS_MAX => {
-                    self.refresh().await?;
-                    if *self.state() == *state {
-                        return Err(error);
-                    }
+                    self.refresh_after(&state, error).await?;
                     continue;
                 }
                 found => found?,

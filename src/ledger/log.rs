@@ -6,7 +6,11 @@
 //! From time to time a checkpoint records what the log amounts to, and the entries up to it are removed.
 //! A process that slept meanwhile could then create an entry in a place that is empty again and that
 //! nobody reads any more. So an entry counts only if, after it was created, there is still no checkpoint
-//! at its number or later: checkpoints are written before entries are removed.
+//! at its number or later: checkpoints are written before entries are removed. Readers ask the same after
+//! they read entries.
+//!
+//! The entries of merges say which segments are merged. They stay until those segments are removed, by
+//! whoever writes a checkpoint that is far enough behind them.
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 
@@ -35,20 +39,31 @@ struct Extent {
     entry: Option<u64>,
 }
 
+/// Objects that a checkpoint made superfluous, and that are removed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Removed {
+    /// Entries and earlier checkpoints.
+    pub log_objects: usize,
+    /// Merged segments.
+    pub segments: usize,
+}
+
 /// Reads on from `state` to the head of the log.
 pub(crate) async fn read_on(store: &Store, state: &State) -> Result<State> {
     for _ in 0..ATTEMPTS_MAX {
         let extent = extent(store).await?;
         let Some(mut state) = from_checkpoint(store, state, extent).await? else { continue };
+        let first = state.next;
         read_entries(store, &mut state, extent).await?;
+        if state.next > first && covers(store, first).await? {
+            continue;
+        }
         if extent.entry.is_none_or(|last| last < state.next) {
             return Ok(state);
         }
         // An entry before the last one is missing: lost, unless a checkpoint replaced it meanwhile.
         let seq = state.next;
-        if self::extent(store).await?.checkpoint.is_none_or(|newest| newest < seq)
-            && store.get_opt(&ledger_log_key(seq)).await?.is_none()
-        {
+        if !covers(store, seq).await? && store.get_opt(&ledger_log_key(seq)).await?.is_none() {
             return Err(LedgerError::Gap { seq });
         }
     }
@@ -56,8 +71,9 @@ pub(crate) async fn read_on(store: &Store, state: &State) -> Result<State> {
 }
 
 /// Appends what `body` makes of the newest state, and returns the state after it. When this returns, the
-/// entry is durable and counts. `body` may find that nothing is left to append; `included` tells whether
-/// a state has taken in what was to be appended.
+/// entry is durable and counts, unless `body` found that nothing is left to append, or the entry is an
+/// append whose fate is unknown: then the state does not name its segment, and the caller has to store the
+/// answers under another key. `included` tells whether a state has taken in what was to be appended.
 pub(crate) async fn append(
     store: &Store,
     writer: &str,
@@ -70,49 +86,78 @@ pub(crate) async fn append(
         let Some(body) = body(&state).filter(|_| !included(&state)) else { return Ok(state) };
         let seq = state.next;
         let key = ledger_log_key(seq);
+        let is_append = matches!(body, Body::Append(_));
         let bytes = seal(&key, &entry(store, writer, &state, body))?;
-        match store.create(&key, bytes.clone()).await? {
-            Created::Won if extent(store).await?.checkpoint.is_none_or(|newest| newest < seq) => {
-                state.admit(&bytes)?;
-                return Ok(state);
-            }
-            Created::Won => state = read_on(store, &state).await?,
-            Created::Lost(theirs) => {
-                state.admit(&theirs)?;
-                state = read_on(store, &state).await?;
-            }
+        let won = store.create(&key, bytes.clone()).await? == Created::Won;
+        if won && !covers(store, seq).await? {
+            state.admit(&bytes)?;
+            return Ok(state);
+        }
+        state = read_on(store, &state).await?;
+        if won && is_append {
+            // It may have counted, and its segment may be merged and removed since: no key is appended twice.
+            return Ok(state);
         }
     }
     Err(LedgerError::Contended { attempts: ATTEMPTS_MAX })
 }
 
-/// Records what the log up to `state` amounts to and removes its entries. Returns the objects removed.
-pub(crate) async fn checkpoint(store: &Store, state: &State) -> Result<usize> {
-    let Some(record) = state.checkpoint() else { return Ok(0) };
+/// Records what the log up to `state` amounts to. Removes the entries before, but those of the last `margin`
+/// entries that merge segments, and the segments that were merged by those it removes.
+pub(crate) async fn checkpoint(store: &Store, state: &State, margin: u64) -> Result<Removed> {
+    let Some(record) = state.checkpoint() else { return Ok(Removed::default()) };
     let key = ledger_checkpoint_key(record.seq);
     let bytes = seal(&key, &record)?;
     if store.create(&key, bytes).await? != Created::Won {
         let reason = "it is not what the log amounts to".to_owned();
         return Err(StoreError::Damaged { key: key.to_string(), reason }.into());
     }
-    let listed = store.list(&ledger_log_prefix()).await?;
-    let covered = listed.into_iter().map(|object| object.key).filter(|key| match number(key) {
-        Some(Numbered::Entry(seq)) => seq <= record.seq,
-        Some(Numbered::Checkpoint(seq)) => seq < record.seq,
-        None => false,
-    });
-    let covered: Vec<Key> = covered.collect();
-    let removals: Vec<_> = covered.iter().map(|key| store.delete(key)).collect();
-    stream::iter(removals).buffer_unordered(REMOVALS_AT_ONCE).try_collect::<Vec<()>>().await?;
-    Ok(covered.len())
+    let (mut entries, mut checkpoints) = (Vec::new(), Vec::new());
+    for key in store.list(&ledger_log_prefix()).await? {
+        match number(&key) {
+            Some(Numbered::Entry(seq)) if seq <= record.seq => entries.push(key),
+            Some(Numbered::Checkpoint(seq)) if seq < record.seq => checkpoints.push(key),
+            _ => {}
+        }
+    }
+    let mut merged = Vec::new();
+    let mut covered = Vec::with_capacity(entries.len());
+    for (key, bytes) in entries.iter().zip(store.get_all(&entries).await?) {
+        // What is not readable names nothing. What was merged once is never named again: neither an entry
+        // that was created too late to count nor an older state than the newest misleads.
+        let entry = bytes.and_then(|bytes| unseal::<LogEntry>(key, &bytes).ok());
+        if let Some(LogEntry { seq, body: Body::Merge { from, .. }, .. }) = entry {
+            if seq.saturating_add(margin) > record.seq {
+                continue;
+            }
+            merged.extend(from.into_iter().filter(|key| !state.names(key)));
+        }
+        covered.push(key.clone());
+    }
+    covered.extend(checkpoints);
+    // Segments first: who dies in between leaves the entries that name them.
+    remove(store, &merged).await?;
+    remove(store, &covered).await?;
+    Ok(Removed { log_objects: covered.len(), segments: merged.len() })
 }
 
-/// Entries of the log that lie in the store.
+async fn remove(store: &Store, keys: &[Key]) -> Result<()> {
+    let removals: Vec<_> = keys.iter().map(|key| store.delete(key)).collect();
+    stream::iter(removals).buffer_unordered(REMOVALS_AT_ONCE).try_collect::<Vec<()>>().await?;
+    Ok(())
+}
+
+/// Entries that lie in the store and that no checkpoint covers.
 pub(crate) async fn entries(store: &Store) -> Result<usize> {
-    let listed = store.list(&ledger_log_prefix()).await?;
-    let entry =
-        |object: &proofmill_store::Listed| matches!(number(&object.key), Some(Numbered::Entry(_)));
-    Ok(listed.iter().filter(|object| entry(object)).count())
+    let extent = extent(store).await?;
+    let first = extent.checkpoint.map_or(0, |seq| seq + 1);
+    let count = extent.entry.map_or(0, |last| (last + 1).saturating_sub(first));
+    Ok(usize::try_from(count).unwrap_or(usize::MAX))
+}
+
+/// True when there is a checkpoint at an entry or later.
+async fn covers(store: &Store, seq: u64) -> Result<bool> {
+    Ok(extent(store).await?.checkpoint.is_some_and(|newest| newest >= seq))
 }
 
 fn entry(store: &Store, writer: &str, state: &State, body: Body) -> LogEntry {
@@ -157,8 +202,8 @@ async fn read_entries(store: &Store, state: &mut State, extent: Extent) -> Resul
 
 async fn extent(store: &Store) -> Result<Extent> {
     let mut extent = Extent::default();
-    for object in store.list(&ledger_log_prefix()).await? {
-        match number(&object.key) {
+    for key in store.list(&ledger_log_prefix()).await? {
+        match number(&key) {
             Some(Numbered::Entry(seq)) => extent.entry = extent.entry.max(Some(seq)),
             Some(Numbered::Checkpoint(seq)) => extent.checkpoint = extent.checkpoint.max(Some(seq)),
             None => {}

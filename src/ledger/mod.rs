@@ -29,7 +29,7 @@ mod tiers;
 mod walk;
 
 pub use census::ModelAnswers;
-pub use compact::{Compaction, Swept};
+pub use compact::Compaction;
 pub use entry::{Answer, NewEntry, Origin};
 pub use error::LedgerError;
 pub use handle::{Ledger, Limits};

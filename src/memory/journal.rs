@@ -217,7 +217,7 @@ impl Journal {
     async fn grew(&self) -> Result<bool> {
         let seq = self.entries.len() as u64 + 1;
         let listed = self.store.list(&memory_prefix(&self.name)).await?;
-        if !listed.iter().any(|object| number(&object.key).is_some_and(|found| found >= seq)) {
+        if !listed.iter().any(|key| number(key).is_some_and(|found| found >= seq)) {
             return Ok(false);
         }
         match self.store.get_opt(&memory_key(&self.name, seq)).await? {
@@ -251,9 +251,9 @@ impl Journal {
 /// When the store cannot list.
 pub async fn catalog(store: &Store) -> Result<BTreeMap<MemoryName, u64>> {
     let mut memories = BTreeMap::new();
-    for object in store.list(&memories_prefix()).await? {
-        let name = object.key.as_str().split('/').nth(1).and_then(|name| name.parse().ok());
-        if let (Some(name), Some(seq)) = (name, number(&object.key)) {
+    for key in store.list(&memories_prefix()).await? {
+        let name = key.as_str().split('/').nth(1).and_then(|name| name.parse().ok());
+        if let (Some(name), Some(seq)) = (name, number(&key)) {
             let last: &mut u64 = memories.entry(name).or_default();
             *last = seq.max(*last);
         }

@@ -45,6 +45,22 @@ impl CardError {
             Self::Place(no_place) => no_place.key(),
         }
     }
+
+    /// The mistake, and what to do about it.
+    pub fn parts(&self) -> (String, Option<String>) {
+        match self {
+            Self::Load(error) => (error.problem(), error.help()),
+            Self::Place(no_place) => (no_place.to_string(), Some(no_place.help().to_owned())),
+        }
+    }
+
+    /// Both in one line.
+    pub fn in_one_line(&self) -> String {
+        match self.parts() {
+            (problem, Some(help)) => format!("{problem}; {help}"),
+            (problem, None) => problem,
+        }
+    }
 }
 
 impl Card {
@@ -178,7 +194,7 @@ mod tests {
     }
 
     fn none() -> Result<Vec<GpuInfo>, NoGpu> {
-        Err(NoGpu("there is none".to_owned()))
+        Err(NoGpu { why: "there is none".to_owned(), help: None })
     }
 
     fn two() -> Result<Vec<GpuInfo>, NoGpu> {

@@ -50,26 +50,19 @@ pub struct Place {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoPlace {
     /// A GPU is asked for, and there is none.
-    #[error(
-        "`device: {device}` asks for a GPU, and {why}; write `device: auto` to use one where there \
-         is one, or `device: cpu`"
-    )]
+    #[error("`device: {device}` asks for a GPU, and {why}")]
     NoGpu {
         device: Device,
         /// Why there is none.
         why: NoGpu,
     },
     /// Another GPU is asked for than there are.
-    #[error(
-        "`device: {device}` is not there, but {found}; name one of these, or write `device: cuda` \
-         for all"
-    )]
+    #[error("`device: {device}` is not there, but {found}")]
     OtherGpus { device: Device, found: String },
     /// The processor cannot compute so.
     #[error(
-        "`dtype: bf16` needs a GPU, and the model runs on the processor{}; write `dtype: f32` or \
-         `dtype: int8`, or run it on a GPU with `device: cuda`",
-        why.as_ref().map(|why| format!(", as {}", brief(why))).unwrap_or_default()
+        "`dtype: bf16` needs a GPU, and the model runs on the processor{}",
+        why.as_ref().map(|no| format!(", as {}", no.why)).unwrap_or_default()
     )]
     Bf16 {
         /// Why it runs on the processor, if nobody asked for that.
@@ -77,16 +70,15 @@ pub enum NoPlace {
     },
     /// The processor has no such library.
     #[error(
-        "`products: cublaslt` needs a GPU, and the model runs on the processor{}; leave it out, or \
-         run the model on a GPU with `device: cuda`",
-        why.as_ref().map(|why| format!(", as {}", brief(why))).unwrap_or_default()
+        "`products: cublaslt` needs a GPU, and the model runs on the processor{}",
+        why.as_ref().map(|no| format!(", as {}", no.why)).unwrap_or_default()
     )]
     ProductsOfNoGpu {
         /// Why it runs on the processor, if nobody asked for that.
         why: Option<NoGpu>,
     },
     /// The library multiplies otherwise.
-    #[error("`products: cublaslt` multiplies with `dtype: bf16` only; leave one of the two out")]
+    #[error("`products: cublaslt` multiplies with `dtype: bf16` only")]
     ProductsOfOtherType,
 }
 
@@ -97,6 +89,23 @@ impl NoPlace {
             Self::NoGpu { .. } | Self::OtherGpus { .. } => "device",
             Self::Bf16 { .. } => "dtype",
             Self::ProductsOfNoGpu { .. } | Self::ProductsOfOtherType => "products",
+        }
+    }
+
+    /// What to write instead.
+    pub fn help(&self) -> &'static str {
+        match self {
+            Self::NoGpu { .. } => {
+                "write `device: auto` to use one where there is one, or `device: cpu`"
+            }
+            Self::OtherGpus { .. } => "name one of these, or write `device: cuda` for all",
+            Self::Bf16 { .. } => {
+                "write `dtype: f32` or `dtype: int8`, or run it on a GPU with `device: cuda`"
+            }
+            Self::ProductsOfNoGpu { .. } => {
+                "leave it out, or run the model on a GPU with `device: cuda`"
+            }
+            Self::ProductsOfOtherType => "leave one of the two out",
         }
     }
 }
@@ -160,12 +169,6 @@ pub fn name_of(gpu: &GpuInfo) -> String {
     format!("cuda:{} {}", gpu.number, gpu.name)
 }
 
-/// Why there is no GPU, without what to do about it.
-pub fn brief(why: &NoGpu) -> String {
-    let why = why.to_string();
-    why.split_once("; ").map_or(why.clone(), |(why, _)| why.to_owned())
-}
-
 fn at_least_one(device: Device, gpus: &Gpus) -> Result<&[GpuInfo], NoPlace> {
     gpus.all().map_err(|why| NoPlace::NoGpu { device, why: why.clone() })
 }
@@ -183,7 +186,7 @@ mod tests {
     }
 
     fn none() -> Gpus {
-        Gpus::new(|| Err(NoGpu("there is no driver; install one".to_owned())))
+        Gpus::new(|| Err(NoGpu { why: "there is no driver".to_owned(), help: Some("install one") }))
     }
 
     fn model(settings: &str) -> Model {
@@ -191,8 +194,12 @@ mod tests {
         serde_json::from_str(&all).unwrap()
     }
 
+    fn in_one_line(error: NoPlace) -> String {
+        format!("{error}; {}", error.help())
+    }
+
     fn place(settings: &str, gpus: &Gpus) -> Result<(Vec<u32>, &'static str), String> {
-        let place = Place::of(&model(settings), gpus).map_err(|error| error.to_string())?;
+        let place = Place::of(&model(settings), gpus).map_err(in_one_line)?;
         Ok((place.gpus.iter().map(|gpu| gpu.number).collect(), place.dtype()))
     }
 
@@ -226,7 +233,7 @@ mod tests {
     fn a_library_multiplies_only_where_it_can() {
         let products = |settings: &str, gpus: &Gpus| {
             let settings = format!(r#", "products": "cublaslt"{settings}"#);
-            let place = Place::of(&model(&settings), gpus).map_err(|error| error.to_string());
+            let place = Place::of(&model(&settings), gpus).map_err(in_one_line);
             place.map(|place| place.products)
         };
         assert_eq!(products("", &two()), Ok(Multiplier::CublasLt));

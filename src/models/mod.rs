@@ -13,7 +13,7 @@ mod registry;
 mod source;
 
 pub use card::{Card, CardError};
-pub use device::{Gpus, brief, name_of};
+pub use device::{Gpus, name_of};
 pub use facts::{Endpoint, Facts, FactsError, Local};
 pub use host::Host;
 pub use no_ledger::NoLedger;

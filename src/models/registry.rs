@@ -9,7 +9,7 @@ use proofmill_engine::checkpoint::{Digest, Digested, Folder, LoadError};
 use proofmill_udfs::model::{LanguageModel, Ledger, Models, OpenError, Opener, Recording};
 
 use crate::models::card::{Card, CardError, checkpoint};
-use crate::models::device::{Place, brief};
+use crate::models::device::Place;
 use crate::models::endpoint::RemoteEndpoint;
 use crate::models::facts::{Facts, FactsError};
 use crate::models::folder::LocalModel;
@@ -105,7 +105,7 @@ impl Registry {
             asked && entry.model.path.is_some() && device == Device::Auto
         };
         let entry = self.entries.values().find(asks)?;
-        entry.host.gpus.all().err().map(brief)
+        entry.host.gpus.all().err().map(|no| no.why.clone())
     }
 }
 
@@ -119,7 +119,7 @@ impl Entry {
 #[async_trait]
 impl Opener for Entry {
     async fn open(&self) -> Result<Arc<dyn LanguageModel>, OpenError> {
-        let card = self.card().map_err(|error| OpenError::new(error.to_string()))?;
+        let card = self.card().map_err(|error| OpenError::new(error.in_one_line()))?;
         Ok(match &self.model.path {
             Some(_) => {
                 let (model, host) = (&self.model, &self.host);

@@ -109,19 +109,6 @@ impl Bm25Index {
         batch::in_order(queries.len(), threads, |i| self.search(queries[i], k))
     }
 
-    /// [`Bm25Index::search_batch`] with the entries that must not answer each query.
-    pub fn search_batch_excluding(
-        &self,
-        queries: &[(&str, &[u32])],
-        k: usize,
-        threads: usize,
-    ) -> Result<Vec<Vec<Hit>>, SearchError> {
-        batch::in_order(queries.len(), threads, |i| {
-            let (query, excluded) = queries[i];
-            self.search_excluding(query, k, excluded)
-        })
-    }
-
     /// The postings of the query's terms, by falling weight and then by term: the order in which
     /// scores are added up.
     fn lists(&self, query: &str, postings: &InvertedIndexReader) -> std::io::Result<Vec<List>> {

@@ -19,10 +19,11 @@ use datafusion::logical_expr::{
 };
 use datafusion::sql::planner::{ParserOptions, PlannerContext, SqlToRel};
 use indexmap::IndexSet;
+use proofmill_udfs::model::CallError;
 use proofmill_udfs::model::placement::asks_model;
 
 use crate::session::policy::{self, Calls};
-use crate::session::wording;
+use crate::session::wording::{self, Fact};
 use crate::sqltext::{self, Query, SqlErrorKind};
 use proofmill_base::suggest;
 use proofmill_pipeline::code::Code;
@@ -178,7 +179,8 @@ fn describe(
     error: &DataFusionError,
     state: &SessionState,
 ) -> PlanError {
-    let place = error.diagnostic().and_then(|diagnostic| diagnostic.span).map(|span| {
+    let diagnostic = error.diagnostic();
+    let place = diagnostic.and_then(|diagnostic| diagnostic.span).map(|span| {
         let at = |line, column| sqltext::offset(text, line, column);
         let range = at(span.start.line, span.start.column)..at(span.end.line, span.end.column);
         // Of `table.column`, the column is to blame.
@@ -211,6 +213,14 @@ fn describe(
             }
         }
     }
+    if let DataFusionError::External(external) = root
+        && let Some(call) = external.downcast_ref::<CallError>()
+    {
+        let fact = wording::of_a_call(call);
+        let range = place.map(|(range, _)| range).or_else(|| fact.place(text));
+        let Fact { code, message, help, .. } = fact;
+        return PlanError { code, message, range: range.unwrap_or_else(|| first_line(text)), help };
+    }
     let message = wording::plain(&root.strip_backtrace());
     let error = |code, message: String, range| PlanError { code, message, range, help: None };
     if let Some(name) = quoted_after(&message, "Invalid function '") {
@@ -233,7 +243,7 @@ fn describe(
     {
         return repeated(text, query, name.rsplit('.').next().unwrap_or(name));
     }
-    let fact = wording::shorten(&message);
+    let fact = wording::shorten(&message, diagnostic);
     let called = || {
         let words = message.split(|c: char| !c.is_alphanumeric() && c != '_');
         let function = |name: &&str| {

@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use proofmill_udfs::model::placement::asks_model;
+use datafusion::common::Diagnostic;
+use proofmill_udfs::model::CallError;
 
 use crate::sqltext::{self, lower_first};
 use proofmill_pipeline::code::Code;
@@ -54,12 +55,9 @@ pub fn plain(message: &str) -> String {
     message.to_owned()
 }
 
-/// The message of a plan that cannot be made, shortened.
-pub fn shorten(message: &str) -> Fact {
+/// The message of a plan that cannot be made, shortened; `diagnostic` is what DataFusion says beside it.
+pub fn shorten(message: &str, diagnostic: Option<&Diagnostic>) -> Fact {
     let fact = |code, message: String| Fact { code, message, help: None, blamed: Vec::new() };
-    if let Some(fact) = of_a_model_function(message) {
-        return fact;
-    }
     if let Some((function, rest)) = function_of(message) {
         let wanted = rest.split_once("failed with: ").map(|(_, inner)| plain(inner));
         let text = match wanted {
@@ -116,16 +114,6 @@ pub fn shorten(message: &str) -> Fact {
         let blamed = vec![column.to_owned()];
         return Fact { blamed, help: Some(help), ..fact(Code::SqlPlan, text) };
     }
-    if message.starts_with("Aggregate function calls cannot be nested") {
-        let text = "an aggregate function cannot stand inside another".to_owned();
-        let help = "compute the inner one in a subquery".to_owned();
-        return Fact { help: Some(help), ..fact(Code::SqlPlan, text) };
-    }
-    if message.starts_with("Too many columns! The subquery should only return one column") {
-        let text = "a subquery that stands for a value must have one column".to_owned();
-        // The message names columns, which may be called like functions.
-        return Fact { blamed: vec!["SELECT".to_owned()], ..fact(Code::SqlPlan, text) };
-    }
     let operands = ["coerc", "Cannot infer common", "cast ", "data type", "argument type"];
     if operands.iter().any(|part| message.contains(part)) {
         let operator = OPERATORS.iter().find(|operator| message.contains(&format!(" {operator} ")));
@@ -133,36 +121,37 @@ pub fn shorten(message: &str) -> Fact {
         let help = "cast one side, as in `CAST(x AS DOUBLE)`".to_owned();
         return Fact { blamed, help: Some(help), ..fact(Code::SqlType, operands_of(message)) };
     }
-    fact(Code::SqlPlan, sentence(message))
+    match diagnostic.map(|said| (said, said.helps.first())) {
+        Some((said, Some(help))) => {
+            let help = Some(sentence(&help.message));
+            Fact { help, ..fact(Code::SqlPlan, sentence(&said.message)) }
+        }
+        _ => fact(Code::SqlPlan, sentence(message)),
+    }
 }
 
-/// What a function that asks models says of its call. Such messages tell what to do after a
-/// semicolon.
-fn of_a_model_function(message: &str) -> Option<Fact> {
-    let (function, said) = message.strip_prefix('`')?.split_once('`')?;
-    if !asks_model(function) {
-        return None;
-    }
-    let (text, help) = match message.split_once("; ") {
-        Some((text, help)) => (text, Some(help.to_owned())),
-        None => (message, None),
+/// A call that asks a model and cannot.
+pub fn of_a_call(error: &CallError) -> Fact {
+    let at = |code, message: String, help: Option<String>, blamed: Vec<String>| Fact {
+        code,
+        message,
+        help,
+        blamed,
     };
-    let model = said.strip_prefix(": there is no model `").and_then(|rest| rest.split('`').next());
-    Some(match model {
-        Some(model) => Fact {
-            code: Code::UnknownModel,
-            message: format!("there is no model `{model}`"),
-            help,
-            blamed: vec![format!("'{model}'"), function.to_owned()],
-        },
-        None => Fact {
-            // Where it stands is a matter of the plan, what it is given one of the arguments.
-            code: if said.starts_with(" stands ") { Code::SqlPlan } else { Code::SqlType },
-            message: text.to_owned(),
-            help,
-            blamed: vec![function.to_owned()],
-        },
-    })
+    match error {
+        CallError::UnknownModel { function, model, help } => {
+            let blamed = vec![format!("'{model}'"), (*function).to_owned()];
+            let message = format!("there is no model `{model}`");
+            at(Code::UnknownModel, message, Some(help.clone()), blamed)
+        }
+        CallError::Arguments { function, problem, help } => {
+            at(Code::SqlType, problem.clone(), help.clone(), vec![(*function).to_owned()])
+        }
+        CallError::Placement { function, place, help } => {
+            let message = format!("`{function}` stands {place}, where no model can be asked");
+            at(Code::SqlPlan, message, Some((*help).to_owned()), vec![function.clone()])
+        }
+    }
 }
 
 /// The function that a message about its arguments names, and what the message says of it.

@@ -9,6 +9,7 @@ use datafusion::catalog::TableProvider;
 use datafusion::common::DFSchema;
 use datafusion::logical_expr::Expr;
 use indexmap::IndexMap;
+use proofmill_engine::options::OptionError;
 
 use crate::graph::Stage;
 use crate::session::policy::Calls;
@@ -98,6 +99,14 @@ impl<'a> Diagnostics<'a> {
         self.out.push(diagnostic.with_help(help));
     }
 
+    /// An error if the options at `steps` cannot be followed.
+    pub fn options(&mut self, steps: &[&str], checked: Result<(), OptionError>) -> Option<()> {
+        let Err(error) = checked else { return Some(()) };
+        let steps = [steps, &[error.field]].concat();
+        self.error(&steps, Code::WrongValue, error.to_string(), error.help);
+        None
+    }
+
     /// Something in the setting at `steps` that somebody should look at; the pipeline runs.
     pub fn warning(&mut self, steps: &[&str], code: Code, message: String, help: Option<String>) {
         let span = self.stage.spec.node.at(steps).span;
@@ -107,14 +116,15 @@ impl<'a> Diagnostics<'a> {
 
     /// A model that cannot be used because of its setting `key`: said where the model is declared,
     /// and so only once, however many stages ask it.
-    pub fn unreadable(&mut self, model: &str, key: &str, message: String) {
+    pub fn unreadable(
+        &mut self,
+        model: &str,
+        key: &str,
+        (message, help): (String, Option<String>),
+    ) {
         let Some((_, node)) = self.models.get(model) else { return };
         let path = join(&join("models", model), key);
         let span = node.at(&[key]).span;
-        let (message, help) = match message.split_once("; ") {
-            Some((message, help)) => (message.to_owned(), Some(help.to_owned())),
-            None => (message, None),
-        };
         let mistake = Diagnostic::error(Code::ModelUnreadable, span, path, message);
         self.out.push(mistake.with_help(help));
     }

@@ -55,7 +55,7 @@ impl Components {
                 Some(())
             }
             Err(error) => {
-                diagnostics.unreadable(model, error.key(), error.to_string());
+                diagnostics.unreadable(model, error.key(), error.parts());
                 None
             }
         }

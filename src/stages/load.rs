@@ -16,7 +16,7 @@ use proofmill_base::digest::Digest;
 use proofmill_base::error::{Error, ErrorKind, Result};
 use proofmill_base::ids::MemoryName;
 use proofmill_files::dangling;
-use proofmill_pipeline::diagnostic::{self, Diagnostic, has_errors};
+use proofmill_pipeline::diagnostic::{self, Diagnostic};
 use proofmill_pipeline::expand::{self, Loader};
 use proofmill_pipeline::kinds::StageKind;
 use proofmill_pipeline::source::Sources;
@@ -34,13 +34,6 @@ pub struct Loaded {
     pub yaml_sha256: Digest,
     /// The engine with its models.
     pub engine: Arc<Engine>,
-}
-
-impl Loaded {
-    /// True if it can run.
-    pub fn is_sound(&self) -> bool {
-        self.prepared.is_some() && !has_errors(&self.diagnostics)
-    }
 }
 
 /// The bytes of a file that somebody wrote by hand: a regular file, and no more of it than tells that it is

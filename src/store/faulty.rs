@@ -18,6 +18,7 @@ use object_store::{
     ObjectMeta, ObjectStore, PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult,
     Result, UploadPart,
 };
+use tokio::sync::Notify;
 
 use crate::{Location, Store};
 use proofmill_base::clock::Clock;
@@ -55,6 +56,33 @@ pub enum Op {
     Get,
     /// Any listing of all objects below a prefix.
     List,
+    Delete,
+}
+
+/// A call that waits until the test lets it go on, as that of a process that sleeps before it.
+#[derive(Clone, Debug, Default)]
+pub struct Pause(Option<Arc<(Notify, Notify)>>);
+
+impl Pause {
+    /// Until the call has come.
+    pub async fn begun(&self) {
+        if let Some(pause) = &self.0 {
+            pause.0.notified().await;
+        }
+    }
+
+    pub fn end(&self) {
+        if let Some(pause) = &self.0 {
+            pause.1.notify_one();
+        }
+    }
+
+    async fn sleep(self) {
+        if let Some(pause) = &self.0 {
+            pause.0.notify_one();
+            pause.1.notified().await;
+        }
+    }
 }
 
 /// A store in which the nth call of an operation, from 0, meets a fault.
@@ -62,13 +90,15 @@ pub enum Op {
 pub struct FaultyStore {
     inner: Arc<dyn ObjectStore>,
     script: Mutex<Vec<(Op, usize, Fault)>>,
-    calls: Mutex<[usize; 3]>,
+    pause: Mutex<Option<(Op, usize, Pause)>>,
+    calls: Mutex<[usize; 4]>,
 }
 
 impl FaultyStore {
     /// `inner` with the faults of `script`.
     pub fn new(inner: Arc<dyn ObjectStore>) -> Self {
-        Self { inner, script: Mutex::default(), calls: Mutex::default() }
+        let (script, pause, calls) = Default::default();
+        Self { inner, script, pause, calls }
     }
 
     /// A store in memory whose faults the test scripts.
@@ -82,8 +112,16 @@ impl FaultyStore {
 
     /// Counts calls from 0 again, with other faults.
     pub fn script(&self, script: Vec<(Op, usize, Fault)>) {
-        *self.calls.lock().unwrap() = [0; 3];
+        *self.calls.lock().unwrap() = [0; 4];
         *self.script.lock().unwrap() = script;
+    }
+
+    /// Counts calls from 0 again; the nth call of an operation sleeps until told.
+    pub fn pause(&self, op: Op, nth: usize) -> Pause {
+        self.script(vec![]);
+        let pause = Pause(Some(Arc::default()));
+        *self.pause.lock().unwrap() = Some((op, nth, pause.clone()));
+        pause
     }
 
     /// Calls of an operation since the script was set.
@@ -91,14 +129,17 @@ impl FaultyStore {
         self.calls.lock().unwrap()[op as usize]
     }
 
-    fn next(&self, op: Op) -> Option<Fault> {
+    /// The fault of this call and its pause.
+    fn next(&self, op: Op) -> (Option<Fault>, Pause) {
         let nth = {
             let mut calls = self.calls.lock().unwrap();
             calls[op as usize] += 1;
             calls[op as usize] - 1
         };
         let script = self.script.lock().unwrap();
-        script.iter().find(|(of, at, _)| (*of, *at) == (op, nth)).map(|(_, _, fault)| *fault)
+        let fault = script.iter().find(|(of, at, _)| (*of, *at) == (op, nth));
+        let pause = self.pause.lock().unwrap().take_if(|(of, at, _)| (*of, *at) == (op, nth));
+        (fault.map(|it| it.2), pause.map(|it| it.2).unwrap_or_default())
     }
 }
 
@@ -119,7 +160,9 @@ impl ObjectStore for FaultyStore {
         options: PutOptions,
     ) -> Result<PutResult> {
         let create = options.mode == PutMode::Create;
-        match self.next(Op::Put) {
+        let (fault, pause) = self.next(Op::Put);
+        pause.sleep().await;
+        match fault {
             None => self.inner.put_opts(at, payload, options).await,
             Some(Fault::FailAfter) => {
                 self.inner.put_opts(at, payload, options).await?;
@@ -145,7 +188,7 @@ impl ObjectStore for FaultyStore {
         at: &Path,
         options: PutMultipartOptions,
     ) -> Result<Box<dyn MultipartUpload>> {
-        match self.next(Op::Put) {
+        match self.next(Op::Put).0 {
             None => {
                 let inner = self.inner.put_multipart_opts(at, options).await?;
                 Ok(Box::new(SlowUpload { inner, begun: 0, arrived: Arc::default() }))
@@ -155,7 +198,9 @@ impl ObjectStore for FaultyStore {
     }
 
     async fn get_opts(&self, at: &Path, options: GetOptions) -> Result<GetResult> {
-        let fault = match self.next(Op::Get) {
+        let (fault, pause) = self.next(Op::Get);
+        pause.sleep().await;
+        let fault = match fault {
             None => return self.inner.get_opts(at, options).await,
             Some(Fault::Denied) => {
                 return Err(Error::PermissionDenied { path: at.to_string(), source: "403".into() });
@@ -189,14 +234,27 @@ impl ObjectStore for FaultyStore {
         &self,
         locations: BoxStream<'static, Result<Path>>,
     ) -> BoxStream<'static, Result<Path>> {
-        self.inner.delete_stream(locations)
+        match self.next(Op::Delete).0 {
+            None => self.inner.delete_stream(locations),
+            Some(Fault::FailAfter) => {
+                self.inner.delete_stream(locations).map(|_| Err(failed())).boxed()
+            }
+            Some(_) => stream::once(async { Err(failed()) }).boxed(),
+        }
     }
 
     fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
-        match self.next(Op::List) {
-            None => self.inner.list(prefix),
-            Some(_) => stream::once(async { Err(failed()) }).boxed(),
+        let (fault, pause) = self.next(Op::List);
+        if fault.is_some() {
+            return stream::once(async { Err(failed()) }).boxed();
         }
+        let (inner, prefix) = (Arc::clone(&self.inner), prefix.cloned());
+        stream::once(async move {
+            pause.sleep().await;
+            inner.list(prefix.as_ref())
+        })
+        .flatten()
+        .boxed()
     }
 
     async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {

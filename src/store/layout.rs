@@ -156,11 +156,6 @@ pub fn ledger_log_prefix() -> Path {
     Path::from("ledger/log")
 }
 
-/// The folder of the ledger's segments.
-pub fn ledger_segments_prefix() -> Path {
-    Path::from("ledger/segments")
-}
-
 /// The folder of all memories.
 pub fn memories_prefix() -> Path {
     Path::from("memories")

@@ -51,12 +51,11 @@ pub use format::{FORMAT_VERSION, Format};
 pub use handle::Store;
 pub use layout::{
     Attempt, Key, artifact_key, error_part_key, file_key, format_key, ledger_checkpoint_key,
-    ledger_log_key, ledger_log_prefix, ledger_segment_key, ledger_segments_prefix, log_key,
-    manifest_key, memories_prefix, memory_key, memory_prefix, part_key,
+    ledger_log_key, ledger_log_prefix, ledger_segment_key, log_key, manifest_key, memories_prefix,
+    memory_key, memory_prefix, part_key,
 };
 pub(crate) use layout::{lease_key, lock_key, replaced_artifact_key};
 pub use lease::{Lease, Life, life};
-pub use listing::Listed;
 pub use location::Location;
 pub use log::RunLog;
 pub use log_entry::{Body, Entry, Head, LOG_VERSION};

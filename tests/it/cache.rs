@@ -393,6 +393,18 @@ fn settings_of_compare() {
                 &[("settings.cluster", "label", "")],
             ),
             (
+                "      cluster: label\n      ci",
+                "      cluster: label\n      look: 2\n      ci",
+                &["versus"],
+                &[("settings.look", "", "2")],
+            ),
+            (
+                "      cluster: label\n      ci",
+                "      cluster: label\n      reruns: topic\n      ci",
+                &["versus"],
+                &[("settings.reruns", "", "topic")],
+            ),
+            (
                 "seed: 7, level: 0.9 }\n\n  weighed",
                 "seed: 8, level: 0.9 }\n\n  weighed",
                 &["versus"],

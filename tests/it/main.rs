@@ -40,6 +40,7 @@ mod searching;
 mod secrets;
 mod server;
 mod settings;
+mod statistics;
 mod store_faults;
 mod studies;
 mod support;

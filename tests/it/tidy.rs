@@ -24,7 +24,7 @@ const CRATES: &[&str] = &["base", "files", "ledger", "pipeline", "retrieval", "s
 /// The same for `udfs/engine/src`.
 const ENGINE_LAYERS: &[&[&str]] = &[
     &["error", "request", "noise"],
-    &["checkpoint"],
+    &["checkpoint", "options"],
     &["backend"],
     &["cpu", "cuda", "network", "decode"],
     &["family", "schedule"],
@@ -39,7 +39,6 @@ const LIBRARIES: &[(&str, &[&str])] = &[
     ("clap", &["cli", "reference"]),
     ("indicatif", &["report"]),
     ("comfy_table", &["draw", "report"]),
-    ("plotters", &["draw"]),
     ("datafusion", &["sqltext", "session", "stages", "run", "audit", "cli", "report", "reference"]),
     ("object_store", &["store", "session", "cli"]),
     ("tokio", &["base", "store", "ledger", "memory", "models", "stages", "run", "cli"]),

@@ -41,6 +41,9 @@ const CALLS: &[&str] = &[
     "holm([x, y, 0.5])",
     "benjamini_hochberg([x, y, 0.5])",
     "paired_sample_size(x / 10, 0.2)",
+    "two_proportion_z(CAST(10 * x AS INT), 10, CAST(10 * y AS INT), 10)",
+    "sign_e_value(CAST(10 * x AS INT), CAST(10 * y AS INT))",
+    "alpha_spent(1 + CAST(10 * x AS INT))",
     "slot_value(h, 'proof')",
     "premises(h)",
     "reasoning_steps(h)",
@@ -58,6 +61,7 @@ const CALLS: &[&str] = &[
     "clustered_paired(x, y, h)",
     "paired_bootstrap(x, y, 1000, 1)",
     "approximate_randomization(x, y, 1000, 1)",
+    "noise_floor(x)",
     // A model that answers at once: what remains is the way of a row to its answer. The ledger is
     // filled by the first run, so later ones replay.
     "generate('echo', h)",

@@ -68,6 +68,14 @@ impl Argument {
     }
 }
 
+/// Arguments of a call that the function does not take.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Misfit {
+    pub problem: String,
+    /// What it takes.
+    pub help: String,
+}
+
 /// What may be passed as an argument.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
@@ -236,30 +244,27 @@ impl Doc {
             .build()
     }
 
-    /// The types the arguments are cast to; a plan error names the first one that does not fit.
+    /// [`Doc::fit`] with a plan error.
     pub fn coerce_types(&self, given: &[DataType]) -> Result<Vec<DataType>> {
+        self.fit(given).or_else(|Misfit { problem, help }| plan_err!("{problem}; {help}"))
+    }
+
+    /// The types the arguments are cast to, or what does not fit: the number of arguments, or the first one
+    /// of another type.
+    pub fn fit(&self, given: &[DataType]) -> Result<Vec<DataType>, Misfit> {
         let required = self.arguments.iter().filter(|argument| !argument.optional).count();
         if given.len() < required || given.len() > self.arguments.len() {
-            return plan_err!(
-                "`{}` with {} arguments; expected {}",
-                self.name,
-                given.len(),
-                self.syntax()
-            );
+            let problem = format!("`{}` with {} arguments", self.name, given.len());
+            return Err(Misfit { problem, help: format!("expected {}", self.syntax()) });
         }
-        let mut coerced = Vec::with_capacity(given.len());
-        for (argument, given) in self.arguments.iter().zip(given) {
-            let Some(fitting) = argument.kind.coerce(given) else {
-                return plan_err!(
-                    "`{}`: argument `{}` is of type {given}; expected {}",
-                    self.name,
-                    argument.name,
-                    argument.kind.expected()
-                );
-            };
-            coerced.push(fitting);
-        }
-        Ok(coerced)
+        let fit = |(argument, given): (&Argument, &DataType)| {
+            argument.kind.coerce(given).ok_or_else(|| {
+                let (function, argument, kind) = (self.name, argument.name, argument.kind);
+                let problem = format!("`{function}`: argument `{argument}` is of type {given}");
+                Misfit { problem, help: format!("expected {}", kind.expected()) }
+            })
+        };
+        self.arguments.iter().zip(given).map(fit).collect()
     }
 }
 

@@ -1,8 +1,6 @@
 //! A plot as SVG: the same bytes for the same plot, on white, readable without colours.
 
-use plotters::coord::Shift;
-use plotters::prelude::*;
-use plotters::style::text_anchor::{HPos, Pos, VPos};
+use std::fmt::Write as _;
 
 use crate::draw::plot::scale::Scale;
 use crate::draw::plot::series::{Plot, Point};
@@ -15,9 +13,9 @@ const HEIGHT: i32 = 320;
 const MARGIN: i32 = 20;
 /// Between the y axis and the first tick of the x axis, and behind the last.
 const INSET: i32 = 12;
-/// Sizes of texts; plotters divides them by 1.24.
-const TEXT: f64 = 14.0 * 1.24;
-const TITLE: f64 = 16.0 * 1.24;
+/// Sizes of texts.
+const TEXT: u32 = 14;
+const TITLE: u32 = 16;
 /// Height of a line of text.
 const LINE: i32 = 20;
 /// About the width of a character; nobody measures fonts here.
@@ -25,29 +23,13 @@ const CHARACTER: i32 = 8;
 /// Ticks at most, x and y.
 const TICKS: (usize, usize) = (9, 8);
 /// Colours that most people with a weakness for colours can tell apart (Okabe and Ito).
-const COLOURS: [RGBColor; 8] = [
-    RGBColor(0, 114, 178),
-    RGBColor(213, 94, 0),
-    RGBColor(0, 158, 115),
-    RGBColor(204, 121, 167),
-    RGBColor(230, 159, 0),
-    RGBColor(86, 180, 233),
-    RGBColor(0, 0, 0),
-    RGBColor(120, 120, 120),
-];
-const INK: RGBColor = RGBColor(40, 40, 40);
-const GRID: RGBColor = RGBColor(222, 222, 222);
-
-/// Why a plot cannot be drawn.
-#[derive(Debug, thiserror::Error)]
-#[error("the plot cannot be drawn: {0}")]
-pub struct DrawError(String);
-
-type Surface<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-type Drawn = Result<(), DrawError>;
+const COLOURS: [&str; 8] =
+    ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#787878"];
+const INK: &str = "#282828";
+const GRID: &str = "#DEDEDE";
 
 /// The picture.
-pub fn draw(plot: &Plot, title: Option<&str>) -> Result<String, DrawError> {
+pub fn draw(plot: &Plot, title: Option<&str>) -> String {
     let (x, y) = plot.scales(TICKS.0, TICKS.1);
     let legend = legend(plot);
     let remarks = plot.remarks();
@@ -63,41 +45,117 @@ pub fn draw(plot: &Plot, title: Option<&str>) -> Result<String, DrawError> {
     };
     let below = legend.last().map_or(0, |entry| entry.line + 1) + remarks.len() as i32;
     let height = frame.bottom + 2 * LINE + 8 + below * LINE + MARGIN / 2;
-    let mut svg = String::new();
-    {
-        let backend = SVGBackend::with_string(&mut svg, (WIDTH as u32, height as u32));
-        let surface = backend.into_drawing_area();
-        surface.fill(&WHITE).map_err(failed)?;
-        if let Some(title) = title {
-            text(&surface, title, (MARGIN, MARGIN + LINE / 2), TITLE, HPos::Left)?;
-        }
-        axes(&surface, plot, &frame)?;
-        for (number, series) in plot.series.iter().enumerate() {
-            points(&surface, &series.points, plot.lines, look(number), &frame)?;
-        }
-        if plot.is_empty() {
-            let middle = ((frame.left + frame.right) / 2, (frame.top + frame.bottom) / 2);
-            text(&surface, "no points", middle, TEXT, HPos::Center)?;
-        }
-        let mut line = frame.bottom + 2 * LINE + 8 + LINE / 2;
-        for entry in &legend {
-            let place = (frame.left + entry.column, line + entry.line * LINE);
-            let (colour, shape) = look(entry.series);
-            marker(&surface, (place.0 + 6, place.1), colour, shape)?;
-            text(&surface, &entry.name, (place.0 + 18, place.1), TEXT, HPos::Left)?;
-        }
-        line += legend.last().map_or(0, |entry| entry.line + 1) * LINE;
-        for remark in &remarks {
-            text(&surface, remark, (frame.left, line), TEXT, HPos::Left)?;
-            line += LINE;
-        }
-        surface.present().map_err(failed)?;
+    let mut canvas = Canvas::new(WIDTH, height);
+    if let Some(title) = title {
+        canvas.text(title, (MARGIN, MARGIN + LINE / 2), TITLE, Anchor::Start);
     }
-    Ok(svg)
+    axes(&mut canvas, plot, &frame);
+    for (number, series) in plot.series.iter().enumerate() {
+        points(&mut canvas, &series.points, plot.lines, look(number), &frame);
+    }
+    if plot.is_empty() {
+        let middle = ((frame.left + frame.right) / 2, (frame.top + frame.bottom) / 2);
+        canvas.text("no points", middle, TEXT, Anchor::Middle);
+    }
+    let mut line = frame.bottom + 2 * LINE + 8 + LINE / 2;
+    for entry in &legend {
+        let place = (frame.left + entry.column, line + entry.line * LINE);
+        let (colour, shape) = look(entry.series);
+        marker(&mut canvas, (place.0 + 6, place.1), colour, shape);
+        canvas.text(&entry.name, (place.0 + 18, place.1), TEXT, Anchor::Start);
+    }
+    line += legend.last().map_or(0, |entry| entry.line + 1) * LINE;
+    for remark in &remarks {
+        canvas.text(remark, (frame.left, line), TEXT, Anchor::Start);
+        line += LINE;
+    }
+    canvas.finish()
 }
 
-fn failed<E: std::error::Error + Send + Sync>(error: DrawingAreaErrorKind<E>) -> DrawError {
-    DrawError(error.to_string())
+/// An SVG document under way; places are in pixels from the upper left corner.
+struct Canvas(String);
+
+/// Which end of a text stands at its place.
+#[derive(Clone, Copy)]
+enum Anchor {
+    Start,
+    Middle,
+    End,
+}
+
+impl Canvas {
+    fn new(width: i32, height: i32) -> Self {
+        let size = format!("width=\"{width}\" height=\"{height}\"");
+        let view = format!("viewBox=\"0 0 {width} {height}\"");
+        let mut canvas =
+            Self(format!("<svg {size} {view} xmlns=\"http://www.w3.org/2000/svg\">\n"));
+        let white = "opacity=\"1\" fill=\"#FFFFFF\" stroke=\"none\"";
+        canvas.element(&format!("rect x=\"0\" y=\"0\" {size} {white}"));
+        canvas
+    }
+
+    fn element(&mut self, element: &str) {
+        let _ = writeln!(self.0, "<{element}/>");
+    }
+
+    /// The text as it may stand in a terminal, its middle at the height of the place.
+    fn text(&mut self, text: &str, (x, y): (i32, i32), size: u32, anchor: Anchor) {
+        let anchor = match anchor {
+            Anchor::Start => "start",
+            Anchor::Middle => "middle",
+            Anchor::End => "end",
+        };
+        let font = format!("font-family=\"sans-serif\" font-size=\"{size}\"");
+        let place = format!("x=\"{x}\" y=\"{y}\" dy=\"0.5ex\" text-anchor=\"{anchor}\"");
+        let text = escaped(&printable(text, true));
+        let _ =
+            writeln!(self.0, "<text {place} {font} opacity=\"1\" fill=\"{INK}\">\n{text}\n</text>");
+    }
+
+    fn path(&mut self, places: &[(i32, i32)], colour: &str, width: u32) {
+        let points = coordinates(places);
+        self.element(&format!(
+            "polyline fill=\"none\" opacity=\"1\" stroke=\"{colour}\" stroke-width=\"{width}\" \
+             points=\"{points}\""
+        ));
+    }
+
+    fn polygon(&mut self, corners: &[(i32, i32)], colour: &str) {
+        let points = coordinates(corners);
+        self.element(&format!("polygon opacity=\"1\" fill=\"{colour}\" points=\"{points}\""));
+    }
+
+    fn circle(&mut self, (x, y): (i32, i32), radius: u32, colour: &str) {
+        self.element(&format!(
+            "circle cx=\"{x}\" cy=\"{y}\" r=\"{radius}\" opacity=\"1\" fill=\"{colour}\" \
+             stroke=\"none\" stroke-width=\"1\""
+        ));
+    }
+
+    fn finish(mut self) -> String {
+        self.0.push_str("</svg>\n");
+        self.0
+    }
+}
+
+fn coordinates(places: &[(i32, i32)]) -> String {
+    places.iter().map(|(x, y)| format!("{x},{y} ")).collect()
+}
+
+/// A text without markup.
+fn escaped(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '&' => escaped.push_str("&amp;"),
+            '"' => escaped.push_str("&quot;"),
+            '\'' => escaped.push_str("&apos;"),
+            other => escaped.push(other),
+        }
+    }
+    escaped
 }
 
 /// The area inside the axes, in pixels, and what they show.
@@ -147,7 +205,7 @@ fn legend(plot: &Plot) -> Vec<Entry> {
 }
 
 /// Colour and shape of a series.
-fn look(series: usize) -> (RGBColor, Shape) {
+fn look(series: usize) -> (&'static str, Shape) {
     let shapes = [Shape::Circle, Shape::Square, Shape::Triangle, Shape::Diamond];
     (COLOURS[series % COLOURS.len()], shapes[series % shapes.len()])
 }
@@ -160,26 +218,15 @@ enum Shape {
     Diamond,
 }
 
-fn text(surface: &Surface<'_>, text: &str, at: (i32, i32), size: f64, side: HPos) -> Drawn {
-    let style = TextStyle::from(("sans-serif", size).into_font())
-        .color(&INK)
-        .pos(Pos::new(side, VPos::Center));
-    surface.draw(&Text::new(printable(text, true), at, style)).map_err(failed)
-}
-
-fn path(surface: &Surface<'_>, places: Vec<(i32, i32)>, colour: RGBColor, width: u32) -> Drawn {
-    surface.draw(&PathElement::new(places, colour.stroke_width(width))).map_err(failed)
-}
-
-fn axes(surface: &Surface<'_>, plot: &Plot, frame: &Frame) -> Drawn {
+fn axes(canvas: &mut Canvas, plot: &Plot, frame: &Frame) {
     let Frame { left, right, top, bottom, .. } = *frame;
-    text(surface, &plot.y, (MARGIN, top - LINE / 2 - 4), TEXT, HPos::Left)?;
+    canvas.text(&plot.y, (MARGIN, top - LINE / 2 - 4), TEXT, Anchor::Start);
     let middle = (left + right) / 2;
-    text(surface, &plot.x, (middle, bottom + LINE + LINE / 2 + 6), TEXT, HPos::Center)?;
+    canvas.text(&plot.x, (middle, bottom + LINE + LINE / 2 + 6), TEXT, Anchor::Middle);
     for tick in &frame.y.ticks {
         let down = frame.down(*tick);
-        path(surface, vec![(left, down), (right, down)], GRID, 1)?;
-        text(surface, &frame.y.label(*tick), (left - 8, down), TEXT, HPos::Right)?;
+        canvas.path(&[(left, down), (right, down)], GRID, 1);
+        canvas.text(&frame.y.label(*tick), (left - 8, down), TEXT, Anchor::End);
     }
     let widest = frame.x.ticks.iter().map(|tick| frame.x.label(*tick).len()).max().unwrap_or(0);
     let room = (right - left) / frame.x.ticks.len().max(1) as i32;
@@ -187,48 +234,47 @@ fn axes(surface: &Surface<'_>, plot: &Plot, frame: &Frame) -> Drawn {
     let every = if widest as i32 * CHARACTER > room { 2 } else { 1 };
     for (i, tick) in frame.x.ticks.iter().enumerate() {
         let across = frame.across(*tick);
-        path(surface, vec![(across, bottom), (across, bottom + 5)], INK, 1)?;
+        canvas.path(&[(across, bottom), (across, bottom + 5)], INK, 1);
         if i % every == 0 {
-            text(surface, &frame.x.label(*tick), (across, bottom + 15), TEXT, HPos::Center)?;
+            canvas.text(&frame.x.label(*tick), (across, bottom + 15), TEXT, Anchor::Middle);
         }
     }
-    path(surface, vec![(left, top), (left, bottom), (right, bottom)], INK, 1)
+    canvas.path(&[(left, top), (left, bottom), (right, bottom)], INK, 1);
 }
 
 fn points(
-    surface: &Surface<'_>,
+    canvas: &mut Canvas,
     points: &[Point],
     lines: bool,
-    (colour, shape): (RGBColor, Shape),
+    (colour, shape): (&str, Shape),
     frame: &Frame,
-) -> Drawn {
+) {
     let at = |point: &Point| (frame.across(point.x), frame.down(point.y));
     for point in points {
         if let Some((low, high)) = point.range {
             let (across, low, high) = (frame.across(point.x), frame.down(low), frame.down(high));
-            path(surface, vec![(across, low), (across, high)], colour, 1)?;
+            canvas.path(&[(across, low), (across, high)], colour, 1);
             for end in [low, high] {
-                path(surface, vec![(across - 4, end), (across + 4, end)], colour, 1)?;
+                canvas.path(&[(across - 4, end), (across + 4, end)], colour, 1);
             }
         }
     }
     if lines && points.len() > 1 {
-        path(surface, points.iter().map(at).collect(), colour, 2)?;
+        let places: Vec<_> = points.iter().map(at).collect();
+        canvas.path(&places, colour, 2);
     }
-    points.iter().try_for_each(|point| marker(surface, at(point), colour, shape))
+    points.iter().for_each(|point| marker(canvas, at(point), colour, shape));
 }
 
-fn marker(surface: &Surface<'_>, (x, y): (i32, i32), colour: RGBColor, shape: Shape) -> Drawn {
-    let polygon = |corners: &[(i32, i32)]| {
-        let corners: Vec<_> = corners.iter().map(|(dx, dy)| (x + dx, y + dy)).collect();
-        surface.draw(&Polygon::new(corners, colour.filled())).map_err(failed)
+fn marker(canvas: &mut Canvas, (x, y): (i32, i32), colour: &str, shape: Shape) {
+    let corners: &[(i32, i32)] = match shape {
+        Shape::Circle => return canvas.circle((x, y), 5, colour),
+        Shape::Square => &[(-4, -4), (4, -4), (4, 4), (-4, 4)],
+        Shape::Triangle => &[(0, -6), (5, 4), (-5, 4)],
+        Shape::Diamond => &[(0, -6), (6, 0), (0, 6), (-6, 0)],
     };
-    match shape {
-        Shape::Circle => surface.draw(&Circle::new((x, y), 5, colour.filled())).map_err(failed),
-        Shape::Square => polygon(&[(-4, -4), (4, -4), (4, 4), (-4, 4)]),
-        Shape::Triangle => polygon(&[(0, -6), (5, 4), (-5, 4)]),
-        Shape::Diamond => polygon(&[(0, -6), (6, 0), (0, 6), (-6, 0)]),
-    }
+    let corners: Vec<_> = corners.iter().map(|(dx, dy)| (x + dx, y + dy)).collect();
+    canvas.polygon(&corners, colour);
 }
 
 #[cfg(test)]
@@ -255,17 +301,17 @@ mod tests {
 
     #[test]
     fn a_picture_is_what_it_was() {
-        insta::assert_snapshot!(draw(&plot(), Some("Learning\u{1b} curve")).unwrap());
+        insta::assert_snapshot!(draw(&plot(), Some("Learning\u{1b} curve")));
     }
 
     #[test]
     fn nothing_and_long_numbers_can_be_drawn() {
         let empty = Plot { series: Vec::new(), left_out: 2, ..plot() };
-        let svg = draw(&empty, None).unwrap();
+        let svg = draw(&empty, None);
         assert!(svg.contains("no points") && svg.contains("2 points left out"), "{svg}");
         let mut long = Plot { series: Vec::new(), ..plot() };
         long.add("", Some(123_456.01), Some(1.0), [None, None]);
         long.add("", Some(123_456.02), Some(1.0), [None, None]);
-        assert!(draw(&long, None).unwrap().contains("123456.01"));
+        assert!(draw(&long, None).contains("123456.01"));
     }
 }

@@ -1,17 +1,17 @@
 //! Damaged objects: found before anything is decoded, and named.
 
-use super::{SMALL, entry, key, texts};
+use super::{SMALL, entry, key, segments, texts};
 use crate::{Ledger, LedgerError};
 use proofmill_base::error::Error;
 use proofmill_store::faulty::{Fault, FaultyStore, Op};
-use proofmill_store::{Key, Store, StoreError, ledger_log_key, ledger_segments_prefix};
+use proofmill_store::{Key, Store, StoreError, ledger_log_key};
 
 async fn stored(store: &Store) -> (Ledger, Key) {
     let ledger = Ledger::with(store, SMALL).await.unwrap();
     ledger.record((0..30).map(|n| entry(n, "a")).collect()).await.unwrap();
     ledger.flush().await.unwrap();
-    let segments = store.list(&ledger_segments_prefix()).await.unwrap();
-    (ledger, segments[0].key.clone())
+    let segments = segments(store).await;
+    (ledger, segments[0].clone())
 }
 
 #[tokio::test]

@@ -1,13 +1,14 @@
-//! Random histories of two processes on one store, compared with a map.
+//! Random histories of two processes on one store that fails now and then, compared with a map.
 
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
+use super::sweeps::assert_nothing_leaks;
 use super::{SMALL, entry, key, origin, text, texts};
 use crate::{Ledger, Limits, Scope};
 use proofmill_store::Store;
-use proofmill_store::faulty::FaultyStore;
+use proofmill_store::faulty::{Fault, FaultyStore, Op};
 
 const KEYS: u64 = 24;
 
@@ -19,7 +20,6 @@ enum Step {
     Restart,
     Refresh,
     Compact,
-    Sweep,
     LookUp,
     /// These answers count no more, or all of them.
     Forget(Option<Vec<u64>>),
@@ -33,11 +33,25 @@ fn step() -> impl Strategy<Value = (usize, Step)> {
         1 => Just(Step::Restart),
         1 => Just(Step::Refresh),
         2 => Just(Step::Compact),
-        1 => Just(Step::Sweep),
         2 => Just(Step::LookUp),
         2 => prop::option::weighted(0.7, prop::collection::vec(0..KEYS, 1..8)).prop_map(Step::Forget),
     ];
     (0..2_usize, step)
+}
+
+/// Failures that pass, so that every step succeeds in the end.
+fn fault() -> impl Strategy<Value = (Op, Fault)> {
+    prop::sample::select(vec![
+        (Op::Put, Fault::FailBefore),
+        (Op::Put, Fault::FailAfter),
+        (Op::Put, Fault::ExistsAfter),
+        (Op::Put, Fault::ConflictBefore),
+        (Op::Get, Fault::FailBefore),
+        (Op::Get, Fault::BrokenBody),
+        (Op::List, Fault::FailBefore),
+        (Op::Delete, Fault::FailBefore),
+        (Op::Delete, Fault::FailAfter),
+    ])
 }
 
 /// What a process should know.
@@ -104,11 +118,6 @@ async fn play(store: &Store, limits: Limits, steps: Vec<(usize, Step)>) {
                 model.seen.clone_from(&durable);
                 assert!(!ledger.is_fragmented());
             }
-            Step::Sweep => {
-                // All that is not named, however new: nobody is between writing and committing here.
-                ledger.sweep(chrono::TimeDelta::days(-40_000)).await.unwrap();
-                model.seen.clone_from(&durable);
-            }
             Step::LookUp => {
                 let found = texts(&ledger, 0..KEYS).await;
                 read_on(model);
@@ -130,6 +139,7 @@ async fn play(store: &Store, limits: Limits, steps: Vec<(usize, Step)>) {
     let reopened = Ledger::with(store, limits).await.unwrap();
     let expected: Vec<_> = (0..KEYS).map(|n| durable.get(&n).cloned()).collect();
     assert_eq!(texts(&reopened, 0..KEYS).await, expected);
+    assert_nothing_leaks(store).await;
 }
 
 proptest! {
@@ -141,11 +151,14 @@ proptest! {
         block_rows in 1usize..6,
         index_bytes in prop::sample::select(vec![0, 4_000, 1 << 20]),
         answer_bytes in prop::sample::select(vec![0, 1_000, 1 << 20]),
+        margin in prop::sample::select(vec![0, 2, 9]),
+        faults in prop::collection::btree_map(0usize..300, fault(), 0..60),
     ) {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(async {
-            let store = FaultyStore::in_memory().await.1;
-            let mut limits = Limits { index_bytes, answer_bytes, ..SMALL };
+            let (objects, store) = FaultyStore::in_memory().await;
+            objects.script(faults.into_iter().map(|(nth, (op, fault))| (op, nth, fault)).collect());
+            let mut limits = Limits { index_bytes, answer_bytes, margin, ..SMALL };
             limits.blocks.rows = block_rows;
             play(&store, limits, steps).await;
         });

@@ -7,6 +7,7 @@ mod forgotten;
 mod histories;
 mod objects;
 mod races;
+mod sweeps;
 
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ use proofmill_base::clock::SystemClock;
 use proofmill_base::digest::Digest;
 use proofmill_base::ids::RunId;
 use proofmill_base::rng::SeededRng;
-use proofmill_store::{Location, Store};
+use proofmill_store::{Key, Location, Store};
 
 /// Limits at which a few rows make several blocks, and a few segments a merge.
 const SMALL: Limits = Limits {
@@ -31,6 +32,7 @@ const SMALL: Limits = Limits {
         full_bytes: 1 << 30,
     },
     log_entries: 5,
+    margin: 3,
 };
 
 /// A store in a folder that lives as long as the first value.
@@ -40,6 +42,12 @@ async fn on_disk() -> (tempfile::TempDir, Store) {
     let rng = Arc::new(SeededRng::from_entropy());
     let store = Store::open(&location, Arc::new(SystemClock::default()), rng).await.unwrap();
     (folder, store)
+}
+
+/// The segments that lie in the store, whether they count or not.
+async fn segments(store: &Store) -> Vec<Key> {
+    let folder = Key::try_from("ledger/segments".to_owned()).unwrap();
+    store.list(folder.path()).await.unwrap()
 }
 
 fn request(n: u64) -> String {
@@ -84,6 +92,5 @@ fn all_calls_can_be_spawned() {
     sendable(|ledger| ledger.record_durably(Vec::new()));
     sendable(Ledger::compact);
     sendable(Ledger::compact_if_fragmented);
-    sendable(|ledger| ledger.sweep(chrono::TimeDelta::days(7)));
     sendable(|ledger| Ledger::open(ledger.store()));
 }

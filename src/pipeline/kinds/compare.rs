@@ -31,6 +31,13 @@ pub struct Compare {
     pub metrics: Option<Metrics>,
     /// Column whose equal values mark items that are not independent.
     pub cluster: Option<String>,
+    /// Column that tells repeated runs of the systems apart, such as a seed: items are paired within a run, and a
+    /// difference is set against the spread of the runs.
+    pub reruns: Option<String>,
+    /// For a comparison that is repeated, such as every night: the number of this look, from 1. The chance of a
+    /// false alarm of a metric, over all looks together, is then at most 1 less the level of `ci`.
+    #[schemars(range(min = 1))]
+    pub look: Option<u64>,
     /// How intervals are made; `bootstrap` is 9999 when absent.
     #[serde(default)]
     pub ci: Interval,

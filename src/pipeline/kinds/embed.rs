@@ -1,9 +1,10 @@
 //! Settings of `embed`: a vector for every row, by a model.
 
+use proofmill_engine::options::EmbedOptions;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::kinds::generate::{Keep, row_id_column};
+use crate::kinds::generate::row_id_column;
 use crate::settings::{Expression, ModelRef, StageRef};
 
 /// Gives the vector of a text for every row of a table.
@@ -26,17 +27,4 @@ pub struct Embed {
     /// How texts are read.
     #[serde(default)]
     pub options: EmbedOptions,
-}
-
-/// How texts are read; `docs/specs/functions-model.md` has the rules.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct EmbedOptions {
-    /// Most tokens of a text; a longer one is cut instead of refused.
-    #[schemars(range(min = 1))]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub truncate: Option<u32>,
-    /// Which end of a long text is kept.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub truncate_keep: Option<Keep>,
 }

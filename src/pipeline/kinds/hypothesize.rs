@@ -1,9 +1,10 @@
 //! Settings of `hypothesize`: questions -> the hypotheses that their answers stand for.
 
+use proofmill_engine::options::GenerateOptions;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::kinds::generate::{GenerateOptions, row_id_column};
+use crate::kinds::generate::row_id_column;
 use crate::settings::{Expression, ModelRef, StageRef};
 
 /// Turns each question into one declarative hypothesis per possible answer (TeachMe, section 3):

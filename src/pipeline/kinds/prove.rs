@@ -1,9 +1,9 @@
 //! Settings of `prove`: hypotheses x recalled facts -> one-step proofs, not judged yet.
 
+use proofmill_engine::options::GenerateOptions;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::kinds::generate::GenerateOptions;
 use crate::settings::{ModelRef, StageRef};
 
 /// Lets a model write one-step proofs (Entailer's prover): for every hypothesis one that begins

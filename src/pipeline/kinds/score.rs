@@ -1,9 +1,10 @@
 //! Settings of `score`: how likely texts are after a prompt, by a model.
 
+use proofmill_engine::options::ScoreOptions;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::kinds::generate::{Keep, row_id_column};
+use crate::kinds::generate::row_id_column;
 use crate::settings::{Expression, ModelRef, StageRef};
 
 /// Says how likely a continuation, or each of several choices, is for every row of a table.
@@ -31,35 +32,4 @@ pub struct Score {
     /// How texts are judged.
     #[serde(default)]
     pub options: ScoreOptions,
-}
-
-/// How texts are judged; `docs/specs/functions-model.md` has the rules.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct ScoreOptions {
-    /// Whether the end of the text is part of each continuation.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub with_end: Option<bool>,
-    /// What the choices' log-probabilities are divided by before they are compared.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub normalize: Option<Normalize>,
-    /// Most tokens of a prompt; a longer one is cut instead of refused.
-    #[schemars(range(min = 1))]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub truncate: Option<u32>,
-    /// Which end of a long prompt is kept.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub truncate_keep: Option<Keep>,
-}
-
-/// What log-probabilities are divided by before they are compared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Normalize {
-    /// Nothing.
-    None,
-    /// The number of tokens.
-    Tokens,
-    /// The number of bytes.
-    Bytes,
 }

@@ -1,9 +1,9 @@
 //! Settings of `search`: hypotheses -> trees of proofs, each premise proved in its turn.
 
+use proofmill_engine::options::GenerateOptions;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::kinds::generate::GenerateOptions;
 use crate::kinds::prove::yes;
 use crate::kinds::verify::{Probability, half};
 use crate::settings::{ModelRef, StageRef};

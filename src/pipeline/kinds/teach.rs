@@ -1,10 +1,10 @@
 //! Settings of `teach`: a memory grows while questions are answered and corrected.
 
+use proofmill_engine::options::GenerateOptions;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::kinds::decide::WithoutProof;
-use crate::kinds::generate::GenerateOptions;
 use crate::kinds::index::Analyzer;
 use crate::kinds::prove::yes;
 use crate::kinds::verify::{Probability, half};

@@ -1,15 +1,17 @@
 //! `compare`: systems on the same items, pair by pair.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray};
+use arrow::array::{
+    Array, ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray,
+};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use async_trait::async_trait;
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::LogicalPlan;
 use indexmap::IndexMap;
-use proofmill_udfs::stats;
+use proofmill_udfs::stats::{self, NoiseFloor};
 
 use crate::stages::error::StageError;
 use crate::stages::kind::{Kind, Outcome, Preparing, Traits};
@@ -96,7 +98,12 @@ impl Kind for Compare {
                 sound &= diagnostics.column(&["compare", "on"], column, &input).is_some();
                 selection.text(column);
             }
-            for (key, column) in [("systems", &settings.systems), ("cluster", &settings.cluster)] {
+            let single = [
+                ("systems", &settings.systems),
+                ("cluster", &settings.cluster),
+                ("reruns", &settings.reruns),
+            ];
+            for (key, column) in single {
                 if let Some(column) = column {
                     sound &= diagnostics.column(&["compare", key], column, &input).is_some();
                     selection.text(column);
@@ -112,7 +119,7 @@ impl Kind for Compare {
         }
         components.set_settings(settings);
         components.set_order("metrics", wanted.keys());
-        let schema = schema();
+        let schema = schema(settings);
         let plan = ComparePlan {
             plans,
             metrics: metrics?,
@@ -123,11 +130,11 @@ impl Kind for Compare {
     }
 }
 
-fn schema() -> SchemaRef {
+fn schema(settings: &Compare) -> SchemaRef {
     let number = |name: &str| Field::new(name, DataType::Float64, true);
     let count = |name: &str| Field::new(name, DataType::Int64, true);
     let text = |name: &str| Field::new(name, DataType::Utf8, false);
-    Arc::new(Schema::new(vec![
+    let mut fields = vec![
         text("metric"),
         text("baseline"),
         text("candidate"),
@@ -145,12 +152,21 @@ fn schema() -> SchemaRef {
         number("p_holm"),
         count("n"),
         count("n_unpaired"),
-    ]))
+    ];
+    let boolean = |name: &str| Field::new(name, DataType::Boolean, true);
+    if settings.reruns.is_some() {
+        fields.extend([count("runs"), number("noise_floor"), boolean("above_noise")]);
+    }
+    if settings.look.is_some() {
+        fields.extend([number("alpha_spent"), boolean("alarm"), number("e_value")]);
+    }
+    Arc::new(Schema::new(fields))
 }
 
-/// An item of one system: its cluster and its values by metric.
+/// An item of one system: its cluster, its run, and its values by metric.
 struct Item {
     cluster: String,
+    run: String,
     values: Vec<f64>,
 }
 
@@ -160,9 +176,8 @@ type Systems = IndexMap<String, HashMap<Vec<String>, Item>>;
 /// Compares all pairs.
 pub async fn compute(plan: &ComparePlan, state: &SessionState) -> Result<RecordBatch, StageError> {
     let keys = plan.settings.on.all().len();
-    let texts = keys
-        + usize::from(plan.settings.systems.is_some())
-        + usize::from(plan.settings.cluster.is_some());
+    let single = [&plan.settings.systems, &plan.settings.cluster, &plan.settings.reruns];
+    let texts = keys + single.into_iter().flatten().count();
     let mut systems = Systems::new();
     for (name, query) in &plan.plans {
         let columns = values::read(query, texts, state).await?;
@@ -172,7 +187,7 @@ pub async fn compute(plan: &ComparePlan, state: &SessionState) -> Result<RecordB
         collect(plan, name.as_deref(), &columns, keys, &mut systems)?;
     }
     let plan = plan.clone();
-    let compare = move || pairs(&plan, &systems).and_then(|lines| batch(&plan.schema, &lines));
+    let compare = move || pairs(&plan, &systems).and_then(|lines| batch(&plan, &lines));
     tokio::task::spawn_blocking(compare)
         .await
         .unwrap_or_else(|error| Err(StageError::Task(error.to_string())))
@@ -186,14 +201,18 @@ fn collect(
     systems: &mut Systems,
 ) -> Result<(), StageError> {
     let rows = columns.values.first().map_or(0, Float64Array::len);
-    let cluster = plan.settings.cluster.as_ref().and_then(|_| columns.texts.last());
+    let mut rest = columns.texts[keys + usize::from(plan.settings.systems.is_some())..].iter();
+    let cluster = plan.settings.cluster.as_ref().and_then(|_| rest.next());
+    let run = plan.settings.reruns.as_ref().and_then(|_| rest.next());
     for row in 0..rows {
-        let key: Vec<String> = columns.texts[..keys].iter().map(|c| text_at(c, row)).collect();
+        let identity = columns.texts[..keys].iter().chain(run);
+        let key: Vec<String> = identity.map(|column| text_at(column, row)).collect();
         let system = name.map_or_else(|| text_at(&columns.texts[keys], row), str::to_owned);
         let value =
             |column: &Float64Array| if column.is_valid(row) { column.value(row) } else { 0.0 };
         let item = Item {
             cluster: cluster.map(|column| text_at(column, row)).unwrap_or_default(),
+            run: run.map(|column| text_at(column, row)).unwrap_or_default(),
             values: columns.values.iter().map(value).collect(),
         };
         let items = systems.entry(system.clone()).or_default();
@@ -223,6 +242,8 @@ struct Line {
     p_holm: f64,
     n: usize,
     unpaired: usize,
+    /// Of the system whose runs lie further apart.
+    noise: Option<NoiseFloor>,
 }
 
 fn pairs(plan: &ComparePlan, systems: &Systems) -> Result<Vec<Line>, StageError> {
@@ -301,6 +322,14 @@ fn pair(
         let only = |x: &[f64], y: &[f64]| x.iter().zip(y).filter(|(x, y)| x > y).count() as u64;
         (only(&a, &b), only(&b, &a))
     });
+    let noise = match plan.settings.reruns {
+        None => None,
+        Some(_) => {
+            let runs: Vec<&str> = keys.iter().map(|key| first[*key].run.as_str()).collect();
+            let of_both = [noise(&a, &runs)?, noise(&b, &runs)?];
+            of_both.into_iter().max_by(|a, b| a.floor.total_cmp(&b.floor))
+        }
+    };
     Ok(Some(Line {
         metric: metric.name.clone(),
         baseline: baseline.to_owned(),
@@ -316,10 +345,22 @@ fn pair(
         p_holm: 1.0,
         n,
         unpaired: first.len() + second.len() - 2 * n,
+        noise,
     }))
 }
 
-fn batch(schema: &SchemaRef, lines: &[Line]) -> Result<RecordBatch, StageError> {
+/// How far the means of the runs lie apart.
+fn noise(values: &[f64], runs: &[&str]) -> Result<NoiseFloor, StageError> {
+    let mut sums: BTreeMap<&str, (f64, f64)> = BTreeMap::new();
+    for (value, run) in values.iter().zip(runs) {
+        let sum = sums.entry(run).or_default();
+        *sum = (sum.0 + value, sum.1 + 1.0);
+    }
+    let means: Vec<f64> = sums.into_values().map(|(sum, n)| sum / n).collect();
+    Ok(stats::noise_floor(&means)?)
+}
+
+fn batch(plan: &ComparePlan, lines: &[Line]) -> Result<RecordBatch, StageError> {
     let number = |of: &dyn Fn(&Line) -> Option<f64>| -> ArrayRef {
         let finite = |line| of(line).filter(|value: &f64| value.is_finite());
         Arc::new(lines.iter().map(finite).collect::<Float64Array>())
@@ -330,7 +371,10 @@ fn batch(schema: &SchemaRef, lines: &[Line]) -> Result<RecordBatch, StageError> 
     let text = |of: &dyn Fn(&Line) -> &str| -> ArrayRef {
         Arc::new(lines.iter().map(|line| Some(of(line))).collect::<StringArray>())
     };
-    let columns = vec![
+    let boolean = |of: &dyn Fn(&Line) -> Option<bool>| -> ArrayRef {
+        Arc::new(lines.iter().map(of).collect::<BooleanArray>())
+    };
+    let mut columns = vec![
         text(&|line| &line.metric),
         text(&|line| &line.baseline),
         text(&|line| &line.candidate),
@@ -349,5 +393,23 @@ fn batch(schema: &SchemaRef, lines: &[Line]) -> Result<RecordBatch, StageError> 
         count(&|line| Some(line.n as u64)),
         count(&|line| Some(line.unpaired as u64)),
     ];
-    values::table(schema, columns)
+    let settings = &plan.settings;
+    if settings.reruns.is_some() {
+        // One run does not tell how far runs lie apart.
+        let known = |line: &Line| line.noise.filter(|noise| noise.runs > 1);
+        columns.extend([
+            count(&|line| line.noise.map(|noise| noise.runs as u64)),
+            number(&|line| known(line).map(|noise| noise.floor)),
+            boolean(&|line| known(line).map(|noise| noise.exceeded_by(line.diff))),
+        ]);
+    }
+    if let Some(look) = settings.look {
+        let alpha = stats::alpha_spent(1.0 - settings.ci.level, look);
+        columns.extend([
+            number(&|_| alpha),
+            boolean(&|line| alpha.map(|alpha| line.p_holm <= alpha)),
+            number(&|line| line.discordant.map(|(b, c)| stats::sign_e_value(b, c))),
+        ]);
+    }
+    values::table(&plan.schema, columns)
 }

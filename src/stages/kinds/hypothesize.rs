@@ -1,6 +1,7 @@
 //! `hypothesize`: one declarative hypothesis for each possible answer of a question.
 
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use proofmill_engine::options::GenerateOptions;
 use serde_json::json;
 
 use crate::session::Engine;
@@ -10,7 +11,6 @@ use crate::stages::queries::lowered::{
     self, Lowered, Named, after_comma, inside, is_texts, literal, name,
 };
 use proofmill_pipeline::code::Code;
-use proofmill_pipeline::kinds::generate::GenerateOptions;
 use proofmill_pipeline::kinds::hypothesize::{Candidates, Hypothesize};
 
 const KIND: &str = "hypothesize";
@@ -130,7 +130,7 @@ fn sampled(
         diagnostics.error(&steps("options"), Code::WrongValue, message, Some(help));
         return None;
     }
-    lowered::options(&steps("options"), &candidates.options, engine, diagnostics)?;
+    diagnostics.options(&steps("options"), candidates.options.check())?;
     let mut options = json!(candidates.options);
     options["on_error"] = json!("capture");
     let call = format!(
@@ -188,7 +188,7 @@ fn wording(
         }
         (None, None, Some(model)) => {
             lowered::model(&[KIND, "model"], model, engine, diagnostics)?;
-            lowered::options(&[KIND, "options"], &settings.options, engine, diagnostics)?;
+            diagnostics.options(&[KIND, "options"], settings.options.check())?;
             let several = ["samples", "answers"];
             let given = [settings.options.samples, settings.options.answers];
             if let Some((key, _)) = several.iter().zip(given).find(|(_, given)| given.is_some()) {

@@ -9,6 +9,7 @@ use arrow::datatypes::DataType;
 use datafusion::common::{DFSchema, TableReference};
 use datafusion::datasource::provider_as_source;
 use datafusion::logical_expr::LogicalPlanBuilder;
+use proofmill_engine::options::OptionError;
 use serde::Serialize;
 use serde_json::{Value as Json, json};
 
@@ -41,6 +42,7 @@ pub struct Asked {
     /// Setting, which is also the column, and expression of each argument behind the model.
     arguments: Vec<(&'static str, String)>,
     options: Json,
+    checked: Result<(), OptionError>,
     shape: Shape,
 }
 
@@ -112,6 +114,7 @@ impl Asked {
             from: settings.from.to_string(),
             arguments: vec![("prompt", settings.prompt.to_string())],
             options: json!(options),
+            checked: options.check(),
             shape: if many { Shape::Texts } else { Shape::Text },
         }
     }
@@ -132,6 +135,7 @@ impl Asked {
             from: settings.from.to_string(),
             arguments: vec![("prompt", settings.prompt.to_string()), (key, text.to_string())],
             options: json!(settings.options),
+            checked: settings.options.check(),
             shape,
         })
     }
@@ -147,6 +151,7 @@ impl Asked {
             from: settings.from.to_string(),
             arguments: vec![("text", settings.text.to_string())],
             options: json!(settings.options),
+            checked: settings.options.check(),
             shape: Shape::Vector,
         }
     }
@@ -227,6 +232,7 @@ fn prepare(
         diagnostics.error(&[asked.kind, "options", "normalize"], Code::UnknownKey, message, None);
         sound = false;
     }
+    sound &= diagnostics.options(&[asked.kind, "options"], asked.checked.clone()).is_some();
     let name = TableReference::parse_str(&asked.from);
     let scope = DFSchema::try_from_qualified_schema(name.clone(), &input).ok()?;
     let mut arguments = Vec::new();
@@ -250,11 +256,8 @@ fn prepare(
         Err(error) => {
             let message = error.find_root().strip_backtrace();
             let message = message.trim_start_matches("Error during planning: ");
-            let (message, help) = match message.split_once("; ") {
-                Some((message, help)) => (message, Some(help.to_owned())),
-                None => (message, None),
-            };
-            diagnostics.error(&[asked.kind, "options"], Code::WrongValue, message.to_owned(), help);
+            let message = message.to_owned();
+            diagnostics.error(&[asked.kind], Code::WrongValue, message, None);
             return None;
         }
     };

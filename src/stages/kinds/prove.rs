@@ -5,13 +5,13 @@
 //! code (allenai/entailment_bank, `entailer.md`).
 
 use arrow::datatypes::SchemaRef;
+use proofmill_engine::options::GenerateOptions;
 use serde_json::{Value as Json, json};
 
 use crate::stages::diagnostics::Diagnostics;
 use crate::stages::kind::{Kind, Outcome, Preparing, Traits};
 use crate::stages::queries::lowered::{self, Lowered, Named, after_comma, literal};
 use proofmill_pipeline::code::Code;
-use proofmill_pipeline::kinds::generate::GenerateOptions;
 use proofmill_pipeline::kinds::prove::Prove;
 
 const KIND: &str = "prove";
@@ -56,7 +56,7 @@ impl Kind for Prove {
             lowered::expect_columns((KIND, "from"), &columns, &input, help, diagnostics),
             lowered::model(&[KIND, "model"], &settings.model, engine, diagnostics),
             lowered::keep(KIND, &settings.keep, &COLUMNS, &input, diagnostics),
-            lowered::options(&[KIND, "options"], &settings.options, engine, diagnostics),
+            diagnostics.options(&[KIND, "options"], settings.options.check()),
             something_written(
                 KIND,
                 (settings.free, settings.forced),

@@ -84,7 +84,7 @@ impl Kind for Search {
         let mut sound = vec![
             lowered::expect_columns((KIND, "from"), &ASKED, &hypotheses, help, diagnostics),
             lowered::verifier(KIND, (&settings.model, settings.with_end), engine, diagnostics),
-            lowered::options(&[KIND, "options"], &settings.options, engine, diagnostics),
+            diagnostics.options(&[KIND, "options"], settings.options.check()),
             prove::something_written(KIND, written, context.is_some(), diagnostics),
         ];
         if let Some((_, schema)) = &context {

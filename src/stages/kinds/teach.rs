@@ -80,7 +80,7 @@ impl Kind for Teach {
             lowered::expect_columns((KIND, "from"), &columns, &hypotheses, help, diagnostics),
             lowered::verifier(KIND, (&settings.model, settings.with_end), engine, diagnostics),
             lowered::keep(KIND, &settings.keep, &own, &hypotheses, diagnostics),
-            lowered::options(&[KIND, "options"], &settings.options, engine, diagnostics),
+            diagnostics.options(&[KIND, "options"], settings.options.check()),
             prove::something_written(KIND, (settings.free, settings.forced), true, diagnostics),
         ];
         if let Some(memory) = &memory {

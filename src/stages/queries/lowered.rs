@@ -17,7 +17,6 @@ use crate::stages::queries::answers::InferencePlan;
 use crate::stages::queries::query::QueryPlan;
 use proofmill_base::suggest;
 use proofmill_pipeline::code::Code;
-use proofmill_pipeline::kinds::generate::GenerateOptions;
 
 /// The column that says why a row failed, where rows can: the last of the query, not of the table.
 pub const ERROR: &str = "error";
@@ -76,29 +75,6 @@ impl Lowered<'_> {
 /// An SQL expression of a file as it can stand inside a query: without comments.
 pub fn inside(text: &str) -> String {
     format!("({})", sqltext::normalized(text))
-}
-
-/// What is wrong with how a model is to write, as a mistake at `steps`.
-pub fn options(
-    steps: &[&str],
-    options: &GenerateOptions,
-    engine: &Engine,
-    diagnostics: &mut Diagnostics<'_>,
-) -> Option<()> {
-    // Which model is asked makes no difference to what options mean.
-    let model = engine.models().names().next()?.to_owned();
-    let options = serde_json::to_string(options).ok()?;
-    let sql = format!("SELECT generate({}, 'x', {}) AS said", literal(&model), literal(&options));
-    let error = match diagnostics.query(&sqltext::parse(&sql).ok()?, Named::new(), engine) {
-        Ok(_) => return Some(()),
-        Err(error) => error,
-    };
-    let (message, help) = match error.message.split_once("; ") {
-        Some((message, help)) => (message.to_owned(), Some(help.to_owned())),
-        None => (error.message, error.help),
-    };
-    diagnostics.error(steps, Code::WrongValue, message, help);
-    None
 }
 
 /// The type of the SQL expression in the setting at `steps`, over the columns of `schema`; a mistake

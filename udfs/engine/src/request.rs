@@ -1,6 +1,7 @@
 //! What a model can be asked and what it answers: one vocabulary for models on this machine and
 //! behind an endpoint.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The input of a generation.
@@ -22,10 +23,12 @@ pub struct Truncate {
 }
 
 /// An end of a text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Keep {
+    /// The beginning.
     Start,
+    /// The end.
     End,
 }
 
@@ -58,6 +61,17 @@ pub enum Strategy {
         /// Ends as soon as `beams` hypotheses are complete.
         early_stopping: bool,
     },
+}
+
+impl Strategy {
+    /// Most answers that it gives.
+    pub fn answers(&self) -> u32 {
+        match *self {
+            Self::Greedy => 1,
+            Self::Sample { samples, .. } => samples,
+            Self::Beam { answers, .. } => answers,
+        }
+    }
 }
 
 /// A generation.

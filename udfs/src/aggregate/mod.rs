@@ -16,6 +16,7 @@ mod corpus_chrf;
 mod function;
 mod mcc;
 mod mcnemar;
+mod noise_floor;
 mod outputs;
 mod paired_bootstrap;
 mod paired_difference;
@@ -39,4 +40,5 @@ pub static DEFINITIONS: &[&AggregateDefinition] = &[
     &clustered_paired::CLUSTERED_PAIRED,
     &paired_bootstrap::PAIRED_BOOTSTRAP,
     &approximate_randomization::APPROXIMATE_RANDOMIZATION,
+    &noise_floor::NOISE_FLOOR,
 ];

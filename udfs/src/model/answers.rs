@@ -3,7 +3,6 @@
 use proofmill_engine::request::{Answer, Body, Request};
 
 use super::error::Failure;
-use super::options::answers;
 
 /// The answer as JSON, if it is one that the request allows.
 pub(super) fn to_json(request: &Request, answer: &Answer) -> Result<String, Failure> {
@@ -38,7 +37,7 @@ pub(super) fn output_tokens(answer: &Answer) -> u64 {
 fn fits(request: &Request, answer: &Answer) -> Result<(), Failure> {
     match (request, &answer.body) {
         (Request::Generate(generate), Body::Generations(all)) => {
-            let most = answers(generate.strategy) as usize;
+            let most = generate.strategy.answers() as usize;
             if all.is_empty() || all.len() > most {
                 return wrong(format!("{} answers where 1 to {most} were asked for", all.len()));
             }

@@ -9,8 +9,8 @@ use datafusion::arrow::datatypes::{DataType, Field};
 use datafusion::common::{Result, ScalarValue, internal_err};
 use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs};
 
-use super::options::{OnError, Options};
-use super::settings::{OptionsError, Settings};
+use super::options::{OnError, Options, OptionsError, Takes};
+use super::settings::Settings;
 use crate::definition::{Doc, Kind, texts_type};
 
 /// The arguments of one call.
@@ -32,8 +32,8 @@ type Refused = (OnError, OptionsError);
 
 enum OptionsColumn {
     Constant(Result<Arc<Options>, Refused>),
-    /// The column, and the keys that the function has.
-    PerRow(ArrayRef, &'static [&'static str]),
+    /// The column, and which options the function has.
+    PerRow(ArrayRef, Takes),
 }
 
 /// A passage of a list.
@@ -45,16 +45,12 @@ pub struct Passage<'a> {
 }
 
 impl Arguments {
-    /// Reads the arguments of a call whose types were checked when it was planned; `keys` are the options that
-    /// the function `doc` has beside those of every function.
-    pub(super) fn read(
-        doc: &Doc,
-        keys: &'static [&'static str],
-        args: &ScalarFunctionArgs,
-    ) -> Result<Self> {
+    /// Reads the arguments of a call whose types were checked when it was planned; `takes` tells the options of
+    /// the function `doc`.
+    pub(super) fn read(doc: &Doc, takes: Takes, args: &ScalarFunctionArgs) -> Result<Self> {
         let mut model = None;
         let mut columns = Vec::with_capacity(args.args.len());
-        let mut options = OptionsColumn::Constant(options(keys, &ScalarValue::Null));
+        let mut options = OptionsColumn::Constant(options(takes, &ScalarValue::Null));
         for (argument, value) in doc.arguments.iter().zip(&args.args) {
             let column = || match value {
                 ColumnarValue::Array(array) => Ok((Arc::clone(array), false)),
@@ -65,10 +61,10 @@ impl Arguments {
                     model = name.try_as_str().flatten().map(str::to_owned);
                 }
                 (Kind::Options, ColumnarValue::Scalar(scalar)) => {
-                    options = OptionsColumn::Constant(self::options(keys, scalar));
+                    options = OptionsColumn::Constant(self::options(takes, scalar));
                 }
                 (Kind::Options, ColumnarValue::Array(array)) => {
-                    options = OptionsColumn::PerRow(Arc::clone(array), keys);
+                    options = OptionsColumn::PerRow(Arc::clone(array), takes);
                 }
                 (Kind::Text, _) => {
                     let (array, constant) = column()?;
@@ -98,8 +94,8 @@ impl Arguments {
     pub(super) fn options(&self, row: usize) -> Result<Arc<Options>, Refused> {
         match &self.options {
             OptionsColumn::Constant(options) => options.clone(),
-            OptionsColumn::PerRow(array, keys) => match ScalarValue::try_from_array(array, row) {
-                Ok(scalar) => options(keys, &scalar),
+            OptionsColumn::PerRow(array, takes) => match ScalarValue::try_from_array(array, row) {
+                Ok(scalar) => options(*takes, &scalar),
                 Err(error) => Err((OnError::Fail, OptionsError::Json(error.strip_backtrace()))),
             },
         }
@@ -136,14 +132,11 @@ impl Arguments {
     }
 }
 
-/// Parses the options of one row or of all, of a function that has `keys` beside those of every function.
-pub(super) fn options(
-    keys: &'static [&'static str],
-    scalar: &ScalarValue,
-) -> Result<Arc<Options>, Refused> {
+/// Parses the options of one row or of all, of a function that takes these.
+pub(super) fn options(takes: Takes, scalar: &ScalarValue) -> Result<Arc<Options>, Refused> {
     let settings = Settings::from_scalar(scalar).map_err(|error| (OnError::Fail, error))?;
     let on_error = settings.on_error();
-    Options::parse(settings, keys).map(Arc::new).map_err(|error| (on_error, error))
+    takes.read(settings).map(Arc::new).map_err(|error| (on_error, error))
 }
 
 fn lists(array: &ArrayRef) -> Result<Column> {

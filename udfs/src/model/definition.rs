@@ -8,7 +8,7 @@ use proofmill_engine::request::Request;
 use super::arguments::Arguments;
 use super::columns::Row;
 use super::error::Failure;
-use super::options::Options;
+use super::options::{Options, Takes};
 use crate::definition::Doc;
 
 /// A model function as data. Its first argument is the model, its last one the options.
@@ -16,8 +16,7 @@ use crate::definition::Doc;
 pub struct ModelDefinition {
     /// Name, arguments, documentation.
     pub doc: Doc,
-    /// Option keys beside those that every function has.
-    pub options: &'static [&'static str],
+    pub options: Takes,
     /// What a row asks; `None` for a row with a NULL that makes the result NULL.
     pub request: fn(&Arguments, usize, &Options) -> Result<Option<Request>, Failure>,
     pub answer: fn() -> DataType,

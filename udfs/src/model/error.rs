@@ -1,9 +1,11 @@
 //! Why a row has no answer, and why a query has no result.
 
+use datafusion::common::DataFusionError;
 use proofmill_engine::request::RequestError;
 
 use super::language_model::{AskError, OpenError};
 use super::ledger::LedgerError;
+use super::options::OptionsError;
 
 /// The kind of a row's failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +56,38 @@ impl Class {
         [Self::TooLong, Self::Invalid, Self::Failed, Self::Cancelled, Self::Transient]
             .into_iter()
             .find(|class| class.name() == name)
+    }
+}
+
+/// Why a call cannot be planned.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CallError {
+    /// There is no such model.
+    #[error("`{function}`: there is no model `{model}`; {help}")]
+    UnknownModel { function: &'static str, model: String, help: String },
+    /// The arguments are not what the function takes.
+    #[error("{problem}{}", and(.help))]
+    Arguments { function: &'static str, problem: String, help: Option<String> },
+    /// It stands where no model can be asked.
+    #[error("`{function}` stands {place}, where no model can be asked; {help}")]
+    Placement { function: String, place: String, help: &'static str },
+}
+
+fn and(help: &Option<String>) -> String {
+    help.as_ref().map(|help| format!("; {help}")).unwrap_or_default()
+}
+
+impl CallError {
+    /// Options that the call cannot have.
+    pub(super) fn options(function: &'static str, error: &OptionsError) -> Self {
+        let problem = format!("`{function}`: {error}");
+        Self::Arguments { function, problem, help: error.help() }
+    }
+}
+
+impl From<CallError> for DataFusionError {
+    fn from(error: CallError) -> Self {
+        Self::External(Box::new(error))
     }
 }
 

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
-use datafusion::common::{DFSchemaRef, Result, plan_err};
+use datafusion::common::{DFSchemaRef, Result};
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::simplify::SimplifyContext;
 use datafusion::logical_expr::{Expr, LogicalPlan};
@@ -17,7 +17,9 @@ use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 
 use super::arguments;
 use super::definition::ModelDefinition;
+use super::error::CallError;
 use super::functions::DEFINITIONS;
+use super::options::OptionsError;
 
 /// Whether a function asks a model. Such a function is declared volatile, but its results are
 /// recorded and replayed: a query that calls it may be cached.
@@ -82,18 +84,13 @@ impl Place<'_> {
     fn check(self, function: &str) -> Result<()> {
         const INSTEAD: &str =
             "compute it in the SELECT list of a subquery, and use its column here";
-        if let Some(clause) = clause(self.node) {
-            return plan_err!(
-                "`{function}` stands in {clause}, where no model can be asked; {INSTEAD}"
-            );
-        }
-        match self.lambda {
-            Some(around) => plan_err!(
-                "`{function}` stands inside `{around}`, where no model can be asked; unnest the list \
-                 in a subquery, and ask for each of its rows"
-            ),
-            None => Ok(()),
-        }
+        const UNNEST: &str = "unnest the list in a subquery, and ask for each of its rows";
+        let (place, help) = match (clause(self.node), self.lambda) {
+            (Some(clause), _) => (format!("in {clause}"), INSTEAD),
+            (None, Some(around)) => (format!("inside `{around}`"), UNNEST),
+            (None, None) => return Ok(()),
+        };
+        Err(CallError::Placement { function: function.to_owned(), place, help }.into())
     }
 }
 
@@ -117,13 +114,13 @@ fn check_options(
     };
     let function = definition.doc.name;
     match arguments::options(definition.options, &value) {
-        Err((_, error)) => plan_err!("`{function}`: {error}"),
+        Err((_, error)) => Err(CallError::options(function, &error).into()),
         // The result was taken for one answer per row before the text was put together.
-        Ok(options) if options.counted && !matches!(value.data_type(), DataType::Struct(_)) => {
-            plan_err!(
-                "`{function}`: argument `options` names `samples` or `answers` in a text that is put \
-                 together; write one constant text, or a struct"
-            )
+        Ok(options)
+            if options.generate.is_counted()
+                && !matches!(value.data_type(), DataType::Struct(_)) =>
+        {
+            Err(CallError::options(function, &OptionsError::Unforeseen).into())
         }
         Ok(_) => Ok(()),
     }

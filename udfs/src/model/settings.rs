@@ -1,45 +1,26 @@
-//! The pairs of an options argument, taken out one by one with their types checked.
+//! The pairs of an options argument, read into the types that they are for: a deserializer whose errors are
+//! a key, a value, and what was expected, instead of one text.
 
-use std::collections::BTreeMap;
 use std::fmt;
 
-use serde::de::{Deserializer, MapAccess, Visitor};
+use serde::de::value::{BorrowedStrDeserializer, StrDeserializer};
+use serde::de::{
+    self, DeserializeOwned, DeserializeSeed, Deserializer, IntoDeserializer as _, MapAccess,
+    SeqAccess, Visitor,
+};
+use serde::forward_to_deserialize_any;
 use serde_json::Value;
 
-use super::options::OnError;
-use super::suggest;
+use proofmill_engine::options::TEXTS;
 
-/// Why an options argument is none.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum OptionsError {
-    /// Not a JSON object.
-    #[error("argument `options` is no JSON object: {0}")]
-    Json(String),
-    #[error("option `{0}` stands twice; keep one")]
-    Repeated(String),
-    /// A key that the function does not have.
-    #[error("option `{key}` is unknown; {hint}")]
-    Unknown { key: String, hint: String },
-    /// A value that the key cannot have.
-    #[error("option `{key}` is {value}; expected {expected}")]
-    Value { key: &'static str, value: String, expected: String },
-    /// Two options that contradict each other, or one that needs another.
-    #[error("{0}")]
-    Conflict(String),
-    /// A call that returns one answer per row asks for several.
-    #[error(
-        "the options of a row ask for {0} answers, and the call returns one per row; write options \
-         with `samples` or `answers` as a constant text or as a struct"
-    )]
-    Several(u32),
-}
+use super::options::{OnError, OptionsError};
 
-/// Key-value pairs not yet taken.
+/// Key-value pairs, each key once, none NULL.
 #[derive(Debug, Default)]
-pub(super) struct Settings(BTreeMap<String, Value>);
+pub(super) struct Settings(Vec<(String, Value)>);
 
 impl Settings {
-    /// The pairs of a JSON object. Keys with `null` are left out.
+    /// The pairs of a JSON object.
     pub(super) fn from_json(text: &str) -> Result<Self, OptionsError> {
         let json = |error: serde_json::Error| OptionsError::Json(error.to_string());
         let mut deserializer = serde_json::Deserializer::from_str(text);
@@ -48,132 +29,57 @@ impl Settings {
         Self::from_pairs(pairs)
     }
 
-    /// The pairs of a struct or an object. Keys with `null` are left out.
+    /// The pairs of a struct or an object.
     pub(super) fn from_pairs(
         pairs: impl IntoIterator<Item = (String, Value)>,
     ) -> Result<Self, OptionsError> {
         let mut settings = Self::default();
         for (key, value) in pairs {
-            if settings.0.contains_key(&key) {
+            if settings.keys().any(|known| known == key) {
                 return Err(OptionsError::Repeated(key));
             }
-            settings.0.insert(key, value);
+            settings.0.push((key, value));
         }
-        settings.0.retain(|_, value| !value.is_null());
+        settings.0.retain(|(_, value)| !value.is_null());
         Ok(settings)
-    }
-
-    /// Refuses keys that are not among `known`.
-    pub(super) fn only(self, known: &[&str]) -> Result<Self, OptionsError> {
-        match self.0.keys().find(|key| !known.contains(&key.as_str())) {
-            Some(key) => Err(OptionsError::Unknown {
-                key: key.clone(),
-                hint: suggest::instead_of(key, known.iter().copied()),
-            }),
-            None => Ok(self),
-        }
     }
 
     /// What `on_error` says, if the options are otherwise wrong.
     pub(super) fn on_error(&self) -> OnError {
-        match self.0.get("on_error").and_then(Value::as_str) {
-            Some("capture") => OnError::Capture,
-            _ => OnError::Fail,
-        }
+        let captures = |(key, value): &(String, Value)| key == "on_error" && value == "capture";
+        if self.0.iter().any(captures) { OnError::Capture } else { OnError::Fail }
     }
 
-    /// Whether a key is there.
-    pub(super) fn has(&self, key: &str) -> bool {
-        self.0.contains_key(key)
+    pub(super) fn keys(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|(key, _)| key.as_str())
     }
 
-    /// A whole number of at least `least`.
-    pub(super) fn whole(
+    /// The value of one key, taken out.
+    pub(super) fn take<T: DeserializeOwned>(
         &mut self,
-        key: &'static str,
-        least: u32,
-    ) -> Result<Option<u32>, OptionsError> {
-        let expected = || format!("a whole number from {least} to {}", u32::MAX);
-        self.take(key, expected, |value| {
-            let number = u32::try_from(value.as_u64()?).ok()?;
-            (number >= least).then_some(number)
-        })
-    }
-
-    /// A whole number of 64 bits.
-    pub(super) fn seed(&mut self, key: &'static str) -> Result<Option<u64>, OptionsError> {
-        self.take(key, || format!("a whole number from 0 to {}", u64::MAX), Value::as_u64)
-    }
-
-    /// A finite number that `fits`.
-    pub(super) fn number(
-        &mut self,
-        key: &'static str,
-        expected: &str,
-        fits: impl Fn(f32) -> bool,
-    ) -> Result<Option<f32>, OptionsError> {
-        self.take(
-            key,
-            || expected.to_owned(),
-            |value| {
-                let exact = value.as_f64()?;
-                let number = exact as f32;
-                // A number above 0 that is 0 in 32 bits would change its meaning.
-                let vanished = number == 0.0 && exact != 0.0;
-                (number.is_finite() && !vanished && fits(number)).then_some(number)
-            },
-        )
-    }
-
-    /// A truth value.
-    pub(super) fn switch(&mut self, key: &'static str) -> Result<Option<bool>, OptionsError> {
-        self.take(key, || "true or false".into(), Value::as_bool)
-    }
-
-    pub(super) fn text(&mut self, key: &'static str) -> Result<Option<String>, OptionsError> {
-        self.take(key, || "a text".into(), |value| value.as_str().map(str::to_owned))
-    }
-
-    /// A list of texts, none of them empty.
-    pub(super) fn texts(&mut self, key: &'static str) -> Result<Option<Vec<String>>, OptionsError> {
-        let text = |value: &Value| value.as_str().filter(|t| !t.is_empty()).map(str::to_owned);
-        self.take(
-            key,
-            || "a list of texts that are not empty".into(),
-            |value| value.as_array()?.iter().map(text).collect(),
-        )
-    }
-
-    /// One of a few names.
-    pub(super) fn name<T: Copy>(
-        &mut self,
-        key: &'static str,
-        names: &[(&str, T)],
+        key: &str,
     ) -> Result<Option<T>, OptionsError> {
-        let expected = || {
-            let names: Vec<String> = names.iter().map(|(name, _)| format!("\"{name}\"")).collect();
-            names.join(" or ")
-        };
-        self.take(key, expected, |value| {
-            let given = value.as_str()?;
-            names.iter().find(|(name, _)| *name == given).map(|(_, named)| *named)
-        })
+        let Some(at) = self.keys().position(|known| known == key) else { return Ok(None) };
+        let (key, value) = self.0.remove(at);
+        T::deserialize(Typed(&value)).map(Some).map_err(|fault| fault.at(&key, &value))
     }
 
-    fn take<T>(
-        &mut self,
-        key: &'static str,
-        expected: impl Fn() -> String,
-        read: impl Fn(&Value) -> Option<T>,
-    ) -> Result<Option<T>, OptionsError> {
-        let Some(value) = self.0.remove(key) else {
-            return Ok(None);
-        };
-        read(&value).map(Some).ok_or_else(|| OptionsError::Value {
-            key,
-            value: value.to_string(),
-            expected: expected(),
+    /// All pairs as one value, which has these keys.
+    pub(super) fn read<T: DeserializeOwned>(&self) -> Result<T, OptionsError> {
+        let mut reader = Reader { pairs: &self.0, next: 0 };
+        T::deserialize(&mut reader).map_err(|fault| {
+            let (key, value) = &self.0[reader.next.saturating_sub(1)];
+            fault.at(key, value)
         })
+    }
+}
+
+/// The names of the fields of a struct, in order.
+pub(super) fn keys_of<T: DeserializeOwned>() -> &'static [&'static str] {
+    let no_field = [(String::new(), Value::Null)];
+    match T::deserialize(&mut Reader { pairs: &no_field, next: 0 }) {
+        Err(Fault::Unknown(names)) => names,
+        Ok(_) | Err(Fault::Expected(_)) => &[],
     }
 }
 
@@ -193,5 +99,157 @@ impl<'de> Visitor<'de> for Pairs {
             pairs.push(pair);
         }
         Ok(pairs)
+    }
+}
+
+/// What was expected instead of a value, or of a key.
+#[derive(Debug, thiserror::Error)]
+enum Fault {
+    #[error("{0}")]
+    Expected(String),
+    #[error("one of {0:?}")]
+    Unknown(&'static [&'static str]),
+}
+
+impl Fault {
+    fn at(self, key: &str, value: &Value) -> OptionsError {
+        let (key, value) = (key.to_owned(), value.to_string());
+        OptionsError::Value { key, value, expected: self.to_string() }
+    }
+}
+
+impl de::Error for Fault {
+    fn custom<T: fmt::Display>(expected: T) -> Self {
+        Self::Expected(expected.to_string())
+    }
+
+    fn unknown_field(_field: &str, expected: &'static [&'static str]) -> Self {
+        Self::Unknown(expected)
+    }
+}
+
+/// The fault that something else than `what` stands there.
+fn expected(what: impl fmt::Display) -> Fault {
+    Fault::Expected(what.to_string())
+}
+
+/// The pairs as a struct.
+struct Reader<'a> {
+    pairs: &'a [(String, Value)],
+    next: usize,
+}
+
+impl<'de> Deserializer<'de> for &mut Reader<'de> {
+    type Error = Fault;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+        visitor.visit_map(self)
+    }
+
+    forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option unit
+        unit_struct newtype_struct seq tuple tuple_struct map struct enum identifier ignored_any
+    }
+}
+
+impl<'de> MapAccess<'de> for Reader<'de> {
+    type Error = Fault;
+
+    fn next_key_seed<K: DeserializeSeed<'de>>(
+        &mut self,
+        seed: K,
+    ) -> Result<Option<K::Value>, Fault> {
+        let Some((key, _)) = self.pairs.get(self.next) else { return Ok(None) };
+        self.next += 1;
+        seed.deserialize(BorrowedStrDeserializer::new(key)).map(Some)
+    }
+
+    fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, Fault> {
+        seed.deserialize(Typed(&self.pairs[self.next - 1].1))
+    }
+}
+
+/// A value, read as the type that is wanted, of those that options have.
+struct Typed<'a>(&'a Value);
+
+impl<'de> Deserializer<'de> for Typed<'de> {
+    type Error = Fault;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+        Err(expected(&visitor as &dyn de::Expected))
+    }
+
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+        visitor.visit_some(self)
+    }
+
+    fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+        let value = self.0.as_bool().ok_or_else(|| expected("true or false"))?;
+        visitor.visit_bool(value)
+    }
+
+    fn deserialize_u32<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+        let value = self.0.as_u64().and_then(|value| u32::try_from(value).ok());
+        let fault = || expected(format_args!("a whole number from 0 to {}", u32::MAX));
+        visitor.visit_u32(value.ok_or_else(fault)?)
+    }
+
+    fn deserialize_u64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+        let fault = || expected(format_args!("a whole number from 0 to {}", u64::MAX));
+        visitor.visit_u64(self.0.as_u64().ok_or_else(fault)?)
+    }
+
+    fn deserialize_f64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+        let value = self.0.as_f64().ok_or_else(|| expected("a number"))?;
+        visitor.visit_f64(value)
+    }
+
+    fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+        let value = self.0.as_str().ok_or_else(|| expected("a text"))?;
+        visitor.visit_borrowed_str(value)
+    }
+
+    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+        let values = self.0.as_array().ok_or_else(|| expected(TEXTS))?;
+        visitor.visit_seq(Elements(values.iter()))
+    }
+
+    fn deserialize_enum<V: Visitor<'de>>(
+        self,
+        _name: &'static str,
+        variants: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Fault> {
+        match self.0.as_str().filter(|name| variants.contains(name)) {
+            Some(name) => {
+                let name: StrDeserializer<'_, Fault> = name.into_deserializer();
+                visitor.visit_enum(name)
+            }
+            None => {
+                let names: Vec<String> =
+                    variants.iter().map(|name| format!("\"{name}\"")).collect();
+                Err(expected(names.join(" or ")))
+            }
+        }
+    }
+
+    forward_to_deserialize_any! {
+        i8 i16 i32 i64 i128 u8 u16 u128 f32 char str bytes byte_buf unit unit_struct newtype_struct tuple
+        tuple_struct map struct identifier ignored_any
+    }
+}
+
+/// The texts of a list.
+struct Elements<'a>(std::slice::Iter<'a, Value>);
+
+impl<'de> SeqAccess<'de> for Elements<'de> {
+    type Error = Fault;
+
+    fn next_element_seed<S: DeserializeSeed<'de>>(
+        &mut self,
+        seed: S,
+    ) -> Result<Option<S::Value>, Fault> {
+        let Some(value) = self.0.next() else { return Ok(None) };
+        seed.deserialize(Typed(value)).map(Some).map_err(|_| expected(TEXTS))
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
-use datafusion::common::{DataFusionError, Result, ScalarValue, internal_err, plan_err};
+use datafusion::common::{DataFusionError, Result, ScalarValue, internal_err};
 use datafusion::logical_expr::async_udf::{AsyncScalarUDF, AsyncScalarUDFImpl};
 use datafusion::logical_expr::{
     ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
@@ -17,13 +17,12 @@ use super::canonical::hex;
 use super::columns::{Answered, Row};
 use super::counters::{Counters, Watch};
 use super::definition::ModelDefinition;
-use super::error::{Failure, ModelError};
+use super::error::{CallError, Failure, ModelError};
 use super::functions::DEFINITIONS;
 use super::models::Models;
-use super::options::{self, OnError, Options};
+use super::options::{COUNTING, OnError, Options, OptionsError};
 use super::service::{self, Ask};
-use super::settings::OptionsError;
-use super::suggest;
+use crate::definition::Kind;
 
 /// Every model function over these models, ready to be registered, together with the optimizer rule
 /// [`SplitModelCalls`](super::split::SplitModelCalls).
@@ -84,7 +83,10 @@ impl ScalarUDFImpl for ModelFunction {
     fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
         let types: Vec<DataType> =
             args.arg_fields.iter().map(|field| field.data_type().clone()).collect();
-        let types = self.definition.doc.coerce_types(&types)?;
+        let types = self.definition.doc.fit(&types).map_err(|misfit| {
+            let (function, problem) = (self.definition.doc.name, misfit.problem);
+            CallError::Arguments { function, problem, help: Some(misfit.help) }
+        })?;
         self.check_model(args.scalar_arguments.first().copied().flatten())?;
         // The options are last, and may be left out.
         let at = self.definition.doc.arguments.len() - 1;
@@ -102,43 +104,37 @@ impl ScalarUDFImpl for ModelFunction {
 
 impl ModelFunction {
     fn check_model(&self, name: Option<&ScalarValue>) -> Result<()> {
-        let function = self.name();
-        match name.map(ScalarValue::try_as_str) {
-            None => plan_err!(
-                "`{function}`: argument `model` varies from row to row; expected the name of a \
-                 model as a constant text"
-            ),
-            Some(Some(Some(name))) => match self.models.find(name) {
-                Ok(()) => Ok(()),
-                Err(hint) => plan_err!("`{function}`: there is no model `{name}`; {hint}"),
-            },
-            Some(Some(None) | None) => plan_err!(
-                "`{function}`: argument `model` is NULL; expected the name of a model as a \
-                 constant text"
-            ),
-        }
+        let function = self.definition.doc.name;
+        let is = match name.map(ScalarValue::try_as_str) {
+            None => "varies from row to row",
+            Some(Some(Some(name))) => {
+                let unknown =
+                    |help| CallError::UnknownModel { function, model: name.to_owned(), help };
+                return Ok(self.models.find(name).map_err(unknown)?);
+            }
+            Some(Some(None) | None) => "is NULL",
+        };
+        let problem = format!("`{function}`: argument `model` {is}");
+        let help = Some(format!("expected {}", Kind::Model.expected()));
+        Err(CallError::Arguments { function, problem, help }.into())
     }
 
     /// Whether the result is a list. Known from the type of a struct and from the value of a
     /// constant text; a text that varies gives one answer per row.
     fn check_options(&self, given: &DataType, constant: Option<&ScalarValue>) -> Result<bool> {
         let parsed = constant.map(|constant| arguments::options(self.definition.options, constant));
-        let parsed = match parsed.transpose() {
-            Ok(parsed) => parsed,
-            Err((_, error)) => return plan_err!("`{}`: {error}", self.name()),
-        };
+        let refused = |error| CallError::options(self.definition.doc.name, &error);
+        let parsed = parsed.transpose().map_err(|(_, error)| refused(error))?;
         match given {
             DataType::Struct(fields) => {
                 let names = || fields.iter().map(|field| field.name().as_str());
-                let known = options::keys(self.definition.options);
+                let (takes, known) = (self.definition.options, self.definition.options.keys());
                 if let Some(key) = names().find(|name| !known.contains(name)) {
-                    let hint = suggest::instead_of(key, known.iter().copied());
-                    let error = OptionsError::Unknown { key: key.to_owned(), hint };
-                    return plan_err!("`{}`: {error}", self.name());
+                    return Err(refused(takes.unknown(key)).into());
                 }
-                Ok(names().any(|name| options::COUNTING.contains(&name)))
+                Ok(names().any(|name| COUNTING.contains(&name)))
             }
-            _ => Ok(parsed.is_some_and(|options| options.counted)),
+            _ => Ok(parsed.is_some_and(|options| options.generate.is_counted())),
         }
     }
 }
@@ -219,10 +215,10 @@ impl ModelFunction {
         row: usize,
         list: bool,
     ) -> Result<Option<(Arc<Options>, Ask)>, (OnError, Failure)> {
-        let invalid = |error: OptionsError| Failure::invalid(error.to_string());
+        let invalid = |error: OptionsError| Failure::invalid(error.in_one_line());
         let options =
             arguments.options(row).map_err(|(on_error, error)| (on_error, invalid(error)))?;
-        let answers = options::answers(options.strategy);
+        let answers = options.generate.strategy().answers();
         if answers > 1 && !list {
             return Err((options.on_error, invalid(OptionsError::Several(answers))));
         }

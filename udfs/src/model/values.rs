@@ -5,7 +5,8 @@ use datafusion::arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
 use serde_json::{Number, Value};
 
-use super::settings::{OptionsError, Settings};
+use super::options::OptionsError;
+use super::settings::Settings;
 
 impl Settings {
     /// The pairs of an options argument: a JSON object as text, or a struct. NULL has none.

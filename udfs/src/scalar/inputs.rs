@@ -144,6 +144,12 @@ impl Inputs {
         }
     }
 
+    /// A whole number of an argument as a count; refused below 0.
+    pub fn count(&self, index: usize, value: i64) -> Result<u64> {
+        u64::try_from(value)
+            .or_else(|_| self.refuse(index, format!("`{value}`; expected a count of 0 or more")))
+    }
+
     /// The error that an argument has a value it may not have.
     pub fn refuse<T>(&self, index: usize, problem: impl std::fmt::Display) -> Result<T> {
         let argument = self.doc.arguments.get(index).map_or("?", |argument| argument.name);

@@ -1,5 +1,6 @@
 //! Scalar SQL functions: one definition a file, one list, one implementation of DataFusion's trait.
 
+mod alpha_spent;
 mod benjamini_hochberg;
 mod bleu;
 mod bleu_signature;
@@ -24,8 +25,10 @@ mod parlai_bleu;
 mod premises;
 mod reasoning_steps;
 mod rouge;
+mod sign_e_value;
 mod slot_value;
 mod token_f1;
+mod two_proportion_z;
 mod wilson_interval;
 
 pub use function::{ScalarDefinition, udf};
@@ -52,6 +55,9 @@ pub static DEFINITIONS: &[&ScalarDefinition] = &[
     &holm::HOLM,
     &benjamini_hochberg::BENJAMINI_HOCHBERG,
     &paired_sample_size::PAIRED_SAMPLE_SIZE,
+    &two_proportion_z::TWO_PROPORTION_Z,
+    &sign_e_value::SIGN_E_VALUE,
+    &alpha_spent::ALPHA_SPENT,
     &slot_value::SLOT_VALUE,
     &premises::PREMISES,
     &reasoning_steps::REASONING_STEPS,

@@ -44,11 +44,7 @@ fn invoke(inputs: &Inputs) -> Result<ArrayRef> {
         let Some((successes, n)) = successes.get(row).zip(trials.get(row)) else {
             return Ok(None);
         };
-        let count = |index, value: i64| match u64::try_from(value) {
-            Ok(count) => Ok(count),
-            Err(_) => inputs.refuse(index, format!("`{value}`; expected a count of 0 or more")),
-        };
-        match wilson(count(0, successes)?, count(1, n)?, level) {
+        match wilson(inputs.count(0, successes)?, inputs.count(1, n)?, level) {
             Ok(interval) => Ok(Some([interval.estimate, interval.low, interval.high, interval.se])),
             Err(StatsError::Empty) => Ok(None),
             Err(error @ StatsError::Level(_)) => inputs.refuse(2, error),

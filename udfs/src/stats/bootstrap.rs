@@ -112,36 +112,6 @@ pub fn cluster_bootstrap<C: Eq + Hash>(
     Ok(interval(estimate, replicates, level, method, left_out))
 }
 
-/// Percentile bootstrap of any statistic of `n_items` items, for example of a corpus metric whose
-/// sufficient statistics are summed over the drawn items. `statistic` gets the drawn indices;
-/// the caller fixes the order of the items.
-pub fn bootstrap_by(
-    n_items: usize,
-    n_resamples: u32,
-    seed: u64,
-    level: f64,
-    mut statistic: impl FnMut(&[usize]) -> f64,
-) -> Result<Interval, StatsError> {
-    check_resamples(n_resamples)?;
-    check_level(level)?;
-    if n_items == 0 {
-        return Err(StatsError::Empty);
-    }
-    let mut drawn: Vec<usize> = (0..n_items).collect();
-    let estimate = statistic(&drawn);
-    if n_items < 2 {
-        return Ok(Interval::unknown(estimate));
-    }
-    let replicates = (0..n_resamples)
-        .map(|replicate| {
-            drawn.clear();
-            Stream::new(seed, replicate.into()).for_each_index(n_items, |index| drawn.push(index));
-            statistic(&drawn)
-        })
-        .collect();
-    Ok(interval(estimate, replicates, level, Method::Percentile, Vec::new))
-}
-
 /// Means of `n_resamples` resamples of `values`.
 pub(super) fn mean_replicates(values: &[f64], n_resamples: u32, seed: u64) -> Vec<f64> {
     let n = values.len() as f64;
@@ -271,15 +241,6 @@ mod tests {
         }
         let one = cluster_bootstrap(&values, &[0; 60], 500, 9, 0.9, Method::Bca).unwrap();
         assert!(one.se.is_nan());
-    }
-
-    #[test]
-    fn statistic_of_indices_agrees_with_the_mean() {
-        let values: Vec<f64> = (0..50).map(f64::from).collect();
-        let by = bootstrap_by(50, 300, 5, 0.95, |drawn| {
-            drawn.iter().map(|index| values[*index]).sum::<f64>() / drawn.len() as f64
-        });
-        assert_eq!(by, bootstrap_mean(&values, 300, 5, 0.95, Method::Percentile));
     }
 
     proptest! {

@@ -6,7 +6,6 @@
 mod bootstrap;
 mod classification;
 mod clustered;
-mod denominators;
 mod error;
 mod mcnemar;
 mod multiplicity;
@@ -19,28 +18,22 @@ mod randomization;
 mod rng;
 mod sequential;
 
-pub use bootstrap::{
-    Interval, Method, UnknownMethod, bootstrap_by, bootstrap_mean, cluster_bootstrap,
-};
+pub use bootstrap::{Interval, Method, UnknownMethod, bootstrap_mean, cluster_bootstrap};
 pub use classification::{Confusion, accuracy, mcc};
 pub use clustered::{ClusteredSe, clustered_se, two_way_clustered_se};
-pub use denominators::{Denominators, denominators};
 pub use error::{RESAMPLES_MAX, StatsError};
 pub use mcnemar::{ChiSquare, McNemar, mcnemar};
 pub use multiplicity::{benjamini_hochberg, holm};
 pub use noise::{NoiseFloor, noise_floor};
 pub use normal::{normal_cdf, normal_multiplier, normal_quantile, two_sided_p};
 pub use paired::{
-    PairedBootstrap, PairedDifference, clustered_paired, clustered_paired_two_way,
-    paired_bootstrap, paired_bootstrap_by, paired_bootstrap_of_differences, paired_difference,
-    paired_difference_with_multiplier,
+    PairedBootstrap, PairedDifference, clustered_paired, paired_bootstrap,
+    paired_bootstrap_of_differences, paired_difference, paired_difference_with_multiplier,
 };
 pub use power::{PowerLine, power_paired_proportions};
 pub use proportions::{TwoProportionZ, two_proportion_z, wilson};
-pub use randomization::{
-    approximate_randomization, approximate_randomization_by, randomization_of_differences,
-};
-pub use sequential::{alpha_spent_on_night, mean_e_value, sign_e_value};
+pub use randomization::randomization_of_differences;
+pub use sequential::{alpha_spent, sign_e_value};
 
 /// Checks the number of resamples.
 fn check_resamples(n_resamples: u32) -> Result<(), StatsError> {

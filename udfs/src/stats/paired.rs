@@ -5,8 +5,7 @@
 use std::hash::Hash;
 
 use super::bootstrap::{interval, mean_replicates};
-use super::clustered::{ClusteredSe, clustered_se, two_way_clustered_se};
-use super::rng::Stream;
+use super::clustered::{ClusteredSe, clustered_se};
 use super::{
     Method, StatsError, check_level, check_resamples, check_values, differences, mean,
     normal_multiplier, sample_sd, sorted, two_sided_p,
@@ -108,33 +107,6 @@ pub fn paired_bootstrap_of_differences(
     Ok(from_replicates(mean(&d), mean_replicates(&d, n_resamples, seed), level, scale))
 }
 
-/// Paired bootstrap of any statistic, such as corpus BLEU: `difference` gets the drawn items and
-/// returns the difference of the two systems on them. The caller fixes the order of the items.
-pub fn paired_bootstrap_by(
-    n_items: usize,
-    n_resamples: u32,
-    seed: u64,
-    level: f64,
-    mut difference: impl FnMut(&[usize]) -> f64,
-) -> Result<PairedBootstrap, StatsError> {
-    check_resamples(n_resamples)?;
-    check_level(level)?;
-    if n_items == 0 {
-        return Err(StatsError::Empty);
-    }
-    let mut drawn: Vec<usize> = (0..n_items).collect();
-    let diff = difference(&drawn);
-    let replicates: Vec<f64> = (0..n_resamples)
-        .map(|replicate| {
-            drawn.clear();
-            Stream::new(seed, replicate.into()).for_each_index(n_items, |index| drawn.push(index));
-            difference(&drawn)
-        })
-        .collect();
-    let scale = replicates.iter().fold(diff.abs(), |scale, d| scale.max(d.abs()));
-    Ok(from_replicates(diff, replicates, level, scale))
-}
-
 /// Interval and p value. Rounding errors relative to `scale` do not decide a comparison.
 fn from_replicates(diff: f64, replicates: Vec<f64>, level: f64, scale: f64) -> PairedBootstrap {
     let bar = diff.abs() - scale * 1e-12;
@@ -156,21 +128,9 @@ pub fn clustered_paired<C: Eq + Hash>(
     Ok(PairedDifference::new(clustered.mean, clustered.se, multiplier, clustered.n))
 }
 
-/// Paired difference `a - b` with clusters in two directions, for example users by items.
-pub fn clustered_paired_two_way<C: Eq + Hash, D: Eq + Hash>(
-    a: &[f64],
-    b: &[f64],
-    first: &[C],
-    second: &[D],
-    level: f64,
-) -> Result<PairedDifference, StatsError> {
-    let clustered = two_way_clustered_se(&differences(a, b)?, first, second)?;
-    let multiplier = normal_multiplier(level)?;
-    Ok(PairedDifference::new(clustered.mean, clustered.se, multiplier, clustered.n))
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::rng::Stream;
     use super::*;
 
     /// Answers that differ on `plus` and `minus` items of `n`.
@@ -207,11 +167,6 @@ mod tests {
         let normal = paired_difference(&d, 0.95).unwrap();
         assert!((test.p - normal.p).abs() < 0.012, "{} {}", test.p, normal.p);
         assert!((test.se - normal.se).abs() < 0.0005);
-        let by = paired_bootstrap_by(500, 9999, 1, 0.95, |drawn| {
-            drawn.iter().map(|i| a[*i] - b[*i]).sum::<f64>() / 500.0
-        })
-        .unwrap();
-        assert!((by.p - test.p).abs() < 0.012);
     }
 
     #[test]

@@ -3,31 +3,30 @@
 
 use statrs::function::gamma::ln_gamma;
 
-/// The level of night `night` (from 1): alpha * 6 / (π² night²).
+/// The level to test at when a series is looked at for the `look`-th time (from 1): alpha * 6 / (π² look²).
 ///
-/// The levels of all nights sum to alpha, so by the union bound a series of identical runs raises
-/// any alarm with probability at most alpha, however the nights depend on each other.
-pub fn alpha_spent_on_night(alpha: f64, night: u32) -> f64 {
-    let night = f64::from(night.max(1));
-    alpha * 6.0 / (std::f64::consts::PI.powi(2) * night * night)
+/// The levels of all looks sum to alpha, so by the union bound a series of identical systems raises
+/// any alarm with probability at most alpha, however the looks depend on each other. `None` for look 0 and for
+/// an alpha outside of 0 to 1.
+pub fn alpha_spent(alpha: f64, look: u64) -> Option<f64> {
+    if look == 0 || !(0.0..=1.0).contains(&alpha) {
+        return None;
+    }
+    let look = look as f64;
+    Some(alpha * 6.0 / (std::f64::consts::PI.powi(2) * look * look))
 }
 
 /// E-value against "a discordant item favours either system equally", from the discordant counts
 /// summed over all nights so far: the Beta(1/2, 1/2) mixture of likelihood ratios.
 ///
 /// It is a test martingale, so P(it ever reaches 1/alpha) <= alpha under the null (Ville 1939;
-/// Grünwald, de Heide and Koolen 2024), provided every night brings fresh items.
+/// Grünwald, de Heide and Koolen 2024), provided every night brings fresh items. The mean of e-values is again
+/// one, whatever the dependence between them: of several metrics, or of nights that repeat the same items.
 pub fn sign_e_value(b: u64, c: u64) -> f64 {
     let (b, c) = (b as f64, c as f64);
     let ln_beta = |x: f64, y: f64| ln_gamma(x) + ln_gamma(y) - ln_gamma(x + y);
     let ln_e = (b + c) * std::f64::consts::LN_2 + ln_beta(b + 0.5, c + 0.5) - ln_beta(0.5, 0.5);
     ln_e.exp()
-}
-
-/// Average of e-values: again an e-value, whatever the dependence between them. Use it to combine
-/// metrics, or nights that repeat the same items. `None` without values.
-pub fn mean_e_value(e: &[f64]) -> Option<f64> {
-    (!e.is_empty()).then(|| e.iter().sum::<f64>() / e.len() as f64)
 }
 
 #[cfg(test)]
@@ -37,8 +36,9 @@ mod tests {
 
     #[test]
     fn spending_never_exceeds_alpha() {
-        let spent: f64 = (1..100_000).map(|night| alpha_spent_on_night(0.05, night)).sum();
+        let spent: f64 = (1..100_000).filter_map(|look| alpha_spent(0.05, look)).sum();
         assert!(spent <= 0.05 && spent > 0.0499, "{spent}");
+        assert_eq!((alpha_spent(0.05, 0), alpha_spent(5.0, 1)), (None, None));
     }
 
     #[test]
@@ -49,8 +49,6 @@ mod tests {
         // B(2.5, .5)/B(.5, .5) = 3/8, times 4.
         assert!((sign_e_value(2, 0) - 1.5).abs() < 1e-12);
         assert!(sign_e_value(40, 5) > 1e4 && sign_e_value(20, 20) < 1.0);
-        assert_eq!(mean_e_value(&[]), None);
-        assert_eq!(mean_e_value(&[3.0, 1.0]), Some(2.0));
     }
 
     #[test]

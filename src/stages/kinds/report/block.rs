@@ -126,7 +126,7 @@ impl Rows {
             Form::Plot(settings, name) => {
                 let plot = plot::of_rows(settings, rows)?;
                 let title = self.title.as_deref();
-                let svg = svg::draw(&plot, title).map_err(|e| StageError::Task(e.to_string()))?;
+                let svg = svg::draw(&plot, title);
                 let shown = markdown::escaped(title.unwrap_or(name)).replace(']', "\\]");
                 let link = format!("![{shown}]({})\n", files::file_name(name));
                 ("plot", text::draw(&plot), link, Some(svg))

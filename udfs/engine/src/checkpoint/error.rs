@@ -29,7 +29,7 @@ pub enum LoadError {
     },
     /// A file of weights has fewer bytes than its header says.
     #[error(
-        "{}: cut short: expected {expected} bytes, found {found}; download it again",
+        "{}: cut short: expected {expected} bytes, found {found}; {DOWNLOAD}",
         file.display()
     )]
     Truncated {
@@ -44,9 +44,9 @@ pub enum LoadError {
     Header { file: PathBuf, why: String },
     /// The only weights are a pickle.
     #[error(
-        "{}: a pickle can run code when it is read; convert it once with transformers: \
-         {architecture}.from_pretrained(folder).save_pretrained(folder)",
-        file.display()
+        "{}: a pickle can run code when it is read; {}",
+        file.display(),
+        converted(architecture)
     )]
     Pickle {
         file: PathBuf,
@@ -57,7 +57,7 @@ pub enum LoadError {
     #[error(
         "{}: no tensor `{tensor}`{}",
         file.display(),
-        near.as_ref().map(|near| format!("; the nearest name is `{near}`")).unwrap_or_default()
+        near.as_ref().map(|near| format!("; {}", nearest(near))).unwrap_or_default()
     )]
     Missing {
         /// The file, or the index of files.
@@ -85,8 +85,7 @@ pub enum LoadError {
     Index { index: PathBuf, tensor: String, why: String },
     /// No family knows this model.
     #[error(
-        "{}: {found} is not supported; supported are T5, BART, BERT, OPT, GPT-2, Llama, Qwen2 and \
-         Qwen3",
+        "{}: {found} is not supported; {SUPPORTED}",
         file.display()
     )]
     Architecture {
@@ -104,19 +103,65 @@ pub enum LoadError {
     },
     /// A file is not what was digested.
     #[error(
-        "{}: changed after the model's identity was taken; what it answers since then is not kept; \
-         run again when nobody writes to the folder",
+        "{}: changed after the model's identity was taken; {RUN_AGAIN}",
         file.display()
     )]
     Changed { file: PathBuf },
     /// A file changed although its time did not.
     #[error(
         "{}: expected sha256 {expected}, found {found}: the file changed but its size and times did \
-         not; check the disk",
+         not; {CHECK_DISK}",
         file.display()
     )]
     Digest { file: PathBuf, expected: String, found: String },
     /// The device could not take the weights.
     #[error(transparent)]
     Device(#[from] DeviceError),
+}
+
+impl LoadError {
+    /// What to do about it, which also ends the message.
+    pub fn help(&self) -> Option<String> {
+        match self {
+            Self::Absent { remedy, .. } => Some((*remedy).to_owned()),
+            Self::Truncated { .. } => Some(DOWNLOAD.to_owned()),
+            Self::Pickle { architecture, .. } => Some(converted(architecture)),
+            Self::Missing { near, .. } => near.as_ref().map(|near| nearest(near)),
+            Self::Architecture { .. } => Some(SUPPORTED.to_owned()),
+            Self::Changed { .. } => Some(RUN_AGAIN.to_owned()),
+            Self::Digest { .. } => Some(CHECK_DISK.to_owned()),
+            Self::Read { .. }
+            | Self::Json { .. }
+            | Self::Value { .. }
+            | Self::Header { .. }
+            | Self::Shape { .. }
+            | Self::Dtype { .. }
+            | Self::Index { .. }
+            | Self::Tokenizer { .. }
+            | Self::Device(_) => None,
+        }
+    }
+
+    /// The message without what to do.
+    pub fn problem(&self) -> String {
+        let message = self.to_string();
+        let end = self.help().map(|help| format!("; {help}")).unwrap_or_default();
+        message.strip_suffix(end.as_str()).unwrap_or(&message).to_owned()
+    }
+}
+
+const DOWNLOAD: &str = "download it again";
+const SUPPORTED: &str = "supported are T5, BART, BERT, OPT, GPT-2, Llama, Qwen2 and Qwen3";
+const RUN_AGAIN: &str =
+    "what it answers since then is not kept; run again when nobody writes to the folder";
+const CHECK_DISK: &str = "check the disk";
+
+fn converted(architecture: &str) -> String {
+    format!(
+        "convert it once with transformers: {architecture}.from_pretrained(folder).save_pretrained(folder)"
+    )
+}
+
+fn nearest(name: &str) -> String {
+    format!("the nearest name is `{name}`")
 }

@@ -26,8 +26,12 @@ pub struct GpuInfo {
 
 /// Why there is no GPU that models can run on.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct NoGpu(pub String);
+#[error("{why}{}", help.map(|help| format!("; {help}")).unwrap_or_default())]
+pub struct NoGpu {
+    pub why: String,
+    /// What to do about it.
+    pub help: Option<&'static str>,
+}
 
 /// What is known of a GPU once it was opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,7 +70,7 @@ pub fn gpus() -> Result<Vec<GpuInfo>, NoGpu> {
         let number = u32::try_from(gpu.index).unwrap_or(u32::MAX);
         GpuInfo { number, name: gpu.name, bytes: gpu.bytes as u64 }
     };
-    let all = system::gpus().map_err(|why| NoGpu(why.to_string()))?;
+    let all = system::gpus().map_err(|no| NoGpu { why: no.to_string(), help: no.help() })?;
     Ok(all.into_iter().map(info).collect())
 }
 

@@ -8,7 +8,7 @@ use crate::definition::{Argument, Doc, Example, FunctionKind, Kind};
 use crate::model::arguments::Arguments;
 use crate::model::definition::ModelDefinition;
 use crate::model::error::Failure;
-use crate::model::options::{self, Options};
+use crate::model::options::{Options, Takes};
 
 /// SQL function `embed`.
 pub static EMBED: ModelDefinition = ModelDefinition {
@@ -34,7 +34,7 @@ pub static EMBED: ModelDefinition = ModelDefinition {
 ",
         },
     },
-    options: options::VECTOR,
+    options: Takes::Embed,
     request,
     answer,
     column,

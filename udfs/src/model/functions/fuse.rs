@@ -8,7 +8,7 @@ use crate::definition::{Argument, Doc, Example, FunctionKind, Kind};
 use crate::model::arguments::{Arguments, Passage};
 use crate::model::definition::ModelDefinition;
 use crate::model::error::Failure;
-use crate::model::options::{self, Options};
+use crate::model::options::{Options, Takes};
 
 /// SQL function `fuse`.
 pub static FUSE: ModelDefinition = ModelDefinition {
@@ -44,7 +44,7 @@ pub static FUSE: ModelDefinition = ModelDefinition {
 ",
         },
     },
-    options: options::GENERATE,
+    options: Takes::Generate,
     request,
     answer,
     column,
@@ -66,7 +66,7 @@ fn request(
         passage.map(|passage| input(question, passage)).ok_or_else(|| missing(at))
     });
     let prompt = Prompt::Passages(inputs.collect::<Result<_, _>>()?);
-    Ok(Some(Request::Generate(options.generate(prompt))))
+    Ok(Some(Request::Generate(options.generate.generate(prompt))))
 }
 
 fn input(question: &str, Passage { title, text }: Passage) -> String {

@@ -8,7 +8,7 @@ use crate::definition::{Argument, Doc, Example, FunctionKind, Kind};
 use crate::model::arguments::Arguments;
 use crate::model::definition::ModelDefinition;
 use crate::model::error::Failure;
-use crate::model::options::{self, Options};
+use crate::model::options::{Options, Takes};
 
 /// SQL function `generate`.
 pub static GENERATE: ModelDefinition = ModelDefinition {
@@ -38,7 +38,7 @@ pub static GENERATE: ModelDefinition = ModelDefinition {
 ",
         },
     },
-    options: options::GENERATE,
+    options: Takes::Generate,
     request,
     answer,
     column,
@@ -50,5 +50,6 @@ fn request(
     options: &Options,
 ) -> Result<Option<Request>, Failure> {
     let prompt = arguments.text(0, row);
-    Ok(prompt.map(|text| Request::Generate(options.generate(Prompt::Text(text.to_owned())))))
+    Ok(prompt
+        .map(|text| Request::Generate(options.generate.generate(Prompt::Text(text.to_owned())))))
 }

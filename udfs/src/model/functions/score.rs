@@ -13,7 +13,7 @@ use crate::model::arguments::Arguments;
 use crate::model::columns::{Answered, Row, answer_type, answers, field};
 use crate::model::definition::ModelDefinition;
 use crate::model::error::Failure;
-use crate::model::options::{self, Options};
+use crate::model::options::{Options, Takes};
 
 /// SQL function `score`.
 pub static SCORE: ModelDefinition = ModelDefinition {
@@ -49,7 +49,7 @@ pub static SCORE: ModelDefinition = ModelDefinition {
 ",
         },
     },
-    options: options::SCORE,
+    options: Takes::Score,
     request,
     answer,
     column,
@@ -64,9 +64,9 @@ fn request(
     Ok(texts.map(|(prompt, continuation)| {
         Request::Score(Score {
             prompt: prompt.to_owned(),
-            truncate: options.truncate,
+            truncate: options.score.truncation(),
             continuations: vec![continuation.to_owned()],
-            with_end: options.with_end,
+            with_end: options.score.with_end.unwrap_or(false),
         })
     }))
 }

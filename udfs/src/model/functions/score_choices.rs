@@ -8,6 +8,7 @@ use datafusion::arrow::array::{
 use datafusion::arrow::buffer::{NullBuffer, OffsetBuffer};
 use datafusion::arrow::datatypes::{DataType, Field};
 use datafusion::common::Result;
+use proofmill_engine::options::Normalize;
 use proofmill_engine::request::{Request, Score, Scored};
 
 use super::score::scores;
@@ -17,7 +18,7 @@ use crate::model::arguments::{Arguments, Passage};
 use crate::model::columns::{Answered, Row, answer_type, answers, field, fields_of};
 use crate::model::definition::ModelDefinition;
 use crate::model::error::Failure;
-use crate::model::options::{self, Normalize, Options};
+use crate::model::options::{Options, Takes};
 
 /// SQL function `score_choices`.
 pub static SCORE_CHOICES: ModelDefinition = ModelDefinition {
@@ -57,7 +58,7 @@ pub static SCORE_CHOICES: ModelDefinition = ModelDefinition {
 ",
         },
     },
-    options: options::SCORE_CHOICES,
+    options: Takes::ScoreChoices,
     request,
     answer,
     column,
@@ -76,7 +77,7 @@ fn request(
     }
     let choice = |(at, choice): (usize, Option<_>)| match choice {
         None => Err(Failure::invalid(format!("choice {} of `choices` is NULL", at + 1))),
-        Some(Passage { text: "", .. }) if options.normalize == Normalize::Bytes => {
+        Some(Passage { text: "", .. }) if options.score.normalize == Some(Normalize::Bytes) => {
             Err(Failure::invalid(format!(
                 "choice {} of `choices` is empty, and `normalize` divides by its bytes",
                 at + 1
@@ -86,9 +87,9 @@ fn request(
     };
     Ok(Some(Request::Score(Score {
         prompt: prompt.to_owned(),
-        truncate: options.truncate,
+        truncate: options.score.truncation(),
         continuations: choices.into_iter().enumerate().map(choice).collect::<Result<_, _>>()?,
-        with_end: options.with_end,
+        with_end: options.score.with_end.unwrap_or(false),
     })))
 }
 
@@ -144,7 +145,12 @@ impl<'a> Compared<'a> {
             Request::Generate(_) | Request::Embed(_) | Request::Hidden(_) => &[],
         };
         let scores = scores(answered);
-        let value = |(text, score): (&String, &Scored)| match answered.options.normalize {
+        let value = |(text, score): (&String, &Scored)| match answered
+            .options
+            .score
+            .normalize
+            .unwrap_or_default()
+        {
             Normalize::None => score.logprob,
             Normalize::Tokens => score.logprob / f64::from(score.tokens),
             Normalize::Bytes => score.logprob / text.len() as f64,

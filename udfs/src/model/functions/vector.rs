@@ -19,7 +19,7 @@ pub(super) const RETURNS: &str =
 /// The text of a row.
 pub(super) fn embed(arguments: &Arguments, row: usize, options: &Options) -> Option<Embed> {
     let text = arguments.text(0, row)?.to_owned();
-    Some(Embed { text, truncate: options.truncate })
+    Some(Embed { text, truncate: options.embed.truncation() })
 }
 
 pub(super) fn answer() -> DataType {

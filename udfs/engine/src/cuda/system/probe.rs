@@ -29,10 +29,7 @@ pub struct GpuInfo {
 /// Why there is no GPU to compute on.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoGpu {
-    #[error(
-        "there is no GPU driver: the library libcuda.so.1 is not found; install NVIDIA's driver, or \
-         start the container with access to the GPUs"
-    )]
+    #[error("there is no GPU driver: the library libcuda.so.1 is not found")]
     NoDriver,
     /// A driver, but nothing for it.
     #[error("the GPU driver finds no GPU; is CUDA_VISIBLE_DEVICES set to hide it?")]
@@ -61,6 +58,20 @@ pub enum NoGpu {
         /// Names, each with its capability.
         found: String,
     },
+}
+
+impl NoGpu {
+    /// What to do about it, where the message does not say it.
+    pub fn help(&self) -> Option<&'static str> {
+        match self {
+            Self::NoDriver => {
+                Some("install NVIDIA's driver, or start the container with access to the GPUs")
+            }
+            Self::NoDevice | Self::Failed(_) | Self::OldDriver { .. } | Self::OldGpus { .. } => {
+                None
+            }
+        }
+    }
 }
 
 /// The GPUs that can run the kernels; never none.

@@ -1,0 +1,153 @@
+//! Statistics as users reach them: settings of `compare`, and functions in SQL. The numbers are those of
+//! statsmodels and scipy, or of the definitions in Python.
+
+use serde_json::Value as Json;
+
+use crate::support::{Workspace, set};
+
+/// Three runs of two systems over five items. By run `hit` has the means .4 .6 .4 and .8 .8 1.0; `sure` tells
+/// them apart on every item.
+fn rows() -> String {
+    let hits = [("base", [2, 3, 2], false), ("cand", [4, 4, 5], true)];
+    let mut rows = Vec::new();
+    for (system, right, sure) in hits {
+        for (seed, right) in right.into_iter().enumerate() {
+            rows.extend(
+                (0..5)
+                    .map(|item| format!("('{system}', {item}, {seed}, {}, {sure})", item < right)),
+            );
+        }
+    }
+    format!("SELECT * FROM (VALUES {}) AS t(system, item, seed, hit, sure)", rows.join(", "))
+}
+
+fn number(row: &Json, column: &str) -> f64 {
+    row[column].as_f64().unwrap_or_else(|| panic!("{column} of {row}"))
+}
+
+fn assert_near(row: &Json, expected: &[(&str, f64)]) {
+    for (column, expected) in expected {
+        let found = number(row, column);
+        assert!((found - expected).abs() < 1e-9, "{column}: {found}, expected {expected}");
+    }
+}
+
+#[test]
+fn a_comparison_of_every_night_spends_its_level_and_knows_the_noise_of_its_runs() {
+    let settings = "from: rows, systems: system, on: item, metrics: { hit: hit, sure: sure }";
+    let workspace = Workspace::with(&format!(
+        "pipeline: nightly
+params: {{ night: 1 }}
+stages:
+  rows: {{ sql: \"{}\" }}
+  nightly: {{ compare: {{ {settings}, reruns: seed, look: \"${{params.night}}\" }} }}
+",
+        rows()
+    ));
+    workspace.run();
+    let found = workspace.sql("SELECT * FROM nightly");
+    let [hit, sure] = &found[..] else { panic!("{found:?}") };
+    assert_near(
+        hit,
+        &[
+            ("baseline_value", 7.0 / 15.0),
+            ("candidate_value", 13.0 / 15.0),
+            ("n", 15.0),
+            ("runs", 3.0),
+            ("noise_floor", 0.2),
+            ("only_baseline", 0.0),
+            ("only_candidate", 6.0),
+            ("p_mcnemar", 0.03125),
+            ("p_holm", 0.03125),
+            // .05 * 6 / pi^2
+            ("alpha_spent", 0.030_396_355_092_701_34),
+            // 2^6 * B(.5, 6.5) / B(.5, .5)
+            ("e_value", 14.4375),
+        ],
+    );
+    // An alarm of a single test at .05, and none of a series that is looked at every night.
+    assert_eq!((&hit["above_noise"], &hit["alarm"]), (&true.into(), &false.into()));
+    assert_near(sure, &[("noise_floor", 0.0), ("p_holm", 2.0_f64.powi(-14))]);
+    assert_eq!((&sure["above_noise"], &sure["alarm"]), (&true.into(), &true.into()));
+
+    // The thirtieth night has less left to spend.
+    let run = workspace.json(&["run", "p.yaml", "--param", "night=30", "--json"]);
+    assert_eq!(crate::support::executed(&run), set(&["nightly"]));
+    let found = workspace.sql("SELECT * FROM nightly");
+    assert_near(&found[1], &[("alpha_spent", 3.377_372_788_077_927e-5)]);
+    assert_eq!(found[1]["alarm"], Json::Bool(false));
+
+    // A difference within the noise; and one run, which knows of none.
+    workspace.edit("p.yaml", "hit: hit,", "hit: 'CASE WHEN seed = 0 THEN hit ELSE item < 3 END',");
+    workspace.run();
+    let [within, _] = &workspace.sql("SELECT * FROM nightly")[..] else { panic!() };
+    assert_near(within, &[("diff", 2.0 / 15.0), ("noise_floor", 0.2)]);
+    assert_eq!(within["above_noise"], Json::Bool(false));
+    workspace.edit("p.yaml", "reruns: seed", "reruns: system");
+    workspace.edit("p.yaml", "on: item", "on: [item, seed]");
+    workspace.run();
+    assert_eq!(workspace.sql("SELECT * FROM nightly"), Vec::<Json>::new(), "no run in common");
+    workspace.edit("p.yaml", "reruns: system", "reruns: one");
+    workspace.edit("p.yaml", "SELECT * FROM (VALUES", "SELECT *, 1 AS one FROM (VALUES");
+    workspace.run();
+    let [single, _] = &workspace.sql("SELECT * FROM nightly")[..] else { panic!() };
+    assert_near(single, &[("runs", 1.0)]);
+    assert!(single["noise_floor"].is_null() && single["above_noise"].is_null(), "{single}");
+
+    // Without these settings the table has none of these columns.
+    workspace.edit("p.yaml", ", reruns: one, look: \"${params.night}\"", "");
+    workspace.run();
+    let plain = workspace.sql("SELECT * FROM nightly");
+    let columns = ["runs", "noise_floor", "above_noise", "alpha_spent", "alarm", "e_value"];
+    assert!(columns.iter().all(|column| plain[0].get(column).is_none()), "{}", plain[0]);
+}
+
+#[test]
+fn looks_and_columns_of_runs_are_checked() {
+    let workspace = Workspace::with(&format!(
+        "pipeline: nightly
+stages:
+  rows: {{ sql: \"{}\" }}
+  nightly: {{ compare: {{ from: rows, systems: system, on: item, correct: hit, reruns: sede, look: 0 }} }}
+",
+        rows()
+    ));
+    workspace.proofmill(&["check", "p.yaml"]).expect(3).says("look");
+    workspace.edit("p.yaml", "look: 0", "look: 1");
+    workspace.proofmill(&["check", "p.yaml"]).expect(3).says("`sede`").says("`seed`");
+}
+
+/// Counts of several nights summed, the unpaired test, and the spread of runs, in SQL over tables of a run.
+#[test]
+fn sequential_and_unpaired_tests_and_noise_are_functions() {
+    let workspace = Workspace::with(
+        "pipeline: sql
+stages:
+  nights: { sql: 'SELECT * FROM (VALUES (1, 3, 9), (2, 2, 8), (3, 4, 11)) AS t(night, b, c)' }
+  runs: { sql: \"SELECT * FROM (VALUES ('x', 0.75), ('x', 0.7), ('x', 0.725), ('y', 0.5)) AS t(system, accuracy)\" }
+  looks:
+    sql: >
+      SELECT night, sign_e_value(sum(b) OVER (ORDER BY night), sum(c) OVER (ORDER BY night)) AS e,
+             alpha_spent(night, 0.1) AS level
+      FROM nights ORDER BY night
+  unpaired: { sql: 'SELECT two_proportion_z(363, 500, 385, 500) AS test' }
+  spread: { sql: 'SELECT system, noise_floor(accuracy) AS noise FROM runs GROUP BY system ORDER BY system' }
+",
+    );
+    workspace.run();
+    let looks = workspace.sql("SELECT * FROM looks ORDER BY night");
+    let expected =
+        [(1.079101562499999, 0.1), (5.324163436889653, 0.025), (21.74999645241759, 0.1 / 9.0)];
+    for (look, (e, share)) in looks.iter().zip(expected) {
+        let level = share * 6.0 / std::f64::consts::PI.powi(2);
+        assert_near(look, &[("e", e), ("level", level)]);
+    }
+    let test = &workspace.sql("SELECT * FROM unpaired")[0]["test"];
+    for (part, expected) in [("diff", 0.044), ("z", 1.604_464), ("p", 0.108_612)] {
+        assert!((number(test, part) - expected).abs() < 1e-6, "{part} of {test}");
+    }
+    let spread = workspace.sql("SELECT * FROM spread ORDER BY system");
+    assert_near(&spread[0]["noise"], &[("mean", 0.725), ("sd", 0.025), ("floor", 0.05)]);
+    assert_eq!(spread[0]["noise"]["runs"], 3);
+    assert!(spread[1]["noise"]["sd"].is_null(), "{}", spread[1]);
+}

@@ -1,0 +1,419 @@
+//! How a request is to be answered, as people write it: in a pipeline file, and in SQL as a JSON object or a
+//! struct. One type for each kind of request. What is absent has its default.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::request::{Generate, Keep, Prompt, Strategy, Truncate};
+
+/// Most new tokens of a generation that says nothing about it.
+const MAX_TOKENS: u32 = 128;
+
+/// Why options cannot be followed, without the name of the function or the setting that has them.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("option `{field}` {problem}")]
+pub struct OptionError {
+    /// The option to blame.
+    pub field: &'static str,
+    /// What is wrong with it, as the rest of a sentence that begins with the option.
+    pub problem: String,
+    /// What would be right.
+    pub help: Option<String>,
+}
+
+impl OptionError {
+    fn new(field: &'static str, problem: String, help: impl Into<String>) -> Self {
+        Self { field, problem, help: Some(help.into()) }
+    }
+
+    /// An option that has no effect without another.
+    fn needs(field: &'static str, what: &str) -> Self {
+        Self::new(field, format!("without {what}"), format!("add it, or leave `{field}` out"))
+    }
+
+    fn value(field: &'static str, value: impl std::fmt::Display, expected: &str) -> Self {
+        Self::new(field, format!("is {value}"), format!("expected {expected}"))
+    }
+}
+
+/// How a model writes; `docs/specs/functions-model.md` has the rules.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct GenerateOptions {
+    /// Most new tokens; 128 when absent.
+    #[schemars(range(min = 1))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_tokens: Option<u32>,
+    /// No end before so many new tokens.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min_tokens: Option<u32>,
+    /// Divides the logits; 0 takes the likeliest token.
+    #[schemars(range(min = 0.0))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub temperature: Option<f64>,
+    /// Only the likeliest so many tokens.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub top_k: Option<u32>,
+    /// Only the likeliest tokens whose probabilities reach this sum.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub top_p: Option<f64>,
+    /// Seed of the samples.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seed: Option<u64>,
+    /// Answers for each row, each a row of its own.
+    #[schemars(range(min = 1))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub samples: Option<u32>,
+    /// Beam search with so many hypotheses.
+    #[schemars(range(min = 2))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub beams: Option<u32>,
+    /// The best so many of a beam search, each a row of its own.
+    #[schemars(range(min = 1))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub answers: Option<u32>,
+    /// Exponent of the length in the score of a beam search.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub length_penalty: Option<f64>,
+    /// Ends a beam search as soon as all hypotheses are complete.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub early_stopping: Option<bool>,
+    /// The answer ends before the first of these texts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stop: Option<Vec<String>>,
+    /// Text that the answer is made to begin with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prefix: Option<String>,
+    /// The answer is one of these texts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub among: Option<Vec<String>>,
+    /// Most tokens of a prompt; a longer one is cut instead of refused.
+    #[schemars(range(min = 1))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub truncate: Option<u32>,
+    /// Which end of a long prompt is kept.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub truncate_keep: Option<Keep>,
+}
+
+/// How texts are judged; `docs/specs/functions-model.md` has the rules.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ScoreOptions {
+    /// Whether the end of the text is part of each continuation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub with_end: Option<bool>,
+    /// What the choices' log-probabilities are divided by before they are compared.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub normalize: Option<Normalize>,
+    /// Most tokens of a prompt; a longer one is cut instead of refused.
+    #[schemars(range(min = 1))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub truncate: Option<u32>,
+    /// Which end of a long prompt is kept.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub truncate_keep: Option<Keep>,
+}
+
+/// What log-probabilities are divided by before they are compared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Normalize {
+    /// Nothing.
+    #[default]
+    None,
+    /// The number of tokens.
+    Tokens,
+    /// The number of bytes.
+    Bytes,
+}
+
+/// How texts are read; `docs/specs/functions-model.md` has the rules.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct EmbedOptions {
+    /// Most tokens of a text; a longer one is cut instead of refused.
+    #[schemars(range(min = 1))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub truncate: Option<u32>,
+    /// Which end of a long text is kept.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub truncate_keep: Option<Keep>,
+}
+
+impl GenerateOptions {
+    /// Whether the options say how many answers there are, which makes the result a list.
+    pub fn is_counted(&self) -> bool {
+        self.samples.is_some() || self.answers.is_some()
+    }
+
+    /// Whether all options have values that they may have, and go together.
+    pub fn check(&self) -> Result<(), OptionError> {
+        for (field, value) in [
+            ("max_tokens", self.max_tokens),
+            ("samples", self.samples),
+            ("beams", self.beams),
+            ("answers", self.answers),
+        ] {
+            at_least_one(field, value)?;
+        }
+        self.check_truncation()?;
+        let (max, min) = (self.max_tokens.unwrap_or(MAX_TOKENS), self.min_tokens.unwrap_or(0));
+        if min > max {
+            let problem = format!("is {min} and `max_tokens` {max}");
+            return Err(OptionError::new("min_tokens", problem, "expected at most as many"));
+        }
+        let number = |field, value: Option<f64>, expected, fits: fn(f32) -> bool| match value {
+            Some(value) if !narrowed(value).is_some_and(fits) => {
+                Err(OptionError::value(field, value, expected))
+            }
+            _ => Ok(()),
+        };
+        number("temperature", self.temperature, "a number of 0 or more", |t| t >= 0.0)?;
+        number("length_penalty", self.length_penalty, "a number", |_| true)?;
+        let share = "a number above 0 and at most 1";
+        number("top_p", self.top_p, share, |p| p > 0.0 && p <= 1.0)?;
+        for (field, texts) in [("stop", &self.stop), ("among", &self.among)] {
+            if let Some(texts) = texts.as_ref().filter(|texts| texts.iter().any(String::is_empty)) {
+                return Err(OptionError::value(field, format_args!("{texts:?}"), TEXTS));
+            }
+        }
+        self.check_strategy()
+    }
+
+    fn check_truncation(&self) -> Result<(), OptionError> {
+        check_truncation(self.truncate, self.truncate_keep)
+    }
+
+    fn check_strategy(&self) -> Result<(), OptionError> {
+        let (temperature, beams) = (self.temperature.unwrap_or(0.0), self.beams.unwrap_or(1));
+        let (samples, answers) = (self.samples.unwrap_or(1), self.answers.unwrap_or(1));
+        if temperature > 0.0 && beams > 1 {
+            let problem = format!("is {beams} and `temperature` {temperature}");
+            let help = "a beam search does not sample: leave one out";
+            return Err(OptionError::new("beams", problem, help));
+        }
+        if temperature == 0.0 {
+            for (field, given) in [("top_k", self.top_k.is_some()), ("top_p", self.top_p.is_some())]
+            {
+                if given {
+                    return Err(OptionError::needs(field, "a `temperature` above 0"));
+                }
+            }
+            if samples > 1 {
+                let problem = format!("is {samples} without a `temperature` above 0");
+                return Err(OptionError::new("samples", problem, "all of them would be the same"));
+            }
+        }
+        if beams == 1 {
+            for (field, given) in [
+                ("length_penalty", self.length_penalty.is_some()),
+                ("early_stopping", self.early_stopping.is_some()),
+            ] {
+                if given {
+                    return Err(OptionError::needs(field, "`beams` of 2 or more"));
+                }
+            }
+        }
+        if answers > beams {
+            let problem = format!("is {answers} and `beams` {beams}");
+            return Err(OptionError::new("answers", problem, "expected at most as many"));
+        }
+        Ok(())
+    }
+
+    /// How tokens are chosen. The options are [checked](Self::check).
+    pub fn strategy(&self) -> Strategy {
+        let (temperature, beams) = (narrow(self.temperature, 0.0), self.beams.unwrap_or(1));
+        if temperature > 0.0 {
+            Strategy::Sample {
+                temperature,
+                top_k: self.top_k.unwrap_or(0),
+                top_p: narrow(self.top_p, 1.0),
+                // A seed is allowed everywhere: a file may set one for all its calls.
+                seed: self.seed.unwrap_or(0),
+                samples: self.samples.unwrap_or(1),
+            }
+        } else if beams > 1 {
+            Strategy::Beam {
+                beams,
+                answers: self.answers.unwrap_or(1),
+                length_penalty: narrow(self.length_penalty, 1.0),
+                early_stopping: self.early_stopping.unwrap_or(false),
+            }
+        } else {
+            Strategy::Greedy
+        }
+    }
+
+    /// The generation that these options, which are [checked](Self::check), make of a prompt.
+    pub fn generate(&self, prompt: Prompt) -> Generate {
+        Generate {
+            prompt,
+            truncate: truncation(self.truncate, self.truncate_keep),
+            prefix: self.prefix.clone().unwrap_or_default(),
+            strategy: self.strategy(),
+            max_tokens: self.max_tokens.unwrap_or(MAX_TOKENS),
+            min_tokens: self.min_tokens.unwrap_or(0),
+            stop: self.stop.clone().unwrap_or_default(),
+            among: self.among.clone().unwrap_or_default(),
+        }
+    }
+}
+
+impl ScoreOptions {
+    /// Whether all options have values that they may have, and go together.
+    pub fn check(&self) -> Result<(), OptionError> {
+        check_truncation(self.truncate, self.truncate_keep)
+    }
+
+    /// What happens to a prompt that is too long.
+    pub fn truncation(&self) -> Option<Truncate> {
+        truncation(self.truncate, self.truncate_keep)
+    }
+}
+
+impl EmbedOptions {
+    /// Whether all options have values that they may have, and go together.
+    pub fn check(&self) -> Result<(), OptionError> {
+        check_truncation(self.truncate, self.truncate_keep)
+    }
+
+    /// What happens to a text that is too long.
+    pub fn truncation(&self) -> Option<Truncate> {
+        truncation(self.truncate, self.truncate_keep)
+    }
+}
+
+/// What lists of texts hold, in words.
+pub const TEXTS: &str = "a list of texts that are not empty";
+
+fn at_least_one(field: &'static str, value: Option<u32>) -> Result<(), OptionError> {
+    match value {
+        Some(0) => {
+            let expected = format!("a whole number from 1 to {}", u32::MAX);
+            Err(OptionError::value(field, 0, &expected))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn check_truncation(truncate: Option<u32>, keep: Option<Keep>) -> Result<(), OptionError> {
+    at_least_one("truncate", truncate)?;
+    if keep.is_some() && truncate.is_none() {
+        return Err(OptionError::needs("truncate_keep", "`truncate`"));
+    }
+    Ok(())
+}
+
+fn truncation(truncate: Option<u32>, keep: Option<Keep>) -> Option<Truncate> {
+    truncate.map(|tokens| Truncate { tokens, keep: keep.unwrap_or(Keep::Start) })
+}
+
+/// A number in 32 bits; `None` where it would become infinite, or 0 although it is not, which would
+/// change its meaning.
+fn narrowed(value: f64) -> Option<f32> {
+    let narrow = value as f32;
+    (narrow.is_finite() && (narrow != 0.0 || value == 0.0)).then_some(narrow)
+}
+
+fn narrow(value: Option<f64>, default: f32) -> f32 {
+    value.and_then(narrowed).unwrap_or(default)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(text: &str) -> GenerateOptions {
+        serde_json::from_str(text).unwrap()
+    }
+
+    #[test]
+    fn defaults_are_those_of_the_specification() {
+        let request = options("{}").generate(Prompt::Text("x".into()));
+        assert_eq!((request.max_tokens, request.min_tokens), (128, 0));
+        assert_eq!(request.strategy, Strategy::Greedy);
+        assert!(request.truncate.is_none() && !options("{}").is_counted());
+        assert_eq!(options(r#"{"max_tokens": null}"#), options("{}"));
+        let seeded = options(r#"{"seed": 7, "beams": 1, "temperature": 0}"#);
+        assert_eq!(seeded.generate(Prompt::Text("x".into())), request);
+    }
+
+    #[test]
+    fn a_strategy_follows_from_temperature_and_beams() {
+        let sample = options(r#"{"temperature": 0.7, "samples": 1, "seed": 3}"#);
+        let expected =
+            Strategy::Sample { temperature: 0.7, top_k: 0, top_p: 1.0, seed: 3, samples: 1 };
+        assert_eq!((sample.strategy(), sample.is_counted()), (expected, true));
+        let beam = options(r#"{"beams": 4, "answers": 2}"#);
+        let expected =
+            Strategy::Beam { beams: 4, answers: 2, length_penalty: 1.0, early_stopping: false };
+        assert_eq!((beam.strategy(), beam.is_counted()), (expected, true));
+        let cut = options(r#"{"truncate": 9, "truncate_keep": "end"}"#);
+        let cut = cut.generate(Prompt::Text("x".into()));
+        assert_eq!(cut.truncate, Some(Truncate { tokens: 9, keep: Keep::End }));
+    }
+
+    #[test]
+    fn what_cannot_be_followed_is_named_with_what_to_do() {
+        for (text, expected) in [
+            (
+                r#"{"max_tokens": 0}"#,
+                "option `max_tokens` is 0; expected a whole number from 1 to 4294967295",
+            ),
+            (
+                r#"{"min_tokens": 9, "max_tokens": 8}"#,
+                "option `min_tokens` is 9 and `max_tokens` 8; expected at most as many",
+            ),
+            (
+                r#"{"temperature": -1}"#,
+                "option `temperature` is -1; expected a number of 0 or more",
+            ),
+            (
+                r#"{"temperature": 1, "top_p": 0}"#,
+                "option `top_p` is 0; expected a number above 0 and at most 1",
+            ),
+            (
+                r#"{"top_p": 0.9}"#,
+                "option `top_p` without a `temperature` above 0; add it, or leave `top_p` out",
+            ),
+            (
+                r#"{"temperature": 0, "top_k": 5}"#,
+                "option `top_k` without a `temperature` above 0; add it, or leave `top_k` out",
+            ),
+            (
+                r#"{"samples": 2}"#,
+                "option `samples` is 2 without a `temperature` above 0; all of them would be the same",
+            ),
+            (
+                r#"{"beams": 2, "temperature": 0.5}"#,
+                "option `beams` is 2 and `temperature` 0.5; a beam search does not sample: leave one out",
+            ),
+            (r#"{"answers": 2}"#, "option `answers` is 2 and `beams` 1; expected at most as many"),
+            (
+                r#"{"length_penalty": 2}"#,
+                "option `length_penalty` without `beams` of 2 or more; add it, or leave `length_penalty` out",
+            ),
+            (
+                r#"{"among": [""]}"#,
+                "option `among` is [\"\"]; expected a list of texts that are not empty",
+            ),
+            (
+                r#"{"truncate_keep": "end"}"#,
+                "option `truncate_keep` without `truncate`; add it, or leave `truncate_keep` out",
+            ),
+            (
+                r#"{"truncate": 0}"#,
+                "option `truncate` is 0; expected a whole number from 1 to 4294967295",
+            ),
+        ] {
+            let error = options(text).check().unwrap_err();
+            let help = error.help.as_deref().unwrap();
+            assert_eq!(format!("{error}; {help}"), expected, "{text}");
+        }
+        // Neither may become 0 or infinite in 32 bits.
+        assert!(options(r#"{"temperature": 1e-60}"#).check().is_err());
+        assert!(options(r#"{"temperature": 1e60}"#).check().is_err());
+    }
+}
