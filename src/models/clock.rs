@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use proofmill_remote::host::{Host, Sleep};
+use proofmill_remote::{Host, Sleep};
 
 use proofmill_base::clock::Clock;
 use proofmill_base::rng::Rng;

@@ -6,18 +6,17 @@ use std::time::Duration;
 use proofmill_engine::request::{Answer, Request, RequestError, Score};
 use serde::de::DeserializeOwned;
 
-use crate::ask::call::Call;
-use crate::ask::generate::Task;
-use crate::ask::{chat, completions, embed, score};
+use crate::call::{self, Call};
 use crate::error::{OpenError, RemoteError};
-use crate::host::Host;
-use crate::limits::gate::Gate;
-use crate::retry::schedule::next_wait;
-use crate::settings::{Api, Settings};
-use crate::transport::client::Transport;
-use crate::transport::failure::Failure;
+use crate::failure::Failure;
+use crate::generate::{self, Task};
+use crate::limits::Gate;
+use crate::retry::next_wait;
+use crate::score;
+use crate::settings::{Api, Host, Settings};
+use crate::transport::Transport;
 use crate::usage::{Meter, Usage};
-use crate::wire::usage::Counted;
+use crate::wire::Counted;
 
 /// Answers requests by asking an endpoint. Shared by reference; dropping the future of an answer
 /// gives the request up.
@@ -63,18 +62,18 @@ impl RemoteModel {
                 let task = Task::parse(generate, &settings.offers).map_err(RemoteError::unsent)?;
                 match &settings.api {
                     Api::Completions => {
-                        let call = completions::call(&task, settings);
-                        self.exchange(call, |body| completions::answer(&task, body)).await
+                        let call = generate::completions_call(&task, settings);
+                        self.exchange(call, |body| generate::completions_answer(&task, body)).await
                     }
                     Api::Chat { system } => {
-                        let call = chat::call(&task, system.as_deref(), settings);
-                        self.exchange(call, |body| chat::answer(&task, body)).await
+                        let call = generate::chat_call(&task, system.as_deref(), settings);
+                        self.exchange(call, |body| generate::chat_answer(&task, body)).await
                     }
                 }
             }
             Request::Score(score) => self.score(score).await,
             Request::Embed(embed) => {
-                self.exchange(embed::call(embed, settings), embed::answer).await
+                self.exchange(call::embed_call(embed, settings), call::embed_answer).await
             }
             Request::Hidden(_) => Err(RemoteError::unsent(RequestError::Invalid(
                 "an endpoint does not show hidden states; use a model on this machine".to_owned(),
@@ -97,11 +96,11 @@ impl RemoteModel {
         score::check(score, &self.settings).map_err(RemoteError::unsent)?;
         let mut scores = Vec::with_capacity(score.continuations.len());
         for continuation in &score.continuations {
-            let call = score::call(&score.prompt, continuation, &self.settings);
+            let call = score::score_call(&score.prompt, continuation, &self.settings);
             let read = |body| score::scored(&score.prompt, continuation, body);
             scores.push(self.exchange(call, read).await?);
         }
-        Ok(score::answer(scores))
+        Ok(score::score_answer(scores))
     }
 
     /// Sends until there is an answer or no more is to be tried, then reads it.

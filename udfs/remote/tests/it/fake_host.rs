@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use proofmill_remote::Host;
-use proofmill_remote::host::Sleep;
+use proofmill_remote::Sleep;
 
 /// The wall-clock time at which [`FakeHost`] starts: `Sun, 06 Nov 1994 08:49:37 GMT`.
 const STARTED: Duration = Duration::from_secs(784_111_777);

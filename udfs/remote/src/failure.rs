@@ -1,10 +1,13 @@
-//! What came of an attempt that gave no answer, and whose business it is.
+//! What came of an attempt that gave no answer, whose business it is, and what the server says about
+//! it, fit for a message.
 
 use std::time::Duration;
 
 use proofmill_engine::request::RequestError;
+use serde_json::Value;
 
 use crate::error::{ModelError, RemoteError};
+use crate::settings::Key;
 
 /// An attempt without an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,7 +55,7 @@ pub struct Refusal<'a> {
 }
 
 impl Refusal<'_> {
-    /// Who must act.
+    /// Which error this is, and whether another attempt may help.
     pub fn classify(self) -> Failure {
         let Self { url, model, key_env, status, said, code, location, asked } = self;
         let (url, said) = (url.to_owned(), said.to_owned());
@@ -65,7 +68,7 @@ impl Refusal<'_> {
                 return Failure::Passing { what: Passing::Status { status, said }, asked };
             }
             (300..=399, _) => {
-                let location = location.unwrap_or("an unnamed place").to_owned();
+                let location = location.unwrap_or("an unnamed address").to_owned();
                 ModelError::Redirected { url, status, location }
             }
             (401 | 403, Some(name)) => ModelError::Key { url, name: name.to_owned(), status, said },
@@ -75,7 +78,7 @@ impl Refusal<'_> {
             }
             _ => {
                 return Failure::Row(RequestError::Invalid(format!(
-                    "{url} refuses the request ({status}): {said}; change the prompt or the \
+                    "{url} rejects the request ({status}): {said}; change the prompt or the \
                      options it names"
                 )));
             }
@@ -101,7 +104,9 @@ impl Failure {
                  `timeout`",
                 allowed.as_secs_f64()
             ),
-            Passing::Broken { reason } => format!("the answer broke off: {reason}"),
+            Passing::Broken { reason } => {
+                format!("the connection ended inside the response: {reason}")
+            }
             Passing::Status { status: 429, said } => format!(
                 "the endpoint limits the rate (429): {said}; lower `concurrency`, or set \
                  `requests_per_minute` or `tokens_per_minute`"
@@ -110,6 +115,48 @@ impl Failure {
         };
         RemoteError::Row { error: RequestError::Failed(reason), attempts, transient: true }
     }
+}
+
+/// Most characters that are quoted.
+const QUOTED_MAX: usize = 300;
+
+/// The server's words about an error: its message where the body has one, otherwise the body.
+pub fn error_message(body: &[u8], key: Option<&Key>) -> String {
+    let text = String::from_utf8_lossy(body);
+    let message = serde_json::from_slice::<Value>(body).ok().and_then(|value| message_of(&value));
+    quote(message.as_deref().unwrap_or(&text), key)
+}
+
+/// The machine-readable code of an error (`error.code`, or `error.type` without one).
+pub fn error_code(body: &[u8]) -> Option<String> {
+    let value: Value = serde_json::from_slice(body).ok()?;
+    let error = value.get("error")?;
+    let text = |name| error.get(name).and_then(Value::as_str).map(str::to_owned);
+    text("code").or_else(|| text("type"))
+}
+
+/// One line, without the key, at most 300 characters.
+pub fn quote(text: &str, key: Option<&Key>) -> String {
+    let text = key.map_or_else(|| text.to_owned(), |key| key.redact(text));
+    let line = text.split(|c: char| c.is_whitespace() || c.is_control());
+    let words: Vec<&str> = line.filter(|word| !word.is_empty()).collect();
+    let line = words.join(" ");
+    match line.char_indices().nth(QUOTED_MAX) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None if line.is_empty() => "no explanation".to_owned(),
+        None => line,
+    }
+}
+
+/// `error.message`, `error`, `message` or `detail`, whichever servers use.
+fn message_of(value: &Value) -> Option<String> {
+    let error = value.get("error");
+    let places = [error.and_then(|error| error.get("message")), error];
+    let places = places.into_iter().chain(["message", "detail"].map(|name| value.get(name)));
+    places.flatten().find(|place| !place.is_null()).map(|place| match place {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    })
 }
 
 #[cfg(test)]
@@ -160,5 +207,39 @@ mod tests {
         assert!(text(429, None, Some("insufficient_quota")).contains("quota"));
         assert!(text(429, None, None).contains("`requests_per_minute`"));
         assert!(text(422, None, None).contains("words"));
+    }
+
+    #[test]
+    fn the_message_is_found_wherever_servers_put_it() {
+        for (body, said) in [
+            (r#"{"error": {"message": "too\nlong", "code": 7}}"#, "too long"),
+            (r#"{"error": "nope"}"#, "nope"),
+            (r#"{"detail": "Unexpected fields"}"#, "Unexpected fields"),
+            (r#"{"message": "hm"}"#, "hm"),
+            (r#"{"error": null, "message": "hm"}"#, "hm"),
+            (r#"{"detail": [{"loc": 1}]}"#, r#"[{"loc":1}]"#),
+            ("<h1>Bad Gateway</h1>", "<h1>Bad Gateway</h1>"),
+            ("", "no explanation"),
+        ] {
+            assert_eq!(error_message(body.as_bytes(), None), said);
+        }
+    }
+
+    #[test]
+    fn long_words_are_cut_and_the_key_is_hidden() {
+        let key = Key::parse("sk-1").unwrap();
+        let said = quote(&format!("key sk-1 {}", "é".repeat(400)), Some(&key));
+        assert!(said.starts_with("key *** é") && said.ends_with('…'));
+        assert_eq!(said.chars().count(), QUOTED_MAX + 1);
+    }
+
+    #[test]
+    fn codes() {
+        assert_eq!(
+            error_code(br#"{"error": {"code": "insufficient_quota"}}"#).unwrap(),
+            "insufficient_quota"
+        );
+        assert_eq!(code(br#"{"error": {"code": null, "type": "t"}}"#).unwrap(), "t");
+        assert_eq!(code(b"no json"), None);
     }
 }

@@ -1,14 +1,17 @@
-//! Generations, whichever interface makes them: what is refused, and what an answer is.
+//! Generations by either interface: what is refused, what is sent, and what the response means.
+//! No I/O.
 
 use proofmill_engine::request::{
     Answer, Body, Finish, Generate, Generation, Prompt, RequestError, Strategy,
 };
 use serde_json::Value;
 
-use super::call::{failed, invalid};
-use crate::settings::Offers;
-use crate::wire::sampling::Sampling;
-use crate::wire::usage::WireUsage;
+use crate::call::{Call, TRUNCATE, failed, invalid};
+use crate::settings::{Offers, Settings};
+use crate::wire::{
+    ChatChoice, ChatRequest, ChatResponse, CompletionsChoice, CompletionsRequest,
+    CompletionsResponse, Message, Sampling, WireUsage,
+};
 
 /// A generation that an endpoint can be asked for.
 #[derive(Clone, Debug)]
@@ -26,7 +29,7 @@ pub struct Task<'a> {
 
 /// One answer as either interface gives it.
 #[derive(Clone, Debug, Default)]
-pub struct Spoken {
+pub struct RawChoice {
     /// Its place among the answers.
     pub index: u32,
     pub text: String,
@@ -79,13 +82,13 @@ impl<'a> Task<'a> {
         self.max_tokens.saturating_mul(self.samples)
     }
 
-    /// The answer made of what was spoken.
+    /// The answer made of what the endpoint returned.
     pub fn answer(
         &self,
-        mut spoken: Vec<Spoken>,
+        mut choices: Vec<RawChoice>,
         usage: Option<WireUsage>,
     ) -> Result<Answer, RequestError> {
-        let count = spoken.len();
+        let count = choices.len();
         if count == 0 {
             return failed("the endpoint gave no answer (`choices` is empty)");
         }
@@ -96,8 +99,8 @@ impl<'a> Task<'a> {
                 self.samples
             ));
         }
-        spoken.sort_by_key(|one| one.index);
-        let generations = spoken.into_iter().map(|one| self.generation(one, usage));
+        choices.sort_by_key(|one| one.index);
+        let generations = choices.into_iter().map(|one| self.generation(one, usage));
         Ok(Answer {
             prompt_tokens: usage.unwrap_or_default().prompt_tokens,
             prompt_truncated: false,
@@ -107,29 +110,29 @@ impl<'a> Task<'a> {
 
     fn generation(
         &self,
-        spoken: Spoken,
+        choice: RawChoice,
         usage: Option<WireUsage>,
     ) -> Result<Generation, RequestError> {
-        let cut = first_stop(&spoken.text, self.stop);
-        let told = self.finish(spoken.finish_reason.as_deref(), spoken.stop_reason.as_ref())?;
+        let cut = first_stop(&choice.text, self.stop);
+        let told = self.finish(choice.finish_reason.as_deref(), choice.stop_reason.as_ref())?;
         // Some servers leave the stop text in the answer.
         let (new, finish) = match cut {
-            Some(end) => (&spoken.text[..end], Finish::Stop),
-            None => (spoken.text.as_str(), told),
+            Some(end) => (&choice.text[..end], Finish::Stop),
+            None => (choice.text.as_str(), told),
         };
         let total = usage.unwrap_or_default().completion_tokens;
-        if new.is_empty() && cut.is_none() && total == 0 && spoken.logprobs.is_empty() {
+        if new.is_empty() && cut.is_none() && total == 0 && choice.logprobs.is_empty() {
             return failed("the endpoint generated nothing: an empty text of no tokens");
         }
         let output_tokens = match self.samples {
             1 => total,
             // `usage` has only the sum over all answers.
-            _ => u32::try_from(spoken.logprobs.len()).unwrap_or(u32::MAX),
+            _ => u32::try_from(choice.logprobs.len()).unwrap_or(u32::MAX),
         };
         Ok(Generation {
             text: format!("{}{new}", self.prefix),
             finish,
-            logprob: sum(&spoken.logprobs),
+            logprob: sum(&choice.logprobs),
             score: None,
             output_tokens,
         })
@@ -161,10 +164,6 @@ impl<'a> Task<'a> {
         }
     }
 }
-
-/// Why nothing is cut.
-pub const TRUNCATE: &str = "an endpoint cannot cut by tokens; shorten the text, and leave \
-                            `truncate` out";
 
 fn sampling(strategy: &Strategy, offers: &Offers) -> Result<(Sampling, u32), RequestError> {
     let greedy = Sampling { temperature: 0.0, top_p: None, top_k: None, seed: None, n: None };
@@ -216,4 +215,92 @@ fn first_stop(text: &str, stop: &[String]) -> Option<usize> {
 /// None if there are no tokens or one of them has no probability.
 fn sum(logprobs: &[Option<f64>]) -> Option<f64> {
     if logprobs.is_empty() { None } else { logprobs.iter().copied().sum() }
+}
+
+/// The call of `POST /completions`: the forced prefix is the end of the prompt.
+pub fn completions_call(task: &Task<'_>, settings: &Settings) -> Result<Call, RequestError> {
+    let prompt = format!("{}{}", task.prompt, task.prefix);
+    let body = CompletionsRequest {
+        model: &settings.model,
+        prompt: &prompt,
+        max_tokens: task.max_tokens,
+        sampling: &task.sampling,
+        stop: task.stop,
+        logprobs: settings.offers.logprobs.then_some(1),
+        echo: None,
+    };
+    Call::new("completions", &body, prompt.len(), task.new_tokens_max())
+}
+
+/// The answer to [`completions_call`].
+pub fn completions_answer(
+    task: &Task<'_>,
+    response: CompletionsResponse,
+) -> Result<Answer, RequestError> {
+    let choices = response.choices.into_iter().map(|choice: CompletionsChoice| RawChoice {
+        index: choice.index,
+        text: choice.text,
+        finish_reason: choice.finish_reason,
+        stop_reason: choice.stop_reason,
+        logprobs: choice.logprobs.unwrap_or_default().token_logprobs,
+    });
+    task.answer(choices.collect(), response.usage)
+}
+
+/// The call of `POST /chat/completions`: the prompt as the user's turn, after the system's where there is one.
+pub fn chat_call(
+    task: &Task<'_>,
+    system: Option<&str>,
+    settings: &Settings,
+) -> Result<Call, RequestError> {
+    if !task.prefix.is_empty() {
+        return invalid(
+            "a chat endpoint cannot be made to begin with a given text; leave `prefix` out, or \
+             set `api` to completions",
+        );
+    }
+    let system = system.map(|content| Message { role: "system", content });
+    let user = Message { role: "user", content: task.prompt };
+    let messages: Vec<_> = system.into_iter().chain([user]).collect();
+    let bytes = messages.iter().map(|message| message.content.len()).sum();
+    let body = ChatRequest {
+        model: &settings.model,
+        messages,
+        max_tokens: task.max_tokens,
+        sampling: &task.sampling,
+        stop: task.stop,
+        logprobs: settings.offers.logprobs.then_some(true),
+        top_logprobs: settings.offers.logprobs.then_some(1),
+    };
+    Call::new("chat/completions", &body, bytes, task.new_tokens_max())
+}
+
+/// The answer to [`chat_call`].
+pub fn chat_answer(task: &Task<'_>, response: ChatResponse) -> Result<Answer, RequestError> {
+    let choices = response.choices.into_iter().map(chat_choice).collect::<Result<_, _>>()?;
+    task.answer(choices, response.usage)
+}
+
+fn chat_choice(choice: ChatChoice) -> Result<RawChoice, RequestError> {
+    let said = choice.message;
+    let thoughts = [said.reasoning_content, said.reasoning];
+    let thought = thoughts.iter().flatten().any(|text| !text.is_empty());
+    let text = said.content.unwrap_or_default();
+    if let Some(refusal) = said.refusal.filter(|_| text.is_empty()) {
+        let refusal: String = refusal.chars().take(300).collect();
+        return failed(format!("the model refuses to answer: {refusal}"));
+    }
+    if text.is_empty() && thought {
+        return failed(
+            "the answer ended inside the model's reasoning, before any text; raise `max_tokens`",
+        );
+    }
+    let tokens = choice.logprobs.and_then(|logprobs| logprobs.content).unwrap_or_default();
+    Ok(RawChoice {
+        index: choice.index,
+        text,
+        finish_reason: choice.finish_reason,
+        stop_reason: choice.stop_reason,
+        logprobs: tokens.iter().map(|token| token.logprob).collect(),
+    })
 }

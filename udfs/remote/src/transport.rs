@@ -1,4 +1,4 @@
-//! One attempt: send, read within bounds, classify.
+//! One HTTP exchange: sends to an address below the base URL, reads within bounds, classifies.
 
 use std::error::Error;
 use std::fmt::Write;
@@ -6,16 +6,12 @@ use std::time::Duration;
 
 use proofmill_engine::request::RequestError;
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, LOCATION, RETRY_AFTER};
-use reqwest::{Client, Response, redirect};
+use reqwest::{Client, Response, Url, redirect};
 
-use super::failure::{Failure, Passing, Refusal};
-use super::place::Place;
-use super::words;
 use crate::error::OpenError;
-use crate::host::Host;
-use crate::key::Key;
-use crate::retry::after;
-use crate::settings::Settings;
+use crate::failure::{self, Failure, Passing, Refusal};
+use crate::retry::retry_after;
+use crate::settings::{Host, Key, Settings};
 
 /// Most bytes that are read of a response that is no success.
 const REFUSAL_BYTES_MAX: usize = 64 << 10;
@@ -24,7 +20,7 @@ const REFUSAL_BYTES_MAX: usize = 64 << 10;
 #[derive(Debug)]
 pub struct Transport {
     client: Client,
-    place: Place,
+    base_url: BaseUrl,
     key: Option<Key>,
     key_env: Option<String>,
     model: String,
@@ -38,7 +34,7 @@ impl Transport {
         settings: &Settings,
         environment: impl Fn(&str) -> Option<String>,
     ) -> Result<Self, OpenError> {
-        let place = Place::parse(&settings.base_url)?;
+        let base_url = BaseUrl::parse(&settings.base_url)?;
         let key =
             settings.key_env.as_deref().map(|name| read_key(name, environment)).transpose()?;
         let mut client = Client::builder()
@@ -53,7 +49,7 @@ impl Transport {
         }
         Ok(Self {
             client: client.build().map_err(|error| OpenError::Client { reason: chain(&error) })?,
-            place,
+            base_url,
             key,
             key_env: settings.key_env.clone(),
             model: settings.model.clone(),
@@ -69,7 +65,7 @@ impl Transport {
         body: Vec<u8>,
         host: &dyn Host,
     ) -> Result<Vec<u8>, Failure> {
-        let url = self.place.url(interface);
+        let url = self.base_url.url(interface);
         let mut request =
             self.client.post(&url).header(CONTENT_TYPE, "application/json").body(body);
         if let Some(key) = &self.key {
@@ -93,16 +89,17 @@ impl Transport {
 
     /// The server's text as it may be quoted.
     pub fn quote(&self, text: &str) -> String {
-        words::quote(text, self.key.as_ref())
+        failure::quote(text, self.key.as_ref())
     }
 
     async fn refused(&self, url: &str, mut response: Response, host: &dyn Host) -> Failure {
         let header = |name| response.headers().get(name).and_then(|value| value.to_str().ok());
-        let asked = header(RETRY_AFTER).and_then(|value| after::parse(value, host.now()));
+        let asked = header(RETRY_AFTER).and_then(|value| retry_after(value, host.now()));
         let location = header(LOCATION).map(|location| self.quote(location));
         // The status alone says what to do; what can be read of the body is explanation.
         let (body, _) = read(&mut response, REFUSAL_BYTES_MAX).await.unwrap_or_default();
-        let (code, said) = (words::code(&body), words::of_body(&body, self.key.as_ref()));
+        let (code, said) =
+            (failure::error_code(&body), failure::error_message(&body, self.key.as_ref()));
         let refusal = Refusal {
             url,
             model: &self.model,
@@ -162,4 +159,69 @@ fn chain(error: &dyn Error) -> String {
         cause = error.source();
     }
     text
+}
+
+/// The addresses of an endpoint's interfaces.
+#[derive(Clone, Debug)]
+pub struct BaseUrl {
+    /// Without a slash at its end.
+    base: String,
+}
+
+impl BaseUrl {
+    /// Errors: not http or https, no host, or with credentials, a query or a fragment.
+    pub fn parse(text: &str) -> Result<Self, OpenError> {
+        let refused = |reason: &str| Err(OpenError::BaseUrl { reason: reason.to_owned() });
+        let url = match Url::parse(text.trim()) {
+            Ok(url) => url,
+            Err(error) => return refused(&format!("is no URL ({error})")),
+        };
+        if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
+            return refused("is not `http://…` or `https://…`");
+        }
+        if !url.username().is_empty() || url.password().is_some() {
+            return refused("has credentials in it; put the key into a variable (`key_env`)");
+        }
+        if url.query().is_some() || url.fragment().is_some() {
+            return refused("has a query or a fragment");
+        }
+        Ok(Self { base: url.as_str().trim_end_matches('/').to_owned() })
+    }
+
+    /// The address of an interface, for example `chat/completions`.
+    pub fn url(&self, interface: &str) -> String {
+        format!("{}/{interface}", self.base)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses() {
+        for base in ["http://h:8000/v1", "http://h:8000/v1/", " http://h:8000/v1//"] {
+            assert_eq!(
+                BaseUrl::parse(base).unwrap().url("embeddings"),
+                "http://h:8000/v1/embeddings"
+            );
+        }
+        assert_eq!(BaseUrl::parse("https://h").unwrap().url("x/y"), "https://h/x/y");
+    }
+
+    #[test]
+    fn refused_and_no_secret_repeated() {
+        for base in [
+            "",
+            "h:8000",
+            "ftp://h/",
+            "http://",
+            "http://u:hush@h/v1",
+            "http://h/?k=hush",
+            "http://h/#a",
+        ] {
+            let error = BaseUrl::parse(base).unwrap_err().to_string();
+            assert!(error.contains("`url`") && !error.contains("hush"), "{error}");
+        }
+    }
 }

@@ -1,6 +1,6 @@
-//! The wait before the next attempt, or that there is none.
+//! When a request that failed is sent again.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use crate::settings::Retry;
 
@@ -27,8 +27,21 @@ pub fn next_wait(
     (elapsed.saturating_add(wait) <= retry.total_max).then_some(wait)
 }
 
+/// How long a `Retry-After` header asks to wait. None if it is neither a number of seconds nor a date.
+pub fn retry_after(value: &str, now: SystemTime) -> Option<Duration> {
+    let value = value.trim();
+    if !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit()) {
+        // More digits than a u64 holds is "never", which the bound on the total then decides.
+        return Some(Duration::from_secs(value.parse().unwrap_or(u64::MAX)));
+    }
+    // A date in the past asks for nothing.
+    httpdate::parse_http_date(value).ok().map(|at| at.duration_since(now).unwrap_or_default())
+}
+
 #[cfg(test)]
 mod tests {
+    use std::time::UNIX_EPOCH;
+
     use proptest::prelude::*;
 
     use super::*;
@@ -75,5 +88,24 @@ mod tests {
                 prop_assert!(elapsed + wait <= RETRY.total_max);
             }
         }
+    }
+
+    #[test]
+    fn seconds_and_dates() {
+        let now = UNIX_EPOCH + Duration::from_secs(784_111_777 - 90);
+        let seconds = |value| retry_after(value, now).map(|wait| wait.as_secs());
+        assert_eq!(seconds("120"), Some(120));
+        assert_eq!(seconds(" 0 "), Some(0));
+        assert_eq!(seconds("99999999999999999999999"), Some(u64::MAX));
+        assert_eq!(seconds("Sun, 06 Nov 1994 08:49:37 GMT"), Some(90));
+        assert_eq!(seconds("Sat, 06 Nov 1993 08:49:37 GMT"), Some(0));
+        // The two old forms, which recipients must read as well (RFC 9110, 5.6.7).
+        assert_eq!(seconds("Sunday, 06-Nov-94 08:49:37 GMT"), Some(90));
+        assert_eq!(seconds("Sun Nov  6 08:49:37 1994"), Some(90));
+        assert_eq!(seconds("Sun, 31 Nov 1994 08:49:37 GMT"), None);
+        assert_eq!(seconds("Sun, 06 Nov 1994 08:49:37 CET"), None);
+        assert_eq!(seconds("soon"), None);
+        assert_eq!(seconds("-1"), None);
+        assert_eq!(seconds(""), None);
     }
 }
