@@ -10,7 +10,6 @@ pub mod checkpoint;
 pub mod cpu;
 pub mod cuda;
 pub mod decode;
-pub mod error;
 pub mod family;
 pub mod model;
 pub mod network;

@@ -191,3 +191,13 @@ pub enum RequestError {
     #[error("the request was cancelled")]
     Cancelled,
 }
+
+/// A device could not do what it was asked for; loading and computing both end so.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DeviceError {
+    /// Not enough free memory.
+    #[error("the device has no room for {bytes} more bytes")]
+    OutOfMemory { bytes: usize },
+    #[error("the device failed: {0}")]
+    Failed(String),
+}

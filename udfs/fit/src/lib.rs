@@ -1,7 +1,7 @@
 //! Training of small T5-shaped models on pairs of texts: the same inputs give the same bytes.
 //!
-//! Lowest layer first: [`error`], [`settings`], [`sizes`] and [`pair`] are what is asked for; `noise`,
-//! `math` and `position` are pure functions; `tokens` makes texts into ids; `batch` says which pairs
+//! Lowest layer first: [`error`], [`settings`] and [`sizes`] are what is asked for; `noise`,
+//! `math` and `position` are pure functions; `tokens` makes texts into ids, `input` makes [`Pair`]s into examples; `batch` says which pairs
 //! share a step; `weights` knows the parameters and their names in a checkpoint, `matching` what some of them begin as; `ops`, `tape` and
 //! `network` are the graph; `gradients` runs it on several threads; `schedule` and `optimizer` change the
 //! weights; `state` keeps a fit that was stopped; [`fitted`] is a checkpoint; [`mod@fit`] is all of it
@@ -20,7 +20,6 @@ mod network;
 mod noise;
 mod ops;
 mod optimizer;
-pub mod pair;
 mod position;
 mod schedule;
 pub mod settings;
@@ -35,7 +34,7 @@ mod weights;
 pub use error::FitError;
 pub use fit::{Progress, Report, Run, fit};
 pub use fitted::Fitted;
-pub use pair::Pair;
+pub use input::Pair;
 pub use settings::{Decay, Keep, Save, Settings};
 pub use sizes::{Activation, Sizes};
 pub use start::{Start, Tokens};

@@ -8,8 +8,8 @@ use serde_json::{Map, Value, json};
 
 use crate::error::FitError;
 use crate::folder;
+use crate::input::Pair;
 use crate::matching::match_heads;
-use crate::pair::Pair;
 use crate::shape::Shape;
 use crate::sizes::Sizes;
 use crate::tokens::{END, PAD, Reader, UNKNOWN, id, read, words};

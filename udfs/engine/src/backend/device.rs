@@ -4,7 +4,7 @@ use super::layout::{Input, Layout};
 use super::parts::{Activation, Append, Attend, Embedding, Linear, Norm, Pool, Write};
 use super::picks::{Picked, Picks};
 use crate::checkpoint::Stored;
-use crate::error::DeviceError;
+use crate::request::DeviceError;
 
 /// How weights are kept and multiplied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -6,7 +6,7 @@ mod layout;
 mod parts;
 mod picks;
 
-pub use crate::error::DeviceError;
+pub use crate::request::DeviceError;
 pub use device::{Backend, CacheShape, MatrixSource, Placement, Precision};
 pub use layout::{BLOCK_SLOTS, BlockRef, Input, Layout, Segment};
 pub use parts::{

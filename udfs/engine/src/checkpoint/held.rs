@@ -10,6 +10,7 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use memmap2::Mmap;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
@@ -235,5 +236,31 @@ impl Watch {
     /// always. Costs a call of the system for each file.
     pub fn examine(&self) -> Result<(), LoadError> {
         self.0.iter().try_for_each(|held| held.examine())
+    }
+}
+
+/// The bytes of a file.
+///
+/// They are checked against the header once, when the file is opened. If somebody cuts the file short
+/// afterwards, reading what is gone ends the process with a bus error; if somebody writes to it, the
+/// weights change, which [`Watch`] sees. Files of weights are written once and then left alone,
+/// and replacing one by a rename, as download tools do, leaves the mapped bytes as they were.
+#[derive(Debug)]
+pub struct Mapped(Mmap);
+
+impl Mapped {
+    /// Maps an open file.
+    pub fn new(file: &File) -> io::Result<Self> {
+        #[expect(unsafe_code, reason = "a map is the only way to share weights between processes")]
+        // SAFETY: the map is private to this type and read-only, so no reference of ours can write
+        // to it. What other processes may do to the file is told in the description of the type.
+        let map = unsafe { Mmap::map(file) }?;
+        Ok(Self(map))
+    }
+}
+
+impl AsRef<[u8]> for Mapped {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
     }
 }

@@ -7,12 +7,10 @@ mod error;
 mod folder;
 mod held;
 mod identity;
-mod mapped;
 mod near;
 mod sentence;
 mod special;
 mod stored;
-mod stream;
 mod tensors;
 mod text;
 
@@ -26,7 +24,6 @@ pub use identity::Identity;
 pub use sentence::{VectorMode, VectorSettings};
 pub use special::Special;
 pub use stored::{Dtype, Stored};
-pub use stream::Stream;
 pub use text::{Codec, Continuation, Encoded, TextError};
 
 #[cfg(test)]

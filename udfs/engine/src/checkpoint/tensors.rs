@@ -10,7 +10,7 @@ use safetensors::SafeTensors;
 use safetensors::tensor::Metadata;
 
 use super::config::read_json;
-use super::mapped::Mapped;
+use super::held::Mapped;
 use super::near::nearest;
 use super::{Dtype, Held, LoadError, Stored};
 

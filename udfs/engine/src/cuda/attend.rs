@@ -1,11 +1,11 @@
 //! Attention: which kernel is run for which rows. Kernels are in `attend.cu` and `attend_plain.cu`.
 
-use super::bucket::bucket;
 use super::cache::Cache;
 use super::device::Gpu;
 use super::driver::{Driver, Launch, Memory};
 use super::kernel::Kernel;
 use super::layout::{Asked, GpuLayout};
+use super::memory::bucket;
 use super::memory::{Holds, Tensor};
 use super::rows;
 use crate::backend::{Attend, DeviceError, check};

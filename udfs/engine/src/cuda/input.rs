@@ -1,9 +1,9 @@
 //! The rows of a step on the device.
 
-use super::bucket::bucket;
 use super::device::Gpu;
 use super::driver::{Driver, Memory};
 use super::list::Lists;
+use super::memory::bucket;
 use crate::backend::{DeviceError, Input};
 
 /// What rows that nobody asked for append to: nothing.

@@ -3,11 +3,11 @@
 use std::cell::Cell;
 use std::cmp::Reverse;
 
-use super::bucket::bucket;
 use super::device::Gpu;
 use super::driver::{Driver, Launch, Memory};
 use super::kernel::Kernel;
 use super::list::Lists;
+use super::memory::bucket;
 use crate::backend::{BLOCK_SLOTS, BlockRef, CacheShape, DeviceError, Layout, Segment, check};
 
 /// Where a list is filled up.

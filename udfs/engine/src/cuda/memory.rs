@@ -1,10 +1,9 @@
-//! Memory of the device: tensors, vectors, tables and lists of numbers.
+//! Memory of the device: tensors, vectors and tables, and how many rows kernels are launched with.
 
 use std::cell::Cell;
 
 use zerocopy::IntoBytes;
 
-use super::bucket::bucket;
 use super::driver::{Driver, Memory, Role};
 use crate::backend::{DeviceError, check};
 use crate::checkpoint::{Dtype, Stored};
@@ -179,5 +178,29 @@ pub(super) fn type_code(dtype: Dtype) -> usize {
         Dtype::F32 => 0,
         Dtype::F16 => 1,
         Dtype::Bf16 => 2,
+    }
+}
+
+/// The number of rows that kernels are launched with for `rows` rows; 0 stays 0. Up to 64 rows that is
+/// a power of two or a multiple of 16, then a multiple of 64: few different numbers, so that a step of
+/// as many texts as an earlier one is the same list of launches and can be run as the same graph.
+pub(super) fn bucket(rows: usize) -> usize {
+    match rows {
+        0..=16 => rows.next_power_of_two() * usize::from(rows > 0),
+        17..=64 => rows.next_multiple_of(16),
+        _ => rows.next_multiple_of(64),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::bucket;
+
+    #[test]
+    fn buckets_hold_their_rows_and_are_few() {
+        let buckets: std::collections::BTreeSet<usize> = (1..=256).map(bucket).collect();
+        assert_eq!(buckets, [1, 2, 4, 8, 16, 32, 48, 64, 128, 192, 256].into());
+        assert!((0..5000).all(|rows| bucket(rows) >= rows && bucket(rows) < 2 * rows.max(1)));
+        assert_eq!(bucket(0), 0);
     }
 }

@@ -4,7 +4,6 @@
 
 mod append;
 mod attend;
-mod bucket;
 mod cache;
 mod device;
 mod driver;

@@ -3,13 +3,13 @@
 
 use std::mem;
 
-use super::bucket::bucket;
 use super::device::Gpu;
 use super::driver::{Driver, Launch, Memory};
 use super::gemm::activation_code;
 use super::input::GpuInput;
 use super::kernel::Kernel;
 use super::layout::GpuLayout;
+use super::memory::bucket;
 use super::memory::{Holds, Tensor, type_code};
 use crate::backend::{Activation, DeviceError, Embedding, Norm, NormKind, Pool, check};
 use crate::checkpoint::Dtype;

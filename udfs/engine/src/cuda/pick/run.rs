@@ -2,12 +2,12 @@
 
 use std::mem;
 
-use super::super::bucket::bucket;
 use super::super::device::Gpu;
 use super::super::driver::{Driver, Launch, Memory};
 use super::super::gemm;
 use super::super::kernel::Kernel;
 use super::super::list::Lists;
+use super::super::memory::bucket;
 use super::super::memory::{STRIDE, Tensor};
 use super::answer::answer;
 use super::ask::Asked;
@@ -110,7 +110,7 @@ impl<M: Memory> Scratch<M> {
 #[cfg(test)]
 mod tests {
     use super::{LOGITS_BYTES, rows_at_once};
-    use crate::cuda::bucket::bucket;
+    use crate::cuda::memory::bucket;
 
     #[test]
     fn logits_fit_and_launches_are_filled() {
