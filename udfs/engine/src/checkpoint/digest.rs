@@ -10,8 +10,8 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use super::held::State;
-use super::{Held, LoadError};
+use super::open_file::FileState;
+use super::{LoadError, OpenFile};
 
 /// A SHA-256 digest, written as 64 lower-case hex digits.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -120,7 +120,7 @@ pub struct DigestCache {
 #[derive(Serialize, Deserialize)]
 struct Known {
     path: PathBuf,
-    state: State,
+    state: FileState,
     digest: Digest,
 }
 
@@ -133,11 +133,11 @@ impl DigestCache {
     /// The digest of a file. A cache that cannot be read or written only costs time: the file is
     /// read instead.
     pub fn digest(&self, file: &Path, trust: Trust) -> Result<Digest, LoadError> {
-        self.digest_held(&Held::open(file)?, trust)
+        self.digest_held(&OpenFile::open(file)?, trust)
     }
 
     /// The digest of an open file, whatever lies at its path by now. Fails if it changes meanwhile.
-    pub(super) fn digest_held(&self, held: &Held, trust: Trust) -> Result<Digest, LoadError> {
+    pub(super) fn digest_held(&self, held: &OpenFile, trust: Trust) -> Result<Digest, LoadError> {
         let file = held.path();
         let failed = |source| LoadError::Read { file: file.to_owned(), source };
         let path = file.canonicalize().map_err(failed)?;

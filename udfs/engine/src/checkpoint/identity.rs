@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::digest::{Digest, DigestCache, Trust};
-use super::held::{Digested, Part};
+use super::open_file::{Digested, Part};
 use super::{Family, Folder, LoadError};
 
 /// The name of a model by its content: two folders with the same identity answer alike.

@@ -1,16 +1,16 @@
-//! What lies in a model's folder: configuration, tensors, tokenizer.
+//! Reads a model's folder: configuration, tensors, tokenizer, and the digest of them.
 
 mod architecture;
 mod config;
 mod digest;
 mod error;
 mod folder;
-mod held;
 mod identity;
 mod near;
+mod open_file;
 mod sentence;
 mod special;
-mod stored;
+mod stored_tensor;
 mod tensors;
 mod text;
 
@@ -19,11 +19,11 @@ pub use config::Config;
 pub use digest::{Digest, DigestCache, NotADigest, Trust, seal, unseal};
 pub use error::LoadError;
 pub use folder::Folder;
-pub use held::{Digested, Held, Watch};
 pub use identity::Identity;
+pub use open_file::{Digested, OpenFile, Watch};
 pub use sentence::{VectorMode, VectorSettings};
 pub use special::Special;
-pub use stored::{Dtype, Stored};
+pub use stored_tensor::{Dtype, StoredTensor};
 pub use text::{Codec, Continuation, Encoded, TextError};
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use zerocopy::IntoBytes;
 
 use super::driver::{Driver, Memory, Role};
 use crate::backend::{DeviceError, check};
-use crate::checkpoint::{Dtype, Stored};
+use crate::checkpoint::{Dtype, StoredTensor};
 
 /// Rows of a tensor begin at multiples of so many numbers.
 pub(super) const STRIDE: usize = 32;
@@ -33,7 +33,7 @@ pub(super) enum Holds {
 }
 
 impl<M: Memory> Tensor<M> {
-    /// No rows, and room for `capacity` of `width`; with bfloat16 beside f32 if `halves`.
+    /// An empty tensor with capacity for `capacity` rows of `width`; with bfloat16 beside f32 if `halves`.
     pub(super) fn new<D: Driver<Memory = M>>(
         driver: &D,
         capacity: usize,
@@ -142,10 +142,13 @@ impl<M: Memory> Table<M> {
     /// A copy of `rows`.
     pub(super) fn new<D: Driver<Memory = M>>(
         driver: &D,
-        rows: &Stored,
+        rows: &StoredTensor,
     ) -> Result<Self, DeviceError> {
         if rows.shape().len() != 2 {
-            return Err(DeviceError::Failed(format!("a table has the shape {:?}", rows.shape())));
+            return Err(DeviceError::Failed(format!(
+                "expected a table of 2 dimensions, found the shape {:?}",
+                rows.shape()
+            )));
         }
         let memory = driver.alloc(Role::Weights, rows.bytes().len())?;
         driver.upload(rows.bytes(), &memory, 0)?;
