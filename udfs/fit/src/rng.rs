@@ -1,9 +1,9 @@
-//! Random numbers by counting: each is a function of a seed, of what it is for and of its number, so
+//! A counter-based random number generator: each number is a function of a seed, of what it is for and of its number, so
 //! that a fit which was stopped goes on as if it had not been.
 
-/// A source of numbers for one purpose.
+/// The random numbers of one purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Noise(u64);
+pub struct CounterRng(u64);
 
 /// What numbers are for. The numbers of different purposes have nothing to do with each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub enum Purpose {
     Dropout,
 }
 
-impl Noise {
+impl CounterRng {
     /// The numbers of `purpose`.
     pub fn new(seed: u64, purpose: Purpose) -> Self {
         let salt = match purpose {
@@ -62,7 +62,7 @@ mod tests {
 
     #[test]
     fn purposes_parts_and_seeds_differ() {
-        let of = |seed, purpose, part| Noise::new(seed, purpose).of(part).bits(0);
+        let of = |seed, purpose, part| CounterRng::new(seed, purpose).of(part).bits(0);
         let base = of(7, Purpose::Pairs, 1);
         assert_eq!(base, of(7, Purpose::Pairs, 1));
         let others =
@@ -72,8 +72,8 @@ mod tests {
 
     #[test]
     fn the_sum_is_about_normal() {
-        let noise = Noise::new(0, Purpose::Weights);
-        let draws: Vec<f64> = (0..100_000).map(|i| f64::from(noise.normal(i))).collect();
+        let rng = CounterRng::new(0, Purpose::Weights);
+        let draws: Vec<f64> = (0..100_000).map(|i| f64::from(rng.normal(i))).collect();
         let mean = draws.iter().sum::<f64>() / 1e5;
         let square = draws.iter().map(|x| x * x).sum::<f64>() / 1e5;
         assert!(mean.abs() < 0.01 && (square - 1.0).abs() < 0.01, "{mean} {square}");

@@ -32,7 +32,7 @@ pub struct State {
     pub weights: Weights,
     pub moments: Moments,
     pub best: Option<Best>,
-    /// Looks at the dev pairs since the best.
+    /// Evaluations since the best.
     pub stale: u32,
 }
 

@@ -1,11 +1,11 @@
-//! What stands between the two matrices of a feed-forward part.
+//! The activation between the two matrices of an MLP: ReLU or a gated GELU.
 
 use crate::math::tanh;
 use crate::sizes::Activation;
 
 /// `[rows, width]` to the same for ReLU; `[rows, 2 width]` to `[rows, width]` for a gate, whose
 /// activated half comes first.
-pub struct Feed {
+pub struct Mlp {
     pub activation: Activation,
     /// Numbers of a row after it.
     pub width: usize,
@@ -22,12 +22,12 @@ fn gelu(x: f32) -> f32 {
 }
 
 #[inline(always)]
-fn gelu_slope(x: f32) -> f32 {
+fn gelu_grad(x: f32) -> f32 {
     let tanh = tanh(SLOPE * (x + CUBIC * x * x * x));
     0.5 * (1.0 + tanh) + 0.5 * x * (1.0 - tanh * tanh) * SLOPE * (1.0 + 3.0 * CUBIC * x * x)
 }
 
-impl Feed {
+impl Mlp {
     /// The rows after it.
     pub fn forward(&self, rows: &[f32]) -> Vec<f32> {
         match self.activation {
@@ -43,7 +43,7 @@ impl Feed {
         }
     }
 
-    /// The slope of the rows before it.
+    /// The gradient of the rows before it.
     pub fn backward(&self, rows: &[f32], grad: &[f32]) -> Vec<f32> {
         match self.activation {
             Activation::Relu => {
@@ -55,8 +55,8 @@ impl Feed {
                 let grads = grad.chunks_exact(self.width);
                 for (row, grad) in rows.chunks_exact(2 * self.width).zip(grads) {
                     let (active, gate) = row.split_at(self.width);
-                    let slopes = active.iter().zip(gate).zip(grad);
-                    out.extend(slopes.map(|((&x, gate), grad)| gelu_slope(x) * gate * grad));
+                    let grads = active.iter().zip(gate).zip(grad);
+                    out.extend(grads.map(|((&x, gate), grad)| gelu_grad(x) * gate * grad));
                     out.extend(active.iter().zip(grad).map(|(&x, grad)| gelu(x) * grad));
                 }
                 out
