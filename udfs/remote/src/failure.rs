@@ -239,7 +239,7 @@ mod tests {
             error_code(br#"{"error": {"code": "insufficient_quota"}}"#).unwrap(),
             "insufficient_quota"
         );
-        assert_eq!(code(br#"{"error": {"code": null, "type": "t"}}"#).unwrap(), "t");
-        assert_eq!(code(b"no json"), None);
+        assert_eq!(error_code(br#"{"error": {"code": null, "type": "t"}}"#).unwrap(), "t");
+        assert_eq!(error_code(b"no json"), None);
     }
 }
