@@ -4,6 +4,8 @@
 //! With `g = -ln(-ln u)`, `u` uniform in (0, 1) and independent per token, `argmax(logit + g)` is an
 //! exact sample of `softmax(logit)` (the Gumbel-max trick).
 
+use proofmill_base::rng::splitmix64;
+
 /// The random numbers of one row, sample and step, one for each token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CounterRng(u64);
@@ -12,7 +14,9 @@ impl CounterRng {
     /// `row` names the request (the first eight bytes of its digest, big endian), `sample` its
     /// answer, `step` the new token, from 0.
     pub fn new(seed: u64, row: u64, sample: u32, step: u32) -> Self {
-        Self(mix(mix(mix(mix(seed) ^ row) ^ u64::from(sample)) ^ u64::from(step)))
+        Self(splitmix64(
+            splitmix64(splitmix64(splitmix64(seed) ^ row) ^ u64::from(sample)) ^ u64::from(step),
+        ))
     }
 
     /// The state from which a device computes the numbers of all tokens.
@@ -22,7 +26,7 @@ impl CounterRng {
 
     /// The 53 bits of `u` as an integer: `u = (bits + 1/2) / 2^53`.
     pub fn bits(self, token: u32) -> u64 {
-        mix(self.0 ^ u64::from(token)) >> 11
+        splitmix64(self.0 ^ u64::from(token)) >> 11
     }
 
     /// `u`, in (0, 1).
@@ -34,14 +38,6 @@ impl CounterRng {
     pub fn gumbel(self, token: u32) -> f64 {
         -(-self.uniform(token).ln()).ln()
     }
-}
-
-/// One step of splitmix64.
-fn mix(x: u64) -> u64 {
-    let mut z = x.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    z ^ (z >> 31)
 }
 
 #[cfg(test)]

@@ -1,6 +1,8 @@
 //! A counter-based random number generator: each number is a function of a seed, of what it is for and of its number, so
 //! that a fit which was stopped goes on as if it had not been.
 
+use proofmill_base::rng::splitmix64;
+
 /// The random numbers of one purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CounterRng(u64);
@@ -26,17 +28,17 @@ impl CounterRng {
             Purpose::Batches => 3,
             Purpose::Dropout => 4,
         };
-        Self(mix(mix(seed) ^ salt))
+        Self(splitmix64(splitmix64(seed) ^ salt))
     }
 
     /// The numbers of a part of it.
     pub fn of(self, part: u64) -> Self {
-        Self(mix(self.0 ^ part))
+        Self(splitmix64(self.0 ^ part))
     }
 
     /// 64 random bits.
     pub fn bits(self, index: u64) -> u64 {
-        mix(self.0 ^ index)
+        splitmix64(self.0 ^ index)
     }
 
     /// About normal, with mean 0 and variance 1, never beyond 3.5: the sum of four even numbers. It
@@ -46,14 +48,6 @@ impl CounterRng {
         let sum: u64 = (0..4).map(|part| bits >> (16 * part) & 0xFFFF).sum();
         ((sum as f64 + 2.0) / 65_536.0 - 2.0) as f32 * 3_f32.sqrt()
     }
-}
-
-/// One step of splitmix64.
-fn mix(x: u64) -> u64 {
-    let mut z = x.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    z ^ (z >> 31)
 }
 
 #[cfg(test)]

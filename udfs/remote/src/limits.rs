@@ -6,9 +6,10 @@ use std::num::NonZeroU32;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use proofmill_base::clock::Clock;
 use tokio::sync::{Mutex as Turn, Semaphore, SemaphorePermit};
 
-use crate::settings::{Host, Settings};
+use crate::settings::Settings;
 
 /// What every request of a model passes. Keeps no queue of its own: who waits, waits in the
 /// caller's future.
@@ -40,13 +41,13 @@ impl Gate {
     }
 
     /// Waits until the minute has room for an attempt of about so many tokens.
-    pub async fn admit(&self, host: &dyn Host, tokens: u32) -> Ticket {
+    pub async fn admit(&self, clock: &dyn Clock, tokens: u32) -> Ticket {
         let _turn = self.turn.lock().await;
         loop {
-            let answer = self.with(|window| window.admit(host.monotonic(), tokens));
+            let answer = self.with(|window| window.admit(clock.monotonic(), tokens));
             match answer {
                 Ok(ticket) => return ticket,
-                Err(wait) => host.sleep(wait).await,
+                Err(wait) => clock.sleep(wait).await,
             }
         }
     }
@@ -56,7 +57,7 @@ impl Gate {
         self.with(|window| window.settle(ticket, tokens));
     }
 
-    /// Lets nothing through before a time of the host's monotonic clock.
+    /// Lets nothing through before a time of the injected clock's monotonic time.
     pub fn hold(&self, until: Duration) {
         self.with(|window| window.hold(until));
     }
@@ -69,7 +70,7 @@ impl Gate {
 /// The time that limits are about.
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// A sliding minute. Times are those of the host's monotonic clock and must not go backwards.
+/// A sliding minute. Times are those of the injected clock's monotonic time and must not go backwards.
 #[derive(Debug)]
 pub struct Window {
     requests_max: Option<NonZeroU32>,

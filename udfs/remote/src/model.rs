@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use proofmill_base::clock::Clock;
+use proofmill_base::rng::Rng;
 use proofmill_engine::request::{Answer, Request, RequestError, Score};
 use serde::de::DeserializeOwned;
 
@@ -13,7 +15,7 @@ use crate::generate::{self, Task};
 use crate::limits::Gate;
 use crate::retry::next_wait;
 use crate::score;
-use crate::settings::{Api, Host, Settings};
+use crate::settings::{Api, Settings};
 use crate::transport::Transport;
 use crate::usage::{Meter, Usage};
 use crate::wire::Counted;
@@ -26,16 +28,18 @@ pub struct RemoteModel {
     transport: Transport,
     gate: Gate,
     meter: Meter,
-    host: Arc<dyn Host>,
+    clock: Arc<dyn Clock>,
+    rng: Arc<dyn Rng>,
 }
 
 impl RemoteModel {
     /// Checks the settings and reads the key; connects to nothing. `environment` gives the value
-    /// of a variable.
+    /// of a variable; `rng` decides jitter, no answer depends on it.
     pub fn open(
         settings: Settings,
         environment: impl Fn(&str) -> Option<String>,
-        host: Arc<dyn Host>,
+        clock: Arc<dyn Clock>,
+        rng: Arc<dyn Rng>,
     ) -> Result<Self, OpenError> {
         let bounds = [
             ("timeout", settings.timeout.is_zero()),
@@ -50,7 +54,8 @@ impl RemoteModel {
             gate: Gate::new(&settings),
             meter: Meter::default(),
             settings,
-            host,
+            clock,
+            rng,
         })
     }
 
@@ -116,10 +121,10 @@ impl RemoteModel {
         let mut attempts = 0;
         let (bytes, ticket) = loop {
             attempts += 1;
-            let ticket = self.gate.admit(&*self.host, call.tokens).await;
-            let started = *started.get_or_insert_with(|| self.host.monotonic());
+            let ticket = self.gate.admit(&*self.clock, call.tokens).await;
+            let started = *started.get_or_insert_with(|| self.clock.monotonic());
             self.meter.attempt(attempts);
-            match self.transport.post(call.interface, call.body.clone(), &*self.host).await {
+            match self.transport.post(call.interface, call.body.clone(), &*self.clock).await {
                 Ok(bytes) => break (bytes, ticket),
                 Err(failure) => self.pause(failure, attempts, started).await?,
             }
@@ -145,8 +150,8 @@ impl RemoteModel {
             Failure::Passing { asked, .. } => *asked,
             Failure::Row(_) | Failure::Model(_) => return Err(failure.finally(attempts)),
         };
-        let now = self.host.monotonic();
-        let (elapsed, random) = (now.saturating_sub(started), self.host.random());
+        let now = self.clock.monotonic();
+        let (elapsed, random) = (now.saturating_sub(started), self.rng.next_u64());
         match next_wait(&self.settings.retry, attempts, elapsed, asked, random) {
             None => Err(failure.finally(attempts)),
             Some(wait) => {
@@ -154,7 +159,7 @@ impl RemoteModel {
                 if let Some(asked) = asked {
                     self.gate.hold(now.saturating_add(asked));
                 }
-                self.host.sleep(wait).await;
+                self.clock.sleep(wait).await;
                 Ok(())
             }
         }

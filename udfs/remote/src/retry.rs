@@ -2,6 +2,8 @@
 
 use std::time::{Duration, SystemTime};
 
+use proofmill_base::retry::RetryPolicy;
+
 use crate::settings::Retry;
 
 /// How long to wait after `failed` attempts (at least 1), the first of which began `elapsed` ago.
@@ -20,9 +22,9 @@ pub fn next_wait(
     if failed > retry.retries_max {
         return None;
     }
-    let doublings = failed.saturating_sub(1).min(31);
-    let bound = retry.first_delay.saturating_mul(1 << doublings).min(retry.delay_max);
-    let jitter = bound.mul_f64((random >> 11) as f64 / (1u64 << 53) as f64);
+    let &Retry { retries_max, first_delay, delay_max, .. } = retry;
+    let policy = RetryPolicy { retries_max, first_delay, delay_max };
+    let jitter = policy.delay(failed.saturating_sub(1), random);
     let wait = asked.unwrap_or_default().saturating_add(jitter);
     (elapsed.saturating_add(wait) <= retry.total_max).then_some(wait)
 }

@@ -1,11 +1,8 @@
-//! What a model is opened with: what a user chooses about an endpoint, its key, and the clock and
-//! randomness of the host.
+//! What a model is opened with: what a user chooses about an endpoint, and its key.
 
 use std::fmt;
-use std::future::Future;
 use std::num::NonZeroU32;
-use std::pin::Pin;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use reqwest::header::HeaderValue;
 
@@ -153,21 +150,6 @@ impl fmt::Debug for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Key(***)")
     }
-}
-
-/// A wait that has not ended yet.
-pub type Sleep<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
-
-/// Time and randomness. No answer depends on either; they decide when a request is sent.
-pub trait Host: fmt::Debug + Send + Sync {
-    /// Wall-clock time, to which the dates in `Retry-After` are compared.
-    fn now(&self) -> SystemTime;
-    /// Time since an arbitrary fixed point; never goes backwards.
-    fn monotonic(&self) -> Duration;
-    /// Waits for `duration` of this host's time.
-    fn sleep(&self, duration: Duration) -> Sleep<'_>;
-    /// The next 64 random bits.
-    fn random(&self) -> u64;
 }
 
 #[cfg(test)]

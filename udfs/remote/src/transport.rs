@@ -4,6 +4,7 @@ use std::error::Error;
 use std::fmt::Write;
 use std::time::Duration;
 
+use proofmill_base::clock::Clock;
 use proofmill_engine::request::RequestError;
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, LOCATION, RETRY_AFTER};
 use reqwest::{Client, Response, Url, redirect};
@@ -11,7 +12,7 @@ use reqwest::{Client, Response, Url, redirect};
 use crate::error::OpenError;
 use crate::failure::{self, Failure, Passing, Refusal};
 use crate::retry::retry_after;
-use crate::settings::{Host, Key, Settings};
+use crate::settings::{Key, Settings};
 
 /// Most bytes that are read of a response that is no success.
 const REFUSAL_BYTES_MAX: usize = 64 << 10;
@@ -63,7 +64,7 @@ impl Transport {
         &self,
         interface: &str,
         body: Vec<u8>,
-        host: &dyn Host,
+        clock: &dyn Clock,
     ) -> Result<Vec<u8>, Failure> {
         let url = self.base_url.url(interface);
         let mut request =
@@ -73,7 +74,7 @@ impl Transport {
         }
         let mut response = request.send().await.map_err(|error| self.broken(&url, error))?;
         if !response.status().is_success() {
-            return Err(self.refused(&url, response, host).await);
+            return Err(self.refused(&url, response, clock).await);
         }
         let (bytes, whole) = read(&mut response, self.response_bytes_max)
             .await
@@ -92,9 +93,9 @@ impl Transport {
         failure::quote(text, self.key.as_ref())
     }
 
-    async fn refused(&self, url: &str, mut response: Response, host: &dyn Host) -> Failure {
+    async fn refused(&self, url: &str, mut response: Response, clock: &dyn Clock) -> Failure {
         let header = |name| response.headers().get(name).and_then(|value| value.to_str().ok());
-        let asked = header(RETRY_AFTER).and_then(|value| retry_after(value, host.now()));
+        let asked = header(RETRY_AFTER).and_then(|value| retry_after(value, clock.now().into()));
         let location = header(LOCATION).map(|location| self.quote(location));
         // The status alone says what to do; what can be read of the body is explanation.
         let (body, _) = read(&mut response, REFUSAL_BYTES_MAX).await.unwrap_or_default();

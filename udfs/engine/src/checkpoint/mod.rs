@@ -16,11 +16,12 @@ mod text;
 
 pub use architecture::Family;
 pub use config::Config;
-pub use digest::{Digest, DigestCache, NotADigest, Trust, seal, unseal};
+pub use digest::{DigestCache, Trust, digest_of_parts, seal, unseal};
 pub use error::LoadError;
 pub use folder::Folder;
 pub use identity::Identity;
 pub use open_file::{Digested, OpenFile, Watch};
+pub use proofmill_base::digest::Digest;
 pub use sentence::{VectorMode, VectorSettings};
 pub use special::Special;
 pub use stored_tensor::{Dtype, StoredTensor};

@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use memmap2::Mmap;
+use proofmill_base::digest::Hasher;
 use serde::{Deserialize, Serialize};
-use sha2::{Digest as _, Sha256};
 
 use super::{Digest, LoadError};
 
@@ -92,9 +92,9 @@ impl OpenFile {
 
     /// The digest of its bytes.
     pub(super) fn hash(&self) -> Result<Digest, LoadError> {
-        let mut hasher = Sha256::new();
+        let mut hasher = Hasher::default();
         self.pieces(|piece| hasher.update(piece))?;
-        Ok(Digest::from(<[u8; 32]>::from(hasher.finalize())))
+        Ok(hasher.finish())
     }
 
     /// The state in which it is known.
