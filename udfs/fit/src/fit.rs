@@ -4,12 +4,11 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::batch::{Example, Order, parts, sort_by_length, tokens_of};
+use crate::batch::{Example, Order, Pair, parts, sort_by_length, tokens_of};
 use crate::error::{FitError, Set};
 use crate::fitted::Fitted;
 use crate::gradients::{Mode, gradient, loss};
 use crate::input;
-use crate::input::Pair;
 use crate::learning_rate::rate;
 use crate::optimizer;
 use crate::rng::{CounterRng, Purpose};

@@ -1,25 +1,9 @@
 //! From pairs of texts to examples of ids, with everything refused that cannot be learnt.
 
-use crate::batch::Example;
+use crate::batch::{Example, Pair};
 use crate::error::{FitError, Set, Side};
 use crate::settings::Settings;
 use crate::start::Origin;
-
-/// A text that is read and the text that should be written.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Pair {
-    pub input: String,
-    pub output: String,
-    /// How much it counts, above 0. A token of a pair of weight 2 counts like two tokens.
-    pub weight: f32,
-}
-
-impl Pair {
-    /// A pair of weight 1.
-    pub fn new(input: impl Into<String>, output: impl Into<String>) -> Self {
-        Self { input: input.into(), output: output.into(), weight: 1.0 }
-    }
-}
 
 /// Refuses pairs without text or weight.
 pub fn check(set: Set, pairs: &[Pair]) -> Result<(), FitError> {

@@ -30,10 +30,10 @@ mod tape;
 mod tokens;
 mod weights;
 
+pub use batch::Pair;
 pub use error::FitError;
 pub use fit::{Progress, Report, Run, fit};
 pub use fitted::Fitted;
-pub use input::Pair;
 pub use settings::{Decay, Keep, Save, Settings};
 pub use sizes::{Activation, Sizes};
 pub use start::{Start, Tokens};

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use proofmill_engine::checkpoint::{Codec, Digested, Family, Folder, Special};
 use serde_json::{Map, Value, json};
 
+use crate::batch::Pair;
 use crate::error::FitError;
 use crate::folder;
-use crate::input::Pair;
 use crate::matching::match_heads;
 use crate::shape::Shape;
 use crate::sizes::Sizes;

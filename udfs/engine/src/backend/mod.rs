@@ -5,11 +5,13 @@ mod device;
 mod metadata;
 mod parts;
 mod sampling;
+mod weights;
 
 pub use crate::request::DeviceError;
-pub use device::{Backend, CacheShape, LoadWeights, MatrixSource, Placement, Precision};
+pub use device::{Backend, CacheShape};
 pub use metadata::{AttentionMetadata, BLOCK_SLOTS, BlockRef, Input, Segment};
 pub use parts::{
     Activation, Attend, Embedding, KvWrite, Linear, Norm, NormKind, Pool, RelativeBias, Rope, Write,
 };
 pub use sampling::{RowSampling, SamplerOutput, SamplingMetadata, SamplingMethod, Token};
+pub use weights::{LoadWeights, MatrixSource, Placement, Precision};

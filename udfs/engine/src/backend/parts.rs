@@ -1,6 +1,6 @@
 //! The parts of a network that operations take: weights on the device and how they are used.
 
-use super::LoadWeights;
+use super::weights::LoadWeights;
 
 /// A function applied to every number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

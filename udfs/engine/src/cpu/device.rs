@@ -1,13 +1,14 @@
 //! [`Cpu`] and its operations: arguments are checked here, kernels compute.
 
 use super::attend::{self, Attention, Bias, Over};
+use super::gumbel::SamplerScratch;
 use super::kv_cache::{Cache, Numbers};
 use super::kv_write::{Angles, KvRows, WriteKv};
 use super::matrix::{Matrix, Weights};
 use super::memory::{Buffer, Tensor, Vector};
 use super::norm::{Normal, Norms};
 use super::rows::{Glu, Pooling};
-use super::sampler::{SampleRows, SamplerScratch};
+use super::sampler::SampleRows;
 use super::simd::{Isa, Level};
 use super::tile::Epilogue;
 use super::{gemm, gemm_int8};

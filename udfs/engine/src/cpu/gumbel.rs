@@ -2,10 +2,16 @@
 
 use super::math::exp;
 use super::reduce::{padded, sum};
-use super::sampler::SamplerScratch;
 use super::simd::{LANES, Simd};
 use super::top_k::{GROUP, RankedToken, top_k};
 use crate::rng::CounterRng;
+
+/// Buffers of the sampler.
+#[derive(Debug, Default)]
+pub(super) struct SamplerScratch {
+    pub(super) ranked: Vec<RankedToken>,
+    pub(super) weights: Vec<f32>,
+}
 
 /// Temperature and the truncation of a distribution.
 #[derive(Clone, Copy)]

@@ -1,18 +1,11 @@
 //! From logits to tokens.
 
-use super::gumbel::{Truncation, sample};
+use super::gumbel::{SamplerScratch, Truncation, sample};
 use super::math::exp;
 use super::reduce::{self, largest, padded};
 use super::simd::{Kernel, LANES, Simd};
 use super::top_k::{RankedToken, find, top_k};
 use crate::backend::{RowSampling, SamplerOutput, SamplingMetadata, SamplingMethod, Token};
-
-/// Buffers of the sampler.
-#[derive(Debug, Default)]
-pub(super) struct SamplerScratch {
-    pub(super) ranked: Vec<RankedToken>,
-    pub(super) weights: Vec<f32>,
-}
 
 /// Samples some rows of logits.
 pub(super) struct SampleRows<'a> {
