@@ -29,11 +29,14 @@ impl RetryPolicy {
     /// The delays before each further attempt.
     pub fn delays<'a>(&self, rng: &'a dyn Rng) -> impl Iterator<Item = Duration> + use<'a> {
         let policy = *self;
-        (0..policy.retries_max).map(move |attempt| {
-            let bound =
-                policy.first_delay.saturating_mul(1 << attempt.min(20)).min(policy.delay_max);
-            bound.mul_f64((rng.next_u64() >> 11) as f64 / (1u64 << 53) as f64)
-        })
+        (0..policy.retries_max).map(move |retry| policy.delay(retry, rng.next_u64()))
+    }
+
+    /// The delay before retry `retry`, from 0: evenly spread from nothing to a bound that doubles, as
+    /// the 64 bits of `random` say.
+    pub fn delay(&self, retry: u32, random: u64) -> Duration {
+        let bound = self.first_delay.saturating_mul(1 << retry.min(20)).min(self.delay_max);
+        bound.mul_f64((random >> 11) as f64 / (1u64 << 53) as f64)
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use proofmill_engine::checkpoint::{
     DigestCache, Digested, Folder, Identity, LoadError, Trust, VectorMode, VectorSettings,
 };
-use proofmill_engine::model::Products;
+use proofmill_engine::model::GemmBackend;
 
 use crate::models::device::{NoPlace, Place};
 use crate::models::host::Host;
@@ -132,8 +132,8 @@ fn local(folder: &Folder, place: &Place, host: &Host) -> Result<Card, LoadError>
     ];
     match place.products {
         // A model whose file says nothing of it is who it was before there was another way.
-        Products::Own => {}
-        Products::CublasLt => parts.push(("products", "cublaslt".to_owned())),
+        GemmBackend::Builtin => {}
+        GemmBackend::CublasLt => parts.push(("products", "cublaslt".to_owned())),
     }
     parts.extend([
         ("tokenizer", identity.tokenizer_digest.to_string()),

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use proofmill_engine::backend::Precision;
-use proofmill_engine::model::{GpuInfo, NoGpu, Products as Multiplier};
+use proofmill_engine::model::{GemmBackend, GpuInfo, NoGpu};
 
 use proofmill_pipeline::device::Device;
 use proofmill_pipeline::models::{Dtype, Model, Products};
@@ -43,7 +43,7 @@ pub struct Place {
     /// The GPUs it is on; none if it is on the processor.
     pub gpus: Vec<GpuInfo>,
     pub precision: Precision,
-    pub products: Multiplier,
+    pub products: GemmBackend,
 }
 
 /// Why a model can compute nowhere.
@@ -137,11 +137,11 @@ impl Place {
             (Some(Dtype::Bf16), true) => return Err(NoPlace::Bf16 { why }),
         };
         let products = match (model.products.unwrap_or_default(), precision) {
-            (Products::Own, _) => Multiplier::Own,
+            (Products::Own, _) => GemmBackend::Builtin,
             (Products::Cublaslt, _) if gpus.is_empty() => {
                 return Err(NoPlace::ProductsOfNoGpu { why });
             }
-            (Products::Cublaslt, Precision::Bf16) => Multiplier::CublasLt,
+            (Products::Cublaslt, Precision::Bf16) => GemmBackend::CublasLt,
             (Products::Cublaslt, Precision::F32 | Precision::Int8) => {
                 return Err(NoPlace::ProductsOfOtherType);
             }
@@ -236,8 +236,8 @@ mod tests {
             let place = Place::of(&model(&settings), gpus).map_err(in_one_line);
             place.map(|place| place.products)
         };
-        assert_eq!(products("", &two()), Ok(Multiplier::CublasLt));
-        assert_eq!(products(r#", "dtype": "bf16""#, &two()), Ok(Multiplier::CublasLt));
+        assert_eq!(products("", &two()), Ok(GemmBackend::CublasLt));
+        assert_eq!(products(r#", "dtype": "bf16""#, &two()), Ok(GemmBackend::CublasLt));
         let error = products(r#", "dtype": "int8""#, &two()).unwrap_err();
         assert!(error.contains("with `dtype: bf16` only; leave one"), "{error}");
         let error = products("", &none()).unwrap_err();
@@ -245,7 +245,7 @@ mod tests {
         let error = products(r#", "device": "cpu""#, &two()).unwrap_err();
         assert!(error.contains("runs on the processor; leave"), "{error}");
         let own = Place::of(&model(r#", "products": "own", "dtype": "f32""#), &none()).unwrap();
-        assert_eq!(own.products, Multiplier::Own);
+        assert_eq!(own.products, GemmBackend::Builtin);
     }
 
     #[test]

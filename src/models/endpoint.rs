@@ -10,7 +10,6 @@ use proofmill_engine::request::{Answer, Request};
 use proofmill_remote::{RemoteError, RemoteModel, Settings};
 use proofmill_udfs::model::{AskError, Key, LanguageModel, OpenError};
 
-use crate::models::clock::Injected;
 use crate::models::host::Host;
 use proofmill_pipeline::models::{Api, Model};
 
@@ -33,9 +32,8 @@ impl RemoteEndpoint {
     fn opened(&self) -> Result<&RemoteModel, AskError> {
         let opened = self.opened.get_or_init(|| {
             let (clock, rng) = (Arc::clone(&self.host.clock), Arc::clone(&self.host.rng));
-            let injected = Arc::new(Injected { clock, rng });
             let settings = self.settings.clone();
-            RemoteModel::open(settings, self.host.environment, injected).map_err(OpenError::new)
+            RemoteModel::open(settings, self.host.environment, clock, rng).map_err(OpenError::new)
         });
         opened.as_ref().map_err(|error| AskError::Model(error.clone()))
     }

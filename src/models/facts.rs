@@ -72,7 +72,7 @@ fn local(model: &Model, path: &str, local_models: usize, host: &Host) -> Result<
     let settings = settings(model, &place, host);
     let size = measure(&folder, place.precision, settings.context)?;
     let (kernels, cache_bytes) = match place.gpus.first() {
-        None => (None, settings.cache_bytes as u64),
+        None => (None, settings.kv_cache_bytes as u64),
         Some(gpu) => {
             let opened = open_gpu(gpu.number, &host.kernels())?;
             let free = opened.free_bytes.saturating_sub(size.weight_bytes);

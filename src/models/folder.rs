@@ -75,7 +75,7 @@ impl LocalModel {
 pub(super) fn claim(model: &Model, place: &Place, models: usize, host: &Host) -> Claim {
     Claim {
         gpus: place.gpus.iter().map(|gpu| gpu.number).collect(),
-        cache_bytes: model.cache_mib.map(|mib| (mib as usize) << 20),
+        kv_cache_bytes: model.cache_mib.map(|mib| (mib as usize) << 20),
         models,
         kernels: host.kernels(),
     }
@@ -93,11 +93,11 @@ pub(super) fn settings(model: &Model, place: &Place, host: &Host) -> Settings {
     };
     Settings {
         precision: place.precision,
-        products: place.products,
+        gemm: place.products,
         workers,
-        step_tokens: number(model.step_tokens, defaults.step_tokens),
-        sequences: number(model.sequences, defaults.sequences),
-        cache_bytes: model.cache_mib.map_or(defaults.cache_bytes, |mib| (mib as usize) << 20),
+        max_batch_tokens: number(model.step_tokens, defaults.max_batch_tokens),
+        max_num_seqs: number(model.sequences, defaults.max_num_seqs),
+        kv_cache_bytes: model.cache_mib.map_or(defaults.kv_cache_bytes, |mib| (mib as usize) << 20),
         context: defaults.context,
     }
 }
@@ -129,7 +129,7 @@ impl LanguageModel for LocalModel {
 
     fn concurrency(&self) -> usize {
         // As many wait as are under way, so that no worker runs dry.
-        2 * self.settings.sequences * self.settings.workers
+        2 * self.settings.max_num_seqs * self.settings.workers
     }
 }
 

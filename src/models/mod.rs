@@ -1,7 +1,6 @@
 //! The models that a pipeline declares: who they are, and what makes them answer.
 
 mod card;
-mod clock;
 mod device;
 mod endpoint;
 mod facts;

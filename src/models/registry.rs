@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
 use indexmap::IndexMap;
-use proofmill_engine::checkpoint::{Digest, Digested, Folder, LoadError};
+use proofmill_engine::checkpoint::{Digest, Digested, Folder, LoadError, digest_of_parts};
 use proofmill_udfs::model::{LanguageModel, Ledger, Models, OpenError, Opener, Recording};
 
 use crate::models::card::{Card, CardError, checkpoint};
@@ -70,7 +70,7 @@ impl Registry {
         let (identity, digested) = checkpoint(&Folder::open(Path::new(folder))?, &self.host)?;
         let parts = [identity.config_digest, identity.tokenizer_digest, identity.weights_digest];
         let named = ["config", "tokenizer", "weights"].into_iter().zip(parts);
-        Ok((Digest::of_parts(named), digested))
+        Ok((digest_of_parts(named), digested))
     }
 
     /// What the functions ask.

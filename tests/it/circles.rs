@@ -15,43 +15,23 @@ const LEFT: &[(&str, &[&str], &str)] = &[
     ("udfs/src", &["model::options", "model::settings"], "being rewritten: one type of options"),
     (
         "udfs/engine/src",
-        &["backend::device", "backend::parts"],
-        "a trait, and the arguments of its methods that name its types",
-    ),
-    (
-        "udfs/engine/src",
-        &["checkpoint::digest", "checkpoint::held"],
-        "a cache of digests, and the open file whose digest it keeps",
-    ),
-    (
-        "udfs/engine/src",
         &["checkpoint::folder", "checkpoint::identity"],
         "a folder, and who lies in it",
     ),
     (
         "udfs/engine/src",
-        &["checkpoint::stream", "checkpoint::text"],
-        "a decoder of texts, and one that is fed token by token",
-    ),
-    (
-        "udfs/engine/src",
-        &["cpu::pick", "cpu::sample"],
-        "picking a token, and the sampling that shares its scratch space",
-    ),
-    (
-        "udfs/engine/src",
         &[
-            "cuda::append",
             "cuda::attend",
-            "cuda::cache",
             "cuda::device",
             "cuda::gemm",
-            "cuda::gemm::plain",
+            "cuda::gemm::cublaslt",
             "cuda::input",
-            "cuda::layout",
-            "cuda::list",
-            "cuda::pick::run",
+            "cuda::kv_cache",
+            "cuda::kv_write",
+            "cuda::metadata",
             "cuda::rows",
+            "cuda::sampler::run",
+            "cuda::staging",
         ],
         "a device, and its operations as files of its own",
     ),
@@ -67,7 +47,7 @@ const LEFT: &[(&str, &[&str], &str)] = &[
     ),
     (
         "udfs/engine/src",
-        &["schedule::forest", "schedule::limits", "schedule::room", "schedule::score"],
+        &["schedule::limits", "schedule::score", "schedule::scoring_tree", "schedule::workspace"],
         "room for sequences, and the trees of scores that take it",
     ),
     (

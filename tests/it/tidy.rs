@@ -23,11 +23,11 @@ const LAYERS: &[&[&str]] = &[
 const CRATES: &[&str] = &["base", "files", "ledger", "pipeline", "retrieval", "store"];
 /// The same for `udfs/engine/src`.
 const ENGINE_LAYERS: &[&[&str]] = &[
-    &["error", "request", "noise"],
+    &["request", "rng"],
     &["checkpoint", "options"],
     &["backend"],
     &["cpu", "cuda", "network", "decode"],
-    &["family", "schedule"],
+    &["architecture", "schedule"],
     &["model"],
     &["lib"],
 ];

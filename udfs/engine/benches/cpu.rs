@@ -9,12 +9,13 @@ use std::sync::Barrier;
 use std::time::Instant;
 
 use proofmill_engine::backend::{
-    Activation, Attend, Backend, BlockRef, CacheShape, How, Input, Layout, Linear, MatrixSource,
-    Pick, Picked, Picks, Placement, Precision, RelativeBias, Write,
+    Activation, Attend, AttentionMetadata, Backend, BlockRef, CacheShape, Input, Linear,
+    LoadWeights, MatrixSource, Placement, Precision, RelativeBias, RowSampling, SamplerOutput,
+    SamplingMetadata, SamplingMethod, Write,
 };
-use proofmill_engine::checkpoint::Stored;
+use proofmill_engine::checkpoint::StoredTensor;
 use proofmill_engine::cpu::{Cpu, Isa};
-use proofmill_engine::noise::Noise;
+use proofmill_engine::rng::CounterRng;
 
 /// `m, n, k`
 const PRODUCTS: [(usize, usize, usize); 12] = [
@@ -43,7 +44,7 @@ fn main() {
     let isa = Isa::ALL.into_iter().find(named).unwrap_or(Cpu::default().isa());
     products(isa);
     attention(isa);
-    picks(isa);
+    sampling(isa);
 }
 
 fn products(isa: Isa) {
@@ -89,9 +90,9 @@ fn attention(isa: Isa) {
     println!("{:>24} {:>10} {:>10}", "", "us", "GFLOP/s");
     for (name, texts, own, keys, heads, kv_heads, causal, biased) in cases {
         let blocks = keys.div_ceil(16);
-        let mut layout = Layout::default();
+        let mut metadata = AttentionMetadata::default();
         for text in 0..texts {
-            layout.push(
+            metadata.push(
                 own,
                 (0..blocks).map(|block| BlockRef {
                     block: (text * blocks + block) as u32,
@@ -115,7 +116,7 @@ fn attention(isa: Isa) {
                 weights: cpu.vector(&vec![0.5; heads * 257]).expect("memory"),
                 reach: 128,
             };
-            let layout = &layout;
+            let metadata = &metadata;
             move || {
                 let attend = Attend {
                     heads,
@@ -125,7 +126,7 @@ fn attention(isa: Isa) {
                     causal,
                     bias: biased.then_some(&bias),
                 };
-                cpu.attend(&q, layout, &attend, &cache, 0, &mut out).expect("sizes fit");
+                cpu.attend(&q, metadata, &attend, &cache, 0, &mut out).expect("sizes fit");
                 black_box(&out);
             }
         });
@@ -135,32 +136,34 @@ fn attention(isa: Isa) {
     }
 }
 
-fn picks(isa: Isa) {
+fn sampling(isa: Isa) {
     println!("\n{isa:?}: pick of 32 rows from 32,128 tokens, width 512, ms");
     println!("{:>24} {:>10} {:>10}", "", "f32", "int8");
-    let noise = Noise::new(1, 2, 3, 4);
-    let sample = |top_k, top_p| How::Sample { temperature: 0.8, top_k, top_p, noise };
+    let rng = CounterRng::new(1, 2, 3, 4);
+    let sample = |top_k, top_p| SamplingMethod::Sample { temperature: 0.8, top_k, top_p, rng };
     let ways = [
-        ("greedy", How::Greedy),
-        ("given", How::Given { token: 17 }),
-        ("top 8", How::Top { count: 8 }),
+        ("greedy", SamplingMethod::Greedy),
+        ("given", SamplingMethod::Score { token: 17 }),
+        ("top 8", SamplingMethod::TopK { count: 8 }),
         ("sample", sample(0, 1.0)),
         ("sample, top_k 50", sample(50, 1.0)),
         ("sample, top_p 0.9", sample(0, 0.9)),
     ];
     let heads = [Precision::F32, Precision::Int8]
         .map(|precision| linear(&cpu(isa), 32_128, 512, precision));
-    for (name, how) in ways {
-        let picks =
-            Picks { picks: vec![Pick { how, first_banned: 0, banned: 0 }; 32], tokens: vec![] };
+    for (name, method) in ways {
+        let sampling = SamplingMetadata {
+            rows: vec![RowSampling { method, first_banned: 0, banned: 0 }; 32],
+            tokens: vec![],
+        };
         let mut line = format!("{name:>24}");
         for head in &heads {
             let seconds = best(1, || {
                 let mut cpu = cpu(isa);
                 let x = rows(&mut cpu, 32, 512);
-                let (picks, mut out) = (&picks, Picked::default());
+                let (sampling, mut out) = (&sampling, SamplerOutput::default());
                 move || {
-                    cpu.pick(&x, head, 0.3, picks, &mut out).expect("sizes fit");
+                    cpu.sample(&x, head, 0.3, sampling, &mut out).expect("sizes fit");
                     black_box(&out);
                 }
             });
@@ -176,12 +179,12 @@ fn cpu(isa: Isa) -> Cpu {
 
 /// Numbers that look random.
 fn numbers(count: usize) -> Vec<f32> {
-    let noise = Noise::new(0, count as u64, 0, 0);
-    (0..count).map(|i| noise.uniform(i as u32) as f32 * 2.0 - 1.0).collect()
+    let rng = CounterRng::new(0, count as u64, 0, 0);
+    (0..count).map(|i| rng.uniform(i as u32) as f32 * 2.0 - 1.0).collect()
 }
 
-fn stored(rows: usize, width: usize) -> Stored {
-    Stored::from_f32(&numbers(rows * width), vec![rows, width]).expect("the shape fits")
+fn stored(rows: usize, width: usize) -> StoredTensor {
+    StoredTensor::from_f32(&numbers(rows * width), vec![rows, width]).expect("the shape fits")
 }
 
 fn linear(cpu: &Cpu, n: usize, k: usize, precision: Precision) -> Linear<Cpu> {

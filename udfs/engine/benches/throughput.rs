@@ -71,8 +71,8 @@ fn run(task: &str, options: &Options) -> Result<(), String> {
             Some(other) => return Err(format!("--dtype: `{other}` is none\n{USAGE}")),
         },
         workers: options.number("workers", defaults.workers)?,
-        sequences: options.number("sequences", defaults.sequences)?,
-        step_tokens: options.number("step-tokens", defaults.step_tokens)?,
+        max_num_seqs: options.number("sequences", defaults.max_num_seqs)?,
+        max_batch_tokens: options.number("step-tokens", defaults.max_batch_tokens)?,
         ..defaults
     };
     let requests = requests(task, options)?;
@@ -100,7 +100,7 @@ fn run(task: &str, options: &Options) -> Result<(), String> {
         "{}",
         serde_json::json!({
             "task": task, "precision": format!("{:?}", settings.precision),
-            "workers": settings.workers, "sequences": settings.sequences,
+            "workers": settings.workers, "sequences": settings.max_num_seqs,
             "requests": requests.len(), "wall_s": round(best), "walls_s": walls,
             "cpu_s": round(cpu_s), "tokens_out": tokens.written, "tokens_out_per_s": round(tokens.written as f64 / best),
             "requests_per_s": round(requests.len() as f64 / best), "tokens_computed": rows,
@@ -118,7 +118,7 @@ fn open(folder: Folder, settings: &Settings, device: &str) -> Result<Model, Stri
         Some(number) => {
             let number = number.parse().map_err(|e| format!("--device: {e}"))?;
             let kernels = std::env::temp_dir().join("proofmill-kernels");
-            let claim = Claim { gpus: vec![number], cache_bytes: None, models: 1, kernels };
+            let claim = Claim { gpus: vec![number], kv_cache_bytes: None, models: 1, kernels };
             let settings = Settings { workers: 1, ..*settings };
             Model::open_on_gpus(&Arc::new(folder), &settings, &claim)
         }

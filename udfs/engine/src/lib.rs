@@ -1,20 +1,20 @@
 //! Language models for offline evaluation: text in, text, scores and vectors out.
 //!
-//! Lowest layer first: [`request`] is what can be asked, [`options`] how people write that, [`noise`] what makes samples, [`checkpoint`]
-//! what lies in a folder, [`backend`] what computes, [`cpu`] how the processor does, [`cuda`] how a GPU does, [`network`] what a
-//! model is made of, [`family`] how a checkpoint becomes one, [`decode`] which tokens to take,
-//! [`schedule`] how many requests share a pass, [`model`] all of it behind one door.
+//! Lowest layer first: [`request`] are requests and answers, [`options`] how people write them, [`rng`] the random numbers of samples,
+//! [`checkpoint`] reads a folder, [`backend`] are the traits of a device, [`cpu`] and [`cuda`] the two
+//! devices, [`network`] the parts of a transformer and its forward pass, [`architecture`] turns a
+//! checkpoint into one, [`decode`] is beam search, stop texts and guided choice, [`schedule`] batches
+//! requests, [`model`] is the public API.
 
+pub mod architecture;
 pub mod backend;
 pub mod checkpoint;
 pub mod cpu;
 pub mod cuda;
 pub mod decode;
-pub mod error;
-pub mod family;
 pub mod model;
 pub mod network;
-pub mod noise;
 pub mod options;
 pub mod request;
+pub mod rng;
 pub mod schedule;

@@ -1,5 +1,4 @@
-//! What a model can be asked and what it answers: one vocabulary for models on this machine and
-//! behind an endpoint.
+//! Requests and answers, the same for models on this machine and behind an endpoint.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -90,7 +89,7 @@ pub struct Generate {
     pub min_tokens: u32,
     /// The answer ends before the first of these texts.
     pub stop: Vec<String>,
-    /// If not empty, the answer is one of these texts, whatever the model would rather say.
+    /// If not empty, the answer is one of these texts, by constrained decoding.
     pub among: Vec<String>,
 }
 
@@ -113,7 +112,7 @@ pub struct Embed {
     pub truncate: Option<Truncate>,
 }
 
-/// Anything a model can be asked.
+/// A request to a model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Request {
@@ -152,13 +151,13 @@ pub struct Generation {
     pub output_tokens: u32,
 }
 
-/// What one continuation is worth.
+/// The score of one continuation.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Scored {
     /// Sum of the natural log-probabilities of its tokens.
     pub logprob: f64,
     pub tokens: u32,
-    /// Whether greedy decoding would have said just this.
+    /// Whether greedy decoding gives the same tokens.
     pub is_greedy: bool,
 }
 
@@ -192,7 +191,7 @@ pub enum RequestError {
     TooLong {
         /// Tokens the request needs.
         tokens: u32,
-        /// Tokens there is room for.
+        /// Most tokens that fit.
         limit: u32,
     },
     /// The request makes no sense to this model.
@@ -201,7 +200,17 @@ pub enum RequestError {
     /// The model gave no usable answer.
     #[error("{0}")]
     Failed(String),
-    /// Nobody waits for the answer any more.
+    /// The caller cancelled it.
     #[error("the request was cancelled")]
     Cancelled,
+}
+
+/// Why a device failed, in loading or computing.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DeviceError {
+    /// Not enough free memory.
+    #[error("out of device memory: {bytes} more bytes cannot be allocated")]
+    OutOfMemory { bytes: usize },
+    #[error("the device failed: {0}")]
+    Failed(String),
 }

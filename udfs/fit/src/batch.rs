@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use crate::noise::{Noise, Purpose};
+use crate::rng::{CounterRng, Purpose};
 
 /// Rows of a part, padding included, unless one text alone is longer. Products over rows then stay
 /// within one block of the matrix library whatever the processor's caches, so that sums are taken in
@@ -14,6 +14,22 @@ const PART_ROWS: usize = 512;
 /// Batches of which lengths are sorted together: enough that a batch has texts of like length, and few
 /// enough that batches differ from epoch to epoch.
 const WINDOW: usize = 16;
+
+/// A text that is read and the text that should be written.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pair {
+    pub input: String,
+    pub output: String,
+    /// How much it counts, above 0. A token of a pair of weight 2 counts like two tokens.
+    pub weight: f32,
+}
+
+impl Pair {
+    /// A pair of weight 1.
+    pub fn new(input: impl Into<String>, output: impl Into<String>) -> Self {
+        Self { input: input.into(), output: output.into(), weight: 1.0 }
+    }
+}
 
 /// A pair as tokens.
 #[derive(Clone, Debug, PartialEq)]
@@ -76,20 +92,20 @@ impl<'a> Order<'a> {
 
     /// The batches of an epoch: pairs by chance, sorted by length in windows, batches by chance.
     fn shuffle(&self) -> Vec<Vec<usize>> {
-        let noise = |purpose| Noise::new(self.seed, purpose).of(self.epoch);
-        let mut pairs = by_chance((0..self.examples.len()).collect(), noise(Purpose::Pairs));
+        let rng = |purpose| CounterRng::new(self.seed, purpose).of(self.epoch);
+        let mut pairs = by_chance((0..self.examples.len()).collect(), rng(Purpose::Pairs));
         let mut batches = Vec::new();
         for window in pairs.chunks_mut(self.batch * WINDOW) {
             sort_by_length(self.examples, window);
             batches.extend(window.chunks(self.batch).map(<[usize]>::to_vec));
         }
-        by_chance(batches, noise(Purpose::Batches))
+        by_chance(batches, rng(Purpose::Batches))
     }
 }
 
-fn by_chance<T>(items: Vec<T>, noise: Noise) -> Vec<T> {
+fn by_chance<T>(items: Vec<T>, rng: CounterRng) -> Vec<T> {
     let mut keyed: Vec<(u64, T)> =
-        items.into_iter().enumerate().map(|(i, item)| (noise.bits(i as u64), item)).collect();
+        items.into_iter().enumerate().map(|(i, item)| (rng.bits(i as u64), item)).collect();
     keyed.sort_by_key(|(key, _)| *key);
     keyed.into_iter().map(|(_, item)| item).collect()
 }

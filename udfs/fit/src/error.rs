@@ -43,7 +43,7 @@ impl fmt::Display for Side {
 #[derive(Debug, thiserror::Error)]
 pub enum FitError {
     /// There is no training pair.
-    #[error("there is nothing to learn from: give at least one training pair")]
+    #[error("expected at least one training pair, found none")]
     NoPairs,
     /// A pair lacks a text.
     #[error("{set} pair {pair} has an empty {side}; leave the pair out")]
@@ -76,7 +76,7 @@ pub enum FitError {
         /// Most that are allowed.
         limit: u32,
     },
-    /// There is nothing to be patient with.
+    /// Early stopping needs dev pairs.
     #[error(
         "`patience` is {patience}, but there are no dev pairs; give some, or leave `patience` out"
     )]
@@ -89,8 +89,8 @@ pub enum FitError {
     Tokenizer(String),
     /// Words cannot give this text back.
     #[error(
-        "tokenizer of words: {text:?} comes back as {back:?}; take out the characters that differ, \
-         or give a tokenizer.json"
+        "word tokenizer: {text:?} decodes to {back:?}; remove the characters that differ, or give a \
+         tokenizer.json"
     )]
     RoundTrip {
         /// The text, with single spaces.

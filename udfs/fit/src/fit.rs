@@ -1,18 +1,17 @@
-//! The one entrance: pairs in, a model out.
+//! The training loop: pairs in, a model out.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::batch::{Example, Order, parts, sort_by_length, tokens_of};
+use crate::batch::{Example, Order, Pair, parts, sort_by_length, tokens_of};
 use crate::error::{FitError, Set};
 use crate::fitted::Fitted;
 use crate::gradients::{Mode, gradient, loss};
 use crate::input;
-use crate::noise::{Noise, Purpose};
+use crate::learning_rate::rate;
 use crate::optimizer;
-use crate::pair::Pair;
-use crate::schedule::rate;
+use crate::rng::{CounterRng, Purpose};
 use crate::settings::{Keep, Settings};
 use crate::start::{Origin, Start};
 use crate::state::{Best, State, digest};
@@ -21,8 +20,8 @@ use crate::state::{Best, State, digest};
 pub struct Run<'a> {
     /// Parts of a step that are computed at the same time; at least 1.
     pub threads: usize,
-    /// A file that keeps the fit between two looks at the dev pairs and when it is cancelled. If it is
-    /// there, the fit goes on from it.
+    /// A checkpoint file, written at every evaluation and when the fit is cancelled. If it is there, the
+    /// fit resumes from it.
     pub state: Option<&'a Path>,
     /// Ends the fit before the next step once it is true.
     pub cancel: &'a AtomicBool,
@@ -31,7 +30,7 @@ pub struct Run<'a> {
     pub progress: &'a mut dyn Progress,
 }
 
-/// Is told how a fit goes on.
+/// Receives a report of every step.
 pub trait Progress {
     /// A step is done.
     fn report(&mut self, report: &Report);
@@ -52,7 +51,7 @@ pub struct Report {
     pub steps: u32,
     /// Loss of its pairs per token, before it changed the weights, in natural logarithms.
     pub loss: f64,
-    /// Loss of the dev pairs per token, if it was time to look.
+    /// Loss of the dev pairs per token, if they were evaluated after this step.
     pub dev_loss: Option<f64>,
     /// Whether that is the lowest so far.
     pub best: bool,
@@ -118,7 +117,7 @@ impl Fit<'_> {
             let due = self.state.step.is_multiple_of(self.settings.evaluate_every)
                 || self.state.step == self.settings.steps;
             if due && !self.dev.is_empty() {
-                (report.dev_loss, report.best) = self.look(&report, run.threads)?;
+                (report.dev_loss, report.best) = self.evaluate(&report, run.threads)?;
             }
             if due {
                 self.keep(run.state)?;
@@ -144,14 +143,14 @@ impl Fit<'_> {
         let Self { settings, origin, state, .. } = self;
         let learning_rate = rate(settings, state.step);
         let mode = Mode {
-            noise: Noise::new(settings.seed, Purpose::Dropout).of(u64::from(state.step)),
+            rng: CounterRng::new(settings.seed, Purpose::Dropout).of(u64::from(state.step)),
             dropout: settings.dropout,
             smoothing: settings.label_smoothing,
         };
         state.step += 1;
         let parts = parts(self.train, pairs, origin.start);
-        let (loss, slope) = gradient(&origin.plan, &state.weights, &parts, mode, threads)?;
-        let length = optimizer::length(&slope);
+        let (loss, grad) = gradient(&origin.plan, &state.weights, &parts, mode, threads)?;
+        let length = optimizer::length(&grad);
         for (what, value) in [("the loss", loss), ("the gradient", length)] {
             if !value.is_finite() {
                 return Err(FitError::NotFinite { what, value, step: state.step, learning_rate });
@@ -162,7 +161,7 @@ impl Fit<'_> {
             &origin.plan.parameters,
             &mut state.weights,
             &mut state.moments,
-            &slope,
+            &grad,
             length,
             (state.step, learning_rate),
         );
@@ -178,8 +177,12 @@ impl Fit<'_> {
         })
     }
 
-    /// Looks at the dev pairs; whether they are better than ever.
-    fn look(&mut self, report: &Report, threads: usize) -> Result<(Option<f64>, bool), FitError> {
+    /// The loss of the dev pairs, and whether it is the lowest so far.
+    fn evaluate(
+        &mut self,
+        report: &Report,
+        threads: usize,
+    ) -> Result<(Option<f64>, bool), FitError> {
         let mut pairs: Vec<usize> = (0..self.dev.len()).collect();
         sort_by_length(self.dev, &mut pairs);
         let parts = parts(self.dev, &pairs, self.origin.start);

@@ -25,7 +25,7 @@ pub struct Fitted {
     pub steps: u32,
     /// The step whose weights these are, from 1.
     pub step: u32,
-    /// Their loss on the dev pairs, per token; none if there are none, or if it was not looked at.
+    /// Their loss on the dev pairs, per token; none if there are none, or if that step was not evaluated.
     pub dev_loss: Option<f64>,
 }
 

@@ -8,8 +8,8 @@ use candle_core::{Device, Result, Tensor};
 
 use crate::batch::Part;
 use crate::network::Pass;
-use crate::noise::Noise;
 use crate::ops::{Dropout, with_numbers};
+use crate::rng::CounterRng;
 use crate::tape::Tape;
 use crate::weights::{Plan, Weights};
 
@@ -17,7 +17,7 @@ use crate::weights::{Plan, Weights};
 #[derive(Clone, Copy)]
 pub struct Mode {
     /// Decides what is dropped in this step.
-    pub noise: Noise,
+    pub rng: CounterRng,
     pub dropout: f64,
     /// Part of the target that is spread evenly.
     pub smoothing: f64,
@@ -37,14 +37,14 @@ pub fn gradient(
     in_order(
         parts,
         threads,
-        |number, part| slope(plan, &tensors, part, number, mode),
-        |(part, slopes)| {
+        |number, part| part_gradient(plan, &tensors, part, number, mode),
+        |(part, grads)| {
             loss += part;
-            for (sum, slope) in sum.iter_mut().zip(&slopes) {
-                let Some(slope) = slope else { continue };
-                with_numbers(slope, |slope| {
-                    for (sum, slope) in sum.iter_mut().zip(slope) {
-                        *sum += slope;
+            for (sum, grad) in sum.iter_mut().zip(&grads) {
+                let Some(grad) = grad else { continue };
+                with_numbers(grad, |grad| {
+                    for (sum, grad) in sum.iter_mut().zip(grad) {
+                        *sum += grad;
                     }
                 })?;
             }
@@ -76,8 +76,8 @@ fn tensors(plan: &Plan, weights: &Weights) -> Result<Vec<Tensor>> {
     both.map(|(it, values)| Tensor::from_slice(values, it.dims(), &Device::Cpu)).collect()
 }
 
-/// The loss of a part, and the slope of each parameter; none where it does not take part.
-fn slope(
+/// The loss of a part, and the gradient of each parameter; none where it does not take part.
+fn part_gradient(
     plan: &Plan,
     weights: &[Tensor],
     part: &Part,
@@ -88,7 +88,7 @@ fn slope(
         shape: &plan.shape,
         places: &plan.places,
         tape: Tape::new(weights, true),
-        dropout: Dropout::new(mode.noise.of(number as u64), mode.dropout),
+        dropout: Dropout::new(mode.rng.of(number as u64), mode.dropout),
         smoothing: mode.smoothing as f32,
     };
     pass.loss(part)
@@ -133,8 +133,8 @@ fn in_order<I: Sync, T: Send>(
 mod tests {
     use super::*;
     use crate::batch::{Example, parts};
-    use crate::noise::Purpose;
     use crate::ops::Heads;
+    use crate::rng::Purpose;
     use crate::shape::Shape;
     use crate::sizes::Activation;
 
@@ -143,7 +143,7 @@ mod tests {
             vocabulary: 13,
             width: 12,
             heads: Heads { count: 3, width: 5 },
-            feed_width: 20,
+            mlp_width: 20,
             activation,
             layers: 2,
             decoder_layers: 2,
@@ -170,7 +170,7 @@ mod tests {
     }
 
     fn mode(dropout: f64, smoothing: f64) -> Mode {
-        Mode { noise: Noise::new(5, Purpose::Dropout), dropout, smoothing }
+        Mode { rng: CounterRng::new(5, Purpose::Dropout), dropout, smoothing }
     }
 
     fn moved(weights: &Weights, at: usize, direction: &[f32], by: f32) -> Weights {
@@ -181,25 +181,25 @@ mod tests {
         weights
     }
 
-    /// Compares the slope along directions in every parameter with what happens on small steps.
-    fn slopes_are_right(plan: &Plan, mode: Mode) {
+    /// Compares the gradient along directions in every parameter with finite differences.
+    fn gradients_are_right(plan: &Plan, mode: Mode) {
         const STEP: f32 = 5e-3;
         let parts = parts(&examples(), &[0, 1, 2, 3], 0);
         let weights = plan.first(3);
         let loss = |weights: &Weights| gradient(plan, weights, &parts, mode, 1).unwrap().0;
-        let (_, slopes) = gradient(plan, &weights, &parts, mode, 1).unwrap();
-        for (at, slope) in slopes.iter().enumerate() {
-            let length = slope.iter().map(|x| x * x).sum::<f32>().sqrt();
+        let (_, grads) = gradient(plan, &weights, &parts, mode, 1).unwrap();
+        for (at, grad) in grads.iter().enumerate() {
+            let length = grad.iter().map(|x| x * x).sum::<f32>().sqrt();
             assert!(length > 1e-4, "{:?} has no slope", plan.parameters[at].names);
-            let steepest = slope.iter().map(|x| x / length).collect::<Vec<_>>();
-            let noise = Noise::new(1, Purpose::Weights).of(at as u64);
-            let scale = (slope.len() as f32).sqrt().recip();
+            let steepest = grad.iter().map(|x| x / length).collect::<Vec<_>>();
+            let rng = CounterRng::new(1, Purpose::Weights).of(at as u64);
+            let scale = (grad.len() as f32).sqrt().recip();
             let others = (0..3).map(|number| {
-                let of = |i: usize| noise.of(number).normal(i as u64) * scale;
-                (0..slope.len()).map(of).collect::<Vec<_>>()
+                let of = |i: usize| rng.of(number).normal(i as u64) * scale;
+                (0..grad.len()).map(of).collect::<Vec<_>>()
             });
             for direction in others.chain([steepest]) {
-                let right: f32 = slope.iter().zip(&direction).map(|(a, b)| a * b).sum();
+                let right: f32 = grad.iter().zip(&direction).map(|(a, b)| a * b).sum();
                 let ahead = loss(&moved(&weights, at, &direction, STEP));
                 let behind = loss(&moved(&weights, at, &direction, -STEP));
                 let found = (ahead - behind) / f64::from(2.0 * STEP);
@@ -214,10 +214,10 @@ mod tests {
     }
 
     #[test]
-    fn slopes_are_those_of_small_steps() {
-        slopes_are_right(&plan(Activation::Relu, false), mode(0.0, 0.0));
-        slopes_are_right(&plan(Activation::GatedGelu, true), mode(0.0, 0.2));
-        slopes_are_right(&plan(Activation::GatedGelu, false), mode(0.3, 0.1));
+    fn gradients_are_those_of_finite_differences() {
+        gradients_are_right(&plan(Activation::Relu, false), mode(0.0, 0.0));
+        gradients_are_right(&plan(Activation::GatedGelu, true), mode(0.0, 0.2));
+        gradients_are_right(&plan(Activation::GatedGelu, false), mode(0.3, 0.1));
     }
 
     #[test]
@@ -227,7 +227,7 @@ mod tests {
         let all = examples();
         for alone in 0..all.len() {
             let single = parts(&all, &[alone], 0);
-            let (right, slopes) = gradient(&plan, &weights, &single, mode(0.0, 0.0), 1).unwrap();
+            let (right, grads) = gradient(&plan, &weights, &single, mode(0.0, 0.0), 1).unwrap();
             let mut together = parts(&all, &[0, 1, 2, 3], 0);
             assert_eq!(together.len(), 1);
             let longest = together[0].outputs.longest;
@@ -237,8 +237,8 @@ mod tests {
             }
             let (found, others) = gradient(&plan, &weights, &together, mode(0.0, 0.0), 1).unwrap();
             assert!((found - right).abs() < 1e-6, "{found} {right}");
-            for (slope, other) in slopes.iter().flatten().zip(others.iter().flatten()) {
-                assert!((slope - other).abs() < 1e-5, "{slope} {other}");
+            for (grad, other) in grads.iter().flatten().zip(others.iter().flatten()) {
+                assert!((grad - other).abs() < 1e-5, "{grad} {other}");
             }
             let seen = loss(&plan, &weights, &together, 1).unwrap();
             assert!((seen - right).abs() < 1e-6);
@@ -250,8 +250,8 @@ mod tests {
         let plan = plan(Activation::Relu, false);
         let (weights, parts) = (plan.first(3), parts(&examples(), &[0, 1, 2, 3], 0));
         let at = |step| {
-            let noise = Noise::new(5, Purpose::Dropout).of(step);
-            gradient(&plan, &weights, &parts, Mode { noise, ..mode(0.5, 0.0) }, 1).unwrap()
+            let rng = CounterRng::new(5, Purpose::Dropout).of(step);
+            gradient(&plan, &weights, &parts, Mode { rng, ..mode(0.5, 0.0) }, 1).unwrap()
         };
         assert_eq!(at(1), at(1));
         assert_ne!(at(1).0, at(2).0);

@@ -1,8 +1,7 @@
 //! From pairs of texts to examples of ids, with everything refused that cannot be learnt.
 
-use crate::batch::Example;
+use crate::batch::{Example, Pair};
 use crate::error::{FitError, Set, Side};
-use crate::pair::Pair;
 use crate::settings::Settings;
 use crate::start::Origin;
 

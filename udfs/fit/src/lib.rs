@@ -1,11 +1,11 @@
 //! Training of small T5-shaped models on pairs of texts: the same inputs give the same bytes.
 //!
-//! Lowest layer first: [`error`], [`settings`], [`sizes`] and [`pair`] are what is asked for; `noise`,
-//! `math` and `position` are pure functions; `tokens` makes texts into ids; `batch` says which pairs
+//! Lowest layer first: [`error`], [`settings`] and [`sizes`] are what is asked for; `rng`
+//! and `math` are pure functions; `tokens` makes texts into ids, `input` makes [`Pair`]s into examples; `batch` says which pairs
 //! share a step; `weights` knows the parameters and their names in a checkpoint, `matching` what some of them begin as; `ops`, `tape` and
-//! `network` are the graph; `gradients` runs it on several threads; `schedule` and `optimizer` change the
+//! `network` are the graph; `gradients` runs it on several threads; `learning_rate` and `optimizer` change the
 //! weights; `state` keeps a fit that was stopped; [`fitted`] is a checkpoint; [`mod@fit`] is all of it
-//! behind one door.
+//! together.
 
 mod batch;
 pub mod error;
@@ -14,15 +14,13 @@ pub mod fitted;
 mod folder;
 mod gradients;
 mod input;
+mod learning_rate;
 mod matching;
 mod math;
 mod network;
-mod noise;
 mod ops;
 mod optimizer;
-pub mod pair;
-mod position;
-mod schedule;
+mod rng;
 pub mod settings;
 mod shape;
 pub mod sizes;
@@ -32,10 +30,10 @@ mod tape;
 mod tokens;
 mod weights;
 
+pub use batch::Pair;
 pub use error::FitError;
 pub use fit::{Progress, Report, Run, fit};
 pub use fitted::Fitted;
-pub use pair::Pair;
 pub use settings::{Decay, Keep, Save, Settings};
 pub use sizes::{Activation, Sizes};
 pub use start::{Start, Tokens};

@@ -6,8 +6,8 @@
 //! itself as much, positions close by begin with a penalty in the encoder, which leaves the look at the
 //! same token further away.
 
-use crate::position::Buckets;
 use crate::weights::{Plan, Weights};
+use proofmill_engine::architecture::Buckets;
 
 /// What a query begins as, in parts of its key: enough that an equal token of a text of fifty stands
 /// out from chance by far, and little enough that the softmax can still be moved.

@@ -5,8 +5,8 @@ use candle_core::{Device, Result, Tensor};
 use crate::batch::{Part, Texts};
 use crate::ops::{self, Attend, Dropout, Loss, with_numbers};
 use crate::shape::Shape;
-use crate::tape::{At, Tape};
-use crate::weights::{Attention, Cross, Feed, Places, Stack};
+use crate::tape::{NodeId, Tape};
+use crate::weights::{Attention, Cross, Mlp, Places, Stack};
 
 /// One pass over a part of a batch.
 pub struct Pass<'a> {
@@ -19,41 +19,46 @@ pub struct Pass<'a> {
     pub smoothing: f32,
 }
 
-/// What the decoder looks at.
-struct Read<'a> {
-    rows: At,
+/// The encoder states that the decoder attends to.
+struct EncoderStates<'a> {
+    rows: NodeId,
     texts: &'a Texts,
 }
 
 impl Pass<'_> {
-    /// The sum of the losses of all tokens, each times its weight, and the slopes of the parameters
-    /// if the tape goes back; none of one that takes no part.
+    /// The sum of the losses of all tokens, each times its weight, and the gradients of the parameters
+    /// if the tape records them; none of one that takes no part.
     pub fn loss(mut self, part: &Part) -> Result<(f64, Vec<Option<Tensor>>)> {
         let rows = self.stack(&self.places.encoder, &part.inputs, None)?;
-        let read = Read { rows, texts: &part.inputs };
+        let read = EncoderStates { rows, texts: &part.inputs };
         let rows = self.stack(&self.places.decoder, &part.outputs, Some(&read))?;
         let scale = if self.shape.scaled { (self.shape.width as f32).sqrt().recip() } else { 1.0 };
-        let head = At(self.places.head.unwrap_or(self.places.embedding));
-        let logits = self.tape.product_across(rows, head, scale)?;
+        let head = NodeId(self.places.head.unwrap_or(self.places.embedding));
+        let logits = self.tape.product_transposed(rows, head, scale)?;
         let loss = Loss {
             targets: &part.targets,
             weights: &part.weights,
             smoothing: self.smoothing,
-            slope: self.tape.goes_back(),
+            grad: self.tape.records(),
         };
         let vocabulary = self.shape.vocabulary;
         let logits_value = self.tape.value(logits);
-        let (loss, slope) = with_numbers(logits_value, |it| loss.forward(it, vocabulary))?;
-        if !self.tape.goes_back() {
+        let (loss, grad) = with_numbers(logits_value, |it| loss.forward(it, vocabulary))?;
+        if !self.tape.records() {
             return Ok((loss, Vec::new()));
         }
-        let slope = Tensor::from_vec(slope, logits_value.shape(), &Device::Cpu)?;
-        Ok((loss, self.tape.slopes(logits, slope, self.places.parameters)?))
+        let grad = Tensor::from_vec(grad, logits_value.shape(), &Device::Cpu)?;
+        Ok((loss, self.tape.backward(logits, grad, self.places.parameters)?))
     }
 
-    fn stack(&mut self, stack: &Stack, texts: &Texts, read: Option<&Read<'_>>) -> Result<At> {
-        let rows = self.tape.rows(At(self.places.embedding), &texts.ids)?;
-        let mut rows = self.tape.thin(rows, &self.dropout)?;
+    fn stack(
+        &mut self,
+        stack: &Stack,
+        texts: &Texts,
+        read: Option<&EncoderStates<'_>>,
+    ) -> Result<NodeId> {
+        let rows = self.tape.rows(NodeId(self.places.embedding), &texts.ids)?;
+        let mut rows = self.tape.dropout(rows, &self.dropout)?;
         let buckets = self.shape.relative(read.is_none()).span(texts.longest);
         for block in &stack.blocks {
             rows =
@@ -61,10 +66,10 @@ impl Pass<'_> {
             if let (Some(cross), Some(read)) = (&block.cross, read) {
                 rows = self.cross(cross, rows, texts, read)?;
             }
-            rows = self.feed(&block.feed, rows)?;
+            rows = self.mlp(&block.mlp, rows)?;
         }
         let rows = self.norm(rows, stack.norm)?;
-        self.tape.thin(rows, &self.dropout)
+        self.tape.dropout(rows, &self.dropout)
     }
 
     fn attention(
@@ -72,12 +77,12 @@ impl Pass<'_> {
         attention: &Attention,
         stack: &Stack,
         buckets: &[usize],
-        rows: At,
+        rows: NodeId,
         texts: &Texts,
         causal: bool,
-    ) -> Result<At> {
+    ) -> Result<NodeId> {
         let normed = self.norm(rows, attention.norm)?;
-        let qkv = self.tape.product(normed, At(attention.qkv))?;
+        let qkv = self.tape.product(normed, NodeId(attention.qkv))?;
         let attend = Attend {
             heads: self.shape.heads,
             queries: texts.longest,
@@ -87,14 +92,20 @@ impl Pass<'_> {
             buckets: Some(buckets.to_vec()),
             drop: self.dropout.next(),
         };
-        let gathered = self.tape.attend(qkv, At(stack.positions), attend)?;
+        let gathered = self.tape.attend(qkv, NodeId(stack.positions), attend)?;
         self.close(rows, gathered, attention.out)
     }
 
-    fn cross(&mut self, cross: &Cross, rows: At, texts: &Texts, read: &Read<'_>) -> Result<At> {
+    fn cross(
+        &mut self,
+        cross: &Cross,
+        rows: NodeId,
+        texts: &Texts,
+        read: &EncoderStates<'_>,
+    ) -> Result<NodeId> {
         let normed = self.norm(rows, cross.norm)?;
-        let q = self.tape.product(normed, At(cross.q))?;
-        let kv = self.tape.product(read.rows, At(cross.kv))?;
+        let q = self.tape.product(normed, NodeId(cross.q))?;
+        let kv = self.tape.product(read.rows, NodeId(cross.kv))?;
         let attend = Attend {
             heads: self.shape.heads,
             queries: texts.longest,
@@ -108,23 +119,23 @@ impl Pass<'_> {
         self.close(rows, gathered, cross.out)
     }
 
-    fn feed(&mut self, feed: &Feed, rows: At) -> Result<At> {
-        let (activation, width) = (self.shape.activation, self.shape.feed_width);
-        let normed = self.norm(rows, feed.norm)?;
-        let up = self.tape.product(normed, At(feed.up))?;
-        let active = self.tape.feed(up, ops::Feed { activation, width })?;
-        let active = self.tape.thin(active, &self.dropout)?;
-        self.close(rows, active, feed.down)
+    fn mlp(&mut self, mlp: &Mlp, rows: NodeId) -> Result<NodeId> {
+        let (activation, width) = (self.shape.activation, self.shape.mlp_width);
+        let normed = self.norm(rows, mlp.norm)?;
+        let up = self.tape.product(normed, NodeId(mlp.up))?;
+        let active = self.tape.mlp(up, ops::Mlp { activation, width })?;
+        let active = self.tape.dropout(active, &self.dropout)?;
+        self.close(rows, active, mlp.down)
     }
 
-    fn norm(&mut self, rows: At, weight: usize) -> Result<At> {
-        self.tape.norm(rows, At(weight), ops::Norm { eps: self.shape.eps })
+    fn norm(&mut self, rows: NodeId, weight: usize) -> Result<NodeId> {
+        self.tape.norm(rows, NodeId(weight), ops::Norm { eps: self.shape.eps })
     }
 
     /// The last matrix of a branch, whose result is added to what the branch began with.
-    fn close(&mut self, rows: At, branch: At, out: usize) -> Result<At> {
-        let branch = self.tape.product(branch, At(out))?;
-        let branch = self.tape.thin(branch, &self.dropout)?;
+    fn close(&mut self, rows: NodeId, branch: NodeId, out: usize) -> Result<NodeId> {
+        let branch = self.tape.product(branch, NodeId(out))?;
+        let branch = self.tape.dropout(branch, &self.dropout)?;
         self.tape.add(rows, branch)
     }
 }

@@ -50,10 +50,10 @@ pub fn step(
         let keep =
             if parameter.decays() { (1.0 - rate * settings.weight_decay) as f32 } else { 1.0 };
         let numbers = weights.iter_mut().zip(first).zip(second).zip(gradient);
-        for (((weight, first), second), slope) in numbers {
-            let slope = slope * shorten;
-            *first = beta1 * *first + rest1 * slope;
-            *second = beta2 * *second + rest2 * slope * slope;
+        for (((weight, first), second), grad) in numbers {
+            let grad = grad * shorten;
+            *first = beta1 * *first + rest1 * grad;
+            *second = beta2 * *second + rest2 * grad * grad;
             *weight = keep * *weight - size * *first / (second.sqrt() * grown + eps);
         }
     }

@@ -34,9 +34,9 @@ pub struct Settings {
     pub label_smoothing: f64,
     /// Decides first weights, order and what is dropped.
     pub seed: u64,
-    /// Steps between two looks at the dev pairs, and between two files of state: at least 1.
+    /// Steps between two evaluations on the dev pairs, and between two files of state: at least 1.
     pub evaluate_every: u32,
-    /// Looks at the dev pairs without a better loss after which to stop: at least 1, or none.
+    /// Evaluations without a better dev loss after which to stop: at least 1, or none.
     pub patience: Option<u32>,
     /// Which weights are the result where there are dev pairs.
     pub keep: Keep,

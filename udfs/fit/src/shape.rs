@@ -1,11 +1,11 @@
 //! The shape of a network: that of a checkpoint, or sizes with a vocabulary.
 
+use proofmill_engine::architecture::Buckets;
 use proofmill_engine::checkpoint::{Config, Folder, LoadError};
 use serde_json::{Map, Value, json};
 
 use crate::error::FitError;
 use crate::ops::Heads;
-use crate::position::Buckets;
 use crate::sizes::{Activation, Sizes};
 
 /// Everything that decides which parameters there are and what is computed with them.
@@ -14,7 +14,7 @@ pub struct Shape {
     pub vocabulary: usize,
     pub width: usize,
     pub heads: Heads,
-    pub feed_width: usize,
+    pub mlp_width: usize,
     pub activation: Activation,
     pub layers: usize,
     pub decoder_layers: usize,
@@ -34,7 +34,7 @@ impl Shape {
             vocabulary,
             width: sizes.d_model,
             heads: Heads { count: sizes.heads, width: sizes.d_kv },
-            feed_width: sizes.d_ff,
+            mlp_width: sizes.d_ff,
             activation: sizes.activation,
             layers: sizes.layers,
             decoder_layers: sizes.decoder_layers.unwrap_or(sizes.layers),
@@ -55,7 +55,7 @@ impl Shape {
             vocabulary: config.size("vocab_size")?,
             width: config.size("d_model")?,
             heads: Heads { count: config.size("num_heads")?, width: config.size("d_kv")? },
-            feed_width: config.size("d_ff")?,
+            mlp_width: config.size("d_ff")?,
             activation: activation(config)?,
             layers,
             decoder_layers: config.size_or("num_decoder_layers", layers)?,
@@ -68,7 +68,7 @@ impl Shape {
         Sizes {
             d_model: shape.width,
             d_kv: shape.heads.width,
-            d_ff: shape.feed_width,
+            d_ff: shape.mlp_width,
             heads: shape.heads.count,
             layers,
             decoder_layers: Some(shape.decoder_layers),
@@ -95,7 +95,7 @@ impl Shape {
     pub fn config(&self, pad: u32, end: u32) -> Map<String, Value> {
         let config = json!({
             "architectures": ["T5ForConditionalGeneration"],
-            "d_ff": self.feed_width,
+            "d_ff": self.mlp_width,
             "d_kv": self.heads.width,
             "d_model": self.width,
             "decoder_start_token_id": pad,

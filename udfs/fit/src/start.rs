@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use proofmill_engine::checkpoint::{Codec, Digested, Family, Folder, Special};
 use serde_json::{Map, Value, json};
 
+use crate::batch::Pair;
 use crate::error::FitError;
 use crate::folder;
 use crate::matching::match_heads;
-use crate::pair::Pair;
 use crate::shape::Shape;
 use crate::sizes::Sizes;
 use crate::tokens::{END, PAD, Reader, UNKNOWN, id, read, words};

@@ -6,11 +6,11 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use proofmill_base::digest::Hasher;
 use proofmill_engine::checkpoint::{seal, unseal};
 use safetensors::tensor::TensorView;
 use safetensors::{Dtype, SafeTensors, serialize};
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 
 use crate::batch::Example;
 use crate::error::FitError;
@@ -32,7 +32,7 @@ pub struct State {
     pub weights: Weights,
     pub moments: Moments,
     pub best: Option<Best>,
-    /// Looks at the dev pairs since the best.
+    /// Evaluations since the best.
     pub stale: u32,
 }
 
@@ -185,10 +185,10 @@ pub fn digest(
     train: &[Example],
     dev: &[Example],
 ) -> Result<String, FitError> {
-    let mut hash = Sha256::new();
+    let mut hasher = Hasher::default();
     let mut part = |bytes: &[u8]| {
-        hash.update((bytes.len() as u64).to_le_bytes());
-        hash.update(bytes);
+        hasher.update(&(bytes.len() as u64).to_le_bytes());
+        hasher.update(bytes);
     };
     let settings = serde_json::to_vec(settings);
     part(&settings.map_err(|error| FitError::Compute(candle_core::Error::Msg(error.to_string())))?);
@@ -209,5 +209,5 @@ pub fn digest(
             part(&example.weight.to_le_bytes());
         }
     }
-    Ok(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(hasher.finish().to_string())
 }

@@ -1,42 +1,42 @@
-//! What was computed, so that slopes can be found on the way back.
+//! Reverse-mode differentiation: a tape of what was computed, and the gradients on the way back.
 //!
-//! candle has such a tape, but it adds up every slope with operations that allocate, and from 65,536
-//! numbers on spin on a pool that only one thread at a time can use. Here slopes are moved where they
-//! are the first, and added in place where not. Products are candle's.
+//! candle has such a tape, but it accumulates every gradient with operations that allocate, and from
+//! 65,536 numbers on spin on a pool that only one thread at a time can use. Here gradients are moved
+//! where they are the first, and added in place where not. Matrix products are candle's.
 
 use std::sync::Arc;
 
 use candle_core::{DType, Device, Result, Tensor};
 
-use crate::ops::{Add, AddRows, Attend, Dropout, Feed, Norm, with_numbers};
+use crate::ops::{Add, AddRows, Attend, Dropout, Mlp, Norm, with_numbers};
 
-/// A value: `[rows, width]`, or a parameter.
+/// The number of a value on the tape: `[rows, width]`, or a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct At(pub usize);
+pub struct NodeId(pub usize);
 
 /// Values in the order in which they were computed, the parameters first.
 pub struct Tape {
     values: Vec<Tensor>,
-    /// The way back from each value that is no parameter; none if nobody goes it.
-    back: Option<Vec<(At, Back)>>,
+    /// The backward function of each value that is no parameter; none if no gradients are needed.
+    back: Option<Vec<(NodeId, Back)>>,
 }
 
-/// Adds the slopes of what a value was made of, given its own.
-type Back = Box<dyn FnOnce(Tensor, &mut Slopes) -> Result<()>>;
+/// Adds the gradients of the operands of a value, given its own.
+type Back = Box<dyn FnOnce(Tensor, &mut Gradients) -> Result<()>>;
 
-/// Slopes of values, as far as they are known. No two share their numbers.
-pub struct Slopes(Vec<Option<Tensor>>);
+/// Gradients of values, as far as they are known. No two share their numbers.
+pub struct Gradients(Vec<Option<Tensor>>);
 
-impl Slopes {
-    fn add(&mut self, at: At, slope: Tensor) -> Result<()> {
+impl Gradients {
+    fn add(&mut self, at: NodeId, grad: Tensor) -> Result<()> {
         match &self.0[at.0] {
-            None => self.0[at.0] = Some(slope),
-            Some(sum) => sum.inplace_op2(&slope, &Add)?,
+            None => self.0[at.0] = Some(grad),
+            Some(sum) => sum.inplace_op2(&grad, &Add)?,
         }
         Ok(())
     }
 
-    fn add_rows(&mut self, at: At, table: &Tensor, ids: &[u32], rows: &Tensor) -> Result<()> {
+    fn add_rows(&mut self, at: NodeId, table: &Tensor, ids: &[u32], rows: &Tensor) -> Result<()> {
         let sum = match self.0[at.0].take() {
             None => Tensor::zeros(table.shape(), DType::F32, &Device::Cpu)?,
             Some(sum) => sum,
@@ -53,21 +53,21 @@ impl Tape {
         Self { values: parameters.to_vec(), back: back.then(Vec::new) }
     }
 
-    /// Whether there is a way back.
-    pub fn goes_back(&self) -> bool {
+    /// Whether gradients can be computed.
+    pub fn records(&self) -> bool {
         self.back.is_some()
     }
 
-    pub fn value(&self, at: At) -> &Tensor {
+    pub fn value(&self, at: NodeId) -> &Tensor {
         &self.values[at.0]
     }
 
     fn push(
         &mut self,
         value: Tensor,
-        back: impl FnOnce(Tensor, &mut Slopes) -> Result<()> + 'static,
-    ) -> At {
-        let at = At(self.values.len());
+        back: impl FnOnce(Tensor, &mut Gradients) -> Result<()> + 'static,
+    ) -> NodeId {
+        let at = NodeId(self.values.len());
         self.values.push(value);
         if let Some(way) = &mut self.back {
             way.push((at, Box::new(back)));
@@ -75,20 +75,26 @@ impl Tape {
         at
     }
 
-    /// The slopes of the first `parameters` values, given that of one.
-    pub fn slopes(self, of: At, slope: Tensor, parameters: usize) -> Result<Vec<Option<Tensor>>> {
-        let mut slopes = Slopes(vec![None; self.values.len()]);
-        slopes.0[of.0] = Some(slope);
+    /// The gradients of the first `parameters` values, given that of one; none of a value that takes no
+    /// part.
+    pub fn backward(
+        self,
+        of: NodeId,
+        grad: Tensor,
+        parameters: usize,
+    ) -> Result<Vec<Option<Tensor>>> {
+        let mut grads = Gradients(vec![None; self.values.len()]);
+        grads.0[of.0] = Some(grad);
         for (at, back) in self.back.unwrap_or_default().into_iter().rev() {
-            if let Some(slope) = slopes.0[at.0].take() {
-                back(slope, &mut slopes)?;
+            if let Some(grad) = grads.0[at.0].take() {
+                back(grad, &mut grads)?;
             }
         }
-        slopes.0.truncate(parameters);
-        Ok(slopes.0)
+        grads.0.truncate(parameters);
+        Ok(grads.0)
     }
 
-    pub fn rows(&mut self, table: At, ids: &Arc<[u32]>) -> Result<At> {
+    pub fn rows(&mut self, table: NodeId, ids: &Arc<[u32]>) -> Result<NodeId> {
         let from = self.value(table).clone();
         let (_, width) = from.dims2()?;
         let rows = with_numbers(&from, |table| {
@@ -99,88 +105,91 @@ impl Tape {
             rows
         })?;
         let ids = Arc::clone(ids);
-        Ok(self.push(matrix(rows, width)?, move |slope, slopes| {
-            slopes.add_rows(table, &from, &ids, &slope)
+        Ok(self.push(matrix(rows, width)?, move |grad, grads| {
+            grads.add_rows(table, &from, &ids, &grad)
         }))
     }
 
     /// `left + right`.
-    pub fn add(&mut self, left: At, right: At) -> Result<At> {
+    pub fn add(&mut self, left: NodeId, right: NodeId) -> Result<NodeId> {
         let sum = self.value(left).copy()?;
         sum.inplace_op2(self.value(right), &Add)?;
-        Ok(self.push(sum, move |slope, slopes| {
-            slopes.add(left, slope.copy()?)?;
-            slopes.add(right, slope)
+        Ok(self.push(sum, move |grad, grads| {
+            grads.add(left, grad.copy()?)?;
+            grads.add(right, grad)
         }))
     }
 
     /// `left · right`.
-    pub fn product(&mut self, left: At, right: At) -> Result<At> {
+    pub fn product(&mut self, left: NodeId, right: NodeId) -> Result<NodeId> {
         let (a, b) = (self.value(left).clone(), self.value(right).clone());
-        Ok(self.push(a.matmul(&b)?, move |slope, slopes| {
-            slopes.add(left, slope.matmul(&b.t()?)?)?;
-            slopes.add(right, a.t()?.matmul(&slope)?)
+        Ok(self.push(a.matmul(&b)?, move |grad, grads| {
+            grads.add(left, grad.matmul(&b.t()?)?)?;
+            grads.add(right, a.t()?.matmul(&grad)?)
         }))
     }
 
     /// `scale left · rightᵀ`.
-    pub fn product_across(&mut self, left: At, right: At, scale: f32) -> Result<At> {
+    pub fn product_transposed(
+        &mut self,
+        left: NodeId,
+        right: NodeId,
+        scale: f32,
+    ) -> Result<NodeId> {
         let (a, b) = (scaled(self.value(left), scale)?, self.value(right).clone());
-        Ok(self.push(a.matmul(&b.t()?)?, move |slope, slopes| {
-            slopes.add(left, scaled(&slope.matmul(&b)?, scale)?)?;
-            slopes.add(right, slope.t()?.matmul(&a)?)
+        Ok(self.push(a.matmul(&b.t()?)?, move |grad, grads| {
+            grads.add(left, scaled(&grad.matmul(&b)?, scale)?)?;
+            grads.add(right, grad.t()?.matmul(&a)?)
         }))
     }
 
     /// Rows, normalised.
-    pub fn norm(&mut self, rows: At, weight: At, norm: Norm) -> Result<At> {
+    pub fn norm(&mut self, rows: NodeId, weight: NodeId, norm: Norm) -> Result<NodeId> {
         let (a, b) = (self.value(rows).clone(), self.value(weight).clone());
         let width = b.elem_count();
         let out = with_numbers(&a, |a| with_numbers(&b, |b| norm.forward(a, b)))??;
-        Ok(self.push(matrix(out, width)?, move |slope, slopes| {
-            let (of_rows, of_weight) = with_numbers(&slope, |slope| {
-                with_numbers(&a, |a| with_numbers(&b, |b| norm.backward(a, b, slope)))
+        Ok(self.push(matrix(out, width)?, move |grad, grads| {
+            let (of_rows, of_weight) = with_numbers(&grad, |grad| {
+                with_numbers(&a, |a| with_numbers(&b, |b| norm.backward(a, b, grad)))
             })???;
-            slopes.add(rows, matrix(of_rows, width)?)?;
-            slopes.add(weight, Tensor::from_vec(of_weight, width, &Device::Cpu)?)
+            grads.add(rows, matrix(of_rows, width)?)?;
+            grads.add(weight, Tensor::from_vec(of_weight, width, &Device::Cpu)?)
         }))
     }
 
-    /// What stands between the two matrices of a feed-forward part.
-    pub fn feed(&mut self, rows: At, feed: Feed) -> Result<At> {
+    /// The activation between the two matrices of an MLP.
+    pub fn mlp(&mut self, rows: NodeId, mlp: Mlp) -> Result<NodeId> {
         let a = self.value(rows).clone();
         let (_, width) = a.dims2()?;
-        let out = with_numbers(&a, |a| feed.forward(a))?;
-        Ok(self.push(matrix(out, feed.width)?, move |slope, slopes| {
-            let of_rows =
-                with_numbers(&slope, |slope| with_numbers(&a, |a| feed.backward(a, slope)))??;
-            slopes.add(rows, matrix(of_rows, width)?)
+        let out = with_numbers(&a, |a| mlp.forward(a))?;
+        Ok(self.push(matrix(out, mlp.width)?, move |grad, grads| {
+            let of_rows = with_numbers(&grad, |grad| with_numbers(&a, |a| mlp.backward(a, grad)))??;
+            grads.add(rows, matrix(of_rows, width)?)
         }))
     }
 
     /// An attention; its operands are told where it is defined.
-    pub fn attend(&mut self, first: At, second: At, attend: Attend) -> Result<At> {
+    pub fn attend(&mut self, first: NodeId, second: NodeId, attend: Attend) -> Result<NodeId> {
         let (a, b) = (self.value(first).clone(), self.value(second).clone());
         let (out, saved) = with_numbers(&a, |a| with_numbers(&b, |b| attend.forward(a, b)))???;
         let (shape_a, shape_b) = (a.shape().clone(), b.shape().clone());
         let out = matrix(out, attend.inner())?;
-        Ok(self.push(out, move |slope, slopes| {
+        Ok(self.push(out, move |grad, grads| {
             let table = shape_b.elem_count();
-            let (of_a, of_b) =
-                with_numbers(&slope, |slope| attend.backward(&saved, slope, table))??;
-            slopes.add(first, Tensor::from_vec(of_a, shape_a, &Device::Cpu)?)?;
-            slopes.add(second, Tensor::from_vec(of_b, shape_b, &Device::Cpu)?)
+            let (of_a, of_b) = with_numbers(&grad, |grad| attend.backward(&saved, grad, table))??;
+            grads.add(first, Tensor::from_vec(of_a, shape_a, &Device::Cpu)?)?;
+            grads.add(second, Tensor::from_vec(of_b, shape_b, &Device::Cpu)?)
         }))
     }
 
-    /// Numbers, some of them dropped.
-    pub fn thin(&mut self, rows: At, dropout: &Dropout) -> Result<At> {
+    /// Dropout.
+    pub fn dropout(&mut self, rows: NodeId, dropout: &Dropout) -> Result<NodeId> {
         let Some(drop) = dropout.next() else { return Ok(rows) };
         let a = self.value(rows).clone();
         let (_, width) = a.dims2()?;
-        let out = matrix(with_numbers(&a, |a| drop.thin(a))?, width)?;
-        Ok(self.push(out, move |slope, slopes| {
-            slopes.add(rows, matrix(with_numbers(&slope, |slope| drop.thin(slope))?, width)?)
+        let out = matrix(with_numbers(&a, |a| drop.apply(a))?, width)?;
+        Ok(self.push(out, move |grad, grads| {
+            grads.add(rows, matrix(with_numbers(&grad, |grad| drop.apply(grad))?, width)?)
         }))
     }
 }

@@ -191,7 +191,7 @@ mod tests {
     #[test]
     fn what_does_not_come_back_is_refused() {
         let error = words(["a </s> b"].into_iter(), 1).unwrap_err().to_string();
-        assert!(error.contains(r#""a </s> b" comes back as "a b""#), "{error}");
+        assert!(error.contains(r#""a </s> b" decodes to "a b""#), "{error}");
         assert!(words(["a ▁ b"].into_iter(), 1).is_err());
     }
 

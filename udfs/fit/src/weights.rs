@@ -5,7 +5,7 @@
 
 use proofmill_engine::checkpoint::{Folder, LoadError};
 
-use crate::noise::{Noise, Purpose};
+use crate::rng::{CounterRng, Purpose};
 use crate::shape::Shape;
 
 /// The numbers of all parameters, in the order of a [`Plan`].
@@ -55,7 +55,7 @@ pub struct Stack {
 pub struct Block {
     pub attention: Attention,
     pub cross: Option<Cross>,
-    pub feed: Feed,
+    pub mlp: Mlp,
 }
 
 #[derive(Clone, Debug)]
@@ -74,7 +74,7 @@ pub struct Cross {
 }
 
 #[derive(Clone, Debug)]
-pub struct Feed {
+pub struct Mlp {
     pub norm: usize,
     pub up: usize,
     pub down: usize,
@@ -112,21 +112,19 @@ impl Parameter {
         }
     }
 
-    fn first(&self, noise: Noise) -> Vec<f32> {
+    fn first(&self, rng: CounterRng) -> Vec<f32> {
         match self.kind {
             Kind::Norm { width } => vec![1.0; width],
-            Kind::Positions { .. } | Kind::Embedding { .. } => {
-                self.draw(noise, |_| self.spreads[0])
-            }
+            Kind::Positions { .. } | Kind::Embedding { .. } => self.draw(rng, |_| self.spreads[0]),
             Kind::Matrix { outputs, .. } => {
                 let across = self.names.len() * outputs;
-                self.draw(noise, |index| self.spreads[index % across / outputs])
+                self.draw(rng, |index| self.spreads[index % across / outputs])
             }
         }
     }
 
-    fn draw(&self, noise: Noise, spread: impl Fn(usize) -> f32) -> Vec<f32> {
-        (0..self.count()).map(|index| noise.normal(index as u64) * spread(index)).collect()
+    fn draw(&self, rng: CounterRng, spread: impl Fn(usize) -> f32) -> Vec<f32> {
+        (0..self.count()).map(|index| rng.normal(index as u64) * spread(index)).collect()
     }
 
     fn read(&self, folder: &Folder) -> Result<Vec<f32>, LoadError> {
@@ -186,9 +184,9 @@ impl Plan {
 
     /// First values: those of transformers in spread, by our own numbers.
     pub fn first(&self, seed: u64) -> Weights {
-        let noise = Noise::new(seed, Purpose::Weights);
+        let rng = CounterRng::new(seed, Purpose::Weights);
         let parameters = self.parameters.iter().enumerate();
-        parameters.map(|(number, it)| it.first(noise.of(number as u64))).collect()
+        parameters.map(|(number, it)| it.first(rng.of(number as u64))).collect()
     }
 
     /// The values of a checkpoint.
@@ -238,8 +236,8 @@ impl Draft {
     }
 
     fn block(&mut self, name: &str, layer: usize, decoder: bool) -> Block {
-        let (width, inner, feed_width) =
-            (self.shape.width, self.shape.inner(), self.shape.feed_width);
+        let (width, inner, mlp_width) =
+            (self.shape.width, self.shape.inner(), self.shape.mlp_width);
         let part = |number: usize| format!("{name}.block.{layer}.layer.{number}");
         let norm = |number: usize| format!("{}.layer_norm", part(number));
         let own = format!("{}.SelfAttention", part(0));
@@ -261,12 +259,12 @@ impl Draft {
             1 => &["wi"],
             _ => &["wi_0", "wi_1"],
         };
-        let feed = Feed {
+        let mlp = Mlp {
             norm: self.norm(&norm(last)),
-            up: self.matrix(&dense, up, width, feed_width),
-            down: self.matrix(&dense, &["wo"], feed_width, width),
+            up: self.matrix(&dense, up, width, mlp_width),
+            down: self.matrix(&dense, &["wo"], mlp_width, width),
         };
-        Block { attention, cross, feed }
+        Block { attention, cross, mlp }
     }
 }
 

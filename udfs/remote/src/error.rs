@@ -54,7 +54,7 @@ pub enum RemoteError {
 pub enum ModelError {
     /// 401 or 403 to a key.
     #[error(
-        "{url} refuses the key in the environment variable `{name}` ({status}): {said}; put a \
+        "{url} rejects the API key in the environment variable `{name}` ({status}): {said}; put a \
          valid key there that may use this model"
     )]
     Key {
@@ -66,7 +66,7 @@ pub enum ModelError {
     },
     /// 401 or 403 without a key.
     #[error(
-        "{url} wants a key ({status}): {said}; name the environment variable that holds it in \
+        "{url} requires an API key ({status}): {said}; name the environment variable that holds it in \
          `key_env`"
     )]
     NoKey {
@@ -77,18 +77,20 @@ pub enum ModelError {
     },
     /// 404, 405 or 410.
     #[error(
-        "{url} knows no such interface or no model `{model}` ({status}): {said}; check `url` \
-         (all before `/completions`, usually up to `/v1`), the name of the model, and whether the \
-         endpoint offers this interface"
+        "{url} has no such path or no model `{model}` ({status}): {said}; check `url` \
+         (everything before `/completions`, usually up to `/v1`), the name of the model, and \
+         whether the endpoint offers this API"
     )]
     NotFound { url: String, model: String, status: u16, said: String },
     /// 402, or 429 with the code `insufficient_quota`.
-    #[error("{url} wants money ({status}): {said}; raise the account's quota")]
+    #[error(
+        "{url} requires payment or a higher quota ({status}): {said}; raise the account's quota"
+    )]
     Quota { url: String, status: u16, said: String },
     /// Any 3xx. Redirects are not followed, so that a key goes nowhere but to `url`.
     #[error(
         "{url} redirects to `{location}` ({status}), and redirects are not followed; if you trust \
-         that place, give it as `url`"
+         that address, give it as `url`"
     )]
     Redirected { url: String, status: u16, location: String },
     /// No connection, also after retries.

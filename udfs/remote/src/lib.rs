@@ -3,27 +3,28 @@
 //! [`RemoteModel::open`] takes [`Settings`], [`RemoteModel::ask`] answers the requests of
 //! `proofmill_engine::request`. What is sent, refused and retried: `docs/specs/remote.md`.
 //!
-//! Lowest layer first: [`host`] is the clock and the randomness, `key` the secret, [`settings`]
-//! what a user chooses, [`error`] what can go wrong; `retry` and `limits` decide when something is
-//! sent, `transport` sends it, `wire` is the JSON, `ask` the kinds of request, [`model`] all of it.
+//! Lowest layer first: [`settings`] holds what a user chooses and the key;
+//! [`error`] what can go wrong; `retry` and `limits` decide when something is sent, `transport` sends it
+//! and `failure` classifies what failed; `wire` is the JSON; `call`, `generate` and `score` are the kinds
+//! of request; [`model`] joins them.
 //!
-//! Nothing here reads a clock, the environment or a random number by itself, and nothing opens a
+//! Clock and random numbers are injected (`proofmill_base`), and so is the environment; nothing opens a
 //! connection before [`RemoteModel::ask`].
 
-mod ask;
+mod call;
 pub mod error;
-pub mod host;
-mod key;
+mod failure;
+mod generate;
 mod limits;
 pub mod model;
 mod retry;
+mod score;
 pub mod settings;
 mod transport;
 pub mod usage;
 mod wire;
 
 pub use error::{ModelError, OpenError, RemoteError};
-pub use host::Host;
 pub use model::RemoteModel;
 pub use settings::{Api, Offers, Retry, Settings};
 pub use usage::Usage;

@@ -3,21 +3,22 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use proofmill_base::clock::Clock;
+use proofmill_base::rng::Rng;
 use proofmill_engine::request::{Answer, Request, RequestError, Score};
 use serde::de::DeserializeOwned;
 
-use crate::ask::call::Call;
-use crate::ask::generate::Task;
-use crate::ask::{chat, completions, embed, score};
+use crate::call::{self, Call};
 use crate::error::{OpenError, RemoteError};
-use crate::host::Host;
-use crate::limits::gate::Gate;
-use crate::retry::schedule::next_wait;
+use crate::failure::Failure;
+use crate::generate::{self, Task};
+use crate::limits::Gate;
+use crate::retry::next_wait;
+use crate::score;
 use crate::settings::{Api, Settings};
-use crate::transport::client::Transport;
-use crate::transport::failure::Failure;
+use crate::transport::Transport;
 use crate::usage::{Meter, Usage};
-use crate::wire::usage::Counted;
+use crate::wire::Counted;
 
 /// Answers requests by asking an endpoint. Shared by reference; dropping the future of an answer
 /// gives the request up.
@@ -27,16 +28,18 @@ pub struct RemoteModel {
     transport: Transport,
     gate: Gate,
     meter: Meter,
-    host: Arc<dyn Host>,
+    clock: Arc<dyn Clock>,
+    rng: Arc<dyn Rng>,
 }
 
 impl RemoteModel {
     /// Checks the settings and reads the key; connects to nothing. `environment` gives the value
-    /// of a variable.
+    /// of a variable; `rng` decides jitter, no answer depends on it.
     pub fn open(
         settings: Settings,
         environment: impl Fn(&str) -> Option<String>,
-        host: Arc<dyn Host>,
+        clock: Arc<dyn Clock>,
+        rng: Arc<dyn Rng>,
     ) -> Result<Self, OpenError> {
         let bounds = [
             ("timeout", settings.timeout.is_zero()),
@@ -51,7 +54,8 @@ impl RemoteModel {
             gate: Gate::new(&settings),
             meter: Meter::default(),
             settings,
-            host,
+            clock,
+            rng,
         })
     }
 
@@ -63,18 +67,18 @@ impl RemoteModel {
                 let task = Task::parse(generate, &settings.offers).map_err(RemoteError::unsent)?;
                 match &settings.api {
                     Api::Completions => {
-                        let call = completions::call(&task, settings);
-                        self.exchange(call, |body| completions::answer(&task, body)).await
+                        let call = generate::completions_call(&task, settings);
+                        self.exchange(call, |body| generate::completions_answer(&task, body)).await
                     }
                     Api::Chat { system } => {
-                        let call = chat::call(&task, system.as_deref(), settings);
-                        self.exchange(call, |body| chat::answer(&task, body)).await
+                        let call = generate::chat_call(&task, system.as_deref(), settings);
+                        self.exchange(call, |body| generate::chat_answer(&task, body)).await
                     }
                 }
             }
             Request::Score(score) => self.score(score).await,
             Request::Embed(embed) => {
-                self.exchange(embed::call(embed, settings), embed::answer).await
+                self.exchange(call::embed_call(embed, settings), call::embed_answer).await
             }
             Request::Hidden(_) => Err(RemoteError::unsent(RequestError::Invalid(
                 "an endpoint does not show hidden states; use a model on this machine".to_owned(),
@@ -97,11 +101,11 @@ impl RemoteModel {
         score::check(score, &self.settings).map_err(RemoteError::unsent)?;
         let mut scores = Vec::with_capacity(score.continuations.len());
         for continuation in &score.continuations {
-            let call = score::call(&score.prompt, continuation, &self.settings);
+            let call = score::score_call(&score.prompt, continuation, &self.settings);
             let read = |body| score::scored(&score.prompt, continuation, body);
             scores.push(self.exchange(call, read).await?);
         }
-        Ok(score::answer(scores))
+        Ok(score::score_answer(scores))
     }
 
     /// Sends until there is an answer or no more is to be tried, then reads it.
@@ -117,10 +121,10 @@ impl RemoteModel {
         let mut attempts = 0;
         let (bytes, ticket) = loop {
             attempts += 1;
-            let ticket = self.gate.admit(&*self.host, call.tokens).await;
-            let started = *started.get_or_insert_with(|| self.host.monotonic());
+            let ticket = self.gate.admit(&*self.clock, call.tokens).await;
+            let started = *started.get_or_insert_with(|| self.clock.monotonic());
             self.meter.attempt(attempts);
-            match self.transport.post(call.interface, call.body.clone(), &*self.host).await {
+            match self.transport.post(call.interface, call.body.clone(), &*self.clock).await {
                 Ok(bytes) => break (bytes, ticket),
                 Err(failure) => self.pause(failure, attempts, started).await?,
             }
@@ -146,8 +150,8 @@ impl RemoteModel {
             Failure::Passing { asked, .. } => *asked,
             Failure::Row(_) | Failure::Model(_) => return Err(failure.finally(attempts)),
         };
-        let now = self.host.monotonic();
-        let (elapsed, random) = (now.saturating_sub(started), self.host.random());
+        let now = self.clock.monotonic();
+        let (elapsed, random) = (now.saturating_sub(started), self.rng.next_u64());
         match next_wait(&self.settings.retry, attempts, elapsed, asked, random) {
             None => Err(failure.finally(attempts)),
             Some(wait) => {
@@ -155,7 +159,7 @@ impl RemoteModel {
                 if let Some(asked) = asked {
                     self.gate.hold(now.saturating_add(asked));
                 }
-                self.host.sleep(wait).await;
+                self.clock.sleep(wait).await;
                 Ok(())
             }
         }

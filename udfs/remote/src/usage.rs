@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::wire::usage::WireUsage;
+use crate::wire::WireUsage;
 
 /// What was asked of a model so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -5,10 +5,10 @@
 //! as a [`Request`]. Written by hand, so that neither a library's habits nor the order of fields
 //! can change a key; `docs/specs/functions-model.md` is its definition.
 
+use proofmill_base::digest::{Digest, Hasher};
 use proofmill_engine::request::{
     Embed, Generate, Keep, Prompt, Request, Score, Strategy, Truncate,
 };
-use sha2::{Digest, Sha256};
 
 /// SHA-256 over model and request.
 pub type Key = [u8; 32];
@@ -19,18 +19,16 @@ const TAG: &str = "proofmill-request-1";
 /// The key of a request to a model: SHA-256 over three lines, of which the last has no line end:
 /// the tag, the model's identity, and the canonical request (which has no line breaks).
 pub fn key(identity: &str, canonical: &str) -> Key {
-    let mut hash = Sha256::new();
+    let mut hasher = Hasher::default();
     for part in [TAG, "\n", identity, "\n", canonical] {
-        hash.update(part.as_bytes());
+        hasher.update(part.as_bytes());
     }
-    hash.finalize().into()
+    *hasher.finish().as_bytes()
 }
 
 /// A key as 64 lower-case hex digits.
 pub fn hex(key: &Key) -> String {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let nibbles = key.iter().flat_map(|byte| [byte >> 4, byte & 15]);
-    nibbles.map(|nibble| char::from(DIGITS[usize::from(nibble)])).collect()
+    Digest::from(*key).to_string()
 }
 
 /// The kind of a request: the one key of its canonical form.

@@ -1,18 +1,15 @@
 //! "Did you mean": the nearest of the names that would have been right.
 
-use crate::text::levenshtein::levenshtein;
+use proofmill_base::suggest;
 
 /// What to try instead of `name`: the nearest candidate if it is near enough to be a slip of the
-/// hand, or else all of them.
+/// hand, or else all of them if they are few.
 pub(super) fn instead_of<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> String {
     let candidates: Vec<&str> = candidates.collect();
-    let limit = (name.chars().count() / 3).max(1);
-    let lower = name.to_lowercase();
-    let distances = candidates.iter().map(|c| (levenshtein(&lower, &c.to_lowercase()), *c));
-    match distances.filter(|(distance, _)| *distance <= limit).min() {
-        Some((_, nearest)) => format!("did you mean `{nearest}`?"),
-        None if candidates.is_empty() => "there are none".into(),
-        None => format!("expected one of `{}`", candidates.join("`, `")),
+    match suggest::help(name, candidates.iter().copied()) {
+        Some(help) => help,
+        None if candidates.is_empty() => "there are none".to_owned(),
+        None => format!("there are {}", candidates.len()),
     }
 }
 

@@ -5,7 +5,8 @@
 //! generators", OOPSLA 2014); the counter form follows Salmon et al., "Parallel random numbers: as
 //! easy as 1, 2, 3", SC 2011.
 
-const GAMMA: u64 = 0x9e37_79b9_7f4a_7c15;
+use proofmill_base::rng::{GOLDEN_GAMMA, mix64};
+
 /// Up to this many items one 64-bit draw gives two indices; the bias stays below 2^-16.
 const PAIRED_ITEMS_MAX: usize = 1 << 16;
 
@@ -18,14 +19,19 @@ pub(super) struct Stream {
 impl Stream {
     /// Stream `stream` under `seed`.
     pub(super) fn new(seed: u64, stream: u64) -> Self {
-        Self { state: mix(mix(seed.wrapping_add(GAMMA)) ^ mix(stream.wrapping_mul(GAMMA) ^ !seed)) }
+        Self {
+            state: mix64(
+                mix64(seed.wrapping_add(GOLDEN_GAMMA))
+                    ^ mix64(stream.wrapping_mul(GOLDEN_GAMMA) ^ !seed),
+            ),
+        }
     }
 
     /// The next 64 random bits.
     #[inline]
     pub(super) fn next_u64(&mut self) -> u64 {
-        self.state = self.state.wrapping_add(GAMMA);
-        mix(self.state)
+        self.state = self.state.wrapping_add(GOLDEN_GAMMA);
+        mix64(self.state)
     }
 
     /// Calls `use_index` with `n` indices drawn with replacement from `0..n`.
@@ -47,14 +53,6 @@ impl Stream {
             }
         }
     }
-}
-
-/// SplitMix64's finaliser: a bijection of the 64-bit integers that scatters every bit.
-#[inline]
-fn mix(mut z: u64) -> u64 {
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }
 
 #[cfg(test)]

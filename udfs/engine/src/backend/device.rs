@@ -1,41 +1,12 @@
-//! The operations that a device must know.
+//! The operations that a device must be able to compute.
 
-use super::layout::{Input, Layout};
-use super::parts::{Activation, Append, Attend, Embedding, Linear, Norm, Pool, Write};
-use super::picks::{Picked, Picks};
-use crate::checkpoint::Stored;
-use crate::error::DeviceError;
+use super::metadata::{AttentionMetadata, Input};
+use super::parts::{Activation, Attend, Embedding, KvWrite, Linear, Norm, Pool, Write};
+use super::sampling::{SamplerOutput, SamplingMetadata};
+use super::weights::{LoadWeights, Precision};
+use crate::request::DeviceError;
 
-/// How weights are kept and multiplied.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Precision {
-    /// 32-bit floats.
-    F32,
-    /// bfloat16 in, 32-bit sums. Only on a GPU.
-    Bf16,
-    /// 8-bit weights, scaled per output. On the processor activations are 8-bit too, scaled per row;
-    /// on a GPU they are bfloat16.
-    Int8,
-}
-
-/// One matrix of a checkpoint, as it lies there.
-#[derive(Clone, Debug)]
-pub enum Placement {
-    /// `[outputs, inputs]`, as torch's `Linear` keeps it.
-    OutputsByInputs(Stored),
-    /// `[inputs, outputs]`, as GPT-2's `Conv1D` keeps it.
-    InputsByOutputs(Stored),
-}
-
-/// A weight matrix `[n, k]`: the outputs of all blocks one after the other (fused q, k, v and the
-/// like). All blocks have the same `k`.
-#[derive(Clone, Debug)]
-pub struct MatrixSource {
-    /// Never empty.
-    pub blocks: Vec<Placement>,
-}
-
-/// Sizes of a key and value cache.
+/// Sizes of a KV cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CacheShape {
     pub layers: usize,
@@ -56,40 +27,29 @@ pub struct CacheShape {
 ///
 /// A tensor has a fixed width and a capacity of rows; an operation sets the number of rows of its
 /// result. Operations allocate nothing after the first steps.
-pub trait Backend: Sized {
+pub trait Backend: LoadWeights {
     /// Activations `[rows, width]`, f32 or what stands for it.
     type Tensor: Send;
-    type Matrix: Send + Sync;
-    /// A vector of f32.
-    type Vector: Send + Sync;
-    /// Rows to be looked up.
-    type Table: Send + Sync;
     /// Keys and values of all layers, in blocks.
     type Cache: Send;
     /// An [`Input`] on the device.
     type Input: Send + Default;
-    /// A [`Layout`] on the device.
-    type Layout: Send + Default;
+    /// An [`AttentionMetadata`] on the device.
+    type Metadata: Send + Default;
 
-    /// Packs a weight matrix.
-    fn matrix(
-        &self,
-        source: &MatrixSource,
-        precision: Precision,
-    ) -> Result<Self::Matrix, DeviceError>;
-    /// Keeps a vector.
-    fn vector(&self, values: &[f32]) -> Result<Self::Vector, DeviceError>;
-    /// Keeps a table `[rows, width]`.
-    fn table(&self, rows: &Stored) -> Result<Self::Table, DeviceError>;
     /// Room for `rows` rows of `width`.
     fn tensor(&self, rows: usize, width: usize) -> Result<Self::Tensor, DeviceError>;
-    /// Room for keys and values.
+    /// A KV cache.
     fn cache(&self, shape: CacheShape) -> Result<Self::Cache, DeviceError>;
 
-    /// Brings tokens, positions and slots to the device.
-    fn input(&mut self, from: &Input, to: &mut Self::Input) -> Result<(), DeviceError>;
-    /// Brings a layout to the device.
-    fn layout(&mut self, from: &Layout, to: &mut Self::Layout) -> Result<(), DeviceError>;
+    /// Copies tokens, positions and slots to the device.
+    fn upload_input(&mut self, from: &Input, to: &mut Self::Input) -> Result<(), DeviceError>;
+    /// Copies attention metadata to the device.
+    fn upload_metadata(
+        &mut self,
+        from: &AttentionMetadata,
+        to: &mut Self::Metadata,
+    ) -> Result<(), DeviceError>;
 
     /// `out[r] = scale * tokens[token(r)] (+ positions[position(r) + offset]) (+ kind)`.
     fn embed(
@@ -117,21 +77,22 @@ pub trait Backend: Sized {
         out: &mut Self::Tensor,
     ) -> Result<(), DeviceError>;
 
-    /// `out[r] = activation(x[r][..n]) * x[r][n..]`, where `x` has `2n` columns.
-    fn gate(
+    /// Gated linear unit: `out[r] = activation(x[r][..n]) * x[r][n..]`, where `x` has `2n` columns.
+    fn glu(
         &mut self,
         x: &Self::Tensor,
         activation: Activation,
         out: &mut Self::Tensor,
     ) -> Result<(), DeviceError>;
 
-    /// Takes rows of `[q | k | v]` (no `q` if `append.heads` is 0), normalises and rotates `q` and
-    /// `k` as told, writes `k` and `v` to the slots of the rows, and leaves `q` in place.
-    fn append(
+    /// RoPE and KV write: takes rows of `[q | k | v]` (no `q` if `kv_write.heads` is 0), normalises and
+    /// rotates `q` and `k` as `kv_write` says, writes `k` and `v` to the slots of the rows, and leaves
+    /// `q` in place.
+    fn write_kv(
         &mut self,
         qkv: &mut Self::Tensor,
         rows: &Self::Input,
-        append: &Append<'_, Self>,
+        kv_write: &KvWrite<'_, Self>,
         cache: &mut Self::Cache,
         layer: usize,
     ) -> Result<(), DeviceError>;
@@ -141,38 +102,38 @@ pub trait Backend: Sized {
     fn attend(
         &mut self,
         q: &Self::Tensor,
-        layout: &Self::Layout,
+        metadata: &Self::Metadata,
         attend: &Attend<'_, Self>,
         cache: &Self::Cache,
         layer: usize,
         out: &mut Self::Tensor,
     ) -> Result<(), DeviceError>;
 
-    /// `out[i] = x[rows[i]]`.
-    fn gather(
+    /// Index select: `out[i] = x[rows[i]]`.
+    fn index_select(
         &mut self,
         x: &Self::Tensor,
         rows: &[u32],
         out: &mut Self::Tensor,
     ) -> Result<(), DeviceError>;
 
-    /// `logits = scale * (x W^T + bias)`, and for the row of each pick the tokens it asks for with
-    /// their log-probabilities. Logits are not kept. `picks` has as many as `x` has rows.
-    fn pick(
+    /// `logits = scale * (x W^T + bias)`, and for each row the tokens that its method samples, with
+    /// their log-probabilities. Logits are not kept. `sampling` has as many rows as `x`.
+    fn sample(
         &mut self,
         x: &Self::Tensor,
         head: &Linear<Self>,
         scale: f32,
-        picks: &Picks,
-        out: &mut Picked,
+        sampling: &SamplingMetadata,
+        out: &mut SamplerOutput,
     ) -> Result<(), DeviceError>;
 
-    /// One row per segment of `layout`, made of the segment's rows in `x`; divided by its Euclidean
+    /// One row per segment of `metadata`, made of the segment's rows in `x`; divided by its Euclidean
     /// length if asked (a zero row stays zero).
     fn pool(
         &mut self,
         x: &Self::Tensor,
-        layout: &Self::Layout,
+        metadata: &Self::Metadata,
         pool: Pool,
         normalize: bool,
         out: &mut Self::Tensor,

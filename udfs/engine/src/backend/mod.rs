@@ -1,15 +1,17 @@
-//! What computes: one trait of fused operations on packed rows, and the plain data they take.
+//! What a device must be able to do: fused operations on packed rows, and the plain data they take.
 
 pub(crate) mod check;
 mod device;
-mod layout;
+mod metadata;
 mod parts;
-mod picks;
+mod sampling;
+mod weights;
 
-pub use crate::error::DeviceError;
-pub use device::{Backend, CacheShape, MatrixSource, Placement, Precision};
-pub use layout::{BLOCK_SLOTS, BlockRef, Input, Layout, Segment};
+pub use crate::request::DeviceError;
+pub use device::{Backend, CacheShape};
+pub use metadata::{AttentionMetadata, BLOCK_SLOTS, BlockRef, Input, Segment};
 pub use parts::{
-    Activation, Append, Attend, Embedding, Linear, Norm, NormKind, Pool, RelativeBias, Rope, Write,
+    Activation, Attend, Embedding, KvWrite, Linear, Norm, NormKind, Pool, RelativeBias, Rope, Write,
 };
-pub use picks::{How, Pick, Picked, Picks, Token};
+pub use sampling::{RowSampling, SamplerOutput, SamplingMetadata, SamplingMethod, Token};
+pub use weights::{LoadWeights, MatrixSource, Placement, Precision};

@@ -1,6 +1,6 @@
 //! The parts of a network that operations take: weights on the device and how they are used.
 
-use super::Backend;
+use super::weights::LoadWeights;
 
 /// A function applied to every number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub enum Write {
 }
 
 /// `x W^T + bias`.
-pub struct Linear<B: Backend> {
+pub struct Linear<B: LoadWeights> {
     /// `[outputs, inputs]`.
     pub matrix: B::Matrix,
     /// `[outputs]`.
@@ -45,7 +45,7 @@ pub enum NormKind {
 }
 
 /// A normalisation with its scale and offset.
-pub struct Norm<B: Backend> {
+pub struct Norm<B: LoadWeights> {
     pub kind: NormKind,
     /// `[width]`.
     pub weight: B::Vector,
@@ -56,7 +56,7 @@ pub struct Norm<B: Backend> {
 }
 
 /// How tokens become rows.
-pub struct Embedding<B: Backend> {
+pub struct Embedding<B: LoadWeights> {
     /// `[vocabulary, width]`.
     pub tokens: B::Table,
     /// Multiplies the token's row.
@@ -72,7 +72,7 @@ pub struct Embedding<B: Backend> {
 /// Rotary positions (halves, as Hugging Face's Llama): for position `p` and `i < head_dim / 2`,
 /// `(x[i], x[i + head_dim / 2])` is rotated by the angle whose cosine and sine are
 /// `cos[p * head_dim / 2 + i]` and `sin[..]`.
-pub struct Rope<B: Backend> {
+pub struct Rope<B: LoadWeights> {
     /// `[positions, head_dim / 2]`.
     pub cos: B::Vector,
     /// `[positions, head_dim / 2]`.
@@ -83,15 +83,15 @@ pub struct Rope<B: Backend> {
 
 /// T5's relative positions: `weights[head][clamp(key - query, -reach, reach) + reach]` is added to
 /// the logit, where key and query are places in the text.
-pub struct RelativeBias<B: Backend> {
+pub struct RelativeBias<B: LoadWeights> {
     /// `[heads, 2 * reach + 1]`.
     pub weights: B::Vector,
     /// The distance from which on all are alike.
     pub reach: usize,
 }
 
-/// How `[q | k | v]` rows enter a cache.
-pub struct Append<'a, B: Backend> {
+/// How `[q | k | v]` rows are rotated and written to a KV cache.
+pub struct KvWrite<'a, B: LoadWeights> {
     /// Heads of `q`; 0 if the rows are `[k | v]`.
     pub heads: usize,
     /// Heads of `k` and `v`.
@@ -104,7 +104,7 @@ pub struct Append<'a, B: Backend> {
 }
 
 /// How rows attend.
-pub struct Attend<'a, B: Backend> {
+pub struct Attend<'a, B: LoadWeights> {
     /// Heads of `q`; a multiple of `kv_heads`.
     pub heads: usize,
     pub kv_heads: usize,

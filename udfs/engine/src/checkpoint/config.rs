@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::{Held, LoadError};
+use super::{LoadError, OpenFile};
 
 /// The largest size that any setting may name; products of two stay far inside 64 bits.
 const MOST: usize = 1 << 24;
@@ -14,19 +14,19 @@ const MOST: usize = 1 << 24;
 /// An object of settings.
 #[derive(Clone, Debug)]
 pub struct Config {
-    held: Arc<Held>,
+    held: Arc<OpenFile>,
     /// Where in the file the object lies: empty, or a path that ends with a dot.
     at: String,
     values: Map<String, Value>,
 }
 
 /// Reads a file as JSON; it stays open.
-pub(super) fn read_json(file: &Path) -> Result<(Value, Arc<Held>), LoadError> {
-    let held = Arc::new(Held::open(file)?);
+pub(super) fn read_json(file: &Path) -> Result<(Value, Arc<OpenFile>), LoadError> {
+    let held = Arc::new(OpenFile::open(file)?);
     Ok((parse(&held)?, held))
 }
 
-fn parse(held: &Held) -> Result<Value, LoadError> {
+fn parse(held: &OpenFile) -> Result<Value, LoadError> {
     let why = |error: serde_json::Error| LoadError::Json {
         file: held.path().to_owned(),
         why: error.to_string(),
@@ -37,11 +37,11 @@ fn parse(held: &Held) -> Result<Value, LoadError> {
 impl Config {
     /// Reads a file that holds an object.
     pub fn read(file: &Path) -> Result<Self, LoadError> {
-        Self::of(Arc::new(Held::open(file)?))
+        Self::of(Arc::new(OpenFile::open(file)?))
     }
 
     /// Reads an open file that holds an object.
-    pub(super) fn of(held: Arc<Held>) -> Result<Self, LoadError> {
+    pub(super) fn of(held: Arc<OpenFile>) -> Result<Self, LoadError> {
         match parse(&held)? {
             Value::Object(values) => Ok(Self { held, at: String::new(), values }),
             _ => Err(LoadError::Json {
@@ -62,7 +62,7 @@ impl Config {
     }
 
     /// The same, open.
-    pub(super) fn held(&self) -> &Arc<Held> {
+    pub(super) fn held(&self) -> &Arc<OpenFile> {
         &self.held
     }
 

@@ -1,90 +1,22 @@
 //! SHA-256 of files, computed once: a cache on disk knows the digests of files that have not changed.
 
-use std::fmt;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 
+use proofmill_base::digest::Digest;
 use serde::{Deserialize, Serialize};
-use sha2::{Digest as _, Sha256};
 
-use super::held::State;
-use super::{Held, LoadError};
+use super::open_file::FileState;
+use super::{LoadError, OpenFile};
 
-/// A SHA-256 digest, written as 64 lower-case hex digits.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub struct Digest([u8; 32]);
-
-impl Digest {
-    /// The digest of `bytes`.
-    pub fn of(bytes: &[u8]) -> Self {
-        Self(Sha256::digest(bytes).into())
-    }
-
-    /// The digest of several named parts: that of the lines `digest, two spaces, name`, just as
-    /// `sha256sum` prints them, in the order given.
-    pub fn of_parts<'a>(parts: impl IntoIterator<Item = (&'a str, Self)>) -> Self {
-        let lines: String =
-            parts.into_iter().map(|(name, digest)| format!("{digest}  {name}\n")).collect();
-        Self::of(lines.as_bytes())
-    }
-}
-
-impl From<[u8; 32]> for Digest {
-    fn from(bytes: [u8; 32]) -> Self {
-        Self(bytes)
-    }
-}
-
-impl fmt::Display for Digest {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
-    }
-}
-
-impl fmt::Debug for Digest {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Digest({self})")
-    }
-}
-
-/// A text is not a digest.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is not a digest: expected 64 lower-case hex digits")]
-pub struct NotADigest(String);
-
-impl FromStr for Digest {
-    type Err = NotADigest;
-
-    fn from_str(text: &str) -> Result<Self, NotADigest> {
-        let refuse = || NotADigest(text.to_owned());
-        let digit = |byte: u8| match byte {
-            b'0'..=b'9' => Some(byte - b'0'),
-            b'a'..=b'f' => Some(byte - b'a' + 10),
-            _ => None,
-        };
-        let (pairs, []) = text.as_bytes().as_chunks::<2>() else { return Err(refuse()) };
-        let bytes: Option<Vec<u8>> =
-            pairs.iter().map(|&[high, low]| Some(digit(high)? << 4 | digit(low)?)).collect();
-        bytes.and_then(|bytes| bytes.try_into().ok()).map(Self).ok_or_else(refuse)
-    }
-}
-
-impl TryFrom<String> for Digest {
-    type Error = NotADigest;
-
-    fn try_from(text: String) -> Result<Self, NotADigest> {
-        text.parse()
-    }
-}
-
-impl From<Digest> for String {
-    fn from(digest: Digest) -> Self {
-        digest.to_string()
-    }
+/// The digest of several named parts: that of the lines `digest, two spaces, name`, just as
+/// `sha256sum` prints them, in the order given.
+pub fn digest_of_parts<'a>(parts: impl IntoIterator<Item = (&'a str, Digest)>) -> Digest {
+    let lines: String =
+        parts.into_iter().map(|(name, digest)| format!("{digest}  {name}\n")).collect();
+    Digest::of(lines.as_bytes())
 }
 
 /// What a digest from the cache is worth to the caller.
@@ -120,7 +52,7 @@ pub struct DigestCache {
 #[derive(Serialize, Deserialize)]
 struct Known {
     path: PathBuf,
-    state: State,
+    state: FileState,
     digest: Digest,
 }
 
@@ -133,11 +65,11 @@ impl DigestCache {
     /// The digest of a file. A cache that cannot be read or written only costs time: the file is
     /// read instead.
     pub fn digest(&self, file: &Path, trust: Trust) -> Result<Digest, LoadError> {
-        self.digest_held(&Held::open(file)?, trust)
+        self.digest_held(&OpenFile::open(file)?, trust)
     }
 
     /// The digest of an open file, whatever lies at its path by now. Fails if it changes meanwhile.
-    pub(super) fn digest_held(&self, held: &Held, trust: Trust) -> Result<Digest, LoadError> {
+    pub(super) fn digest_held(&self, held: &OpenFile, trust: Trust) -> Result<Digest, LoadError> {
         let file = held.path();
         let failed = |source| LoadError::Read { file: file.to_owned(), source };
         let path = file.canonicalize().map_err(failed)?;

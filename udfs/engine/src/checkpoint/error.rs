@@ -4,7 +4,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use crate::error::DeviceError;
+use crate::request::DeviceError;
 
 /// A model's folder is not what it should be.
 #[derive(Debug, thiserror::Error)]

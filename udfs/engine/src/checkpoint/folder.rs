@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::digest::{DigestCache, Trust};
-use super::held::{Digested, Files, Held, Part, Watch};
 use super::identity::NO_TOKENIZER;
+use super::open_file::{Digested, Files, OpenFile, Part, Watch};
 use super::sentence::{Sentence, VectorSettings};
 use super::tensors::{Tensors, open_weights};
-use super::{Config, Family, LoadError, Stored};
+use super::{Config, Family, LoadError, StoredTensor};
 
 /// `tokenizer.json` and the files beside it that change how texts become tokens.
 const TOKENIZER: [&str; 3] = ["special_tokens_map.json", "tokenizer.json", "tokenizer_config.json"];
@@ -61,7 +61,7 @@ impl Folder {
         for name in TOKENIZER {
             let file = transformer.join(name);
             if file.is_file() {
-                tokenizer.push((name.to_owned(), Arc::new(Held::open(&file)?)));
+                tokenizer.push((name.to_owned(), Arc::new(OpenFile::open(&file)?)));
             }
         }
         let opened = Self {
@@ -116,7 +116,7 @@ impl Folder {
     }
 
     /// A file of the tokenizer as it was opened, if it is there.
-    pub(super) fn tokenizer(&self, name: &str) -> Option<&Arc<Held>> {
+    pub(super) fn tokenizer(&self, name: &str) -> Option<&Arc<OpenFile>> {
         self.tokenizer.iter().find(|(known, _)| known == name).map(|(_, held)| held)
     }
 
@@ -129,7 +129,7 @@ impl Folder {
     }
 
     fn weight_files(&self) -> Files {
-        let name = |held: &Arc<Held>| {
+        let name = |held: &Arc<OpenFile>| {
             held.path().file_name().unwrap_or_default().to_string_lossy().into_owned()
         };
         self.weights().iter().map(|held| (name(held), Arc::clone(held))).collect()
@@ -176,12 +176,12 @@ impl Folder {
     }
 
     /// The files of settings that were read, by their names in the folder, in order of these.
-    pub fn settings(&self) -> &[(String, Arc<Held>)] {
+    pub fn settings(&self) -> &[(String, Arc<OpenFile>)] {
         &self.settings
     }
 
     /// The files of weights, in order of their names.
-    pub fn weights(&self) -> &[Arc<Held>] {
+    pub fn weights(&self) -> &[Arc<OpenFile>] {
         self.tensors.files()
     }
 
@@ -196,7 +196,7 @@ impl Folder {
     }
 
     /// The tensor of this name, which must have this shape.
-    pub fn tensor(&self, name: &str, shape: &[usize]) -> Result<Stored, LoadError> {
+    pub fn tensor(&self, name: &str, shape: &[usize]) -> Result<StoredTensor, LoadError> {
         self.tensors.get(name, shape)
     }
 

@@ -2,9 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::digest::{Digest, DigestCache, Trust};
-use super::held::{Digested, Part};
-use super::{Family, Folder, LoadError};
+use super::digest::{DigestCache, Trust, digest_of_parts};
+use super::open_file::{Digested, Part};
+use super::{Digest, Family, Folder, LoadError};
 
 /// The name of a model by its content: two folders with the same identity answer alike.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -14,7 +14,7 @@ pub struct Identity {
     pub architecture: String,
     /// Numbers that training changes.
     pub parameters: u64,
-    /// Of all files of weights, see [`Digest::of_parts`]; names without folders, sorted.
+    /// Of all files of weights, see [`digest_of_parts`]; names without folders, sorted.
     pub weights_digest: Digest,
     /// Of `tokenizer.json` and the settings beside it, likewise.
     pub tokenizer_digest: Digest,
@@ -32,7 +32,7 @@ impl Identity {
     /// The identity of a folder whose files were digested.
     pub fn of(folder: &Folder, digested: &Digested) -> Self {
         let combine = |parts: &[Part]| {
-            Digest::of_parts(parts.iter().map(|part| (part.name.as_str(), part.digest)))
+            digest_of_parts(parts.iter().map(|part| (part.name.as_str(), part.digest)))
         };
         Self {
             family: folder.family(),

@@ -1,32 +1,30 @@
-//! What lies in a model's folder: configuration, tensors, tokenizer.
+//! Reads a model's folder: configuration, tensors, tokenizer, and the digest of them.
 
 mod architecture;
 mod config;
 mod digest;
 mod error;
 mod folder;
-mod held;
 mod identity;
-mod mapped;
 mod near;
+mod open_file;
 mod sentence;
 mod special;
-mod stored;
-mod stream;
+mod stored_tensor;
 mod tensors;
 mod text;
 
 pub use architecture::Family;
 pub use config::Config;
-pub use digest::{Digest, DigestCache, NotADigest, Trust, seal, unseal};
+pub use digest::{DigestCache, Trust, digest_of_parts, seal, unseal};
 pub use error::LoadError;
 pub use folder::Folder;
-pub use held::{Digested, Held, Watch};
 pub use identity::Identity;
+pub use open_file::{Digested, OpenFile, Watch};
+pub use proofmill_base::digest::Digest;
 pub use sentence::{VectorMode, VectorSettings};
 pub use special::Special;
-pub use stored::{Dtype, Stored};
-pub use stream::Stream;
+pub use stored_tensor::{Dtype, StoredTensor};
 pub use text::{Codec, Continuation, Encoded, TextError};
 
 #[cfg(test)]

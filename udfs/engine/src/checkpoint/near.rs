@@ -1,48 +1,21 @@
 //! The name that was probably meant.
 
-/// The candidate most like `wanted`: the shortest that contains it or is its end, or else one that
-/// few edits apart from it.
-pub fn nearest<'a>(wanted: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let limit = wanted.len() / 4;
-    candidates
-        .filter_map(|name| {
-            if name.ends_with(wanted) || wanted.ends_with(name) {
-                return Some((0, name.len(), name));
-            }
-            // The difference in length is a lower bound of the distance, and far cheaper.
-            (name.len().abs_diff(wanted.len()) <= limit)
-                .then(|| (distance(wanted.as_bytes(), name.as_bytes()), name.len(), name))
-                .filter(|(distance, ..)| *distance <= limit)
-        })
-        .min()
-        .map(|(.., name)| name)
-}
+use proofmill_base::suggest;
 
-/// Insertions, deletions and replacements that turn one text into the other.
-fn distance(a: &[u8], b: &[u8]) -> usize {
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.iter().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(x != y);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[b.len()]
+/// The candidate most like `wanted`: the shortest that ends with it or is its end, or else the nearest
+/// by edits.
+pub fn nearest<'a>(
+    wanted: &str,
+    candidates: impl Iterator<Item = &'a str> + Clone,
+) -> Option<&'a str> {
+    let same_end = |name: &&str| name.ends_with(wanted) || wanted.ends_with(name);
+    let shortest = candidates.clone().filter(same_end).min_by_key(|name| (name.len(), *name));
+    shortest.or_else(|| suggest::nearest(wanted, candidates))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn edits_are_counted() {
-        assert_eq!(distance(b"kitten", b"sitting"), 3);
-        assert_eq!(distance(b"", b"abc"), 3);
-        assert_eq!(distance(b"same", b"same"), 0);
-    }
 
     #[test]
     fn a_longer_name_with_the_same_end_comes_first() {

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::LoadError;
 use super::config::{Config, read_json};
-use super::held::Files;
+use super::open_file::Files;
 
 /// How the rows of a text become its vector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -10,9 +10,9 @@ use safetensors::SafeTensors;
 use safetensors::tensor::Metadata;
 
 use super::config::read_json;
-use super::mapped::Mapped;
 use super::near::nearest;
-use super::{Dtype, Held, LoadError, Stored};
+use super::open_file::Mapped;
+use super::{Dtype, LoadError, OpenFile, StoredTensor};
 
 /// The longest header that is read; that of the largest models has a few megabytes.
 const LONGEST_HEADER: u64 = 100_000_000;
@@ -24,7 +24,7 @@ const LENGTH_BYTES: usize = 8;
 pub struct Tensors {
     /// The one file, or the index of all.
     source: PathBuf,
-    files: Vec<Arc<Held>>,
+    files: Vec<Arc<OpenFile>>,
     tensors: BTreeMap<String, Entry>,
 }
 
@@ -39,7 +39,7 @@ struct Entry {
 
 impl Tensors {
     pub fn open(file: &Path) -> Result<Self, LoadError> {
-        let held = Arc::new(Held::open(file)?);
+        let held = Arc::new(OpenFile::open(file)?);
         let tensors = read_header(&held, 0)?;
         Ok(Self { source: file.to_owned(), files: vec![held], tensors })
     }
@@ -65,7 +65,7 @@ impl Tensors {
                 let why = format!("is said to be in `{name}`, but there is no such file");
                 return Err(refuse(tensor(), why));
             }
-            let held = Arc::new(Held::open(&file)?);
+            let held = Arc::new(OpenFile::open(&file)?);
             for (tensor, entry) in read_header(&held, files.len())? {
                 match places.get(&tensor) {
                     None => {
@@ -89,7 +89,7 @@ impl Tensors {
     }
 
     /// The files, in order of their names.
-    pub fn files(&self) -> &[Arc<Held>] {
+    pub fn files(&self) -> &[Arc<OpenFile>] {
         &self.files
     }
 
@@ -104,7 +104,7 @@ impl Tensors {
     }
 
     /// The tensor of this name, which must have this shape.
-    pub fn get(&self, name: &str, shape: &[usize]) -> Result<Stored, LoadError> {
+    pub fn get(&self, name: &str, shape: &[usize]) -> Result<StoredTensor, LoadError> {
         let entry = self.tensors.get(name).ok_or_else(|| LoadError::Missing {
             file: self.source.clone(),
             tensor: name.to_owned(),
@@ -131,7 +131,7 @@ impl Tensors {
                 });
             }
         };
-        Stored::new(entry.bytes.clone(), entry.range.clone(), dtype, entry.shape.clone())
+        StoredTensor::new(entry.bytes.clone(), entry.range.clone(), dtype, entry.shape.clone())
             .ok_or_else(|| LoadError::Header {
                 file: file(),
                 why: format!("tensor `{name}` lies outside the file"),
@@ -154,7 +154,7 @@ fn read_places(index: &Path) -> Result<BTreeMap<String, String>, LoadError> {
 }
 
 /// Maps a file and reads where its tensors lie.
-fn read_header(held: &Held, number: usize) -> Result<BTreeMap<String, Entry>, LoadError> {
+fn read_header(held: &OpenFile, number: usize) -> Result<BTreeMap<String, Entry>, LoadError> {
     let file = held.path();
     let map = Mapped::new(held.file())
         .map_err(|source| LoadError::Read { file: file.to_owned(), source })?;

@@ -4,7 +4,7 @@ use tokenizers::{ModelWrapper, Tokenizer};
 
 use super::config::Config;
 use super::identity::NO_TOKENIZER;
-use super::{Folder, LoadError, Stream};
+use super::{Folder, LoadError};
 use crate::request::{Keep, Truncate};
 
 /// A tokenizer with the special tokens that stand around every text. Shared by any number of threads.
@@ -92,13 +92,6 @@ impl Codec {
         self.tokenizer.token_to_id(token)
     }
 
-    /// Whether a token is left out of decoded text.
-    pub fn is_special(&self, id: u32) -> bool {
-        self.tokenizer
-            .id_to_token(id)
-            .is_some_and(|token| self.tokenizer.get_added_vocabulary().is_special_token(&token))
-    }
-
     /// Number of tokens, added ones included. A model may have more rows than this.
     pub fn vocabulary(&self) -> usize {
         self.tokenizer.get_vocab_size(true)
@@ -151,11 +144,6 @@ impl Codec {
             .decode(ids, !special)
             .map_err(|error| TextError::Failed(error.to_string()))?;
         Ok(if self.tidy { tidy(&text) } else { text })
-    }
-
-    /// Decodes an answer while it is written, without special tokens.
-    pub fn stream(&self) -> Stream<'_> {
-        Stream::new(self, !self.tidy)
     }
 
     fn surround(&self, body: &[u32]) -> Vec<u32> {

@@ -3,11 +3,11 @@
 
 use std::ops::Range;
 
-use super::cache::{Layer, Number};
+use super::kv_cache::{Layer, Number};
 use super::math::exp;
 use super::reduce::{largest, sum};
 use super::simd::{Kernel, LANES, Simd};
-use crate::backend::{BlockRef, Layout, Segment};
+use crate::backend::{AttentionMetadata, BlockRef, Segment};
 
 /// Queries that share the loading of keys.
 const QUERIES: usize = 8;
@@ -21,12 +21,12 @@ pub(super) struct Bias<'a> {
     pub(super) reach: usize,
 }
 
-/// All segments of a layout.
+/// All segments of a batch.
 pub(super) struct Attention<'a> {
     /// `[rows, q_width]`, queries first.
     pub(super) q: &'a [f32],
     pub(super) q_width: usize,
-    pub(super) layout: &'a Layout,
+    pub(super) metadata: &'a AttentionMetadata,
     pub(super) heads: usize,
     pub(super) kv_heads: usize,
     pub(super) head_dim: usize,
@@ -39,15 +39,15 @@ pub(super) struct Attention<'a> {
     pub(super) scratch: &'a mut [f32],
 }
 
-/// All segments of a layout over the keys and values of a layer.
+/// All segments of a batch over the keys and values of a layer.
 pub(super) struct Over<'a, N> {
     pub(super) attention: Attention<'a>,
     pub(super) layer: Layer<'a, N>,
 }
 
 /// Numbers of scratch: queries, and a row of logits for each.
-pub(super) fn scratch_len(layout: &Layout, head_dim: usize) -> usize {
-    let keys = layout.segments.iter().map(|segment| segment.keys).max().unwrap_or(0);
+pub(super) fn scratch_len(metadata: &AttentionMetadata, head_dim: usize) -> usize {
+    let keys = metadata.segments.iter().map(|segment| segment.keys).max().unwrap_or(0);
     QUERIES * (head_dim + row_len(keys as usize))
 }
 
@@ -62,12 +62,13 @@ impl<N: Number> Kernel for Over<'_, N> {
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
         let Self { attention, layer } = self;
-        let Attention { q, q_width, layout, heads, kv_heads, head_dim, .. } = attention;
+        let Attention { q, q_width, metadata, heads, kv_heads, head_dim, .. } = attention;
         let Attention { scale, causal, bias, out, scratch, .. } = attention;
         let group = heads / kv_heads;
         let (columns, logits) = scratch.split_at_mut(QUERIES * head_dim);
-        for segment in &layout.segments {
-            let blocks = &layout.blocks[segment.first_block as usize..][..segment.blocks as usize];
+        for segment in &metadata.segments {
+            let blocks =
+                &metadata.blocks[segment.first_block as usize..][..segment.blocks as usize];
             let count = segment.rows as usize * group;
             for kv_head in 0..kv_heads {
                 for first in (0..count).step_by(QUERIES) {

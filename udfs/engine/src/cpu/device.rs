@@ -1,24 +1,26 @@
-//! [`Cpu`] and its operations: what is asked is checked here and then done by kernels.
+//! [`Cpu`] and its operations: arguments are checked here, kernels compute.
 
-use super::append::{Angles, Appending, Filling};
 use super::attend::{self, Attention, Bias, Over};
-use super::cache::{Cache, Numbers};
+use super::gumbel::SamplerScratch;
+use super::kv_cache::{Cache, Numbers};
+use super::kv_write::{Angles, KvRows, WriteKv};
 use super::matrix::{Matrix, Weights};
 use super::memory::{Buffer, Tensor, Vector};
 use super::norm::{Normal, Norms};
-use super::pick::{PickScratch, Picking};
-use super::rows::{Gate, Pooling};
+use super::rows::{Glu, Pooling};
+use super::sampler::SampleRows;
 use super::simd::{Isa, Level};
 use super::tile::Epilogue;
 use super::{gemm, gemm_int8};
 use crate::backend::{
-    Activation, Append, Attend, Backend, CacheShape, DeviceError, Embedding, Input, Layout, Linear,
-    MatrixSource, Norm, Picked, Picks, Pool, Precision, Write, check,
+    Activation, Attend, AttentionMetadata, Backend, CacheShape, DeviceError, Embedding, Input,
+    KvWrite, Linear, LoadWeights, MatrixSource, Norm, Pool, Precision, SamplerOutput,
+    SamplingMetadata, Write, check,
 };
-use crate::checkpoint::Stored;
+use crate::checkpoint::StoredTensor;
 
 /// Logits that are computed before the next rows follow: 32 MiB.
-const PICK_LOGITS: usize = 8 << 20;
+const LOGITS_NUMBERS: usize = 8 << 20;
 
 /// The processor, one core of it, with scratch memory.
 pub struct Cpu {
@@ -33,7 +35,7 @@ struct Scratch {
     scales: Buffer<f32>,
     logits: Buffer<f32>,
     row: Vec<f32>,
-    pick: PickScratch,
+    sampler: SamplerScratch,
 }
 
 impl Default for Cpu {
@@ -90,7 +92,7 @@ fn multiply(
 fn expect_linear(x: &Tensor, linear: &Linear<Cpu>) -> Result<(), DeviceError> {
     let (n, k) = (linear.matrix.n, linear.matrix.k);
     check::expect((linear.outputs, linear.inputs) == (n, k), || {
-        format!("a matrix is {n} by {k} instead of {} by {}", linear.outputs, linear.inputs)
+        format!("expected a matrix of {} by {}, found {n} by {k}", linear.outputs, linear.inputs)
     })?;
     linear.bias.as_ref().map_or(Ok(()), |bias| bias.expect_len(n))?;
     x.expect_width(k)
@@ -104,14 +106,10 @@ fn normal(norm: &Norm<Cpu>, width: usize) -> Result<Normal<'_>, DeviceError> {
     Ok(Normal { kind: norm.kind, weight, bias: norm.bias.as_ref(), eps: norm.eps })
 }
 
-impl Backend for Cpu {
-    type Tensor = Tensor;
+impl LoadWeights for Cpu {
     type Matrix = Matrix;
     type Vector = Vector;
-    type Table = Stored;
-    type Cache = Cache;
-    type Input = Input;
-    type Layout = Layout;
+    type Table = StoredTensor;
 
     fn matrix(&self, source: &MatrixSource, precision: Precision) -> Result<Matrix, DeviceError> {
         Matrix::new(source, precision)
@@ -121,12 +119,19 @@ impl Backend for Cpu {
         Vector::new(values)
     }
 
-    fn table(&self, rows: &Stored) -> Result<Stored, DeviceError> {
+    fn table(&self, rows: &StoredTensor) -> Result<StoredTensor, DeviceError> {
         check::expect(rows.shape().len() == 2, || {
-            format!("a table has the shape {:?}", rows.shape())
+            format!("expected a table of 2 dimensions, found the shape {:?}", rows.shape())
         })?;
         Ok(rows.clone())
     }
+}
+
+impl Backend for Cpu {
+    type Tensor = Tensor;
+    type Cache = Cache;
+    type Input = Input;
+    type Metadata = AttentionMetadata;
 
     fn tensor(&self, rows: usize, width: usize) -> Result<Tensor, DeviceError> {
         Tensor::new(rows, width)
@@ -136,14 +141,18 @@ impl Backend for Cpu {
         Cache::new(shape)
     }
 
-    fn input(&mut self, from: &Input, to: &mut Input) -> Result<(), DeviceError> {
+    fn upload_input(&mut self, from: &Input, to: &mut Input) -> Result<(), DeviceError> {
         to.tokens.clone_from(&from.tokens);
         to.positions.clone_from(&from.positions);
         to.slots.clone_from(&from.slots);
         Ok(())
     }
 
-    fn layout(&mut self, from: &Layout, to: &mut Layout) -> Result<(), DeviceError> {
+    fn upload_metadata(
+        &mut self,
+        from: &AttentionMetadata,
+        to: &mut AttentionMetadata,
+    ) -> Result<(), DeviceError> {
         to.segments.clone_from(&from.segments);
         to.blocks.clone_from(&from.blocks);
         Ok(())
@@ -158,11 +167,13 @@ impl Backend for Cpu {
         let width = embedding.width;
         out.set_rows(rows.tokens.len(), width)?;
         let table = &embedding.tokens;
-        check::expect(table.width() == width, || format!("tokens are {} wide", table.width()))?;
+        check::expect(table.width() == width, || {
+            format!("expected token embeddings as wide as the rows, found {}", table.width())
+        })?;
         check::below(&rows.tokens, table.rows(), "tokens")?;
         if let Some((table, first)) = &embedding.positions {
             check::expect(table.width() == width, || {
-                format!("positions are {} wide", table.width())
+                format!("expected position embeddings as wide as the rows, found {}", table.width())
             })?;
             check::one_per_row(rows.positions.len(), rows.tokens.len(), "positions")?;
             let positions = table.rows().saturating_sub(*first as usize);
@@ -217,7 +228,7 @@ impl Backend for Cpu {
         multiply(self.level, scratch, x.data(), &weights.matrix, epilogue, out.data_mut())
     }
 
-    fn gate(
+    fn glu(
         &mut self,
         x: &Tensor,
         activation: Activation,
@@ -226,19 +237,19 @@ impl Backend for Cpu {
         let n = out.width();
         x.expect_width(2 * n)?;
         out.set_rows(x.rows(), n)?;
-        self.level.run(Gate { x: x.data(), activation, n, out: out.data_mut() });
+        self.level.run(Glu { x: x.data(), activation, n, out: out.data_mut() });
         Ok(())
     }
 
-    fn append(
+    fn write_kv(
         &mut self,
         qkv: &mut Tensor,
         rows: &Input,
-        append: &Append<'_, Self>,
+        kv_write: &KvWrite<'_, Self>,
         cache: &mut Cache,
         layer: usize,
     ) -> Result<(), DeviceError> {
-        let &Append { heads, kv_heads, head_dim, norms, rope } = append;
+        let &KvWrite { heads, kv_heads, head_dim, norms, rope } = kv_write;
         let shape = cache.shape();
         let fits = (kv_heads, head_dim) == (shape.kv_heads, shape.head_dim) && layer < shape.layers;
         check::expect(fits, || {
@@ -256,13 +267,15 @@ impl Backend for Cpu {
             Some(rope) => {
                 check::one_per_row(rows.positions.len(), qkv.rows(), "positions")?;
                 check::below(&rows.positions, rope.positions, "positions")?;
-                check::expect(head_dim % 2 == 0, || format!("{head_dim} numbers have no halves"))?;
+                check::expect(head_dim % 2 == 0, || {
+                    format!("expected an even head_dim for RoPE, found {head_dim}")
+                })?;
                 rope.cos.expect_len(rope.positions * head_dim / 2)?;
                 rope.sin.expect_len(rope.positions * head_dim / 2)?;
                 Some(Angles { cos: rope.cos.values(), sin: rope.sin.values() })
             }
         };
-        let appending = Appending {
+        let kv_rows = KvRows {
             qkv: qkv.data_mut(),
             heads,
             kv_heads,
@@ -273,8 +286,8 @@ impl Backend for Cpu {
             slots: &rows.slots,
         };
         match cache.numbers_mut() {
-            Numbers::F32(cache) => self.level.run(Filling { appending, cache, layer }),
-            Numbers::Bf16(cache) => self.level.run(Filling { appending, cache, layer }),
+            Numbers::F32(cache) => self.level.run(WriteKv { rows: kv_rows, cache, layer }),
+            Numbers::Bf16(cache) => self.level.run(WriteKv { rows: kv_rows, cache, layer }),
         }
         Ok(())
     }
@@ -282,7 +295,7 @@ impl Backend for Cpu {
     fn attend(
         &mut self,
         q: &Tensor,
-        layout: &Layout,
+        metadata: &AttentionMetadata,
         attend: &Attend<'_, Self>,
         cache: &Cache,
         layer: usize,
@@ -302,7 +315,7 @@ impl Backend for Cpu {
                 q.width()
             )
         })?;
-        check::keys(layout, q.rows(), shape, causal || bias.is_some())?;
+        check::keys(metadata, q.rows(), shape, causal || bias.is_some())?;
         let bias = match bias {
             None => None,
             Some(bias) => {
@@ -314,7 +327,7 @@ impl Backend for Cpu {
         let attention = Attention {
             q: q.data(),
             q_width: q.width(),
-            layout,
+            metadata,
             heads,
             kv_heads,
             head_dim,
@@ -322,7 +335,7 @@ impl Backend for Cpu {
             causal,
             bias,
             out: out.data_mut(),
-            scratch: self.scratch.floats.room(attend::scratch_len(layout, head_dim))?,
+            scratch: self.scratch.floats.room(attend::scratch_len(metadata, head_dim))?,
         };
         match cache.numbers() {
             Numbers::F32(cache) => self.level.run(Over { attention, layer: cache.layer(layer) }),
@@ -331,7 +344,12 @@ impl Backend for Cpu {
         Ok(())
     }
 
-    fn gather(&mut self, x: &Tensor, rows: &[u32], out: &mut Tensor) -> Result<(), DeviceError> {
+    fn index_select(
+        &mut self,
+        x: &Tensor,
+        rows: &[u32],
+        out: &mut Tensor,
+    ) -> Result<(), DeviceError> {
         check::below(rows, x.rows(), "rows")?;
         out.set_rows(rows.len(), x.width())?;
         for (&row, out) in rows.iter().zip(out.data_mut().chunks_exact_mut(x.width())) {
@@ -342,33 +360,33 @@ impl Backend for Cpu {
 
     /// A row whose logits have no finite log-sum-exp (one is NaN or infinite, or all are `-inf`), or
     /// of which all tokens are banned, gets one result whose log-probability is NaN.
-    fn pick(
+    fn sample(
         &mut self,
         x: &Tensor,
         head: &Linear<Self>,
         scale: f32,
-        picks: &Picks,
-        out: &mut Picked,
+        sampling: &SamplingMetadata,
+        out: &mut SamplerOutput,
     ) -> Result<(), DeviceError> {
         expect_linear(x, head)?;
         let &Matrix { n, k, .. } = &head.matrix;
-        check::picks(picks, x.rows(), n)?;
+        check::sampling(sampling, x.rows(), n)?;
         out.clear();
-        let Scratch { floats, bytes, scales, logits, pick, .. } = &mut self.scratch;
+        let Scratch { floats, bytes, scales, logits, sampler, .. } = &mut self.scratch;
         let bias = head.bias.as_ref().map(Vector::padded);
         let epilogue = Epilogue { bias, scale, activation: Activation::None, write: Write::Store };
-        let rows = (PICK_LOGITS / n).max(1).min(x.rows().max(1));
+        let rows = (LOGITS_NUMBERS / n).max(1).min(x.rows().max(1));
         let logits = logits.room(rows * n)?;
-        for (x, some) in x.data().chunks(rows * k).zip(picks.picks.chunks(rows)) {
+        for (x, some) in x.data().chunks(rows * k).zip(sampling.rows.chunks(rows)) {
             let logits = &mut logits[..some.len() * n];
             let scratch = (&mut *floats, &mut *bytes, &mut *scales);
             multiply(self.level, scratch, x, &head.matrix, epilogue, logits)?;
-            self.level.run(Picking {
+            self.level.run(SampleRows {
                 logits,
                 vocabulary: n,
-                picks: some,
-                all: picks,
-                scratch: pick,
+                rows: some,
+                all: sampling,
+                scratch: sampler,
                 out,
             });
         }
@@ -378,17 +396,17 @@ impl Backend for Cpu {
     fn pool(
         &mut self,
         x: &Tensor,
-        layout: &Layout,
+        metadata: &AttentionMetadata,
         pool: Pool,
         normalize: bool,
         out: &mut Tensor,
     ) -> Result<(), DeviceError> {
-        check::segments(layout, x.rows())?;
-        out.set_rows(layout.segments.len(), x.width())?;
+        check::segments(metadata, x.rows())?;
+        out.set_rows(metadata.segments.len(), x.width())?;
         self.level.run(Pooling {
             x: x.data(),
             width: x.width(),
-            segments: &layout.segments,
+            segments: &metadata.segments,
             pool,
             normalize,
             out: out.data_mut(),

@@ -59,7 +59,7 @@ impl Kernel for Gemm<'_> {
                     for (panel, column) in
                         panels.chunks_exact(k * PANEL).zip(columns(index * group))
                     {
-                        let place = Place {
+                        let place = PanelOutput {
                             panel: panel.as_chunks().0.as_chunks().0,
                             column,
                             n,
@@ -98,7 +98,7 @@ fn pack(x: &[f32], k: usize, tile: Tile, packed: &mut [f32]) {
 }
 
 /// A panel and where its sums go.
-struct Place<'a> {
+struct PanelOutput<'a> {
     panel: &'a [[[f32; LANES]; 2]],
     column: usize,
     n: usize,
@@ -106,7 +106,7 @@ struct Place<'a> {
     epilogue: Epilogue<'a>,
 }
 
-impl Place<'_> {
+impl PanelOutput<'_> {
     /// A tile of `R` rows by both halves of the panel.
     #[inline(always)]
     fn wide<S: Simd, const R: usize>(&self, s: S, rows: &[f32], out: &mut [f32]) {

@@ -65,7 +65,7 @@ impl Kernel for Gemm<'_> {
                     let places = panels.chunks_exact(depth * PANEL).zip(columns(index * group));
                     for (panel, column) in places {
                         let panel = panel.as_chunks().0.as_chunks().0;
-                        let place = Place { panel, column, n, depth, weights, epilogue };
+                        let place = PanelOutput { panel, column, n, depth, weights, epilogue };
                         match tile.size {
                             12 => place.wide::<S, 12>(s, x, scales, out),
                             8 => place.wide::<S, 8>(s, x, scales, out),
@@ -130,7 +130,7 @@ fn magnitude<S: Simd>(s: S, row: &[f32]) -> (f32, f32) {
 }
 
 /// A panel and where its sums go.
-struct Place<'a> {
+struct PanelOutput<'a> {
     panel: &'a [[[i8; QUAD * LANES]; 2]],
     column: usize,
     n: usize,
@@ -139,7 +139,7 @@ struct Place<'a> {
     epilogue: Epilogue<'a>,
 }
 
-impl Place<'_> {
+impl PanelOutput<'_> {
     /// A tile of `R` rows by both halves of the panel.
     #[inline(always)]
     fn wide<S: Simd, const R: usize>(&self, s: S, rows: &[u8], scales: &[f32], out: &mut [f32]) {

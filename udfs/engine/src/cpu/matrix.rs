@@ -3,7 +3,7 @@
 use super::memory::Buffer;
 use super::simd::LANES;
 use crate::backend::{DeviceError, MatrixSource, Placement, Precision};
-use crate::checkpoint::Stored;
+use crate::checkpoint::StoredTensor;
 
 /// Outputs of a panel: two registers.
 pub(super) const PANEL: usize = 2 * LANES;
@@ -81,7 +81,9 @@ fn sizes(placement: &Placement) -> Result<(usize, usize), DeviceError> {
         (Placement::OutputsByInputs(_), &[n, k]) | (Placement::InputsByOutputs(_), &[k, n]) => {
             Ok((n, k))
         }
-        (_, shape) => Err(DeviceError::Failed(format!("a weight matrix has the shape {shape:?}"))),
+        (_, shape) => Err(DeviceError::Failed(format!(
+            "expected a weight matrix of 2 dimensions, found the shape {shape:?}"
+        ))),
     }
 }
 
@@ -145,7 +147,7 @@ fn each_output(source: &MatrixSource, k: usize, mut take: impl FnMut(usize, &[f3
 }
 
 /// Calls `take` with every column of `stored`, in order.
-fn each_column(stored: &Stored, column: &mut [f32], mut take: impl FnMut(usize, &[f32])) {
+fn each_column(stored: &StoredTensor, column: &mut [f32], mut take: impl FnMut(usize, &[f32])) {
     let all = stored.values();
     for output in 0..stored.width() {
         for (weight, row) in column.iter_mut().zip(all.chunks_exact(stored.width())) {

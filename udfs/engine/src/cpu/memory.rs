@@ -99,7 +99,7 @@ pub struct Tensor {
 }
 
 impl Tensor {
-    /// No rows, and room for `capacity` of `width`.
+    /// An empty tensor with capacity for `capacity` rows of `width`.
     pub(super) fn new(capacity: usize, width: usize) -> Result<Self, DeviceError> {
         let data = Buffer::new(capacity.saturating_mul(width))?;
         Ok(Self { data, rows: 0, width, capacity })

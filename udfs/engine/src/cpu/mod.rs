@@ -1,28 +1,28 @@
 //! The processor as a device: one [`Cpu`] per worker thread, each with its own scratch memory, all
 //! sharing the packed weights. It is also the oracle that other devices are tested against.
 
-mod append;
 mod attend;
-mod cache;
 mod device;
 mod gemm;
 mod gemm_int8;
-mod likely;
+mod gumbel;
+mod kv_cache;
+mod kv_write;
 mod math;
 mod matrix;
 mod memory;
 mod norm;
-mod pick;
 mod reduce;
 mod rows;
-mod sample;
+mod sampler;
 mod simd;
 #[cfg(test)]
 mod tests;
 mod tile;
+mod top_k;
 
-pub use cache::Cache;
 pub use device::Cpu;
+pub use kv_cache::Cache;
 pub use matrix::Matrix;
 pub use memory::{Tensor, Vector};
 pub use simd::Isa;

@@ -1,4 +1,4 @@
-//! Operations on whole rows that multiply nothing: gates and pooling.
+//! Operations on whole rows that multiply no matrix: gated linear units and pooling.
 
 use super::math::activate;
 use super::reduce::{padded, squares};
@@ -6,7 +6,7 @@ use super::simd::{Kernel, LANES, Simd};
 use crate::backend::{Activation, Pool, Segment};
 
 /// `activation(x[..n]) * x[n..]` of every row.
-pub(super) struct Gate<'a> {
+pub(super) struct Glu<'a> {
     /// `[rows, 2 n]`
     pub(super) x: &'a [f32],
     pub(super) activation: Activation,
@@ -15,7 +15,7 @@ pub(super) struct Gate<'a> {
     pub(super) out: &'a mut [f32],
 }
 
-impl Kernel for Gate<'_> {
+impl Kernel for Glu<'_> {
     type Output = ();
 
     #[inline(always)]

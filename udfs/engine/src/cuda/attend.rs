@@ -1,12 +1,12 @@
 //! Attention: which kernel is run for which rows. Kernels are in `attend.cu` and `attend_plain.cu`.
 
-use super::bucket::bucket;
-use super::cache::Cache;
 use super::device::Gpu;
 use super::driver::{Driver, Launch, Memory};
 use super::kernel::Kernel;
-use super::layout::{Asked, GpuLayout};
+use super::kv_cache::Cache;
+use super::memory::bucket;
 use super::memory::{Holds, Tensor};
+use super::metadata::{AttentionQuery, GpuMetadata};
 use super::rows;
 use crate::backend::{Attend, DeviceError, check};
 
@@ -28,7 +28,7 @@ const fn chunk_shared(dim: usize) -> usize {
 pub(super) fn attend<D: Driver>(
     gpu: &mut Gpu<D>,
     q: &Tensor<D::Memory>,
-    layout: &GpuLayout<D::Memory>,
+    metadata: &GpuMetadata<D::Memory>,
     attend: &Attend<'_, Gpu<D>>,
     cache: &Cache<D::Memory>,
     layer: usize,
@@ -54,7 +54,7 @@ pub(super) fn attend<D: Driver>(
     }
     let last = causal || bias.is_some();
     let group = heads / kv_heads;
-    let work = layout.work(Asked { rows: q.rows(), shape, last, group })?;
+    let work = metadata.work(AttentionQuery { rows: q.rows(), shape, last, group })?;
     out.set_rows(q.rows(), heads * head_dim)?;
 
     let (from, to) = if cache.has_floats() {
@@ -66,7 +66,7 @@ pub(super) fn attend<D: Driver>(
         out.now_holds(Holds::Halves);
         (q.halves()?, out.halves()?)
     };
-    let lists = layout.addresses();
+    let lists = metadata.addresses();
     let [keys, values] = cache.layer(layer);
     let begun = |kernel, grid| {
         Launch::new(kernel, grid, THREADS)
@@ -86,14 +86,14 @@ pub(super) fn attend<D: Driver>(
             .at_or_null(bias.map(|bias| bias.weights.memory()))
             .u32(bias.map_or(0, |bias| bias.reach))
     };
-    match Way::of(cache) {
-        Way::Tiles { few, many, dim } => {
+    match AttentionKernel::of(cache) {
+        AttentionKernel::Tiles { few, many, dim } => {
             let shared = chunk_shared(dim);
             let blocks = [bucket(work.few) * kv_heads, bucket(work.units) * kv_heads * group];
             gpu.launch(begun(few, [blocks[0], 1, 1]).shared(shared + TILE_SHARED));
             gpu.launch(begun(many, [blocks[1], 1, 1]).shared(shared).cell(lists.units));
         }
-        Way::Plain { kernel } => {
+        AttentionKernel::Plain { kernel } => {
             let shared = WARPS * (2 * cache.stride() + 64) * size_of::<f32>();
             let launch = begun(kernel, [q.launched(), heads.div_ceil(WARPS), 1]);
             gpu.launch(launch.shared(shared).cell(lists.row_segments).u32(cache.stride()));
@@ -103,7 +103,7 @@ pub(super) fn attend<D: Driver>(
 }
 
 /// How heads are computed with.
-enum Way {
+enum AttentionKernel {
     /// On tensor cores, with a kernel for segments of few rows and one for those of many: the bits of
     /// a row are the same. Heads have up to `dim` numbers.
     Tiles { few: Kernel, many: Kernel, dim: usize },
@@ -111,7 +111,7 @@ enum Way {
     Plain { kernel: Kernel },
 }
 
-impl Way {
+impl AttentionKernel {
     fn of<M: Memory>(cache: &Cache<M>) -> Self {
         let head_dim = cache.shape().head_dim;
         match head_dim.div_ceil(64) {

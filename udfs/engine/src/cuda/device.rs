@@ -5,18 +5,19 @@ use std::mem;
 
 use zerocopy::IntoBytes;
 
-use super::cache::Cache;
 use super::driver::{Driver, Launch, Memory};
 use super::gemm::Matrix;
 use super::input::GpuInput;
-use super::layout::GpuLayout;
+use super::kv_cache::Cache;
 use super::memory::{Table, Tensor, Vector};
-use super::{append, attend, gemm, pick, rows};
+use super::metadata::GpuMetadata;
+use super::{attend, gemm, kv_write, rows, sampler};
 use crate::backend::{
-    Activation, Append, Attend, Backend, CacheShape, DeviceError, Embedding, Input, Layout, Linear,
-    MatrixSource, Norm, Picked, Picks, Pool, Precision, Write,
+    Activation, Attend, AttentionMetadata, Backend, CacheShape, DeviceError, Embedding, Input,
+    KvWrite, Linear, LoadWeights, MatrixSource, Norm, Pool, Precision, SamplerOutput,
+    SamplingMetadata, Write,
 };
-use crate::checkpoint::Stored;
+use crate::checkpoint::StoredTensor;
 
 /// A GPU, or what stands for one, with the kernels that wait to be run.
 ///
@@ -31,20 +32,20 @@ pub struct Gpu<D: Driver> {
 
 /// Memory that operations use from step to step.
 pub(super) struct Scratch<M> {
-    pub(super) gather: super::list::Lists<M>,
-    pub(super) copies: super::list::Lists<M>,
-    pub(super) pick: pick::Scratch<M>,
+    pub(super) row_indices: super::staging::StagingBuffer<M>,
+    pub(super) copies: super::staging::StagingBuffer<M>,
+    pub(super) sampler: sampler::Scratch<M>,
     /// Products that are to be added to something.
-    pub(super) sums: super::list::Lists<M>,
+    pub(super) sums: super::staging::StagingBuffer<M>,
 }
 
 impl<D: Driver> Gpu<D> {
     /// A device that computes with weights of `precision`.
     pub fn new(driver: D, precision: Precision) -> Self {
         let scratch = Scratch {
-            gather: Default::default(),
+            row_indices: Default::default(),
             copies: Default::default(),
-            pick: Default::default(),
+            sampler: Default::default(),
             sums: Default::default(),
         };
         Self { driver, precision, waiting: Vec::new(), scratch }
@@ -90,14 +91,10 @@ impl<D: Driver> Gpu<D> {
     }
 }
 
-impl<D: Driver> Backend for Gpu<D> {
-    type Tensor = Tensor<D::Memory>;
+impl<D: Driver> LoadWeights for Gpu<D> {
     type Matrix = Matrix<D::Memory>;
     type Vector = Vector<D::Memory>;
     type Table = Table<D::Memory>;
-    type Cache = Cache<D::Memory>;
-    type Input = GpuInput<D::Memory>;
-    type Layout = GpuLayout<D::Memory>;
 
     fn matrix(
         &self,
@@ -111,9 +108,16 @@ impl<D: Driver> Backend for Gpu<D> {
         Vector::new(&self.driver, values)
     }
 
-    fn table(&self, rows: &Stored) -> Result<Self::Table, DeviceError> {
+    fn table(&self, rows: &StoredTensor) -> Result<Self::Table, DeviceError> {
         Table::new(&self.driver, rows)
     }
+}
+
+impl<D: Driver> Backend for Gpu<D> {
+    type Tensor = Tensor<D::Memory>;
+    type Cache = Cache<D::Memory>;
+    type Input = GpuInput<D::Memory>;
+    type Metadata = GpuMetadata<D::Memory>;
 
     fn tensor(&self, rows: usize, width: usize) -> Result<Self::Tensor, DeviceError> {
         Tensor::new(&self.driver, rows, width, self.has_halves())
@@ -124,11 +128,15 @@ impl<D: Driver> Backend for Gpu<D> {
         Cache::new(&self.driver, CacheShape { precision: self.precision, ..shape })
     }
 
-    fn input(&mut self, from: &Input, to: &mut Self::Input) -> Result<(), DeviceError> {
+    fn upload_input(&mut self, from: &Input, to: &mut Self::Input) -> Result<(), DeviceError> {
         to.bring(self, from)
     }
 
-    fn layout(&mut self, from: &Layout, to: &mut Self::Layout) -> Result<(), DeviceError> {
+    fn upload_metadata(
+        &mut self,
+        from: &AttentionMetadata,
+        to: &mut Self::Metadata,
+    ) -> Result<(), DeviceError> {
         to.bring(self, from)
     }
 
@@ -161,67 +169,67 @@ impl<D: Driver> Backend for Gpu<D> {
         gemm::linear(self, x, weights, activation, write, out)
     }
 
-    fn gate(
+    fn glu(
         &mut self,
         x: &Self::Tensor,
         activation: Activation,
         out: &mut Self::Tensor,
     ) -> Result<(), DeviceError> {
-        rows::gate(self, x, activation, out)
+        rows::glu(self, x, activation, out)
     }
 
-    fn append(
+    fn write_kv(
         &mut self,
         qkv: &mut Self::Tensor,
         rows: &Self::Input,
-        append: &Append<'_, Self>,
+        kv_write: &KvWrite<'_, Self>,
         cache: &mut Self::Cache,
         layer: usize,
     ) -> Result<(), DeviceError> {
-        append::append(self, qkv, rows, append, cache, layer)
+        kv_write::write_kv(self, qkv, rows, kv_write, cache, layer)
     }
 
     fn attend(
         &mut self,
         q: &Self::Tensor,
-        layout: &Self::Layout,
+        metadata: &Self::Metadata,
         attend: &Attend<'_, Self>,
         cache: &Self::Cache,
         layer: usize,
         out: &mut Self::Tensor,
     ) -> Result<(), DeviceError> {
-        attend::attend(self, q, layout, attend, cache, layer, out)
+        attend::attend(self, q, metadata, attend, cache, layer, out)
     }
 
-    fn gather(
+    fn index_select(
         &mut self,
         x: &Self::Tensor,
         rows: &[u32],
         out: &mut Self::Tensor,
     ) -> Result<(), DeviceError> {
-        rows::gather(self, x, rows, out)
+        rows::index_select(self, x, rows, out)
     }
 
-    fn pick(
+    fn sample(
         &mut self,
         x: &Self::Tensor,
         head: &Linear<Self>,
         scale: f32,
-        picks: &Picks,
-        out: &mut Picked,
+        sampling: &SamplingMetadata,
+        out: &mut SamplerOutput,
     ) -> Result<(), DeviceError> {
-        pick::pick(self, x, head, scale, picks, out)
+        sampler::sample(self, x, head, scale, sampling, out)
     }
 
     fn pool(
         &mut self,
         x: &Self::Tensor,
-        layout: &Self::Layout,
+        metadata: &Self::Metadata,
         pool: Pool,
         normalize: bool,
         out: &mut Self::Tensor,
     ) -> Result<(), DeviceError> {
-        rows::pool(self, x, layout, pool, normalize, out)
+        rows::pool(self, x, metadata, pool, normalize, out)
     }
 
     fn copy_blocks(
@@ -229,7 +237,7 @@ impl<D: Driver> Backend for Gpu<D> {
         cache: &mut Self::Cache,
         pairs: &[(u32, u32)],
     ) -> Result<(), DeviceError> {
-        append::copy_blocks(self, cache, pairs)
+        kv_write::copy_blocks(self, cache, pairs)
     }
 
     fn download(&mut self, x: &Self::Tensor, out: &mut Vec<f32>) -> Result<(), DeviceError> {

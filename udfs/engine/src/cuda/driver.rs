@@ -41,22 +41,22 @@ pub trait Driver {
     fn processors(&self) -> usize {
         132
     }
-    /// Who multiplies. With [`Products::CublasLt`] the driver runs [`Kernel::Product`] as it likes,
+    /// Which GEMM implementation is used. With [`GemmBackend::CublasLt`] the driver runs [`Kernel::Product`] as it likes,
     /// as long as it adds in the same order whatever the number of rows.
-    fn products(&self) -> Products {
-        Products::Own
+    fn gemm(&self) -> GemmBackend {
+        GemmBackend::Builtin
     }
 }
 
-/// Who multiplies activations and weights of 16 bits. Others are always multiplied by the kernels of
-/// this program.
+/// The GEMM implementation for activations and weights of 16 bits. Other types always use the built-in
+/// kernels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Products {
-    /// The kernels of this program, with which a row has the same bits whatever rows it is among.
+pub enum GemmBackend {
+    /// The built-in kernels, with which a row has the same bits in any batch.
     #[default]
-    Own,
-    /// NVIDIA's cuBLASLt, by one algorithm for each matrix that cuts no sum; that a row has the same
-    /// bits among any others then is up to that library.
+    Builtin,
+    /// NVIDIA's cuBLASLt, by one algorithm for each matrix that splits no sum; that a row has the same
+    /// bits in any batch is then up to that library.
     CublasLt,
 }
 

@@ -1,8 +1,8 @@
-//! Products with weight matrices: which kernel, cut how, and what becomes of the result.
+//! GEMM with weight matrices: which kernel, in which tiles, and the epilogue.
 
-mod cut;
+mod cublaslt;
 mod matrix;
-mod plain;
+mod tiling;
 
 use super::device::Gpu;
 use super::driver::{Driver, Launch, Memory};
@@ -10,10 +10,10 @@ use super::kernel::Kernel;
 use super::memory::{Holds, STRIDE, Tensor, Vector};
 use super::rows;
 use crate::backend::{Activation, DeviceError, Linear, Write, check};
-use cut::{Cut, Family};
+pub(super) use cublaslt::{Multiplication, Shape};
 pub use matrix::Matrix;
 use matrix::Weights;
-pub(super) use plain::{Multiplication, Shape};
+use tiling::{TileKind, Tiling};
 
 /// `out = activation(x W^T + bias)`, or that added to `out`. A result that is stored is bf16 where
 /// the device computes in bf16; one that is added to is f32.
@@ -141,22 +141,24 @@ fn multiply<D: Driver>(
         Weights::Bf16(packed) => {
             (packed, None, [Kernel::GemmNarrowBf16, Kernel::GemmMiddleBf16, Kernel::GemmWideBf16])
         }
-        Weights::Plain(plain) => return plain::multiply(gpu, x, from, plain, weights, &product),
+        Weights::RowMajor(plain) => {
+            return cublaslt::multiply(gpu, x, from, plain, weights, &product);
+        }
         Weights::Int8(packed, scales) => {
             let kernels = [Kernel::GemmNarrowInt8, Kernel::GemmMiddleInt8, Kernel::GemmWideInt8];
             (packed, Some(scales), kernels)
         }
     };
     rows::halves(gpu, x)?;
-    let cut = Cut::of(product.rows, n, gpu.driver().processors());
-    let (kernel, tile) = match cut.family {
-        Family::Narrow(tile) => (narrow, Some(tile)),
-        Family::Middle => (middle, None),
-        Family::Wide => (wide, None),
+    let tiling = Tiling::of(product.rows, n, gpu.driver().processors());
+    let (kernel, tile) = match tiling.kind {
+        TileKind::Narrow(tile) => (narrow, Some(tile)),
+        TileKind::Middle => (middle, None),
+        TileKind::Wide => (wide, None),
     };
-    let grid = [n.div_ceil(cut.outputs), product.rows.div_ceil(cut.rows), 1];
-    let launch = Launch::new(kernel, grid, cut.threads)
-        .shared(cut.shared)
+    let grid = [n.div_ceil(tiling.outputs), product.rows.div_ceil(tiling.rows), 1];
+    let launch = Launch::new(kernel, grid, tiling.threads)
+        .shared(tiling.shared)
         .cell(x.halves()?.address() + from * size_of::<u16>() as u64)
         .u32(x.stride())
         .at(packed)
@@ -177,7 +179,7 @@ fn expect_linear<D: Driver>(
 ) -> Result<(), DeviceError> {
     let (n, k) = (linear.matrix.n(), linear.matrix.k());
     check::expect((linear.outputs, linear.inputs) == (n, k), || {
-        format!("a matrix is {n} by {k} instead of {} by {}", linear.outputs, linear.inputs)
+        format!("expected a matrix of {} by {}, found {n} by {k}", linear.outputs, linear.inputs)
     })?;
     linear.bias.as_ref().map_or(Ok(()), |bias| bias.expect_len(n))?;
     x.expect_width(k)

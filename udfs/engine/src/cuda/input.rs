@@ -1,12 +1,12 @@
-//! The rows of a step on the device.
+//! Tokens, positions and slots of a step on the device.
 
-use super::bucket::bucket;
 use super::device::Gpu;
 use super::driver::{Driver, Memory};
-use super::list::Lists;
+use super::memory::bucket;
+use super::staging::StagingBuffer;
 use crate::backend::{DeviceError, Input};
 
-/// What rows that nobody asked for append to: nothing.
+/// The slot of rows that only fill up a launch: nothing is written.
 pub(super) const NO_SLOT: u32 = u32::MAX;
 
 /// An [`Input`] on the device: tokens, positions and slots one after the other, each filled up to
@@ -15,13 +15,13 @@ pub(super) const NO_SLOT: u32 = u32::MAX;
 pub struct GpuInput<M> {
     /// The same as the host knows it.
     pub(super) host: Input,
-    lists: Lists<M>,
+    lists: StagingBuffer<M>,
     addresses: [u64; 3],
 }
 
 impl<M> Default for GpuInput<M> {
     fn default() -> Self {
-        Self { host: Input::default(), lists: Lists::default(), addresses: [0; 3] }
+        Self { host: Input::default(), lists: StagingBuffer::default(), addresses: [0; 3] }
     }
 }
 

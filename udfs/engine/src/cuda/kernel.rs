@@ -43,7 +43,7 @@ pub enum Kernel {
     Product,
     /// `gemm.cu`: what becomes of such a product.
     Finish,
-    /// `cache.cu`: blocks of a layout to one slot per key.
+    /// `cache.cu`: block tables to one slot per key.
     Expand,
     /// `cache.cu`: norms and rotation of queries and keys, keys and values to an f32 cache.
     AppendF32,

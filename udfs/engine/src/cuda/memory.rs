@@ -1,13 +1,12 @@
-//! Memory of the device: tensors, vectors, tables and lists of numbers.
+//! Memory of the device: tensors, vectors and tables, and how many rows kernels are launched with.
 
 use std::cell::Cell;
 
 use zerocopy::IntoBytes;
 
-use super::bucket::bucket;
 use super::driver::{Driver, Memory, Role};
 use crate::backend::{DeviceError, check};
-use crate::checkpoint::{Dtype, Stored};
+use crate::checkpoint::{Dtype, StoredTensor};
 
 /// Rows of a tensor begin at multiples of so many numbers.
 pub(super) const STRIDE: usize = 32;
@@ -34,7 +33,7 @@ pub(super) enum Holds {
 }
 
 impl<M: Memory> Tensor<M> {
-    /// No rows, and room for `capacity` of `width`; with bfloat16 beside f32 if `halves`.
+    /// An empty tensor with capacity for `capacity` rows of `width`; with bfloat16 beside f32 if `halves`.
     pub(super) fn new<D: Driver<Memory = M>>(
         driver: &D,
         capacity: usize,
@@ -143,10 +142,13 @@ impl<M: Memory> Table<M> {
     /// A copy of `rows`.
     pub(super) fn new<D: Driver<Memory = M>>(
         driver: &D,
-        rows: &Stored,
+        rows: &StoredTensor,
     ) -> Result<Self, DeviceError> {
         if rows.shape().len() != 2 {
-            return Err(DeviceError::Failed(format!("a table has the shape {:?}", rows.shape())));
+            return Err(DeviceError::Failed(format!(
+                "expected a table of 2 dimensions, found the shape {:?}",
+                rows.shape()
+            )));
         }
         let memory = driver.alloc(Role::Weights, rows.bytes().len())?;
         driver.upload(rows.bytes(), &memory, 0)?;
@@ -179,5 +181,29 @@ pub(super) fn type_code(dtype: Dtype) -> usize {
         Dtype::F32 => 0,
         Dtype::F16 => 1,
         Dtype::Bf16 => 2,
+    }
+}
+
+/// The number of rows that kernels are launched with for `rows` rows; 0 stays 0. Up to 64 rows that is
+/// a power of two or a multiple of 16, then a multiple of 64: few different numbers, so that a step of
+/// as many texts as an earlier one is the same list of launches and can be run as the same graph.
+pub(super) fn bucket(rows: usize) -> usize {
+    match rows {
+        0..=16 => rows.next_power_of_two() * usize::from(rows > 0),
+        17..=64 => rows.next_multiple_of(16),
+        _ => rows.next_multiple_of(64),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::bucket;
+
+    #[test]
+    fn buckets_hold_their_rows_and_are_few() {
+        let buckets: std::collections::BTreeSet<usize> = (1..=256).map(bucket).collect();
+        assert_eq!(buckets, [1, 2, 4, 8, 16, 32, 48, 64, 128, 192, 256].into());
+        assert!((0..5000).all(|rows| bucket(rows) >= rows && bucket(rows) < 2 * rows.max(1)));
+        assert_eq!(bucket(0), 0);
     }
 }

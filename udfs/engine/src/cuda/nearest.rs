@@ -5,7 +5,7 @@ use zerocopy::IntoBytes;
 use super::device::Gpu;
 use super::driver::{Driver, Launch, Role};
 use super::kernel::Kernel;
-use super::list::Lists;
+use super::staging::StagingBuffer;
 use crate::backend::{DeviceError, check};
 
 /// Most vectors that can be asked for at once.
@@ -26,16 +26,16 @@ pub struct Vectors<D: Driver> {
     memory: D::Memory,
     count: usize,
     width: usize,
-    queries: Lists<D::Memory>,
-    lists: Lists<D::Memory>,
-    nearest: Lists<D::Memory>,
+    queries: StagingBuffer<D::Memory>,
+    lists: StagingBuffer<D::Memory>,
+    nearest: StagingBuffer<D::Memory>,
 }
 
 impl<D: Driver> Vectors<D> {
     /// Keeps `rows`, vectors of `width` numbers one after the other.
     ///
     /// # Errors
-    /// If the device has no room, or `rows` are no whole vectors.
+    /// If the device is out of memory, or `rows` are no whole vectors.
     pub fn new(gpu: &Gpu<D>, rows: &[f32], width: usize) -> Result<Self, DeviceError> {
         whole(rows, width)?;
         let memory = gpu.driver().alloc(Role::Weights, size_of_val(rows))?;
@@ -119,7 +119,7 @@ impl<D: Driver> Vectors<D> {
 /// Fails unless `numbers` are whole vectors.
 fn whole(numbers: &[f32], width: usize) -> Result<(), DeviceError> {
     check::expect(width > 0 && numbers.len().is_multiple_of(width), || {
-        format!("{} numbers are no vectors of {width}", numbers.len())
+        format!("expected whole vectors of {width} numbers, found {} numbers", numbers.len())
     })
 }
 

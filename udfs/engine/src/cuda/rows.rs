@@ -3,14 +3,14 @@
 
 use std::mem;
 
-use super::bucket::bucket;
 use super::device::Gpu;
 use super::driver::{Driver, Launch, Memory};
 use super::gemm::activation_code;
 use super::input::GpuInput;
 use super::kernel::Kernel;
-use super::layout::GpuLayout;
+use super::memory::bucket;
 use super::memory::{Holds, Tensor, type_code};
+use super::metadata::GpuMetadata;
 use crate::backend::{Activation, DeviceError, Embedding, Norm, NormKind, Pool, check};
 use crate::checkpoint::Dtype;
 
@@ -79,13 +79,15 @@ pub(super) fn embed<D: Driver>(
     let (width, table) = (embedding.width, &embedding.tokens);
     let (tokens, positions) = (&rows.host.tokens, &rows.host.positions);
     out.set_rows(tokens.len(), width)?;
-    check::expect(table.width() == width, || format!("tokens are {} wide", table.width()))?;
+    check::expect(table.width() == width, || {
+        format!("expected token embeddings as wide as the rows, found {}", table.width())
+    })?;
     check::below(tokens, table.rows(), "tokens")?;
     let (places, places_type, first) = match &embedding.positions {
         None => (None, 0, 0),
         Some((table, first)) => {
             check::expect(table.width() == width, || {
-                format!("positions are {} wide", table.width())
+                format!("expected position embeddings as wide as the rows, found {}", table.width())
             })?;
             check::one_per_row(positions.len(), tokens.len(), "positions")?;
             check::below(positions, table.rows().saturating_sub(*first as usize), "positions")?;
@@ -146,8 +148,8 @@ pub(super) fn norm<D: Driver>(
     Ok(())
 }
 
-/// See [`crate::backend::Backend::gate`]. The result is in bfloat16 if the device computes in that.
-pub(super) fn gate<D: Driver>(
+/// See [`crate::backend::Backend::glu`]. The result is in bfloat16 if the device computes in that.
+pub(super) fn glu<D: Driver>(
     gpu: &mut Gpu<D>,
     x: &Tensor<D::Memory>,
     activation: Activation,
@@ -177,8 +179,8 @@ pub(super) fn gate<D: Driver>(
     Ok(())
 }
 
-/// See [`crate::backend::Backend::gather`].
-pub(super) fn gather<D: Driver>(
+/// See [`crate::backend::Backend::index_select`].
+pub(super) fn index_select<D: Driver>(
     gpu: &mut Gpu<D>,
     x: &Tensor<D::Memory>,
     rows: &[u32],
@@ -191,9 +193,9 @@ pub(super) fn gather<D: Driver>(
     }
     let mut filled = rows.to_vec();
     filled.resize(bucket(rows.len()), 0);
-    let mut lists = mem::take(&mut gpu.scratch.gather);
+    let mut lists = mem::take(&mut gpu.scratch.row_indices);
     let list = lists.replace(gpu, &filled).map(Memory::address);
-    gpu.scratch.gather = lists;
+    gpu.scratch.row_indices = lists;
     let (from, from_type) = numbers(x)?;
     gpu.launch(
         Launch::new(Kernel::Gather, [out.launched(), 1, 1], threads(x.stride()))
@@ -211,13 +213,13 @@ pub(super) fn gather<D: Driver>(
 pub(super) fn pool<D: Driver>(
     gpu: &mut Gpu<D>,
     x: &Tensor<D::Memory>,
-    layout: &GpuLayout<D::Memory>,
+    metadata: &GpuMetadata<D::Memory>,
     pool: Pool,
     normalize: bool,
     out: &mut Tensor<D::Memory>,
 ) -> Result<(), DeviceError> {
-    check::segments(&layout.host, x.rows())?;
-    out.set_rows(layout.host.segments.len(), x.width())?;
+    check::segments(&metadata.host, x.rows())?;
+    out.set_rows(metadata.host.segments.len(), x.width())?;
     let (from, from_type) = numbers(x)?;
     let way = match pool {
         Pool::Mean => 0,
@@ -228,7 +230,7 @@ pub(super) fn pool<D: Driver>(
         Launch::new(Kernel::Pool, [out.launched(), 1, 1], THREADS)
             .at(from)
             .u32(from_type)
-            .cell(layout.segments())
+            .cell(metadata.segments())
             .u32(way)
             .u32(usize::from(normalize))
             .at(out.floats())

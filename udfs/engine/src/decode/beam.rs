@@ -8,7 +8,7 @@
 
 use crate::backend::Token;
 
-/// What a beam search is asked.
+/// Settings of a beam search.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BeamSettings {
     /// Hypotheses kept per step; at least 1.
@@ -54,28 +54,28 @@ pub struct BeamSearch {
     /// Tokens of each hypothesis so far.
     length: u32,
     /// All tokens that were kept, each pointing to the one before.
-    kept: Vec<Kept>,
-    live: Vec<Live>,
+    kept: Vec<BeamToken>,
+    live: Vec<LiveBeam>,
     /// What the live beams continue.
     continuations: Vec<Continuation>,
     /// Best first, at most `beams`.
-    complete: Vec<Complete>,
+    complete: Vec<CompleteBeam>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Kept {
+struct BeamToken {
     before: Option<usize>,
     token: u32,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Live {
+struct LiveBeam {
     last: Option<usize>,
     logprob: f32,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Complete {
+struct CompleteBeam {
     last: usize,
     logprob: f32,
     score: f32,
@@ -95,7 +95,7 @@ impl BeamSearch {
             settings,
             length: 0,
             kept: Vec::new(),
-            live: vec![Live { last: None, logprob: 0.0 }],
+            live: vec![LiveBeam { last: None, logprob: 0.0 }],
             continuations: Vec::new(),
             complete: Vec::new(),
         }
@@ -128,10 +128,10 @@ impl BeamSearch {
             let ends = self.is_end(token) || self.length >= self.settings.max_tokens;
             if ends && rank < beams {
                 let last = self.keep(parents[parent].last, token);
-                self.complete.push(Complete { last, logprob, score: logprob / penalty });
+                self.complete.push(CompleteBeam { last, logprob, score: logprob / penalty });
             } else if !ends && self.live.len() < beams {
                 let last = Some(self.keep(parents[parent].last, token));
-                self.live.push(Live { last, logprob });
+                self.live.push(LiveBeam { last, logprob });
                 self.continuations.push(Continuation { parent: parent as u32, token });
             }
         }
@@ -153,7 +153,7 @@ impl BeamSearch {
     }
 
     /// The best candidates of all beams, best first.
-    fn best(&self, parents: &[Live], candidates: &[&[Token]]) -> Vec<Candidate> {
+    fn best(&self, parents: &[LiveBeam], candidates: &[&[Token]]) -> Vec<Candidate> {
         let mut all: Vec<Candidate> = Vec::new();
         for (parent, (live, tokens)) in parents.iter().zip(candidates).enumerate() {
             all.extend(tokens.iter().filter(|token| token.logprob > f32::NEG_INFINITY).map(
@@ -194,11 +194,11 @@ impl BeamSearch {
     }
 
     fn keep(&mut self, before: Option<usize>, token: u32) -> usize {
-        self.kept.push(Kept { before, token });
+        self.kept.push(BeamToken { before, token });
         self.kept.len() - 1
     }
 
-    fn answer(&self, complete: &Complete) -> BeamAnswer {
+    fn answer(&self, complete: &CompleteBeam) -> BeamAnswer {
         let last = Some(complete.last);
         let path = std::iter::successors(last, |&at| self.kept[at].before);
         let mut tokens: Vec<u32> = path.map(|at| self.kept[at].token).collect();

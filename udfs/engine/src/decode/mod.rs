@@ -1,4 +1,4 @@
-//! Which tokens to take and when to end: state machines over token ids, log-probabilities and text.
+//! Decoding: beam search, stop texts and guided choice, as state machines over token ids.
 
 pub mod beam;
 pub mod stop;

@@ -17,7 +17,7 @@ pub struct Trie {
 
 /// A beginning of at least one of the sequences.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Node(usize);
+pub struct TrieNode(usize);
 
 /// Why some sequences make no [`Trie`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -74,28 +74,28 @@ impl Trie {
     }
 
     /// The empty beginning.
-    pub fn root(&self) -> Node {
-        Node(0)
+    pub fn root(&self) -> TrieNode {
+        TrieNode(0)
     }
 
     /// The tokens that may follow, ascending; none after a leaf.
-    pub fn allowed(&self, node: Node) -> &[u32] {
+    pub fn allowed(&self, node: TrieNode) -> &[u32] {
         &self.tokens[self.first_edge(node)..self.ends[node.0]]
     }
 
     /// The beginning with one token more, if that is one.
-    pub fn next(&self, node: Node, token: u32) -> Option<Node> {
+    pub fn next(&self, node: TrieNode, token: u32) -> Option<TrieNode> {
         let edge = self.allowed(node).binary_search(&token).ok()?;
-        Some(Node(self.first_edge(node) + edge + 1))
+        Some(TrieNode(self.first_edge(node) + edge + 1))
     }
 
     /// Whether a sequence is complete, so that nothing may follow.
-    pub fn is_leaf(&self, node: Node) -> bool {
+    pub fn is_leaf(&self, node: TrieNode) -> bool {
         self.allowed(node).is_empty()
     }
 
     /// Index of the sequence that ends here, if one does.
-    pub fn sequence(&self, node: Node) -> Option<usize> {
+    pub fn sequence(&self, node: TrieNode) -> Option<usize> {
         let leaf = self.leaves.binary_search_by_key(&node.0, |&(leaf, _)| leaf).ok()?;
         Some(self.leaves[leaf].1)
     }
@@ -106,7 +106,7 @@ impl Trie {
         self.sequence(node)
     }
 
-    fn first_edge(&self, node: Node) -> usize {
+    fn first_edge(&self, node: TrieNode) -> usize {
         node.0.checked_sub(1).map_or(0, |before| self.ends[before])
     }
 }

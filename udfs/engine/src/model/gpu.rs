@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use super::open::{Model, OpenError};
 use super::settings::Settings;
-use super::start::{Seat, Seated, load};
+use super::start::{LoadedDevice, WorkerInit, load};
 use crate::checkpoint::Folder;
 use crate::cuda::system::{self, System};
-use crate::cuda::{Gpu, Products};
+use crate::cuda::{GemmBackend, Gpu};
 
-/// Of the memory that is free beside the weights, the percents that are left for passes and whatever
-/// else may come, when nobody says how large the cache is.
+/// Percent of the memory that is free beside the weights that a KV cache of no given size leaves for
+/// activations and for whatever else may come.
 const SPARED_PERCENT: usize = 15;
 
 /// A GPU that models can run on.
@@ -24,7 +24,7 @@ pub struct GpuInfo {
     pub bytes: u64,
 }
 
-/// Why there is no GPU that models can run on.
+/// Why no GPU can be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{why}{}", help.map(|help| format!("; {help}")).unwrap_or_default())]
 pub struct NoGpu {
@@ -38,17 +38,17 @@ pub struct NoGpu {
 pub struct Opened {
     /// What its kernels are made of.
     pub kernels: String,
-    /// Bytes of its memory that nobody uses.
+    /// Bytes of its memory that are free.
     pub free_bytes: u64,
 }
 
-/// What a model claims of GPUs.
+/// The GPUs of a model and how much of their memory it takes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
     /// Their numbers; a worker for each.
     pub gpus: Vec<u32>,
-    /// Keys and values of all workers; a share of what is free when nobody says.
-    pub cache_bytes: Option<usize>,
+    /// KV caches of all workers together, in bytes; a share of the free memory if `None`.
+    pub kv_cache_bytes: Option<usize>,
     /// Models that share what is free, this one counted.
     pub models: usize,
     /// A folder for compiled kernels.
@@ -56,11 +56,11 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// Keys and values on one GPU, with `free` bytes beside the weights.
+    /// Bytes of the KV cache on one GPU, with `free` bytes beside the weights.
     pub fn cache_of(&self, free: u64) -> u64 {
         let share = || free / 100 * (100 - SPARED_PERCENT) as u64 / self.models.max(1) as u64;
         let given = |all: usize| (all / self.gpus.len().max(1)) as u64;
-        self.cache_bytes.map_or_else(share, given)
+        self.kv_cache_bytes.map_or_else(share, given)
     }
 }
 
@@ -76,12 +76,12 @@ pub fn gpus() -> Result<Vec<GpuInfo>, NoGpu> {
 
 /// Opens a GPU for a moment. `kernels` is a folder for compiled kernels.
 pub fn open_gpu(number: u32, kernels: &Path) -> Result<Opened, OpenError> {
-    let gpu = open(number, kernels, Products::Own)?;
+    let gpu = open(number, kernels, GemmBackend::Builtin)?;
     Ok(Opened { kernels: gpu.kernels().to_string(), free_bytes: gpu.free_bytes()? as u64 })
 }
 
-fn open(number: u32, kernels: &Path, products: Products) -> Result<System, OpenError> {
-    let opened = System::open(number as usize, kernels, products);
+fn open(number: u32, kernels: &Path, gemm: GemmBackend) -> Result<System, OpenError> {
+    let opened = System::open(number as usize, kernels, gemm);
     opened.map_err(|error| OpenError::Gpu(error.to_string()))
 }
 
@@ -94,18 +94,18 @@ impl Model {
         claim: &Claim,
     ) -> Result<Self, OpenError> {
         let settings = Settings { workers: claim.gpus.len(), ..*settings };
-        let seat = |&number: &u32| -> Seat<Gpu<System>> {
+        let init = |&number: &u32| -> WorkerInit<Gpu<System>> {
             let (folder, claim) = (Arc::clone(folder), claim.clone());
             Box::new(move || {
-                let system = open(number, &claim.kernels, settings.products)?;
+                let system = open(number, &claim.kernels, settings.gemm)?;
                 let backend = Gpu::new(system, settings.precision);
                 let network = Arc::new(load(&folder, &backend, &settings)?);
                 let free = backend.driver().free_bytes()? as u64;
                 let cache = usize::try_from(claim.cache_of(free)).unwrap_or(usize::MAX);
-                Ok(Seated { backend, network, cache_bytes: Some(cache) })
+                Ok(LoadedDevice { backend, network, kv_cache_bytes: Some(cache) })
             })
         };
-        Self::begin(folder, &settings, claim.gpus.iter().map(seat).collect())
+        Self::begin(folder, &settings, claim.gpus.iter().map(init).collect())
     }
 }
 
@@ -117,12 +117,12 @@ mod tests {
     fn a_cache_is_a_share_of_what_is_free_or_what_is_given() {
         let claim = Claim {
             gpus: vec![0, 1],
-            cache_bytes: None,
+            kv_cache_bytes: None,
             models: 2,
             kernels: PathBuf::from("kernels"),
         };
         assert_eq!(claim.cache_of(1000), 425);
         assert_eq!(Claim { models: 1, ..claim.clone() }.cache_of(1000), 850);
-        assert_eq!(Claim { cache_bytes: Some(600), ..claim }.cache_of(1000), 300);
+        assert_eq!(Claim { kv_cache_bytes: Some(600), ..claim }.cache_of(1000), 300);
     }
 }

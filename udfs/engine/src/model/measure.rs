@@ -1,16 +1,13 @@
-//! What a model takes, told from the headers of its files: a device that keeps nothing and counts.
+//! How much memory a model needs, from the headers of its files.
 
 use std::cell::Cell;
 
 use super::settings::block_bytes;
-use crate::backend::{
-    Activation, Append, Attend, BLOCK_SLOTS, Backend, CacheShape, DeviceError, Embedding, Input,
-    Layout, Linear, MatrixSource, Norm, Picked, Picks, Placement, Pool, Precision, Write,
-};
-use crate::checkpoint::{Folder, LoadError, Stored};
-use crate::family;
+use crate::architecture;
+use crate::backend::{BLOCK_SLOTS, DeviceError, LoadWeights, MatrixSource, Placement, Precision};
+use crate::checkpoint::{Folder, LoadError, StoredTensor};
 
-/// What a model takes.
+/// The size of a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size {
     /// Numbers that training changes.
@@ -21,43 +18,35 @@ pub struct Size {
     pub token_bytes: Option<u64>,
 }
 
-/// What the model in `folder` takes with weights of `precision`, for texts of up to `context`
+/// The size of the model in `folder` with weights of `precision`, for texts of up to `context`
 /// tokens. Of the files of weights hardly more than the headers is read. Fails as loading would, but
 /// for what only the device finds wrong.
 pub fn measure(folder: &Folder, precision: Precision, context: usize) -> Result<Size, LoadError> {
-    let scale = Scale::default();
-    let network = family::load(folder, &scale, precision, context)?;
+    let counter = SizeCounter::default();
+    let network = architecture::load(folder, &counter, precision, context)?;
     Ok(Size {
         parameters: network.parameters,
-        weight_bytes: scale.bytes.get(),
+        weight_bytes: counter.bytes.get(),
         token_bytes: block_bytes(&network).map(|block| (block / BLOCK_SLOTS) as u64),
     })
 }
 
 /// Counts the bytes that a device would keep.
 #[derive(Default)]
-struct Scale {
+struct SizeCounter {
     bytes: Cell<u64>,
 }
 
-impl Scale {
+impl SizeCounter {
     fn add(&self, bytes: usize) {
         self.bytes.set(self.bytes.get() + bytes as u64);
     }
 }
 
-fn cannot<T>() -> Result<T, DeviceError> {
-    Err(DeviceError::Failed("what only counts cannot compute".to_owned()))
-}
-
-impl Backend for Scale {
-    type Tensor = ();
+impl LoadWeights for SizeCounter {
     type Matrix = ();
     type Vector = ();
     type Table = ();
-    type Cache = ();
-    type Input = ();
-    type Layout = ();
 
     fn matrix(&self, source: &MatrixSource, precision: Precision) -> Result<(), DeviceError> {
         for block in &source.blocks {
@@ -80,97 +69,8 @@ impl Backend for Scale {
         Ok(())
     }
 
-    fn table(&self, rows: &Stored) -> Result<(), DeviceError> {
+    fn table(&self, rows: &StoredTensor) -> Result<(), DeviceError> {
         self.add(rows.bytes().len());
         Ok(())
-    }
-
-    fn tensor(&self, _: usize, _: usize) -> Result<(), DeviceError> {
-        cannot()
-    }
-
-    fn cache(&self, _: CacheShape) -> Result<(), DeviceError> {
-        cannot()
-    }
-
-    fn input(&mut self, _: &Input, _: &mut ()) -> Result<(), DeviceError> {
-        cannot()
-    }
-
-    fn layout(&mut self, _: &Layout, _: &mut ()) -> Result<(), DeviceError> {
-        cannot()
-    }
-
-    fn embed(&mut self, _: &(), _: &Embedding<Self>, _: &mut ()) -> Result<(), DeviceError> {
-        cannot()
-    }
-
-    fn norm(&mut self, _: &(), _: &Norm<Self>, _: &mut ()) -> Result<(), DeviceError> {
-        cannot()
-    }
-
-    fn linear(
-        &mut self,
-        _: &(),
-        _: &Linear<Self>,
-        _: Activation,
-        _: Write,
-        _: &mut (),
-    ) -> Result<(), DeviceError> {
-        cannot()
-    }
-
-    fn gate(&mut self, _: &(), _: Activation, _: &mut ()) -> Result<(), DeviceError> {
-        cannot()
-    }
-
-    fn append(
-        &mut self,
-        _: &mut (),
-        _: &(),
-        _: &Append<'_, Self>,
-        _: &mut (),
-        _: usize,
-    ) -> Result<(), DeviceError> {
-        cannot()
-    }
-
-    fn attend(
-        &mut self,
-        _: &(),
-        _: &(),
-        _: &Attend<'_, Self>,
-        _: &(),
-        _: usize,
-        _: &mut (),
-    ) -> Result<(), DeviceError> {
-        cannot()
-    }
-
-    fn gather(&mut self, _: &(), _: &[u32], _: &mut ()) -> Result<(), DeviceError> {
-        cannot()
-    }
-
-    fn pick(
-        &mut self,
-        _: &(),
-        _: &Linear<Self>,
-        _: f32,
-        _: &Picks,
-        _: &mut Picked,
-    ) -> Result<(), DeviceError> {
-        cannot()
-    }
-
-    fn pool(&mut self, _: &(), _: &(), _: Pool, _: bool, _: &mut ()) -> Result<(), DeviceError> {
-        cannot()
-    }
-
-    fn copy_blocks(&mut self, _: &mut (), _: &[(u32, u32)]) -> Result<(), DeviceError> {
-        cannot()
-    }
-
-    fn download(&mut self, _: &(), _: &mut Vec<f32>) -> Result<(), DeviceError> {
-        cannot()
     }
 }

@@ -1,4 +1,4 @@
-//! A model on this machine: opened from a folder, asked by any number of threads.
+//! The public API of the engine: a model opened from a folder, asked by any number of threads.
 
 mod gpu;
 mod measure;
@@ -11,6 +11,6 @@ pub use gpu::{Claim, GpuInfo, NoGpu, Opened, gpus, open_gpu};
 pub use measure::{Size, measure};
 pub use open::{Model, OpenError};
 pub use settings::Settings;
-pub use start::Maker;
+pub use start::DeviceFactory;
 
-pub use crate::cuda::Products;
+pub use crate::cuda::GemmBackend;

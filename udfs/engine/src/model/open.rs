@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
-use super::prepare::{self, Kind};
+use super::prepare::{self, ModelKind};
 use super::settings::Settings;
-use super::start::{Common, Maker, Ready, Seat, Seated, load, start};
+use super::start::{DeviceFactory, LoadedDevice, ModelInfo, SharedState, WorkerInit, load, start};
 use crate::backend::{Backend, DeviceError};
 use crate::checkpoint::{Codec, Folder, LoadError, Special};
 use crate::cpu::Cpu;
 use crate::request::{Request, RequestError};
-use crate::schedule::{Cancel, Counts, Job, Limits, Reply, Words};
+use crate::schedule::{Cancel, Counts, Detokenizer, Job, Limits, Reply};
 
 /// Why a model cannot be opened.
 #[derive(Debug, thiserror::Error)]
@@ -18,21 +18,21 @@ pub enum OpenError {
     /// Its folder is not as it should be.
     #[error(transparent)]
     Load(#[from] LoadError),
-    /// The device has no room for its weights.
+    /// The device runs out of memory for the weights.
     #[error(
         "the weights do not fit: {0}; keep them in fewer bits with `dtype`, take a smaller model, or \
          another `device`"
     )]
     Weights(DeviceError),
-    /// The device has no room for even the smallest passes beside the weights.
+    /// The device runs out of memory for the smallest passes beside the weights.
     #[error(
-        "the model does not fit, even with {tokens} tokens of cache and passes of {step_tokens} \
+        "the model does not fit, even with {tokens} tokens of cache and passes of {max_batch_tokens} \
          tokens: {error}; keep its weights in fewer bits with `dtype`, take a smaller model, or \
          another `device`"
     )]
     NoRoom {
         /// Tokens of the smallest pass.
-        step_tokens: usize,
+        max_batch_tokens: usize,
         /// Tokens of the smallest cache.
         tokens: usize,
         error: DeviceError,
@@ -57,9 +57,9 @@ pub enum OpenError {
 /// A model that is ready. Dropping it ends its threads; requests under way then fail.
 #[derive(Debug)]
 pub struct Model {
-    common: Common,
+    shared: SharedState,
     workers: Vec<JoinHandle<()>>,
-    ready: Ready,
+    ready: ModelInfo,
     text_limit: Option<usize>,
 }
 
@@ -67,11 +67,13 @@ impl Model {
     /// Loads the weights and starts the workers, on the processor.
     pub fn open(folder: &Folder, settings: &Settings) -> Result<Self, OpenError> {
         let network = Arc::new(load(folder, &Cpu::default(), settings)?);
-        let seat = |_| -> Seat<Cpu> {
+        let init = |_| -> WorkerInit<Cpu> {
             let network = Arc::clone(&network);
-            Box::new(move || Ok(Seated { backend: Cpu::default(), network, cache_bytes: None }))
+            Box::new(move || {
+                Ok(LoadedDevice { backend: Cpu::default(), network, kv_cache_bytes: None })
+            })
         };
-        Self::begin(folder, settings, (0..settings.workers.max(1)).map(seat).collect())
+        Self::begin(folder, settings, (0..settings.workers.max(1)).map(init).collect())
     }
 
     /// Starts a worker for each device that `makers` make, which loads the weights onto it. The
@@ -79,52 +81,54 @@ impl Model {
     pub fn open_on<B: Backend + 'static>(
         folder: &Arc<Folder>,
         settings: &Settings,
-        makers: Vec<Maker<B>>,
+        makers: Vec<DeviceFactory<B>>,
     ) -> Result<Self, OpenError> {
         let settings = Settings { workers: makers.len(), ..*settings };
-        let seat = |make: Maker<B>| -> Seat<B> {
+        let init = |make: DeviceFactory<B>| -> WorkerInit<B> {
             let folder = Arc::clone(folder);
             Box::new(move || {
                 let backend = make()?;
                 let network = Arc::new(load(&folder, &backend, &settings)?);
-                Ok(Seated { backend, network, cache_bytes: None })
+                Ok(LoadedDevice { backend, network, kv_cache_bytes: None })
             })
         };
-        Self::begin(folder, &settings, makers.into_iter().map(seat).collect())
+        Self::begin(folder, &settings, makers.into_iter().map(init).collect())
     }
 
     pub(super) fn begin<B: Backend + 'static>(
         folder: &Folder,
         settings: &Settings,
-        seats: Vec<Seat<B>>,
+        inits: Vec<WorkerInit<B>>,
     ) -> Result<Self, OpenError> {
-        let words = Words { codec: Codec::read(folder)?, special: Special::read(folder)? };
+        let detokenizer =
+            Detokenizer { codec: Codec::read(folder)?, special: Special::read(folder)? };
         let (queue, counters) = (Arc::default(), Arc::default());
-        let common = Common { queue, words: Arc::new(words), counters };
-        let (workers, ready) = start(seats, settings, &common)?;
-        Ok(Self { common, workers, ready, text_limit: folder.max_tokens() })
+        let shared = SharedState { queue, detokenizer: Arc::new(detokenizer), counters };
+        let (workers, ready) = start(inits, settings, &shared)?;
+        Ok(Self { shared, workers, ready, text_limit: folder.max_tokens() })
     }
 
     /// Asks; `reply` is called with the answer from another thread, or at once if the request makes
-    /// no sense. `key` is the digest of the request: it names it for the noise of samples.
+    /// no sense. `key` is the digest of the request: it names it for the random numbers of
+    /// samples.
     pub fn submit(&self, request: &Request, key: [u8; 32], reply: Reply, cancel: Cancel) {
-        let Common { queue, words, .. } = &self.common;
-        let &Ready { limits, kind, .. } = &self.ready;
+        let SharedState { queue, detokenizer, .. } = &self.shared;
+        let &ModelInfo { limits, kind, .. } = &self.ready;
         match request {
             Request::Generate(generate) => {
-                let work = prepare::generate(kind, words, generate, key);
+                let work = prepare::generate(kind, detokenizer, generate, key);
                 let work = work.and_then(|work| limits.admit_generate(&work).map(|()| work));
                 enter(work, reply, cancel, |job| queue.push_generate(job));
             }
             Request::Score(score) => {
-                let work = prepare::score(kind, words, score);
+                let work = prepare::score(kind, detokenizer, score);
                 let work = work.and_then(|work| limits.admit_score(&work).map(|()| work));
                 enter(work, reply, cancel, |job| queue.push_score(job));
             }
             Request::Embed(embed) | Request::Hidden(embed) => {
                 let hidden = matches!(request, Request::Hidden(_));
-                let work = prepare::vector(words, embed, hidden, self.text_limit);
-                let decoder = kind == Kind::Decoder;
+                let work = prepare::vector(detokenizer, embed, hidden, self.text_limit);
+                let decoder = kind == ModelKind::Decoder;
                 let work = work.and_then(|work| limits.admit_vector(&work, decoder).map(|()| work));
                 enter(work, reply, cancel, |job| queue.push_vector(job));
             }
@@ -133,7 +137,7 @@ impl Model {
 
     /// What it has done so far.
     pub fn counts(&self) -> Counts {
-        self.common.counters.counts()
+        self.shared.counters.counts()
     }
 
     /// Numbers that training changes.
@@ -141,20 +145,20 @@ impl Model {
         self.ready.parameters
     }
 
-    /// What every worker can do: less than the settings say where a device had no room for that.
+    /// The limits of every worker: less than the settings say where a device ran out of memory.
     pub fn limits(&self) -> Limits {
         self.ready.limits
     }
 
     /// Requests that keep all workers busy, with as many waiting.
     pub fn concurrency(&self) -> usize {
-        2 * self.ready.limits.sequences * self.workers.len()
+        2 * self.ready.limits.max_num_seqs * self.workers.len()
     }
 }
 
 impl Drop for Model {
     fn drop(&mut self) {
-        self.common.queue.close();
+        self.shared.queue.close();
         for worker in self.workers.drain(..) {
             // A reply may drop the model in a worker's own thread, which ends by itself then.
             if worker.thread().id() != thread::current().id() {
@@ -165,7 +169,7 @@ impl Drop for Model {
     }
 }
 
-/// Queues what makes sense, answers what does not.
+/// Queues a valid request, answers an invalid one.
 fn enter<W>(
     work: Result<W, RequestError>,
     reply: Reply,

@@ -1,4 +1,4 @@
-//! From texts to tokens: what a request means to a model of this kind.
+//! Tokenizes requests: what each means to a model of this kind.
 
 use std::sync::Arc;
 
@@ -6,11 +6,11 @@ use crate::checkpoint::{Codec, TextError};
 use crate::decode::stop::StopMatcher;
 use crate::decode::trie::Trie;
 use crate::request::{Embed, Generate, Keep, Prompt, RequestError, Score, Strategy, Truncate};
-use crate::schedule::{Among, GenerateWork, ScoreWork, VectorWork, Words};
+use crate::schedule::{Choices, Detokenizer, GenerateWork, ScoreWork, VectorWork};
 
-/// What kind of model reads a request.
+/// The kind of a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ModelKind {
     /// Reads only.
     Encoder,
     /// Reads and writes from left to right.
@@ -19,14 +19,14 @@ pub enum Kind {
     EncoderDecoder,
 }
 
-/// Prepares a generation; `key` names the request for the noise of samples.
+/// Prepares a generation; `key` names the request for the random numbers of samples.
 pub fn generate(
-    kind: Kind,
-    words: &Words,
+    kind: ModelKind,
+    detokenizer: &Detokenizer,
     request: &Generate,
     key: [u8; 32],
 ) -> Result<GenerateWork, RequestError> {
-    let codec = &words.codec;
+    let codec = &detokenizer.codec;
     let plain = |text: &str| codec.encode(text, false).map_err(bad_text);
     check_generate(request)?;
     let mut prompt_truncated = false;
@@ -35,19 +35,19 @@ pub fn generate(
         prompt_truncated |= encoded.truncated;
         Ok(encoded.ids)
     };
-    let (passages, opening, prefix) = match (kind, &request.prompt) {
-        (Kind::Encoder, _) => return Err(invalid("an encoder writes no text")),
-        (Kind::Decoder, Prompt::Passages(_)) => {
+    let (passages, decoder_prompt, prefix) = match (kind, &request.prompt) {
+        (ModelKind::Encoder, _) => return Err(invalid("an encoder writes no text")),
+        (ModelKind::Decoder, Prompt::Passages(_)) => {
             return Err(invalid(
                 "only an encoder-decoder model reads passages apart; give a decoder one prompt",
             ));
         }
-        (Kind::Decoder, Prompt::Text(text)) => {
-            let mut opening = without_trailing(codec, read(text)?);
-            opening.extend(plain(&request.prefix)?);
-            (Vec::new(), or_begin(words, opening)?, request.prefix.clone())
+        (ModelKind::Decoder, Prompt::Text(text)) => {
+            let mut decoder_prompt = without_trailing(codec, read(text)?);
+            decoder_prompt.extend(plain(&request.prefix)?);
+            (Vec::new(), or_begin(detokenizer, decoder_prompt)?, request.prefix.clone())
         }
-        (Kind::EncoderDecoder, prompt) => {
+        (ModelKind::EncoderDecoder, prompt) => {
             let texts = match prompt {
                 Prompt::Text(text) => std::slice::from_ref(text),
                 Prompt::Passages(passages) => &passages[..],
@@ -59,55 +59,59 @@ pub fn generate(
             }
             let forced = plain(&request.prefix)?;
             let prefix = codec.decode(&forced, false).map_err(bad_text)?;
-            let mut opening = decoder_start(words)?;
-            opening.extend(forced);
-            (passages, opening, prefix)
+            let mut decoder_prompt = decoder_start(detokenizer)?;
+            decoder_prompt.extend(forced);
+            (passages, decoder_prompt, prefix)
         }
     };
     let read: usize = passages.iter().map(Vec::len).sum();
-    let prompt_tokens = if passages.is_empty() { opening.len() } else { read };
+    let prompt_tokens = if passages.is_empty() { decoder_prompt.len() } else { read };
     let stop = (!request.stop.is_empty()).then(|| StopMatcher::new(&request.stop));
     Ok(GenerateWork {
         prompt_tokens: prompt_tokens as u32,
         passages,
-        opening,
+        decoder_prompt,
         prefix,
         strategy: request.strategy,
         max_tokens: request.max_tokens,
         min_tokens: request.min_tokens,
         stop: stop.transpose().map_err(|error| invalid(error.to_string()))?,
-        among: among(words, &request.among, request.max_tokens)?.map(Arc::new),
+        choices: choices(detokenizer, &request.among, request.max_tokens)?.map(Arc::new),
         row: u64::from_be_bytes([key[0], key[1], key[2], key[3], key[4], key[5], key[6], key[7]]),
         prompt_truncated,
     })
 }
 
-/// Prepares texts to be judged.
-pub fn score(kind: Kind, words: &Words, request: &Score) -> Result<ScoreWork, RequestError> {
-    let codec = &words.codec;
-    let end = if request.with_end { Some(end(words)?) } else { None };
+/// Prepares continuations to be scored.
+pub fn score(
+    kind: ModelKind,
+    detokenizer: &Detokenizer,
+    request: &Score,
+) -> Result<ScoreWork, RequestError> {
+    let codec = &detokenizer.codec;
+    let end = if request.with_end { Some(end(detokenizer)?) } else { None };
     let (mut passage, mut prompt_truncated, mut prompt_tokens) = (Vec::new(), false, 0);
     let begin = match kind {
-        Kind::Encoder => return Err(invalid("an encoder cannot tell how likely a text is")),
-        Kind::Decoder => Vec::new(),
-        Kind::EncoderDecoder => {
+        ModelKind::Encoder => return Err(invalid("an encoder cannot tell how likely a text is")),
+        ModelKind::Decoder => Vec::new(),
+        ModelKind::EncoderDecoder => {
             let encoded = codec.encode_cut(&request.prompt, request.truncate).map_err(bad_text)?;
             (passage, prompt_truncated) = (encoded.ids, encoded.truncated);
             if passage.is_empty() {
                 return Err(invalid("there is nothing to read: the prompt has no tokens"));
             }
             prompt_tokens = passage.len();
-            decoder_start(words)?
+            decoder_start(detokenizer)?
         }
     };
     let mut continuations = Vec::with_capacity(request.continuations.len());
     for text in &request.continuations {
-        let (mut all, continuation) = if kind == Kind::Decoder {
+        let (mut all, continuation) = if kind == ModelKind::Decoder {
             let parts = codec.encode_continuation(&request.prompt, text).map_err(bad_text)?;
             let (context, cut) = cut(codec, parts.context, request.truncate)?;
             prompt_truncated |= cut;
             prompt_tokens = prompt_tokens.max(context.len());
-            (or_begin(words, context)?, parts.continuation)
+            (or_begin(detokenizer, context)?, parts.continuation)
         } else {
             (begin.clone(), codec.encode(text, false).map_err(bad_text)?)
         };
@@ -122,7 +126,7 @@ pub fn score(kind: Kind, words: &Words, request: &Score) -> Result<ScoreWork, Re
 /// Prepares a text whose vector is wanted; `limit` cuts it if it is longer, as
 /// sentence-transformers does.
 pub fn vector(
-    words: &Words,
+    detokenizer: &Detokenizer,
     request: &Embed,
     hidden: bool,
     limit: Option<usize>,
@@ -132,7 +136,7 @@ pub fn vector(
         keep: Keep::Start,
     });
     let encoded =
-        words.codec.encode_cut(&request.text, request.truncate.or(own)).map_err(bad_text)?;
+        detokenizer.codec.encode_cut(&request.text, request.truncate.or(own)).map_err(bad_text)?;
     if encoded.ids.is_empty() {
         return Err(invalid("there is nothing to read: the text has no tokens"));
     }
@@ -154,10 +158,14 @@ fn check_generate(request: &Generate) -> Result<(), RequestError> {
         Strategy::Greedy => Ok(()),
         Strategy::Sample { temperature, top_p, samples, top_k, .. } => {
             if !(temperature.is_finite() && temperature > 0.0) {
-                return Err(invalid(format!("`temperature` is {temperature}; it must be above 0")));
+                return Err(invalid(format!(
+                    "`temperature` is {temperature}; expected a number above 0"
+                )));
             }
             if !(top_p > 0.0 && top_p <= 1.0) {
-                return Err(invalid(format!("`top_p` is {top_p}; it lies above 0, at most 1")));
+                return Err(invalid(format!(
+                    "`top_p` is {top_p}; expected a number above 0, at most 1"
+                )));
             }
             if samples == 0 {
                 return Err(invalid("`samples` is 0; at least 1 is needed"));
@@ -186,16 +194,20 @@ fn check_generate(request: &Generate) -> Result<(), RequestError> {
     }
 }
 
-/// What an answer may be, each text with its end; only the end may be cut.
-fn among(words: &Words, texts: &[String], max_tokens: u32) -> Result<Option<Among>, RequestError> {
+/// The trie of a guided choice, each text with its end token; only that may be cut.
+fn choices(
+    detokenizer: &Detokenizer,
+    texts: &[String],
+    max_tokens: u32,
+) -> Result<Option<Choices>, RequestError> {
     if texts.is_empty() {
         return Ok(None);
     }
-    let end = end(words)?;
+    let end = end(detokenizer)?;
     let sequences: Vec<Vec<u32>> = texts
         .iter()
         .map(|text| {
-            let mut tokens = words.codec.encode(text, false).map_err(bad_text)?;
+            let mut tokens = detokenizer.codec.encode(text, false).map_err(bad_text)?;
             if tokens.len() > max_tokens as usize {
                 return Err(invalid(format!(
                     "{text:?} of `among` has {} tokens, and `max_tokens` is {max_tokens}; raise it",
@@ -207,7 +219,7 @@ fn among(words: &Words, texts: &[String], max_tokens: u32) -> Result<Option<Amon
         })
         .collect::<Result<_, RequestError>>()?;
     let trie = Trie::new(&sequences).map_err(|error| invalid(error.to_string()))?;
-    Ok(Some(Among { trie, texts: texts.to_vec(), end }))
+    Ok(Some(Choices { trie, texts: texts.to_vec(), end }))
 }
 
 /// Cuts a context and puts the special tokens before it.
@@ -221,12 +233,12 @@ fn cut(
     if context.len() + special <= most {
         return Ok(([codec.leading(), &context].concat(), false));
     }
-    let room = most.checked_sub(special).ok_or_else(|| {
+    let workspace = most.checked_sub(special).ok_or_else(|| {
         bad_text(TextError::NoRoom { tokens: u32::try_from(most).unwrap_or(u32::MAX), special })
     })?;
     let kept = match truncate.map(|truncate| truncate.keep) {
-        Some(Keep::Start) | None => &context[..room],
-        Some(Keep::End) => &context[context.len() - room..],
+        Some(Keep::Start) | None => &context[..workspace],
+        Some(Keep::End) => &context[context.len() - workspace..],
     };
     Ok(([codec.leading(), kept].concat(), true))
 }
@@ -240,27 +252,27 @@ fn without_trailing(codec: &Codec, mut tokens: Vec<u32>) -> Vec<u32> {
 }
 
 /// `tokens`, or what begins a text if there are none.
-fn or_begin(words: &Words, tokens: Vec<u32>) -> Result<Vec<u32>, RequestError> {
+fn or_begin(detokenizer: &Detokenizer, tokens: Vec<u32>) -> Result<Vec<u32>, RequestError> {
     if !tokens.is_empty() {
         return Ok(tokens);
     }
-    let begin = words.special.bos.or(words.special.ends.first().copied());
+    let begin = detokenizer.special.bos.or(detokenizer.special.ends.first().copied());
     begin.map(|token| vec![token]).ok_or_else(|| {
         invalid("the prompt is empty, and the model has no token that begins a text")
     })
 }
 
-fn decoder_start(words: &Words) -> Result<Vec<u32>, RequestError> {
-    let start = words
+fn decoder_start(detokenizer: &Detokenizer) -> Result<Vec<u32>, RequestError> {
+    let start = detokenizer
         .special
         .start
-        .or(words.special.bos)
+        .or(detokenizer.special.bos)
         .ok_or_else(|| invalid("the model's folder names no `decoder_start_token_id`"))?;
     Ok(vec![start])
 }
 
-fn end(words: &Words) -> Result<u32, RequestError> {
-    let end = words.special.ends.first().copied();
+fn end(detokenizer: &Detokenizer) -> Result<u32, RequestError> {
+    let end = detokenizer.special.ends.first().copied();
     end.ok_or_else(|| invalid("the model's folder names no `eos_token_id`"))
 }
 

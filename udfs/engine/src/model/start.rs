@@ -1,46 +1,46 @@
-//! Starting workers: each makes its device in its own thread, which the device need never leave.
+//! Starting workers: each creates its device in its own thread, which the device need never leave.
 
 use std::sync::Arc;
 use std::sync::mpsc::{self, Sender};
 use std::thread::{self, JoinHandle};
 
 use super::open::OpenError;
-use super::prepare::Kind;
+use super::prepare::ModelKind;
 use super::settings::Settings;
+use crate::architecture;
 use crate::backend::{Backend, DeviceError};
 use crate::checkpoint::{Folder, LoadError};
-use crate::family;
-use crate::network::{Network, Reader};
-use crate::schedule::{Counters, Limits, Queue, Room, Shared, Words, Worker};
+use crate::network::{Network, Transformer};
+use crate::schedule::{Counters, Detokenizer, Limits, Queue, Shared, Worker, WorkerWorkspace};
 
-/// Makes a device, in the thread of the worker that will use it.
-pub type Maker<B> = Box<dyn FnOnce() -> Result<B, DeviceError> + Send>;
+/// Creates a device, in the thread of the worker that will use it.
+pub type DeviceFactory<B> = Box<dyn FnOnce() -> Result<B, DeviceError> + Send>;
 
 /// A device with the weights on it.
-pub(super) struct Seated<B: Backend> {
+pub(super) struct LoadedDevice<B: Backend> {
     pub backend: B,
     pub network: Arc<Network<B>>,
     /// Keys and values here, where that is not a part of what the settings say.
-    pub cache_bytes: Option<usize>,
+    pub kv_cache_bytes: Option<usize>,
 }
 
-/// Makes a device with the weights on it, in the worker's thread.
-pub(super) type Seat<B> = Box<dyn FnOnce() -> Result<Seated<B>, OpenError> + Send>;
+/// Creates a device and loads the weights onto it, in the worker's thread.
+pub(super) type WorkerInit<B> = Box<dyn FnOnce() -> Result<LoadedDevice<B>, OpenError> + Send>;
 
 /// What is known of a model whose workers are ready.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Ready {
+pub(super) struct ModelInfo {
     /// What each worker can do.
     pub limits: Limits,
-    pub kind: Kind,
+    pub kind: ModelKind,
     pub parameters: u64,
 }
 
 /// What all workers of a model share.
 #[derive(Clone, Debug)]
-pub(super) struct Common {
+pub(super) struct SharedState {
     pub queue: Arc<Queue>,
-    pub words: Arc<Words>,
+    pub detokenizer: Arc<Detokenizer>,
     pub counters: Arc<Counters>,
 }
 
@@ -50,29 +50,29 @@ pub(super) fn load<B: Backend>(
     backend: &B,
     settings: &Settings,
 ) -> Result<Network<B>, OpenError> {
-    let loaded = family::load(folder, backend, settings.precision, settings.context);
+    let loaded = architecture::load(folder, backend, settings.precision, settings.context);
     loaded.map_err(|error| match error {
         LoadError::Device(error @ DeviceError::OutOfMemory { .. }) => OpenError::Weights(error),
         error => OpenError::Load(error),
     })
 }
 
-/// Starts a worker for each of `seats` and waits until all are ready. Where one fails, all end.
+/// Starts a worker for each of `inits` and waits until all are ready. Where one fails, all end.
 pub(super) fn start<B: Backend + 'static>(
-    seats: Vec<Seat<B>>,
+    inits: Vec<WorkerInit<B>>,
     settings: &Settings,
-    common: &Common,
-) -> Result<(Vec<JoinHandle<()>>, Ready), OpenError> {
+    shared: &SharedState,
+) -> Result<(Vec<JoinHandle<()>>, ModelInfo), OpenError> {
     let (sender, receiver) = mpsc::channel();
     let (mut threads, mut ready) = (Vec::new(), Vec::new());
     let mut failure = None;
-    for (index, seat) in seats.into_iter().enumerate() {
-        let (settings, common, sender) = (*settings, common.clone(), sender.clone());
-        let close = CloseOnPanic(Arc::clone(&common.queue));
+    for (index, init) in inits.into_iter().enumerate() {
+        let (settings, shared, sender) = (*settings, shared.clone(), sender.clone());
+        let close = CloseOnPanic(Arc::clone(&shared.queue));
         let thread = thread::Builder::new().name(format!("model-{index}"));
         let thread = thread.spawn(move || {
             let _close = close;
-            work(seat, &settings, common, sender);
+            work(init, &settings, shared, sender);
         });
         match thread {
             Ok(thread) => threads.push(thread),
@@ -90,11 +90,11 @@ pub(super) fn start<B: Backend + 'static>(
     }
     let ready = ready
         .into_iter()
-        .reduce(|all, one: Ready| Ready { limits: all.limits.both(one.limits), ..all });
+        .reduce(|all, one: ModelInfo| ModelInfo { limits: all.limits.both(one.limits), ..all });
     match (failure, ready) {
         (None, Some(ready)) => Ok((threads, ready)),
         (failure, _) => {
-            common.queue.close();
+            shared.queue.close();
             // One that panicked has said so.
             threads.into_iter().for_each(|thread| drop(thread.join()));
             Err(failure.unwrap_or(OpenError::Stopped))
@@ -104,47 +104,50 @@ pub(super) fn start<B: Backend + 'static>(
 
 /// A worker's thread.
 fn work<B: Backend>(
-    seat: Seat<B>,
+    init: WorkerInit<B>,
     settings: &Settings,
-    common: Common,
-    sender: Sender<Result<Ready, OpenError>>,
+    shared: SharedState,
+    sender: Sender<Result<ModelInfo, OpenError>>,
 ) {
-    let seated = seat().and_then(|seated| {
-        let part = settings.cache_bytes / settings.workers.max(1);
-        let own =
-            Settings { cache_bytes: seated.cache_bytes.unwrap_or(part), workers: 1, ..*settings };
-        let (room, limits) = make_room(&seated.backend, &seated.network, &own)?;
-        Ok((seated, room, limits))
+    let loaded = init().and_then(|loaded| {
+        let part = settings.kv_cache_bytes / settings.workers.max(1);
+        let own = Settings {
+            kv_cache_bytes: loaded.kv_cache_bytes.unwrap_or(part),
+            workers: 1,
+            ..*settings
+        };
+        let (workspace, limits) = make_workspace(&loaded.backend, &loaded.network, &own)?;
+        Ok((loaded, workspace, limits))
     });
-    let (Seated { backend, network, .. }, room, limits) = match seated {
-        Ok(seated) => seated,
+    let (LoadedDevice { backend, network, .. }, workspace, limits) = match loaded {
+        Ok(loaded) => loaded,
         Err(error) => {
             // Whoever opens the model waits for it, unless it gave up for another worker's error.
             let _ = sender.send(Err(error));
             return;
         }
     };
-    let (kind, parameters) = (kind(&network.reader), network.parameters);
-    let _ = sender.send(Ok(Ready { limits, kind, parameters }));
+    let (kind, parameters) = (kind(&network.transformer), network.parameters);
+    let _ = sender.send(Ok(ModelInfo { limits, kind, parameters }));
     drop(sender);
-    let Common { queue, words, counters } = common;
-    Worker::new(Shared { network, queue, words, counters }, backend, limits, room).run();
+    let SharedState { queue, detokenizer, counters } = shared;
+    Worker::new(Shared { network, queue, detokenizer, counters }, backend, limits, workspace).run();
 }
 
-/// A worker's memory; as much as fits, where not all that `settings` ask for does.
-fn make_room<B: Backend>(
+/// A worker's workspace: as `settings` say, or as large as fits the device's memory.
+fn make_workspace<B: Backend>(
     backend: &B,
     network: &Network<B>,
     settings: &Settings,
-) -> Result<(Room<B>, Limits), OpenError> {
+) -> Result<(WorkerWorkspace<B>, Limits), OpenError> {
     let mut limits = settings.limits(network)?;
     let least = settings.least(network);
     loop {
-        match Room::new(backend, network, limits) {
-            Ok(room) => return Ok((room, limits)),
+        match WorkerWorkspace::new(backend, network, limits) {
+            Ok(workspace) => return Ok((workspace, limits)),
             Err((short, error @ DeviceError::OutOfMemory { .. })) => {
                 limits = limits.smaller(least, short).ok_or(OpenError::NoRoom {
-                    step_tokens: limits.step_tokens,
+                    max_batch_tokens: limits.max_batch_tokens,
                     tokens: limits.tokens(),
                     error,
                 })?;
@@ -154,11 +157,11 @@ fn make_room<B: Backend>(
     }
 }
 
-fn kind<B: Backend>(reader: &Reader<B>) -> Kind {
-    match reader {
-        Reader::Encoder(_) => Kind::Encoder,
-        Reader::Decoder(_) => Kind::Decoder,
-        Reader::EncoderDecoder { .. } => Kind::EncoderDecoder,
+fn kind<B: Backend>(transformer: &Transformer<B>) -> ModelKind {
+    match transformer {
+        Transformer::Encoder(_) => ModelKind::Encoder,
+        Transformer::Decoder(_) => ModelKind::Decoder,
+        Transformer::EncoderDecoder { .. } => ModelKind::EncoderDecoder,
     }
 }
 

@@ -2,43 +2,43 @@
 
 use std::mem;
 
-use super::parts::{Attention, Block, Cross, Feed, Head, Pooling, Stack};
+use super::parts::{Attention, CrossAttention, LmHead, Mlp, Pooling, Stack, TransformerBlock};
 use super::workspace::Workspace;
 use crate::backend::{
-    Activation, Append, Attend, Backend, DeviceError, Norm, Picked, Picks, Write,
+    Activation, Attend, Backend, DeviceError, KvWrite, Norm, SamplerOutput, SamplingMetadata, Write,
 };
 
 impl<B: Backend> Stack<B> {
     /// Passes rows through all blocks. The result, before the final norm, stays in `work`.
     ///
     /// A causal stack keeps keys and values of each block in a layer of its own, and rows may read
-    /// what earlier steps left there; what [`Stack::remember`] left of an encoder's rows lies in the
-    /// same cache, and `source` tells which rows read it. Any other stack needs keys within a block
-    /// only, so that one layer serves all.
+    /// what earlier steps left there; the cross-attention keys and values of
+    /// [`Stack::write_cross_kv`] lie in the same cache, and `cross_metadata` tells which rows read which.
+    /// Any other stack needs keys within a block only, so that one layer serves all.
     pub fn forward(
         &self,
         backend: &mut B,
         rows: &B::Input,
-        layout: &B::Layout,
+        metadata: &B::Metadata,
         cache: &mut B::Cache,
-        source: Option<&B::Layout>,
+        cross_metadata: Option<&B::Metadata>,
         work: &mut Workspace<B>,
     ) -> Result<(), DeviceError> {
         self.embed(backend, rows, work)?;
         for (index, block) in self.blocks.iter().enumerate() {
             let layer = if self.causal { index } else { 0 };
-            self.attend(backend, &block.attention, rows, layout, cache, layer, work)?;
-            if let (Some(cross), Some(source)) = (&block.cross, source) {
-                self.cross(backend, cross, source, cache, layer, work)?;
+            self.attend(backend, &block.attention, rows, metadata, cache, layer, work)?;
+            if let (Some(cross), Some(cross_metadata)) = (&block.cross, cross_metadata) {
+                self.cross(backend, cross, cross_metadata, cache, layer, work)?;
             }
-            self.feed(backend, &block.feed, work)?;
+            self.mlp(backend, &block.mlp, work)?;
         }
         Ok(())
     }
 
-    /// Normalises the result of [`Stack::forward`], all rows or some, into the workspace's chosen
+    /// Normalises the result of [`Stack::forward`], all rows or some, into the workspace's selected
     /// rows.
-    pub fn choose(
+    pub fn select_rows(
         &self,
         backend: &mut B,
         rows: Option<&[u32]>,
@@ -46,18 +46,18 @@ impl<B: Backend> Stack<B> {
     ) -> Result<(), DeviceError> {
         let from = match rows {
             Some(rows) => {
-                backend.gather(&work.x, rows, &mut work.picked)?;
-                &mut work.picked
+                backend.index_select(&work.x, rows, &mut work.unnormed)?;
+                &mut work.unnormed
             }
             None => &mut work.x,
         };
         match &self.final_norm {
-            Some(norm) => backend.norm(from, norm, &mut work.chosen)?,
-            None => mem::swap(from, &mut work.chosen),
+            Some(norm) => backend.norm(from, norm, &mut work.selected)?,
+            None => mem::swap(from, &mut work.selected),
         }
         if let Some(project) = &self.project_out {
             backend.linear(
-                &work.chosen,
+                &work.selected,
                 project,
                 Activation::None,
                 Write::Store,
@@ -67,18 +67,19 @@ impl<B: Backend> Stack<B> {
         Ok(())
     }
 
-    /// The rows that [`Stack::choose`] left.
-    pub fn chosen<'a>(&self, work: &'a Workspace<B>) -> &'a B::Tensor {
-        if self.project_out.is_some() { &work.projected } else { &work.chosen }
+    /// The rows that [`Stack::select_rows`] left.
+    pub fn selected<'a>(&self, work: &'a Workspace<B>) -> &'a B::Tensor {
+        if self.project_out.is_some() { &work.projected } else { &work.selected }
     }
 
-    /// Width of the rows that [`Stack::choose`] leaves.
+    /// Width of the rows that [`Stack::select_rows`] leaves.
     pub fn output_width(&self) -> usize {
         self.project_out.as_ref().map_or(self.width, |project| project.outputs)
     }
 
-    /// Writes what this decoder's blocks read of the encoder's chosen rows to `cache`.
-    pub fn remember(
+    /// Writes the cross-attention keys and values of encoder states to `cache`, for each block of this
+    /// decoder.
+    pub fn write_cross_kv(
         &self,
         backend: &mut B,
         encoded: &B::Tensor,
@@ -86,7 +87,7 @@ impl<B: Backend> Stack<B> {
         cache: &mut B::Cache,
         kv: &mut B::Tensor,
     ) -> Result<(), DeviceError> {
-        let append = Append {
+        let kv_write = KvWrite {
             heads: 0,
             kv_heads: self.heads.kv_heads,
             head_dim: self.heads.head_dim,
@@ -96,7 +97,7 @@ impl<B: Backend> Stack<B> {
         for (layer, block) in self.blocks.iter().enumerate() {
             if let Some(cross) = &block.cross {
                 backend.linear(encoded, &cross.kv, Activation::None, Write::Store, kv)?;
-                backend.append(kv, rows, &append, cache, layer)?;
+                backend.write_kv(kv, rows, &kv_write, cache, layer)?;
             }
         }
         Ok(())
@@ -122,7 +123,7 @@ impl<B: Backend> Stack<B> {
         backend: &mut B,
         part: &Attention<B>,
         rows: &B::Input,
-        layout: &B::Layout,
+        metadata: &B::Metadata,
         cache: &mut B::Cache,
         layer: usize,
         work: &mut Workspace<B>,
@@ -130,16 +131,16 @@ impl<B: Backend> Stack<B> {
         self.before(backend, &part.norm, work)?;
         let input = if self.norm_first { &work.y } else { &work.x };
         backend.linear(input, &part.qkv, Activation::None, Write::Store, &mut work.qkv)?;
-        let append = Append {
+        let kv_write = KvWrite {
             heads: self.heads.heads,
             kv_heads: self.heads.kv_heads,
             head_dim: self.heads.head_dim,
             norms: part.qk_norms.as_ref().map(|(q, k)| (q, k)),
             rope: self.rope.as_ref(),
         };
-        backend.append(&mut work.qkv, rows, &append, cache, layer)?;
+        backend.write_kv(&mut work.qkv, rows, &kv_write, cache, layer)?;
         let attend = Attend { bias: self.relative.as_ref(), ..self.plain_attend(self.causal) };
-        backend.attend(&work.qkv, layout, &attend, cache, layer, &mut work.attended)?;
+        backend.attend(&work.qkv, metadata, &attend, cache, layer, &mut work.attended)?;
         backend.linear(&work.attended, &part.out, Activation::None, Write::Add, &mut work.x)?;
         self.after(backend, &part.norm, work)
     }
@@ -147,8 +148,8 @@ impl<B: Backend> Stack<B> {
     fn cross(
         &self,
         backend: &mut B,
-        part: &Cross<B>,
-        source: &B::Layout,
+        part: &CrossAttention<B>,
+        cross_metadata: &B::Metadata,
         cache: &B::Cache,
         layer: usize,
         work: &mut Workspace<B>,
@@ -157,22 +158,22 @@ impl<B: Backend> Stack<B> {
         let input = if self.norm_first { &work.y } else { &work.x };
         backend.linear(input, &part.q, Activation::None, Write::Store, &mut work.q)?;
         let attend = self.plain_attend(false);
-        backend.attend(&work.q, source, &attend, cache, layer, &mut work.attended)?;
+        backend.attend(&work.q, cross_metadata, &attend, cache, layer, &mut work.attended)?;
         backend.linear(&work.attended, &part.out, Activation::None, Write::Add, &mut work.x)?;
         self.after(backend, &part.norm, work)
     }
 
-    fn feed(
+    fn mlp(
         &self,
         backend: &mut B,
-        part: &Feed<B>,
+        part: &Mlp<B>,
         work: &mut Workspace<B>,
     ) -> Result<(), DeviceError> {
         self.before(backend, &part.norm, work)?;
         let input = if self.norm_first { &work.y } else { &work.x };
         let inside = if part.gated {
             backend.linear(input, &part.up, Activation::None, Write::Store, &mut work.up)?;
-            backend.gate(&work.up, part.activation, &mut work.gated)?;
+            backend.glu(&work.up, part.activation, &mut work.gated)?;
             &work.gated
         } else {
             backend.linear(input, &part.up, part.activation, Write::Store, &mut work.up)?;
@@ -218,43 +219,43 @@ impl<B: Backend> Stack<B> {
     }
 }
 
-impl<B: Backend> Head<B> {
-    /// Asks about the next token after each row.
-    pub fn pick(
+impl<B: Backend> LmHead<B> {
+    /// Samples the next token after each row.
+    pub fn sample(
         &self,
         backend: &mut B,
         rows: &B::Tensor,
-        picks: &Picks,
-        out: &mut Picked,
+        sampling: &SamplingMetadata,
+        out: &mut SamplerOutput,
     ) -> Result<(), DeviceError> {
         out.clear();
-        backend.pick(rows, &self.linear, self.scale, picks, out)
+        backend.sample(rows, &self.linear, self.scale, sampling, out)
     }
 }
 
 impl<B: Backend> Pooling<B> {
-    /// One vector per segment of `layout`; `scratch` and `out` have the network's width.
+    /// One vector per segment of `metadata`; `scratch` and `out` have the network's width.
     pub fn pool(
         &self,
         backend: &mut B,
         rows: &B::Tensor,
-        layout: &B::Layout,
+        metadata: &B::Metadata,
         scratch: &mut B::Tensor,
         out: &mut B::Tensor,
     ) -> Result<(), DeviceError> {
         match &self.pooler {
-            None => backend.pool(rows, layout, self.pool, self.normalize, out),
+            None => backend.pool(rows, metadata, self.pool, self.normalize, out),
             Some(pooler) => {
-                backend.pool(rows, layout, self.pool, self.normalize, scratch)?;
+                backend.pool(rows, metadata, self.pool, self.normalize, scratch)?;
                 backend.linear(scratch, pooler, Activation::Tanh, Write::Store, out)
             }
         }
     }
 }
 
-impl<B: Backend> Block<B> {
-    /// Width of what [`Stack::remember`] writes per row and block; 0 without cross-attention.
-    pub fn remembered_width(&self) -> usize {
+impl<B: Backend> TransformerBlock<B> {
+    /// Width of what [`Stack::write_cross_kv`] writes per row and block; 0 without cross-attention.
+    pub fn cross_kv_width(&self) -> usize {
         self.cross.as_ref().map_or(0, |cross| cross.kv.outputs)
     }
 }

@@ -1,9 +1,12 @@
-//! Transformers as data: which parts a network has, and the one pass over them. Families say how a
-//! checkpoint becomes a network.
+//! Transformers as data: which parts a network has, and the forward pass over them. `architecture` says how
+//! a checkpoint becomes a network.
 
 mod forward;
 mod parts;
 mod workspace;
 
-pub use parts::{Attention, Block, Cross, Feed, Head, Heads, Network, Pooling, Reader, Stack};
+pub use parts::{
+    Attention, CrossAttention, Heads, LmHead, Mlp, Network, Pooling, Stack, Transformer,
+    TransformerBlock,
+};
 pub use workspace::Workspace;

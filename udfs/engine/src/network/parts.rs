@@ -2,14 +2,14 @@
 //! have, not in what a part computes.
 
 use crate::backend::{
-    Activation, Backend, Embedding, Linear, Norm, Pool, Precision, RelativeBias, Rope,
+    Activation, Embedding, Linear, LoadWeights, Norm, Pool, Precision, RelativeBias, Rope,
 };
 
 /// A whole model.
-pub struct Network<B: Backend> {
-    pub reader: Reader<B>,
+pub struct Network<B: LoadWeights> {
+    pub transformer: Transformer<B>,
     /// From hidden states to tokens; an encoder has none.
-    pub head: Option<Head<B>>,
+    pub head: Option<LmHead<B>>,
     /// How an encoder's rows become one vector.
     pub pooling: Option<Pooling<B>>,
     /// Most tokens of a text, special ones included; None where positions have no end (T5).
@@ -20,7 +20,7 @@ pub struct Network<B: Backend> {
 }
 
 /// The three shapes of transformers.
-pub enum Reader<B: Backend> {
+pub enum Transformer<B: LoadWeights> {
     /// BERT: reads both ways, writes nothing.
     Encoder(Stack<B>),
     /// GPT-2, OPT, Llama, Qwen: reads and writes from left to right.
@@ -28,18 +28,18 @@ pub enum Reader<B: Backend> {
     /// T5, BART: an encoder reads, a decoder writes.
     EncoderDecoder {
         encoder: Stack<B>,
-        /// Writes; each of its blocks has a [`Cross`].
+        /// Writes; each of its blocks has a [`CrossAttention`].
         decoder: Stack<B>,
     },
 }
 
 /// Embedding, blocks, final norm.
-pub struct Stack<B: Backend> {
+pub struct Stack<B: LoadWeights> {
     /// From tokens to rows.
     pub embedding: Embedding<B>,
     /// After the embedding, before the first block (BART, BERT).
     pub embedding_norm: Option<Norm<B>>,
-    pub blocks: Vec<Block<B>>,
+    pub blocks: Vec<TransformerBlock<B>>,
     /// Whether norms stand before each part (pre-norm) or after its residual sum (post-norm).
     pub norm_first: bool,
     /// After the last block.
@@ -56,7 +56,7 @@ pub struct Stack<B: Backend> {
     /// Width of the residual stream.
     pub width: usize,
     /// Width inside the feed-forward part, after gating.
-    pub feed_width: usize,
+    pub mlp_width: usize,
 }
 
 /// Sizes of attention, the same for self and cross.
@@ -70,15 +70,15 @@ pub struct Heads {
     pub scale: f32,
 }
 
-pub struct Block<B: Backend> {
+pub struct TransformerBlock<B: LoadWeights> {
     pub attention: Attention<B>,
     /// Attention to the encoder's rows.
-    pub cross: Option<Cross<B>>,
-    pub feed: Feed<B>,
+    pub cross: Option<CrossAttention<B>>,
+    pub mlp: Mlp<B>,
 }
 
 /// Self-attention.
-pub struct Attention<B: Backend> {
+pub struct Attention<B: LoadWeights> {
     /// `[q | k | v]` in one: `(heads + 2 kv_heads) * head_dim` outputs.
     pub qkv: Linear<B>,
     /// Norms of each head of q and k (Qwen3).
@@ -89,7 +89,7 @@ pub struct Attention<B: Backend> {
 }
 
 /// Cross-attention.
-pub struct Cross<B: Backend> {
+pub struct CrossAttention<B: LoadWeights> {
     /// From the decoder's rows.
     pub q: Linear<B>,
     /// `[k | v]` from the encoder's rows.
@@ -101,8 +101,8 @@ pub struct Cross<B: Backend> {
 
 /// The feed-forward part: `down(activation(up x))`, or `down(activation(gate x) * (up x))` with
 /// `up` holding `[gate | up]`.
-pub struct Feed<B: Backend> {
-    /// `feed_width` outputs, or twice as many if gated.
+pub struct Mlp<B: LoadWeights> {
+    /// `mlp_width` outputs, or twice as many if gated.
     pub up: Linear<B>,
     pub down: Linear<B>,
     pub activation: Activation,
@@ -113,7 +113,7 @@ pub struct Feed<B: Backend> {
 }
 
 /// From a hidden state to logits.
-pub struct Head<B: Backend> {
+pub struct LmHead<B: LoadWeights> {
     /// `[vocabulary, width]`.
     pub linear: Linear<B>,
     /// Multiplies the logits (T5 with shared embeddings: `width^-0.5`).
@@ -121,7 +121,7 @@ pub struct Head<B: Backend> {
 }
 
 /// How an encoder's rows become one vector.
-pub struct Pooling<B: Backend> {
+pub struct Pooling<B: LoadWeights> {
     /// Which rows.
     pub pool: Pool,
     /// Applied to the pooled row with tanh (BERT's pooler), if it is asked for.

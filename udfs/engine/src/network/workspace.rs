@@ -3,7 +3,7 @@
 use super::parts::Stack;
 use crate::backend::{Backend, DeviceError};
 
-/// Room for one step of a stack.
+/// The tensors of one pass over a stack.
 pub struct Workspace<B: Backend> {
     /// The residual stream; after a pass, the stack's result before its final norm.
     pub(super) x: B::Tensor,
@@ -17,20 +17,21 @@ pub struct Workspace<B: Backend> {
     /// Inside the feed-forward part.
     pub(super) up: B::Tensor,
     pub(super) gated: B::Tensor,
-    /// Chosen rows after the final norm.
-    pub(super) chosen: B::Tensor,
-    pub(super) picked: B::Tensor,
-    /// Chosen rows after the projection to the width of the head.
+    /// Selected rows after the final norm.
+    pub(super) selected: B::Tensor,
+    /// Selected rows before it.
+    pub(super) unnormed: B::Tensor,
+    /// Selected rows after the projection to the width of the head.
     pub(super) projected: B::Tensor,
 }
 
 impl<B: Backend> Workspace<B> {
-    /// Room for steps of up to `rows` rows.
+    /// Tensors for passes of up to `rows` rows.
     pub fn new(backend: &B, stack: &Stack<B>, rows: usize) -> Result<Self, DeviceError> {
         let heads = stack.heads;
         let inner = heads.heads * heads.head_dim;
-        let gated = stack.blocks.iter().any(|block| block.feed.gated);
-        let up = stack.blocks.iter().map(|block| block.feed.up.outputs).max().unwrap_or(0);
+        let gated = stack.blocks.iter().any(|block| block.mlp.gated);
+        let up = stack.blocks.iter().map(|block| block.mlp.up.outputs).max().unwrap_or(0);
         let only_if =
             |needed: bool, width: usize| backend.tensor(if needed { rows } else { 0 }, width);
         Ok(Self {
@@ -40,9 +41,9 @@ impl<B: Backend> Workspace<B> {
             q: only_if(stack.blocks.iter().any(|block| block.cross.is_some()), inner)?,
             attended: backend.tensor(rows, inner)?,
             up: backend.tensor(rows, up)?,
-            gated: only_if(gated, stack.feed_width)?,
-            chosen: backend.tensor(rows, stack.width)?,
-            picked: backend.tensor(rows, stack.width)?,
+            gated: only_if(gated, stack.mlp_width)?,
+            selected: backend.tensor(rows, stack.width)?,
+            unnormed: backend.tensor(rows, stack.width)?,
             projected: only_if(stack.project_out.is_some(), stack.output_width())?,
         })
     }

@@ -1,8 +1,8 @@
 //! One pass of the encoder over whole texts.
 
-use super::blocks::blocks_for;
+use super::block_pool::blocks_for;
 use crate::backend::{
-    BLOCK_SLOTS, Backend, BlockRef, CacheShape, DeviceError, Input, Layout, Precision,
+    AttentionMetadata, BLOCK_SLOTS, Backend, BlockRef, CacheShape, DeviceError, Input, Precision,
 };
 use crate::network::{Stack, Workspace};
 
@@ -12,9 +12,9 @@ pub struct Encoder<B: Backend> {
     cache: B::Cache,
     capacity: usize,
     rows: Input,
-    texts: Layout,
+    texts: AttentionMetadata,
     input: B::Input,
-    layout: B::Layout,
+    metadata: B::Metadata,
 }
 
 impl<B: Backend> Encoder<B> {
@@ -35,9 +35,9 @@ impl<B: Backend> Encoder<B> {
             cache: backend.cache(shape)?,
             capacity,
             rows: Input::default(),
-            texts: Layout::default(),
+            texts: AttentionMetadata::default(),
             input: B::Input::default(),
-            layout: B::Layout::default(),
+            metadata: B::Metadata::default(),
         })
     }
 
@@ -59,7 +59,7 @@ impl<B: Backend> Encoder<B> {
         backend: &mut B,
         stack: &Stack<B>,
         texts: impl IntoIterator<Item = &'t [u32]>,
-    ) -> Result<(&'a B::Tensor, &'a B::Layout), DeviceError> {
+    ) -> Result<(&'a B::Tensor, &'a B::Metadata), DeviceError> {
         self.rows.clear();
         self.texts.clear();
         let mut next = 0;
@@ -75,11 +75,11 @@ impl<B: Backend> Encoder<B> {
             self.texts.push(tokens.len(), blocks);
             next += blocks_for(tokens.len());
         }
-        backend.input(&self.rows, &mut self.input)?;
-        backend.layout(&self.texts, &mut self.layout)?;
+        backend.upload_input(&self.rows, &mut self.input)?;
+        backend.upload_metadata(&self.texts, &mut self.metadata)?;
         let work = &mut self.work;
-        stack.forward(backend, &self.input, &self.layout, &mut self.cache, None, work)?;
-        stack.choose(backend, None, work)?;
-        Ok((stack.chosen(work), &self.layout))
+        stack.forward(backend, &self.input, &self.metadata, &mut self.cache, None, work)?;
+        stack.select_rows(backend, None, work)?;
+        Ok((stack.selected(work), &self.metadata))
     }
 }

@@ -1,4 +1,4 @@
-//! Requests as tokens: what is left of them once texts are read.
+//! Tokenized requests.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -8,28 +8,28 @@ use crate::decode::stop::StopMatcher;
 use crate::decode::trie::Trie;
 use crate::request::{Answer, RequestError, Strategy};
 
-/// Hands an answer to whoever waits for it. It is called from a worker's thread. If it panics, its
-/// own answer is lost and nothing else.
+/// Receives the answer to a request, in a worker's thread. If it panics, its own answer is lost and
+/// nothing else.
 pub type Reply = Box<dyn FnOnce(Result<Answer, RequestError>) + Send>;
 
-/// Something to be done, and where the answer goes. Dropped unanswered, it answers with an error.
+/// A request as tokens, and where its answer goes. Dropped unanswered, it answers with an error.
 pub struct Job<W> {
     pub work: W,
     reply: Option<Reply>,
     cancelled: Cancel,
 }
 
-/// Tells a worker that nobody waits any more.
+/// Cancels a request: its worker drops it before the next step.
 #[derive(Clone, Debug, Default)]
 pub struct Cancel(Arc<AtomicBool>);
 
 impl Cancel {
-    /// Nobody waits any more.
+    /// Cancels the request.
     pub fn cancel(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Whether nobody waits any more.
+    /// Whether the request is cancelled.
     pub fn is_cancelled(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
@@ -41,7 +41,7 @@ impl<W> Job<W> {
         Self { work, reply: Some(reply), cancelled }
     }
 
-    /// Whether nobody waits for it any more.
+    /// Whether it is cancelled.
     pub fn is_cancelled(&self) -> bool {
         self.cancelled.is_cancelled()
     }
@@ -69,10 +69,10 @@ impl<W> Drop for Job<W> {
 pub struct GenerateWork {
     /// What the encoder reads, each text alone; empty for a decoder.
     pub passages: Vec<Vec<u32>>,
-    /// What the decoder reads first: the prompt, or the start token; then the forced beginning of
-    /// the answer. Never empty.
-    pub opening: Vec<u32>,
-    /// The text of the forced beginning.
+    /// What the decoder reads before the first new token: the prompt, or the start token; then the forced
+    /// prefix of the answer. Never empty.
+    pub decoder_prompt: Vec<u32>,
+    /// The text of the forced prefix.
     pub prefix: String,
     /// How tokens are chosen.
     pub strategy: Strategy,
@@ -82,17 +82,17 @@ pub struct GenerateWork {
     pub min_tokens: u32,
     /// Finds the texts before which the answer ends.
     pub stop: Option<StopMatcher>,
-    pub among: Option<Arc<Among>>,
-    /// Names the request for the noise of samples.
+    pub choices: Option<Arc<Choices>>,
+    /// Names the request for the random numbers of samples: the first eight bytes of its key.
     pub row: u64,
     pub prompt_tokens: u32,
     /// Whether the prompt was cut.
     pub prompt_truncated: bool,
 }
 
-/// Texts of which an answer must be one.
+/// The texts of a guided choice: an answer is one of them.
 #[derive(Clone, Debug)]
-pub struct Among {
+pub struct Choices {
     /// Their tokens, each with `end` behind it.
     pub trie: Trie,
     /// The texts as they were given: their tokens may spell them in another way.
@@ -100,7 +100,7 @@ pub struct Among {
     pub end: u32,
 }
 
-impl Among {
+impl Choices {
     /// The text that `tokens` spell, with the end or without.
     pub fn text(&self, tokens: &[u32]) -> Option<&str> {
         let ended = || self.trie.spelled(&[tokens, &[self.end]].concat());
@@ -109,13 +109,13 @@ impl Among {
     }
 }
 
-/// Texts to be judged.
+/// Continuations to be scored.
 #[derive(Clone, Debug)]
 pub struct ScoreWork {
     /// What the encoder reads; empty for a decoder.
     pub passage: Vec<u32>,
     /// Per continuation: all tokens that the decoder sees, and how many of them stand before the
-    /// first that is judged (at least 1).
+    /// first that is scored (at least 1).
     pub continuations: Vec<(Vec<u32>, usize)>,
     pub prompt_tokens: u32,
     /// Whether the prompt was cut.

@@ -1,31 +1,32 @@
-//! Offline work on one model: a queue for all callers, workers that take from it whatever fits.
+//! The scheduler: a queue for all callers of a model, and workers that batch whatever fits (continuous
+//! batching over a paged KV cache).
 
-mod blocks;
+mod batch_size;
+mod block_pool;
 mod counters;
+mod detokenizer;
 mod encode;
-mod forest;
-mod group;
 mod job;
-mod kept;
 mod limits;
-mod pace;
+mod prefix_cache;
+mod prefix_tree;
 mod queue;
-mod room;
 mod score;
+mod scoring_tree;
 mod sequence;
+mod sequence_group;
 mod step;
-mod tree;
 mod vectors;
-mod words;
 mod worker;
+mod workspace;
 
 pub use counters::{Counters, Counts};
-pub use job::{Among, Cancel, GenerateWork, Job, Reply, ScoreWork, VectorWork};
-pub use limits::{Least, Limits, Short};
+pub use detokenizer::Detokenizer;
+pub use job::{Cancel, Choices, GenerateWork, Job, Reply, ScoreWork, VectorWork};
+pub use limits::{Limits, MinLimits, Shortage};
 pub use queue::Queue;
-pub use room::Room;
-pub use words::Words;
 pub use worker::{Shared, Worker};
+pub use workspace::WorkerWorkspace;
 
 use crate::request::RequestError;
 

@@ -1,4 +1,4 @@
-//! What waits: one queue for all callers and all workers of a model.
+//! The queue of requests, one for all callers and all workers of a model.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -11,13 +11,13 @@ use crate::request::RequestError;
 /// Jobs of all kinds, each kind in the order that suits it.
 #[derive(Default)]
 pub struct Queue {
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<WaitingJobs>,
     changed: Condvar,
 }
 
 /// The jobs themselves. Cancelled ones are answered when their turn comes.
 #[derive(Default)]
-pub struct Waiting {
+pub struct WaitingJobs {
     /// Longest first: the last to end are short, and no worker waits long for another.
     pub generate: Ordered<std::cmp::Reverse<usize>, GenerateWork>,
     /// By their tokens, so that neighbours share beginnings.
@@ -32,7 +32,7 @@ pub struct Ordered<K, W> {
     /// Those that were given back, before all others.
     again: VecDeque<Job<W>>,
     jobs: BTreeMap<(K, u64), Job<W>>,
-    /// Those that nobody waits for, until the queue is unlocked: whoever is told may ask it again.
+    /// Cancelled ones, until the queue is unlocked: their replies may use the queue.
     cancelled: Vec<Job<W>>,
 }
 
@@ -78,7 +78,7 @@ impl<K: Ord, W> Ordered<K, W> {
     }
 }
 
-impl Waiting {
+impl WaitingJobs {
     fn is_empty(&self) -> bool {
         self.generate.is_empty() && self.score.is_empty() && self.vector.is_empty()
     }
@@ -94,11 +94,11 @@ impl Queue {
     /// Adds a generation.
     pub fn push_generate(&self, job: Job<GenerateWork>) {
         let read: usize = job.work.passages.iter().map(Vec::len).sum();
-        let key = std::cmp::Reverse(read + job.work.opening.len());
+        let key = std::cmp::Reverse(read + job.work.decoder_prompt.len());
         self.push(|waiting, id| waiting.generate.insert(key, id, job));
     }
 
-    /// Adds texts to be judged.
+    /// Adds continuations to be scored.
     pub fn push_score(&self, job: Job<ScoreWork>) {
         let shared = job.work.continuations.first();
         let prompt = shared.map_or(&[][..], |(tokens, before)| &tokens[..*before]);
@@ -106,13 +106,13 @@ impl Queue {
         self.push(|waiting, id| waiting.score.insert(key, id, job));
     }
 
-    /// Adds a text to be measured.
+    /// Adds a text to be embedded.
     pub fn push_vector(&self, job: Job<VectorWork>) {
         let key = std::cmp::Reverse(job.work.tokens.len());
         self.push(|waiting, id| waiting.vector.insert(key, id, job));
     }
 
-    fn push(&self, insert: impl FnOnce(&mut Waiting, u64)) {
+    fn push(&self, insert: impl FnOnce(&mut WaitingJobs, u64)) {
         let mut waiting = self.lock();
         // A closed queue drops the job, which answers with an error.
         if !waiting.closed {
@@ -128,11 +128,11 @@ impl Queue {
     pub fn give_back<K: Ord, W>(
         &self,
         jobs: Vec<Job<W>>,
-        kind: impl FnOnce(&mut Waiting) -> &mut Ordered<K, W>,
+        kind: impl FnOnce(&mut WaitingJobs) -> &mut Ordered<K, W>,
     ) {
         let mut waiting = self.lock();
         if waiting.closed {
-            // Whoever hears of it may ask for the lock.
+            // A reply may take the lock.
             drop(waiting);
             drop(jobs);
             return;
@@ -143,10 +143,10 @@ impl Queue {
     }
 
     /// Lets a worker take jobs. Cancelled ones that it met are answered then.
-    pub fn take<T>(&self, take: impl FnOnce(&mut Waiting) -> T) -> T {
+    pub fn take<T>(&self, take: impl FnOnce(&mut WaitingJobs) -> T) -> T {
         let mut waiting = self.lock();
         let taken = take(&mut waiting);
-        let Waiting { generate, score, vector, .. } = &mut *waiting;
+        let WaitingJobs { generate, score, vector, .. } = &mut *waiting;
         let generate = mem::take(&mut generate.cancelled);
         let score = mem::take(&mut score.cancelled);
         let vector = mem::take(&mut vector.cancelled);
@@ -157,7 +157,7 @@ impl Queue {
         taken
     }
 
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
+    fn lock(&self) -> MutexGuard<'_, WaitingJobs> {
         // A worker that panicked left the maps whole: they change in single calls.
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -182,7 +182,7 @@ impl Queue {
     /// Takes no more jobs, and drops those that wait.
     pub fn close(&self) {
         let mut waiting = self.lock();
-        let dropped = Waiting { closed: true, ..Waiting::default() };
+        let dropped = WaitingJobs { closed: true, ..WaitingJobs::default() };
         let dropped = mem::replace(&mut *waiting, dropped);
         drop(waiting);
         self.changed.notify_all();
@@ -240,7 +240,7 @@ mod tests {
         let _three = push(&queue, 3, &waits);
         let five = push(&queue, 5, &gone);
         let _four = push(&queue, 4, &waits);
-        let take = |waiting: &mut Waiting| waiting.vector.pop_if(|_| true);
+        let take = |waiting: &mut WaitingJobs| waiting.vector.pop_if(|_| true);
         let taken: Vec<_> = (0..3).filter_map(|_| queue.take(take)).collect();
         let _nine = push(&queue, 9, &waits);
         gone.cancel();

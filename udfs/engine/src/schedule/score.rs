@@ -1,56 +1,56 @@
 //! Log-probabilities of continuations; whatever several texts begin with is computed once.
 
-use super::blocks::{Span, blocks_for};
+use super::batch_size::{BatchSize, PassFailure};
+use super::block_pool::{BlockTable, blocks_for};
 use super::counters::Counters;
-use super::forest::{Forest, run_steps};
 use super::job::{Job, ScoreWork};
-use super::kept::Kept;
-use super::pace::{Failure, Pace};
+use super::prefix_cache::PrefixCache;
 use super::queue::Queue;
+use super::scoring_tree::{ScoringTree, run_steps};
 use super::step::Step;
 use crate::backend::{Backend, DeviceError};
-use crate::network::{Head, Stack};
+use crate::network::{LmHead, Stack};
 use crate::request::{Answer, Body, RequestError, Scored};
 
 /// Steps that a batch fills, roughly: more share more, fewer answer sooner.
 const STEPS_PER_BATCH: usize = 4;
 
-/// A batch and the blocks it was promised.
+/// A batch and the blocks reserved for it.
 pub struct Batch {
     pub jobs: Vec<Job<ScoreWork>>,
-    pub promised: usize,
-    /// All their continuations, each of which asks about some rows.
-    pub questions: usize,
+    pub reserved: usize,
+    /// All their continuations, each of which samples some rows.
+    pub samples: usize,
 }
 
 /// Takes neighbours off the queue until they fill some steps or the cache.
-pub fn take<B: Backend>(queue: &Queue, step: &mut Step<B>, pace: Pace) -> Batch {
-    let mut batch = Batch { jobs: Vec::new(), promised: 0, questions: 0 };
-    let most = step.capacity().min(pace.rows);
+pub fn take<B: Backend>(queue: &Queue, step: &mut Step<B>, batch_size: BatchSize) -> Batch {
+    let mut batch = Batch { jobs: Vec::new(), reserved: 0, samples: 0 };
+    let most = step.capacity().min(batch_size.rows);
     let budget = most * STEPS_PER_BATCH;
     let mut rows = 0;
     queue.take(|waiting| {
         while rows < budget {
-            let mut promised = 0;
+            let mut reserved = 0;
             let last = batch.jobs.last().map(|job| &job.work);
             let Some(job) = waiting.score.pop_if(|next| {
                 let (new_rows, new_blocks) = cost(last, next);
-                // All questions might be about one row, and a row's questions are asked in one step.
-                let together = batch.questions + next.continuations.len() <= most
-                    && batch.jobs.len() < pace.requests
+                // All targets might be of one row, and a row's targets are sampled in one step.
+                let together = batch.samples + next.continuations.len() <= most
+                    && batch.jobs.len() < batch_size.requests
                     && rows + new_rows <= budget;
                 let fits = last.is_none() || together;
-                let promise = fits && step.blocks.promise(new_blocks);
-                if promise {
+                let reserve = fits && step.blocks.reserve(new_blocks);
+                if reserve {
                     rows += new_rows;
-                    promised = new_blocks;
+                    reserved = new_blocks;
                 }
-                promise
+                reserve
             }) else {
                 break;
             };
-            batch.promised += promised;
-            batch.questions += job.work.continuations.len();
+            batch.reserved += reserved;
+            batch.samples += job.work.continuations.len();
             batch.jobs.push(job);
         }
     });
@@ -81,7 +81,7 @@ fn cost(last: Option<&ScoreWork>, next: &ScoreWork) -> (usize, usize) {
     (rows, blocks)
 }
 
-/// What stands before the continuations.
+/// The tokens before the continuations.
 fn prompt(work: &ScoreWork) -> &[u32] {
     work.continuations.first().map_or(&[], |(tokens, before)| &tokens[..*before])
 }
@@ -92,44 +92,46 @@ fn common(a: &[u32], b: &[u32]) -> usize {
 
 /// A continuation's sum so far.
 #[derive(Clone, Copy)]
-pub struct Sum {
+pub struct LogprobSum {
     pub logprob: f64,
     /// Whether all its tokens were the likeliest.
     pub is_greedy: bool,
 }
 
-/// Judges one batch.
+/// Scores one batch.
 pub struct Scorer<'a, B: Backend> {
     pub backend: &'a mut B,
     pub stack: &'a Stack<B>,
-    pub head: &'a Head<B>,
+    pub head: &'a LmHead<B>,
     pub step: &'a mut Step<B>,
-    pub kept: &'a mut Kept,
+    pub prefix_cache: &'a mut PrefixCache,
     pub counters: &'a Counters,
 }
 
 impl<B: Backend> Scorer<'_, B> {
-    /// Judges `batch`; `sources[i]` is what the encoder left of job `i`, empty for a decoder alone.
+    /// Scores `batch`; `encoder_states[i]` are those of job `i`, empty for a decoder alone.
     /// The sums of each job's continuations.
     pub fn run(
         &mut self,
         batch: &Batch,
-        mut sources: Vec<Span>,
-        pace: Pace,
-    ) -> Result<Vec<Vec<Sum>>, Failure> {
+        mut encoder_states: Vec<BlockTable>,
+        batch_size: BatchSize,
+    ) -> Result<Vec<Vec<LogprobSum>>, PassFailure> {
         let jobs = &batch.jobs;
-        let mut sums: Vec<Vec<Sum>> = jobs
+        let mut sums: Vec<Vec<LogprobSum>> = jobs
             .iter()
-            .map(|job| vec![Sum { logprob: 0.0, is_greedy: true }; job.work.continuations.len()])
+            .map(|job| {
+                vec![LogprobSum { logprob: 0.0, is_greedy: true }; job.work.continuations.len()]
+            })
             .collect();
-        // All questions might be about one row, and a row's questions are asked in one step.
-        self.step.allow(pace.rows.max(batch.questions));
-        let judged = self.compute(jobs, &sources, &mut sums);
-        for source in &mut sources {
-            self.step.blocks.release(source);
+        // All targets might be of one row, and a row's targets are sampled in one step.
+        self.step.allow(batch_size.rows.max(batch.samples));
+        let scored = self.compute(jobs, &encoder_states, &mut sums);
+        for table in &mut encoder_states {
+            self.step.blocks.free_table(table);
         }
-        let (requests, rows, least) = (jobs.len(), self.step.rows(), batch.questions);
-        let rows = judged.map_err(|error| Failure { error, requests, rows, least })?;
+        let (requests, rows, least) = (jobs.len(), self.step.rows(), batch.samples);
+        let rows = scored.map_err(|error| PassFailure { error, requests, rows, least })?;
         self.counters.decoded(rows);
         Ok(sums)
     }
@@ -137,38 +139,41 @@ impl<B: Backend> Scorer<'_, B> {
     fn compute(
         &mut self,
         jobs: &[Job<ScoreWork>],
-        sources: &[Span],
-        sums: &mut [Vec<Sum>],
+        encoder_states: &[BlockTable],
+        sums: &mut [Vec<LogprobSum>],
     ) -> Result<usize, DeviceError> {
-        let nothing = Span::default();
+        let nothing = BlockTable::default();
         // What two texts read may differ even where they write the same: a tree each, but one batch
         // of rows.
-        let apart = sources.iter().any(|source| !source.refs.is_empty());
-        let mut forests: Vec<Forest<'_>> = if apart {
-            let each = sources.iter().enumerate();
-            each.map(|(index, source)| Forest::new(jobs, index..index + 1, source)).collect()
+        let apart = encoder_states.iter().any(|table| !table.refs.is_empty());
+        let mut trees: Vec<ScoringTree<'_>> = if apart {
+            let each = encoder_states.iter().enumerate();
+            each.map(|(index, encoder_states)| {
+                ScoringTree::new(jobs, index..index + 1, encoder_states)
+            })
+            .collect()
         } else {
-            vec![Forest::new(jobs, 0..jobs.len(), &nothing)]
+            vec![ScoringTree::new(jobs, 0..jobs.len(), &nothing)]
         };
-        let whole = forests.first_mut().filter(|_| !apart);
-        let reused = whole.map_or(0, |forest| forest.reuse(self.kept, &mut self.step.blocks));
-        let done = run_steps(self, &mut forests, sums, reused);
-        if let (Some(forest), Ok(_)) = (forests.first().filter(|_| !apart), &done) {
-            forest.keep(self.kept, &mut self.step.blocks);
+        let whole = trees.first_mut().filter(|_| !apart);
+        let reused = whole.map_or(0, |tree| tree.reuse(self.prefix_cache, &mut self.step.blocks));
+        let done = run_steps(self, &mut trees, sums, reused);
+        if let (Some(tree), Ok(_)) = (trees.first().filter(|_| !apart), &done) {
+            tree.keep(self.prefix_cache, &mut self.step.blocks);
         }
-        for forest in &mut forests {
-            forest.release(&mut self.step.blocks);
+        for tree in &mut trees {
+            tree.release(&mut self.step.blocks);
         }
         done
     }
 }
 
 /// The answer to `work`, whose sums are `sums`.
-pub fn answer(work: &ScoreWork, sums: &[Sum]) -> Result<Answer, RequestError> {
+pub fn answer(work: &ScoreWork, sums: &[LogprobSum]) -> Result<Answer, RequestError> {
     if sums.iter().any(|sum| sum.logprob.is_nan()) {
         return Err(super::not_a_number());
     }
-    let scored = |((tokens, before), sum): (&(Vec<u32>, usize), &Sum)| Scored {
+    let scored = |((tokens, before), sum): (&(Vec<u32>, usize), &LogprobSum)| Scored {
         logprob: sum.logprob,
         tokens: (tokens.len() - before) as u32,
         is_greedy: sum.is_greedy,

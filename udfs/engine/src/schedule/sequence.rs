@@ -1,66 +1,57 @@
-//! One answer under way: what it has said, what is asked next, and when it ends.
+//! One answer under way: its tokens, how the next one is sampled, and when it ends.
 
-use super::blocks::Span;
+use super::block_pool::BlockTable;
+use super::detokenizer::{Detokenizer, StopChecker};
 use super::job::GenerateWork;
-use super::step::{Ask, Wanted};
-use super::words::Words;
-use crate::backend::{How, Token};
+use super::step::{RequestedMethod, SamplingRequest};
+use crate::backend::{SamplingMethod, Token};
 use crate::checkpoint::Special;
-use crate::decode::stop::StopMatcher;
-use crate::decode::trie::Node;
-use crate::noise::Noise;
+use crate::decode::trie::TrieNode;
 use crate::request::{Finish, RequestError, Strategy};
+use crate::rng::CounterRng;
 
 /// One answer under way.
 pub struct Sequence {
     /// Its tokens in the cache.
-    pub span: Span,
+    pub table: BlockTable,
     /// New tokens.
     pub new: Vec<u32>,
-    /// How many of opening and new tokens were fed.
+    /// How many of decoder prompt and new tokens were fed.
     pub fed: usize,
     /// Sum of the log-probabilities of the new tokens.
     pub logprob: f64,
     /// Its number among the answers.
     pub sample: u32,
-    /// Where it stands among the texts that it may be.
-    pub node: Option<Node>,
-    /// What was heard of stop texts.
-    pub stop: Option<Heard>,
+    /// The choices that are left, as a node of their trie.
+    pub node: Option<TrieNode>,
+    /// Looks for stop texts.
+    pub stop: Option<StopChecker>,
     /// Why it ended, and where its text ends if a stop text came.
     pub end: Option<(Finish, Option<usize>)>,
-    /// The place of its question in the present step.
-    pub asked: Option<usize>,
-}
-
-/// What the matcher of stop texts has heard.
-#[derive(Clone)]
-pub struct Heard {
-    matcher: StopMatcher,
-    /// Bytes of new text.
-    bytes: usize,
+    /// The index of its result in the sampler output of the present step.
+    pub sample_index: Option<usize>,
 }
 
 impl Sequence {
-    /// The first answer to `work`, with nothing said.
+    /// The first answer to `work`, without new tokens.
     pub fn new(work: &GenerateWork) -> Self {
         Self {
-            span: Span::default(),
+            table: BlockTable::default(),
             new: Vec::new(),
             fed: 0,
             logprob: 0.0,
             sample: 0,
-            node: work.among.as_ref().map(|among| among.trie.root()),
-            stop: work.stop.clone().map(|matcher| Heard { matcher, bytes: 0 }),
+            node: work.choices.as_ref().map(|choices| choices.trie.root()),
+            stop: work.stop.clone().map(StopChecker::new),
             end: None,
-            asked: None,
+            sample_index: None,
         }
     }
 
-    /// A copy that holds `span`.
-    pub fn like(&self, span: Span, sample: u32) -> Self {
+    /// A copy that holds `table`.
+    pub fn like(&self, table: BlockTable, sample: u32) -> Self {
         Self {
-            span,
+            table,
             new: self.new.clone(),
             fed: self.fed,
             logprob: self.logprob,
@@ -68,27 +59,28 @@ impl Sequence {
             node: self.node,
             stop: self.stop.clone(),
             end: self.end,
-            asked: None,
+            sample_index: None,
         }
     }
 
     /// Takes its next token.
-    pub fn push(&mut self, work: &GenerateWork, token: Token, words: &Words) {
+    pub fn push(&mut self, work: &GenerateWork, token: Token, detokenizer: &Detokenizer) {
         self.new.push(token.id);
         self.logprob += f64::from(token.logprob);
-        if let (Some(among), Some(node)) = (&work.among, self.node) {
-            self.node = among.trie.next(node, token.id);
-            if self.node.is_none_or(|node| among.trie.is_leaf(node)) {
+        if let (Some(choices), Some(node)) = (&work.choices, self.node) {
+            self.node = choices.trie.next(node, token.id);
+            if self.node.is_none_or(|node| choices.trie.is_leaf(node)) {
                 self.end = Some((Finish::End, None));
                 return;
             }
-        } else if words.special.ends.contains(&token.id) {
+        } else if detokenizer.special.ends.contains(&token.id) {
             // An end that was forced is a cut.
-            let forced = forced(work, self.new.len() as u32 - 1, &words.special).is_some();
+            let forced = forced(work, self.new.len() as u32 - 1, &detokenizer.special).is_some();
             self.end = Some((if forced { Finish::Length } else { Finish::End }, None));
             return;
         }
-        if let Some(end) = self.stop.as_mut().and_then(|heard| heard.listen(work, &self.new, words))
+        if let Some(end) =
+            self.stop.as_mut().and_then(|checker| checker.check(work, &self.new, detokenizer))
         {
             self.end = Some((Finish::Stop, Some(end)));
             return;
@@ -99,57 +91,50 @@ impl Sequence {
     }
 }
 
-impl Heard {
-    /// Hears the text that the last of `new` adds. If a stop text came, where the answer ends.
-    fn listen(&mut self, work: &GenerateWork, new: &[u32], words: &Words) -> Option<usize> {
-        // A text that cannot be decoded yet has no stop text yet either.
-        let text = words.added(work, new).ok()?;
-        // Half a character may still become another one.
-        let whole = text.trim_end_matches(char::REPLACEMENT_CHARACTER);
-        let added = whole.get(self.bytes..)?;
-        self.bytes += added.len();
-        Some(self.matcher.push(added)?.text_end)
-    }
-}
-
-/// What is asked about the token after a sequence's last.
-pub fn ask<'a>(
+/// How the token after a sequence's last is sampled.
+pub fn sampling_request<'a>(
     work: &'a GenerateWork,
     sequence: &Sequence,
     sample: u32,
     width: Option<u32>,
     special: &'a Special,
-) -> Ask<'a> {
+) -> SamplingRequest<'a> {
     let step = sequence.new.len() as u32;
-    if let (Some(among), Some(node)) = (&work.among, sequence.node) {
-        let among = among.trie.allowed(node);
+    if let (Some(choices), Some(node)) = (&work.choices, sequence.node) {
+        let allowed = choices.trie.allowed(node);
         let count = match work.strategy {
             Strategy::Greedy => 1,
             Strategy::Beam { .. } => width.unwrap_or(1),
             // The choice among few tokens is made by the caller.
-            Strategy::Sample { .. } => among.len() as u32,
+            Strategy::Sample { .. } => allowed.len() as u32,
         };
-        return Ask { how: Wanted::Among { among, count }, banned: &[] };
+        return SamplingRequest {
+            method: RequestedMethod::Choices { tokens: allowed, count },
+            banned: &[],
+        };
     }
     if let Some(token) = forced(work, step, special) {
-        return Ask { how: Wanted::Among { among: token, count: 1 }, banned: &[] };
+        return SamplingRequest {
+            method: RequestedMethod::Choices { tokens: token, count: 1 },
+            banned: &[],
+        };
     }
     let banned = if step < work.min_tokens { &special.ends[..] } else { &[] };
-    let how = match work.strategy {
-        Strategy::Greedy => How::Greedy,
-        Strategy::Beam { .. } => How::Top { count: width.unwrap_or(1) },
+    let method = match work.strategy {
+        Strategy::Greedy => SamplingMethod::Greedy,
+        Strategy::Beam { .. } => SamplingMethod::TopK { count: width.unwrap_or(1) },
         Strategy::Sample { temperature, top_k, top_p, seed, .. } => {
-            let noise = Noise::new(seed, work.row, sample, step);
-            How::Sample { temperature, top_k, top_p, noise }
+            let rng = CounterRng::new(seed, work.row, sample, step);
+            SamplingMethod::Sample { temperature, top_k, top_p, rng }
         }
     };
-    Ask { how: Wanted::How(how), banned }
+    SamplingRequest { method: RequestedMethod::Method(method), banned }
 }
 
-/// The token that must come at `step`, as BART's settings may have it. What an answer may be goes
-/// before it.
+/// The token that is forced at `step` (BART's `forced_bos_token_id` and `forced_eos_token_id`).
+/// Choices override it.
 pub fn forced<'a>(work: &GenerateWork, step: u32, special: &'a Special) -> Option<&'a [u32; 1]> {
-    if work.among.is_some() {
+    if work.choices.is_some() {
         None
     } else if step + 1 == work.max_tokens && special.forced_eos.is_some() {
         special.forced_eos.as_ref().map(std::array::from_ref)
@@ -160,8 +145,8 @@ pub fn forced<'a>(work: &GenerateWork, step: u32, special: &'a Special) -> Optio
     }
 }
 
-/// The token that a question's answer means.
-pub fn choose(
+/// The token that a sampler result means; a sample from few choices is drawn here.
+pub fn chosen_token(
     work: &GenerateWork,
     sequence: &Sequence,
     tokens: &[Token],
@@ -171,17 +156,17 @@ pub fn choose(
     }
     let first = tokens.first().copied();
     let chosen = match work.strategy {
-        Strategy::Sample { temperature, seed, .. } if work.among.is_some() => {
-            let noise = Noise::new(seed, work.row, sequence.sample, sequence.new.len() as u32);
-            let worth = |token: &Token| {
-                f64::from(token.logprob) / f64::from(temperature) + noise.gumbel(token.id)
+        Strategy::Sample { temperature, seed, .. } if work.choices.is_some() => {
+            let rng = CounterRng::new(seed, work.row, sequence.sample, sequence.new.len() as u32);
+            let score = |token: &Token| {
+                f64::from(token.logprob) / f64::from(temperature) + rng.gumbel(token.id)
             };
             let best = tokens
                 .iter()
-                .max_by(|a, b| worth(a).total_cmp(&worth(b)).then_with(|| b.id.cmp(&a.id)));
+                .max_by(|a, b| score(a).total_cmp(&score(b)).then_with(|| b.id.cmp(&a.id)));
             best.copied()
         }
         _ => first,
     };
-    chosen.ok_or_else(|| RequestError::Failed("no token may follow".to_owned()))
+    chosen.ok_or_else(|| RequestError::Failed("no token is allowed to follow".to_owned()))
 }

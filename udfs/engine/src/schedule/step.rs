@@ -1,32 +1,35 @@
-//! One pass of the decoder: rows of many texts at once, and what is asked about some of them.
+//! One pass of the decoder over rows of many sequences, and the sampling of some of them.
 
-use super::blocks::{Blocks, Span};
-use crate::backend::{Backend, DeviceError, How, Input, Layout, Pick, Picked, Picks};
-use crate::network::{Head, Stack, Workspace};
+use super::block_pool::{BlockPool, BlockTable};
+use crate::backend::{
+    AttentionMetadata, Backend, DeviceError, Input, RowSampling, SamplerOutput, SamplingMetadata,
+    SamplingMethod,
+};
+use crate::network::{LmHead, Stack, Workspace};
 
-/// A decoder's memory and the step that is being put together.
+/// A decoder's buffers and the step that is being put together.
 pub struct Step<B: Backend> {
     work: Workspace<B>,
     cache: B::Cache,
-    /// Who holds which blocks of the cache.
-    pub blocks: Blocks,
+    /// The blocks of the KV cache.
+    pub blocks: BlockPool,
     capacity: usize,
     allowed: usize,
     rows: Rows,
-    picked: Picked,
+    output: SamplerOutput,
     input: B::Input,
-    layout: B::Layout,
-    source: B::Layout,
+    metadata: B::Metadata,
+    cross_metadata: B::Metadata,
 }
 
 /// The step as the host sees it.
 #[derive(Default)]
 struct Rows {
     input: Input,
-    layout: Layout,
-    source: Layout,
-    asked: Vec<u32>,
-    picks: Picks,
+    metadata: AttentionMetadata,
+    cross_metadata: AttentionMetadata,
+    sampled_rows: Vec<u32>,
+    sampling: SamplingMetadata,
     copies: Vec<(u32, u32)>,
 }
 
@@ -37,18 +40,18 @@ impl<B: Backend> Step<B> {
         Self {
             work,
             cache,
-            blocks: Blocks::new(blocks),
+            blocks: BlockPool::new(blocks),
             capacity,
             allowed: capacity,
             rows: Rows::default(),
-            picked: Picked::default(),
+            output: SamplerOutput::default(),
             input: B::Input::default(),
-            layout: B::Layout::default(),
-            source: B::Layout::default(),
+            metadata: B::Metadata::default(),
+            cross_metadata: B::Metadata::default(),
         }
     }
 
-    /// The cache, for what an encoder leaves there.
+    /// The KV cache, for the cross-attention keys and values of an encoder.
     pub fn cache(&mut self) -> &mut B::Cache {
         &mut self.cache
     }
@@ -58,7 +61,7 @@ impl<B: Backend> Step<B> {
         self.capacity
     }
 
-    /// Lets steps have up to `rows` rows and questions, within the capacity.
+    /// Lets steps have up to `rows` rows and sampled rows, within the capacity.
     pub fn allow(&mut self, rows: usize) {
         self.allowed = rows.min(self.capacity);
     }
@@ -73,64 +76,64 @@ impl<B: Backend> Step<B> {
         self.allowed.saturating_sub(self.rows())
     }
 
-    /// How many more questions fit.
-    pub fn room_to_ask(&self) -> usize {
-        self.allowed.saturating_sub(self.rows.asked.len())
+    /// How many more rows can be sampled.
+    pub fn sample_room(&self) -> usize {
+        self.allowed.saturating_sub(self.rows.sampled_rows.len())
     }
 
     /// Begins a step.
     pub fn clear(&mut self) {
-        let Rows { input, layout, source, asked, picks, copies } = &mut self.rows;
+        let Rows { input, metadata, cross_metadata, sampled_rows, sampling, copies } =
+            &mut self.rows;
         input.clear();
-        layout.clear();
-        source.clear();
-        asked.clear();
-        picks.clear();
+        metadata.clear();
+        cross_metadata.clear();
+        sampled_rows.clear();
+        sampling.clear();
         copies.clear();
     }
 
-    /// Adds the next `tokens` of a text, at most [`Step::room`], whose earlier ones are in `span`.
-    /// With `apart`, they go to blocks of their own, so that the text may share all it has so far
-    /// with others. Returns the last row, or `None` if the cache is full, which a promise rules
-    /// out.
-    pub fn feed(
+    /// Adds the next `tokens` of a sequence, at most [`Step::room`], whose earlier ones are in `table`.
+    /// With `new_block`, they go to blocks of their own, so that the sequence may share all it has so
+    /// far with others. Returns the last row, or `None` if the KV cache is full, which a reservation
+    /// rules out.
+    pub fn add_tokens(
         &mut self,
-        span: &mut Span,
+        table: &mut BlockTable,
         tokens: &[u32],
-        source: &Span,
-        apart: bool,
+        encoder_states: &BlockTable,
+        new_block: bool,
     ) -> Option<u32> {
-        let start = span.tokens();
+        let start = table.tokens();
         for (index, &token) in tokens.iter().enumerate() {
-            let slot = self.blocks.append_apart(span, apart && index == 0)?;
+            let slot = self.blocks.append_slot_in(table, new_block && index == 0)?;
             self.rows.copies.extend(slot.copy);
             self.rows.input.push(token, (start + index) as u32, slot.slot);
         }
-        self.rows.layout.push(tokens.len(), span.refs.iter().copied());
-        self.rows.source.push(tokens.len(), source.refs.iter().copied());
+        self.rows.metadata.push(tokens.len(), table.refs.iter().copied());
+        self.rows.cross_metadata.push(tokens.len(), encoder_states.refs.iter().copied());
         Some(self.rows.input.tokens.len() as u32 - 1)
     }
 
-    /// Asks about the token after `row`; the answer's place among all answers. At most
-    /// [`Step::room_to_ask`] times.
-    pub fn ask(&mut self, row: u32, ask: Ask<'_>) -> usize {
-        let picks = &mut self.rows.picks;
+    /// Samples the token after `row`; the index of its result. At most [`Step::sample_room`] times.
+    pub fn request_sample(&mut self, row: u32, request: SamplingRequest<'_>) -> usize {
+        let sampling = &mut self.rows.sampling;
         let mut list = |tokens: &[u32]| {
-            let first = picks.tokens.len() as u32;
-            picks.tokens.extend_from_slice(tokens);
+            let first = sampling.tokens.len() as u32;
+            sampling.tokens.extend_from_slice(tokens);
             (first, tokens.len() as u32)
         };
-        let (first_banned, banned) = list(ask.banned);
-        let how = match ask.how {
-            Wanted::How(how) => how,
-            Wanted::Among { among, count } => {
-                let (first, tokens) = list(among);
-                How::Among { first, tokens, count }
+        let (first_banned, banned) = list(request.banned);
+        let method = match request.method {
+            RequestedMethod::Method(method) => method,
+            RequestedMethod::Choices { tokens: list_of, count } => {
+                let (first, tokens) = list(list_of);
+                SamplingMethod::Choices { first, tokens, count }
             }
         };
-        picks.picks.push(Pick { how, first_banned, banned });
-        self.rows.asked.push(row);
-        self.rows.asked.len() - 1
+        sampling.rows.push(RowSampling { method, first_banned, banned });
+        self.rows.sampled_rows.push(row);
+        self.rows.sampled_rows.len() - 1
     }
 
     /// Computes the step.
@@ -138,30 +141,37 @@ impl<B: Backend> Step<B> {
         &mut self,
         backend: &mut B,
         stack: &Stack<B>,
-        head: &Head<B>,
-    ) -> Result<&Picked, DeviceError> {
-        let Rows { input, layout, source, asked, picks, copies } = &self.rows;
-        self.picked.clear();
+        head: &LmHead<B>,
+    ) -> Result<&SamplerOutput, DeviceError> {
+        let Rows { input, metadata, cross_metadata, sampled_rows, sampling, copies } = &self.rows;
+        self.output.clear();
         if input.tokens.is_empty() {
-            return Ok(&self.picked);
+            return Ok(&self.output);
         }
         if !copies.is_empty() {
             backend.copy_blocks(&mut self.cache, copies)?;
         }
-        backend.input(input, &mut self.input)?;
-        backend.layout(layout, &mut self.layout)?;
+        backend.upload_input(input, &mut self.input)?;
+        backend.upload_metadata(metadata, &mut self.metadata)?;
         let crosses = stack.blocks.iter().any(|block| block.cross.is_some());
         if crosses {
-            backend.layout(source, &mut self.source)?;
+            backend.upload_metadata(cross_metadata, &mut self.cross_metadata)?;
         }
-        let source = crosses.then_some(&self.source);
+        let cross_metadata = crosses.then_some(&self.cross_metadata);
         let work = &mut self.work;
-        stack.forward(backend, &self.input, &self.layout, &mut self.cache, source, work)?;
-        if !asked.is_empty() {
-            stack.choose(backend, Some(asked), work)?;
-            head.pick(backend, stack.chosen(work), picks, &mut self.picked)?;
+        stack.forward(
+            backend,
+            &self.input,
+            &self.metadata,
+            &mut self.cache,
+            cross_metadata,
+            work,
+        )?;
+        if !sampled_rows.is_empty() {
+            stack.select_rows(backend, Some(sampled_rows), work)?;
+            head.sample(backend, stack.selected(work), sampling, &mut self.output)?;
         }
-        Ok(&self.picked)
+        Ok(&self.output)
     }
 
     /// Computes the step and normalises all its rows; they lie in the workspace.
@@ -169,32 +179,32 @@ impl<B: Backend> Step<B> {
         &mut self,
         backend: &mut B,
         stack: &Stack<B>,
-    ) -> Result<(&B::Tensor, &B::Layout), DeviceError> {
-        let Rows { input, layout, .. } = &self.rows;
-        backend.input(input, &mut self.input)?;
-        backend.layout(layout, &mut self.layout)?;
+    ) -> Result<(&B::Tensor, &B::Metadata), DeviceError> {
+        let Rows { input, metadata, .. } = &self.rows;
+        backend.upload_input(input, &mut self.input)?;
+        backend.upload_metadata(metadata, &mut self.metadata)?;
         let work = &mut self.work;
-        stack.forward(backend, &self.input, &self.layout, &mut self.cache, None, work)?;
-        stack.choose(backend, None, work)?;
-        Ok((stack.chosen(work), &self.layout))
+        stack.forward(backend, &self.input, &self.metadata, &mut self.cache, None, work)?;
+        stack.select_rows(backend, None, work)?;
+        Ok((stack.selected(work), &self.metadata))
     }
 }
 
-/// A question about the next token.
-pub struct Ask<'a> {
-    pub how: Wanted<'a>,
-    /// What may not be chosen.
+/// How the next token of a row is to be sampled.
+pub struct SamplingRequest<'a> {
+    pub method: RequestedMethod<'a>,
+    /// Tokens that may not be chosen.
     pub banned: &'a [u32],
 }
 
-/// What is wanted of the next token.
-pub enum Wanted<'a> {
-    /// Any but [`How::Among`], whose tokens are given here.
-    How(How),
+/// A sampling method with the tokens that it may choose from.
+pub enum RequestedMethod<'a> {
+    /// Any but [`SamplingMethod::Choices`], whose tokens are given here.
+    Method(SamplingMethod),
     /// The likeliest `count` of some tokens.
-    Among {
+    Choices {
         /// The tokens.
-        among: &'a [u32],
+        tokens: &'a [u32],
         count: u32,
     },
 }

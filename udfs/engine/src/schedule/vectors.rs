@@ -1,6 +1,6 @@
 //! Vectors of texts: embeddings and hidden states.
 
-use super::blocks::Span;
+use super::block_pool::BlockTable;
 use super::encode::Encoder;
 use super::job::{Job, VectorWork};
 use super::queue::Queue;
@@ -51,11 +51,11 @@ impl<B: Backend> Vectors<B> {
         jobs: &[Job<VectorWork>],
     ) -> Result<(), DeviceError> {
         let texts = jobs.iter().map(|job| &job.work.tokens[..]);
-        let (rows, layout) = encoder.run(backend, stack, texts)?;
-        self.pool(backend, network, jobs, rows, layout)
+        let (rows, metadata) = encoder.run(backend, stack, texts)?;
+        self.pool(backend, network, jobs, rows, metadata)
     }
 
-    /// Reads `jobs`, whose blocks are promised, with a decoder.
+    /// Reads `jobs`, whose blocks are reserved, with a decoder.
     pub fn decode(
         &mut self,
         backend: &mut B,
@@ -65,15 +65,15 @@ impl<B: Backend> Vectors<B> {
         jobs: &[Job<VectorWork>],
     ) -> Result<(), DeviceError> {
         step.clear();
-        let mut spans = vec![Span::default(); jobs.len()];
-        for (job, span) in jobs.iter().zip(&mut spans) {
-            step.feed(span, &job.work.tokens, &Span::default(), false);
+        let mut tables = vec![BlockTable::default(); jobs.len()];
+        for (job, table) in jobs.iter().zip(&mut tables) {
+            step.add_tokens(table, &job.work.tokens, &BlockTable::default(), false);
         }
         let done = step
             .run_all(backend, stack)
-            .and_then(|(rows, layout)| self.pool(backend, network, jobs, rows, layout));
-        for span in &mut spans {
-            step.blocks.release(span);
+            .and_then(|(rows, metadata)| self.pool(backend, network, jobs, rows, metadata));
+        for table in &mut tables {
+            step.blocks.free_table(table);
         }
         done
     }
@@ -84,13 +84,13 @@ impl<B: Backend> Vectors<B> {
         network: &Network<B>,
         jobs: &[Job<VectorWork>],
         rows: &B::Tensor,
-        layout: &B::Layout,
+        metadata: &B::Metadata,
     ) -> Result<(), DeviceError> {
         let Self { scratch, pooled, host, .. } = self;
         let hidden = jobs.first().is_some_and(|job| job.work.hidden);
         let last = Pooling { pool: Pool::Last, pooler: None, normalize: false };
         let pooling = network.pooling.as_ref().filter(|_| !hidden).unwrap_or(&last);
-        pooling.pool(backend, rows, layout, scratch, pooled)?;
+        pooling.pool(backend, rows, metadata, scratch, pooled)?;
         backend.download(pooled, host)
     }
 

@@ -2,28 +2,28 @@
 
 use std::sync::Arc;
 
-use super::blocks::{Span, blocks_for};
+use super::batch_size::{AdaptiveBatchSize, PassFailure};
+use super::block_pool::{BlockTable, blocks_for};
 use super::counters::Counters;
-use super::group::{self, Group};
+use super::detokenizer::Detokenizer;
 use super::job::{GenerateWork, Job};
-use super::kept::Kept;
 use super::limits::Limits;
-use super::pace::{Failure, Learned};
-use super::queue::{Ordered, Queue, Waiting};
-use super::room::{Room, stacks};
+use super::prefix_cache::PrefixCache;
+use super::queue::{Ordered, Queue, WaitingJobs};
 use super::score::{self, Scorer};
+use super::sequence_group::{self, SequenceGroup};
 use super::vectors;
-use super::words::Words;
+use super::workspace::{WorkerWorkspace, stacks};
 use crate::backend::{Backend, DeviceError};
-use crate::network::{Head, Network, Stack};
+use crate::network::{LmHead, Network, Stack};
 use crate::request::RequestError;
 
 /// What a worker shares with others.
 pub struct Shared<B: Backend> {
     pub network: Arc<Network<B>>,
     pub queue: Arc<Queue>,
-    /// Tokens and texts.
-    pub words: Arc<Words>,
+    /// The tokenizer and its special tokens.
+    pub detokenizer: Arc<Detokenizer>,
     pub counters: Arc<Counters>,
 }
 
@@ -32,18 +32,23 @@ pub struct Worker<B: Backend> {
     shared: Shared<B>,
     backend: B,
     limits: Limits,
-    pace: Learned,
-    room: Room<B>,
-    groups: Vec<Group>,
-    kept: Kept,
+    batch_size: AdaptiveBatchSize,
+    workspace: WorkerWorkspace<B>,
+    groups: Vec<SequenceGroup>,
+    prefix_cache: PrefixCache,
 }
 
 impl<B: Backend> Worker<B> {
-    /// A worker that computes with `backend` within `limits`, for which `room` was made.
-    pub fn new(shared: Shared<B>, backend: B, limits: Limits, room: Room<B>) -> Self {
-        let pace = Learned::new(limits.step_tokens);
-        let (groups, kept) = (Vec::new(), Kept::default());
-        Self { shared, backend, limits, pace, room, groups, kept }
+    /// A worker that computes with `backend` within `limits`, for which `workspace` was made.
+    pub fn new(
+        shared: Shared<B>,
+        backend: B,
+        limits: Limits,
+        workspace: WorkerWorkspace<B>,
+    ) -> Self {
+        let batch_size = AdaptiveBatchSize::new(limits.max_batch_tokens);
+        let (groups, prefix_cache) = (Vec::new(), PrefixCache::default());
+        Self { shared, backend, limits, batch_size, workspace, groups, prefix_cache }
     }
 
     /// Works until the queue is closed. Answers under way then are dropped.
@@ -54,10 +59,10 @@ impl<B: Backend> Worker<B> {
             }
             let busy = [self.vectors(), self.score(), self.generate()];
             if !busy.contains(&true)
-                && let Some(step) = &mut self.room.step
+                && let Some(step) = &mut self.workspace.step
             {
-                // What was kept stands in the way of what waits.
-                self.kept.forget(&mut step.blocks);
+                // The cached prefix holds blocks that a waiting request may need.
+                self.prefix_cache.clear(&mut step.blocks);
             }
         }
     }
@@ -65,22 +70,22 @@ impl<B: Backend> Worker<B> {
     /// One batch of vectors.
     fn vectors(&mut self) -> bool {
         let network = Arc::clone(&self.shared.network);
-        let (encoder, decoder) = stacks(&network.reader);
-        let (queue, pace) = (&self.shared.queue, self.pace.now());
+        let (encoder, decoder) = stacks(&network.transformer);
+        let (queue, batch_size) = (&self.shared.queue, self.batch_size.now());
         let admits = |lengths: &[usize], more: usize| {
-            pace.admits(lengths.len(), lengths.iter().sum::<usize>() + more)
+            batch_size.admits(lengths.len(), lengths.iter().sum::<usize>() + more)
         };
-        let mut promised = 0;
-        let jobs = match (&self.room.encoder, &mut self.room.step) {
+        let mut reserved = 0;
+        let jobs = match (&self.workspace.encoder, &mut self.workspace.step) {
             (Some(encoder), _) => vectors::take(queue, |lengths, more| {
                 admits(lengths, more) && encoder.fits(lengths, more)
             }),
             (None, Some(step)) => vectors::take(queue, |lengths, more| {
                 let fits = lengths.iter().sum::<usize>() + more <= step.capacity();
                 let blocks = blocks_for(more);
-                let promise = admits(lengths, more) && fits && step.blocks.promise(blocks);
-                promised += if promise { blocks } else { 0 };
-                promise
+                let reserve = admits(lengths, more) && fits && step.blocks.reserve(blocks);
+                reserved += if reserve { blocks } else { 0 };
+                reserve
             }),
             (None, None) => Vec::new(),
         };
@@ -88,7 +93,7 @@ impl<B: Backend> Worker<B> {
             return false;
         }
         let rows = jobs.iter().map(|job| job.work.tokens.len()).sum();
-        let Room { encoder: encodes, step, vectors, .. } = &mut self.room;
+        let WorkerWorkspace { encoder: encodes, step, vectors, .. } = &mut self.workspace;
         let backend = &mut self.backend;
         let done = match (encoder, decoder, encodes, step) {
             (Some(stack), _, Some(encoder), _) => {
@@ -98,7 +103,7 @@ impl<B: Backend> Worker<B> {
             (_, Some(stack), _, Some(step)) => {
                 self.shared.counters.decoded(rows);
                 let done = vectors.decode(backend, &network, stack, step, &jobs);
-                step.blocks.absolve(promised);
+                step.blocks.release(reserved);
                 done
             }
             _ => Ok(()),
@@ -106,26 +111,26 @@ impl<B: Backend> Worker<B> {
         match done {
             Ok(()) => {
                 self.shared.counters.answered(jobs.len());
-                self.room.vectors.answer(jobs);
+                self.workspace.vectors.answer(jobs);
             }
             Err(error) => {
                 // A text is read in one piece.
                 let least = if jobs.len() == 1 { rows } else { 0 };
-                let failure = Failure { error, requests: jobs.len(), rows, least };
+                let failure = PassFailure { error, requests: jobs.len(), rows, least };
                 self.give_back(jobs, &failure, |waiting| &mut waiting.vector);
             }
         }
         true
     }
 
-    /// One batch of texts to be judged.
+    /// One batch of continuations to be scored.
     fn score(&mut self) -> bool {
         let network = Arc::clone(&self.shared.network);
-        let (_, Some(stack)) = stacks(&network.reader) else { return false };
+        let (_, Some(stack)) = stacks(&network.transformer) else { return false };
         let Some(head) = &network.head else { return false };
-        let Some(step) = &mut self.room.step else { return false };
-        let pace = self.pace.now();
-        let batch = score::take(&self.shared.queue, step, pace);
+        let Some(step) = &mut self.workspace.step else { return false };
+        let batch_size = self.batch_size.now();
+        let batch = score::take(&self.shared.queue, step, batch_size);
         if batch.jobs.is_empty() {
             return false;
         }
@@ -134,16 +139,16 @@ impl<B: Backend> Worker<B> {
             .iter()
             .map(|job| job.work.passage.chunks(job.work.passage.len().max(1)).collect())
             .collect();
-        let sources = self.encode(&texts);
-        let Some(step) = &mut self.room.step else { return false };
-        let (backend, kept) = (&mut self.backend, &mut self.kept);
+        let encoder_states = self.encode(&texts);
+        let Some(step) = &mut self.workspace.step else { return false };
+        let (backend, prefix_cache) = (&mut self.backend, &mut self.prefix_cache);
         let counters = &*self.shared.counters;
-        let judged = sources.and_then(|sources| {
-            let mut scorer = Scorer { backend, stack, head, step, kept, counters };
-            scorer.run(&batch, sources, pace)
+        let scored = encoder_states.and_then(|encoder_states| {
+            let mut scorer = Scorer { backend, stack, head, step, prefix_cache, counters };
+            scorer.run(&batch, encoder_states, batch_size)
         });
-        step.blocks.absolve(batch.promised);
-        match judged {
+        step.blocks.release(batch.reserved);
+        match scored {
             Ok(sums) => {
                 // Who has an answer sees it counted.
                 counters.answered(batch.jobs.len());
@@ -160,24 +165,24 @@ impl<B: Backend> Worker<B> {
     /// One step of all answers under way, after new ones were begun.
     fn generate(&mut self) -> bool {
         let network = Arc::clone(&self.shared.network);
-        let (_, Some(stack)) = stacks(&network.reader) else { return false };
+        let (_, Some(stack)) = stacks(&network.transformer) else { return false };
         let Some(head) = &network.head else { return false };
         self.begin();
         if self.groups.is_empty() {
             return false;
         }
-        let words = Arc::clone(&self.shared.words);
-        let advanced = self.advance(stack, head, &words);
-        let Some(step) = &mut self.room.step else { return false };
+        let detokenizer = Arc::clone(&self.shared.detokenizer);
+        let advanced = self.advance(stack, head, &detokenizer);
+        let Some(step) = &mut self.workspace.step else { return false };
         match advanced {
             Ok(failures) => {
                 for (group, failure) in extract_done(&mut self.groups, failures) {
                     self.shared.counters.answered(1);
-                    group.finish(&mut step.blocks, &words, failure);
+                    group.finish(&mut step.blocks, &detokenizer, failure);
                 }
             }
             Err(failure) => {
-                // What they said so far is said again: the same, as nothing but a request decides.
+                // Their answers are generated again: the same, as nothing but a request decides them.
                 let groups = self.groups.drain(..);
                 let jobs = groups.map(|group| group.give_up(&mut step.blocks)).collect();
                 self.give_back(jobs, &failure, |waiting| &mut waiting.generate);
@@ -188,30 +193,34 @@ impl<B: Backend> Worker<B> {
 
     /// Takes generations off the queue while there is room, and encodes what they read.
     fn begin(&mut self) {
-        let Some(step) = &mut self.room.step else { return };
-        let pace = self.pace.now();
-        let mut sequences: usize =
-            self.groups.iter().map(|group| group::sequences(group.job.work.strategy)).sum();
+        let Some(step) = &mut self.workspace.step else { return };
+        let batch_size = self.batch_size.now();
+        let mut sequences: usize = self
+            .groups
+            .iter()
+            .map(|group| sequence_group::sequences(group.job.work.strategy))
+            .sum();
         let mut tokens = 0;
         let mut jobs: Vec<(Job<GenerateWork>, usize)> = Vec::new();
         self.shared.queue.take(|waiting| {
-            while tokens < self.limits.step_tokens {
-                let mut promised = 0;
+            while tokens < self.limits.max_batch_tokens {
+                let mut reserved = 0;
                 let under_way = self.groups.len() + jobs.len();
                 let Some(job) = waiting.generate.pop_if(|next| {
-                    let needed = group::blocks_needed(next);
-                    let fits = under_way < pace.requests
-                        && sequences + group::sequences(next.strategy) <= self.limits.sequences
-                        && step.blocks.promise(needed);
-                    promised = needed;
+                    let needed = sequence_group::blocks_needed(next);
+                    let fits = under_way < batch_size.requests
+                        && sequences + sequence_group::sequences(next.strategy)
+                            <= self.limits.max_num_seqs
+                        && step.blocks.reserve(needed);
+                    reserved = needed;
                     fits
                 }) else {
                     break;
                 };
-                sequences += group::sequences(job.work.strategy);
-                tokens += job.work.opening.len();
+                sequences += sequence_group::sequences(job.work.strategy);
+                tokens += job.work.decoder_prompt.len();
                 tokens += job.work.passages.iter().map(Vec::len).sum::<usize>();
-                jobs.push((job, promised));
+                jobs.push((job, reserved));
             }
         });
         let texts: Vec<Vec<&[u32]>> = jobs
@@ -219,18 +228,18 @@ impl<B: Backend> Worker<B> {
             .map(|(job, _)| job.work.passages.iter().map(Vec::as_slice).collect())
             .collect();
         match self.encode(&texts) {
-            Ok(sources) => {
-                let ends = &self.shared.words.special.ends;
-                let begun = jobs.into_iter().zip(sources);
-                self.groups.extend(
-                    begun.map(|((job, promised), source)| Group::new(job, source, promised, ends)),
-                );
+            Ok(encoder_states) => {
+                let ends = &self.shared.detokenizer.special.ends;
+                let begun = jobs.into_iter().zip(encoder_states);
+                self.groups.extend(begun.map(|((job, reserved), encoder_states)| {
+                    SequenceGroup::new(job, encoder_states, reserved, ends)
+                }));
             }
             Err(failure) => {
                 let mut given_back = Vec::with_capacity(jobs.len());
-                for (job, promised) in jobs {
-                    if let Some(step) = &mut self.room.step {
-                        step.blocks.absolve(promised);
+                for (job, reserved) in jobs {
+                    if let Some(step) = &mut self.workspace.step {
+                        step.blocks.release(reserved);
                     }
                     given_back.push(job);
                 }
@@ -243,15 +252,16 @@ impl<B: Backend> Worker<B> {
     fn advance(
         &mut self,
         stack: &Stack<B>,
-        head: &Head<B>,
-        words: &Words,
-    ) -> Result<Vec<Option<RequestError>>, Failure> {
-        let Some(step) = &mut self.room.step else { return Ok(Vec::new()) };
+        head: &LmHead<B>,
+        detokenizer: &Detokenizer,
+    ) -> Result<Vec<Option<RequestError>>, PassFailure> {
+        let Some(step) = &mut self.workspace.step else { return Ok(Vec::new()) };
         step.clear();
-        // All beams take a step together, and the first tokens of all samples are asked of one row.
-        let together = self.groups.iter().map(|group| group::sequences(group.job.work.strategy));
+        // All beams take a step together, and the first tokens of all samples come from one row.
+        let together =
+            self.groups.iter().map(|group| sequence_group::sequences(group.job.work.strategy));
         let least = together.max().unwrap_or(1);
-        step.allow(self.pace.now().rows.max(least));
+        step.allow(self.batch_size.now().rows.max(least));
         let mut failures: Vec<Option<RequestError>> = self
             .groups
             .iter_mut()
@@ -259,38 +269,38 @@ impl<B: Backend> Worker<B> {
                 if group.job.is_cancelled() {
                     return Some(RequestError::Cancelled);
                 }
-                let fed = group.feed(step, words);
-                (!fed).then(|| RequestError::Failed("the cache is full".to_owned()))
+                let fits = group.schedule(step, detokenizer);
+                (!fits).then(|| RequestError::Failed("the KV cache is full".to_owned()))
             })
             .collect();
         let (requests, rows) = (self.groups.len(), step.rows());
         self.shared.counters.decoded(rows);
-        let picked = step.run(&mut self.backend, stack, head);
-        let picked = picked.map_err(|error| Failure { error, requests, rows, least })?.clone();
+        let output = step.run(&mut self.backend, stack, head);
+        let output = output.map_err(|error| PassFailure { error, requests, rows, least })?.clone();
         for (group, failure) in self.groups.iter_mut().zip(&mut failures) {
             if failure.is_none() {
-                let taken = group.take(&mut step.blocks, |place| picked.of(place), words);
+                let taken = group.take(&mut step.blocks, |place| output.of(place), detokenizer);
                 *failure = taken.err();
             }
         }
         Ok(failures)
     }
 
-    /// Encodes the texts of each job, and leaves what the decoder reads of them in its cache.
-    fn encode(&mut self, jobs: &[Vec<&[u32]>]) -> Result<Vec<Span>, Failure> {
-        let Self { shared, backend, pace, room, .. } = self;
-        room.encode(backend, &shared.network, jobs, pace.now(), &shared.counters)
+    /// See [`WorkerWorkspace::encode`].
+    fn encode(&mut self, jobs: &[Vec<&[u32]>]) -> Result<Vec<BlockTable>, PassFailure> {
+        let Self { shared, backend, batch_size, workspace, .. } = self;
+        workspace.encode(backend, &shared.network, jobs, batch_size.now(), &shared.counters)
     }
 
-    /// After a pass over `jobs` failed: they wait again if the device had no room and smaller passes
-    /// may have, or else fail.
+    /// After a pass over `jobs` failed: they are queued again if the device ran out of memory and smaller
+    /// passes may fit, or else fail.
     fn give_back<K: Ord, W>(
         &mut self,
         jobs: Vec<Job<W>>,
-        failure: &Failure,
-        kind: impl FnOnce(&mut Waiting) -> &mut Ordered<K, W>,
+        failure: &PassFailure,
+        kind: impl FnOnce(&mut WaitingJobs) -> &mut Ordered<K, W>,
     ) {
-        if self.pace.slow_down(failure) {
+        if self.batch_size.shrink(failure) {
             self.shared.queue.give_back(jobs, kind);
             return;
         }
@@ -311,9 +321,9 @@ impl<B: Backend> Worker<B> {
 
 /// Removes the groups that are done or failed; the others keep their order.
 fn extract_done(
-    groups: &mut Vec<Group>,
+    groups: &mut Vec<SequenceGroup>,
     failures: Vec<Option<RequestError>>,
-) -> Vec<(Group, Option<RequestError>)> {
+) -> Vec<(SequenceGroup, Option<RequestError>)> {
     let mut done = Vec::new();
     let mut going = Vec::with_capacity(groups.len());
     for (group, failure) in groups.drain(..).zip(failures) {

@@ -3,10 +3,10 @@
 use std::sync::{Arc, Mutex};
 
 use proofmill_engine::backend::{
-    Append, Attend, Backend, BlockRef, DeviceError, Input, Layout, Precision,
+    Attend, AttentionMetadata, Backend, BlockRef, DeviceError, Input, KvWrite, Precision,
 };
 use proofmill_engine::cpu::Cpu;
-use proofmill_engine::cuda::{Driver, Gpu, GpuLayout, Launch, Role};
+use proofmill_engine::cuda::{Driver, Gpu, GpuMetadata, Launch, Role};
 
 use crate::emulator::{Emulator, pass};
 use crate::mutation::Mutation;
@@ -172,11 +172,11 @@ fn unread(emulator: &Emulator) -> Result<(), String> {
             let mut kv = tensor(&mut gpu, &vec![f32::NAN; 144], 144)?;
             let slots = slots(&texts.blocks().0[0])[69..].to_vec();
             let rows = input(&mut gpu, &Input { slots, ..Input::default() })?;
-            let append = Append { heads: 0, kv_heads: 1, head_dim: 72, norms: None, rope: None };
-            gpu.append(&mut kv, &rows, &append, &mut cache, 1)?;
+            let kv_write = KvWrite { heads: 0, kv_heads: 1, head_dim: 72, norms: None, rope: None };
+            gpu.write_kv(&mut kv, &rows, &kv_write, &mut cache, 1)?;
             download(&mut gpu, &kv)?;
         }
-        attended(&mut gpu, model, &texts.layout(), &model.q(&texts.texts[0]), &cache)
+        attended(&mut gpu, model, &texts.metadata(), &model.q(&texts.texts[0]), &cache)
     };
     let [good, spoiled] = [run(false), run(true)].map(|out| out.map_err(|error| error.to_string()));
     let (good, spoiled) = (good?, spoiled?);
@@ -198,30 +198,30 @@ fn refused(emulator: &Emulator) -> Result<(), String> {
         let mut gpu = Gpu::new(emulator.clone(), model.precision);
         let texts = Texts::one(text(5, 2, 1));
         let cache = filled(&mut gpu, model, &texts)?;
-        let layout = |rows, blocks: &[(u32, u32)]| {
-            let mut layout = Layout::default();
-            layout.push(rows, blocks.iter().map(|&(block, used)| BlockRef { block, used }));
-            layout
+        let metadata = |rows, blocks: &[(u32, u32)]| {
+            let mut metadata = AttentionMetadata::default();
+            metadata.push(rows, blocks.iter().map(|&(block, used)| BlockRef { block, used }));
+            metadata
         };
         let q = |rows| numbers(1, rows * model.q_width());
-        let mut failed = |model, layout: &Layout, rows| {
-            attended(&mut gpu, model, layout, &q(rows), &cache).is_err()
+        let mut failed = |model, metadata: &AttentionMetadata, rows| {
+            attended(&mut gpu, model, metadata, &q(rows), &cache).is_err()
         };
-        let mut torn = layout(2, &[(1, 3)]);
+        let mut torn = metadata(2, &[(1, 3)]);
         torn.segments[0].keys = 4;
-        let mut short = layout(2, &[(1, 3)]);
+        let mut short = metadata(2, &[(1, 3)]);
         short.segments[0].blocks = 2;
         let wide = Model { head_dim: 16, ..model };
         Ok(vec![
-            !failed(model, &layout(2, &[(1, 3)]), 2),
-            !failed(model, &layout(4, &[(1, 3)]), 4),
-            failed(causal, &layout(4, &[(1, 3)]), 4),
-            failed(model, &layout(2, &[(1, 17)]), 2),
-            failed(model, &layout(2, &[(1, 0)]), 2),
-            failed(model, &layout(2, &[(1000, 3)]), 2),
+            !failed(model, &metadata(2, &[(1, 3)]), 2),
+            !failed(model, &metadata(4, &[(1, 3)]), 4),
+            failed(causal, &metadata(4, &[(1, 3)]), 4),
+            failed(model, &metadata(2, &[(1, 17)]), 2),
+            failed(model, &metadata(2, &[(1, 0)]), 2),
+            failed(model, &metadata(2, &[(1000, 3)]), 2),
             failed(model, &torn, 2),
             failed(model, &short, 2),
-            failed(wide, &layout(2, &[(1, 3)]), 2),
+            failed(wide, &metadata(2, &[(1, 3)]), 2),
         ])
     };
     let refused = run().map_err(|error| error.to_string())?;
@@ -242,14 +242,14 @@ fn head(blocks: &[BlockRef], keys: u32) -> impl Iterator<Item = BlockRef> {
 }
 
 /// The rows of a causal text, each as a segment of its own that reads the keys up to its own.
-fn steps(texts: &Texts) -> Layout {
-    let mut layout = Layout::default();
+fn steps(texts: &Texts) -> AttentionMetadata {
+    let mut metadata = AttentionMetadata::default();
     for (text, blocks) in texts.texts.iter().zip(texts.blocks().0) {
         for row in 0..text.rows {
-            layout.push(1, head(&blocks, (text.keys - text.rows + row + 1) as u32));
+            metadata.push(1, head(&blocks, (text.keys - text.rows + row + 1) as u32));
         }
     }
-    layout
+    metadata
 }
 
 /// The emulator, with a note of what it ran.
@@ -290,7 +290,7 @@ fn same_list(emulator: &Emulator) -> Result<(), String> {
         let mut gpu = Gpu::new(Noting(emulator.clone(), Arc::clone(&noted)), model.precision);
         let end = Texts::one(text(70, 4, 3));
         let cache = filled(&mut gpu, model, &end)?;
-        let mut there = GpuLayout::default();
+        let mut there = GpuMetadata::default();
         let q = tensor(&mut gpu, &numbers(1, 4 * model.q_width()), model.q_width())?;
         let mut out = gpu.tensor(4, model.q_width())?;
         let attend =
@@ -298,12 +298,12 @@ fn same_list(emulator: &Emulator) -> Result<(), String> {
         let blocks = &end.blocks().0[0];
         let mut lists = Vec::new();
         for keys in [39, 40, 41, 57, 64] {
-            let mut layout = Layout::default();
+            let mut metadata = AttentionMetadata::default();
             for less in 0..4 {
-                layout.push(1, head(blocks, keys - less));
+                metadata.push(1, head(blocks, keys - less));
             }
             noted.lock().expect("nobody panics with the lock").clear();
-            gpu.layout(&layout, &mut there)?;
+            gpu.upload_metadata(&metadata, &mut there)?;
             gpu.attend(&q, &there, &attend, &cache, 1, &mut out)?;
             download(&mut gpu, &out)?;
             lists.push(noted.lock().expect("nobody panics with the lock").clone());

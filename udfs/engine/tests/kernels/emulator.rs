@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use proofmill_engine::backend::DeviceError;
 use proofmill_engine::cuda::system::{self, System};
-use proofmill_engine::cuda::{Driver, Launch, Memory, Products, Role};
+use proofmill_engine::cuda::{Driver, GemmBackend, Launch, Memory, Role};
 
 use crate::compile::{Compiler, Unit, units};
 use crate::mutation::Check;
@@ -45,7 +45,7 @@ fn gpu() -> Option<System> {
     let number = named.strip_prefix("cuda:").and_then(|number| number.parse().ok());
     let number = number.unwrap_or_else(|| panic!("PROOFMILL_KERNELS_ON is {named:?}, no `cuda:0`"));
     let folder = std::env::temp_dir().join("proofmill-kernels-test");
-    let opened = System::open(number, &folder, Products::Own);
+    let opened = System::open(number, &folder, GemmBackend::Builtin);
     Some(opened.unwrap_or_else(|error| panic!("{named}: {error}")))
 }
 

@@ -5,9 +5,9 @@ use proofmill_engine::backend::{
     Activation, Backend, DeviceError, Embedding, Input, Linear, MatrixSource, Placement, Precision,
     Write,
 };
-use proofmill_engine::checkpoint::{Dtype, Stored};
+use proofmill_engine::checkpoint::{Dtype, StoredTensor};
 use proofmill_engine::cpu::Cpu;
-use proofmill_engine::cuda::{Driver, Gpu, Launch, Products, Role};
+use proofmill_engine::cuda::{Driver, GemmBackend, Gpu, Launch, Role};
 use std::sync::Arc;
 
 use crate::emulator::{Emulator, pass};
@@ -16,7 +16,7 @@ use crate::mutation::Mutation;
 /// The emulator as a device of some processors, by which products choose their blocks, and on which
 /// somebody multiplies.
 #[derive(Clone)]
-pub struct Sized(pub Emulator, pub usize, pub Products);
+pub struct Sized(pub Emulator, pub usize, pub GemmBackend);
 
 /// So many that no block is too small, and so few that none is too large.
 pub const MANY: usize = 100_000;
@@ -50,7 +50,7 @@ impl Driver for Sized {
         self.1
     }
 
-    fn products(&self) -> Products {
+    fn gemm(&self) -> GemmBackend {
         self.2
     }
 }
@@ -67,14 +67,14 @@ fn numbers(seed: u64, count: usize) -> Vec<f32> {
 }
 
 /// `values` as they are stored in a type.
-fn stored(values: &[f32], dtype: Dtype, shape: [usize; 2]) -> Stored {
+fn stored(values: &[f32], dtype: Dtype, shape: [usize; 2]) -> StoredTensor {
     let bytes: Vec<u8> = match dtype {
         Dtype::F32 => values.iter().flat_map(|v| v.to_le_bytes()).collect(),
         Dtype::F16 => values.iter().flat_map(|&v| f16::from_f32(v).to_le_bytes()).collect(),
         Dtype::Bf16 => values.iter().flat_map(|&v| bf16::from_f32(v).to_le_bytes()).collect(),
     };
     let range = 0..bytes.len();
-    Stored::new(Arc::new(bytes), range, dtype, shape.to_vec()).expect("the shape fits")
+    StoredTensor::new(Arc::new(bytes), range, dtype, shape.to_vec()).expect("the shape fits")
 }
 
 /// One product.
@@ -184,7 +184,7 @@ impl Case {
     /// Compares what kernels of this program make of it with what the processor makes of the same
     /// numbers.
     fn check(&self, emulator: &Emulator, precision: Precision, processors: usize) -> Checked {
-        self.check_on(Sized(emulator.clone(), processors, Products::Own), precision)
+        self.check_on(Sized(emulator.clone(), processors, GemmBackend::Builtin), precision)
     }
 
     /// The same on another device.
@@ -232,7 +232,7 @@ fn embedded<B: Backend>(
     let embedding = Embedding { tokens, scale: 1.0, positions: None, kind: None, width };
     let input = Input { tokens: (0..rows as u32).collect(), ..Input::default() };
     let mut place = B::Input::default();
-    device.input(&input, &mut place)?;
+    device.upload_input(&input, &mut place)?;
     let mut out = device.tensor(rows, width)?;
     device.embed(&place, &embedding, &mut out)?;
     // What is only planned yet needs the table and the input, which end here.
@@ -314,7 +314,7 @@ pub fn epilogues(emulator: &Emulator) -> Checked {
 /// Products in two steps, as cuBLASLt takes part in them: sizes, sources and epilogues.
 pub fn in_two_steps(emulator: &Emulator) -> Checked {
     use Activation::{Gelu, GeluTanh, None as Nothing, Relu, Silu, Tanh};
-    let device = || Sized(emulator.clone(), MANY, Products::CublasLt);
+    let device = || Sized(emulator.clone(), MANY, GemmBackend::CublasLt);
     for (rows, n, k) in [(1, 1, 1), (2, 37, 40), (17, 300, 33), (65, 130, 290)] {
         let case = Case::new(rows, n, k, Dtype::F32, Lying::Linear);
         case.check_on(device(), Precision::Bf16)?;
@@ -368,7 +368,8 @@ pub fn bits(emulator: &Emulator) -> Checked {
             [(1, MANY), (3, FEW), (17, MANY), (40, FEW), (64, MANY), (65, FEW), (66, MANY)]
         {
             let case = Case::new(rows, n, k, Dtype::F32, Lying::Linear);
-            let gpu = &mut Gpu::new(Sized(emulator.clone(), processors, Products::Own), precision);
+            let gpu =
+                &mut Gpu::new(Sized(emulator.clone(), processors, GemmBackend::Builtin), precision);
             let all = case.on(gpu, precision, Some(0.0)).map_err(|error| error.to_string())?;
             let row = first.get_or_insert_with(|| all[..n].to_vec());
             same(row, &all[..n]).map_err(|error| {

@@ -15,9 +15,9 @@ use crate::emulator::{Emulator, Order};
 /// The emulator is slow, and the machine may be busy.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-fn settings(precision: Precision, step_tokens: usize, sequences: usize) -> Settings {
-    let cache_bytes = ask::blocks(96);
-    Settings { precision, step_tokens, sequences, cache_bytes, ..Settings::for_cores(1) }
+fn settings(precision: Precision, max_batch_tokens: usize, max_num_seqs: usize) -> Settings {
+    let kv_cache_bytes = ask::blocks(96);
+    Settings { precision, max_batch_tokens, max_num_seqs, kv_cache_bytes, ..Settings::for_cores(1) }
 }
 
 /// A tiny model on an emulated GPU.
@@ -76,14 +76,14 @@ fn answers_are_the_same(name: &str, precision: Precision) {
     let Some(emulator) = Emulator::start() else { return };
     let expected = bits(&alone(&open(&emulator, name, &settings(precision, 256, 16)), &requests));
     assert!(!expected.iter().any(|answer| answer.contains("NaN")), "{expected:?}");
-    for (step_tokens, sequences, order) in
+    for (max_batch_tokens, max_num_seqs, order) in
         [(64, 16, Order::Forward), (24, 4, Order::Drawn(29)), (256, 16, Order::Reversed)]
     {
         let Some(emulator) = Emulator::start_in(order) else { return };
-        let model = open(&emulator, name, &settings(precision, step_tokens, sequences));
+        let model = open(&emulator, name, &settings(precision, max_batch_tokens, max_num_seqs));
         let answers = bits(&together(&model, &requests));
         for ((ours, theirs), request) in answers.iter().zip(&expected).zip(&requests) {
-            assert_eq!(ours, theirs, "{name}, steps of {step_tokens}: {request:?}");
+            assert_eq!(ours, theirs, "{name}, steps of {max_batch_tokens}: {request:?}");
         }
     }
 }

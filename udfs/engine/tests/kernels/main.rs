@@ -1,6 +1,5 @@
 //! The CUDA backend on an emulator, against the processor's backend.
 
-mod append;
 #[path = "../schedule/ask.rs"]
 #[expect(dead_code, reason = "the tests of the schedule ask more")]
 mod ask;
@@ -9,14 +8,15 @@ mod compile;
 mod emulator;
 mod gemm;
 mod invariance;
+mod kv_write;
 mod models;
 mod mutation;
 mod mutations;
 mod nearest;
 #[path = "../parity/pass.rs"]
 mod pass;
-mod pick;
 mod process;
 mod rows;
+mod sampler;
 mod texts;
 mod trials;

@@ -2,12 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
+use proofmill_engine::architecture;
 use proofmill_engine::backend::{Backend, DeviceError, Precision};
 use proofmill_engine::checkpoint::{Folder, Special};
 use proofmill_engine::cpu::Cpu;
-use proofmill_engine::cuda::{Driver, Gpu, Products};
-use proofmill_engine::family;
-use proofmill_engine::network::{Network, Reader};
+use proofmill_engine::cuda::{Driver, GemmBackend, Gpu};
+use proofmill_engine::network::{Network, Transformer};
 use serde::Deserialize;
 
 use crate::emulator::Emulator;
@@ -77,8 +77,8 @@ fn numbers<B: Backend>(
     network: &Network<B>,
     (read, written): &Example,
 ) -> Result<Vec<f32>, DeviceError> {
-    match network.reader {
-        Reader::Encoder(_) => states(backend, network, read),
+    match network.transformer {
+        Transformer::Encoder(_) => states(backend, network, read),
         _ => {
             let rows = logprobs(backend, network, read, written, written.len())?;
             Ok(rows.iter().flat_map(|row| centred(row)).collect())
@@ -103,9 +103,9 @@ fn relative_error(ours: &[f32], theirs: &[f32]) -> f64 {
 fn error(name: &str, driver: &Sized, precision: Precision) -> f64 {
     let folder = open(name);
     let mut cpu = Cpu::default();
-    let expected = family::load(&folder, &cpu, Precision::F32, ROWS).unwrap();
+    let expected = architecture::load(&folder, &cpu, Precision::F32, ROWS).unwrap();
     let mut gpu = Gpu::new(driver.clone(), precision);
-    let network = family::load(&folder, &gpu, precision, ROWS).unwrap();
+    let network = architecture::load(&folder, &gpu, precision, ROWS).unwrap();
     let errors = examples(name).into_iter().map(|example| {
         let theirs = numbers(&mut cpu, &expected, &example).unwrap();
         let ours = numbers(&mut gpu, &network, &example).unwrap();
@@ -115,10 +115,10 @@ fn error(name: &str, driver: &Sized, precision: Precision) -> f64 {
         .fold(0.0, |largest, error| if error > largest || error.is_nan() { error } else { largest })
 }
 
-fn are_near(precision: Precision, products: Products, tolerance: f64) {
+fn are_near(precision: Precision, gemm: GemmBackend, tolerance: f64) {
     let Some(emulator) = Emulator::start() else { return };
     let processors = emulator.processors();
-    let driver = Sized(emulator, processors, products);
+    let driver = Sized(emulator, processors, gemm);
     let errors = CHECKPOINTS.map(|name| (name, error(name, &driver, precision)));
     let listed = errors.map(|(name, error)| format!("{name} {error:.1e}")).join(", ");
     // Seen with `--nocapture`.
@@ -128,15 +128,15 @@ fn are_near(precision: Precision, products: Products, tolerance: f64) {
 
 #[test]
 fn f32_gives_what_the_processor_gives() {
-    are_near(Precision::F32, Products::Own, 1e-5);
+    are_near(Precision::F32, GemmBackend::Builtin, 1e-5);
 }
 
 /// torch's own bf16 is no nearer to its f32. Logits of the same texts less their mean: `flan-t5` 1.6e-2,
 /// `qwen3` and `qwen2` 1.3e-2, `llama` 1.0e-2; here 1.2e-2, 1.1e-2, 8.2e-3 and 6.8e-3.
 #[test]
 fn bf16_is_near() {
-    are_near(Precision::Bf16, Products::Own, 1.5e-2);
-    are_near(Precision::Bf16, Products::CublasLt, 1.5e-2);
+    are_near(Precision::Bf16, GemmBackend::Builtin, 1.5e-2);
+    are_near(Precision::Bf16, GemmBackend::CublasLt, 1.5e-2);
 }
 
 /// A weight is rounded by up to half of the largest of its row over 127: 0.7 percent of the row's
@@ -144,5 +144,5 @@ fn bf16_is_near() {
 /// other, make 1.1e-2 (`bert`) to 3.5e-2 (`qwen3`) of it.
 #[test]
 fn int8_is_near() {
-    are_near(Precision::Int8, Products::Own, 5e-2);
+    are_near(Precision::Int8, GemmBackend::Builtin, 5e-2);
 }

@@ -9,18 +9,18 @@ use proofmill_engine::cuda::{COMMON, Kernel, SOURCES};
 use crate::compile::{Compiler, Unit, unit, units};
 use crate::emulator::{Emulator, Order};
 use crate::mutation::Mutation;
-use crate::{append, attend, gemm, nearest, pick, rows};
+use crate::{attend, gemm, kv_write, nearest, rows, sampler};
 
 /// Mutants under way at the same time.
 const JOBS: usize = 2;
 
 fn all() -> impl Iterator<Item = &'static Mutation> {
     let topics = [
-        append::MUTATIONS,
+        kv_write::MUTATIONS,
         attend::MUTATIONS,
         gemm::MUTATIONS,
         nearest::MUTATIONS,
-        pick::MUTATIONS,
+        sampler::MUTATIONS,
         rows::MUTATIONS,
     ];
     topics.into_iter().flatten()
@@ -96,7 +96,7 @@ fn are_noticed(mutations: &[Mutation]) {
 
 #[test]
 fn append_is_watched() {
-    are_noticed(append::MUTATIONS);
+    are_noticed(kv_write::MUTATIONS);
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn nearest_is_watched() {
 
 #[test]
 fn pick_is_watched() {
-    are_noticed(pick::MUTATIONS);
+    are_noticed(sampler::MUTATIONS);
 }
 
 #[test]

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use half::{bf16, f16};
 use proofmill_engine::backend::{
-    Activation, Backend, DeviceError, Embedding, Input, Layout, Linear, MatrixSource, Norm,
-    NormKind, Placement, Pool, Precision, Write,
+    Activation, AttentionMetadata, Backend, DeviceError, Embedding, Input, Linear, MatrixSource,
+    Norm, NormKind, Placement, Pool, Precision, Write,
 };
-use proofmill_engine::checkpoint::{Dtype, Stored};
+use proofmill_engine::checkpoint::{Dtype, StoredTensor};
 use proofmill_engine::cpu::Cpu;
 use proofmill_engine::cuda::Gpu;
 
@@ -33,7 +33,7 @@ pub fn numbers(seed: u64, count: usize) -> Vec<f32> {
 }
 
 /// `values` as they are stored in a type.
-fn stored(values: &[f32], dtype: Dtype, width: usize) -> Stored {
+fn stored(values: &[f32], dtype: Dtype, width: usize) -> StoredTensor {
     let bytes: Vec<u8> = match dtype {
         Dtype::F32 => values.iter().flat_map(|v| v.to_le_bytes()).collect(),
         Dtype::F16 => values.iter().flat_map(|&v| f16::from_f32(v).to_le_bytes()).collect(),
@@ -41,7 +41,7 @@ fn stored(values: &[f32], dtype: Dtype, width: usize) -> Stored {
     };
     let range = 0..bytes.len();
     let shape = vec![values.len() / width, width];
-    Stored::new(Arc::new(bytes), range, dtype, shape).expect("the shape fits")
+    StoredTensor::new(Arc::new(bytes), range, dtype, shape).expect("the shape fits")
 }
 
 /// A tensor that holds `values`, in f32.
@@ -51,7 +51,7 @@ pub fn tensor<B: Backend>(device: &mut B, values: &[f32], width: usize) -> Done<
     let embedding = Embedding { tokens, scale: 1.0, positions: None, kind: None, width };
     let input = Input { tokens: (0..rows as u32).collect(), ..Input::default() };
     let mut place = B::Input::default();
-    device.input(&input, &mut place)?;
+    device.upload_input(&input, &mut place)?;
     let mut out = device.tensor(rows, width)?;
     device.embed(&place, &embedding, &mut out)?;
     settle(device)?;
@@ -150,7 +150,7 @@ impl Embeds {
         let embedding = Embedding { tokens, scale: self.scale, positions, kind, width };
         let (tokens, positions) = (self.tokens.clone(), self.positions.clone());
         let mut rows = B::Input::default();
-        device.input(&Input { tokens, positions, slots: Vec::new() }, &mut rows)?;
+        device.upload_input(&Input { tokens, positions, slots: Vec::new() }, &mut rows)?;
         let mut out = device.tensor(5, width)?;
         device.embed(&rows, &embedding, &mut out)?;
         all(device, &out)
@@ -246,7 +246,7 @@ impl Gates {
             x = product(device, &x, (rows, 2 * width), Precision::Bf16)?;
         }
         let mut out = device.tensor(rows, width)?;
-        device.gate(&x, self.activation, &mut out)?;
+        device.glu(&x, self.activation, &mut out)?;
         all(device, &out)
     }
 }
@@ -286,11 +286,11 @@ impl Gathers {
         }
         // Twice before anything is brought back: the second list must not take the first one's place.
         let (mut some, mut others) = (device.tensor(5, width)?, device.tensor(6, width)?);
-        device.gather(&x, &[8, 0, 4, 4, 7], &mut some)?;
-        device.gather(&some, &[4, 3, 3, 0, 1, 2], &mut others)?;
+        device.index_select(&x, &[8, 0, 4, 4, 7], &mut some)?;
+        device.index_select(&some, &[4, 3, 3, 0, 1, 2], &mut others)?;
         let mut numbers = all(device, &some)?;
         numbers.extend(all(device, &others)?);
-        device.gather(&x, &[], &mut others)?;
+        device.index_select(&x, &[], &mut others)?;
         numbers.extend(all(device, &others)?);
         Ok(numbers)
     }
@@ -327,10 +327,10 @@ impl Pools {
         if self.product {
             x = product(device, &x, (rows, width), Precision::Bf16)?;
         }
-        let mut layout = Layout::default();
-        self.segments.iter().for_each(|&rows| layout.push(rows, []));
-        let mut place = B::Layout::default();
-        device.layout(&layout, &mut place)?;
+        let mut metadata = AttentionMetadata::default();
+        self.segments.iter().for_each(|&rows| metadata.push(rows, []));
+        let mut place = B::Metadata::default();
+        device.upload_metadata(&metadata, &mut place)?;
         let mut out = device.tensor(self.segments.len(), width)?;
         device.pool(&x, &place, self.pool, self.normalize, &mut out)?;
         all(device, &out)
@@ -454,13 +454,13 @@ fn what_does_not_fit_is_refused() {
     fn gathers<B: Backend>(device: &mut B) -> Done<()> {
         let x = tensor(device, &[1.0; 6], 3)?;
         let mut out = device.tensor(2, 3)?;
-        device.gather(&x, &[1, 2], &mut out)
+        device.index_select(&x, &[1, 2], &mut out)
     }
     refused(&emulator, gathers, gathers);
     fn gates<B: Backend>(device: &mut B) -> Done<()> {
         let x = tensor(device, &[1.0; 6], 3)?;
         let mut out = device.tensor(2, 2)?;
-        device.gate(&x, Activation::Silu, &mut out)
+        device.glu(&x, Activation::Silu, &mut out)
     }
     refused(&emulator, gates, gates);
     fn norms<B: Backend>(device: &mut B) -> Done<()> {
@@ -472,10 +472,10 @@ fn what_does_not_fit_is_refused() {
     refused(&emulator, norms, norms);
     fn pools<B: Backend>(device: &mut B) -> Done<()> {
         let x = tensor(device, &[1.0; 6], 3)?;
-        let mut layout = Layout::default();
-        layout.push(1, []);
-        let mut place = B::Layout::default();
-        device.layout(&layout, &mut place)?;
+        let mut metadata = AttentionMetadata::default();
+        metadata.push(1, []);
+        let mut place = B::Metadata::default();
+        device.upload_metadata(&metadata, &mut place)?;
         let mut out = device.tensor(2, 3)?;
         device.pool(&x, &place, Pool::Mean, false, &mut out)
     }

@@ -2,10 +2,10 @@
 
 use half::bf16;
 use proofmill_engine::backend::{
-    Append, Attend, BLOCK_SLOTS, Backend, BlockRef, CacheShape, DeviceError, Embedding, Input,
-    Layout, Precision, RelativeBias,
+    Attend, AttentionMetadata, BLOCK_SLOTS, Backend, BlockRef, CacheShape, DeviceError, Embedding,
+    Input, KvWrite, Precision, RelativeBias,
 };
-use proofmill_engine::checkpoint::Stored;
+use proofmill_engine::checkpoint::StoredTensor;
 
 pub const SCALE: f32 = 0.6;
 
@@ -129,12 +129,12 @@ impl Texts {
         (self.texts.iter().map(own).collect(), end + 1)
     }
 
-    pub fn layout(&self) -> Layout {
-        let mut layout = Layout::default();
+    pub fn metadata(&self) -> AttentionMetadata {
+        let mut metadata = AttentionMetadata::default();
         for (text, blocks) in self.texts.iter().zip(self.blocks().0) {
-            layout.push(text.rows, blocks);
+            metadata.push(text.rows, blocks);
         }
-        layout
+        metadata
     }
 
     fn q(&self, model: Model) -> Vec<f32> {
@@ -158,7 +158,7 @@ pub fn tensor<B: Backend>(
     width: usize,
 ) -> Result<B::Tensor, DeviceError> {
     let rows = values.len() / width;
-    let stored = Stored::from_f32(values, vec![rows, width]).expect("whole rows");
+    let stored = StoredTensor::from_f32(values, vec![rows, width]).expect("whole rows");
     let tokens = backend.table(&stored)?;
     let embedding = Embedding { tokens, scale: 1.0, positions: None, kind: None, width };
     let tokens = (0..rows as u32).collect();
@@ -172,7 +172,7 @@ pub fn tensor<B: Backend>(
 
 pub fn input<B: Backend>(backend: &mut B, from: &Input) -> Result<B::Input, DeviceError> {
     let mut there = B::Input::default();
-    backend.input(from, &mut there)?;
+    backend.upload_input(from, &mut there)?;
     Ok(there)
 }
 
@@ -191,21 +191,21 @@ pub fn filled<B: Backend>(
     let Model { kv_heads, head_dim, .. } = model;
     let (blocks, count) = texts.blocks();
     let mut cache = backend.cache(model.shape(count))?;
-    let append = Append { heads: 0, kv_heads, head_dim, norms: None, rope: None };
+    let kv_write = KvWrite { heads: 0, kv_heads, head_dim, norms: None, rope: None };
     for (text, blocks) in texts.texts.iter().zip(&blocks) {
         let mut kv = tensor(backend, &model.kv(text, texts.shared), model.kv_width())?;
         let rows = input(backend, &Input { slots: slots(blocks), ..Input::default() })?;
-        backend.append(&mut kv, &rows, &append, &mut cache, 1)?;
+        backend.write_kv(&mut kv, &rows, &kv_write, &mut cache, 1)?;
         download(backend, &kv)?;
     }
     Ok(cache)
 }
 
-/// What the rows of `layout` with the queries `q` read in layer 1 of `cache`.
+/// What the rows of `metadata` with the queries `q` read in layer 1 of `cache`.
 pub fn attended<B: Backend>(
     backend: &mut B,
     model: Model,
-    layout: &Layout,
+    metadata: &AttentionMetadata,
     q: &[f32],
     cache: &B::Cache,
 ) -> Result<Vec<f32>, DeviceError> {
@@ -221,9 +221,9 @@ pub fn attended<B: Backend>(
     };
     let width = model.q_width();
     let q = tensor(backend, q, width)?;
-    let mut there = B::Layout::default();
-    backend.layout(layout, &mut there)?;
-    let mut out = backend.tensor(layout.segments.iter().map(|s| s.rows as usize).sum(), width)?;
+    let mut there = B::Metadata::default();
+    backend.upload_metadata(metadata, &mut there)?;
+    let mut out = backend.tensor(metadata.segments.iter().map(|s| s.rows as usize).sum(), width)?;
     backend.attend(&q, &there, &attend, cache, 1, &mut out)?;
     download(backend, &out)
 }
@@ -235,7 +235,7 @@ pub fn all_attended<B: Backend>(
     texts: &Texts,
 ) -> Result<Vec<f32>, DeviceError> {
     let cache = filled(backend, model, texts)?;
-    attended(backend, model, &texts.layout(), &texts.q(model), &cache)
+    attended(backend, model, &texts.metadata(), &texts.q(model), &cache)
 }
 
 /// A number that must come out, and how much the values that it is a mean of differ from it.

@@ -1,9 +1,9 @@
 //! Logits, against transformers, through the network alone: no scheduling.
 
+use proofmill_engine::architecture;
 use proofmill_engine::backend::Precision;
 use proofmill_engine::checkpoint::{Family, Folder, Special};
 use proofmill_engine::cpu::Cpu;
-use proofmill_engine::family;
 
 use crate::golden::{self, Forward, Kind, Writer};
 use crate::near::relative_error;
@@ -33,7 +33,7 @@ fn logits_are_those_of_transformers() {
         let (writer, tensors) = golden::writer(&path);
         let folder = Folder::open(&path).unwrap();
         let special = Special::read(&folder).unwrap();
-        let network = family::load(&folder, &Cpu::default(), Precision::F32, ROWS).unwrap();
+        let network = architecture::load(&folder, &Cpu::default(), Precision::F32, ROWS).unwrap();
         let tolerance = if folder.family() == Family::T5 { 3e-5 } else { 1e-5 };
         let mut largest: f64 = 0.0;
         for (number, it) in writer.forward.iter().enumerate() {
@@ -62,7 +62,7 @@ fn states_of_encoders_are_those_of_transformers() {
         }
         let (encoder, tensors) = golden::encoder(&path);
         let folder = Folder::open(&path).unwrap();
-        let network = family::load(&folder, &Cpu::default(), Precision::F32, ROWS).unwrap();
+        let network = architecture::load(&folder, &Cpu::default(), Precision::F32, ROWS).unwrap();
         for (number, text) in encoder.texts.iter().enumerate() {
             let ours = states(&mut Cpu::default(), &network, &text.ids).unwrap();
             let error = relative_error(&ours, &tensors.hidden(number).values);

@@ -17,9 +17,9 @@ pub fn open(folder: &Path) -> Model {
     let folder = Folder::open(folder).unwrap();
     let settings = Settings {
         workers: 1,
-        step_tokens: 48,
-        sequences: 8,
-        cache_bytes: 64 << 20,
+        max_batch_tokens: 48,
+        max_num_seqs: 8,
+        kv_cache_bytes: 64 << 20,
         ..Settings::for_cores(1)
     };
     Model::open(&folder, &settings).unwrap()

@@ -1,17 +1,17 @@
 //! One text through a network alone, on any device: no scheduling.
 
 use proofmill_engine::backend::{
-    BLOCK_SLOTS, Backend, BlockRef, CacheShape, DeviceError, How, Input, Layout, Pick, Picked,
-    Picks,
+    AttentionMetadata, BLOCK_SLOTS, Backend, BlockRef, CacheShape, DeviceError, Input, RowSampling,
+    SamplerOutput, SamplingMetadata, SamplingMethod,
 };
-use proofmill_engine::network::{Network, Reader, Stack, Workspace};
+use proofmill_engine::network::{Network, Stack, Transformer, Workspace};
 
 /// Most tokens of a text.
 pub const ROWS: usize = 256;
 
 /// Tokens in blocks of their own, from block `first` on.
-fn place(tokens: &[u32], first: usize) -> (Input, Layout) {
-    let (mut input, mut layout) = (Input::default(), Layout::default());
+fn place(tokens: &[u32], first: usize) -> (Input, AttentionMetadata) {
+    let (mut input, mut metadata) = (Input::default(), AttentionMetadata::default());
     for (index, &token) in tokens.iter().enumerate() {
         input.push(token, index as u32, (first * BLOCK_SLOTS + index) as u32);
     }
@@ -19,19 +19,19 @@ fn place(tokens: &[u32], first: usize) -> (Input, Layout) {
         .chunks(BLOCK_SLOTS)
         .enumerate()
         .map(|(index, slots)| BlockRef { block: (first + index) as u32, used: slots.len() as u32 });
-    layout.push(tokens.len(), blocks);
-    (input, layout)
+    metadata.push(tokens.len(), blocks);
+    (input, metadata)
 }
 
 /// Lists that were brought to the device.
 fn brought<B: Backend>(
     backend: &mut B,
     input: &Input,
-    layout: &Layout,
-) -> Result<(B::Input, B::Layout), DeviceError> {
-    let (mut rows, mut keys) = (B::Input::default(), B::Layout::default());
-    backend.input(input, &mut rows)?;
-    backend.layout(layout, &mut keys)?;
+    metadata: &AttentionMetadata,
+) -> Result<(B::Input, B::Metadata), DeviceError> {
+    let (mut rows, mut keys) = (B::Input::default(), B::Metadata::default());
+    backend.upload_input(input, &mut rows)?;
+    backend.upload_metadata(metadata, &mut keys)?;
     Ok((rows, keys))
 }
 
@@ -53,7 +53,7 @@ fn cache<B: Backend>(
 /// it yet.
 struct Encoded<B: Backend> {
     work: Workspace<B>,
-    _read: (B::Input, B::Layout, B::Cache),
+    _read: (B::Input, B::Metadata, B::Cache),
 }
 
 /// Passes `tokens` through a stack; all final rows are chosen.
@@ -65,11 +65,11 @@ fn encode<B: Backend>(
 ) -> Result<Encoded<B>, DeviceError> {
     let mut work = Workspace::new(backend, stack, ROWS)?;
     let mut keys = cache(backend, network, stack)?;
-    let (input, layout) = place(tokens, 0);
-    let (input, layout) = brought(backend, &input, &layout)?;
-    stack.forward(backend, &input, &layout, &mut keys, None, &mut work)?;
-    stack.choose(backend, None, &mut work)?;
-    Ok(Encoded { work, _read: (input, layout, keys) })
+    let (input, metadata) = place(tokens, 0);
+    let (input, metadata) = brought(backend, &input, &metadata)?;
+    stack.forward(backend, &input, &metadata, &mut keys, None, &mut work)?;
+    stack.select_rows(backend, None, &mut work)?;
+    Ok(Encoded { work, _read: (input, metadata, keys) })
 }
 
 /// Log-probabilities of the whole vocabulary after each of the last `rows` tokens of `written`.
@@ -80,41 +80,47 @@ pub fn logprobs<B: Backend>(
     written: &[u32],
     rows: usize,
 ) -> Result<Vec<Vec<f32>>, DeviceError> {
-    let (decoder, encoder) = match &network.reader {
-        Reader::Encoder(_) => panic!("an encoder writes nothing"),
-        Reader::Decoder(decoder) => (decoder, None),
-        Reader::EncoderDecoder { encoder, decoder } => (decoder, Some(encoder)),
+    let (decoder, encoder) = match &network.transformer {
+        Transformer::Encoder(_) => panic!("an encoder writes nothing"),
+        Transformer::Decoder(decoder) => (decoder, None),
+        Transformer::EncoderDecoder { encoder, decoder } => (decoder, Some(encoder)),
     };
     let mut keys = cache(backend, network, decoder)?;
     let (mut source, mut read_before) = (None, None);
     if let Some(encoder) = encoder {
         let encoded = encode(backend, network, encoder, read)?;
         let (input, own) = place(read, ROWS / BLOCK_SLOTS);
-        let mut layout = Layout::default();
-        layout.push(written.len(), own.blocks);
-        let (input, layout) = brought(backend, &input, &layout)?;
-        let mut kv = backend.tensor(ROWS, decoder.blocks[0].remembered_width())?;
-        decoder.remember(backend, encoder.chosen(&encoded.work), &input, &mut keys, &mut kv)?;
-        source = Some(layout);
+        let mut metadata = AttentionMetadata::default();
+        metadata.push(written.len(), own.blocks);
+        let (input, metadata) = brought(backend, &input, &metadata)?;
+        let mut kv = backend.tensor(ROWS, decoder.blocks[0].cross_kv_width())?;
+        decoder.write_cross_kv(
+            backend,
+            encoder.selected(&encoded.work),
+            &input,
+            &mut keys,
+            &mut kv,
+        )?;
+        source = Some(metadata);
         read_before = Some((encoded, input, kv));
     }
     let mut work = Workspace::new(backend, decoder, ROWS)?;
-    let (input, layout) = place(written, 0);
-    let (input, layout) = brought(backend, &input, &layout)?;
-    decoder.forward(backend, &input, &layout, &mut keys, source.as_ref(), &mut work)?;
+    let (input, metadata) = place(written, 0);
+    let (input, metadata) = brought(backend, &input, &metadata)?;
+    decoder.forward(backend, &input, &metadata, &mut keys, source.as_ref(), &mut work)?;
     let first = (written.len() - rows) as u32;
     let asked: Vec<u32> = (first..written.len() as u32).collect();
-    decoder.choose(backend, Some(&asked), &mut work)?;
+    decoder.select_rows(backend, Some(&asked), &mut work)?;
     let head = network.head.as_ref().expect("what writes has a head");
     let count = head.linear.outputs as u32;
-    let pick = Pick { how: How::Top { count }, first_banned: 0, banned: 0 };
-    let picks = Picks { picks: vec![pick; rows], tokens: Vec::new() };
-    let mut picked = Picked::default();
-    head.pick(backend, decoder.chosen(&work), &picks, &mut picked)?;
+    let pick = RowSampling { method: SamplingMethod::TopK { count }, first_banned: 0, banned: 0 };
+    let sampling = SamplingMetadata { rows: vec![pick; rows], tokens: Vec::new() };
+    let mut output = SamplerOutput::default();
+    head.sample(backend, decoder.selected(&work), &sampling, &mut output)?;
     drop(read_before);
     let row = |index| {
         let mut row = vec![0.0; head.linear.outputs];
-        picked.of(index).iter().for_each(|token| row[token.id as usize] = token.logprob);
+        output.of(index).iter().for_each(|token| row[token.id as usize] = token.logprob);
         row
     };
     Ok((0..rows).map(row).collect())
@@ -126,12 +132,13 @@ pub fn states<B: Backend>(
     network: &Network<B>,
     read: &[u32],
 ) -> Result<Vec<f32>, DeviceError> {
-    let (Reader::Encoder(encoder) | Reader::EncoderDecoder { encoder, .. }) = &network.reader
+    let (Transformer::Encoder(encoder) | Transformer::EncoderDecoder { encoder, .. }) =
+        &network.transformer
     else {
         panic!("there is no encoder");
     };
     let encoded = encode(backend, network, encoder, read)?;
     let mut states = Vec::new();
-    backend.download(encoder.chosen(&encoded.work), &mut states)?;
+    backend.download(encoder.selected(&encoded.work), &mut states)?;
     Ok(states)
 }

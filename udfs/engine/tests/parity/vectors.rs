@@ -65,7 +65,7 @@ fn the_last_state_is_that_of_transformers() {
         };
         let requests: Vec<_> = texts.iter().map(|text| (Request::Hidden(embed(text)), 0)).collect();
         // Every text must fit one pass.
-        let settings = Settings { step_tokens: 256, ..Settings::for_cores(1) };
+        let settings = Settings { max_batch_tokens: 256, ..Settings::for_cores(1) };
         let model = Model::open(&Folder::open(&folder).unwrap(), &settings).unwrap();
         for (number, answer) in ask_all(&model, &requests).into_iter().enumerate() {
             let states = tensors.hidden(number);

@@ -25,7 +25,12 @@ pub fn folder(name: &str) -> Folder {
 
 /// One worker with room for most of what tests ask.
 pub fn settings() -> Settings {
-    Settings { step_tokens: 256, sequences: 16, cache_bytes: 8 << 20, ..Settings::for_cores(1) }
+    Settings {
+        max_batch_tokens: 256,
+        max_num_seqs: 16,
+        kv_cache_bytes: 8 << 20,
+        ..Settings::for_cores(1)
+    }
 }
 
 /// A tiny model, run so.

@@ -43,7 +43,8 @@ fn what_is_cancelled_while_it_waits_costs_nothing() {
 #[test]
 fn what_is_cancelled_under_way_frees_its_room() {
     // Room for one at a time.
-    let model = open("gpt2", &Settings { sequences: 2, cache_bytes: blocks(30), ..settings() });
+    let model =
+        open("gpt2", &Settings { max_num_seqs: 2, kv_cache_bytes: blocks(30), ..settings() });
     let (sender, receiver) = mpsc::channel();
     let mut running = Vec::new();
     for round in 0..20 {
@@ -82,7 +83,7 @@ fn neighbours_of_the_cancelled_go_on() {
 
 #[test]
 fn a_model_that_ends_answers_everything() {
-    let model = open("gpt2", &Settings { workers: 2, sequences: 4, ..settings() });
+    let model = open("gpt2", &Settings { workers: 2, max_num_seqs: 4, ..settings() });
     let (sender, receiver) = mpsc::channel();
     let mut requests: Vec<Request> = (0..30).map(long).collect();
     requests.extend((0..10).map(|number| score(&format!("ba {number}"), &[" ko", " da"])));

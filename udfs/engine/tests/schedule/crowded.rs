@@ -35,12 +35,14 @@ fn tiny_caches_answer_long_queues() {
     let crowd = crowd();
     let expected = ask_all(&open("opt", &settings()), &crowd);
     assert!(expected.iter().all(Result::is_ok));
-    for (workers, step_tokens, sequences, room) in
+    for (workers, max_batch_tokens, max_num_seqs, room) in
         [(1, 64, 3, 12), (2, 100, 8, 12), (3, 256, 64, 20)]
     {
-        let cache_bytes = blocks(room) * workers;
-        let model =
-            open("opt", &Settings { workers, step_tokens, sequences, cache_bytes, ..settings() });
+        let kv_cache_bytes = blocks(room) * workers;
+        let model = open(
+            "opt",
+            &Settings { workers, max_batch_tokens, max_num_seqs, kv_cache_bytes, ..settings() },
+        );
         assert_eq!(ask_all(&model, &crowd), expected, "{workers} workers, {room} blocks");
     }
 }
@@ -53,7 +55,7 @@ fn hungry() -> Request {
 
 #[test]
 fn what_was_kept_gives_way_to_what_waits() {
-    let model = open("opt", &Settings { cache_bytes: blocks(12), ..settings() });
+    let model = open("opt", &Settings { kv_cache_bytes: blocks(12), ..settings() });
     let judged = score(&format!("{SHOTS} lu"), &[" ba", " ne"]);
     // The first leaves a beginning of several blocks behind; the second needs nearly all of them.
     let alternating: Vec<Request> = (0..20).flat_map(|_| [judged.clone(), hungry()]).collect();
@@ -68,7 +70,7 @@ fn what_was_kept_gives_way_to_what_waits() {
 
 #[test]
 fn judging_waits_for_writers_that_hold_the_cache() {
-    let model = open("opt", &Settings { cache_bytes: blocks(12), ..settings() });
+    let model = open("opt", &Settings { kv_cache_bytes: blocks(12), ..settings() });
     let (sender, receiver) = mpsc::channel();
     let judged = score(&format!("{SHOTS} lu"), &[" ba", " ne"]);
     for round in 0..10 {
@@ -94,7 +96,7 @@ fn many_passages_take_turns() {
     let expected = ask_all(&open("t5", &settings()), &requests);
     assert!(expected.iter().all(Result::is_ok));
     // t5's heads are narrower than what `blocks` counts, so these are 25.
-    let cache_bytes = blocks(20);
-    let small = Settings { step_tokens: 16, sequences: 4, cache_bytes, ..settings() };
+    let kv_cache_bytes = blocks(20);
+    let small = Settings { max_batch_tokens: 16, max_num_seqs: 4, kv_cache_bytes, ..settings() };
     assert_eq!(ask_all(&open("t5", &small), &requests), expected);
 }

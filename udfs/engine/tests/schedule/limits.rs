@@ -48,7 +48,7 @@ fn a_text_has_a_place_for_each_token() {
 
 #[test]
 fn an_encoder_reads_a_text_in_one_pass() {
-    let small = Settings { step_tokens: 24, ..settings() };
+    let small = Settings { max_batch_tokens: 24, ..settings() };
     let model = open("t5", &small);
     // One token is the end.
     refuses(&model, &generate(plain(&words(24), Strategy::Greedy)), &too_long(25, 24));
@@ -76,7 +76,7 @@ fn an_encoder_alone_has_places_too() {
 
 #[test]
 fn more_answers_than_lines_are_refused() {
-    let model = open("gpt2", &Settings { sequences: 4, ..settings() });
+    let model = open("gpt2", &Settings { max_num_seqs: 4, ..settings() });
     let of = |strategy| generate(plain("lu", strategy));
     let many =
         |count| Err(RequestError::Invalid(format!("{count} answers at a time, and 4 is the most")));
@@ -89,7 +89,8 @@ fn more_answers_than_lines_are_refused() {
 #[test]
 fn there_may_be_more_beams_than_tokens() {
     // Two ends: each beam offers 540 of the 500 tokens.
-    let model = open("llama", &Settings { sequences: 180, cache_bytes: 64 << 20, ..settings() });
+    let model =
+        open("llama", &Settings { max_num_seqs: 180, kv_cache_bytes: 64 << 20, ..settings() });
     let answers =
         ask_all(&model, [&generate(Generate { max_tokens: 3, ..plain("lu", beams(180)) })]);
     assert_eq!(generations(answers.into_iter().next().unwrap()).len(), 180);
@@ -108,7 +109,7 @@ fn no_number_is_too_large_to_be_refused() {
 
 #[test]
 fn more_continuations_than_a_step_asks_are_refused() {
-    let model = open("gpt2", &Settings { step_tokens: 16, ..settings() });
+    let model = open("gpt2", &Settings { max_batch_tokens: 16, ..settings() });
     let of = |count| score("lu", &vec![" ko"; count]);
     let why = "17 continuations of one prompt, and 16 is the most".to_owned();
     refuses(&model, &of(17), &Err(RequestError::Invalid(why)));
@@ -117,8 +118,8 @@ fn more_continuations_than_a_step_asks_are_refused() {
 
 #[test]
 fn what_the_cache_cannot_hold_is_refused() {
-    let cache_bytes = blocks(6);
-    let model = open("opt", &Settings { cache_bytes, ..settings() });
+    let kv_cache_bytes = blocks(6);
+    let model = open("opt", &Settings { kv_cache_bytes, ..settings() });
     let room = 6 * BLOCK_SLOTS as u32;
     let long = generate(Generate { max_tokens: 40, ..plain(&words(20), Strategy::Greedy) });
     // 2 blocks of prompt, 3 of answer, and 2 for copies.
@@ -133,7 +134,7 @@ fn what_the_cache_cannot_hold_is_refused() {
 
 #[test]
 fn a_cache_that_holds_no_text_opens_no_model() {
-    let settings = Settings { cache_bytes: blocks(3) + 7, ..settings() };
+    let settings = Settings { kv_cache_bytes: blocks(3) + 7, ..settings() };
     let error = Model::open(&folder("opt"), &settings).unwrap_err();
     assert!(matches!(error, OpenError::SmallCache { tokens: 48, needed: 64, .. }), "{error}");
 }

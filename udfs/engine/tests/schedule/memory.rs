@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::mpsc;
 
 use proofmill_engine::backend::{DeviceError, Precision};
-use proofmill_engine::model::{Maker, Model, OpenError, Settings};
+use proofmill_engine::model::{DeviceFactory, Model, OpenError, Settings};
 use proofmill_engine::request::{Request, RequestError, Strategy};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
@@ -20,7 +20,7 @@ use crate::tight::{Little, Tight};
 
 /// A model with a worker on a device for each of `little`.
 fn open_on(name: &str, settings: &Settings, little: &[Little]) -> Result<Model, OpenError> {
-    let maker = |(index, &little): (usize, &Little)| -> Maker<Tight> {
+    let maker = |(index, &little): (usize, &Little)| -> DeviceFactory<Tight> {
         Box::new(move || Ok(Tight::new(little, 0x9E37_79B9 + index as u64)))
     };
     let makers = little.iter().enumerate().map(maker).collect();
@@ -32,7 +32,7 @@ fn is_alone(answer: &Answered) -> bool {
 }
 
 fn roomy() -> Settings {
-    Settings { step_tokens: 512, sequences: 64, cache_bytes: blocks(4000), ..settings() }
+    Settings { max_batch_tokens: 512, max_num_seqs: 64, kv_cache_bytes: blocks(4000), ..settings() }
 }
 
 /// Random requests, some given up under way, on one or two devices with room for few rows: all that
@@ -133,45 +133,46 @@ fn what_never_fits_fails_alone_and_says_what_to_do() {
 
 #[test]
 fn a_model_that_does_not_fit_is_opened_smaller() {
-    let wanted = Settings { step_tokens: 500, cache_bytes: blocks(400), ..settings() };
+    let wanted = Settings { max_batch_tokens: 500, kv_cache_bytes: blocks(400), ..settings() };
     let little = Little { tensor_rows: 130, blocks: 60, ..Little::PLENTY };
     let model = open_on("opt", &wanted, &[little]).unwrap();
     let limits = model.limits();
-    assert_eq!((limits.step_tokens, limits.blocks), (125, 50));
+    assert_eq!((limits.max_batch_tokens, limits.blocks), (125, 50));
     let request = Request::Generate(plain("ba ne ko", sampled(1, 3)));
     assert_eq!(ask(&model, &request), ask(&open("opt", &wanted), &request));
     // What one of two devices can do is what both are asked for.
     let larger = Little { tensor_rows: 1000, blocks: 1000, ..Little::PLENTY };
     let both = open_on("opt", &wanted, &[larger, little]).unwrap();
-    assert_eq!((both.limits().step_tokens, both.limits().blocks), (125, 50));
+    assert_eq!((both.limits().max_batch_tokens, both.limits().blocks), (125, 50));
 }
 
 #[test]
 fn an_encoder_is_not_opened_without_room_for_its_longest_text() {
-    let wanted = Settings { step_tokens: 500, ..settings() };
+    let wanted = Settings { max_batch_tokens: 500, ..settings() };
     let open = |tensor_rows| {
         open_on("bert-sentence", &wanted, &[Little { tensor_rows, ..Little::PLENTY }])
     };
-    assert_eq!(open(100).unwrap().limits().step_tokens, 64);
+    assert_eq!(open(100).unwrap().limits().max_batch_tokens, 64);
     let error = open(63).unwrap_err();
-    assert!(matches!(error, OpenError::NoRoom { step_tokens: 64, tokens: 0, .. }), "{error}");
+    assert!(matches!(error, OpenError::NoRoom { max_batch_tokens: 64, tokens: 0, .. }), "{error}");
 }
 
 #[test]
 fn what_cannot_be_opened_is_an_error_and_ends() {
     let opened = |little: &[Little]| open_on("gpt2", &settings(), little).unwrap_err();
     let error = opened(&[Little::PLENTY, Little { blocks: 3, ..Little::PLENTY }]);
-    assert!(matches!(error, OpenError::NoRoom { step_tokens: 64, tokens: 64, .. }), "{error}");
+    assert!(matches!(error, OpenError::NoRoom { max_batch_tokens: 64, tokens: 64, .. }), "{error}");
     let error = opened(&[Little { no_weights: true, ..Little::PLENTY }, Little::PLENTY]);
     assert!(matches!(error, OpenError::Weights(_)), "{error}");
     assert!(matches!(opened(&[]), OpenError::Stopped));
-    let broken: Maker<Tight> = Box::new(|| Err(DeviceError::Failed("no such device".to_owned())));
-    let good: Maker<Tight> = Box::new(|| Ok(Tight::new(Little::PLENTY, 1)));
+    let broken: DeviceFactory<Tight> =
+        Box::new(|| Err(DeviceError::Failed("no such device".to_owned())));
+    let good: DeviceFactory<Tight> = Box::new(|| Ok(Tight::new(Little::PLENTY, 1)));
     let folder = Arc::new(folder("gpt2"));
     let error = Model::open_on(&folder, &settings(), vec![good, broken]).unwrap_err();
     assert!(error.to_string().contains("no such device"), "{error}");
-    let panics: Maker<Tight> = Box::new(|| panic!("as it should"));
-    let good: Maker<Tight> = Box::new(|| Ok(Tight::new(Little::PLENTY, 1)));
+    let panics: DeviceFactory<Tight> = Box::new(|| panic!("as it should"));
+    let good: DeviceFactory<Tight> = Box::new(|| Ok(Tight::new(Little::PLENTY, 1)));
     let error = Model::open_on(&folder, &settings(), vec![panics, good]).unwrap_err();
     assert!(matches!(error, OpenError::Stopped), "{error}");
 }

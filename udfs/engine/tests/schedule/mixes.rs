@@ -124,12 +124,12 @@ pub fn mix(kind: Kind) -> impl Strategy<Value = (Vec<Request>, Vec<usize>)> {
 pub fn settings(precision: Precision) -> impl Strategy<Value = Settings> {
     let steps = prop_oneof![16usize..100, 100usize..513];
     (1usize..4, steps, 1usize..65, 8usize..160).prop_map(
-        move |(workers, step_tokens, sequences, blocks)| Settings {
+        move |(workers, max_batch_tokens, max_num_seqs, blocks)| Settings {
             precision,
             workers,
-            step_tokens,
-            sequences,
-            cache_bytes: crate::ask::blocks(blocks) * workers,
+            max_batch_tokens,
+            max_num_seqs,
+            kv_cache_bytes: crate::ask::blocks(blocks) * workers,
             ..Settings::for_cores(1)
         },
     )

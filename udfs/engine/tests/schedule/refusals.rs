@@ -68,17 +68,17 @@ fn contradictions_are_named() {
         samples: 1,
     };
     for (temperature, why) in [
-        (0.0, "`temperature` is 0; it must be above 0"),
-        (-1.5, "`temperature` is -1.5; it must be above 0"),
-        (f32::NAN, "`temperature` is NaN; it must be above 0"),
-        (f32::INFINITY, "`temperature` is inf; it must be above 0"),
+        (0.0, "`temperature` is 0; expected a number above 0"),
+        (-1.5, "`temperature` is -1.5; expected a number above 0"),
+        (f32::NAN, "`temperature` is NaN; expected a number above 0"),
+        (f32::INFINITY, "`temperature` is inf; expected a number above 0"),
     ] {
         refused(&model, Writes(plain("lu", sample(temperature, 0, 1.0))), why);
     }
     for (top_p, why) in [
-        (0.0, "`top_p` is 0; it lies above 0, at most 1"),
-        (1.5, "`top_p` is 1.5; it lies above 0, at most 1"),
-        (f32::NAN, "`top_p` is NaN; it lies above 0, at most 1"),
+        (0.0, "`top_p` is 0; expected a number above 0, at most 1"),
+        (1.5, "`top_p` is 1.5; expected a number above 0, at most 1"),
+        (f32::NAN, "`top_p` is NaN; expected a number above 0, at most 1"),
     ] {
         refused(&model, Writes(plain("lu", sample(1.0, 0, top_p))), why);
     }

@@ -43,7 +43,7 @@ fn the_first_samples_of_many_are_those_of_few() {
     use proofmill_engine::schedule::Cancel;
     use std::sync::mpsc;
 
-    let model = open("gpt2", &Settings { step_tokens: 20, ..settings() });
+    let model = open("gpt2", &Settings { max_batch_tokens: 20, ..settings() });
     let ask = |samples| {
         let (sender, receiver) = mpsc::channel();
         let reply = Box::new(move |answer| sender.send(answer).unwrap());

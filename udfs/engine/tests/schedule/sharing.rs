@@ -170,7 +170,7 @@ fn samples_share_their_prompt() {
 
 #[test]
 fn a_prompt_may_be_longer_than_a_step() {
-    let small = Settings { step_tokens: 16, ..settings() };
+    let small = Settings { max_batch_tokens: 16, ..settings() };
     let requests = [" ba", " ne ko"].map(|it| score(SHOTS, &[it]));
     let answers = ask_all(&open("gpt2", &small), &requests);
     assert_eq!(answers, ask_all(&open("gpt2", &settings()), &requests));

@@ -4,10 +4,11 @@ use std::cell::Cell;
 use std::sync::Mutex;
 
 use proofmill_engine::backend::{
-    Activation, Append, Attend, Backend, CacheShape, DeviceError, Embedding, Input, Layout, Linear,
-    MatrixSource, Norm, Picked, Picks, Pool, Precision, RelativeBias, Rope, Write,
+    Activation, Attend, AttentionMetadata, Backend, CacheShape, DeviceError, Embedding, Input,
+    KvWrite, Linear, LoadWeights, MatrixSource, Norm, Pool, Precision, RelativeBias, Rope,
+    SamplerOutput, SamplingMetadata, Write,
 };
-use proofmill_engine::checkpoint::Stored;
+use proofmill_engine::checkpoint::StoredTensor;
 use proofmill_engine::cpu::{self, Cpu};
 
 /// How little memory there is.
@@ -108,14 +109,10 @@ fn put_norm(lent: &Norm<Tight>, part: Norm<Cpu>) {
     Lent::put_some(lent.bias.as_ref(), part.bias);
 }
 
-impl Backend for Tight {
-    type Tensor = cpu::Tensor;
+impl LoadWeights for Tight {
     type Matrix = Lent<cpu::Matrix>;
     type Vector = Lent<cpu::Vector>;
-    type Table = Stored;
-    type Cache = cpu::Cache;
-    type Input = Input;
-    type Layout = Layout;
+    type Table = StoredTensor;
 
     fn matrix(
         &self,
@@ -132,9 +129,16 @@ impl Backend for Tight {
         self.cpu.vector(values).map(Lent::new)
     }
 
-    fn table(&self, rows: &Stored) -> Result<Stored, DeviceError> {
+    fn table(&self, rows: &StoredTensor) -> Result<StoredTensor, DeviceError> {
         self.cpu.table(rows)
     }
+}
+
+impl Backend for Tight {
+    type Tensor = cpu::Tensor;
+    type Cache = cpu::Cache;
+    type Input = Input;
+    type Metadata = AttentionMetadata;
 
     fn tensor(&self, rows: usize, width: usize) -> Result<Self::Tensor, DeviceError> {
         if rows > self.little.tensor_rows {
@@ -150,14 +154,18 @@ impl Backend for Tight {
         self.cpu.cache(shape)
     }
 
-    fn input(&mut self, from: &Input, to: &mut Input) -> Result<(), DeviceError> {
+    fn upload_input(&mut self, from: &Input, to: &mut Input) -> Result<(), DeviceError> {
         self.rows = from.positions.len();
         self.memory()?;
-        self.cpu.input(from, to)
+        self.cpu.upload_input(from, to)
     }
 
-    fn layout(&mut self, from: &Layout, to: &mut Layout) -> Result<(), DeviceError> {
-        self.cpu.layout(from, to)
+    fn upload_metadata(
+        &mut self,
+        from: &AttentionMetadata,
+        to: &mut AttentionMetadata,
+    ) -> Result<(), DeviceError> {
+        self.cpu.upload_metadata(from, to)
     }
 
     fn embed(
@@ -204,26 +212,26 @@ impl Backend for Tight {
         done
     }
 
-    fn gate(
+    fn glu(
         &mut self,
         x: &Self::Tensor,
         activation: Activation,
         out: &mut Self::Tensor,
     ) -> Result<(), DeviceError> {
         self.memory()?;
-        self.cpu.gate(x, activation, out)
+        self.cpu.glu(x, activation, out)
     }
 
-    fn append(
+    fn write_kv(
         &mut self,
         qkv: &mut Self::Tensor,
         rows: &Input,
-        append: &Append<'_, Self>,
+        kv_write: &KvWrite<'_, Self>,
         cache: &mut Self::Cache,
         layer: usize,
     ) -> Result<(), DeviceError> {
         self.memory()?;
-        let &Append { heads, kv_heads, head_dim, norms, rope: turns } = append;
+        let &KvWrite { heads, kv_heads, head_dim, norms, rope: turns } = kv_write;
         let parts = norms.map(|(q, k)| (norm(q), norm(k)));
         let rope = turns.map(|turns| Rope {
             cos: turns.cos.take(),
@@ -231,8 +239,8 @@ impl Backend for Tight {
             positions: turns.positions,
         });
         let both = parts.as_ref().map(|(q, k)| (q, k));
-        let part = Append { heads, kv_heads, head_dim, norms: both, rope: rope.as_ref() };
-        let done = self.cpu.append(qkv, rows, &part, cache, layer);
+        let part = KvWrite { heads, kv_heads, head_dim, norms: both, rope: rope.as_ref() };
+        let done = self.cpu.write_kv(qkv, rows, &part, cache, layer);
         if let (Some((q, k)), Some(parts)) = (norms, parts) {
             put_norm(q, parts.0);
             put_norm(k, parts.1);
@@ -247,7 +255,7 @@ impl Backend for Tight {
     fn attend(
         &mut self,
         q: &Self::Tensor,
-        layout: &Layout,
+        metadata: &AttentionMetadata,
         attend: &Attend<'_, Self>,
         cache: &Self::Cache,
         layer: usize,
@@ -258,32 +266,32 @@ impl Backend for Tight {
         let part =
             bias.map(|bias| RelativeBias { weights: bias.weights.take(), reach: bias.reach });
         let whole = Attend { heads, kv_heads, head_dim, scale, causal, bias: part.as_ref() };
-        let done = self.cpu.attend(q, layout, &whole, cache, layer, out);
+        let done = self.cpu.attend(q, metadata, &whole, cache, layer, out);
         Lent::put_some(bias.map(|bias| &bias.weights), part.map(|part| part.weights));
         done
     }
 
-    fn gather(
+    fn index_select(
         &mut self,
         x: &Self::Tensor,
         rows: &[u32],
         out: &mut Self::Tensor,
     ) -> Result<(), DeviceError> {
         self.memory()?;
-        self.cpu.gather(x, rows, out)
+        self.cpu.index_select(x, rows, out)
     }
 
-    fn pick(
+    fn sample(
         &mut self,
         x: &Self::Tensor,
         head: &Linear<Self>,
         scale: f32,
-        picks: &Picks,
-        out: &mut Picked,
+        sampling: &SamplingMetadata,
+        out: &mut SamplerOutput,
     ) -> Result<(), DeviceError> {
         self.memory()?;
         let part = linear(head);
-        let done = self.cpu.pick(x, &part, scale, picks, out);
+        let done = self.cpu.sample(x, &part, scale, sampling, out);
         put_linear(head, part);
         done
     }
@@ -291,13 +299,13 @@ impl Backend for Tight {
     fn pool(
         &mut self,
         x: &Self::Tensor,
-        layout: &Layout,
+        metadata: &AttentionMetadata,
         pool: Pool,
         normalize: bool,
         out: &mut Self::Tensor,
     ) -> Result<(), DeviceError> {
         self.memory()?;
-        self.cpu.pool(x, layout, pool, normalize, out)
+        self.cpu.pool(x, metadata, pool, normalize, out)
     }
 
     fn copy_blocks(

@@ -5,11 +5,12 @@ use std::thread;
 
 use half::bf16;
 use proofmill_engine::backend::{
-    Activation, Backend, Embedding, Input, Linear, MatrixSource, Placement, Precision, Write,
+    Activation, Backend, Embedding, Input, Linear, LoadWeights, MatrixSource, Placement, Precision,
+    Write,
 };
-use proofmill_engine::checkpoint::{Dtype, Stored};
+use proofmill_engine::checkpoint::{Dtype, StoredTensor};
 use proofmill_engine::cuda::system::{Disk, GraphCounts, KernelSource, Piece, System, gpus};
-use proofmill_engine::cuda::{Driver, Gpu, Kernel, Launch, Memory, Products, Role};
+use proofmill_engine::cuda::{Driver, GemmBackend, Gpu, Kernel, Launch, Memory, Role};
 
 /// Numbers that are computed with: a multiple of four, more than one block has threads for.
 const NUMBERS: usize = 1 << 20;
@@ -21,7 +22,7 @@ fn open() -> Option<(System, tempfile::TempDir)> {
     let cache = tempfile::tempdir().unwrap();
     match gpus() {
         Ok(gpus) => {
-            let system = System::open(gpus[0].index, cache.path(), Products::Own).unwrap();
+            let system = System::open(gpus[0].index, cache.path(), GemmBackend::Builtin).unwrap();
             eprintln!("{}: {}", gpus[0].name, system.kernels());
             Some((system, cache))
         }
@@ -97,7 +98,7 @@ fn kernels_that_were_compiled_once_are_kept() {
         KernelSource::Nvrtc { version, architecture, disk } => {
             assert_eq!(disk, Disk::Kept);
             let again =
-                System::open(gpus().unwrap()[0].index, cache.path(), Products::Own).unwrap();
+                System::open(gpus().unwrap()[0].index, cache.path(), GemmBackend::Builtin).unwrap();
             let found = KernelSource::Nvrtc { version, architecture, disk: Disk::Found };
             assert_eq!(*again.kernels(), found);
         }
@@ -109,10 +110,10 @@ fn numbers(count: usize, seed: f32) -> Vec<f32> {
     (0..count).map(|at| bf16::from_f32((at as f32 * seed).sin()).to_f32()).collect()
 }
 
-fn stored(values: &[f32], shape: [usize; 2]) -> Stored {
+fn stored(values: &[f32], shape: [usize; 2]) -> StoredTensor {
     let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
     let range = 0..bytes.len();
-    Stored::new(Arc::new(bytes), range, Dtype::F32, shape.to_vec()).unwrap()
+    StoredTensor::new(Arc::new(bytes), range, Dtype::F32, shape.to_vec()).unwrap()
 }
 
 /// f32 products with weights `[n, k]`, added to zeros, of the first `rows` rows of `x`.
@@ -122,7 +123,7 @@ fn product(gpu: &mut Gpu<System>, x: &[f32], rows: usize, n: usize, k: usize) ->
         let embedding = Embedding { tokens, scale: 1.0, positions: None, kind: None, width };
         let input = Input { tokens: (0..rows as u32).collect(), ..Input::default() };
         let mut place = Default::default();
-        gpu.input(&input, &mut place).unwrap();
+        gpu.upload_input(&input, &mut place).unwrap();
         let mut out = gpu.tensor(rows, width).unwrap();
         gpu.embed(&place, &embedding, &mut out).unwrap();
         // What is only planned yet needs the table and the input, which end here.
@@ -145,7 +146,7 @@ fn product(gpu: &mut Gpu<System>, x: &[f32], rows: usize, n: usize, k: usize) ->
 fn a_row_multiplied_by_cublaslt_has_the_same_bits_among_any_others() {
     let Some((own, cache)) = open() else { return };
     let index = gpus().unwrap()[0].index;
-    let system = match System::open(index, cache.path(), Products::CublasLt) {
+    let system = match System::open(index, cache.path(), GemmBackend::CublasLt) {
         Ok(system) => system,
         Err(why) => return eprintln!("SKIPPED: {why}"),
     };

@@ -12,7 +12,7 @@ use std::thread;
 
 use proofmill_engine::backend::DeviceError;
 use proofmill_engine::cuda::system::{GraphCounts, KernelSource, OpenGpuError, System, gpus};
-use proofmill_engine::cuda::{Driver, Kernel, Launch, Memory, Products, Role};
+use proofmill_engine::cuda::{Driver, GemmBackend, Kernel, Launch, Memory, Role};
 
 const MIB: usize = 1 << 20;
 
@@ -57,12 +57,12 @@ fn run_inside(test: &str, folder: &Path, settings: &[(&str, &str)]) {
 }
 
 fn open() -> System {
-    open_with(Products::Own).unwrap()
+    open_with(GemmBackend::Builtin).unwrap()
 }
 
-fn open_with(products: Products) -> Result<System, OpenGpuError> {
+fn open_with(gemm: GemmBackend) -> Result<System, OpenGpuError> {
     let cache = std::env::var("CACHE").unwrap();
-    System::open(1, Path::new(&cache), products)
+    System::open(1, Path::new(&cache), gemm)
 }
 
 fn read(system: &System, memory: &<System as Driver>::Memory) -> Vec<u8> {
@@ -98,7 +98,7 @@ fn inside_gpus_are_found() {
     assert_eq!(all.len(), 1, "the first is too old");
     assert_eq!((all[0].index, &*all[0].name, all[0].capability), (1, "Fake 1", (9, 0)));
     assert_eq!((all[0].bytes, all[0].cuda), (1 << 32, (12, 4)));
-    let error = System::open(0, Path::new("nowhere"), Products::Own).unwrap_err();
+    let error = System::open(0, Path::new("nowhere"), GemmBackend::Builtin).unwrap_err();
     assert_eq!(error, OpenGpuError::NotThisOne { index: 0, found: "1: Fake 1".to_owned() });
     let system = open();
     assert!(matches!(system.kernels(), KernelSource::Ptx { .. }));

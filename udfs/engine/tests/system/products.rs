@@ -5,7 +5,7 @@ use std::fs;
 use half::bf16;
 use proofmill_engine::backend::DeviceError;
 use proofmill_engine::cuda::system::{GraphCounts, System};
-use proofmill_engine::cuda::{Driver, Kernel, Launch, Memory, Products, Role};
+use proofmill_engine::cuda::{Driver, GemmBackend, Kernel, Launch, Memory, Role};
 
 use crate::{compiled, driver, open_with, run_inside, with_driver};
 
@@ -110,8 +110,8 @@ fn products_are_right_with_any_number_of_rows_and_as_graphs() {
 #[test]
 #[ignore = "needs the libraries of the test"]
 fn inside_products() {
-    let system = open_with(Products::CublasLt).unwrap();
-    assert_eq!(system.products(), Products::CublasLt);
+    let system = open_with(GemmBackend::CublasLt).unwrap();
+    assert_eq!(system.gemm(), GemmBackend::CublasLt);
     let tasks = [(37, 64), (96, 32)].map(|(n, k)| Task::new(&system, n, k));
     for rows in [1, 3, 64, ROWS] {
         for task in &tasks {
@@ -150,7 +150,7 @@ fn an_algorithm_that_cuts_sums_is_not_taken() {
 #[test]
 #[ignore = "needs the libraries of the test"]
 fn inside_no_algorithm() {
-    let system = open_with(Products::CublasLt).unwrap();
+    let system = open_with(GemmBackend::CublasLt).unwrap();
     let why = refused(&system, Task::new(&system, 37, 64).launch(1));
     assert!(why.contains("while choosing how to multiply Shape { n: 37, depth: 64"), "{why}");
     assert!(why.contains("NOT_SUPPORTED; leaving `products` out"), "{why}");
@@ -164,7 +164,7 @@ fn an_algorithm_is_not_exchanged_for_another_number_of_rows() {
 #[test]
 #[ignore = "needs the libraries of the test"]
 fn inside_picky() {
-    let system = open_with(Products::CublasLt).unwrap();
+    let system = open_with(GemmBackend::CublasLt).unwrap();
     let task = Task::new(&system, 37, 64);
     let why = refused(&system, task.launch(2));
     assert!(why.contains("while preparing to multiply 2 rows"), "{why}");
@@ -180,7 +180,7 @@ fn without_the_library_it_is_said_what_to_do() {
 #[test]
 #[ignore = "needs the driver of the test"]
 fn inside_without() {
-    match open_with(Products::CublasLt) {
+    match open_with(GemmBackend::CublasLt) {
         Ok(_) => eprintln!("SKIPPED: this machine has cuBLASLt"),
         Err(why) => {
             let why = why.to_string();

@@ -48,7 +48,7 @@ pub struct Saved {
     /// `[texts * heads, queries, keys]`, before anything is dropped.
     weights: Tensor,
     /// After that, if anything is.
-    thinned: Option<Tensor>,
+    dropped: Option<Tensor>,
 }
 
 /// A run of columns in rows.
@@ -141,41 +141,41 @@ impl Attend {
         };
         let weights = q.matmul(&k.t()?)?;
         weights.inplace_op1(&Probabilities { attend: self, bias })?;
-        let thinned = match &self.drop {
+        let dropped = match &self.drop {
             None => None,
             Some(drop) => {
-                let thinned = with_numbers(&weights, |weights| drop.thin(weights))?;
-                Some(self.tensor(thinned, self.queries, self.keys)?)
+                let dropped = with_numbers(&weights, |weights| drop.apply(weights))?;
+                Some(self.tensor(dropped, self.queries, self.keys)?)
             }
         };
-        let out = thinned.as_ref().unwrap_or(&weights).matmul(&v)?;
+        let out = dropped.as_ref().unwrap_or(&weights).matmul(&v)?;
         let mut rows = vec![0.0; self.lengths.len() * self.queries * inner];
         self.merge(&out, part(0, 1), self.queries, &mut rows)?;
-        Ok((rows, Saved { q, k, v, weights, thinned }))
+        Ok((rows, Saved { q, k, v, weights, dropped }))
     }
 
-    /// The slopes of both operands; that of a table has so many numbers.
+    /// The gradients of both operands; that of a table has so many numbers.
     pub fn backward(
         &self,
         saved: &Saved,
         grad: &[f32],
         table: usize,
     ) -> Result<(Vec<f32>, Vec<f32>)> {
-        let Saved { q, k, v, weights, thinned } = saved;
+        let Saved { q, k, v, weights, dropped } = saved;
         let inner = self.inner();
         let part = |part: usize, of: usize| Columns { first: part * inner, of: of * inner };
         let grad = self.split(grad, part(0, 1), self.queries)?;
-        let of_v = thinned.as_ref().unwrap_or(weights).transpose(1, 2)?.matmul(&grad)?;
+        let of_v = dropped.as_ref().unwrap_or(weights).transpose(1, 2)?.matmul(&grad)?;
         let of_weights = grad.matmul(&v.t()?)?;
         let scores = with_numbers(weights, |weights| {
             with_numbers(&of_weights, |grad| match &self.drop {
-                None => self.softmax_slope(weights, grad),
-                Some(drop) => self.softmax_slope(weights, &drop.thin(grad)),
+                None => self.softmax_grad(weights, grad),
+                Some(drop) => self.softmax_grad(weights, &drop.apply(grad)),
             })
         })??;
         let mut of_table = vec![0.0; table];
         if let Some(buckets) = &self.buckets {
-            self.table_slope(&scores, buckets, &mut of_table);
+            self.table_grad(&scores, buckets, &mut of_table);
         }
         let scores = self.tensor(scores, self.queries, self.keys)?;
         let of_q = scores.matmul(k)?;
@@ -183,21 +183,21 @@ impl Attend {
         let texts = self.lengths.len();
         if self.buckets.is_some() {
             let mut of_first = vec![0.0; texts * self.queries * 3 * inner];
-            for (number, slope) in [of_q, of_k, of_v].iter().enumerate() {
-                self.merge(slope, part(number, 3), self.queries, &mut of_first)?;
+            for (number, grad) in [of_q, of_k, of_v].iter().enumerate() {
+                self.merge(grad, part(number, 3), self.queries, &mut of_first)?;
             }
             return Ok((of_first, of_table));
         }
         let mut of_first = vec![0.0; texts * self.queries * inner];
         self.merge(&of_q, part(0, 1), self.queries, &mut of_first)?;
         let mut of_second = vec![0.0; texts * self.keys * 2 * inner];
-        for (number, slope) in [of_k, of_v].iter().enumerate() {
-            self.merge(slope, part(number, 2), self.keys, &mut of_second)?;
+        for (number, grad) in [of_k, of_v].iter().enumerate() {
+            self.merge(grad, part(number, 2), self.keys, &mut of_second)?;
         }
         Ok((of_first, of_second))
     }
 
-    fn softmax_slope(&self, weights: &[f32], grad: &[f32]) -> Vec<f32> {
+    fn softmax_grad(&self, weights: &[f32], grad: &[f32]) -> Vec<f32> {
         let mut out = Vec::with_capacity(weights.len());
         for (weights, grad) in weights.chunks_exact(self.keys).zip(grad.chunks_exact(self.keys)) {
             let along = dot(weights, grad);
@@ -206,8 +206,8 @@ impl Attend {
         out
     }
 
-    /// The slope of the table: what all scores of a head and bucket say together.
-    fn table_slope(&self, scores: &[f32], buckets: &[usize], table: &mut [f32]) {
+    /// The gradient of the table: the sum over all scores of a head and bucket.
+    fn table_grad(&self, scores: &[f32], buckets: &[usize], table: &mut [f32]) {
         let (count, span) = (self.heads.count, buckets.len());
         let mut sums = vec![0.0; count * span];
         for (place, scores) in scores.chunks_exact(self.queries * self.keys).enumerate() {

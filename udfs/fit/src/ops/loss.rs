@@ -11,22 +11,22 @@ pub struct Loss<'a> {
     pub weights: &'a [f32],
     /// Part of the target that is spread evenly.
     pub smoothing: f32,
-    /// Whether the slope of the logits is needed, which costs little on the way forward.
-    pub slope: bool,
+    /// Whether the gradient of the logits is needed, which costs little on the way forward.
+    pub grad: bool,
 }
 
 impl Loss<'_> {
-    /// The loss, and the slope of the logits if it is needed; else nothing.
+    /// The loss, and the gradient of the logits if it is needed; else nothing.
     pub fn forward(&self, logits: &[f32], vocabulary: usize) -> (f64, Vec<f32>) {
         let mut loss = 0.0;
-        let mut slope = Vec::new();
+        let mut grad = Vec::new();
         let mut powers = vec![0.0; vocabulary];
         let even = self.smoothing / vocabulary as f32;
         let rows = logits.chunks_exact(vocabulary).zip(self.targets).zip(self.weights);
         for ((row, &target), &weight) in rows {
             if weight == 0.0 {
-                if self.slope {
-                    slope.resize(slope.len() + vocabulary, 0.0);
+                if self.grad {
+                    grad.resize(grad.len() + vocabulary, 0.0);
                 }
                 continue;
             }
@@ -40,13 +40,13 @@ impl Loss<'_> {
             let spread =
                 if even == 0.0 { 0.0 } else { even * (sum(row) - vocabulary as f32 * most) };
             loss += f64::from(weight) * (f64::from(total).ln() - f64::from(right + spread));
-            if self.slope {
+            if self.grad {
                 let scale = weight / total;
-                let from = slope.len();
-                slope.extend(powers.iter().map(|power| power * scale - weight * even));
-                slope[from + target] -= weight * (1.0 - self.smoothing);
+                let from = grad.len();
+                grad.extend(powers.iter().map(|power| power * scale - weight * even));
+                grad[from + target] -= weight * (1.0 - self.smoothing);
             }
         }
-        (loss, slope)
+        (loss, grad)
     }
 }

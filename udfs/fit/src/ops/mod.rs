@@ -3,14 +3,14 @@
 
 mod attention;
 mod dropout;
-mod feed;
 mod loss;
+mod mlp;
 mod norm;
 mod slice;
 
 pub use attention::{Attend, Heads};
 pub use dropout::Dropout;
-pub use feed::Feed;
 pub use loss::Loss;
+pub use mlp::Mlp;
 pub use norm::Norm;
 pub use slice::{Add, AddRows, with_numbers};

@@ -26,7 +26,7 @@ impl Norm {
         out
     }
 
-    /// The slopes of rows and weight.
+    /// The gradients of rows and weight.
     pub fn backward(&self, rows: &[f32], weight: &[f32], grad: &[f32]) -> (Vec<f32>, Vec<f32>) {
         let width = weight.len();
         let mut grad_rows = Vec::with_capacity(rows.len());

@@ -15,8 +15,11 @@ fn opened(fitted: &Fitted) -> (Model, Codec) {
     let folder = tempfile::tempdir().unwrap();
     fitted.write(folder.path()).unwrap();
     let opened = Folder::open(folder.path()).unwrap();
-    let settings =
-        model::Settings { cache_bytes: 8 << 20, sequences: 16, ..model::Settings::for_cores(1) };
+    let settings = model::Settings {
+        kv_cache_bytes: 8 << 20,
+        max_num_seqs: 16,
+        ..model::Settings::for_cores(1)
+    };
     (Model::open(&opened, &settings).unwrap(), Codec::read(&opened).unwrap())
 }
 

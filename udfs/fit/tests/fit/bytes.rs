@@ -2,8 +2,8 @@
 
 use std::sync::atomic::Ordering;
 
+use proofmill_engine::checkpoint::Digest;
 use proofmill_fit::{Activation, FitError, Fitted, Settings};
-use sha2::{Digest, Sha256};
 
 use crate::made::{pairs, run, scratch, settings};
 
@@ -39,9 +39,8 @@ fn threads_and_repetition_change_nothing() {
 #[test]
 fn machines_change_nothing() {
     let fitted = on(2, &long());
-    let hash = Sha256::digest(&fitted.files["model.safetensors"]);
-    let hash: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
-    assert_eq!(hash, "b085a009eb3c9880b60ea2b467605d721cbb253b59ad15563ccacb298371062c");
+    let digest = Digest::of(&fitted.files["model.safetensors"]).to_string();
+    assert_eq!(digest, "b085a009eb3c9880b60ea2b467605d721cbb253b59ad15563ccacb298371062c");
 }
 
 #[test]

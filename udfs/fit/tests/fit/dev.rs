@@ -11,17 +11,17 @@ fn the_best_is_kept_and_patience_ends() {
     let dev = train.split_off(12);
     let start = scratch(Activation::Relu);
     let settings = Settings { patience: Some(3), evaluate_every: 4, ..settings(400) };
-    let mut looks = Vec::new();
+    let mut evaluations = Vec::new();
     let best = run(&settings, &start, (&train, &dev), (1, None), &mut |report, _| {
         if let Some(loss) = report.dev_loss {
-            looks.push((report.step, loss, report.best));
+            evaluations.push((report.step, loss, report.best));
         }
     })
     .unwrap();
-    let least = looks.iter().min_by(|a, b| a.1.total_cmp(&b.1)).unwrap();
+    let least = evaluations.iter().min_by(|a, b| a.1.total_cmp(&b.1)).unwrap();
     assert_eq!((best.step, best.dev_loss), (least.0, Some(least.1)));
     assert!(least.2);
-    assert_eq!(best.steps, looks.last().unwrap().0);
+    assert_eq!(best.steps, evaluations.last().unwrap().0);
     assert_eq!(best.steps, best.step + 3 * 4, "three looks without a better one");
     assert!(best.steps < 400);
 

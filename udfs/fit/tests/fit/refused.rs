@@ -15,7 +15,7 @@ fn bad_pairs() {
     let (base, start) = (settings(1), scratch(Activation::Relu));
     let good = || Pair::new("a hook", "steel");
     let refused = |train: &[Pair]| refusal(&base, &start, train, &[]);
-    assert_eq!(refused(&[]), "there is nothing to learn from: give at least one training pair");
+    assert_eq!(refused(&[]), "expected at least one training pair, found none");
     let empty = "training pair 1 has an empty output; leave the pair out";
     assert_eq!(refused(&[good(), Pair::new("a", " ")]), empty);
     assert!(refused(&[Pair::new("", "a")]).contains("training pair 0 has an empty input"));
@@ -32,7 +32,7 @@ fn bad_pairs() {
         "`patience` is 2, but there are no dev pairs; give some, or leave `patience` out";
     assert_eq!(refusal(&patient, &start, &[good()], &[]), expected);
     let back = refused(&[Pair::new("a </s>", "b")]);
-    assert!(back.starts_with(r#"tokenizer of words: "a </s>" comes back as "a""#), "{back}");
+    assert!(back.starts_with(r#"word tokenizer: "a </s>" decodes to "a""#), "{back}");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use proofmill_engine::request::{
 use proofmill_remote::{Api, Offers, RemoteError, Settings};
 use serde_json::{Value, json};
 
-use crate::fake_host::FakeHost;
+use crate::fake_clock::FakeClock;
 use crate::fake_server::{FakeServer, Reply};
 use crate::support::{generate, generations, greedy, model, open, sample, settings};
 
@@ -21,7 +21,7 @@ async fn read(
     let server = FakeServer::start([Reply::ok(response.to_string())]).await;
     let mut settings = settings(&server.base_url);
     change(&mut settings);
-    open(settings, Arc::new(FakeHost::default())).ask(request).await
+    open(settings, Arc::new(FakeClock::default())).ask(request).await
 }
 
 /// Why a response is no answer.

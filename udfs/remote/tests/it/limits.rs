@@ -4,9 +4,10 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use proofmill_base::clock::SystemClock;
 use proofmill_remote::{RemoteModel, Settings};
 
-use crate::fake_host::{FakeHost, RealHost};
+use crate::fake_clock::FakeClock;
 use crate::fake_server::{FakeServer, Reply};
 use crate::support::{HI, greedy, open, settings};
 
@@ -31,7 +32,7 @@ async fn no_more_are_in_flight_than_allowed() {
             concurrency: NonZeroU32::new(allowed).unwrap(),
             ..settings(&server.base_url)
         };
-        let model = ask_all(open(settings, Arc::new(RealHost(Instant::now()))), 9).await;
+        let model = ask_all(open(settings, Arc::new(SystemClock::default())), 9).await;
         assert_eq!(server.in_flight_max(), expected);
         assert_eq!(model.usage().answers, 9);
     }
@@ -40,7 +41,7 @@ async fn no_more_are_in_flight_than_allowed() {
 #[tokio::test]
 async fn requests_per_minute() {
     let server = FakeServer::start([Reply::ok(HI)]).await;
-    let host = Arc::new(FakeHost::default());
+    let host = Arc::new(FakeClock::default());
     let settings =
         Settings { requests_per_minute: NonZeroU32::new(3), ..settings(&server.base_url) };
     ask_all(open(settings, host.clone()), 7).await;
@@ -50,7 +51,7 @@ async fn requests_per_minute() {
 #[tokio::test]
 async fn tokens_per_minute_are_those_that_the_endpoint_counts() {
     let server = FakeServer::start([Reply::ok(HI)]).await;
-    let host = Arc::new(FakeHost::default());
+    let host = Arc::new(FakeClock::default());
     // Guessed are 2 + 16 tokens, counted are 5: four requests make 20, and a fifth may make 18.
     let settings = Settings {
         tokens_per_minute: NonZeroU32::new(33),
@@ -65,7 +66,7 @@ async fn tokens_per_minute_are_those_that_the_endpoint_counts() {
 async fn one_who_is_told_to_wait_holds_the_others_back() {
     let told = Reply::with(429, "retry-after: 1\r\n", "");
     let server = FakeServer::start([told, Reply::ok(HI)]).await;
-    let model = open(settings(&server.base_url), Arc::new(RealHost(Instant::now())));
+    let model = open(settings(&server.base_url), Arc::new(SystemClock::default()));
     let (first, later) = (greedy(), greedy());
     let (first, later) = tokio::join!(model.ask(&first), async {
         tokio::time::sleep(Duration::from_millis(200)).await;

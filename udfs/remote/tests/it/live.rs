@@ -5,12 +5,13 @@
 //! that it is to be asked for. `tests/servers/README.md` starts some.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use proofmill_base::clock::SystemClock;
 use proofmill_engine::request::{Body, Embed, Finish, Generate, Request, Score, Strategy};
 use proofmill_remote::{Api, ModelError, Offers, RemoteError, RemoteModel, Settings};
 
-use crate::fake_host::RealHost;
+use crate::fake_clock::Always;
 use crate::support::{generate, generations};
 
 /// A server to test against.
@@ -50,8 +51,8 @@ impl Live {
     }
 
     fn open(self) -> RemoteModel {
-        let host = Arc::new(RealHost(Instant::now()));
-        RemoteModel::open(self.settings, |_| None, host).unwrap()
+        let clock = Arc::new(SystemClock::default());
+        RemoteModel::open(self.settings, |_| None, clock, Arc::new(Always(1 << 62))).unwrap()
     }
 }
 
@@ -127,7 +128,8 @@ async fn samples() {
     let model = RemoteModel::open(
         Settings { offers: Offers { samples: true, ..live.settings.offers }, ..live.settings },
         |_| None,
-        Arc::new(RealHost(Instant::now())),
+        Arc::new(SystemClock::default()),
+        Arc::new(Always(1 << 62)),
     )
     .unwrap();
     let strategy = Strategy::Sample { temperature: 1.5, top_k: 0, top_p: 1.0, seed: 3, samples: 3 };

@@ -2,7 +2,7 @@
 //! named, against a real one.
 
 mod answers;
-mod fake_host;
+mod fake_clock;
 mod fake_server;
 mod limits;
 mod live;

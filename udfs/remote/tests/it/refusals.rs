@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use proofmill_remote::{ModelError, OpenError, RemoteError, RemoteModel, Settings};
 
-use crate::fake_host::FakeHost;
+use crate::fake_clock::{Always, FakeClock};
 use crate::fake_server::{FakeServer, Reply};
 use crate::support::{HI, greedy, model, open, settings};
 
@@ -14,7 +14,8 @@ const SECRET: &str = "sk-hush-hush";
 fn with_key(base_url: &str) -> RemoteModel {
     let settings = Settings { key_env: Some("THE_KEY".to_owned()), ..settings(base_url) };
     let environment = |name: &str| (name == "THE_KEY").then(|| SECRET.to_owned());
-    RemoteModel::open(settings, environment, Arc::new(FakeHost::default())).unwrap()
+    RemoteModel::open(settings, environment, Arc::new(FakeClock::default()), Arc::new(Always(0)))
+        .unwrap()
 }
 
 #[tokio::test]
@@ -54,7 +55,13 @@ fn keys_that_are_not_there() {
         let settings =
             Settings { key_env: Some("THE_KEY".to_owned()), ..Settings::new("http://h", "m") };
         let environment = |_: &str| value.map(str::to_owned);
-        RemoteModel::open(settings, environment, Arc::new(FakeHost::default())).unwrap_err()
+        RemoteModel::open(
+            settings,
+            environment,
+            Arc::new(FakeClock::default()),
+            Arc::new(Always(0)),
+        )
+        .unwrap_err()
     };
     let name = || "THE_KEY".to_owned();
     assert_eq!(open(None), OpenError::KeyMissing { name: name() });
@@ -85,7 +92,7 @@ async fn a_response_that_is_too_large_is_not_kept() {
     let server = FakeServer::start([Reply::ok(&long)]).await;
     let ask = async |bytes: u32| {
         let settings = Settings { response_bytes_max: bytes, ..settings(&server.base_url) };
-        open(settings, Arc::new(FakeHost::default())).ask(&greedy()).await
+        open(settings, Arc::new(FakeClock::default())).ask(&greedy()).await
     };
     let length = u32::try_from(long.len()).unwrap();
     assert!(ask(length).await.is_ok());
@@ -107,7 +114,8 @@ fn settings_under_which_nothing_works() {
     let open = |change: fn(&mut Settings)| {
         let mut settings = Settings::new("http://h/v1", "m");
         change(&mut settings);
-        RemoteModel::open(settings, |_| None, Arc::new(FakeHost::default())).unwrap_err()
+        RemoteModel::open(settings, |_| None, Arc::new(FakeClock::default()), Arc::new(Always(0)))
+            .unwrap_err()
     };
     for error in [
         open(|settings| settings.timeout = Duration::ZERO),

@@ -6,7 +6,7 @@ use proofmill_engine::request::{
 use proofmill_remote::{Api, Offers, RemoteError, Settings};
 use serde_json::{Value, json};
 
-use crate::fake_host::FakeHost;
+use crate::fake_clock::FakeClock;
 use crate::fake_server::{FakeServer, Reply};
 use crate::support::{HI, generate, greedy, open, sample, settings};
 
@@ -18,7 +18,7 @@ async fn sent(request: Request, change: impl FnOnce(&mut Settings)) -> (String, 
     let mut settings = settings(&server.base_url);
     change(&mut settings);
     // The answer does not fit every interface.
-    let _ = open(settings, std::sync::Arc::new(FakeHost::default())).ask(&request).await;
+    let _ = open(settings, std::sync::Arc::new(FakeClock::default())).ask(&request).await;
     let received = server.received().remove(0);
     (received.head.lines().next().unwrap().to_owned(), received.body)
 }
@@ -194,7 +194,7 @@ async fn what_an_endpoint_cannot_do_is_never_sent() {
     for (request, change, word) in cases {
         let mut settings = settings(&server.base_url);
         change(&mut settings);
-        let model = open(settings, std::sync::Arc::new(FakeHost::default()));
+        let model = open(settings, std::sync::Arc::new(FakeClock::default()));
         let error = model.ask(&request).await.unwrap_err();
         assert!(error.to_string().contains(word), "{error}");
         let RemoteError::Row { error: RequestError::Invalid(_), attempts: 0, transient: false } =

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use proofmill_base::clock::SystemClock;
 use proofmill_engine::request::RequestError;
 use proofmill_remote::{ModelError, RemoteError, Settings, Usage};
 
-use crate::fake_host::{FakeHost, RealHost};
+use crate::fake_clock::FakeClock;
 use crate::fake_server::{FakeServer, Reply};
 use crate::support::{HI, generations, greedy, model, open, settings};
 
@@ -86,7 +87,7 @@ async fn a_silent_server_is_given_up() {
     settings.timeout = Duration::from_millis(100);
     settings.retry.retries_max = 1;
     let began = Instant::now();
-    let model = open(settings, Arc::new(FakeHost::default()));
+    let model = open(settings, Arc::new(FakeClock::default()));
     let error = model.ask(&greedy()).await.unwrap_err();
     assert!(began.elapsed() < seconds(3));
     assert!(error.to_string().contains("within 0.1 s"), "{error}");
@@ -98,7 +99,7 @@ async fn a_server_that_is_not_there_fails_the_model() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let base_url = format!("http://{}/v1", listener.local_addr().unwrap());
     drop(listener);
-    let model = open(settings(&base_url), Arc::new(FakeHost::default()));
+    let model = open(settings(&base_url), Arc::new(FakeClock::default()));
     let error = model.ask(&greedy()).await.unwrap_err();
     let RemoteError::Model { error: ModelError::Unreachable { url, .. }, attempts: 4 } = &error
     else {
@@ -127,7 +128,7 @@ async fn who_gives_up_waiting_frees_the_place() {
     let server = FakeServer::start([Reply::Hang, Reply::ok(HI)]).await;
     let settings =
         Settings { concurrency: std::num::NonZeroU32::MIN, ..settings(&server.base_url) };
-    let model = open(settings, Arc::new(RealHost(Instant::now())));
+    let model = open(settings, Arc::new(SystemClock::default()));
     let abandoned = tokio::time::timeout(Duration::from_millis(200), model.ask(&greedy())).await;
     assert!(abandoned.is_err());
     assert!(model.ask(&greedy()).await.is_ok());

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use proofmill_base::clock::Clock;
 use proofmill_engine::request::{Answer, Body, Generate, Generation, Prompt, Request, Strategy};
-use proofmill_remote::{Host, RemoteModel, Retry, Settings};
+use proofmill_remote::{RemoteModel, Retry, Settings};
 
-use crate::fake_host::FakeHost;
+use crate::fake_clock::{Always, FakeClock};
 use crate::fake_server::FakeServer;
 
 /// One answer that says `hi`.
@@ -26,13 +27,13 @@ pub fn settings(base_url: &str) -> Settings {
     }
 }
 
-pub fn open(settings: Settings, host: Arc<dyn Host>) -> RemoteModel {
-    RemoteModel::open(settings, |_| None, host).unwrap()
+pub fn open(settings: Settings, clock: Arc<dyn Clock>) -> RemoteModel {
+    RemoteModel::open(settings, |_| None, clock, Arc::new(Always(1 << 63))).unwrap()
 }
 
-/// A model with a host of its own, which is returned beside it.
-pub fn model(server: &FakeServer) -> (RemoteModel, Arc<FakeHost>) {
-    let host = Arc::new(FakeHost::default());
+/// A model with a clock of its own, which is returned beside it.
+pub fn model(server: &FakeServer) -> (RemoteModel, Arc<FakeClock>) {
+    let host = Arc::new(FakeClock::default());
     (open(settings(&server.base_url), host.clone()), host)
 }
 

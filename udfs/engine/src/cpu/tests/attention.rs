@@ -4,7 +4,8 @@ use proptest::prelude::*;
 
 use super::given::{assert_close, bits, devices, empty, input, numbers, tensor, vector};
 use crate::backend::{
-    Append, Attend, BLOCK_SLOTS, Backend, BlockRef, CacheShape, Layout, Precision, RelativeBias,
+    Attend, AttentionMetadata, BLOCK_SLOTS, Backend, BlockRef, CacheShape, KvWrite, Precision,
+    RelativeBias,
 };
 use crate::cpu::{Cache, Cpu, Tensor};
 
@@ -32,9 +33,9 @@ impl Model {
         self.kv_heads * self.group
     }
 
-    fn append(self) -> Append<'static, Cpu> {
+    fn append(self) -> KvWrite<'static, Cpu> {
         let Self { kv_heads, head_dim, .. } = self;
-        Append { heads: 0, kv_heads, head_dim, norms: None, rope: None }
+        KvWrite { heads: 0, kv_heads, head_dim, norms: None, rope: None }
     }
 
     fn bias(self, seed: u64) -> Vec<f32> {
@@ -53,8 +54,8 @@ impl Text {
 }
 
 /// Where the keys of a text lie: how much of each block is used, decided by `seed`.
-fn place(texts: &[Text], seed: u64) -> (Layout, Vec<u32>, usize) {
-    let mut layout = Layout::default();
+fn place(texts: &[Text], seed: u64) -> (AttentionMetadata, Vec<u32>, usize) {
+    let mut metadata = AttentionMetadata::default();
     let mut slots = Vec::new();
     let lengths: Vec<usize> = numbers(seed, 400)
         .iter()
@@ -73,9 +74,9 @@ fn place(texts: &[Text], seed: u64) -> (Layout, Vec<u32>, usize) {
             left -= used;
             blocks += 1;
         }
-        layout.push(text.rows, own);
+        metadata.push(text.rows, own);
     }
-    (layout, slots, 401)
+    (metadata, slots, 401)
 }
 
 /// How keys and values are kept, and whether they are rounded to 16 bits before.
@@ -104,7 +105,7 @@ fn filled(
         kv.iter_mut().for_each(|x| *x = half::bf16::from_f32(*x).to_f32());
     }
     let mut kv = tensor(&kv, 2 * kv_heads * head_dim);
-    cpu.append(&mut kv, &input(&[], &[], slots), &model.append(), &mut cache, 1).unwrap();
+    cpu.write_kv(&mut kv, &input(&[], &[], slots), &model.append(), &mut cache, 1).unwrap();
     cache
 }
 
@@ -113,7 +114,7 @@ fn attended(cpu: &mut Cpu, model: Model, texts: &[Text], seed: u64) -> Tensor {
 }
 
 fn attended_over(cpu: &mut Cpu, model: Model, texts: &[Text], seed: u64, kept: Kept) -> Tensor {
-    let (layout, slots, blocks) = place(texts, seed);
+    let (metadata, slots, blocks) = place(texts, seed);
     let cache = filled(cpu, model, texts, &slots, blocks, kept);
     let bias =
         RelativeBias::<Cpu> { weights: vector(&model.bias(7)), reach: model.reach.unwrap_or(0) };
@@ -129,7 +130,7 @@ fn attended_over(cpu: &mut Cpu, model: Model, texts: &[Text], seed: u64, kept: K
     let q: Vec<f32> = texts.iter().flat_map(|text| text.q(model)).collect();
     let q = tensor(&q, width);
     let mut out = empty(q.rows(), width);
-    cpu.attend(&q, &layout, &attend, &cache, 1, &mut out).unwrap();
+    cpu.attend(&q, &metadata, &attend, &cache, 1, &mut out).unwrap();
     out
 }
 
@@ -242,10 +243,10 @@ proptest! {
         let text = Text { rows: text.keys, ..text };
         let whole = attended(&mut cpu, model, std::slice::from_ref(&text), seed);
         // The last row alone: a step of a generation.
-        let (layout, slots, blocks) = place(std::slice::from_ref(&text), seed);
+        let (metadata, slots, blocks) = place(std::slice::from_ref(&text), seed);
         let cache = filled(&mut cpu, model, std::slice::from_ref(&text), &slots, blocks, EXACT);
-        let mut step = Layout::default();
-        step.push(1, layout.blocks.iter().copied());
+        let mut step = AttentionMetadata::default();
+        step.push(1, metadata.blocks.iter().copied());
         let bias = RelativeBias::<Cpu> {
             weights: vector(&model.bias(7)),
             reach: model.reach.unwrap_or(0),
@@ -271,18 +272,18 @@ fn later_keys_cannot_spoil_earlier_rows() {
     let model = Model { kv_heads: 1, group: 1, head_dim: 8, causal: true, reach: None };
     let text = Text { keys: 20, rows: 20, seed: 1 };
     for mut cpu in devices() {
-        let (layout, slots, blocks) = place(std::slice::from_ref(&text), 0);
+        let (metadata, slots, blocks) = place(std::slice::from_ref(&text), 0);
         let good = filled(&mut cpu, model, std::slice::from_ref(&text), &slots, blocks, EXACT);
         let mut bad = filled(&mut cpu, model, std::slice::from_ref(&text), &slots, blocks, EXACT);
         let mut kv = tensor(&[f32::NAN; 16], 16);
         let last = input(&[], &[], &slots[19..]);
-        cpu.append(&mut kv, &last, &model.append(), &mut bad, 1).unwrap();
+        cpu.write_kv(&mut kv, &last, &model.append(), &mut bad, 1).unwrap();
         let attend =
             Attend { heads: 1, kv_heads: 1, head_dim: 8, scale: 1.0, causal: true, bias: None };
         let q = tensor(&text.q(model), 8);
         let (mut a, mut b) = (empty(20, 8), empty(20, 8));
-        cpu.attend(&q, &layout, &attend, &good, 1, &mut a).unwrap();
-        cpu.attend(&q, &layout, &attend, &bad, 1, &mut b).unwrap();
+        cpu.attend(&q, &metadata, &attend, &good, 1, &mut a).unwrap();
+        cpu.attend(&q, &metadata, &attend, &bad, 1, &mut b).unwrap();
         assert_eq!(bits(&a)[..19 * 8], bits(&b)[..19 * 8]);
         assert!(b.row(19).iter().all(|x| x.is_nan()));
     }
@@ -306,11 +307,11 @@ fn copied_blocks_hold_the_same() {
         Attend { heads: 2, kv_heads: 2, head_dim: 8, scale: SCALE, causal: false, bias: None };
     let q = tensor(&text.q(model), 16);
     let mut outs = [[0, 1], [5, 2]].map(|blocks| {
-        let mut layout = Layout::default();
+        let mut metadata = AttentionMetadata::default();
         let used = [16, 4];
-        layout.push(3, (0..2).map(|i| BlockRef { block: blocks[i], used: used[i] }));
+        metadata.push(3, (0..2).map(|i| BlockRef { block: blocks[i], used: used[i] }));
         let mut out = empty(3, 16);
-        cpu.attend(&q, &layout, &attend, &cache, 1, &mut out).unwrap();
+        cpu.attend(&q, &metadata, &attend, &cache, 1, &mut out).unwrap();
         out
     });
     assert_eq!(bits(&outs[0]), bits(&outs[1]));

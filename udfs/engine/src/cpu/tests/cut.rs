@@ -3,10 +3,10 @@
 use proptest::prelude::*;
 
 use super::given::{devices, numbers};
-use super::picks::{log_probabilities, pick_from, picks};
-use crate::backend::How;
+use super::sampling::{log_probabilities, pick_from, sampling};
+use crate::backend::SamplingMethod;
 use crate::cpu::Cpu;
-use crate::noise::Noise;
+use crate::rng::CounterRng;
 
 /// The tokens that transformers' warpers leave, in f64.
 fn left(logits: &[f64], top_k: usize, top_p: f64) -> Vec<bool> {
@@ -43,18 +43,18 @@ proptest! {
         top_p in prop_oneof![Just(1.0_f32), 0.0..1.0_f32],
     ) {
         let logits: Vec<f32> = numbers(seed, vocabulary).iter().map(|x| x * 6.0).collect();
-        let noise = Noise::new(seed, 1, 2, 3);
+        let rng = CounterRng::new(seed, 1, 2, 3);
         let tempered: Vec<f64> =
             logits.iter().map(|&x| f64::from(x) / f64::from(temperature)).collect();
         let kept = left(&tempered, top_k as usize, f64::from(top_p));
-        let score = |id: usize| tempered[id] + noise.gumbel(id as u32);
+        let score = |id: usize| tempered[id] + rng.gumbel(id as u32);
         let wanted = (0..vocabulary)
             .filter(|&id| kept[id])
             .max_by(|&a, &b| score(a).total_cmp(&score(b)))
             .unwrap();
-        let how = How::Sample { temperature, top_k, top_p, noise };
+        let method = SamplingMethod::Sample { temperature, top_k, top_p, rng };
         for mut cpu in devices() {
-            let out = pick_from(&mut cpu, &logits, vocabulary, &picks(&[how]));
+            let out = pick_from(&mut cpu, &logits, vocabulary, &sampling(&[method]));
             prop_assert_eq!(out.tokens[0].id as usize, wanted);
             let error = f64::from(out.tokens[0].logprob) - log_probabilities(&logits)[wanted];
             prop_assert!(error.abs() < 1e-6);
@@ -67,9 +67,9 @@ fn equals_of_the_last_of_top_k_stay() {
     let logits = [1.0, 5.0, 1.0, 1.0, 0.0];
     let mut seen = [false; 5];
     for step in 0..400 {
-        let noise = Noise::new(1, 2, 3, step);
-        let how = How::Sample { temperature: 5.0, top_k: 2, top_p: 1.0, noise };
-        let out = pick_from(&mut Cpu::default(), &logits, 5, &picks(&[how]));
+        let rng = CounterRng::new(1, 2, 3, step);
+        let method = SamplingMethod::Sample { temperature: 5.0, top_k: 2, top_p: 1.0, rng };
+        let out = pick_from(&mut Cpu::default(), &logits, 5, &sampling(&[method]));
         seen[out.tokens[0].id as usize] = true;
     }
     assert_eq!(seen, [true, true, true, true, false]);
@@ -79,13 +79,13 @@ fn equals_of_the_last_of_top_k_stay() {
 fn samples_have_the_right_distribution() {
     const DRAWS: usize = 20_000;
     let logits = [0.0, 1.0, -1.0, 2.0, 0.5, -3.0, 1.5, 0.0];
-    let how = |row| How::Sample {
+    let method = |row| SamplingMethod::Sample {
         temperature: 1.0,
         top_k: 0,
         top_p: 1.0,
-        noise: Noise::new(11, row as u64, 0, 0),
+        rng: CounterRng::new(11, row as u64, 0, 0),
     };
-    let asked = picks(&(0..DRAWS).map(how).collect::<Vec<_>>());
+    let asked = sampling(&(0..DRAWS).map(method).collect::<Vec<_>>());
     let mut counts = [0.0; 8];
     for token in pick_from(&mut Cpu::default(), &logits.repeat(DRAWS), 8, &asked).tokens {
         counts[token.id as usize] += 1.0;

@@ -1,9 +1,9 @@
 //! What tests are made of.
 
-use crate::backend::{Backend, DeviceError, Input, Linear, MatrixSource, Placement, Precision};
-use crate::checkpoint::Stored;
+use crate::backend::{DeviceError, Input, Linear, LoadWeights, MatrixSource, Placement, Precision};
+use crate::checkpoint::StoredTensor;
 use crate::cpu::{Cpu, Isa, Tensor, Vector};
-use crate::noise::Noise;
+use crate::rng::CounterRng;
 
 /// A device for each instruction set that this processor has.
 pub(super) fn devices() -> Vec<Cpu> {
@@ -12,8 +12,8 @@ pub(super) fn devices() -> Vec<Cpu> {
 
 /// Numbers in -1..1.
 pub(super) fn numbers(seed: u64, count: usize) -> Vec<f32> {
-    let noise = Noise::new(seed, 0, 0, 0);
-    (0..count as u32).map(|i| (noise.uniform(i) * 2.0 - 1.0) as f32).collect()
+    let rng = CounterRng::new(seed, 0, 0, 0);
+    (0..count as u32).map(|i| (rng.uniform(i) * 2.0 - 1.0) as f32).collect()
 }
 
 pub(super) fn tensor(data: &[f32], width: usize) -> Tensor {
@@ -33,8 +33,8 @@ pub(super) fn vector(values: &[f32]) -> Vector {
     Vector::new(values).unwrap()
 }
 
-pub(super) fn stored(data: &[f32], width: usize) -> Stored {
-    Stored::from_f32(data, vec![data.len() / width, width]).unwrap()
+pub(super) fn stored(data: &[f32], width: usize) -> StoredTensor {
+    StoredTensor::from_f32(data, vec![data.len() / width, width]).unwrap()
 }
 
 /// Weights `[outputs, inputs]`, packed.

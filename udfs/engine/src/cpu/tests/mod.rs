@@ -6,6 +6,6 @@ mod cut;
 mod given;
 mod math;
 mod normal;
-mod picks;
 mod products;
 mod refusals;
+mod sampling;

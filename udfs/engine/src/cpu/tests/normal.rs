@@ -4,8 +4,8 @@ use proptest::prelude::*;
 
 use super::given::{assert_close, bits, devices, empty, input, numbers, stored, tensor, vector};
 use crate::backend::{
-    Activation, Append, Attend, Backend, BlockRef, CacheShape, Embedding, Layout, Norm, NormKind,
-    Pool, Precision, Rope,
+    Activation, Attend, AttentionMetadata, Backend, BlockRef, CacheShape, Embedding, KvWrite,
+    LoadWeights, Norm, NormKind, Pool, Precision, Rope,
 };
 use crate::cpu::Cpu;
 
@@ -59,7 +59,7 @@ proptest! {
         let mut first = None;
         for mut cpu in devices() {
             let mut out = empty(rows, n);
-            cpu.gate(&tensor(&x, 2 * n), Activation::Silu, &mut out).unwrap();
+            cpu.glu(&tensor(&x, 2 * n), Activation::Silu, &mut out).unwrap();
             assert_close(out.data(), &wanted, 1e-6);
             prop_assert_eq!(first.get_or_insert(bits(&out)), &bits(&out));
         }
@@ -69,8 +69,8 @@ proptest! {
     fn pools(counts in prop::collection::vec(1..6_usize, 1..4), width in 1..70_usize, seed: u64) {
         let rows: usize = counts.iter().sum();
         let x = numbers(seed, rows * width);
-        let mut layout = Layout::default();
-        counts.iter().for_each(|&count| layout.push(count, []));
+        let mut metadata = AttentionMetadata::default();
+        counts.iter().for_each(|&count| metadata.push(count, []));
         for pool in [Pool::Mean, Pool::First, Pool::Last] {
             for normalize in [false, true] {
                 let mut wanted = Vec::new();
@@ -93,7 +93,7 @@ proptest! {
                 let mut first = None;
                 for mut cpu in devices() {
                     let mut out = empty(counts.len(), width);
-                    cpu.pool(&tensor(&x, width), &layout, pool, normalize, &mut out).unwrap();
+                    cpu.pool(&tensor(&x, width), &metadata, pool, normalize, &mut out).unwrap();
                     assert_close(out.data(), &wanted, 1e-5);
                     prop_assert_eq!(first.get_or_insert(bits(&out)), &bits(&out));
                 }
@@ -104,10 +104,10 @@ proptest! {
 
 #[test]
 fn a_pooled_row_of_zeros_stays() {
-    let mut layout = Layout::default();
-    layout.push(2, []);
+    let mut metadata = AttentionMetadata::default();
+    metadata.push(2, []);
     let mut out = empty(1, 3);
-    Cpu::default().pool(&tensor(&[0.0; 6], 3), &layout, Pool::Mean, true, &mut out).unwrap();
+    Cpu::default().pool(&tensor(&[0.0; 6], 3), &metadata, Pool::Mean, true, &mut out).unwrap();
     assert_eq!(out.data(), [0.0; 3]);
 }
 
@@ -137,7 +137,7 @@ fn rows_are_gathered_and_downloaded() {
     let mut cpu = Cpu::default();
     let x = tensor(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], 2);
     let mut out = empty(4, 2);
-    cpu.gather(&x, &[2, 0, 2], &mut out).unwrap();
+    cpu.index_select(&x, &[2, 0, 2], &mut out).unwrap();
     let mut all = vec![7.0];
     cpu.download(&out, &mut all).unwrap();
     assert_eq!(all, [5.0, 6.0, 1.0, 2.0, 5.0, 6.0]);
@@ -179,7 +179,7 @@ fn queries_and_keys_are_normalised_and_rotated() {
             precision: Precision::F32,
         };
         let mut cache = cpu.cache(shape).unwrap();
-        let append = Append {
+        let kv_write = KvWrite {
             heads: 2,
             kv_heads: 1,
             head_dim: DIM,
@@ -187,7 +187,7 @@ fn queries_and_keys_are_normalised_and_rotated() {
             rope: Some(&rope),
         };
         let mut qkv = tensor(&x, 4 * DIM);
-        cpu.append(&mut qkv, &input(&[], &[4, 1], &[20, 40]), &append, &mut cache, 0).unwrap();
+        cpu.write_kv(&mut qkv, &input(&[], &[4, 1], &[20, 40]), &kv_write, &mut cache, 0).unwrap();
         for (row, position) in [(0, 4), (1, 1)] {
             for head in 0..2 {
                 let from = &x[(row * 4 + head) * DIM..][..DIM];
@@ -198,13 +198,13 @@ fn queries_and_keys_are_normalised_and_rotated() {
             assert_close(&qkv.row(row)[2 * DIM..][..DIM], &exact(k, &weights[1], position), 1e-6);
         }
         // With one key, attention gives its value.
-        let mut layout = Layout::default();
-        layout.push(2, [BlockRef { block: 1, used: 5 }]);
+        let mut metadata = AttentionMetadata::default();
+        metadata.push(2, [BlockRef { block: 1, used: 5 }]);
         let attend =
             Attend { heads: 2, kv_heads: 1, head_dim: DIM, scale: 1e4, causal: false, bias: None };
         let k = tensor(&[&qkv.row(0)[2 * DIM..3 * DIM], &[0.0; DIM]].concat().repeat(2), 2 * DIM);
         let mut out = empty(2, 2 * DIM);
-        cpu.attend(&k, &layout, &attend, &cache, 0, &mut out).unwrap();
+        cpu.attend(&k, &metadata, &attend, &cache, 0, &mut out).unwrap();
         assert_eq!(out.row(0)[..DIM], x[3 * DIM..4 * DIM]);
     }
 }

@@ -3,7 +3,9 @@
 use proptest::prelude::*;
 
 use super::given::{assert_close, bits, devices, empty, linear, numbers, refusal, stored, tensor};
-use crate::backend::{Activation, Backend, Linear, MatrixSource, Placement, Precision, Write};
+use crate::backend::{
+    Activation, Backend, Linear, LoadWeights, MatrixSource, Placement, Precision, Write,
+};
 use crate::cpu::{Cpu, Tensor};
 
 const ACTIVATIONS: [Activation; 6] = [
@@ -93,17 +95,17 @@ proptest! {
     fn a_row_is_the_same_in_any_batch(
         (m, n, k) in sizes(),
         seed: u64,
-        picked in prop::collection::vec(any::<prop::sample::Index>(), 1..30),
+        output in prop::collection::vec(any::<prop::sample::Index>(), 1..30),
     ) {
         let (x, w) = (numbers(seed, m * k), numbers(seed ^ 1, n * k));
-        let picked: Vec<usize> = picked.iter().map(|index| index.index(m)).collect();
-        let some: Vec<f32> = picked.iter().flat_map(|&r| x[r * k..][..k].to_vec()).collect();
+        let output: Vec<usize> = output.iter().map(|index| index.index(m)).collect();
+        let some: Vec<f32> = output.iter().flat_map(|&r| x[r * k..][..k].to_vec()).collect();
         for precision in [Precision::F32, Precision::Int8] {
             let linear = linear(&w, k, None, precision);
             for mut cpu in devices() {
                 let all = product(&mut cpu, &tensor(&x, k), &linear);
                 let part = product(&mut cpu, &tensor(&some, k), &linear);
-                for (place, &row) in picked.iter().enumerate() {
+                for (place, &row) in output.iter().enumerate() {
                     prop_assert_eq!(part.row(place), all.row(row));
                 }
             }

@@ -2,11 +2,11 @@
 
 use super::given::{empty, input, linear, numbers, refusal, stored, tensor};
 use crate::backend::{
-    Activation, Append, Attend, Backend, BlockRef, CacheShape, Embedding, How, Layout, Picked,
-    Precision, Segment, Write,
+    Activation, Attend, AttentionMetadata, Backend, BlockRef, CacheShape, Embedding, KvWrite,
+    Precision, SamplerOutput, SamplingMethod, Segment, Write,
 };
 use crate::cpu::Cpu;
-use crate::cpu::tests::picks::picks;
+use crate::cpu::tests::sampling::sampling;
 
 #[test]
 fn tensors() {
@@ -15,12 +15,14 @@ fn tensors() {
     let square = linear(&numbers(2, 16), 4, None, Precision::F32);
     let mut linear_to =
         |x, out: &mut _, write| refusal(cpu.linear(x, &square, Activation::None, write, out));
-    assert!(linear_to(&x, &mut empty(2, 4), Write::Store).contains("room for 2"));
-    assert!(linear_to(&x, &mut empty(3, 5), Write::Store).contains("5 wide instead of 4"));
+    assert!(linear_to(&x, &mut empty(2, 4), Write::Store).contains("at most 2 rows"));
+    assert!(linear_to(&x, &mut empty(3, 5), Write::Store).contains("width 4, found 5"));
     assert!(linear_to(&x, &mut empty(3, 4), Write::Add).contains("rows to add to"));
-    assert!(linear_to(&tensor(&[0.0; 3], 3), &mut empty(3, 4), Write::Store).contains("3 wide"));
-    assert!(refusal(cpu.gather(&x, &[3], &mut empty(3, 4))).contains("3 rows"));
-    assert!(refusal(cpu.gate(&x, Activation::Silu, &mut empty(3, 4))).contains("instead of 8"));
+    assert!(linear_to(&tensor(&[0.0; 3], 3), &mut empty(3, 4), Write::Store).contains("found 3"));
+    assert!(
+        refusal(cpu.index_select(&x, &[3], &mut empty(3, 4))).contains("rows below 3, found 3")
+    );
+    assert!(refusal(cpu.glu(&x, Activation::Silu, &mut empty(3, 4))).contains("width 8, found 4"));
 }
 
 #[test]
@@ -36,9 +38,9 @@ fn tokens() {
     let mut embed = |tokens: &[u32], positions: &[u32]| {
         refusal(cpu.embed(&input(tokens, positions, &[]), &embedding, &mut empty(1, 4)))
     };
-    assert!(embed(&[5], &[0]).contains("5 tokens, but not number 5"));
-    assert!(embed(&[4], &[1]).contains("1 positions, but not number 1"));
-    assert!(embed(&[4], &[]).contains("0 positions"));
+    assert!(embed(&[5], &[0]).contains("tokens below 5, found 5"));
+    assert!(embed(&[4], &[1]).contains("positions below 1, found 1"));
+    assert!(embed(&[4], &[]).contains("1 positions, one per row, found 0"));
 }
 
 #[test]
@@ -53,19 +55,22 @@ fn caches() {
             precision: Precision::F32,
         })
         .unwrap();
-    let append = Append { heads: 0, kv_heads: 1, head_dim: 4, norms: None, rope: None };
+    let kv_write = KvWrite { heads: 0, kv_heads: 1, head_dim: 4, norms: None, rope: None };
     let mut kv = tensor(&numbers(1, 8), 8);
     let slots = input(&[], &[], &[32]);
-    assert!(refusal(cpu.append(&mut kv, &slots, &append, &mut cache, 0)).contains("32 slots"));
-    assert!(refusal(cpu.append(&mut kv, &slots, &append, &mut cache, 1)).contains("layer 1"));
-    assert!(refusal(cpu.copy_blocks(&mut cache, &[(0, 2)])).contains("2 blocks"));
+    assert!(
+        refusal(cpu.write_kv(&mut kv, &slots, &kv_write, &mut cache, 0))
+            .contains("slots below 32, found 32")
+    );
+    assert!(refusal(cpu.write_kv(&mut kv, &slots, &kv_write, &mut cache, 1)).contains("layer 1"));
+    assert!(refusal(cpu.copy_blocks(&mut cache, &[(0, 2)])).contains("blocks below 2, found 2"));
 
     let attend =
         Attend { heads: 1, kv_heads: 1, head_dim: 4, scale: 1.0, causal: true, bias: None };
     let mut attend_to = |segment: Segment, block: BlockRef| {
-        let layout = Layout { segments: vec![segment], blocks: vec![block] };
+        let metadata = AttentionMetadata { segments: vec![segment], blocks: vec![block] };
         let q = tensor(&numbers(1, 8), 4);
-        refusal(cpu.attend(&q, &layout, &attend, &cache, 0, &mut empty(2, 4)))
+        refusal(cpu.attend(&q, &metadata, &attend, &cache, 0, &mut empty(2, 4)))
     };
     let segment = Segment { first_row: 0, rows: 2, first_block: 0, blocks: 1, keys: 3 };
     let block = BlockRef { block: 1, used: 3 };
@@ -73,7 +78,7 @@ fn caches() {
     assert!(attend_to(segment, BlockRef { used: 17, ..block }).contains("there is no"));
     assert!(attend_to(Segment { keys: 4, ..segment }, block).contains("do not fit"));
     assert!(attend_to(Segment { blocks: 2, ..segment }, block).contains("do not fit"));
-    assert!(attend_to(Segment { rows: 1, ..segment }, block).contains("1 rows instead of 2"));
+    assert!(attend_to(Segment { rows: 1, ..segment }, block).contains("of 2 rows, found 1"));
     assert!(
         attend_to(Segment { keys: 1, ..segment }, BlockRef { used: 1, ..block })
             .contains("the last of its keys")
@@ -84,12 +89,12 @@ fn caches() {
 fn choices() {
     let mut cpu = Cpu::default();
     let head = linear(&numbers(1, 20), 4, None, Precision::F32);
-    let mut choose = |hows: &[How]| {
+    let mut choose = |hows: &[SamplingMethod]| {
         let x = tensor(&numbers(1, 4), 4);
-        refusal(cpu.pick(&x, &head, 1.0, &picks(hows), &mut Picked::default()))
+        refusal(cpu.sample(&x, &head, 1.0, &sampling(hows), &mut SamplerOutput::default()))
     };
-    assert!(choose(&[]).contains("0 picks"));
-    assert!(choose(&[How::Top { count: 0 }]).contains("does not fit"));
-    assert!(choose(&[How::Given { token: 5 }]).contains("5 tokens"));
-    assert!(choose(&[How::Among { first: 0, tokens: 1, count: 1 }]).contains("lists"));
+    assert!(choose(&[]).contains("1 rows to sample, one per row, found 0"));
+    assert!(choose(&[SamplingMethod::TopK { count: 0 }]).contains("does not fit"));
+    assert!(choose(&[SamplingMethod::Score { token: 5 }]).contains("5 tokens"));
+    assert!(choose(&[SamplingMethod::Choices { first: 0, tokens: 1, count: 1 }]).contains("lists"));
 }

@@ -1,8 +1,8 @@
 //! Weight matrices on the device: brought as they are stored, packed there.
 
 use crate::backend::{DeviceError, MatrixSource, Placement, Precision, check};
-use crate::checkpoint::Stored;
-use crate::cuda::driver::{Driver, Launch, Memory, Products, Role};
+use crate::checkpoint::StoredTensor;
+use crate::cuda::driver::{Driver, GemmBackend, Launch, Memory, Role};
 use crate::cuda::kernel::Kernel;
 use crate::cuda::memory::type_code;
 
@@ -33,7 +33,7 @@ pub(super) enum Weights<M> {
     F32(M),
     Bf16(M),
     /// bf16 for cuBLASLt.
-    Plain(M),
+    RowMajor(M),
     /// With what a byte of each output is worth.
     Int8(M, M),
 }
@@ -45,7 +45,7 @@ impl<M: Memory> Matrix<M> {
         source: &MatrixSource,
         precision: Precision,
     ) -> Result<Self, DeviceError> {
-        let blocks = source.blocks.iter().map(Block::new).collect::<Result<Vec<_>, _>>()?;
+        let blocks = source.blocks.iter().map(StoredBlock::new).collect::<Result<Vec<_>, _>>()?;
         let k = blocks.first().map_or(0, |block| block.k);
         check::expect(k > 0 && blocks.iter().all(|block| block.k == k), || {
             format!(
@@ -58,10 +58,14 @@ impl<M: Memory> Matrix<M> {
                 usize::next_multiple_of(n, group).saturating_mul(k.next_multiple_of(TILE));
             driver.alloc(Role::Weights, numbers.saturating_mul(bytes))
         };
-        let weights = match (precision, driver.products()) {
+        let weights = match (precision, driver.gemm()) {
             (Precision::F32, _) => Weights::F32(room(GROUP_F32, size_of::<f32>())?),
-            (Precision::Bf16, Products::Own) => Weights::Bf16(room(GROUP, size_of::<u16>())?),
-            (Precision::Bf16, Products::CublasLt) => Weights::Plain(room(1, size_of::<u16>())?),
+            (Precision::Bf16, GemmBackend::Builtin) => {
+                Weights::Bf16(room(GROUP, size_of::<u16>())?)
+            }
+            (Precision::Bf16, GemmBackend::CublasLt) => {
+                Weights::RowMajor(room(1, size_of::<u16>())?)
+            }
             (Precision::Int8, _) => {
                 let scales = driver.alloc(Role::Weights, n * size_of::<f32>())?;
                 Weights::Int8(room(GROUP, size_of::<i8>())?, scales)
@@ -91,7 +95,7 @@ impl<M: Memory> Matrix<M> {
     }
 
     /// Packs a piece whose first output is output `first` of the matrix.
-    fn packing(&self, piece: &Block<'_>, staging: &M, first: usize) -> Launch {
+    fn packing(&self, piece: &StoredBlock<'_>, staging: &M, first: usize) -> Launch {
         let (k, tiles) = (self.k, self.k.div_ceil(TILE));
         let groups = |outputs: usize| (first + piece.n - 1) / outputs - first / outputs + 1;
         let (kernel, grid) = match &self.weights {
@@ -99,7 +103,7 @@ impl<M: Memory> Matrix<M> {
             Weights::Bf16(_) => {
                 (Kernel::PackBf16, [groups(PACKED_TOGETHER), tiles.div_ceil(THREADS / 32), 1])
             }
-            Weights::Plain(_) => (Kernel::PackPlain, [piece.n, k.div_ceil(THREADS), 1]),
+            Weights::RowMajor(_) => (Kernel::PackPlain, [piece.n, k.div_ceil(THREADS), 1]),
             Weights::Int8(..) => (Kernel::PackInt8, [piece.n, 1, 1]),
         };
         let launch = Launch::new(kernel, grid, THREADS)
@@ -111,7 +115,7 @@ impl<M: Memory> Matrix<M> {
             .u32(piece.n)
             .u32(k);
         match &self.weights {
-            Weights::F32(packed) | Weights::Bf16(packed) | Weights::Plain(packed) => {
+            Weights::F32(packed) | Weights::Bf16(packed) | Weights::RowMajor(packed) => {
                 launch.at(packed)
             }
             Weights::Int8(packed, scales) => launch.at(packed).at(scales),
@@ -121,8 +125,8 @@ impl<M: Memory> Matrix<M> {
 
 /// Some outputs of a matrix as they are stored: number `(o, i)` at `o * output_step + i *
 /// input_step` of `bytes`.
-struct Block<'a> {
-    stored: &'a Stored,
+struct StoredBlock<'a> {
+    stored: &'a StoredTensor,
     bytes: &'a [u8],
     n: usize,
     k: usize,
@@ -130,12 +134,14 @@ struct Block<'a> {
     input_step: usize,
 }
 
-impl<'a> Block<'a> {
+impl<'a> StoredBlock<'a> {
     fn new(placement: &'a Placement) -> Result<Self, DeviceError> {
         let (Placement::OutputsByInputs(stored) | Placement::InputsByOutputs(stored)) = placement;
         let &[rows, width] = stored.shape() else {
             let shape = stored.shape();
-            return Err(DeviceError::Failed(format!("a weight matrix has the shape {shape:?}")));
+            return Err(DeviceError::Failed(format!(
+                "expected a weight matrix of 2 dimensions, found the shape {shape:?}"
+            )));
         };
         let (n, k, output_step, input_step) = match placement {
             Placement::OutputsByInputs(_) => (rows, width, width, 1),

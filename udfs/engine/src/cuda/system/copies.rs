@@ -5,8 +5,8 @@ use cudarc::driver::sys::{CU_MEMHOSTALLOC_WRITECOMBINED, CUevent_flags};
 use cudarc::driver::{CudaEvent, DriverError, PinnedHostSlice, result};
 
 use super::failure::failed;
-use super::line::Line;
 use super::ring::Ring;
+use super::stream::Stream;
 use crate::backend::DeviceError;
 
 /// Buffers for uploads: one is read by the GPU while another is written.
@@ -29,23 +29,23 @@ struct Buffer {
 
 impl Uploads {
     /// No copies yet.
-    pub(super) fn new(line: &Line) -> Result<Self, DeviceError> {
+    pub(super) fn new(stream: &Stream) -> Result<Self, DeviceError> {
         let buffer = || {
-            let bytes = pinned(line, BUFFER, CU_MEMHOSTALLOC_WRITECOMBINED)?;
+            let bytes = pinned(stream, BUFFER, CU_MEMHOSTALLOC_WRITECOMBINED)?;
             let flags = CUevent_flags::CU_EVENT_DISABLE_TIMING;
-            Ok(Buffer { bytes, read: line.context().new_event(Some(flags))? })
+            Ok(Buffer { bytes, read: stream.context().new_event(Some(flags))? })
         };
         let buffers: Result<_, DriverError> = (0..BUFFERS).map(|_| buffer()).collect();
-        let buffers = buffers.map_err(|error| failed("taking memory of the host", error))?;
+        let buffers = buffers.map_err(|error| failed("allocating pinned host memory", error))?;
         Ok(Self { ring: Ring::new(BUFFERS, BUFFER), buffers })
     }
 
     /// Copies `from` to `address`, after the work so far.
     ///
-    /// The memory there must be of `from.len()` bytes and belong to `line`.
+    /// The memory there must be of `from.len()` bytes and belong to `stream`.
     pub(super) fn copy(
         &mut self,
-        line: &Line,
+        stream: &Stream,
         mut from: &[u8],
         mut address: u64,
     ) -> Result<(), DeviceError> {
@@ -54,7 +54,7 @@ impl Uploads {
             let (now, later) = from.split_at(place.bytes);
             let mut copy = || -> Result<(), DriverError> {
                 if let Some(left) = place.left {
-                    self.buffers[left].read.record(line.stream())?;
+                    self.buffers[left].read.record(stream.stream())?;
                     self.buffers[place.buffer].read.synchronize()?;
                 }
                 let bytes = self.buffers[place.buffer].bytes.as_mut_slice()?;
@@ -64,7 +64,7 @@ impl Uploads {
                 // SAFETY: the caller vouches for the address. The buffer lives until the stream is
                 // finished, and nobody writes these bytes again before `read` says they were read.
                 unsafe {
-                    result::memcpy_htod_async(address, bytes, line.stream().cu_stream())
+                    result::memcpy_htod_async(address, bytes, stream.stream().cu_stream())
                 }
             };
             copy().map_err(|error| failed("copying to the GPU", error))?;
@@ -82,18 +82,18 @@ pub(super) struct Downloads {
 
 impl Downloads {
     /// No copies yet.
-    pub(super) fn new(line: &Line) -> Result<Self, DeviceError> {
+    pub(super) fn new(stream: &Stream) -> Result<Self, DeviceError> {
         // Without flags the processor caches it: what cannot be cached is read slowly.
-        let buffer = pinned(line, BUFFER, 0);
-        Ok(Self { buffer: buffer.map_err(|error| failed("taking memory of the host", error))? })
+        let buffer = pinned(stream, BUFFER, 0);
+        Ok(Self { buffer: buffer.map_err(|error| failed("allocating pinned host memory", error))? })
     }
 
     /// Copies what is at `address` when all work so far is done.
     ///
-    /// The memory there must be of `to.len()` bytes and belong to `line`.
+    /// The memory there must be of `to.len()` bytes and belong to `stream`.
     pub(super) fn copy(
         &mut self,
-        line: &Line,
+        stream: &Stream,
         mut address: u64,
         to: &mut [u8],
     ) -> Result<(), DeviceError> {
@@ -103,9 +103,10 @@ impl Downloads {
                 #[expect(unsafe_code, reason = "memory is named by its address")]
                 // SAFETY: the caller vouches for the address. The stream is waited for before
                 // anybody touches the buffer.
-                let begun =
-                    unsafe { result::memcpy_dtoh_async(bytes, address, line.stream().cu_stream()) };
-                begun.and_then(|()| line.stream().synchronize())?;
+                let begun = unsafe {
+                    result::memcpy_dtoh_async(bytes, address, stream.stream().cu_stream())
+                };
+                begun.and_then(|()| stream.stream().synchronize())?;
                 piece.copy_from_slice(bytes);
                 Ok(())
             };
@@ -117,10 +118,10 @@ impl Downloads {
 }
 
 /// Memory of the host that the GPU reads and writes by itself.
-fn pinned(line: &Line, bytes: usize, flags: u32) -> Result<PinnedHostSlice<u8>, DriverError> {
+fn pinned(stream: &Stream, bytes: usize, flags: u32) -> Result<PinnedHostSlice<u8>, DriverError> {
     #[expect(unsafe_code, reason = "memory as the driver gives it")]
     // SAFETY: it is filled before anybody reads it.
-    let mut pinned = unsafe { line.context().alloc_pinned_with_flags::<u8>(bytes, flags) }?;
+    let mut pinned = unsafe { stream.context().alloc_pinned_with_flags::<u8>(bytes, flags) }?;
     pinned.as_mut_slice()?.fill(0);
     Ok(pinned)
 }

@@ -13,10 +13,10 @@ use cudarc::cublaslt::result::CublasError;
 use cudarc::cublaslt::sys;
 
 use super::failure::panicked;
-use super::line::Line;
 use super::locate;
+use super::matmul_algorithms::AlgorithmCache;
 use super::memory::Slab;
-use super::plans::Plans;
+use super::stream::Stream;
 use crate::backend::DeviceError;
 use crate::cuda::gemm::Multiplication;
 use library::Library;
@@ -29,10 +29,10 @@ const ALIGN: usize = 64;
 
 /// cuBLASLt, opened.
 pub(super) struct CublasLt {
-    plans: RefCell<Plans<Library>>,
+    algorithms: RefCell<AlgorithmCache<Library>>,
     library: Library,
     workspace: Slab,
-    line: Arc<Line>,
+    stream: Arc<Stream>,
 }
 
 #[expect(unsafe_code, reason = "the bindings leave it open who uses a handle")]
@@ -41,12 +41,12 @@ pub(super) struct CublasLt {
 unsafe impl Send for CublasLt {}
 
 impl CublasLt {
-    /// Opens it for a line, which is bound to this thread, or says why not.
-    pub(super) fn open(line: &Arc<Line>) -> Result<Self, DeviceError> {
+    /// Opens it for a stream, which is bound to this thread, or says why not.
+    pub(super) fn open(stream: &Arc<Stream>) -> Result<Self, DeviceError> {
         find(|name| env::var_os(name))?;
         let library = guarded("opening cuBLASLt", Library::new)?;
-        let workspace = Slab::new(line, WORKSPACE_BYTES)?;
-        Ok(Self { plans: RefCell::default(), library, workspace, line: Arc::clone(line) })
+        let workspace = Slab::new(stream, WORKSPACE_BYTES)?;
+        Ok(Self { algorithms: RefCell::default(), library, workspace, stream: Arc::clone(stream) })
     }
 
     /// Puts a product on the stream.
@@ -55,8 +55,8 @@ impl CublasLt {
         if [x, weights, out].iter().any(|address| address % ALIGN as u64 != 0) {
             return Err(DeviceError::Failed(format!("a product is not aligned: {product:?}")));
         }
-        let plans = &mut *self.plans.borrow_mut();
-        let (algorithm, layouts) = plans.plan(&self.library, shape, rows)?;
+        let algorithms = &mut *self.algorithms.borrow_mut();
+        let (algorithm, layouts) = algorithms.plan(&self.library, shape, rows)?;
         let (one, zero) = (1.0_f32, 0.0_f32);
         guarded("multiplying", || {
             let pointer = |address: u64| address as *mut c_void;
@@ -82,7 +82,7 @@ impl CublasLt {
                     algorithm,
                     pointer(self.workspace.address()),
                     WORKSPACE_BYTES,
-                    self.line.stream().cu_stream().cast(),
+                    self.stream.stream().cu_stream().cast(),
                 )
             }
             .result()
@@ -126,7 +126,7 @@ fn guarded<T>(
     let called = panic::catch_unwind(AssertUnwindSafe(call));
     let why = match called {
         Ok(Ok(done)) => return Ok(done),
-        Ok(Err(CublasError(status))) => format!("cuBLASLt said {status:?}"),
+        Ok(Err(CublasError(status))) => format!("cuBLASLt returned {status:?}"),
         Err(panic) => panicked(&*panic),
     };
     Err(DeviceError::Failed(format!(

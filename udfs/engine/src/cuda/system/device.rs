@@ -12,18 +12,18 @@ use super::copies::{Downloads, Uploads};
 use super::cublas::CublasLt;
 use super::failure::panicked;
 use super::graphs::{GraphCounts, Graphs};
-use super::line::Line;
+use super::launcher::{Graph, StreamLauncher};
 use super::memory::{Piece, Slab};
 use super::modules::{Functions, KernelSource};
-use super::player::{Graph, Stage};
 use super::probe::{GpuInfo, NoGpu, gpus};
+use super::stream::Stream;
 use crate::backend::DeviceError;
-use crate::cuda::driver::{Driver, Launch, Products, Role};
+use crate::cuda::driver::{Driver, GemmBackend, Launch, Role};
 
 /// A GPU with its memory and its kernels. One thread uses it at a time, but not always the same: it
 /// can be handed to the thread that computes when the weights are loaded.
 pub struct System {
-    line: Arc<Line>,
+    stream: Arc<Stream>,
     functions: Functions,
     source: KernelSource,
     processors: usize,
@@ -58,7 +58,7 @@ pub enum OpenGpuError {
 impl System {
     /// Opens GPU `index`. `cache` is a folder in which compiled kernels are kept; it is made when it
     /// is needed. Fails if cuBLASLt is to multiply and is not installed.
-    pub fn open(index: usize, cache: &Path, products: Products) -> Result<Self, OpenGpuError> {
+    pub fn open(index: usize, cache: &Path, gemm: GemmBackend) -> Result<Self, OpenGpuError> {
         let all = gpus()?;
         let Some(gpu) = all.iter().find(|gpu| gpu.index == index) else {
             let name = |gpu: &GpuInfo| format!("{}: {}", gpu.index, gpu.name);
@@ -66,30 +66,30 @@ impl System {
             return Err(OpenGpuError::NotThisOne { index, found });
         };
         // The bindings panic where the driver lacks a function.
-        let opened = panic::catch_unwind(AssertUnwindSafe(|| Self::prepare(gpu, cache, products)));
+        let opened = panic::catch_unwind(AssertUnwindSafe(|| Self::prepare(gpu, cache, gemm)));
         opened
             .unwrap_or_else(|panic| Err(DeviceError::Failed(panicked(&*panic))))
             .map_err(Into::into)
     }
 
-    fn prepare(gpu: &GpuInfo, cache: &Path, products: Products) -> Result<Self, DeviceError> {
-        let line = Arc::new(Line::open(gpu.index)?);
-        let (functions, source) = Functions::load(&line, gpu.capability, cache)?;
+    fn prepare(gpu: &GpuInfo, cache: &Path, gemm: GemmBackend) -> Result<Self, DeviceError> {
+        let stream = Arc::new(Stream::open(gpu.index)?);
+        let (functions, source) = Functions::load(&stream, gpu.capability, cache)?;
         let processors = CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT;
-        let processors = line.attribute(processors)?.unsigned_abs() as usize;
+        let processors = stream.attribute(processors)?.unsigned_abs() as usize;
         let state = State {
             weights: Arena::default(),
             scratch: Arena::default(),
             cache: Arena::default(),
-            uploads: Uploads::new(&line)?,
-            downloads: Downloads::new(&line)?,
+            uploads: Uploads::new(&stream)?,
+            downloads: Downloads::new(&stream)?,
             graphs: Graphs::default(),
         };
-        let cublas = match products {
-            Products::Own => None,
-            Products::CublasLt => Some(CublasLt::open(&line)?),
+        let cublas = match gemm {
+            GemmBackend::Builtin => None,
+            GemmBackend::CublasLt => Some(CublasLt::open(&stream)?),
         };
-        Ok(Self { line, functions, source, processors, state: RefCell::new(state), cublas })
+        Ok(Self { stream, functions, source, processors, state: RefCell::new(state), cublas })
     }
 
     /// What its code was made of.
@@ -97,9 +97,9 @@ impl System {
         &self.source
     }
 
-    /// Bytes of its memory that nobody uses, this program's other models and other programs counted.
+    /// Bytes of its free memory; what this program's other models and other programs use is not free.
     pub fn free_bytes(&self) -> Result<usize, DeviceError> {
-        self.line.free_bytes()
+        self.stream.free_bytes()
     }
 
     /// How its launches were made so far.
@@ -112,45 +112,45 @@ impl Driver for System {
     type Memory = Piece;
 
     fn alloc(&self, role: Role, bytes: usize) -> Result<Piece, DeviceError> {
-        self.line.bind()?;
+        self.stream.bind()?;
         let state = &mut *self.state.borrow_mut();
         let arena = match role {
             Role::Weights => &mut state.weights,
             Role::Scratch => &mut state.scratch,
             Role::Cache => &mut state.cache,
-            Role::Staging => return Piece::pooled(&self.line, bytes),
+            Role::Staging => return Piece::pooled(&self.stream, bytes),
         };
-        let part = arena.take(bytes, |bytes| Slab::new(&self.line, bytes))?;
+        let part = arena.take(bytes, |bytes| Slab::new(&self.stream, bytes))?;
         Ok(Piece::of_slab(part, bytes))
     }
 
     fn upload(&self, from: &[u8], to: &Piece, offset: usize) -> Result<(), DeviceError> {
         let address = to.part(offset, from.len())?;
-        self.line.bind()?;
-        self.state.borrow_mut().uploads.copy(&self.line, from, address)
+        self.stream.bind()?;
+        self.state.borrow_mut().uploads.copy(&self.stream, from, address)
     }
 
     fn run(&self, launches: &[Launch]) -> Result<(), DeviceError> {
-        self.line.bind()?;
+        self.stream.bind()?;
         let (functions, cublas) = (&self.functions, self.cublas.as_ref());
-        let stage = Stage { line: &self.line, functions, cublas };
+        let stage = StreamLauncher { stream: &self.stream, functions, cublas };
         self.state.borrow_mut().graphs.run(&stage, launches)
     }
 
     fn download(&self, from: &Piece, offset: usize, to: &mut [u8]) -> Result<(), DeviceError> {
         let address = from.part(offset, to.len())?;
-        self.line.bind()?;
-        self.state.borrow_mut().downloads.copy(&self.line, address, to)
+        self.stream.bind()?;
+        self.state.borrow_mut().downloads.copy(&self.stream, address, to)
     }
 
     fn processors(&self) -> usize {
         self.processors
     }
 
-    fn products(&self) -> Products {
+    fn gemm(&self) -> GemmBackend {
         match self.cublas {
-            Some(_) => Products::CublasLt,
-            None => Products::Own,
+            Some(_) => GemmBackend::CublasLt,
+            None => GemmBackend::Builtin,
         }
     }
 }
@@ -158,8 +158,8 @@ impl Driver for System {
 impl Drop for System {
     fn drop(&mut self) {
         // The GPU may still read the buffers of uploads, which go next.
-        self.line.bind_anyway();
-        self.line.context().record_err(self.line.stream().synchronize());
+        self.stream.bind_anyway();
+        self.stream.context().record_err(self.stream.stream().synchronize());
     }
 }
 
@@ -185,7 +185,7 @@ mod tests {
     #[test]
     fn where_there_is_no_gpu_it_says_so() {
         let cache = tempfile::tempdir().unwrap();
-        match System::open(1 << 20, cache.path(), Products::Own) {
+        match System::open(1 << 20, cache.path(), GemmBackend::Builtin) {
             Ok(_) => panic!("nobody has so many GPUs"),
             Err(why) => assert!(!why.to_string().is_empty()),
         }

@@ -23,8 +23,8 @@ pub(super) fn no_room(bytes: usize, doing: &str, error: DriverError) -> DeviceEr
 /// The name of an error, and what it means.
 pub(super) fn said(error: DriverError) -> String {
     match error.error_string() {
-        Ok(meaning) => format!("CUDA said {:?}: {}", error.0, meaning.to_string_lossy()),
-        Err(_) => format!("CUDA said {:?}", error.0),
+        Ok(meaning) => format!("CUDA returned {:?}: {}", error.0, meaning.to_string_lossy()),
+        Err(_) => format!("CUDA returned {:?}", error.0),
     }
 }
 

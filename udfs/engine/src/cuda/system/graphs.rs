@@ -15,7 +15,7 @@ const SEEN_MAX: usize = 256;
 const LAUNCHES_MIN: usize = 8;
 
 /// What launches, records and replays.
-pub(super) trait Player {
+pub(super) trait GraphLauncher {
     type Graph;
 
     /// Launches one after the other.
@@ -39,14 +39,14 @@ pub struct GraphCounts {
 
 /// The graphs of lists that came again.
 pub(super) struct Graphs<G> {
-    kept: VecDeque<Kept<G>>,
+    kept: VecDeque<CachedGraph<G>>,
     /// By their hashes: two lists that share one are recorded a time too early, no more.
     seen: VecDeque<u64>,
     counts: GraphCounts,
 }
 
 /// The last of them was used last.
-struct Kept<G> {
+struct CachedGraph<G> {
     launches: Vec<Launch>,
     graph: G,
 }
@@ -64,41 +64,41 @@ impl<G> Graphs<G> {
     }
 
     /// Launches a list, by its graph from the second time on.
-    pub(super) fn run<P: Player<Graph = G>>(
+    pub(super) fn run<P: GraphLauncher<Graph = G>>(
         &mut self,
-        player: &P,
+        launcher: &P,
         launches: &[Launch],
     ) -> Result<(), DeviceError> {
-        self.run_hashed(player, launches, hash)
+        self.run_hashed(launcher, launches, hash)
     }
 
-    fn run_hashed<P: Player<Graph = G>>(
+    fn run_hashed<P: GraphLauncher<Graph = G>>(
         &mut self,
-        player: &P,
+        launcher: &P,
         launches: &[Launch],
         hash: impl Fn(&[Launch]) -> u64,
     ) -> Result<(), DeviceError> {
         if launches.len() < LAUNCHES_MIN || self.counts.given_up.is_some() {
-            return self.plain(player, launches);
+            return self.plain(launcher, launches);
         }
         // Comparing lists takes a tenth of the time of hashing one: they differ early if they do.
         if let Some(at) = self.kept.iter().rposition(|kept| kept.launches == launches) {
             let kept = self.kept.remove(at);
             self.kept.extend(kept);
         } else if self.seen_before(hash(launches)) {
-            match player.record(launches) {
-                Ok(graph) => self.keep(Kept { launches: launches.to_vec(), graph }),
+            match launcher.record(launches) {
+                Ok(graph) => self.keep(CachedGraph { launches: launches.to_vec(), graph }),
                 Err(error) => {
                     self.counts.given_up = Some(error.to_string());
                     self.kept.clear();
-                    return self.plain(player, launches);
+                    return self.plain(launcher, launches);
                 }
             }
         } else {
-            return self.plain(player, launches);
+            return self.plain(launcher, launches);
         }
         self.counts.replayed += 1;
-        self.kept.back().map_or(Ok(()), |kept| player.replay(&kept.graph))
+        self.kept.back().map_or(Ok(()), |kept| launcher.replay(&kept.graph))
     }
 
     /// Whether a list of this hash was launched once; the first time it is noted, the second time
@@ -115,12 +115,16 @@ impl<G> Graphs<G> {
         false
     }
 
-    fn plain<P: Player>(&mut self, player: &P, launches: &[Launch]) -> Result<(), DeviceError> {
+    fn plain<P: GraphLauncher>(
+        &mut self,
+        launcher: &P,
+        launches: &[Launch],
+    ) -> Result<(), DeviceError> {
         self.counts.plain += 1;
-        player.launch(launches)
+        launcher.launch(launches)
     }
 
-    fn keep(&mut self, kept: Kept<G>) {
+    fn keep(&mut self, kept: CachedGraph<G>) {
         self.counts.recorded += 1;
         if self.kept.len() == GRAPHS_MAX {
             self.kept.pop_front();
@@ -151,7 +155,7 @@ mod tests {
         fails: Cell<bool>,
     }
 
-    impl Player for Tape {
+    impl GraphLauncher for Tape {
         type Graph = Vec<Launch>;
 
         fn launch(&self, launches: &[Launch]) -> Result<(), DeviceError> {

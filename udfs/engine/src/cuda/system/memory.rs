@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::line::Line;
+use super::stream::Stream;
 use crate::backend::DeviceError;
 use crate::cuda::driver::Memory;
 
@@ -17,20 +17,20 @@ pub struct Piece {
 enum Owner {
     /// One of several pieces of a slab.
     Slab(#[expect(dead_code, reason = "it only keeps the slab alive")] Arc<Slab>),
-    /// The line's own pool, to which this piece goes back in the order of the stream.
-    Pool(Arc<Line>),
+    /// The stream's own pool, to which this piece goes back in the order of the stream.
+    Pool(Arc<Stream>),
 }
 
 /// Memory that is cut into pieces.
 pub(super) struct Slab {
-    line: Arc<Line>,
+    stream: Arc<Stream>,
     address: u64,
 }
 
 impl Slab {
     /// Zeros.
-    pub(super) fn new(line: &Arc<Line>, bytes: usize) -> Result<Self, DeviceError> {
-        Ok(Self { address: line.take(bytes)?, line: Arc::clone(line) })
+    pub(super) fn new(stream: &Arc<Stream>, bytes: usize) -> Result<Self, DeviceError> {
+        Ok(Self { address: stream.take(bytes)?, stream: Arc::clone(stream) })
     }
 
     /// Where it begins.
@@ -41,7 +41,7 @@ impl Slab {
 
 impl Drop for Slab {
     fn drop(&mut self) {
-        self.line.give_back(self.address);
+        self.stream.give_back(self.address);
     }
 }
 
@@ -52,14 +52,14 @@ impl Piece {
         Self { owner: Owner::Slab(slab), address, bytes }
     }
 
-    /// Zeros that go back to the line's pool; where it has none, a slab of their own.
-    pub(super) fn pooled(line: &Arc<Line>, bytes: usize) -> Result<Self, DeviceError> {
+    /// Zeros that go back to the stream's pool; where it has none, a slab of their own.
+    pub(super) fn pooled(stream: &Arc<Stream>, bytes: usize) -> Result<Self, DeviceError> {
         let room = bytes.max(1);
-        if !line.ordered() {
-            return Ok(Self::of_slab((Arc::new(Slab::new(line, room)?), 0), bytes));
+        if !stream.ordered() {
+            return Ok(Self::of_slab((Arc::new(Slab::new(stream, room)?), 0), bytes));
         }
-        let address = line.take_in_order(room)?;
-        Ok(Self { owner: Owner::Pool(Arc::clone(line)), address, bytes })
+        let address = stream.take_in_order(room)?;
+        Ok(Self { owner: Owner::Pool(Arc::clone(stream)), address, bytes })
     }
 
     /// The address of `bytes` bytes from `offset` on.
@@ -78,7 +78,7 @@ impl Drop for Piece {
     fn drop(&mut self) {
         match &self.owner {
             Owner::Slab(_) => {}
-            Owner::Pool(line) => line.give_back_in_order(self.address),
+            Owner::Pool(stream) => stream.give_back_in_order(self.address),
         }
     }
 }

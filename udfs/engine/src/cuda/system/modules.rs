@@ -9,9 +9,9 @@ use cudarc::nvrtc::Ptx;
 
 use super::cubins::Cubins;
 use super::failure::{failed, said};
-use super::line::Line;
 use super::nvrtc::Compiler;
 use super::source::{PTX, digest, fits};
+use super::stream::Stream;
 use crate::backend::DeviceError;
 use crate::checkpoint::Digest;
 use crate::cuda::driver::{ARGS_MAX, Launch};
@@ -82,11 +82,11 @@ impl Functions {
     /// Loads them: machine code made of the sources if it can be had, else the embedded PTX. `cache`
     /// is the folder in which machine code is kept.
     pub(super) fn load(
-        line: &Line,
+        stream: &Stream,
         capability: (u32, u32),
         cache: &Path,
     ) -> Result<(Self, KernelSource), DeviceError> {
-        let load = |code: Ptx| line.context().load_module(code);
+        let load = |code: Ptx| stream.context().load_module(code);
         let made = machine_code(capability, &Cubins::new(cache)).and_then(|(code, source)| {
             let module = load(Ptx::from_binary(code));
             Ok((module.map_err(|error| format!("it is refused: {}", said(error)))?, source))
@@ -101,7 +101,7 @@ impl Functions {
             }
         };
         let shared = CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN;
-        let shared = line.attribute(shared)?;
+        let shared = stream.attribute(shared)?;
         let all = Kernel::ALL.into_iter().map(|kernel| Function::new(&module, kernel, shared));
         Ok((Self(all.collect::<Result<_, _>>()?), source))
     }

@@ -15,7 +15,7 @@ pub(super) struct Ring {
 
 /// Where some bytes go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct RingSlot {
     pub(super) buffer: usize,
     pub(super) offset: usize,
     /// How many; the others have a place of their own.
@@ -33,7 +33,7 @@ impl Ring {
     }
 
     /// A place for the first of `wanted` bytes, as many as a buffer holds.
-    pub(super) fn place(&mut self, wanted: usize) -> Place {
+    pub(super) fn place(&mut self, wanted: usize) -> RingSlot {
         let bytes = wanted.min(self.bytes);
         let mut left = None;
         if self.bytes - self.used < bytes {
@@ -41,7 +41,7 @@ impl Ring {
             self.current = (self.current + 1) % self.buffers;
             self.used = 0;
         }
-        let place = Place { buffer: self.current, offset: self.used, bytes, left };
+        let place = RingSlot { buffer: self.current, offset: self.used, bytes, left };
         self.used = (self.used + bytes).next_multiple_of(ALIGN).min(self.bytes);
         place
     }
@@ -57,7 +57,7 @@ mod tests {
     #[derive(Default)]
     struct Lazy {
         memory: Vec<u8>,
-        pending: Vec<Place>,
+        pending: Vec<RingSlot>,
         noted: [usize; 3],
         done: usize,
     }

@@ -6,7 +6,7 @@ use std::ptr;
 use cudarc::cublaslt::result::CublasError;
 use cudarc::cublaslt::sys;
 
-use super::super::plans::Planner;
+use super::super::matmul_algorithms::AlgorithmPlanner;
 use super::{ALIGN, WORKSPACE_BYTES, guarded};
 use crate::backend::DeviceError;
 use crate::cuda::gemm::Shape;
@@ -185,7 +185,7 @@ const NOTHING_FOUND: sys::cublasLtMatmulHeuristicResult_t = sys::cublasLtMatmulH
     reserved: [0; 4],
 };
 
-impl Planner for Library {
+impl AlgorithmPlanner for Library {
     type Algorithm = sys::cublasLtMatmulAlgo_t;
     type Layouts = Layouts;
 

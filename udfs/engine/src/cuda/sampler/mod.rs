@@ -1,0 +1,8 @@
+//! The sampler: a record per row goes to the device, a few results per row come back; logits stay on
+//! the device.
+
+mod records;
+mod results;
+mod run;
+
+pub(super) use run::{Scratch, sample};

@@ -1,0 +1,278 @@
+//! The sequences of one generation: samples or beams, and what they need next.
+
+use super::block_pool::{BlockPool, BlockTable, blocks_for};
+use super::detokenizer::Detokenizer;
+use super::job::{GenerateWork, Job};
+use super::sequence::{Sequence, chosen_token, forced, sampling_request};
+use super::step::Step;
+use crate::backend::{Backend, Token};
+use crate::decode::beam::{BeamSearch, BeamSettings};
+use crate::request::{Answer, Body, Finish, Generation, RequestError, Strategy};
+
+/// A generation under way, with a sequence per sample or beam.
+pub struct SequenceGroup {
+    pub job: Job<GenerateWork>,
+    pub encoder_states: BlockTable,
+    reserved: usize,
+    sequences: Vec<Sequence>,
+    beams: Option<BeamSearch>,
+    /// Whether the decoder prompt is read and the token after it was sampled.
+    prompt_done: bool,
+}
+
+/// The most blocks that `work` takes at a time.
+pub fn blocks_needed(work: &GenerateWork) -> usize {
+    let sequences = sequences(work.strategy);
+    let read: usize = work.passages.iter().map(|text| blocks_for(text.len())).sum();
+    // Each sequence may hold a copy of the decoder prompt's last block; while beams change places, old and new
+    // ones are there at once.
+    let own = blocks_for(work.max_tokens as usize) + 2;
+    read + blocks_for(work.decoder_prompt.len()) + own * sequences
+}
+
+/// Answers under way at a time.
+pub fn sequences(strategy: Strategy) -> usize {
+    match strategy {
+        Strategy::Greedy => 1,
+        Strategy::Sample { samples, .. } => samples as usize,
+        Strategy::Beam { beams, .. } => beams as usize,
+    }
+}
+
+impl SequenceGroup {
+    /// Begins `job` with its encoder states and the blocks reserved for it.
+    pub fn new(
+        job: Job<GenerateWork>,
+        encoder_states: BlockTable,
+        reserved: usize,
+        ends: &[u32],
+    ) -> Self {
+        let work = &job.work;
+        let beams = match work.strategy {
+            Strategy::Beam { beams, answers, length_penalty, early_stopping } => {
+                Some(BeamSearch::new(BeamSettings {
+                    beams,
+                    answers,
+                    length_penalty,
+                    early_stopping,
+                    max_tokens: work.max_tokens,
+                    ends: ends.to_vec(),
+                }))
+            }
+            Strategy::Greedy | Strategy::Sample { .. } => None,
+        };
+        let first = Sequence::new(work);
+        Self { job, encoder_states, reserved, sequences: vec![first], beams, prompt_done: false }
+    }
+
+    /// Adds its next tokens to the step, as far as there is room; false if the KV cache is full, which
+    /// its reservation rules out.
+    pub fn schedule<B: Backend>(&mut self, step: &mut Step<B>, detokenizer: &Detokenizer) -> bool {
+        let work = &self.job.work;
+        // Beams are compared with each other: all of them take a step, or none.
+        if self.beams.is_some() && self.sequences.len() > step.room().min(step.sample_room()) {
+            return true;
+        }
+        let requests =
+            if self.prompt_done || self.beams.is_some() { 1 } else { sequences(work.strategy) };
+        for sequence in &mut self.sequences {
+            sequence.sample_index = None;
+            let total = work.decoder_prompt.len() + sequence.new.len();
+            let room = step.room().min(total - sequence.fed);
+            if sequence.end.is_some() || room == 0 || step.sample_room() < requests {
+                continue;
+            }
+            let Sequence { table, new, fed, .. } = sequence;
+            // New tokens come after the whole decoder prompt, one at a time.
+            let tokens = match fed.checked_sub(work.decoder_prompt.len()) {
+                None | Some(0) if *fed < work.decoder_prompt.len() => {
+                    &work.decoder_prompt[*fed..*fed + room]
+                }
+                read => &new[read.unwrap_or(0)..][..room],
+            };
+            let Some(row) = step.add_tokens(table, tokens, &self.encoder_states, false) else {
+                return false;
+            };
+            sequence.fed += room;
+            if sequence.fed == total {
+                let width = self.beams.as_ref().map(BeamSearch::width);
+                for sample in 0..requests as u32 {
+                    let sample = if self.prompt_done { sequence.sample } else { sample };
+                    let request =
+                        sampling_request(work, sequence, sample, width, &detokenizer.special);
+                    let place = step.request_sample(row, request);
+                    sequence.sample_index.get_or_insert(place);
+                }
+            }
+        }
+        true
+    }
+
+    /// Takes the sampled tokens of the step. `sampled` gives the tokens of a result.
+    pub fn take<'p>(
+        &mut self,
+        blocks: &mut BlockPool,
+        sampled: impl Fn(usize) -> &'p [Token],
+        detokenizer: &Detokenizer,
+    ) -> Result<(), RequestError> {
+        if self.beams.is_some() {
+            return self.take_beams(blocks, sampled, detokenizer);
+        }
+        if !self.prompt_done {
+            let Some(place) = self.sequences[0].sample_index else { return Ok(()) };
+            self.prompt_done = true;
+            let samples = sequences(self.job.work.strategy);
+            self.branch(blocks, samples);
+            for (sample, sequence) in self.sequences.iter_mut().enumerate() {
+                sequence.sample_index = Some(place + sample);
+            }
+        }
+        let Self { job, sequences, .. } = self;
+        for sequence in sequences.iter_mut() {
+            let Some(place) = sequence.sample_index.take() else { continue };
+            let token = chosen_token(&job.work, sequence, sampled(place))?;
+            sequence.push(&job.work, token, detokenizer);
+            if sequence.end.is_some() {
+                blocks.free_table(&mut sequence.table);
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes `count` sequences of the first.
+    fn branch(&mut self, blocks: &mut BlockPool, count: usize) {
+        for sample in 1..count {
+            let table = blocks.fork(&self.sequences[0].table);
+            let sequence = self.sequences[0].like(table, sample as u32);
+            self.sequences.push(sequence);
+        }
+    }
+
+    fn take_beams<'p>(
+        &mut self,
+        blocks: &mut BlockPool,
+        sampled: impl Fn(usize) -> &'p [Token],
+        detokenizer: &Detokenizer,
+    ) -> Result<(), RequestError> {
+        let Some(beams) = &mut self.beams else { return Ok(()) };
+        // Beams are compared with each other, so all of them must have been sampled.
+        let places: Option<Vec<usize>> =
+            self.sequences.iter().map(|sequence| sequence.sample_index).collect();
+        let Some(places) = places else { return Ok(()) };
+        self.prompt_done = true;
+        let step = self.sequences.first().map_or(0, |sequence| sequence.new.len() as u32);
+        // A token that must come weighs nothing, as transformers has it.
+        let forced = forced(&self.job.work, step, &detokenizer.special)
+            .map(|token| token.map(|id| Token { id, logprob: 0.0 }));
+        let candidates: Vec<&[Token]> = places
+            .iter()
+            .map(|&place| forced.as_ref().map_or_else(|| sampled(place), |token| &token[..]))
+            .collect();
+        if candidates.iter().flat_map(|tokens| tokens.iter()).any(|token| token.logprob.is_nan()) {
+            return Err(super::not_a_number());
+        }
+        let next = beams.advance(&candidates).map(<[_]>::to_vec);
+        let mut old = std::mem::take(&mut self.sequences);
+        for continuation in next.iter().flatten() {
+            let parent = &old[continuation.parent as usize];
+            let mut sequence = parent.like(blocks.fork(&parent.table), 0);
+            sequence.push(
+                &self.job.work,
+                Token { id: continuation.token, logprob: 0.0 },
+                detokenizer,
+            );
+            // Only the search knows when a beam ends.
+            sequence.end = None;
+            self.sequences.push(sequence);
+        }
+        for sequence in &mut old {
+            blocks.free_table(&mut sequence.table);
+        }
+        Ok(())
+    }
+
+    /// Whether all answers are there.
+    pub fn is_done(&self) -> bool {
+        self.prompt_done && self.sequences.iter().all(|sequence| sequence.end.is_some())
+    }
+
+    /// Frees its blocks, and answers.
+    pub fn finish(
+        mut self,
+        blocks: &mut BlockPool,
+        detokenizer: &Detokenizer,
+        failure: Option<RequestError>,
+    ) {
+        self.release(blocks);
+        let answer = match failure {
+            Some(failure) => Err(failure),
+            None => self.answer(detokenizer),
+        };
+        self.job.answer(answer);
+    }
+
+    /// Frees its blocks; the job can be begun again.
+    pub fn give_up(mut self, blocks: &mut BlockPool) -> Job<GenerateWork> {
+        self.release(blocks);
+        self.job
+    }
+
+    fn release(&mut self, blocks: &mut BlockPool) {
+        for sequence in &mut self.sequences {
+            blocks.free_table(&mut sequence.table);
+        }
+        blocks.release(self.reserved);
+        blocks.free_table(&mut self.encoder_states);
+    }
+
+    fn answer(&self, detokenizer: &Detokenizer) -> Result<Answer, RequestError> {
+        let work = &self.job.work;
+        let text = |new: &[u32], end: Option<usize>| {
+            if let Some(text) = work.choices.as_ref().and_then(|choices| choices.text(new)) {
+                return Ok([&work.prefix, text].concat());
+            }
+            let added = detokenizer.added(work, new)?;
+            Ok([&work.prefix, added.get(..end.unwrap_or(added.len())).unwrap_or(&added)].concat())
+        };
+        let generations: Result<Vec<Generation>, RequestError> = match &self.beams {
+            Some(beams) => beams
+                .answers()
+                .into_iter()
+                .map(|answer| {
+                    Ok(Generation {
+                        text: text(&answer.tokens, None)?,
+                        finish: if answer.ended { Finish::End } else { Finish::Length },
+                        logprob: Some(f64::from(answer.logprob)),
+                        score: Some(f64::from(answer.score)),
+                        output_tokens: answer.tokens.len() as u32,
+                    })
+                })
+                .collect(),
+            None => self
+                .sequences
+                .iter()
+                .map(|sequence| {
+                    let (finish, end) = sequence.end.unwrap_or((Finish::Length, None));
+                    Ok(Generation {
+                        text: text(&sequence.new, end)?,
+                        finish,
+                        logprob: Some(sequence.logprob),
+                        score: None,
+                        output_tokens: sequence.new.len() as u32,
+                    })
+                })
+                .collect(),
+        };
+        let generations = generations?;
+        if generations.is_empty() {
+            return Err(RequestError::Failed(
+                "beam search ended without a complete hypothesis".to_owned(),
+            ));
+        }
+        Ok(Answer {
+            prompt_tokens: work.prompt_tokens,
+            prompt_truncated: work.prompt_truncated,
+            body: Body::Generations(generations),
+        })
+    }
+}
