@@ -3,11 +3,12 @@
 
 use std::any::Any;
 use std::collections::HashMap;
+use std::pin::Pin;
 use std::sync::Arc;
 
 use proofmill_engine::request::{Answer, Request};
 use tokio::task::{Id, JoinError, JoinSet};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Sleep, sleep};
 
 use super::answers::{from_json, is_blank, output_tokens, to_json};
 use super::canonical::{self, Key};
@@ -81,7 +82,7 @@ struct Batch<'a> {
     chunk: Vec<(usize, String)>,
     chunk_bytes: usize,
     /// When the chunk must be recorded.
-    due: Option<Instant>,
+    due: Option<Pin<Box<Sleep>>>,
 }
 
 impl<'a> Batch<'a> {
@@ -164,11 +165,12 @@ impl<'a> Batch<'a> {
         }
         loop {
             let next = running.join_next_with_id();
-            let ended = match self.due {
+            let ended = match &mut self.due {
                 None => next.await,
-                Some(due) => match timeout_at(due, next).await {
-                    Ok(ended) => ended,
-                    Err(_) => {
+                Some(due) => tokio::select! {
+                    biased;
+                    ended = next => ended,
+                    () = due => {
                         self.record().await?;
                         continue;
                     }
@@ -208,7 +210,7 @@ impl<'a> Batch<'a> {
         let recording = self.models.recording;
         self.chunk_bytes += json.len() + self.questions[at].canonical.len();
         self.chunk.push((at, json));
-        self.due.get_or_insert_with(|| Instant::now() + recording.wait);
+        self.due.get_or_insert_with(|| Box::pin(sleep(recording.wait)));
         if self.chunk.len() >= recording.answers || self.chunk_bytes >= recording.bytes {
             self.record().await?;
         }
