@@ -17,6 +17,7 @@ mod endpoint;
 mod exports;
 mod fitting;
 mod forgetting;
+mod fuzz;
 mod hostile;
 mod identity;
 mod input;
