@@ -4,14 +4,15 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use tokio::task::JoinHandle;
+use tracing::Instrument;
 
 use crate::stages::error::StageError;
 
-/// Starts `work` as a task. Dropping what is returned stops it where it next waits.
+/// Starts `work` as a task, in the span of whoever starts it. Dropping what is returned stops it where it next waits.
 pub fn task<T: Send + 'static>(
     work: impl Future<Output = Result<T, StageError>> + Send + 'static,
 ) -> Task<T> {
-    Task(tokio::spawn(work))
+    Task(tokio::spawn(work.in_current_span()))
 }
 
 /// A task that was started.

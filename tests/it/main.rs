@@ -24,6 +24,7 @@ mod input;
 mod limits;
 mod lives;
 mod location;
+mod logs;
 mod memory;
 mod model_cache;
 mod models;

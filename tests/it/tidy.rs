@@ -47,6 +47,8 @@ const LIBRARIES: &[(&str, &[&str])] = &[
     ("plotters", &["draw"]),
     ("datafusion", &["sqltext", "session", "stages", "run", "audit", "cli", "report", "reference"]),
     ("object_store", &["store", "session", "cli"]),
+    ("tracing", &["models", "stages", "run", "report", "cli"]),
+    ("tracing_subscriber", &["cli"]),
     ("tokio", &["store", "ledger", "memory", "clock", "models", "stages", "run", "cli"]),
     ("parquet", &["store", "ledger", "files", "stages"]),
 ];

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use proofmill_engine::request::{Answer, Request};
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::{Sleep, sleep};
+use tracing::{Instrument, debug};
 
 use super::answers::{from_json, is_blank, output_tokens, to_json};
 use super::canonical::{self, Key};
@@ -51,8 +52,12 @@ pub(super) async fn answer(
     // has recorded the answer.
     let claims: Vec<Arc<Running>> =
         batch.questions.iter().map(|question| opened.in_flight.claim(question.key)).collect();
+    let (rows, requests) = (batch.rows.len(), batch.questions.len());
+    debug!(model = opened.name, function, rows, requests, "batch started");
     batch.replay().await?;
+    let replayed = batch.questions.iter().filter(|question| question.outcome.is_some()).count();
     batch.ask(claims).await?;
+    debug!(model = opened.name, function, rows, requests, replayed, "batch finished");
     Ok(batch.replies())
 }
 
@@ -153,14 +158,15 @@ impl<'a> Batch<'a> {
             let (opened, claim) = (Arc::clone(self.opened), Arc::clone(claim));
             let (request, key) = (Arc::clone(&question.request), question.key);
             let counters = Arc::clone(self.counters);
-            let task = running.spawn(async move {
+            let work = async move {
                 let asked = claim.outcome.get_or_init(|| async {
                     let fresh = ask_model(&opened, &request, key, &counters).await;
                     fresh.inspect_err(|_| counters.failed(1))
                 });
                 asked.await;
                 (at, claim)
-            });
+            };
+            let task = running.spawn(work.in_current_span());
             tasks.insert(task.id(), at);
         }
         loop {
