@@ -12,6 +12,7 @@ mod cache;
 mod checks;
 mod cosmetics;
 mod dense;
+mod dependencies;
 mod devices;
 mod endpoint;
 mod exports;
