@@ -192,3 +192,12 @@ fn parsers_of_foreign_bytes_never_panic_and_always_end() {
         .collect();
     assert!(failures.is_empty(), "\n{}", failures.join("\n"));
 }
+
+#[test]
+fn each_target_has_its_program() {
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fuzz/Cargo.toml");
+    let manifest = fs::read_to_string(manifest).unwrap();
+    let programs = manifest.split("[[bin]]\nname = \"").skip(1);
+    let programs: Vec<&str> = programs.filter_map(|tail| tail.split('"').next()).collect();
+    assert_eq!(programs, TARGETS.map(|target| target.name));
+}
