@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use proofmill_engine::request::{Answer, Request, RequestError, Score};
 use serde::de::DeserializeOwned;
+use tracing::{Instrument, error_span, info};
 
 use crate::ask::call::Call;
 use crate::ask::generate::Task;
@@ -120,9 +121,11 @@ impl RemoteModel {
             let ticket = self.gate.admit(&*self.host, call.tokens).await;
             let started = *started.get_or_insert_with(|| self.host.monotonic());
             self.meter.attempt(attempts);
-            match self.transport.post(call.interface, call.body.clone(), &*self.host).await {
+            let span = error_span!("request", endpoint = self.settings.base_url, sent = attempts);
+            let posted = self.transport.post(call.interface, call.body.clone(), &*self.host);
+            match posted.instrument(span.clone()).await {
                 Ok(bytes) => break (bytes, ticket),
-                Err(failure) => self.pause(failure, attempts, started).await?,
+                Err(failure) => self.pause(failure, attempts, started).instrument(span).await?,
             }
         };
         let body: B = serde_json::from_slice(&bytes)
@@ -142,23 +145,27 @@ impl RemoteModel {
         attempts: u32,
         started: Duration,
     ) -> Result<(), RemoteError> {
-        let asked = match &failure {
-            Failure::Passing { asked, .. } => *asked,
-            Failure::Row(_) | Failure::Model(_) => return Err(failure.finally(attempts)),
-        };
         let now = self.host.monotonic();
         let (elapsed, random) = (now.saturating_sub(started), self.host.random());
-        match next_wait(&self.settings.retry, attempts, elapsed, asked, random) {
-            None => Err(failure.finally(attempts)),
-            Some(wait) => {
-                // Who is told to wait is not alone: the others wait as well.
-                if let Some(asked) = asked {
-                    self.gate.hold(now.saturating_add(asked));
-                }
-                self.host.sleep(wait).await;
-                Ok(())
+        let retry = &self.settings.retry;
+        let (asked, wait) = match &failure {
+            Failure::Passing { asked, .. } => {
+                (*asked, next_wait(retry, attempts, elapsed, *asked, random))
             }
+            Failure::Row(_) | Failure::Model(_) => (None, None),
+        };
+        let error = failure.finally(attempts);
+        let Some(wait) = wait else {
+            info!(reason = %error, "request failed");
+            return Err(error);
+        };
+        info!(reason = %error, wait_ms = wait.as_millis() as u64, "request is sent again");
+        // Who is told to wait is not alone: the others wait as well.
+        if let Some(asked) = asked {
+            self.gate.hold(now.saturating_add(asked));
         }
+        self.host.sleep(wait).await;
+        Ok(())
     }
 
     fn misread(&self, error: &serde_json::Error, bytes: &[u8]) -> RequestError {
