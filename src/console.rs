@@ -48,6 +48,12 @@ pub fn remark(text: &Styled) {
     let _ = io::stderr().lock().write_all(line.as_bytes());
 }
 
+/// Writes JSON to standard error, on one line and at once. If that fails, there is nobody to tell.
+pub fn remark_json(value: &Json) {
+    let line = escaped_json(&format!("{value}\n")).into_owned();
+    let _ = io::stderr().lock().write_all(line.as_bytes());
+}
+
 /// Has panics say what they have to say like everything else: their messages quote values.
 pub fn escape_panics() {
     std::panic::set_hook(Box::new(|panic| {

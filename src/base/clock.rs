@@ -24,12 +24,14 @@ pub struct SystemClock {
 }
 
 impl Default for SystemClock {
+    #[expect(clippy::disallowed_methods, reason = "the one place that reads the machine's clocks")]
     fn default() -> Self {
         Self { started: Instant::now() }
     }
 }
 
 #[async_trait]
+#[expect(clippy::disallowed_methods, reason = "the one place that reads the machine's clocks")]
 impl Clock for SystemClock {
     fn now(&self) -> DateTime<Utc> {
         Utc::now()

@@ -22,6 +22,7 @@ impl SeededRng {
     }
 
     /// A generator seeded by the operating system's randomness.
+    #[expect(clippy::disallowed_methods, reason = "the one place that draws real randomness")]
     pub fn from_entropy() -> Self {
         use std::hash::{BuildHasher, Hasher};
         Self::new(std::hash::RandomState::new().build_hasher().finish())

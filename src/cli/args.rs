@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use tracing_subscriber::filter::Targets;
 
+use crate::cli::log::parse_filter;
 use crate::cli::teach::args::Teach;
 
 /// Tables all the way from the question to the metric, and a proof for every number.
@@ -41,6 +43,22 @@ pub struct Global {
     /// When to use colours
     #[arg(long, global = true, value_enum, default_value_t = Colour::Auto)]
     pub color: Colour,
+    /// Log to standard error what happens, instead of progress: `error`, `warn`, `info`, `debug` or
+    /// `trace`; or levels of modules, such as `warn,proofmill_remote=debug`
+    #[arg(long, global = true, value_name = "LEVEL|FILTER", value_parser = parse_filter)]
+    pub log: Option<Targets>,
+    /// How log entries are written: one line each
+    #[arg(long, global = true, value_enum, default_value_t = LogFormat::Text)]
+    pub log_format: LogFormat,
+}
+
+/// How log entries are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// Time, level, message, and `name=value`.
+    Text,
+    /// A JSON object.
+    Json,
 }
 
 /// When to use colours.

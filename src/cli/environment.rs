@@ -30,6 +30,8 @@ pub struct Environment {
     rng: Arc<dyn Rng>,
     gpus: Gpus,
     store: String,
+    /// Whether a log says what happens, so that no progress is shown.
+    pub is_logged: bool,
 }
 
 impl Environment {
@@ -45,6 +47,7 @@ impl Environment {
             rng: Arc::new(SeededRng::from_entropy()),
             gpus: Gpus::new(proofmill_engine::model::gpus),
             store: global.store.clone(),
+            is_logged: global.log.is_some(),
         }
     }
 
@@ -77,6 +80,11 @@ impl Environment {
     /// An identity for a run, or for a query outside any run, that starts now.
     pub fn new_run(&self) -> RunId {
         RunId::new(self.clock.now(), self.rng.as_ref())
+    }
+
+    /// The clock of the machine.
+    pub fn clock(&self) -> Arc<dyn Clock> {
+        Arc::clone(&self.clock)
     }
 
     /// The GPUs of the machine.

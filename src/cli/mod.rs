@@ -8,6 +8,7 @@ pub mod environment;
 pub mod exit;
 pub mod explain;
 pub mod ledger;
+pub mod log;
 pub mod output;
 pub mod plan;
 pub mod run;

@@ -14,6 +14,7 @@ use crate::console::{Stream, is_terminal};
 use crate::graph::Graph;
 use crate::graph::select::{UnknownSelection, select, upstream};
 use crate::report::lines::Lines;
+use crate::report::logged::Logged;
 use crate::report::metrics;
 use crate::report::page;
 use crate::report::terminal::Terminal;
@@ -61,7 +62,7 @@ pub async fn run(args: &args::Run, environment: &Environment) -> Result<()> {
     if stop.is_cancelled() {
         return Err(Error::new(ErrorKind::Interrupted, "it was stopped before anything ran"));
     }
-    let (observer, ticker) = observer();
+    let (observer, ticker) = observer(environment.is_logged);
     let request = Request {
         loaded,
         path: args.pipeline.pipeline.display().to_string(),
@@ -104,8 +105,11 @@ pub fn choice(
     Ok(Choice { selected, again, verify })
 }
 
-/// Progress bars on a terminal, lines elsewhere.
-fn observer() -> (Arc<dyn Observer>, Option<tokio::task::JoinHandle<()>>) {
+/// Entries of the log where there is one; otherwise progress bars on a terminal, and lines elsewhere.
+fn observer(is_logged: bool) -> (Arc<dyn Observer>, Option<tokio::task::JoinHandle<()>>) {
+    if is_logged {
+        return (Arc::new(Logged), None);
+    }
     if !is_terminal(Stream::Err) {
         return (Arc::new(Lines), None);
     }

@@ -4,11 +4,11 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use crate::cli::args::{Cli, Colour, Command};
+use crate::cli::args::{Cli, Colour, Command, Global};
 use crate::cli::environment::Environment;
 use crate::cli::output::{Output, paints};
 use crate::cli::{
-    audit, check, exit, explain, ledger, plan, run, runs, schema, show, sql, teach, test, why,
+    audit, check, exit, explain, ledger, log, plan, run, runs, schema, show, sql, teach, test, why,
 };
 use crate::console::{self, Stream};
 use proofmill_base::error::{Error, ErrorKind, Result};
@@ -25,7 +25,7 @@ pub fn start() -> ExitCode {
         Err(said) => return without_a_command(&said),
     };
     let environment = Environment::new(&cli.global);
-    let result = runtime().and_then(|runtime| {
+    let result = log(&cli.global, &environment).and_then(|()| runtime()).and_then(|runtime| {
         let done = runtime.block_on(dispatch(&cli.command, &environment));
         // A thread that still reads a file must not keep the program from ending.
         runtime.shutdown_background();
@@ -38,6 +38,12 @@ pub fn start() -> ExitCode {
             exit::code(error.kind)
         }
     }
+}
+
+/// Sets up the log, if one is wanted.
+fn log(global: &Global, environment: &Environment) -> Result<()> {
+    let wanted = global.log.as_ref();
+    wanted.map_or(Ok(()), |filter| log::install(filter, global.log_format, environment.clock()))
 }
 
 /// Prints what the parser of the arguments says: help, a version, or what is wrong with them.

@@ -3,12 +3,14 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use proofmill_base::clock::Clock;
 use proofmill_engine::checkpoint::{Digested, Watch};
 use proofmill_engine::model::{self, Claim, Settings};
 use proofmill_engine::request::{Answer, Request, RequestError};
 use proofmill_engine::schedule::Cancel;
 use proofmill_udfs::model::{AskError, Key, LanguageModel, OpenError};
 use tokio::sync::{OnceCell, oneshot};
+use tracing::info;
 
 use crate::models::card::{Card, open_folder};
 use crate::models::device::Place;
@@ -23,6 +25,7 @@ pub struct LocalModel {
     settings: Settings,
     claim: Claim,
     digested: Digested,
+    clock: Arc<dyn Clock>,
     loaded: OnceCell<Result<Arc<Loaded>, OpenError>>,
 }
 
@@ -43,6 +46,7 @@ impl LocalModel {
             settings: settings(model, place, host),
             claim: claim(model, place, models, host),
             digested: card.digested().cloned().unwrap_or_default(),
+            clock: Arc::clone(&host.clock),
             loaded: OnceCell::new(),
         }
     }
@@ -51,6 +55,9 @@ impl LocalModel {
         let load = || async {
             let (model, settings, claim) = (self.model.clone(), self.settings, self.claim.clone());
             let digested = self.digested.clone();
+            let (path, began) =
+                (self.model.path.clone().unwrap_or_default(), self.clock.monotonic());
+            info!(path, "model is opened");
             let opened = tokio::task::spawn_blocking(move || {
                 let path = model.path.clone().unwrap_or_default();
                 let folder = open_folder(&path, &model).map_err(OpenError::new)?;
@@ -65,7 +72,13 @@ impl LocalModel {
                 watch.examine().map_err(OpenError::new)?;
                 Ok(Arc::new(Loaded { model, watch }))
             });
-            opened.await.unwrap_or_else(|error| Err(OpenError::new(error)))
+            let opened = opened.await.unwrap_or_else(|error| Err(OpenError::new(error)));
+            let ms = self.clock.monotonic().saturating_sub(began).as_millis() as u64;
+            match &opened {
+                Ok(_) => info!(path, ms, "model is open"),
+                Err(error) => info!(path, ms, reason = %error, "model does not open"),
+            }
+            opened
         };
         self.loaded.get_or_init(load).await.clone().map_err(AskError::Model)
     }

@@ -2,6 +2,7 @@
 
 mod asked;
 pub mod lines;
+pub mod logged;
 pub mod metrics;
 pub mod page;
 pub mod terminal;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use proofmill_udfs::model::Counts;
+use tracing::{Instrument, error_span};
 
 use crate::graph::Role;
 use crate::run::bind::{bind, fill};
@@ -53,14 +54,18 @@ pub async fn run(context: &Arc<Context>, name: &StageName) -> Result<Done, Stage
     }
     let rng = Arc::clone(context.store.rng());
     let mut delays = RetryPolicy::default().delays(rng.as_ref());
+    let mut attempts: u32 = 0;
     loop {
-        let error = match once(context, stage, name).await {
+        attempts += 1;
+        let span = error_span!("attempt", attempt = attempts);
+        let error = match once(context, stage, name).instrument(span.clone()).await {
             Ok(done) => return Ok(done),
             Err(error) => error,
         };
         let Some(delay) = delays.next().filter(|_| error.is_transient()) else { return Err(error) };
         let message = error.to_string();
-        context.observer.notice(&Notice::StageRetried { stage: name, message: &message, delay });
+        let notice = Notice::StageRetried { stage: name, message: &message, delay };
+        span.in_scope(|| context.observer.notice(&notice));
         context.store.clock().sleep(delay).await;
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use indexmap::IndexMap;
 use tokio::task::JoinSet;
+use tracing::{Instrument, error_span};
 
 use crate::run::attempt::{self, Done};
 use crate::run::context::Context;
@@ -168,12 +169,16 @@ impl Dispatcher {
                 continue;
             }
             let (context, stage) = (Arc::clone(&self.context), name.clone());
-            let task = self.tasks.spawn(async move {
+            let kind = context.prepared.stages[&name].stage.spec.kind.name();
+            let fingerprint = context.plan.stages[&name].fingerprint;
+            let span = error_span!("stage", stage = %name, kind, %fingerprint);
+            let work = async move {
                 match Self::hit(&context, &name) {
                     Some(_) => attempt::confirm(&context, &name).await.map(|()| None),
                     None => attempt::run(&context, &name).await.map(Some),
                 }
-            });
+            };
+            let task = self.tasks.spawn(work.instrument(span));
             self.names.insert(task.id(), stage);
         }
     }

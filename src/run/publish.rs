@@ -9,6 +9,7 @@ use indexmap::IndexMap;
 use serde_json::{Value as Json, json};
 use tokio::sync::{OnceCell, Semaphore};
 use tokio_util::sync::CancellationToken;
+use tracing::{Instrument, error_span};
 
 use crate::run::bind::bind;
 use crate::run::context::Context;
@@ -64,6 +65,12 @@ pub struct RunResult {
 
 /// Runs a pipeline.
 pub async fn run(request: Request, store: Store) -> Result<RunResult> {
+    // Spans of this level are part of every log, so that each entry says what it is about.
+    let span = error_span!("run", run = %request.run);
+    run_to_its_end(request, store).instrument(span).await
+}
+
+async fn run_to_its_end(request: Request, store: Store) -> Result<RunResult> {
     let clock = Arc::clone(store.clock());
     let (started_at, began) = (clock.now(), clock.monotonic());
     let pipeline = PipelineRef {

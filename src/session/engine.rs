@@ -1,6 +1,7 @@
 //! The query engine: one set of functions, one memory pool, one spill folder for all stages.
 
 use std::collections::HashMap;
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use datafusion::common::config::ConfigOptions;
@@ -33,7 +34,7 @@ const SORTED_AT_ONCE_BYTES_MAX: usize = 1 << 30;
 /// The part of the memory that one call of a function may fill.
 const CALL_SHARE: u64 = 4;
 /// How many of the largest consumers an out-of-memory error names.
-const CONSUMERS_NAMED: std::num::NonZeroUsize = std::num::NonZeroUsize::new(3).unwrap();
+const CONSUMERS_NAMED: NonZeroUsize = NonZeroUsize::new(3).unwrap();
 
 /// What the engine may use.
 #[derive(Clone, Copy, Debug)]
@@ -85,7 +86,8 @@ impl Engine {
         let pool =
             TrackConsumersPool::new(FairSpillPool::new(limits.memory_bytes), CONSUMERS_NAMED);
         // Whatever only plans needs no such folder; what spills without one says so.
-        let spill = Spill::new().ok().map(Arc::new);
+        let now = source.host.clock.now().into();
+        let spill = Spill::new(now).ok().map(Arc::new);
         let mode = match &spill {
             Some(spill) => DiskManagerMode::Directories(vec![spill.path().to_owned()]),
             None => DiskManagerMode::OsTmpDirectory,

@@ -23,10 +23,11 @@ pub struct Spill {
 }
 
 impl Spill {
-    /// Makes a folder in the folder for temporary files, after removing those of killed processes.
-    pub fn new() -> io::Result<Self> {
+    /// Makes a folder in the folder for temporary files, after removing those of processes that were
+    /// killed before `now`.
+    pub fn new(now: SystemTime) -> io::Result<Self> {
         let parent = std::env::temp_dir();
-        sweep(&parent, SystemTime::now());
+        sweep(&parent, now);
         Self::within(&parent)
     }
 
@@ -64,6 +65,8 @@ fn sweep(parent: &Path, now: SystemTime) {
 
 #[cfg(test)]
 mod tests {
+    #![expect(clippy::disallowed_methods, reason = "files get their times from the machine")]
+
     use super::*;
 
     #[test]

@@ -1,6 +1,7 @@
 //! SQL as text: parsed, its tables and words with their places, its form without cosmetics.
 //! Knows grammar only; what names mean is decided above.
 
+mod bounded;
 mod columns;
 mod limits;
 mod parse;

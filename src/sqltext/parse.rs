@@ -8,10 +8,10 @@ use datafusion::sql::resolve::resolve_table_references;
 use datafusion::sql::sqlparser::ast::{
     Expr, Ident, ObjectName, Spanned, Statement, TableFactor, Visit, Visitor,
 };
-use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
-use datafusion::sql::sqlparser::tokenizer::Token;
+use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
+use crate::sqltext::bounded::Bounded;
 use crate::sqltext::limits::{self, Excess};
 use crate::sqltext::words::{find_only, first_word, offset, second_statement, tokens};
 
@@ -92,8 +92,10 @@ pub fn parse(sql: &str) -> Result<Query, SqlError> {
     {
         return Err(no_query(command, range));
     }
-    let mut statements =
-        parser(sql)?.parse_statements().map_err(|error| syntax_error(sql, &error))?;
+    let (tokens, dialect) = lexed(sql);
+    let mut statements = parser(sql, tokens, &dialect)?
+        .parse_statements()
+        .map_err(|error| syntax_error(sql, &error))?;
     let not_allowed = |message: &str, range: Range<usize>| SqlError {
         kind: SqlErrorKind::NotAllowed,
         message: message.to_owned(),
@@ -120,7 +122,8 @@ pub fn parse(sql: &str) -> Result<Query, SqlError> {
 
 /// Parses exactly one expression.
 pub fn parse_expression(sql: &str) -> Result<Expr, SqlError> {
-    let mut parser = parser(sql)?;
+    let (tokens, dialect) = lexed(sql);
+    let mut parser = parser(sql, tokens, &dialect)?;
     parser
         .parse_expr()
         .and_then(|expr| match parser.peek_token().token {
@@ -131,15 +134,26 @@ pub fn parse_expression(sql: &str) -> Result<Expr, SqlError> {
 }
 
 /// A parser of a text that is not too deep to be parsed.
-fn parser(sql: &str) -> Result<Parser<'_>, SqlError> {
-    let parser = Parser::new(&GenericDialect {});
-    match tokens(sql) {
+fn parser<'d>(
+    sql: &str,
+    tokens: Option<Vec<TokenWithSpan>>,
+    dialect: &'d Bounded,
+) -> Result<Parser<'d>, SqlError> {
+    let parser = Parser::new(dialect);
+    match tokens {
         Some(tokens) => {
             limits::depth(sql, &tokens).map_err(|excess| too_large(sql, excess))?;
             Ok(parser.with_tokens_with_locations(tokens))
         }
         None => parser.try_with_sql(sql).map_err(|error| syntax_error(sql, &error)),
     }
+}
+
+/// The words and signs of a text, and a dialect for as many.
+fn lexed(sql: &str) -> (Option<Vec<TokenWithSpan>>, Bounded) {
+    let tokens = tokens(sql);
+    let count = tokens.as_ref().map_or(0, Vec::len);
+    (tokens, Bounded::new(count))
 }
 
 fn too_large(sql: &str, excess: Excess) -> SqlError {

@@ -14,6 +14,7 @@ use proofmill_base::ids::StageName;
 use proofmill_pipeline::pipeline::Common;
 use proofmill_store::NamedFile;
 use tokio_util::task::AbortOnDropHandle;
+use tracing::Instrument;
 
 use crate::graph::{Graph, Stage};
 use crate::session::{Engine, StageTable};
@@ -112,10 +113,10 @@ impl<'a> Execution<'a> {
     }
 }
 
-/// Starts `work` as a task. Dropping what is returned stops it where it next waits.
+/// Starts `work` as a task, in the span of whoever starts it. Dropping what is returned stops it where it next waits.
 pub fn spawn<T: Send + 'static>(
     work: impl Future<Output = Result<T, StageError>> + Send + 'static,
 ) -> impl Future<Output = Result<T, StageError>> + Send {
-    let task = AbortOnDropHandle::new(tokio::spawn(work));
+    let task = AbortOnDropHandle::new(tokio::spawn(work.in_current_span()));
     async move { task.await.unwrap_or_else(|error| Err(StageError::Task(error.to_string()))) }
 }

@@ -68,6 +68,8 @@ fn is_staging(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    #![expect(clippy::disallowed_methods, reason = "files get their times from the machine")]
+
     use super::*;
 
     #[test]

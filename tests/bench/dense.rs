@@ -3,6 +3,12 @@
 //! `cargo bench --bench dense -- [entries] [queries] [dimensions] [threads]`. Vectors are drawn from a
 //! fixed seed, block by block as a stored index gives them; drawing them is not measured.
 
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "a benchmark reads the clock, and stops where it cannot go on"
+)]
+
 use std::time::{Duration, Instant};
 
 use proofmill_retrieval::Hit;

@@ -4,6 +4,12 @@
 //! over 50,000 ranks, from a fixed seed. With a folder, corpus, queries and hits are left there as
 //! text, one line each, so that another implementation can be compared on the same input.
 
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "a benchmark reads the clock, and stops where it cannot go on"
+)]
+
 use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Instant;

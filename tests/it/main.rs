@@ -1,5 +1,11 @@
 //! The one integration test binary: the program as its users meet it.
 
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "a test waits for real processes and fails where it cannot go on"
+)]
+
 mod audit;
 mod broken;
 mod cache;
@@ -7,11 +13,13 @@ mod checks;
 mod circles;
 mod cosmetics;
 mod dense;
+mod dependencies;
 mod devices;
 mod endpoint;
 mod exports;
 mod fitting;
 mod forgetting;
+mod fuzz;
 mod goldens;
 mod hostile;
 mod identity;
@@ -19,6 +27,7 @@ mod input;
 mod limits;
 mod lives;
 mod location;
+mod logs;
 mod memory;
 mod model_cache;
 mod models;

@@ -41,6 +41,8 @@ const LIBRARIES: &[(&str, &[&str])] = &[
     ("comfy_table", &["draw", "report"]),
     ("datafusion", &["sqltext", "session", "stages", "run", "audit", "cli", "report", "reference"]),
     ("object_store", &["store", "session", "cli"]),
+    ("tracing", &["models", "stages", "run", "report", "cli"]),
+    ("tracing_subscriber", &["cli"]),
     ("tokio", &["base", "store", "ledger", "memory", "models", "stages", "run", "cli"]),
     ("parquet", &["store", "ledger", "files", "stages"]),
 ];

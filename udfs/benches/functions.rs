@@ -3,6 +3,12 @@
 //! Run with `cargo bench -p proofmill-udfs`; a name as argument measures only functions that
 //! contain it.
 
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "a benchmark reads the clock, and stops where it cannot go on"
+)]
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 

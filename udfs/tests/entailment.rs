@@ -2,6 +2,8 @@
 //! (`entailment_goldens.json`), and on every proof of EntailmentBank with corruptions, where both the data
 //! and Python are there. Both come from `tests/parity/entailment_proof.py`.
 
+#![allow(clippy::unwrap_used, reason = "a test fails where it cannot go on")]
+
 use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,7 @@
 //! Model functions in SQL: requests, the ledger, sharing, failures, limits, and where they may stand.
 
+#![allow(clippy::unwrap_used, reason = "a test fails where it cannot go on")]
+
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;

@@ -3,6 +3,8 @@
 //! The packages are those of `tests/parity/requirements.txt`. Set `PROOFMILL_PYTHON` to the
 //! interpreter that has them; without them the test says that it was skipped.
 
+#![allow(clippy::unwrap_used, reason = "a test fails where it cannot go on")]
+
 use std::io::Write as _;
 use std::path::Path;
 use std::process::Command;

@@ -1,5 +1,7 @@
 //! The functions in SQL: examples, NULL, empty and constant input, types, errors.
 
+#![allow(clippy::unwrap_used, reason = "a test fails where it cannot go on")]
+
 use std::sync::Arc;
 
 use datafusion::arrow::array::{Array, ArrayRef, RecordBatch, StringArray};

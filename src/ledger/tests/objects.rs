@@ -119,6 +119,7 @@ async fn opened_indexes_stay_within_their_memory() {
 /// 5,000, merged as they come; then 10,000 random requests.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "a measurement of half a minute"]
+#[expect(clippy::disallowed_methods, reason = "a measurement reads the clock")]
 async fn ledger_at_size() {
     const ANSWERS: u64 = 1_000_000;
     let (_folder, store) = on_disk().await;

@@ -4,6 +4,12 @@
 //! Every number is the best of many short repeats, because other work on the machine only ever slows
 //! a kernel down. "2 thr" runs two devices that share the weights.
 
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "a benchmark reads the clock, and stops where it cannot go on"
+)]
+
 use std::hint::black_box;
 use std::sync::Barrier;
 use std::time::Instant;

@@ -3,6 +3,12 @@
 //! `cargo bench -p proofmill-engine --bench throughput -- generate|embed|choices --model FOLDER ...`
 //! prints one JSON object. `docs/results.md` has the commands and the numbers.
 
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "a benchmark reads the clock, and stops where it cannot go on"
+)]
+
 use std::collections::HashMap;
 use std::path::Path;
 use std::process::ExitCode;

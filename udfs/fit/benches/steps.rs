@@ -4,6 +4,12 @@
 //! 12 tokens. Products use candle's pool of threads besides, so that one core is measured with
 //! `taskset -c 0` before the command.
 
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "a benchmark reads the clock, and stops where it cannot go on"
+)]
+
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 

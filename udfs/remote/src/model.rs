@@ -7,6 +7,7 @@ use proofmill_base::clock::Clock;
 use proofmill_base::rng::Rng;
 use proofmill_engine::request::{Answer, Request, RequestError, Score};
 use serde::de::DeserializeOwned;
+use tracing::{Instrument, error_span, info};
 
 use crate::call::{self, Call};
 use crate::error::{OpenError, RemoteError};
@@ -124,9 +125,11 @@ impl RemoteModel {
             let ticket = self.gate.admit(&*self.clock, call.tokens).await;
             let started = *started.get_or_insert_with(|| self.clock.monotonic());
             self.meter.attempt(attempts);
-            match self.transport.post(call.interface, call.body.clone(), &*self.clock).await {
+            let span = error_span!("request", endpoint = self.settings.base_url, sent = attempts);
+            let posted = self.transport.post(call.interface, call.body.clone(), &*self.clock);
+            match posted.instrument(span.clone()).await {
                 Ok(bytes) => break (bytes, ticket),
-                Err(failure) => self.pause(failure, attempts, started).await?,
+                Err(failure) => self.pause(failure, attempts, started).instrument(span).await?,
             }
         };
         let body: B = serde_json::from_slice(&bytes)
@@ -146,23 +149,27 @@ impl RemoteModel {
         attempts: u32,
         started: Duration,
     ) -> Result<(), RemoteError> {
-        let asked = match &failure {
-            Failure::Passing { asked, .. } => *asked,
-            Failure::Row(_) | Failure::Model(_) => return Err(failure.finally(attempts)),
-        };
         let now = self.clock.monotonic();
         let (elapsed, random) = (now.saturating_sub(started), self.rng.next_u64());
-        match next_wait(&self.settings.retry, attempts, elapsed, asked, random) {
-            None => Err(failure.finally(attempts)),
-            Some(wait) => {
-                // Who is told to wait is not alone: the others wait as well.
-                if let Some(asked) = asked {
-                    self.gate.hold(now.saturating_add(asked));
-                }
-                self.clock.sleep(wait).await;
-                Ok(())
+        let retry = &self.settings.retry;
+        let (asked, wait) = match &failure {
+            Failure::Passing { asked, .. } => {
+                (*asked, next_wait(retry, attempts, elapsed, *asked, random))
             }
+            Failure::Row(_) | Failure::Model(_) => (None, None),
+        };
+        let error = failure.finally(attempts);
+        let Some(wait) = wait else {
+            info!(reason = %error, "request failed");
+            return Err(error);
+        };
+        info!(reason = %error, wait_ms = wait.as_millis() as u64, "request is sent again");
+        // Who is told to wait is not alone: the others wait as well.
+        if let Some(asked) = asked {
+            self.gate.hold(now.saturating_add(asked));
         }
+        self.clock.sleep(wait).await;
+        Ok(())
     }
 
     fn misread(&self, error: &serde_json::Error, bytes: &[u8]) -> RequestError {

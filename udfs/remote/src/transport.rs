@@ -8,6 +8,7 @@ use proofmill_base::clock::Clock;
 use proofmill_engine::request::RequestError;
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, LOCATION, RETRY_AFTER};
 use reqwest::{Client, Response, Url, redirect};
+use tracing::debug;
 
 use crate::error::OpenError;
 use crate::failure::{self, Failure, Passing, Refusal};
@@ -72,13 +73,22 @@ impl Transport {
         if let Some(key) = &self.key {
             request = request.header(AUTHORIZATION, key.header());
         }
-        let mut response = request.send().await.map_err(|error| self.broken(&url, error))?;
-        if !response.status().is_success() {
-            return Err(self.refused(&url, response, clock).await);
+        let began = clock.monotonic();
+        let ms = || clock.monotonic().saturating_sub(began).as_millis() as u64;
+        let broken = |error| {
+            debug!(ms = ms(), "endpoint did not answer");
+            self.broken(&url, error)
+        };
+        let mut response = request.send().await.map_err(broken)?;
+        let status = response.status();
+        if !status.is_success() {
+            let failure = self.refused(&url, response, clock).await;
+            debug!(status = status.as_u16(), ms = ms(), "endpoint refused");
+            return Err(failure);
         }
-        let (bytes, whole) = read(&mut response, self.response_bytes_max)
-            .await
-            .map_err(|error| self.broken(&url, error))?;
+        let (bytes, whole) = read(&mut response, self.response_bytes_max).await.map_err(broken)?;
+        let (status, bytes_read) = (status.as_u16(), bytes.len());
+        debug!(status, ms = ms(), bytes = bytes_read, "endpoint answered");
         if whole {
             return Ok(bytes);
         }

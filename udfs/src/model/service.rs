@@ -3,11 +3,13 @@
 
 use std::any::Any;
 use std::collections::HashMap;
+use std::pin::Pin;
 use std::sync::Arc;
 
 use proofmill_engine::request::{Answer, Request};
 use tokio::task::{Id, JoinError, JoinSet};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Sleep, sleep};
+use tracing::{Instrument, debug};
 
 use super::answers::{from_json, is_blank, output_tokens, to_json};
 use super::canonical::{self, Key};
@@ -50,8 +52,12 @@ pub(super) async fn answer(
     // has recorded the answer.
     let claims: Vec<Arc<Running>> =
         batch.questions.iter().map(|question| opened.in_flight.claim(question.key)).collect();
+    let (rows, requests) = (batch.rows.len(), batch.questions.len());
+    debug!(model = opened.name, function, rows, requests, "batch started");
     batch.replay().await?;
+    let replayed = batch.questions.iter().filter(|question| question.outcome.is_some()).count();
     batch.ask(claims).await?;
+    debug!(model = opened.name, function, rows, requests, replayed, "batch finished");
     Ok(batch.replies())
 }
 
@@ -81,7 +87,7 @@ struct Batch<'a> {
     chunk: Vec<(usize, String)>,
     chunk_bytes: usize,
     /// When the chunk must be recorded.
-    due: Option<Instant>,
+    due: Option<Pin<Box<Sleep>>>,
 }
 
 impl<'a> Batch<'a> {
@@ -152,23 +158,25 @@ impl<'a> Batch<'a> {
             let (opened, claim) = (Arc::clone(self.opened), Arc::clone(claim));
             let (request, key) = (Arc::clone(&question.request), question.key);
             let counters = Arc::clone(self.counters);
-            let task = running.spawn(async move {
+            let work = async move {
                 let asked = claim.outcome.get_or_init(|| async {
                     let fresh = ask_model(&opened, &request, key, &counters).await;
                     fresh.inspect_err(|_| counters.failed(1))
                 });
                 asked.await;
                 (at, claim)
-            });
+            };
+            let task = running.spawn(work.in_current_span());
             tasks.insert(task.id(), at);
         }
         loop {
             let next = running.join_next_with_id();
-            let ended = match self.due {
+            let ended = match &mut self.due {
                 None => next.await,
-                Some(due) => match timeout_at(due, next).await {
-                    Ok(ended) => ended,
-                    Err(_) => {
+                Some(due) => tokio::select! {
+                    biased;
+                    ended = next => ended,
+                    () = due => {
                         self.record().await?;
                         continue;
                     }
@@ -208,7 +216,7 @@ impl<'a> Batch<'a> {
         let recording = self.models.recording;
         self.chunk_bytes += json.len() + self.questions[at].canonical.len();
         self.chunk.push((at, json));
-        self.due.get_or_insert_with(|| Instant::now() + recording.wait);
+        self.due.get_or_insert_with(|| Box::pin(sleep(recording.wait)));
         if self.chunk.len() >= recording.answers || self.chunk_bytes >= recording.bytes {
             self.record().await?;
         }

@@ -52,7 +52,10 @@ impl Compiler {
         static FOUND: OnceLock<Option<Compiler>> = OnceLock::new();
         let found = FOUND.get_or_init(Self::look).as_ref();
         if found.is_none() {
-            eprintln!("skipped: no C++ compiler ($CXX, c++, g++, clang++), so no emulated GPU");
+            let _ = writeln!(
+                std::io::stderr(),
+                "SKIPPED: no C++ compiler ($CXX, c++, g++, clang++), so no emulated GPU"
+            );
         }
         found
     }

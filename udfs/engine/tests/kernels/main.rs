@@ -1,5 +1,7 @@
 //! The CUDA backend on an emulator, against the processor's backend.
 
+#![allow(clippy::unwrap_used, reason = "a test fails where it cannot go on")]
+
 #[path = "../schedule/ask.rs"]
 #[expect(dead_code, reason = "the tests of the schedule ask more")]
 mod ask;

@@ -12,6 +12,8 @@ use proofmill_engine::checkpoint::{Dtype, StoredTensor};
 use proofmill_engine::cuda::system::{Disk, GraphCounts, KernelSource, Piece, System, gpus};
 use proofmill_engine::cuda::{Driver, GemmBackend, Gpu, Kernel, Launch, Memory, Role};
 
+use crate::skipped;
+
 /// Numbers that are computed with: a multiple of four, more than one block has threads for.
 const NUMBERS: usize = 1 << 20;
 /// Threads of a block of the kernels that are launched.
@@ -27,7 +29,7 @@ fn open() -> Option<(System, tempfile::TempDir)> {
             Some((system, cache))
         }
         Err(why) => {
-            eprintln!("SKIPPED: {why}");
+            skipped(&why);
             None
         }
     }
@@ -94,7 +96,7 @@ fn launches_and_graphs_compute_the_same_on_any_thread() {
 fn kernels_that_were_compiled_once_are_kept() {
     let Some((system, cache)) = open() else { return };
     match system.kernels().clone() {
-        KernelSource::Ptx { why } => eprintln!("SKIPPED: nothing is compiled here, because {why}"),
+        KernelSource::Ptx { why } => skipped(&format!("nothing is compiled here, because {why}")),
         KernelSource::Nvrtc { version, architecture, disk } => {
             assert_eq!(disk, Disk::Kept);
             let again =
@@ -148,7 +150,7 @@ fn a_row_multiplied_by_cublaslt_has_the_same_bits_among_any_others() {
     let index = gpus().unwrap()[0].index;
     let system = match System::open(index, cache.path(), GemmBackend::CublasLt) {
         Ok(system) => system,
-        Err(why) => return eprintln!("SKIPPED: {why}"),
+        Err(why) => return skipped(&why),
     };
     let own = &mut Gpu::new(own, Precision::Bf16);
     let gpu = &mut Gpu::new(system, Precision::Bf16);

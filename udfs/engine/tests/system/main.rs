@@ -3,9 +3,13 @@
 //!
 //! The driver is opened by its name, once per process, so each test runs in a process of its own.
 
+#![allow(clippy::unwrap_used, reason = "a test fails where it cannot go on")]
+
 mod gpu;
 mod products;
 
+use std::fmt::Display;
+use std::io::Write;
 use std::path::Path;
 use std::process::Command;
 use std::thread;
@@ -28,6 +32,11 @@ fn driver() -> Option<tempfile::TempDir> {
     compiled("cuda.c", &folder.path().join("libcuda.so"), &[]).then_some(folder)
 }
 
+/// Says that a test did not test, and why: past the test runner's capture, so that it is seen.
+fn skipped(why: &dyn Display) {
+    let _ = writeln!(std::io::stderr(), "SKIPPED: {why}");
+}
+
 /// Makes a library of a source beside this one; says so where there is no C compiler.
 fn compiled(source: &str, library: &Path, options: &[&str]) -> bool {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/system").join(source);
@@ -35,7 +44,7 @@ fn compiled(source: &str, library: &Path, options: &[&str]) -> bool {
     compiler.args(["-shared", "-fPIC", "-O1", "-o"]).arg(library).arg(source).args(options);
     match compiler.output() {
         Err(error) => {
-            eprintln!("SKIPPED: there is no C compiler: {error}");
+            skipped(&format!("there is no C compiler: {error}"));
             false
         }
         Ok(output) => {

@@ -7,7 +7,7 @@ use proofmill_engine::backend::DeviceError;
 use proofmill_engine::cuda::system::{GraphCounts, System};
 use proofmill_engine::cuda::{Driver, GemmBackend, Kernel, Launch, Memory, Role};
 
-use crate::{compiled, driver, open_with, run_inside, with_driver};
+use crate::{compiled, driver, open_with, run_inside, skipped, with_driver};
 
 type Piece = <System as Driver>::Memory;
 
@@ -181,7 +181,7 @@ fn without_the_library_it_is_said_what_to_do() {
 #[ignore = "needs the driver of the test"]
 fn inside_without() {
     match open_with(GemmBackend::CublasLt) {
-        Ok(_) => eprintln!("SKIPPED: this machine has cuBLASLt"),
+        Ok(_) => skipped(&"this machine has cuBLASLt"),
         Err(why) => {
             let why = why.to_string();
             assert!(why.contains("`products: cublaslt` needs NVIDIA's library"), "{why}");

@@ -4,6 +4,7 @@
 //! `PROOFMILL_TEST_OFFERS` a list of `completions,chat,embeddings,logprobs,scores,samples`, all
 //! that it is to be asked for. `tests/servers/README.md` starts some.
 
+use std::io::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,13 +28,19 @@ impl Live {
         let (Some(base_url), Some(model)) =
             (variable("PROOFMILL_TEST_ENDPOINT"), variable("PROOFMILL_TEST_MODEL"))
         else {
-            eprintln!("SKIPPED: PROOFMILL_TEST_ENDPOINT and PROOFMILL_TEST_MODEL are not set");
+            let _ = writeln!(
+                std::io::stderr(),
+                "SKIPPED: PROOFMILL_TEST_ENDPOINT and PROOFMILL_TEST_MODEL are not set"
+            );
             return None;
         };
         let offers = variable("PROOFMILL_TEST_OFFERS").unwrap_or("completions,chat".to_owned());
         let offers: Vec<String> = offers.split(',').map(|word| word.trim().to_owned()).collect();
         if !offers.iter().any(|offer| offer == feature) {
-            eprintln!("SKIPPED: PROOFMILL_TEST_OFFERS does not have `{feature}`");
+            let _ = writeln!(
+                std::io::stderr(),
+                "SKIPPED: PROOFMILL_TEST_OFFERS does not have `{feature}`"
+            );
             return None;
         }
         let has = |feature: &str| offers.iter().any(|offer| offer == feature);
