@@ -8,18 +8,20 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use arrow::array::{ArrayRef, Int64Array, ListArray, RecordBatch, StringArray};
 use arrow::datatypes::Int32Type;
+use chrono::{DateTime, Utc};
 use parquet::arrow::ArrowWriter;
 use proofmill::{graph, sqltext};
+use proofmill_base::clock::Clock;
+use proofmill_base::rng::SeededRng;
 use proofmill_engine::checkpoint::Folder;
 use proofmill_engine::request::{Embed, Generate, Prompt, Request, Score, Strategy};
 use proofmill_files as files;
 use proofmill_pipeline::expand::{self, Loader};
-use proofmill_remote::host::Sleep;
-use proofmill_remote::{Api, Host, Offers, RemoteModel, Retry, Settings};
+use proofmill_remote::{Api, Offers, RemoteModel, Retry, Settings};
 use tempfile::TempDir;
 
 /// A parser, and what to begin with.
@@ -242,24 +244,19 @@ struct Endpoint {
 #[derive(Debug, Default)]
 struct WaitsForNothing(AtomicU64);
 
-impl Host for WaitsForNothing {
-    fn now(&self) -> SystemTime {
-        SystemTime::UNIX_EPOCH + self.monotonic()
+#[async_trait::async_trait]
+impl Clock for WaitsForNothing {
+    fn now(&self) -> DateTime<Utc> {
+        DateTime::UNIX_EPOCH + self.monotonic()
     }
 
     fn monotonic(&self) -> Duration {
         Duration::from_micros(self.0.load(Ordering::Relaxed))
     }
 
-    fn sleep(&self, duration: Duration) -> Sleep<'_> {
+    async fn sleep(&self, duration: Duration) {
         let micros = u64::try_from(duration.as_micros()).unwrap();
-        Box::pin(async move {
-            self.0.fetch_add(micros, Ordering::Relaxed);
-        })
-    }
-
-    fn random(&self) -> u64 {
-        1 << 63
+        self.0.fetch_add(micros, Ordering::Relaxed);
     }
 }
 
@@ -284,7 +281,8 @@ impl Endpoint {
                 response_bytes_max: 1 << 16,
                 ..Settings::new(url.clone(), "m")
             };
-            RemoteModel::open(settings, |_| None, Arc::new(WaitsForNothing::default())).unwrap()
+            let (clock, rng) = (Arc::new(WaitsForNothing::default()), Arc::new(SeededRng::new(7)));
+            RemoteModel::open(settings, |_| None, clock, rng).unwrap()
         };
         let models = [model(Api::Completions), model(Api::Chat { system: None })];
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
