@@ -8,10 +8,18 @@ const LISTED_BYTES_MAX: usize = 2_000;
 /// The candidate nearest to `text`, if it is near enough to be a slip of the hand. `text` itself, which
 /// was not right, is no advice.
 pub fn nearest<'a>(text: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    nearest_within((text.chars().count() / 3).max(1), text, candidates)
+}
+
+/// The same, at most `limit` edits away.
+pub fn nearest_within<'a>(
+    limit: usize,
+    text: &str,
+    candidates: impl IntoIterator<Item = &'a str>,
+) -> Option<&'a str> {
     let lower = text.to_lowercase();
     let distance = |candidate: &str| strsim::damerau_levenshtein(&lower, &candidate.to_lowercase());
     let len = text.chars().count();
-    let limit = (len / 3).max(1);
     // Comparing takes the product of both lengths.
     let worth = |candidate: &&str| {
         *candidate != text && len <= LETTERS_MAX && candidate.chars().count().abs_diff(len) <= limit

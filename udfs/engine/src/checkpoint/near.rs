@@ -10,7 +10,8 @@ pub fn nearest<'a>(
 ) -> Option<&'a str> {
     let same_end = |name: &&str| name.ends_with(wanted) || wanted.ends_with(name);
     let shortest = candidates.clone().filter(same_end).min_by_key(|name| (name.len(), *name));
-    shortest.or_else(|| suggest::nearest(wanted, candidates))
+    // Names of tensors are long and alike: a third of one is often another one's whole difference.
+    shortest.or_else(|| suggest::nearest_within(wanted.len() / 4, wanted, candidates))
 }
 
 #[cfg(test)]
