@@ -3,7 +3,7 @@
 //! Bit-parallel after Myers (1999) in the form of Hyyrö (2003): one step per character and per 64
 //! characters of the shorter text. It is ours because the usual table is slower on all but single
 //! words. Random ASCII pairs that differ in an eighth of their characters, on one core of an AMD EPYC,
-//! with strsim 0.11 and with the table over a reused buffer, as DataFusion's own function has it:
+//! with strsim 0.11 and with the table over a reused buffer, one after DataFusion's:
 //!
 //! | characters | here | strsim | table with a buffer |
 //! |---:|---:|---:|---:|
