@@ -133,7 +133,8 @@ impl Reader<'_> {
                     self.references.push(Reference { steps: self.steps.clone(), stage });
                     Json::Null
                 }
-                ("ModelRef", _) => Json::Null,
+                // The bytes of sources count, not where they lie.
+                ("ModelRef" | "Paths", _) => Json::Null,
                 ("Expression", Data::NewType { value }) => {
                     let text = self.text(value);
                     Json::String((self.canonical)(&text))

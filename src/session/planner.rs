@@ -179,8 +179,7 @@ fn describe(
     error: &DataFusionError,
     state: &SessionState,
 ) -> PlanError {
-    let diagnostic = error.diagnostic();
-    let place = diagnostic.and_then(|diagnostic| diagnostic.span).map(|span| {
+    let place = error.diagnostic().and_then(|diagnostic| diagnostic.span).map(|span| {
         let at = |line, column| sqltext::offset(text, line, column);
         let range = at(span.start.line, span.start.column)..at(span.end.line, span.end.column);
         // Of `table.column`, the column is to blame.
@@ -243,7 +242,7 @@ fn describe(
     {
         return repeated(text, query, name.rsplit('.').next().unwrap_or(name));
     }
-    let fact = wording::shorten(&message, diagnostic);
+    let fact = wording::shorten(&message);
     let called = || {
         let words = message.split(|c: char| !c.is_alphanumeric() && c != '_');
         let function = |name: &&str| {

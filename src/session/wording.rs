@@ -2,7 +2,6 @@
 
 use std::ops::Range;
 
-use datafusion::common::Diagnostic;
 use proofmill_udfs::model::CallError;
 
 use crate::sqltext::{self, lower_first};
@@ -55,8 +54,8 @@ pub fn plain(message: &str) -> String {
     message.to_owned()
 }
 
-/// The message of a plan that cannot be made, shortened; `diagnostic` is what DataFusion says beside it.
-pub fn shorten(message: &str, diagnostic: Option<&Diagnostic>) -> Fact {
+/// The message of a plan that cannot be made, shortened.
+pub fn shorten(message: &str) -> Fact {
     let fact = |code, message: String| Fact { code, message, help: None, blamed: Vec::new() };
     if let Some((function, rest)) = function_of(message) {
         let wanted = rest.split_once("failed with: ").map(|(_, inner)| plain(inner));
@@ -121,13 +120,17 @@ pub fn shorten(message: &str, diagnostic: Option<&Diagnostic>) -> Fact {
         let help = "cast one side, as in `CAST(x AS DOUBLE)`".to_owned();
         return Fact { blamed, help: Some(help), ..fact(Code::SqlType, operands_of(message)) };
     }
-    match diagnostic.map(|said| (said, said.helps.first())) {
-        Some((said, Some(help))) => {
-            let help = Some(sentence(&help.message));
-            Fact { help, ..fact(Code::SqlPlan, sentence(&said.message)) }
-        }
-        _ => fact(Code::SqlPlan, sentence(message)),
+    if message.starts_with("Aggregate function calls cannot be nested") {
+        let text = "an aggregate function cannot stand inside another".to_owned();
+        let help = "compute the inner one in a subquery".to_owned();
+        return Fact { help: Some(help), ..fact(Code::SqlPlan, text) };
     }
+    if message.starts_with("Too many columns! The subquery should only return one column") {
+        let text = "a subquery that stands for a value must have one column".to_owned();
+        // The message names columns, which may be called like functions.
+        return Fact { blamed: vec!["SELECT".to_owned()], ..fact(Code::SqlPlan, text) };
+    }
+    fact(Code::SqlPlan, sentence(message))
 }
 
 /// A call that asks a model and cannot.

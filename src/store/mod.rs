@@ -13,6 +13,7 @@ mod disk;
 mod durable_local;
 mod error;
 #[cfg(any(test, feature = "faulty"))]
+#[expect(clippy::unwrap_used, reason = "a test fails where it cannot go on")]
 pub mod faulty;
 mod flusher;
 mod format;

@@ -396,13 +396,13 @@ fn settings_of_compare() {
                 "      cluster: label\n      ci",
                 "      cluster: label\n      look: 2\n      ci",
                 &["versus"],
-                &[("settings.look", "", "2")],
+                &[("schema", "", ""), ("settings.look", "", "2")],
             ),
             (
                 "      cluster: label\n      ci",
                 "      cluster: label\n      reruns: topic\n      ci",
                 &["versus"],
-                &[("settings.reruns", "", "topic")],
+                &[("schema", "", ""), ("settings.reruns", "", "topic")],
             ),
             (
                 "seed: 7, level: 0.9 }\n\n  weighed",

@@ -71,7 +71,7 @@ stages:
     assert_eq!((&sure["above_noise"], &sure["alarm"]), (&true.into(), &true.into()));
 
     // The thirtieth night has less left to spend.
-    let run = workspace.json(&["run", "p.yaml", "--param", "night=30", "--json"]);
+    let run = workspace.json(&["run", "p.yaml", "--param", "night=30"]);
     assert_eq!(crate::support::executed(&run), set(&["nightly"]));
     let found = workspace.sql("SELECT * FROM nightly");
     assert_near(&found[1], &[("alpha_spent", 3.377_372_788_077_927e-5)]);

@@ -73,6 +73,7 @@ async fn objects_stay_few_over_a_hundred_merges_with_a_reader_and_another_writer
     assert!(most <= 40, "{most} objects at once");
     assert_nothing_leaks(&store).await;
     for ledger in [&ledger, &reader, &writer, &open().await] {
+        ledger.refresh().await.unwrap();
         assert_eq!(texts(ledger, 0..n).await, said(0..n));
     }
 }

@@ -2,7 +2,7 @@
 
 use indexmap::IndexMap;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 /// Reads files into a table.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -31,13 +31,23 @@ pub struct Read {
 }
 
 /// One path or several.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Paths {
     /// A single path.
     One(#[schemars(length(min = 1))] String),
     /// Several paths.
     Many(#[schemars(length(min = 1))] Vec<String>),
+}
+
+/// As what it holds, under a name by which [`crate::settings::read`] knows it.
+impl Serialize for Paths {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::One(path) => serializer.serialize_newtype_struct("Paths", path),
+            Self::Many(paths) => serializer.serialize_newtype_struct("Paths", paths),
+        }
+    }
 }
 
 impl Paths {

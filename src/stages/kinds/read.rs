@@ -44,7 +44,7 @@ impl Kind for Read {
 
     fn prepare(&self, context: &mut Preparing<'_>) -> Option<Outcome> {
         let settings = self;
-        let Preparing { components, diagnostics, .. } = context;
+        let Preparing { inputs, components, diagnostics, .. } = context;
         let source = match proofmill_files::open(settings) {
             Ok(source) => source,
             Err(error) => {
@@ -63,6 +63,10 @@ impl Kind for Read {
             diagnostics.warning(&["read", "path"], Code::SourceEmpty, message, Some(help));
         }
         components.set_settings(&Read { format: Some(source.format()), ..settings.clone() });
+        // Of this kind both count whatever they are.
+        let common = &inputs.stage.spec.common;
+        components.set("settings.on_error", format!("{:?}", common.on_error));
+        components.set("settings.max_error_rate", common.max_error_rate);
         for (i, file) in source.files().iter().enumerate() {
             components.set(format!("source[{i}].sha256"), file.digest);
         }
