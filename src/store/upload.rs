@@ -29,7 +29,7 @@ impl PieceUpload {
         Self { store, key, multipart: None, in_flight: JoinSet::new() }
     }
 
-    /// Sends a piece of exactly [`PIECE_BYTES`]; waits when too many are under way.
+    /// Sends a piece of exactly `PIECE_BYTES`; waits when too many are under way.
     pub async fn push(&mut self, piece: Bytes) -> Result<()> {
         let multipart = match &mut self.multipart {
             Some(multipart) => multipart,

@@ -489,7 +489,7 @@ async fn mistakes_are_found_when_the_query_is_planned() {
         ),
         (
             "embed('echo', p, {max_tokens: 1})",
-            "option `max_tokens` is unknown; expected one of `on_error`, `replay`, `truncate`, `truncate_keep`",
+            "option `max_tokens` is unknown; expected one of `truncate`, `truncate_keep`, `on_error`, `replay`",
         ),
         (
             "generate('echo', p, {max_tokens: 0})",

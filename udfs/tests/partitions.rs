@@ -42,7 +42,7 @@ const EVERY_AGGREGATE: &str = "SELECT accuracy(a > 0), mcc(a > 0, b > 0), \
     corpus_bleu(concat(c, ' x y z ', round(a)), concat(c, ' x y z ', round(b))), \
     corpus_chrf(concat(c, round(a)), concat(c, round(b)), 2), \
     bootstrap_ci(a, 40, 7, 'bca'), cluster_bootstrap_ci(a, c, 40, 7), \
-    clustered_se(a, c), clustered_se(a, c, round(b)::int), mcnemar(a > 0, b > 0), \
+    clustered_se(a, c), clustered_se(a, c, round(b)::int), noise_floor(a), mcnemar(a > 0, b > 0), \
     paired_difference(a, b), clustered_paired(a, b, c), clustered_paired(a, b, c, round(b)::int), \
     paired_bootstrap(a, b, 40, 7), approximate_randomization(a, b, 40, 7) FROM t";
 
