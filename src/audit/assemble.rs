@@ -5,13 +5,13 @@ use std::collections::{BTreeMap, HashSet};
 
 use serde_json::{Map, Value as Json};
 
-use crate::audit::find::fold;
 use crate::audit::row::Row;
 use crate::audit::source::Sources;
 use crate::audit::trace::{
     Decision, Failure, Hypothesis, Lesson, Premise, Proof, Recalled, RunnerUp, Trace,
 };
 use crate::stages::kinds::index::fact_id;
+use proofmill_base::sentence::normalized;
 
 /// Which proofs a trace shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -244,7 +244,7 @@ fn hypotheses(
     all
 }
 
-/// What a hypothesis scores, by the rules of `decide`.
+/// What a hypothesis scores, by the rules of `select_answer`.
 fn score(one: &Hypothesis, proves: bool) -> f64 {
     let direct = one.direct.unwrap_or(0.0);
     let is_searched = one.proofs.iter().any(|proof| proof.kept.is_some());
@@ -270,7 +270,7 @@ fn mark_gold(all: &mut [Hypothesis], kept: &Map<String, Json>) {
     };
     let ways: [&dyn Fn(&Hypothesis) -> bool; 3] =
         [&|one| one.hypothesis_id == gold, &|one| one.label.as_ref() == Some(&gold), &|one| {
-            one.answer.as_ref().is_some_and(|answer| fold(answer) == fold(&gold))
+            one.answer.as_ref().is_some_and(|answer| normalized(answer) == normalized(&gold))
         }];
     if let Some(names) = ways.into_iter().find(|names| all.iter().any(names)) {
         let marks: Vec<bool> = all.iter().map(names).collect();
@@ -302,7 +302,7 @@ fn decision(answer: &Row, hypotheses: &[Hypothesis]) -> Decision {
     }
 }
 
-/// The hypothesis behind the chosen one, in the order in which `decide` prefers them.
+/// The hypothesis behind the chosen one, in the order in which `select_answer` prefers them.
 fn next(hypotheses: &[Hypothesis], chosen: Option<&Hypothesis>) -> Option<RunnerUp> {
     let preferred = |a: &&Hypothesis, b: &&Hypothesis| -> Ordering {
         let direct = |one: &Hypothesis| one.direct.unwrap_or(f64::NEG_INFINITY);
@@ -353,7 +353,7 @@ mod tests {
                 "margin": 0.5, "proof_id": "q#1/free", "gold": "NO ", "split": "test", "note": null
             }]))
             .pop(),
-            own: crate::stages::kinds::decide::COLUMNS.to_vec(),
+            own: crate::stages::kinds::select_answer::COLUMNS.to_vec(),
             proves: true,
             hypotheses: rows(json!([
                 {"hypothesis_id": "q#1", "choice": 1, "answer": "no", "hypothesis": "it does not"},

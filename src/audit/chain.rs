@@ -10,12 +10,12 @@ use crate::audit::lineage::{Lineage, TableId};
 use crate::audit::read::Reader;
 use crate::audit::row::Row;
 use crate::audit::source::Walk;
-use crate::stages::kinds::decide;
 use crate::stages::kinds::index::fact_id;
-use crate::stages::queries::lowered::literal;
+use crate::stages::kinds::select_answer;
+use crate::stages::queries::sql_kind::literal;
 use proofmill_base::error::Result;
 
-/// The columns of `teach` beside those of `decide`.
+/// The columns of `teach` beside those of `select_answer`.
 const LESSON: [&str; 8] =
     ["place", "round", "memory", "correct", "taught", "fact", "fact_id", "proofs"];
 /// The columns that tell a table of judged proofs.
@@ -32,14 +32,14 @@ pub struct Chain {
     pub judged: Option<TableId>,
     /// What a query left out of `judged`.
     pub details: Option<TableId>,
-    /// Tables of `prove` before `judged`, nearest first; none before a `search`.
+    /// Tables of `prove` before `judged`, nearest first; none before a `proof_search`.
     pub written: Vec<TableId>,
-    /// The `search` that judged the proofs which it wrote.
+    /// The `proof_search` that judged the proofs which it wrote.
     pub search: Option<TableId>,
 }
 
 impl Chain {
-    /// Of a `decide` or `teach` stage.
+    /// Of a `select_answer` or `teach` stage.
     pub fn of(lineage: &Lineage, answers: TableId) -> Self {
         let of_kind = |from: TableId, kind: &str| -> Vec<TableId> {
             let all = lineage.upstream(from).into_iter();
@@ -52,9 +52,9 @@ impl Chain {
         }
         let judged = lineage.input(answers, "proofs");
         let details = judged.and_then(|judged| lineage.nearest(judged, &JUDGED));
-        let writes = |id: &TableId| ["prove", "search"].contains(&lineage.table(*id).kind());
+        let writes = |id: &TableId| ["prove", "proof_search"].contains(&lineage.table(*id).kind());
         let nearest = judged.and_then(|judged| lineage.upstream(judged).into_iter().find(writes));
-        let search = nearest.filter(|id| lineage.table(*id).kind() == "search");
+        let search = nearest.filter(|id| lineage.table(*id).kind() == "proof_search");
         let written = judged.filter(|_| search.is_none());
         Self {
             answers,
@@ -136,7 +136,7 @@ impl Chain {
         question_id: &str,
     ) -> Result<Found> {
         let answer = reader.of_question(lineage.table(self.answers), question_id).await?;
-        let mut own: Vec<&'static str> = decide::COLUMNS.to_vec();
+        let mut own: Vec<&'static str> = select_answer::COLUMNS.to_vec();
         if is_teach(lineage, self.answers) {
             own.extend(LESSON);
         }

@@ -1,6 +1,7 @@
 //! Which question is meant: by its id, or by its text as far as it is unique.
 
 use proofmill_base::error::{Error, ErrorKind};
+use proofmill_base::sentence::normalized;
 use proofmill_base::suggest;
 
 /// Questions that an error message lists.
@@ -26,10 +27,10 @@ pub fn resolve(wanted: &str, candidates: &[Candidate]) -> Result<Candidate, Erro
     if let Some(found) = candidates.iter().find(|candidate| candidate.id == wanted) {
         return Ok(found.clone());
     }
-    let folded = fold(wanted);
+    let folded = normalized(wanted);
     let texts: Vec<(String, &Candidate)> = candidates
         .iter()
-        .filter_map(|candidate| Some((fold(candidate.text.as_deref()?), candidate)))
+        .filter_map(|candidate| Some((normalized(candidate.text.as_deref()?), candidate)))
         .collect();
     let ways: [fn(&str, &str) -> bool; 3] = [
         |text, part| text == part,
@@ -68,7 +69,7 @@ fn ambiguous(wanted: &str, several: &[&Candidate]) -> Error {
 fn unknown(wanted: &str, texts: &[(String, &Candidate)], candidates: &[Candidate]) -> Error {
     let by_id = suggest::nearest(wanted, candidates.iter().map(|candidate| candidate.id.as_str()));
     let by_text = || {
-        let folded = fold(wanted);
+        let folded = normalized(wanted);
         let text = suggest::nearest(&folded, texts.iter().map(|(text, _)| text.as_str()))?;
         texts.iter().find(|(its, _)| its == text).map(|(_, candidate)| candidate.id.as_str())
     };
@@ -89,18 +90,6 @@ fn unknown(wanted: &str, texts: &[(String, &Candidate)], candidates: &[Candidate
         }
     };
     Error::new(ErrorKind::Usage, format!("the run has no question `{wanted}`")).with_hint(hint)
-}
-
-/// A text without case, any white space as one space.
-pub fn fold(text: &str) -> String {
-    let words: Vec<String> = text.split_whitespace().map(str::to_lowercase).collect();
-    words.join(" ")
-}
-
-/// The same fold in SQL, of a column or an expression.
-pub fn folded_sql(expression: &str) -> String {
-    let spaces = format!("regexp_replace(CAST({expression} AS VARCHAR), '\\s+', ' ', 'g')");
-    format!("lower(trim({spaces}))")
 }
 
 /// Whether the row `source` is the question, one of its hypotheses, `question#choice`, or one of their
@@ -207,7 +196,7 @@ mod tests {
             }
             // What a text is found by is part of it.
             if let Ok(found) = resolve("ab", &all) {
-                prop_assert!(fold(found.text.as_deref().unwrap_or_default()).contains("ab"));
+                prop_assert!(normalized(found.text.as_deref().unwrap_or_default()).contains("ab"));
             }
         }
     }

@@ -4,19 +4,20 @@ use std::collections::BTreeSet;
 
 use crate::audit::assemble::{Shown, assemble};
 use crate::audit::chain::Chain;
-use crate::audit::find::{Candidate, fold, folded_sql, resolve};
+use crate::audit::find::{Candidate, resolve};
 use crate::audit::lineage::{Lineage, TableId};
 use crate::audit::read::Reader;
 use crate::audit::trace::{Answered, Audit, Question, Trace};
 use crate::run::history::RunSummary;
 use crate::session::Engine;
-use crate::stages::queries::lowered::literal;
+use crate::stages::queries::sql_kind::literal;
 use proofmill_base::error::{Error, ErrorKind, Result};
+use proofmill_base::sentence::{normalized, normalized_sql};
 use proofmill_base::suggest;
 use proofmill_store::Store;
 
 /// Kinds that answer questions.
-const ANSWER: [&str; 2] = ["decide", "teach"];
+const ANSWER: [&str; 2] = ["select_answer", "teach"];
 /// Names every stage that answers the question.
 pub const ALL: &str = "all";
 /// Questions of a table that are compared with what was asked for.
@@ -53,7 +54,7 @@ pub async fn trace(
     if chains.is_empty() {
         let message = format!("run `{}` has no stage that answers questions", run.run);
         return Err(Error::new(ErrorKind::Usage, message)
-            .with_hint("such stages have the kind `decide` or `teach`"));
+            .with_hint("such stages have the kind `select_answer` or `teach`"));
     }
     let question = find(&inquiry.question, &lineage, &mut reader).await?;
     let answers = answers(&chains, &question, &lineage, &mut reader).await?;
@@ -88,10 +89,10 @@ pub async fn trace(
 /// The question that is meant, among those that stages of the run answer or have hypotheses of.
 async fn find(wanted: &str, lineage: &Lineage, reader: &mut Reader<'_>) -> Result<Candidate> {
     let of_row = question_of(wanted).unwrap_or(wanted);
-    let (id, row_id, text) = (literal(wanted), literal(of_row), literal(&fold(wanted)));
+    let (id, row_id, text) = (literal(wanted), literal(of_row), literal(&normalized(wanted)));
     let asked = format!(
         "question_id IN ({id}, {row_id}) OR strpos({}, {text}) > 0",
-        folded_sql("question")
+        normalized_sql("question")
     );
     let mut candidates = candidates(&asked, lineage, reader).await?;
     if candidates.is_empty() {
@@ -185,7 +186,7 @@ fn choose(
     };
     let names = || chains.iter().flat_map(|chain| &lineage.table(chain.answers).stages);
     let instances = match lineage.named(wanted) {
-        Some(id) if lineage.table(id).kind() == "gather" => lineage.inputs(id).collect(),
+        Some(id) if lineage.table(id).kind() == "matrix_union" => lineage.inputs(id).collect(),
         Some(id) => vec![id],
         None if wanted == ALL => return Ok(all),
         None => {

@@ -4,7 +4,7 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, Schema};
+use arrow::datatypes::Schema;
 use futures::{StreamExt, TryStreamExt, stream};
 
 use crate::run::history::{RunSummary, artifact};
@@ -50,10 +50,7 @@ impl Table {
 
     /// Its columns of texts.
     pub fn texts(&self) -> Vec<&str> {
-        let is_text = |kind: &DataType| {
-            matches!(kind, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
-        };
-        let fields = self.schema.fields().iter().filter(|field| is_text(field.data_type()));
+        let fields = self.schema.fields().iter().filter(|field| field.data_type().is_string());
         fields.map(|field| field.name().as_str()).collect()
     }
 
@@ -186,8 +183,10 @@ pub mod tests {
         columns: &[&str],
         inputs: &[(&str, &str)],
     ) -> Arc<Artifact> {
-        let fields: Vec<Field> =
-            columns.iter().map(|column| Field::new(*column, DataType::Utf8, true)).collect();
+        let fields: Vec<Field> = columns
+            .iter()
+            .map(|column| Field::new(*column, arrow::datatypes::DataType::Utf8, true))
+            .collect();
         let components = inputs
             .iter()
             .map(|(part, stage)| (format!("{INPUT}{part}"), fingerprint(stage).to_string()));

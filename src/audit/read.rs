@@ -15,7 +15,7 @@ use crate::run::publish::objects;
 use crate::session::{self, Engine, StageTable};
 use crate::sqltext;
 use crate::stages::error::StageError;
-use crate::stages::queries::lowered::literal;
+use crate::stages::queries::sql_kind::literal;
 use proofmill_base::error::{Error, ErrorKind, Result};
 use proofmill_base::ids::Fingerprint;
 use proofmill_store::Store;

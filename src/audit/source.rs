@@ -3,12 +3,12 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
-use crate::audit::find::{fold, folded_sql};
 use crate::audit::lineage::{Lineage, TableId};
 use crate::audit::origin::{Known, entries, first_lessons, hint, holders};
 use crate::audit::read::Reader;
-use crate::stages::queries::lowered::{literal, name};
+use crate::stages::queries::sql_kind::{literal, name};
 use proofmill_base::error::Result;
+use proofmill_base::sentence::{without_stop, without_stop_sql};
 
 /// Rows of one table that are looked at.
 const ROWS_MAX: usize = 1000;
@@ -22,9 +22,9 @@ pub type Sources = HashMap<String, Known>;
 pub struct Walk<'a, 'r> {
     lineage: &'a Lineage,
     reader: &'a mut Reader<'r>,
-    /// The sentences by id, folded, with and without a full stop: what a proof says of a fact may
-    /// differ so from the fact.
-    sentences: HashMap<String, [String; 2]>,
+    /// The sentences by id, without their full stop: what a proof says of a fact may differ so from the
+    /// fact.
+    sentences: HashMap<String, String>,
     /// Tables to be searched, each for some facts.
     queue: VecDeque<(TableId, Vec<String>)>,
     seen: HashSet<(TableId, String)>,
@@ -40,12 +40,7 @@ impl<'a, 'r> Walk<'a, 'r> {
         reader: &'a mut Reader<'r>,
         facts: impl IntoIterator<Item = (String, String)>,
     ) -> Self {
-        let both = |fact: &str| {
-            let folded = fold(fact);
-            let bare = folded.strip_suffix('.').unwrap_or(&folded);
-            [bare.to_owned(), format!("{bare}.")]
-        };
-        let sentences = facts.into_iter().map(|(id, fact)| (id, both(&fact))).collect();
+        let sentences = facts.into_iter().map(|(id, fact)| (id, without_stop(&fact))).collect();
         Self {
             lineage,
             reader,
@@ -187,11 +182,10 @@ impl<'a, 'r> Walk<'a, 'r> {
         let sentences: Vec<String> = facts
             .iter()
             .filter_map(|fact| self.sentences.get(fact))
-            .flatten()
             .map(|it| literal(it))
             .collect();
         let sentences = sentences.join(", ");
-        let holds = |column: &&str| format!("{} IN ({sentences})", folded_sql(&name(column)));
+        let holds = |column: &&str| format!("{} IN ({sentences})", without_stop_sql(&name(column)));
         let holds: Vec<String> = columns.iter().map(holds).collect();
         let sql = format!("SELECT * FROM t WHERE {} LIMIT {ROWS_MAX}", holds.join(" OR "));
         let rows = self.reader.rows(table, &sql).await?;
@@ -223,7 +217,7 @@ impl<'a, 'r> Walk<'a, 'r> {
 fn passed_on(lineage: &Lineage, table: TableId) -> Option<Vec<TableId>> {
     match lineage.table(table).kind() {
         "retrieve" => Some(lineage.input(table, "memory").into_iter().collect()),
-        "index" | "blend" | "gather" => Some(lineage.inputs(table).collect()),
+        "index" | "rank_fusion" | "matrix_union" => Some(lineage.inputs(table).collect()),
         _ => None,
     }
 }

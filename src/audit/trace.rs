@@ -30,7 +30,7 @@ pub struct Question {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Answered {
     pub stage: String,
-    /// `decide` or `teach`.
+    /// `select_answer` or `teach`.
     pub kind: String,
     /// Other names of the same table: stages that compute the same share it.
     pub same_as: Vec<String>,
@@ -44,7 +44,7 @@ pub struct Answered {
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Trace {
     pub stage: String,
-    /// `decide` or `teach`.
+    /// `select_answer` or `teach`.
     pub kind: String,
     pub fingerprint: String,
     /// The tables that the rows below stand in, by what they hold.
@@ -151,7 +151,7 @@ pub struct Hypothesis {
     /// The belief in it without a proof.
     pub direct: Option<f64>,
     /// The score of its best accepted proof, 0 without one; the belief where nothing is proved, and
-    /// where a `search` kept no proof.
+    /// where a `proof_search` kept no proof.
     pub score: f64,
     /// Whether the kept column `gold` names it.
     pub gold: Option<bool>,
@@ -187,11 +187,11 @@ pub struct Proof {
     pub reject_reason: Option<String>,
     /// Whether the answer rests on it.
     pub decides: bool,
-    /// Of a `search`, the score with the premises as they were proved; for the best proof of a sentence.
+    /// Of a `proof_search`, the score with the premises as they were proved; for the best proof of a sentence.
     pub searched_score: Option<f64>,
-    /// Of a `search`, whether it is part of the final tree.
+    /// Of a `proof_search`, whether it is part of the final tree.
     pub kept: Option<bool>,
-    /// Of a `search`, why an accepted proof is not.
+    /// Of a `proof_search`, why an accepted proof is not.
     pub drop_reason: Option<String>,
     pub written_digest: Option<String>,
     /// The requests that judged it: each premise that was asked about, the proof, the hypothesis.
@@ -208,7 +208,7 @@ pub struct Premise {
     pub belief: Option<f64>,
     /// Whether that reaches the threshold.
     pub believed: Option<bool>,
-    /// Of a `search`, the proofs of the sentence.
+    /// Of a `proof_search`, the proofs of the sentence.
     pub proofs: Vec<Proof>,
 }
 

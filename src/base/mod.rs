@@ -8,5 +8,6 @@ pub mod ids;
 pub mod retry;
 pub mod rng;
 pub mod secret;
+pub mod sentence;
 pub mod styled;
 pub mod suggest;

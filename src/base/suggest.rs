@@ -5,6 +5,27 @@ const LETTERS_MAX: usize = 1_000;
 /// Longest list of names, in bytes.
 const LISTED_BYTES_MAX: usize = 2_000;
 
+/// What keys, kinds and values were called before, and what they are called.
+const RENAMED: [(&str, &str); 17] = [
+    ("among", "choices"),
+    ("answers", "num_return_sequences"),
+    ("beams", "num_beams"),
+    ("blend", "rank_fusion"),
+    ("cache_mib", "kv_cache_mib"),
+    ("decide", "select_answer"),
+    ("end", "left"),
+    ("key_env", "api_key_env"),
+    ("offers", "capabilities"),
+    ("own", "builtin"),
+    ("products", "gemm"),
+    ("search", "proof_search"),
+    ("sequences", "max_num_seqs"),
+    ("start", "right"),
+    ("step_tokens", "max_batch_tokens"),
+    ("truncate_keep", "truncation_side"),
+    ("with_end", "include_eos"),
+];
+
 /// The candidate nearest to `text`, if it is near enough to be a slip of the hand. `text` itself, which
 /// was not right, is no advice.
 pub fn nearest<'a>(text: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
@@ -33,14 +54,26 @@ pub fn nearest_within<'a>(
         .map(|(_, candidate)| candidate)
 }
 
-/// A help text: the nearest candidate, or else all of them if they are few.
+/// A help text: what `text` is called now, or the nearest candidate.
+pub fn renamed_or_near<'a>(
+    text: &str,
+    candidates: impl IntoIterator<Item = &'a str> + Clone,
+) -> Option<String> {
+    let renamed = RENAMED.iter().find(|(old, _)| *old == text).map(|(_, new)| *new);
+    if let Some(new) = renamed.filter(|new| candidates.clone().into_iter().any(|it| it == *new)) {
+        return Some(format!("it is called `{new}` now"));
+    }
+    nearest(text, candidates).map(|candidate| format!("did you mean `{candidate}`?"))
+}
+
+/// As [`renamed_or_near`], or else all candidates if they are few.
 pub fn help<'a>(
     text: &str,
     candidates: impl IntoIterator<Item = &'a str> + Clone,
 ) -> Option<String> {
     const LISTED_MAX: usize = 32;
-    if let Some(candidate) = nearest(text, candidates.clone()) {
-        return Some(format!("did you mean `{candidate}`?"));
+    if let Some(help) = renamed_or_near(text, candidates.clone()) {
+        return Some(help);
     }
     let others = candidates.into_iter().filter(|candidate| *candidate != text);
     let all: Vec<_> = others.map(|candidate| format!("`{candidate}`")).collect();
@@ -52,6 +85,15 @@ pub fn help<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn old_names_lead_to_new_ones_where_they_are_known() {
+        assert_eq!(
+            help("blend", ["sql", "rank_fusion"]).unwrap(),
+            "it is called `rank_fusion` now"
+        );
+        assert_eq!(help("blend", ["blank", "sql"]).unwrap(), "expected one of `blank`, `sql`");
+    }
 
     #[test]
     fn slips_are_found_and_other_words_are_not() {

@@ -260,7 +260,7 @@ pub struct Trace {
     /// The run: its id, or `latest`
     #[arg(long, default_value = "latest")]
     pub run: String,
-    /// The `decide` or `teach` stage whose answer is traced, or `all` of them [default: the last
+    /// The `select_answer` or `teach` stage whose answer is traced, or `all` of them [default: the last
     /// that answers the question]
     #[arg(long, value_name = "STAGE")]
     pub answers: Option<String>,

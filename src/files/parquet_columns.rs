@@ -210,7 +210,7 @@ fn lost(value: &ArrayRef, array: &ArrayRef) -> Result<Vec<usize>, ArrowError> {
             let same = eq(&cast_with_options(array, value.data_type(), &safe)?, value)?;
             Box::new(move |row| same.is_valid(row) && same.value(row))
         }
-        DataType::Utf8 | DataType::LargeUtf8 if to_float => {
+        kind if to_float && kind.is_string() => {
             let texts = cast(value, &DataType::LargeUtf8)?;
             Box::new(move |row| float_of(texts.as_string::<i64>().value(row)).is_some())
         }
@@ -286,12 +286,11 @@ fn declared_type(
     declared: ColumnType,
     found: &DataType,
 ) -> Result<DataType, FilesError> {
-    let is_text = matches!(found, DataType::Utf8 | DataType::LargeUtf8);
     let target = Kind::from(declared).data_type();
     let (name, keeps) = match declared {
         ColumnType::String => ("string", can_cast_types(found, &target)),
-        ColumnType::Integer => ("integer", is_text || found.is_integer()),
-        ColumnType::Number => ("number", is_text || found.is_numeric()),
+        ColumnType::Integer => ("integer", found.is_string() || found.is_integer()),
+        ColumnType::Number => ("number", found.is_string() || found.is_numeric()),
         ColumnType::Boolean => ("boolean", *found == DataType::Boolean),
     };
     if keeps {

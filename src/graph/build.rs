@@ -14,7 +14,7 @@ use proofmill_base::suggest;
 use proofmill_pipeline::code::Code;
 use proofmill_pipeline::diagnostic::Diagnostic;
 use proofmill_pipeline::kinds::index::{Analyzer, Index, IndexBy, IndexKind, Variant};
-use proofmill_pipeline::kinds::{Gather, Instance, StageKind};
+use proofmill_pipeline::kinds::{Instance, MatrixUnion, StageKind};
 use proofmill_pipeline::names::{self, candidates};
 use proofmill_pipeline::node::Node;
 use proofmill_pipeline::pipeline::{Common, Matrix, Pipeline, StageSpec};
@@ -250,8 +250,10 @@ impl Builder<'_> {
             known.then(|| Instance { labels: labels.clone(), stage: StageRef(member) })
         };
         let instances = matrix.instances.iter().map(instance).collect::<Option<Vec<_>>>()?;
-        let kind =
-            StageKind::Gather(Box::new(Gather { columns: matrix.columns.clone(), instances }));
+        let kind = StageKind::MatrixUnion(Box::new(MatrixUnion {
+            columns: matrix.columns.clone(),
+            instances,
+        }));
         self.make(spec, name.clone(), kind);
         Some(name.clone())
     }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use proofmill_base::sentence::without_stop;
 use serde::{Deserialize, Serialize};
 
 use crate::memory::error::{MemoryError, Result};
@@ -25,8 +26,7 @@ impl Sentence {
 
     /// What sentences are compared by: case, white space and a full stop at the end make no difference.
     pub fn key(&self) -> String {
-        let lower = self.0.to_lowercase();
-        lower.strip_suffix('.').unwrap_or(&lower).trim_end().to_owned()
+        without_stop(&self.0)
     }
 }
 

@@ -16,7 +16,7 @@ use proofmill_pipeline::models::{Api, Model, Pooling};
 const ENGINE_VERSION: u32 = 1;
 
 /// The part that decides which requests are refused: a table depends on it, an answer does not.
-const REFUSES: &str = "offers";
+const REFUSES: &str = "capabilities";
 
 /// What a model is made of, by name, in the order of the names.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -130,10 +130,10 @@ fn local(folder: &Folder, place: &Place, host: &Host) -> Result<Card, LoadError>
         ("dtype", place.dtype().to_owned()),
         ("engine", ENGINE_VERSION.to_string()),
     ];
-    match place.products {
+    match place.gemm {
         // A model whose file says nothing of it is who it was before there was another way.
         GemmBackend::Builtin => {}
-        GemmBackend::CublasLt => parts.push(("products", "cublaslt".to_owned())),
+        GemmBackend::CublasLt => parts.push(("gemm", "cublaslt".to_owned())),
     }
     parts.extend([
         ("tokenizer", identity.tokenizer_digest.to_string()),
@@ -149,13 +149,17 @@ fn remote(model: &Model, url: &str) -> Vec<(&'static str, String)> {
         Api::Completions => "completions",
         Api::Chat => "chat",
     };
-    let offers = model.offers.clone().unwrap_or_default();
-    let offered = [("samples", offers.samples), ("scores", offers.scores), ("top_k", offers.top_k)];
+    let capabilities = model.capabilities.clone().unwrap_or_default();
+    let offered = [
+        ("samples", capabilities.samples),
+        ("scores", capabilities.scores),
+        ("top_k", capabilities.top_k),
+    ];
     let offered = offered.into_iter().filter(|(_, offered)| *offered).map(|(name, _)| name);
     vec![
         ("api", api.to_owned()),
         // Answers have log-probabilities, or have none.
-        ("logprobs", offers.logprobs.to_string()),
+        ("logprobs", capabilities.logprobs.to_string()),
         ("model", model.model.clone().unwrap_or_default()),
         (REFUSES, offered.collect::<Vec<_>>().join(", ")),
         ("system", model.system.clone().unwrap_or_default()),
@@ -225,14 +229,14 @@ mod tests {
         assert_eq!(identity(r#", "device": "cuda:1""#, two), card);
         assert_eq!(identity(r#", "device": "cuda", "dtype": "bf16""#, two), card);
         assert_ne!(identity(r#", "dtype": "f32""#, two), identity("", none));
-        assert_eq!(identity(r#", "products": "own""#, two), card);
+        assert_eq!(identity(r#", "gemm": "builtin""#, two), card);
     }
 
     #[test]
     fn with_cublaslt_it_is_another_in_just_that() {
-        let mut card = identity(r#", "products": "cublaslt""#, two);
+        let mut card = identity(r#", "gemm": "cublaslt""#, two);
         let parts = card.as_object_mut().unwrap();
-        assert_eq!(parts.remove("products"), Some("cublaslt".into()));
+        assert_eq!(parts.remove("gemm"), Some("cublaslt".into()));
         assert_eq!(card, identity("", two));
     }
 }

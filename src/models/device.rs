@@ -7,7 +7,7 @@ use proofmill_engine::backend::Precision;
 use proofmill_engine::model::{GemmBackend, GpuInfo, NoGpu};
 
 use proofmill_pipeline::device::Device;
-use proofmill_pipeline::models::{Dtype, Model, Products};
+use proofmill_pipeline::models::{Dtype, Gemm, Model};
 
 /// Finds out which GPUs there are.
 pub type Probe = fn() -> Result<Vec<GpuInfo>, NoGpu>;
@@ -43,7 +43,7 @@ pub struct Place {
     /// The GPUs it is on; none if it is on the processor.
     pub gpus: Vec<GpuInfo>,
     pub precision: Precision,
-    pub products: GemmBackend,
+    pub gemm: GemmBackend,
 }
 
 /// Why a model can compute nowhere.
@@ -70,16 +70,16 @@ pub enum NoPlace {
     },
     /// The processor has no such library.
     #[error(
-        "`products: cublaslt` needs a GPU, and the model runs on the processor{}",
+        "`gemm: cublaslt` needs a GPU, and the model runs on the processor{}",
         why.as_ref().map(|no| format!(", as {}", no.why)).unwrap_or_default()
     )]
-    ProductsOfNoGpu {
+    GemmOfNoGpu {
         /// Why it runs on the processor, if nobody asked for that.
         why: Option<NoGpu>,
     },
     /// The library multiplies otherwise.
-    #[error("`products: cublaslt` multiplies with `dtype: bf16` only")]
-    ProductsOfOtherType,
+    #[error("`gemm: cublaslt` multiplies with `dtype: bf16` only")]
+    GemmOfOtherType,
 }
 
 impl NoPlace {
@@ -88,7 +88,7 @@ impl NoPlace {
         match self {
             Self::NoGpu { .. } | Self::OtherGpus { .. } => "device",
             Self::Bf16 { .. } => "dtype",
-            Self::ProductsOfNoGpu { .. } | Self::ProductsOfOtherType => "products",
+            Self::GemmOfNoGpu { .. } | Self::GemmOfOtherType => "gemm",
         }
     }
 
@@ -102,10 +102,10 @@ impl NoPlace {
             Self::Bf16 { .. } => {
                 "write `dtype: f32` or `dtype: int8`, or run it on a GPU with `device: cuda`"
             }
-            Self::ProductsOfNoGpu { .. } => {
+            Self::GemmOfNoGpu { .. } => {
                 "leave it out, or run the model on a GPU with `device: cuda`"
             }
-            Self::ProductsOfOtherType => "leave one of the two out",
+            Self::GemmOfOtherType => "leave one of the two out",
         }
     }
 }
@@ -136,17 +136,17 @@ impl Place {
             (Some(Dtype::Bf16) | None, false) => Precision::Bf16,
             (Some(Dtype::Bf16), true) => return Err(NoPlace::Bf16 { why }),
         };
-        let products = match (model.products.unwrap_or_default(), precision) {
-            (Products::Own, _) => GemmBackend::Builtin,
-            (Products::Cublaslt, _) if gpus.is_empty() => {
-                return Err(NoPlace::ProductsOfNoGpu { why });
+        let gemm = match (model.gemm.unwrap_or_default(), precision) {
+            (Gemm::Builtin, _) => GemmBackend::Builtin,
+            (Gemm::Cublaslt, _) if gpus.is_empty() => {
+                return Err(NoPlace::GemmOfNoGpu { why });
             }
-            (Products::Cublaslt, Precision::Bf16) => GemmBackend::CublasLt,
-            (Products::Cublaslt, Precision::F32 | Precision::Int8) => {
-                return Err(NoPlace::ProductsOfOtherType);
+            (Gemm::Cublaslt, Precision::Bf16) => GemmBackend::CublasLt,
+            (Gemm::Cublaslt, Precision::F32 | Precision::Int8) => {
+                return Err(NoPlace::GemmOfOtherType);
             }
         };
-        Ok(Self { gpus, precision, products })
+        Ok(Self { gpus, precision, gemm })
     }
 
     /// The kind of arithmetic, which an answer depends on; on which GPU or on how many it does not.
@@ -231,21 +231,21 @@ mod tests {
 
     #[test]
     fn a_library_multiplies_only_where_it_can() {
-        let products = |settings: &str, gpus: &Gpus| {
-            let settings = format!(r#", "products": "cublaslt"{settings}"#);
+        let gemm = |settings: &str, gpus: &Gpus| {
+            let settings = format!(r#", "gemm": "cublaslt"{settings}"#);
             let place = Place::of(&model(&settings), gpus).map_err(in_one_line);
-            place.map(|place| place.products)
+            place.map(|place| place.gemm)
         };
-        assert_eq!(products("", &two()), Ok(GemmBackend::CublasLt));
-        assert_eq!(products(r#", "dtype": "bf16""#, &two()), Ok(GemmBackend::CublasLt));
-        let error = products(r#", "dtype": "int8""#, &two()).unwrap_err();
+        assert_eq!(gemm("", &two()), Ok(GemmBackend::CublasLt));
+        assert_eq!(gemm(r#", "dtype": "bf16""#, &two()), Ok(GemmBackend::CublasLt));
+        let error = gemm(r#", "dtype": "int8""#, &two()).unwrap_err();
         assert!(error.contains("with `dtype: bf16` only; leave one"), "{error}");
-        let error = products("", &none()).unwrap_err();
+        let error = gemm("", &none()).unwrap_err();
         assert!(error.contains("on the processor, as there is no driver; leave"), "{error}");
-        let error = products(r#", "device": "cpu""#, &two()).unwrap_err();
+        let error = gemm(r#", "device": "cpu""#, &two()).unwrap_err();
         assert!(error.contains("runs on the processor; leave"), "{error}");
-        let own = Place::of(&model(r#", "products": "own", "dtype": "f32""#), &none()).unwrap();
-        assert_eq!(own.products, GemmBackend::Builtin);
+        let builtin = Place::of(&model(r#", "gemm": "builtin", "dtype": "f32""#), &none()).unwrap();
+        assert_eq!(builtin.gemm, GemmBackend::Builtin);
     }
 
     #[test]

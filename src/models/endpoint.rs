@@ -46,12 +46,12 @@ fn settings(model: &Model) -> Settings {
         Api::Completions => proofmill_remote::Api::Completions,
         Api::Chat => proofmill_remote::Api::Chat { system: model.system.clone() },
     };
-    let offers = model.offers.clone().unwrap_or_default();
-    settings.offers.logprobs = offers.logprobs;
-    settings.offers.scores = offers.scores;
-    settings.offers.top_k = offers.top_k;
-    settings.offers.samples = offers.samples;
-    settings.key_env.clone_from(&model.key_env);
+    let capabilities = model.capabilities.clone().unwrap_or_default();
+    settings.capabilities.logprobs = capabilities.logprobs;
+    settings.capabilities.scores = capabilities.scores;
+    settings.capabilities.top_k = capabilities.top_k;
+    settings.capabilities.samples = capabilities.samples;
+    settings.api_key_env.clone_from(&model.api_key_env);
     settings.concurrency =
         model.concurrency.and_then(NonZeroU32::new).unwrap_or(settings.concurrency);
     settings.requests_per_minute = model.requests_per_minute.and_then(NonZeroU32::new);

@@ -88,7 +88,7 @@ impl LocalModel {
 pub(super) fn claim(model: &Model, place: &Place, models: usize, host: &Host) -> Claim {
     Claim {
         gpus: place.gpus.iter().map(|gpu| gpu.number).collect(),
-        kv_cache_bytes: model.cache_mib.map(|mib| (mib as usize) << 20),
+        kv_cache_bytes: model.kv_cache_mib.map(|mib| (mib as usize) << 20),
         models,
         kernels: host.kernels(),
     }
@@ -106,11 +106,13 @@ pub(super) fn settings(model: &Model, place: &Place, host: &Host) -> Settings {
     };
     Settings {
         precision: place.precision,
-        gemm: place.products,
+        gemm: place.gemm,
         workers,
-        max_batch_tokens: number(model.step_tokens, defaults.max_batch_tokens),
-        max_num_seqs: number(model.sequences, defaults.max_num_seqs),
-        kv_cache_bytes: model.cache_mib.map_or(defaults.kv_cache_bytes, |mib| (mib as usize) << 20),
+        max_batch_tokens: number(model.max_batch_tokens, defaults.max_batch_tokens),
+        max_num_seqs: number(model.max_num_seqs, defaults.max_num_seqs),
+        kv_cache_bytes: model
+            .kv_cache_mib
+            .map_or(defaults.kv_cache_bytes, |mib| (mib as usize) << 20),
         context: defaults.context,
     }
 }

@@ -164,7 +164,7 @@ impl Expander<'_> {
         let query = || text.contains(['?', '#']).then_some("has a query or a fragment");
         let Some(why) = secret::of_address(text).or_else(query) else { return };
         let help = "an address is kept with the answers and is shown: put the key into a variable of the \
-                    environment, and name it in `key_env`";
+                    environment, and name it in `api_key_env`";
         self.secret(url.span, join(path, "url"), why, help);
     }
 

@@ -1,8 +1,6 @@
 //! The closed set of stage kinds: the settings of each in a file of its own, and the one list of them.
 
-pub mod blend;
 pub mod compare;
-pub mod decide;
 pub mod embed;
 pub mod fit;
 pub mod generate;
@@ -10,12 +8,14 @@ pub mod hypothesize;
 pub mod index;
 pub mod measure;
 pub mod memory;
+pub mod proof_search;
 pub mod prove;
+pub mod rank_fusion;
 pub mod read;
 pub mod report;
 pub mod retrieve;
 pub mod score;
-pub mod search;
+pub mod select_answer;
 pub mod sql;
 pub mod statistics;
 pub mod teach;
@@ -62,7 +62,7 @@ macro_rules! kinds {
         pub enum StageKind {
             $($(#[$doc])* $Kind(Box<$key::$Kind>),)*
             /// One stage of a matrix over all its values; made by the program, not written in a file.
-            Gather(Box<Gather>),
+            MatrixUnion(Box<MatrixUnion>),
         }
 
         impl StageKind {
@@ -73,7 +73,7 @@ macro_rules! kinds {
             pub fn name(&self) -> &'static str {
                 match self {
                     $(Self::$Kind(_) => stringify!($key),)*
-                    Self::Gather(_) => "gather",
+                    Self::MatrixUnion(_) => "matrix_union",
                 }
             }
 
@@ -81,7 +81,7 @@ macro_rules! kinds {
             pub fn references(&self) -> Vec<Reference> {
                 match self {
                     $(Self::$Kind(settings) => references(settings.as_ref()),)*
-                    Self::Gather(settings) => references(settings.as_ref()),
+                    Self::MatrixUnion(settings) => references(settings.as_ref()),
                 }
             }
 
@@ -107,7 +107,7 @@ kinds! {
     /// Ranks the entries of a memory for every row of a table.
     retrieve: Retrieve,
     /// Merges the tables of several `retrieve` stages by reciprocal rank fusion.
-    blend: Blend,
+    rank_fusion: RankFusion,
     /// Writes a text for every row of a table, with a model.
     generate: Generate,
     /// Says how likely texts are for every row of a table, with a model.
@@ -121,9 +121,9 @@ kinds! {
     /// Says what a model believes of proofs and hypotheses, and accepts or rejects proofs.
     verify: Verify,
     /// Answers questions by their best proofs or beliefs.
-    decide: Decide,
+    select_answer: SelectAnswer,
     /// Searches for proofs of several steps, with a model.
-    search: Search,
+    proof_search: ProofSearch,
     /// Answers questions in turn while a simulated user corrects what is wrong.
     teach: Teach,
     /// Trains a small model on pairs of texts.
@@ -151,7 +151,7 @@ pub enum OnError {
 
 /// The union of one stage over all instances of a matrix, with the matrix values as columns.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Gather {
+pub struct MatrixUnion {
     /// Names of the matrix parameters: the first columns.
     pub columns: Vec<String>,
     pub instances: Vec<Instance>,

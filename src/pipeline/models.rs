@@ -17,22 +17,22 @@ pub struct Model {
     pub device: Option<Device>,
     /// How weights are kept and multiplied; `f32` on the processor and `bf16` on a GPU when absent.
     pub dtype: Option<Dtype>,
-    /// Who multiplies on a GPU with `bf16`; `own` when absent.
-    pub products: Option<Products>,
+    /// What multiplies matrices on a GPU with `bf16`; `builtin` when absent.
+    pub gemm: Option<Gemm>,
     /// Threads on the processor, each with its own batch; as many as cores when absent. A GPU has
     /// one.
     #[schemars(range(min = 1, max = 1024))]
     pub workers: Option<u32>,
     /// Tokens of one pass of a worker, and of the longest text that is read in one piece.
     #[schemars(range(min = 16, max = 1_048_576))]
-    pub step_tokens: Option<u32>,
+    pub max_batch_tokens: Option<u32>,
     /// Answers that a worker has under way at a time.
     #[schemars(range(min = 1, max = 65_536))]
-    pub sequences: Option<u32>,
+    pub max_num_seqs: Option<u32>,
     /// MiB of keys and values of all workers; 1024 on the processor and most of a GPU's memory when
     /// absent.
     #[schemars(range(min = 1, max = 1_048_576))]
-    pub cache_mib: Option<u32>,
+    pub kv_cache_mib: Option<u32>,
     /// Which rows of a text make its vector; as the folder says when absent.
     pub pooling: Option<Pooling>,
     /// Whether vectors are divided by their length; needs `pooling`.
@@ -46,9 +46,9 @@ pub struct Model {
     /// What stands before every prompt as the system's message; only for `chat`.
     pub system: Option<String>,
     /// What the endpoint can do beyond the least of the protocol.
-    pub offers: Option<Offers>,
+    pub capabilities: Option<Capabilities>,
     /// Name of the environment variable that holds the key. The key itself is never written.
-    pub key_env: Option<String>,
+    pub api_key_env: Option<String>,
     /// Requests in flight at a time; 8 when absent.
     #[schemars(range(min = 1, max = 4096))]
     pub concurrency: Option<u32>,
@@ -70,7 +70,7 @@ pub struct Model {
 /// sent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Offers {
+pub struct Capabilities {
     /// Log-probabilities of what it writes.
     #[serde(default)]
     pub logprobs: bool,
@@ -89,7 +89,7 @@ fn yes() -> bool {
     true
 }
 
-impl Default for Offers {
+impl Default for Capabilities {
     fn default() -> Self {
         Self { logprobs: false, scores: false, top_k: false, samples: true }
     }
@@ -107,13 +107,13 @@ pub enum Dtype {
     Int8,
 }
 
-/// Who multiplies on a GPU.
+/// What multiplies matrices on a GPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Products {
+pub enum Gemm {
     /// Kernels of this program.
     #[default]
-    Own,
+    Builtin,
     /// NVIDIA's library cuBLASLt, where it is installed.
     Cublaslt,
 }
@@ -150,11 +150,11 @@ impl Model {
         let local = [
             ("device", self.device.is_some()),
             ("dtype", self.dtype.is_some()),
-            ("products", self.products.is_some()),
+            ("gemm", self.gemm.is_some()),
             ("workers", self.workers.is_some()),
-            ("step_tokens", self.step_tokens.is_some()),
-            ("sequences", self.sequences.is_some()),
-            ("cache_mib", self.cache_mib.is_some()),
+            ("max_batch_tokens", self.max_batch_tokens.is_some()),
+            ("max_num_seqs", self.max_num_seqs.is_some()),
+            ("kv_cache_mib", self.kv_cache_mib.is_some()),
             ("pooling", self.pooling.is_some()),
             ("normalize", self.normalize.is_some()),
         ];
@@ -162,8 +162,8 @@ impl Model {
             ("model", self.model.is_some()),
             ("api", self.api.is_some()),
             ("system", self.system.is_some()),
-            ("offers", self.offers.is_some()),
-            ("key_env", self.key_env.is_some()),
+            ("capabilities", self.capabilities.is_some()),
+            ("api_key_env", self.api_key_env.is_some()),
             ("concurrency", self.concurrency.is_some()),
             ("requests_per_minute", self.requests_per_minute.is_some()),
             ("tokens_per_minute", self.tokens_per_minute.is_some()),

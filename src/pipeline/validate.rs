@@ -325,8 +325,7 @@ fn one_of(constants: &[&str], node: &Node, path: &str, out: &mut Vec<Diagnostic>
             "expected {}, found `{text}`",
             any_of(listed.iter().map(String::as_str).collect())
         );
-        let nearest = suggest::nearest(text, constants.iter().copied());
-        let help = nearest.map(|nearest| format!("did you mean `{nearest}`?"));
+        let help = suggest::renamed_or_near(text, constants.iter().copied());
         let diagnostic = Diagnostic::error(Code::WrongValue, node.span, path, message);
         out.push(diagnostic.with_help(help));
     }

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::SearchError;
 use proofmill_base::digest::Digest;
+use proofmill_base::sentence::normalized;
 
 /// What is indexed for each fact of a memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -76,11 +77,11 @@ pub fn memory_entries<'a>(
     let mut groups: Vec<Group<'a>> = Vec::new();
     let mut by_key: HashMap<(String, String), usize> = HashMap::new();
     for (number, row) in (0u32..).zip(rows) {
-        let fact = fold(row.fact);
+        let fact = normalized(row.fact);
         if fact.is_empty() {
             continue;
         }
-        let question = fold(row.question);
+        let question = normalized(row.question);
         let key_question = if indexing.is_per_fact() { String::new() } else { question.clone() };
         let index = match by_key.entry((fact, key_question)) {
             Entry::Occupied(entry) => *entry.get(),
@@ -126,12 +127,12 @@ impl FirstRows {
     pub fn add(&mut self, row: MemoryRow<'_>) {
         let number = self.next;
         self.next += 1;
-        let fact = fold(row.fact);
+        let fact = normalized(row.fact);
         if fact.is_empty() {
             return;
         }
         let per_fact = self.indexing.is_per_fact();
-        let question = if per_fact { String::new() } else { fold(row.question) };
+        let question = if per_fact { String::new() } else { normalized(row.question) };
         let key = Digest::of(format!("{}:{fact}{question}", fact.len()).as_bytes());
         match self.by_key.entry(key) {
             Entry::Occupied(entry) => self.found[*entry.get()].rows += 1,
@@ -167,11 +168,6 @@ impl Group<'_> {
         };
         MemoryEntry { text: parts.join(" "), fact: self.fact.to_owned(), rows: self.rows }
     }
-}
-
-/// Lower case, runs of white space as one space, none at the ends.
-fn fold(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase()
 }
 
 impl fmt::Display for MemoryIndexing {

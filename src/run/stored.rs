@@ -22,11 +22,13 @@ pub fn is_result(prepared: &Prepared, name: &StageName) -> bool {
     let stages = &prepared.stages;
     let counts = |name: &StageName| stages[name].is_result;
     let gathered = stages.values().any(|stage| {
-        matches!(stage.stage.spec.kind, StageKind::Gather(_))
+        matches!(stage.stage.spec.kind, StageKind::MatrixUnion(_))
             && stage.stage.inputs.iter().any(|input| input.stage == *name)
     });
     match &stages[name].stage.spec.kind {
-        StageKind::Gather(_) => stages[name].stage.inputs.iter().all(|input| counts(&input.stage)),
+        StageKind::MatrixUnion(_) => {
+            stages[name].stage.inputs.iter().all(|input| counts(&input.stage))
+        }
         _ => counts(name) && !gathered,
     }
 }

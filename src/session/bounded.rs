@@ -167,7 +167,7 @@ fn at(values: &arrow::array::Int64Array, row: usize) -> i64 {
 /// Bytes of each value: those of texts as they are, of others on average.
 fn sizes(array: &ArrayRef) -> Vec<u64> {
     if let Ok(texts) = cast(array, &DataType::LargeUtf8)
-        && matches!(array.data_type(), DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
+        && array.data_type().is_string()
     {
         let texts = texts.as_string::<i64>();
         return (0..texts.len()).map(|row| texts.value_length(row) as u64).collect();

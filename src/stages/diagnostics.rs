@@ -171,7 +171,7 @@ impl<'a> Diagnostics<'a> {
     ) -> Option<usize> {
         let position = self.column(steps, column, schema)?;
         let kind = schema.field(position).data_type();
-        if matches!(kind, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View) {
+        if kind.is_string() {
             return Some(position);
         }
         let message = format!("the column `{column}` is {kind}, and a text is needed");

@@ -1,20 +1,20 @@
 //! The stage kinds: the behaviour of each in a file of its own, and the one list of them.
 
-mod blend;
 pub mod compare;
-pub mod decide;
 pub mod fit;
-mod gather;
 mod hypothesize;
 pub mod index;
 mod inference;
+mod matrix_union;
 mod measure;
 mod memory;
+mod proof_search;
 mod prove;
+mod rank_fusion;
 mod read;
 mod report;
 mod retrieve;
-mod search;
+pub mod select_answer;
 mod sql;
 mod teach;
 mod verify;
@@ -32,21 +32,21 @@ pub fn behaviour(kind: &StageKind) -> &dyn Kind {
         StageKind::Sql(settings) => settings.as_ref(),
         StageKind::Index(settings) => settings.as_ref(),
         StageKind::Retrieve(settings) => settings.as_ref(),
-        StageKind::Blend(settings) => settings.as_ref(),
+        StageKind::RankFusion(settings) => settings.as_ref(),
         StageKind::Generate(settings) => settings.as_ref(),
         StageKind::Score(settings) => settings.as_ref(),
         StageKind::Embed(settings) => settings.as_ref(),
         StageKind::Hypothesize(settings) => settings.as_ref(),
         StageKind::Prove(settings) => settings.as_ref(),
         StageKind::Verify(settings) => settings.as_ref(),
-        StageKind::Decide(settings) => settings.as_ref(),
-        StageKind::Search(settings) => settings.as_ref(),
+        StageKind::SelectAnswer(settings) => settings.as_ref(),
+        StageKind::ProofSearch(settings) => settings.as_ref(),
         StageKind::Teach(settings) => settings.as_ref(),
         StageKind::Fit(settings) => settings.as_ref(),
         StageKind::Measure(settings) => settings.as_ref(),
         StageKind::Compare(settings) => settings.as_ref(),
         StageKind::Write(settings) => settings.as_ref(),
         StageKind::Report(settings) => settings.as_ref(),
-        StageKind::Gather(settings) => settings.as_ref(),
+        StageKind::MatrixUnion(settings) => settings.as_ref(),
     }
 }

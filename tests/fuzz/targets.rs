@@ -21,7 +21,7 @@ use proofmill_engine::checkpoint::Folder;
 use proofmill_engine::request::{Embed, Generate, Prompt, Request, Score, Strategy};
 use proofmill_files as files;
 use proofmill_pipeline::expand::{self, Loader};
-use proofmill_remote::{Api, Offers, RemoteModel, Retry, Settings};
+use proofmill_remote::{Api, Capabilities, RemoteModel, Retry, Settings};
 use tempfile::TempDir;
 
 /// A parser, and what to begin with.
@@ -275,7 +275,12 @@ impl Endpoint {
         let model = |api| {
             let settings = Settings {
                 api,
-                offers: Offers { logprobs: true, scores: true, top_k: true, samples: true },
+                capabilities: Capabilities {
+                    logprobs: true,
+                    scores: true,
+                    top_k: true,
+                    samples: true,
+                },
                 retry: Retry { retries_max: 1, ..Retry::default() },
                 timeout: Duration::from_secs(10),
                 response_bytes_max: 1 << 16,
@@ -337,7 +342,7 @@ fn endpoint(bytes: &[u8]) {
             max_tokens: 16,
             min_tokens: 0,
             stop: vec!["x".to_owned()],
-            among: Vec::new(),
+            choices: Vec::new(),
         })
     };
     let sample = Strategy::Sample { temperature: 0.7, top_k: 0, top_p: 0.9, seed: 5, samples: 2 };
@@ -345,7 +350,7 @@ fn endpoint(bytes: &[u8]) {
         prompt: "a b".to_owned(),
         truncate: None,
         continuations: vec![" c".to_owned()],
-        with_end: false,
+        include_eos: false,
     };
     let requests = [
         generate(Strategy::Greedy),

@@ -278,7 +278,7 @@ fn programs_get_every_row() {
             .iter()
             .map(|premise| {
                 let mut premise = premise.clone();
-                // Only a `search` proves premises.
+                // Only a `proof_search` proves premises.
                 assert_eq!(
                     premise.as_object_mut().unwrap().shift_remove("proofs"),
                     Some(json!([]))

@@ -77,7 +77,11 @@ const LEFT: &[(&str, &[&str], &str)] = &[
     ),
     (
         "src",
-        &["stages::kinds::search", "stages::kinds::search::grow", "stages::kinds::search::table"],
+        &[
+            "stages::kinds::proof_search",
+            "stages::kinds::proof_search::grow",
+            "stages::kinds::proof_search::table",
+        ],
         "a planned search, and its levels",
     ),
     (

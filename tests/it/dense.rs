@@ -185,8 +185,8 @@ stages:
         ('q', 1, 0.9, 'b', 'b'), ('q', 2, 0.8, 'd', 'D'), ('q', 3, 0.7, 'a', 'a'),
         ('q', 4, 0.6, 'b', 'b!'), ('r', 1, 0.5, 'w', 'W')
       ) AS t(query_id, rank, score, fact_id, fact)
-  both: { blend: { from: [words, meanings], top_k: 3 } }
-  weighed: { blend: { from: [words, meanings], weights: [1, 0.5], k: 0, top_k: 9 } }
+  both: { rank_fusion: { from: [words, meanings], top_k: 3 } }
+  weighed: { rank_fusion: { from: [words, meanings], weights: [1, 0.5], k: 0, top_k: 9 } }
 ";
 
 #[test]
@@ -249,7 +249,7 @@ fn words_and_meanings_are_blended() {
     let text = workspace.read("p.yaml").replace("t(row_id, vector)", "t(row_id, vector), texts")
         .replace("('q1', [2.0, 1.0]), ('q2', [-1.0, 0.0])\n      ) AS t(row_id, vector), texts", "('q1', 'salt', [2.0, 1.0]), ('q2', 'metal', [-1.0, 0.0])\n      ) AS t(row_id, question, vector)");
     workspace.write("p.yaml", text + "  words: { retrieve: { from: queries, query: question, memory: memory, index: bm25, top_k: 3 } }
-  both: { blend: { from: [words, found], top_k: 1 } }
+  both: { rank_fusion: { from: [words, found], top_k: 1 } }
 ");
     workspace.run();
     let best = workspace.sql("SELECT query_id, fact, round(1 / score, 6) AS r FROM both");

@@ -6,7 +6,7 @@ use crate::support::Workspace;
 const PIPELINE: &str = r#"
 pipeline: devices
 models:
-  writer: { path: models/writer, device: cpu, workers: 2, cache_mib: 8 }
+  writer: { path: models/writer, device: cpu, workers: 2, kv_cache_mib: 8 }
   reader: { path: models/reader, device: cpu, workers: 1, dtype: int8 }
   encoder: { path: models/encoder, device: cpu, workers: 1 }
   judge: { url: "http://localhost:9/v1", model: large, api: chat }

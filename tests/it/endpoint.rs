@@ -46,7 +46,7 @@ fn holding(folder: &Path, text: &str) -> Vec<String> {
 fn is_asked_once_and_replayed_when_it_is_gone() {
     let (url, received) = serve(capitals);
     let workspace = Workspace::with(&format!(
-        "pipeline: far\nmodels:\n  far: {{ url: \"{url}\", model: small, key_env: \
+        "pipeline: far\nmodels:\n  far: {{ url: \"{url}\", model: small, api_key_env: \
          PROOFMILL_TEST_KEY }}\nstages:\n  asked: {{ sql: \"SELECT 'r' || n AS row_id, 'cat ' || n \
          AS q FROM (SELECT unnest(range(5)) AS n)\" }}\n  answers:\n    generate: {{ from: asked, \
          model: far, prompt: q, options: {{ max_tokens: 9, stop: [x] }} }}\n"
@@ -82,7 +82,7 @@ fn is_asked_once_and_replayed_when_it_is_gone() {
 fn says_what_is_wrong_and_never_the_key() {
     let workspace = Workspace::with(
         "pipeline: far\nmodels:\n  far: { url: \"http://127.0.0.1:9/v1\", model: small, retries: 0, \
-         key_env: PROOFMILL_TEST_KEY }\nstages:\n  asked: { sql: \"SELECT 'r' AS row_id, 'cat' AS q\" \
+         api_key_env: PROOFMILL_TEST_KEY }\nstages:\n  asked: { sql: \"SELECT 'r' AS row_id, 'cat' AS q\" \
          }\n  answers: { generate: { from: asked, model: far, prompt: q } }\n",
     );
     let done = run(&workspace, &["run", "p.yaml"])

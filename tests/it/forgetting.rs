@@ -8,8 +8,8 @@ use crate::support::Workspace;
 const PIPELINE: &str = r#"
 pipeline: answers
 models:
-  small: { path: small, device: cpu, cache_mib: 8 }
-  exact: { path: small, device: cpu, cache_mib: 8, dtype: int8 }
+  small: { path: small, device: cpu, kv_cache_mib: 8 }
+  exact: { path: small, device: cpu, kv_cache_mib: 8, dtype: int8 }
 stages:
   asked:
     sql: SELECT 'r' || n AS row_id, 'the cat ' || n AS q FROM (SELECT unnest(range(4)) AS n)

@@ -175,7 +175,7 @@ fn weights_that_are_written_while_they_are_mapped_answer_nothing_more() {
     let (url, _) = serve(meddles);
     let pipeline = |what: &str, path: &Path| {
         format!(
-            "pipeline: meddled\nmodels:\n  local: {{ path: local, device: cpu, cache_mib: 8 }}\n  far: {{ url: \
+            "pipeline: meddled\nmodels:\n  local: {{ path: local, device: cpu, kv_cache_mib: 8 }}\n  far: {{ url: \
              \"{url}\", model: far }}\nstages:\n  asked: {{ sql: \"SELECT 'x' AS row_id, 'the cat' AS q\" \
              }}\n  one: {{ generate: {{ from: asked, model: local, prompt: q, options: {{ max_tokens: 2, \
              min_tokens: 2 }} }} }}\n  told: {{ generate: {{ from: one, model: far, id: row_id, prompt: \

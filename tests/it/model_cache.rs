@@ -122,9 +122,9 @@ fn settings_that_change_answers_count_and_those_that_change_the_pace_do_not() {
         ),
         ("path: models/writer", "path: models/writer, dtype: f32", &[]),
         ("path: models/writer", "path: models/writer, workers: 3", &[]),
-        ("path: models/writer", "path: models/writer, step_tokens: 512", &[]),
-        ("path: models/writer", "path: models/writer, sequences: 7", &[]),
-        ("path: models/writer", "path: models/writer, cache_mib: 3", &[]),
+        ("path: models/writer", "path: models/writer, max_batch_tokens: 512", &[]),
+        ("path: models/writer", "path: models/writer, max_num_seqs: 7", &[]),
+        ("path: models/writer", "path: models/writer, kv_cache_mib: 3", &[]),
     ]);
 }
 
@@ -136,11 +136,11 @@ fn of_an_endpoint_counts_who_is_asked_and_not_how_often() {
         ("model: small", "model: large", told),
         ("api: chat, system: Be brief.", "api: completions", told),
         ("Be brief.", "Be exact.", told),
-        ("model: small", "model: small, offers: { logprobs: true }", told),
-        ("model: small", "model: small, offers: { top_k: true }", told),
+        ("model: small", "model: small, capabilities: { logprobs: true }", told),
+        ("model: small", "model: small, capabilities: { top_k: true }", told),
         ("localhost:9/v1", "localhost:9/v1/", &[]),
-        ("model: small", "model: small, offers: {}", &[]),
-        ("model: small", "model: small, key_env: SOME_KEY", &[]),
+        ("model: small", "model: small, capabilities: {}", &[]),
+        ("model: small", "model: small, api_key_env: SOME_KEY", &[]),
         ("model: small", "model: small, concurrency: 2", &[]),
         ("model: small", "model: small, retries: 1", &[]),
         ("model: small", "model: small, timeout_seconds: 9", &[]),

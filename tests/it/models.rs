@@ -14,7 +14,7 @@ use crate::support::{Done, Workspace};
 const LONG: &str = r#"
 pipeline: long
 models:
-  writer: { path: writer, cache_mib: 8 }
+  writer: { path: writer, kv_cache_mib: 8 }
 stages:
   asked:
     sql: |
@@ -29,8 +29,8 @@ stages:
 const ALL: &str = r#"
 pipeline: all
 models:
-  writer: { path: writer, cache_mib: 8 }
-  reader: { path: reader, cache_mib: 8 }
+  writer: { path: writer, kv_cache_mib: 8 }
+  reader: { path: reader, kv_cache_mib: 8 }
   encoder: { path: encoder }
 stages:
   asked:
@@ -40,7 +40,7 @@ stages:
   written:
     generate: { from: asked, model: writer, prompt: question, options: { max_tokens: 12, min_tokens: 6, temperature: 1, samples: 2 } }
   sought:
-    generate: { from: asked, model: reader, prompt: question, options: { max_tokens: 12, min_tokens: 6, beams: 3, answers: 2 } }
+    generate: { from: asked, model: reader, prompt: question, options: { max_tokens: 12, min_tokens: 6, num_beams: 3, num_return_sequences: 2 } }
   judged:
     score: { from: asked, model: writer, prompt: question, continuation: "' sat'" }
   chosen:
@@ -188,7 +188,7 @@ fn recorded(workspace: &Workspace) -> u64 {
 fn killed_in_the_middle_and_run_again() {
     const ROWS: u64 = 2000;
     let pipeline = format!(
-        "pipeline: killed\nmodels: {{ writer: {{ path: writer, cache_mib: 8 }} }}\nstages:\n  asked: {{ sql: \
+        "pipeline: killed\nmodels: {{ writer: {{ path: writer, kv_cache_mib: 8 }} }}\nstages:\n  asked: {{ sql: \
          \"SELECT 'r' || n AS row_id, 'cat ' || n AS q FROM (SELECT unnest(range({ROWS})) AS n)\" }}\
          \n  answers:\n    generate: {{ from: asked, model: writer, prompt: q, options: {{ \
          max_tokens: 8 }} }}\n"
@@ -228,8 +228,8 @@ fn every_function_can_be_called_in_sql() {
         r#"
 pipeline: functions
 models:
-  writer: { path: writer, cache_mib: 8 }
-  reader: { path: reader, cache_mib: 8 }
+  writer: { path: writer, kv_cache_mib: 8 }
+  reader: { path: reader, kv_cache_mib: 8 }
   encoder: { path: encoder }
 stages:
   asked:

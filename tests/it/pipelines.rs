@@ -201,7 +201,7 @@ fn teachme_on_openbookqa_runs_with_an_endpoint() {
     let params = [
         format!("endpoint={url}"),
         format!("output={}", workspace.path("report").display()),
-        "entailer=remote with_end=false train_limit=3 test_limit=2 orders=0 percents=0,100"
+        "entailer=remote include_eos=false train_limit=3 test_limit=2 orders=0 percents=0,100"
             .replace(' ', "\n"),
     ]
     .join("\n");

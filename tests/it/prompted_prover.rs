@@ -37,7 +37,7 @@ fn workspace() -> Workspace {
     workspace.edit(
         "p.yaml",
         "{ path: \"${params.model}\" }",
-        "{ url: \"${params.model}\", model: entailer, offers: { scores: true } }",
+        "{ url: \"${params.model}\", model: entailer, capabilities: { scores: true } }",
     );
     let question = |id: &str, split: &str, question: &str, hypotheses: [&str; 2], fact: &str| {
         json!({
@@ -62,7 +62,7 @@ fn numbered_steps_are_verified_like_any_proof() {
     let workspace = workspace();
     let (endpoint, model) = (format!("endpoint={prover}"), format!("model={verifier}"));
     let mut run = vec!["run", "p.yaml"];
-    for param in [&endpoint, &model, "questions=questions.jsonl", "with_end=false"] {
+    for param in [&endpoint, &model, "questions=questions.jsonl", "include_eos=false"] {
         run.extend(["--param", param]);
     }
     workspace.proofmill(&run).expect(0);
@@ -127,7 +127,7 @@ fn examples_and_facts_are_shown_as_asked_for() {
             &shots_given,
             &facts_given,
             "questions=questions.jsonl",
-            "with_end=false",
+            "include_eos=false",
             "limit=1",
             "temperature=0.7",
         ] {

@@ -399,7 +399,7 @@ fn nothing_is_computed_twice() {
     }
 }
 
-/// Ties, fallbacks and thresholds of `decide`, over tables that are written down.
+/// Ties, fallbacks and thresholds of `select_answer`, over tables that are written down.
 #[test]
 fn the_best_proof_decides_then_the_belief_then_the_order() {
     let done = case("decide.yaml").proofmill(&["test", "p.yaml"]).expect(0);

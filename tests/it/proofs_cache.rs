@@ -29,9 +29,9 @@ stages:
   verified:
     verify: { from: proofs, model: reader, threshold: 0.6, blocked: blocked }
   answers:
-    decide: { from: beliefs, proofs: verified }
+    select_answer: { from: beliefs, proofs: verified }
   final:
-    decide: { from: beliefs, confirmed: told }
+    select_answer: { from: beliefs, confirmed: told }
   lessons:
     teach: { from: hypotheses, model: reader, correct: label = '1', fact: "'Iron ' || label", recall: 4, memory: facts }
 "#;
@@ -89,7 +89,7 @@ fn cosmetics_and_what_stands_where_nothing_is_written_do_not_count() {
         ("max_tokens: 9 }", "max_tokens: 9 }, forced: true, free: true, question: true", &[]),
         (
             "threshold: 0.6",
-            "threshold: 0.6, probability: released, with_end: true, trust_memory: false",
+            "threshold: 0.6, probability: released, include_eos: true, trust_memory: false",
             &[],
         ),
         ("proofs: verified }", "proofs: verified, without_proof: direct, keep: [] }", &[]),

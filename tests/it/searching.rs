@@ -1,4 +1,4 @@
-//! `search`: trees of proofs by the rules of Entailer, with the published numbers, and the answers
+//! `proof_search`: trees of proofs by the rules of Entailer, with the published numbers, and the answers
 //! that come of them.
 
 use std::collections::BTreeSet;
@@ -237,8 +237,8 @@ stages:
     hypothesize: { from: questions, question: question, choices: choices, hypothesis: \"question || answer\", keep: [gold] }
   beliefs: { verify: { from: hypotheses, model: reader } }
   searched:
-    search: { from: hypotheses, model: reader, context: recalled, threshold: 0.6, blocked: blocked }
-  answers: { decide: { from: beliefs, proofs: searched } }
+    proof_search: { from: hypotheses, model: reader, context: recalled, threshold: 0.6, blocked: blocked }
+  answers: { select_answer: { from: beliefs, proofs: searched } }
 ",
     );
     base.add_model("t5", "models/reader");
@@ -247,7 +247,7 @@ stages:
         ("threshold: 0.6", "threshold: 0.7"),
         ("threshold: 0.6", "threshold: 0.6, depth: 2"),
         ("threshold: 0.6", "threshold: 0.6, probability: renormalized"),
-        ("threshold: 0.6", "threshold: 0.6, with_end: false"),
+        ("threshold: 0.6", "threshold: 0.6, include_eos: false"),
         ("threshold: 0.6", "threshold: 0.6, trust_memory: true"),
         ("threshold: 0.6", "threshold: 0.6, question: false"),
         ("threshold: 0.6", "threshold: 0.6, forced: false"),

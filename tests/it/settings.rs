@@ -20,9 +20,9 @@ const DO_NOT_COUNT: &[(&str, &str)] = &[
 const NEVER_ALONE: &[(&str, &str)] = &[
     ("retrieve.index", "the other kind of index asks for a column of another type, which counts"),
     ("hypothesize.options.samples", "refused: a hypothesis is one text"),
-    ("hypothesize.options.answers", "refused: a hypothesis is one text"),
-    ("hypothesize.candidates.options.beams", "refused: candidates are samples"),
-    ("hypothesize.candidates.options.answers", "refused: candidates are samples"),
+    ("hypothesize.options.num_return_sequences", "refused: a hypothesis is one text"),
+    ("hypothesize.candidates.options.num_beams", "refused: candidates are samples"),
+    ("hypothesize.candidates.options.num_return_sequences", "refused: candidates are samples"),
     ("hypothesize.candidates.options.length_penalty", "refused: candidates are samples"),
     ("hypothesize.candidates.options.early_stopping", "refused: candidates are samples"),
 ];

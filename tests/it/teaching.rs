@@ -52,7 +52,7 @@ fn unrolled(round: usize) -> String {
   {name}_proofs: {{ prove: {{ from: {name}_hypotheses, context: {name}_recalled, model: reader, options: {{ max_tokens: 8, min_tokens: 4 }} }} }}
   {name}_verified: {{ verify: {{ from: {name}_proofs, {verified} }} }}
   {name}_beliefs: {{ verify: {{ from: {name}_hypotheses, {verified}, keep: [gold, core_fact] }} }}
-  {name}_answers: {{ decide: {{ from: {name}_beliefs, proofs: {name}_verified, keep: [gold, core_fact] }} }}
+  {name}_answers: {{ select_answer: {{ from: {name}_beliefs, proofs: {name}_verified, keep: [gold, core_fact] }} }}
   {name}_taught: {{ sql: \"SELECT CAST(substr(question_id, 2) AS BIGINT) AS place, core_fact AS fact FROM {name}_answers WHERE hypothesis_id <> gold\" }}
 ",
             ids = ids.join(", ")
@@ -166,7 +166,7 @@ fn what_the_user_says(workspace: &Workspace) {
 #[test]
 fn a_question_that_cannot_be_asked_fails_the_lessons() {
     let workspace = case();
-    workspace.edit("p.yaml", "cache_mib: 8", "cache_mib: 8, step_tokens: 80");
+    workspace.edit("p.yaml", "kv_cache_mib: 8", "kv_cache_mib: 8, max_batch_tokens: 80");
     let done = workspace.proofmill(&["run", "p.yaml", "--select", "+by_one"]).expect(1);
     done.says("rows have no answer, the first (too_long)")
         .says("a lesson depends on all before it");

@@ -139,11 +139,11 @@ impl Kind {
 
     /// The type an argument of type `given` is cast to; `None` if it does not fit.
     pub fn coerce(self, given: &DataType) -> Option<DataType> {
-        use DataType::{Boolean, Float64, Int64, LargeUtf8, Null, Utf8, Utf8View};
+        use DataType::{Boolean, Float64, Int64, Null, Utf8, Utf8View};
         let integer = given.is_integer() || *given == Null;
         let text = is_text(given) || *given == Null;
         match self {
-            Self::RawText if matches!(given, Utf8 | LargeUtf8 | Utf8View) => Some(given.clone()),
+            Self::RawText if given.is_string() => Some(given.clone()),
             Self::RawText if text => Some(Utf8),
             Self::Text | Self::Choice(_) if text => Some(Utf8View),
             Self::Texts if text => Some(Utf8View),
@@ -184,9 +184,8 @@ impl Kind {
 
 fn is_text(given: &DataType) -> bool {
     match given {
-        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => true,
         DataType::Dictionary(_, values) => is_text(values),
-        _ => false,
+        given => given.is_string(),
     }
 }
 

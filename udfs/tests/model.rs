@@ -285,7 +285,8 @@ async fn samples_are_a_list_and_never_collapse() {
         assert_eq!(texts(&context, &sql).await, all(&["a #00", "a #11", "a #22"]), "{options}");
     }
     assert_eq!(fixture.echo.asked.load(SeqCst), 1, "one request, one list");
-    let beams = "SELECT unnest(generate('echo', 'a', {beams: 3, answers: 2}))['score']";
+    let beams =
+        "SELECT unnest(generate('echo', 'a', {num_beams: 3, num_return_sequences: 2}))['score']";
     assert_eq!(texts(&context, beams).await, all(&["-0.0", "-1.0"]));
     let one = "SELECT array_length(generate('echo', 'a', {samples: 1}))";
     assert_eq!(scalar(&context, one).await.to_string(), "1");
@@ -413,7 +414,7 @@ async fn choices_are_compared_as_asked() {
         ("{normalize: 'none'}", "0"),
         ("{normalize: 'tokens'}", "2"),
         ("{normalize: 'bytes'}", "0"),
-        ("{normalize: 'bytes', with_end: true}", "0"),
+        ("{normalize: 'bytes', include_eos: true}", "0"),
     ] {
         let sql = format!(
             "SELECT score_choices('echo', 'q', ['apple', 'peach', 'two words'], {options})['best']"
@@ -433,7 +434,7 @@ async fn choices_are_compared_as_asked() {
             "continuation `` has no tokens, so it has no score",
         ),
         (
-            "score_choices('echo', 'q', [''], {normalize: 'bytes', with_end: true})",
+            "score_choices('echo', 'q', [''], {normalize: 'bytes', include_eos: true})",
             "choice 1 of `choices` is empty, and `normalize` divides by its bytes",
         ),
         ("fuse('echo', 'q', make_array())", "argument `passages` is empty; expected at least one"),
@@ -489,7 +490,7 @@ async fn mistakes_are_found_when_the_query_is_planned() {
         ),
         (
             "embed('echo', p, {max_tokens: 1})",
-            "option `max_tokens` is unknown; expected one of `truncate`, `truncate_keep`, `on_error`, `replay`",
+            "option `max_tokens` is unknown; expected one of `truncate`, `truncation_side`, `on_error`, `replay`",
         ),
         (
             "generate('echo', p, {max_tokens: 0})",
@@ -526,7 +527,7 @@ async fn options_of_rows_are_checked_row_by_row() {
                 ('{\"on_error\": \"capture\", \"seed\": \"x\"}')) AS t(o)";
     let sql = format!("SELECT generate('echo', 'a', o)['error']['message'] {rows}");
     let several = "the options of a row ask for 2 answers, and the call returns one per row; write \
-                   options with `samples` or `answers` as a constant text or as a struct";
+                   options with `samples` or `num_return_sequences` as a constant text or as a struct";
     let seed = "option `seed` is \"x\"; expected a whole number from 0 to 18446744073709551615";
     assert_eq!(texts(&context, &sql).await, all(&[several, seed]));
 }

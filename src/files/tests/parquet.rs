@@ -4,8 +4,8 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use arrow::array::{
-    ArrayRef, DictionaryArray, Int32Array, Int64Array, RecordBatch, StringArray, StringViewArray,
-    StructArray,
+    ArrayRef, DictionaryArray, Int32Array, Int64Array, LargeStringArray, RecordBatch, StringArray,
+    StringViewArray, StructArray,
 };
 use arrow::buffer::NullBuffer;
 use arrow::datatypes::{DataType, Field, Int32Type};
@@ -78,6 +78,27 @@ fn columns_are_chosen_and_converted() {
     assert_eq!(outcome.errors[0].raw, "b");
     let id = crate::row_id::RowIds::new(&outcome.source.files()[0].digest).id(5).to_owned();
     assert_eq!(outcome.row_ids()[3], id);
+}
+
+/// However a writer stores strings, a declared type takes and refuses the same of them.
+#[test]
+fn strings_convert_alike_in_every_encoding() {
+    let folder = Folder::new();
+    let values = ["1.5", "NaN", "inf", "1e3", "b"];
+    let dictionary: DictionaryArray<Int32Type> = values.into_iter().collect();
+    let encodings: [ArrayRef; 4] = [
+        Arc::new(StringArray::from(values.to_vec())),
+        Arc::new(LargeStringArray::from(values.to_vec())),
+        Arc::new(StringViewArray::from(values.to_vec())),
+        Arc::new(dictionary),
+    ];
+    for array in encodings {
+        let kind = array.data_type().to_string();
+        let path = folder.write(&format!("{kind}.parquet"), parquet(vec![("v", array)]));
+        let outcome = read_with(&path, json!({"columns": {"v": {"path": "v", "type": "number"}}}));
+        assert_eq!(outcome.rows(), ["1.5", "1000.0"], "{kind}");
+        assert_eq!(outcome.faults().len(), 3, "{kind}");
+    }
 }
 
 #[test]

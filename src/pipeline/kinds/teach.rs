@@ -4,9 +4,9 @@ use proofmill_engine::options::GenerateOptions;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::kinds::decide::WithoutProof;
 use crate::kinds::index::Analyzer;
 use crate::kinds::prove::yes;
+use crate::kinds::select_answer::WithoutProof;
 use crate::kinds::verify::{Probability, half};
 use crate::settings::{Expression, ModelRef, StageRef};
 
@@ -19,7 +19,7 @@ pub struct Teach {
     pub from: StageRef,
     /// A model of `models:`: prover and verifier.
     pub model: ModelRef,
-    /// Whether an answer is right: SQL over the columns of an answer (those of `decide`, and `keep`).
+    /// Whether an answer is right: SQL over the columns of an answer (those of `select_answer`, and `keep`).
     #[schemars(length(min = 1))]
     pub correct: Expression,
     /// What the user says to correct an answer: SQL over the same columns.
@@ -67,7 +67,7 @@ pub struct Teach {
     pub probability: Probability,
     /// Whether the end of the output counts for a probability; `false` for endpoints.
     #[serde(default = "yes")]
-    pub with_end: bool,
+    pub include_eos: bool,
     /// Whether sentences of the memory are believed without being asked about.
     #[serde(default)]
     pub trust_memory: bool,

@@ -26,7 +26,7 @@ pub struct Verify {
     /// Whether the end of the output counts for a probability, as released; `false` for endpoints,
     /// which do not tell it.
     #[serde(default = "yes")]
-    pub with_end: bool,
+    pub include_eos: bool,
     /// Whether sentences of the memory are believed without being asked about.
     #[serde(default)]
     pub trust_memory: bool,

@@ -48,10 +48,9 @@ impl Kind for Compare {
     }
 
     fn prepare(&self, context: &mut Preparing<'_>) -> Option<Outcome> {
-        let settings = self;
         let Preparing { inputs, engine, components, diagnostics, .. } = context;
-        let wanted = all_metrics(&settings.correct, &settings.metrics);
-        values::check_names(&settings.correct, &settings.metrics, "compare", diagnostics)?;
+        let wanted = all_metrics(&self.correct, &self.metrics);
+        values::check_names(&self.correct, &self.metrics, "compare", diagnostics)?;
         if wanted.is_empty() {
             let message = "nothing to compare: give `correct` or `metrics`".to_owned();
             diagnostics.error(&["compare"], Code::MissingKey, message, None);
@@ -61,32 +60,30 @@ impl Kind for Compare {
             let message = format!("`{beside}` needs `{key}` beside it");
             diagnostics.error(&["compare", beside], Code::MissingKey, message, None);
         };
-        let sides =
-            match (&settings.from, &settings.systems, &settings.baseline, &settings.candidate) {
-                (Some(from), Some(_), None, None) => vec![("from", from)],
-                (Some(_), None, ..) => {
-                    missing("systems", "from");
-                    return None;
-                }
-                (None, _, Some(baseline), Some(candidate)) if baseline == candidate => {
-                    let message = format!("`{candidate}` is compared with itself");
-                    diagnostics.error(&["compare", "candidate"], Code::Duplicate, message, None);
-                    return None;
-                }
-                (None, _, Some(baseline), Some(candidate)) => {
-                    vec![("baseline", baseline), ("candidate", candidate)]
-                }
-                (None, _, Some(_), None) => {
-                    missing("candidate", "baseline");
-                    return None;
-                }
-                _ => {
-                    let message =
-                        "give `from` and `systems`, or `baseline` and `candidate`".to_owned();
-                    diagnostics.error(&["compare"], Code::NotExactlyOne, message, None);
-                    return None;
-                }
-            };
+        let sides = match (&self.from, &self.systems, &self.baseline, &self.candidate) {
+            (Some(from), Some(_), None, None) => vec![("from", from)],
+            (Some(_), None, ..) => {
+                missing("systems", "from");
+                return None;
+            }
+            (None, _, Some(baseline), Some(candidate)) if baseline == candidate => {
+                let message = format!("`{candidate}` is compared with itself");
+                diagnostics.error(&["compare", "candidate"], Code::Duplicate, message, None);
+                return None;
+            }
+            (None, _, Some(baseline), Some(candidate)) => {
+                vec![("baseline", baseline), ("candidate", candidate)]
+            }
+            (None, _, Some(_), None) => {
+                missing("candidate", "baseline");
+                return None;
+            }
+            _ => {
+                let message = "give `from` and `systems`, or `baseline` and `candidate`".to_owned();
+                diagnostics.error(&["compare"], Code::NotExactlyOne, message, None);
+                return None;
+            }
+        };
         let mut plans = Vec::new();
         let mut metrics = None;
         for (path, name) in sides {
@@ -94,15 +91,12 @@ impl Kind for Compare {
             let input = table.schema();
             let mut selection = Selection::new(engine, name, table)?;
             let mut sound = true;
-            for column in settings.on.all() {
+            for column in self.on.all() {
                 sound &= diagnostics.column(&["compare", "on"], column, &input).is_some();
                 selection.text(column);
             }
-            let single = [
-                ("systems", &settings.systems),
-                ("cluster", &settings.cluster),
-                ("reruns", &settings.reruns),
-            ];
+            let single =
+                [("systems", &self.systems), ("cluster", &self.cluster), ("reruns", &self.reruns)];
             for (key, column) in single {
                 if let Some(column) = column {
                     sound &= diagnostics.column(&["compare", key], column, &input).is_some();
@@ -111,19 +105,19 @@ impl Kind for Compare {
             }
             metrics =
                 Some(selection.metrics(&wanted, &["compare"], diagnostics).filter(|_| sound)?);
-            let system = settings.from.is_none().then(|| name.to_string());
+            let system = self.from.is_none().then(|| name.to_string());
             // Names of tables are names of systems in the result.
             system.iter().for_each(|name| components.set(format!("system[{}]", plans.len()), name));
             let plan = selection.plan()?;
             plans.push((system, plan));
         }
-        components.set_settings(settings);
+        components.set_settings(self);
         components.set_order("metrics", wanted.keys());
-        let schema = schema(settings);
+        let schema = schema(self);
         let plan = ComparePlan {
             plans,
             metrics: metrics?,
-            settings: settings.clone(),
+            settings: self.clone(),
             schema: Arc::clone(&schema),
         };
         Some(Outcome::new(schema, plan))

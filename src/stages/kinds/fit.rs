@@ -23,7 +23,7 @@ use crate::stages::error::StageError;
 use crate::stages::fingerprint::Components;
 use crate::stages::kind::{Kind, Outcome, Preparing, Traits};
 use crate::stages::plan::{Execution, Export, StagePlan};
-use crate::stages::queries::lowered::{self, Named};
+use crate::stages::queries::sql_kind::{self, Named};
 use crate::stages::sink::{Computed, Sink};
 use proofmill_base::digest::Digest;
 use proofmill_pipeline::code::Code;
@@ -72,27 +72,26 @@ impl Kind for Fit {
     }
 
     fn prepare(&self, context: &mut Preparing<'_>) -> Option<Outcome> {
-        let settings = self;
         let Preparing { inputs, engine, components, diagnostics, .. } = context;
-        let train = pairs(settings, inputs.table("from")?, engine, diagnostics);
+        let train = pairs(self, inputs.table("from")?, engine, diagnostics);
         let dev = match inputs.table("dev") {
-            Some(table) => Some(pairs(settings, table, engine, diagnostics)?),
+            Some(table) => Some(pairs(self, table, engine, diagnostics)?),
             None => None,
         };
-        let chosen = converted::<Settings>(&settings.settings, &["settings"], diagnostics);
-        let start = start(settings, engine, components, diagnostics);
+        let chosen = converted::<Settings>(&self.settings, &["settings"], diagnostics);
+        let start = start(self, engine, components, diagnostics);
         let (train, chosen, start) = (train?, chosen?, start?);
         if let Err(error) = chosen.check() {
             diagnostics.error(&[KIND, "settings"], Code::WrongValue, error.to_string(), None);
             return None;
         }
-        components.set_settings(settings);
-        if settings.settings.clip == Some(None) {
+        components.set_settings(self);
+        if self.settings.clip == Some(None) {
             // What is absent does not count, and this is not.
             components.set("settings.settings.clip", "none");
         }
         let schema = schema();
-        let path = PathBuf::from(&settings.path);
+        let path = PathBuf::from(&self.path);
         let plan =
             FitPlan { train, dev, settings: chosen, start, path, schema: Arc::clone(&schema) };
         Some(Outcome::exporting(schema, plan))
@@ -120,12 +119,12 @@ fn pairs(
 ) -> Option<LogicalPlan> {
     let schema = table.schema();
     let sound = [
-        lowered::text(&[KIND, "input"], &settings.input, &schema, engine, diagnostics),
-        lowered::text(&[KIND, "output"], &settings.output, &schema, engine, diagnostics),
+        sql_kind::text(&[KIND, "input"], &settings.input, &schema, engine, diagnostics),
+        sql_kind::text(&[KIND, "output"], &settings.output, &schema, engine, diagnostics),
     ];
     let weight = settings.weight.as_deref().unwrap_or("1.0");
     if settings.weight.is_some() {
-        lowered::expression(&[KIND, "weight"], weight, &schema, engine, diagnostics)?;
+        sql_kind::expression(&[KIND, "weight"], weight, &schema, engine, diagnostics)?;
     }
     if sound.contains(&None) {
         return None;

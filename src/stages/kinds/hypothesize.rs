@@ -7,8 +7,8 @@ use serde_json::json;
 use crate::session::Engine;
 use crate::stages::diagnostics::Diagnostics;
 use crate::stages::kind::{Kind, Outcome, Preparing, Traits};
-use crate::stages::queries::lowered::{
-    self, Lowered, Named, after_comma, inside, is_texts, literal, name,
+use crate::stages::queries::sql_kind::{
+    self, Named, SqlKind, after_comma, inside, is_texts, literal, name,
 };
 use proofmill_pipeline::code::Code;
 use proofmill_pipeline::kinds::hypothesize::{Candidates, Hypothesize};
@@ -32,29 +32,28 @@ impl Kind for Hypothesize {
     }
 
     fn prepare(&self, context: &mut Preparing<'_>) -> Option<Outcome> {
-        let settings = self;
         let Preparing { inputs, engine, components, diagnostics, .. } = context;
         let table = inputs.table("from")?;
         let input = table.schema();
         let sound = [
-            diagnostics.column(&[KIND, "id"], &settings.id, &input).map(drop),
-            lowered::text(&[KIND, "question"], &settings.question, &input, engine, diagnostics),
-            lowered::keep(KIND, &settings.keep, &COLUMNS, &input, diagnostics),
-            effective(settings, diagnostics),
+            diagnostics.column(&[KIND, "id"], &self.id, &input).map(drop),
+            sql_kind::text(&[KIND, "question"], &self.question, &input, engine, diagnostics),
+            sql_kind::keep(KIND, &self.keep, &COLUMNS, &input, diagnostics),
+            effective(self, diagnostics),
         ];
-        let answers = answers(settings, &input, engine, diagnostics);
-        let wording = wording(settings, &input, engine, diagnostics);
+        let answers = answers(self, &input, engine, diagnostics);
+        let wording = wording(self, &input, engine, diagnostics);
         let (answers, wording) = (answers?, wording?);
         if sound.contains(&None) {
             return None;
         }
-        let sql = query(settings, &input, &answers, &wording);
+        let sql = query(self, &input, &answers, &wording);
         let tables = Named::from([("questions".to_owned(), table)]);
-        let candidates = settings.candidates.as_ref().map(|it| (&*it.model, "candidates.model"));
-        let model = settings.model.as_deref().map(|model| (model, "model"));
+        let candidates = self.candidates.as_ref().map(|it| (&*it.model, "candidates.model"));
+        let model = self.model.as_deref().map(|model| (model, "model"));
         let models: Vec<_> = candidates.into_iter().chain(model).collect();
-        Lowered { kind: KIND, sql: &sql, tables, models: &models }.outcome(
-            settings,
+        SqlKind { kind: KIND, sql: &sql, tables, models: &models }.outcome(
+            self,
             engine,
             components,
             diagnostics,
@@ -122,8 +121,8 @@ fn sampled(
     diagnostics: &mut Diagnostics<'_>,
 ) -> Option<Answers> {
     let steps = |key| [KIND, "candidates", key];
-    lowered::model(&steps("model"), &candidates.model, engine, diagnostics)?;
-    lowered::text(&steps("prompt"), &candidates.prompt, input, engine, diagnostics)?;
+    sql_kind::model(&steps("model"), &candidates.model, engine, diagnostics)?;
+    sql_kind::text(&steps("prompt"), &candidates.prompt, input, engine, diagnostics)?;
     if candidates.options.samples.is_none() {
         let message = "candidates are samples, and `samples` is missing".to_owned();
         let help = "set `samples: 20` and `temperature: 1`, say".to_owned();
@@ -158,13 +157,13 @@ fn wording(
     diagnostics: &mut Diagnostics<'_>,
 ) -> Option<Wording> {
     if let Some(statement) = &settings.statement {
-        lowered::text(&[KIND, "statement"], statement, input, engine, diagnostics)?;
+        sql_kind::text(&[KIND, "statement"], statement, input, engine, diagnostics)?;
         let Some(negation) = &settings.negation else {
             let message = "a `statement` needs its `negation`".to_owned();
             diagnostics.error(&[KIND, "statement"], Code::WrongValue, message, None);
             return None;
         };
-        lowered::text(&[KIND, "negation"], negation, input, engine, diagnostics)?;
+        sql_kind::text(&[KIND, "negation"], negation, input, engine, diagnostics)?;
         return Some(Wording::Listed(format!(
             "make_array({}, {})",
             inside(statement),
@@ -183,14 +182,14 @@ fn wording(
             let own = own.map(|name| Field::new(name, DataType::Utf8, true).into());
             let fields: Vec<_> = fields.cloned().chain(own).collect();
             let scope = SchemaRef::new(Schema::new(fields));
-            lowered::text(&[KIND, "hypothesis"], text, &scope, engine, diagnostics)?;
+            sql_kind::text(&[KIND, "hypothesis"], text, &scope, engine, diagnostics)?;
             Some(Wording::Written(inside(text)))
         }
         (None, None, Some(model)) => {
-            lowered::model(&[KIND, "model"], model, engine, diagnostics)?;
+            sql_kind::model(&[KIND, "model"], model, engine, diagnostics)?;
             diagnostics.options(&[KIND, "options"], settings.options.check())?;
-            let several = ["samples", "answers"];
-            let given = [settings.options.samples, settings.options.answers];
+            let several = ["samples", "num_return_sequences"];
+            let given = [settings.options.samples, settings.options.num_return_sequences];
             if let Some((key, _)) = several.iter().zip(given).find(|(_, given)| given.is_some()) {
                 let message = format!("`{key}` gives several texts, and a hypothesis is one");
                 diagnostics.error(&[KIND, "options", key], Code::WrongValue, message, None);
@@ -224,7 +223,7 @@ fn texts(
     engine: &Engine,
     diagnostics: &mut Diagnostics<'_>,
 ) -> Option<()> {
-    let kind = lowered::expression(steps, text, input, engine, diagnostics)?;
+    let kind = sql_kind::expression(steps, text, input, engine, diagnostics)?;
     if is_texts(&kind) {
         return Some(());
     }

@@ -20,6 +20,7 @@ use crate::stages::plan::{Execution, StagePlan};
 use crate::stages::sink::{Computed, Sink};
 use proofmill_base::digest::Digest;
 use proofmill_base::ids::StageName;
+use proofmill_base::sentence::normalized;
 use proofmill_pipeline::code::Code;
 use proofmill_pipeline::kinds::index::{self as settings, Index, IndexBy, IndexKind};
 use proofmill_retrieval::{
@@ -86,36 +87,35 @@ impl Kind for Index {
     }
 
     fn prepare(&self, context: &mut Preparing<'_>) -> Option<Outcome> {
-        let settings = self;
         let Preparing { inputs, components, diagnostics, .. } = context;
-        match settings.kind {
-            IndexKind::Bm25 => refuse_idle(inputs.stage, &["vector"], settings.kind, diagnostics)?,
+        match self.kind {
+            IndexKind::Bm25 => refuse_idle(inputs.stage, &["vector"], self.kind, diagnostics)?,
             IndexKind::Dense => {
                 refuse_idle(
                     inputs.stage,
                     &["variant", "k1", "b", "analyzer"],
-                    settings.kind,
+                    self.kind,
                     diagnostics,
                 )?;
-                return dense::prepare(settings, *inputs, components, diagnostics);
+                return dense::prepare(self, *inputs, components, diagnostics);
             }
         }
         let memory = inputs.name("from")?.clone();
         let input = inputs.table_of(&memory)?.schema();
-        let fact = diagnostics.text_column(&["index", "fact"], &settings.fact, &input);
-        let question = question(settings, &input, diagnostics)?;
-        components.set_settings(settings);
+        let fact = diagnostics.text_column(&["index", "fact"], &self.fact, &input);
+        let question = question(self, &input, diagnostics)?;
+        components.set_settings(self);
         let plan = IndexPlan {
             memory,
             fact: fact?,
             question,
-            by: match settings.by {
+            by: match self.by {
                 IndexBy::Fact => MemoryIndexing::Fact,
                 IndexBy::Question => MemoryIndexing::Question,
                 IndexBy::QuestionFact => MemoryIndexing::QuestionFact,
                 IndexBy::RelevantQuestions => MemoryIndexing::RelevantQuestions,
             },
-            spec: spec(settings),
+            spec: spec(self),
             schema: schema(),
         };
         Some(Outcome::new(schema(), plan))
@@ -266,8 +266,7 @@ fn build(
 
 /// The id of a fact: the same in every memory, whatever its spelling in case and white space.
 pub fn fact_id(fact: &str) -> String {
-    let folded: Vec<_> = fact.split_whitespace().map(str::to_lowercase).collect();
-    Digest::of(folded.join(" ").as_bytes()).to_string()[..2 * FACT_ID_BYTES].to_owned()
+    Digest::of(normalized(fact).as_bytes()).to_string()[..2 * FACT_ID_BYTES].to_owned()
 }
 
 fn file_names(folder: &Path) -> Result<Vec<String>, StageError> {

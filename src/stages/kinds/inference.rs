@@ -16,7 +16,7 @@ use serde_json::{Value as Json, json};
 use crate::session::policy::inspect;
 use crate::stages::kind::{Kind, Outcome, Preparing, Traits};
 use crate::stages::queries::answers::InferencePlan;
-use crate::stages::queries::lowered::{is_text, is_texts};
+use crate::stages::queries::sql_kind::is_texts;
 use proofmill_base::suggest;
 use proofmill_pipeline::code::Code;
 use proofmill_pipeline::kinds::embed::Embed;
@@ -32,7 +32,7 @@ const CHOICE: &str = "choice";
 
 /// What the three kinds have in common.
 #[derive(Clone, Debug)]
-pub struct Asked {
+pub struct InferenceStage {
     kind: &'static str,
     function: &'static str,
     model: String,
@@ -52,8 +52,8 @@ enum Shape {
     Text,
     /// Several texts, a row each.
     Texts,
-    Worth,
-    /// Several choices' worth, a row each.
+    Score,
+    /// Several choices with scores, a row each.
     Choices,
     Vector,
 }
@@ -75,7 +75,7 @@ impl Shape {
                 "request_digest",
                 ERROR,
             ],
-            Self::Worth => {
+            Self::Score => {
                 &["logprob", "tokens", "is_greedy", "prompt_tokens", "request_digest", ERROR]
             }
             Self::Choices => &[
@@ -95,7 +95,7 @@ impl Shape {
     }
 }
 
-impl Asked {
+impl InferenceStage {
     /// The arguments that are columns of the table too: all but a list of choices.
     fn shown(&self) -> impl Iterator<Item = &'static str> + Clone {
         self.arguments.iter().map(|(key, _)| *key).filter(|key| *key != "choices")
@@ -104,7 +104,7 @@ impl Asked {
     /// For `generate`.
     pub fn generate(settings: &Generate) -> Self {
         let options = &settings.options;
-        let many = options.samples.is_some() || options.answers.is_some();
+        let many = options.is_counted();
         Self {
             kind: "generate",
             function: "generate",
@@ -122,7 +122,7 @@ impl Asked {
     /// For `score`; `None` if it has neither a continuation nor choices, which the schema rules out.
     pub fn score(settings: &Score) -> Option<Self> {
         let (function, key, text, shape) = match (&settings.continuation, &settings.choices) {
-            (Some(text), _) => ("score", "continuation", text, Shape::Worth),
+            (Some(text), _) => ("score", "continuation", text, Shape::Score),
             (None, Some(text)) => ("score_choices", "choices", text, Shape::Choices),
             (None, None) => return None,
         };
@@ -167,7 +167,7 @@ impl Kind for Generate {
     }
 
     fn prepare(&self, context: &mut Preparing<'_>) -> Option<Outcome> {
-        prepare(&Asked::generate(self), self, context)
+        prepare(&InferenceStage::generate(self), self, context)
     }
 }
 
@@ -177,7 +177,7 @@ impl Kind for Score {
     }
 
     fn prepare(&self, context: &mut Preparing<'_>) -> Option<Outcome> {
-        prepare(&Asked::score(self)?, self, context)
+        prepare(&InferenceStage::score(self)?, self, context)
     }
 }
 
@@ -187,13 +187,13 @@ impl Kind for Embed {
     }
 
     fn prepare(&self, context: &mut Preparing<'_>) -> Option<Outcome> {
-        prepare(&Asked::embed(self), self, context)
+        prepare(&InferenceStage::embed(self), self, context)
     }
 }
 
 /// Checks model, columns and expressions, and plans the query.
 fn prepare(
-    asked: &Asked,
+    asked: &InferenceStage,
     settings: &impl Serialize,
     context: &mut Preparing<'_>,
 ) -> Option<Outcome> {
@@ -227,7 +227,7 @@ fn prepare(
         }
     }
     // Several are compared, and one is not.
-    if asked.shape == Shape::Worth && asked.options.get("normalize").is_some() {
+    if asked.shape == Shape::Score && asked.options.get("normalize").is_some() {
         let message = "`normalize` means nothing beside `continuation`".to_owned();
         diagnostics.error(&[asked.kind, "options", "normalize"], Code::UnknownKey, message, None);
         sound = false;
@@ -271,5 +271,5 @@ fn prepare(
 }
 
 fn is_wanted(list: bool, kind: &DataType) -> bool {
-    if list { is_texts(kind) } else { is_text(kind) }
+    if list { is_texts(kind) } else { kind.is_string() }
 }

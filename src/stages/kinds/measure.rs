@@ -43,39 +43,38 @@ impl Kind for Measure {
     }
 
     fn prepare(&self, context: &mut Preparing<'_>) -> Option<Outcome> {
-        let settings = self;
         let Preparing { inputs, engine, components, diagnostics, .. } = context;
         let table = inputs.table("from")?;
         let input = table.schema();
-        let mut selection = Selection::new(engine, &settings.from, table)?;
+        let mut selection = Selection::new(engine, &self.from, table)?;
         let mut sound = true;
-        for (i, column) in settings.by.iter().enumerate() {
+        for (i, column) in self.by.iter().enumerate() {
             sound &=
                 diagnostics.column(&["measure", "by", &i.to_string()], column, &input).is_some();
         }
-        if let Some(cluster) = &settings.cluster {
+        if let Some(cluster) = &self.cluster {
             sound &= diagnostics.column(&["measure", "cluster"], cluster, &input).is_some();
         }
-        let wanted = all_metrics(&settings.correct, &settings.metrics);
-        values::check_names(&settings.correct, &settings.metrics, "measure", diagnostics)?;
+        let wanted = all_metrics(&self.correct, &self.metrics);
+        values::check_names(&self.correct, &self.metrics, "measure", diagnostics)?;
         if wanted.is_empty() {
             let message = "nothing to measure: give `correct` or `metrics`".to_owned();
             diagnostics.error(&["measure"], Code::MissingKey, message, None);
             return None;
         }
         let metrics = selection.metrics(&wanted, &["measure"], diagnostics);
-        if let Some(exclude) = &settings.exclude {
+        if let Some(exclude) = &self.exclude {
             sound &= selection.exclude(exclude, &["measure", "exclude"], diagnostics).is_some();
         }
         let metrics = metrics.filter(|_| sound)?;
-        settings.by.iter().for_each(|column| selection.text(column));
-        settings.cluster.iter().for_each(|column| selection.text(column));
-        components.set_settings(settings);
+        self.by.iter().for_each(|column| selection.text(column));
+        self.cluster.iter().for_each(|column| selection.text(column));
+        components.set_settings(self);
         components.set_order("metrics", wanted.keys());
-        let schema = schema(settings);
+        let schema = schema(self);
         let plan = selection.plan()?;
         let plan =
-            MeasurePlan { plan, metrics, settings: settings.clone(), schema: Arc::clone(&schema) };
+            MeasurePlan { plan, metrics, settings: self.clone(), schema: Arc::clone(&schema) };
         Some(Outcome::new(schema, plan))
     }
 }

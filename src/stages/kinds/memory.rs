@@ -42,9 +42,8 @@ impl Kind for Memory {
     }
 
     fn prepare(&self, context: &mut Preparing<'_>) -> Option<Outcome> {
-        let settings = self;
         let Preparing { memories, components, diagnostics, .. } = context;
-        let name: MemoryName = match settings.name.parse() {
+        let name: MemoryName = match self.name.parse() {
             Ok(name) => name,
             Err(error) => {
                 let error: InvalidId = error;
@@ -55,7 +54,7 @@ impl Kind for Memory {
         // Where pipelines are only checked, nobody asks the store.
         let recalled = memories.get(&name);
         if let Some(recalled) = recalled {
-            if let Some(until) = settings.until.filter(|until| *until > recalled.len()) {
+            if let Some(until) = self.until.filter(|until| *until > recalled.len()) {
                 let entries = recalled.len();
                 let message = format!("the memory `{name}` has no entry {until}: it has {entries}");
                 let help =
@@ -72,11 +71,11 @@ impl Kind for Memory {
                 diagnostics.warning(&[KIND, "name"], Code::MemoryMissing, message, Some(help));
             }
         }
-        let state = recalled.map(|recalled| recalled.state(settings.until)).unwrap_or_default();
+        let state = recalled.map(|recalled| recalled.state(self.until)).unwrap_or_default();
         let note = match recalled.map_or(0, |recalled| recalled.len()) {
             0 => format!("the memory `{name}` did not exist"),
             all => {
-                let until = settings.until.unwrap_or(all);
+                let until = self.until.unwrap_or(all);
                 format!("the memory `{name}` up to entry {until} of {all}")
             }
         };

@@ -10,7 +10,7 @@ use serde_json::{Value as Json, json};
 
 use crate::stages::diagnostics::Diagnostics;
 use crate::stages::kind::{Kind, Outcome, Preparing, Traits};
-use crate::stages::queries::lowered::{self, Lowered, Named, after_comma, literal};
+use crate::stages::queries::sql_kind::{self, Named, SqlKind, after_comma, literal};
 use proofmill_pipeline::code::Code;
 use proofmill_pipeline::kinds::prove::Prove;
 
@@ -42,7 +42,6 @@ impl Kind for Prove {
     }
 
     fn prepare(&self, context: &mut Preparing<'_>) -> Option<Outcome> {
-        let settings = self;
         let Preparing { inputs, engine, components, diagnostics, .. } = context;
         let table = inputs.table("from")?;
         let input = table.schema();
@@ -53,16 +52,11 @@ impl Kind for Prove {
             None => None,
         };
         let mut sound = vec![
-            lowered::expect_columns((KIND, "from"), &columns, &input, help, diagnostics),
-            lowered::model(&[KIND, "model"], &settings.model, engine, diagnostics),
-            lowered::keep(KIND, &settings.keep, &COLUMNS, &input, diagnostics),
-            diagnostics.options(&[KIND, "options"], settings.options.check()),
-            something_written(
-                KIND,
-                (settings.free, settings.forced),
-                context.is_some(),
-                diagnostics,
-            ),
+            sql_kind::expect_columns((KIND, "from"), &columns, &input, help, diagnostics),
+            sql_kind::model(&[KIND, "model"], &self.model, engine, diagnostics),
+            sql_kind::keep(KIND, &self.keep, &COLUMNS, &input, diagnostics),
+            diagnostics.options(&[KIND, "options"], self.options.check()),
+            something_written(KIND, (self.free, self.forced), context.is_some(), diagnostics),
         ];
         if let Some(table) = &context {
             sound.push(recalled((KIND, "context"), &table.schema(), diagnostics));
@@ -70,12 +64,12 @@ impl Kind for Prove {
         if sound.contains(&None) {
             return None;
         }
-        let sql = query(settings, context.is_some());
+        let sql = query(self, context.is_some());
         let mut named = Named::from([("hypotheses".to_owned(), table)]);
         named.extend(context.map(|context| ("recalled".to_owned(), context)));
         let query =
-            Lowered { kind: KIND, sql: &sql, tables: named, models: &[(&settings.model, "model")] };
-        query.outcome(settings, engine, components, diagnostics)
+            SqlKind { kind: KIND, sql: &sql, tables: named, models: &[(&self.model, "model")] };
+        query.outcome(self, engine, components, diagnostics)
     }
 }
 
@@ -86,7 +80,7 @@ pub fn recalled(
     diagnostics: &mut Diagnostics<'_>,
 ) -> Option<()> {
     let columns = ["query_id", "rank", "score", "fact_id", "fact"];
-    lowered::expect_columns(
+    sql_kind::expect_columns(
         at,
         &columns,
         schema,
@@ -116,13 +110,14 @@ pub fn something_written(
 
 /// How forced proofs are written: as free ones, but the likeliest of each only.
 fn forced_options(options: &GenerateOptions) -> Json {
-    let GenerateOptions { max_tokens, min_tokens, beams, length_penalty, early_stopping, .. } =
-        options;
-    let GenerateOptions { stop, truncate, truncate_keep, .. } = options;
+    let GenerateOptions {
+        max_tokens, min_tokens, num_beams, length_penalty, early_stopping, ..
+    } = options;
+    let GenerateOptions { stop, truncate, truncation_side, .. } = options;
     json!({
-        "max_tokens": max_tokens, "min_tokens": min_tokens, "beams": beams,
+        "max_tokens": max_tokens, "min_tokens": min_tokens, "num_beams": num_beams,
         "length_penalty": length_penalty, "early_stopping": early_stopping, "stop": stop,
-        "truncate": truncate, "truncate_keep": truncate_keep, "on_error": "capture",
+        "truncate": truncate, "truncation_side": truncation_side, "on_error": "capture",
     })
 }
 
@@ -147,7 +142,7 @@ pub fn query(settings: &Prove, has_context: bool) -> String {
     options["on_error"] = json!("capture");
     let free_options = literal(&options.to_string());
     let model = literal(&settings.model);
-    let many = settings.options.samples.is_some() || settings.options.answers.is_some();
+    let many = settings.options.is_counted();
     let free = if many {
         format!(
             "SELECT *, '/free' || said_['sample'] AS attempt_ FROM (

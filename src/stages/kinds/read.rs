@@ -43,9 +43,8 @@ impl Kind for Read {
     }
 
     fn prepare(&self, context: &mut Preparing<'_>) -> Option<Outcome> {
-        let settings = self;
         let Preparing { inputs, components, diagnostics, .. } = context;
-        let source = match proofmill_files::open(settings) {
+        let source = match proofmill_files::open(self) {
             Ok(source) => source,
             Err(error) => {
                 let field = error.field();
@@ -62,7 +61,7 @@ impl Kind for Read {
             let (message, help) = empty(&source);
             diagnostics.warning(&["read", "path"], Code::SourceEmpty, message, Some(help));
         }
-        components.set_settings(&Read { format: Some(source.format()), ..settings.clone() });
+        components.set_settings(&Read { format: Some(source.format()), ..self.clone() });
         // Of this kind both count whatever they are.
         let common = &inputs.stage.spec.common;
         components.set("settings.on_error", format!("{:?}", common.on_error));

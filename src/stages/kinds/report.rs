@@ -91,10 +91,9 @@ impl Kind for Report {
     }
 
     fn prepare(&self, context: &mut Preparing<'_>) -> Option<Outcome> {
-        let settings = self;
         let Preparing { inputs, components, diagnostics, .. } = context;
         let mut blocks = Vec::new();
-        for (i, block) in settings.blocks.iter().enumerate() {
+        for (i, block) in self.blocks.iter().enumerate() {
             let kind = block.kind()?;
             let from = inputs.name(&format!("blocks[{i}].{}.from", kind.name()));
             let schema = from.and_then(|from| Some(inputs.table_of(from)?.schema()));
@@ -102,7 +101,7 @@ impl Kind for Report {
         }
         let blocks: Vec<Shown> = blocks.into_iter().collect::<Option<_>>()?;
         distinct(&blocks, diagnostics)?;
-        components.set_settings(settings);
+        components.set_settings(self);
         // The page says where its tables are from.
         for (i, block) in blocks.iter().enumerate() {
             if let Shown::Rows(rows) = block {
@@ -110,11 +109,11 @@ impl Kind for Report {
             }
         }
         let schema = schema();
-        let rows = blocks.len() + usize::from(settings.title.is_some());
+        let rows = blocks.len() + usize::from(self.title.is_some());
         let plan = ReportPlan {
-            title: settings.title.clone(),
+            title: self.title.clone(),
             blocks,
-            path: settings.path.as_ref().map(PathBuf::from),
+            path: self.path.as_ref().map(PathBuf::from),
             schema: Arc::clone(&schema),
         };
         Some(Outcome::exporting(schema, plan).expecting(rows as u64))

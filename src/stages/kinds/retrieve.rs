@@ -97,33 +97,32 @@ impl Kind for Retrieve {
     }
 
     fn prepare(&self, context: &mut Preparing<'_>) -> Option<Outcome> {
-        let settings = self;
         let Preparing { inputs, engine, components, diagnostics, .. } = context;
         let queries = inputs.table("from")?;
         let memory = inputs.name("memory")?;
         let index = match &inputs.stages.get(memory)?.stage.spec.kind {
-            StageKind::Index(settings) => Some(settings.as_ref()),
+            StageKind::Index(index) => Some(index.as_ref()),
             _ => None,
         };
         let threads = engine.limits().cores;
-        let each = u64::from(settings.top_k);
+        let each = u64::from(self.top_k);
         let rows_expected = inputs.rows_expected().map(|rows| rows.saturating_mul(each));
         let input = queries.schema();
         let steps = ["retrieve", "query"];
         let query = match index.map(|index| index.kind) {
-            Some(IndexKind::Bm25) => diagnostics.text_column(&steps, &settings.query, &input),
-            Some(IndexKind::Dense) => diagnostics.vector_column(&steps, &settings.query, &input),
-            None => diagnostics.column(&steps, &settings.query, &input),
+            Some(IndexKind::Bm25) => diagnostics.text_column(&steps, &self.query, &input),
+            Some(IndexKind::Dense) => diagnostics.vector_column(&steps, &self.query, &input),
+            None => diagnostics.column(&steps, &self.query, &input),
         };
-        let id = diagnostics.column(&["retrieve", "id"], &settings.id, &input);
+        let id = diagnostics.column(&["retrieve", "id"], &self.id, &input);
         let Some(index) = index else {
-            let message = format!("`{}` is no index", settings.memory);
+            let message = format!("`{}` is no index", self.memory);
             let help =
                 "name an `index` stage, or add `index: bm25` to make one on the way".to_owned();
             diagnostics.error(&["retrieve", "memory"], Code::WrongKind, message, Some(help));
             return None;
         };
-        if settings.index != Some(IndexKind::Bm25) && !settings.analyzer.is_default() {
+        if self.index != Some(IndexKind::Bm25) && !self.analyzer.is_default() {
             let message = "`analyzer` goes with `index: bm25`".to_owned();
             let help = "an `index` stage has an `analyzer` of its own".to_owned();
             diagnostics.error(&["retrieve", "analyzer"], Code::WrongValue, message, Some(help));
@@ -132,22 +131,19 @@ impl Kind for Retrieve {
         let (_, id) = (query?, id?);
         let label = index::label(index);
         if index.kind == IndexKind::Dense {
-            let outcome = nearest::prepare(settings, label, input.field(id), context)?;
+            let outcome = nearest::prepare(self, label, input.field(id), context)?;
             return Some(outcome.expecting(rows_expected));
         }
-        components.set_settings(settings);
+        components.set_settings(self);
         let slot = Arc::new(MemorySlot { stage: memory.clone(), searcher: OnceLock::new() });
-        let search =
-            ScalarUDF::from(Search::new(Arc::clone(&slot), settings.top_k as usize, threads));
+        let search = ScalarUDF::from(Search::new(Arc::clone(&slot), self.top_k as usize, threads));
         let plan = || -> QueryResult<_> {
             let name = TableReference::bare("queries");
             let hit = |field: &str| ident("hit").field(field).alias(field);
             LogicalPlanBuilder::scan(name, provider_as_source(queries), None)?
                 .project([
-                    cast_expr(ident(&settings.id), DataType::Utf8).alias("query_id"),
-                    search
-                        .call(vec![cast_expr(ident(&settings.query), DataType::Utf8)])
-                        .alias("hit"),
+                    cast_expr(ident(&self.id), DataType::Utf8).alias("query_id"),
+                    search.call(vec![cast_expr(ident(&self.query), DataType::Utf8)]).alias("hit"),
                 ])?
                 .unnest_column("hit")?
                 .filter(ident("hit").is_not_null())?

@@ -10,18 +10,18 @@ use async_trait::async_trait;
 
 use crate::stages::error::StageError;
 use crate::stages::kind::{Kind, Outcome, Preparing, Traits};
-use crate::stages::kinds::decide;
-use crate::stages::kinds::decide::Proofs;
 use crate::stages::kinds::prove;
+use crate::stages::kinds::select_answer;
+use crate::stages::kinds::select_answer::Proofs;
 use crate::stages::kinds::verify;
 use crate::stages::plan::{Execution, StagePlan};
-use crate::stages::queries::lowered::{self, after_comma, inside};
-use crate::stages::queries::repeated::Checker;
+use crate::stages::queries::prepared_query::Checker;
+use crate::stages::queries::sql_kind::{self, after_comma, inside};
 use crate::stages::sink::Computed;
 use proofmill_base::ids::StageName;
 use proofmill_pipeline::code::Code;
-use proofmill_pipeline::kinds::decide::Decide;
 use proofmill_pipeline::kinds::prove::Prove;
+use proofmill_pipeline::kinds::select_answer::SelectAnswer;
 use proofmill_pipeline::kinds::teach::{Feedback, Teach};
 use proofmill_pipeline::kinds::verify::Verify;
 use proofmill_pipeline::settings::StageRef;
@@ -67,7 +67,6 @@ impl Kind for Teach {
     }
 
     fn prepare(&self, context: &mut Preparing<'_>) -> Option<Outcome> {
-        let settings = self;
         let Preparing { inputs, engine, components, diagnostics, .. } = context;
         let from = inputs.name("from")?.clone();
         let hypotheses = inputs.table_of(&from)?.schema();
@@ -75,13 +74,14 @@ impl Kind for Teach {
         let columns =
             ["hypothesis_id", "question_id", "question", "choice", "label", "answer", "hypothesis"];
         let help = "name the table of a `hypothesize` stage";
-        let own: Vec<&str> = BEFORE.into_iter().chain(AFTER).chain(decide::COLUMNS).collect();
+        let own: Vec<&str> =
+            BEFORE.into_iter().chain(AFTER).chain(select_answer::COLUMNS).collect();
         let mut sound = vec![
-            lowered::expect_columns((KIND, "from"), &columns, &hypotheses, help, diagnostics),
-            lowered::verifier(KIND, (&settings.model, settings.with_end), engine, diagnostics),
-            lowered::keep(KIND, &settings.keep, &own, &hypotheses, diagnostics),
-            diagnostics.options(&[KIND, "options"], settings.options.check()),
-            prove::something_written(KIND, (settings.free, settings.forced), true, diagnostics),
+            sql_kind::expect_columns((KIND, "from"), &columns, &hypotheses, help, diagnostics),
+            sql_kind::verifier(KIND, (&self.model, self.include_eos), engine, diagnostics),
+            sql_kind::keep(KIND, &self.keep, &own, &hypotheses, diagnostics),
+            diagnostics.options(&[KIND, "options"], self.options.check()),
+            prove::something_written(KIND, (self.free, self.forced), true, diagnostics),
         ];
         if let Some(memory) = &memory {
             let schema = inputs.table_of(memory)?.schema();
@@ -90,7 +90,7 @@ impl Kind for Teach {
         if sound.contains(&None) {
             return None;
         }
-        let steps = Steps::of(settings);
+        let steps = Steps::of(self);
         let mut checker = Checker { kind: KIND, engine, diagnostics };
         let proofs_sql = prove::query(&steps.prove, true);
         let proofs = checker.columns(
@@ -101,33 +101,33 @@ impl Kind for Teach {
         let judged = checker.columns(&judge_proofs, &[("judged", &proofs)])?;
         let judge_hypotheses = verify::query(&steps.judge, &hypotheses, false);
         let beliefs = checker.columns(&judge_hypotheses, &[("judged", &hypotheses)])?;
-        let decide_sql = decide::query(&steps.decide, Some(Proofs::Verified));
+        let decide_sql = select_answer::query(&steps.decide, Some(Proofs::Verified));
         let answers =
             checker.columns(&decide_sql, &[("hypotheses", &beliefs), ("proofs", &judged)])?;
-        let correct = lowered::expression(
+        let correct = sql_kind::expression(
             &[KIND, "correct"],
-            &settings.correct,
+            &self.correct,
             &answers,
             engine,
             checker.diagnostics,
         );
         let fact =
-            lowered::text(&[KIND, "fact"], &settings.fact, &answers, engine, checker.diagnostics);
+            sql_kind::text(&[KIND, "fact"], &self.fact, &answers, engine, checker.diagnostics);
         if correct? != DataType::Boolean {
             let message = "`correct` is not true or false".to_owned();
             checker.diagnostics.error(&[KIND, "correct"], Code::SqlType, message, None);
             return None;
         }
         fact?;
-        let lessons = lessons(settings);
+        let lessons = lessons(self);
         let told = checker.columns(&lessons, &[("answers", &answers), ("proofs", &judged)])?;
-        components.set_settings(settings);
-        components.set_model("model", &settings.model, engine, diagnostics)?;
+        components.set_settings(self);
+        components.set_model("model", &self.model, engine, diagnostics)?;
         let schema = lesson_schema(&told);
         let plan = TeachPlan {
             from,
             memory,
-            settings: settings.clone(),
+            settings: self.clone(),
             hypotheses,
             prove: proofs_sql,
             judge_proofs,
@@ -145,7 +145,7 @@ struct Steps {
     prove: Prove,
     verify: Verify,
     judge: Verify,
-    decide: Decide,
+    decide: SelectAnswer,
 }
 
 impl Steps {
@@ -155,7 +155,7 @@ impl Steps {
             model: settings.model.clone(),
             threshold: settings.threshold,
             probability: settings.probability,
-            with_end: settings.with_end,
+            include_eos: settings.include_eos,
             trust_memory: settings.trust_memory,
             question: false,
             blocked: None,
@@ -175,7 +175,7 @@ impl Steps {
             },
             judge: Verify { keep: settings.keep.clone(), ..verify.clone() },
             verify,
-            decide: Decide {
+            decide: SelectAnswer {
                 from: StageRef::default(),
                 proofs: Some(StageRef::default()),
                 confirmed: None,
@@ -195,7 +195,7 @@ fn lessons(settings: &Teach) -> String {
         Feedback::Wrong => "NOT correct_ AND coalesce(trim(said_), '') <> ''",
         Feedback::All => "coalesce(trim(said_), '') <> ''",
     };
-    let answer = after_comma(&decide::COLUMNS.map(str::to_owned), "told.");
+    let answer = after_comma(&select_answer::COLUMNS.map(str::to_owned), "told.");
     let keep = after_comma(&settings.keep, "told.");
     format!(
         "WITH told AS (

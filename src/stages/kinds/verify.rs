@@ -8,7 +8,8 @@ use serde_json::json;
 
 use crate::stages::diagnostics::Diagnostics;
 use crate::stages::kind::{Kind, Outcome, Preparing, Traits};
-use crate::stages::queries::lowered::{self, Lowered, Named, after_comma, is_texts, literal};
+use crate::stages::queries::sql_kind::{self, Named, SqlKind, after_comma, is_texts, literal};
+use proofmill_base::sentence::without_stop_sql;
 use proofmill_pipeline::code::Code;
 use proofmill_pipeline::kinds::verify::{Probability, Verify};
 
@@ -42,7 +43,6 @@ impl Kind for Verify {
     }
 
     fn prepare(&self, context: &mut Preparing<'_>) -> Option<Outcome> {
-        let settings = self;
         let Preparing { inputs, engine, components, diagnostics, .. } = context;
         let table = inputs.table("from")?;
         let input = table.schema();
@@ -52,7 +52,7 @@ impl Kind for Verify {
         } else {
             vec!["hypothesis_id", "hypothesis"]
         };
-        if settings.question {
+        if self.question {
             needed.extend(["question", "answer"]);
         }
         let own: Vec<&str> = if of_proofs {
@@ -62,9 +62,9 @@ impl Kind for Verify {
         };
         let help = "name the table of a `prove` or a `hypothesize` stage";
         let mut sound = vec![
-            lowered::expect_columns((KIND, "from"), &needed, &input, help, diagnostics),
-            lowered::verifier(KIND, (&settings.model, settings.with_end), engine, diagnostics),
-            lowered::keep(KIND, &settings.keep, &own, &input, diagnostics),
+            sql_kind::expect_columns((KIND, "from"), &needed, &input, help, diagnostics),
+            sql_kind::verifier(KIND, (&self.model, self.include_eos), engine, diagnostics),
+            sql_kind::keep(KIND, &self.keep, &own, &input, diagnostics),
             if of_proofs { list((KIND, "from"), &input, diagnostics) } else { Some(()) },
         ];
         let mut named = Named::from([("judged".to_owned(), table)]);
@@ -76,10 +76,10 @@ impl Kind for Verify {
         if sound.contains(&None) {
             return None;
         }
-        let sql = query(settings, &input, named.contains_key("blocked"));
+        let sql = query(self, &input, named.contains_key("blocked"));
         let query =
-            Lowered { kind: KIND, sql: &sql, tables: named, models: &[(&settings.model, "model")] };
-        query.outcome(settings, engine, components, diagnostics)
+            SqlKind { kind: KIND, sql: &sql, tables: named, models: &[(&self.model, "model")] };
+        query.outcome(self, engine, components, diagnostics)
     }
 }
 
@@ -104,7 +104,7 @@ pub fn entailments(
     diagnostics: &mut Diagnostics<'_>,
 ) -> Option<()> {
     let help = "blocked entailments have the columns `hypothesis` and `premises`";
-    lowered::expect_columns(at, &["hypothesis", "premises"], schema, help, diagnostics)?;
+    sql_kind::expect_columns(at, &["hypothesis", "premises"], schema, help, diagnostics)?;
     list(at, schema, diagnostics)
 }
 
@@ -123,14 +123,6 @@ fn list(
     None
 }
 
-/// A sentence as memories compare them: case, white space and a full stop at the end make no
-/// difference.
-pub fn folded(sentence: &str) -> String {
-    format!(
-        "regexp_replace(trim(regexp_replace(lower({sentence}), '\\s+', ' ', 'g')), ' ?\\.$', '')"
-    )
-}
-
 struct Query<'a> {
     settings: &'a Verify,
     input: &'a SchemaRef,
@@ -141,7 +133,7 @@ impl Query<'_> {
     /// A call that says how likely the outputs `true` and `false` of a slot are.
     fn call(&self, slot: &str, prompt: &str) -> String {
         let options = json!({
-            "with_end": self.settings.with_end, "on_error": "capture", "truncate": self.settings.truncate,
+            "include_eos": self.settings.include_eos, "on_error": "capture", "truncate": self.settings.truncate,
         });
         format!(
             "score_choices({}, {prompt}, make_array('${slot}$ = true', '${slot}$ = false'), {})",
@@ -210,7 +202,7 @@ impl Query<'_> {
                         one['rank'] AS rank
                     FROM (SELECT proof_id, unnest(context) AS one FROM judged))
                 GROUP BY of_proof, known",
-                folded("one['fact']")
+                without_stop_sql("one['fact']")
             )
         } else {
             "SELECT CAST(NULL AS VARCHAR) AS of_proof, CAST(NULL AS VARCHAR) AS known,
@@ -230,7 +222,8 @@ impl Query<'_> {
             "SELECT CAST(NULL AS BIGINT) AS entry, CAST(NULL AS VARCHAR) AS hypothesis,
                 CAST(NULL AS VARCHAR[]) AS premises WHERE false"
         };
-        let (sentence_key, hypothesis_key) = (folded("sentence"), folded("hypothesis"));
+        let (sentence_key, hypothesis_key) =
+            (without_stop_sql("sentence"), without_stop_sql("hypothesis"));
         let premise_call = self.call("valid", "'$valid$ ; $hypothesis$ = ' || sentence");
         let premise_belief = self.belief("said");
         let proof_call = self.call(

@@ -82,19 +82,18 @@ impl Kind for Write {
     }
 
     fn prepare(&self, context: &mut Preparing<'_>) -> Option<Outcome> {
-        let settings = self;
         let Preparing { inputs, components, diagnostics, .. } = context;
         let from = inputs.name("from")?.clone();
         let input = inputs.table_of(&from)?.schema();
-        let path = PathBuf::from(&settings.path);
-        let format = settings.format.or_else(|| match path.extension()?.to_str()? {
+        let path = PathBuf::from(&self.path);
+        let format = self.format.or_else(|| match path.extension()?.to_str()? {
             "jsonl" | "ndjson" => Some(WriteFormat::Jsonl),
             "csv" => Some(WriteFormat::Csv),
             "parquet" => Some(WriteFormat::Parquet),
             _ => None,
         });
         let Some(format) = format else {
-            let message = format!("the name `{}` does not tell a format", settings.path);
+            let message = format!("the name `{}` does not tell a format", self.path);
             let help = "end it in `.jsonl`, `.csv` or `.parquet`, or give `format`".to_owned();
             diagnostics.error(&["write", "path"], Code::MissingKey, message, Some(help));
             return None;
@@ -107,7 +106,7 @@ impl Kind for Write {
             diagnostics.error(&["write"], Code::ColumnType, message, Some(help));
             return None;
         }
-        components.set_settings(settings);
+        components.set_settings(self);
         let schema = schema();
         let plan = WritePlan { from, path, format, schema };
         Some(Outcome::exporting(Arc::clone(&plan.schema), plan).expecting(1))

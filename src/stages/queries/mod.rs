@@ -1,6 +1,6 @@
 //! Plans that are queries: run into the store, with or without rows that can fail, once or again and again.
 
 pub mod answers;
-pub mod lowered;
+pub mod prepared_query;
 pub mod query;
-pub mod repeated;
+pub mod sql_kind;

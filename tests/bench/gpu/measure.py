@@ -83,7 +83,7 @@ def ours(folder: pathlib.Path, prompts: list[list[int]], batch: int, options) ->
         command = [
             str(HERE / "throughput"), "generate", "--model", str(folder), "--prompts", file.name,
             "--device", options.device, "--dtype", options.dtype, "--new-tokens", str(NEW_TOKENS),
-            "--sequences", str(batch), "--step-tokens", "16384", "--repeat", "2",
+            "--max-num-seqs", str(batch), "--max-batch-tokens", "16384", "--repeat", "2",
         ]
         done = subprocess.run(command, capture_output=True, text=True, timeout=240)
     if done.returncode != 0:

@@ -22,7 +22,7 @@ use proofmill_engine::request::{Body, Embed, Generate, Prompt, Request, Score, S
 use proofmill_engine::schedule::Cancel;
 
 const USAGE: &str = "usage: generate|embed|choices --model FOLDER [--prompts FILE] [--device cpu|cuda:N] \
-    [--dtype f32|bf16|int8] [--workers N] [--new-tokens N] [--sequences N] [--step-tokens N] [--repeat N]";
+    [--dtype f32|bf16|int8] [--workers N] [--new-tokens N] [--max-num-seqs N] [--max-batch-tokens N] [--repeat N]";
 
 /// Options by name.
 struct Options(HashMap<String, String>);
@@ -77,8 +77,8 @@ fn run(task: &str, options: &Options) -> Result<(), String> {
             Some(other) => return Err(format!("--dtype: `{other}` is none\n{USAGE}")),
         },
         workers: options.number("workers", defaults.workers)?,
-        max_num_seqs: options.number("sequences", defaults.max_num_seqs)?,
-        max_batch_tokens: options.number("step-tokens", defaults.max_batch_tokens)?,
+        max_num_seqs: options.number("max-num-seqs", defaults.max_num_seqs)?,
+        max_batch_tokens: options.number("max-batch-tokens", defaults.max_batch_tokens)?,
         ..defaults
     };
     let requests = requests(task, options)?;
@@ -106,7 +106,7 @@ fn run(task: &str, options: &Options) -> Result<(), String> {
         "{}",
         serde_json::json!({
             "task": task, "precision": format!("{:?}", settings.precision),
-            "workers": settings.workers, "sequences": settings.max_num_seqs,
+            "workers": settings.workers, "max-num-seqs": settings.max_num_seqs,
             "requests": requests.len(), "wall_s": round(best), "walls_s": walls,
             "cpu_s": round(cpu_s), "tokens_out": tokens.written, "tokens_out_per_s": round(tokens.written as f64 / best),
             "requests_per_s": round(requests.len() as f64 / best), "tokens_computed": rows,
@@ -147,7 +147,7 @@ fn requests(task: &str, options: &Options) -> Result<Vec<Request>, String> {
             max_tokens: new_tokens,
             min_tokens: new_tokens,
             stop: Vec::new(),
-            among: Vec::new(),
+            choices: Vec::new(),
         })),
         "embed" => Ok(Request::Embed(Embed { text: prompt.to_owned(), truncate: None })),
         other => Err(format!("`{other}` is no task\n{USAGE}")),
@@ -168,7 +168,7 @@ fn choices() -> Vec<Request> {
                 prompt: format!("{examples} {}", words(question + 2, 45)),
                 truncate: None,
                 continuations: (0..4).map(|choice| format!(" {}", words(choice + 7, 2))).collect(),
-                with_end: false,
+                include_eos: false,
             })
         })
         .collect()

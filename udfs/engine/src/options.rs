@@ -67,11 +67,11 @@ pub struct GenerateOptions {
     /// Beam search with so many hypotheses.
     #[schemars(range(min = 2))]
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub beams: Option<u32>,
+    pub num_beams: Option<u32>,
     /// The best so many of a beam search, each a row of its own.
     #[schemars(range(min = 1))]
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub answers: Option<u32>,
+    pub num_return_sequences: Option<u32>,
     /// Exponent of the length in the score of a beam search.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub length_penalty: Option<f64>,
@@ -86,14 +86,34 @@ pub struct GenerateOptions {
     pub prefix: Option<String>,
     /// The answer is one of these texts.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub among: Option<Vec<String>>,
+    pub choices: Option<Vec<String>>,
     /// Most tokens of a prompt; a longer one is cut instead of refused.
     #[schemars(range(min = 1))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub truncate: Option<u32>,
-    /// Which end of a long prompt is kept.
+    /// The side on which a long prompt is cut; `right` when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub truncate_keep: Option<Keep>,
+    pub truncation_side: Option<TruncationSide>,
+}
+
+/// The side on which a text that is too long loses tokens.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum TruncationSide {
+    /// The beginning is lost.
+    Left,
+    /// The end is lost.
+    #[default]
+    Right,
+}
+
+impl From<TruncationSide> for Keep {
+    fn from(side: TruncationSide) -> Self {
+        match side {
+            TruncationSide::Left => Self::End,
+            TruncationSide::Right => Self::Start,
+        }
+    }
 }
 
 /// How texts are judged; `docs/specs/functions-model.md` has the rules.
@@ -102,7 +122,7 @@ pub struct GenerateOptions {
 pub struct ScoreOptions {
     /// Whether the end of the text is part of each continuation.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub with_end: Option<bool>,
+    pub include_eos: Option<bool>,
     /// What the choices' log-probabilities are divided by before they are compared.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub normalize: Option<Normalize>,
@@ -110,9 +130,9 @@ pub struct ScoreOptions {
     #[schemars(range(min = 1))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub truncate: Option<u32>,
-    /// Which end of a long prompt is kept.
+    /// The side on which a long prompt is cut; `right` when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub truncate_keep: Option<Keep>,
+    pub truncation_side: Option<TruncationSide>,
 }
 
 /// What log-probabilities are divided by before they are compared.
@@ -136,15 +156,15 @@ pub struct EmbedOptions {
     #[schemars(range(min = 1))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub truncate: Option<u32>,
-    /// Which end of a long text is kept.
+    /// The side on which a long text is cut; `right` when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub truncate_keep: Option<Keep>,
+    pub truncation_side: Option<TruncationSide>,
 }
 
 impl GenerateOptions {
     /// Whether the options say how many answers there are, which makes the result a list.
     pub fn is_counted(&self) -> bool {
-        self.samples.is_some() || self.answers.is_some()
+        self.samples.is_some() || self.num_return_sequences.is_some()
     }
 
     /// Whether all options have values that they may have, and go together.
@@ -152,8 +172,8 @@ impl GenerateOptions {
         for (field, value) in [
             ("max_tokens", self.max_tokens),
             ("samples", self.samples),
-            ("beams", self.beams),
-            ("answers", self.answers),
+            ("num_beams", self.num_beams),
+            ("num_return_sequences", self.num_return_sequences),
         ] {
             at_least_one(field, value)?;
         }
@@ -173,7 +193,7 @@ impl GenerateOptions {
         number("length_penalty", self.length_penalty, "a number", |_| true)?;
         let share = "a number above 0 and at most 1";
         number("top_p", self.top_p, share, |p| p > 0.0 && p <= 1.0)?;
-        for (field, texts) in [("stop", &self.stop), ("among", &self.among)] {
+        for (field, texts) in [("stop", &self.stop), ("choices", &self.choices)] {
             if let Some(texts) = texts.as_ref().filter(|texts| texts.iter().any(String::is_empty)) {
                 return Err(OptionError::value(field, format_args!("{texts:?}"), TEXTS));
             }
@@ -182,16 +202,17 @@ impl GenerateOptions {
     }
 
     fn check_truncation(&self) -> Result<(), OptionError> {
-        check_truncation(self.truncate, self.truncate_keep)
+        check_truncation(self.truncate, self.truncation_side)
     }
 
     fn check_strategy(&self) -> Result<(), OptionError> {
-        let (temperature, beams) = (self.temperature.unwrap_or(0.0), self.beams.unwrap_or(1));
-        let (samples, answers) = (self.samples.unwrap_or(1), self.answers.unwrap_or(1));
+        let (temperature, beams) = (self.temperature.unwrap_or(0.0), self.num_beams.unwrap_or(1));
+        let (samples, answers) =
+            (self.samples.unwrap_or(1), self.num_return_sequences.unwrap_or(1));
         if temperature > 0.0 && beams > 1 {
             let problem = format!("is {beams} and `temperature` {temperature}");
             let help = "a beam search does not sample: leave one out";
-            return Err(OptionError::new("beams", problem, help));
+            return Err(OptionError::new("num_beams", problem, help));
         }
         if temperature == 0.0 {
             for (field, given) in [("top_k", self.top_k.is_some()), ("top_p", self.top_p.is_some())]
@@ -211,20 +232,24 @@ impl GenerateOptions {
                 ("early_stopping", self.early_stopping.is_some()),
             ] {
                 if given {
-                    return Err(OptionError::needs(field, "`beams` of 2 or more"));
+                    return Err(OptionError::needs(field, "`num_beams` of 2 or more"));
                 }
             }
         }
         if answers > beams {
-            let problem = format!("is {answers} and `beams` {beams}");
-            return Err(OptionError::new("answers", problem, "expected at most as many"));
+            let problem = format!("is {answers} and `num_beams` {beams}");
+            return Err(OptionError::new(
+                "num_return_sequences",
+                problem,
+                "expected at most as many",
+            ));
         }
         Ok(())
     }
 
     /// How tokens are chosen. The options are [checked](Self::check).
     pub fn strategy(&self) -> Strategy {
-        let (temperature, beams) = (narrow(self.temperature, 0.0), self.beams.unwrap_or(1));
+        let (temperature, beams) = (narrow(self.temperature, 0.0), self.num_beams.unwrap_or(1));
         if temperature > 0.0 {
             Strategy::Sample {
                 temperature,
@@ -237,7 +262,7 @@ impl GenerateOptions {
         } else if beams > 1 {
             Strategy::Beam {
                 beams,
-                answers: self.answers.unwrap_or(1),
+                answers: self.num_return_sequences.unwrap_or(1),
                 length_penalty: narrow(self.length_penalty, 1.0),
                 early_stopping: self.early_stopping.unwrap_or(false),
             }
@@ -250,13 +275,13 @@ impl GenerateOptions {
     pub fn generate(&self, prompt: Prompt) -> Generate {
         Generate {
             prompt,
-            truncate: truncation(self.truncate, self.truncate_keep),
+            truncate: truncation(self.truncate, self.truncation_side),
             prefix: self.prefix.clone().unwrap_or_default(),
             strategy: self.strategy(),
             max_tokens: self.max_tokens.unwrap_or(MAX_TOKENS),
             min_tokens: self.min_tokens.unwrap_or(0),
             stop: self.stop.clone().unwrap_or_default(),
-            among: self.among.clone().unwrap_or_default(),
+            choices: self.choices.clone().unwrap_or_default(),
         }
     }
 }
@@ -264,24 +289,24 @@ impl GenerateOptions {
 impl ScoreOptions {
     /// Whether all options have values that they may have, and go together.
     pub fn check(&self) -> Result<(), OptionError> {
-        check_truncation(self.truncate, self.truncate_keep)
+        check_truncation(self.truncate, self.truncation_side)
     }
 
     /// What happens to a prompt that is too long.
     pub fn truncation(&self) -> Option<Truncate> {
-        truncation(self.truncate, self.truncate_keep)
+        truncation(self.truncate, self.truncation_side)
     }
 }
 
 impl EmbedOptions {
     /// Whether all options have values that they may have, and go together.
     pub fn check(&self) -> Result<(), OptionError> {
-        check_truncation(self.truncate, self.truncate_keep)
+        check_truncation(self.truncate, self.truncation_side)
     }
 
     /// What happens to a text that is too long.
     pub fn truncation(&self) -> Option<Truncate> {
-        truncation(self.truncate, self.truncate_keep)
+        truncation(self.truncate, self.truncation_side)
     }
 }
 
@@ -298,16 +323,19 @@ fn at_least_one(field: &'static str, value: Option<u32>) -> Result<(), OptionErr
     }
 }
 
-fn check_truncation(truncate: Option<u32>, keep: Option<Keep>) -> Result<(), OptionError> {
+fn check_truncation(
+    truncate: Option<u32>,
+    side: Option<TruncationSide>,
+) -> Result<(), OptionError> {
     at_least_one("truncate", truncate)?;
-    if keep.is_some() && truncate.is_none() {
-        return Err(OptionError::needs("truncate_keep", "`truncate`"));
+    if side.is_some() && truncate.is_none() {
+        return Err(OptionError::needs("truncation_side", "`truncate`"));
     }
     Ok(())
 }
 
-fn truncation(truncate: Option<u32>, keep: Option<Keep>) -> Option<Truncate> {
-    truncate.map(|tokens| Truncate { tokens, keep: keep.unwrap_or(Keep::Start) })
+fn truncation(truncate: Option<u32>, side: Option<TruncationSide>) -> Option<Truncate> {
+    truncate.map(|tokens| Truncate { tokens, keep: side.unwrap_or_default().into() })
 }
 
 /// A number in 32 bits; `None` where it would become infinite, or 0 although it is not, which would
@@ -336,7 +364,7 @@ mod tests {
         assert_eq!(request.strategy, Strategy::Greedy);
         assert!(request.truncate.is_none() && !options("{}").is_counted());
         assert_eq!(options(r#"{"max_tokens": null}"#), options("{}"));
-        let seeded = options(r#"{"seed": 7, "beams": 1, "temperature": 0}"#);
+        let seeded = options(r#"{"seed": 7, "num_beams": 1, "temperature": 0}"#);
         assert_eq!(seeded.generate(Prompt::Text("x".into())), request);
     }
 
@@ -346,11 +374,11 @@ mod tests {
         let expected =
             Strategy::Sample { temperature: 0.7, top_k: 0, top_p: 1.0, seed: 3, samples: 1 };
         assert_eq!((sample.strategy(), sample.is_counted()), (expected, true));
-        let beam = options(r#"{"beams": 4, "answers": 2}"#);
+        let beam = options(r#"{"num_beams": 4, "num_return_sequences": 2}"#);
         let expected =
             Strategy::Beam { beams: 4, answers: 2, length_penalty: 1.0, early_stopping: false };
         assert_eq!((beam.strategy(), beam.is_counted()), (expected, true));
-        let cut = options(r#"{"truncate": 9, "truncate_keep": "end"}"#);
+        let cut = options(r#"{"truncate": 9, "truncation_side": "left"}"#);
         let cut = cut.generate(Prompt::Text("x".into()));
         assert_eq!(cut.truncate, Some(Truncate { tokens: 9, keep: Keep::End }));
     }
@@ -387,21 +415,24 @@ mod tests {
                 "option `samples` is 2 without a `temperature` above 0; all of them would be the same",
             ),
             (
-                r#"{"beams": 2, "temperature": 0.5}"#,
-                "option `beams` is 2 and `temperature` 0.5; a beam search does not sample: leave one out",
+                r#"{"num_beams": 2, "temperature": 0.5}"#,
+                "option `num_beams` is 2 and `temperature` 0.5; a beam search does not sample: leave one out",
             ),
-            (r#"{"answers": 2}"#, "option `answers` is 2 and `beams` 1; expected at most as many"),
+            (
+                r#"{"num_return_sequences": 2}"#,
+                "option `num_return_sequences` is 2 and `num_beams` 1; expected at most as many",
+            ),
             (
                 r#"{"length_penalty": 2}"#,
-                "option `length_penalty` without `beams` of 2 or more; add it, or leave `length_penalty` out",
+                "option `length_penalty` without `num_beams` of 2 or more; add it, or leave `length_penalty` out",
             ),
             (
-                r#"{"among": [""]}"#,
-                "option `among` is [\"\"]; expected a list of texts that are not empty",
+                r#"{"choices": [""]}"#,
+                "option `choices` is [\"\"]; expected a list of texts that are not empty",
             ),
             (
-                r#"{"truncate_keep": "end"}"#,
-                "option `truncate_keep` without `truncate`; add it, or leave `truncate_keep` out",
+                r#"{"truncation_side": "left"}"#,
+                "option `truncation_side` without `truncate`; add it, or leave `truncation_side` out",
             ),
             (
                 r#"{"truncate": 0}"#,

@@ -90,7 +90,7 @@ pub struct Generate {
     /// The answer ends before the first of these texts.
     pub stop: Vec<String>,
     /// If not empty, the answer is one of these texts, by constrained decoding.
-    pub among: Vec<String>,
+    pub choices: Vec<String>,
 }
 
 /// The log-probability of continuations of one prompt.
@@ -101,7 +101,7 @@ pub struct Score {
     pub truncate: Option<Truncate>,
     pub continuations: Vec<String>,
     /// Whether the end of the text is part of each continuation.
-    pub with_end: bool,
+    pub include_eos: bool,
 }
 
 /// The vector of a text.

@@ -67,7 +67,7 @@ pub enum ModelError {
     /// 401 or 403 without a key.
     #[error(
         "{url} requires an API key ({status}): {said}; name the environment variable that holds it in \
-         `key_env`"
+         `api_key_env`"
     )]
     NoKey {
         url: String,

@@ -42,7 +42,7 @@ pub struct Refusal<'a> {
     pub url: &'a str,
     pub model: &'a str,
     /// The variable of the key that was sent.
-    pub key_env: Option<&'a str>,
+    pub api_key_env: Option<&'a str>,
     /// The status, not 2xx.
     pub status: u16,
     pub said: &'a str,
@@ -57,9 +57,9 @@ pub struct Refusal<'a> {
 impl Refusal<'_> {
     /// Which error this is, and whether another attempt may help.
     pub fn classify(self) -> Failure {
-        let Self { url, model, key_env, status, said, code, location, asked } = self;
+        let Self { url, model, api_key_env, status, said, code, location, asked } = self;
         let (url, said) = (url.to_owned(), said.to_owned());
-        Failure::Model(match (status, key_env) {
+        Failure::Model(match (status, api_key_env) {
             (402, _) => ModelError::Quota { url, status, said },
             (429, _) if code == Some("insufficient_quota") => {
                 ModelError::Quota { url, status, said }
@@ -163,11 +163,11 @@ fn message_of(value: &Value) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn classify(status: u16, key_env: Option<&str>, code: Option<&str>) -> Failure {
+    fn classify(status: u16, api_key_env: Option<&str>, code: Option<&str>) -> Failure {
         let refusal = Refusal {
             url: "http://h/v1/completions",
             model: "m",
-            key_env,
+            api_key_env,
             status,
             said: "words",
             code,
@@ -199,9 +199,10 @@ mod tests {
 
     #[test]
     fn messages_say_what_to_do() {
-        let text = |status, key_env, code| classify(status, key_env, code).finally(1).to_string();
+        let text =
+            |status, api_key_env, code| classify(status, api_key_env, code).finally(1).to_string();
         assert!(text(401, Some("MY_KEY"), None).contains("`MY_KEY`"));
-        assert!(text(401, None, None).contains("`key_env`"));
+        assert!(text(401, None, None).contains("`api_key_env`"));
         assert!(text(404, None, None).contains("`url`"));
         assert!(text(307, None, None).contains("http://other/"));
         assert!(text(429, None, Some("insufficient_quota")).contains("quota"));

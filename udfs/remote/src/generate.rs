@@ -7,7 +7,7 @@ use proofmill_engine::request::{
 use serde_json::Value;
 
 use crate::call::{Call, TRUNCATE, failed, invalid};
-use crate::settings::{Offers, Settings};
+use crate::settings::{Capabilities, Settings};
 use crate::wire::{
     ChatChoice, ChatRequest, ChatResponse, CompletionsChoice, CompletionsRequest,
     CompletionsResponse, Message, Sampling, WireUsage,
@@ -42,7 +42,10 @@ pub struct RawChoice {
 
 impl<'a> Task<'a> {
     /// Refuses what no endpoint does, or not this one.
-    pub fn parse(generate: &'a Generate, offers: &Offers) -> Result<Self, RequestError> {
+    pub fn parse(
+        generate: &'a Generate,
+        capabilities: &Capabilities,
+    ) -> Result<Self, RequestError> {
         let Prompt::Text(prompt) = &generate.prompt else {
             return invalid(
                 "an endpoint cannot read several passages; give the prompt as one text",
@@ -51,9 +54,9 @@ impl<'a> Task<'a> {
         if generate.truncate.is_some() {
             return invalid(TRUNCATE);
         }
-        if !generate.among.is_empty() {
+        if !generate.choices.is_empty() {
             return invalid(
-                "an endpoint cannot be held to `among`; score the texts as continuations, or use \
+                "an endpoint cannot be held to `choices`; score the texts as continuations, or use \
                  a model on this machine",
             );
         }
@@ -66,7 +69,7 @@ impl<'a> Task<'a> {
         if generate.stop.iter().any(String::is_empty) {
             return invalid("a text in `stop` is empty; leave it out");
         }
-        let (sampling, samples) = sampling(&generate.strategy, offers)?;
+        let (sampling, samples) = sampling(&generate.strategy, capabilities)?;
         Ok(Self {
             prompt,
             prefix: &generate.prefix,
@@ -165,7 +168,10 @@ impl<'a> Task<'a> {
     }
 }
 
-fn sampling(strategy: &Strategy, offers: &Offers) -> Result<(Sampling, u32), RequestError> {
+fn sampling(
+    strategy: &Strategy,
+    capabilities: &Capabilities,
+) -> Result<(Sampling, u32), RequestError> {
     let greedy = Sampling { temperature: 0.0, top_p: None, top_k: None, seed: None, n: None };
     match *strategy {
         Strategy::Greedy => Ok((greedy, 1)),
@@ -179,13 +185,13 @@ fn sampling(strategy: &Strategy, offers: &Offers) -> Result<(Sampling, u32), Req
             if !(top_p > 0.0 && top_p <= 1.0) {
                 return invalid(format!("`top_p` is {top_p}; give a number above 0, at most 1"));
             }
-            if top_k > 0 && !offers.top_k {
+            if top_k > 0 && !capabilities.top_k {
                 return invalid("this endpoint does not offer `top_k`; leave it out");
             }
             if samples == 0 {
                 return invalid("`samples` is 0; give at least 1");
             }
-            if samples > 1 && !offers.samples {
+            if samples > 1 && !capabilities.samples {
                 return invalid(
                     "this endpoint gives one answer per request; ask several times with \
                      different seeds",
@@ -198,7 +204,7 @@ fn sampling(strategy: &Strategy, offers: &Offers) -> Result<(Sampling, u32), Req
                 temperature,
                 top_p: Some(top_p),
                 // Also 0, which is all: without it some servers take a default of the model's.
-                top_k: offers.top_k.then_some(top_k),
+                top_k: capabilities.top_k.then_some(top_k),
                 seed: Some(seed),
                 n: (samples > 1).then_some(samples),
             };
@@ -226,7 +232,7 @@ pub fn completions_call(task: &Task<'_>, settings: &Settings) -> Result<Call, Re
         max_tokens: task.max_tokens,
         sampling: &task.sampling,
         stop: task.stop,
-        logprobs: settings.offers.logprobs.then_some(1),
+        logprobs: settings.capabilities.logprobs.then_some(1),
         echo: None,
     };
     Call::new("completions", &body, prompt.len(), task.new_tokens_max())
@@ -269,8 +275,8 @@ pub fn chat_call(
         max_tokens: task.max_tokens,
         sampling: &task.sampling,
         stop: task.stop,
-        logprobs: settings.offers.logprobs.then_some(true),
-        top_logprobs: settings.offers.logprobs.then_some(1),
+        logprobs: settings.capabilities.logprobs.then_some(true),
+        top_logprobs: settings.capabilities.logprobs.then_some(1),
     };
     Call::new("chat/completions", &body, bytes, task.new_tokens_max())
 }

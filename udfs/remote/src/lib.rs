@@ -26,5 +26,5 @@ mod wire;
 
 pub use error::{ModelError, OpenError, RemoteError};
 pub use model::RemoteModel;
-pub use settings::{Api, Offers, Retry, Settings};
+pub use settings::{Api, Capabilities, Retry, Settings};
 pub use usage::Usage;

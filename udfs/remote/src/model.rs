@@ -65,7 +65,8 @@ impl RemoteModel {
         let settings = &self.settings;
         match request {
             Request::Generate(generate) => {
-                let task = Task::parse(generate, &settings.offers).map_err(RemoteError::unsent)?;
+                let task =
+                    Task::parse(generate, &settings.capabilities).map_err(RemoteError::unsent)?;
                 match &settings.api {
                     Api::Completions => {
                         let call = generate::completions_call(&task, settings);

@@ -11,7 +11,7 @@ use crate::wire::{CompletionsRequest, CompletionsResponse, Sampling, TokenLogpro
 
 /// Refuses what no endpoint does, or not this one.
 pub fn check(score: &Score, settings: &Settings) -> Result<(), RequestError> {
-    if !settings.offers.scores {
+    if !settings.capabilities.scores {
         return invalid(
             "this endpoint does not offer scores; they need completions that know `echo` with \
              `logprobs`",
@@ -23,8 +23,8 @@ pub fn check(score: &Score, settings: &Settings) -> Result<(), RequestError> {
     if score.truncate.is_some() {
         return invalid(TRUNCATE);
     }
-    if score.with_end {
-        return invalid("an endpoint cannot score the end of the text; leave `with_end` out");
+    if score.include_eos {
+        return invalid("an endpoint cannot score the end of the text; leave `include_eos` out");
     }
     if score.prompt.is_empty() {
         return invalid("an endpoint cannot score without a prompt; give one");

@@ -17,10 +17,10 @@ pub struct Settings {
     /// Which interface generations use.
     pub api: Api,
     /// What the endpoint can do beyond the least of the protocol.
-    pub offers: Offers,
+    pub capabilities: Capabilities,
     /// Name of the environment variable that holds the key. Its value is read once, on opening,
     /// and sent as a bearer token. Without a name no key is sent.
-    pub key_env: Option<String>,
+    pub api_key_env: Option<String>,
     /// Most requests in flight, including those that wait for their next attempt.
     pub concurrency: NonZeroU32,
     /// Most attempts in any 60 seconds.
@@ -47,8 +47,8 @@ impl Settings {
             base_url: base_url.into(),
             model: model.into(),
             api: Api::Completions,
-            offers: Offers::default(),
-            key_env: None,
+            capabilities: Capabilities::default(),
+            api_key_env: None,
             concurrency: NonZeroU32::MIN.saturating_add(7),
             requests_per_minute: None,
             tokens_per_minute: None,
@@ -76,7 +76,7 @@ pub enum Api {
 /// What an endpoint can do beyond the least of the protocol. Asking for more is refused before
 /// anything is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Offers {
+pub struct Capabilities {
     /// `logprobs` of generated tokens.
     pub logprobs: bool,
     /// `echo` with the log-probabilities of the prompt (completions), which scores need.
@@ -87,7 +87,7 @@ pub struct Offers {
     pub samples: bool,
 }
 
-impl Default for Offers {
+impl Default for Capabilities {
     /// Several samples; nothing else.
     fn default() -> Self {
         Self { logprobs: false, scores: false, top_k: false, samples: true }

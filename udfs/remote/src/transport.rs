@@ -24,7 +24,7 @@ pub struct Transport {
     client: Client,
     base_url: BaseUrl,
     key: Option<Key>,
-    key_env: Option<String>,
+    api_key_env: Option<String>,
     model: String,
     timeout: Duration,
     response_bytes_max: usize,
@@ -38,7 +38,7 @@ impl Transport {
     ) -> Result<Self, OpenError> {
         let base_url = BaseUrl::parse(&settings.base_url)?;
         let key =
-            settings.key_env.as_deref().map(|name| read_key(name, environment)).transpose()?;
+            settings.api_key_env.as_deref().map(|name| read_key(name, environment)).transpose()?;
         let mut client = Client::builder()
             .user_agent(concat!("proofmill/", env!("CARGO_PKG_VERSION")))
             .redirect(redirect::Policy::none())
@@ -53,7 +53,7 @@ impl Transport {
             client: client.build().map_err(|error| OpenError::Client { reason: chain(&error) })?,
             base_url,
             key,
-            key_env: settings.key_env.clone(),
+            api_key_env: settings.api_key_env.clone(),
             model: settings.model.clone(),
             timeout: settings.timeout,
             response_bytes_max: settings.response_bytes_max as usize,
@@ -114,7 +114,7 @@ impl Transport {
         let refusal = Refusal {
             url,
             model: &self.model,
-            key_env: self.key_env.as_deref(),
+            api_key_env: self.api_key_env.as_deref(),
             status: response.status().as_u16(),
             said: &said,
             code: code.as_deref(),
@@ -191,7 +191,7 @@ impl BaseUrl {
             return refused("is not `http://…` or `https://…`");
         }
         if !url.username().is_empty() || url.password().is_some() {
-            return refused("has credentials in it; put the key into a variable (`key_env`)");
+            return refused("has credentials in it; put the key into a variable (`api_key_env`)");
         }
         if url.query().is_some() || url.fragment().is_some() {
             return refused("has a query or a fragment");

@@ -54,7 +54,7 @@ pub fn canonical(request: &Request) -> String {
 // The fields are named one by one: a new one does not compile until it has its place in the key.
 
 fn generation(generate: &Generate) -> String {
-    let Generate { prompt, truncate, prefix, strategy, max_tokens, min_tokens, stop, among } =
+    let Generate { prompt, truncate, prefix, strategy, max_tokens, min_tokens, stop, choices } =
         generate;
     object([
         ("prompt", input(prompt)),
@@ -64,17 +64,17 @@ fn generation(generate: &Generate) -> String {
         ("max_tokens", max_tokens.to_string()),
         ("min_tokens", min_tokens.to_string()),
         ("stop", strings(stop)),
-        ("among", strings(among)),
+        ("among", strings(choices)),
     ])
 }
 
 fn scoring(score: &Score) -> String {
-    let Score { prompt, truncate, continuations, with_end } = score;
+    let Score { prompt, truncate, continuations, include_eos } = score;
     object([
         ("prompt", string(prompt)),
         ("truncate", cut(truncate)),
         ("continuations", strings(continuations)),
-        ("with_end", with_end.to_string()),
+        ("with_end", include_eos.to_string()),
     ])
 }
 
@@ -185,7 +185,7 @@ mod tests {
             max_tokens: 128,
             min_tokens: 0,
             stop: vec!["\n".into()],
-            among: vec![],
+            choices: vec![],
         })
     }
 
@@ -245,7 +245,7 @@ mod tests {
         let rest = (".*", strategies(), any::<u32>(), any::<u32>(), texts(), texts());
         prop_oneof![
             (prompts, truncates(), rest).prop_map(
-                |(prompt, truncate, (prefix, strategy, max_tokens, min_tokens, stop, among))| {
+                |(prompt, truncate, (prefix, strategy, max_tokens, min_tokens, stop, choices))| {
                     Request::Generate(Generate {
                         prompt,
                         truncate,
@@ -254,13 +254,13 @@ mod tests {
                         max_tokens,
                         min_tokens,
                         stop,
-                        among,
+                        choices,
                     })
                 }
             ),
             (".*", truncates(), texts(), any::<bool>()).prop_map(
-                |(prompt, truncate, continuations, with_end)| {
-                    Request::Score(Score { prompt, truncate, continuations, with_end })
+                |(prompt, truncate, continuations, include_eos)| {
+                    Request::Score(Score { prompt, truncate, continuations, include_eos })
                 }
             ),
             (".*", truncates())

@@ -43,7 +43,7 @@ pub struct Options {
 /// Keys that every function has beside its own.
 const COMMON: [&str; 2] = ["on_error", "replay"];
 /// Keys that say how many answers there are: whoever writes one gets a list.
-pub(super) const COUNTING: [&str; 2] = ["samples", "answers"];
+pub(super) const COUNTING: [&str; 2] = ["samples", "num_return_sequences"];
 /// The key that only means something where choices are compared.
 const NORMALIZE: &str = "normalize";
 
@@ -127,7 +127,9 @@ pub enum OptionsError {
     #[error("the options of a row ask for {0} answers, and the call returns one per row")]
     Several(u32),
     /// Several answers are asked for in a text that is known only when the call is made.
-    #[error("argument `options` names `samples` or `answers` in a text that is put together")]
+    #[error(
+        "argument `options` names `samples` or `num_return_sequences` in a text that is put together"
+    )]
     Unforeseen,
 }
 
@@ -141,7 +143,7 @@ impl OptionsError {
             Self::Value { expected, .. } => Some(format!("expected {expected}")),
             Self::Invalid(error) => error.help.clone(),
             Self::Several(_) => Some(
-                "write options with `samples` or `answers` as a constant text or as a struct"
+                "write options with `samples` or `num_return_sequences` as a constant text or as a struct"
                     .to_owned(),
             ),
             Self::Unforeseen => Some("write one constant text, or a struct".to_owned()),
@@ -172,7 +174,7 @@ mod tests {
         let options = parse("{}").unwrap();
         assert_eq!(options, Options::default());
         assert_eq!(parse(r#"{"max_tokens": null, "on_error": null}"#).unwrap(), options);
-        let other = parse(r#"{"on_error": "capture", "replay": "only", "beams": 3}"#).unwrap();
+        let other = parse(r#"{"on_error": "capture", "replay": "only", "num_beams": 3}"#).unwrap();
         assert_eq!((other.on_error, other.replay), (OnError::Capture, Replay::Only));
         assert!(matches!(other.generate.strategy(), Strategy::Beam { beams: 3, .. }));
     }
@@ -191,8 +193,8 @@ mod tests {
             (r#"{"seed": 1, "seed": 1}"#, "option `seed` stands twice; keep one"),
             (r#"{"max_token": 1}"#, "option `max_token` is unknown; did you mean `max_tokens`?"),
             (
-                r#"{"with_end": true}"#,
-                "option `with_end` is unknown; expected one of `max_tokens`, `min_tokens`, `temperature`, `top_k`, `top_p`, `seed`, `samples`, `beams`, `answers`, `length_penalty`, `early_stopping`, `stop`, `prefix`, `among`, `truncate`, `truncate_keep`, `on_error`, `replay`",
+                r#"{"include_eos": true}"#,
+                "option `include_eos` is unknown; expected one of `max_tokens`, `min_tokens`, `temperature`, `top_k`, `top_p`, `seed`, `samples`, `num_beams`, `num_return_sequences`, `length_penalty`, `early_stopping`, `stop`, `prefix`, `choices`, `truncate`, `truncation_side`, `on_error`, `replay`",
             ),
             (
                 r#"{"max_tokens": 0}"#,
@@ -216,7 +218,7 @@ mod tests {
                 "option `samples` is 2 without a `temperature` above 0; all of them would be the same",
             ),
             (
-                r#"{"early_stopping": 1, "beams": 2}"#,
+                r#"{"early_stopping": 1, "num_beams": 2}"#,
                 "option `early_stopping` is 1; expected true or false",
             ),
             (
@@ -229,8 +231,8 @@ mod tests {
             ),
             (r#"{"prefix": 1}"#, "option `prefix` is 1; expected a text"),
             (
-                r#"{"truncate": 9, "truncate_keep": "middle"}"#,
-                "option `truncate_keep` is \"middle\"; expected \"start\" or \"end\"",
+                r#"{"truncate": 9, "truncation_side": "middle"}"#,
+                "option `truncation_side` is \"middle\"; expected \"left\" or \"right\"",
             ),
             (
                 r#"{"on_error": "ignore"}"#,
@@ -248,8 +250,8 @@ mod tests {
         assert!(Takes::ScoreChoices.read(normalize()).is_ok());
         assert_eq!(
             Takes::Score.read(normalize()).unwrap_err().in_one_line(),
-            "option `normalize` is unknown; expected one of `with_end`, `truncate`, \
-             `truncate_keep`, `on_error`, `replay`"
+            "option `normalize` is unknown; expected one of `include_eos`, `truncate`, \
+             `truncation_side`, `on_error`, `replay`"
         );
     }
 }

@@ -107,7 +107,7 @@ impl Echo {
                 Self::fault(&score.prompt)?;
                 let scored = |(at, text): (usize, &String)| Scored {
                     logprob: -(text.len() as f64),
-                    tokens: text.split_whitespace().count() as u32 + u32::from(score.with_end),
+                    tokens: text.split_whitespace().count() as u32 + u32::from(score.include_eos),
                     is_greedy: at == 0,
                 };
                 let scores = score.continuations.iter().enumerate().map(scored).collect();

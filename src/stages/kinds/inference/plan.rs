@@ -7,14 +7,14 @@ use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, cast, iden
 use serde_json::json;
 
 use crate::session::Engine;
-use crate::stages::kinds::inference::{Asked, CHOICE, ERROR, ROW_ID, Shape};
+use crate::stages::kinds::inference::{CHOICE, ERROR, InferenceStage, ROW_ID, Shape};
 
 /// The whole answer, inside the plan.
 const ANSWER: &str = "answer";
 
 /// The table's columns, and [`ERROR`] as the last.
 pub fn plan(
-    asked: &Asked,
+    asked: &InferenceStage,
     scan: LogicalPlanBuilder,
     arguments: &[(&'static str, Expr)],
     engine: &Engine,
@@ -45,7 +45,7 @@ pub fn plan(
     let mut plan = plan.project(own.iter().cloned().chain([answer]))?;
     let part = |name: &&str| get_field(ident(ANSWER), *name).alias(*name);
     let parts: Vec<Expr> = match asked.shape {
-        Shape::Text | Shape::Worth | Shape::Vector => {
+        Shape::Text | Shape::Score | Shape::Vector => {
             asked.shape.columns().iter().map(part).collect()
         }
         Shape::Texts => {

@@ -82,10 +82,7 @@ fn premise(kind: &DataType) -> bool {
         && OF_PREMISE.iter().all(|(name, kind)| {
             field(name).is_none_or(|field| match kind {
                 // Read as it is, unlike the columns of the table.
-                Kind::Text => matches!(
-                    field.data_type(),
-                    DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View
-                ),
+                Kind::Text => field.data_type().is_string(),
                 kind => kind.admits(field.data_type()),
             })
         })

@@ -12,7 +12,7 @@ use crate::stages::error::StageError;
 use crate::stages::kinds::index;
 use crate::stages::kinds::teach::TeachPlan;
 use crate::stages::kinds::teach::memory::{self, Memory};
-use crate::stages::queries::repeated::{Planner, Repeated};
+use crate::stages::queries::prepared_query::{Planner, PreparedQuery};
 use crate::stages::sink::{Computed, Sink};
 use crate::stages::tables::columns::{flags, texts};
 use proofmill_base::digest::Digest;
@@ -94,10 +94,10 @@ struct Queries<'a> {
     /// The direct beliefs in all hypotheses, which no memory changes, and the rows of each question.
     beliefs: RecordBatch,
     believed: IndexMap<String, Vec<u32>>,
-    prove: Repeated,
-    judge: Repeated,
-    decide: Repeated,
-    lessons: Repeated,
+    prove: PreparedQuery,
+    judge: PreparedQuery,
+    decide: PreparedQuery,
+    lessons: PreparedQuery,
 }
 
 impl<'a> Queries<'a> {

@@ -43,7 +43,7 @@ pub enum OpenError {
     Device(#[from] DeviceError),
     /// The cache holds not even one text.
     #[error(
-        "{bytes} bytes of cache hold {tokens} tokens per worker; raise `cache_mib` so that {needed} fit"
+        "{bytes} bytes of cache hold {tokens} tokens per worker; raise `kv_cache_mib` so that {needed} fit"
     )]
     SmallCache { bytes: usize, tokens: usize, needed: usize },
     /// The operating system gave no thread.

@@ -76,7 +76,7 @@ pub fn generate(
         max_tokens: request.max_tokens,
         min_tokens: request.min_tokens,
         stop: stop.transpose().map_err(|error| invalid(error.to_string()))?,
-        choices: choices(detokenizer, &request.among, request.max_tokens)?.map(Arc::new),
+        choices: choices(detokenizer, &request.choices, request.max_tokens)?.map(Arc::new),
         row: u64::from_be_bytes([key[0], key[1], key[2], key[3], key[4], key[5], key[6], key[7]]),
         prompt_truncated,
     })
@@ -89,7 +89,7 @@ pub fn score(
     request: &Score,
 ) -> Result<ScoreWork, RequestError> {
     let codec = &detokenizer.codec;
-    let end = if request.with_end { Some(end(detokenizer)?) } else { None };
+    let end = if request.include_eos { Some(end(detokenizer)?) } else { None };
     let (mut passage, mut prompt_truncated, mut prompt_tokens) = (Vec::new(), false, 0);
     let begin = match kind {
         ModelKind::Encoder => return Err(invalid("an encoder cannot tell how likely a text is")),
@@ -151,8 +151,8 @@ fn check_generate(request: &Generate) -> Result<(), RequestError> {
     if request.min_tokens > request.max_tokens {
         return Err(invalid("`min_tokens` is above `max_tokens`"));
     }
-    if !request.among.is_empty() && !request.stop.is_empty() {
-        return Err(invalid("`among` says where an answer ends; leave out the stop texts"));
+    if !request.choices.is_empty() && !request.stop.is_empty() {
+        return Err(invalid("`choices` says where an answer ends; leave out the stop texts"));
     }
     match request.strategy {
         Strategy::Greedy => Ok(()),
@@ -170,8 +170,10 @@ fn check_generate(request: &Generate) -> Result<(), RequestError> {
             if samples == 0 {
                 return Err(invalid("`samples` is 0; at least 1 is needed"));
             }
-            if !request.among.is_empty() && (top_k != 0 || top_p < 1.0) {
-                return Err(invalid("`among` already says what may be chosen; leave out the cuts"));
+            if !request.choices.is_empty() && (top_k != 0 || top_p < 1.0) {
+                return Err(invalid(
+                    "`choices` already says what may be chosen; leave out the cuts",
+                ));
             }
             Ok(())
         }
@@ -210,7 +212,7 @@ fn choices(
             let mut tokens = detokenizer.codec.encode(text, false).map_err(bad_text)?;
             if tokens.len() > max_tokens as usize {
                 return Err(invalid(format!(
-                    "{text:?} of `among` has {} tokens, and `max_tokens` is {max_tokens}; raise it",
+                    "{text:?} of `choices` has {} tokens, and `max_tokens` is {max_tokens}; raise it",
                     tokens.len()
                 )));
             }

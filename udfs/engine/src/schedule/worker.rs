@@ -308,7 +308,7 @@ impl<B: Backend> Worker<B> {
         let why = match &failure.error {
             DeviceError::OutOfMemory { .. } => format!(
                 "{}, even for this request alone; shorten it, ask for fewer answers at a time, or \
-                 lower the model's `cache_mib`",
+                 lower the model's `kv_cache_mib`",
                 failure.error
             ),
             DeviceError::Failed(_) => failure.error.to_string(),

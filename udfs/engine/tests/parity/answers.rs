@@ -209,13 +209,13 @@ fn passages_read_together_give_the_answers_of_transformers() {
 fn continuations_are_as_likely_as_in_transformers() {
     for (folder, writer, _) in writers() {
         let model = open(&folder);
-        for with_end in [false, true] {
+        for include_eos in [false, true] {
             let request = |it: &golden::Scores| {
                 let score = Score {
                     prompt: writer.texts[it.text].text.clone(),
                     truncate: None,
                     continuations: it.continuations.iter().map(|it| it.text.clone()).collect(),
-                    with_end,
+                    include_eos,
                 };
                 (Request::Score(score), 0)
             };
@@ -224,12 +224,15 @@ fn continuations_are_as_likely_as_in_transformers() {
                 let Body::Scores(scores) = answer.unwrap().body else { panic!("no scores") };
                 assert_eq!(scores.len(), theirs.continuations.len());
                 for (ours, theirs) in scores.iter().zip(&theirs.continuations) {
-                    let end = if with_end { theirs.end_logprob } else { 0.0 };
+                    let end = if include_eos { theirs.end_logprob } else { 0.0 };
                     let expected = theirs.logprob + end;
                     let error = (ours.logprob - expected).abs();
                     assert!(error < LOGPROB_TOLERANCE, "{folder:?} {ours:?}, not {expected}");
-                    assert_eq!(ours.tokens as usize, theirs.tokens.len() + usize::from(with_end));
-                    if !with_end && theirs.gap > GAP_MIN {
+                    assert_eq!(
+                        ours.tokens as usize,
+                        theirs.tokens.len() + usize::from(include_eos)
+                    );
+                    if !include_eos && theirs.gap > GAP_MIN {
                         assert_eq!(ours.is_greedy, theirs.is_greedy, "{folder:?}");
                     }
                 }

@@ -66,6 +66,6 @@ pub fn generate(prompt: Prompt, strategy: Strategy) -> Generate {
         max_tokens: NEW_TOKENS as u32,
         min_tokens: 0,
         stop: Vec::new(),
-        among: Vec::new(),
+        choices: Vec::new(),
     }
 }

@@ -131,7 +131,7 @@ pub fn plain(prompt: &str, strategy: Strategy) -> Generate {
         max_tokens: 12,
         min_tokens: 0,
         stop: Vec::new(),
-        among: Vec::new(),
+        choices: Vec::new(),
     }
 }
 
@@ -152,7 +152,7 @@ pub fn score(prompt: &str, continuations: &[&str]) -> Request {
         prompt: prompt.to_owned(),
         truncate: None,
         continuations,
-        with_end: false,
+        include_eos: false,
     })
 }
 

@@ -7,8 +7,8 @@ use crate::ask::{ask, ask_all, beams, generations, open, plain, sampled, scores,
 const TEXTS: [&str; 6] = [" ba", " ba ne", " koda vilu", " xe", " xezu", " dodo lu"];
 
 fn among(texts: &[&str], prompt: &str, strategy: Strategy) -> Generate {
-    let among = texts.iter().map(|&text| text.to_owned()).collect();
-    Generate { among, ..plain(prompt, strategy) }
+    let choices = texts.iter().map(|&text| text.to_owned()).collect();
+    Generate { choices, ..plain(prompt, strategy) }
 }
 
 /// The log-probabilities of texts with their ends.
@@ -17,7 +17,7 @@ fn judged(model: &proofmill_engine::model::Model, prompt: &str, texts: &[&str]) 
         prompt: prompt.to_owned(),
         truncate: None,
         continuations: texts.iter().map(|&text| text.to_owned()).collect(),
-        with_end: true,
+        include_eos: true,
     });
     scores(ask(model, &request)).iter().map(|one| one.logprob).collect()
 }
@@ -115,6 +115,7 @@ fn samples_among_texts_follow_the_model() {
 fn a_text_that_is_too_long_is_refused() {
     let model = open("gpt2", &settings());
     let all = Generate { max_tokens: 2, ..among(&TEXTS, "lu", Strategy::Greedy) };
-    let why = "\" koda vilu\" of `among` has 4 tokens, and `max_tokens` is 2; raise it".to_owned();
+    let why =
+        "\" koda vilu\" of `choices` has 4 tokens, and `max_tokens` is 2; raise it".to_owned();
     assert_eq!(ask(&model, &Request::Generate(all)), Err(RequestError::Invalid(why)));
 }

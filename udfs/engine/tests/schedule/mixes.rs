@@ -68,27 +68,29 @@ fn generate(kind: Kind) -> impl Strategy<Value = Generate> {
 }
 
 fn among(all: Generate, text: String) -> Generate {
-    let among = vec![" ba".to_owned(), " ba ne".to_owned(), text, " vilu".to_owned()];
+    let choices = vec![" ba".to_owned(), " ba ne".to_owned(), text, " vilu".to_owned()];
     let strategy = match all.strategy {
         Choice::Sample { temperature, seed, samples, .. } => {
             Choice::Sample { temperature, top_k: 0, top_p: 1.0, seed, samples }
         }
         other => other,
     };
-    Generate { among, strategy, max_tokens: 20, ..all }
+    Generate { choices, strategy, max_tokens: 20, ..all }
 }
 
 fn score() -> impl Strategy<Value = Score> {
     let prompt = (0usize..3, words(0..6));
     let continuations = prop::collection::vec(words(1..4), 1..6);
-    (prompt, continuations, any::<bool>()).prop_map(|((prefix, text), continuations, with_end)| {
-        let prompt = match PREFIXES.get(prefix) {
-            Some(prefix) => format!("{prefix} {text}"),
-            None => format!("lu {text}"),
-        };
-        let continuations = continuations.iter().map(|text| format!(" {text}")).collect();
-        Score { prompt, truncate: None, continuations, with_end }
-    })
+    (prompt, continuations, any::<bool>()).prop_map(
+        |((prefix, text), continuations, include_eos)| {
+            let prompt = match PREFIXES.get(prefix) {
+                Some(prefix) => format!("{prefix} {text}"),
+                None => format!("lu {text}"),
+            };
+            let continuations = continuations.iter().map(|text| format!(" {text}")).collect();
+            Score { prompt, truncate: None, continuations, include_eos }
+        },
+    )
 }
 
 fn embed() -> impl Strategy<Value = Embed> {

@@ -33,7 +33,7 @@ fn passages(texts: &[&str]) -> Writes {
 fn contradictions_are_named() {
     let model = open("gpt2", &settings());
     let texts = |texts: &[&str]| texts.iter().map(|&text| text.to_owned()).collect::<Vec<_>>();
-    let among = |strategy| Generate { among: texts(&[" ba"]), ..plain("lu", strategy) };
+    let among = |strategy| Generate { choices: texts(&[" ba"]), ..plain("lu", strategy) };
     for (generate, why) in [
         (Generate { max_tokens: 0, ..greedy("lu") }, "`max_tokens` is 0; at least 1 is needed"),
         (
@@ -55,7 +55,7 @@ fn contradictions_are_named() {
         ),
         (
             Generate { stop: texts(&["a"]), ..among(Strategy::Greedy) },
-            "`among` says where an answer ends; leave out the stop texts",
+            "`choices` says where an answer ends; leave out the stop texts",
         ),
     ] {
         refused(&model, Writes(generate), why);
@@ -83,7 +83,7 @@ fn contradictions_are_named() {
         refused(&model, Writes(plain("lu", sample(1.0, 0, top_p))), why);
     }
     for strategy in [sample(1.0, 5, 1.0), sample(1.0, 0, 0.5)] {
-        let why = "`among` already says what may be chosen; leave out the cuts";
+        let why = "`choices` already says what may be chosen; leave out the cuts";
         refused(&model, Writes(among(strategy)), why);
     }
     let search = |beams, answers, length_penalty| Strategy::Beam {
@@ -137,7 +137,7 @@ fn special_tokens_cannot_be_cut() {
     let judge = |tokens| {
         let (prompt, continuations) = ("lu ko".to_owned(), vec![" ba".to_owned()]);
         let truncate = truncate(tokens);
-        Request::Score(Score { prompt, truncate, continuations, with_end: false })
+        Request::Score(Score { prompt, truncate, continuations, include_eos: false })
     };
     refused(&bart, judge(1), why);
     let llama = open("llama", &settings());

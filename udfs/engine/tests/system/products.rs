@@ -153,7 +153,7 @@ fn inside_no_algorithm() {
     let system = open_with(GemmBackend::CublasLt).unwrap();
     let why = refused(&system, Task::new(&system, 37, 64).launch(1));
     assert!(why.contains("while choosing how to multiply Shape { n: 37, depth: 64"), "{why}");
-    assert!(why.contains("NOT_SUPPORTED; leaving `products` out"), "{why}");
+    assert!(why.contains("NOT_SUPPORTED; leaving `gemm` out"), "{why}");
 }
 
 #[test]
@@ -184,8 +184,8 @@ fn inside_without() {
         Ok(_) => skipped(&"this machine has cuBLASLt"),
         Err(why) => {
             let why = why.to_string();
-            assert!(why.contains("`products: cublaslt` needs NVIDIA's library"), "{why}");
-            assert!(why.contains("leave `products` out"), "{why}");
+            assert!(why.contains("`gemm: cublaslt` needs NVIDIA's library"), "{why}");
+            assert!(why.contains("leave `gemm` out"), "{why}");
         }
     }
 }

@@ -38,7 +38,7 @@ fn loss(model: &Model, pairs: &[Pair]) -> f64 {
             prompt: pair.input.clone(),
             truncate: None,
             continuations: vec![pair.output.clone()],
-            with_end: true,
+            include_eos: true,
         });
         let Body::Scores(scores) = ask(model, &request) else { panic!("no scores") };
         let weight = f64::from(pair.weight);
@@ -57,7 +57,7 @@ fn says(model: &Model, input: &str) -> String {
         max_tokens: 32,
         min_tokens: 0,
         stop: Vec::new(),
-        among: Vec::new(),
+        choices: Vec::new(),
     });
     match ask(model, &request) {
         Body::Generations(answers) => answers[0].text.clone(),

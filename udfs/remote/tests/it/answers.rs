@@ -5,7 +5,7 @@ use std::sync::Arc;
 use proofmill_engine::request::{
     Answer, Body, Embed, Finish, Generate, Generation, Request, RequestError, Score, Scored,
 };
-use proofmill_remote::{Api, Offers, RemoteError, Settings};
+use proofmill_remote::{Api, Capabilities, RemoteError, Settings};
 use serde_json::{Value, json};
 
 use crate::fake_clock::FakeClock;
@@ -188,12 +188,12 @@ fn score() -> Request {
         prompt: "a b".to_owned(),
         truncate: None,
         continuations: vec![" c d".to_owned()],
-        with_end: false,
+        include_eos: false,
     })
 }
 
 fn offered(settings: &mut Settings) {
-    settings.offers = Offers { scores: true, ..Offers::default() };
+    settings.capabilities = Capabilities { scores: true, ..Capabilities::default() };
 }
 
 fn echo() -> Value {

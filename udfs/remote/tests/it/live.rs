@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use proofmill_base::clock::SystemClock;
 use proofmill_engine::request::{Body, Embed, Finish, Generate, Request, Score, Strategy};
-use proofmill_remote::{Api, ModelError, Offers, RemoteError, RemoteModel, Settings};
+use proofmill_remote::{Api, Capabilities, ModelError, RemoteError, RemoteModel, Settings};
 
 use crate::fake_clock::Always;
 use crate::support::{generate, generations};
@@ -45,7 +45,7 @@ impl Live {
         }
         let has = |feature: &str| offers.iter().any(|offer| offer == feature);
         let settings = Settings {
-            offers: Offers {
+            capabilities: Capabilities {
                 logprobs: has("logprobs"),
                 scores: has("scores"),
                 top_k: false,
@@ -131,9 +131,12 @@ async fn a_forced_prefix_is_part_of_the_answer() {
 #[tokio::test]
 async fn samples() {
     let Some(live) = Live::with("completions") else { return };
-    let several = live.settings.offers.samples;
+    let several = live.settings.capabilities.samples;
     let model = RemoteModel::open(
-        Settings { offers: Offers { samples: true, ..live.settings.offers }, ..live.settings },
+        Settings {
+            capabilities: Capabilities { samples: true, ..live.settings.capabilities },
+            ..live.settings
+        },
         |_| None,
         Arc::new(SystemClock::default()),
         Arc::new(Always(1 << 62)),
@@ -156,7 +159,7 @@ async fn scores() {
             prompt: "the cat sat".to_owned(),
             truncate: None,
             continuations: continuations.iter().map(|text| (*text).to_owned()).collect(),
-            with_end: false,
+            include_eos: false,
         });
         let answer = model.ask(&request).await.unwrap();
         assert!(answer.prompt_tokens > 0);

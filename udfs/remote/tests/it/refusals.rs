@@ -12,7 +12,7 @@ use crate::support::{HI, greedy, model, open, settings};
 const SECRET: &str = "sk-hush-hush";
 
 fn with_key(base_url: &str) -> RemoteModel {
-    let settings = Settings { key_env: Some("THE_KEY".to_owned()), ..settings(base_url) };
+    let settings = Settings { api_key_env: Some("THE_KEY".to_owned()), ..settings(base_url) };
     let environment = |name: &str| (name == "THE_KEY").then(|| SECRET.to_owned());
     RemoteModel::open(settings, environment, Arc::new(FakeClock::default()), Arc::new(Always(0)))
         .unwrap()
@@ -46,14 +46,14 @@ async fn without_a_name_no_key_is_sent() {
     model.ask(&greedy()).await.unwrap();
     assert!(!server.received()[0].head.contains("authorization"));
     let error = model.ask(&greedy()).await.unwrap_err().to_string();
-    assert!(error.contains("`key_env`") && error.contains("who are you?"), "{error}");
+    assert!(error.contains("`api_key_env`") && error.contains("who are you?"), "{error}");
 }
 
 #[test]
 fn keys_that_are_not_there() {
     let open = |value: Option<&str>| {
         let settings =
-            Settings { key_env: Some("THE_KEY".to_owned()), ..Settings::new("http://h", "m") };
+            Settings { api_key_env: Some("THE_KEY".to_owned()), ..Settings::new("http://h", "m") };
         let environment = |_: &str| value.map(str::to_owned);
         RemoteModel::open(
             settings,

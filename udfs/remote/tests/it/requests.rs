@@ -3,14 +3,14 @@
 use proofmill_engine::request::{
     Embed, Generate, Keep, Prompt, Request, RequestError, Score, Strategy, Truncate,
 };
-use proofmill_remote::{Api, Offers, RemoteError, Settings};
+use proofmill_remote::{Api, Capabilities, RemoteError, Settings};
 use serde_json::{Value, json};
 
 use crate::fake_clock::FakeClock;
 use crate::fake_server::{FakeServer, Reply};
 use crate::support::{HI, generate, greedy, open, sample, settings};
 
-const ALL: Offers = Offers { logprobs: true, scores: true, top_k: true, samples: true };
+const ALL: Capabilities = Capabilities { logprobs: true, scores: true, top_k: true, samples: true };
 
 /// What a request becomes: the first line and the body.
 async fn sent(request: Request, change: impl FnOnce(&mut Settings)) -> (String, Value) {
@@ -39,7 +39,7 @@ async fn everything_that_completions_take() {
         stop: vec!["\n".to_owned()],
         ..generate("say hi: ")
     };
-    let (_, body) = sent(Request::Generate(task), |settings| settings.offers = ALL).await;
+    let (_, body) = sent(Request::Generate(task), |settings| settings.capabilities = ALL).await;
     assert_eq!(
         body.to_string(),
         json!({
@@ -55,7 +55,7 @@ async fn chat() {
     let task = Generate { strategy: sample(1), ..generate("say hi") };
     let (line, body) = sent(Request::Generate(task), |settings| {
         settings.api = Api::Chat { system: Some("be brief".to_owned()) };
-        settings.offers = ALL;
+        settings.capabilities = ALL;
     })
     .await;
     assert_eq!(line, "post /v1/chat/completions http/1.1");
@@ -80,7 +80,7 @@ async fn embeddings_and_scores() {
     assert_eq!(line, "post /v1/embeddings http/1.1");
     assert_eq!(body, json!({"model": "m", "input": "a"}));
 
-    let (line, body) = sent(score(), |settings| settings.offers = ALL).await;
+    let (line, body) = sent(score(), |settings| settings.capabilities = ALL).await;
     assert_eq!(line, "post /v1/completions http/1.1");
     let expected = json!({
         "model": "m", "prompt": "The sky is blue", "max_tokens": 1, "temperature": 0.0,
@@ -94,7 +94,7 @@ fn score() -> Request {
         prompt: "The sky is".to_owned(),
         truncate: None,
         continuations: vec![" blue".to_owned()],
-        with_end: false,
+        include_eos: false,
     })
 }
 
@@ -118,13 +118,13 @@ async fn what_an_endpoint_cannot_do_is_never_sent() {
     let plain: fn(&mut Settings) = |_| ();
     let chat: fn(&mut Settings) = |settings| {
         settings.api = Api::Chat { system: None };
-        settings.offers = ALL;
+        settings.capabilities = ALL;
     };
-    let all: fn(&mut Settings) = |settings| settings.offers = ALL;
+    let all: fn(&mut Settings) = |settings| settings.capabilities = ALL;
     let cases: Vec<Case> = vec![
         (with(|task| task.prompt = Prompt::Passages(vec![])), plain, "passages"),
         (with(|task| task.truncate = Some(CUT)), plain, "`truncate`"),
-        (with(|task| task.among = vec!["yes".to_owned()]), plain, "`among`"),
+        (with(|task| task.choices = vec!["yes".to_owned()]), plain, "`choices`"),
         (with(|task| task.min_tokens = 1), plain, "`min_tokens`"),
         (with(|task| task.max_tokens = 0), plain, "`max_tokens`"),
         (with(|task| task.stop = vec![String::new()]), plain, "`stop`"),
@@ -132,7 +132,7 @@ async fn what_an_endpoint_cannot_do_is_never_sent() {
         (with(|task| task.strategy = sample(0)), plain, "`samples`"),
         (
             with(|task| task.strategy = sample(2)),
-            |settings| settings.offers.samples = false,
+            |settings| settings.capabilities.samples = false,
             "one answer per request",
         ),
         (
@@ -186,7 +186,7 @@ async fn what_an_endpoint_cannot_do_is_never_sent() {
         (score(), plain, "`echo`"),
         (score(), chat, "`api`"),
         (scored(|score| score.truncate = Some(CUT)), all, "`truncate`"),
-        (scored(|score| score.with_end = true), all, "`with_end`"),
+        (scored(|score| score.include_eos = true), all, "`include_eos`"),
         (scored(|score| score.prompt.clear()), all, "prompt"),
         (scored(|score| score.continuations.clear()), all, "continuation"),
     ];

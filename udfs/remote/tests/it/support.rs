@@ -46,7 +46,7 @@ pub fn generate(prompt: &str) -> Generate {
         max_tokens: 16,
         min_tokens: 0,
         stop: Vec::new(),
-        among: Vec::new(),
+        choices: Vec::new(),
     }
 }
 

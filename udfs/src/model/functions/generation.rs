@@ -16,7 +16,7 @@ use crate::model::columns::{Answered, Row, answer_type, answers, field};
 /// How the result is documented.
 pub(super) const RETURNS: &str = "struct(text, finish_reason, prompt_tokens, prompt_truncated, \
     output_tokens, logprob, score, seed, sample, request_digest, error: struct(class, message)); a \
-    list of such structs where `options` names `samples` or `answers`";
+    list of such structs where `options` names `samples` or `num_return_sequences`";
 
 pub(super) fn answer() -> DataType {
     answer_type(vec![

@@ -32,8 +32,8 @@ pub static SCORE: ModelDefinition = ModelDefinition {
             Argument::optional(
                 "options",
                 Kind::Options,
-                "A struct or a JSON object as text: `with_end` (whether the end of the text is scored \
-                 too, default false), `truncate`, `truncate_keep` ('start' or 'end'), `on_error` \
+                "A struct or a JSON object as text: `include_eos` (whether the end of the text is scored \
+                 too, default false), `truncate`, `truncation_side` ('right' or 'left'), `on_error` \
                  ('fail' or 'capture'), `replay` ('first' or 'only').",
             ),
         ],
@@ -66,7 +66,7 @@ fn request(
             prompt: prompt.to_owned(),
             truncate: options.score.truncation(),
             continuations: vec![continuation.to_owned()],
-            with_end: options.score.with_end.unwrap_or(false),
+            include_eos: options.score.include_eos.unwrap_or(false),
         })
     }))
 }

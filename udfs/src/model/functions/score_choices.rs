@@ -40,8 +40,8 @@ pub static SCORE_CHOICES: ModelDefinition = ModelDefinition {
                 Kind::Options,
                 "A struct or a JSON object as text: `normalize` (what is compared: 'none', the \
                  log-probability, default; 'tokens' or 'bytes', the log-probability per token or byte \
-                 of the choice), `with_end` (whether the end of the text is scored too, default \
-                 false), `truncate`, `truncate_keep` ('start' or 'end'), `on_error` ('fail' or \
+                 of the choice), `include_eos` (whether the end of the text is scored too, default \
+                 false), `truncate`, `truncation_side` ('right' or 'left'), `on_error` ('fail' or \
                  'capture'), `replay` ('first' or 'only').",
             ),
         ],
@@ -89,7 +89,7 @@ fn request(
         prompt: prompt.to_owned(),
         truncate: options.score.truncation(),
         continuations: choices.into_iter().enumerate().map(choice).collect::<Result<_, _>>()?,
-        with_end: options.score.with_end.unwrap_or(false),
+        include_eos: options.score.include_eos.unwrap_or(false),
     })))
 }
 

@@ -14,9 +14,9 @@ pub(super) const GENERATION_OPTIONS: Argument = Argument::optional(
     "options",
     Kind::Options,
     "A struct or a JSON object as text: `max_tokens` (default 128), `min_tokens` (0), `temperature` \
-     (0: the likeliest token), `top_k`, `top_p`, `seed` (0), `samples`, `beams`, `answers`, \
-     `length_penalty` (1), `early_stopping` (false), `stop` (list), `prefix`, `among` (list), \
-     `truncate`, `truncate_keep` ('start' or 'end'), `on_error` ('fail' or 'capture'), `replay` \
+     (0: the likeliest token), `top_k`, `top_p`, `seed` (0), `samples`, `num_beams`, `num_return_sequences`, \
+     `length_penalty` (1), `early_stopping` (false), `stop` (list), `prefix`, `choices` (list), \
+     `truncate`, `truncation_side` ('right' or 'left'), `on_error` ('fail' or 'capture'), `replay` \
      ('first' or 'only').",
 );
 
@@ -24,6 +24,6 @@ pub(super) const GENERATION_OPTIONS: Argument = Argument::optional(
 pub(super) const READING_OPTIONS: Argument = Argument::optional(
     "options",
     Kind::Options,
-    "A struct or a JSON object as text: `truncate`, `truncate_keep` ('start' or 'end'), `on_error` \
+    "A struct or a JSON object as text: `truncate`, `truncation_side` ('right' or 'left'), `on_error` \
      ('fail' or 'capture'), `replay` ('first' or 'only').",
 );

@@ -102,9 +102,9 @@ fn find(variable: impl Fn(&str) -> Option<OsString>) -> Result<(), DeviceError> 
         return Ok(());
     }
     Err(DeviceError::Failed(
-        "`products: cublaslt` needs NVIDIA's library libcublasLt.so.13 or libcublasLt.so.12, which is \
+        "`gemm: cublaslt` needs NVIDIA's library libcublasLt.so.13 or libcublasLt.so.12, which is \
          not found; install CUDA's libraries and let `CUDA_HOME` name their folder, install them \
-         into a Python environment that is active, or leave `products` out"
+         into a Python environment that is active, or leave `gemm` out"
             .to_owned(),
     ))
 }
@@ -130,6 +130,6 @@ fn guarded<T>(
         Err(panic) => panicked(&*panic),
     };
     Err(DeviceError::Failed(format!(
-        "while {doing}, {why}; leaving `products` out does without this library"
+        "while {doing}, {why}; leaving `gemm` out does without this library"
     )))
 }

@@ -8,10 +8,10 @@ use arrow::array::{
 use arrow::compute::take;
 
 use crate::stages::error::StageError;
-use crate::stages::kinds::search::SearchPlan;
-use crate::stages::kinds::search::forest::Worth;
-use crate::stages::kinds::search::grow::Search;
-use crate::stages::kinds::search::judged::Judgement;
+use crate::stages::kinds::proof_search::SearchPlan;
+use crate::stages::kinds::proof_search::forest::Worth;
+use crate::stages::kinds::proof_search::grow::Search;
+use crate::stages::kinds::proof_search::judged::Judgement;
 use crate::stages::tables::columns::texts;
 
 /// A row: what it says of a proof beside what `verify` does.

@@ -1,14 +1,14 @@
-//! `decide`: one answer a question. The rules for ties and for questions without a proof are those of
+//! `select_answer`: one answer a question. The rules for ties and for questions without a proof are those of
 //! `docs/specs/proofs.md`.
 
 use arrow::datatypes::SchemaRef;
 
 use crate::stages::kind::{Kind, Outcome, Preparing, Traits};
-use crate::stages::kinds::verify::folded;
-use crate::stages::queries::lowered::{self, Lowered, Named, name};
-use proofmill_pipeline::kinds::decide::{Decide, WithoutProof};
+use crate::stages::queries::sql_kind::{self, Named, SqlKind, name};
+use proofmill_base::sentence::without_stop_sql;
+use proofmill_pipeline::kinds::select_answer::{SelectAnswer, WithoutProof};
 
-const KIND: &str = "decide";
+const KIND: &str = "select_answer";
 /// The columns of the table, but for those that rows keep.
 pub const COLUMNS: [&str; 11] = [
     "question_id",
@@ -26,13 +26,12 @@ pub const COLUMNS: [&str; 11] = [
 /// The column that the table has with `confirmed`.
 const CONFIRMED: &str = "confirmed";
 
-impl Kind for Decide {
+impl Kind for SelectAnswer {
     fn traits(&self) -> Traits {
         Traits { version: 1, rows_can_fail: false, has_partitions: true, is_result: false }
     }
 
     fn prepare(&self, context: &mut Preparing<'_>) -> Option<Outcome> {
-        let settings = self;
         let Preparing { inputs, engine, components, diagnostics, .. } = context;
         let table = inputs.table("from")?;
         let input = table.schema();
@@ -50,14 +49,15 @@ impl Kind for Decide {
             ["hypothesis_id", "question_id", "question", "choice", "label", "answer", "direct"];
         let help = "name a `verify` stage whose `from` is a `hypothesize` stage";
         let mut sound = vec![
-            lowered::expect_columns((KIND, "from"), &columns, &input, help, diagnostics),
-            lowered::keep(KIND, &settings.keep, &own, &input, diagnostics),
+            sql_kind::expect_columns((KIND, "from"), &columns, &input, help, diagnostics),
+            sql_kind::keep(KIND, &self.keep, &own, &input, diagnostics),
         ];
         if let Some(proofs) = &proofs {
             let columns = ["proof_id", "hypothesis_id", "score", "accepted"];
-            let help = "name a `search` stage, or a `verify` stage whose `from` is a `prove` stage";
+            let help =
+                "name a `proof_search` stage, or a `verify` stage whose `from` is a `prove` stage";
             let schema = proofs.schema();
-            sound.push(lowered::expect_columns(
+            sound.push(sql_kind::expect_columns(
                 (KIND, "proofs"),
                 &columns,
                 &schema,
@@ -68,7 +68,7 @@ impl Kind for Decide {
         if let Some(confirmed) = &confirmed {
             let help = "confirmed answers have the columns `question` and `answer`";
             let (columns, schema) = (["question", "answer"], confirmed.schema());
-            sound.push(lowered::expect_columns(
+            sound.push(sql_kind::expect_columns(
                 (KIND, "confirmed"),
                 &columns,
                 &schema,
@@ -79,12 +79,12 @@ impl Kind for Decide {
         if sound.contains(&None) {
             return None;
         }
-        let sql = query(settings, proofs.as_ref().map(|proofs| Proofs::of(&proofs.schema())));
+        let sql = query(self, proofs.as_ref().map(|proofs| Proofs::of(&proofs.schema())));
         let mut named = Named::from([("hypotheses".to_owned(), table)]);
         named.extend(proofs.map(|proofs| ("proofs".to_owned(), proofs)));
         named.extend(confirmed.map(|confirmed| ("confirmed".to_owned(), confirmed)));
-        let query = Lowered { kind: KIND, sql: &sql, tables: named, models: &[] };
-        query.outcome(settings, engine, components, diagnostics)
+        let query = SqlKind { kind: KIND, sql: &sql, tables: named, models: &[] };
+        query.outcome(self, engine, components, diagnostics)
     }
 }
 
@@ -93,7 +93,7 @@ impl Kind for Decide {
 pub enum Proofs {
     /// A `verify` stage: nothing.
     Verified,
-    /// A `search` stage: the belief in it, which no proof of it was stronger than.
+    /// A `proof_search` stage: the belief in it, which no proof of it was stronger than.
     Searched,
 }
 
@@ -111,7 +111,7 @@ impl Proofs {
 /// The query over `hypotheses` and, if there are some, `proofs` and `confirmed`. A hypothesis whose
 /// answer was confirmed wins; of equal scores the one that is believed more, then the first; of equal
 /// proofs the one whose name comes first.
-pub fn query(settings: &Decide, proofs: Option<Proofs>) -> String {
+pub fn query(settings: &SelectAnswer, proofs: Option<Proofs>) -> String {
     let (best, unproved) = match proofs {
         None => (
             "SELECT hypothesis_id, CAST(NULL AS VARCHAR) AS proof_id, direct AS score
@@ -214,12 +214,14 @@ struct Told {
 }
 
 impl Told {
-    fn of(settings: &Decide) -> Self {
+    fn of(settings: &SelectAnswer) -> Self {
         if settings.confirmed.is_none() {
             return Self::default();
         }
-        let (asked, question) = (folded("question"), folded("hypotheses.question"));
-        let (answer, told) = (folded("hypotheses.answer"), folded("told.told_"));
+        let (asked, question) =
+            (without_stop_sql("question"), without_stop_sql("hypotheses.question"));
+        let (answer, told) =
+            (without_stop_sql("hypotheses.answer"), without_stop_sql("told.told_"));
         Self {
             table: format!(
                 ",

@@ -1,4 +1,4 @@
-//! `blend`: several rankings of the same queries become one, as a query over their tables.
+//! `rank_fusion`: several rankings of the same queries become one, as a query over their tables.
 
 use std::collections::{HashMap, HashSet};
 
@@ -8,23 +8,22 @@ use crate::stages::kind::{Kind, Outcome, Preparing, Traits};
 use crate::stages::queries::query::QueryPlan;
 use proofmill_base::suggest;
 use proofmill_pipeline::code::Code;
-use proofmill_pipeline::kinds::blend::Blend;
+use proofmill_pipeline::kinds::rank_fusion::RankFusion;
 
 const COLUMNS: [&str; 7] = ["query_id", "rank", "score", "fact_id", "fact", "index", "snapshot"];
 
-impl Kind for Blend {
+impl Kind for RankFusion {
     fn traits(&self) -> Traits {
         Traits { version: 1, rows_can_fail: false, has_partitions: true, is_result: false }
     }
 
     fn prepare(&self, context: &mut Preparing<'_>) -> Option<Outcome> {
-        let settings = self;
         let Preparing { inputs, engine, components, diagnostics, .. } = context;
-        let weights = weights(settings, diagnostics);
+        let weights = weights(self, diagnostics);
         let mut rankings = HashMap::new();
         let (mut seen, mut sound) = (HashSet::new(), true);
-        for (i, name) in settings.from.iter().enumerate() {
-            let steps = ["blend", "from", &i.to_string()];
+        for (i, name) in self.from.iter().enumerate() {
+            let steps = ["rank_fusion", "from", &i.to_string()];
             let ranking = inputs.name(&format!("from[{i}]"))?;
             if !seen.insert(ranking) {
                 let message = format!("`{name}` is named twice");
@@ -45,19 +44,19 @@ impl Kind for Blend {
             rankings.insert(ranking_name(i), table);
         }
         let weights = weights.filter(|_| sound)?;
-        let planned = match sqltext::parse(&query(settings, &weights)) {
+        let planned = match sqltext::parse(&query(self, &weights)) {
             Ok(query) => diagnostics.query(&query, rankings, engine).map_err(|error| error.message),
             Err(error) => Err(error.message),
         };
         match planned {
             Ok(planned) => {
-                components.set_settings(settings);
+                components.set_settings(self);
                 Some(Outcome::new(planned.schema, QueryPlan(planned.plan)))
             }
             Err(message) => {
                 // The query is ours: only types of columns that are no ranking's can break it.
                 let help = "name tables of `retrieve` stages".to_owned();
-                diagnostics.error(&["blend", "from"], Code::ColumnType, message, Some(help));
+                diagnostics.error(&["rank_fusion", "from"], Code::ColumnType, message, Some(help));
                 None
             }
         }
@@ -65,19 +64,24 @@ impl Kind for Blend {
 }
 
 /// The weight of each ranking.
-fn weights(settings: &Blend, diagnostics: &mut Diagnostics<'_>) -> Option<Vec<f64>> {
+fn weights(settings: &RankFusion, diagnostics: &mut Diagnostics<'_>) -> Option<Vec<f64>> {
     let rankings = settings.from.len();
     let Some(weights) = &settings.weights else { return Some(vec![1.0; rankings]) };
     if weights.len() != rankings {
         let message = format!("{} weights for {rankings} rankings", weights.len());
         let help = "give each table of `from` one weight, in their order".to_owned();
-        diagnostics.error(&["blend", "weights"], Code::WrongValue, message, Some(help));
+        diagnostics.error(&["rank_fusion", "weights"], Code::WrongValue, message, Some(help));
         return None;
     }
     let wrong = weights.iter().position(|weight| *weight <= 0.0);
     if let Some(i) = wrong {
         let message = format!("expected more than 0, found {}", weights[i]);
-        diagnostics.error(&["blend", "weights", &i.to_string()], Code::WrongValue, message, None);
+        diagnostics.error(
+            &["rank_fusion", "weights", &i.to_string()],
+            Code::WrongValue,
+            message,
+            None,
+        );
     }
     wrong.is_none().then(|| weights.clone())
 }
@@ -88,12 +92,12 @@ fn ranking_name(i: usize) -> String {
 
 /// The query. A ranking that has a fact more than once for a query counts by its best rank. Scores
 /// are added up in the order of the rankings, so that they do not depend on the number of threads.
-fn query(settings: &Blend, weights: &[f64]) -> String {
+fn query(settings: &RankFusion, weights: &[f64]) -> String {
     let each = |make: &dyn Fn(usize, f64) -> String, separator: &str| {
         let all = weights.iter().enumerate().map(|(i, weight)| make(i, *weight));
         all.collect::<Vec<_>>().join(separator)
     };
-    let Blend { k, top_k, .. } = settings;
+    let RankFusion { k, top_k, .. } = settings;
     let columns = COLUMNS.map(|column| format!("\"{column}\"")).join(", ");
     let found = each(
         &|i, _| format!("SELECT {i} AS ranking, {columns} FROM {}", ranking_name(i)),
@@ -134,7 +138,7 @@ fn query(settings: &Blend, weights: &[f64]) -> String {
 }
 
 /// How the ranking was made, as its column `index` shows it.
-fn label(settings: &Blend) -> String {
+fn label(settings: &RankFusion) -> String {
     let weights = settings.weights.iter().map(|weights| {
         format!("/weights={}", weights.iter().map(f64::to_string).collect::<Vec<_>>().join(","))
     });

@@ -11,25 +11,24 @@ use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, Union, lit
 use crate::stages::kind::{Kind, Outcome, Preparing, Traits};
 use crate::stages::queries::query::QueryPlan;
 use proofmill_pipeline::code::Code;
-use proofmill_pipeline::kinds::{Gather, Instance};
+use proofmill_pipeline::kinds::{Instance, MatrixUnion};
 
-impl Kind for Gather {
+impl Kind for MatrixUnion {
     fn traits(&self) -> Traits {
         Traits { version: 2, rows_can_fail: false, has_partitions: true, is_result: false }
     }
 
     fn prepare(&self, context: &mut Preparing<'_>) -> Option<Outcome> {
-        let settings = self;
         let Preparing { inputs, engine, components, diagnostics, .. } = context;
         let first = inputs.table("instances[0].stage")?.schema();
-        let mut instances = Vec::with_capacity(settings.instances.len());
-        for (i, Instance { labels, stage }) in settings.instances.iter().enumerate() {
+        let mut instances = Vec::with_capacity(self.instances.len());
+        for (i, Instance { labels, stage }) in self.instances.iter().enumerate() {
             let table = inputs.table(&format!("instances[{i}].stage"))?;
-            if let Some(message) = difference(&settings.columns, stage, &table.schema(), &first) {
+            if let Some(message) = difference(&self.columns, stage, &table.schema(), &first) {
                 diagnostics.error(&[], Code::SqlPlan, message, None);
                 return None;
             }
-            instances.push(Arc::new(instance(&settings.columns, labels, table).ok()?));
+            instances.push(Arc::new(instance(&self.columns, labels, table).ok()?));
         }
         let plan = match instances.as_slice() {
             [only] => only.as_ref().clone(),
@@ -43,7 +42,7 @@ impl Kind for Gather {
         let schema = arrow::datatypes::Schema::new(
             plan.schema().fields().iter().map(plain).collect::<Vec<_>>(),
         );
-        components.set_settings(settings);
+        components.set_settings(self);
         let query = Some(plan.clone());
         Some(Outcome { query, ..Outcome::new(Arc::new(schema), QueryPlan(plan)) })
     }

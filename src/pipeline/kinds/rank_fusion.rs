@@ -1,4 +1,4 @@
-//! Settings of `blend`: several rankings of the same queries -> one.
+//! Settings of `rank_fusion`: several rankings of the same queries -> one.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,7 +9,7 @@ use crate::settings::StageRef;
 /// sum of `weight / (k + rank)` over the rankings that have it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Blend {
+pub struct RankFusion {
     /// Tables of `retrieve` stages, two or more.
     #[schemars(length(min = 2))]
     pub from: Vec<StageRef>,

@@ -20,13 +20,13 @@ use crate::session::{self, Engine};
 use crate::sqltext;
 use crate::stages::diagnostics::Diagnostics;
 use crate::stages::error::StageError;
-use crate::stages::queries::lowered::{ERROR, Named};
+use crate::stages::queries::sql_kind::{ERROR, Named};
 use crate::stages::sink::Sink;
 use proofmill_pipeline::code::Code;
 
 /// A planned query and its tables.
 #[derive(Debug)]
-pub struct Repeated {
+pub struct PreparedQuery {
     plan: Arc<dyn ExecutionPlan>,
     context: Arc<TaskContext>,
     tables: Vec<Arc<Rows>>,
@@ -65,7 +65,7 @@ impl<'a> Planner<'a> {
         &self,
         sql: &str,
         tables: &[(&str, &SchemaRef)],
-    ) -> Result<Repeated, StageError> {
+    ) -> Result<PreparedQuery, StageError> {
         let mut named = Named::new();
         let mut rows = Vec::new();
         for (name, schema) in tables {
@@ -81,7 +81,7 @@ impl<'a> Planner<'a> {
         let plan = self.state.create_physical_plan(&planned.plan).await?;
         let schema = shown(&plan.schema());
         let context = self.state.task_ctx();
-        Ok(Repeated { plan, context, tables: rows, schema, help: self.help })
+        Ok(PreparedQuery { plan, context, tables: rows, schema, help: self.help })
     }
 }
 
@@ -121,7 +121,7 @@ fn shown(schema: &SchemaRef) -> SchemaRef {
     Arc::new(Schema::new(shown.cloned().collect::<Vec<_>>()))
 }
 
-impl Repeated {
+impl PreparedQuery {
     /// Its columns, without why a row failed.
     pub fn schema(&self) -> &SchemaRef {
         &self.schema

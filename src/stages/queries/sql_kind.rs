@@ -25,7 +25,7 @@ pub const ERROR: &str = "error";
 pub type Named = HashMap<String, Arc<dyn TableProvider>>;
 
 /// A query of ours.
-pub struct Lowered<'a> {
+pub struct SqlKind<'a> {
     pub kind: &'a str,
     /// The query. If its last column is [`ERROR`], rows can fail.
     pub sql: &'a str,
@@ -35,7 +35,7 @@ pub struct Lowered<'a> {
     pub models: &'a [(&'a str, &'a str)],
 }
 
-impl Lowered<'_> {
+impl SqlKind<'_> {
     /// Plans it: what breaks it is a column of another type than the kind needs.
     pub fn outcome(
         self,
@@ -105,7 +105,7 @@ pub fn text(
     diagnostics: &mut Diagnostics<'_>,
 ) -> Option<()> {
     let kind = expression(steps, text, schema, engine, diagnostics)?;
-    if is_text(&kind) {
+    if kind.is_string() {
         return Some(());
     }
     let message = format!("`{}` is {kind}, and a text is needed", steps.last().unwrap_or(&""));
@@ -113,16 +113,11 @@ pub fn text(
     None
 }
 
-/// Whether values of a type are texts.
-pub fn is_text(kind: &DataType) -> bool {
-    matches!(kind, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
-}
-
 /// Whether values of a type are lists of texts.
 pub fn is_texts(kind: &DataType) -> bool {
     match kind {
         DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
-            is_text(item.data_type())
+            item.data_type().is_string()
         }
         _ => false,
     }
@@ -189,23 +184,24 @@ pub fn model(
 /// if not.
 pub fn verifier(
     kind: &str,
-    (name, with_end): (&str, bool),
+    (name, include_eos): (&str, bool),
     engine: &Engine,
     diagnostics: &mut Diagnostics<'_>,
 ) -> Option<()> {
     model(&[kind, "model"], name, engine, diagnostics)?;
     let Some(endpoint) = diagnostics.endpoint(name) else { return Some(()) };
     let mut sound = Some(());
-    if !endpoint.offers.as_ref().is_some_and(|offers| offers.scores) {
+    if !endpoint.capabilities.as_ref().is_some_and(|capabilities| capabilities.scores) {
         let message = format!("`{name}` does not offer scores, which beliefs need");
-        let help = format!("if it does, write `offers: {{ scores: true }}` at `models.{name}`");
+        let help =
+            format!("if it does, write `capabilities: {{ scores: true }}` at `models.{name}`");
         diagnostics.error(&[kind, "model"], Code::WrongValue, message, Some(help));
         sound = None;
     }
-    if with_end {
+    if include_eos {
         let message = "an endpoint cannot score the end of an output".to_owned();
-        let help = "write `with_end: false`".to_owned();
-        diagnostics.error(&[kind, "with_end"], Code::WrongValue, message, Some(help));
+        let help = "write `include_eos: false`".to_owned();
+        diagnostics.error(&[kind, "include_eos"], Code::WrongValue, message, Some(help));
         sound = None;
     }
     sound

@@ -6,6 +6,8 @@
 
 use std::ops::Range;
 
+use proofmill_base::sentence::without_stop;
+
 /// Hypotheses with the premises below them, those below always behind those above.
 #[derive(Debug, Default)]
 pub struct Forest {
@@ -91,10 +93,10 @@ impl Forest {
     /// not if it is one of the claims that it is to support.
     pub fn is_open(&self, number: usize) -> bool {
         let claim = &self.claims[number];
-        let sentence = folded(&claim.text);
+        let sentence = without_stop(&claim.text);
         let mut above = claim.above;
         while let Some(number) = above {
-            if folded(&self.claims[number].text) == sentence {
+            if without_stop(&self.claims[number].text) == sentence {
                 return false;
             }
             above = self.claims[number].above;
@@ -126,15 +128,6 @@ impl Forest {
         }
         worth
     }
-}
-
-/// A sentence as memories compare them: case, white space and a full stop at the end make no
-/// difference.
-fn folded(sentence: &str) -> String {
-    let words: Vec<String> = sentence.split_whitespace().map(str::to_lowercase).collect();
-    let joined = words.join(" ");
-    let bare = joined.strip_suffix('.').unwrap_or(&joined);
-    bare.strip_suffix(' ').unwrap_or(bare).to_owned()
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Settings of `decide`: judged hypotheses and proofs -> one answer a question.
+//! Settings of `select_answer`: judged hypotheses and proofs -> one answer a question.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,10 +9,10 @@ use crate::settings::StageRef;
 /// `proofs`, with the one that is believed most.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Decide {
+pub struct SelectAnswer {
     /// Table of a `verify` stage over hypotheses: all of them, with their direct belief.
     pub from: StageRef,
-    /// Table of a `verify` stage over proofs of these hypotheses, or of a `search` stage.
+    /// Table of a `verify` stage over proofs of these hypotheses, or of a `proof_search` stage.
     pub proofs: Option<StageRef>,
     /// Table of the answers that users confirmed: columns `question` and `answer`, one row for each
     /// question. Such a question gets this answer, whatever its proofs.

@@ -1,4 +1,4 @@
-//! `search`: proofs of several steps, level by level, with the queries of `prove` and `verify`.
+//! `proof_search`: proofs of several steps, level by level, with the queries of `prove` and `verify`.
 //!
 //! Source: Entailer's search; what is published of it and what is not says `docs/specs/proofs.md`.
 
@@ -12,12 +12,12 @@ use crate::stages::kind::{Kind, Outcome, Preparing, Traits};
 use crate::stages::kinds::prove;
 use crate::stages::kinds::verify;
 use crate::stages::plan::{Execution, StagePlan};
-use crate::stages::queries::lowered;
-use crate::stages::queries::repeated::Checker;
+use crate::stages::queries::prepared_query::Checker;
+use crate::stages::queries::sql_kind;
 use crate::stages::sink::Computed;
 use proofmill_base::ids::StageName;
+use proofmill_pipeline::kinds::proof_search::ProofSearch;
 use proofmill_pipeline::kinds::prove::Prove;
-use proofmill_pipeline::kinds::search::Search;
 use proofmill_pipeline::kinds::verify::Verify;
 use proofmill_pipeline::settings::StageRef;
 
@@ -26,7 +26,7 @@ mod grow;
 mod judged;
 mod table;
 
-const KIND: &str = "search";
+const KIND: &str = "proof_search";
 /// What a hypothesis is asked with.
 const ASKED: [&str; 6] =
     ["hypothesis_id", "question_id", "question", "label", "answer", "hypothesis"];
@@ -64,13 +64,12 @@ impl StagePlan for SearchPlan {
     }
 }
 
-impl Kind for Search {
+impl Kind for ProofSearch {
     fn traits(&self) -> Traits {
         Traits { version: 1, rows_can_fail: false, has_partitions: false, is_result: false }
     }
 
     fn prepare(&self, context: &mut Preparing<'_>) -> Option<Outcome> {
-        let settings = self;
         let Preparing { inputs, engine, components, diagnostics, .. } = context;
         let from = inputs.name("from")?.clone();
         let hypotheses = inputs.table_of(&from)?.schema();
@@ -80,11 +79,11 @@ impl Kind for Search {
         };
         let (context, blocked) = (input("context")?, input("blocked")?);
         let help = "name the table of a `hypothesize` stage";
-        let written = (settings.free, settings.forced);
+        let written = (self.free, self.forced);
         let mut sound = vec![
-            lowered::expect_columns((KIND, "from"), &ASKED, &hypotheses, help, diagnostics),
-            lowered::verifier(KIND, (&settings.model, settings.with_end), engine, diagnostics),
-            diagnostics.options(&[KIND, "options"], settings.options.check()),
+            sql_kind::expect_columns((KIND, "from"), &ASKED, &hypotheses, help, diagnostics),
+            sql_kind::verifier(KIND, (&self.model, self.include_eos), engine, diagnostics),
+            diagnostics.options(&[KIND, "options"], self.options.check()),
             prove::something_written(KIND, written, context.is_some(), diagnostics),
         ];
         if let Some((_, schema)) = &context {
@@ -97,32 +96,31 @@ impl Kind for Search {
             return None;
         }
         let has_context = context.is_some();
-        let prove_hypotheses =
-            prove::query(&prove_settings(settings, settings.question), has_context);
-        let prove_premises = prove::query(&prove_settings(settings, false), has_context);
+        let prove_hypotheses = prove::query(&prove_settings(self, self.question), has_context);
+        let prove_premises = prove::query(&prove_settings(self, false), has_context);
         let asked = asked_schema();
         let mut checker = Checker { kind: KIND, engine, diagnostics };
         let mut proving = vec![("hypotheses", &asked)];
         proving.extend(context.iter().map(|(_, schema)| ("recalled", schema)));
         let proofs = checker.columns(&prove_hypotheses, &proving)?;
         checker.columns(&prove_premises, &proving)?;
-        let judge = verify::query(&verify_settings(settings), &proofs, blocked.is_some());
+        let judge = verify::query(&verify_settings(self), &proofs, blocked.is_some());
         let mut judging = vec![("judged", &proofs)];
         judging.extend(blocked.iter().map(|(_, schema)| ("blocked", schema)));
         let judged = checker.columns(&judge, &judging)?;
         let own: Vec<&str> =
             judged.fields().iter().map(|field| field.name().as_str()).chain(ADDED).collect();
-        lowered::keep(KIND, &settings.keep, &own, &hypotheses, diagnostics)?;
-        components.set_settings(settings);
-        components.set_model("model", &settings.model, engine, diagnostics)?;
-        let schema = output_schema(&judged, &hypotheses, &settings.keep);
+        sql_kind::keep(KIND, &self.keep, &own, &hypotheses, diagnostics)?;
+        components.set_settings(self);
+        components.set_model("model", &self.model, engine, diagnostics)?;
+        let schema = output_schema(&judged, &hypotheses, &self.keep);
         let plan = SearchPlan {
             from,
             context,
             blocked,
             hypotheses,
-            depth: settings.depth,
-            keep: settings.keep.clone(),
+            depth: self.depth,
+            keep: self.keep.clone(),
             prove_hypotheses,
             prove_premises,
             judge,
@@ -133,7 +131,7 @@ impl Kind for Search {
 }
 
 /// How a level is proved, as the settings of a stage of its own.
-fn prove_settings(settings: &Search, question: bool) -> Prove {
+fn prove_settings(settings: &ProofSearch, question: bool) -> Prove {
     Prove {
         from: StageRef::default(),
         model: settings.model.clone(),
@@ -147,13 +145,13 @@ fn prove_settings(settings: &Search, question: bool) -> Prove {
 }
 
 /// How a level is judged, likewise.
-fn verify_settings(settings: &Search) -> Verify {
+fn verify_settings(settings: &ProofSearch) -> Verify {
     Verify {
         from: StageRef::default(),
         model: settings.model.clone(),
         threshold: settings.threshold,
         probability: settings.probability,
-        with_end: settings.with_end,
+        include_eos: settings.include_eos,
         trust_memory: settings.trust_memory,
         question: false,
         blocked: settings.blocked.clone(),

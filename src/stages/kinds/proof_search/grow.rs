@@ -10,10 +10,10 @@ use arrow::compute::concat_batches;
 
 use crate::session::Engine;
 use crate::stages::error::StageError;
-use crate::stages::kinds::search::forest::Forest;
-use crate::stages::kinds::search::judged::{Judged, Judgement};
-use crate::stages::kinds::search::{SearchPlan, asked_schema, table};
-use crate::stages::queries::repeated::{Planner, Repeated};
+use crate::stages::kinds::proof_search::forest::Forest;
+use crate::stages::kinds::proof_search::judged::{Judged, Judgement};
+use crate::stages::kinds::proof_search::{SearchPlan, asked_schema, table};
+use crate::stages::queries::prepared_query::{Planner, PreparedQuery};
 use crate::stages::sink::{Computed, Sink};
 use crate::stages::tables::columns::texts;
 
@@ -54,9 +54,9 @@ pub async fn compute(
 /// The two queries of a level, and the tables that are the same for all.
 struct Queries {
     /// With question and answer, if that is wanted.
-    prove_hypotheses: Repeated,
-    prove_premises: Repeated,
-    judge: Repeated,
+    prove_hypotheses: PreparedQuery,
+    prove_premises: PreparedQuery,
+    judge: PreparedQuery,
     context: Option<RecordBatch>,
     blocked: Option<RecordBatch>,
 }

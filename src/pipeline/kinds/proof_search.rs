@@ -1,4 +1,4 @@
-//! Settings of `search`: hypotheses -> trees of proofs, each premise proved in its turn.
+//! Settings of `proof_search`: hypotheses -> trees of proofs, each premise proved in its turn.
 
 use proofmill_engine::options::GenerateOptions;
 use schemars::JsonSchema;
@@ -13,7 +13,7 @@ use crate::settings::{ModelRef, StageRef};
 /// it. One row for each proof that was written.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Search {
+pub struct ProofSearch {
     /// Table of a `hypothesize` stage, or one with its columns.
     pub from: StageRef,
     /// A model of `models:`: prover and verifier.
@@ -46,7 +46,7 @@ pub struct Search {
     pub probability: Probability,
     /// Whether the end of the output counts for a probability; `false` for endpoints.
     #[serde(default = "yes")]
-    pub with_end: bool,
+    pub include_eos: bool,
     /// Whether sentences of the context are believed without being asked about.
     #[serde(default)]
     pub trust_memory: bool,
