@@ -5,17 +5,17 @@ use std::collections::{BTreeMap, HashSet};
 
 use serde_json::{Map, Value as Json};
 
-use crate::audit::row::Row;
+use crate::audit::row::JsonRow;
 use crate::audit::source::Sources;
 use crate::audit::trace::{
-    Decision, Failure, Hypothesis, Lesson, Premise, Proof, Recalled, RunnerUp, Trace,
+    Decision, Failure, Hypothesis, LessonRow, Premise, Proof, Recalled, RunnerUp, Trace,
 };
-use crate::stages::kinds::index::fact_id;
+use proofmill_base::sentence::fact_id;
 use proofmill_base::sentence::normalized;
 
 /// Which proofs a trace shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shown {
+pub enum ShownProofs {
     All,
     Accepted,
     /// The one that the answer rests on.
@@ -25,20 +25,20 @@ pub enum Shown {
 /// The rows of a question.
 #[derive(Clone, Debug, Default)]
 pub struct Found {
-    pub answer: Option<Row>,
+    pub answer: Option<JsonRow>,
     /// Columns of the answer that are the stage's own.
     pub own: Vec<&'static str>,
     /// Whether proofs decide, or beliefs alone.
     pub proves: bool,
     /// Its hypotheses as they were written.
-    pub hypotheses: Vec<Row>,
+    pub hypotheses: Vec<JsonRow>,
     /// Its hypotheses with the beliefs in them.
-    pub beliefs: Vec<Row>,
+    pub beliefs: Vec<JsonRow>,
     /// Its proofs as they were written.
-    pub written: Vec<Row>,
+    pub written: Vec<JsonRow>,
     /// Its proofs as they were judged.
-    pub judged: Vec<Row>,
-    pub recalled: Vec<Row>,
+    pub judged: Vec<JsonRow>,
+    pub recalled: Vec<JsonRow>,
     pub failures: Vec<Failure>,
     /// Where facts come from.
     pub sources: Sources,
@@ -47,7 +47,7 @@ pub struct Found {
 }
 
 /// The path of the answer, but for the names of its tables.
-pub fn assemble(found: &Found, shown: Shown) -> Trace {
+pub fn assemble(found: &Found, shown: ShownProofs) -> Trace {
     let answer = found.answer.as_ref();
     let decides = answer.and_then(|answer| answer.text("proof_id"));
     let proofs = proofs(found, decides.as_deref());
@@ -70,13 +70,13 @@ pub fn assemble(found: &Found, shown: Shown) -> Trace {
 }
 
 /// Takes away the proofs that are not shown: how many.
-fn hide(proofs: &mut Vec<Proof>, shown: Shown, is_top: bool) -> usize {
+fn hide(proofs: &mut Vec<Proof>, shown: ShownProofs, is_top: bool) -> usize {
     let before = count(proofs);
     proofs.retain(|proof| match (shown, is_top) {
-        (Shown::All, _) => true,
-        (Shown::Accepted, _) => proof.accepted == Some(true),
-        (Shown::Best, true) => proof.decides,
-        (Shown::Best, false) => proof.kept == Some(true),
+        (ShownProofs::All, _) => true,
+        (ShownProofs::Accepted, _) => proof.accepted == Some(true),
+        (ShownProofs::Best, true) => proof.decides,
+        (ShownProofs::Best, false) => proof.kept == Some(true),
     });
     for premise in proofs.iter_mut().flat_map(|proof| &mut proof.premises) {
         hide(&mut premise.proofs, shown, false);
@@ -103,7 +103,7 @@ fn hang(proofs: &mut [Proof], all: &mut BTreeMap<String, Vec<Proof>>) {
 
 /// The proofs by what they prove, each list in the order in which they were tried.
 fn proofs(found: &Found, decides: Option<&str>) -> BTreeMap<String, Vec<Proof>> {
-    let mut rows: BTreeMap<String, [Option<&Row>; 2]> = BTreeMap::new();
+    let mut rows: BTreeMap<String, [Option<&JsonRow>; 2]> = BTreeMap::new();
     for (place, some) in [&found.written, &found.judged].into_iter().enumerate() {
         for row in some {
             if let Some(id) = row.text("proof_id") {
@@ -130,9 +130,9 @@ fn attempt(proof_id: &str) -> (bool, u64, String) {
     (!name.starts_with("free"), digits.parse().unwrap_or(0), proof_id.to_owned())
 }
 
-fn proof(id: String, decides: bool, written: Option<&Row>, judged: Option<&Row>) -> Proof {
+fn proof(id: String, decides: bool, written: Option<&JsonRow>, judged: Option<&JsonRow>) -> Proof {
     let either = |column: &str| {
-        let of = |row: Option<&Row>| row.and_then(|row| row.text(column));
+        let of = |row: Option<&JsonRow>| row.and_then(|row| row.text(column));
         of(written).or_else(|| of(judged))
     };
     let mut premises: Vec<Premise> =
@@ -164,7 +164,7 @@ fn proof(id: String, decides: bool, written: Option<&Row>, judged: Option<&Row>)
     }
 }
 
-fn premise(row: &Row) -> Premise {
+fn premise(row: &JsonRow) -> Premise {
     Premise {
         text: row.text("text").unwrap_or_default(),
         origin: row.text("origin"),
@@ -177,7 +177,7 @@ fn premise(row: &Row) -> Premise {
 
 fn recalled(found: &Found, proofs: &BTreeMap<String, Vec<Proof>>) -> Vec<Recalled> {
     let accepted = || proofs.values().flatten().filter(|proof| proof.accepted == Some(true));
-    let of = |row: &Row| {
+    let of = |row: &JsonRow| {
         let id = row.text("fact_id").unwrap_or_default();
         let fact = row.text("fact");
         // Facts that a query made may have any id; where they come from goes by the sentence.
@@ -278,7 +278,7 @@ fn mark_gold(all: &mut [Hypothesis], kept: &Map<String, Json>) {
     }
 }
 
-fn decision(answer: &Row, hypotheses: &[Hypothesis]) -> Decision {
+fn decision(answer: &JsonRow, hypotheses: &[Hypothesis]) -> Decision {
     let id = answer.text("hypothesis_id");
     let chosen = hypotheses.iter().find(|one| Some(&one.hypothesis_id) == id.as_ref());
     let is_gold = match &id {
@@ -324,8 +324,8 @@ fn next(hypotheses: &[Hypothesis], chosen: Option<&Hypothesis>) -> Option<Runner
 }
 
 /// What the user made of the answer.
-fn lesson(answer: &Row) -> Option<Lesson> {
-    Some(Lesson {
+fn lesson(answer: &JsonRow) -> Option<LessonRow> {
+    Some(LessonRow {
         place: answer.whole("place")?,
         round: answer.whole("round")?,
         memory: answer.whole("memory")?,
@@ -341,8 +341,8 @@ mod tests {
 
     use super::*;
 
-    fn rows(all: Json) -> Vec<Row> {
-        Row(Map::from_iter([("all".to_owned(), all)])).rows("all")
+    fn rows(all: Json) -> Vec<JsonRow> {
+        JsonRow(Map::from_iter([("all".to_owned(), all)])).rows("all")
     }
 
     /// Two hypotheses with a proof each, and two proofs more that were never judged or came second.
@@ -387,7 +387,7 @@ mod tests {
 
     #[test]
     fn rows_come_together_by_their_ids() {
-        let trace = assemble(&found(), Shown::All);
+        let trace = assemble(&found(), ShownProofs::All);
         let ids: Vec<&str> = trace.hypotheses.iter().map(|it| &*it.hypothesis_id).collect();
         assert_eq!(ids, ["q#0", "q#1", "q#2"], "in the order of the choices");
         let first = &trace.hypotheses[0];
@@ -405,25 +405,25 @@ mod tests {
 
     #[test]
     fn the_runner_up_is_next_in_the_order_of_decide() {
-        let trace = assemble(&found(), Shown::All);
+        let trace = assemble(&found(), ShownProofs::All);
         let decision = trace.decision.unwrap();
         assert_eq!(decision.correct, Some(true), "gold is the answer in other clothes");
         assert_eq!(decision.runner_up.unwrap().hypothesis_id, "q#0");
         // Nobody believes or doubts the third, so it took no part.
         let mut without = found();
         without.judged.retain(|row| row.text("proof_id").as_deref() == Some("q#1/free"));
-        let next = assemble(&without, Shown::All).decision.unwrap().runner_up.unwrap();
+        let next = assemble(&without, ShownProofs::All).decision.unwrap().runner_up.unwrap();
         assert_eq!((&*next.hypothesis_id, next.score), ("q#0", 0.0));
         // Of those that did, the score decides, then the belief.
         for (belief, second) in [(0.95, "q#2"), (0.5, "q#0")] {
             let third = json!([{"hypothesis_id": "q#2", "direct": belief}]);
             let mut all = found();
             all.beliefs.extend(rows(third.clone()));
-            let next = assemble(&all, Shown::All).decision.unwrap().runner_up.unwrap();
+            let next = assemble(&all, ShownProofs::All).decision.unwrap().runner_up.unwrap();
             assert_eq!(next.hypothesis_id, "q#0", "it has a proof");
             let mut without = without.clone();
             without.beliefs.extend(rows(third));
-            let next = assemble(&without, Shown::All).decision.unwrap().runner_up.unwrap();
+            let next = assemble(&without, ShownProofs::All).decision.unwrap().runner_up.unwrap();
             assert_eq!(next.hypothesis_id, second);
         }
     }
@@ -438,7 +438,7 @@ mod tests {
             if let Some(answer) = &mut found.answer {
                 answer.0.insert("gold".to_owned(), json!(gold));
             }
-            let trace = assemble(&found, Shown::All);
+            let trace = assemble(&found, ShownProofs::All);
             let marks: Vec<_> = trace.hypotheses.iter().map(|one| one.gold).collect();
             (marks, trace.decision.unwrap().correct)
         };
@@ -456,9 +456,9 @@ mod tests {
             let proofs = trace.hypotheses.iter().map(|one| one.proofs.len()).sum::<usize>();
             (proofs, trace.proofs_hidden)
         };
-        assert_eq!(shown(Shown::All), (4, 0));
-        assert_eq!(shown(Shown::Accepted), (2, 2));
-        assert_eq!(shown(Shown::Best), (1, 3));
+        assert_eq!(shown(ShownProofs::All), (4, 0));
+        assert_eq!(shown(ShownProofs::Accepted), (2, 2));
+        assert_eq!(shown(ShownProofs::Best), (1, 3));
     }
 
     #[test]
@@ -473,13 +473,13 @@ mod tests {
             ])),
             ..Found::default()
         };
-        let trace = assemble(&found, Shown::All);
+        let trace = assemble(&found, ShownProofs::All);
         assert_eq!(trace.hypotheses.len(), 1, "a premise is no hypothesis of the question");
         let one = &trace.hypotheses[0];
         assert_eq!(one.score, 0.6, "what the search made of it");
         let premises = &one.proofs[0].premises;
         assert_eq!((premises[0].proofs.len(), premises[1].proofs.len()), (0, 1));
         assert_eq!(premises[1].proofs[0].drop_reason.as_deref(), Some("not_best"));
-        assert_eq!(assemble(&found, Shown::Best).proofs_hidden, 2);
+        assert_eq!(assemble(&found, ShownProofs::Best).proofs_hidden, 2);
     }
 }

@@ -8,12 +8,12 @@ use crate::audit::assemble::Found;
 use crate::audit::find::belongs;
 use crate::audit::lineage::{Lineage, TableId};
 use crate::audit::read::Reader;
-use crate::audit::row::Row;
+use crate::audit::row::JsonRow;
 use crate::audit::source::Walk;
-use crate::stages::kinds::index::fact_id;
 use crate::stages::kinds::select_answer;
 use crate::stages::queries::sql_kind::literal;
 use proofmill_base::error::Result;
+use proofmill_base::sentence::fact_id;
 
 /// The columns of `teach` beside those of `select_answer`.
 const LESSON: [&str; 8] =
@@ -177,7 +177,7 @@ impl Chain {
         lineage: &Lineage,
         reader: &mut Reader<'_>,
         question_id: &str,
-    ) -> Result<Vec<Row>> {
+    ) -> Result<Vec<JsonRow>> {
         let Some(judged) = self.judged else { return Ok(Vec::new()) };
         let details = match self.details {
             Some(details) => rows_of(lineage, reader, details, question_id).await?,
@@ -283,7 +283,7 @@ async fn rows_of(
     reader: &mut Reader<'_>,
     id: TableId,
     question_id: &str,
-) -> Result<Vec<Row>> {
+) -> Result<Vec<JsonRow>> {
     let table = lineage.table(id);
     if table.has(&["question_id"]) {
         return reader.of_question(table, question_id).await;
@@ -291,19 +291,20 @@ async fn rows_of(
     let begin = literal(&format!("{question_id}#"));
     let sql = format!("SELECT * FROM t WHERE starts_with(proof_id, {begin})");
     let mut rows = reader.rows(table, &sql).await?;
-    let is_its = |row: &Row| row.text("proof_id").is_some_and(|proof| belongs(&proof, question_id));
+    let is_its =
+        |row: &JsonRow| row.text("proof_id").is_some_and(|proof| belongs(&proof, question_id));
     rows.retain(is_its);
     Ok(rows)
 }
 
 /// The direct beliefs that the proofs of a lesson and its answer tell.
-fn believed(proofs: &[Row], answer: &Row) -> Vec<Row> {
+fn believed(proofs: &[JsonRow], answer: &JsonRow) -> Vec<JsonRow> {
     let mut beliefs: BTreeMap<String, f64> = BTreeMap::new();
     for row in proofs.iter().chain([answer]) {
         beliefs.extend(row.text("hypothesis_id").zip(row.number("direct")));
     }
     let row = |(id, direct): (String, f64)| {
-        Row(Map::from_iter([
+        JsonRow(Map::from_iter([
             ("hypothesis_id".to_owned(), json!(id)),
             ("direct".to_owned(), json!(direct)),
         ]))
@@ -313,7 +314,7 @@ fn believed(proofs: &[Row], answer: &Row) -> Vec<Row> {
 
 /// The facts that proofs were made to begin with, as rows of what was recalled; and each fact's id with
 /// the sentence that its proof begins with, which may have another full stop.
-fn forced(proofs: &[Row]) -> (Vec<Row>, Vec<(String, String)>) {
+fn forced(proofs: &[JsonRow]) -> (Vec<JsonRow>, Vec<(String, String)>) {
     let mut rows: BTreeMap<(i64, String), Option<String>> = BTreeMap::new();
     for proof in proofs {
         let (Some(fact), Some(id)) = (proof.text("forced_fact_id"), proof.text("proof_id")) else {
@@ -325,7 +326,10 @@ fn forced(proofs: &[Row]) -> (Vec<Row>, Vec<(String, String)>) {
         *said = said.take().or(begins);
     }
     let row = |(rank, id): &(i64, String)| {
-        Row(Map::from_iter([("rank".to_owned(), json!(rank)), ("fact_id".to_owned(), json!(id))]))
+        JsonRow(Map::from_iter([
+            ("rank".to_owned(), json!(rank)),
+            ("fact_id".to_owned(), json!(id)),
+        ]))
     };
     let recalled = rows.keys().map(row).collect();
     let facts = rows.into_iter().map(|((_, id), said)| (id, said.unwrap_or_default()));

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::audit::assemble::{Shown, assemble};
+use crate::audit::assemble::{ShownProofs, assemble};
 use crate::audit::chain::Chain;
 use crate::audit::find::{Candidate, resolve};
 use crate::audit::lineage::{Lineage, TableId};
@@ -30,7 +30,7 @@ pub struct Inquiry {
     pub question: String,
     /// The stage whose answer is traced, or [`ALL`]; the last that answers it when `None`.
     pub answers: Option<String>,
-    pub shown: Shown,
+    pub shown: ShownProofs,
 }
 
 /// Traces the answers of a run to a question.
@@ -149,7 +149,7 @@ async fn answers(
             is_its = is_its || !reader.failures(lineage.table(id), &question.id).await?.is_empty();
         }
         let table = lineage.table(chain.answers);
-        let mut decision = assemble(&found, Shown::All).decision;
+        let mut decision = assemble(&found, ShownProofs::All).decision;
         if let Some(decision) = &mut decision {
             // Without its proofs, nobody knows who is next.
             decision.runner_up = None;

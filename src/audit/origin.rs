@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde_json::{Map, Value as Json};
 
-use crate::audit::row::Row;
-use crate::audit::trace::{Entry, Origin, SourceRow, Taught};
-use crate::stages::kinds::index::fact_id;
+use crate::audit::row::JsonRow;
+use crate::audit::trace::{Entry, Origin, SourceRow, TaughtFact};
+use proofmill_base::sentence::fact_id;
 
 /// What is known about where a fact comes from.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -15,7 +15,7 @@ pub struct Known {
     pub fact: Option<String>,
     /// Tables that hold the sentence, nearest first.
     pub through: Vec<String>,
-    pub lessons: Vec<Taught>,
+    pub lessons: Vec<TaughtFact>,
     pub entries: Vec<Entry>,
     /// Rows that nothing before them explains, by their table.
     pub rows: BTreeMap<String, SourceRow>,
@@ -28,11 +28,11 @@ impl Known {
     /// entries. Rows that nothing explains count where nobody taught it: a query may look at others
     /// that have the sentence for reasons of their own.
     pub fn origins(&self) -> Vec<Origin> {
-        let is_meant = |lesson: &&Taught| match &self.hint {
+        let is_meant = |lesson: &&TaughtFact| match &self.hint {
             Some((place, question)) => lesson.place == *place && lesson.question_id == *question,
             None => true,
         };
-        let mut lessons: Vec<Taught> = self.lessons.iter().filter(is_meant).cloned().collect();
+        let mut lessons: Vec<TaughtFact> = self.lessons.iter().filter(is_meant).cloned().collect();
         if lessons.is_empty() {
             lessons.clone_from(&self.lessons);
         }
@@ -48,10 +48,13 @@ impl Known {
 
 /// For each fact the lesson of one stage that taught it first, with those that said it again, and
 /// what it says.
-pub fn first_lessons(stage: &str, rows: &[Row]) -> HashMap<String, (Taught, Option<String>)> {
-    let mut ordered: Vec<&Row> = rows.iter().collect();
+pub fn first_lessons(
+    stage: &str,
+    rows: &[JsonRow],
+) -> HashMap<String, (TaughtFact, Option<String>)> {
+    let mut ordered: Vec<&JsonRow> = rows.iter().collect();
     ordered.sort_by_key(|row| row.whole("place"));
-    let mut first: HashMap<String, (Taught, Option<String>)> = HashMap::new();
+    let mut first: HashMap<String, (TaughtFact, Option<String>)> = HashMap::new();
     for row in ordered {
         let (Some(fact_id), Some(place)) = (row.text("fact_id"), row.whole("place")) else {
             continue;
@@ -59,7 +62,7 @@ pub fn first_lessons(stage: &str, rows: &[Row]) -> HashMap<String, (Taught, Opti
         match first.get_mut(&fact_id) {
             Some((lesson, _)) => lesson.again.push(place),
             None => {
-                let lesson = Taught {
+                let lesson = TaughtFact {
                     stage: stage.to_owned(),
                     place,
                     round: row.whole("round").unwrap_or(place),
@@ -82,10 +85,10 @@ pub fn first_lessons(stage: &str, rows: &[Row]) -> HashMap<String, (Taught, Opti
 pub fn holders(
     (stage, kind): (&str, &str),
     columns: &[&str],
-    rows: &[Row],
+    rows: &[JsonRow],
     asked: &[String],
-) -> HashMap<String, (Row, SourceRow)> {
-    let mut found: HashMap<String, (Row, SourceRow)> = HashMap::new();
+) -> HashMap<String, (JsonRow, SourceRow)> {
+    let mut found: HashMap<String, (JsonRow, SourceRow)> = HashMap::new();
     for row in rows {
         for column in columns {
             let Some(id) = row.text(column).map(|text| fact_id(&text)) else { continue };
@@ -107,11 +110,11 @@ pub fn holders(
 }
 
 /// The entries of a memory that say a fact, in their order.
-pub fn entries(stage: &str, rows: &[Row], fact: &str) -> Vec<Entry> {
-    let says = |row: &&Row| row.text("fact").is_some_and(|text| fact_id(&text) == fact);
-    let mut all: Vec<&Row> = rows.iter().filter(says).collect();
+pub fn entries(stage: &str, rows: &[JsonRow], fact: &str) -> Vec<Entry> {
+    let says = |row: &&JsonRow| row.text("fact").is_some_and(|text| fact_id(&text) == fact);
+    let mut all: Vec<&JsonRow> = rows.iter().filter(says).collect();
     all.sort_by_key(|row| row.whole("entry"));
-    let entry = |row: &Row| Entry {
+    let entry = |row: &JsonRow| Entry {
         stage: stage.to_owned(),
         columns: scalars(row.others(&["fact", "fact_id"])),
     };
@@ -119,7 +122,7 @@ pub fn entries(stage: &str, rows: &[Row], fact: &str) -> Vec<Entry> {
 }
 
 /// Place and question of a lesson, if the row of another table kept both.
-pub fn hint(row: &Row) -> Option<(i64, String)> {
+pub fn hint(row: &JsonRow) -> Option<(i64, String)> {
     Some((row.whole("place")?, row.text("question_id")?))
 }
 
@@ -134,12 +137,17 @@ mod tests {
 
     use super::*;
 
-    fn rows(all: Json) -> Vec<Row> {
-        Row(Map::from_iter([("all".to_owned(), all)])).rows("all")
+    fn rows(all: Json) -> Vec<JsonRow> {
+        JsonRow(Map::from_iter([("all".to_owned(), all)])).rows("all")
     }
 
-    fn lesson(stage: &str, place: i64) -> Taught {
-        Taught { stage: stage.into(), place, question_id: format!("q{place}"), ..Taught::default() }
+    fn lesson(stage: &str, place: i64) -> TaughtFact {
+        TaughtFact {
+            stage: stage.into(),
+            place,
+            question_id: format!("q{place}"),
+            ..TaughtFact::default()
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@ use datafusion::physical_plan::collect;
 
 use crate::audit::find::belongs;
 use crate::audit::lineage::Table;
-use crate::audit::row::Row;
+use crate::audit::row::JsonRow;
 use crate::audit::trace::Failure;
 use crate::run::history::tables_of;
 use crate::run::publish::objects;
@@ -32,7 +32,7 @@ pub struct Reader<'a> {
     engine: &'a Engine,
     opened: HashMap<Fingerprint, Opened>,
     /// Rows of questions, which several answers share.
-    asked: HashMap<(Fingerprint, String), Vec<Row>>,
+    asked: HashMap<(Fingerprint, String), Vec<JsonRow>>,
 }
 
 impl<'a> Reader<'a> {
@@ -46,7 +46,7 @@ impl<'a> Reader<'a> {
     /// # Errors
     ///
     /// When the table is lost or damaged, or the query cannot be run.
-    pub async fn rows(&mut self, table: &Table, sql: &str) -> Result<Vec<Row>> {
+    pub async fn rows(&mut self, table: &Table, sql: &str) -> Result<Vec<JsonRow>> {
         match self.open(table).await?.0 {
             Some(rows) => self.query(rows, sql).await,
             None => Ok(Vec::new()),
@@ -58,7 +58,7 @@ impl<'a> Reader<'a> {
     /// # Errors
     ///
     /// As [`Self::rows`].
-    pub async fn of_question(&mut self, table: &Table, question_id: &str) -> Result<Vec<Row>> {
+    pub async fn of_question(&mut self, table: &Table, question_id: &str) -> Result<Vec<JsonRow>> {
         let key = (table.artifact.fingerprint, question_id.to_owned());
         if let Some(rows) = self.asked.get(&key) {
             return Ok(rows.clone());
@@ -81,7 +81,7 @@ impl<'a> Reader<'a> {
             literal(question_id)
         );
         let rows = self.query(errors, &sql).await?;
-        let failure = |row: Row| {
+        let failure = |row: JsonRow| {
             let text = |column| row.text(column).unwrap_or_default();
             let failure = Failure {
                 stage: table.name().to_owned(),
@@ -107,7 +107,7 @@ impl<'a> Reader<'a> {
         Ok(opened)
     }
 
-    async fn query(&self, table: Arc<StageTable>, sql: &str) -> Result<Vec<Row>> {
+    async fn query(&self, table: Arc<StageTable>, sql: &str) -> Result<Vec<JsonRow>> {
         let ours = |message: String| Error::new(ErrorKind::Internal, message);
         let query = sqltext::parse(sql).map_err(|error| ours(error.message))?;
         let rows = table.rows();
@@ -119,6 +119,6 @@ impl<'a> Reader<'a> {
             let plan = state.create_physical_plan(&planned.plan).await?;
             Ok::<_, StageError>(collect(plan, state.task_ctx()).await?)
         };
-        Ok(objects(&run.await?).into_iter().map(Row).collect())
+        Ok(objects(&run.await?).into_iter().map(JsonRow).collect())
     }
 }

@@ -3,9 +3,9 @@
 use serde_json::{Map, Value as Json};
 
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Row(pub Map<String, Json>);
+pub struct JsonRow(pub Map<String, Json>);
 
-impl Row {
+impl JsonRow {
     pub fn text(&self, column: &str) -> Option<String> {
         self.0.get(column)?.as_str().map(str::to_owned)
     }
@@ -31,9 +31,9 @@ impl Row {
     }
 
     /// A list of records.
-    pub fn rows(&self, column: &str) -> Vec<Row> {
+    pub fn rows(&self, column: &str) -> Vec<JsonRow> {
         let records = self.items(column).filter_map(Json::as_object);
-        records.cloned().map(Row).collect()
+        records.cloned().map(JsonRow).collect()
     }
 
     fn items(&self, column: &str) -> impl Iterator<Item = &Json> {
@@ -62,7 +62,7 @@ mod tests {
         else {
             unreachable!("it is an object")
         };
-        let row = Row(map);
+        let row = JsonRow(map);
         assert_eq!(
             (row.text("t"), row.text("n"), row.text("absent")),
             (Some("x".into()), None, None)

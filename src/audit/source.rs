@@ -8,7 +8,7 @@ use crate::audit::origin::{Known, entries, first_lessons, hint, holders};
 use crate::audit::read::Reader;
 use crate::stages::queries::sql_kind::{literal, name};
 use proofmill_base::error::Result;
-use proofmill_base::sentence::{without_stop, without_stop_sql};
+use proofmill_base::sentence::{normalized_sql, without_stop};
 
 /// Rows of one table that are looked at.
 const ROWS_MAX: usize = 1000;
@@ -22,9 +22,9 @@ pub type Sources = HashMap<String, Known>;
 pub struct Walk<'a, 'r> {
     lineage: &'a Lineage,
     reader: &'a mut Reader<'r>,
-    /// The sentences by id, without their full stop: what a proof says of a fact may differ so from the
-    /// fact.
-    sentences: HashMap<String, String>,
+    /// The sentences by id, normalized, with and without a full stop: what a proof says of a fact may
+    /// differ so from the fact.
+    sentences: HashMap<String, [String; 2]>,
     /// Tables to be searched, each for some facts.
     queue: VecDeque<(TableId, Vec<String>)>,
     seen: HashSet<(TableId, String)>,
@@ -40,7 +40,11 @@ impl<'a, 'r> Walk<'a, 'r> {
         reader: &'a mut Reader<'r>,
         facts: impl IntoIterator<Item = (String, String)>,
     ) -> Self {
-        let sentences = facts.into_iter().map(|(id, fact)| (id, without_stop(&fact))).collect();
+        let both = |fact: &str| {
+            let bare = without_stop(fact);
+            [format!("{bare}."), bare]
+        };
+        let sentences = facts.into_iter().map(|(id, fact)| (id, both(&fact))).collect();
         Self {
             lineage,
             reader,
@@ -182,10 +186,11 @@ impl<'a, 'r> Walk<'a, 'r> {
         let sentences: Vec<String> = facts
             .iter()
             .filter_map(|fact| self.sentences.get(fact))
+            .flatten()
             .map(|it| literal(it))
             .collect();
         let sentences = sentences.join(", ");
-        let holds = |column: &&str| format!("{} IN ({sentences})", without_stop_sql(&name(column)));
+        let holds = |column: &&str| format!("{} IN ({sentences})", normalized_sql(&name(column)));
         let holds: Vec<String> = columns.iter().map(holds).collect();
         let sql = format!("SELECT * FROM t WHERE {} LIMIT {ROWS_MAX}", holds.join(" OR "));
         let rows = self.reader.rows(table, &sql).await?;

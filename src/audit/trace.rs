@@ -64,7 +64,7 @@ pub struct Trace {
     /// What came of it; none if the question was lost on the way.
     pub decision: Option<Decision>,
     /// What the user made of it, for `teach`.
-    pub lesson: Option<Lesson>,
+    pub lesson: Option<LessonRow>,
 }
 
 /// A fact that was recalled.
@@ -90,7 +90,7 @@ pub struct Recalled {
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Origin {
     /// A lesson of a `teach` stage.
-    Lesson(Taught),
+    Lesson(TaughtFact),
     /// An entry of a `memory` stage.
     Entry(Entry),
     /// A row of a table that nothing before it explains.
@@ -99,7 +99,7 @@ pub enum Origin {
 
 /// A lesson that put a fact into a memory.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Taught {
+pub struct TaughtFact {
     /// The `teach` stage.
     pub stage: String,
     /// Place of the lesson, from 1.
@@ -263,7 +263,7 @@ pub struct RunnerUp {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Lesson {
+pub struct LessonRow {
     /// Its place, from 1.
     pub place: i64,
     /// Its round, from 1.

@@ -1,6 +1,16 @@
 //! When two sentences are the same: one normalization for ids and lookups, one for memories, each as a
 //! function and as SQL.
 
+use crate::digest::Digest;
+
+/// Bytes of a fact's digest that make its id.
+const FACT_ID_BYTES: usize = 16;
+
+/// The id of a fact: the same in every memory, whatever its spelling in case and white space.
+pub fn fact_id(fact: &str) -> String {
+    Digest::of(normalized(fact).as_bytes()).to_string()[..2 * FACT_ID_BYTES].to_owned()
+}
+
 /// Lower case, any white space as one space, none at the ends: what ids and lookups compare.
 pub fn normalized(sentence: &str) -> String {
     let words: Vec<String> = sentence.split_whitespace().map(str::to_lowercase).collect();

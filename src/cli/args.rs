@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use tracing_subscriber::filter::Targets;
 
-use crate::cli::log::parse_filter;
+use crate::cli::log::{LogFormat, parse_filter};
 use crate::cli::teach::args::Teach;
 
 /// Tables all the way from the question to the metric, and a proof for every number.
@@ -52,15 +52,6 @@ pub struct Global {
     pub log_format: LogFormat,
 }
 
-/// How log entries are written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum LogFormat {
-    /// Time, level, message, and `name=value`.
-    Text,
-    /// A JSON object.
-    Json,
-}
-
 /// When to use colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Colour {
@@ -94,7 +85,7 @@ pub enum Command {
     /// Teach a memory: facts that are missing or false, bad reasoning, right answers; show it, undo
     Teach(Teach),
     /// Look into what a run did: where its answers come from
-    Audit(Audit),
+    Audit(AuditArgs),
     /// Look into the answers that models gave on this store, and forget those that are wrong
     Ledger(Ledger),
     /// Print the JSON Schema of pipeline files, for editors
@@ -237,7 +228,7 @@ pub struct Sql {
 /// `audit`
 #[derive(Debug, Args)]
 #[command(disable_help_subcommand = true)]
-pub struct Audit {
+pub struct AuditArgs {
     /// What to look into.
     #[command(subcommand)]
     pub of: AuditOf,
@@ -248,12 +239,12 @@ pub struct Audit {
 pub enum AuditOf {
     /// Show the whole path of an answer: what was recalled and who taught it, every proof with its
     /// beliefs and the reason why it counts or not, what was decided
-    Trace(Trace),
+    Trace(TraceArgs),
 }
 
 /// `audit trace`
 #[derive(Debug, Args)]
-pub struct Trace {
+pub struct TraceArgs {
     /// The question: its `question_id`, its text or a part of it that no other question has, or the
     /// id of one of its hypotheses or proofs
     pub question: String,

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::audit::assemble::Shown;
+use crate::audit::assemble::ShownProofs;
 use crate::audit::inquiry::{self, Inquiry};
 use crate::audit::trace::Audit;
 use crate::cli::args::{self, AuditOf, ProofsShown};
@@ -12,13 +12,13 @@ use crate::report::width;
 use proofmill_base::error::Result;
 
 /// Looks into what a run did.
-pub async fn audit(args: &args::Audit, environment: &Environment) -> Result<()> {
+pub async fn audit(args: &args::AuditArgs, environment: &Environment) -> Result<()> {
     match &args.of {
         AuditOf::Trace(args) => trace(args, environment).await,
     }
 }
 
-async fn trace(args: &args::Trace, environment: &Environment) -> Result<()> {
+async fn trace(args: &args::TraceArgs, environment: &Environment) -> Result<()> {
     let store = environment.store().await?;
     let run = environment.run(&store, Some(&args.run)).await?;
     let engine = environment.engine(&store, &environment.new_run())?;
@@ -26,9 +26,9 @@ async fn trace(args: &args::Trace, environment: &Environment) -> Result<()> {
         question: args.question.clone(),
         answers: args.answers.clone(),
         shown: match args.proofs {
-            ProofsShown::All => Shown::All,
-            ProofsShown::Accepted => Shown::Accepted,
-            ProofsShown::Best => Shown::Best,
+            ProofsShown::All => ShownProofs::All,
+            ProofsShown::Accepted => ShownProofs::Accepted,
+            ProofsShown::Best => ShownProofs::Best,
         },
     };
     let audit = inquiry::trace(&inquiry, &run, &store, &engine).await?;

@@ -8,7 +8,7 @@ use object_store::memory::InMemory;
 use crate::cli::args::{Global, Pipeline, STORE_DEFAULT};
 use crate::cli::output::{Output, sound};
 use crate::memory::Memories;
-use crate::models::{self, Gpus, Host, NoLedger, Recorded};
+use crate::models::{self, Gpus, NoLedger, Recorded, Runtime};
 use crate::run::history::{self, RunSummary};
 use crate::session::{Engine, Limits};
 use crate::stages::load::{self, Loaded};
@@ -95,12 +95,12 @@ impl Environment {
     /// An engine over `store`; what models say is kept there, as said to `run`.
     pub fn engine(&self, store: &Store, run: &RunId) -> Result<Arc<Engine>> {
         let ledger = Arc::new(Recorded::new(store.clone(), run.clone()));
-        let source = models::Source { host: self.host(), ledger };
+        let source = models::ModelSource { runtime: self.runtime(), ledger };
         Ok(Arc::new(Engine::new(Arc::clone(store.objects()), self.limits, source)?))
     }
 
-    fn host(&self) -> Host {
-        Host {
+    fn runtime(&self) -> Runtime {
+        Runtime {
             cores: self.limits.cores,
             gpus: self.gpus.clone(),
             clock: Arc::clone(&self.clock),
@@ -112,7 +112,7 @@ impl Environment {
 
     /// An engine that only plans.
     pub fn planner(&self) -> Result<Arc<Engine>> {
-        let source = models::Source { host: self.host(), ledger: Arc::new(NoLedger) };
+        let source = models::ModelSource { runtime: self.runtime(), ledger: Arc::new(NoLedger) };
         Engine::new(Arc::new(InMemory::new()), self.limits, source).map(Arc::new)
     }
 

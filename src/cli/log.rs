@@ -6,6 +6,7 @@ use std::fmt::{Debug, Write};
 use std::sync::Arc;
 
 use chrono::SecondsFormat;
+use clap::ValueEnum;
 use datafusion::common::runtime::{JoinSetTracer, set_join_set_tracer};
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -19,7 +20,6 @@ use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::{Context, SubscriberExt};
 use tracing_subscriber::registry::{LookupSpan, Registry};
 
-use crate::cli::args::LogFormat;
 use crate::console;
 use proofmill_base::clock::Clock;
 use proofmill_base::error::{Error, ErrorKind, Result};
@@ -29,6 +29,15 @@ use proofmill_base::secret;
 const OURS: &str = "proofmill";
 /// The field that holds what an event says.
 const MESSAGE: &str = "message";
+
+/// How log entries are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// Time, level, message, and `name=value`.
+    Text,
+    /// A JSON object.
+    Json,
+}
 
 /// Has entries written from now on. Only the command line does, once a process.
 pub fn install(filter: &Targets, format: LogFormat, clock: Arc<dyn Clock>) -> Result<()> {

@@ -9,7 +9,7 @@ use crate::cli::why::change_json;
 use crate::draw::table::aligned;
 use crate::report::units::{bytes, count, plural};
 use crate::run::plan::plan as plan_run;
-use crate::run::planned::{Action, PlannedStage};
+use crate::run::planned::{PlannedAction, PlannedStage};
 use crate::run::reason::Reason;
 use crate::stages::plan::Prepared;
 use proofmill_base::error::Result;
@@ -34,9 +34,9 @@ pub async fn plan(args: &args::Plan, environment: &Environment) -> Result<()> {
     let header = ["stage", "kind", "action", "rows", "bytes", "because"].map(str::to_owned);
     let rows = plan.stages.iter().map(|(name, stage)| line(name, stage, prepared)).collect();
     output.data(aligned(&header, rows, &[false, false, false, true, true, false]))?;
-    let run = plan.count(|action| matches!(action, Action::Run));
-    let cached = plan.count(|action| matches!(action, Action::Cached(_)));
-    let pending = plan.count(|action| matches!(action, Action::Revalidate(_)));
+    let run = plan.count(|action| matches!(action, PlannedAction::Run));
+    let cached = plan.count(|action| matches!(action, PlannedAction::Cached(_)));
+    let pending = plan.count(|action| matches!(action, PlannedAction::Revalidate(_)));
     let pending = match pending {
         0 => String::new(),
         n => format!(", {n} more if an input comes out otherwise"),
@@ -47,10 +47,10 @@ pub async fn plan(args: &args::Plan, environment: &Environment) -> Result<()> {
 
 fn action(stage: &PlannedStage) -> &'static str {
     match stage.action {
-        Action::Cached(_) => "cached",
-        Action::Revalidate(_) => "revalidate",
-        Action::Run => "run",
-        Action::Skip => "skip",
+        PlannedAction::Cached(_) => "cached",
+        PlannedAction::Revalidate(_) => "revalidate",
+        PlannedAction::Run => "run",
+        PlannedAction::Skip => "skip",
     }
 }
 
@@ -64,9 +64,9 @@ fn size(name: &StageName, stage: &PlannedStage, prepared: &Prepared) -> (Option<
 
 fn line(name: &StageName, stage: &PlannedStage, prepared: &Prepared) -> Vec<String> {
     let (rows, size) = size(name, stage, prepared);
-    let about = if matches!(stage.action, Action::Cached(_)) { "" } else { "~" };
+    let about = if matches!(stage.action, PlannedAction::Cached(_)) { "" } else { "~" };
     let reason = match &stage.action {
-        Action::Skip => "it is not selected".to_owned(),
+        PlannedAction::Skip => "it is not selected".to_owned(),
         _ => stage.reason.to_string(),
     };
     vec![

@@ -6,7 +6,7 @@ use serde_json::{Value as Json, json};
 use crate::cli::args;
 use crate::cli::environment::Environment;
 use crate::draw::table::aligned;
-use crate::models::{Endpoint, Facts, Local, name_of};
+use crate::models::{Endpoint, Local, ModelInfo, name_of};
 use crate::report::units::{bytes, count};
 use proofmill_base::error::{Error, ErrorKind, Result};
 
@@ -19,8 +19,8 @@ pub fn show_models(args: &args::ShowModels, environment: &Environment) -> Result
         let loaded = environment.load(&args::Pipeline { pipeline, params }, &engine)?;
         for (name, facts) in loaded.engine.models().facts() {
             match facts {
-                Ok(Facts::Local(local)) => locals.push((name.to_owned(), local)),
-                Ok(Facts::Remote(remote)) => remotes.push((name.to_owned(), remote)),
+                Ok(ModelInfo::Local(local)) => locals.push((name.to_owned(), local)),
+                Ok(ModelInfo::Remote(remote)) => remotes.push((name.to_owned(), remote)),
                 Err(error) => {
                     let message = format!("model `{name}` cannot be used: {error}");
                     return Err(Error::new(ErrorKind::Pipeline, message));

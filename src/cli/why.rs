@@ -6,7 +6,7 @@ use crate::cli::args;
 use crate::cli::environment::Environment;
 use crate::draw::table::aligned;
 use crate::run::plan::plan;
-use crate::run::planned::{Action, Choice, PlannedStage};
+use crate::run::planned::{Choice, PlannedAction, PlannedStage};
 use crate::run::reason::{Change, Reason};
 use proofmill_base::error::{Error, ErrorKind, Result};
 use proofmill_base::ids::StageName;
@@ -30,7 +30,9 @@ pub async fn why(args: &args::Why, environment: &Environment) -> Result<()> {
     let inputs = prepared.stages[name].stage.inputs.iter();
     let upstream: Vec<&StageName> = inputs
         .map(|input| &input.stage)
-        .filter(|input| matches!(plan.stages[*input].action, Action::Run | Action::Revalidate(_)))
+        .filter(|input| {
+            matches!(plan.stages[*input].action, PlannedAction::Run | PlannedAction::Revalidate(_))
+        })
         .collect();
     if environment.output.json {
         environment.output.json(&to_json(name, stage, &upstream))?;
@@ -42,9 +44,9 @@ pub async fn why(args: &args::Why, environment: &Environment) -> Result<()> {
 
 fn text(name: &StageName, stage: &PlannedStage, upstream: &[&StageName]) -> String {
     let verdict = match stage.action {
-        Action::Cached(_) => "is cached",
-        Action::Revalidate(_) => "is stored and may run",
-        Action::Run | Action::Skip => "would run",
+        PlannedAction::Cached(_) => "is cached",
+        PlannedAction::Revalidate(_) => "is stored and may run",
+        PlannedAction::Run | PlannedAction::Skip => "would run",
     };
     let reason = printable(&stage.reason.to_string(), true);
     let mut text = format!("`{name}` {verdict}: {reason}\n");
@@ -89,7 +91,7 @@ fn to_json(name: &StageName, stage: &PlannedStage, upstream: &[&StageName]) -> J
     };
     json!({
         "stage": name,
-        "cached": matches!(stage.action, Action::Cached(_)),
+        "cached": matches!(stage.action, PlannedAction::Cached(_)),
         "reason": stage.reason.to_string(),
         "changes": changes,
         "upstream": upstream,

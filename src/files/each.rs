@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use crate::error::FilesError;
 use crate::read::open_records;
-use crate::records::Content;
+use crate::records::RecordContent;
 use crate::source::{Layout, Source};
 
 /// A record with its place.
@@ -33,10 +33,10 @@ impl Source {
             let header = file.header.as_deref().unwrap_or_default();
             while let Some(record) = records.next()? {
                 let fields = match record.content {
-                    Ok(Content::Object(_)) => {
+                    Ok(RecordContent::Object(_)) => {
                         serde_json::from_slice(record.raw).map_err(|error| error.to_string())
                     }
-                    Ok(Content::Cells(cells)) => {
+                    Ok(RecordContent::Cells(cells)) => {
                         let cells = cells.into_iter().map(|cell| match cell {
                             Some(text) if !text.is_empty() => Value::from(text),
                             _ => Value::Null,

@@ -192,7 +192,7 @@ impl FilesError {
             Self::MixedFormats { .. } => {
                 "set `format`, or name the files with a glob such as `folder/*.jsonl`".to_owned()
             }
-            Self::Dangling { .. } => "mend the link or remove it".to_owned(),
+            Self::Dangling { .. } => "fix the link or remove it".to_owned(),
             Self::Repeated { set: true, .. } => {
                 "SQL cannot tell them apart; leave them out, or write the file with other names".to_owned()
             }

@@ -62,7 +62,7 @@ impl Kind {
     }
 
     /// Checks that `value` can be stored, and counts fields that have no place.
-    pub fn check(&self, value: &Json<'_>, ignored: &mut Ignored) -> Result<(), Misfit> {
+    pub fn check(&self, value: &Json<'_>, ignored: &mut Ignored) -> Result<(), TypeMismatch> {
         match (self, value) {
             (_, Json::Null) | (Self::Text, _) | (Self::Bool, Json::Bool(_)) => Ok(()),
             (Self::Int, value) if value.as_int().is_some() => Ok(()),
@@ -90,7 +90,7 @@ impl Kind {
                 }
                 Ok(())
             }
-            (kind, value) => Err(Misfit::new(kind, value)),
+            (kind, value) => Err(TypeMismatch::new(kind, value)),
         }
     }
 
@@ -108,13 +108,13 @@ impl Kind {
 
 /// A value that is not of the type of its column.
 #[derive(Debug)]
-pub struct Misfit {
+pub struct TypeMismatch {
     /// Where inside the column's value it stands.
     inside: String,
     what: String,
 }
 
-impl Misfit {
+impl TypeMismatch {
     /// Says what was expected and found.
     pub fn new(kind: &Kind, found: &Json<'_>) -> Self {
         let range = match kind {

@@ -18,7 +18,7 @@ use crate::error::FilesError;
 use crate::error_rows::{ErrorRow, raw_text};
 use crate::held::{Content, Held};
 use crate::locate::Located;
-use crate::parquet_columns::{Columns, Misfit, ParquetPlan, plain};
+use crate::parquet_columns::{ColumnMismatch, Columns, ParquetPlan, plain};
 use crate::partition::Piece;
 use crate::row_id::RowIds;
 use crate::source_file::{Group, SourceFile};
@@ -119,10 +119,10 @@ fn honest<T>(held: &Held, read: impl FnOnce() -> Result<T, FilesError>) -> Resul
 }
 
 /// The error rows of a batch after `before` records: one for each row, for its first misfit.
-fn error_rows(file: &SourceFile, before: u64, mut misfits: Vec<Misfit>) -> Vec<ErrorRow> {
+fn error_rows(file: &SourceFile, before: u64, mut misfits: Vec<ColumnMismatch>) -> Vec<ErrorRow> {
     misfits.sort_by_key(|misfit| misfit.row);
     misfits.dedup_by_key(|misfit| misfit.row);
-    let error_row = |Misfit { row, value, fault }| ErrorRow {
+    let error_row = |ColumnMismatch { row, value, fault }| ErrorRow {
         source: file.path.clone(),
         row: before + row as u64 + 1,
         line: None,

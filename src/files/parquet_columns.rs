@@ -43,11 +43,11 @@ pub struct Columns {
     /// One array per column.
     pub arrays: Vec<ArrayRef>,
     /// Values that could not be turned into the type of their column.
-    pub misfits: Vec<Misfit>,
+    pub misfits: Vec<ColumnMismatch>,
 }
 
 /// A value that could not be turned into the type of its column.
-pub struct Misfit {
+pub struct ColumnMismatch {
     /// Row of the batch.
     pub row: usize,
     pub value: String,
@@ -56,7 +56,7 @@ pub struct Misfit {
 }
 
 impl Column {
-    fn misfit(&self, row: usize, value: String) -> Misfit {
+    fn misfit(&self, row: usize, value: String) -> ColumnMismatch {
         let expected = match self.data_type {
             DataType::Int64 => "a whole number of 64 bits",
             DataType::Float64 => "a number that 64-bit floating point keeps",
@@ -68,7 +68,7 @@ impl Column {
             column: Some(self.path.to_string()),
             message: format!("column `{}`: expected {expected}, found `{found}`", self.name),
         };
-        Misfit { row, value, fault }
+        ColumnMismatch { row, value, fault }
     }
 }
 

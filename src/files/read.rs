@@ -10,14 +10,17 @@ use crate::limits::BATCH_BYTES_MAX;
 use crate::records::Records;
 use crate::settings::Options;
 use crate::source_file::SourceFile;
-use crate::stream::{Tap, open_text};
+use crate::stream::{HashingReader, open_text};
 use crate::table::Table;
 use proofmill_base::digest::Digest;
 use proofmill_pipeline::kinds::read::Format;
 
 /// Opens a text file at its first record.
-pub fn open_records(file: &SourceFile, options: &Options) -> Result<(Records, Tap), FilesError> {
-    let (text, tap) = open_text(&file.location, file.compression, options.encoding)
+pub fn open_records(
+    file: &SourceFile,
+    options: &Options,
+) -> Result<(Records, HashingReader), FilesError> {
+    let (text, hashing) = open_text(&file.location, file.compression, options.encoding)
         .map_err(|error| FilesError::io(&file.path, error))?;
     let delimited = matches!(options.format, Format::Csv | Format::Tsv);
     let named = delimited && options.header;
@@ -26,7 +29,7 @@ pub fn open_records(file: &SourceFile, options: &Options) -> Result<(Records, Ta
     if named && file.header.is_some() {
         records.header()?;
     }
-    Ok((records, tap))
+    Ok((records, hashing))
 }
 
 /// Reads a text file and checks that it is still the file that was opened.
@@ -37,13 +40,13 @@ pub fn read_text(
     batch_rows: usize,
     sink: Sink<'_>,
 ) -> Result<Summary, FilesError> {
-    let (mut records, tap) = open_records(file, options)?;
+    let (mut records, hashing) = open_records(file, options)?;
     let header = file.header.as_deref().unwrap_or_default();
     let table = Table::new(plan, plan.schema(), &file.digest, header);
     let mut reader = Reader {
         file,
         table,
-        tap,
+        hashing,
         batch_rows: batch_rows.max(1),
         batch_bytes: 0,
         bytes_told: 0,
@@ -61,7 +64,7 @@ pub fn read_text(
 struct Reader<'r> {
     file: &'r SourceFile,
     table: Table<'r>,
-    tap: Tap,
+    hashing: HashingReader,
     batch_rows: usize,
     batch_bytes: usize,
     bytes_told: u64,
@@ -99,11 +102,11 @@ impl Reader<'_> {
 
     /// The digest of the file as it was read now.
     fn digest(&self) -> Result<Digest, FilesError> {
-        self.tap.digest().map_err(|error| FilesError::io(&self.file.path, error))
+        self.hashing.digest().map_err(|error| FilesError::io(&self.file.path, error))
     }
 
     fn flush(&mut self, sink: Sink<'_>) -> ControlFlow<()> {
-        let bytes_read = self.tap.bytes_read() - self.bytes_told;
+        let bytes_read = self.hashing.bytes_read() - self.bytes_told;
         let batch = (self.table.rows() > 0).then(|| self.table.finish());
         let errors = std::mem::take(&mut self.errors);
         self.bytes_told += bytes_read;

@@ -18,11 +18,11 @@ pub struct Record<'a> {
     pub line: u64,
     pub raw: &'a [u8],
     /// Its fields, or why it has none.
-    pub content: Result<Content<'a>, Fault>,
+    pub content: Result<RecordContent<'a>, Fault>,
 }
 
 /// The fields of a record.
-pub enum Content<'a> {
+pub enum RecordContent<'a> {
     Object(Object<'a>),
     /// Fields by position; `None` is a missing value.
     Cells(Vec<Option<&'a str>>),
@@ -73,8 +73,8 @@ impl Records {
             return Ok(Vec::new());
         };
         let cells = match record.content {
-            Ok(Content::Cells(cells)) => cells,
-            Ok(Content::Object(_)) => Vec::new(),
+            Ok(RecordContent::Cells(cells)) => cells,
+            Ok(RecordContent::Object(_)) => Vec::new(),
             Err(fault) => return Err(wrong(format!("cannot be read: {}", fault.message))),
         };
         let mut names = Vec::<String>::with_capacity(cells.len());
@@ -143,7 +143,7 @@ impl Records {
                 let content = match found {
                     Line::TooLong => Err(too_long()),
                     Line::Whole | Line::End => match std::str::from_utf8(without_end(record)) {
-                        Ok(text) => Ok(Content::Cells(vec![Some(text)])),
+                        Ok(text) => Ok(RecordContent::Cells(vec![Some(text)])),
                         Err(error) => Err(no_text(record, error.valid_up_to())),
                     },
                 };
@@ -192,9 +192,9 @@ fn is_empty(line: &[u8]) -> bool {
     without_end(line).is_empty()
 }
 
-fn object(raw: &[u8]) -> Result<Content<'_>, Fault> {
+fn object(raw: &[u8]) -> Result<RecordContent<'_>, Fault> {
     match parse(raw) {
-        Ok(Json::Object(object, _)) => Ok(Content::Object(object)),
+        Ok(Json::Object(object, _)) => Ok(RecordContent::Object(object)),
         Ok(other) => {
             let message = format!("expected an object, found {}", other.describe());
             Err(Fault::new(ErrorClass::Syntax, message))
@@ -250,14 +250,14 @@ fn cells<'a>(
     splitter: &'a Splitter,
     record: &[u8],
     width: &mut Option<usize>,
-) -> Result<Content<'a>, Fault> {
+) -> Result<RecordContent<'a>, Fault> {
     let cells = splitter.cells().map_err(|_| {
         let at = std::str::from_utf8(record).err().map_or(0, |error| error.valid_up_to());
         no_text(record, at)
     })?;
     let expected = *width.get_or_insert(cells.len());
     if cells.len() == expected {
-        return Ok(Content::Cells(cells));
+        return Ok(RecordContent::Cells(cells));
     }
     let fields = if expected == 1 { "field" } else { "fields" };
     let message = format!("expected {expected} {fields}, found {}", cells.len());

@@ -10,7 +10,7 @@ use crate::infer::Guess;
 use crate::json::{Object, get};
 use crate::kind::Kind;
 use crate::limits::COLUMNS_MAX;
-use crate::records::Content;
+use crate::records::RecordContent;
 use crate::settings::{Options, Wanted};
 use proofmill_base::styled::printable;
 use proofmill_base::suggest;
@@ -64,15 +64,19 @@ impl<'o> Sample<'o> {
     }
 
     /// Takes the next record, of a file with `header` if it has cells.
-    pub fn add(&mut self, content: &Content<'_>, header: &[String]) -> Result<(), FilesError> {
+    pub fn add(
+        &mut self,
+        content: &RecordContent<'_>,
+        header: &[String],
+    ) -> Result<(), FilesError> {
         self.records += 1;
         match content {
-            Content::Object(object) if self.options.columns.is_none() => self.add_all(object),
-            Content::Object(object) => {
+            RecordContent::Object(object) if self.options.columns.is_none() => self.add_all(object),
+            RecordContent::Object(object) => {
                 self.add_wanted(object);
                 Ok(())
             }
-            Content::Cells(cells) => {
+            RecordContent::Cells(cells) => {
                 for (name, cell) in header.iter().zip(cells) {
                     if let (Some(cell), Some(i)) = (cell, self.names.get_index_of(name)) {
                         self.cells[i].add(cell);

@@ -19,48 +19,48 @@ const READ_BYTES: usize = 256 << 10;
 /// The text of a file.
 pub type Text = BufReader<Box<dyn Read>>;
 
-/// Opens a file. The tap tells what has been read of it.
+/// Opens a file. The hashing tells what has been read of it.
 pub fn open_text(
     path: &Path,
     compression: Compression,
     encoding: Option<&'static Encoding>,
-) -> io::Result<(Text, Tap)> {
-    let tap = Tap::open(path)?;
-    let bytes = BufReader::with_capacity(READ_BYTES, tap.clone());
+) -> io::Result<(Text, HashingReader)> {
+    let hashing = HashingReader::open(path)?;
+    let bytes = BufReader::with_capacity(READ_BYTES, hashing.clone());
     let bytes: Box<dyn Read> = match compression {
         Compression::None => Box::new(bytes),
         Compression::Gzip => {
-            Box::new(Bounded::new(flate2::bufread::MultiGzDecoder::new(bytes), &tap))
+            Box::new(Bounded::new(flate2::bufread::MultiGzDecoder::new(bytes), &hashing))
         }
         Compression::Zstd => {
             let mut decoder = zstd::stream::read::Decoder::with_buffer(bytes)?;
             decoder.window_log_max(ZSTD_WINDOW_LOG_MAX)?;
-            Box::new(Bounded::new(decoder, &tap))
+            Box::new(Bounded::new(decoder, &hashing))
         }
     };
-    Ok((BufReader::with_capacity(READ_BYTES, to_utf8(bytes, encoding)?), tap))
+    Ok((BufReader::with_capacity(READ_BYTES, to_utf8(bytes, encoding)?), hashing))
 }
 
 /// The digest and the length of a file.
 pub fn digest_of(path: &Path) -> io::Result<(Digest, u64)> {
-    let tap = Tap::open(path)?;
-    let digest = tap.digest()?;
-    Ok((digest, tap.bytes_read()))
+    let hashing = HashingReader::open(path)?;
+    let digest = hashing.digest()?;
+    Ok((digest, hashing.bytes_read()))
 }
 
 /// The bytes of a file, hashed and counted as they are read.
 #[derive(Clone)]
-pub struct Tap(Rc<RefCell<Tapped>>);
+pub struct HashingReader(Rc<RefCell<HashedFile>>);
 
-struct Tapped {
+struct HashedFile {
     file: File,
     hasher: Hasher,
     bytes: u64,
 }
 
-impl Tap {
+impl HashingReader {
     fn open(path: &Path) -> io::Result<Self> {
-        let tapped = Tapped { file: File::open(path)?, hasher: Hasher::default(), bytes: 0 };
+        let tapped = HashedFile { file: File::open(path)?, hasher: Hasher::default(), bytes: 0 };
         Ok(Self(Rc::new(RefCell::new(tapped))))
     }
 
@@ -77,7 +77,7 @@ impl Tap {
     }
 }
 
-impl Read for Tap {
+impl Read for HashingReader {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         let mut tapped = self.0.borrow_mut();
         let len = loop {
@@ -95,13 +95,13 @@ impl Read for Tap {
 /// Decompressed bytes that may not outgrow their file beyond measure.
 struct Bounded<R> {
     inner: R,
-    tap: Tap,
+    hashing: HashingReader,
     bytes: u64,
 }
 
 impl<R> Bounded<R> {
-    fn new(inner: R, tap: &Tap) -> Self {
-        Self { inner, tap: tap.clone(), bytes: 0 }
+    fn new(inner: R, hashing: &HashingReader) -> Self {
+        Self { inner, hashing: hashing.clone(), bytes: 0 }
     }
 }
 
@@ -112,7 +112,9 @@ impl<R: Read> Read for Bounded<R> {
             None => io::Error::new(io::ErrorKind::InvalidData, error),
         })?;
         self.bytes += len as u64;
-        if self.bytes > EXPANSION_FREE_BYTES && self.bytes / EXPANSION_MAX > self.tap.bytes_read() {
+        if self.bytes > EXPANSION_FREE_BYTES
+            && self.bytes / EXPANSION_MAX > self.hashing.bytes_read()
+        {
             return Err(io::Error::other(Refusal::Expansion));
         }
         Ok(len)

@@ -12,8 +12,8 @@ use crate::columns::{Column, Plan};
 use crate::error_rows::Fault;
 use crate::ignored::Ignored;
 use crate::json::{Json, Object};
-use crate::kind::Misfit;
-use crate::records::Content;
+use crate::kind::TypeMismatch;
+use crate::records::RecordContent;
 use crate::row_id::RowIds;
 use proofmill_base::digest::Digest;
 
@@ -55,12 +55,12 @@ impl<'p> Table<'p> {
     pub fn push(
         &mut self,
         record: u64,
-        content: &Content<'_>,
+        content: &RecordContent<'_>,
         ignored: &mut Ignored,
     ) -> Result<(), Fault> {
         match content {
-            Content::Object(object) => self.push_object(object, ignored)?,
-            Content::Cells(cells) => self.push_cells(cells)?,
+            RecordContent::Object(object) => self.push_object(object, ignored)?,
+            RecordContent::Cells(cells) => self.push_cells(cells)?,
         }
         self.ids.append_value(self.row_ids.id(record));
         self.rows += 1;
@@ -118,9 +118,9 @@ impl<'p> Table<'p> {
 /// The value that a text spells in a column.
 fn spelt<'a>(column: &Column, text: &'a str) -> Result<Json<'a>, Fault> {
     cell_value(text, &column.kind, column.declared)
-        .ok_or_else(|| fault(column, Misfit::new(&column.kind, &Json::Text(text.into()))))
+        .ok_or_else(|| fault(column, TypeMismatch::new(&column.kind, &Json::Text(text.into()))))
 }
 
-fn fault(column: &Column, misfit: Misfit) -> Fault {
+fn fault(column: &Column, misfit: TypeMismatch) -> Fault {
     misfit.fault(&column.name, &column.path.to_string())
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::memory::negation::{Claim, claim, is_article};
+use crate::memory::negation::{Assertion, claim, is_article};
 use crate::memory::{Row, Sentence};
 
 /// What a thing can be only one of, so that two different ones are worth a look.
@@ -28,7 +28,7 @@ pub struct Conflict {
 /// What a fact claims, made once to be compared often.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Stance {
-    claim: Claim,
+    claim: Assertion,
     /// What of which there is one, and which one it is.
     single: Option<(String, String)>,
 }

@@ -14,7 +14,7 @@ pub const ENTRY_VERSION: u32 = 1;
 /// An entry of a memory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Entry {
+pub struct JournalEntry {
     pub v: u32,
     pub memory: MemoryName,
     /// Number of the entry, from 1 without gaps.
@@ -37,7 +37,7 @@ pub struct Entry {
     pub action: Action,
 }
 
-impl Record for Entry {
+impl Record for JournalEntry {
     const VERSION: u32 = ENTRY_VERSION;
 }
 
@@ -54,7 +54,7 @@ pub(crate) struct Place {
     pub t_utc: DateTime<Utc>,
 }
 
-impl Entry {
+impl JournalEntry {
     /// `lesson` as the entry at `place`.
     pub(crate) fn new(place: Place, lesson: &Lesson) -> Self {
         let Place { memory, seq, prev, nonce, t_utc } = place;

@@ -82,7 +82,7 @@ pub fn read_lessons(path: &str, author: &str) -> Result<Vec<(String, Lesson)>> {
         let place = format!("{}:{}", placed.source, placed.line);
         let lesson = placed
             .fields
-            .map_err(|reason| Wrong { reason, help: "mend the record".to_owned() })
+            .map_err(|reason| Wrong { reason, help: "fix the record".to_owned() })
             .and_then(|fields| lesson(fields, author));
         match lesson {
             Ok(lesson) => Ok((place, lesson)),

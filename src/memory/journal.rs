@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use crate::memory::entry::Place;
 use crate::memory::error::Result;
 use crate::memory::state::{Applied, undone_by};
-use crate::memory::{Action, Conflict, Entry, Lesson, MemoryError, State};
+use crate::memory::{Action, Conflict, JournalEntry, Lesson, MemoryError, State};
 use proofmill_base::digest::Digest;
 use proofmill_base::ids::MemoryName;
 use proofmill_base::rng::random_name;
@@ -48,7 +48,7 @@ pub enum Taught {
 pub struct Journal {
     store: Store,
     name: MemoryName,
-    entries: Vec<Entry>,
+    entries: Vec<JournalEntry>,
     head: Option<Digest>,
     state: State,
 }
@@ -86,7 +86,7 @@ impl Journal {
     }
 
     /// All entries, the first on top.
-    pub fn entries(&self) -> &[Entry] {
+    pub fn entries(&self) -> &[JournalEntry] {
         &self.entries
     }
 
@@ -108,7 +108,7 @@ impl Journal {
     /// chain; a failure of the store.
     pub async fn teach(&mut self, lesson: &Lesson, conflicts: Conflicts) -> Result<Taught> {
         for _ in 0..ATTEMPTS_MAX {
-            let entry = Entry::new(self.place(), lesson);
+            let entry = JournalEntry::new(self.place(), lesson);
             let stored = match self.take(&entry, conflicts) {
                 Ok(taught @ Taught::Entry { .. }) => {
                     self.create(&entry).await.map(|won| won.then_some(taught))
@@ -138,7 +138,7 @@ impl Journal {
     ) -> Result<(), (usize, Box<MemoryError>)> {
         let mut imagined = self.clone();
         for (at, lesson) in lessons.iter().enumerate() {
-            let entry = Entry::new(imagined.place(), lesson);
+            let entry = JournalEntry::new(imagined.place(), lesson);
             let refused = |error| (at, Box::new(error));
             let taught = imagined.take(&entry, conflicts).map_err(refused)?;
             if matches!(taught, Taught::Entry { .. }) {
@@ -160,13 +160,13 @@ impl Journal {
 
     /// Takes the next entry into the state, before it is stored. If it is not stored after all, or not
     /// taken, the state is for the caller to make anew.
-    fn take(&mut self, entry: &Entry, conflicts: Conflicts) -> Result<Taught> {
+    fn take(&mut self, entry: &JournalEntry, conflicts: Conflicts) -> Result<Taught> {
         self.state.accepts(&entry.action, &self.entries)?;
         if let Applied::Known(seq) = self.state.apply(entry) {
             return Ok(Taught::Known { seq });
         }
         if let Action::Undo { .. } = entry.action {
-            let all: Vec<Entry> = self.entries.iter().chain([entry]).cloned().collect();
+            let all: Vec<JournalEntry> = self.entries.iter().chain([entry]).cloned().collect();
             self.state = State::of(&all);
         }
         let found = entry.action.new_fact().map(|fact| self.state.conflicts_with(fact));
@@ -180,7 +180,7 @@ impl Journal {
     }
 
     /// Stores `entry` as the next one; false if somebody else's is there already.
-    async fn create(&mut self, entry: &Entry) -> Result<bool> {
+    async fn create(&mut self, entry: &JournalEntry) -> Result<bool> {
         let key = memory_key(&self.name, entry.seq);
         let bytes = seal(&key, entry)?;
         match self.store.create(&key, bytes.clone()).await? {
@@ -229,7 +229,7 @@ impl Journal {
     /// Takes in the stored bytes of the next entry. The state is for the caller to bring up to date.
     fn admit(&mut self, bytes: &[u8]) -> Result<()> {
         let seq = self.entries.len() as u64 + 1;
-        let entry: Entry = unseal(&memory_key(&self.name, seq), bytes)?;
+        let entry: JournalEntry = unseal(&memory_key(&self.name, seq), bytes)?;
         let broken =
             |reason: String| Err(MemoryError::Broken { memory: self.name.clone(), seq, reason });
         if entry.memory != self.name || entry.seq != seq {

@@ -22,12 +22,12 @@ mod verbs;
 
 pub use action::{Action, Lesson, Verb};
 pub use conflict::{Clash, Conflict};
-pub use entry::{ENTRY_VERSION, Entry};
+pub use entry::{ENTRY_VERSION, JournalEntry};
 pub use error::MemoryError;
 pub use import::read_lessons;
 pub use journal::{Conflicts, Journal, Taught, catalog};
 pub use negation::negation;
-pub use recalled::{Memories, Recalled};
-pub use row::{Kind, Row, Source};
+pub use recalled::{Memories, StoredMemory};
+pub use row::{Row, RowKind, Source};
 pub use sentence::Sentence;
 pub use state::State;

@@ -49,7 +49,7 @@ const CONDITIONS: [&str; 8] =
 
 /// A statement as what it affirms or denies.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Claim {
+pub struct Assertion {
     /// Its affirmative form in lower case, without articles and without a full stop.
     pub affirmed: String,
     pub denied: bool,
@@ -70,7 +70,7 @@ pub fn negation(statement: &str) -> Option<String> {
 }
 
 /// What a statement claims. Two are the negation of each other if they differ in `denied` alone.
-pub fn claim(statement: &str) -> Claim {
+pub fn claim(statement: &str) -> Assertion {
     let (words, _) = split(statement);
     let plain = || words.iter().map(|word| (*word).to_owned()).collect();
     let (affirmed, denied): (Vec<String>, bool) = match flip(&words) {
@@ -79,7 +79,7 @@ pub fn claim(statement: &str) -> Claim {
     };
     let kept = affirmed.iter().map(|word| word.to_lowercase());
     let kept: Vec<String> = kept.filter(|word| !is_article(word)).collect();
-    Claim { affirmed: kept.join(" "), denied }
+    Assertion { affirmed: kept.join(" "), denied }
 }
 
 /// `a`, `an`, `the`.

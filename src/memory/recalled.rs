@@ -4,18 +4,18 @@ use std::collections::BTreeMap;
 
 use crate::memory::error::Result;
 use crate::memory::journal::similar;
-use crate::memory::{Entry, Journal, State};
+use crate::memory::{Journal, JournalEntry, State};
 use proofmill_base::ids::MemoryName;
 use proofmill_store::Store;
 
 /// The memories that a pipeline names, as they were when it was loaded.
 #[derive(Clone, Debug, Default)]
-pub struct Memories(BTreeMap<MemoryName, Recalled>);
+pub struct Memories(BTreeMap<MemoryName, StoredMemory>);
 
 /// A memory as it was.
 #[derive(Clone, Debug)]
-pub struct Recalled {
-    entries: Vec<Entry>,
+pub struct StoredMemory {
+    entries: Vec<JournalEntry>,
     /// The memory that may be meant, if this one has no entries.
     pub near: Option<String>,
 }
@@ -34,18 +34,18 @@ impl Memories {
         for name in names.into_iter().collect::<Vec<_>>() {
             let entries = Journal::open(store, &name).await?.entries().to_vec();
             let near = if entries.is_empty() { similar(store, &name).await? } else { None };
-            memories.insert(name, Recalled { entries, near });
+            memories.insert(name, StoredMemory { entries, near });
         }
         Ok(Self(memories))
     }
 
     /// A memory; `None` where memories are not read, as when a pipeline is only checked.
-    pub fn get(&self, name: &MemoryName) -> Option<&Recalled> {
+    pub fn get(&self, name: &MemoryName) -> Option<&StoredMemory> {
         self.0.get(name)
     }
 }
 
-impl Recalled {
+impl StoredMemory {
     /// How many entries it has.
     pub fn len(&self) -> u64 {
         self.entries.len() as u64

@@ -4,12 +4,12 @@ use chrono::{DateTime, Utc};
 use serde::Serialize;
 
 use crate::memory::action::joined;
-use crate::memory::{Entry, Sentence};
+use crate::memory::{JournalEntry, Sentence};
 
 /// What a row is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
+pub enum RowKind {
     Fact,
     /// A premise of an answer that a user confirmed.
     Noted,
@@ -23,7 +23,7 @@ pub enum Kind {
     Forced,
 }
 
-impl Kind {
+impl RowKind {
     /// The word in tables.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -75,7 +75,7 @@ impl Source {
 /// One thing that a memory holds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Row {
-    pub kind: Kind,
+    pub kind: RowKind,
     pub source: Source,
     /// The fact, of all kinds but `blocked` and `confirmed`.
     pub fact: Option<Sentence>,
@@ -99,7 +99,7 @@ pub struct Row {
 
 impl Row {
     /// A row by `entry`, with nothing in it yet.
-    pub(crate) fn of(entry: &Entry, kind: Kind, source: Source) -> Self {
+    pub(crate) fn of(entry: &JournalEntry, kind: RowKind, source: Source) -> Self {
         Self {
             kind,
             source,

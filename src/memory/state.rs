@@ -4,7 +4,7 @@ use indexmap::IndexMap;
 
 use crate::memory::conflict::{Conflict, Stance};
 use crate::memory::sentence::keys;
-use crate::memory::{Action, Entry, Kind, MemoryError, Row, Sentence, Source};
+use crate::memory::{Action, JournalEntry, MemoryError, Row, RowKind, Sentence, Source};
 use proofmill_base::digest::Digest;
 use proofmill_base::suggest;
 
@@ -34,7 +34,7 @@ pub(crate) enum Applied {
 }
 
 /// For each entry, the later entry that undoes it, if one does.
-pub(crate) fn undone_by(entries: &[Entry]) -> Vec<Option<u64>> {
+pub(crate) fn undone_by(entries: &[JournalEntry]) -> Vec<Option<u64>> {
     let mut undone = vec![None; entries.len()];
     // What undoes an entry comes after it, so from the end all that matters is known.
     for at in (0..entries.len()).rev() {
@@ -54,7 +54,7 @@ fn position(seq: u64) -> Option<usize> {
 
 impl State {
     /// What `entries`, which are those from the first on, amount to.
-    pub fn of(entries: &[Entry]) -> Self {
+    pub fn of(entries: &[JournalEntry]) -> Self {
         let mut state = Self::default();
         for (entry, undone) in entries.iter().zip(undone_by(entries)) {
             if undone.is_none() {
@@ -65,7 +65,7 @@ impl State {
     }
 
     /// Takes in an entry that counts. What `undo` does is decided before, over all entries.
-    pub(crate) fn apply(&mut self, entry: &Entry) -> Applied {
+    pub(crate) fn apply(&mut self, entry: &JournalEntry) -> Applied {
         match &entry.action {
             Action::Add { fact, question } => self.add(entry, Source::Added, fact, question),
             Action::Affirm { fact, question } => self.add(entry, Source::Affirmed, fact, question),
@@ -84,7 +84,7 @@ impl State {
                 let row = Row {
                     hypothesis: Some(hypothesis.clone()),
                     premises: premises.clone(),
-                    ..Row::of(entry, Kind::Blocked, Source::Blocked)
+                    ..Row::of(entry, RowKind::Blocked, Source::Blocked)
                 };
                 self.blocked.insert(key, row);
                 Applied::Changed
@@ -93,10 +93,10 @@ impl State {
                 self.confirm(entry, question, answer, premises)
             }
             Action::Exclude { fact, question } => {
-                self.steer(entry, Kind::Excluded, Source::Excluded, fact, question)
+                self.steer(entry, RowKind::Excluded, Source::Excluded, fact, question)
             }
             Action::Force { fact, question } => {
-                self.steer(entry, Kind::Forced, Source::Forced, fact, question)
+                self.steer(entry, RowKind::Forced, Source::Forced, fact, question)
             }
             Action::Undo { .. } => Applied::Changed,
         }
@@ -104,7 +104,7 @@ impl State {
 
     fn add(
         &mut self,
-        entry: &Entry,
+        entry: &JournalEntry,
         source: Source,
         fact: &Sentence,
         question: &Option<Sentence>,
@@ -112,13 +112,13 @@ impl State {
         let known = self.facts.get(&fact.key()).map(|known| &known.row);
         if let Some(known) = known {
             let affirms = source == Source::Affirmed && known.source != Source::Affirmed;
-            if known.kind == Kind::Fact && !affirms {
+            if known.kind == RowKind::Fact && !affirms {
                 return Applied::Known(known.entry);
             }
         }
         let fact = known.and_then(|known| known.fact.clone()).unwrap_or_else(|| fact.clone());
         let question = question.clone();
-        self.hold(Row { fact: Some(fact), question, ..Row::of(entry, Kind::Fact, source) });
+        self.hold(Row { fact: Some(fact), question, ..Row::of(entry, RowKind::Fact, source) });
         Applied::Changed
     }
 
@@ -131,7 +131,7 @@ impl State {
 
     fn confirm(
         &mut self,
-        entry: &Entry,
+        entry: &JournalEntry,
         question: &Sentence,
         answer: &Sentence,
         premises: &[Sentence],
@@ -149,7 +149,7 @@ impl State {
         for premise in premises {
             if !self.facts.contains_key(&premise.key()) {
                 let (fact, question) = (Some(premise.clone()), asked.clone());
-                self.hold(Row { fact, question, ..Row::of(entry, Kind::Noted, kind) });
+                self.hold(Row { fact, question, ..Row::of(entry, RowKind::Noted, kind) });
                 applied = Applied::Changed;
             }
         }
@@ -158,7 +158,7 @@ impl State {
                 question: asked,
                 answer: Some(answer.clone()),
                 premises: premises.to_vec(),
-                ..Row::of(entry, Kind::Confirmed, kind)
+                ..Row::of(entry, RowKind::Confirmed, kind)
             };
             self.confirmed.insert(question.key(), row);
         }
@@ -167,8 +167,8 @@ impl State {
 
     fn steer(
         &mut self,
-        entry: &Entry,
-        kind: Kind,
+        entry: &JournalEntry,
+        kind: RowKind,
         source: Source,
         fact: &Sentence,
         question: &Sentence,
@@ -190,7 +190,7 @@ impl State {
         let steered =
             self.steered.iter().filter_map(|((_, fact), row)| match self.facts.get(fact) {
                 Some(fact) => Some(Row { fact: fact.row.fact.clone(), ..row.clone() }),
-                None => (row.kind == Kind::Excluded).then(|| row.clone()),
+                None => (row.kind == RowKind::Excluded).then(|| row.clone()),
             });
         let others = self.blocked.values().chain(self.confirmed.values()).cloned();
         let mut rows: Vec<Row> = facts.chain(steered).chain(others).collect();
@@ -245,7 +245,11 @@ impl State {
     }
 
     /// Whether `action` can follow `entries`, of which this is the state.
-    pub(crate) fn accepts(&self, action: &Action, entries: &[Entry]) -> Result<(), MemoryError> {
+    pub(crate) fn accepts(
+        &self,
+        action: &Action,
+        entries: &[JournalEntry],
+    ) -> Result<(), MemoryError> {
         match action {
             Action::Force { fact, .. } if !self.facts.contains_key(&fact.key()) => {
                 let known = || self.facts.values().filter_map(|fact| fact.row.fact.as_ref());

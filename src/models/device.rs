@@ -39,7 +39,7 @@ impl fmt::Debug for Gpus {
 
 /// Where a model computes, and with which weights.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct Placement {
     /// The GPUs it is on; none if it is on the processor.
     pub gpus: Vec<GpuInfo>,
     pub precision: Precision,
@@ -48,7 +48,7 @@ pub struct Place {
 
 /// Why a model can compute nowhere.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NoPlace {
+pub enum NoPlacement {
     /// A GPU is asked for, and there is none.
     #[error("`device: {device}` asks for a GPU, and {why}")]
     NoGpu {
@@ -82,7 +82,7 @@ pub enum NoPlace {
     GemmOfOtherType,
 }
 
-impl NoPlace {
+impl NoPlacement {
     /// The setting that cannot be.
     pub fn key(&self) -> &'static str {
         match self {
@@ -110,10 +110,10 @@ impl NoPlace {
     }
 }
 
-impl Place {
+impl Placement {
     /// Where `model`, which lies in a folder, computes on a machine with these GPUs. They are looked
     /// for only if it may use them.
-    pub fn of(model: &Model, gpus: &Gpus) -> Result<Self, NoPlace> {
+    pub fn of(model: &Model, gpus: &Gpus) -> Result<Self, NoPlacement> {
         let device = model.device.unwrap_or_default();
         let (gpus, why) = match device {
             Device::Cpu => (Vec::new(), None),
@@ -126,7 +126,7 @@ impl Place {
                 let all = at_least_one(device, gpus)?;
                 let one = all.iter().find(|gpu| gpu.number == number);
                 let found = || all.iter().map(name_of).collect::<Vec<_>>().join(", ");
-                let one = one.ok_or_else(|| NoPlace::OtherGpus { device, found: found() })?;
+                let one = one.ok_or_else(|| NoPlacement::OtherGpus { device, found: found() })?;
                 (vec![one.clone()], None)
             }
         };
@@ -134,16 +134,16 @@ impl Place {
             (Some(Dtype::F32), _) | (None, true) => Precision::F32,
             (Some(Dtype::Int8), _) => Precision::Int8,
             (Some(Dtype::Bf16) | None, false) => Precision::Bf16,
-            (Some(Dtype::Bf16), true) => return Err(NoPlace::Bf16 { why }),
+            (Some(Dtype::Bf16), true) => return Err(NoPlacement::Bf16 { why }),
         };
         let gemm = match (model.gemm.unwrap_or_default(), precision) {
             (Gemm::Builtin, _) => GemmBackend::Builtin,
             (Gemm::Cublaslt, _) if gpus.is_empty() => {
-                return Err(NoPlace::GemmOfNoGpu { why });
+                return Err(NoPlacement::GemmOfNoGpu { why });
             }
             (Gemm::Cublaslt, Precision::Bf16) => GemmBackend::CublasLt,
             (Gemm::Cublaslt, Precision::F32 | Precision::Int8) => {
-                return Err(NoPlace::GemmOfOtherType);
+                return Err(NoPlacement::GemmOfOtherType);
             }
         };
         Ok(Self { gpus, precision, gemm })
@@ -169,8 +169,8 @@ pub fn name_of(gpu: &GpuInfo) -> String {
     format!("cuda:{} {}", gpu.number, gpu.name)
 }
 
-fn at_least_one(device: Device, gpus: &Gpus) -> Result<&[GpuInfo], NoPlace> {
-    gpus.all().map_err(|why| NoPlace::NoGpu { device, why: why.clone() })
+fn at_least_one(device: Device, gpus: &Gpus) -> Result<&[GpuInfo], NoPlacement> {
+    gpus.all().map_err(|why| NoPlacement::NoGpu { device, why: why.clone() })
 }
 
 #[cfg(test)]
@@ -194,12 +194,12 @@ mod tests {
         serde_json::from_str(&all).unwrap()
     }
 
-    fn in_one_line(error: NoPlace) -> String {
+    fn in_one_line(error: NoPlacement) -> String {
         format!("{error}; {}", error.help())
     }
 
     fn place(settings: &str, gpus: &Gpus) -> Result<(Vec<u32>, &'static str), String> {
-        let place = Place::of(&model(settings), gpus).map_err(in_one_line)?;
+        let place = Placement::of(&model(settings), gpus).map_err(in_one_line)?;
         Ok((place.gpus.iter().map(|gpu| gpu.number).collect(), place.dtype()))
     }
 
@@ -233,7 +233,7 @@ mod tests {
     fn a_library_multiplies_only_where_it_can() {
         let gemm = |settings: &str, gpus: &Gpus| {
             let settings = format!(r#", "gemm": "cublaslt"{settings}"#);
-            let place = Place::of(&model(&settings), gpus).map_err(in_one_line);
+            let place = Placement::of(&model(&settings), gpus).map_err(in_one_line);
             place.map(|place| place.gemm)
         };
         assert_eq!(gemm("", &two()), Ok(GemmBackend::CublasLt));
@@ -244,7 +244,8 @@ mod tests {
         assert!(error.contains("on the processor, as there is no driver; leave"), "{error}");
         let error = gemm(r#", "device": "cpu""#, &two()).unwrap_err();
         assert!(error.contains("runs on the processor; leave"), "{error}");
-        let builtin = Place::of(&model(r#", "gemm": "builtin", "dtype": "f32""#), &none()).unwrap();
+        let builtin =
+            Placement::of(&model(r#", "gemm": "builtin", "dtype": "f32""#), &none()).unwrap();
         assert_eq!(builtin.gemm, GemmBackend::Builtin);
     }
 

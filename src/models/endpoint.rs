@@ -10,7 +10,7 @@ use proofmill_engine::request::{Answer, Request};
 use proofmill_remote::{RemoteError, RemoteModel, Settings};
 use proofmill_udfs::model::{AskError, Key, LanguageModel, OpenError};
 
-use crate::models::host::Host;
+use crate::models::runtime::Runtime;
 use proofmill_pipeline::models::{Api, Model};
 
 /// A model behind an endpoint.
@@ -18,22 +18,23 @@ use proofmill_pipeline::models::{Api, Model};
 pub struct RemoteEndpoint {
     identity: String,
     settings: Settings,
-    host: Host,
+    runtime: Runtime,
     opened: OnceLock<Result<RemoteModel, OpenError>>,
 }
 
 impl RemoteEndpoint {
     /// The model; nothing is read and nothing connected to.
-    pub fn new(model: &Model, identity: String, host: &Host) -> Self {
-        let (settings, host) = (settings(model), host.clone());
-        Self { identity, settings, host, opened: OnceLock::new() }
+    pub fn new(model: &Model, identity: String, runtime: &Runtime) -> Self {
+        let (settings, runtime) = (settings(model), runtime.clone());
+        Self { identity, settings, runtime, opened: OnceLock::new() }
     }
 
     fn opened(&self) -> Result<&RemoteModel, AskError> {
         let opened = self.opened.get_or_init(|| {
-            let (clock, rng) = (Arc::clone(&self.host.clock), Arc::clone(&self.host.rng));
+            let (clock, rng) = (Arc::clone(&self.runtime.clock), Arc::clone(&self.runtime.rng));
             let settings = self.settings.clone();
-            RemoteModel::open(settings, self.host.environment, clock, rng).map_err(OpenError::new)
+            RemoteModel::open(settings, self.runtime.environment, clock, rng)
+                .map_err(OpenError::new)
         });
         opened.as_ref().map_err(|error| AskError::Model(error.clone()))
     }

@@ -12,9 +12,9 @@ use proofmill_udfs::model::{AskError, Key, LanguageModel, OpenError};
 use tokio::sync::{OnceCell, oneshot};
 use tracing::info;
 
-use crate::models::card::{Card, open_folder};
-use crate::models::device::Place;
-use crate::models::host::Host;
+use crate::models::device::Placement;
+use crate::models::identity::{ModelIdentity, open_folder};
+use crate::models::runtime::Runtime;
 use proofmill_pipeline::models::Model;
 
 /// A model in a folder.
@@ -39,14 +39,20 @@ struct Loaded {
 
 impl LocalModel {
     /// The model, not loaded yet. `models` are those that may be loaded onto the same GPUs.
-    pub fn new(model: &Model, card: &Card, place: &Place, models: usize, host: &Host) -> Self {
+    pub fn new(
+        model: &Model,
+        identity: &ModelIdentity,
+        place: &Placement,
+        models: usize,
+        runtime: &Runtime,
+    ) -> Self {
         Self {
-            identity: card.identity(),
+            identity: identity.identity(),
             model: model.clone(),
-            settings: settings(model, place, host),
-            claim: claim(model, place, models, host),
-            digested: card.digested().cloned().unwrap_or_default(),
-            clock: Arc::clone(&host.clock),
+            settings: settings(model, place, runtime),
+            claim: claim(model, place, models, runtime),
+            digested: identity.digested().cloned().unwrap_or_default(),
+            clock: Arc::clone(&runtime.clock),
             loaded: OnceCell::new(),
         }
     }
@@ -85,20 +91,20 @@ impl LocalModel {
 }
 
 /// What `model` claims of the GPUs at `place`, beside as many other models.
-pub(super) fn claim(model: &Model, place: &Place, models: usize, host: &Host) -> Claim {
+pub(super) fn claim(model: &Model, place: &Placement, models: usize, runtime: &Runtime) -> Claim {
     Claim {
         gpus: place.gpus.iter().map(|gpu| gpu.number).collect(),
         kv_cache_bytes: model.kv_cache_mib.map(|mib| (mib as usize) << 20),
         models,
-        kernels: host.kernels(),
+        kernels: runtime.kernels(),
     }
 }
 
 /// How `model` is run at `place`.
-pub(super) fn settings(model: &Model, place: &Place, host: &Host) -> Settings {
+pub(super) fn settings(model: &Model, place: &Placement, runtime: &Runtime) -> Settings {
     let number = |given: Option<u32>, default| given.map_or(default, |given| given as usize);
     let (defaults, workers) = if place.gpus.is_empty() {
-        let defaults = Settings::for_cores(host.cores);
+        let defaults = Settings::for_cores(runtime.cores);
         (defaults, number(model.workers, defaults.workers))
     } else {
         let defaults = Settings::for_gpus(place.gpus.len());

@@ -1,21 +1,21 @@
 //! The models that a pipeline declares: who they are, and what makes them answer.
 
-mod card;
 mod device;
 mod endpoint;
-mod facts;
 mod folder;
-mod host;
+mod identity;
+mod model_info;
 mod no_ledger;
 mod recorded;
 mod registry;
+mod runtime;
 mod source;
 
-pub use card::{Card, CardError};
 pub use device::{Gpus, name_of};
-pub use facts::{Endpoint, Facts, FactsError, Local};
-pub use host::Host;
+pub use identity::{IdentityError, ModelIdentity};
+pub use model_info::{Endpoint, Local, ModelInfo, ModelInfoError};
 pub use no_ledger::NoLedger;
 pub use recorded::Recorded;
 pub use registry::Registry;
-pub use source::Source;
+pub use runtime::Runtime;
+pub use source::ModelSource;

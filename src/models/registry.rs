@@ -8,12 +8,12 @@ use indexmap::IndexMap;
 use proofmill_engine::checkpoint::{Digest, Digested, Folder, LoadError, digest_of_parts};
 use proofmill_udfs::model::{LanguageModel, Ledger, Models, OpenError, Opener, Recording};
 
-use crate::models::card::{Card, CardError, checkpoint};
-use crate::models::device::Place;
+use crate::models::device::Placement;
 use crate::models::endpoint::RemoteEndpoint;
-use crate::models::facts::{Facts, FactsError};
 use crate::models::folder::LocalModel;
-use crate::models::host::Host;
+use crate::models::identity::{IdentityError, ModelIdentity, checkpoint};
+use crate::models::model_info::{ModelInfo, ModelInfoError};
+use crate::models::runtime::Runtime;
 use proofmill_pipeline::device::Device;
 use proofmill_pipeline::models::Model;
 
@@ -22,17 +22,17 @@ use proofmill_pipeline::models::Model;
 pub struct Registry {
     entries: IndexMap<String, Arc<Entry>>,
     asked: Arc<Models>,
-    host: Host,
+    runtime: Runtime,
 }
 
-/// One model. Its card is made once: it may take a while.
+/// One model. Its identity is made once: it may take a while.
 #[derive(Debug)]
 struct Entry {
     model: Model,
     /// How many of the models lie in folders, this one or not.
     local_models: usize,
-    host: Host,
-    card: OnceLock<Result<Card, Arc<CardError>>>,
+    runtime: Runtime,
+    identity: OnceLock<Result<ModelIdentity, Arc<IdentityError>>>,
 }
 
 impl Registry {
@@ -40,13 +40,13 @@ impl Registry {
     pub fn new(
         models: impl IntoIterator<Item = (String, Model)>,
         ledger: Arc<dyn Ledger>,
-        host: &Host,
+        runtime: &Runtime,
     ) -> Self {
         let models: Vec<(String, Model)> = models.into_iter().collect();
         let local_models = models.iter().filter(|(_, model)| model.path.is_some()).count();
         let entry = |model| {
-            let (host, card) = (host.clone(), OnceLock::new());
-            Arc::new(Entry { model, local_models, host, card })
+            let (runtime, identity) = (runtime.clone(), OnceLock::new());
+            Arc::new(Entry { model, local_models, runtime, identity })
         };
         let entries: IndexMap<String, Arc<Entry>> =
             models.into_iter().map(|(name, model)| (name, entry(model))).collect();
@@ -55,7 +55,7 @@ impl Registry {
             .map(|(name, entry)| (name.clone(), Arc::clone(entry) as Arc<dyn Opener>))
             .collect();
         let asked = Models::new(openers, ledger, Recording::default());
-        Self { entries, asked: Arc::new(asked), host: host.clone() }
+        Self { entries, asked: Arc::new(asked), runtime: runtime.clone() }
     }
 
     /// The folder of each model that lies in one, by name.
@@ -67,7 +67,7 @@ impl Registry {
     /// Who the checkpoint in `folder` is, in one digest, and what its files must be to be that: for
     /// whoever reads its weights without asking it.
     pub fn checkpoint(&self, folder: &str) -> Result<(Digest, Digested), LoadError> {
-        let (identity, digested) = checkpoint(&Folder::open(Path::new(folder))?, &self.host)?;
+        let (identity, digested) = checkpoint(&Folder::open(Path::new(folder))?, &self.runtime)?;
         let parts = [identity.config_digest, identity.tokenizer_digest, identity.weights_digest];
         let named = ["config", "tokenizer", "weights"].into_iter().zip(parts);
         Ok((digest_of_parts(named), digested))
@@ -83,16 +83,16 @@ impl Registry {
         self.entries.keys().map(String::as_str)
     }
 
-    /// The card of a model; `None` if there is no such model.
-    pub fn card(&self, name: &str) -> Option<Result<Card, Arc<CardError>>> {
-        Some(self.entries.get(name)?.card())
+    /// The identity of a model; `None` if there is no such model.
+    pub fn identity(&self, name: &str) -> Option<Result<ModelIdentity, Arc<IdentityError>>> {
+        Some(self.entries.get(name)?.identity())
     }
 }
 
 impl Registry {
     /// What each model is and takes, by name.
-    pub fn facts(&self) -> impl Iterator<Item = (&str, Result<Facts, FactsError>)> {
-        let of = |entry: &Entry| Facts::of(&entry.model, entry.local_models, &entry.host);
+    pub fn facts(&self) -> impl Iterator<Item = (&str, Result<ModelInfo, ModelInfoError>)> {
+        let of = |entry: &Entry| ModelInfo::of(&entry.model, entry.local_models, &entry.runtime);
         self.entries.iter().map(move |(name, entry)| (name.as_str(), of(entry)))
     }
 
@@ -101,32 +101,34 @@ impl Registry {
     pub fn why_no_gpu(&self) -> Option<String> {
         let asks = |entry: &&Arc<Entry>| {
             let device = entry.model.device.unwrap_or_default();
-            let asked = entry.card.get().is_some_and(Result::is_ok);
+            let asked = entry.identity.get().is_some_and(Result::is_ok);
             asked && entry.model.path.is_some() && device == Device::Auto
         };
         let entry = self.entries.values().find(asks)?;
-        entry.host.gpus.all().err().map(|no| no.why.clone())
+        entry.runtime.gpus.all().err().map(|no| no.why.clone())
     }
 }
 
 impl Entry {
-    fn card(&self) -> Result<Card, Arc<CardError>> {
-        let card = self.card.get_or_init(|| Card::of(&self.model, &self.host).map_err(Arc::new));
-        card.clone()
+    fn identity(&self) -> Result<ModelIdentity, Arc<IdentityError>> {
+        let identity = self
+            .identity
+            .get_or_init(|| ModelIdentity::of(&self.model, &self.runtime).map_err(Arc::new));
+        identity.clone()
     }
 }
 
 #[async_trait]
 impl Opener for Entry {
     async fn open(&self) -> Result<Arc<dyn LanguageModel>, OpenError> {
-        let card = self.card().map_err(|error| OpenError::new(error.in_one_line()))?;
+        let identity = self.identity().map_err(|error| OpenError::new(error.in_one_line()))?;
         Ok(match &self.model.path {
             Some(_) => {
-                let (model, host) = (&self.model, &self.host);
-                let place = Place::of(model, &host.gpus).map_err(OpenError::new)?;
-                Arc::new(LocalModel::new(model, &card, &place, self.local_models, host))
+                let (model, runtime) = (&self.model, &self.runtime);
+                let place = Placement::of(model, &runtime.gpus).map_err(OpenError::new)?;
+                Arc::new(LocalModel::new(model, &identity, &place, self.local_models, runtime))
             }
-            None => Arc::new(RemoteEndpoint::new(&self.model, card.identity(), &self.host)),
+            None => Arc::new(RemoteEndpoint::new(&self.model, identity.identity(), &self.runtime)),
         })
     }
 }

@@ -4,20 +4,20 @@ use std::sync::Arc;
 
 use proofmill_udfs::model::Ledger;
 
-use crate::models::host::Host;
 use crate::models::registry::Registry;
+use crate::models::runtime::Runtime;
 use proofmill_pipeline::models::Model;
 
 /// Makes registries.
 #[derive(Clone, Debug)]
-pub struct Source {
-    pub host: Host,
+pub struct ModelSource {
+    pub runtime: Runtime,
     pub ledger: Arc<dyn Ledger>,
 }
 
-impl Source {
+impl ModelSource {
     /// A registry of these models.
     pub fn registry(&self, models: impl IntoIterator<Item = (String, Model)>) -> Registry {
-        Registry::new(models, Arc::clone(&self.ledger), &self.host)
+        Registry::new(models, Arc::clone(&self.ledger), &self.runtime)
     }
 }

@@ -8,7 +8,7 @@ use indexmap::IndexMap;
 
 use crate::code::Code;
 use crate::diagnostic::{self, Diagnostic};
-use crate::group::{self, Instance};
+use crate::group::{self, GroupInstance};
 use crate::interpolate::interpolate;
 use crate::kinds::{Stage, StageKind};
 use crate::models::Model;
@@ -335,7 +335,7 @@ impl Expander<'_> {
                 instances: instances.iter().map(|i| (i.labels.clone(), i.group.clone())).collect(),
             });
         }
-        for Instance { group, values, .. } in instances {
+        for GroupInstance { group, values, .. } in instances {
             let scope: Vec<_> = scope.iter().cloned().chain([group]).collect();
             match node.get("use") {
                 None => self.stages(node, &values, &scope, path, open),

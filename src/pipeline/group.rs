@@ -13,7 +13,7 @@ use proofmill_base::ids::NAME_BYTES_MAX;
 const INSTANCES_MAX: usize = 10_000;
 
 /// One instance of a group.
-pub struct Instance {
+pub struct GroupInstance {
     /// The matrix values as texts; none for a group without a matrix.
     pub labels: Vec<String>,
     /// Full name of the instance's group.
@@ -29,8 +29,9 @@ pub fn instances(
     values: &Values,
     path: &str,
     out: &mut Vec<Diagnostic>,
-) -> Vec<Instance> {
-    let whole = Instance { labels: Vec::new(), group: group.to_owned(), values: values.clone() };
+) -> Vec<GroupInstance> {
+    let whole =
+        GroupInstance { labels: Vec::new(), group: group.to_owned(), values: values.clone() };
     let Some(matrix) = node.get("matrix") else { return vec![whole] };
     let mut all = vec![whole];
     for (key, list) in matrix.entries() {
@@ -53,7 +54,7 @@ pub fn instances(
         if collision {
             return Vec::new();
         }
-        let extend = |instance: &Instance, item: &Node| Instance {
+        let extend = |instance: &GroupInstance, item: &Node| GroupInstance {
             labels: instance.labels.iter().cloned().chain([text(item)]).collect(),
             group: format!("{}_{}", instance.group, label(item)),
             values: instance.values.clone().with("matrix", &key.name, item.clone()),

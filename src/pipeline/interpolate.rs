@@ -134,7 +134,7 @@ fn not_found(
     path: &str,
 ) -> Diagnostic {
     if values.get(reference).is_some() {
-        let message = format!("`{reference}` is a list and cannot stand inside a text");
+        let message = format!("`{reference}` is a list and cannot stand inside a string");
         let help = "a list must be the whole value".to_owned();
         return Diagnostic::error(Code::WrongType, place, path, message).with_help(help);
     }

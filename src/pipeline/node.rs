@@ -108,7 +108,7 @@ impl Node {
             Value::Int(value) => format!("the number {value}"),
             Value::Float(value) => format!("the number {value}"),
             Value::Str(text) if text.chars().count() > 40 || text.contains('\n') => {
-                "a text".to_owned()
+                "a string".to_owned()
             }
             Value::Str(text) => format!("the text `{text}`"),
             Value::Seq(_) => "a list".to_owned(),

@@ -17,12 +17,12 @@ const WORDS: &[(&str, &str, Option<&str>)] = &[
     ("unclosed quote", "the quote is never closed", None),
     (
         "trailing content after single-quoted",
-        "a text goes on after its closing quote",
+        "a string goes on after its closing quote",
         Some("inside single quotes, write `''` for a quote"),
     ),
     (
         "trailing content after double-quoted",
-        "a text goes on after its closing quote",
+        "a string goes on after its closing quote",
         Some("inside double quotes, write `\\\"` for a quote"),
     ),
     ("',' or '}'", "expected `,` or `}`", Some("what `{` opens must be closed by `}`")),
@@ -42,7 +42,7 @@ const WORDS: &[(&str, &str, Option<&str>)] = &[
     (
         "mapping values are not allowed",
         "`:` is not allowed here",
-        Some("put quotes around a text that holds `: `, or mend the line before"),
+        Some("put quotes around a string that holds `: `, or fix the line before"),
     ),
     (
         "illegal placement of ':'",
@@ -57,14 +57,14 @@ const WORDS: &[(&str, &str, Option<&str>)] = &[
     (
         "unknown anchor",
         "`*` names something that `&` has not marked above",
-        Some("put quotes around a text that starts with `*`"),
+        Some("put quotes around a string that starts with `*`"),
     ),
     (
         "merge keys are not allowed",
         "`<<` is not accepted",
         Some("write the keys out, or make a template of them"),
     ),
-    ("expected string scalar", "a key must be a text", None),
+    ("expected string scalar", "a key must be a string", None),
     ("Depth", "the file is nested too deeply", None),
     ("budget breached", "the file is larger than any pipeline needs to be", None),
 ];
@@ -83,7 +83,7 @@ pub fn refusal(message: &str, text: &str, start: usize) -> Refusal {
         && let Some(character) = rest.chars().next()
     {
         return Refusal {
-            message: format!("a text cannot start with `{character}`"),
+            message: format!("a string cannot start with `{character}`"),
             start,
             help: Some("put quotes around it"),
         };

@@ -83,7 +83,7 @@ impl Reference {
 
 /// What settings are made of.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Read {
+pub struct SettingValues {
     /// The stages that they name, in their order.
     pub references: Vec<Reference>,
     /// All else, as JSON, with every expression in its canonical form; `null` for what is absent and for names of stages and
@@ -93,11 +93,11 @@ pub struct Read {
 
 /// Reads settings: the stages that they name, and all else. `canonical` makes expressions equal that
 /// differ in cosmetics alone.
-pub fn read(settings: &impl Serialize, canonical: &dyn Fn(&str) -> String) -> Read {
+pub fn read(settings: &impl Serialize, canonical: &dyn Fn(&str) -> String) -> SettingValues {
     let mut reader = Reader { steps: Vec::new(), references: Vec::new(), canonical };
     let value = Serializer::new().human_readable().serialize(settings);
     let values = value.map_or(Json::Null, |value| reader.json(value));
-    Read { references: reader.references, values }
+    SettingValues { references: reader.references, values }
 }
 
 /// The stages that settings name.

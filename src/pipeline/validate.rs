@@ -302,7 +302,7 @@ fn scalar(schema: &Map<String, Json>, node: &Node, path: &str, out: &mut Vec<Dia
         let is_empty = text.is_empty() || most.is_none() && text.trim().is_empty();
         if schema.get("minLength").and_then(Json::as_u64).is_some_and(|least| least > 0) && is_empty
         {
-            out.push(wrong("expected a text, found an empty one".to_owned()));
+            out.push(wrong("expected a string, found an empty one".to_owned()));
         }
         if schema.get("x-name").is_some() && !proofmill_base::ids::is_name(text) {
             let message = format!("`{text}` is not a name");
@@ -372,7 +372,7 @@ fn article(type_name: &str) -> &str {
         "boolean" => "`true` or `false`",
         "integer" => "a whole number",
         "number" => "a number",
-        "string" => "a text",
+        "string" => "a string",
         "array" => "a list",
         "object" => "a mapping",
         other => other,
@@ -382,7 +382,7 @@ fn article(type_name: &str) -> &str {
 fn type_help(types: &[&str], node: &Node) -> Option<String> {
     match &node.value {
         Value::Int(_) | Value::Float(_) | Value::Bool(_) if types.contains(&"string") => {
-            Some("put quotes around it to make it a text".to_owned())
+            Some("put quotes around it to make it a string".to_owned())
         }
         Value::Str(text) if types.contains(&"boolean") => match text.as_str() {
             "yes" | "no" | "on" | "off" => Some("only `true` and `false` are booleans".to_owned()),

@@ -30,7 +30,7 @@ pub fn parse(
     if let Some(tag) = tag::first(text) {
         let place = Span { source, start: tag.start as u32, end: tag.end as u32 };
         let message = format!("the tag `{}` is not accepted", cut(&text[tag]));
-        let help = "remove it; put quotes around a value that is a text, or that starts with `!`";
+        let help = "remove it; put quotes around a value that is a string, or that starts with `!`";
         let diagnostic = Diagnostic::error(Code::Syntax, place, "", message);
         return Err(Box::new(diagnostic.with_help(help.to_owned())));
     }

@@ -5,7 +5,7 @@ mod facts;
 mod proofs;
 mod words;
 
-use crate::audit::trace::{Answered, Audit, Decision, Failure, Lesson, Trace};
+use crate::audit::trace::{Answered, Audit, Decision, Failure, LessonRow, Trace};
 use crate::draw::cells::format_float;
 use crate::draw::table::aligned;
 use crate::draw::tree::Tree;
@@ -118,8 +118,8 @@ fn right(correct: bool) -> &'static str {
     if correct { "right" } else { "wrong" }
 }
 
-fn lesson(one: &Lesson) -> Tree {
-    let Lesson { place, round, memory, .. } = one;
+fn lesson(one: &LessonRow) -> Tree {
+    let LessonRow { place, round, memory, .. } = one;
     let memory = plural(memory.unsigned_abs() as usize, "fact");
     let id = one.fact_id.as_deref().map(|id| format!("  [{}]", short(id))).unwrap_or_default();
     let said = match &one.fact {

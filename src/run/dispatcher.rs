@@ -10,9 +10,9 @@ use tracing::{Instrument, error_span};
 
 use crate::run::attempt::{self, Done};
 use crate::run::context::Context;
-use crate::run::event::{Event, Failure};
+use crate::run::event::{Event, StageFailure};
 use crate::run::notice::Notice;
-use crate::run::planned::Action;
+use crate::run::planned::PlannedAction;
 use crate::run::stored::needs_confirmation;
 use crate::stages::checks::Verdict;
 use crate::stages::error::StageError;
@@ -56,7 +56,7 @@ struct Dispatcher {
     append: Option<Append>,
     /// Outcomes that the log does not have yet.
     unlogged: Vec<StageOutcome>,
-    failures: Vec<Failure>,
+    failures: Vec<StageFailure>,
     error: Option<Error>,
     outcomes: HashMap<StageName, StageOutcome>,
     /// How many inputs each stage still waits for.
@@ -86,7 +86,7 @@ impl Dispatcher {
         };
         let context = Arc::clone(&dispatcher.context);
         for (name, plan) in &context.plan.stages {
-            if matches!(plan.action, Action::Skip) {
+            if matches!(plan.action, PlannedAction::Skip) {
                 continue;
             }
             let inputs: HashSet<&StageName> = context.prepared.stages[name]
@@ -94,7 +94,7 @@ impl Dispatcher {
                 .inputs
                 .iter()
                 .map(|input| &input.stage)
-                .filter(|input| !matches!(context.plan.stages[*input].action, Action::Skip))
+                .filter(|input| !matches!(context.plan.stages[*input].action, PlannedAction::Skip))
                 .collect();
             for input in &inputs {
                 dispatcher.dependents.entry((*input).clone()).or_default().push(name.clone());
@@ -110,13 +110,13 @@ impl Dispatcher {
     /// The stored table of a stage that is ready, if it counts: its inputs are what they were.
     fn hit(context: &Context, name: &StageName) -> Option<Stored<Artifact>> {
         match &context.plan.stages[name].action {
-            Action::Cached(artifact) => Some(artifact.clone()),
-            Action::Revalidate(artifact) => {
+            PlannedAction::Cached(artifact) => Some(artifact.clone()),
+            PlannedAction::Revalidate(artifact) => {
                 let stage = &context.prepared.stages[name];
                 attempt::is_made_of_this_run(context, stage, &artifact.record)
                     .then(|| artifact.clone())
             }
-            Action::Run | Action::Skip => None,
+            PlannedAction::Run | PlannedAction::Skip => None,
         }
     }
 
@@ -231,7 +231,7 @@ impl Dispatcher {
                 self.context
                     .observer
                     .notice(&Notice::StageFailed { stage: &name, message: &message });
-                self.failures.push(Failure { stage: name.to_string(), message });
+                self.failures.push(StageFailure { stage: name.to_string(), message });
                 let plan = &self.context.plan.stages[&name];
                 let outcome = StageOutcome {
                     stage: name.clone(),

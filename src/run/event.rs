@@ -32,7 +32,7 @@ pub enum Event {
     /// Stages failed.
     Failed {
         /// Each with its reason.
-        failures: Vec<Failure>,
+        failures: Vec<StageFailure>,
     },
     /// The run ended.
     Finished { outcome: Outcome },
@@ -41,7 +41,7 @@ pub enum Event {
 /// A stage that failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Failure {
+pub struct StageFailure {
     pub stage: String,
     pub message: String,
 }

@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 
 use futures::{StreamExt, TryStreamExt, stream};
 
-use crate::run::planned::{Action, Choice, PlannedStage, RunPlan};
+use crate::run::planned::{Choice, PlannedAction, PlannedStage, RunPlan};
 use crate::run::reason::Reason;
 use crate::run::stored::{is_result, needs_confirmation};
 use crate::stages::plan::Prepared;
@@ -43,7 +43,7 @@ async fn drop_lost(plan: &mut RunPlan, store: &Store) -> Result<(), StoreError> 
     let mut objects = Vec::new();
     let mut owners = Vec::new();
     for (i, stage) in plan.stages.values().enumerate() {
-        if let Action::Cached(artifact) = &stage.action {
+        if let PlannedAction::Cached(artifact) = &stage.action {
             for object in artifact.record.objects() {
                 objects.push(object);
                 owners.push(i);
@@ -62,7 +62,7 @@ async fn drop_lost(plan: &mut RunPlan, store: &Store) -> Result<(), StoreError> 
 /// Rows that failed for a reason that may pass are asked again.
 fn drop_transient(plan: &mut RunPlan) {
     for stage in plan.stages.values_mut() {
-        if let Action::Cached(artifact) = &stage.action
+        if let PlannedAction::Cached(artifact) = &stage.action
             && let rows @ 1.. = artifact.record.transient_errors
         {
             stage.rerun(Reason::Transient(rows));
@@ -73,7 +73,7 @@ fn drop_transient(plan: &mut RunPlan) {
 /// An export whose file is not there any more, or another one, is no hit.
 async fn drop_changed_exports(plan: &mut RunPlan, prepared: &Prepared, store: &Store) {
     for (name, stage) in &mut plan.stages {
-        let Action::Cached(artifact) = &stage.action else { continue };
+        let PlannedAction::Cached(artifact) = &stage.action else { continue };
         let export = prepared.stages.get(name).and_then(|stage| stage.export.as_ref());
         let Some(export) = export else { continue };
         let rows = match artifact.record.parts.first() {
@@ -103,10 +103,13 @@ fn compare_inputs(plan: &mut RunPlan, prepared: &Prepared) {
                 continue;
             };
             match &plan.stages[&input.stage].action {
-                Action::Cached(now) if made_of.get(&label) == Some(&now.record.digest()) => {}
-                Action::Cached(_) => others.push(input.stage.clone()),
-                Action::Run | Action::Revalidate(_) => pending.push(input.stage.clone()),
-                Action::Skip => {}
+                PlannedAction::Cached(now) if made_of.get(&label) == Some(&now.record.digest()) => {
+                }
+                PlannedAction::Cached(_) => others.push(input.stage.clone()),
+                PlannedAction::Run | PlannedAction::Revalidate(_) => {
+                    pending.push(input.stage.clone())
+                }
+                PlannedAction::Skip => {}
             }
         }
         let planned = &mut plan.stages[i];
@@ -115,7 +118,7 @@ fn compare_inputs(plan: &mut RunPlan, prepared: &Prepared) {
         } else if !others.is_empty() {
             planned.rerun(Reason::InputsReplaced(others));
         } else if !pending.is_empty() {
-            planned.action = Action::Revalidate(artifact);
+            planned.action = PlannedAction::Revalidate(artifact);
             planned.reason = Reason::InputsRun(pending);
         }
     }
@@ -165,7 +168,9 @@ async fn drop_damaged(
 
 /// The stages whose rows this run reads: inputs of what runs or may run, and what is shown at its end.
 fn read_by(plan: &RunPlan, prepared: &Prepared) -> Vec<StageName> {
-    let runs = |stage: &PlannedStage| matches!(stage.action, Action::Run | Action::Revalidate(_));
+    let runs = |stage: &PlannedStage| {
+        matches!(stage.action, PlannedAction::Run | PlannedAction::Revalidate(_))
+    };
     let mut read = HashSet::new();
     for (name, stage) in &prepared.stages {
         let planned = &plan.stages[name];

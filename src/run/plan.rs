@@ -6,7 +6,7 @@ use proofmill_base::ids::{Fingerprint, PipelineName, StageName};
 use proofmill_store::{Lookup, Manifest, Store, StoreError, find_many, latest_manifest};
 
 use crate::run::freshness;
-use crate::run::planned::{Action, Choice, PlannedStage, RunPlan};
+use crate::run::planned::{Choice, PlannedAction, PlannedStage, RunPlan};
 use crate::run::reason::Reason;
 use crate::stages::plan::Prepared;
 
@@ -23,9 +23,9 @@ pub async fn plan(
     for (stage, lookup) in plan.stages.values_mut().zip(found) {
         match lookup {
             Lookup::Found(artifact)
-                if matches!(stage.action, Action::Run) && stage.reason != Reason::Asked =>
+                if matches!(stage.action, PlannedAction::Run) && stage.reason != Reason::Asked =>
             {
-                stage.action = Action::Cached(artifact);
+                stage.action = PlannedAction::Cached(artifact);
                 stage.reason = Reason::Stored;
             }
             Lookup::Found(artifact) => {
@@ -64,7 +64,7 @@ fn fingerprints(prepared: &Prepared, choice: &Choice, nonce: &str) -> RunPlan {
         let stage = PlannedStage {
             fingerprint: components.fingerprint(),
             components,
-            action: if selected { Action::Run } else { Action::Skip },
+            action: if selected { PlannedAction::Run } else { PlannedAction::Skip },
             reason,
             last: None,
             replace: None,
@@ -76,8 +76,9 @@ fn fingerprints(prepared: &Prepared, choice: &Choice, nonce: &str) -> RunPlan {
 
 /// Finds out why stages run that ran before: what counted then, and what counts now.
 async fn explain(plan: &mut RunPlan, prepared: &Prepared, store: &Store) -> Result<(), StoreError> {
-    let unexplained =
-        |stage: &PlannedStage| matches!(stage.action, Action::Run) && stage.reason == Reason::Never;
+    let unexplained = |stage: &PlannedStage| {
+        matches!(stage.action, PlannedAction::Run) && stage.reason == Reason::Never
+    };
     if !plan.stages.values().any(unexplained) {
         return Ok(());
     }

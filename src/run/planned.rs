@@ -11,7 +11,7 @@ use crate::stages::fingerprint::Components;
 
 /// What becomes of a stage.
 #[derive(Clone, Debug)]
-pub enum Action {
+pub enum PlannedAction {
     Cached(Stored<Artifact>),
     /// An input runs again. If it comes out as it was, the table in the store is the stage's;
     /// otherwise the stage runs.
@@ -26,7 +26,7 @@ pub enum Action {
 pub struct PlannedStage {
     pub fingerprint: Fingerprint,
     pub components: Components,
-    pub action: Action,
+    pub action: PlannedAction,
     pub reason: Reason,
     /// What it gave when it last ran in this pipeline.
     pub last: Option<Stored<Artifact>>,
@@ -34,7 +34,7 @@ pub struct PlannedStage {
     pub replace: Option<Stored<Artifact>>,
 }
 
-impl Action {
+impl PlannedAction {
     /// The table in the store, which counts for sure or if inputs come out as they were.
     pub fn stored(&self) -> Option<&Stored<Artifact>> {
         match self {
@@ -48,7 +48,7 @@ impl PlannedStage {
     /// Runs a stage whose record in the store does not count any more.
     pub(super) fn rerun(&mut self, reason: Reason) {
         if let Some(old) = self.action.stored().cloned() {
-            self.action = Action::Run;
+            self.action = PlannedAction::Run;
             self.last = Some(old.clone());
             self.replace = Some(old);
             self.reason = reason;
@@ -67,7 +67,7 @@ pub struct RunPlan {
 
 impl RunPlan {
     /// Number of stages with this kind of action.
-    pub fn count(&self, matching: impl Fn(&Action) -> bool) -> usize {
+    pub fn count(&self, matching: impl Fn(&PlannedAction) -> bool) -> usize {
         self.stages.values().filter(|stage| matching(&stage.action)).count()
     }
 }

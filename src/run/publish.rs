@@ -17,7 +17,7 @@ use crate::run::dispatcher::{Ended, dispatch};
 use crate::run::event::Event;
 use crate::run::notice::{Notice, Observer};
 use crate::run::plan::plan;
-use crate::run::planned::{Action, Choice};
+use crate::run::planned::{Choice, PlannedAction};
 use crate::run::provenance::{code_versions, templates};
 use crate::run::reports::{self, Page};
 use crate::run::resume::take_over;
@@ -86,8 +86,8 @@ async fn run_to_its_end(request: Request, store: Store) -> Result<RunResult> {
         prepared.graph.pipeline.params.iter().map(|(k, v)| (k.clone(), v.clone())).collect();
     let (run, engine) = (request.run, request.loaded.engine);
     let plan = plan(&prepared, &request.choice, run.as_str(), &store).await?;
-    let taking_part = plan.count(|action| !matches!(action, Action::Skip));
-    let cached = plan.count(|action| matches!(action, Action::Cached(_)));
+    let taking_part = plan.count(|action| !matches!(action, PlannedAction::Skip));
+    let cached = plan.count(|action| matches!(action, PlannedAction::Cached(_)));
     let started = Event::Started {
         pipeline: pipeline.clone(),
         params: params.clone(),

@@ -29,7 +29,7 @@ const DIFFERENCES_SHOWN: usize = 5;
 
 /// How a test ended.
 #[derive(Clone, Debug)]
-pub struct Verdict {
+pub struct TestVerdict {
     pub name: String,
     /// Differences, each as a line; none if it passed.
     pub differences: Vec<String>,
@@ -37,14 +37,14 @@ pub struct Verdict {
 
 /// Runs test `number` of a freshly loaded pipeline, which it uses up. A stage that fails is a
 /// difference.
-pub async fn run(loaded: Loaded, number: usize, store: &Store, cache: &Path) -> Verdict {
+pub async fn run(loaded: Loaded, number: usize, store: &Store, cache: &Path) -> TestVerdict {
     let tests = loaded.prepared.as_ref().map(|prepared| &prepared.graph.pipeline.tests);
     let name = tests.map_or_else(String::new, |tests| tests[number].0.name.clone());
     let differences = match differences(loaded, number, store, cache).await {
         Ok(differences) => differences,
         Err(error) => vec![error.to_string()],
     };
-    Verdict { name, differences }
+    TestVerdict { name, differences }
 }
 
 async fn differences(

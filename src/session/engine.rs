@@ -16,7 +16,7 @@ use object_store::ObjectStore;
 use proofmill_udfs::model::split::SplitModelCalls;
 use proofmill_udfs::model::{Counters, Watch};
 
-use crate::models::{Registry, Source};
+use crate::models::{ModelSource, Registry};
 use crate::session::bounded::bounded;
 use crate::session::ordered::InOrder;
 use crate::session::registry::OneStore;
@@ -69,7 +69,7 @@ fn free_memory_bytes() -> Option<usize> {
 pub struct Engine {
     limits: Limits,
     runtime: Arc<RuntimeEnv>,
-    source: Source,
+    source: ModelSource,
     /// The models that functions may name.
     models: Arc<Registry>,
     /// One partition: small inputs, and everything that is only planned.
@@ -82,11 +82,11 @@ pub struct Engine {
 
 impl Engine {
     /// An engine over one store, without models.
-    pub fn new(store: Arc<dyn ObjectStore>, limits: Limits, source: Source) -> Result<Self> {
+    pub fn new(store: Arc<dyn ObjectStore>, limits: Limits, source: ModelSource) -> Result<Self> {
         let pool =
             TrackConsumersPool::new(FairSpillPool::new(limits.memory_bytes), CONSUMERS_NAMED);
         // Whatever only plans needs no such folder; what spills without one says so.
-        let now = source.host.clock.now().into();
+        let now = source.runtime.clock.now().into();
         let spill = Spill::new(now).ok().map(Arc::new);
         let mode = match &spill {
             Some(spill) => DiskManagerMode::Directories(vec![spill.path().to_owned()]),
@@ -116,7 +116,7 @@ impl Engine {
     fn over(
         runtime: Arc<RuntimeEnv>,
         limits: Limits,
-        source: Source,
+        source: ModelSource,
         models: impl IntoIterator<Item = (String, Model)>,
         spill: Option<Arc<Spill>>,
     ) -> Self {

@@ -169,14 +169,7 @@ impl<'a> Diagnostics<'a> {
         column: &str,
         schema: &SchemaRef,
     ) -> Option<usize> {
-        let position = self.column(steps, column, schema)?;
-        let kind = schema.field(position).data_type();
-        if kind.is_string() {
-            return Some(position);
-        }
-        let message = format!("the column `{column}` is {kind}, and a text is needed");
-        self.error(steps, Code::ColumnType, message, None);
-        None
+        self.typed_column(steps, column, schema, ("a string", DataType::is_string, None))
     }
 
     /// As [`Self::column`], of vectors.
@@ -186,18 +179,35 @@ impl<'a> Diagnostics<'a> {
         column: &str,
         schema: &SchemaRef,
     ) -> Option<usize> {
+        let help =
+            "a vector is a list of numbers with a fraction, such as `List(Float32)`".to_owned();
+        self.typed_column(steps, column, schema, ("a vector", vectors::is_vector, Some(help)))
+    }
+
+    /// As [`Self::column`], of a type that fits what is expected; the help says how it would.
+    pub fn typed_column(
+        &mut self,
+        steps: &[&str],
+        column: &str,
+        schema: &SchemaRef,
+        (expected, fits, help): (&str, fn(&DataType) -> bool, Option<String>),
+    ) -> Option<usize> {
         let position = self.column(steps, column, schema)?;
-        let kind = schema.field(position).data_type();
-        if vectors::is_vector(kind) {
+        let found = schema.field(position).data_type();
+        if fits(found) {
             return Some(position);
         }
-        let message = format!("the column `{column}` is {kind}, and a vector is needed");
-        let help = "a vector is a list of numbers with a fraction, such as `List(Float32)`";
-        self.error(steps, Code::ColumnType, message, Some(help.to_owned()));
+        let message = mismatch(&format!("column `{column}`"), expected, found);
+        self.error(steps, Code::ColumnType, message, help);
         None
     }
 
     fn path(&self, steps: &[&str]) -> String {
         steps.iter().fold(self.stage.spec.path.clone(), |path, step| join(&path, step))
     }
+}
+
+/// The message about a value of another type than expected.
+pub fn mismatch(what: &str, expected: &str, found: &DataType) -> String {
+    format!("{what}: expected {expected}, found {found}")
 }

@@ -9,10 +9,10 @@ use crate::session::engine::SINGLE_PARTITION_ROWS_MAX;
 use crate::session::{PlanError, order};
 use crate::sqltext::{self, Query};
 use crate::stages::diagnostics::Diagnostics;
-use crate::stages::kind::{Inputs, Outcome};
+use crate::stages::kind::{Inputs, Preparation};
 
 /// Columns that no two rows share: those of checks that must hold, and the identity of records.
-pub fn keys(stage: &Stage, outcome: &Outcome) -> Vec<Vec<String>> {
+pub fn keys(stage: &Stage, outcome: &Preparation) -> Vec<Vec<String>> {
     let checked =
         stage.spec.common.checks.iter().filter(|check| check.severity == CheckSeverity::Error);
     let unique = checked.filter_map(|check| check.unique.as_ref());
@@ -23,7 +23,7 @@ pub fn keys(stage: &Stage, outcome: &Outcome) -> Vec<Vec<String>> {
 }
 
 /// How many rows there will be, from the sizes of the sources.
-pub fn rows(inputs: Inputs<'_>, outcome: &Outcome) -> Option<u64> {
+pub fn rows(inputs: Inputs<'_>, outcome: &Preparation) -> Option<u64> {
     match &outcome.query {
         _ if outcome.rows_expected.is_some() => outcome.rows_expected,
         Some(plan) => Some(order::rows_expected(plan)),
@@ -36,7 +36,7 @@ pub fn rows(inputs: Inputs<'_>, outcome: &Outcome) -> Option<u64> {
 pub fn fixed_order(
     inputs: Inputs<'_>,
     query: Option<&Query>,
-    outcome: &Outcome,
+    outcome: &Preparation,
     strict: bool,
     diagnostics: &mut Diagnostics<'_>,
 ) {

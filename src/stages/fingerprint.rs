@@ -49,9 +49,11 @@ impl Components {
         engine: &Engine,
         diagnostics: &mut Diagnostics<'_>,
     ) -> Option<()> {
-        match engine.models().card(model)? {
-            Ok(card) => {
-                card.parts().for_each(|(part, value)| self.set(format!("{prefix}.{part}"), value));
+        match engine.models().identity(model)? {
+            Ok(identity) => {
+                identity
+                    .parts()
+                    .for_each(|(part, value)| self.set(format!("{prefix}.{part}"), value));
                 Some(())
             }
             Err(error) => {

@@ -22,7 +22,7 @@ pub trait Kind {
     fn traits(&self) -> Traits;
     /// Checks the settings against the columns of the inputs and plans the stage; `None` after a
     /// diagnostic that is an error. Runs nothing.
-    fn prepare(&self, context: &mut Preparing<'_>) -> Option<Outcome>;
+    fn prepare(&self, context: &mut Preparing<'_>) -> Option<Preparation>;
 }
 
 /// What is true of all stages of a kind.
@@ -83,7 +83,7 @@ impl<'a> Inputs<'a> {
 }
 
 /// What preparing a stage gives.
-pub struct Outcome {
+pub struct Preparation {
     pub schema: SchemaRef,
     pub plan: Arc<dyn StagePlan>,
     /// What it writes outside the store, if it does.
@@ -96,7 +96,7 @@ pub struct Outcome {
     pub rows_expected: Option<u64>,
 }
 
-impl Outcome {
+impl Preparation {
     /// A table of these columns and nothing else.
     pub fn new(schema: SchemaRef, plan: impl StagePlan + 'static) -> Self {
         let plan = Arc::new(plan);

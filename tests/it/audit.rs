@@ -76,7 +76,7 @@ fn the_path_of_an_answer_is_a_tree() {
        direct   A yes   direct  0.9500  0.9212  wrong
     ▶  answers  B no    proved  0.9988  0.0687  right  answers_again
 
-    answers (decide)
+    answers (select_answer)
     │ kept: gold = no
     ├─ 3 facts recalled by recalled
     │  ├─ 1  0.8203  A magnet cannot attract copper.  [hex]

@@ -54,41 +54,6 @@ const LEFT: &[(&str, &[&str], &str)] = &[
         &["schedule::limits", "schedule::score", "schedule::scoring_tree", "schedule::workspace"],
         "room for sequences, and the trees of scores that take it",
     ),
-    ("src", &["cli::args", "cli::log"], "the format of logs, and the option that names it"),
-    (
-        "src",
-        &["stages::kinds::index", "stages::kinds::index::dense"],
-        "the two kinds of an index share their columns",
-    ),
-    (
-        "src",
-        &["stages::kinds::inference", "stages::kinds::inference::plan"],
-        "what is asked, and the query that asks it",
-    ),
-    (
-        "src",
-        &[
-            "stages::kinds::report",
-            "stages::kinds::report::block",
-            "stages::kinds::report::files",
-            "stages::kinds::report::table",
-        ],
-        "a page, and its blocks",
-    ),
-    (
-        "src",
-        &[
-            "stages::kinds::proof_search",
-            "stages::kinds::proof_search::grow",
-            "stages::kinds::proof_search::table",
-        ],
-        "a planned search, and its levels",
-    ),
-    (
-        "src",
-        &["stages::kinds::teach", "stages::kinds::teach::walk"],
-        "a planned round, and the walk over rounds",
-    ),
 ];
 
 /// A module by its path from the root of its crate.
@@ -424,7 +389,7 @@ fn reached<'m>(
 }
 
 /// The sources of a crate, without those of the crates that lie inside it.
-fn sources(folder: &Path, out: &mut Vec<PathBuf>) {
+pub fn sources(folder: &Path, out: &mut Vec<PathBuf>) {
     let mut entries: Vec<_> = fs::read_dir(folder).unwrap().map(|it| it.unwrap().path()).collect();
     entries.sort();
     for path in entries {
@@ -441,7 +406,7 @@ fn sources(folder: &Path, out: &mut Vec<PathBuf>) {
 }
 
 /// The folders of the sources of all crates of the workspace.
-fn crates() -> Vec<PathBuf> {
+pub fn crates() -> Vec<PathBuf> {
     let mut manifests = Vec::new();
     for dir in ["src", "udfs"] {
         tidy::files(&tidy::root().join(dir), "toml", &mut manifests);

@@ -1,6 +1,7 @@
 //! Whether a run is alive: signals that stop it, who may go on with it, and what it leaves behind.
 
 use std::fs;
+use std::io::Write;
 use std::process::{Child, Command};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -45,6 +46,25 @@ fn send(child: &Running, signal: &str) {
     assert!(status.unwrap().success());
 }
 
+/// The exit code of a run that was told to stop.
+fn code(child: &mut Running) -> Option<i32> {
+    let began = Instant::now();
+    loop {
+        if let Some(status) = child.0.try_wait().unwrap() {
+            return status.code();
+        }
+        assert!(began.elapsed() < Duration::from_secs(120), "the run goes on");
+        sleep(Duration::from_millis(5));
+    }
+}
+
+/// Whether who runs these tests ignores SIGHUP, as `nohup` does: programs that they start do as well.
+fn ignores_hangups() -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.is_some_and(|mask| u64::from_str_radix(mask.trim(), 16).unwrap() & 1 == 1)
+}
+
 fn outcome(workspace: &Workspace) -> Json {
     workspace.json(&["runs"])[0]["outcome"].clone()
 }
@@ -52,11 +72,16 @@ fn outcome(workspace: &Workspace) -> Json {
 #[test]
 fn what_service_managers_send_stops_a_run_as_ctrl_c_does() {
     for signal in ["-TERM", "-HUP", "-INT"] {
+        if signal == "-HUP" && ignores_hangups() {
+            // Past the test runner's capture: what is skipped must be seen.
+            let _ = writeln!(std::io::stderr(), "SKIPPED: SIGHUP is ignored here");
+            continue;
+        }
         let workspace = long();
         let mut child = started(&workspace);
         assert_eq!(outcome(&workspace), "running");
         send(&child, signal);
-        assert_eq!(child.0.wait().unwrap().code(), Some(130), "{signal}");
+        assert_eq!(code(&mut child), Some(130), "{signal}");
         let log = workspace.read("run.log");
         assert!(log.contains("goes on where it was"), "{signal}: {log}");
         assert_eq!(outcome(&workspace), "stopped", "{signal}");
@@ -85,7 +110,7 @@ fn a_hangup_that_nohup_ignores_is_ignored() {
     sleep(Duration::from_millis(300));
     assert_eq!(outcome(&workspace), "running");
     send(&child, "-TERM");
-    assert_eq!(child.0.wait().unwrap().code(), Some(130));
+    assert_eq!(code(&mut child), Some(130));
 }
 
 #[test]

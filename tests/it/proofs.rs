@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use proofmill_base::sentence;
 use serde_json::{Value as Json, json};
 
 use crate::models::asked;
@@ -404,4 +405,38 @@ fn nothing_is_computed_twice() {
 fn the_best_proof_decides_then_the_belief_then_the_order() {
     let done = case("decide.yaml").proofmill(&["test", "p.yaml"]).expect(0);
     assert!(done.stderr.contains("7 tests passed"), "{}", done.stderr);
+}
+
+/// Ids are made in Rust, and joins in SQL: both must take the same sentences for one.
+#[test]
+fn sentences_are_normalized_alike_in_sql() {
+    let sentences = [
+        "A penny is made of copper.",
+        "  a PENNY\u{a0}is\tmade\n of copper . ",
+        "etc..",
+        " . ",
+        "",
+        "ÄPFEL sind ΣΟΦΟΣ. ΟΔΟΣ",
+        "İstanbul\u{2003}.",
+        "it''s 5 o''clock.",
+    ];
+    let workspace = Workspace::new();
+    let rows: Vec<String> =
+        sentences.iter().enumerate().map(|(i, text)| format!("({i}, '{text}')")).collect();
+    let sql = format!(
+        "SELECT place, {} AS kept, {} AS dropped FROM (VALUES {}) AS t(place, text)",
+        sentence::normalized_sql("text"),
+        sentence::without_stop_sql("text"),
+        rows.join(", ")
+    );
+    workspace
+        .write("p.json", json!({"pipeline": "said", "stages": {"said": {"sql": sql}}}).to_string());
+    workspace.proofmill(&["run", "p.json"]).expect(0);
+    let found = workspace.sql("SELECT * FROM said ORDER BY place");
+    assert_eq!(found.len(), sentences.len());
+    for (row, text) in found.iter().zip(sentences) {
+        let text = text.replace("''", "'");
+        assert_eq!(row["kept"], sentence::normalized(&text), "{text:?}");
+        assert_eq!(row["dropped"], sentence::without_stop(&text), "{text:?}");
+    }
 }

@@ -1,7 +1,10 @@
 //! Properties of the source tree: layers, who may name which library, file length, headers, links.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+
+use crate::circles;
 
 /// Lower layers first. A module may name only modules in strictly lower layers.
 const LAYERS: &[&[&str]] = &[
@@ -260,6 +263,36 @@ fn files_are_short_and_say_what_they_are_for() {
         }
     }
     assert!(errors.is_empty(), "\n{}", errors.join("\n"));
+}
+
+/// Names that two public types of a crate share: the memory of a backend, as the trait of backends calls it.
+const TWINS: [&str; 4] = ["Cache", "Matrix", "Tensor", "Vector"];
+
+#[test]
+fn public_types_have_names_of_their_own() {
+    for folder in circles::crates() {
+        let (mut sources, mut seen) = (Vec::new(), BTreeMap::new());
+        circles::sources(&folder, &mut sources);
+        let types = sources.iter().flat_map(|path| {
+            let found = code(path).into_iter().filter_map(|(_, line)| public_type(&line));
+            found.map(move |name| (name, path)).collect::<Vec<_>>()
+        });
+        for (name, path) in types.filter(|(name, _)| !TWINS.contains(&name.as_str())) {
+            if let Some(other) = seen.insert(name.clone(), path) {
+                panic!("{name} is a type of {} and of {}", other.display(), path.display());
+            }
+        }
+        assert!(!seen.is_empty(), "{} has moved", folder.display());
+    }
+}
+
+/// The name of the type that a line declares for the whole crate or for others.
+fn public_type(line: &str) -> Option<String> {
+    let rest = line.trim_start();
+    let rest = rest.strip_prefix("pub ").or_else(|| rest.strip_prefix("pub(crate) "))?;
+    let declared = ["struct ", "enum ", "trait ", "type "].iter();
+    let declared = declared.filter_map(|word| rest.strip_prefix(word)).next()?;
+    Some(declared.chars().take_while(|c| c.is_alphanumeric()).collect())
 }
 
 #[test]

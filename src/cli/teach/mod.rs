@@ -1,8 +1,8 @@
 //! `proofmill teach`: what users say about facts, reasoning and answers, into a memory of the store.
 
 pub mod args;
+mod commands;
 mod proof;
-mod shown;
-mod told;
+mod queries;
 
-pub use told::teach;
+pub use commands::teach;

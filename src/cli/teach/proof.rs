@@ -23,7 +23,7 @@ const VERIFY: &str = "verify";
 
 /// A proof of a past run.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Proof {
+pub struct TaughtProof {
     pub hypothesis: Sentence,
     /// Its premises; none if the model wrote none.
     pub premises: Vec<Sentence>,
@@ -40,9 +40,9 @@ pub async fn find(
     stage: Option<&str>,
     store: &Store,
     environment: &Environment,
-) -> Result<(RunId, Proof)> {
+) -> Result<(RunId, TaughtProof)> {
     let run = environment.run(store, run).await?;
-    let mut found: Vec<(String, Proof)> = Vec::new();
+    let mut found: Vec<(String, TaughtProof)> = Vec::new();
     let (verified, others): (Vec<&StageOutcome>, Vec<&StageOutcome>) =
         chosen(&run, stage)?.into_iter().partition(|outcome| outcome.kind == VERIFY);
     for outcomes in [verified, others] {
@@ -91,7 +91,7 @@ async fn of_stage(
     outcome: &StageOutcome,
     store: &Store,
     environment: &Environment,
-) -> Result<Vec<Proof>> {
+) -> Result<Vec<TaughtProof>> {
     let Some(stored) = artifact(store, outcome).await? else { return Ok(Vec::new()) };
     let columns = &stored.record.schema;
     let has = |name: &str| columns.iter().any(|column| column.name == name);
@@ -121,7 +121,7 @@ fn unusable(id: &str, stage: &impl std::fmt::Display, error: impl std::fmt::Disp
         .with_hint("say hypothesis and premises yourself")
 }
 
-fn of_row(row: &Map<String, Json>) -> std::result::Result<Proof, crate::memory::MemoryError> {
+fn of_row(row: &Map<String, Json>) -> std::result::Result<TaughtProof, crate::memory::MemoryError> {
     let sentence =
         |name: &str| row.get(name).and_then(Json::as_str).map(str::parse::<Sentence>).transpose();
     // Judged premises are objects with their text, those of a prover are texts.
@@ -136,5 +136,10 @@ fn of_row(row: &Map<String, Json>) -> std::result::Result<Proof, crate::memory::
         Some(hypothesis) => hypothesis,
         None => "".parse()?,
     };
-    Ok(Proof { hypothesis, premises, question: sentence("question")?, answer: sentence("answer")? })
+    Ok(TaughtProof {
+        hypothesis,
+        premises,
+        question: sentence("question")?,
+        answer: sentence("answer")?,
+    })
 }

@@ -65,7 +65,7 @@ fn the_first_wrong_record_is_named_with_its_line() {
     for (content, line, said, help) in [
         ("{\"fact\": \"a\"}\n{\"fct\": \"b\"}\n", 2, "unknown field `fct`", "`fact`"),
         ("{\"fact\": \"a\"}\n{\"fact\": 3}\n", 2, "invalid type", "texts"),
-        ("{\"fact\": \"a\"}\n{\"fact\": \n", 2, "character", "mend"),
+        ("{\"fact\": \"a\"}\n{\"fact\": \n", 2, "character", "fix"),
         ("{\"action\": \"ad\", \"fact\": \"a\"}\n", 1, "no action `ad`", "did you mean `add`?"),
         ("{\"action\": \"undo\", \"fact\": \"a\"}\n", 1, "not undone by a file", "teach undo"),
         (

@@ -8,7 +8,7 @@ mod state;
 use chrono::DateTime;
 
 use crate::memory::entry::Place;
-use crate::memory::{Action, Entry, Lesson, Sentence};
+use crate::memory::{Action, JournalEntry, Lesson, Sentence};
 
 fn sentence(text: &str) -> Sentence {
     text.parse().unwrap()
@@ -39,7 +39,7 @@ fn undo(entry: u64) -> Action {
 }
 
 /// The actions as entries, without a store.
-fn entries(actions: impl IntoIterator<Item = Action>) -> Vec<Entry> {
+fn entries(actions: impl IntoIterator<Item = Action>) -> Vec<JournalEntry> {
     let place = |seq| Place {
         memory: "science".parse().unwrap(),
         seq,
@@ -47,5 +47,5 @@ fn entries(actions: impl IntoIterator<Item = Action>) -> Vec<Entry> {
         nonce: String::new(),
         t_utc: DateTime::UNIX_EPOCH,
     };
-    (1..).zip(actions).map(|(seq, action)| Entry::new(place(seq), &lesson(action))).collect()
+    (1..).zip(actions).map(|(seq, action)| JournalEntry::new(place(seq), &lesson(action))).collect()
 }

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::{add, entries, exclude, force, lesson, negate, sentence, undo};
 use crate::memory::state::undone_by;
-use crate::memory::{Action, Entry, Kind, Source, State};
+use crate::memory::{Action, JournalEntry, RowKind, Source, State};
 
 const PENNY: &str = "Can a magnet attract a penny?";
 
@@ -12,8 +12,8 @@ fn state(actions: impl IntoIterator<Item = Action>) -> State {
     State::of(&entries(actions))
 }
 
-/// Kind, source and text of each row.
-fn shown(state: &State) -> Vec<(Kind, Source, String)> {
+/// RowKind, source and text of each row.
+fn shown(state: &State) -> Vec<(RowKind, Source, String)> {
     state.rows().iter().map(|row| (row.kind, row.source, row.text())).collect()
 }
 
@@ -21,8 +21,8 @@ fn shown(state: &State) -> Vec<(Kind, Source, String)> {
 fn the_penny_is_taught() {
     let state = state([add("A penny is made of copper."), negate("A magnet can attract copper.")]);
     let expected = [
-        (Kind::Fact, Source::Added, "A penny is made of copper.".to_owned()),
-        (Kind::Fact, Source::Negated, "A magnet cannot attract copper.".to_owned()),
+        (RowKind::Fact, Source::Added, "A penny is made of copper.".to_owned()),
+        (RowKind::Fact, Source::Negated, "A magnet cannot attract copper.".to_owned()),
     ];
     assert_eq!(shown(&state), expected);
 }
@@ -73,15 +73,15 @@ fn a_noted_premise_becomes_a_fact_when_it_is_said_and_affirmed() {
         rows.iter().map(|row| (row.kind, row.source, row.entry)).collect::<Vec<_>>()
     };
     let mut all = vec![confirm.clone()];
-    let noted = (Kind::Noted, Source::Confirmed, 1);
-    let confirmed = (Kind::Confirmed, Source::Confirmed, 1);
+    let noted = (RowKind::Noted, Source::Confirmed, 1);
+    let confirmed = (RowKind::Confirmed, Source::Confirmed, 1);
     assert_eq!(kinds(&all), [noted, noted, confirmed]);
     all.push(add("copper is not magnetic"));
-    assert_eq!(kinds(&all), [noted, confirmed, (Kind::Fact, Source::Added, 2)]);
+    assert_eq!(kinds(&all), [noted, confirmed, (RowKind::Fact, Source::Added, 2)]);
     all.push(Action::Affirm { fact: sentence("copper is not magnetic"), question: None });
-    assert_eq!(kinds(&all)[2], (Kind::Fact, Source::Affirmed, 3));
+    assert_eq!(kinds(&all)[2], (RowKind::Fact, Source::Affirmed, 3));
     all.push(add("copper is not magnetic"));
-    assert_eq!(kinds(&all)[2], (Kind::Fact, Source::Affirmed, 3), "an affirmed fact stays one");
+    assert_eq!(kinds(&all)[2], (RowKind::Fact, Source::Affirmed, 3), "an affirmed fact stays one");
     all.push(confirm);
     assert_eq!(kinds(&all), kinds(&all[..3]), "nothing new is confirmed");
 }
@@ -96,7 +96,7 @@ fn the_last_word_about_a_question_counts() {
     assert_eq!(shown(&state([answer("yes"), answer("no")]))[0].2, "no");
     let steered =
         state([add("Iron rusts."), exclude("Iron rusts.", PENNY), force("iron rusts", PENNY)]);
-    assert_eq!(shown(&steered)[1].0, Kind::Forced);
+    assert_eq!(shown(&steered)[1].0, RowKind::Forced);
     assert_eq!(steered.rows().len(), 2);
     let forced = [add("Iron rusts."), force("Iron rusts.", PENNY), negate("Iron rusts."), undo(3)];
     assert_eq!(shown(&state(forced[..3].to_vec())).len(), 1, "a retired fact is not forced");
@@ -118,7 +118,7 @@ fn blocked_premises_have_no_order() {
 fn actions_that_make_no_sense_are_refused() {
     let all = entries([add("A penny is made of copper."), undo(1)]);
     let state = State::of(&all[..1]);
-    let refused = |action: Action, all: &[Entry]| {
+    let refused = |action: Action, all: &[JournalEntry]| {
         State::of(all).accepts(&action, all).unwrap_err().to_string()
     };
     assert!(refused(undo(2), &all[..1]).contains("no entry 2"));
@@ -151,7 +151,7 @@ fn any_action() -> impl Strategy<Value = Action> {
 }
 
 /// Actions that a memory takes: those that it refuses are left out.
-fn taken(actions: Vec<Action>) -> Vec<Entry> {
+fn taken(actions: Vec<Action>) -> Vec<JournalEntry> {
     let mut all: Vec<Action> = Vec::new();
     for action in actions {
         let before = entries(all.clone());
@@ -209,7 +209,7 @@ proptest! {
     fn the_fold_can_go_on_from_any_place(
         actions in proptest::collection::vec(any_action(), 0..12),
     ) {
-        let all: Vec<Entry> = entries(
+        let all: Vec<JournalEntry> = entries(
             actions.into_iter().filter(|action| !matches!(action, Action::Undo { .. })),
         );
         let mut state = State::default();

@@ -1,6 +1,6 @@
 //! What was recalled, and who or what put it into memory.
 
-use crate::audit::trace::{Origin, Recalled, SourceRow, Taught, Trace};
+use crate::audit::trace::{Origin, Recalled, SourceRow, TaughtFact, Trace};
 use crate::draw::cells::format_float;
 use crate::draw::tree::Tree;
 use crate::report::trace::words::{clean, columns, lines, short};
@@ -53,8 +53,8 @@ fn origin(origin: &Origin) -> Tree {
     })
 }
 
-fn taught(lesson: &Taught) -> Styled {
-    let Taught { stage, place, question_id, question, .. } = lesson;
+fn taught(lesson: &TaughtFact) -> Styled {
+    let TaughtFact { stage, place, question_id, question, .. } = lesson;
     let question = question.as_deref().unwrap_or_default();
     let verdict = if lesson.correct == Some(true) { "right" } else { "wrong" };
     let proof = lesson.proof_id.as_deref().map(|proof| format!(", by proof {proof}"));

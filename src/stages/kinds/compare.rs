@@ -14,7 +14,7 @@ use indexmap::IndexMap;
 use proofmill_udfs::stats::{self, NoiseFloor};
 
 use crate::stages::error::StageError;
-use crate::stages::kind::{Kind, Outcome, Preparing, Traits};
+use crate::stages::kind::{Kind, Preparation, Preparing, Traits};
 use crate::stages::plan::{Execution, StagePlan};
 use crate::stages::sink::Computed;
 use crate::stages::tables::values::{self, Columns, Metric, Selection, text_at};
@@ -47,7 +47,7 @@ impl Kind for Compare {
         Traits { version: 2, rows_can_fail: false, has_partitions: false, is_result: true }
     }
 
-    fn prepare(&self, context: &mut Preparing<'_>) -> Option<Outcome> {
+    fn prepare(&self, context: &mut Preparing<'_>) -> Option<Preparation> {
         let Preparing { inputs, engine, components, diagnostics, .. } = context;
         let wanted = all_metrics(&self.correct, &self.metrics);
         values::check_names(&self.correct, &self.metrics, "compare", diagnostics)?;
@@ -120,7 +120,7 @@ impl Kind for Compare {
             settings: self.clone(),
             schema: Arc::clone(&schema),
         };
-        Some(Outcome::new(schema, plan))
+        Some(Preparation::new(schema, plan))
     }
 }
 

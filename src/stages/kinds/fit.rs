@@ -21,7 +21,7 @@ use crate::sqltext;
 use crate::stages::diagnostics::Diagnostics;
 use crate::stages::error::StageError;
 use crate::stages::fingerprint::Components;
-use crate::stages::kind::{Kind, Outcome, Preparing, Traits};
+use crate::stages::kind::{Kind, Preparation, Preparing, Traits};
 use crate::stages::plan::{Execution, Export, StagePlan};
 use crate::stages::queries::sql_kind::{self, Named};
 use crate::stages::sink::{Computed, Sink};
@@ -71,7 +71,7 @@ impl Kind for Fit {
         Traits { version: 2, rows_can_fail: false, has_partitions: false, is_result: false }
     }
 
-    fn prepare(&self, context: &mut Preparing<'_>) -> Option<Outcome> {
+    fn prepare(&self, context: &mut Preparing<'_>) -> Option<Preparation> {
         let Preparing { inputs, engine, components, diagnostics, .. } = context;
         let train = pairs(self, inputs.table("from")?, engine, diagnostics);
         let dev = match inputs.table("dev") {
@@ -94,7 +94,7 @@ impl Kind for Fit {
         let path = PathBuf::from(&self.path);
         let plan =
             FitPlan { train, dev, settings: chosen, start, path, schema: Arc::clone(&schema) };
-        Some(Outcome::exporting(schema, plan))
+        Some(Preparation::exporting(schema, plan))
     }
 }
 
@@ -252,7 +252,7 @@ async fn compute(
     let trained = trained.await.map_err(|error| StageError::Task(error.to_string()))?;
     let (fitted, looks) = trained.map_err(|error| StageError::Data {
         message: error.to_string(),
-        help: "mend the pairs or the settings".to_owned(),
+        help: "fix the pairs or the settings".to_owned(),
     })?;
     let computed = keep(plan, &fitted, &looks, sink).await?;
     // It has served.

@@ -5,8 +5,8 @@ use proofmill_engine::options::GenerateOptions;
 use serde_json::json;
 
 use crate::session::Engine;
-use crate::stages::diagnostics::Diagnostics;
-use crate::stages::kind::{Kind, Outcome, Preparing, Traits};
+use crate::stages::diagnostics::{Diagnostics, mismatch};
+use crate::stages::kind::{Kind, Preparation, Preparing, Traits};
 use crate::stages::queries::sql_kind::{
     self, Named, SqlKind, after_comma, inside, is_texts, literal, name,
 };
@@ -31,7 +31,7 @@ impl Kind for Hypothesize {
         Traits { version: 1, rows_can_fail: true, has_partitions: true, is_result: false }
     }
 
-    fn prepare(&self, context: &mut Preparing<'_>) -> Option<Outcome> {
+    fn prepare(&self, context: &mut Preparing<'_>) -> Option<Preparation> {
         let Preparing { inputs, engine, components, diagnostics, .. } = context;
         let table = inputs.table("from")?;
         let input = table.schema();
@@ -227,7 +227,7 @@ fn texts(
     if is_texts(&kind) {
         return Some(());
     }
-    let message = format!("`{}` is {kind}, and a list of texts is needed", steps[1]);
+    let message = mismatch(&format!("`{}`", steps[1]), "a list of strings", &kind);
     diagnostics.error(steps, Code::SqlType, message, None);
     None
 }

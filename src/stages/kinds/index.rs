@@ -15,12 +15,11 @@ use crate::graph::Stage;
 use crate::session::engine::BATCH_ROWS;
 use crate::stages::diagnostics::Diagnostics;
 use crate::stages::error::StageError;
-use crate::stages::kind::{Kind, Outcome, Preparing, Traits};
+use crate::stages::kind::{Kind, Preparation, Preparing, Traits};
 use crate::stages::plan::{Execution, StagePlan};
 use crate::stages::sink::{Computed, Sink};
-use proofmill_base::digest::Digest;
 use proofmill_base::ids::StageName;
-use proofmill_base::sentence::normalized;
+use proofmill_base::sentence::fact_id;
 use proofmill_pipeline::code::Code;
 use proofmill_pipeline::kinds::index::{self as settings, Index, IndexBy, IndexKind};
 use proofmill_retrieval::{
@@ -32,8 +31,6 @@ use proofmill_retrieval::{
 const BUILDER_BYTES_MAX: usize = 128 << 20;
 /// Memory of the index builder for each byte of text.
 const BUILDER_BYTES_PER_BYTE: usize = 4;
-/// Bytes of a fact's digest that make its id.
-const FACT_ID_BYTES: usize = 16;
 
 /// A prepared `index`.
 #[derive(Clone, Debug)]
@@ -86,7 +83,7 @@ impl Kind for Index {
         Traits { version: 1, rows_can_fail: false, has_partitions: false, is_result: false }
     }
 
-    fn prepare(&self, context: &mut Preparing<'_>) -> Option<Outcome> {
+    fn prepare(&self, context: &mut Preparing<'_>) -> Option<Preparation> {
         let Preparing { inputs, components, diagnostics, .. } = context;
         match self.kind {
             IndexKind::Bm25 => refuse_idle(inputs.stage, &["vector"], self.kind, diagnostics)?,
@@ -103,7 +100,7 @@ impl Kind for Index {
         let memory = inputs.name("from")?.clone();
         let input = inputs.table_of(&memory)?.schema();
         let fact = diagnostics.text_column(&["index", "fact"], &self.fact, &input);
-        let question = question(self, &input, diagnostics)?;
+        let question = dense::question(self, &input, diagnostics)?;
         components.set_settings(self);
         let plan = IndexPlan {
             memory,
@@ -118,7 +115,7 @@ impl Kind for Index {
             spec: spec(self),
             schema: schema(),
         };
-        Some(Outcome::new(schema(), plan))
+        Some(Preparation::new(schema(), plan))
     }
 }
 
@@ -141,26 +138,6 @@ fn refuse_idle(
         diagnostics.error(&["index", key], Code::UnknownKey, message, Some(help.to_owned()));
     }
     found.is_empty().then_some(())
-}
-
-/// The position of the column of the questions, which all ways but `fact` need; `None` for a mistake.
-pub fn question(
-    settings: &Index,
-    input: &SchemaRef,
-    diagnostics: &mut Diagnostics<'_>,
-) -> Option<Option<usize>> {
-    match (&settings.question, settings.by) {
-        (Some(column), _) => {
-            Some(Some(diagnostics.text_column(&["index", "question"], column, input)?))
-        }
-        (None, IndexBy::Fact) => Some(None),
-        (None, by) => {
-            let message =
-                format!("`by: {}` needs `question`, the column of the questions", by.as_str());
-            diagnostics.error(&["index", "by"], Code::MissingKey, message, None);
-            None
-        }
-    }
 }
 
 fn spec(settings: &Index) -> IndexSpec {
@@ -262,11 +239,6 @@ fn build(
         Ok(RecordBatch::try_new(Arc::clone(&plan.schema), columns)?)
     };
     entries.chunks(BATCH_ROWS).enumerate().map(chunk).collect()
-}
-
-/// The id of a fact: the same in every memory, whatever its spelling in case and white space.
-pub fn fact_id(fact: &str) -> String {
-    Digest::of(normalized(fact).as_bytes()).to_string()[..2 * FACT_ID_BYTES].to_owned()
 }
 
 fn file_names(folder: &Path) -> Result<Vec<String>, StageError> {

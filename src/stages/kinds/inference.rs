@@ -2,6 +2,7 @@
 //! become error rows.
 
 mod plan;
+mod stage;
 
 use std::sync::Arc;
 
@@ -9,12 +10,12 @@ use arrow::datatypes::DataType;
 use datafusion::common::{DFSchema, TableReference};
 use datafusion::datasource::provider_as_source;
 use datafusion::logical_expr::LogicalPlanBuilder;
-use proofmill_engine::options::OptionError;
 use serde::Serialize;
-use serde_json::{Value as Json, json};
 
 use crate::session::policy::inspect;
-use crate::stages::kind::{Kind, Outcome, Preparing, Traits};
+use crate::stages::diagnostics::mismatch;
+use crate::stages::kind::{Kind, Preparation, Preparing, Traits};
+use crate::stages::kinds::inference::stage::{InferenceStage, ROW_ID, Shape};
 use crate::stages::queries::answers::InferencePlan;
 use crate::stages::queries::sql_kind::is_texts;
 use proofmill_base::suggest;
@@ -22,140 +23,6 @@ use proofmill_pipeline::code::Code;
 use proofmill_pipeline::kinds::embed::Embed;
 use proofmill_pipeline::kinds::generate::Generate;
 use proofmill_pipeline::kinds::score::Score;
-
-/// The column that says why a row has no answer: the last one of the plan, not of the table.
-pub const ERROR: &str = "error";
-/// The column that identifies a row.
-pub const ROW_ID: &str = "row_id";
-/// Position of a choice, from 0.
-const CHOICE: &str = "choice";
-
-/// What the three kinds have in common.
-#[derive(Clone, Debug)]
-pub struct InferenceStage {
-    kind: &'static str,
-    function: &'static str,
-    model: String,
-    id: String,
-    keep: Vec<String>,
-    from: String,
-    /// Setting, which is also the column, and expression of each argument behind the model.
-    arguments: Vec<(&'static str, String)>,
-    options: Json,
-    checked: Result<(), OptionError>,
-    shape: Shape,
-}
-
-/// How answers become rows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Shape {
-    Text,
-    /// Several texts, a row each.
-    Texts,
-    Score,
-    /// Several choices with scores, a row each.
-    Choices,
-    Vector,
-}
-
-impl Shape {
-    /// The columns behind what a row was asked; the last is not of the table.
-    fn columns(self) -> &'static [&'static str] {
-        match self {
-            Self::Text | Self::Texts => &[
-                "text",
-                "finish_reason",
-                "prompt_tokens",
-                "prompt_truncated",
-                "output_tokens",
-                "logprob",
-                "score",
-                "seed",
-                "sample",
-                "request_digest",
-                ERROR,
-            ],
-            Self::Score => {
-                &["logprob", "tokens", "is_greedy", "prompt_tokens", "request_digest", ERROR]
-            }
-            Self::Choices => &[
-                CHOICE,
-                "continuation",
-                "logprob",
-                "tokens",
-                "is_greedy",
-                "probability",
-                "best",
-                "prompt_tokens",
-                "request_digest",
-                ERROR,
-            ],
-            Self::Vector => &["vector", "tokens", "request_digest", ERROR],
-        }
-    }
-}
-
-impl InferenceStage {
-    /// The arguments that are columns of the table too: all but a list of choices.
-    fn shown(&self) -> impl Iterator<Item = &'static str> + Clone {
-        self.arguments.iter().map(|(key, _)| *key).filter(|key| *key != "choices")
-    }
-
-    /// For `generate`.
-    pub fn generate(settings: &Generate) -> Self {
-        let options = &settings.options;
-        let many = options.is_counted();
-        Self {
-            kind: "generate",
-            function: "generate",
-            model: settings.model.to_string(),
-            id: settings.id.clone(),
-            keep: settings.keep.clone(),
-            from: settings.from.to_string(),
-            arguments: vec![("prompt", settings.prompt.to_string())],
-            options: json!(options),
-            checked: options.check(),
-            shape: if many { Shape::Texts } else { Shape::Text },
-        }
-    }
-
-    /// For `score`; `None` if it has neither a continuation nor choices, which the schema rules out.
-    pub fn score(settings: &Score) -> Option<Self> {
-        let (function, key, text, shape) = match (&settings.continuation, &settings.choices) {
-            (Some(text), _) => ("score", "continuation", text, Shape::Score),
-            (None, Some(text)) => ("score_choices", "choices", text, Shape::Choices),
-            (None, None) => return None,
-        };
-        Some(Self {
-            kind: "score",
-            function,
-            model: settings.model.to_string(),
-            id: settings.id.clone(),
-            keep: settings.keep.clone(),
-            from: settings.from.to_string(),
-            arguments: vec![("prompt", settings.prompt.to_string()), (key, text.to_string())],
-            options: json!(settings.options),
-            checked: settings.options.check(),
-            shape,
-        })
-    }
-
-    /// For `embed`.
-    pub fn embed(settings: &Embed) -> Self {
-        Self {
-            kind: "embed",
-            function: "embed",
-            model: settings.model.to_string(),
-            id: settings.id.clone(),
-            keep: settings.keep.clone(),
-            from: settings.from.to_string(),
-            arguments: vec![("text", settings.text.to_string())],
-            options: json!(settings.options),
-            checked: settings.options.check(),
-            shape: Shape::Vector,
-        }
-    }
-}
 
 /// What is true of all three.
 const TRAITS: Traits =
@@ -166,7 +33,7 @@ impl Kind for Generate {
         TRAITS
     }
 
-    fn prepare(&self, context: &mut Preparing<'_>) -> Option<Outcome> {
+    fn prepare(&self, context: &mut Preparing<'_>) -> Option<Preparation> {
         prepare(&InferenceStage::generate(self), self, context)
     }
 }
@@ -176,7 +43,7 @@ impl Kind for Score {
         TRAITS
     }
 
-    fn prepare(&self, context: &mut Preparing<'_>) -> Option<Outcome> {
+    fn prepare(&self, context: &mut Preparing<'_>) -> Option<Preparation> {
         prepare(&InferenceStage::score(self)?, self, context)
     }
 }
@@ -186,7 +53,7 @@ impl Kind for Embed {
         TRAITS
     }
 
-    fn prepare(&self, context: &mut Preparing<'_>) -> Option<Outcome> {
+    fn prepare(&self, context: &mut Preparing<'_>) -> Option<Preparation> {
         prepare(&InferenceStage::embed(self), self, context)
     }
 }
@@ -196,7 +63,7 @@ fn prepare(
     asked: &InferenceStage,
     settings: &impl Serialize,
     context: &mut Preparing<'_>,
-) -> Option<Outcome> {
+) -> Option<Preparation> {
     let Preparing { inputs, engine, components, diagnostics, .. } = context;
     let table = inputs.table("from")?;
     let input = table.schema();
@@ -237,11 +104,11 @@ fn prepare(
     let scope = DFSchema::try_from_qualified_schema(name.clone(), &input).ok()?;
     let mut arguments = Vec::new();
     for (key, text) in &asked.arguments {
-        let wanted = if *key == "choices" { "a list of texts" } else { "a text" };
+        let wanted = if *key == "choices" { "a list of strings" } else { "a string" };
         match diagnostics.expression(text, &scope, engine) {
             Ok((expr, kind)) if is_wanted(*key == "choices", &kind) => arguments.push((*key, expr)),
             Ok((_, kind)) => {
-                let message = format!("`{key}` is {kind}, and {wanted} is needed");
+                let message = mismatch(&format!("`{key}`"), wanted, &kind);
                 diagnostics.error(&[asked.kind, key], Code::SqlType, message, None);
             }
             Err(error) => diagnostics.sql(&[asked.kind, key], error),
@@ -267,7 +134,7 @@ fn prepare(
     components.set_model("model", &asked.model, engine, diagnostics)?;
     let mut fields: Vec<_> = plan.schema().fields().iter().cloned().collect();
     fields.pop();
-    Some(Outcome::new(Arc::new(arrow::datatypes::Schema::new(fields)), InferencePlan(plan)))
+    Some(Preparation::new(Arc::new(arrow::datatypes::Schema::new(fields)), InferencePlan(plan)))
 }
 
 fn is_wanted(list: bool, kind: &DataType) -> bool {

@@ -8,7 +8,7 @@ use datafusion::common::{Column, Result, TableReference};
 use datafusion::datasource::provider_as_source;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, Union, lit};
 
-use crate::stages::kind::{Kind, Outcome, Preparing, Traits};
+use crate::stages::kind::{Kind, Preparation, Preparing, Traits};
 use crate::stages::queries::query::QueryPlan;
 use proofmill_pipeline::code::Code;
 use proofmill_pipeline::kinds::{Instance, MatrixUnion};
@@ -18,7 +18,7 @@ impl Kind for MatrixUnion {
         Traits { version: 2, rows_can_fail: false, has_partitions: true, is_result: false }
     }
 
-    fn prepare(&self, context: &mut Preparing<'_>) -> Option<Outcome> {
+    fn prepare(&self, context: &mut Preparing<'_>) -> Option<Preparation> {
         let Preparing { inputs, engine, components, diagnostics, .. } = context;
         let first = inputs.table("instances[0].stage")?.schema();
         let mut instances = Vec::with_capacity(self.instances.len());
@@ -44,7 +44,7 @@ impl Kind for MatrixUnion {
         );
         components.set_settings(self);
         let query = Some(plan.clone());
-        Some(Outcome { query, ..Outcome::new(Arc::new(schema), QueryPlan(plan)) })
+        Some(Preparation { query, ..Preparation::new(Arc::new(schema), QueryPlan(plan)) })
     }
 }
 

@@ -10,7 +10,7 @@ use datafusion::logical_expr::LogicalPlan;
 use proofmill_udfs::stats::{self, Interval as Estimate, Method};
 
 use crate::stages::error::StageError;
-use crate::stages::kind::{Kind, Outcome, Preparing, Traits};
+use crate::stages::kind::{Kind, Preparation, Preparing, Traits};
 use crate::stages::plan::{Execution, StagePlan};
 use crate::stages::sink::Computed;
 use crate::stages::tables::values::{self, Columns, Metric, Selection, groups, text_at};
@@ -42,7 +42,7 @@ impl Kind for Measure {
         Traits { version: 2, rows_can_fail: false, has_partitions: false, is_result: true }
     }
 
-    fn prepare(&self, context: &mut Preparing<'_>) -> Option<Outcome> {
+    fn prepare(&self, context: &mut Preparing<'_>) -> Option<Preparation> {
         let Preparing { inputs, engine, components, diagnostics, .. } = context;
         let table = inputs.table("from")?;
         let input = table.schema();
@@ -75,7 +75,7 @@ impl Kind for Measure {
         let plan = selection.plan()?;
         let plan =
             MeasurePlan { plan, metrics, settings: self.clone(), schema: Arc::clone(&schema) };
-        Some(Outcome::new(schema, plan))
+        Some(Preparation::new(schema, plan))
     }
 }
 

@@ -9,11 +9,11 @@ use async_trait::async_trait;
 
 use crate::memory::{Row, Sentence};
 use crate::stages::error::StageError;
-use crate::stages::kind::{Kind, Outcome, Preparing, Traits};
-use crate::stages::kinds::index::fact_id;
+use crate::stages::kind::{Kind, Preparation, Preparing, Traits};
 use crate::stages::plan::{Execution, StagePlan};
 use crate::stages::sink::Computed;
 use proofmill_base::ids::{InvalidId, MemoryName};
+use proofmill_base::sentence::fact_id;
 use proofmill_pipeline::code::Code;
 use proofmill_pipeline::kinds::memory::Memory;
 
@@ -41,7 +41,7 @@ impl Kind for Memory {
         Traits { version: 1, rows_can_fail: false, has_partitions: false, is_result: false }
     }
 
-    fn prepare(&self, context: &mut Preparing<'_>) -> Option<Outcome> {
+    fn prepare(&self, context: &mut Preparing<'_>) -> Option<Preparation> {
         let Preparing { memories, components, diagnostics, .. } = context;
         let name: MemoryName = match self.name.parse() {
             Ok(name) => name,
@@ -82,7 +82,7 @@ impl Kind for Memory {
         components.set("memory.sha256", state.sha256());
         let rows = state.rows();
         let expected = rows.len() as u64;
-        Some(Outcome::new(schema(), MemoryPlan { rows, note }).expecting(expected))
+        Some(Preparation::new(schema(), MemoryPlan { rows, note }).expecting(expected))
     }
 }
 

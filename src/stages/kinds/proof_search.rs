@@ -5,17 +5,14 @@
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use async_trait::async_trait;
 
-use crate::stages::error::StageError;
-use crate::stages::kind::{Kind, Outcome, Preparing, Traits};
+use crate::stages::kind::{Kind, Preparation, Preparing, Traits};
+use crate::stages::kinds::proof_search::grow::SearchPlan;
+use crate::stages::kinds::proof_search::state::{ASKED, asked_schema};
 use crate::stages::kinds::prove;
 use crate::stages::kinds::verify;
-use crate::stages::plan::{Execution, StagePlan};
 use crate::stages::queries::prepared_query::Checker;
 use crate::stages::queries::sql_kind;
-use crate::stages::sink::Computed;
-use proofmill_base::ids::StageName;
 use proofmill_pipeline::kinds::proof_search::ProofSearch;
 use proofmill_pipeline::kinds::prove::Prove;
 use proofmill_pipeline::kinds::verify::Verify;
@@ -24,52 +21,20 @@ use proofmill_pipeline::settings::StageRef;
 mod forest;
 mod grow;
 mod judged;
+mod state;
 mod table;
 
 const KIND: &str = "proof_search";
-/// What a hypothesis is asked with.
-const ASKED: [&str; 6] =
-    ["hypothesis_id", "question_id", "question", "label", "answer", "hypothesis"];
 /// The columns behind those of `verify`.
 const ADDED: [&str; 7] =
     ["depth", "root", "parent_proof_id", "premise", "searched_score", "kept", "drop_reason"];
-
-/// What a level asks, query by query.
-#[derive(Debug)]
-pub struct SearchPlan {
-    /// The stage of the hypotheses.
-    pub from: StageName,
-    /// The stage of what was recalled, and its columns.
-    pub context: Option<(StageName, SchemaRef)>,
-    /// The stage of the blocked entailments, and its columns.
-    pub blocked: Option<(StageName, SchemaRef)>,
-    hypotheses: SchemaRef,
-    depth: u32,
-    keep: Vec<String>,
-    prove_hypotheses: String,
-    prove_premises: String,
-    judge: String,
-    schema: SchemaRef,
-}
-
-#[async_trait]
-impl StagePlan for SearchPlan {
-    async fn compute(&self, execution: &Execution<'_>) -> Result<Computed, StageError> {
-        let tables = grow::Tables {
-            hypotheses: execution.rows(Some(&self.from)).await?,
-            context: execution.rows(self.context.as_ref().map(|(name, _)| name)).await?,
-            blocked: execution.rows(self.blocked.as_ref().map(|(name, _)| name)).await?,
-        };
-        grow::compute(self, tables, execution.engine, execution.sink).await
-    }
-}
 
 impl Kind for ProofSearch {
     fn traits(&self) -> Traits {
         Traits { version: 1, rows_can_fail: false, has_partitions: false, is_result: false }
     }
 
-    fn prepare(&self, context: &mut Preparing<'_>) -> Option<Outcome> {
+    fn prepare(&self, context: &mut Preparing<'_>) -> Option<Preparation> {
         let Preparing { inputs, engine, components, diagnostics, .. } = context;
         let from = inputs.name("from")?.clone();
         let hypotheses = inputs.table_of(&from)?.schema();
@@ -126,7 +91,7 @@ impl Kind for ProofSearch {
             judge,
             schema: Arc::clone(&schema),
         };
-        Some(Outcome::new(schema, plan))
+        Some(Preparation::new(schema, plan))
     }
 }
 
@@ -158,12 +123,6 @@ fn verify_settings(settings: &ProofSearch) -> Verify {
         truncate: settings.truncate,
         keep: Vec::new(),
     }
-}
-
-/// Columns of what a level asks.
-fn asked_schema() -> SchemaRef {
-    let fields = ASKED.map(|name| Field::new(name, DataType::Utf8, false));
-    Arc::new(Schema::new(fields.to_vec()))
 }
 
 /// The columns of the table: those of `verify`, those of the search, those that rows keep.

@@ -9,7 +9,7 @@ use proofmill_engine::options::GenerateOptions;
 use serde_json::{Value as Json, json};
 
 use crate::stages::diagnostics::Diagnostics;
-use crate::stages::kind::{Kind, Outcome, Preparing, Traits};
+use crate::stages::kind::{Kind, Preparation, Preparing, Traits};
 use crate::stages::queries::sql_kind::{self, Named, SqlKind, after_comma, literal};
 use proofmill_pipeline::code::Code;
 use proofmill_pipeline::kinds::prove::Prove;
@@ -41,7 +41,7 @@ impl Kind for Prove {
         Traits { version: 1, rows_can_fail: true, has_partitions: true, is_result: false }
     }
 
-    fn prepare(&self, context: &mut Preparing<'_>) -> Option<Outcome> {
+    fn prepare(&self, context: &mut Preparing<'_>) -> Option<Preparation> {
         let Preparing { inputs, engine, components, diagnostics, .. } = context;
         let table = inputs.table("from")?;
         let input = table.schema();

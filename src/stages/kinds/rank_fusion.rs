@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use crate::sqltext;
 use crate::stages::diagnostics::Diagnostics;
-use crate::stages::kind::{Kind, Outcome, Preparing, Traits};
+use crate::stages::kind::{Kind, Preparation, Preparing, Traits};
 use crate::stages::queries::query::QueryPlan;
 use proofmill_base::suggest;
 use proofmill_pipeline::code::Code;
@@ -17,7 +17,7 @@ impl Kind for RankFusion {
         Traits { version: 1, rows_can_fail: false, has_partitions: true, is_result: false }
     }
 
-    fn prepare(&self, context: &mut Preparing<'_>) -> Option<Outcome> {
+    fn prepare(&self, context: &mut Preparing<'_>) -> Option<Preparation> {
         let Preparing { inputs, engine, components, diagnostics, .. } = context;
         let weights = weights(self, diagnostics);
         let mut rankings = HashMap::new();
@@ -51,7 +51,7 @@ impl Kind for RankFusion {
         match planned {
             Ok(planned) => {
                 components.set_settings(self);
-                Some(Outcome::new(planned.schema, QueryPlan(planned.plan)))
+                Some(Preparation::new(planned.schema, QueryPlan(planned.plan)))
             }
             Err(message) => {
                 // The query is ours: only types of columns that are no ranking's can break it.

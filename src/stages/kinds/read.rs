@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 
 use crate::session::engine::BATCH_ROWS;
 use crate::stages::error::StageError;
-use crate::stages::kind::{Kind, Outcome, Preparing, Traits};
+use crate::stages::kind::{Kind, Preparation, Preparing, Traits};
 use crate::stages::plan::{Execution, StagePlan};
 use crate::stages::sink::{Computed, Sink, Written};
 use proofmill_files::{Chunk, ErrorRow, Source};
@@ -42,7 +42,7 @@ impl Kind for Read {
         Traits { version: 2, rows_can_fail: true, has_partitions: true, is_result: false }
     }
 
-    fn prepare(&self, context: &mut Preparing<'_>) -> Option<Outcome> {
+    fn prepare(&self, context: &mut Preparing<'_>) -> Option<Preparation> {
         let Preparing { inputs, components, diagnostics, .. } = context;
         let source = match proofmill_files::open(self) {
             Ok(source) => source,
@@ -70,8 +70,8 @@ impl Kind for Read {
             components.set(format!("source[{i}].sha256"), file.digest);
         }
         let (schema, rows) = (source.schema(), source.rows_estimate());
-        let outcome = Outcome::new(schema, ReadPlan(Arc::new(source))).expecting(rows);
-        Some(Outcome { unique: Some("row_id"), ..outcome })
+        let outcome = Preparation::new(schema, ReadPlan(Arc::new(source))).expecting(rows);
+        Some(Preparation { unique: Some("row_id"), ..outcome })
     }
 }
 
@@ -181,7 +181,7 @@ fn gate(
             failed + rows,
             shown.concat()
         ),
-        help: "mend the source, declare `columns`, or accept a share with `max_error_rate`"
+        help: "fix the source, declare `columns`, or accept a share with `max_error_rate`"
             .to_owned(),
     })
 }

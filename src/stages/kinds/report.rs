@@ -21,16 +21,14 @@ use crate::draw::markdown;
 use crate::session::StageTable;
 use crate::stages::diagnostics::Diagnostics;
 use crate::stages::error::StageError;
-use crate::stages::kind::{Kind, Outcome, Preparing, Traits};
-use crate::stages::kinds::report::block::{Drawn, Shown};
+use crate::stages::kind::{Kind, Preparation, Preparing, Traits};
+use crate::stages::kinds::report::block::{Drawn, KIND, Shown};
 use crate::stages::plan::{Execution, Export, StagePlan};
 use crate::stages::sink::Computed;
 use crate::stages::tables::rows;
 use proofmill_pipeline::code::Code;
 use proofmill_pipeline::kinds::report::Report;
 use proofmill_store::{NamedFile, Store};
-
-const KIND: &str = "report";
 
 /// The block that is the page's own heading.
 const TITLE: &str = "title";
@@ -67,7 +65,7 @@ impl StagePlan for ReportPlan {
         }
         let page = page(self, &drawn)?;
         if let Some(folder) = self.path.clone() {
-            let files = files::of_page(self, &page)?;
+            let files = files::of_page(&page, |i| self.picture(i))?;
             tokio::task::spawn_blocking(move || files::write(&folder, &files))
                 .await
                 .map_err(|error| StageError::Task(error.to_string()))??;
@@ -76,11 +74,19 @@ impl StagePlan for ReportPlan {
     }
 }
 
+impl ReportPlan {
+    /// The name of the picture of a block.
+    fn picture(&self, block: usize) -> Option<&str> {
+        self.blocks.get(block)?.picture()
+    }
+}
+
 impl Export for ReportPlan {
     /// True if the folder still holds what the stored table of this stage says.
     fn is_current(&self, rows: &[RecordBatch], _: &[NamedFile]) -> bool {
         let Some(folder) = &self.path else { return true };
-        let page = concat_batches(&self.schema, rows).and_then(|page| files::of_page(self, &page));
+        let page = concat_batches(&self.schema, rows)
+            .and_then(|page| files::of_page(&page, |i| self.picture(i)));
         page.is_ok_and(|files| files::are_there(folder, &files))
     }
 }
@@ -90,7 +96,7 @@ impl Kind for Report {
         Traits { version: 2, rows_can_fail: false, has_partitions: false, is_result: false }
     }
 
-    fn prepare(&self, context: &mut Preparing<'_>) -> Option<Outcome> {
+    fn prepare(&self, context: &mut Preparing<'_>) -> Option<Preparation> {
         let Preparing { inputs, components, diagnostics, .. } = context;
         let mut blocks = Vec::new();
         for (i, block) in self.blocks.iter().enumerate() {
@@ -116,7 +122,7 @@ impl Kind for Report {
             path: self.path.as_ref().map(PathBuf::from),
             schema: Arc::clone(&schema),
         };
-        Some(Outcome::exporting(schema, plan).expecting(rows as u64))
+        Some(Preparation::exporting(schema, plan).expecting(rows as u64))
     }
 }
 

@@ -24,7 +24,7 @@ use datafusion::logical_expr::{
 };
 
 use crate::stages::error::StageError;
-use crate::stages::kind::{Kind, Outcome, Preparing, Traits};
+use crate::stages::kind::{Kind, Preparation, Preparing, Traits};
 use crate::stages::kinds::index;
 use crate::stages::kinds::retrieve::opened::Opened;
 use crate::stages::plan::{Execution, StagePlan};
@@ -96,7 +96,7 @@ impl Kind for Retrieve {
         Traits { version: 1, rows_can_fail: false, has_partitions: true, is_result: false }
     }
 
-    fn prepare(&self, context: &mut Preparing<'_>) -> Option<Outcome> {
+    fn prepare(&self, context: &mut Preparing<'_>) -> Option<Preparation> {
         let Preparing { inputs, engine, components, diagnostics, .. } = context;
         let queries = inputs.table("from")?;
         let memory = inputs.name("memory")?;
@@ -163,7 +163,7 @@ impl Kind for Retrieve {
                 let fields: Vec<_> = plan.schema().fields().iter().cloned().collect();
                 let schema = Arc::new(Schema::new(fields));
                 let plan = RetrievePlan { query: plan, slot };
-                Some(Outcome::new(schema, plan).expecting(rows_expected))
+                Some(Preparation::new(schema, plan).expecting(rows_expected))
             }
             Err(error) => {
                 diagnostics.error(&["retrieve"], Code::SqlPlan, error.strip_backtrace(), None);

@@ -3,7 +3,7 @@
 
 use arrow::datatypes::SchemaRef;
 
-use crate::stages::kind::{Kind, Outcome, Preparing, Traits};
+use crate::stages::kind::{Kind, Preparation, Preparing, Traits};
 use crate::stages::queries::sql_kind::{self, Named, SqlKind, name};
 use proofmill_base::sentence::without_stop_sql;
 use proofmill_pipeline::kinds::select_answer::{SelectAnswer, WithoutProof};
@@ -31,7 +31,7 @@ impl Kind for SelectAnswer {
         Traits { version: 1, rows_can_fail: false, has_partitions: true, is_result: false }
     }
 
-    fn prepare(&self, context: &mut Preparing<'_>) -> Option<Outcome> {
+    fn prepare(&self, context: &mut Preparing<'_>) -> Option<Preparation> {
         let Preparing { inputs, engine, components, diagnostics, .. } = context;
         let table = inputs.table("from")?;
         let input = table.schema();

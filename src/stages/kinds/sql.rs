@@ -8,7 +8,7 @@ use proofmill_pipeline::kinds::sql::Sql;
 
 use crate::graph::Role;
 use crate::sqltext;
-use crate::stages::kind::{Kind, Outcome, Preparing, Traits};
+use crate::stages::kind::{Kind, Preparation, Preparing, Traits};
 use crate::stages::queries::query::QueryPlan;
 
 impl Kind for Sql {
@@ -16,7 +16,7 @@ impl Kind for Sql {
         Traits { version: 2, rows_can_fail: false, has_partitions: true, is_result: false }
     }
 
-    fn prepare(&self, context: &mut Preparing<'_>) -> Option<Outcome> {
+    fn prepare(&self, context: &mut Preparing<'_>) -> Option<Preparation> {
         let Preparing { inputs, query, engine, components, diagnostics, .. } = context;
         let mut named: HashMap<String, Arc<dyn TableProvider>> = HashMap::new();
         for input in &inputs.stage.inputs {
@@ -31,8 +31,8 @@ impl Kind for Sql {
                     components.set_model(&format!("model.{model}"), model, engine, diagnostics)?;
                 }
                 let query = Some(planned.plan.clone());
-                let outcome = Outcome::new(planned.schema, QueryPlan(planned.plan));
-                Some(Outcome { query, ..outcome })
+                let outcome = Preparation::new(planned.schema, QueryPlan(planned.plan));
+                Some(Preparation { query, ..outcome })
             }
             Err(error) => {
                 diagnostics.sql(&["sql"], error);

@@ -6,19 +6,15 @@
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use async_trait::async_trait;
 
-use crate::stages::error::StageError;
-use crate::stages::kind::{Kind, Outcome, Preparing, Traits};
+use crate::stages::kind::{Kind, Preparation, Preparing, Traits};
 use crate::stages::kinds::prove;
 use crate::stages::kinds::select_answer;
 use crate::stages::kinds::select_answer::Proofs;
+use crate::stages::kinds::teach::walk::TeachPlan;
 use crate::stages::kinds::verify;
-use crate::stages::plan::{Execution, StagePlan};
 use crate::stages::queries::prepared_query::Checker;
 use crate::stages::queries::sql_kind::{self, after_comma, inside};
-use crate::stages::sink::Computed;
-use proofmill_base::ids::StageName;
 use proofmill_pipeline::code::Code;
 use proofmill_pipeline::kinds::prove::Prove;
 use proofmill_pipeline::kinds::select_answer::SelectAnswer;
@@ -35,38 +31,12 @@ const BEFORE: [&str; 3] = ["place", "round", "memory"];
 /// The columns of a lesson behind those of the answer.
 const AFTER: [&str; 5] = ["correct", "taught", "fact_id", "fact", "proofs"];
 
-/// What a round computes, query by query.
-#[derive(Debug)]
-pub struct TeachPlan {
-    /// The stage of the hypotheses.
-    pub from: StageName,
-    /// The stage of the facts that are there from the start.
-    pub memory: Option<StageName>,
-    settings: Teach,
-    hypotheses: SchemaRef,
-    prove: String,
-    judge_proofs: String,
-    judge_hypotheses: String,
-    decide: String,
-    lessons: String,
-    schema: SchemaRef,
-}
-
-#[async_trait]
-impl StagePlan for TeachPlan {
-    async fn compute(&self, execution: &Execution<'_>) -> Result<Computed, StageError> {
-        let hypotheses = execution.rows(Some(&self.from)).await?;
-        let memory = execution.rows(self.memory.as_ref()).await?;
-        walk::compute(self, hypotheses, memory, execution.engine, execution.sink).await
-    }
-}
-
 impl Kind for Teach {
     fn traits(&self) -> Traits {
         Traits { version: 1, rows_can_fail: false, has_partitions: false, is_result: false }
     }
 
-    fn prepare(&self, context: &mut Preparing<'_>) -> Option<Outcome> {
+    fn prepare(&self, context: &mut Preparing<'_>) -> Option<Preparation> {
         let Preparing { inputs, engine, components, diagnostics, .. } = context;
         let from = inputs.name("from")?.clone();
         let hypotheses = inputs.table_of(&from)?.schema();
@@ -136,7 +106,7 @@ impl Kind for Teach {
             lessons,
             schema: Arc::clone(&schema),
         };
-        Some(Outcome::new(schema, plan))
+        Some(Preparation::new(schema, plan))
     }
 }
 

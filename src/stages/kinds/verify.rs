@@ -6,8 +6,8 @@
 use arrow::datatypes::{DataType, SchemaRef};
 use serde_json::json;
 
-use crate::stages::diagnostics::Diagnostics;
-use crate::stages::kind::{Kind, Outcome, Preparing, Traits};
+use crate::stages::diagnostics::{Diagnostics, mismatch};
+use crate::stages::kind::{Kind, Preparation, Preparing, Traits};
 use crate::stages::queries::sql_kind::{self, Named, SqlKind, after_comma, is_texts, literal};
 use proofmill_base::sentence::without_stop_sql;
 use proofmill_pipeline::code::Code;
@@ -42,7 +42,7 @@ impl Kind for Verify {
         Traits { version: 1, rows_can_fail: true, has_partitions: true, is_result: false }
     }
 
-    fn prepare(&self, context: &mut Preparing<'_>) -> Option<Outcome> {
+    fn prepare(&self, context: &mut Preparing<'_>) -> Option<Preparation> {
         let Preparing { inputs, engine, components, diagnostics, .. } = context;
         let table = inputs.table("from")?;
         let input = table.schema();
@@ -108,7 +108,7 @@ pub fn entailments(
     list(at, schema, diagnostics)
 }
 
-/// The column `premises` is a list of texts.
+/// The column `premises` is a list of strings.
 fn list(
     (kind, key): (&str, &str),
     table: &SchemaRef,
@@ -118,7 +118,7 @@ fn list(
     if is_texts(found) {
         return Some(());
     }
-    let message = format!("the column `premises` is {found}, and a list of texts is needed");
+    let message = mismatch("column `premises`", "a list of strings", found);
     diagnostics.error(&[kind, key], Code::ColumnType, message, None);
     None
 }

@@ -13,7 +13,7 @@ use futures::StreamExt;
 use parquet::arrow::ArrowWriter;
 
 use crate::stages::error::StageError;
-use crate::stages::kind::{Kind, Outcome, Preparing, Traits};
+use crate::stages::kind::{Kind, Preparation, Preparing, Traits};
 use crate::stages::plan::{Execution, Export, StagePlan};
 use crate::stages::sink::Computed;
 use crate::stages::tables::outside::{self, Replacement};
@@ -81,7 +81,7 @@ impl Kind for Write {
         Traits { version: 1, rows_can_fail: false, has_partitions: false, is_result: false }
     }
 
-    fn prepare(&self, context: &mut Preparing<'_>) -> Option<Outcome> {
+    fn prepare(&self, context: &mut Preparing<'_>) -> Option<Preparation> {
         let Preparing { inputs, components, diagnostics, .. } = context;
         let from = inputs.name("from")?.clone();
         let input = inputs.table_of(&from)?.schema();
@@ -109,7 +109,7 @@ impl Kind for Write {
         components.set_settings(self);
         let schema = schema();
         let plan = WritePlan { from, path, format, schema };
-        Some(Outcome::exporting(Arc::clone(&plan.schema), plan).expecting(1))
+        Some(Preparation::exporting(Arc::clone(&plan.schema), plan).expecting(1))
     }
 }
 

@@ -10,9 +10,9 @@ use serde::Serialize;
 
 use crate::session::Engine;
 use crate::sqltext;
-use crate::stages::diagnostics::Diagnostics;
+use crate::stages::diagnostics::{Diagnostics, mismatch};
 use crate::stages::fingerprint::Components;
-use crate::stages::kind::Outcome;
+use crate::stages::kind::Preparation;
 use crate::stages::queries::answers::InferencePlan;
 use crate::stages::queries::query::QueryPlan;
 use proofmill_base::suggest;
@@ -43,7 +43,7 @@ impl SqlKind<'_> {
         engine: &Engine,
         components: &mut Components,
         diagnostics: &mut Diagnostics<'_>,
-    ) -> Option<Outcome> {
+    ) -> Option<Preparation> {
         let planned = match sqltext::parse(self.sql) {
             Ok(query) => diagnostics
                 .query(&query, self.tables, engine)
@@ -66,8 +66,8 @@ impl SqlKind<'_> {
         let fields: Vec<_> = planned.schema.fields().iter().take(shown).cloned().collect();
         let schema = Arc::new(Schema::new(fields));
         Some(match fails {
-            true => Outcome::new(schema, InferencePlan(planned.plan)),
-            false => Outcome::new(schema, QueryPlan(planned.plan)),
+            true => Preparation::new(schema, InferencePlan(planned.plan)),
+            false => Preparation::new(schema, QueryPlan(planned.plan)),
         })
     }
 }
@@ -108,7 +108,7 @@ pub fn text(
     if kind.is_string() {
         return Some(());
     }
-    let message = format!("`{}` is {kind}, and a text is needed", steps.last().unwrap_or(&""));
+    let message = mismatch(&format!("`{}`", steps.last().unwrap_or(&"")), "a string", &kind);
     diagnostics.error(steps, Code::SqlType, message, None);
     None
 }

@@ -123,7 +123,7 @@ impl Pass<'_> {
         let (activation, width) = (self.shape.activation, self.shape.mlp_width);
         let normed = self.norm(rows, mlp.norm)?;
         let up = self.tape.product(normed, NodeId(mlp.up))?;
-        let active = self.tape.mlp(up, ops::Mlp { activation, width })?;
+        let active = self.tape.mlp(up, ops::MlpShape { activation, width })?;
         let active = self.tape.dropout(active, &self.dropout)?;
         self.close(rows, active, mlp.down)
     }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use candle_core::{DType, Device, Result, Tensor};
 
-use crate::ops::{Add, AddRows, Attend, Dropout, Mlp, Norm, with_numbers};
+use crate::ops::{Add, AddRows, Attend, Dropout, MlpShape, Norm, with_numbers};
 
 /// The number of a value on the tape: `[rows, width]`, or a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -158,7 +158,7 @@ impl Tape {
     }
 
     /// The activation between the two matrices of an MLP.
-    pub fn mlp(&mut self, rows: NodeId, mlp: Mlp) -> Result<NodeId> {
+    pub fn mlp(&mut self, rows: NodeId, mlp: MlpShape) -> Result<NodeId> {
         let a = self.value(rows).clone();
         let (_, width) = a.dims2()?;
         let out = with_numbers(&a, |a| mlp.forward(a))?;

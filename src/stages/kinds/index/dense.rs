@@ -18,13 +18,13 @@ use crate::session::{Engine, StageTable};
 use crate::stages::diagnostics::Diagnostics;
 use crate::stages::error::StageError;
 use crate::stages::fingerprint::Components;
-use crate::stages::kind::{Inputs, Outcome};
-use crate::stages::kinds::index::{fact_id, question};
+use crate::stages::kind::{Inputs, Preparation};
 use crate::stages::plan::{Execution, StagePlan};
 use crate::stages::sink::{Computed, Sink};
 use crate::stages::tables::rows;
 use crate::stages::tables::vectors::{self, Vectors};
 use proofmill_base::ids::StageName;
+use proofmill_base::sentence::fact_id;
 use proofmill_pipeline::code::Code;
 use proofmill_pipeline::kinds::index::{Index, IndexBy};
 use proofmill_retrieval::vectors::{VectorFlaw, check};
@@ -64,6 +64,26 @@ pub fn schema() -> SchemaRef {
     ]))
 }
 
+/// The position of the column of the questions, which all ways but `fact` need; `None` for a mistake.
+pub fn question(
+    settings: &Index,
+    input: &SchemaRef,
+    diagnostics: &mut Diagnostics<'_>,
+) -> Option<Option<usize>> {
+    match (&settings.question, settings.by) {
+        (Some(column), _) => {
+            Some(Some(diagnostics.text_column(&["index", "question"], column, input)?))
+        }
+        (None, IndexBy::Fact) => Some(None),
+        (None, by) => {
+            let message =
+                format!("`by: {}` needs `question`, the column of the questions", by.as_str());
+            diagnostics.error(&["index", "by"], Code::MissingKey, message, None);
+            None
+        }
+    }
+}
+
 /// The kind and the way, as `retrieved.index` shows it.
 pub fn label(settings: &Index) -> String {
     format!("dense/{}", settings.by.as_str())
@@ -85,7 +105,7 @@ pub fn prepare(
     inputs: Inputs<'_>,
     components: &mut Components,
     diagnostics: &mut Diagnostics<'_>,
-) -> Option<Outcome> {
+) -> Option<Preparation> {
     let memory = inputs.name("from")?.clone();
     let input = inputs.table_of(&memory)?.schema();
     let indexing = match settings.by {
@@ -119,7 +139,7 @@ pub fn prepare(
         indexing,
         schema: schema(),
     };
-    Some(Outcome::new(schema(), plan))
+    Some(Preparation::new(schema(), plan))
 }
 
 /// Writes the entries of the memory. Reads it twice, so that what is held at a time does not grow

@@ -7,7 +7,7 @@ use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, cast, iden
 use serde_json::json;
 
 use crate::session::Engine;
-use crate::stages::kinds::inference::{CHOICE, ERROR, InferenceStage, ROW_ID, Shape};
+use crate::stages::kinds::inference::stage::{CHOICE, ERROR, InferenceStage, ROW_ID, Shape};
 
 /// The whole answer, inside the plan.
 const ANSWER: &str = "answer";

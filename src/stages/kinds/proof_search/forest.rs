@@ -25,12 +25,12 @@ pub struct Claim {
     /// Its place among the premises, from 1.
     pub place: usize,
     /// Its best one-step proof; a claim without one is a leaf.
-    pub proof: Option<Proof>,
+    pub proof: Option<ClaimProof>,
 }
 
 /// A one-step proof.
 #[derive(Clone, Debug)]
-pub struct Proof {
+pub struct ClaimProof {
     /// Whether the premises entail the claim, s_e.
     pub entailment: f64,
     /// The claims that are its premises.
@@ -85,7 +85,7 @@ impl Forest {
             self.claims.push(Claim { text, direct, above: Some(number), place, proof: None });
         }
         let premises = first..self.claims.len();
-        self.claims[number].proof = Some(Proof { entailment, premises: premises.clone() });
+        self.claims[number].proof = Some(ClaimProof { entailment, premises: premises.clone() });
         premises
     }
 

@@ -1,36 +1,64 @@
 //! The search itself: level by level, every sentence that is open gets its one-step proofs, and the
 //! premises of the best one are the next level.
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
-use std::sync::Arc;
-
-use arrow::array::{ArrayRef, RecordBatch, StringArray};
+use arrow::array::RecordBatch;
 use arrow::compute::concat_batches;
+use arrow::datatypes::SchemaRef;
+use async_trait::async_trait;
 
 use crate::session::Engine;
 use crate::stages::error::StageError;
-use crate::stages::kinds::proof_search::forest::Forest;
-use crate::stages::kinds::proof_search::judged::{Judged, Judgement};
-use crate::stages::kinds::proof_search::{SearchPlan, asked_schema, table};
+use crate::stages::kinds::proof_search::state::{Search, asked_schema};
+use crate::stages::kinds::proof_search::table;
+use crate::stages::plan::{Execution, StagePlan};
 use crate::stages::queries::prepared_query::{Planner, PreparedQuery};
 use crate::stages::sink::{Computed, Sink};
-use crate::stages::tables::columns::texts;
+use proofmill_base::ids::StageName;
 
 /// What to do when a sentence has no answer.
 const HELP: &str =
-    "a tree depends on all its proofs: mend the prompts or the model, or set `truncate`";
+    "a tree depends on all its proofs: change the prompts or the model, or set `truncate`";
+
+/// What a level asks, query by query.
+#[derive(Debug)]
+pub struct SearchPlan {
+    /// The stage of the hypotheses.
+    pub from: StageName,
+    /// The stage of what was recalled, and its columns.
+    pub context: Option<(StageName, SchemaRef)>,
+    /// The stage of the blocked entailments, and its columns.
+    pub blocked: Option<(StageName, SchemaRef)>,
+    pub hypotheses: SchemaRef,
+    pub depth: u32,
+    pub keep: Vec<String>,
+    pub prove_hypotheses: String,
+    pub prove_premises: String,
+    pub judge: String,
+    pub schema: SchemaRef,
+}
+
+#[async_trait]
+impl StagePlan for SearchPlan {
+    async fn compute(&self, execution: &Execution<'_>) -> Result<Computed, StageError> {
+        let tables = Tables {
+            hypotheses: execution.rows(Some(&self.from)).await?,
+            context: execution.rows(self.context.as_ref().map(|(name, _)| name)).await?,
+            blocked: execution.rows(self.blocked.as_ref().map(|(name, _)| name)).await?,
+        };
+        compute(self, tables, execution.engine, execution.sink).await
+    }
+}
 
 /// The rows of the tables that a search needs.
-pub struct Tables {
-    pub hypotheses: Vec<RecordBatch>,
+struct Tables {
+    hypotheses: Vec<RecordBatch>,
     /// What was recalled for their questions.
-    pub context: Vec<RecordBatch>,
-    pub blocked: Vec<RecordBatch>,
+    context: Vec<RecordBatch>,
+    blocked: Vec<RecordBatch>,
 }
 
 /// Searches.
-pub async fn compute(
+async fn compute(
     plan: &SearchPlan,
     tables: Tables,
     engine: &Engine,
@@ -48,7 +76,7 @@ pub async fn compute(
         search.judged.note(&queries.level(depth, &asked).await?)?;
         open = search.grow(&open);
     }
-    sink.table(table::of(plan, &hypotheses, &search)?).await
+    sink.table(table::of(&plan.schema, &plan.keep, &hypotheses, &search)?).await
 }
 
 /// The two queries of a level, and the tables that are the same for all.
@@ -94,121 +122,5 @@ impl Queries {
         let mut tables = vec![&proofs];
         tables.extend(&self.blocked);
         self.judge.run(&tables).await
-    }
-}
-
-/// What was found so far.
-pub struct Search {
-    pub forest: Forest,
-    /// For each claim the row of its hypothesis.
-    pub root_of: Vec<usize>,
-    /// For each claim that was open the number under which its proofs were asked for.
-    pub asked_as: HashMap<usize, usize>,
-    pub judged: Judged,
-    /// The sentences that were asked about, with the question whose facts they were proved with.
-    known: HashMap<(Option<String>, String), usize>,
-    /// Whether proofs depend on the question, by its facts.
-    has_context: bool,
-    /// How many numbers are taken.
-    asked: usize,
-    questions: Questions,
-}
-
-/// What the hypotheses are asked with, row by row.
-struct Questions {
-    ids: StringArray,
-    texts: StringArray,
-    labels: StringArray,
-    answers: StringArray,
-}
-
-impl Search {
-    fn new(hypotheses: &RecordBatch, has_context: bool) -> Result<Self, StageError> {
-        let questions = Questions {
-            ids: texts(hypotheses, "question_id")?,
-            texts: texts(hypotheses, "question")?,
-            labels: texts(hypotheses, "label")?,
-            answers: texts(hypotheses, "answer")?,
-        };
-        let mut forest = Forest::default();
-        let claims = texts(hypotheses, "hypothesis")?;
-        claims.iter().for_each(|text| {
-            forest.plant(text.unwrap_or_default().to_owned());
-        });
-        let root_of = (0..hypotheses.num_rows()).collect();
-        Ok(Self {
-            forest,
-            root_of,
-            asked_as: HashMap::new(),
-            judged: Judged::default(),
-            known: HashMap::new(),
-            has_context,
-            asked: 0,
-            questions,
-        })
-    }
-
-    fn roots(&self) -> Vec<usize> {
-        (0..self.root_of.len()).collect()
-    }
-
-    /// The rows that ask for proofs of the claims that are open, each sentence once.
-    fn ask(&mut self, open: &[usize], depth: u32) -> Result<RecordBatch, StageError> {
-        let mut new = Vec::new();
-        for &number in open {
-            let question = self.questions.ids.value(self.root_of[number]);
-            let question = self.has_context.then(|| question.to_owned());
-            // Hypotheses are asked with their answers, so each for itself.
-            let known = match depth {
-                0 => None,
-                _ => match self.known.entry((question, self.forest.claim(number).text.clone())) {
-                    Entry::Occupied(known) => Some(*known.get()),
-                    Entry::Vacant(place) => {
-                        place.insert(self.asked);
-                        None
-                    }
-                },
-            };
-            let asked_as = known.unwrap_or_else(|| {
-                new.push((self.asked, number));
-                self.asked += 1;
-                self.asked - 1
-            });
-            self.asked_as.insert(number, asked_as);
-        }
-        let of_root = |column: &StringArray| -> ArrayRef {
-            let rows = new.iter().map(|(_, number)| self.root_of[*number]);
-            Arc::new(StringArray::from_iter_values(rows.map(|row| column.value(row))))
-        };
-        let ids = new.iter().map(|(asked, _)| asked.to_string());
-        let claims = new.iter().map(|(_, number)| &self.forest.claim(*number).text);
-        let columns: Vec<ArrayRef> = vec![
-            Arc::new(StringArray::from_iter_values(ids)),
-            of_root(&self.questions.ids),
-            of_root(&self.questions.texts),
-            of_root(&self.questions.labels),
-            of_root(&self.questions.answers),
-            Arc::new(StringArray::from_iter_values(claims)),
-        ];
-        Ok(RecordBatch::try_new(asked_schema(), columns)?)
-    }
-
-    /// Gives the open claims their best proofs; the premises that are open in their turn.
-    fn grow(&mut self, open: &[usize]) -> Vec<usize> {
-        let mut next = Vec::new();
-        for &number in open {
-            let Some(asked) = self.asked_as.get(&number) else { continue };
-            if let Some(direct) = self.judged.direct(*asked) {
-                self.forest.believe(number, direct);
-            }
-            let Some(Judgement { entailment, premises, .. }) = self.judged.best(*asked) else {
-                continue;
-            };
-            let premises = self.forest.prove(number, *entailment, premises.iter().cloned());
-            let root = self.root_of[number];
-            self.root_of.extend(premises.clone().map(|_| root));
-            next.extend(premises.filter(|&premise| self.forest.is_open(premise)));
-        }
-        next
     }
 }

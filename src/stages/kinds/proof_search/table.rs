@@ -6,12 +6,12 @@ use arrow::array::{
     ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray, UInt32Array,
 };
 use arrow::compute::take;
+use arrow::datatypes::SchemaRef;
 
 use crate::stages::error::StageError;
-use crate::stages::kinds::proof_search::SearchPlan;
 use crate::stages::kinds::proof_search::forest::Worth;
-use crate::stages::kinds::proof_search::grow::Search;
 use crate::stages::kinds::proof_search::judged::Judgement;
+use crate::stages::kinds::proof_search::state::Search;
 use crate::stages::tables::columns::texts;
 
 /// A row: what it says of a proof beside what `verify` does.
@@ -23,12 +23,13 @@ struct Row<'a> {
 
 /// The table. Rows are in the order of the hypotheses, then from the top of a tree to its bottom.
 pub fn of(
-    plan: &SearchPlan,
+    schema: &SchemaRef,
+    keep: &[String],
     hypotheses: &RecordBatch,
     search: &Search,
 ) -> Result<RecordBatch, StageError> {
     let Some(judged) = search.judged.table()? else {
-        return Ok(RecordBatch::new_empty(Arc::clone(&plan.schema)));
+        return Ok(RecordBatch::new_empty(Arc::clone(schema)));
     };
     let worth = search.forest.worth();
     let names = Names::of(hypotheses, search)?;
@@ -45,8 +46,8 @@ pub fn of(
         Some(column) => Ok(take(column, &of_root, None)?),
         None => Err(StageError::Task(format!("the rows have no column `{name}`"))),
     };
-    let mut columns: Vec<ArrayRef> = Vec::with_capacity(plan.schema.fields().len());
-    for field in plan.schema.fields() {
+    let mut columns: Vec<ArrayRef> = Vec::with_capacity(schema.fields().len());
+    for field in schema.fields() {
         let above = |row: &Row<'_>| search.forest.claim(row.claim).above;
         columns.push(match field.name().as_str() {
             "proof_id" => by_text(&|row| Some(names.proof(row))),
@@ -68,7 +69,7 @@ pub fn of(
                 rows.iter().map(|row| Some(row.best && worth[row.claim].kept)),
             )),
             name @ ("question_id" | "question" | "label" | "answer") => from_root(name)?,
-            name if plan.keep.iter().any(|kept| kept == name) => from_root(name)?,
+            name if keep.iter().any(|kept| kept == name) => from_root(name)?,
             name => match judged.column_by_name(name) {
                 Some(column) => take(column, &of_proof, None)?,
                 None => {
@@ -77,9 +78,9 @@ pub fn of(
             },
         });
     }
-    let columns = columns.iter().zip(plan.schema.fields());
+    let columns = columns.iter().zip(schema.fields());
     let columns = columns.map(|(column, field)| arrow::compute::cast(column, field.data_type()));
-    Ok(RecordBatch::try_new(Arc::clone(&plan.schema), columns.collect::<Result<_, _>>()?)?)
+    Ok(RecordBatch::try_new(Arc::clone(schema), columns.collect::<Result<_, _>>()?)?)
 }
 
 /// A row for each proof of each claim that was open.

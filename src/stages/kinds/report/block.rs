@@ -8,10 +8,13 @@ use crate::draw::plot::{svg, text};
 use crate::draw::{WIDTH, markdown};
 use crate::stages::diagnostics::Diagnostics;
 use crate::stages::error::StageError;
-use crate::stages::kinds::report::{KIND, files, plot, proofs, table};
+use crate::stages::kinds::report::{files, plot, proofs, table};
 use proofmill_base::ids::StageName;
 use proofmill_base::styled::printable;
 use proofmill_pipeline::kinds::report::{BlockKind, PlotBlock};
+
+/// The kind, as settings call it.
+pub const KIND: &str = "report";
 
 /// A block that can be drawn.
 #[derive(Clone, Debug)]
@@ -132,7 +135,7 @@ impl Rows {
                 ("plot", text::draw(&plot), link, Some(svg))
             }
             Form::Proofs => {
-                let text = proofs::draw(rows)? + &more(rows.num_rows(), all, "proofs");
+                let text = proofs::draw(rows)? + &table::more(rows.num_rows(), all, "proofs");
                 let markdown = markdown::verbatim(&text);
                 ("proofs", text, markdown, None)
             }
@@ -147,14 +150,5 @@ impl Rows {
             markdown: heading + &body,
             svg,
         })
-    }
-}
-
-/// A line that says how many rows are not shown; nothing if all are.
-pub fn more(shown: usize, all: u64, rows: &str) -> String {
-    match shown as u64 {
-        0 => format!("no {rows}\n"),
-        shown if shown < all => format!("{shown} of {all} {rows}\n"),
-        _ => String::new(),
     }
 }

@@ -9,7 +9,6 @@ use arrow::datatypes::Int64Type;
 use arrow::error::ArrowError;
 
 use crate::stages::error::StageError;
-use crate::stages::kinds::report::ReportPlan;
 use crate::stages::tables::outside::{self, Replacement};
 
 /// The page itself.
@@ -18,8 +17,11 @@ const PAGE: &str = "report.md";
 /// Files by name, the page last: whoever finds it finds its pictures.
 pub type Files = Vec<(String, String)>;
 
-/// The files that a page stands for.
-pub fn of_page(plan: &ReportPlan, page: &RecordBatch) -> Result<Files, ArrowError> {
+/// The files that a page stands for; `picture` names the picture of a block.
+pub fn of_page<'p>(
+    page: &RecordBatch,
+    picture: impl Fn(usize) -> Option<&'p str>,
+) -> Result<Files, ArrowError> {
     let text = |name: &str| {
         let column = page.column_by_name(name).and_then(|column| column.as_string_opt::<i32>());
         column.ok_or_else(|| ArrowError::SchemaError(format!("a report without `{name}`")))
@@ -30,8 +32,7 @@ pub fn of_page(plan: &ReportPlan, page: &RecordBatch) -> Result<Files, ArrowErro
     for row in (0..page.num_rows()).filter(|row| svg.is_valid(*row)) {
         // Places of blocks count from 1.
         let at = places.and_then(|places| usize::try_from(places.value(row) - 1).ok());
-        let block = at.and_then(|at| plan.blocks.get(at));
-        if let Some(name) = block.and_then(|block| block.picture()) {
+        if let Some(name) = at.and_then(&picture) {
             files.push((file_name(name), svg.value(row).to_owned()));
         }
     }

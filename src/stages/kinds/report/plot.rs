@@ -63,15 +63,8 @@ fn number(
     schema: &SchemaRef,
     diagnostics: &mut Diagnostics<'_>,
 ) -> Option<usize> {
-    let position = diagnostics.column(steps, column, schema)?;
-    let kind = schema.field(position).data_type();
-    if kind.is_numeric() {
-        return Some(position);
-    }
-    let message = format!("the column `{column}` is {kind}, and a number is needed");
     let help = format!("write `CAST({column} AS DOUBLE) AS {column}` in a stage before");
-    diagnostics.error(steps, Code::ColumnType, message, Some(help));
-    None
+    diagnostics.typed_column(steps, column, schema, ("a number", DataType::is_numeric, Some(help)))
 }
 
 /// The plot of rows with these columns.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::draw::WIDTH;
 use crate::draw::cells::format_float;
 use crate::draw::tree::Tree;
-use crate::stages::diagnostics::Diagnostics;
+use crate::stages::diagnostics::{Diagnostics, mismatch};
 use crate::stages::error::StageError;
 use proofmill_base::styled::Styled;
 use proofmill_base::styled::printable;
@@ -64,9 +64,9 @@ impl Kind {
         }
     }
 
-    fn needed(self) -> &'static str {
+    fn expected(self) -> &'static str {
         match self {
-            Self::Text => "a text",
+            Self::Text => "a string",
             Self::Number => "a number",
             Self::Boolean => "a boolean",
             Self::Premises => "a list of structs with `text`",
@@ -107,8 +107,7 @@ pub fn columns(
             Ok(position) => {
                 let own = schema.field(position).data_type();
                 if !kind.admits(own) {
-                    let needed = kind.needed();
-                    let message = format!("the column `{name}` is {own}, and {needed} is needed");
+                    let message = mismatch(&format!("column `{name}`"), kind.expected(), own);
                     mistake(Code::ColumnType, message);
                 }
                 found.push(position);

@@ -7,7 +7,6 @@ use crate::draw::cells::texts;
 use crate::draw::markdown;
 use crate::draw::table::aligned;
 use crate::stages::diagnostics::Diagnostics;
-use crate::stages::kinds::report::block::more;
 use proofmill_base::styled::printable;
 use proofmill_pipeline::kinds::report::TableBlock;
 
@@ -51,4 +50,13 @@ pub fn draw(rows: &RecordBatch, all: u64) -> (String, String) {
     let markdown = markdown::table(&header, &lines(true), &right);
     let more = if more.is_empty() { more } else { format!("\n{more}") };
     (text, markdown + &more)
+}
+
+/// A line that says how many rows are not shown; nothing if all are.
+pub fn more(shown: usize, all: u64, rows: &str) -> String {
+    match shown as u64 {
+        0 => format!("no {rows}\n"),
+        shown if shown < all => format!("{shown} of {all} {rows}\n"),
+        _ => String::new(),
+    }
 }

@@ -16,7 +16,7 @@ use futures::stream::BoxStream;
 use crate::session::engine::BATCH_ROWS;
 use crate::session::{Engine, StageTable};
 use crate::stages::error::StageError;
-use crate::stages::kind::{Outcome, Preparing};
+use crate::stages::kind::{Preparation, Preparing};
 use crate::stages::plan::{Execution, StagePlan};
 use crate::stages::sink::{Computed, Sink};
 use crate::stages::tables::rows;
@@ -67,7 +67,7 @@ pub fn prepare(
     label: String,
     id: &Field,
     context: &mut Preparing<'_>,
-) -> Option<Outcome> {
+) -> Option<Preparation> {
     let Preparing { inputs, components, diagnostics, .. } = context;
     if inputs.stage.spec.common.partitions.is_some() {
         let message = "`partitions` means nothing for a dense index".to_owned();
@@ -95,7 +95,7 @@ pub fn prepare(
         label,
         schema: Arc::clone(&schema),
     };
-    Some(Outcome::new(schema, plan))
+    Some(Preparation::new(schema, plan))
 }
 
 /// Answers all queries.

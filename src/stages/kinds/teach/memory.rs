@@ -8,7 +8,7 @@ use arrow::array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray}
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 
 use crate::stages::error::StageError;
-pub use crate::stages::kinds::index::fact_id;
+pub use proofmill_base::sentence::fact_id;
 use proofmill_retrieval::{Analyzer, GrowingIndex, IndexSpec, Variant};
 
 /// Different facts; case and white space make no difference.

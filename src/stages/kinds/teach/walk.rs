@@ -5,23 +5,53 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray, UInt32Array};
 use arrow::compute::{concat_batches, take_record_batch};
+use arrow::datatypes::SchemaRef;
+use async_trait::async_trait;
 use indexmap::IndexMap;
 
 use crate::session::Engine;
 use crate::stages::error::StageError;
 use crate::stages::kinds::index;
-use crate::stages::kinds::teach::TeachPlan;
 use crate::stages::kinds::teach::memory::{self, Memory};
+use crate::stages::plan::{Execution, StagePlan};
 use crate::stages::queries::prepared_query::{Planner, PreparedQuery};
 use crate::stages::sink::{Computed, Sink};
 use crate::stages::tables::columns::{flags, texts};
 use proofmill_base::digest::Digest;
+use proofmill_base::ids::StageName;
+use proofmill_pipeline::kinds::teach::Teach;
 
 /// What to do when a question has no answer.
-const HELP: &str = "a lesson depends on all before it: mend the prompts or the model";
+const HELP: &str = "a lesson depends on all before it: change the prompts or the model";
+
+/// What a round computes, query by query.
+#[derive(Debug)]
+pub struct TeachPlan {
+    /// The stage of the hypotheses.
+    pub from: StageName,
+    /// The stage of the facts that are there from the start.
+    pub memory: Option<StageName>,
+    pub settings: Teach,
+    pub hypotheses: SchemaRef,
+    pub prove: String,
+    pub judge_proofs: String,
+    pub judge_hypotheses: String,
+    pub decide: String,
+    pub lessons: String,
+    pub schema: SchemaRef,
+}
+
+#[async_trait]
+impl StagePlan for TeachPlan {
+    async fn compute(&self, execution: &Execution<'_>) -> Result<Computed, StageError> {
+        let hypotheses = execution.rows(Some(&self.from)).await?;
+        let memory = execution.rows(self.memory.as_ref()).await?;
+        compute(self, hypotheses, memory, execution.engine, execution.sink).await
+    }
+}
 
 /// Teaches.
-pub async fn compute(
+async fn compute(
     plan: &TeachPlan,
     hypotheses: Vec<RecordBatch>,
     facts: Vec<RecordBatch>,

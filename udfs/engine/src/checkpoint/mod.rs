@@ -25,7 +25,7 @@ pub use proofmill_base::digest::Digest;
 pub use sentence::{VectorMode, VectorSettings};
 pub use special::Special;
 pub use stored_tensor::{Dtype, StoredTensor};
-pub use text::{Codec, Continuation, Encoded, TextError};
+pub use text::{Codec, Encoded, TextError, TokenizedContinuation};
 
 #[cfg(test)]
 pub(crate) mod tests;

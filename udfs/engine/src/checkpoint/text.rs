@@ -39,7 +39,7 @@ pub struct Encoded {
 
 /// A context and what may follow it, without special tokens.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Continuation {
+pub struct TokenizedContinuation {
     /// Tokens of the context.
     pub context: Vec<u32>,
     /// Tokens of the continuation; none if it vanishes in the context's last token.
@@ -128,12 +128,12 @@ impl Codec {
         &self,
         context: &str,
         continuation: &str,
-    ) -> Result<Continuation, TextError> {
+    ) -> Result<TokenizedContinuation, TextError> {
         let stem = context.trim_end_matches(is_python_space);
         let whole = self.encode(&format!("{context}{continuation}"), false)?;
         let context = self.encode(stem, false)?;
         let continuation = whole.get(context.len()..).unwrap_or_default().to_vec();
-        Ok(Continuation { context, continuation })
+        Ok(TokenizedContinuation { context, continuation })
     }
 
     /// The text of some tokens, with special tokens or without. Ids that the tokenizer does not know

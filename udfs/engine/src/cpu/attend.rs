@@ -6,7 +6,7 @@ use std::ops::Range;
 use super::kv_cache::{Layer, Number};
 use super::math::exp;
 use super::reduce::{largest, sum};
-use super::simd::{Kernel, LANES, Simd};
+use super::simd::{LANES, Simd, SimdKernel};
 use crate::backend::{AttentionMetadata, BlockRef, Segment};
 
 /// Queries that share the loading of keys.
@@ -56,7 +56,7 @@ fn row_len(keys: usize) -> usize {
     keys.next_multiple_of(LANES) + LANES
 }
 
-impl<N: Number> Kernel for Over<'_, N> {
+impl<N: Number> SimdKernel for Over<'_, N> {
     type Output = ();
 
     #[inline(always)]

@@ -2,7 +2,7 @@
 //! multiply-add, so tiles, blocks and instruction sets do not show in the bits.
 
 use super::matrix::PANEL;
-use super::simd::{Kernel, LANES, Simd};
+use super::simd::{LANES, Simd, SimdKernel};
 use super::tile::{Epilogue, Tile, columns, group_panels, tiles};
 
 /// Floats of packed rows that stay in the second-level cache while the weights pass by.
@@ -38,7 +38,7 @@ fn block_rows(k: usize) -> usize {
     (BLOCK_FLOATS / k / WIDE[0]).clamp(4, 32) * WIDE[0]
 }
 
-impl Kernel for Gemm<'_> {
+impl SimdKernel for Gemm<'_> {
     type Output = ();
 
     #[inline(always)]

@@ -2,7 +2,7 @@
 
 use super::matrix::{Int8, PANEL, QUAD, SMALLEST};
 use super::reduce::{largest, padded};
-use super::simd::{Kernel, LANES, Simd};
+use super::simd::{LANES, Simd, SimdKernel};
 use super::tile::{Epilogue, Tile, columns, group_panels, tiles};
 
 /// Bytes of packed rows that stay in the second-level cache while the weights pass by.
@@ -43,7 +43,7 @@ fn block_rows(k: usize) -> usize {
     (BLOCK_BYTES / k / WIDE[0]).clamp(4, 64) * WIDE[0]
 }
 
-impl Kernel for Gemm<'_> {
+impl SimdKernel for Gemm<'_> {
     type Output = ();
 
     #[inline(always)]

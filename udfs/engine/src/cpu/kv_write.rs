@@ -2,7 +2,7 @@
 
 use super::kv_cache::{KeysValues, Number};
 use super::norm::Normal;
-use super::simd::{Kernel, Simd};
+use super::simd::{Simd, SimdKernel};
 
 /// Angles of all positions, `[positions, head_dim / 2]` each.
 #[derive(Clone, Copy)]
@@ -32,7 +32,7 @@ pub(super) struct WriteKv<'a, N> {
     pub(super) layer: usize,
 }
 
-impl<N: Number> Kernel for WriteKv<'_, N> {
+impl<N: Number> SimdKernel for WriteKv<'_, N> {
     type Output = ();
 
     #[inline(always)]

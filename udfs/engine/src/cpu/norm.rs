@@ -2,7 +2,7 @@
 
 use super::memory::Vector;
 use super::reduce::{squares, sum};
-use super::simd::{Kernel, Simd};
+use super::simd::{Simd, SimdKernel};
 use crate::backend::NormKind;
 
 /// A normalisation of rows of one width.
@@ -21,7 +21,7 @@ pub(super) struct Norms<'a> {
     pub(super) out: &'a mut [f32],
 }
 
-impl Kernel for Norms<'_> {
+impl SimdKernel for Norms<'_> {
     type Output = ();
 
     #[inline(always)]

@@ -2,7 +2,7 @@
 
 use super::math::activate;
 use super::reduce::{padded, squares};
-use super::simd::{Kernel, LANES, Simd};
+use super::simd::{LANES, Simd, SimdKernel};
 use crate::backend::{Activation, Pool, Segment};
 
 /// `activation(x[..n]) * x[n..]` of every row.
@@ -15,7 +15,7 @@ pub(super) struct Glu<'a> {
     pub(super) out: &'a mut [f32],
 }
 
-impl Kernel for Glu<'_> {
+impl SimdKernel for Glu<'_> {
     type Output = ();
 
     #[inline(always)]
@@ -49,7 +49,7 @@ pub(super) struct Pooling<'a> {
     pub(super) out: &'a mut [f32],
 }
 
-impl Kernel for Pooling<'_> {
+impl SimdKernel for Pooling<'_> {
     type Output = ();
 
     #[inline(always)]

@@ -3,7 +3,7 @@
 use super::gumbel::{SamplerScratch, Truncation, sample};
 use super::math::exp;
 use super::reduce::{self, largest, padded};
-use super::simd::{Kernel, LANES, Simd};
+use super::simd::{LANES, Simd, SimdKernel};
 use super::top_k::{RankedToken, find, top_k};
 use crate::backend::{RowSampling, SamplerOutput, SamplingMetadata, SamplingMethod, Token};
 
@@ -18,7 +18,7 @@ pub(super) struct SampleRows<'a> {
     pub(super) out: &'a mut SamplerOutput,
 }
 
-impl Kernel for SampleRows<'_> {
+impl SimdKernel for SampleRows<'_> {
     type Output = ();
 
     #[inline(always)]

@@ -27,7 +27,7 @@ pub struct BeamSettings {
 
 /// A live beam: what it continues, and with what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Continuation {
+pub struct BeamContinuation {
     /// Index of the beam it continues, among those that were live before the step.
     pub parent: u32,
     /// Its new token.
@@ -57,7 +57,7 @@ pub struct BeamSearch {
     kept: Vec<BeamToken>,
     live: Vec<LiveBeam>,
     /// What the live beams continue.
-    continuations: Vec<Continuation>,
+    continuations: Vec<BeamContinuation>,
     /// Best first, at most `beams`.
     complete: Vec<CompleteBeam>,
 }
@@ -117,7 +117,7 @@ impl BeamSearch {
     /// Takes a step: `candidates` are the likeliest tokens of each live beam, best first. The new
     /// live beams, best first, or `None` when the search is over. An impossible candidate
     /// (log-probability -inf) is no candidate.
-    pub fn advance(&mut self, candidates: &[&[Token]]) -> Option<&[Continuation]> {
+    pub fn advance(&mut self, candidates: &[&[Token]]) -> Option<&[BeamContinuation]> {
         let parents = std::mem::take(&mut self.live);
         self.continuations.clear();
         self.length += 1;
@@ -132,7 +132,7 @@ impl BeamSearch {
             } else if !ends && self.live.len() < beams {
                 let last = Some(self.keep(parents[parent].last, token));
                 self.live.push(LiveBeam { last, logprob });
-                self.continuations.push(Continuation { parent: parent as u32, token });
+                self.continuations.push(BeamContinuation { parent: parent as u32, token });
             }
         }
         // Stable: an older answer stays before an equal new one.
@@ -231,7 +231,7 @@ mod tests {
         logprobs.iter().map(|&(id, logprob)| Token { id, logprob }).collect()
     }
 
-    fn pairs(continuations: Option<&[Continuation]>) -> Vec<(u32, u32)> {
+    fn pairs(continuations: Option<&[BeamContinuation]>) -> Vec<(u32, u32)> {
         continuations.unwrap().iter().map(|c| (c.parent, c.token)).collect()
     }
 

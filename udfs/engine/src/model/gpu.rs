@@ -66,7 +66,7 @@ impl Claim {
 
 /// The GPUs that models can run on, by their numbers; never none.
 pub fn gpus() -> Result<Vec<GpuInfo>, NoGpu> {
-    let info = |gpu: system::GpuInfo| {
+    let info = |gpu: system::ProbedGpu| {
         let number = u32::try_from(gpu.index).unwrap_or(u32::MAX);
         GpuInfo { number, name: gpu.name, bytes: gpu.bytes as u64 }
     };

@@ -1,4 +1,4 @@
-//! Vectors of texts: embeddings and hidden states.
+//! PooledVectors of texts: embeddings and hidden states.
 
 use super::block_pool::BlockTable;
 use super::encode::Encoder;
@@ -26,14 +26,14 @@ pub fn take(queue: &Queue, mut fits: impl FnMut(&[usize], usize) -> bool) -> Vec
 }
 
 /// The tensors that pooled vectors pass through.
-pub struct Vectors<B: Backend> {
+pub struct PooledVectors<B: Backend> {
     scratch: B::Tensor,
     pooled: B::Tensor,
     host: Vec<f32>,
     width: usize,
 }
 
-impl<B: Backend> Vectors<B> {
+impl<B: Backend> PooledVectors<B> {
     /// Room for up to `texts` vectors of `width`.
     pub fn new(backend: &B, texts: usize, width: usize) -> Result<Self, DeviceError> {
         let scratch = backend.tensor(texts, width)?;

@@ -6,7 +6,7 @@ use super::counters::Counters;
 use super::encode::Encoder;
 use super::limits::{Limits, Shortage};
 use super::step::Step;
-use super::vectors::Vectors;
+use super::vectors::PooledVectors;
 use crate::backend::{Backend, CacheShape, DeviceError, Input};
 use crate::network::{Network, Stack, Transformer, Workspace};
 
@@ -15,7 +15,7 @@ pub struct WorkerWorkspace<B: Backend> {
     pub(super) encoder: Option<Encoder<B>>,
     pub(super) step: Option<Step<B>>,
     cross_kv: Option<CrossKvWriter<B>>,
-    pub(super) vectors: Vectors<B>,
+    pub(super) vectors: PooledVectors<B>,
 }
 
 /// Writes the cross-attention keys and values of encoder states to the decoder's KV cache.
@@ -46,7 +46,7 @@ impl<B: Backend> WorkerWorkspace<B> {
         let workspace = Self {
             encoder: encodes.map_err(short)?,
             cross_kv: cross_kv.transpose().map_err(short)?,
-            vectors: Vectors::new(backend, rows, width).map_err(short)?,
+            vectors: PooledVectors::new(backend, rows, width).map_err(short)?,
             step: None,
         };
         let Some(decoder) = decoder else { return Ok(workspace) };

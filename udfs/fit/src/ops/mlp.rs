@@ -5,7 +5,7 @@ use crate::sizes::Activation;
 
 /// `[rows, width]` to the same for ReLU; `[rows, 2 width]` to `[rows, width]` for a gate, whose
 /// activated half comes first.
-pub struct Mlp {
+pub struct MlpShape {
     pub activation: Activation,
     /// Numbers of a row after it.
     pub width: usize,
@@ -27,7 +27,7 @@ fn gelu_grad(x: f32) -> f32 {
     0.5 * (1.0 + tanh) + 0.5 * x * (1.0 - tanh * tanh) * SLOPE * (1.0 + 3.0 * CUBIC * x * x)
 }
 
-impl Mlp {
+impl MlpShape {
     /// The rows after it.
     pub fn forward(&self, rows: &[f32]) -> Vec<f32> {
         match self.activation {

@@ -11,6 +11,6 @@ mod slice;
 pub use attention::{Attend, Heads};
 pub use dropout::Dropout;
 pub use loss::Loss;
-pub use mlp::Mlp;
+pub use mlp::MlpShape;
 pub use norm::Norm;
 pub use slice::{Add, AddRows, with_numbers};

@@ -18,7 +18,7 @@ pub enum Isa {
 pub(crate) struct Level(Isa);
 
 /// Work that is compiled once per instruction set. `run` must be `#[inline(always)]`.
-pub(crate) trait Kernel {
+pub(crate) trait SimdKernel {
     type Output;
     /// Does the work.
     fn run<S: Simd>(self, simd: S) -> Self::Output;
@@ -65,7 +65,7 @@ impl Level {
     }
 
     #[expect(unsafe_code, reason = "a Level is only made of a set that the processor has")]
-    pub(crate) fn run<K: Kernel>(self, kernel: K) -> K::Output {
+    pub(crate) fn run<K: SimdKernel>(self, kernel: K) -> K::Output {
         match self.0 {
             #[cfg(target_arch = "x86_64")]
             Isa::Avx512 => unsafe { avx512(kernel) },
@@ -81,13 +81,13 @@ impl Level {
 #[cfg(target_arch = "x86_64")]
 #[expect(unsafe_code, reason = "the attribute names the instructions that the token stands for")]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,fma")]
-fn avx512<K: Kernel>(kernel: K) -> K::Output {
+fn avx512<K: SimdKernel>(kernel: K) -> K::Output {
     kernel.run(unsafe { super::avx512::Avx512::new() })
 }
 
 #[cfg(target_arch = "x86_64")]
 #[expect(unsafe_code, reason = "the attribute names the instructions that the token stands for")]
 #[target_feature(enable = "avx2,fma")]
-fn avx2<K: Kernel>(kernel: K) -> K::Output {
+fn avx2<K: SimdKernel>(kernel: K) -> K::Output {
     kernel.run(unsafe { super::avx2::Avx2::new() })
 }

@@ -6,7 +6,7 @@ pub(crate) const LANES: usize = 16;
 /// A right to use an instruction set, and its operations. A value exists only where the processor
 /// has the instructions. All operations round as IEEE 754 says, so all sets give the same bits.
 ///
-/// Kernels that take a `Simd` must be `#[inline(always)]` all the way up to [`super::Kernel::run`]:
+/// Kernels that take a `Simd` must be `#[inline(always)]` all the way up to [`super::SimdKernel::run`]:
 /// only what is inlined there is compiled for the instruction set.
 pub(crate) trait Simd: Copy {
     /// Sixteen f32.

@@ -9,5 +9,5 @@ mod lanes;
 mod portable;
 
 pub use isa::Isa;
-pub(super) use isa::{Kernel, Level};
+pub(super) use isa::{Level, SimdKernel};
 pub(super) use lanes::{LANES, Simd};

@@ -3,7 +3,7 @@
 use super::given::devices;
 use crate::backend::Activation;
 use crate::cpu::math;
-use crate::cpu::simd::{Kernel, LANES, Simd};
+use crate::cpu::simd::{LANES, Simd, SimdKernel};
 
 /// Applies a function to all numbers, a multiple of 16.
 struct Map<'a> {
@@ -12,7 +12,7 @@ struct Map<'a> {
     activation: Option<Activation>,
 }
 
-impl Kernel for Map<'_> {
+impl SimdKernel for Map<'_> {
     type Output = ();
 
     #[inline(always)]

@@ -15,7 +15,7 @@ use super::graphs::{GraphCounts, Graphs};
 use super::launcher::{Graph, StreamLauncher};
 use super::memory::{Piece, Slab};
 use super::modules::{Functions, KernelSource};
-use super::probe::{GpuInfo, NoGpu, gpus};
+use super::probe::{ProbeError, ProbedGpu, gpus};
 use super::stream::Stream;
 use crate::backend::DeviceError;
 use crate::cuda::driver::{Driver, GemmBackend, Launch, Role};
@@ -47,7 +47,7 @@ struct State {
 pub enum OpenGpuError {
     /// There is none.
     #[error(transparent)]
-    NoGpu(#[from] NoGpu),
+    ProbeError(#[from] ProbeError),
     #[error("there is no GPU {index} that can run the kernels; there is {found}")]
     NotThisOne { index: usize, found: String },
     /// It does not work.
@@ -61,7 +61,7 @@ impl System {
     pub fn open(index: usize, cache: &Path, gemm: GemmBackend) -> Result<Self, OpenGpuError> {
         let all = gpus()?;
         let Some(gpu) = all.iter().find(|gpu| gpu.index == index) else {
-            let name = |gpu: &GpuInfo| format!("{}: {}", gpu.index, gpu.name);
+            let name = |gpu: &ProbedGpu| format!("{}: {}", gpu.index, gpu.name);
             let found = all.iter().map(name).collect::<Vec<_>>().join(", ");
             return Err(OpenGpuError::NotThisOne { index, found });
         };
@@ -72,7 +72,7 @@ impl System {
             .map_err(Into::into)
     }
 
-    fn prepare(gpu: &GpuInfo, cache: &Path, gemm: GemmBackend) -> Result<Self, DeviceError> {
+    fn prepare(gpu: &ProbedGpu, cache: &Path, gemm: GemmBackend) -> Result<Self, DeviceError> {
         let stream = Arc::new(Stream::open(gpu.index)?);
         let (functions, source) = Functions::load(&stream, gpu.capability, cache)?;
         let processors = CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT;

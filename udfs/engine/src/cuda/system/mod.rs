@@ -23,4 +23,4 @@ pub use device::{OpenGpuError, System};
 pub use graphs::GraphCounts;
 pub use memory::Piece;
 pub use modules::{Disk, KernelSource};
-pub use probe::{GpuInfo, NoGpu, gpus};
+pub use probe::{ProbeError, ProbedGpu, gpus};

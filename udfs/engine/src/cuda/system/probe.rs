@@ -15,7 +15,7 @@ const CUDA_MIN: (u32, u32) = (12, 4);
 
 /// A GPU that can run the kernels.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GpuInfo {
+pub struct ProbedGpu {
     /// Its number among all GPUs of the machine.
     pub index: usize,
     pub name: String,
@@ -28,7 +28,7 @@ pub struct GpuInfo {
 
 /// Why there is no GPU to compute on.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NoGpu {
+pub enum ProbeError {
     #[error("there is no GPU driver: the library libcuda.so.1 is not found")]
     NoDriver,
     /// A driver, but nothing for it.
@@ -60,7 +60,7 @@ pub enum NoGpu {
     },
 }
 
-impl NoGpu {
+impl ProbeError {
     /// What to do about it, where the message does not say it.
     pub fn help(&self) -> Option<&'static str> {
         match self {
@@ -75,46 +75,46 @@ impl NoGpu {
 }
 
 /// The GPUs that can run the kernels; never none.
-pub fn gpus() -> Result<Vec<GpuInfo>, NoGpu> {
+pub fn gpus() -> Result<Vec<ProbedGpu>, ProbeError> {
     #[expect(unsafe_code, reason = "opens a library, which runs its initialisers")]
     // SAFETY: NVIDIA's driver is made to be opened by any program.
     let present = unsafe { sys::is_culib_present() };
     if !present {
-        return Err(NoGpu::NoDriver);
+        return Err(ProbeError::NoDriver);
     }
-    let found = panic::catch_unwind(ask).map_err(|panic| NoGpu::Failed(panicked(&*panic)))?;
+    let found = panic::catch_unwind(ask).map_err(|panic| ProbeError::Failed(panicked(&*panic)))?;
     suited(found.map_err(|error| match error.0 {
-        CUresult::CUDA_ERROR_NO_DEVICE => NoGpu::NoDevice,
-        _ => NoGpu::Failed(said(error)),
+        CUresult::CUDA_ERROR_NO_DEVICE => ProbeError::NoDevice,
+        _ => ProbeError::Failed(said(error)),
     })?)
 }
 
 /// Those of `all` that can run the kernels.
-fn suited(all: Vec<GpuInfo>) -> Result<Vec<GpuInfo>, NoGpu> {
-    let Some(first) = all.first() else { return Err(NoGpu::NoDevice) };
+fn suited(all: Vec<ProbedGpu>) -> Result<Vec<ProbedGpu>, ProbeError> {
+    let Some(first) = all.first() else { return Err(ProbeError::NoDevice) };
     let (major, minor) = first.cuda;
     if first.cuda < CUDA_MIN {
-        return Err(NoGpu::OldDriver { major, minor });
+        return Err(ProbeError::OldDriver { major, minor });
     }
     let (good, old): (Vec<_>, Vec<_>) =
         all.into_iter().partition(|gpu| gpu.capability >= CAPABILITY_MIN);
     if good.is_empty() {
         let name =
-            |gpu: &GpuInfo| format!("{} ({}.{})", gpu.name, gpu.capability.0, gpu.capability.1);
+            |gpu: &ProbedGpu| format!("{} ({}.{})", gpu.name, gpu.capability.0, gpu.capability.1);
         let found = old.iter().map(name).collect::<Vec<_>>().join(", ");
-        return Err(NoGpu::OldGpus { found });
+        return Err(ProbeError::OldGpus { found });
     }
     Ok(good)
 }
 
 /// Asks the driver for all GPUs. Nothing is made on them.
-fn ask() -> Result<Vec<GpuInfo>, DriverError> {
+fn ask() -> Result<Vec<ProbedGpu>, DriverError> {
     let count = CudaContext::device_count()?;
     let cuda = cuda_version()?;
     (0..count).map(|ordinal| describe(ordinal, cuda)).collect()
 }
 
-fn describe(ordinal: i32, cuda: (u32, u32)) -> Result<GpuInfo, DriverError> {
+fn describe(ordinal: i32, cuda: (u32, u32)) -> Result<ProbedGpu, DriverError> {
     let gpu = device::get(ordinal)?;
     let name = device::get_name(gpu)?;
     #[expect(unsafe_code, reason = "questions to the driver by the number of a device")]
@@ -131,7 +131,7 @@ fn describe(ordinal: i32, cuda: (u32, u32)) -> Result<GpuInfo, DriverError> {
     };
     let capability = (major.unsigned_abs(), minor.unsigned_abs());
     let index = ordinal.unsigned_abs() as usize;
-    Ok(GpuInfo { index, name, capability, bytes, cuda })
+    Ok(ProbedGpu { index, name, capability, bytes, cuda })
 }
 
 fn cuda_version() -> Result<(u32, u32), DriverError> {
@@ -148,8 +148,8 @@ fn cuda_version() -> Result<(u32, u32), DriverError> {
 mod tests {
     use super::*;
 
-    fn gpu(index: usize, capability: (u32, u32), cuda: (u32, u32)) -> GpuInfo {
-        GpuInfo { index, name: format!("GPU{index}"), capability, bytes: 1 << 34, cuda }
+    fn gpu(index: usize, capability: (u32, u32), cuda: (u32, u32)) -> ProbedGpu {
+        ProbedGpu { index, name: format!("GPU{index}"), capability, bytes: 1 << 34, cuda }
     }
 
     #[test]
@@ -161,12 +161,12 @@ mod tests {
 
     #[test]
     fn it_is_said_why_there_is_none() {
-        assert_eq!(suited(vec![]), Err(NoGpu::NoDevice));
+        assert_eq!(suited(vec![]), Err(ProbeError::NoDevice));
         let old = suited(vec![gpu(0, (9, 0), (12, 3))]).unwrap_err();
-        assert_eq!(old, NoGpu::OldDriver { major: 12, minor: 3 });
+        assert_eq!(old, ProbeError::OldDriver { major: 12, minor: 3 });
         assert!(old.to_string().contains("CUDA 12.3 and 12.4 is needed"), "{old}");
         let old = suited(vec![gpu(0, (7, 5), (12, 4)), gpu(1, (6, 1), (12, 4))]).unwrap_err();
-        assert_eq!(old, NoGpu::OldGpus { found: "GPU0 (7.5), GPU1 (6.1)".to_owned() });
+        assert_eq!(old, ProbeError::OldGpus { found: "GPU0 (7.5), GPU1 (6.1)".to_owned() });
     }
 
     #[test]

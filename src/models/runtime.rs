@@ -8,22 +8,22 @@ use proofmill_base::clock::Clock;
 use proofmill_base::rng::Rng;
 
 /// Looks up a variable of the environment.
-pub type Environment = fn(&str) -> Option<String>;
+pub type ReadVariable = fn(&str) -> Option<String>;
 
 /// What models may use of the machine.
 #[derive(Clone, Debug)]
-pub struct Host {
+pub struct Runtime {
     pub cores: usize,
     pub gpus: Gpus,
     pub clock: Arc<dyn Clock>,
     pub rng: Arc<dyn Rng>,
     /// The environment, for keys of endpoints.
-    pub environment: Environment,
+    pub environment: ReadVariable,
     /// A folder for what can be computed again.
     pub cache: PathBuf,
 }
 
-impl Host {
+impl Runtime {
     /// Where digests of weights are kept.
     pub fn digests(&self) -> PathBuf {
         Path::new(&self.cache).join("digests")

@@ -7,10 +7,10 @@ use serde_json::{Value as Json, json};
 use crate::cli::environment::Environment;
 use crate::cli::teach::args::Of;
 use crate::draw::table::aligned;
-use crate::memory::{Conflict, Entry, Journal, Kind, Row, Sentence, catalog};
+use crate::memory::{Conflict, Journal, JournalEntry, Row, RowKind, Sentence, catalog};
 use crate::report::units::plural;
-use crate::stages::kinds::index::fact_id;
 use proofmill_base::error::Result;
+use proofmill_base::sentence::fact_id;
 use proofmill_base::styled::printable;
 use proofmill_store::Store;
 
@@ -53,7 +53,7 @@ pub async fn history(args: &Of, store: &Store, environment: &Environment) -> Res
         output.json(&entries().map(|(entry, undone)| entry_json(entry, undone)).collect())?;
         return Ok(());
     }
-    let line = |(entry, undone): (&Entry, Option<u64>)| {
+    let line = |(entry, undone): (&JournalEntry, Option<u64>)| {
         vec![
             entry.seq.to_string(),
             entry.t_utc.format("%Y-%m-%d %H:%M:%S").to_string(),
@@ -106,14 +106,20 @@ pub async fn memories(store: &Store, environment: &Environment) -> Result<()> {
     let (mut lines, mut all) = (Vec::new(), Vec::new());
     for name in catalog(store).await?.into_keys() {
         let journal = Journal::open(store, &name).await?;
-        let mut counts: BTreeMap<Kind, u64> = BTreeMap::new();
+        let mut counts: BTreeMap<RowKind, u64> = BTreeMap::new();
         for row in journal.state().rows() {
             *counts.entry(row.kind).or_default() += 1;
         }
-        let count = |kind: Kind| counts.get(&kind).copied().unwrap_or_default();
+        let count = |kind: RowKind| counts.get(&kind).copied().unwrap_or_default();
         let last = journal.entries().last().map(|entry| entry.t_utc);
-        let kinds =
-            [Kind::Fact, Kind::Noted, Kind::Blocked, Kind::Confirmed, Kind::Excluded, Kind::Forced];
+        let kinds = [
+            RowKind::Fact,
+            RowKind::Noted,
+            RowKind::Blocked,
+            RowKind::Confirmed,
+            RowKind::Excluded,
+            RowKind::Forced,
+        ];
         let entries = journal.entries().len();
         let counted = kinds.map(|kind| (kind.as_str(), count(kind)));
         let held: BTreeMap<&str, u64> = counted.into_iter().collect();
@@ -162,7 +168,7 @@ fn row_json(row: &Row) -> Json {
     json
 }
 
-fn entry_json(entry: &Entry, undone: Option<u64>) -> Json {
+fn entry_json(entry: &JournalEntry, undone: Option<u64>) -> Json {
     json!({
         "entry": entry.seq,
         "at": entry.t_utc,

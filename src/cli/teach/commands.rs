@@ -6,7 +6,7 @@ use crate::cli::environment::Environment;
 use crate::cli::teach::args::{
     Add, Block, Confirm, Import, Negate, Signed, Steer, Teach, Undo, What,
 };
-use crate::cli::teach::{proof, shown};
+use crate::cli::teach::{proof, queries};
 use crate::memory::{
     Action, Conflict, Conflicts, Journal, Lesson, MemoryError, Sentence, Taught, read_lessons,
 };
@@ -23,7 +23,7 @@ const UNKNOWN: &str = "unknown";
 /// Teaches, or shows what was taught.
 pub async fn teach(args: &Teach, environment: &Environment) -> Result<()> {
     let store = environment.store().await?;
-    let desk = Desk { store: &store, environment };
+    let desk = CommandContext { store: &store, environment };
     match &args.what {
         What::Add(args) => desk.add(args).await,
         What::Negate(args) => desk.negate(args).await,
@@ -37,20 +37,20 @@ pub async fn teach(args: &Teach, environment: &Environment) -> Result<()> {
         }
         What::Undo(args) => desk.undo(args).await,
         What::Import(args) => desk.import(args).await,
-        What::List(args) => shown::list(args, &store, environment).await,
-        What::History(args) => shown::history(args, &store, environment).await,
-        What::Conflicts(args) => shown::conflicts(args, &store, environment).await,
-        What::Memories => shown::memories(&store, environment).await,
+        What::List(args) => queries::list(args, &store, environment).await,
+        What::History(args) => queries::history(args, &store, environment).await,
+        What::Conflicts(args) => queries::conflicts(args, &store, environment).await,
+        What::Memories => queries::memories(&store, environment).await,
     }
 }
 
 /// Where memories are taught.
-struct Desk<'a> {
+struct CommandContext<'a> {
     store: &'a Store,
     environment: &'a Environment,
 }
 
-impl Desk<'_> {
+impl CommandContext<'_> {
     async fn add(&self, args: &Add) -> Result<()> {
         let (fact, question) = (args.fact.clone(), args.question.clone());
         let action = match args.is_true {
@@ -91,7 +91,8 @@ impl Desk<'_> {
             _ => self.proof(&args.signed, args.stage.as_deref()).await?,
         };
         let (run, found) = found.unzip();
-        let of_proof = |part: fn(&proof::Proof) -> Option<Sentence>| found.as_ref().and_then(part);
+        let of_proof =
+            |part: fn(&proof::TaughtProof) -> Option<Sentence>| found.as_ref().and_then(part);
         let question = args.question.clone().or_else(|| of_proof(|proof| proof.question.clone()));
         let answer = args.answer.clone().or_else(|| of_proof(|proof| proof.answer.clone()));
         let premises = match &found {
@@ -165,7 +166,7 @@ impl Desk<'_> {
                     self.warn(&conflicts);
                     added.push(seq);
                     found.extend(
-                        conflicts.iter().map(|conflict| shown::conflict_json(seq, conflict)),
+                        conflicts.iter().map(|conflict| queries::conflict_json(seq, conflict)),
                     );
                 }
                 Taught::Known { .. } => known += 1,
@@ -223,7 +224,7 @@ impl Desk<'_> {
                 }
                 self.warn(conflicts);
                 let all: Vec<Json> =
-                    conflicts.iter().map(|it| shown::conflict_json(*seq, it)).collect();
+                    conflicts.iter().map(|it| queries::conflict_json(*seq, it)).collect();
                 json!({
                     "memory": name, "entry": seq, "action": lesson.action, "known": null,
                     "conflicts": all,
@@ -252,7 +253,7 @@ impl Desk<'_> {
         &self,
         signed: &Signed,
         stage: Option<&str>,
-    ) -> Result<Option<(RunId, proof::Proof)>> {
+    ) -> Result<Option<(RunId, proof::TaughtProof)>> {
         let Some(id) = &signed.proof else { return Ok(None) };
         let run = signed.run.as_deref();
         proof::find(id, run, stage, self.store, self.environment).await.map(Some)

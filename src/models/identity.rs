@@ -7,8 +7,8 @@ use proofmill_engine::checkpoint::{
 };
 use proofmill_engine::model::GemmBackend;
 
-use crate::models::device::{NoPlace, Place};
-use crate::models::host::Host;
+use crate::models::device::{NoPlacement, Placement};
+use crate::models::runtime::Runtime;
 use proofmill_pipeline::models::{Api, Model, Pooling};
 
 /// The version of the engine's arithmetic: raised when the same model and request would give other
@@ -20,29 +20,29 @@ const REFUSES: &str = "capabilities";
 
 /// What a model is made of, by name, in the order of the names.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Card {
+pub struct ModelIdentity {
     parts: Vec<(&'static str, String)>,
     /// What its folder must hold when it is loaded; `None` for an endpoint.
     digested: Option<Digested>,
 }
 
-/// Why a model has no card.
+/// Why a model has no identity.
 #[derive(Debug, thiserror::Error)]
-pub enum CardError {
+pub enum IdentityError {
     /// Its folder is not as it should be.
     #[error(transparent)]
     Load(#[from] LoadError),
     /// There is no device for it.
     #[error(transparent)]
-    Place(#[from] NoPlace),
+    Placement(#[from] NoPlacement),
 }
 
-impl CardError {
+impl IdentityError {
     /// The setting that is to blame.
     pub fn key(&self) -> &'static str {
         match self {
             Self::Load(_) => "path",
-            Self::Place(no_place) => no_place.key(),
+            Self::Placement(no_place) => no_place.key(),
         }
     }
 
@@ -50,7 +50,7 @@ impl CardError {
     pub fn parts(&self) -> (String, Option<String>) {
         match self {
             Self::Load(error) => (error.problem(), error.help()),
-            Self::Place(no_place) => (no_place.to_string(), Some(no_place.help().to_owned())),
+            Self::Placement(no_place) => (no_place.to_string(), Some(no_place.help().to_owned())),
         }
     }
 
@@ -63,13 +63,13 @@ impl CardError {
     }
 }
 
-impl Card {
-    /// The card of a model; weights are digested if nobody has before.
-    pub fn of(model: &Model, host: &Host) -> Result<Self, CardError> {
+impl ModelIdentity {
+    /// The identity of a model; weights are digested if nobody has before.
+    pub fn of(model: &Model, runtime: &Runtime) -> Result<Self, IdentityError> {
         match (&model.path, &model.url) {
             (Some(path), _) => {
-                let place = Place::of(model, &host.gpus)?;
-                Ok(local(&open_folder(path, model)?, &place, host)?)
+                let place = Placement::of(model, &runtime.gpus)?;
+                Ok(local(&open_folder(path, model)?, &place, runtime)?)
             }
             (None, url) => {
                 let parts = remote(model, url.as_deref().unwrap_or_default());
@@ -114,13 +114,20 @@ pub(super) fn open_folder(path: &str, model: &Model) -> Result<Folder, LoadError
 }
 
 /// Who the checkpoint in a folder is, whatever asks it, and what its files must be to be that.
-pub(super) fn checkpoint(folder: &Folder, host: &Host) -> Result<(Identity, Digested), LoadError> {
-    let digested = folder.digested(&DigestCache::new(host.digests()), Trust::Unchanged)?;
+pub(super) fn checkpoint(
+    folder: &Folder,
+    runtime: &Runtime,
+) -> Result<(Identity, Digested), LoadError> {
+    let digested = folder.digested(&DigestCache::new(runtime.digests()), Trust::Unchanged)?;
     Ok((Identity::of(folder, &digested), digested))
 }
 
-fn local(folder: &Folder, place: &Place, host: &Host) -> Result<Card, LoadError> {
-    let (identity, digested) = checkpoint(folder, host)?;
+fn local(
+    folder: &Folder,
+    place: &Placement,
+    runtime: &Runtime,
+) -> Result<ModelIdentity, LoadError> {
+    let (identity, digested) = checkpoint(folder, runtime)?;
     let vector = folder.vector().map_or_else(String::new, |vector| {
         format!("{:?}{}", vector.mode, if vector.normalize { ", normalized" } else { "" })
     });
@@ -140,7 +147,7 @@ fn local(folder: &Folder, place: &Place, host: &Host) -> Result<Card, LoadError>
         ("vector", vector),
         ("weights", identity.weights_digest.to_string()),
     ]);
-    Ok(Card { parts, digested: Some(digested) })
+    Ok(ModelIdentity { parts, digested: Some(digested) })
 }
 
 /// What is behind an address may change without a sign; what is known is who was asked.
@@ -182,7 +189,7 @@ mod tests {
     /// The identity of a tiny model with these settings, on a machine with such GPUs.
     fn identity(settings: &str, probe: Probe) -> serde_json::Value {
         let cache = tempfile::tempdir().unwrap();
-        let host = Host {
+        let runtime = Runtime {
             cores: 1,
             gpus: Gpus::new(probe),
             clock: Arc::new(SystemClock::default()),
@@ -193,8 +200,8 @@ mod tests {
         let folder =
             PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("udfs/engine/tests/parity/data/gpt2");
         let model = format!("{{\"path\": {:?}{settings}}}", folder.display().to_string());
-        let card = Card::of(&serde_json::from_str(&model).unwrap(), &host).unwrap();
-        serde_json::from_str(&card.identity()).unwrap()
+        let found = ModelIdentity::of(&serde_json::from_str(&model).unwrap(), &runtime).unwrap();
+        serde_json::from_str(&found.identity()).unwrap()
     }
 
     fn none() -> Result<Vec<GpuInfo>, NoGpu> {
@@ -208,14 +215,14 @@ mod tests {
 
     #[test]
     fn on_the_processor_a_model_is_who_it_always_was() {
-        let card = identity("", none);
-        let keys: Vec<&str> = card.as_object().unwrap().keys().map(String::as_str).collect();
+        let found = identity("", none);
+        let keys: Vec<&str> = found.as_object().unwrap().keys().map(String::as_str).collect();
         let parts = ["config", "device", "dtype", "engine", "tokenizer", "vector", "weights"];
         assert_eq!(keys, parts);
-        assert_eq!(card["device"], "cpu");
-        assert_eq!(card["dtype"], "f32");
-        assert_eq!(identity(r#", "device": "cpu""#, two), card);
-        assert_eq!(identity(r#", "device": "auto", "dtype": "f32", "workers": 3"#, none), card);
+        assert_eq!(found["device"], "cpu");
+        assert_eq!(found["dtype"], "f32");
+        assert_eq!(identity(r#", "device": "cpu""#, two), found);
+        assert_eq!(identity(r#", "device": "auto", "dtype": "f32", "workers": 3"#, none), found);
         let int8 = identity(r#", "device": "cpu", "dtype": "int8""#, two);
         assert_eq!(int8["device"], "cpu");
         assert_eq!(int8["dtype"], "int8");
@@ -223,20 +230,20 @@ mod tests {
 
     #[test]
     fn on_a_gpu_it_is_another_whichever_gpu_it_is() {
-        let card = identity("", two);
-        assert_eq!(card["device"], "cuda");
-        assert_eq!(card["dtype"], "bf16");
-        assert_eq!(identity(r#", "device": "cuda:1""#, two), card);
-        assert_eq!(identity(r#", "device": "cuda", "dtype": "bf16""#, two), card);
+        let found = identity("", two);
+        assert_eq!(found["device"], "cuda");
+        assert_eq!(found["dtype"], "bf16");
+        assert_eq!(identity(r#", "device": "cuda:1""#, two), found);
+        assert_eq!(identity(r#", "device": "cuda", "dtype": "bf16""#, two), found);
         assert_ne!(identity(r#", "dtype": "f32""#, two), identity("", none));
-        assert_eq!(identity(r#", "gemm": "builtin""#, two), card);
+        assert_eq!(identity(r#", "gemm": "builtin""#, two), found);
     }
 
     #[test]
     fn with_cublaslt_it_is_another_in_just_that() {
-        let mut card = identity(r#", "gemm": "cublaslt""#, two);
-        let parts = card.as_object_mut().unwrap();
+        let mut found = identity(r#", "gemm": "cublaslt""#, two);
+        let parts = found.as_object_mut().unwrap();
         assert_eq!(parts.remove("gemm"), Some("cublaslt".into()));
-        assert_eq!(card, identity("", two));
+        assert_eq!(found, identity("", two));
     }
 }

@@ -4,15 +4,15 @@ use proofmill_engine::checkpoint::{Family, LoadError};
 use proofmill_engine::cpu::{Cpu, Isa};
 use proofmill_engine::model::{self, measure, open_gpu};
 
-use crate::models::card::open_folder;
-use crate::models::device::{NoPlace, Place, name_of};
+use crate::models::device::{NoPlacement, Placement, name_of};
 use crate::models::folder::{claim, settings};
-use crate::models::host::Host;
+use crate::models::identity::open_folder;
+use crate::models::runtime::Runtime;
 use proofmill_pipeline::models::{Api, Model};
 
 /// What a model is and takes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Facts {
+pub enum ModelInfo {
     Local(Local),
     Remote(Endpoint),
 }
@@ -44,39 +44,48 @@ pub struct Endpoint {
 
 /// Why nothing can be told of a model.
 #[derive(Debug, thiserror::Error)]
-pub enum FactsError {
+pub enum ModelInfoError {
     /// Its folder is not as it should be.
     #[error(transparent)]
     Load(#[from] LoadError),
     /// There is no device for it.
     #[error(transparent)]
-    Place(#[from] NoPlace),
+    Placement(#[from] NoPlacement),
     /// Its GPU does not open.
     #[error(transparent)]
     Open(#[from] model::OpenError),
 }
 
-impl Facts {
+impl ModelInfo {
     /// Of `model`, one of `local_models` if it lies in a folder.
-    pub fn of(model: &Model, local_models: usize, host: &Host) -> Result<Self, FactsError> {
+    pub fn of(
+        model: &Model,
+        local_models: usize,
+        runtime: &Runtime,
+    ) -> Result<Self, ModelInfoError> {
         match &model.path {
-            Some(path) => local(model, path, local_models, host).map(Self::Local),
+            Some(path) => local(model, path, local_models, runtime).map(Self::Local),
             None => Ok(Self::Remote(remote(model))),
         }
     }
 }
 
-fn local(model: &Model, path: &str, local_models: usize, host: &Host) -> Result<Local, FactsError> {
-    let place = Place::of(model, &host.gpus)?;
+fn local(
+    model: &Model,
+    path: &str,
+    local_models: usize,
+    runtime: &Runtime,
+) -> Result<Local, ModelInfoError> {
+    let place = Placement::of(model, &runtime.gpus)?;
     let folder = open_folder(path, model)?;
-    let settings = settings(model, &place, host);
+    let settings = settings(model, &place, runtime);
     let size = measure(&folder, place.precision, settings.context)?;
     let (kernels, cache_bytes) = match place.gpus.first() {
         None => (None, settings.kv_cache_bytes as u64),
         Some(gpu) => {
-            let opened = open_gpu(gpu.number, &host.kernels())?;
+            let opened = open_gpu(gpu.number, &runtime.kernels())?;
             let free = opened.free_bytes.saturating_sub(size.weight_bytes);
-            let each = claim(model, &place, local_models, host).cache_of(free);
+            let each = claim(model, &place, local_models, runtime).cache_of(free);
             (Some(opened.kernels), each * place.gpus.len() as u64)
         }
     };
@@ -91,7 +100,7 @@ fn local(model: &Model, path: &str, local_models: usize, host: &Host) -> Result<
     })
 }
 
-fn device(place: &Place, workers: usize) -> String {
+fn device(place: &Placement, workers: usize) -> String {
     if !place.gpus.is_empty() {
         return place.gpus.iter().map(name_of).collect::<Vec<_>>().join(", ");
     }
