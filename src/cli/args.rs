@@ -121,7 +121,8 @@ pub struct Run {
     /// what this run reads is checked
     #[arg(long)]
     pub verify: bool,
-    /// Go on with a run that was stopped or failed, under its own name: its id, or `latest`
+    /// Go on with a run that was stopped or failed, under its own name: the beginning of its id, or
+    /// `latest` of this pipeline
     #[arg(long, value_name = "RUN")]
     pub resume: Option<String>,
 }
@@ -170,6 +171,9 @@ pub struct Runs {
     /// How many
     #[arg(long, default_value_t = 20)]
     pub limit: usize,
+    /// Only runs of this pipeline
+    #[arg(long, value_name = "NAME")]
+    pub pipeline: Option<String>,
 }
 
 /// `show`
@@ -181,7 +185,7 @@ pub struct Show {
     pub other: Option<ShowOther>,
     /// The stage; all stages of the run when absent
     pub stage: Option<String>,
-    /// The run: its id, or `latest`
+    /// The run: the beginning of its id, `latest`, `PIPELINE`, or either with `~N` for the Nth before
     #[arg(long, default_value = "latest")]
     pub run: String,
     /// How many rows
@@ -211,9 +215,10 @@ pub struct ShowModels {
 pub struct Sql {
     /// The query; `-` reads it from standard input
     pub query: String,
-    /// The run: its id, or `latest`
-    #[arg(long, default_value = "latest")]
-    pub run: String,
+    /// The run, as for `show`; or `NAME=RUN`, whose tables are `NAME.table`. May be given several times, so
+    /// that one query compares runs
+    #[arg(long = "run", default_value = "latest", value_name = "[NAME=]RUN")]
+    pub runs: Vec<String>,
     /// Most rows to print; 0 for all
     #[arg(long, default_value_t = 100)]
     pub limit: usize,
@@ -248,7 +253,7 @@ pub struct TraceArgs {
     /// The question: its `question_id`, its text or a part of it that no other question has, or the
     /// id of one of its hypotheses or proofs
     pub question: String,
-    /// The run: its id, or `latest`
+    /// The run: the beginning of its id, `latest`, `PIPELINE`, or either with `~N` for the Nth before
     #[arg(long, default_value = "latest")]
     pub run: String,
     /// The `select_answer` or `teach` stage whose answer is traced, or `all` of them [default: the last

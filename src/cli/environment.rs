@@ -7,9 +7,11 @@ use object_store::memory::InMemory;
 
 use crate::cli::args::{Global, Pipeline, STORE_DEFAULT};
 use crate::cli::output::{Output, sound};
+use crate::cli::shell::quoted;
 use crate::memory::Memories;
 use crate::models::{self, Gpus, NoLedger, Recorded, Runtime};
-use crate::run::history::{self, RunSummary};
+use crate::run::history::RunSummary;
+use crate::run::reference::RunReference;
 use crate::session::{Engine, Limits};
 use crate::stages::load::{self, Loaded};
 use proofmill_base::clock::{Clock, SystemClock};
@@ -61,7 +63,7 @@ impl Environment {
     pub fn store_option(&self) -> String {
         match self.store.as_str() {
             STORE_DEFAULT => String::new(),
-            store => format!(" --store {store}"),
+            store => format!(" --store {}", quoted(store)),
         }
     }
 
@@ -70,9 +72,10 @@ impl Environment {
         Ok(Store::in_memory(Arc::clone(&self.clock), Arc::clone(&self.rng)).await?)
     }
 
-    /// The run that `wanted` names, as [`history::find_run`]; what people should know of it is said.
+    /// The run that is meant, the latest unless it is named; what people should know of it is said.
     pub async fn run(&self, store: &Store, wanted: Option<&str>) -> Result<RunSummary> {
-        let run = history::find_run(store, wanted).await?;
+        let wanted: RunReference = wanted.unwrap_or("latest").parse()?;
+        let run = wanted.find(store).await?;
         run.remark.iter().for_each(|remark| self.output.remark(remark));
         Ok(run)
     }

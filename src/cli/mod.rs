@@ -14,6 +14,7 @@ pub mod plan;
 pub mod run;
 pub mod runs;
 pub mod schema;
+pub mod shell;
 pub mod show;
 pub mod show_models;
 pub mod sql;

@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::cli::args;
 use crate::cli::environment::Environment;
+use crate::cli::shell::quoted;
 use crate::cli::stop::on_signals;
 use crate::console::{Stream, is_terminal};
 use crate::graph::Graph;
@@ -19,13 +20,14 @@ use crate::report::metrics;
 use crate::report::page;
 use crate::report::terminal::Terminal;
 use crate::report::units::plural;
-use crate::run::history::find_run;
 use crate::run::notice::Observer;
 use crate::run::planned::Choice;
 use crate::run::provenance::machine;
 use crate::run::publish::{Request, RunResult, rows_json, run as run_pipeline};
+use crate::run::reference::newest_of;
+use crate::stages::load::read;
 use proofmill_base::error::{Error, ErrorKind, Result};
-use proofmill_base::ids::StageName;
+use proofmill_base::ids::{RunId, StageName};
 use proofmill_store::{StageStatus, Store};
 
 /// How often progress bars are brought up to date.
@@ -37,13 +39,12 @@ pub async fn run(args: &args::Run, environment: &Environment) -> Result<()> {
     let watch = on_signals(stop.clone())?;
     let store = environment.store().await?;
     let resume = match args.resume.as_deref() {
-        Some("latest") => {
-            let newest = proofmill_store::run_ids(&store).await?.into_iter().next();
-            Some(newest.ok_or_else(|| {
-                Error::new(ErrorKind::Usage, "the store has no run to go on with")
-            })?)
-        }
-        Some(run) => Some(find_run(&store, Some(run)).await?.run),
+        // A file without a name is refused below.
+        Some("latest") => match read(&args.pipeline.pipeline, &args.pipeline.params)?.name() {
+            Some(pipeline) => Some(newest_of(&store, pipeline).await?.run),
+            None => None,
+        },
+        Some(run) => Some(environment.run(&store, Some(run)).await?.run),
         None => None,
     };
     let (run, is_resumed) = match resume {
@@ -80,7 +81,28 @@ pub async fn run(args: &args::Run, environment: &Environment) -> Result<()> {
     if let Some(ticker) = ticker {
         ticker.abort();
     }
-    finish(result?, environment, &store)
+    let mut result = result?;
+    result.error = result.error.map(|error| match error.kind {
+        ErrorKind::Interrupted => {
+            let command = resume_command(args, &result.run, environment);
+            error.with_hint(format!("`{command}` goes on where it was"))
+        }
+        _ => error,
+    });
+    finish(result, environment, &store)
+}
+
+/// The command that goes on with a run, as a shell takes it.
+fn resume_command(args: &args::Run, run: &RunId, environment: &Environment) -> String {
+    let mut command =
+        format!("proofmill run {}", quoted(&args.pipeline.pipeline.to_string_lossy()));
+    for (name, value) in &args.pipeline.params {
+        command += &format!(" --param {}", quoted(&format!("{name}={value}")));
+    }
+    for (option, value) in [("select", &args.select), ("rerun", &args.rerun)] {
+        command.extend(value.iter().map(|value| format!(" --{option} {}", quoted(value))));
+    }
+    command + &environment.store_option() + " --resume " + run.as_str()
 }
 
 /// The stages that options choose.

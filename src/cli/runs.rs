@@ -5,16 +5,16 @@ use serde_json::{Value as Json, json};
 use crate::cli::args;
 use crate::cli::environment::Environment;
 use crate::draw::table::aligned;
-use crate::run::history::{RunSummary, list};
+use crate::run::history::{RunSummary, ended, list};
 use proofmill_base::error::Result;
 use proofmill_base::styled::printable;
-use proofmill_store::{Life, Outcome, StageStatus};
+use proofmill_store::StageStatus;
 
 /// Lists runs.
 pub async fn runs(args: &args::Runs, environment: &Environment) -> Result<()> {
     let store = environment.store().await?;
     let (mut runs, mut damaged) = (Vec::new(), None);
-    for (run, summary) in list(&store, args.limit).await? {
+    for (run, summary) in list(&store, args.limit, args.pipeline.as_deref()).await? {
         match summary {
             Ok(summary) => {
                 summary.remark.iter().for_each(|remark| environment.output.remark(remark));
@@ -32,25 +32,20 @@ pub async fn runs(args: &args::Runs, environment: &Environment) -> Result<()> {
         output.json(&Json::Array(runs.iter().map(to_json).collect()))?;
         return damaged.map_or(Ok(()), Err);
     }
-    let header = ["run", "pipeline", "started (UTC)", "outcome", "computed", "cached", "seconds"];
+    let header = [
+        "run",
+        "pipeline",
+        "started (UTC)",
+        "outcome",
+        "computed",
+        "cached",
+        "seconds",
+        "parameters",
+    ];
     let rows = runs.iter().map(line).collect();
-    let right = [false, false, false, false, true, true, true];
+    let right = [false, false, false, false, true, true, true, false];
     output.data(aligned(&header.map(str::to_owned), rows, &right))?;
     damaged.map_or(Ok(()), Err)
-}
-
-/// How a run ended, in a word.
-pub fn outcome(run: &RunSummary) -> &'static str {
-    match run.outcome {
-        Some(Outcome::Succeeded) => "succeeded",
-        Some(Outcome::Failed) => "failed",
-        Some(Outcome::Interrupted) => "stopped",
-        None => match run.life {
-            Some(Life::Alive) => "running",
-            Some(Life::Dead) => "dead",
-            Some(Life::Unknown) | None => "unfinished",
-        },
-    }
 }
 
 fn count(run: &RunSummary, status: StageStatus) -> usize {
@@ -62,11 +57,22 @@ fn line(run: &RunSummary) -> Vec<String> {
         run.run.to_string(),
         run.pipeline.clone(),
         run.started_at.map(|at| at.format("%Y-%m-%d %H:%M:%S").to_string()).unwrap_or_default(),
-        outcome(run).to_owned(),
+        ended(run).to_owned(),
         count(run, StageStatus::Computed).to_string(),
         count(run, StageStatus::Cached).to_string(),
         run.seconds.map(|seconds| format!("{seconds:.1}")).unwrap_or_default(),
+        parameters(run),
     ]
+}
+
+/// The parameters, as `--param` takes them; a text without its quotes.
+fn parameters(run: &RunSummary) -> String {
+    let shown = |(name, value): (&String, &Json)| match value {
+        Json::String(text) => format!("{name}={text}"),
+        value => format!("{name}={value}"),
+    };
+    let all = run.params.iter().map(shown).collect::<Vec<_>>().join(" ");
+    printable(&all, false)
 }
 
 fn to_json(run: &RunSummary) -> Json {
@@ -74,7 +80,7 @@ fn to_json(run: &RunSummary) -> Json {
         "run": run.run,
         "pipeline": run.pipeline,
         "started_at": run.started_at,
-        "outcome": outcome(run),
+        "outcome": ended(run),
         "params": run.params,
         "computed": count(run, StageStatus::Computed),
         "cached": count(run, StageStatus::Cached),

@@ -8,13 +8,12 @@ use serde_json::json;
 
 use crate::cli::args;
 use crate::cli::environment::Environment;
-use crate::cli::runs::outcome;
 use crate::cli::show_models::show_models;
 use crate::cli::sql::fetch;
 use crate::draw::table::{aligned, of_batches};
 use crate::report::page;
-use crate::report::units::{bytes, count};
-use crate::run::history::{RunSummary, artifact, tables};
+use crate::report::units::{bytes, count, plural};
+use crate::run::history::{RunSummary, artifact, ended, tables};
 use crate::run::publish::rows_json;
 use crate::run::reports;
 use proofmill_base::error::{Error, ErrorKind, Result};
@@ -41,14 +40,16 @@ fn show_run(run: &RunSummary, environment: &Environment) -> Result<()> {
         output.json(&json!({
             "run": run.run,
             "pipeline": run.pipeline,
-            "outcome": outcome(run),
+            "outcome": ended(run),
             "params": run.params,
             "stages": run.stages,
+            "failed": run.failed,
+            "not_run": not_run(run),
         }))?;
         return Ok(());
     }
     let pipeline = printable(&run.pipeline, true);
-    output.data(format!("run {} of {pipeline}: {}\n\n", run.run, outcome(run)))?;
+    output.data(format!("run {} of {pipeline}: {}\n\n", run.run, ended(run)))?;
     let header = ["stage", "kind", "status", "rows", "errors", "bytes", "ms", "fingerprint"];
     let line = |stage: &StageOutcome| {
         vec![
@@ -64,7 +65,20 @@ fn show_run(run: &RunSummary, environment: &Environment) -> Result<()> {
     };
     let right = [false, false, false, true, true, true, true, false];
     let rows = run.stages.iter().map(line).collect();
-    output.data(aligned(&header.map(str::to_owned), rows, &right))
+    output.data(aligned(&header.map(str::to_owned), rows, &right))?;
+    for failure in &run.failed {
+        let (stage, why) = (printable(&failure.stage, true), printable(&failure.message, true));
+        output.data(format!("\n{stage} failed: {why}\n"))?;
+    }
+    match not_run(run) {
+        0 => Ok(()),
+        n => output.data(format!("\n{} did not run\n", plural(n, "stage"))),
+    }
+}
+
+/// Stages that neither ended well nor failed: they needed one that failed, or the run was stopped before.
+fn not_run(run: &RunSummary) -> usize {
+    run.stages_all.saturating_sub(run.stages.len() + run.failed.len())
 }
 
 async fn show_stage(
@@ -74,6 +88,10 @@ async fn show_stage(
     environment: &Environment,
     store: &Store,
 ) -> Result<()> {
+    if let Some(failure) = run.failed.iter().find(|failure| failure.stage == stage) {
+        let message = format!("stage `{stage}` failed in run `{}`: {}", run.run, failure.message);
+        return Err(Error::new(ErrorKind::Stage, message));
+    }
     let found = run.stages.iter().find(|outcome| outcome.stage.as_str() == stage);
     let outcome = found.ok_or_else(|| {
         let error =

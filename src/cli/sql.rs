@@ -21,6 +21,7 @@ use crate::session::{self, Engine};
 use crate::sqltext::{self, SqlErrorKind};
 use crate::stages::error::StageError;
 use proofmill_base::error::{Error, ErrorKind, Result};
+use proofmill_base::ids::is_name;
 use proofmill_base::suggest;
 use proofmill_pipeline::code::Code;
 use proofmill_pipeline::diagnostic::Diagnostic;
@@ -38,8 +39,8 @@ pub async fn sql(args: &args::Sql, environment: &Environment) -> Result<()> {
         })?;
     }
     let store = environment.store().await?;
-    let run = environment.run(&store, Some(&args.run)).await?;
-    let named = named_tables(&text, &run, &store, environment).await?;
+    let runs = runs(&args.runs, &store, environment).await?;
+    let named = named_tables(&text, &runs, &store, environment).await?;
     let mut engine = environment.engine(&store, &environment.new_run())?;
     if let Some(pipeline) = args.models.clone() {
         let pipeline = args::Pipeline { pipeline, params: Vec::new() };
@@ -60,10 +61,49 @@ pub async fn sql(args: &args::Sql, environment: &Environment) -> Result<()> {
     Ok(())
 }
 
-/// The tables that the query names, of one run.
+/// Runs, each with the name that stands before its tables; at most one has none.
+type NamedRuns = Vec<(Option<String>, RunSummary)>;
+
+async fn runs(wanted: &[String], store: &Store, environment: &Environment) -> Result<NamedRuns> {
+    let mut runs = NamedRuns::new();
+    for wanted in wanted {
+        let (name, run) = match wanted.split_once('=') {
+            Some((name, run)) if is_name(name) => (Some(name.to_owned()), run),
+            Some((name, _)) => {
+                let message = format!("`{name}` cannot stand before the tables of a run");
+                let help = "use a lower-case letter, then lower-case letters, digits or `_`";
+                return Err(Error::new(ErrorKind::Usage, message).with_hint(help));
+            }
+            None => (None, wanted.as_str()),
+        };
+        if runs.iter().any(|(other, _)| *other == name) {
+            let message = match name {
+                Some(name) => format!("two runs are called `{name}`"),
+                None => "two runs have no name".to_owned(),
+            };
+            let help =
+                "name each: `--run a=RUN --run b=RUN`, and their tables `a.table` and `b.table`";
+            return Err(Error::new(ErrorKind::Usage, message).with_hint(help));
+        }
+        runs.push((name, environment.run(store, Some(run)).await?));
+    }
+    Ok(runs)
+}
+
+/// The run that a table is of, and what it is called there.
+fn run_of<'r, 't>(runs: &'r NamedRuns, table: &'t str) -> Option<(&'r RunSummary, &'t str)> {
+    let prefixed = table.split_once('.').and_then(|(name, rest)| {
+        let named = runs.iter().find(|(run, _)| run.as_deref() == Some(name));
+        named.map(|(_, run)| (run, rest))
+    });
+    let alone = || runs.iter().find(|(name, _)| name.is_none()).map(|(_, run)| (run, table));
+    prefixed.or_else(alone)
+}
+
+/// The tables that the query names.
 async fn named_tables(
     text: &str,
-    run: &RunSummary,
+    runs: &NamedRuns,
     store: &Store,
     environment: &Environment,
 ) -> Result<HashMap<String, Arc<dyn TableProvider>>> {
@@ -77,22 +117,29 @@ async fn named_tables(
     })?;
     let mut named: HashMap<String, Arc<dyn TableProvider>> = HashMap::new();
     for table in &query.tables {
-        let stage = table.name.strip_suffix("__errors").unwrap_or(&table.name);
+        let Some((run, own)) = run_of(runs, &table.name) else {
+            let message = format!("`{}` does not say of which run it is", table.name);
+            let names: Vec<String> = runs.iter().filter_map(|(name, _)| name.clone()).collect();
+            let help = Some(format!("write `{}.{}`", names.join("` or `"), table.name));
+            let range = table.range.clone();
+            return Err(refuse(text, Code::UnknownStage, message, range, help, environment));
+        };
+        let stage = own.strip_suffix("__errors").unwrap_or(own);
         let found = run.stages.iter().find(|outcome| outcome.stage.as_str() == stage);
         let mut loaded = Vec::new();
         if let Some(outcome) = found {
             loaded = tables(store, outcome).await?;
         }
-        let wanted = loaded.into_iter().find(|(name, _)| name.as_str() == table.name);
-        let Some((name, provider)) = wanted else {
-            let message = format!("run `{}` has no table `{}`", run.run, table.name);
+        let wanted = loaded.into_iter().find(|(name, _)| name.as_str() == own);
+        let Some((_, provider)) = wanted else {
+            let message = format!("run `{}` has no table `{own}`", run.run);
             let names: Vec<String> =
                 run.stages.iter().map(|outcome: &StageOutcome| outcome.stage.to_string()).collect();
-            let help = suggest::help(&table.name, names.iter().map(String::as_str));
+            let help = suggest::help(own, names.iter().map(String::as_str));
             let range = table.range.clone();
             return Err(refuse(text, Code::UnknownStage, message, range, help, environment));
         };
-        named.insert(name.to_string(), provider as Arc<dyn TableProvider>);
+        named.insert(table.name.clone(), provider as Arc<dyn TableProvider>);
     }
     Ok(named)
 }

@@ -276,9 +276,7 @@ impl Dispatcher {
         };
         if stopped {
             let message = format!("run `{}` was stopped", self.context.run);
-            let hint =
-                format!("`proofmill run --resume {}` goes on where it was", self.context.run);
-            self.error = Some(Error::new(ErrorKind::Interrupted, message).with_hint(hint));
+            self.error = Some(Error::new(ErrorKind::Interrupted, message));
         }
         let Some(mut log) = self.log.take() else {
             return Err(Error::new(ErrorKind::Internal, "the run's log is gone"));

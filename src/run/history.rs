@@ -7,14 +7,13 @@ use chrono::{DateTime, Utc};
 use futures::{StreamExt, stream};
 
 use crate::run::bind::fill;
-use crate::run::event::Event;
+use crate::run::event::{Event, StageFailure};
 use crate::session::StageTable;
-use proofmill_base::error::{Error, ErrorKind, Result};
+use proofmill_base::error::Result;
 use proofmill_base::ids::{RunId, StageName};
-use proofmill_base::suggest;
 use proofmill_store::{
-    Artifact, Life, Outcome, StageOutcome, Store, StoreError, Stored, find_exact, life,
-    newest_published, read_log, read_manifest, run_ids,
+    Artifact, Life, Outcome, StageOutcome, Store, StoreError, Stored, find_exact, life, read_log,
+    read_manifest, run_ids,
 };
 
 /// Logs that are read at the same time.
@@ -30,6 +29,10 @@ pub struct RunSummary {
     pub started_at: Option<DateTime<Utc>>,
     /// Its stages that ended well.
     pub stages: Vec<StageOutcome>,
+    /// Its stages that failed, each with the reason.
+    pub failed: Vec<StageFailure>,
+    /// How many stages took part.
+    pub stages_all: usize,
     pub params: BTreeMap<String, serde_json::Value>,
     /// Seconds from its first to its last record.
     pub seconds: Option<f64>,
@@ -39,14 +42,24 @@ pub struct RunSummary {
     pub remark: Option<String>,
 }
 
-/// The newest `limit` runs, each with what keeps it from being read, if anything does.
-pub async fn list(store: &Store, limit: usize) -> Result<Vec<(RunId, Result<RunSummary>)>> {
+/// The newest `limit` runs, of one pipeline if it is named, each with what keeps it from being read, if
+/// anything does: whose pipeline that is nobody knows.
+pub async fn list(
+    store: &Store,
+    limit: usize,
+    pipeline: Option<&str>,
+) -> Result<Vec<(RunId, Result<RunSummary>)>> {
     let runs = run_ids(store).await?;
-    let summaries = runs.into_iter().take(limit).map(|run| async move {
+    let summaries = runs.into_iter().map(|run| async move {
         let summary = summary(store, &run).await;
         (run, summary)
     });
-    Ok(stream::iter(summaries).buffered(LOGS_READ_MAX).collect().await)
+    let of = |found: &(RunId, Result<RunSummary>)| {
+        let fits = |run: &RunSummary| pipeline.is_none_or(|name| run.pipeline == name);
+        std::future::ready(found.1.as_ref().map_or(true, fits))
+    };
+    let summaries = stream::iter(summaries).buffered(LOGS_READ_MAX).filter(of);
+    Ok(summaries.take(limit).collect().await)
 }
 
 pub async fn summary(store: &Store, run: &RunId) -> Result<RunSummary> {
@@ -62,6 +75,8 @@ pub async fn summary(store: &Store, run: &RunId) -> Result<RunSummary> {
             outcome: Some(manifest.outcome),
             started_at: Some(manifest.started_at),
             stages: manifest.stages.clone(),
+            failed: Vec::new(),
+            stages_all: manifest.stages.len(),
             params: manifest.params.clone(),
             seconds: Some((manifest.finished_at - manifest.started_at).as_seconds_f64()),
             life: None,
@@ -83,6 +98,8 @@ async fn from_log(store: &Store, run: &RunId, damaged: Option<StoreError>) -> Re
         outcome: None,
         started_at: entries.first().map(|entry| entry.t_utc),
         stages: Vec::new(),
+        failed: Vec::new(),
+        stages_all: 0,
         params: BTreeMap::new(),
         seconds: entries
             .first()
@@ -93,13 +110,16 @@ async fn from_log(store: &Store, run: &RunId, damaged: Option<StoreError>) -> Re
     };
     for event in entries.iter().filter_map(|entry| entry.event()) {
         match event {
-            Event::Started { pipeline, params, .. } => {
+            Event::Started { pipeline, params, stages, .. } => {
+                // Whoever goes on with a run asks again what failed.
+                summary.failed.clear();
+                summary.stages_all = *stages;
                 summary.pipeline = pipeline.name.to_string();
                 summary.params = params.clone();
                 summary.outcome = None;
             }
             Event::Stages(stages) => summary.stages.extend(stages.iter().cloned()),
-            Event::Failed { .. } => {}
+            Event::Failed { failures } => summary.failed.extend(failures.iter().cloned()),
             Event::Finished { outcome } => summary.outcome = Some(*outcome),
         }
     }
@@ -109,30 +129,16 @@ async fn from_log(store: &Store, run: &RunId, damaged: Option<StoreError>) -> Re
     Ok(summary)
 }
 
-/// The run that `wanted` names: its id, `latest` published, or the latest when `None`.
-pub async fn find_run(store: &Store, wanted: Option<&str>) -> Result<RunSummary> {
-    match wanted.filter(|wanted| *wanted != "latest") {
-        Some(wanted) => {
-            let run: RunId = wanted.parse().map_err(|error: proofmill_base::ids::InvalidId| {
-                Error::new(ErrorKind::Usage, error.to_string())
-            })?;
-            let found = summary(store, &run).await?;
-            if found.started_at.is_none() {
-                let runs: Vec<String> =
-                    run_ids(store).await?.iter().map(RunId::to_string).collect();
-                let help = suggest::nearest(wanted, runs.iter().map(String::as_str)).map_or_else(
-                    || "`proofmill runs` lists them".to_owned(),
-                    |run| format!("did you mean `{run}`?"),
-                );
-                let message = format!("the store has no run `{run}`");
-                return Err(Error::new(ErrorKind::Usage, message).with_hint(help));
-            }
-            Ok(found)
-        }
-        None => match newest_published(store).await? {
-            Some(run) => summary(store, &run).await,
-            None => Err(Error::new(ErrorKind::Usage, "the store has no finished run")
-                .with_hint("run a pipeline first, or name a run with `--run`")),
+/// How a run ended, in a word.
+pub fn ended(run: &RunSummary) -> &'static str {
+    match run.outcome {
+        Some(Outcome::Succeeded) => "succeeded",
+        Some(Outcome::Failed) => "failed",
+        Some(Outcome::Interrupted) => "stopped",
+        None => match run.life {
+            Some(Life::Alive) => "running",
+            Some(Life::Dead) => "dead",
+            Some(Life::Unknown) | None => "unfinished",
         },
     }
 }

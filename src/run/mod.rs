@@ -13,6 +13,7 @@ pub mod planned;
 pub mod provenance;
 pub mod publish;
 pub mod reason;
+pub mod reference;
 pub mod reports;
 pub mod resume;
 pub mod stored;

@@ -94,6 +94,11 @@ pub fn load(path: &Path, params: &[(String, String)], engine: &Arc<Engine>) -> R
 }
 
 impl Draft {
+    /// The name of the pipeline, as far as it can be read.
+    pub fn name(&self) -> Option<&str> {
+        self.parsed.pipeline.as_ref().map(|pipeline| pipeline.name.as_str())
+    }
+
     /// The memories that its stages name.
     pub fn memories(&self) -> BTreeSet<MemoryName> {
         let stages = self.parsed.pipeline.iter().flat_map(|pipeline| pipeline.stages.values());

@@ -135,7 +135,8 @@ fn stopped_by_hand_and_resumed_under_the_same_name() {
     assert_eq!(first["outcome"], "interrupted");
     let run = first["run"].as_str().unwrap();
     let log = workspace.read("stopped.log");
-    assert!(log.contains(&format!("`proofmill run --resume {run}` goes on where it was")), "{log}");
+    let command = format!("proofmill run p.yaml --store store --resume {run}");
+    assert!(log.contains(&format!("`{command}` goes on where it was")), "{log}");
     assert_eq!(workspace.json(&["runs"])[0]["outcome"], "stopped");
     assert!(workspace.keys("manifest.json").is_empty(), "a stopped run is not published");
 
@@ -150,6 +151,24 @@ fn stopped_by_hand_and_resumed_under_the_same_name() {
         (1, &Json::from("succeeded"))
     );
     assert_eq!(tables(&workspace)[0]["n"], 60_000);
+}
+
+/// The command that is printed works as it stands, and `latest` is of the pipeline that is run.
+#[test]
+fn a_stopped_run_goes_on_by_the_printed_command_whatever_ran_since() {
+    let workspace = Workspace::of_case("resume");
+    let run = stopped(&workspace)["run"].clone();
+    let other = "pipeline: other\nstages:\n  x: { sql: SELECT 1 AS x }\n";
+    workspace.write("other.yaml", other);
+    workspace.json(&["run", "other.yaml"]);
+    let log = workspace.read("stopped.log");
+    let command = log.lines().find(|line| line.contains("goes on where it was")).unwrap();
+    let command = command.split('`').nth(1).unwrap();
+    let words: Vec<&str> = command.split(' ').skip(1).chain(["--select", "a"]).collect();
+    assert_eq!(workspace.json(&words)["run"], run);
+    workspace.write("other.yaml", other.replace("other", "third"));
+    let latest = ["run", "other.yaml", "--resume", "latest"];
+    workspace.proofmill(&latest).expect(2).says("no run of a pipeline `third`");
 }
 
 /// A refused resume once took the run over first, and so fenced off whoever was running it.

@@ -64,9 +64,85 @@ fn are_listed_and_shown() {
 }
 
 #[test]
+fn are_named_by_beginnings_pipelines_and_how_many_before() {
+    let workspace = Workspace::with(CHAIN);
+    workspace.run();
+    workspace.json(&["run", "p.yaml", "--param", "least=2"]);
+    let runs = workspace.json(&["runs"]);
+    let [new, old] = [&runs[0], &runs[1]].map(|run| run["run"].as_str().unwrap());
+    let named = |name: &str| workspace.json(&["show", "--run", name])["run"].clone();
+    for (name, run) in [
+        ("latest", new),
+        ("latest~1", old),
+        ("chain", new),
+        ("chain@good", new),
+        ("chain~1", old),
+        (&old[..old.len() - 2], old),
+    ] {
+        assert_eq!(named(name), run, "{name}");
+    }
+    let refused = |name: &str| workspace.proofmill(&["show", "--run", name]).expect(2);
+    refused("chain~2").says("fewer than 3 runs of `chain` have succeeded");
+    refused("half").says("no run of a pipeline `half`");
+    refused("2").says("2 runs begin with `2`").says("write more of it");
+    refused("Chain").says("names no run").says("`~N` for the Nth before");
+    refused("chain~x").says("expected a whole number after `~`");
+
+    // Another pipeline, which fails: what is shown is said.
+    workspace.write("half.yaml", HALF);
+    workspace.proofmill(&["run", "half.yaml"]).expect(1);
+    let failed = workspace.json(&["runs", "--pipeline", "half"])[0]["run"].clone();
+    let shown = workspace.proofmill(&["show"]).expect(0).says("did not succeed (failed)");
+    assert!(shown.stdout.contains(failed.as_str().unwrap()), "{}", shown.stdout);
+    assert_eq!(named("chain"), new);
+    workspace.write("half.yaml", HALF.replace("1 / x", "1 + x"));
+    workspace.proofmill(&["run", "half.yaml"]).expect(0);
+    let good = named("half");
+    workspace.write("half.yaml", HALF);
+    workspace.proofmill(&["run", "half.yaml"]).expect(1);
+    let shown = workspace.proofmill(&["show"]).expect(0);
+    let shown = shown.says("the last one that did");
+    assert!(shown.stdout.contains(good.as_str().unwrap()), "{}", shown.stdout);
+    let of_chain = workspace.json(&["runs", "--pipeline", "chain"]);
+    assert_eq!(of_chain.as_array().unwrap().len(), 2);
+    let listed = workspace.proofmill(&["runs"]).expect(0).stdout;
+    assert!(listed.contains("least=2"), "{listed}");
+}
+
+#[test]
+fn are_compared_by_one_query() {
+    let workspace = Workspace::with(CHAIN);
+    workspace.run();
+    workspace.json(&["run", "p.yaml", "--param", "least=2"]);
+    let query = "SELECT o.x AS old, n.x AS new FROM before.c AS o CROSS JOIN after.c AS n";
+    let both = ["sql", "--run", "before=chain~1", "--run", "after=latest", query];
+    assert_eq!(workspace.json(&both)[0], serde_json::json!({"old": 4, "new": 6}));
+    let mixed = [
+        "sql",
+        "--run",
+        "chain",
+        "--run",
+        "old=chain~1",
+        "SELECT c.x - o.x AS d FROM c, old.c AS o",
+    ];
+    assert_eq!(workspace.json(&mixed)[0]["d"], 2);
+    let refused = |args: &[&str]| {
+        let args: Vec<&str> = ["sql"].iter().chain(args).copied().collect();
+        workspace.proofmill(&args).expect(2)
+    };
+    refused(&["--run", "chain", "--run", "chain~1", query]).says("two runs have no name");
+    refused(&["--run", "a=chain", "--run", "a=chain~1", query]).says("two runs are called `a`");
+    refused(&["--run", "A=chain", query]).says("cannot stand before the tables");
+    refused(&["--run", "a=chain", "SELECT * FROM c"])
+        .says("does not say of which run")
+        .says("`a.c`");
+    refused(&["--run", "a=chain", "SELECT * FROM a.d"]).says("has no table `d`");
+}
+
+#[test]
 fn are_queried_and_nothing_else() {
     let workspace = Workspace::with(CHAIN);
-    workspace.proofmill(&["sql", "SELECT 1"]).expect(2).says("no finished run");
+    workspace.proofmill(&["sql", "SELECT 1"]).expect(2).says("the store has no run");
     workspace.run();
     assert_eq!(workspace.sql("SELECT c.x + other.x AS x FROM c, other")[0]["x"], 9);
     // A column may be called as the tag that other commands give their rows.
@@ -154,6 +230,19 @@ fn go_on_beside_a_stage_that_fails() {
     let name = run["run"].as_str().unwrap();
     assert_eq!(workspace.json(&["sql", "SELECT x FROM finer", "--run", name])[0]["x"], 2);
     workspace.proofmill(&["sql", "SELECT y FROM bad", "--run", name]).expect(2);
+    // What failed, why, and what was not reached.
+    let shown = workspace.json(&["show", "--run", name]);
+    assert_eq!(
+        (&shown["failed"][0]["stage"], &shown["not_run"]),
+        (&Json::from("bad"), &Json::from(1))
+    );
+    let shown = workspace.proofmill(&["show", "--run", name]).expect(0).stdout;
+    assert!(shown.contains("bad failed: ") && shown.contains("1 stage did not run"), "{shown}");
+    workspace
+        .proofmill(&["show", "bad", "--run", name])
+        .expect(1)
+        .says("failed in run")
+        .says("zero");
 
     workspace.edit("p.yaml", "1 / x AS y", "1 / (x + 1) AS y");
     assert_eq!(workspace.run(), set(&["bad", "below"]), "only the rest");

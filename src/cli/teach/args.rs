@@ -58,7 +58,7 @@ pub struct Signed {
     /// The proof that prompted it: its `proof_id`
     #[arg(long, value_name = "PROOF_ID")]
     pub proof: Option<String>,
-    /// The run that has the proof: its id, or `latest`
+    /// The run that has the proof, as for `show`
     #[arg(long)]
     pub run: Option<String>,
 }

@@ -11,7 +11,6 @@ use crate::memory::{
     Action, Conflict, Conflicts, Journal, Lesson, MemoryError, Sentence, Taught, read_lessons,
 };
 use crate::report::units::plural;
-use crate::run::history::find_run;
 use proofmill_base::error::{Error, ErrorKind, Result};
 use proofmill_base::ids::{MemoryName, RunId};
 use proofmill_base::suggest;
@@ -261,7 +260,7 @@ impl CommandContext<'_> {
 
     async fn signed(&self, action: Action, signed: &Signed) -> Result<Lesson> {
         let run = match &signed.run {
-            Some(run) => Some(find_run(self.store, Some(run)).await?.run),
+            Some(run) => Some(self.environment.run(self.store, Some(run)).await?.run),
             None => None,
         };
         Ok(Lesson {
