@@ -174,12 +174,13 @@ fn print(result: &RunResult, environment: &Environment, store: &Store) -> Result
         ));
         // A store in memory is gone with the command.
         if store.url().scheme() != "memory" {
-            let option = environment.store_option();
-            output.remark(format!(
-                "look at them with `proofmill show` or `proofmill sql \"SELECT …\"`, adding\n \
-                 {option} --run {}",
-                result.run
-            ));
+            let of_run = format!("{} --run {}", environment.store_option(), result.run);
+            output.remark(format!("look at them with\n  proofmill show{of_run}"));
+            let tables = result.stages.values().filter(|stage| stage.artifact.is_some());
+            if let Some(last) = tables.last() {
+                let query = format!("SELECT * FROM {} LIMIT 10", last.stage);
+                output.remark(format!("  proofmill sql{of_run} {}", quoted(&query)));
+            }
         }
     }
     Ok(())

@@ -10,6 +10,9 @@ use proofmill_base::styled::printable;
 use proofmill_pipeline::checks::CheckSeverity;
 use proofmill_store::{Outcome, StageStatus};
 
+/// Longest row of a check that is shown, in characters.
+const EXAMPLE_CHARS_MAX: usize = 300;
+
 /// Writes each notice as a line to standard error. If that fails, the run goes on.
 pub struct Lines;
 
@@ -58,10 +61,14 @@ pub fn line(notice: &Notice<'_>) -> Option<String> {
                 CheckSeverity::Error => "check failed",
                 CheckSeverity::Warn => "warning",
             };
+            let rows = verdict.examples.iter();
+            let rows: Vec<_> =
+                rows.map(|row| format!("\n    {}", shortened(&printable(row, true)))).collect();
             format!(
-                "{level} {stage}: `{}`: {}",
+                "{level} {stage}: `{}`: {}{}",
                 printable(&verdict.check, true),
-                printable(&verdict.message, true)
+                printable(&verdict.message, true),
+                rows.concat()
             )
         }
         Notice::StageFailed { stage, message } => {
@@ -78,6 +85,14 @@ pub fn line(notice: &Notice<'_>) -> Option<String> {
             format!("run {how} after {}", duration(*wall))
         }
     })
+}
+
+/// A row of a check on one line.
+fn shortened(row: &str) -> String {
+    match row.char_indices().nth(EXAMPLE_CHARS_MAX) {
+        Some((end, _)) => format!("{}…", &row[..end]),
+        None => row.to_owned(),
+    }
 }
 
 #[cfg(test)]

@@ -3,8 +3,8 @@
 use arrow::array::{Array, AsArray, RecordBatch};
 use serde_json::{Value as Json, json};
 
-use crate::run::publish::objects;
 use crate::run::reports::Page;
+use crate::stages::tables::rows::objects;
 
 /// The page as it was drawn, then where the tables lie that it shows.
 pub fn text(page: &Page) -> String {

@@ -25,6 +25,7 @@ use crate::run::stored::is_result;
 use crate::session::Content;
 use crate::stages::load::Loaded;
 use crate::stages::sink::Kept;
+use crate::stages::tables::rows::objects;
 use proofmill_base::error::{Error, ErrorKind, Result};
 use proofmill_base::ids::{PipelineName, RunId, StageName};
 use proofmill_store::{
@@ -187,17 +188,4 @@ pub fn rows_json(stage: &StageName, batches: &[RecordBatch]) -> Vec<Json> {
         Json::Object(object)
     };
     objects(batches).into_iter().map(tagged).collect()
-}
-
-/// The rows of a small table as JSON objects.
-pub fn objects(batches: &[RecordBatch]) -> Vec<serde_json::Map<String, Json>> {
-    let mut writer = arrow::json::WriterBuilder::new()
-        .with_explicit_nulls(true)
-        .build::<_, arrow::json::writer::JsonArray>(Vec::new());
-    let batches: Vec<&RecordBatch> = batches.iter().collect();
-    let written = writer.write_batches(&batches).and_then(|()| writer.finish());
-    match written {
-        Ok(()) => serde_json::from_slice(&writer.into_inner()).unwrap_or_default(),
-        Err(_) => Vec::new(),
-    }
 }

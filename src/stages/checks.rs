@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow::array::{Array, Int64Array};
+use arrow::array::{Array, Int64Array, RecordBatch};
 use arrow::compute::cast;
 use arrow::datatypes::DataType;
 use datafusion::catalog::TableProvider;
@@ -18,9 +18,12 @@ use crate::sqltext;
 use crate::stages::diagnostics::Diagnostics;
 use crate::stages::error::StageError;
 use crate::stages::plan::Prepared;
+use crate::stages::tables::rows::objects;
 use proofmill_pipeline::checks::{Check, CheckSeverity, Rows, Scalar};
 use proofmill_pipeline::code::Code;
 
+/// Violating rows that are shown.
+const EXAMPLES_MAX: usize = 3;
 /// The name of the checked table inside check queries.
 const TABLE: &str = "this";
 
@@ -33,6 +36,9 @@ pub struct Verdict {
     pub violations: u64,
     /// What was found, for people.
     pub message: String,
+    /// The first rows that violate it, each a JSON object. Not part of a record: which are first may
+    /// differ between runs.
+    pub examples: Vec<String>,
 }
 
 impl Verdict {
@@ -48,6 +54,7 @@ impl Verdict {
             severity: serde_json::from_value(json.get("severity")?.clone()).ok()?,
             violations: json.get("violations")?.as_u64()?,
             message: json.get("message")?.as_str()?.to_owned(),
+            examples: Vec::new(),
         })
     }
 
@@ -90,8 +97,8 @@ pub fn validate(
             let Ok(scope) = DFSchema::try_from_qualified_schema(name, &schema) else { continue };
             match session::expression(engine.planning(), expect, &scope) {
                 Ok((_, DataType::Boolean | DataType::Null)) => {
-                    volatile |= violations_sql(check)
-                        .and_then(|(_, sql)| planned(&sql, table, engine).ok())
+                    volatile |= violations(check)
+                        .and_then(|it| planned(&it.count, table, engine).ok())
                         .is_some_and(|planned| !planned.calls.volatile.is_empty());
                 }
                 Ok((_, kind)) => {
@@ -116,20 +123,30 @@ pub async fn run(
 ) -> Result<Vec<Verdict>, StageError> {
     let mut verdicts = Vec::new();
     for (i, check) in stage.spec.common.checks.iter().enumerate() {
-        let (name, violations, message) = match &check.rows {
+        let (name, violations, message, examples) = match &check.rows {
             Some(rows) => {
                 let other = stage.input(&Role::Check(i)).and_then(|name| prepared.stages.get(name));
                 let other = other.map(|other| other.table.rows());
                 let (wanted, off) = row_bounds(rows, table.rows(), other);
-                ("rows".to_owned(), off, format!("{} rows, expected {wanted}", table.rows()))
+                let message = format!("{} rows, expected {wanted}", table.rows());
+                ("rows".to_owned(), off, message, Vec::new())
             }
             None => {
-                let Some((name, sql)) = violations_sql(check) else { continue };
-                let violations = count(&sql, table, engine).await?;
-                (name, violations, format!("{violations} of {} rows violate it", table.rows()))
+                let Some(Violations { check, count, rows }) = violations(check) else { continue };
+                let found = number(&collected(&count, table, engine).await?)?;
+                let examples = match found {
+                    0 => Vec::new(),
+                    _ => {
+                        let first = format!("{rows} LIMIT {EXAMPLES_MAX}");
+                        let batches = collected(&first, table, engine).await?;
+                        objects(&batches).iter().map(|row| json!(row).to_string()).collect()
+                    }
+                };
+                (check, found, format!("{found} of {} rows violate it", table.rows()), examples)
             }
         };
-        verdicts.push(Verdict { check: name, severity: check.severity, violations, message });
+        let severity = check.severity;
+        verdicts.push(Verdict { check: name, severity, violations, message, examples });
     }
     Ok(verdicts)
 }
@@ -152,22 +169,42 @@ fn row_bounds(rows: &Rows, found: u64, other: Option<u64>) -> (String, u64) {
     (words.join(" and "), off)
 }
 
-/// The check in words, and a query that counts its violations.
-fn violations_sql(check: &Check) -> Option<(String, String)> {
+/// What a check looks for.
+struct Violations {
+    /// The check in words.
+    check: String,
+    /// A query that counts its violations.
+    count: String,
+    /// A query for the rows that violate it; where values are repeated, for the values.
+    rows: String,
+}
+
+impl Violations {
+    fn of_rows(check: String, condition: &str) -> Self {
+        let count = format!("SELECT count(*) FROM {TABLE} WHERE {condition}");
+        Self { check, count, rows: format!("SELECT * FROM {TABLE} WHERE {condition}") }
+    }
+}
+
+fn violations(check: &Check) -> Option<Violations> {
     let quoted = |column: &String| format!("\"{}\"", column.replace('"', "\"\""));
     if let Some(columns) = &check.not_null {
         let any: Vec<_> = columns.all().iter().map(|c| format!("{} IS NULL", quoted(c))).collect();
-        let sql = format!("SELECT count(*) FROM {TABLE} WHERE {}", any.join(" OR "));
-        return Some((format!("not_null {}", columns.all().join(", ")), sql));
+        let check = format!("not_null {}", columns.all().join(", "));
+        return Some(Violations::of_rows(check, &any.join(" OR ")));
     }
     if let Some(columns) = &check.unique {
         let names: Vec<_> = columns.all().iter().map(quoted).collect();
-        let sql = format!(
-            "SELECT coalesce(sum(n - 1), 0) FROM (SELECT count(*) AS n FROM {TABLE} \
-             GROUP BY {} HAVING count(*) > 1) AS repeated",
-            names.join(", ")
-        );
-        return Some((format!("unique {}", columns.all().join(", ")), sql));
+        let names = names.join(", ");
+        let repeated =
+            format!("count(*) AS times_ FROM {TABLE} GROUP BY {names} HAVING count(*) > 1");
+        return Some(Violations {
+            check: format!("unique {}", columns.all().join(", ")),
+            count: format!(
+                "SELECT coalesce(sum(times_ - 1), 0) FROM (SELECT {repeated}) AS repeated"
+            ),
+            rows: format!("SELECT {names}, {repeated}"),
+        });
     }
     if let Some(accepted) = &check.accepted_values {
         let column = quoted(&accepted.column);
@@ -178,15 +215,13 @@ fn violations_sql(check: &Check) -> Option<(String, String)> {
         };
         let values: Vec<_> = accepted.values.iter().map(literal).collect();
         let shown = if texts { format!("arrow_cast({column}, 'Utf8')") } else { column.clone() };
-        let sql = format!(
-            "SELECT count(*) FROM {TABLE} WHERE {column} IS NOT NULL AND {shown} NOT IN ({})",
-            values.join(", ")
-        );
-        return Some((format!("accepted_values {}", accepted.column), sql));
+        let condition = format!("{column} IS NOT NULL AND {shown} NOT IN ({})", values.join(", "));
+        let check = format!("accepted_values {}", accepted.column);
+        return Some(Violations::of_rows(check, &condition));
     }
     let expect = check.expect.as_ref()?;
-    let sql = format!("SELECT count(*) FROM {TABLE} WHERE ({expect}\n) IS NOT TRUE");
-    Some((format!("expect {}", expect.trim()), sql))
+    let check = format!("expect {}", expect.trim());
+    Some(Violations::of_rows(check, &format!("({expect}\n) IS NOT TRUE")))
 }
 
 /// A query over the checked table, planned.
@@ -197,7 +232,11 @@ fn planned(sql: &str, table: &Arc<StageTable>, engine: &Engine) -> Result<Planne
     session::query(engine.planning(), &query, tables).map_err(|error| error.message)
 }
 
-async fn count(sql: &str, table: &Arc<StageTable>, engine: &Engine) -> Result<u64, StageError> {
+async fn collected(
+    sql: &str,
+    table: &Arc<StageTable>,
+    engine: &Engine,
+) -> Result<Vec<RecordBatch>, StageError> {
     let failed = |message: String| StageError::Data {
         message: format!("a check cannot be computed: {message}"),
         help: "compute what it needs in a stage of its own".to_owned(),
@@ -205,7 +244,11 @@ async fn count(sql: &str, table: &Arc<StageTable>, engine: &Engine) -> Result<u6
     let planned = planned(sql, table, engine).map_err(failed)?;
     let state = engine.running(table.rows(), None);
     let plan = state.create_physical_plan(&planned.plan).await?;
-    let batches = collect(plan, state.task_ctx()).await?;
+    Ok(collect(plan, state.task_ctx()).await?)
+}
+
+/// The one number that a query gave.
+fn number(batches: &[RecordBatch]) -> Result<u64, StageError> {
     let count = batches.first().map(|batch| cast(batch.column(0), &DataType::Int64)).transpose()?;
     let count = count.and_then(|array| {
         let array = array.as_any().downcast_ref::<Int64Array>()?;

@@ -1,6 +1,9 @@
 //! What a run leaves behind and how it is looked at: `runs`, `show`, `sql`, selections, exit codes,
 //! and which stream says what.
 
+use std::path::Path;
+use std::process::Command;
+
 use serde_json::Value as Json;
 
 use crate::support::{Workspace, executed, set, with_status};
@@ -107,6 +110,27 @@ fn are_named_by_beginnings_pipelines_and_how_many_before() {
     assert_eq!(of_chain.as_array().unwrap().len(), 2);
     let listed = workspace.proofmill(&["runs"]).expect(0).stdout;
     assert!(listed.contains("least=2"), "{listed}");
+}
+
+/// What a run prints at its end is pasted into a shell, where the store has a name that needs quotes.
+#[test]
+fn end_with_commands_that_work_as_they_stand() {
+    let workspace = Workspace::with(CHAIN);
+    let done = workspace.proofmill(&["run", "p.yaml", "--store", "my store"]).expect(0);
+    let commands: Vec<&str> =
+        done.stderr.lines().filter(|line| line.starts_with("  proofmill ")).collect();
+    assert_eq!(commands.len(), 2, "{}", done.stderr);
+    let program = workspace.command(&[]);
+    let folder = Path::new(program.get_program()).parent().unwrap();
+    let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap());
+    for command in commands {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", command]).current_dir(workspace.path("")).env("PATH", &path);
+        let output = shell.env("PROOFMILL_STORE", "elsewhere").output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{command}: {said}");
+        assert!(!output.stdout.is_empty(), "{command}: {said}");
+    }
 }
 
 #[test]

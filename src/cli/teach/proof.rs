@@ -10,7 +10,7 @@ use crate::cli::environment::Environment;
 use crate::cli::sql::fetch;
 use crate::memory::Sentence;
 use crate::run::history::{RunSummary, artifact, tables};
-use crate::run::publish::objects;
+use crate::stages::tables::rows::objects;
 use proofmill_base::error::{Error, ErrorKind, Result};
 use proofmill_base::ids::RunId;
 use proofmill_base::suggest;

@@ -10,6 +10,7 @@ use datafusion::logical_expr::{Expr, LogicalPlanBuilder};
 use datafusion::physical_plan::execute_stream;
 use futures::stream::BoxStream;
 use futures::{StreamExt, TryStreamExt, stream};
+use serde_json::{Map, Value as Json};
 
 use crate::session::{Content, Engine, StageTable};
 use crate::stages::error::StageError;
@@ -60,4 +61,17 @@ pub async fn columns(
     let state = engine.running(0, Some(1));
     let plan = state.create_physical_plan(&plan()?).await?;
     Ok(execute_stream(plan, state.task_ctx())?.map_err(StageError::from).boxed())
+}
+
+/// The rows of a small table as JSON objects.
+pub fn objects(batches: &[RecordBatch]) -> Vec<Map<String, Json>> {
+    let mut writer = arrow::json::WriterBuilder::new()
+        .with_explicit_nulls(true)
+        .build::<_, arrow::json::writer::JsonArray>(Vec::new());
+    let batches: Vec<&RecordBatch> = batches.iter().collect();
+    let written = writer.write_batches(&batches).and_then(|()| writer.finish());
+    match written {
+        Ok(()) => serde_json::from_slice(&writer.into_inner()).unwrap_or_default(),
+        Err(_) => Vec::new(),
+    }
 }
