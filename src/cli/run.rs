@@ -176,8 +176,8 @@ fn print(result: &RunResult, environment: &Environment, store: &Store) -> Result
         if store.url().scheme() != "memory" {
             let of_run = format!("{} --run {}", environment.store_option(), result.run);
             output.remark(format!("look at them with\n  proofmill show{of_run}"));
-            let tables = result.stages.values().filter(|stage| stage.artifact.is_some());
-            if let Some(last) = tables.last() {
+            let mut tables = result.stages.values().filter(|stage| stage.artifact.is_some());
+            if let Some(last) = tables.next_back() {
                 let query = format!("SELECT * FROM {} LIMIT 10", last.stage);
                 output.remark(format!("  proofmill sql{of_run} {}", quoted(&query)));
             }
