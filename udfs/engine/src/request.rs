@@ -89,7 +89,9 @@ pub struct Generate {
     pub min_tokens: u32,
     /// The answer ends before the first of these texts.
     pub stop: Vec<String>,
-    /// If not empty, the answer is one of these texts, by constrained decoding.
+    /// If not empty, the answer is one of these texts, by constrained decoding. Keys of stored answers
+    /// know it by its first name.
+    #[serde(rename = "among")]
     pub choices: Vec<String>,
 }
 
@@ -100,7 +102,9 @@ pub struct Score {
     /// What happens to a prompt that is too long.
     pub truncate: Option<Truncate>,
     pub continuations: Vec<String>,
-    /// Whether the end of the text is part of each continuation.
+    /// Whether the end of the text is part of each continuation. Keys of stored answers know it by its
+    /// first name.
+    #[serde(rename = "with_end")]
     pub include_eos: bool,
 }
 
