@@ -37,6 +37,8 @@ pub enum ErrorClass {
     /// Too many, too few or repeated fields.
     Fields,
     Size,
+    /// The program that was to compute it says so.
+    Program,
 }
 
 impl ErrorClass {
@@ -48,6 +50,7 @@ impl ErrorClass {
             Self::Type => "type",
             Self::Fields => "fields",
             Self::Size => "size",
+            Self::Program => "program",
         }
     }
 }

@@ -192,7 +192,8 @@ fn is_empty(line: &[u8]) -> bool {
     without_end(line).is_empty()
 }
 
-fn object(raw: &[u8]) -> Result<RecordContent<'_>, Fault> {
+/// The fields of a record that is a JSON object.
+pub fn object(raw: &[u8]) -> Result<RecordContent<'_>, Fault> {
     match parse(raw) {
         Ok(Json::Object(object, _)) => Ok(RecordContent::Object(object)),
         Ok(other) => {

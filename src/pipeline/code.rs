@@ -92,6 +92,8 @@ codes! {
     MemoryMissing = "E0404",
     /// A source without records.
     SourceEmpty = "E0405",
+    /// A program, or something that it needs, that is not there.
+    ProgramMissing = "E0406",
 }
 
 impl Code {

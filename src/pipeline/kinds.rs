@@ -1,5 +1,6 @@
 //! The closed set of stage kinds: the settings of each in a file of its own, and the one list of them.
 
+pub mod command;
 pub mod compare;
 pub mod embed;
 pub mod fit;
@@ -10,6 +11,7 @@ pub mod measure;
 pub mod memory;
 pub mod proof_search;
 pub mod prove;
+pub mod python;
 pub mod rank_fusion;
 pub mod read;
 pub mod report;
@@ -128,6 +130,10 @@ kinds! {
     teach: Teach,
     /// Trains a small model on pairs of texts.
     fit: Fit,
+    /// Runs a program that reads tables and writes one.
+    command: Command,
+    /// Calls a Python function with the rows of a table.
+    python: Python,
     /// Averages values over the rows of a table, with intervals.
     measure: Measure,
     /// Compares systems item by item.

@@ -56,6 +56,9 @@ fn fingerprints(prepared: &Prepared, choice: &Choice, nonce: &str) -> RunPlan {
         let reason = if !stage.volatile.is_empty() {
             components.set("run", nonce);
             Reason::Volatile(stage.volatile.clone())
+        } else if let Some(why) = stage.unrepeatable {
+            components.set("run", nonce);
+            Reason::Unrepeatable(why)
         } else if choice.again.contains(name) {
             Reason::Asked
         } else {

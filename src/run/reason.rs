@@ -30,6 +30,8 @@ pub enum Reason {
     Changed(Vec<Change>),
     /// It calls functions whose value differs between runs.
     Volatile(Vec<String>),
+    /// What decides its table does not count for its fingerprint, for this reason.
+    Unrepeatable(&'static str),
     Asked,
     /// The store has lost part of its table.
     Lost,
@@ -89,6 +91,7 @@ impl fmt::Display for Reason {
             Self::Volatile(functions) => {
                 write!(f, "it calls {}, which differs between runs", functions.join(", "))
             }
+            Self::Unrepeatable(why) => write!(f, "{why}"),
             Self::Asked => write!(f, "it was asked to run again"),
             Self::Lost => write!(f, "the store has lost part of its table"),
             Self::Damaged(error) => write!(f, "{error}"),

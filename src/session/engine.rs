@@ -132,6 +132,11 @@ impl Engine {
         &self.models
     }
 
+    /// A folder that goes with the process, for files that nobody else needs; `None` where none could be made.
+    pub fn scratch(&self) -> Option<&std::path::Path> {
+        self.spill.as_deref().map(Spill::path)
+    }
+
     /// What the engine may use.
     pub fn limits(&self) -> Limits {
         self.limits

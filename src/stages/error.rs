@@ -40,6 +40,9 @@ pub enum StageError {
     /// It took longer than its `timeout`.
     #[error("it took longer than its timeout of {0:?}")]
     Timeout(Duration),
+    /// A program took more memory than it may.
+    #[error("`{program}` and what it started took more than {mib} MiB of memory")]
+    Memory { program: String, mib: u64 },
     #[error("it was stopped")]
     Stopped,
     #[error("a task failed: {0}")]
@@ -73,6 +76,8 @@ impl From<StageError> for Error {
             StageError::Search(error) => error.into(),
             StageError::Timeout(_) => Error::new(ErrorKind::Resources, message)
                 .with_hint("raise `timeout` or make the stage smaller"),
+            StageError::Memory { .. } => Error::new(ErrorKind::Resources, message)
+                .with_hint("raise `memory_mib`, or hold fewer rows at once in the program"),
             StageError::Stopped => Error::new(ErrorKind::Interrupted, message),
             StageError::Task(_) => Error::new(ErrorKind::Internal, message),
             StageError::Query(ref query)

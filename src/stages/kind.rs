@@ -94,20 +94,24 @@ pub struct Preparation {
     pub unique: Option<&'static str>,
     /// Rows expected, where that is known.
     pub rows_expected: Option<u64>,
+    /// Why it is computed in every run, if it is: what decides its table does not count for its fingerprint.
+    pub unrepeatable: Option<&'static str>,
 }
 
 impl Preparation {
     /// A table of these columns and nothing else.
     pub fn new(schema: SchemaRef, plan: impl StagePlan + 'static) -> Self {
         let plan = Arc::new(plan);
-        Self { schema, plan, export: None, query: None, unique: None, rows_expected: None }
+        let (export, query) = (None, None);
+        Self { schema, plan, export, query, unique: None, rows_expected: None, unrepeatable: None }
     }
 
     /// A table of these columns, and files outside the store.
     pub fn exporting(schema: SchemaRef, plan: impl StagePlan + Export + 'static) -> Self {
         let plan = Arc::new(plan);
         let export = Some(Arc::clone(&plan) as Arc<dyn Export>);
-        Self { schema, plan, export, query: None, unique: None, rows_expected: None }
+        let (query, unique) = (None, None);
+        Self { schema, plan, export, query, unique, rows_expected: None, unrepeatable: None }
     }
 
     /// The same, with so many rows expected.

@@ -1,5 +1,6 @@
 //! The stage kinds: the behaviour of each in a file of its own, and the one list of them.
 
+mod command;
 pub mod compare;
 pub mod fit;
 mod hypothesize;
@@ -10,6 +11,7 @@ mod measure;
 mod memory;
 mod proof_search;
 mod prove;
+mod python;
 mod rank_fusion;
 mod read;
 mod report;
@@ -43,6 +45,8 @@ pub fn behaviour(kind: &StageKind) -> &dyn Kind {
         StageKind::ProofSearch(settings) => settings.as_ref(),
         StageKind::Teach(settings) => settings.as_ref(),
         StageKind::Fit(settings) => settings.as_ref(),
+        StageKind::Command(settings) => settings.as_ref(),
+        StageKind::Python(settings) => settings.as_ref(),
         StageKind::Measure(settings) => settings.as_ref(),
         StageKind::Compare(settings) => settings.as_ref(),
         StageKind::Write(settings) => settings.as_ref(),

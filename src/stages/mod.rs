@@ -2,7 +2,8 @@
 //!
 //! Reading order: `kind` (what a kind is), `kinds` (all of them), `plan` (what can run), `prepare` (a
 //! graph to stages that can run). `queries` has what kinds that are queries share, `tables` what is done
-//! with stored rows. `docs/ARCHITECTURE.md` says how to add a kind.
+//! with stored rows,
+//! `programs` the programs of users. `docs/ARCHITECTURE.md` says how to add a kind.
 
 pub mod checks;
 pub mod diagnostics;
@@ -15,6 +16,7 @@ pub mod kinds;
 pub mod load;
 pub mod plan;
 pub mod prepare;
+pub mod programs;
 pub mod progress;
 pub mod queries;
 pub mod sink;

@@ -53,6 +53,8 @@ pub struct PreparedStage {
     pub components: Components,
     /// Functions whose value differs between runs: the stage cannot be cached.
     pub volatile: Vec<String>,
+    /// Another reason why it cannot be cached.
+    pub unrepeatable: Option<&'static str>,
     /// Whether a check calls such functions: its checks are then run in every run.
     pub volatile_checks: bool,
     /// Whether its rows are results: numbers that a run shows at its end.

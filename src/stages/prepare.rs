@@ -77,6 +77,7 @@ pub fn prepare(
             export: outcome.export,
             components,
             volatile: calls.volatile.into_iter().collect(),
+            unrepeatable: outcome.unrepeatable,
             volatile_checks,
             is_result: traits.is_result,
             rows_expected: outcome.rows_expected,

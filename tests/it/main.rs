@@ -11,6 +11,7 @@ mod broken;
 mod cache;
 mod checks;
 mod circles;
+mod command;
 mod cosmetics;
 mod dense;
 mod dependencies;

@@ -15,6 +15,8 @@ const DO_NOT_COUNT: &[(&str, &str)] = &[
     ("*/description", "it is for people"),
     ("*/checks", "they are no part of a table, and are evaluated for a stored one as well"),
     ("*/timeout", "it only bounds the run"),
+    ("command.memory_mib", "it only bounds the run"),
+    ("python.memory_mib", "it only bounds the run"),
 ];
 /// The leaves that cannot be flipped alone, each with its reason.
 const NEVER_ALONE: &[(&str, &str)] = &[
@@ -80,8 +82,13 @@ const INSTEAD: &[(&str, &str)] = &[
     ("utf-8", "latin1"),
     ("latin1", "windows-1251"),
     ("90s", "80s"),
+    ("PATH", "HOME"),
+    ("cat", "head"),
+    ("python3", "sh"),
+    ("data", "reader"),
     // Files.
     ("data/a.csv", "data/b.csv"),
+    ("data/a.py", "data/b.py"),
     ("data/c.csv", "data/d.csv"),
     ("data/a.json", "data/b.json"),
     ("data/a.txt.gz", "data/b.txt.gz"),

@@ -1,0 +1,5 @@
+"""A function that cases name wrongly."""
+
+
+def score(row):
+    return row
