@@ -28,8 +28,19 @@ pub const STORE_DEFAULT: &str = "proofmill-store";
 pub struct Global {
     /// Where tables and runs are kept: a folder, or `memory://`, `s3://bucket/prefix`,
     /// `gs://bucket/prefix`, `az://container/prefix`
-    #[arg(long, global = true, env = "PROOFMILL_STORE", hide_env_values = true, default_value = STORE_DEFAULT)]
-    pub store: String,
+    /// [default: that of the profile, else the folder `proofmill-store`]
+    #[arg(long, global = true, env = "PROOFMILL_STORE", hide_env_values = true)]
+    pub store: Option<String>,
+    /// The profile of the project file `proofmill.yaml` whose store and parameters count [default: the one that
+    /// the file names]
+    #[arg(
+        long,
+        global = true,
+        value_name = "NAME",
+        env = "PROOFMILL_PROFILE",
+        hide_env_values = true
+    )]
+    pub profile: Option<String>,
     /// Memory that queries may use together, such as `8GiB`; more is spilled to disk [default: 70 %
     /// of what is free]
     #[arg(long, global = true, value_parser = parse_bytes)]
@@ -82,14 +93,26 @@ pub enum Command {
     Show(Show),
     /// Query the tables of a run
     Sql(Sql),
+    /// Compare two runs: what they were made of, their metrics with paired tests, and which rows changed
+    Diff(Diff),
+    /// Show how a metric of a pipeline changed from run to run, as a table and a plot
+    Trends(Trends),
+    /// List the rows of a run that failed, with reasons and the commands that ask them again
+    Errors(Errors),
     /// Teach a memory: facts that are missing or false, bad reasoning, right answers; show it, undo
     Teach(Teach),
     /// Look into what a run did: where its answers come from
     Audit(AuditArgs),
     /// Look into the answers that models gave on this store, and forget those that are wrong
     Ledger(Ledger),
+    /// Begin a project: a first pipeline with its data, a project file, and the schema that editors check with
+    Init(Init),
     /// Print the JSON Schema of pipeline files, for editors
     Schema,
+    /// Print a script that completes commands in a shell
+    Completions(Completions),
+    /// Print the manual page
+    Man,
     /// Explain an error code
     Explain(Explain),
 }
@@ -191,6 +214,53 @@ pub struct Show {
     /// How many rows
     #[arg(long, default_value_t = 10)]
     pub rows: usize,
+}
+
+/// `diff`
+#[derive(Debug, Args)]
+pub struct Diff {
+    /// The first run, written as for `show --run`
+    #[arg(default_value = "latest~1")]
+    pub a: String,
+    /// The second run
+    #[arg(default_value = "latest")]
+    pub b: String,
+    /// Show the rows of this stage that differ, with both values
+    pub stage: Option<String>,
+    /// Columns that identify a row; found when absent
+    #[arg(long, value_name = "COLUMNS", value_delimiter = ',')]
+    pub on: Vec<String>,
+    /// Columns that do not count
+    #[arg(long, value_name = "COLUMNS", value_delimiter = ',')]
+    pub ignore: Vec<String>,
+    /// How many rows that differ
+    #[arg(long, default_value_t = 20)]
+    pub limit: usize,
+}
+
+/// `trends`
+#[derive(Debug, Args)]
+pub struct Trends {
+    /// The pipeline, by its name
+    pub pipeline: String,
+    /// The metric, or `STAGE.METRIC`; without one, the metrics there are are listed
+    pub metric: Option<String>,
+    /// How many runs, the newest ones
+    #[arg(long, default_value_t = 30)]
+    pub limit: usize,
+}
+
+/// `errors`
+#[derive(Debug, Args)]
+pub struct Errors {
+    /// Only rows of this stage
+    pub stage: Option<String>,
+    /// The run, written as for `show`
+    #[arg(long, default_value = "latest")]
+    pub run: String,
+    /// How many rows; 0 for all
+    #[arg(long, default_value_t = 50)]
+    pub limit: usize,
 }
 
 /// What `show` shows beside runs.
@@ -320,6 +390,22 @@ pub struct Forget {
     /// Who forgets
     #[arg(long, env = "USER", hide_env_values = true, default_value = "unknown")]
     pub author: String,
+}
+
+/// `init`
+#[derive(Debug, Args)]
+pub struct Init {
+    /// Where; the folder is made
+    #[arg(default_value = ".")]
+    pub folder: PathBuf,
+}
+
+/// `completions`
+#[derive(Debug, Args)]
+pub struct Completions {
+    /// The shell
+    #[arg(value_enum)]
+    pub shell: clap_complete::Shell,
 }
 
 /// `explain`

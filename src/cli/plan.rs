@@ -19,7 +19,7 @@ use proofmill_base::ids::StageName;
 pub async fn plan(args: &args::Plan, environment: &Environment) -> Result<()> {
     let store = environment.store().await?;
     let engine = environment.engine(&store, &environment.new_run())?;
-    let loaded = environment.load_with_memories(&args.pipeline, &engine, &store).await?;
+    let loaded = environment.load_from_store(&args.pipeline, &engine, &store).await?;
     let Some(prepared) = &loaded.prepared else { return Ok(()) };
     let (select, rerun) = (args.select.as_deref(), args.rerun.as_deref());
     let choice = choice(Some(&prepared.graph), select, rerun, args.verify)?;

@@ -25,7 +25,6 @@ use crate::run::planned::Choice;
 use crate::run::provenance::machine;
 use crate::run::publish::{Request, RunResult, rows_json, run as run_pipeline};
 use crate::run::reference::newest_of;
-use crate::stages::load::read;
 use proofmill_base::error::{Error, ErrorKind, Result};
 use proofmill_base::ids::{RunId, StageName};
 use proofmill_store::{StageStatus, Store};
@@ -40,7 +39,7 @@ pub async fn run(args: &args::Run, environment: &Environment) -> Result<()> {
     let store = environment.store().await?;
     let resume = match args.resume.as_deref() {
         // A file without a name is refused below.
-        Some("latest") => match read(&args.pipeline.pipeline, &args.pipeline.params)?.name() {
+        Some("latest") => match environment.draft(&args.pipeline)?.name() {
             Some(pipeline) => Some(newest_of(&store, pipeline).await?.run),
             None => None,
         },
@@ -53,7 +52,7 @@ pub async fn run(args: &args::Run, environment: &Environment) -> Result<()> {
     };
     store.sweep_staging();
     let engine = environment.engine(&store, &run)?;
-    let loaded = environment.load_with_memories(&args.pipeline, &engine, &store).await?;
+    let loaded = environment.load_from_store(&args.pipeline, &engine, &store).await?;
     if let Some(why) = loaded.engine.models().why_no_gpu() {
         let remark = format!("no GPU is used: {why}; models run on the processor");
         environment.output.remark(&remark);
@@ -102,7 +101,11 @@ fn resume_command(args: &args::Run, run: &RunId, environment: &Environment) -> S
     for (option, value) in [("select", &args.select), ("rerun", &args.rerun)] {
         command.extend(value.iter().map(|value| format!(" --{option} {}", quoted(value))));
     }
-    command + &environment.store_option() + " --resume " + run.as_str()
+    command
+        + &environment.profile_option()
+        + &environment.store_option()
+        + " --resume "
+        + run.as_str()
 }
 
 /// The stages that options choose.
@@ -177,9 +180,12 @@ fn print(result: &RunResult, environment: &Environment, store: &Store) -> Result
             let of_run = format!("{} --run {}", environment.store_option(), result.run);
             output.remark(format!("look at them with\n  proofmill show{of_run}"));
             let mut tables = result.stages.values().filter(|stage| stage.artifact.is_some());
-            if let Some(last) = tables.next_back() {
-                let query = format!("SELECT * FROM {} LIMIT 10", last.stage);
-                output.remark(format!("  proofmill sql{of_run} {}", quoted(&query)));
+            let last =
+                tables.next_back().map(|last| format!("SELECT * FROM {} LIMIT 10", last.stage));
+            // What is wrong comes last, where it is seen.
+            let failed = result.failed.iter().filter_map(|failure| failure.query.clone());
+            for query in last.into_iter().chain(failed) {
+                output.remark(format!("  {}", environment.sql_command(&result.run, &query)));
             }
         }
     }

@@ -24,7 +24,7 @@ use proofmill_store::{StageOutcome, Store};
 /// Shows a run or one of its stages, or something else.
 pub async fn show(args: &args::Show, environment: &Environment) -> Result<()> {
     if let Some(args::ShowOther::Models(args)) = &args.other {
-        return show_models(args, environment);
+        return show_models(args, environment).await;
     }
     let store = environment.store().await?;
     let run = environment.run(&store, Some(&args.run)).await?;
@@ -64,11 +64,15 @@ fn show_run(run: &RunSummary, environment: &Environment) -> Result<()> {
         ]
     };
     let right = [false, false, false, true, true, true, true, false];
-    let rows = run.stages.iter().map(line).collect();
+    let failed = run.failed.iter().filter_map(|failure| failure.outcome.as_ref());
+    let rows = run.stages.iter().chain(failed).map(line).collect();
     output.data(aligned(&header.map(str::to_owned), rows, &right))?;
     for failure in &run.failed {
         let (stage, why) = (printable(&failure.stage, true), printable(&failure.message, true));
         output.data(format!("\n{stage} failed: {why}\n"))?;
+        if let Some(query) = &failure.query {
+            output.data(format!("its rows: {}\n", environment.sql_command(&run.run, query)))?;
+        }
     }
     match not_run(run) {
         0 => Ok(()),
@@ -88,24 +92,29 @@ async fn show_stage(
     environment: &Environment,
     store: &Store,
 ) -> Result<()> {
-    if let Some(failure) = run.failed.iter().find(|failure| failure.stage == stage) {
+    let output = &environment.output;
+    let failure = run.failed.iter().find(|failure| failure.stage == stage);
+    if let Some(failure) = failure {
         let message = format!("stage `{stage}` failed in run `{}`: {}", run.run, failure.message);
-        return Err(Error::new(ErrorKind::Stage, message));
+        if run.table(stage).is_none() {
+            return Err(Error::new(ErrorKind::Stage, message));
+        }
+        output.remark(format!("{}; no other stage reads this table", printable(&message, true)));
     }
-    let found = run.stages.iter().find(|outcome| outcome.stage.as_str() == stage);
+    let found =
+        run.table(stage).or_else(|| run.stages.iter().find(|it| it.stage.as_str() == stage));
     let outcome = found.ok_or_else(|| {
         let error =
             Error::new(ErrorKind::Usage, format!("run `{}` has no stage `{stage}`", run.run));
         let names = run.stages.iter().map(|outcome| outcome.stage.as_str());
         suggest::help(stage, names).into_iter().fold(error, Error::with_hint)
     })?;
-    let output = &environment.output;
     let Some(stored) = artifact(store, outcome).await? else {
         return Err(Error::new(ErrorKind::Stage, format!("stage `{stage}` has no table"))
             .with_hint("it failed; `proofmill runs` shows how the run ended"));
     };
     let record = &stored.record;
-    let find = |name: &str| run.stages.iter().find(|outcome| outcome.stage.as_str() == name);
+    let find = |name: &str| run.table(name);
     let page = reports::of_stage(outcome, find, store).await?;
     if let Some(page) = page.filter(|_| !output.json) {
         output.data(page::text(&page))?;

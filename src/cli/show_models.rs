@@ -11,12 +11,12 @@ use crate::report::units::{bytes, count};
 use proofmill_base::error::{Error, ErrorKind, Result};
 
 /// Shows what the models of a pipeline are and take, and the GPUs of the machine.
-pub fn show_models(args: &args::ShowModels, environment: &Environment) -> Result<()> {
+pub async fn show_models(args: &args::ShowModels, environment: &Environment) -> Result<()> {
     let engine = environment.planner()?;
     let (mut locals, mut remotes) = (Vec::new(), Vec::new());
     if let Some(pipeline) = args.pipeline.clone() {
         let params = args.params.clone();
-        let loaded = environment.load(&args::Pipeline { pipeline, params }, &engine)?;
+        let loaded = environment.load(&args::Pipeline { pipeline, params }, &engine).await?;
         for (name, facts) in loaded.engine.models().facts() {
             match facts {
                 Ok(ModelInfo::Local(local)) => locals.push((name.to_owned(), local)),

@@ -27,7 +27,7 @@ use proofmill_pipeline::code::Code;
 use proofmill_pipeline::diagnostic::Diagnostic;
 use proofmill_pipeline::node::{Node, Value};
 use proofmill_pipeline::source::{Sources, Span};
-use proofmill_store::{StageOutcome, Store};
+use proofmill_store::Store;
 
 /// Answers a query over the tables of a run.
 pub async fn sql(args: &args::Sql, environment: &Environment) -> Result<()> {
@@ -44,7 +44,7 @@ pub async fn sql(args: &args::Sql, environment: &Environment) -> Result<()> {
     let mut engine = environment.engine(&store, &environment.new_run())?;
     if let Some(pipeline) = args.models.clone() {
         let pipeline = args::Pipeline { pipeline, params: Vec::new() };
-        engine = environment.load(&pipeline, &engine)?.engine;
+        engine = environment.load(&pipeline, &engine).await?.engine;
     }
     let limit = if args.limit == 0 || environment.output.json { usize::MAX } else { args.limit };
     let (schema, batches) = fetch_shown(&text, named, &engine, limit, environment).await?;
@@ -125,7 +125,7 @@ async fn named_tables(
             return Err(refuse(text, Code::UnknownStage, message, range, help, environment));
         };
         let stage = own.strip_suffix("__errors").unwrap_or(own);
-        let found = run.stages.iter().find(|outcome| outcome.stage.as_str() == stage);
+        let found = run.table(stage);
         let mut loaded = Vec::new();
         if let Some(outcome) = found {
             loaded = tables(store, outcome).await?;
@@ -134,11 +134,14 @@ async fn named_tables(
         let Some((_, provider)) = wanted else {
             let message = format!("run `{}` has no table `{own}`", run.run);
             let names: Vec<String> =
-                run.stages.iter().map(|outcome: &StageOutcome| outcome.stage.to_string()).collect();
+                run.tables().map(|outcome| outcome.stage.to_string()).collect();
             let help = suggest::help(own, names.iter().map(String::as_str));
             let range = table.range.clone();
             return Err(refuse(text, Code::UnknownStage, message, range, help, environment));
         };
+        if run.failed.iter().any(|failure| failure.stage == stage) {
+            environment.output.remark(format!("the table of `{stage}` failed its checks"));
+        }
         named.insert(table.name.clone(), provider as Arc<dyn TableProvider>);
     }
     Ok(named)

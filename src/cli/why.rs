@@ -18,7 +18,7 @@ use proofmill_base::suggest;
 pub async fn why(args: &args::Why, environment: &Environment) -> Result<()> {
     let store = environment.store().await?;
     let engine = environment.engine(&store, &environment.new_run())?;
-    let loaded = environment.load_with_memories(&args.pipeline, &engine, &store).await?;
+    let loaded = environment.load_from_store(&args.pipeline, &engine, &store).await?;
     let Some(prepared) = &loaded.prepared else { return Ok(()) };
     let plan = plan(prepared, &Choice::default(), "plan", &store).await?;
     let found = plan.stages.iter().find(|(name, _)| name.as_str() == args.stage);

@@ -8,6 +8,7 @@ pub mod event;
 pub mod freshness;
 pub mod history;
 pub mod notice;
+pub mod past_tables;
 pub mod plan;
 pub mod planned;
 pub mod provenance;

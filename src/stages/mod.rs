@@ -18,5 +18,6 @@ pub mod prepare;
 pub mod progress;
 pub mod queries;
 pub mod sink;
+pub mod stored_tables;
 pub mod tables;
 pub mod tests_check;

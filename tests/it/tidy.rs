@@ -16,7 +16,7 @@ const LAYERS: &[&[&str]] = &[
     &["session"],
     &["stages"],
     &["run"],
-    &["audit"],
+    &["audit", "diff"],
     &["report"],
     &["cli"],
     &["reference"],

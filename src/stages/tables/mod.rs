@@ -2,6 +2,8 @@
 
 pub mod columns;
 pub mod outside;
+pub mod paired;
+pub mod query;
 pub mod rows;
 pub mod values;
 pub mod vectors;
