@@ -6,8 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use datafusion::common::config::{ConfigEntry, ConfigExtension, ConfigOptions, ExtensionOptions};
 use datafusion::common::{Result, plan_err};
+use proofmill_base::waits::Waits;
 
-/// Counters of one query. They only grow.
+/// Counters of one query. They only grow; beside them, what is under way.
 #[derive(Debug, Default)]
 pub struct Counters {
     rows: AtomicU64,
@@ -18,6 +19,8 @@ pub struct Counters {
     failed: AtomicU64,
     prompt_tokens: AtomicU64,
     output_tokens: AtomicU64,
+    in_flight: AtomicU64,
+    waits: Waits,
 }
 
 /// The counters at one moment.
@@ -57,6 +60,22 @@ impl Counters {
         }
     }
 
+    /// Requests that a model has and has not answered, those that wait there among them.
+    pub fn in_flight(&self) -> u64 {
+        self.in_flight.load(Ordering::Relaxed)
+    }
+
+    /// What requests wait for: their turn, and what the model says.
+    pub fn waits(&self) -> &Waits {
+        &self.waits
+    }
+
+    /// A request is with the model until what this gives is dropped.
+    pub(super) fn hand_over(&self) -> HandedOver<'_> {
+        self.in_flight.fetch_add(1, Ordering::Relaxed);
+        HandedOver(self)
+    }
+
     pub(super) fn rows(&self, count: usize) {
         self.rows.fetch_add(count as u64, Ordering::Relaxed);
     }
@@ -81,6 +100,15 @@ impl Counters {
         self.answered.fetch_add(1, Ordering::Relaxed);
         self.prompt_tokens.fetch_add(prompt_tokens, Ordering::Relaxed);
         self.output_tokens.fetch_add(output_tokens, Ordering::Relaxed);
+    }
+}
+
+/// A request that a model has.
+pub(super) struct HandedOver<'a>(&'a Counters);
+
+impl Drop for HandedOver<'_> {
+    fn drop(&mut self) {
+        self.0.in_flight.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
