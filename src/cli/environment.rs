@@ -15,6 +15,7 @@ use crate::run::reference::RunReference;
 use crate::session::{Engine, Limits};
 use crate::stages::load::{self, Loaded};
 use proofmill_base::clock::{Clock, SystemClock};
+use proofmill_base::digest::Digest;
 use proofmill_base::error::{Error, ErrorKind, Result};
 use proofmill_base::ids::RunId;
 use proofmill_base::rng::{Rng, SeededRng};
@@ -43,7 +44,7 @@ impl Environment {
         limits.cores = global.jobs.map_or(limits.cores, usize::from);
         limits.memory_bytes = global.memory.unwrap_or(limits.memory_bytes);
         Self {
-            output: Output::new(global.json, global.color),
+            output: Output::new(global.json, global.color, !global.no_pager),
             limits,
             clock: Arc::new(SystemClock::default()),
             rng: Arc::new(SeededRng::from_entropy()),
@@ -57,6 +58,17 @@ impl Environment {
     pub async fn store(&self) -> Result<Store> {
         let location: Location = self.store.parse()?;
         Ok(Store::open(&location, Arc::clone(&self.clock), Arc::clone(&self.rng)).await?)
+    }
+
+    /// The store, for a command that only reads: a folder that is not there is not made, and an empty store
+    /// stands for it.
+    pub async fn store_to_read(&self) -> Result<Store> {
+        match self.store.parse()? {
+            Location::Local(path) if !path.try_exists().unwrap_or(true) => {
+                self.memory_store().await
+            }
+            _ => self.store().await,
+        }
     }
 
     /// The option that leads another command to the same store; nothing for the default.
@@ -152,6 +164,22 @@ impl Environment {
                 .with_hint("set XDG_CACHE_HOME or HOME")
         })?;
         Ok(folder.join("index"))
+    }
+}
+
+impl Environment {
+    /// A remark that this machine has made once is not made again. Where nothing can be kept, it is.
+    pub fn remark_once(&self, text: &str) {
+        let marker = cache_root()
+            .map(|folder| folder.join("said").join(Digest::of(text.as_bytes()).short()));
+        let is_new = |marker: &PathBuf| {
+            let _ = marker.parent().map(std::fs::create_dir_all);
+            let made = std::fs::File::create_new(marker);
+            !made.is_err_and(|error| error.kind() == std::io::ErrorKind::AlreadyExists)
+        };
+        if marker.as_ref().is_none_or(is_new) {
+            self.output.remark(text);
+        }
     }
 }
 

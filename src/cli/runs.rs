@@ -4,7 +4,6 @@ use serde_json::{Value as Json, json};
 
 use crate::cli::args;
 use crate::cli::environment::Environment;
-use crate::draw::table::aligned;
 use crate::run::history::{RunSummary, ended, list};
 use proofmill_base::error::Result;
 use proofmill_base::styled::printable;
@@ -12,7 +11,7 @@ use proofmill_store::StageStatus;
 
 /// Lists runs.
 pub async fn runs(args: &args::Runs, environment: &Environment) -> Result<()> {
-    let store = environment.store().await?;
+    let store = environment.store_to_read().await?;
     let (mut runs, mut damaged) = (Vec::new(), None);
     for (run, summary) in list(&store, args.limit, args.pipeline.as_deref()).await? {
         match summary {
@@ -44,7 +43,7 @@ pub async fn runs(args: &args::Runs, environment: &Environment) -> Result<()> {
     ];
     let rows = runs.iter().map(line).collect();
     let right = [false, false, false, false, true, true, true, false];
-    output.data(aligned(&header.map(str::to_owned), rows, &right))?;
+    output.long(output.table(&header.map(str::to_owned), rows, &right))?;
     damaged.map_or(Ok(()), Err)
 }
 
