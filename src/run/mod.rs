@@ -18,3 +18,4 @@ pub mod reports;
 pub mod resume;
 pub mod stored;
 pub mod testing;
+pub mod work;

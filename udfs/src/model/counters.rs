@@ -1,6 +1,7 @@
 //! What the functions of one query have done so far, for progress displays.
 
 use std::any::Any;
+use std::ops::Add;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -42,6 +43,23 @@ pub struct Counts {
     pub prompt_tokens: u64,
     /// New tokens of the requests that a model answered.
     pub output_tokens: u64,
+}
+
+impl Add for Counts {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            rows: self.rows + other.rows,
+            settled: self.settled + other.settled,
+            replayed: self.replayed + other.replayed,
+            asked: self.asked + other.asked,
+            answered: self.answered + other.answered,
+            failed: self.failed + other.failed,
+            prompt_tokens: self.prompt_tokens + other.prompt_tokens,
+            output_tokens: self.output_tokens + other.output_tokens,
+        }
+    }
 }
 
 impl Counters {
