@@ -11,3 +11,4 @@ pub mod secret;
 pub mod sentence;
 pub mod styled;
 pub mod suggest;
+pub mod waits;

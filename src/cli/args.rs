@@ -51,6 +51,9 @@ pub struct Global {
     /// Print results as JSON
     #[arg(long, global = true)]
     pub json: bool,
+    /// Print what is longer than the screen at once, not through `$PAGER` or `less`
+    #[arg(long, global = true)]
+    pub no_pager: bool,
     /// When to use colours
     #[arg(long, global = true, value_enum, default_value_t = Colour::Auto)]
     pub color: Colour,
@@ -211,9 +214,45 @@ pub struct Show {
     /// The run: the beginning of its id, `latest`, `PIPELINE`, or either with `~N` for the Nth before
     #[arg(long, default_value = "latest")]
     pub run: String,
-    /// How many rows
-    #[arg(long, default_value_t = 10)]
-    pub rows: usize,
+    /// How many rows, where they are not all wanted [default: 10 of a table]
+    #[arg(long, conflicts_with = "limit")]
+    pub rows: Option<usize>,
+    /// How rows are given out.
+    #[command(flatten)]
+    pub out: RowOptions,
+}
+
+/// How rows are given out: for `sql` and `show STAGE`.
+#[derive(Clone, Debug, Args)]
+pub struct RowOptions {
+    /// Most rows; 0 for all [default: 100 of a query and 10 of a stage for people, all for programs and
+    /// files]
+    #[arg(long)]
+    pub limit: Option<usize>,
+    /// How rows are printed [default: table]
+    #[arg(long, value_enum)]
+    pub format: Option<Format>,
+    /// Write the rows to a file instead: `.csv`, `.jsonl` or `.parquet`. It takes its place when it is whole
+    #[arg(long, short, value_name = "FILE", conflicts_with = "format")]
+    pub output: Option<PathBuf>,
+    /// Do not cut long texts, nor fit tables to the terminal
+    #[arg(long)]
+    pub full: bool,
+}
+
+/// How rows are printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// A table, fitted to the terminal if there is one.
+    Table,
+    /// Rows one below the other, with a line for each column.
+    Vertical,
+    /// CSV with the names of the columns.
+    Csv,
+    /// JSON Lines: an object on each line.
+    Jsonl,
+    /// One JSON document, as with `--json`.
+    Json,
 }
 
 /// `diff`
@@ -284,17 +323,18 @@ pub struct ShowModels {
 #[derive(Debug, Args)]
 pub struct Sql {
     /// The query; `-` reads it from standard input
-    pub query: String,
+    #[arg(required_unless_present = "file")]
+    pub query: Option<String>,
+    /// A file that holds the query
+    #[arg(long, short, value_name = "FILE", conflicts_with = "query")]
+    pub file: Option<PathBuf>,
     /// The run, as for `show`; or `NAME=RUN`, whose tables are `NAME.table`. May be given several times, so
     /// that one query compares runs
     #[arg(long = "run", default_value = "latest", value_name = "[NAME=]RUN")]
     pub runs: Vec<String>,
-    /// Most rows to print; 0 for all
-    #[arg(long, default_value_t = 100)]
-    pub limit: usize,
-    /// Do not cut long texts
-    #[arg(long)]
-    pub full: bool,
+    /// How rows are given out.
+    #[command(flatten)]
+    pub out: RowOptions,
     /// A pipeline file whose models the query may ask
     #[arg(long, value_name = "PIPELINE")]
     pub models: Option<PathBuf>,

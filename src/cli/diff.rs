@@ -4,11 +4,11 @@ use serde_json::{Value as Json, json};
 
 use crate::cli::args;
 use crate::cli::environment::Environment;
+use crate::cli::output::Output;
 use crate::diff::metrics::{MetricDiff, metrics};
 use crate::diff::rows::{ChangedRow, RowsDiff, TablePair};
 use crate::diff::runs::{RunsDiff, Side, StageDiff, StageState, runs};
 use crate::draw::cells::format_float;
-use crate::draw::table::aligned;
 use crate::report::units::{count, plural};
 use crate::run::history::{RunSummary, ended, tables};
 use crate::run::reason::Change;
@@ -25,7 +25,7 @@ const VALUE_CHARS_MAX: usize = 60;
 
 /// Compares two runs, or the rows of one of their stages.
 pub async fn diff(args: &args::Diff, environment: &Environment) -> Result<()> {
-    let store = environment.store().await?;
+    let store = environment.store_to_read().await?;
     let a = environment.run(&store, Some(&args.a)).await?;
     let b = environment.run(&store, Some(&args.b)).await?;
     if a.run == b.run {
@@ -77,13 +77,13 @@ impl Comparison<'_> {
             }));
         }
         let mut text = self.heading();
-        text += &changes("parameters", &found.params);
-        text += &changes("code", &found.code);
-        text += &changes("files", &found.files);
-        text += &stages(&found);
-        text += &numbers_text(&numbers);
+        text += &changes("parameters", &found.params, output);
+        text += &changes("code", &found.code, output);
+        text += &changes("files", &found.files, output);
+        text += &stages(&found, output);
+        text += &numbers_text(&numbers, output);
         text += &self.rows_text(&rows);
-        output.data(text)
+        output.long(text)
     }
 
     async fn of_stage(&self, stage: &str) -> Result<()> {
@@ -108,12 +108,12 @@ impl Comparison<'_> {
         if !found.columns.is_empty() {
             let header = ["column", "rows that differ"].map(str::to_owned);
             let rows = found.columns.iter().map(|(name, n)| vec![name.clone(), count(*n)]);
-            text += &format!("\n{}", aligned(&header, rows.collect(), &[false, true]));
+            text += &format!("\n{}", output.table(&header, rows.collect(), &[false, true]));
         }
         if !found.rows.is_empty() {
-            text += &format!("\n{}", cells(&found));
+            text += &format!("\n{}", cells(&found, output));
         }
-        output.data(text)?;
+        output.long(text)?;
         let all = found.changed + found.only_a + found.only_b;
         if (found.rows.len() as u64) < all {
             let shown = count(found.rows.len() as u64);
@@ -182,7 +182,7 @@ fn summary(found: &RowsDiff) -> String {
 }
 
 /// A line for each cell that differs.
-fn cells(found: &RowsDiff) -> String {
+fn cells(found: &RowsDiff, output: &Output) -> String {
     let mut rows = Vec::new();
     for row in &found.rows {
         let key = row.key.iter().map(value);
@@ -199,7 +199,7 @@ fn cells(found: &RowsDiff) -> String {
         }
     }
     let names = found.on.iter().map(String::as_str).chain(["column", "a", "b"]);
-    aligned(&names.map(str::to_owned).collect::<Vec<_>>(), rows, &[])
+    output.table(&names.map(str::to_owned).collect::<Vec<_>>(), rows, &[])
 }
 
 fn value(value: &Json) -> String {
@@ -221,7 +221,7 @@ fn shortened(text: &str) -> String {
     }
 }
 
-fn changes(what: &str, changes: &[Change]) -> String {
+fn changes(what: &str, changes: &[Change], output: &Output) -> String {
     if changes.is_empty() {
         return String::new();
     }
@@ -230,10 +230,10 @@ fn changes(what: &str, changes: &[Change]) -> String {
     };
     let rows = changes.iter().map(|c| vec![c.component.clone(), shown(&c.old), shown(&c.new)]);
     let header = [what, "a", "b"].map(str::to_owned);
-    format!("\n{}", aligned(&header, rows.collect(), &[]))
+    format!("\n{}", output.table(&header, rows.collect(), &[]))
 }
 
-fn stages(found: &RunsDiff) -> String {
+fn stages(found: &RunsDiff, output: &Output) -> String {
     let differing = found.stages.iter().filter(|stage| stage.state != StageState::Same);
     let rows: Vec<Vec<String>> = differing.map(stage_line).collect();
     let same = found.stages.len() - rows.len();
@@ -242,7 +242,7 @@ fn stages(found: &RunsDiff) -> String {
     }
     let header = ["stage", "kind", "table", "rows in a", "rows in b", "because of"];
     let right = [false, false, false, true, true, false];
-    let table = aligned(&header.map(str::to_owned), rows, &right);
+    let table = output.table(&header.map(str::to_owned), rows, &right);
     format!("\n{table}{} gave the same\n", plural(same, "other stage"))
 }
 
@@ -271,7 +271,7 @@ fn stage_line(stage: &StageDiff) -> Vec<String> {
     ]
 }
 
-fn numbers_text(numbers: &[MetricDiff]) -> String {
+fn numbers_text(numbers: &[MetricDiff], output: &Output) -> String {
     if numbers.is_empty() {
         return String::new();
     }
@@ -305,7 +305,7 @@ fn numbers_text(numbers: &[MetricDiff]) -> String {
     ];
     let right: Vec<bool> = (0..header.len()).map(|i| i > 2).collect();
     let rows = numbers.iter().map(row).collect();
-    format!("\n{}", aligned(&header.map(str::to_owned), rows, &right))
+    format!("\n{}", output.table(&header.map(str::to_owned), rows, &right))
 }
 
 fn covered(changes: &[Change]) -> Vec<Json> {

@@ -19,6 +19,7 @@ use crate::session::{Engine, Limits};
 use crate::stages::load::{self, Draft, Loaded};
 use crate::stages::stored_tables::{FromStore, StoredTableName, StoredTables};
 use proofmill_base::clock::{Clock, SystemClock};
+use proofmill_base::digest::Digest;
 use proofmill_base::error::{Error, ErrorKind, Result};
 use proofmill_base::ids::RunId;
 use proofmill_base::rng::{Rng, SeededRng};
@@ -50,7 +51,7 @@ impl Environment {
     ///
     /// If the project file cannot be read, or has no such profile.
     pub fn new(global: &Global) -> Result<Self> {
-        let output = Output::new(global.json, global.color);
+        let output = Output::new(global.json, global.color, !global.no_pager);
         let profile = project::profile(global.profile.as_deref(), &output)?;
         let mut limits = Limits::of_this_machine();
         limits.cores = global.jobs.map_or(limits.cores, usize::from);
@@ -85,6 +86,17 @@ impl Environment {
     pub async fn store(&self) -> Result<Store> {
         let location: Location = self.store.parse()?;
         Ok(Store::open(&location, Arc::clone(&self.clock), Arc::clone(&self.rng)).await?)
+    }
+
+    /// The store, for a command that only reads: a folder that is not there is not made, and an empty store
+    /// stands for it.
+    pub async fn store_to_read(&self) -> Result<Store> {
+        match self.store.parse()? {
+            Location::Local(path) if !path.try_exists().unwrap_or(true) => {
+                self.memory_store().await
+            }
+            _ => self.store().await,
+        }
     }
 
     /// The option that leads another command to the same store; nothing for the default.
@@ -207,6 +219,22 @@ impl Environment {
                 .with_hint("set XDG_CACHE_HOME or HOME")
         })?;
         Ok(folder.join("index"))
+    }
+}
+
+impl Environment {
+    /// A remark that this machine has made once is not made again. Where nothing can be kept, it is.
+    pub fn remark_once(&self, text: &str) {
+        let marker = cache_root()
+            .map(|folder| folder.join("said").join(Digest::of(text.as_bytes()).short()));
+        let is_new = |marker: &PathBuf| {
+            let _ = marker.parent().map(std::fs::create_dir_all);
+            let made = std::fs::File::create_new(marker);
+            !made.is_err_and(|error| error.kind() == std::io::ErrorKind::AlreadyExists)
+        };
+        if marker.as_ref().is_none_or(is_new) {
+            self.output.remark(text);
+        }
     }
 }
 

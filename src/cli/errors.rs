@@ -6,8 +6,8 @@ use serde_json::{Map, Value as Json, json};
 
 use crate::cli::args;
 use crate::cli::environment::Environment;
+use crate::cli::output::Output;
 use crate::cli::shell::quoted;
-use crate::draw::table::aligned;
 use crate::report::units::{count, plural};
 use crate::run::history::{RunSummary, tables};
 use crate::stages::tables::query::rows_of;
@@ -21,7 +21,7 @@ const MESSAGE_CHARS_MAX: usize = 100;
 
 /// Lists the rows of a run that failed, and how to ask them again.
 pub async fn errors(args: &args::Errors, environment: &Environment) -> Result<()> {
-    let store = environment.store().await?;
+    let store = environment.store_to_read().await?;
     let run = environment.run(&store, Some(&args.run)).await?;
     if let Some(stage) = &args.stage
         && run.table(stage).is_none()
@@ -74,8 +74,8 @@ pub async fn errors(args: &args::Errors, environment: &Environment) -> Result<()
     }
     let header = ["stage", "class", "rows"].map(str::to_owned);
     let of_counts = counts.iter().map(|(a, b, n)| vec![a.clone(), b.clone(), n.clone()]).collect();
-    output.data(aligned(&header, of_counts, &[false, false, true]))?;
-    output.data(format!("\n{}", lines(&rows)))?;
+    output.data(output.table(&header, of_counts, &[false, false, true]))?;
+    output.data(format!("\n{}", lines(&rows, output)))?;
     if (rows.len() as u64) < all {
         let shown = count(rows.len() as u64);
         let all = plural(all as usize, "row");
@@ -87,7 +87,7 @@ pub async fn errors(args: &args::Errors, environment: &Environment) -> Result<()
     Ok(())
 }
 
-fn lines(rows: &[Map<String, Json>]) -> String {
+fn lines(rows: &[Map<String, Json>], output: &Output) -> String {
     let line = |row: &Map<String, Json>| {
         let text = |name: &str| match &row[name] {
             Json::Null => String::new(),
@@ -105,7 +105,7 @@ fn lines(rows: &[Map<String, Json>]) -> String {
         vec![text("stage"), text("source"), place, text("column"), text("class"), message]
     };
     let header = ["stage", "source", "place", "column", "class", "message"].map(str::to_owned);
-    aligned(&header, rows.iter().map(line).collect(), &[])
+    output.table(&header, rows.iter().map(line).collect(), &[])
 }
 
 /// For each stage with error rows the command that computes it again: what models answered is replayed, what

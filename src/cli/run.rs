@@ -18,24 +18,26 @@ use crate::report::lines::Lines;
 use crate::report::logged::Logged;
 use crate::report::metrics;
 use crate::report::page;
-use crate::report::terminal::Terminal;
+use crate::report::terminal::{ErrorTerminal, Terminal};
 use crate::report::units::plural;
 use crate::run::notice::Observer;
 use crate::run::planned::Choice;
 use crate::run::provenance::machine;
 use crate::run::publish::{Request, RunResult, rows_json, run as run_pipeline};
 use crate::run::reference::newest_of;
+use proofmill_base::clock::Clock;
 use proofmill_base::error::{Error, ErrorKind, Result};
 use proofmill_base::ids::{RunId, StageName};
 use proofmill_store::{StageStatus, Store};
 
-/// How often progress bars are brought up to date.
-const TICK: Duration = Duration::from_millis(120);
+/// How often a display is brought up to date: its clock shows each second.
+const TICK: Duration = Duration::from_millis(200);
 
 /// Runs a pipeline and prints its numbers.
 pub async fn run(args: &args::Run, environment: &Environment) -> Result<()> {
     let stop = CancellationToken::new();
-    let watch = on_signals(stop.clone())?;
+    let display = Display::of(environment);
+    let watch = on_signals(stop.clone(), display.eraser())?;
     let store = environment.store().await?;
     let resume = match args.resume.as_deref() {
         // A file without a name is refused below.
@@ -54,15 +56,13 @@ pub async fn run(args: &args::Run, environment: &Environment) -> Result<()> {
     let engine = environment.engine(&store, &run)?;
     let loaded = environment.load_from_store(&args.pipeline, &engine, &store).await?;
     if let Some(why) = loaded.engine.models().why_no_gpu() {
-        let remark = format!("no GPU is used: {why}; models run on the processor");
-        environment.output.remark(&remark);
+        environment.remark_once(&format!("no GPU is used: {why}; models run on the processor"));
     }
     let graph = loaded.prepared.as_ref().map(|prepared| &prepared.graph);
     let choice = choice(graph, args.select.as_deref(), args.rerun.as_deref(), args.verify)?;
     if stop.is_cancelled() {
         return Err(Error::new(ErrorKind::Interrupted, "it was stopped before anything ran"));
     }
-    let (observer, ticker) = observer(environment.is_logged);
     let request = Request {
         loaded,
         path: args.pipeline.pipeline.display().to_string(),
@@ -72,23 +72,39 @@ pub async fn run(args: &args::Run, environment: &Environment) -> Result<()> {
         is_resumed,
         jobs: environment.limits.cores,
         cache: environment.cache()?,
-        observer,
+        observer: display.observer(),
         stop,
     };
+    let ticker = display.start(environment.clock());
     let result = run_pipeline(request, store.clone()).await;
     watch.abort();
-    if let Some(ticker) = ticker {
-        ticker.abort();
-    }
+    ticker.abort();
+    display.eraser()();
     let mut result = result?;
-    result.error = result.error.map(|error| match error.kind {
+    // What failed in the run is said first, whatever becomes of its numbers.
+    let printed = print(&result, environment, &store);
+    let Some(error) = result.error.take() else { return printed };
+    Err(match error.kind {
         ErrorKind::Interrupted => {
             let command = resume_command(args, &result.run, environment);
             error.with_hint(format!("`{command}` goes on where it was"))
         }
-        _ => error,
-    });
-    finish(result, environment, &store)
+        // Where there is a log, why it failed stands there, if that was wanted.
+        _ if environment.is_logged => error,
+        _ => said_once(error, &result),
+    })
+}
+
+/// The error of a run whose stages failed, without what was said when they did.
+fn said_once(error: Error, result: &RunResult) -> Error {
+    let failed = result.stages.values().filter(|stage| stage.status == StageStatus::Failed);
+    let failed: Vec<String> = failed.map(|stage| format!("`{}`", stage.stage)).collect();
+    let message = match failed.as_slice() {
+        [] => return error,
+        [one] => format!("stage {one} failed: why stands above"),
+        several => format!("stages {} failed: why stands above", several.join(", ")),
+    };
+    Error { message, ..error }
 }
 
 /// The command that goes on with a run, as a shell takes it.
@@ -130,29 +146,59 @@ pub fn choice(
     Ok(Choice { selected, again, verify })
 }
 
-/// Entries of the log where there is one; otherwise progress bars on a terminal, and lines elsewhere.
-fn observer(is_logged: bool) -> (Arc<dyn Observer>, Option<tokio::task::JoinHandle<()>>) {
-    if is_logged {
-        return (Arc::new(Logged), None);
-    }
-    if !is_terminal(Stream::Err) {
-        return (Arc::new(Lines), None);
-    }
-    let terminal = Arc::new(Terminal::new());
-    let drawn = Arc::clone(&terminal);
-    let ticker = tokio::spawn(async move {
-        loop {
-            tokio::time::sleep(TICK).await;
-            drawn.tick();
-        }
-    });
-    (terminal, Some(ticker))
+/// What shows a run while it goes on.
+#[derive(Clone)]
+enum Display {
+    /// Entries of the log.
+    Logged,
+    /// Lines, where standard error is no terminal.
+    Lines(Arc<Lines>),
+    Terminal(Arc<Terminal>),
 }
 
-fn finish(result: RunResult, environment: &Environment, store: &Store) -> Result<()> {
-    // What failed in the run is said first, whatever becomes of its numbers.
-    let printed = print(&result, environment, store);
-    result.error.map_or(printed, Err)
+impl Display {
+    fn of(environment: &Environment) -> Self {
+        if environment.is_logged {
+            return Self::Logged;
+        }
+        match is_terminal(Stream::Err) {
+            true => Self::Terminal(Arc::new(Terminal::new(ErrorTerminal, environment.clock()))),
+            false => Self::Lines(Arc::new(Lines::new(environment.clock()))),
+        }
+    }
+
+    fn observer(&self) -> Arc<dyn Observer> {
+        match self {
+            Self::Logged => Arc::new(Logged),
+            Self::Lines(lines) => Arc::clone(lines) as Arc<dyn Observer>,
+            Self::Terminal(terminal) => Arc::clone(terminal) as Arc<dyn Observer>,
+        }
+    }
+
+    /// Brings it up to date until what this gives is aborted.
+    fn start(&self, clock: Arc<dyn Clock>) -> tokio::task::JoinHandle<()> {
+        let display = self.clone();
+        tokio::spawn(async move {
+            loop {
+                clock.sleep(TICK).await;
+                match &display {
+                    Self::Logged => return,
+                    Self::Lines(lines) => lines.tick(),
+                    Self::Terminal(terminal) => terminal.tick(),
+                }
+            }
+        })
+    }
+
+    /// Leaves nothing of it on the terminal.
+    fn eraser(&self) -> impl FnOnce() + Send + 'static {
+        let display = self.clone();
+        move || {
+            if let Self::Terminal(terminal) = display {
+                terminal.clear();
+            }
+        }
+    }
 }
 
 fn print(result: &RunResult, environment: &Environment, store: &Store) -> Result<()> {
@@ -163,7 +209,7 @@ fn print(result: &RunResult, environment: &Environment, store: &Store) -> Result
         // What a page shows is not shown a second time.
         let on_a_page = |stage| result.pages.iter().any(|page| page.tables.contains_key(stage));
         for (stage, batches) in result.metrics.iter().filter(|(stage, _)| !on_a_page(stage)) {
-            output.data(format!("\n{}", metrics::of_stage(stage, batches)))?;
+            output.data(format!("\n{}", metrics::of_stage(stage, batches, output.width())))?;
         }
         for page in &result.pages {
             output.data(format!("\n{}", page::text(page)))?;

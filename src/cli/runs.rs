@@ -6,7 +6,6 @@ use crate::cli::args;
 use crate::cli::environment::Environment;
 use crate::cli::trends::{Measured, measured};
 use crate::draw::cells::format_float;
-use crate::draw::table::aligned;
 use crate::run::history::{RunSummary, ended, list};
 use proofmill_base::error::Result;
 use proofmill_base::styled::printable;
@@ -18,7 +17,7 @@ const METRICS_SHOWN: usize = 3;
 
 /// Lists runs.
 pub async fn runs(args: &args::Runs, environment: &Environment) -> Result<()> {
-    let store = environment.store().await?;
+    let store = environment.store_to_read().await?;
     let (mut runs, mut damaged) = (Vec::new(), None);
     for (run, summary) in list(&store, args.limit, args.pipeline.as_deref()).await? {
         match summary {
@@ -51,7 +50,7 @@ pub async fn runs(args: &args::Runs, environment: &Environment) -> Result<()> {
     ];
     let rows = runs.iter().map(line).collect();
     let right = [false, false, false, false, true, true, true, false, false];
-    output.data(aligned(&header.map(str::to_owned), rows, &right))?;
+    output.long(output.table(&header.map(str::to_owned), rows, &right))?;
     damaged.map_or(Ok(()), Err)
 }
 

@@ -28,7 +28,7 @@ pub fn start() -> ExitCode {
     let environment = match Environment::new(&cli.global) {
         Ok(environment) => environment,
         Err(error) => {
-            Output::new(cli.global.json, cli.global.color).error(&error);
+            Output::new(cli.global.json, cli.global.color, false).error(&error);
             return exit::code(error.kind);
         }
     };
@@ -64,7 +64,7 @@ fn without_a_command(said: &clap::Error) -> ExitCode {
         false => Styled::from(text.to_string().trim_end()),
     };
     let code = u8::try_from(said.exit_code()).unwrap_or(exit::USAGE);
-    let output = Output::new(false, Colour::Auto);
+    let output = Output::new(false, Colour::Auto, false);
     match stream {
         Stream::Err => output.remark(text),
         Stream::Out => {

@@ -7,10 +7,10 @@ use serde_json::{Map, Value as Json, json};
 
 use crate::cli::args;
 use crate::cli::environment::Environment;
+use crate::cli::output::Output;
 use crate::draw::cells::format_float;
 use crate::draw::plot::series::{Plot, SERIES_MAX};
 use crate::draw::plot::text;
-use crate::draw::table::aligned;
 use crate::run::history::{RunSummary, list};
 use proofmill_base::error::{Error, ErrorKind, Result};
 use proofmill_base::ids::RunId;
@@ -64,7 +64,7 @@ pub struct Measured<'a> {
 
 /// Shows how a metric of a pipeline changed from run to run.
 pub async fn trends(args: &args::Trends, environment: &Environment) -> Result<()> {
-    let store = environment.store().await?;
+    let store = environment.store_to_read().await?;
     let mut runs = Vec::new();
     for (run, summary) in list(&store, usize::MAX, Some(&args.pipeline)).await? {
         match summary {
@@ -105,7 +105,11 @@ pub async fn trends(args: &args::Trends, environment: &Environment) -> Result<()
         true => environment.output.json(&found.iter().map(|it| to_json(it)).collect()),
         false => {
             let plot = plotted(metric, &found);
-            environment.output.data(format!("{}\n{}", table(&found), text::draw(&plot)))
+            environment.output.long(format!(
+                "{}\n{}",
+                table(&found, &environment.output),
+                text::draw(&plot)
+            ))
         }
     }
 }
@@ -151,7 +155,7 @@ fn series(found: &[&Measured<'_>], it: &Measured<'_>) -> String {
     format!("{stage} {}", it.of).trim().to_owned()
 }
 
-fn table(found: &[&Measured<'_>]) -> String {
+fn table(found: &[&Measured<'_>], output: &Output) -> String {
     let mut rows = Vec::new();
     for (i, it) in found.iter().enumerate() {
         let name = series(found, it);
@@ -170,7 +174,7 @@ fn table(found: &[&Measured<'_>]) -> String {
     }
     let header = ["run", "started (UTC)", "of", "value", "low", "high", "change"];
     let right = [false, false, false, true, true, true, true];
-    aligned(&header.map(str::to_owned), rows, &right)
+    output.table(&header.map(str::to_owned), rows, &right)
 }
 
 /// The values over time, which counts back from the newest run.

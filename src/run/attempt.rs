@@ -78,6 +78,7 @@ async fn once(
     let clock = context.store.clock();
     let plan = &context.plan.stages[name];
     let progress = Arc::new(Progress::default());
+    context.observer.notice(&Notice::StageQueued { stage: name });
     let cores = Arc::clone(&context.cores);
     let permit = Permit::new(cores.acquire_owned().await.map_err(|_| StageError::Stopped)?);
     let started = clock.monotonic();

@@ -19,3 +19,4 @@ pub mod reports;
 pub mod resume;
 pub mod stored;
 pub mod testing;
+pub mod work;

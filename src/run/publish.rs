@@ -22,6 +22,7 @@ use crate::run::provenance::{code_versions, templates};
 use crate::run::reports::{self, Page};
 use crate::run::resume::{Earlier, take_over};
 use crate::run::stored::is_result;
+use crate::run::work::expected;
 use crate::session::Content;
 use crate::stages::load::Loaded;
 use crate::stages::sink::Kept;
@@ -106,7 +107,9 @@ async fn run_to_its_end(request: Request, store: Store) -> Result<RunResult> {
         }
         true => take_over(&store, &run, &started, request.observer.as_ref()).await?,
     };
-    request.observer.notice(&Notice::Started { run: &run, stages: taking_part, cached });
+    let expected = &expected(&prepared, &plan);
+    let notice = Notice::Started { run: &run, stages: taking_part, cached, expected };
+    request.observer.notice(&notice);
     let bound = prepared.stages.keys().map(|name| (name.clone(), OnceCell::new())).collect();
     let context = Arc::new(Context {
         run: run.clone(),
@@ -187,11 +190,18 @@ fn metrics_json(metrics: &[(StageName, Vec<RecordBatch>)]) -> Vec<Json> {
     metrics.iter().flat_map(|(name, batches)| rows_json(name, batches)).collect()
 }
 
-/// The rows of a small table as JSON objects, each with its stage.
+/// The rows of a small table as JSON objects, each with its stage as `stage`; a column of that name is `_stage`.
 pub fn rows_json(stage: &StageName, batches: &[RecordBatch]) -> Vec<Json> {
     let tagged = |row: serde_json::Map<String, Json>| {
         let mut object = serde_json::Map::from_iter([("stage".to_owned(), json!(stage.as_str()))]);
-        object.extend(row);
+        let mut own = "_stage".to_owned();
+        while row.contains_key(&own) {
+            own.insert(0, '_');
+        }
+        object.extend(row.into_iter().map(|(name, value)| match name.as_str() {
+            "stage" => (own.clone(), value),
+            _ => (name, value),
+        }));
         Json::Object(object)
     };
     objects(batches).into_iter().map(tagged).collect()

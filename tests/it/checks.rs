@@ -80,7 +80,10 @@ fn that_do_not_hold_stop_what_is_below_and_the_publication() {
         assert!(executed(&run).contains("beside"), "{check}");
         assert_eq!(executed(&run).contains("below"), check.contains("below"), "{check}");
         assert!(workspace.keys("manifest.json").is_empty(), "{check}: it was published");
-        workspace.proofmill(&["sql", "SELECT 1"]).expect(0).says("did not succeed (failed)");
+        workspace
+            .proofmill(&["sql", "SELECT * FROM beside"])
+            .expect(0)
+            .says("did not succeed (failed)");
         // People can look at the table.
         let shown = workspace.json(&["show"]);
         let failure = &shown["failed"][0];

@@ -47,6 +47,7 @@ mod reference;
 mod replaced;
 mod report;
 mod resume;
+mod rows;
 mod runs;
 mod searching;
 mod secrets;
