@@ -136,8 +136,9 @@ pub struct Run {
     /// What to run.
     #[command(flatten)]
     pub pipeline: Pipeline,
-    /// Only these stages: `stage`, `+stage` with all it needs, `stage+` with all that need it;
-    /// several with commas. What they need is taken from the store or computed
+    /// Only these stages: `stage`, `+stage` with all it needs, `stage+` with all that need it; `changed`
+    /// for those that are new or have other settings, sources or models; several with commas. What they
+    /// need is taken from the store or computed
     #[arg(long)]
     pub select: Option<String>,
     /// Run these stages again even if they are in the store; written as for `--select`

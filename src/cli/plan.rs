@@ -21,7 +21,7 @@ pub async fn plan(args: &args::Plan, environment: &Environment) -> Result<()> {
     let loaded = environment.load_from_store(&args.pipeline, &engine, &store).await?;
     let Some(prepared) = &loaded.prepared else { return Ok(()) };
     let (select, rerun) = (args.select.as_deref(), args.rerun.as_deref());
-    let choice = choice(Some(&prepared.graph), select, rerun, args.verify)?;
+    let choice = choice(Some(prepared), select, rerun, args.verify, &store).await?;
     let plan = plan_run(prepared, &choice, "plan", &store).await?;
     let output = &environment.output;
     plan.remarks.iter().for_each(|remark| output.remark(remark));

@@ -12,7 +12,6 @@ use crate::cli::environment::Environment;
 use crate::cli::shell::quoted;
 use crate::cli::stop::on_signals;
 use crate::console::{Stream, is_terminal};
-use crate::graph::Graph;
 use crate::graph::select::{UnknownSelection, select, upstream};
 use crate::report::lines::Lines;
 use crate::report::logged::Logged;
@@ -21,10 +20,12 @@ use crate::report::page;
 use crate::report::terminal::{ErrorTerminal, Terminal};
 use crate::report::units::plural;
 use crate::run::notice::Observer;
+use crate::run::plan::changed;
 use crate::run::planned::Choice;
 use crate::run::provenance::machine;
 use crate::run::publish::{Request, RunResult, rows_json, run as run_pipeline};
 use crate::run::reference::newest_of;
+use crate::stages::plan::Prepared;
 use proofmill_base::clock::Clock;
 use proofmill_base::error::{Error, ErrorKind, Result};
 use proofmill_base::ids::{RunId, StageName};
@@ -32,6 +33,9 @@ use proofmill_store::{StageStatus, Store};
 
 /// How often a display is brought up to date: its clock shows each second.
 const TICK: Duration = Duration::from_millis(200);
+
+/// In a selection: what would run for a reason of its own.
+const CHANGED: &str = "changed";
 
 /// Runs a pipeline and prints its numbers.
 pub async fn run(args: &args::Run, environment: &Environment) -> Result<()> {
@@ -58,8 +62,8 @@ pub async fn run(args: &args::Run, environment: &Environment) -> Result<()> {
     if let Some(why) = loaded.engine.models().why_no_gpu() {
         environment.remark_once(&format!("no GPU is used: {why}; models run on the processor"));
     }
-    let graph = loaded.prepared.as_ref().map(|prepared| &prepared.graph);
-    let choice = choice(graph, args.select.as_deref(), args.rerun.as_deref(), args.verify)?;
+    let (select, rerun) = (args.select.as_deref(), args.rerun.as_deref());
+    let choice = choice(loaded.prepared.as_ref(), select, rerun, args.verify, &store).await?;
     if stop.is_cancelled() {
         return Err(Error::new(ErrorKind::Interrupted, "it was stopped before anything ran"));
     }
@@ -125,25 +129,50 @@ fn resume_command(args: &args::Run, run: &RunId, environment: &Environment) -> S
 }
 
 /// The stages that options choose.
-pub fn choice(
-    graph: Option<&Graph>,
+pub async fn choice(
+    prepared: Option<&Prepared>,
     selected: Option<&str>,
     rerun: Option<&str>,
     verify: bool,
+    store: &Store,
 ) -> Result<Choice> {
-    let stages = |terms: &str| -> Result<HashSet<StageName>> {
-        let Some(graph) = graph else { return Ok(HashSet::new()) };
-        select(graph, terms).map_err(|error: UnknownSelection| {
-            let help = error.help.clone();
-            let error = Error::new(ErrorKind::Usage, error.to_string());
-            help.into_iter().fold(error, Error::with_hint)
-        })
+    let Some(prepared) = prepared else { return Ok(Choice { verify, ..Choice::default() }) };
+    let graph = &prepared.graph;
+    let again = match rerun {
+        Some(terms) => chosen(prepared, terms, store).await?,
+        None => HashSet::new(),
     };
-    let again = rerun.map(stages).transpose()?.unwrap_or_default();
-    let selected = selected.map(stages).transpose()?;
-    // What a selected stage needs must at least be in the store.
-    let selected = selected.zip(graph).map(|(selected, graph)| upstream(graph, selected));
+    let selected = match selected {
+        // What a selected stage needs must at least be in the store.
+        Some(terms) => Some(upstream(graph, chosen(prepared, terms, store).await?)),
+        None => None,
+    };
     Ok(Choice { selected, again, verify })
+}
+
+/// The stages that `terms` name; `changed` stands for those that would run for a reason of their own, unless a stage is
+/// called so.
+async fn chosen(prepared: &Prepared, terms: &str, store: &Store) -> Result<HashSet<StageName>> {
+    let is_word = |term: &str| term.trim_matches('+') == CHANGED;
+    let parts: Vec<&str> = terms.split([',', ' ']).collect();
+    let mut terms = terms.to_owned();
+    let is_stage = prepared.stages.keys().any(|stage| stage.as_str() == CHANGED);
+    if !is_stage && parts.iter().any(|term| is_word(term)) {
+        let changed = changed(prepared, store).await?;
+        let expand = |term: &str| match is_word(term) {
+            true => {
+                let all = changed.iter().map(|stage| term.replace(CHANGED, stage.as_str()));
+                all.collect::<Vec<_>>().join(",")
+            }
+            false => term.to_owned(),
+        };
+        terms = parts.into_iter().map(expand).collect::<Vec<_>>().join(",");
+    }
+    select(&prepared.graph, &terms).map_err(|error: UnknownSelection| {
+        let help = error.help.clone();
+        let error = Error::new(ErrorKind::Usage, error.to_string());
+        help.into_iter().fold(error, Error::with_hint)
+    })
 }
 
 /// What shows a run while it goes on.

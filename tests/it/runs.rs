@@ -344,3 +344,27 @@ fn are_coloured_only_for_people() {
     let json = workspace.proofmill(&["check", "p.yaml", "--color", "always", "--json"]).expect(3);
     assert!(!json.stdout.contains(escape));
 }
+
+#[test]
+fn what_changed_can_be_selected() {
+    let workspace = Workspace::with(CHAIN);
+    let actions = |select: &str| {
+        let plan = workspace.json(&["plan", "p.yaml", "--select", select]);
+        let run = plan.as_array().unwrap().iter().filter(|stage| stage["action"] == "run");
+        run.map(|stage| stage["stage"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(actions("changed"), ["a", "other", "b", "c", "score"], "all are new");
+    workspace.run();
+    assert_eq!(actions("changed"), [""; 0]);
+    workspace.edit("p.yaml", "SELECT x * 2 AS x FROM b", "SELECT x * 3 AS x FROM b");
+    workspace.edit("p.yaml", "SELECT 5 AS x", "SELECT 6 AS x");
+    assert_eq!(actions("changed"), ["other", "c"]);
+    assert_eq!(actions("changed+"), ["other", "c", "score"]);
+    assert_eq!(actions("c,changed"), ["other", "c"]);
+    let done = workspace.json(&["run", "p.yaml", "--select", "changed"]);
+    assert_eq!(executed(&done), set(&["other", "c"]));
+    workspace
+        .proofmill(&["plan", "p.yaml", "--select", "changd"])
+        .expect(2)
+        .says("no stage `changd`");
+}
