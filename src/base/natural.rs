@@ -12,6 +12,11 @@ pub struct Natural<'a> {
 }
 
 impl<'a> Natural<'a> {
+    /// The label itself.
+    pub fn text(&self) -> &'a str {
+        self.text
+    }
+
     /// Of `text`. `inf`, `nan` and numbers that are too large are texts.
     pub fn of(text: &'a str) -> Self {
         Self { number: text.parse().ok().filter(|number: &f64| number.is_finite()), text }

@@ -88,6 +88,8 @@ pub enum Command {
     Audit(AuditArgs),
     /// Look into the answers that models gave on this store, and forget those that are wrong
     Ledger(Ledger),
+    /// List the SQL functions, or explain one
+    Functions(Functions),
     /// Print the JSON Schema of pipeline files, for editors
     Schema,
     /// Explain an error code
@@ -320,6 +322,13 @@ pub struct Forget {
     /// Who forgets
     #[arg(long, env = "USER", hide_env_values = true, default_value = "unknown")]
     pub author: String,
+}
+
+/// `functions`
+#[derive(Debug, Args)]
+pub struct Functions {
+    /// The function, of ours or of DataFusion; all of ours when absent
+    pub name: Option<String>,
 }
 
 /// `explain`

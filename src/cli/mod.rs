@@ -7,6 +7,7 @@ pub mod check;
 pub mod environment;
 pub mod exit;
 pub mod explain;
+pub mod functions;
 pub mod ledger;
 pub mod log;
 pub mod output;

@@ -8,7 +8,8 @@ use crate::cli::args::{Cli, Colour, Command, Global};
 use crate::cli::environment::Environment;
 use crate::cli::output::{Output, paints};
 use crate::cli::{
-    audit, check, exit, explain, ledger, log, plan, run, runs, schema, show, sql, teach, test, why,
+    audit, check, exit, explain, functions, ledger, log, plan, run, runs, schema, show, sql, teach,
+    test, why,
 };
 use crate::console::{self, Stream};
 use proofmill_base::error::{Error, ErrorKind, Result};
@@ -83,6 +84,7 @@ async fn dispatch(command: &Command, environment: &Environment) -> Result<()> {
         Command::Teach(args) => teach::teach(args, environment).await,
         Command::Audit(args) => audit::audit(args, environment).await,
         Command::Ledger(args) => ledger::ledger(args, environment).await,
+        Command::Functions(args) => functions::functions(args, environment),
         Command::Schema => schema::schema(environment),
         Command::Explain(args) => explain::explain(args, environment),
     }

@@ -31,6 +31,7 @@ mod logs;
 mod memory;
 mod model_cache;
 mod models;
+mod neighbours;
 mod opened;
 mod oracle;
 mod order;

@@ -1,4 +1,4 @@
-//! Results of aggregate functions: structs of numbers.
+//! Results of aggregate functions: structs of numbers, and lists of structs.
 
 use std::sync::Arc;
 
@@ -7,8 +7,11 @@ use datafusion::arrow::datatypes::{DataType, Field, Fields};
 use datafusion::common::{Result, ScalarValue};
 
 /// A part of a result.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) enum Part {
+    Text(String),
+    /// A list that is there already.
+    List(ScalarValue),
     /// A number; NaN, an unknown one, becomes NULL.
     Number(f64),
     /// A number that may not exist.
@@ -17,11 +20,13 @@ pub(super) enum Part {
 }
 
 impl Part {
-    fn scalar(self) -> ScalarValue {
+    fn scalar(&self) -> ScalarValue {
         match self {
-            Self::Number(value) => number(value),
-            Self::Maybe(value) => ScalarValue::Float64(value),
-            Self::Count(n) => ScalarValue::Int64(i64::try_from(n).ok()),
+            Self::Text(text) => ScalarValue::Utf8(Some(text.clone())),
+            Self::List(list) => list.clone(),
+            Self::Number(value) => number(*value),
+            Self::Maybe(value) => ScalarValue::Float64(*value),
+            Self::Count(n) => ScalarValue::Int64(i64::try_from(*n).ok()),
         }
     }
 }
@@ -33,14 +38,35 @@ pub(super) fn number(value: f64) -> ScalarValue {
 
 /// The type of a struct whose parts are numbers, except for the named counts.
 pub(super) fn struct_type(names: &[&str], counts: &[&str]) -> DataType {
-    let fields: Fields = names
-        .iter()
-        .map(|name| {
-            let count = counts.contains(name);
-            Field::new(*name, if count { DataType::Int64 } else { DataType::Float64 }, true)
-        })
-        .collect();
-    DataType::Struct(fields)
+    DataType::Struct(fields(names, &[], counts))
+}
+
+/// The type of a list of structs whose parts are numbers, except for the named texts and counts.
+pub(super) fn list_type(names: &[&str], texts: &[&str], counts: &[&str]) -> DataType {
+    let item = DataType::Struct(fields(names, texts, counts));
+    DataType::List(Arc::new(Field::new_list_field(item, true)))
+}
+
+fn fields(names: &[&str], texts: &[&str], counts: &[&str]) -> Fields {
+    let kind = |name| match (texts.contains(name), counts.contains(name)) {
+        (true, _) => DataType::Utf8,
+        (_, true) => DataType::Int64,
+        _ => DataType::Float64,
+    };
+    names.iter().map(|name| Field::new(*name, kind(name), true)).collect()
+}
+
+/// A list of the given type with a struct for each row; NULL without rows.
+pub(super) fn list_of(data_type: &DataType, rows: &[Vec<Part>]) -> Result<ScalarValue> {
+    let DataType::List(item) = data_type else {
+        return datafusion::common::internal_err!("expected a list, got {data_type}");
+    };
+    if rows.is_empty() {
+        return ScalarValue::try_from(data_type);
+    }
+    let structs = rows.iter().map(|parts| struct_of(item.data_type(), parts));
+    let structs: Vec<ScalarValue> = structs.collect::<Result<_>>()?;
+    Ok(ScalarValue::List(ScalarValue::new_list_nullable(&structs, item.data_type())))
 }
 
 /// A struct of the given type.

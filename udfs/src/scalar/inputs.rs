@@ -1,5 +1,7 @@
 //! The arguments of one call, read row by row.
 
+use std::sync::Arc;
+
 use datafusion::arrow::array::{
     Array, ArrayRef, AsArray, Float64Array, Int64Array, LargeListArray, StringViewArray,
 };
@@ -24,7 +26,9 @@ impl Inputs {
     pub fn new(doc: &'static Doc, args: &ScalarFunctionArgs) -> Result<Option<Self>> {
         let mut columns = Vec::with_capacity(args.args.len());
         let mut rows = 1;
-        for (argument, value) in doc.arguments.iter().zip(&args.args) {
+        let last = doc.arguments.last().filter(|argument| argument.repeated);
+        let arguments = doc.arguments.iter().chain(last.into_iter().cycle());
+        for (argument, value) in arguments.zip(&args.args) {
             match value {
                 ColumnarValue::Scalar(scalar) => {
                     if scalar.is_null() && argument.kind.is_constant() {
@@ -57,6 +61,15 @@ impl Inputs {
     /// The types of the arguments.
     pub fn types(&self) -> Vec<DataType> {
         self.columns.iter().map(|(array, _)| array.data_type().clone()).collect()
+    }
+
+    /// The arguments as they were given; constants as one value.
+    pub fn values(&self) -> Result<Vec<ColumnarValue>> {
+        let value = |(array, constant): &(ArrayRef, bool)| match constant {
+            true => ScalarValue::try_from_array(array, 0).map(ColumnarValue::Scalar),
+            false => Ok(ColumnarValue::Array(Arc::clone(array))),
+        };
+        self.columns.iter().map(value).collect()
     }
 
     /// A text argument.

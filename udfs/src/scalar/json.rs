@@ -1,0 +1,15 @@
+//! JSON in texts, for answers of models and rows of files. The reading is that of `datafusion-functions-json`;
+//! here are its names, types and documentation, and one function that finds JSON in prose.
+
+mod access;
+mod extract_json;
+mod operators;
+mod shape;
+mod steps;
+mod typed;
+
+pub use access::{JSON_AS_TEXT, JSON_GET};
+pub use extract_json::EXTRACT_JSON;
+pub use operators::JsonOperators;
+pub use shape::{JSON_CONTAINS, JSON_GET_ARRAY, JSON_LENGTH, JSON_OBJECT_KEYS};
+pub use typed::{JSON_GET_BOOL, JSON_GET_FLOAT, JSON_GET_INT, JSON_GET_STR};
