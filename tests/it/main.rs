@@ -19,6 +19,7 @@ mod endpoint;
 mod exports;
 mod fitting;
 mod forgetting;
+mod functions;
 mod fuzz;
 mod goldens;
 mod hostile;

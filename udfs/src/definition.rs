@@ -113,7 +113,7 @@ pub enum Kind {
     Passages,
     /// Options by name: a JSON object or a struct.
     Options,
-    /// A step into JSON: the key of an object or the position in an array, or a list of such steps.
+    /// A step into JSON: the key of an object or the position in an array.
     Step,
 }
 
@@ -148,7 +148,7 @@ impl Kind {
             Self::TextList => "a list of texts".into(),
             Self::Passages => "a list of texts or of struct(title, text)".into(),
             Self::Options => "a JSON object as text, or a struct".into(),
-            Self::Step => "text, a whole number or a list of either".into(),
+            Self::Step => "text or a whole number".into(),
         }
     }
 
@@ -179,12 +179,6 @@ impl Kind {
             Self::Options if matches!(given, DataType::Struct(_)) => Some(given.clone()),
             Self::Step if is_text(given) => Some(Utf8View),
             Self::Step if integer => Some(Int64),
-            Self::Step => {
-                let element = list_element(given)?;
-                let element =
-                    Self::Step.coerce(element).filter(|_| list_element(element).is_none())?;
-                Some(DataType::List(Arc::new(Field::new_list_field(element, true))))
-            }
             Self::TextList | Self::Passages if *given == Null => Some(texts_type()),
             Self::TextList => list_element(given)
                 .is_some_and(|element| is_text(element) || *element == Null)

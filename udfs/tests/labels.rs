@@ -222,7 +222,7 @@ async fn wrong_values_are_named() {
             "mode(x)",
             "`mode`: argument `label` is of type Float64; expected text, a whole number or a boolean",
         ),
-        ("mode(DISTINCT v)", "`mode(DISTINCT ...)`: expected all rows"),
+        ("weighted_vote(DISTINCT v, x)", "`weighted_vote(DISTINCT ...)`: expected all rows"),
     ] {
         let sql =
             format!("SELECT {call} FROM (VALUES ('a', 1e0), ('b', 2e0), ('b', 2e0)) AS t(v, x)");

@@ -17,7 +17,7 @@ use crate::session::engine::BATCH_ROWS;
 use crate::stages::diagnostics::Diagnostics;
 use crate::stages::error::StageError;
 use crate::stages::kind::{Kind, Preparation, Preparing, Traits};
-use crate::stages::kinds::index::kept::{Ids, Kept};
+use crate::stages::kinds::index::kept::{Ids, KeptColumns};
 use crate::stages::plan::{Execution, StagePlan};
 use crate::stages::sink::{Computed, Sink};
 use crate::stages::tables::columns;
@@ -43,7 +43,7 @@ pub struct IndexPlan {
     fact: usize,
     question: Option<usize>,
     by: MemoryIndexing,
-    kept: Kept,
+    kept: KeptColumns,
     spec: IndexSpec,
     schema: SchemaRef,
 }
@@ -72,7 +72,7 @@ pub fn label(settings: &Index) -> String {
         spec.k1(),
         spec.b(),
         spec.analyzer.name(),
-        Kept::label(settings)
+        KeptColumns::label(settings)
     )
 }
 
@@ -106,7 +106,7 @@ impl Kind for Index {
         let input = inputs.table_of(&memory)?.schema();
         let fact = diagnostics.text_column(&["index", "fact"], &self.fact, &input);
         let question = dense::question(self, &input, diagnostics)?;
-        let kept = Kept::of(self, &input, diagnostics)?;
+        let kept = KeptColumns::of(self, &input, diagnostics)?;
         components.set_settings(self);
         let schema = kept.behind(&schema());
         let plan = IndexPlan {

@@ -4,14 +4,18 @@ use std::collections::{HashMap, HashSet};
 
 use arrow::datatypes::{Field, SchemaRef};
 
+use crate::graph::Role;
 use crate::sqltext;
 use crate::stages::diagnostics::Diagnostics;
-use crate::stages::kind::{Kind, Preparation, Preparing, Traits};
+use crate::stages::kind::{Inputs, Kind, Preparation, Preparing, Traits};
 use crate::stages::queries::query::QueryPlan;
 use crate::stages::queries::sql_kind;
+use proofmill_base::ids::StageName;
 use proofmill_base::suggest;
 use proofmill_pipeline::code::Code;
+use proofmill_pipeline::kinds::StageKind;
 use proofmill_pipeline::kinds::rank_fusion::RankFusion;
+use proofmill_pipeline::settings::StageRef;
 
 const COLUMNS: [&str; 7] = ["query_id", "rank", "score", "fact_id", "fact", "index", "snapshot"];
 
@@ -48,6 +52,7 @@ impl Kind for RankFusion {
             first.get_or_insert(schema);
             rankings.insert(ranking_name(i), table);
         }
+        sound &= same_ids(self, inputs, diagnostics).is_some();
         let weights = weights.filter(|_| sound)?;
         let planned = match sqltext::parse(&query(self, &weights)) {
             Ok(query) => diagnostics.query(&query, rankings, engine).map_err(|error| error.message),
@@ -96,6 +101,40 @@ fn kept(
         sound = None;
     }
     sound
+}
+
+/// Facts are the same if their ids are: either all indexes take them from a column, or none does.
+fn same_ids(
+    settings: &RankFusion,
+    inputs: &Inputs<'_>,
+    diagnostics: &mut Diagnostics<'_>,
+) -> Option<()> {
+    let mut first: Option<(&StageRef, bool)> = None;
+    for (i, name) in settings.from.iter().enumerate() {
+        let Some(has_ids) = has_ids(inputs, inputs.name(&format!("from[{i}]"))?) else { continue };
+        let (other, others) = *first.get_or_insert((name, has_ids));
+        if has_ids != others {
+            let (by_id, by_text) = if has_ids { (name, other) } else { (other, name) };
+            let message = format!(
+                "`{by_id}` knows facts by a column of their rows and `{by_text}` by their text: none would meet"
+            );
+            let help = "give the index of each the same `id`, or none".to_owned();
+            let steps = ["rank_fusion", "from", &i.to_string()];
+            diagnostics.error(&steps, Code::WrongValue, message, Some(help));
+            return None;
+        }
+    }
+    Some(())
+}
+
+/// Whether the index behind a ranking takes ids from a column; `None` if it is no table of `retrieve`.
+fn has_ids(inputs: &Inputs<'_>, ranking: &StageName) -> Option<bool> {
+    let stage = &inputs.stages.get(ranking)?.stage;
+    let memory = stage.input(&Role::Setting("memory".to_owned()))?;
+    match &inputs.stages.get(memory)?.stage.spec.kind {
+        StageKind::Index(index) => Some(index.row_column().is_some()),
+        _ => None,
+    }
 }
 
 /// The weight of each ranking.

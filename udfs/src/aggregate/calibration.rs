@@ -40,7 +40,11 @@ pub static CALIBRATION: AggregateDefinition = AggregateDefinition {
         example: Example {
             sql: "SELECT round(c.ece, 4) AS ece, round(c.brier, 4) AS brier, c.n FROM (SELECT calibration(p, ok, 2) AS c FROM (VALUES (0.5, true), (1.0, false), (0.2, false), (0.0, false), (0.75, true)) AS t(p, ok))",
             result: "
-EXAMPLE
++------+--------+------+
+| ece  | brier  | c[n] |
++------+--------+------+
+| 0.21 | 0.2705 | 5    |
++------+--------+------+
 ",
         },
     },

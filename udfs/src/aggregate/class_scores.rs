@@ -29,7 +29,12 @@ pub static CLASS_SCORES: AggregateDefinition = AggregateDefinition {
         example: Example {
             sql: "SELECT s.class, s.precision, s.recall, round(s.f1, 4) AS f1, s.n_gold, s.n_predicted FROM (SELECT unnest(class_scores(p, g)) AS s FROM (VALUES ('a', 'a'), ('a', 'b'), ('b', 'b'), ('b', 'b')) AS t(p, g))",
             result: "
-EXAMPLE
++----------+--------------+--------------------+--------+-----------+----------------+
+| s[class] | s[precision] | s[recall]          | f1     | s[n_gold] | s[n_predicted] |
++----------+--------------+--------------------+--------+-----------+----------------+
+| a        | 0.5          | 1.0                | 0.6667 | 1         | 2              |
+| b        | 1.0          | 0.6666666666666666 | 0.8    | 3         | 2              |
++----------+--------------+--------------------+--------+-----------+----------------+
 ",
         },
     },

@@ -34,7 +34,11 @@ pub static COHEN_KAPPA: AggregateDefinition = AggregateDefinition {
         example: Example {
             sql: "SELECT round(cohen_kappa(a, b), 4) AS kappa, round(cohen_kappa(a, b, 'quadratic'), 4) AS weighted FROM (VALUES (1, 1), (2, 1), (3, 3), (3, 2), (1, 1), (2, 2)) AS t(a, b)",
             result: "
-EXAMPLE
++-------+----------+
+| kappa | weighted |
++-------+----------+
+| 0.5   | 0.75     |
++-------+----------+
 ",
         },
     },

@@ -30,7 +30,14 @@ pub static CONFUSION_MATRIX: AggregateDefinition = AggregateDefinition {
         example: Example {
             sql: "SELECT c.gold, c.predicted, c.n FROM (SELECT unnest(confusion_matrix(p, g)) AS c FROM (VALUES ('a', 'a'), ('a', 'b'), ('b', 'b'), ('b', 'b')) AS t(p, g))",
             result: "
-EXAMPLE
++---------+--------------+------+
+| c[gold] | c[predicted] | c[n] |
++---------+--------------+------+
+| a       | a            | 1    |
+| a       | b            | 0    |
+| b       | a            | 1    |
+| b       | b            | 2    |
++---------+--------------+------+
 ",
         },
     },

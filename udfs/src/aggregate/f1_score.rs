@@ -35,7 +35,11 @@ pub static F1_SCORE: AggregateDefinition = AggregateDefinition {
         example: Example {
             sql: "SELECT f.precision, f.recall, round(f.f1, 4) AS f1 FROM (SELECT f1_score(p, g) AS f FROM (VALUES ('a', 'a'), ('a', 'b'), ('b', 'b'), ('b', 'b')) AS t(p, g))",
             result: "
-EXAMPLE
++--------------+--------------------+--------+
+| f[precision] | f[recall]          | f1     |
++--------------+--------------------+--------+
+| 0.75         | 0.8333333333333333 | 0.7333 |
++--------------+--------------------+--------+
 ",
         },
     },

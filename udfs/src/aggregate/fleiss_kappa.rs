@@ -28,7 +28,11 @@ pub static FLEISS_KAPPA: AggregateDefinition = AggregateDefinition {
         example: Example {
             sql: "SELECT round(fleiss_kappa(item, label), 4) AS kappa FROM (VALUES (1, 'a'), (1, 'a'), (1, 'b'), (2, 'b'), (2, 'b'), (2, 'b')) AS t(item, label)",
             result: "
-EXAMPLE
++-------+
+| kappa |
++-------+
+| 0.25  |
++-------+
 ",
         },
     },

@@ -28,7 +28,12 @@ pub static MAJORITY: AggregateDefinition = AggregateDefinition {
         example: Example {
             sql: "SELECT g, majority(v) AS majority FROM (VALUES ('a', 'yes'), ('a', 'no'), ('a', 'yes'), ('b', 'yes'), ('b', 'no')) AS t(g, v) GROUP BY g ORDER BY g",
             result: "
-EXAMPLE
++---+----------+
+| g | majority |
++---+----------+
+| a | yes      |
+| b |          |
++---+----------+
 ",
         },
     },

@@ -28,7 +28,12 @@ pub static MODE: AggregateDefinition = AggregateDefinition {
         example: Example {
             sql: "SELECT g, mode(v) AS mode FROM (VALUES ('a', 15), ('a', 5), ('a', 5), ('b', 15), ('b', 5)) AS t(g, v) GROUP BY g ORDER BY g",
             result: "
-EXAMPLE
++---+------+
+| g | mode |
++---+------+
+| a | 5    |
+| b | 5    |
++---+------+
 ",
         },
     },

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{ArrayRef, StructArray};
+use datafusion::arrow::array::{ArrayRef, ListArray, StructArray};
+use datafusion::arrow::buffer::OffsetBuffer;
 use datafusion::arrow::datatypes::{DataType, Field, Fields};
 use datafusion::common::{Result, ScalarValue};
 
@@ -61,12 +62,18 @@ pub(super) fn list_of(data_type: &DataType, rows: &[Vec<Part>]) -> Result<Scalar
     let DataType::List(item) = data_type else {
         return datafusion::common::internal_err!("expected a list, got {data_type}");
     };
+    let DataType::Struct(fields) = item.data_type() else {
+        return datafusion::common::internal_err!("expected a list of structs, got {data_type}");
+    };
     if rows.is_empty() {
         return ScalarValue::try_from(data_type);
     }
-    let structs = rows.iter().map(|parts| struct_of(item.data_type(), parts));
-    let structs: Vec<ScalarValue> = structs.collect::<Result<_>>()?;
-    Ok(ScalarValue::List(ScalarValue::new_list_nullable(&structs, item.data_type())))
+    let column = |i: usize| ScalarValue::iter_to_array(rows.iter().map(|parts| parts[i].scalar()));
+    let columns: Vec<ArrayRef> = (0..fields.len()).map(column).collect::<Result<_>>()?;
+    let structs = Arc::new(StructArray::try_new(fields.clone(), columns, None)?);
+    let offsets = OffsetBuffer::from_lengths([rows.len()]);
+    let list = ListArray::try_new(Arc::clone(item), offsets, structs, None)?;
+    Ok(ScalarValue::List(Arc::new(list)))
 }
 
 /// A struct of the given type.

@@ -32,7 +32,11 @@ pub static WEIGHTED_VOTE: AggregateDefinition = AggregateDefinition {
         example: Example {
             sql: "SELECT weighted_vote(label, score) AS vote FROM (VALUES ('a', 0.9), ('b', 0.5), ('b', 0.5)) AS t(label, score)",
             result: "
-EXAMPLE
++------+
+| vote |
++------+
+| b    |
++------+
 ",
         },
     },

@@ -1,7 +1,5 @@
 //! The arguments of one call, read row by row.
 
-use std::sync::Arc;
-
 use datafusion::arrow::array::{
     Array, ArrayRef, AsArray, Float64Array, Int64Array, LargeListArray, StringViewArray,
 };
@@ -61,15 +59,6 @@ impl Inputs {
     /// The types of the arguments.
     pub fn types(&self) -> Vec<DataType> {
         self.columns.iter().map(|(array, _)| array.data_type().clone()).collect()
-    }
-
-    /// The arguments as they were given; constants as one value.
-    pub fn values(&self) -> Result<Vec<ColumnarValue>> {
-        let value = |(array, constant): &(ArrayRef, bool)| match constant {
-            true => ScalarValue::try_from_array(array, 0).map(ColumnarValue::Scalar),
-            false => Ok(ColumnarValue::Array(Arc::clone(array))),
-        };
-        self.columns.iter().map(value).collect()
     }
 
     /// A text argument.

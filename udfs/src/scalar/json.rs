@@ -1,5 +1,6 @@
-//! JSON in texts, for answers of models and rows of files. The reading is that of `datafusion-functions-json`;
-//! here are its names, types and documentation, and one function that finds JSON in prose.
+//! JSON in texts, for answers of models and rows of files. The names are those of `datafusion-functions-json`,
+//! which would bring a parser that changes how DataFusion's own crates are built, and a column type (a union) that
+//! no table can store; `json_get` gives JSON as text instead.
 
 mod access;
 mod extract_json;

@@ -177,7 +177,7 @@ mod tests {
         let error = fleiss_kappa([("10", "a", 2), ("9", "b", 3)]).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "item `9` has 3 ratings and item `10` has 2; expected equally many for all"
+            "item `10` has 2 ratings and item `9` has 3; expected equally many for all"
         );
     }
 }

@@ -1,9 +1,7 @@
 //! Calibration: whether answers are right as often as the confidence in them says.
 
+use super::error::BINS_MAX;
 use super::{StatsError, check_lengths, mean, sorted};
-
-/// Most bins of a call.
-pub const BINS_MAX: usize = 1_000;
 
 /// The answers whose confidence is above `low` and at most `high`; those of 0 are in the first bin.
 #[derive(Debug, Clone, Copy, PartialEq)]

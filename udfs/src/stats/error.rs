@@ -3,6 +3,9 @@
 /// The largest number of resamples a call may ask for: a bound on time and memory.
 pub const RESAMPLES_MAX: u32 = 1_000_000;
 
+/// The largest number of bins a call may ask for.
+pub const BINS_MAX: usize = 1_000;
+
 /// A reason why a statistic has no value for the given input.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum StatsError {
@@ -38,7 +41,7 @@ pub enum StatsError {
         max: usize,
     },
     /// A number of bins outside the permitted range.
-    #[error("`{0}` bins; expected between 1 and {max}", max = super::calibration::BINS_MAX)]
+    #[error("`{0}` bins; expected between 1 and {max}", max = BINS_MAX)]
     Bins(usize),
     /// Items that were not rated equally often.
     #[error(

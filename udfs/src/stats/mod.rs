@@ -23,12 +23,12 @@ mod votes;
 
 pub use agreement::{KappaWeights, UnknownWeights, cohen_kappa, fleiss_kappa};
 pub use bootstrap::{Interval, Method, UnknownMethod, bootstrap_mean, cluster_bootstrap};
-pub use calibration::{BINS_MAX, Calibration, CalibrationBin, calibration};
+pub use calibration::{Calibration, CalibrationBin, calibration};
 pub use classification::{
     Average, ClassScore, Confusion, ConfusionTable, UnknownAverage, accuracy, mcc,
 };
 pub use clustered::{ClusteredSe, clustered_se, two_way_clustered_se};
-pub use error::{RESAMPLES_MAX, StatsError};
+pub use error::{BINS_MAX, RESAMPLES_MAX, StatsError};
 pub use mcnemar::{ChiSquare, McNemar, mcnemar};
 pub use multiplicity::{benjamini_hochberg, holm};
 pub use noise::{NoiseFloor, noise_floor};

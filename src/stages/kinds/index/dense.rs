@@ -21,7 +21,7 @@ use crate::stages::diagnostics::Diagnostics;
 use crate::stages::error::StageError;
 use crate::stages::fingerprint::Components;
 use crate::stages::kind::{Inputs, Preparation};
-use crate::stages::kinds::index::kept::{Ids, Kept};
+use crate::stages::kinds::index::kept::{Ids, KeptColumns};
 use crate::stages::plan::{Execution, StagePlan};
 use crate::stages::sink::{Computed, Sink};
 use crate::stages::tables::rows;
@@ -53,7 +53,7 @@ pub struct DensePlan {
     /// The column that names a row in messages, if there is one.
     row_name: Option<String>,
     indexing: MemoryIndexing,
-    kept: Kept,
+    kept: KeptColumns,
     schema: SchemaRef,
 }
 
@@ -90,7 +90,7 @@ pub fn question(
 
 /// The kind and the way, as `retrieved.index` shows it.
 pub fn label(settings: &Index) -> String {
-    format!("dense/{}{}", settings.by.as_str(), Kept::label(settings))
+    format!("dense/{}{}", settings.by.as_str(), KeptColumns::label(settings))
 }
 
 #[async_trait]
@@ -126,7 +126,7 @@ pub fn prepare(
     let vector = settings.vector.as_deref().unwrap_or(VECTOR);
     let is_vector = diagnostics.vector_column(&["index", "vector"], vector, &input);
     let question = indexing.and_then(|_| question(settings, &input, diagnostics));
-    let kept = Kept::of(settings, &input, diagnostics);
+    let kept = KeptColumns::of(settings, &input, diagnostics);
     let (indexing, question, kept, _, _) = (indexing?, question?, kept?, fact?, is_vector?);
     components.set("settings.kind", settings.kind.as_str());
     components.set("settings.by", settings.by.as_str());

@@ -21,14 +21,14 @@ const TAKEN: [&str; 12] = [
 
 /// What is kept, checked against the columns of the memory.
 #[derive(Clone, Debug, Default)]
-pub struct Kept {
+pub struct KeptColumns {
     /// The column that identifies a row; `None` where rows with the same text share an entry.
     pub id: Option<String>,
     /// The columns, as the memory has them.
     pub columns: Vec<FieldRef>,
 }
 
-impl Kept {
+impl KeptColumns {
     /// Checks the settings; `None` after a diagnostic.
     pub fn of(
         settings: &Index,
@@ -87,12 +87,10 @@ impl Ids {
         id: Option<&'a str>,
         row: u64,
     ) -> Result<&'a str, StageError> {
-        let wrong = |message| {
-            StageError::Data {
+        let wrong = |message| StageError::Data {
             message,
-            help: "`id` of an index must identify a row of its memory: name another column, or make one"
+            help: "name a column in `id` that identifies a row of the memory, or make one"
                 .to_owned(),
-        }
         };
         let id = id.ok_or_else(|| wrong(format!("`{column}` of row {} is NULL", row + 1)))?;
         if !self.0.insert(Digest::of(id.as_bytes())) {

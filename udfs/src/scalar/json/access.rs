@@ -1,11 +1,12 @@
 //! `json_get`, the operator `->`, and `json_as_text`, the operator `->>`: a value of any type.
 
+use datafusion::arrow::array::StringArray;
 use datafusion::arrow::datatypes::DataType;
-use datafusion_functions_json::udfs::{json_as_text_udf, json_get_json_udf};
 
-use super::steps::{JSON, STEPS, call};
+use super::steps::{JSON, STEPS, each};
 use crate::definition::{Doc, Example, FunctionKind};
 use crate::scalar::ScalarDefinition;
+use crate::text::json;
 
 /// SQL function `json_get`.
 pub static JSON_GET: ScalarDefinition = ScalarDefinition {
@@ -14,20 +15,23 @@ pub static JSON_GET: ScalarDefinition = ScalarDefinition {
         version: 1,
         kind: FunctionKind::Scalar,
         description: "The value at the end of the steps, as JSON: a text keeps its quotes. The operator `json \
-            -> step` is the same. What comes behind the value is not looked at; of a key that stands \
-            twice, the first counts. NULL if there is nothing, the text is not JSON, or an argument \
-            is NULL.",
+            -> step` is the same. Of a key that an object has twice, the last counts. NULL if there \
+            is nothing, the text is not JSON, or an argument is NULL.",
         arguments: &[JSON, STEPS],
         returns: "JSON as text",
         example: Example {
             sql: r#"SELECT json_get('{"scores": [7, {"style": "dry"}]}', 'scores', 1) AS found, '{"a": "b"}' -> 'a' AS quoted"#,
-            result: "
-EXAMPLE
-",
+            result: r#"
++------------------+--------+
+| found            | quoted |
++------------------+--------+
+| {"style": "dry"} | "b"    |
++------------------+--------+
+"#,
         },
     },
     return_type: |_| DataType::Utf8,
-    invoke: |inputs| call(inputs, &json_get_json_udf(), &DataType::Utf8),
+    invoke: |inputs| each::<_, StringArray>(inputs, |found| found.map(str::to_owned)),
 };
 
 /// SQL function `json_as_text`.
@@ -44,10 +48,20 @@ pub static JSON_AS_TEXT: ScalarDefinition = ScalarDefinition {
         example: Example {
             sql: r#"SELECT json_as_text('{"label": "yes", "score": 0.5}', 'label') AS label, '{"label": "yes", "score": 0.5}' ->> 'score' AS score"#,
             result: "
-EXAMPLE
++-------+-------+
+| label | score |
++-------+-------+
+| yes   | 0.5   |
++-------+-------+
 ",
         },
     },
     return_type: |_| DataType::Utf8,
-    invoke: |inputs| call(inputs, &json_as_text_udf(), &DataType::Utf8),
+    invoke: |inputs| {
+        each::<_, StringArray>(inputs, |found| match found? {
+            "null" => None,
+            text if text.starts_with('"') => json::string(text),
+            other => Some(other.to_owned()),
+        })
+    },
 };

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
+use datafusion::arrow::array::{ArrayRef, BooleanArray, Int64Array, ListBuilder, StringBuilder};
 use datafusion::arrow::datatypes::{DataType, Field};
-use datafusion_functions_json::udfs::{
-    json_contains_udf, json_get_array_udf, json_length_udf, json_object_keys_udf,
-};
+use datafusion::common::Result;
 
-use super::steps::{JSON, STEPS, STEPS_OR_NONE, call};
+use super::steps::{JSON, STEPS, STEPS_OR_NONE, each, values};
 use crate::definition::{Doc, Example, FunctionKind};
-use crate::scalar::ScalarDefinition;
+use crate::scalar::{Inputs, ScalarDefinition};
+use crate::text::json;
 
 /// SQL function `json_length`.
 pub static JSON_LENGTH: ScalarDefinition = ScalarDefinition {
@@ -24,12 +24,22 @@ pub static JSON_LENGTH: ScalarDefinition = ScalarDefinition {
         example: Example {
             sql: r#"SELECT json_length('{"claims": ["a", "b", "c"]}', 'claims') AS claims"#,
             result: "
-EXAMPLE
++--------+
+| claims |
++--------+
+| 3      |
++--------+
 ",
         },
     },
     return_type: |_| DataType::Int64,
-    invoke: |inputs| call(inputs, &json_length_udf(), &DataType::Int64),
+    invoke: |inputs| {
+        each::<_, Int64Array>(inputs, |found| {
+            let found = found?;
+            let n = json::items(found).map(Iterator::count);
+            n.or_else(|| json::keys(found).map(Iterator::count)).map(|n| n as i64)
+        })
+    },
 };
 
 /// SQL function `json_contains`.
@@ -45,12 +55,16 @@ pub static JSON_CONTAINS: ScalarDefinition = ScalarDefinition {
         example: Example {
             sql: r#"SELECT json_contains('{"label": null}', 'label') AS label, json_contains('{"label": null}', 'score') AS score"#,
             result: "
-EXAMPLE
++-------+-------+
+| label | score |
++-------+-------+
+| true  | false |
++-------+-------+
 ",
         },
     },
     return_type: |_| DataType::Boolean,
-    invoke: |inputs| call(inputs, &json_contains_udf(), &DataType::Boolean),
+    invoke: |inputs| each::<_, BooleanArray>(inputs, |found| Some(found.is_some())),
 };
 
 /// SQL function `json_get_array`.
@@ -66,13 +80,21 @@ pub static JSON_GET_ARRAY: ScalarDefinition = ScalarDefinition {
         returns: "list of JSON as text",
         example: Example {
             sql: r#"SELECT unnest(json_get_array('{"claims": [{"ok": true}, 2, "c"]}', 'claims')) AS claim"#,
-            result: "
-EXAMPLE
-",
+            result: r#"
++--------------+
+| claim        |
++--------------+
+| {"ok": true} |
+| 2            |
+| "c"          |
++--------------+
+"#,
         },
     },
     return_type: |_| texts(),
-    invoke: |inputs| call(inputs, &json_get_array_udf(), &texts()),
+    invoke: |inputs| {
+        lists(inputs, |found| json::items(found?).map(|all| all.map(str::to_owned).collect()))
+    },
 };
 
 /// SQL function `json_object_keys`.
@@ -88,14 +110,27 @@ pub static JSON_OBJECT_KEYS: ScalarDefinition = ScalarDefinition {
         example: Example {
             sql: r#"SELECT json_object_keys('{"label": "yes", "score": 7}') AS keys"#,
             result: "
-EXAMPLE
++----------------+
+| keys           |
++----------------+
+| [label, score] |
++----------------+
 ",
         },
     },
     return_type: |_| texts(),
-    invoke: |inputs| call(inputs, &json_object_keys_udf(), &texts()),
+    invoke: |inputs| lists(inputs, |found| json::keys(found?).map(Iterator::collect)),
 };
 
 fn texts() -> DataType {
     DataType::List(Arc::new(Field::new_list_field(DataType::Utf8, true)))
+}
+
+/// A list of texts for each row.
+fn lists(inputs: &Inputs, of: impl Fn(Option<&str>) -> Option<Vec<String>>) -> Result<ArrayRef> {
+    let mut lists = ListBuilder::new(StringBuilder::new());
+    for found in values(inputs, of)? {
+        lists.append_option(found.map(|texts| texts.into_iter().map(Some)));
+    }
+    Ok(Arc::new(lists.finish()))
 }

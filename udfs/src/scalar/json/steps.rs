@@ -1,25 +1,22 @@
-//! The call of a function of `datafusion-functions-json` with arguments of ours.
+//! The arguments of functions that read JSON: a text, and steps into it that may vary from row to row.
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array, ArrayRef, BooleanArray, new_null_array};
-use datafusion::arrow::buffer::NullBuffer;
-use datafusion::arrow::compute::{cast, nullif};
-use datafusion::arrow::datatypes::{DataType, Field};
+use datafusion::arrow::array::{Array, ArrayRef};
+use datafusion::arrow::datatypes::DataType;
 use datafusion::common::Result;
-use datafusion::common::config::ConfigOptions;
-use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDF};
-use datafusion_functions_json::udfs::json_get_json_udf;
 
 use crate::definition::{Argument, Kind};
 use crate::scalar::Inputs;
+use crate::scalar::inputs::{TextColumn, WholeColumn};
+use crate::text::json::{JsonStep, find};
 
 /// The first argument of all of them.
 pub(super) const JSON: Argument =
-    Argument::required("json", Kind::Text, "A text that is JSON; it is read as far as the value.");
+    Argument::required("json", Kind::Text, "A text that is JSON as a whole.");
 
-const STEP: &str = "A key of an object, the position in an array from 0 (from its end if negative), or a list \
-                    of such steps; more of them lead further in.";
+const STEP: &str = "A key of an object, or the position in an array from 0 (from its end if negative); more steps \
+                    lead further in.";
 
 /// The way to the value.
 pub(super) const STEPS: Argument = Argument::repeated("step", Kind::Step, STEP);
@@ -27,49 +24,44 @@ pub(super) const STEPS: Argument = Argument::repeated("step", Kind::Step, STEP);
 /// The way to the value; the whole text without one.
 pub(super) const STEPS_OR_NONE: Argument = Argument::any_number("step", Kind::Step, STEP);
 
-/// Calls `function` for each row; NULL where an argument is.
-pub(super) fn call(
-    inputs: &Inputs,
-    function: &ScalarUDF,
-    return_type: &DataType,
-) -> Result<ArrayRef> {
-    let mut values = inputs.values()?;
-    let mut nulls: Option<NullBuffer> = None;
-    for value in &values {
-        match value {
-            ColumnarValue::Scalar(scalar) if scalar.is_null() => {
-                return Ok(new_null_array(return_type, inputs.rows));
-            }
-            ColumnarValue::Scalar(_) => {}
-            ColumnarValue::Array(array) => {
-                nulls = NullBuffer::union(nulls.as_ref(), array.logical_nulls().as_ref());
-            }
+/// A step of all rows.
+enum StepColumn {
+    Keys(TextColumn),
+    Positions(WholeColumn),
+}
+
+impl StepColumn {
+    fn get(&self, row: usize) -> Option<JsonStep<'_>> {
+        match self {
+            Self::Keys(keys) => keys.get(row).map(JsonStep::Key),
+            Self::Positions(positions) => positions.get(row).map(JsonStep::Position),
         }
-    }
-    // It takes one step that varies from row to row, and no more beside it.
-    let varies = |value: &ColumnarValue| matches!(value, ColumnarValue::Array(_));
-    while values.len() > 2 && values[1..].iter().any(varies) {
-        let rest = values.split_off(2);
-        let inner = invoke(&json_get_json_udf(), values, inputs.rows)?;
-        values = [ColumnarValue::Array(inner)].into_iter().chain(rest).collect();
-    }
-    let result = cast(&invoke(function, values, inputs.rows)?, return_type)?;
-    match nulls.filter(|nulls| nulls.null_count() > 0) {
-        Some(nulls) => Ok(nullif(&result, &BooleanArray::new(!nulls.inner(), None))?),
-        None => Ok(result),
     }
 }
 
-fn invoke(function: &ScalarUDF, args: Vec<ColumnarValue>, rows: usize) -> Result<ArrayRef> {
-    let field = |kind: DataType| Arc::new(Field::new("value", kind, true));
-    let kinds: Vec<DataType> = args.iter().map(ColumnarValue::data_type).collect();
-    let return_field = field(function.return_type(&kinds)?);
-    let result = function.invoke_with_args(ScalarFunctionArgs {
-        args,
-        arg_fields: kinds.into_iter().map(field).collect(),
-        number_rows: rows,
-        return_field,
-        config_options: Arc::new(ConfigOptions::default()),
-    })?;
-    result.into_array(rows)
+/// What `of` makes of the value that each row asks for, `None` where there is none; NULL where an argument is.
+pub(super) fn values<T>(
+    inputs: &Inputs,
+    of: impl Fn(Option<&str>) -> Option<T>,
+) -> Result<Vec<Option<T>>> {
+    let text = inputs.text(0)?;
+    let step = |(i, kind): (usize, &DataType)| match kind {
+        DataType::Int64 => inputs.whole(i).map(StepColumn::Positions),
+        _ => inputs.text(i).map(StepColumn::Keys),
+    };
+    let steps: Vec<StepColumn> =
+        inputs.types().iter().enumerate().skip(1).map(step).collect::<Result<_>>()?;
+    let value = |row| {
+        let way: Option<Vec<JsonStep<'_>>> = steps.iter().map(|step| step.get(row)).collect();
+        of(find(text.get(row)?, &way?))
+    };
+    Ok((0..inputs.rows).map(value).collect())
+}
+
+/// The same as a column.
+pub(super) fn each<T, A: Array + FromIterator<Option<T>> + 'static>(
+    inputs: &Inputs,
+    of: impl Fn(Option<&str>) -> Option<T>,
+) -> Result<ArrayRef> {
+    Ok(Arc::new(values(inputs, of)?.into_iter().collect::<A>()))
 }
