@@ -110,6 +110,8 @@ pub enum Command {
     Ledger(Ledger),
     /// Begin a project: a first pipeline with its data, a project file, and the schema that editors check with
     Init(Init),
+    /// List the SQL functions, or explain one
+    Functions(Functions),
     /// Print the JSON Schema of pipeline files, for editors
     Schema,
     /// Print a script that completes commands in a shell
@@ -447,6 +449,13 @@ pub struct Completions {
     /// The shell
     #[arg(value_enum)]
     pub shell: clap_complete::Shell,
+}
+
+/// `functions`
+#[derive(Debug, Args)]
+pub struct Functions {
+    /// The function, of ours or of DataFusion; all of ours when absent
+    pub name: Option<String>,
 }
 
 /// `explain`

@@ -10,6 +10,7 @@ pub mod environment;
 pub mod errors;
 pub mod exit;
 pub mod explain;
+pub mod functions;
 pub mod init;
 pub mod ledger;
 pub mod log;

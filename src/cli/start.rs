@@ -8,8 +8,8 @@ use crate::cli::args::{Cli, Colour, Command, Global};
 use crate::cli::environment::Environment;
 use crate::cli::output::{Output, paints};
 use crate::cli::{
-    audit, check, completions, diff, errors, exit, explain, init, ledger, log, plan, run, runs,
-    schema, show, sql, teach, test, trends, why,
+    audit, check, completions, diff, errors, exit, explain, functions, init, ledger, log, plan,
+    run, runs, schema, show, sql, teach, test, trends, why,
 };
 use crate::console::{self, Stream};
 use proofmill_base::error::{Error, ErrorKind, Result};
@@ -94,6 +94,7 @@ async fn dispatch(command: &Command, environment: &Environment) -> Result<()> {
         Command::Audit(args) => audit::audit(args, environment).await,
         Command::Ledger(args) => ledger::ledger(args, environment).await,
         Command::Init(args) => init::init(args, environment),
+        Command::Functions(args) => functions::functions(args, environment),
         Command::Schema => schema::schema(environment),
         Command::Completions(args) => completions::completions(args, environment),
         Command::Man => completions::man(environment),

@@ -97,6 +97,8 @@ const ESPECIALLY: &[(&str, &str, &str)] = &[
     ("read_lines", "read.format", "\"csv\""),
     ("read_packed", "read.format", "null"),
     ("read_packed", "read.compression", "\"none\""),
+    // One of several rows goes with no `id`.
+    ("index_words", "index.by", "\"question\""),
     ("index_vectors", "index.kind", "null"),
     ("retrieve_on_the_way", "retrieve.index", "null"),
     ("fit_further", "fit.checkpoint", "\"reader2\""),

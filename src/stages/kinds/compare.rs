@@ -19,6 +19,7 @@ use crate::stages::plan::{Execution, StagePlan};
 use crate::stages::sink::Computed;
 use crate::stages::tables::paired::{Paired, paired};
 use crate::stages::tables::values::{self, Columns, Metric, Selection, text_at};
+use proofmill_base::natural::Natural;
 use proofmill_pipeline::code::Code;
 use proofmill_pipeline::kinds::compare::Compare;
 use proofmill_pipeline::kinds::statistics::all_metrics;
@@ -42,7 +43,7 @@ impl StagePlan for ComparePlan {
 
 impl Kind for Compare {
     fn traits(&self) -> Traits {
-        Traits { version: 2, rows_can_fail: false, has_partitions: false, is_result: true }
+        Traits { version: 3, rows_can_fail: false, has_partitions: false, is_result: true }
     }
 
     fn prepare(&self, context: &mut Preparing<'_>) -> Option<Preparation> {
@@ -233,7 +234,7 @@ struct Line {
 fn pairs(plan: &ComparePlan, systems: &Systems) -> Result<Vec<Line>, StageError> {
     let mut names: Vec<&String> = systems.keys().collect();
     if plan.settings.from.is_some() {
-        names.sort();
+        names.sort_by_key(|name| Natural::of(name));
     }
     let against = plan.settings.against.as_ref();
     if let Some(against) = against.filter(|against| !systems.contains_key(*against)) {
