@@ -1,7 +1,7 @@
 //! The guides work as they stand: their files are written, their commands run in their order, in an empty folder.
 //!
 //! A fenced block whose first line is `# NAME` is a file; a block of `sh` without one is run. Blocks of other
-//! kinds are output, or parts of files.
+//! kinds are output, parts of files, or (`console`) commands that need what is not there. The README is one of them.
 
 use std::fs;
 use std::path::Path;
@@ -58,8 +58,9 @@ fn work_as_they_stand() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let guides = fs::read_dir(root.join("docs/guides")).unwrap();
     let mut guides: Vec<_> = guides.map(|guide| guide.unwrap().path()).collect();
+    guides.push(root.join("README.md"));
     guides.sort();
-    assert!(!guides.is_empty());
+    assert!(guides.len() > 3);
     for guide in guides {
         let workspace = Workspace::new();
         for folder in ["pipelines", "data"] {
