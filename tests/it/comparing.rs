@@ -52,7 +52,7 @@ stages:
   b: { read: { run: nightly, stage: answers } }
   a_easy: { sql: SELECT * FROM a WHERE NOT hard }
   b_easy: { sql: SELECT * FROM b WHERE NOT hard }
-  tested: { compare: { baseline: a_easy, candidate: b_easy, on: q, correct: correct } }
+  tested: { compare: { baseline: a_easy, candidate: b_easy, key: q, correct: correct } }
 ",
     );
     let tested = workspace.json(&["run", "both.yaml"])["metrics"][0].clone();

@@ -67,7 +67,9 @@ fn a_profile_gives_a_store_and_parameters() {
         let args: Vec<&str> = ["run", "p.yaml", "--json"].iter().chain(args).copied().collect();
         let mut command = workspace.command(&args);
         command.env_remove("PROOFMILL_STORE");
-        store.iter().for_each(|store| drop(command.env("PROOFMILL_STORE", store)));
+        if let Some(store) = store {
+            command.env("PROOFMILL_STORE", store);
+        }
         let output = command.output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         serde_json::from_slice(&output.stdout).unwrap()

@@ -90,8 +90,8 @@ impl Kind for Compare {
             let input = table.schema();
             let mut selection = Selection::new(engine, name, table)?;
             let mut sound = true;
-            for column in self.on.all() {
-                sound &= diagnostics.column(&["compare", "on"], column, &input).is_some();
+            for column in self.key.all() {
+                sound &= diagnostics.column(&["compare", "key"], column, &input).is_some();
                 selection.text(column);
             }
             let single =
@@ -168,7 +168,7 @@ type Systems = IndexMap<String, HashMap<Vec<String>, Item>>;
 
 /// Compares all pairs.
 pub async fn compute(plan: &ComparePlan, state: &SessionState) -> Result<RecordBatch, StageError> {
-    let keys = plan.settings.on.all().len();
+    let keys = plan.settings.key.all().len();
     let single = [&plan.settings.systems, &plan.settings.cluster, &plan.settings.reruns];
     let texts = keys + single.into_iter().flatten().count();
     let mut systems = Systems::new();
@@ -212,7 +212,7 @@ fn collect(
         if items.insert(key.clone(), item).is_some() {
             return Err(StageError::Data {
                 message: format!("`{system}` has two rows for the item `{}`", key.join(", ")),
-                help: "`on` must identify one row of each system; add a column to it".to_owned(),
+                help: "`key` must identify one row of each system; add a column to it".to_owned(),
             });
         }
     }
