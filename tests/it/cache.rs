@@ -130,7 +130,7 @@ fn settings_of_read() {
                 "on_error: capture",
                 "on_error: fail",
                 &["questions"],
-                &[("settings.key_error", "Capture", "Fail")],
+                &[("settings.on_error", "Capture", "Fail")],
             ),
             (
                 "max_error_rate: 0.5",

@@ -88,7 +88,7 @@ stages:
     );
     assert_eq!(rows["columns"], json!([["correct", flipped]]));
 
-    let text = workspace.proofmill(&["diff"]).expect(0).stdout;
+    let text = workspace.proofmill(&["diff", "nightly~1", "nightly"]).expect(0).stdout;
     for said in
         ["a: run ", "cut", "settings.sql", "input from", "p holm", "paired by q", "proofmill diff"]
     {
