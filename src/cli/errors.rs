@@ -29,7 +29,7 @@ pub async fn errors(args: &args::Errors, environment: &Environment) -> Result<()
         let message = format!("run `{}` has no stage `{stage}`", run.run);
         let names: Vec<&str> = run.tables().map(|outcome| outcome.stage.as_str()).collect();
         let error = Error::new(ErrorKind::Usage, message);
-        return Err(suggest::help(stage, names.into_iter())
+        return Err(suggest::help(stage, names)
             .into_iter()
             .fold(error, Error::with_hint));
     }

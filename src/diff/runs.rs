@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use indexmap::IndexMap;
 use serde::Serialize;
 
-use crate::run::history::{Origin, RunSummary, artifact};
+use crate::run::history::{RunOrigin, RunSummary, artifact};
 use crate::run::reason::{Change, Reason};
 use proofmill_base::error::Result;
 use proofmill_base::ids::{Fingerprint, StageName};
@@ -92,11 +92,11 @@ pub fn runs(a: &Side, b: &Side) -> RunsDiff {
     let params = |side: &Side| -> BTreeMap<String, String> {
         side.run.params.iter().map(|(name, value)| (name.clone(), plain(value))).collect()
     };
-    let of = |side: &Side, what: fn(&Origin) -> BTreeMap<String, String>| {
+    let of = |side: &Side, what: fn(&RunOrigin) -> BTreeMap<String, String>| {
         side.run.origin.as_ref().map(what).unwrap_or_default()
     };
-    let code = |origin: &Origin| origin.code.clone();
-    let files = |origin: &Origin| {
+    let code = |origin: &RunOrigin| origin.code.clone();
+    let files = |origin: &RunOrigin| {
         let templates = origin.templates.iter();
         let templates = templates.map(|(name, digest)| (name.clone(), digest.to_string()));
         let file = ("pipeline file".to_owned(), origin.file.yaml_sha256.to_string());

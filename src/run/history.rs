@@ -23,7 +23,7 @@ const LOGS_READ_MAX: usize = 16;
 
 /// What a run was made of, beside its parameters.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Origin {
+pub struct RunOrigin {
     /// Where its file was, and the digest of its bytes.
     pub file: PipelineRef,
     /// Templates with the digests of their texts.
@@ -38,7 +38,7 @@ pub struct RunSummary {
     pub run: RunId,
     pub pipeline: String,
     /// `None` only if its log has no entry that can be read.
-    pub origin: Option<Origin>,
+    pub origin: Option<RunOrigin>,
     /// How it ended; `None` while it runs, or if it was killed.
     pub outcome: Option<Outcome>,
     pub started_at: Option<DateTime<Utc>>,
@@ -103,7 +103,7 @@ pub async fn summary(store: &Store, run: &RunId) -> Result<RunSummary> {
         return Ok(RunSummary {
             run: run.clone(),
             pipeline: manifest.pipeline.name.to_string(),
-            origin: Some(Origin {
+            origin: Some(RunOrigin {
                 file: manifest.pipeline.clone(),
                 templates: manifest.templates.clone(),
                 code: manifest.code.clone(),
@@ -155,7 +155,7 @@ async fn from_log(store: &Store, run: &RunId, damaged: Option<StoreError>) -> Re
                 summary.failed.clear();
                 summary.stages_all = *stages;
                 summary.pipeline = pipeline.name.to_string();
-                summary.origin = Some(Origin {
+                summary.origin = Some(RunOrigin {
                     file: pipeline.clone(),
                     templates: templates.clone(),
                     code: code.clone(),

@@ -353,14 +353,14 @@ fn what_changed_can_be_selected() {
         let run = plan.as_array().unwrap().iter().filter(|stage| stage["action"] == "run");
         run.map(|stage| stage["stage"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
     };
-    assert_eq!(actions("changed"), ["a", "other", "b", "c", "score"], "all are new");
+    assert_eq!(actions("changed"), ["a", "b", "c", "other", "score"], "all are new");
     workspace.run();
     assert_eq!(actions("changed"), [""; 0]);
     workspace.edit("p.yaml", "SELECT x * 2 AS x FROM b", "SELECT x * 3 AS x FROM b");
     workspace.edit("p.yaml", "SELECT 5 AS x", "SELECT 6 AS x");
-    assert_eq!(actions("changed"), ["other", "c"]);
-    assert_eq!(actions("changed+"), ["other", "c", "score"]);
-    assert_eq!(actions("c,changed"), ["other", "c"]);
+    assert_eq!(actions("changed"), ["c", "other"]);
+    assert_eq!(actions("changed+"), ["c", "other", "score"]);
+    assert_eq!(actions("c,changed"), ["c", "other"]);
     let done = workspace.json(&["run", "p.yaml", "--select", "changed"]);
     assert_eq!(executed(&done), set(&["other", "c"]));
     workspace

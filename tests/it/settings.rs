@@ -85,6 +85,8 @@ const INSTEAD: &[(&str, &str)] = &[
     ("data/c.csv", "data/d.csv"),
     ("data/a.json", "data/b.json"),
     ("data/a.txt.gz", "data/b.txt.gz"),
+    ("yesterday", "today"),
+    ("early", "late"),
     ("made/sized", "made/other"),
     ("made/further", "made/another"),
     ("out/questions.csv", "out/others.csv"),
@@ -320,6 +322,12 @@ fn workspace() -> Workspace {
         [("science", "Iron rusts."), ("science", "Tin shines."), ("history", "Rome fell.")]
     {
         workspace.proofmill(&["teach", "add", memory, fact, "--author", "tester"]).expect(0);
+    }
+    for (i, run) in ["yesterday", "today"].into_iter().enumerate() {
+        let table = |n: usize| format!("{{ sql: SELECT {n} AS n }}");
+        let stages = format!("  early: {}\n  late: {}\n", table(i), table(i + 2));
+        workspace.write("past.yaml", format!("pipeline: {run}\nstages:\n{stages}"));
+        workspace.proofmill(&["run", "past.yaml"]).expect(0);
     }
     workspace
 }
