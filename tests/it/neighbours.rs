@@ -1,5 +1,5 @@
 //! Neighbours keep the id and the columns of their rows: k nearest neighbours held against NumPy, rows with the
-//! same text among them, and what is refused. The guide's commands, as they stand.
+//! same text among them, and what is refused.
 
 use serde_json::{Value as Json, json};
 
@@ -280,41 +280,27 @@ fn an_id_stands_for_one_row() {
     }
 }
 
-/// The commands of the guide, from the root of the tree, and the one table that it shows.
+/// `guides` runs the commands of the guide; here is the one table that it shows.
 #[test]
-fn the_commands_of_the_guide_work_as_they_stand() {
+fn the_table_of_the_guide_is_what_is_printed() {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
     let path = root.join("docs/guides/neighbours.md");
     let guide = std::fs::read_to_string(&path).unwrap();
     let block = |fence: &str| guide.split(fence).nth(1).unwrap().split("\n```").next().unwrap();
+    let query = block("```sh\n").lines().nth(1).unwrap().split('"').nth(1).unwrap();
     let workspace = Workspace::new();
     let store = workspace.path("store").display().to_string();
-    let mut tables = Vec::new();
-    for line in block("```sh\n").lines() {
-        let words: Vec<&str> = line
-            .split('"')
-            .enumerate()
-            .flat_map(|(i, part)| match i % 2 {
-                0 => part.split_whitespace().collect::<Vec<_>>(),
-                _ => vec![part],
-            })
-            .collect();
-        assert_eq!(words[0], "proofmill", "{line}");
-        let mut command = workspace.command(&words[1..]);
+    let said = |args: &[&str]| {
+        let mut command = workspace.command(args);
         let output = command.current_dir(root).env("PROOFMILL_STORE", &store).output().unwrap();
-        let stdout = String::from_utf8(output.stdout).unwrap();
-        assert!(
-            output.status.success(),
-            "{line}: {stdout}{}",
-            String::from_utf8_lossy(&output.stderr)
-        );
-        assert!(!stdout.trim().is_empty(), "{line} prints nothing");
-        tables.push(stdout);
-    }
-    let shown = block("```text\n").trim_end();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
+    };
+    said(&["run", "pipelines/neighbours.yaml"]);
+    let (shown, printed) = (block("```text\n").trim_end(), said(&["sql", query]));
     if std::env::var_os("UPDATE").is_some() {
-        std::fs::write(path, guide.replace(shown, tables[1].trim_end())).unwrap();
+        std::fs::write(path, guide.replace(shown, &printed)).unwrap();
         return;
     }
-    assert_eq!(shown, tables[1].trim_end(), "run `UPDATE=1 cargo test --test it neighbours`");
+    assert_eq!(shown, printed, "run `UPDATE=1 cargo test --test it neighbours`");
 }
