@@ -29,9 +29,7 @@ pub async fn errors(args: &args::Errors, environment: &Environment) -> Result<()
         let message = format!("run `{}` has no stage `{stage}`", run.run);
         let names: Vec<&str> = run.tables().map(|outcome| outcome.stage.as_str()).collect();
         let error = Error::new(ErrorKind::Usage, message);
-        return Err(suggest::help(stage, names)
-            .into_iter()
-            .fold(error, Error::with_hint));
+        return Err(suggest::help(stage, names).into_iter().fold(error, Error::with_hint));
     }
     let engine = environment.engine(&store, &environment.new_run())?;
     let limit = if args.limit == 0 { u64::MAX as usize } else { args.limit };

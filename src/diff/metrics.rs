@@ -207,8 +207,15 @@ struct Measured {
     ci: Interval,
 }
 
-/// A row: what identifies it, its cluster, its values by metric.
-type Items = BTreeMap<(Vec<String>, Vec<String>), (String, Vec<f64>)>;
+/// A row that was measured.
+struct Item {
+    cluster: String,
+    /// By metric.
+    values: Vec<f64>,
+}
+
+/// Rows by group and key.
+type Items = BTreeMap<(Vec<String>, Vec<String>), Item>;
 
 impl Measured {
     fn of(record: &Artifact, on: Vec<String>) -> Self {
@@ -255,30 +262,29 @@ impl Measured {
             };
             let values = (0..self.metrics.len()).map(|i| rows.value(row, i).unwrap_or(0.0));
             let id = (rows.text(row, 0..key.start), rows.text(row, key.clone()));
-            (id, (cluster, values.collect()))
+            (id, Item { cluster, values: values.collect() })
         };
         Ok((0..rows.len()).map(item).collect())
     }
 
     fn compared(&self, first: &Items, second: &Items) -> Result<Tests> {
-        let mut groups: BTreeMap<&Vec<String>, Vec<(&(String, Vec<f64>), &Vec<f64>)>> =
-            BTreeMap::new();
+        let mut groups: BTreeMap<&[String], Vec<(&Item, &Item)>> = BTreeMap::new();
         for (id, item) in first {
-            if let Some((_, theirs)) = second.get(id) {
+            if let Some(theirs) = second.get(id) {
                 groups.entry(&id.0).or_default().push((item, theirs));
             }
         }
         let mut tests = Tests::new();
         for (group, pairs) in groups {
-            let clusters: Vec<&str> = pairs.iter().map(|((cluster, _), _)| &**cluster).collect();
+            let clusters: Vec<&str> = pairs.iter().map(|(ours, _)| &*ours.cluster).collect();
             let clusters = self.cluster.as_ref().map(|_| clusters.as_slice());
             for (m, (metric, _)) in self.metrics.iter().enumerate() {
-                let a: Vec<f64> = pairs.iter().map(|((_, values), _)| values[m]).collect();
-                let b: Vec<f64> = pairs.iter().map(|(_, values)| values[m]).collect();
+                let a: Vec<f64> = pairs.iter().map(|(ours, _)| ours.values[m]).collect();
+                let b: Vec<f64> = pairs.iter().map(|(_, theirs)| theirs.values[m]).collect();
                 let boolean = a.iter().chain(&b).all(|value| *value == 0.0 || *value == 1.0);
                 let found =
                     paired(&a, &b, clusters, boolean, &self.ci).map_err(StageError::from)?;
-                tests.insert((group.clone(), metric.clone()), found);
+                tests.insert((group.to_vec(), metric.clone()), found);
             }
         }
         Ok(tests)
