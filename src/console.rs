@@ -4,10 +4,12 @@
 
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::io::{self, ErrorKind, IsTerminal, Write};
+use std::ops::ControlFlow;
 
+use rustix::termios::tcgetwinsize;
 use serde_json::Value as Json;
 
-use proofmill_base::styled::{Styled, escaped_json};
+use proofmill_base::styled::{Styled, escaped, escaped_json};
 
 /// Where text goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +31,39 @@ pub fn print(text: &Styled) -> io::Result<()> {
     write_out(text.as_str())
 }
 
+/// Columns and rows of the terminal that a stream is; `None` if it is none, or does not say.
+pub fn size(stream: Stream) -> Option<(usize, usize)> {
+    let size = match stream {
+        Stream::Out => tcgetwinsize(io::stdout()),
+        Stream::Err => tcgetwinsize(io::stderr()),
+    };
+    let size = size.ok().filter(|size| size.ws_col > 0 && size.ws_row > 0)?;
+    Some((size.ws_col.into(), size.ws_row.into()))
+}
+
+/// Rows for programs, as text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RowsText {
+    /// JSON, which has escapes of its own for whatever could control a terminal.
+    Json,
+    /// CSV, which has none: as it is, but with escapes on a terminal.
+    Csv,
+}
+
+/// Writes rows to standard output; breaks when its reader went away, as nobody wants the rest then.
+pub fn print_rows(text: &str, kind: RowsText) -> io::Result<ControlFlow<()>> {
+    let text = match kind {
+        RowsText::Json => escaped_json(text),
+        RowsText::Csv if is_terminal(Stream::Out) => escaped(text),
+        RowsText::Csv => text.into(),
+    };
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(ControlFlow::Break(())),
+        done => done.map(ControlFlow::Continue),
+    }
+}
+
 /// Writes JSON to standard output.
 pub fn print_json(value: &Json) -> io::Result<()> {
     write_out(&escaped_json(&format!("{value:#}\n")))
@@ -48,6 +83,26 @@ pub fn remark(text: &Styled) {
     let _ = io::stderr().lock().write_all(line.as_bytes());
 }
 
+/// Prints a text to the terminal that standard error is, and draws lines below it, in place of those drawn before.
+pub fn draw(above: &Styled, lines: &[Styled]) {
+    let _ = io::stderr().lock().write_all(drawing(above, lines).as_bytes());
+}
+
+/// What draws `lines`, none wider than the terminal, below `above`, which ends its last line. The cursor comes to
+/// stand where they begin: however a terminal that is made narrower wraps them, all that is below the cursor
+/// is erased by the next drawing.
+pub fn drawing(above: &Styled, lines: &[Styled]) -> String {
+    let drawn: Vec<&str> = lines.iter().map(Styled::as_str).collect();
+    let back = match lines.len() {
+        0 | 1 => String::new(),
+        n => format!("\u{1b}[{}A", n - 1),
+    };
+    format!("\r{ERASE}{}{}\r{back}", above.as_str(), drawn.join("\n"))
+}
+
+/// Erases all that is behind and below the cursor.
+const ERASE: &str = "\u{1b}[J";
+
 /// Writes JSON to standard error, on one line and at once. If that fails, there is nobody to tell.
 pub fn remark_json(value: &Json) {
     let line = escaped_json(&format!("{value}\n")).into_owned();
@@ -64,6 +119,11 @@ pub fn escape_panics() {
         if backtrace.status() == BacktraceStatus::Captured {
             text.push_str(&format!("\n{backtrace}"));
         }
-        remark(&text.into());
+        if is_terminal(Stream::Err) {
+            // It may come while lines are drawn.
+            draw(&(Styled::from(text) + "\n"), &[]);
+        } else {
+            remark(&text.into());
+        }
     }));
 }

@@ -20,6 +20,7 @@ pub mod stages;
 pub mod run;
 
 pub mod audit;
+pub mod diff;
 
 pub mod report;
 

@@ -53,16 +53,7 @@ fn functions() -> String {
          the fingerprint of every stage that calls the function.\n"
     );
     for doc in proofmill_udfs::docs() {
-        text.push_str(&format!("\n## {}\n\n`{}` → {}\n\n", doc.name, doc.syntax(), doc.returns));
-        text.push_str(&format!("{}\n\n", doc.description));
-        for argument in doc.arguments {
-            text.push_str(&format!("- `{}`: {}\n", argument.name, argument.description));
-        }
-        let (sql, result) = (doc.example.sql, doc.example.result.trim_end());
-        text.push_str(&format!(
-            "\n```sql\n{sql}\n```\n\n```text\n{result}\n```\n\nVersion {}.\n",
-            doc.version
-        ));
+        text.push_str(&format!("\n## {}\n\n{}", doc.name, doc.markdown()));
     }
     text
 }

@@ -3,20 +3,16 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use datafusion::catalog::TableProvider;
-use datafusion::physical_plan::collect;
-
 use crate::audit::find::belongs;
 use crate::audit::lineage::Table;
 use crate::audit::row::JsonRow;
 use crate::audit::trace::Failure;
 use crate::run::history::tables_of;
-use crate::session::{self, Engine, StageTable};
-use crate::sqltext;
-use crate::stages::error::StageError;
+use crate::session::{Engine, StageTable};
 use crate::stages::queries::sql_kind::literal;
+use crate::stages::tables::query::rows_of;
 use crate::stages::tables::rows::objects;
-use proofmill_base::error::{Error, ErrorKind, Result};
+use proofmill_base::error::Result;
 use proofmill_base::ids::Fingerprint;
 use proofmill_store::Store;
 
@@ -108,17 +104,7 @@ impl<'a> Reader<'a> {
     }
 
     async fn query(&self, table: Arc<StageTable>, sql: &str) -> Result<Vec<JsonRow>> {
-        let ours = |message: String| Error::new(ErrorKind::Internal, message);
-        let query = sqltext::parse(sql).map_err(|error| ours(error.message))?;
-        let rows = table.rows();
-        let named = HashMap::from([(NAME.to_owned(), table as Arc<dyn TableProvider>)]);
-        let planned = session::query(self.engine.planning(), &query, named)
-            .map_err(|error| ours(error.message))?;
-        let run = async {
-            let state = self.engine.running(rows, None);
-            let plan = state.create_physical_plan(&planned.plan).await?;
-            Ok::<_, StageError>(collect(plan, state.task_ctx()).await?)
-        };
-        Ok(objects(&run.await?).into_iter().map(JsonRow).collect())
+        let (_, rows) = rows_of(sql, &[(NAME, &table)], self.engine).await?;
+        Ok(objects(&rows).into_iter().map(JsonRow).collect())
     }
 }

@@ -6,7 +6,7 @@ const LETTERS_MAX: usize = 1_000;
 const LISTED_BYTES_MAX: usize = 2_000;
 
 /// What keys, kinds and values were called before, and what they are called.
-const RENAMED: [(&str, &str); 17] = [
+const RENAMED: [(&str, &str); 18] = [
     ("among", "choices"),
     ("answers", "num_return_sequences"),
     ("beams", "num_beams"),
@@ -16,6 +16,7 @@ const RENAMED: [(&str, &str); 17] = [
     ("end", "left"),
     ("key_env", "api_key_env"),
     ("offers", "capabilities"),
+    ("on", "key"),
     ("own", "builtin"),
     ("products", "gemm"),
     ("search", "proof_search"),

@@ -28,8 +28,19 @@ pub const STORE_DEFAULT: &str = "proofmill-store";
 pub struct Global {
     /// Where tables and runs are kept: a folder, or `memory://`, `s3://bucket/prefix`,
     /// `gs://bucket/prefix`, `az://container/prefix`
-    #[arg(long, global = true, env = "PROOFMILL_STORE", hide_env_values = true, default_value = STORE_DEFAULT)]
-    pub store: String,
+    /// [default: that of the profile, else the folder `proofmill-store`]
+    #[arg(long, global = true, env = "PROOFMILL_STORE", hide_env_values = true)]
+    pub store: Option<String>,
+    /// The profile of the project file `proofmill.yaml` whose store and parameters count [default: the one that
+    /// the file names]
+    #[arg(
+        long,
+        global = true,
+        value_name = "NAME",
+        env = "PROOFMILL_PROFILE",
+        hide_env_values = true
+    )]
+    pub profile: Option<String>,
     /// Memory that queries may use together, such as `8GiB`; more is spilled to disk [default: 70 %
     /// of what is free]
     #[arg(long, global = true, value_parser = parse_bytes)]
@@ -40,6 +51,9 @@ pub struct Global {
     /// Print results as JSON
     #[arg(long, global = true)]
     pub json: bool,
+    /// Print what is longer than the screen at once, not through `$PAGER` or `less`
+    #[arg(long, global = true)]
+    pub no_pager: bool,
     /// When to use colours
     #[arg(long, global = true, value_enum, default_value_t = Colour::Auto)]
     pub color: Colour,
@@ -82,14 +96,28 @@ pub enum Command {
     Show(Show),
     /// Query the tables of a run
     Sql(Sql),
+    /// Compare two runs: what they were made of, their metrics with paired tests, and which rows changed
+    Diff(Diff),
+    /// Show how a metric of a pipeline changed from run to run, as a table and a plot
+    Trends(Trends),
+    /// List the rows of a run that failed, with reasons and the commands that ask them again
+    Errors(Errors),
     /// Teach a memory: facts that are missing or false, bad reasoning, right answers; show it, undo
     Teach(Teach),
     /// Look into what a run did: where its answers come from
     Audit(AuditArgs),
     /// Look into the answers that models gave on this store, and forget those that are wrong
     Ledger(Ledger),
+    /// Begin a project: a first pipeline with its data, a project file, and the schema that editors check with
+    Init(Init),
+    /// List the SQL functions, or explain one
+    Functions(Functions),
     /// Print the JSON Schema of pipeline files, for editors
     Schema,
+    /// Print a script that completes commands in a shell
+    Completions(Completions),
+    /// Print the manual page
+    Man,
     /// Explain an error code
     Explain(Explain),
 }
@@ -110,8 +138,9 @@ pub struct Run {
     /// What to run.
     #[command(flatten)]
     pub pipeline: Pipeline,
-    /// Only these stages: `stage`, `+stage` with all it needs, `stage+` with all that need it;
-    /// several with commas. What they need is taken from the store or computed
+    /// Only these stages: `stage`, `+stage` with all it needs, `stage+` with all that need it; `changed`
+    /// for those that are new or have other settings, sources or models; several with commas. What they
+    /// need is taken from the store or computed
     #[arg(long)]
     pub select: Option<String>,
     /// Run these stages again even if they are in the store; written as for `--select`
@@ -188,9 +217,92 @@ pub struct Show {
     /// The run: the beginning of its id, `latest`, `PIPELINE`, or either with `~N` for the Nth before
     #[arg(long, default_value = "latest")]
     pub run: String,
-    /// How many rows
-    #[arg(long, default_value_t = 10)]
-    pub rows: usize,
+    /// How many rows, where they are not all wanted [default: 10 of a table]
+    #[arg(long, conflicts_with = "limit")]
+    pub rows: Option<usize>,
+    /// How rows are given out.
+    #[command(flatten)]
+    pub out: RowOptions,
+}
+
+/// How rows are given out: for `sql` and `show STAGE`.
+#[derive(Clone, Debug, Args)]
+pub struct RowOptions {
+    /// Most rows; 0 for all [default: 100 of a query and 10 of a stage for people, all for programs and
+    /// files]
+    #[arg(long)]
+    pub limit: Option<usize>,
+    /// How rows are printed [default: table]
+    #[arg(long, value_enum)]
+    pub format: Option<Format>,
+    /// Write the rows to a file instead: `.csv`, `.jsonl` or `.parquet`. It takes its place when it is whole
+    #[arg(long, short, value_name = "FILE", conflicts_with = "format")]
+    pub output: Option<PathBuf>,
+    /// Do not cut long texts, nor fit tables to the terminal
+    #[arg(long)]
+    pub full: bool,
+}
+
+/// How rows are printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// A table, fitted to the terminal if there is one.
+    Table,
+    /// Rows one below the other, with a line for each column.
+    Vertical,
+    /// CSV with the names of the columns.
+    Csv,
+    /// JSON Lines: an object on each line.
+    Jsonl,
+    /// One JSON document, as with `--json`.
+    Json,
+}
+
+/// `diff`
+#[derive(Debug, Args)]
+pub struct Diff {
+    /// The first run, written as for `show --run`
+    #[arg(default_value = "latest~1")]
+    pub a: String,
+    /// The second run
+    #[arg(default_value = "latest")]
+    pub b: String,
+    /// Show the rows of this stage that differ, with both values
+    pub stage: Option<String>,
+    /// Columns that identify a row; found when absent
+    #[arg(long, value_name = "COLUMNS", value_delimiter = ',')]
+    pub on: Vec<String>,
+    /// Columns that do not count
+    #[arg(long, value_name = "COLUMNS", value_delimiter = ',')]
+    pub ignore: Vec<String>,
+    /// How many rows that differ
+    #[arg(long, default_value_t = 20)]
+    pub limit: usize,
+}
+
+/// `trends`
+#[derive(Debug, Args)]
+pub struct Trends {
+    /// The pipeline, by its name
+    pub pipeline: String,
+    /// The metric, or `STAGE.METRIC`; without one, the metrics there are are listed
+    pub metric: Option<String>,
+    /// How many runs, the newest ones
+    #[arg(long, default_value_t = 30)]
+    pub limit: usize,
+}
+
+/// `errors`
+#[derive(Debug, Args)]
+pub struct Errors {
+    /// Only rows of this stage
+    pub stage: Option<String>,
+    /// The run, written as for `show`
+    #[arg(long, default_value = "latest")]
+    pub run: String,
+    /// How many rows; 0 for all
+    #[arg(long, default_value_t = 50)]
+    pub limit: usize,
 }
 
 /// What `show` shows beside runs.
@@ -214,17 +326,18 @@ pub struct ShowModels {
 #[derive(Debug, Args)]
 pub struct Sql {
     /// The query; `-` reads it from standard input
-    pub query: String,
+    #[arg(required_unless_present = "file")]
+    pub query: Option<String>,
+    /// A file that holds the query
+    #[arg(long, short, value_name = "FILE", conflicts_with = "query")]
+    pub file: Option<PathBuf>,
     /// The run, as for `show`; or `NAME=RUN`, whose tables are `NAME.table`. May be given several times, so
     /// that one query compares runs
     #[arg(long = "run", default_value = "latest", value_name = "[NAME=]RUN")]
     pub runs: Vec<String>,
-    /// Most rows to print; 0 for all
-    #[arg(long, default_value_t = 100)]
-    pub limit: usize,
-    /// Do not cut long texts
-    #[arg(long)]
-    pub full: bool,
+    /// How rows are given out.
+    #[command(flatten)]
+    pub out: RowOptions,
     /// A pipeline file whose models the query may ask
     #[arg(long, value_name = "PIPELINE")]
     pub models: Option<PathBuf>,
@@ -320,6 +433,29 @@ pub struct Forget {
     /// Who forgets
     #[arg(long, env = "USER", hide_env_values = true, default_value = "unknown")]
     pub author: String,
+}
+
+/// `init`
+#[derive(Debug, Args)]
+pub struct Init {
+    /// Where; the folder is made
+    #[arg(default_value = ".")]
+    pub folder: PathBuf,
+}
+
+/// `completions`
+#[derive(Debug, Args)]
+pub struct Completions {
+    /// The shell
+    #[arg(value_enum)]
+    pub shell: clap_complete::Shell,
+}
+
+/// `functions`
+#[derive(Debug, Args)]
+pub struct Functions {
+    /// The function, of ours or of DataFusion; all of ours when absent
+    pub name: Option<String>,
 }
 
 /// `explain`

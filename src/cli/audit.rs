@@ -19,7 +19,7 @@ pub async fn audit(args: &args::AuditArgs, environment: &Environment) -> Result<
 }
 
 async fn trace(args: &args::TraceArgs, environment: &Environment) -> Result<()> {
-    let store = environment.store().await?;
+    let store = environment.store_to_read().await?;
     let run = environment.run(&store, Some(&args.run)).await?;
     let engine = environment.engine(&store, &environment.new_run())?;
     let inquiry = Inquiry {

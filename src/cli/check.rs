@@ -2,20 +2,20 @@
 
 use serde_json::Value as Json;
 
-use crate::cli::args;
+use crate::cli::args::{self, Pipeline};
 use crate::cli::environment::Environment;
 use crate::report::units::plural;
-use crate::stages::load::load;
 use proofmill_base::error::{Error, ErrorKind, Result};
 use proofmill_pipeline::diagnostic::Severity;
 
 /// Finds all mistakes of the files.
-pub fn check(args: &args::Check, environment: &Environment) -> Result<()> {
+pub async fn check(args: &args::Check, environment: &Environment) -> Result<()> {
     let engine = environment.planner()?;
     let output = &environment.output;
     let (mut mistakes, mut all, mut stages) = (0, Vec::new(), 0);
     for path in &args.pipelines {
-        let loaded = load(path, &args.params, &engine)?;
+        let pipeline = Pipeline { pipeline: path.clone(), params: args.params.clone() };
+        let loaded = environment.load_with_mistakes(&pipeline, &engine).await?;
         stages += loaded.prepared.as_ref().map_or(0, |prepared| prepared.stages.len());
         mistakes += loaded.diagnostics.iter().filter(|d| d.severity == Severity::Error).count();
         if output.json {

@@ -1,5 +1,6 @@
 //! What commands work with: clock, randomness, store and engine, made once from the options.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -7,14 +8,18 @@ use object_store::memory::InMemory;
 
 use crate::cli::args::{Global, Pipeline, STORE_DEFAULT};
 use crate::cli::output::{Output, sound};
+use crate::cli::project;
 use crate::cli::shell::quoted;
 use crate::memory::Memories;
 use crate::models::{self, Gpus, NoLedger, Recorded, Runtime};
 use crate::run::history::RunSummary;
+use crate::run::past_tables::past_tables;
 use crate::run::reference::RunReference;
 use crate::session::{Engine, Limits};
-use crate::stages::load::{self, Loaded};
+use crate::stages::load::{self, Draft, Loaded};
+use crate::stages::stored_tables::{FromStore, StoredTableName, StoredTables};
 use proofmill_base::clock::{Clock, SystemClock};
+use proofmill_base::digest::Digest;
 use proofmill_base::error::{Error, ErrorKind, Result};
 use proofmill_base::ids::RunId;
 use proofmill_base::rng::{Rng, SeededRng};
@@ -32,25 +37,49 @@ pub struct Environment {
     rng: Arc<dyn Rng>,
     gpus: Gpus,
     store: String,
+    /// The profile that was asked for, and the parameters of the one that counts.
+    profile: Option<String>,
+    profile_params: Vec<(String, String)>,
     /// Whether a log says what happens, so that no progress is shown.
     pub is_logged: bool,
 }
 
 impl Environment {
-    /// From the options.
-    pub fn new(global: &Global) -> Self {
+    /// From the options and the project file.
+    ///
+    /// # Errors
+    ///
+    /// If the project file cannot be read, or has no such profile.
+    pub fn new(global: &Global) -> Result<Self> {
+        let output = Output::new(global.json, global.color, !global.no_pager);
+        let profile = project::profile(global.profile.as_deref(), &output)?;
         let mut limits = Limits::of_this_machine();
         limits.cores = global.jobs.map_or(limits.cores, usize::from);
         limits.memory_bytes = global.memory.unwrap_or(limits.memory_bytes);
-        Self {
-            output: Output::new(global.json, global.color),
+        let profile_params = profile.params();
+        let store = global.store.clone().or(profile.store);
+        Ok(Self {
+            output,
             limits,
             clock: Arc::new(SystemClock::default()),
             rng: Arc::new(SeededRng::from_entropy()),
             gpus: Gpus::new(proofmill_engine::model::gpus),
-            store: global.store.clone(),
+            store: store.unwrap_or_else(|| STORE_DEFAULT.to_owned()),
+            profile: global.profile.clone(),
+            profile_params,
             is_logged: global.log.is_some(),
-        }
+        })
+    }
+
+    /// Reads a pipeline file, with the parameters that were given and those of the profile.
+    pub fn draft(&self, pipeline: &Pipeline) -> Result<Draft> {
+        load::read(&pipeline.pipeline, &pipeline.params, &self.profile_params)
+    }
+
+    /// The option that gives another command the same parameters; nothing if none was asked for.
+    pub fn profile_option(&self) -> String {
+        let option = |name: &String| format!(" --profile {}", quoted(name));
+        self.profile.as_ref().map(option).unwrap_or_default()
     }
 
     /// The store that the options name.
@@ -59,12 +88,28 @@ impl Environment {
         Ok(Store::open(&location, Arc::clone(&self.clock), Arc::clone(&self.rng)).await?)
     }
 
+    /// The store, for a command that only reads: a folder that is not there is not made, and an empty store
+    /// stands for it.
+    pub async fn store_to_read(&self) -> Result<Store> {
+        match self.store.parse()? {
+            Location::Local(path) if !path.try_exists().unwrap_or(true) => {
+                self.memory_store().await
+            }
+            _ => self.store().await,
+        }
+    }
+
     /// The option that leads another command to the same store; nothing for the default.
     pub fn store_option(&self) -> String {
         match self.store.as_str() {
             STORE_DEFAULT => String::new(),
             store => format!(" --store {}", quoted(store)),
         }
+    }
+
+    /// The command that asks `query` of a run, as a shell takes it.
+    pub fn sql_command(&self, run: &RunId, query: &str) -> String {
+        format!("proofmill sql{} --run {run} {}", self.store_option(), quoted(query))
     }
 
     /// A store that lasts as long as the command.
@@ -120,20 +165,42 @@ impl Environment {
     }
 
     /// Loads a pipeline that must be sound; its mistakes are printed. Memories are not read.
-    pub fn load(&self, pipeline: &Pipeline, engine: &Arc<Engine>) -> Result<Loaded> {
-        self.sound(load::load(&pipeline.pipeline, &pipeline.params, engine)?)
+    pub async fn load(&self, pipeline: &Pipeline, engine: &Arc<Engine>) -> Result<Loaded> {
+        self.sound(self.load_with_mistakes(pipeline, engine).await?)
     }
 
-    /// As [`Self::load`], with the memories of `store` that the pipeline names.
-    pub async fn load_with_memories(
+    /// Loads a pipeline as far as it goes. Memories that users teach are not read: their tables are empty. The
+    /// store is opened only if the pipeline reads tables of past runs.
+    pub async fn load_with_mistakes(
+        &self,
+        pipeline: &Pipeline,
+        engine: &Arc<Engine>,
+    ) -> Result<Loaded> {
+        let draft = self.draft(pipeline)?;
+        let tables = match draft.stored_tables() {
+            wanted if wanted.is_empty() => StoredTables::default(),
+            wanted => self.past_tables(&self.store().await?, wanted).await,
+        };
+        Ok(draft.prepare(engine, &FromStore { tables, ..FromStore::default() }))
+    }
+
+    async fn past_tables(&self, store: &Store, wanted: BTreeSet<StoredTableName>) -> StoredTables {
+        let (tables, remarks) = past_tables(store, wanted).await;
+        remarks.iter().for_each(|remark| self.output.remark(remark));
+        tables
+    }
+
+    /// As [`Self::load`], with what of `store` the pipeline names.
+    pub async fn load_from_store(
         &self,
         pipeline: &Pipeline,
         engine: &Arc<Engine>,
         store: &Store,
     ) -> Result<Loaded> {
-        let draft = load::read(&pipeline.pipeline, &pipeline.params)?;
+        let draft = self.draft(pipeline)?;
         let memories = Memories::read(store, draft.memories()).await?;
-        self.sound(draft.prepare(engine, &memories))
+        let tables = self.past_tables(store, draft.stored_tables()).await;
+        self.sound(draft.prepare(engine, &FromStore { memories, tables }))
     }
 
     fn sound(&self, loaded: Loaded) -> Result<Loaded> {
@@ -152,6 +219,22 @@ impl Environment {
                 .with_hint("set XDG_CACHE_HOME or HOME")
         })?;
         Ok(folder.join("index"))
+    }
+}
+
+impl Environment {
+    /// A remark that this machine has made once is not made again. Where nothing can be kept, it is.
+    pub fn remark_once(&self, text: &str) {
+        let marker = cache_root()
+            .map(|folder| folder.join("said").join(Digest::of(text.as_bytes()).short()));
+        let is_new = |marker: &PathBuf| {
+            let _ = marker.parent().map(std::fs::create_dir_all);
+            let made = std::fs::File::create_new(marker);
+            !made.is_err_and(|error| error.kind() == std::io::ErrorKind::AlreadyExists)
+        };
+        if marker.as_ref().is_none_or(is_new) {
+            self.output.remark(text);
+        }
     }
 }
 

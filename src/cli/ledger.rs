@@ -5,7 +5,6 @@ use serde_json::{Map, Value as Json, json};
 
 use crate::cli::args::{self, LedgerAction};
 use crate::cli::environment::Environment;
-use crate::draw::table::aligned;
 use crate::report::units::{count, plural};
 use proofmill_base::digest::Digest;
 use proofmill_base::error::{Error, ErrorKind, Result};
@@ -43,13 +42,13 @@ async fn list(ledger: &Ledger, environment: &Environment) -> Result<()> {
         let header = ["id", "answers", "kinds", "first (UTC)", "last (UTC)", "model"];
         let right = [false, true, false, false, false, false];
         let rows = models.iter().map(model_row).collect();
-        output.data(aligned(&header.map(str::to_owned), rows, &right))?;
+        output.long(output.table(&header.map(str::to_owned), rows, &right))?;
     }
     if !forgotten.is_empty() {
         let header = ["forgotten (UTC)", "answers", "what", "author", "reason"];
         let right = [false, true, false, false, false];
         let rows = forgotten.iter().map(forgotten_row).collect();
-        output.data(format!("\n{}", aligned(&header.map(str::to_owned), rows, &right)))?;
+        output.data(format!("\n{}", output.table(&header.map(str::to_owned), rows, &right)))?;
     }
     Ok(())
 }

@@ -5,7 +5,9 @@ use std::io;
 use serde_json::Value as Json;
 
 use crate::cli::args::Colour;
+use crate::cli::pager;
 use crate::console::{self, Stream};
+use crate::draw::table::{fitted, more_columns};
 use proofmill_base::error::{Error, ErrorKind, Result};
 use proofmill_base::secret;
 use proofmill_base::styled::{Ink, Styled};
@@ -18,12 +20,41 @@ pub struct Output {
     pub json: bool,
     colour: bool,
     paints: bool,
+    /// Whether what is longer than the screen goes through a pager.
+    pages: bool,
 }
 
 impl Output {
     /// As the options and the terminal say.
-    pub fn new(json: bool, colour: Colour) -> Self {
-        Self { json, colour: paints(colour, Stream::Err), paints: paints(colour, Stream::Out) }
+    pub fn new(json: bool, colour: Colour, pages: bool) -> Self {
+        let (errors, data) = (paints(colour, Stream::Err), paints(colour, Stream::Out));
+        Self { json, colour: errors, paints: data, pages }
+    }
+
+    /// Columns of the terminal that data goes to; `None` where it goes elsewhere.
+    pub fn width(&self) -> Option<usize> {
+        console::size(Stream::Out).map(|(columns, _)| columns)
+    }
+
+    /// A table for people, as wide as the terminal if data goes to one.
+    pub fn table(&self, header: &[String], rows: Vec<Vec<String>>, right: &[bool]) -> String {
+        let (text, cut) = fitted(header, rows, right, self.width());
+        text + &more_columns(cut, ": `--json`")
+    }
+
+    /// Data that may be longer than the screen: through a pager then.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::data`].
+    pub fn long(&self, text: impl Into<Styled>) -> Result<()> {
+        let text = text.into();
+        let lines = text.as_str().lines().count();
+        let is_long = console::size(Stream::Out).is_some_and(|(_, rows)| lines >= rows);
+        match is_long && self.pages && pager::show(&text) {
+            true => Ok(()),
+            false => self.data(text),
+        }
     }
 
     /// Whether data for people has colours.

@@ -6,7 +6,6 @@ use crate::cli::args;
 use crate::cli::environment::Environment;
 use crate::cli::run::choice;
 use crate::cli::why::change_json;
-use crate::draw::table::aligned;
 use crate::report::units::{bytes, count, plural};
 use crate::run::plan::plan as plan_run;
 use crate::run::planned::{PlannedAction, PlannedStage};
@@ -17,12 +16,12 @@ use proofmill_base::ids::StageName;
 
 /// Says what a run would do.
 pub async fn plan(args: &args::Plan, environment: &Environment) -> Result<()> {
-    let store = environment.store().await?;
+    let store = environment.store_to_read().await?;
     let engine = environment.engine(&store, &environment.new_run())?;
-    let loaded = environment.load_with_memories(&args.pipeline, &engine, &store).await?;
+    let loaded = environment.load_from_store(&args.pipeline, &engine, &store).await?;
     let Some(prepared) = &loaded.prepared else { return Ok(()) };
     let (select, rerun) = (args.select.as_deref(), args.rerun.as_deref());
-    let choice = choice(Some(&prepared.graph), select, rerun, args.verify)?;
+    let choice = choice(Some(prepared), select, rerun, args.verify, &store).await?;
     let plan = plan_run(prepared, &choice, "plan", &store).await?;
     let output = &environment.output;
     plan.remarks.iter().for_each(|remark| output.remark(remark));
@@ -33,7 +32,7 @@ pub async fn plan(args: &args::Plan, environment: &Environment) -> Result<()> {
     }
     let header = ["stage", "kind", "action", "rows", "bytes", "because"].map(str::to_owned);
     let rows = plan.stages.iter().map(|(name, stage)| line(name, stage, prepared)).collect();
-    output.data(aligned(&header, rows, &[false, false, false, true, true, false]))?;
+    output.long(output.table(&header, rows, &[false, false, false, true, true, false]))?;
     let run = plan.count(|action| matches!(action, PlannedAction::Run));
     let cached = plan.count(|action| matches!(action, PlannedAction::Cached(_)));
     let pending = plan.count(|action| matches!(action, PlannedAction::Revalidate(_)));

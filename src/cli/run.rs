@@ -12,35 +12,40 @@ use crate::cli::environment::Environment;
 use crate::cli::shell::quoted;
 use crate::cli::stop::on_signals;
 use crate::console::{Stream, is_terminal};
-use crate::graph::Graph;
 use crate::graph::select::{UnknownSelection, select, upstream};
 use crate::report::lines::Lines;
 use crate::report::logged::Logged;
 use crate::report::metrics;
 use crate::report::page;
-use crate::report::terminal::Terminal;
+use crate::report::terminal::{ErrorTerminal, Terminal};
 use crate::report::units::plural;
 use crate::run::notice::Observer;
+use crate::run::plan::changed;
 use crate::run::planned::Choice;
 use crate::run::provenance::machine;
 use crate::run::publish::{Request, RunResult, rows_json, run as run_pipeline};
 use crate::run::reference::newest_of;
-use crate::stages::load::read;
+use crate::stages::plan::Prepared;
+use proofmill_base::clock::Clock;
 use proofmill_base::error::{Error, ErrorKind, Result};
 use proofmill_base::ids::{RunId, StageName};
 use proofmill_store::{StageStatus, Store};
 
-/// How often progress bars are brought up to date.
-const TICK: Duration = Duration::from_millis(120);
+/// How often a display is brought up to date: its clock shows each second.
+const TICK: Duration = Duration::from_millis(200);
+
+/// In a selection: what would run for a reason of its own.
+const CHANGED: &str = "changed";
 
 /// Runs a pipeline and prints its numbers.
 pub async fn run(args: &args::Run, environment: &Environment) -> Result<()> {
     let stop = CancellationToken::new();
-    let watch = on_signals(stop.clone())?;
+    let display = Display::of(environment);
+    let watch = on_signals(stop.clone(), display.eraser())?;
     let store = environment.store().await?;
     let resume = match args.resume.as_deref() {
         // A file without a name is refused below.
-        Some("latest") => match read(&args.pipeline.pipeline, &args.pipeline.params)?.name() {
+        Some("latest") => match environment.draft(&args.pipeline)?.name() {
             Some(pipeline) => Some(newest_of(&store, pipeline).await?.run),
             None => None,
         },
@@ -53,17 +58,15 @@ pub async fn run(args: &args::Run, environment: &Environment) -> Result<()> {
     };
     store.sweep_staging();
     let engine = environment.engine(&store, &run)?;
-    let loaded = environment.load_with_memories(&args.pipeline, &engine, &store).await?;
+    let loaded = environment.load_from_store(&args.pipeline, &engine, &store).await?;
     if let Some(why) = loaded.engine.models().why_no_gpu() {
-        let remark = format!("no GPU is used: {why}; models run on the processor");
-        environment.output.remark(&remark);
+        environment.remark_once(&format!("no GPU is used: {why}; models run on the processor"));
     }
-    let graph = loaded.prepared.as_ref().map(|prepared| &prepared.graph);
-    let choice = choice(graph, args.select.as_deref(), args.rerun.as_deref(), args.verify)?;
+    let (select, rerun) = (args.select.as_deref(), args.rerun.as_deref());
+    let choice = choice(loaded.prepared.as_ref(), select, rerun, args.verify, &store).await?;
     if stop.is_cancelled() {
         return Err(Error::new(ErrorKind::Interrupted, "it was stopped before anything ran"));
     }
-    let (observer, ticker) = observer(environment.is_logged);
     let request = Request {
         loaded,
         path: args.pipeline.pipeline.display().to_string(),
@@ -73,23 +76,39 @@ pub async fn run(args: &args::Run, environment: &Environment) -> Result<()> {
         is_resumed,
         jobs: environment.limits.cores,
         cache: environment.cache()?,
-        observer,
+        observer: display.observer(),
         stop,
     };
+    let ticker = display.start(environment.clock());
     let result = run_pipeline(request, store.clone()).await;
     watch.abort();
-    if let Some(ticker) = ticker {
-        ticker.abort();
-    }
+    ticker.abort();
+    display.eraser()();
     let mut result = result?;
-    result.error = result.error.map(|error| match error.kind {
+    // What failed in the run is said first, whatever becomes of its numbers.
+    let printed = print(&result, environment, &store);
+    let Some(error) = result.error.take() else { return printed };
+    Err(match error.kind {
         ErrorKind::Interrupted => {
             let command = resume_command(args, &result.run, environment);
             error.with_hint(format!("`{command}` goes on where it was"))
         }
-        _ => error,
-    });
-    finish(result, environment, &store)
+        // Where there is a log, why it failed stands there, if that was wanted.
+        _ if environment.is_logged => error,
+        _ => said_once(error, &result),
+    })
+}
+
+/// The error of a run whose stages failed, without what was said when they did.
+fn said_once(error: Error, result: &RunResult) -> Error {
+    let failed = result.stages.values().filter(|stage| stage.status == StageStatus::Failed);
+    let failed: Vec<String> = failed.map(|stage| format!("`{}`", stage.stage)).collect();
+    let message = match failed.as_slice() {
+        [] => return error,
+        [one] => format!("stage {one} failed: why stands above"),
+        several => format!("stages {} failed: why stands above", several.join(", ")),
+    };
+    Error { message, ..error }
 }
 
 /// The command that goes on with a run, as a shell takes it.
@@ -102,54 +121,113 @@ fn resume_command(args: &args::Run, run: &RunId, environment: &Environment) -> S
     for (option, value) in [("select", &args.select), ("rerun", &args.rerun)] {
         command.extend(value.iter().map(|value| format!(" --{option} {}", quoted(value))));
     }
-    command + &environment.store_option() + " --resume " + run.as_str()
+    command
+        + &environment.profile_option()
+        + &environment.store_option()
+        + " --resume "
+        + run.as_str()
 }
 
 /// The stages that options choose.
-pub fn choice(
-    graph: Option<&Graph>,
+pub async fn choice(
+    prepared: Option<&Prepared>,
     selected: Option<&str>,
     rerun: Option<&str>,
     verify: bool,
+    store: &Store,
 ) -> Result<Choice> {
-    let stages = |terms: &str| -> Result<HashSet<StageName>> {
-        let Some(graph) = graph else { return Ok(HashSet::new()) };
-        select(graph, terms).map_err(|error: UnknownSelection| {
-            let help = error.help.clone();
-            let error = Error::new(ErrorKind::Usage, error.to_string());
-            help.into_iter().fold(error, Error::with_hint)
-        })
+    let Some(prepared) = prepared else { return Ok(Choice { verify, ..Choice::default() }) };
+    let graph = &prepared.graph;
+    let again = match rerun {
+        Some(terms) => chosen(prepared, terms, store).await?,
+        None => HashSet::new(),
     };
-    let again = rerun.map(stages).transpose()?.unwrap_or_default();
-    let selected = selected.map(stages).transpose()?;
-    // What a selected stage needs must at least be in the store.
-    let selected = selected.zip(graph).map(|(selected, graph)| upstream(graph, selected));
+    let selected = match selected {
+        // What a selected stage needs must at least be in the store.
+        Some(terms) => Some(upstream(graph, chosen(prepared, terms, store).await?)),
+        None => None,
+    };
     Ok(Choice { selected, again, verify })
 }
 
-/// Entries of the log where there is one; otherwise progress bars on a terminal, and lines elsewhere.
-fn observer(is_logged: bool) -> (Arc<dyn Observer>, Option<tokio::task::JoinHandle<()>>) {
-    if is_logged {
-        return (Arc::new(Logged), None);
+/// The stages that `terms` name; `changed` stands for those that would run for a reason of their own, unless a stage is
+/// called so.
+async fn chosen(prepared: &Prepared, terms: &str, store: &Store) -> Result<HashSet<StageName>> {
+    let is_word = |term: &str| term.trim_matches('+') == CHANGED;
+    let parts: Vec<&str> = terms.split([',', ' ']).collect();
+    let mut terms = terms.to_owned();
+    let is_stage = prepared.stages.keys().any(|stage| stage.as_str() == CHANGED);
+    if !is_stage && parts.iter().any(|term| is_word(term)) {
+        let changed = changed(prepared, store).await?;
+        let expand = |term: &str| match is_word(term) {
+            true => {
+                let all = changed.iter().map(|stage| term.replace(CHANGED, stage.as_str()));
+                all.collect::<Vec<_>>().join(",")
+            }
+            false => term.to_owned(),
+        };
+        terms = parts.into_iter().map(expand).collect::<Vec<_>>().join(",");
     }
-    if !is_terminal(Stream::Err) {
-        return (Arc::new(Lines), None);
-    }
-    let terminal = Arc::new(Terminal::new());
-    let drawn = Arc::clone(&terminal);
-    let ticker = tokio::spawn(async move {
-        loop {
-            tokio::time::sleep(TICK).await;
-            drawn.tick();
-        }
-    });
-    (terminal, Some(ticker))
+    select(&prepared.graph, &terms).map_err(|error: UnknownSelection| {
+        let help = error.help.clone();
+        let error = Error::new(ErrorKind::Usage, error.to_string());
+        help.into_iter().fold(error, Error::with_hint)
+    })
 }
 
-fn finish(result: RunResult, environment: &Environment, store: &Store) -> Result<()> {
-    // What failed in the run is said first, whatever becomes of its numbers.
-    let printed = print(&result, environment, store);
-    result.error.map_or(printed, Err)
+/// What shows a run while it goes on.
+#[derive(Clone)]
+enum Display {
+    /// Entries of the log.
+    Logged,
+    /// Lines, where standard error is no terminal.
+    Lines(Arc<Lines>),
+    Terminal(Arc<Terminal>),
+}
+
+impl Display {
+    fn of(environment: &Environment) -> Self {
+        if environment.is_logged {
+            return Self::Logged;
+        }
+        match is_terminal(Stream::Err) {
+            true => Self::Terminal(Arc::new(Terminal::new(ErrorTerminal, environment.clock()))),
+            false => Self::Lines(Arc::new(Lines::new(environment.clock()))),
+        }
+    }
+
+    fn observer(&self) -> Arc<dyn Observer> {
+        match self {
+            Self::Logged => Arc::new(Logged),
+            Self::Lines(lines) => Arc::clone(lines) as Arc<dyn Observer>,
+            Self::Terminal(terminal) => Arc::clone(terminal) as Arc<dyn Observer>,
+        }
+    }
+
+    /// Brings it up to date until what this gives is aborted.
+    fn start(&self, clock: Arc<dyn Clock>) -> tokio::task::JoinHandle<()> {
+        let display = self.clone();
+        tokio::spawn(async move {
+            loop {
+                clock.sleep(TICK).await;
+                match &display {
+                    Self::Logged => return,
+                    Self::Lines(lines) => lines.tick(),
+                    Self::Terminal(terminal) => terminal.tick(),
+                }
+            }
+        })
+    }
+
+    /// Leaves nothing of it on the terminal.
+    fn eraser(&self) -> impl FnOnce() + Send + 'static {
+        let display = self.clone();
+        move || {
+            if let Self::Terminal(terminal) = display {
+                terminal.clear();
+            }
+        }
+    }
 }
 
 fn print(result: &RunResult, environment: &Environment, store: &Store) -> Result<()> {
@@ -160,7 +238,7 @@ fn print(result: &RunResult, environment: &Environment, store: &Store) -> Result
         // What a page shows is not shown a second time.
         let on_a_page = |stage| result.pages.iter().any(|page| page.tables.contains_key(stage));
         for (stage, batches) in result.metrics.iter().filter(|(stage, _)| !on_a_page(stage)) {
-            output.data(format!("\n{}", metrics::of_stage(stage, batches)))?;
+            output.data(format!("\n{}", metrics::of_stage(stage, batches, output.width())))?;
         }
         for page in &result.pages {
             output.data(format!("\n{}", page::text(page)))?;
@@ -177,9 +255,12 @@ fn print(result: &RunResult, environment: &Environment, store: &Store) -> Result
             let of_run = format!("{} --run {}", environment.store_option(), result.run);
             output.remark(format!("look at them with\n  proofmill show{of_run}"));
             let mut tables = result.stages.values().filter(|stage| stage.artifact.is_some());
-            if let Some(last) = tables.next_back() {
-                let query = format!("SELECT * FROM {} LIMIT 10", last.stage);
-                output.remark(format!("  proofmill sql{of_run} {}", quoted(&query)));
+            let last =
+                tables.next_back().map(|last| format!("SELECT * FROM {} LIMIT 10", last.stage));
+            // What is wrong comes last, where it is seen.
+            let failed = result.failed.iter().filter_map(|failure| failure.query.clone());
+            for query in last.into_iter().chain(failed) {
+                output.remark(format!("  {}", environment.sql_command(&result.run, &query)));
             }
         }
     }

@@ -4,15 +4,20 @@ use serde_json::{Value as Json, json};
 
 use crate::cli::args;
 use crate::cli::environment::Environment;
-use crate::draw::table::aligned;
+use crate::cli::trends::{Measured, measured};
+use crate::draw::cells::format_float;
 use crate::run::history::{RunSummary, ended, list};
 use proofmill_base::error::Result;
 use proofmill_base::styled::printable;
+use proofmill_pipeline::project::plain;
 use proofmill_store::StageStatus;
+
+/// Metrics of a run that the list shows.
+const METRICS_SHOWN: usize = 3;
 
 /// Lists runs.
 pub async fn runs(args: &args::Runs, environment: &Environment) -> Result<()> {
-    let store = environment.store().await?;
+    let store = environment.store_to_read().await?;
     let (mut runs, mut damaged) = (Vec::new(), None);
     for (run, summary) in list(&store, args.limit, args.pipeline.as_deref()).await? {
         match summary {
@@ -41,10 +46,11 @@ pub async fn runs(args: &args::Runs, environment: &Environment) -> Result<()> {
         "cached",
         "seconds",
         "parameters",
+        "metrics",
     ];
     let rows = runs.iter().map(line).collect();
-    let right = [false, false, false, false, true, true, true, false];
-    output.data(aligned(&header.map(str::to_owned), rows, &right))?;
+    let right = [false, false, false, false, true, true, true, false, false];
+    output.long(output.table(&header.map(str::to_owned), rows, &right))?;
     damaged.map_or(Ok(()), Err)
 }
 
@@ -62,17 +68,24 @@ fn line(run: &RunSummary) -> Vec<String> {
         count(run, StageStatus::Cached).to_string(),
         run.seconds.map(|seconds| format!("{seconds:.1}")).unwrap_or_default(),
         parameters(run),
+        metrics(run),
     ]
 }
 
-/// The parameters, as `--param` takes them; a text without its quotes.
+/// The parameters, as `--param` takes them.
 fn parameters(run: &RunSummary) -> String {
-    let shown = |(name, value): (&String, &Json)| match value {
-        Json::String(text) => format!("{name}={text}"),
-        value => format!("{name}={value}"),
+    let shown = |(name, value): (&String, &Json)| format!("{name}={}", plain(value));
+    printable(&run.params.iter().map(shown).collect::<Vec<_>>().join(" "), false)
+}
+
+/// The first metrics that stand for all rows of their stage.
+fn metrics(run: &RunSummary) -> String {
+    let all = measured(run).into_iter().filter(|it| it.of.is_empty());
+    let shown = |it: Measured<'_>| {
+        let value = it.value.map(format_float).unwrap_or_default();
+        format!("{}.{}={value}", it.stage, it.metric)
     };
-    let all = run.params.iter().map(shown).collect::<Vec<_>>().join(" ");
-    printable(&all, false)
+    printable(&all.take(METRICS_SHOWN).map(shown).collect::<Vec<_>>().join(" "), false)
 }
 
 fn to_json(run: &RunSummary) -> Json {
@@ -82,6 +95,7 @@ fn to_json(run: &RunSummary) -> Json {
         "started_at": run.started_at,
         "outcome": ended(run),
         "params": run.params,
+        "metrics": run.metrics,
         "computed": count(run, StageStatus::Computed),
         "cached": count(run, StageStatus::Cached),
         "seconds": run.seconds,

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use datafusion::catalog::TableProvider;
 use serde_json::json;
 
-use crate::cli::args;
+use crate::cli::args::{self, Format};
 use crate::cli::environment::Environment;
+use crate::cli::rows::{Limited, Outlet};
 use crate::cli::show_models::show_models;
-use crate::cli::sql::fetch;
-use crate::draw::table::{aligned, of_batches};
+use crate::cli::sql::open;
 use crate::report::page;
 use crate::report::units::{bytes, count, plural};
 use crate::run::history::{RunSummary, artifact, ended, tables};
@@ -19,18 +19,21 @@ use crate::run::reports;
 use proofmill_base::error::{Error, ErrorKind, Result};
 use proofmill_base::styled::printable;
 use proofmill_base::suggest;
-use proofmill_store::{StageOutcome, Store};
+use proofmill_store::{Artifact, StageOutcome, Store};
+
+/// Rows of a stage that are shown for people unless they say how many.
+const ROWS_SHOWN: usize = 10;
 
 /// Shows a run or one of its stages, or something else.
 pub async fn show(args: &args::Show, environment: &Environment) -> Result<()> {
     if let Some(args::ShowOther::Models(args)) = &args.other {
-        return show_models(args, environment);
+        return show_models(args, environment).await;
     }
-    let store = environment.store().await?;
+    let store = environment.store_to_read().await?;
     let run = environment.run(&store, Some(&args.run)).await?;
     match &args.stage {
         None => show_run(&run, environment),
-        Some(stage) => show_stage(&run, stage, args.rows, environment, &store).await,
+        Some(stage) => show_stage(&run, stage, args, environment, &store).await,
     }
 }
 
@@ -64,11 +67,15 @@ fn show_run(run: &RunSummary, environment: &Environment) -> Result<()> {
         ]
     };
     let right = [false, false, false, true, true, true, true, false];
-    let rows = run.stages.iter().map(line).collect();
-    output.data(aligned(&header.map(str::to_owned), rows, &right))?;
+    let failed = run.failed.iter().filter_map(|failure| failure.outcome.as_ref());
+    let rows = run.stages.iter().chain(failed).map(line).collect();
+    output.data(output.table(&header.map(str::to_owned), rows, &right))?;
     for failure in &run.failed {
         let (stage, why) = (printable(&failure.stage, true), printable(&failure.message, true));
         output.data(format!("\n{stage} failed: {why}\n"))?;
+        if let Some(query) = &failure.query {
+            output.data(format!("its rows: {}\n", environment.sql_command(&run.run, query)))?;
+        }
     }
     match not_run(run) {
         0 => Ok(()),
@@ -84,64 +91,79 @@ fn not_run(run: &RunSummary) -> usize {
 async fn show_stage(
     run: &RunSummary,
     stage: &str,
-    rows: usize,
+    args: &args::Show,
     environment: &Environment,
     store: &Store,
 ) -> Result<()> {
-    if let Some(failure) = run.failed.iter().find(|failure| failure.stage == stage) {
+    let output = &environment.output;
+    let failure = run.failed.iter().find(|failure| failure.stage == stage);
+    if let Some(failure) = failure {
         let message = format!("stage `{stage}` failed in run `{}`: {}", run.run, failure.message);
-        return Err(Error::new(ErrorKind::Stage, message));
+        if run.table(stage).is_none() {
+            return Err(Error::new(ErrorKind::Stage, message));
+        }
+        output.remark(format!("{}; no other stage reads this table", printable(&message, true)));
     }
-    let found = run.stages.iter().find(|outcome| outcome.stage.as_str() == stage);
+    let found =
+        run.table(stage).or_else(|| run.stages.iter().find(|it| it.stage.as_str() == stage));
     let outcome = found.ok_or_else(|| {
         let error =
             Error::new(ErrorKind::Usage, format!("run `{}` has no stage `{stage}`", run.run));
         let names = run.stages.iter().map(|outcome| outcome.stage.as_str());
         suggest::help(stage, names).into_iter().fold(error, Error::with_hint)
     })?;
-    let output = &environment.output;
     let Some(stored) = artifact(store, outcome).await? else {
         return Err(Error::new(ErrorKind::Stage, format!("stage `{stage}` has no table"))
             .with_hint("it failed; `proofmill runs` shows how the run ended"));
     };
     let record = &stored.record;
-    let find = |name: &str| run.stages.iter().find(|outcome| outcome.stage.as_str() == name);
+    let find = |name: &str| run.table(name);
     let page = reports::of_stage(outcome, find, store).await?;
-    if let Some(page) = page.filter(|_| !output.json) {
-        output.data(page::text(&page))?;
-        return Ok(());
+    let as_it_is = !output.json && args.out.format.is_none() && args.out.output.is_none();
+    if let Some(page) = page.filter(|_| as_it_is) {
+        return output.long(page::text(&page));
     }
-    let engine = environment.engine(store, &environment.new_run())?;
-    let (schema, batches) = match tables(store, outcome).await?.into_iter().next() {
-        Some((name, table)) => {
-            let table = table as Arc<dyn TableProvider>;
-            let named = HashMap::from([(name.to_string(), table)]);
-            let sql = format!("SELECT * FROM {name} LIMIT {rows}");
-            fetch(&sql, named, &engine, usize::MAX, 0).await?
-        }
-        None => return Ok(()),
+    let mut outlet = Outlet::of(&args.out, ROWS_SHOWN, output)?;
+    let with_record = outlet.prints(Format::Json);
+    outlet.limit = match args.rows {
+        None if with_record && args.out.limit.is_none() => Some(ROWS_SHOWN),
+        None => outlet.limit,
+        rows => rows,
     };
-    if output.json {
-        let name = &outcome.stage;
-        output.json(&json!({"artifact": record.as_ref(), "rows": rows_json(name, &batches)}))?;
+    let engine = environment.engine(store, &environment.new_run())?;
+    let Some((name, table)) = tables(store, outcome).await?.into_iter().next() else {
         return Ok(());
+    };
+    let named = HashMap::from([(name.to_string(), table as Arc<dyn TableProvider>)]);
+    let limit = outlet.limit.map(|rows| format!(" LIMIT {rows}")).unwrap_or_default();
+    let sql = format!("SELECT * FROM {name}{limit}");
+    let (schema, rows) = open(&sql, named, &engine, 0).await?;
+    if with_record {
+        let batches = Limited::new(rows, None).collect().await?;
+        let rows = rows_json(&outcome.stage, &batches);
+        return output.json(&json!({"artifact": record.as_ref(), "rows": rows}));
     }
-    output.data(format!(
-        "{} ({}): {} rows, {}\nfingerprint {}\nmade by run {} at {}\n",
+    outlet.heading = heading(record);
+    outlet.give(&schema, rows, output).await
+}
+
+/// What stands above the rows of a stage.
+fn heading(record: &Artifact) -> String {
+    let mut text = format!(
+        "{} ({}): {}, {}\nfingerprint {}\nmade by run {} at {}\n",
         record.stage,
         printable(&record.kind, true),
-        count(record.rows),
+        plural(record.rows as usize, "row"),
         bytes(record.bytes),
         record.fingerprint,
         record.created_by,
         record.created_at.format("%Y-%m-%d %H:%M:%S UTC"),
-    ))?;
+    );
     for part in record.parts.iter().chain(&record.errors) {
-        output.data(format!("  {}  sha256 {}\n", part.key, part.sha256))?;
+        text += &format!("  {}  sha256 {}\n", part.key, part.sha256);
     }
     for note in &record.notes {
-        output.data(format!("note: {}\n", printable(note, true)))?;
+        text += &format!("note: {}\n", printable(note, true));
     }
-    output.data(format!("\n{}", of_batches(&schema, &batches, false)))?;
-    Ok(())
+    text + "\n"
 }

@@ -5,18 +5,18 @@ use serde_json::{Value as Json, json};
 
 use crate::cli::args;
 use crate::cli::environment::Environment;
-use crate::draw::table::aligned;
+use crate::cli::output::Output;
 use crate::models::{Endpoint, Local, ModelInfo, name_of};
 use crate::report::units::{bytes, count};
 use proofmill_base::error::{Error, ErrorKind, Result};
 
 /// Shows what the models of a pipeline are and take, and the GPUs of the machine.
-pub fn show_models(args: &args::ShowModels, environment: &Environment) -> Result<()> {
+pub async fn show_models(args: &args::ShowModels, environment: &Environment) -> Result<()> {
     let engine = environment.planner()?;
     let (mut locals, mut remotes) = (Vec::new(), Vec::new());
     if let Some(pipeline) = args.pipeline.clone() {
         let params = args.params.clone();
-        let loaded = environment.load(&args::Pipeline { pipeline, params }, &engine)?;
+        let loaded = environment.load(&args::Pipeline { pipeline, params }, &engine).await?;
         for (name, facts) in loaded.engine.models().facts() {
             match facts {
                 Ok(ModelInfo::Local(local)) => locals.push((name.to_owned(), local)),
@@ -43,10 +43,10 @@ pub fn show_models(args: &args::ShowModels, environment: &Environment) -> Result
         return Ok(());
     }
     if !locals.is_empty() {
-        output.data(format!("{}\n", local_table(&locals)))?;
+        output.data(format!("{}\n", local_table(&locals, output)))?;
     }
     if !remotes.is_empty() {
-        output.data(format!("{}\n", remote_table(&remotes)))?;
+        output.data(format!("{}\n", remote_table(&remotes, output)))?;
     }
     output.data(match gpus.all() {
         Ok(all) => {
@@ -58,7 +58,7 @@ pub fn show_models(args: &args::ShowModels, environment: &Environment) -> Result
     Ok(())
 }
 
-fn local_table(locals: &[(String, Local)]) -> String {
+fn local_table(locals: &[(String, Local)], output: &Output) -> String {
     let header =
         ["model", "family", "parameters", "dtype", "device", "kernels", "weights", "cache"];
     let none = || "-".to_owned();
@@ -75,15 +75,15 @@ fn local_table(locals: &[(String, Local)]) -> String {
         ]
     };
     let right = [false, false, true, false, false, false, true, true];
-    aligned(&header.map(str::to_owned), locals.iter().map(line).collect(), &right)
+    output.table(&header.map(str::to_owned), locals.iter().map(line).collect(), &right)
 }
 
-fn remote_table(remotes: &[(String, Endpoint)]) -> String {
+fn remote_table(remotes: &[(String, Endpoint)], output: &Output) -> String {
     let line = |(name, remote): &(String, Endpoint)| {
         vec![name.clone(), remote.model.clone(), remote.api.to_owned(), remote.url.clone()]
     };
     let header = ["model", "there", "api", "url"].map(str::to_owned);
-    aligned(&header, remotes.iter().map(line).collect(), &[])
+    output.table(&header, remotes.iter().map(line).collect(), &[])
 }
 
 fn local_json(name: &str, local: &Local) -> Json {

@@ -1,25 +1,21 @@
 //! `proofmill sql`
 
 use std::collections::HashMap;
-use std::io::Read;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use datafusion::catalog::TableProvider;
 use datafusion::physical_plan::execute_stream;
-use futures::StreamExt;
-use serde_json::Value as Json;
+use futures::{StreamExt, TryStreamExt};
 
 use crate::cli::args;
 use crate::cli::environment::Environment;
-use crate::draw::table::of_batches;
-use crate::report::units::count;
+use crate::cli::rows::{Batches, Limited, Outlet};
 use crate::run::history::{RunSummary, tables};
-use crate::session::{self, Engine};
-use crate::sqltext::{self, SqlErrorKind};
+use crate::session::{self, Engine, Planned};
+use crate::sqltext::{self, Query, SqlErrorKind};
 use crate::stages::error::StageError;
-use crate::stages::tables::rows::objects;
 use proofmill_base::error::{Error, ErrorKind, Result};
 use proofmill_base::ids::is_name;
 use proofmill_base::suggest;
@@ -27,38 +23,67 @@ use proofmill_pipeline::code::Code;
 use proofmill_pipeline::diagnostic::Diagnostic;
 use proofmill_pipeline::node::{Node, Value};
 use proofmill_pipeline::source::{Sources, Span};
-use proofmill_store::{StageOutcome, Store};
+use proofmill_store::Store;
+
+/// Rows of a query that are printed for people unless they say how many.
+const ROWS_SHOWN: usize = 100;
 
 /// Answers a query over the tables of a run.
 pub async fn sql(args: &args::Sql, environment: &Environment) -> Result<()> {
-    let mut text = args.query.clone();
-    if text == "-" {
-        text.clear();
-        std::io::stdin().read_to_string(&mut text).map_err(|error| {
-            Error::new(ErrorKind::Usage, "standard input cannot be read").with_source(error)
-        })?;
-    }
-    let store = environment.store().await?;
-    let runs = runs(&args.runs, &store, environment).await?;
-    let named = named_tables(&text, &runs, &store, environment).await?;
+    let outlet = Outlet::of(&args.out, ROWS_SHOWN, &environment.output)?;
+    let text = text(args)?;
+    let query = sqltext::parse(&text).map_err(|error| {
+        let code = match error.kind {
+            SqlErrorKind::Syntax => Code::SqlSyntax,
+            SqlErrorKind::NotAllowed => Code::SqlNotAllowed,
+            SqlErrorKind::TooLarge => Code::SqlTooLarge,
+        };
+        let copies = text.get(error.range.clone()).is_some_and(|it| it.eq_ignore_ascii_case("COPY"));
+        let help = copies.then(|| {
+            "`proofmill sql QUERY --output FILE` writes rows to a `.csv`, `.jsonl` or `.parquet` file".to_owned()
+        });
+        refuse(&text, code, error.message, error.range, help, environment)
+    })?;
+    let store = match args.models {
+        // What models say is recorded there.
+        Some(_) => environment.store().await?,
+        None => environment.store_to_read().await?,
+    };
+    // A query without tables needs no run.
+    let runs = match query.tables.is_empty() {
+        true => NamedRuns::new(),
+        false => runs(&args.runs, &store, environment).await?,
+    };
+    let named = named_tables(&query, &runs, &store, environment).await?;
     let mut engine = environment.engine(&store, &environment.new_run())?;
     if let Some(pipeline) = args.models.clone() {
         let pipeline = args::Pipeline { pipeline, params: Vec::new() };
-        engine = environment.load(&pipeline, &engine)?.engine;
+        engine = environment.load(&pipeline, &engine).await?.engine;
     }
-    let limit = if args.limit == 0 || environment.output.json { usize::MAX } else { args.limit };
-    let (schema, batches) = fetch_shown(&text, named, &engine, limit, environment).await?;
-    let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
-    let output = &environment.output;
-    if output.json {
-        output.json(&objects(&batches).into_iter().map(Json::Object).collect())?;
-        return Ok(());
+    let input_rows = named.values().filter_map(rows_of).sum::<usize>() as u64;
+    let planned = session::query(engine.planning(), &query, named).map_err(|error| {
+        refuse(&text, error.code, error.message, error.range, error.help, environment)
+    })?;
+    let rows = stream(&planned, &engine, input_rows).await?;
+    outlet.give(&planned.schema, rows, &environment.output).await
+}
+
+/// The text of the query.
+fn text(args: &args::Sql) -> Result<String> {
+    let unreadable = |what: String, error: std::io::Error| {
+        Error::new(ErrorKind::Usage, format!("{what} cannot be read")).with_source(error)
+    };
+    match (&args.file, args.query.as_deref()) {
+        (Some(path), _) => std::fs::read_to_string(path)
+            .map_err(|error| unreadable(format!("`{}`", path.display()), error)),
+        (None, Some("-")) => std::io::read_to_string(std::io::stdin())
+            .map_err(|error| unreadable("standard input".to_owned(), error)),
+        (None, query) => Ok(query.unwrap_or_default().to_owned()),
     }
-    output.data(of_batches(&schema, &batches, args.full))?;
-    if rows >= limit {
-        output.remark(format!("the first {} rows; `--limit 0` prints all", count(rows as u64)));
-    }
-    Ok(())
+}
+
+fn rows_of(table: &Arc<dyn TableProvider>) -> Option<usize> {
+    table.statistics()?.num_rows.get_value().copied()
 }
 
 /// Runs, each with the name that stands before its tables; at most one has none.
@@ -102,19 +127,12 @@ fn run_of<'r, 't>(runs: &'r NamedRuns, table: &'t str) -> Option<(&'r RunSummary
 
 /// The tables that the query names.
 async fn named_tables(
-    text: &str,
+    query: &Query,
     runs: &NamedRuns,
     store: &Store,
     environment: &Environment,
 ) -> Result<HashMap<String, Arc<dyn TableProvider>>> {
-    let query = sqltext::parse(text).map_err(|error| {
-        let code = match error.kind {
-            SqlErrorKind::Syntax => Code::SqlSyntax,
-            SqlErrorKind::NotAllowed => Code::SqlNotAllowed,
-            SqlErrorKind::TooLarge => Code::SqlTooLarge,
-        };
-        refuse(text, code, error.message, error.range, None, environment)
-    })?;
+    let text = &query.text;
     let mut named: HashMap<String, Arc<dyn TableProvider>> = HashMap::new();
     for table in &query.tables {
         let Some((run, own)) = run_of(runs, &table.name) else {
@@ -125,7 +143,7 @@ async fn named_tables(
             return Err(refuse(text, Code::UnknownStage, message, range, help, environment));
         };
         let stage = own.strip_suffix("__errors").unwrap_or(own);
-        let found = run.stages.iter().find(|outcome| outcome.stage.as_str() == stage);
+        let found = run.table(stage);
         let mut loaded = Vec::new();
         if let Some(outcome) = found {
             loaded = tables(store, outcome).await?;
@@ -134,17 +152,21 @@ async fn named_tables(
         let Some((_, provider)) = wanted else {
             let message = format!("run `{}` has no table `{own}`", run.run);
             let names: Vec<String> =
-                run.stages.iter().map(|outcome: &StageOutcome| outcome.stage.to_string()).collect();
+                run.tables().map(|outcome| outcome.stage.to_string()).collect();
             let help = suggest::help(own, names.iter().map(String::as_str));
             let range = table.range.clone();
             return Err(refuse(text, Code::UnknownStage, message, range, help, environment));
         };
+        if run.failed.iter().any(|failure| failure.stage == stage) {
+            environment.output.remark(format!("the table of `{stage}` failed its checks"));
+        }
         named.insert(table.name.clone(), provider as Arc<dyn TableProvider>);
     }
     Ok(named)
 }
 
-/// Prints a mistake of the query with its place; what remains to be said is short.
+/// Prints a mistake of the query with its place to standard error, also where rows are JSON; what remains to be
+/// said is short.
 fn refuse(
     text: &str,
     code: Code,
@@ -159,29 +181,38 @@ fn refuse(
     let node = Node::new(Value::Str(text.to_owned()), span);
     let place = node.place_in_text(&sources, range);
     let diagnostic = Diagnostic::error(code, place, "", message).with_help(help);
-    let printed = environment.output.diagnostics(&[diagnostic], &sources);
-    printed.err().unwrap_or_else(|| Error::new(ErrorKind::Usage, "the query was not run"))
+    environment.output.warnings(&[diagnostic], &sources);
+    Error::new(ErrorKind::Usage, "the query was not run")
 }
 
-async fn fetch_shown(
+/// The rows of a query over tables of so many rows; over fewer than a certain number, in the order of the tables.
+async fn stream(
+    planned: &Planned,
+    engine: &Engine,
+    input_rows: u64,
+) -> Result<Batches, StageError> {
+    let state = engine.running(input_rows, None);
+    let plan = state.create_physical_plan(&planned.plan).await?;
+    Ok(execute_stream(plan, state.task_ctx())?.map_err(StageError::from).boxed())
+}
+
+/// A query over the given tables, batch by batch; over fewer than a certain number of `input_rows`, in the order
+/// of the tables.
+pub async fn open(
     text: &str,
     named: HashMap<String, Arc<dyn TableProvider>>,
     engine: &Engine,
-    limit: usize,
-    environment: &Environment,
-) -> Result<(SchemaRef, Vec<RecordBatch>)> {
-    if let Ok(query) = sqltext::parse(text)
-        && let Err(error) = session::query(engine.planning(), &query, named.clone())
-    {
-        return Err(refuse(text, error.code, error.message, error.range, error.help, environment));
-    }
-    let rows = |table: &Arc<dyn TableProvider>| table.statistics()?.num_rows.get_value().copied();
-    let input_rows = named.values().filter_map(rows).sum::<usize>() as u64;
-    fetch(text, named, engine, limit, input_rows).await
+    input_rows: u64,
+) -> Result<(SchemaRef, Batches)> {
+    let failed = |message: String| Error::new(ErrorKind::Usage, message);
+    let query = sqltext::parse(text).map_err(|error| failed(error.message))?;
+    let planned =
+        session::query(engine.planning(), &query, named).map_err(|error| failed(error.message))?;
+    let rows = stream(&planned, engine, input_rows).await?;
+    Ok((planned.schema, rows))
 }
 
-/// The first `limit` rows of a query over the given tables; over fewer than a certain number of
-/// `input_rows`, in the order of the tables.
+/// As [`open`], with the first `limit` rows in memory.
 pub async fn fetch(
     text: &str,
     named: HashMap<String, Arc<dyn TableProvider>>,
@@ -189,24 +220,6 @@ pub async fn fetch(
     limit: usize,
     input_rows: u64,
 ) -> Result<(SchemaRef, Vec<RecordBatch>)> {
-    let failed = |message: String| Error::new(ErrorKind::Usage, message);
-    let query = sqltext::parse(text).map_err(|error| failed(error.message))?;
-    let planned =
-        session::query(engine.planning(), &query, named).map_err(|error| failed(error.message))?;
-    let run = async {
-        let state = engine.running(input_rows, None);
-        let plan = state.create_physical_plan(&planned.plan).await?;
-        let mut stream = execute_stream(plan, state.task_ctx())?;
-        let (mut batches, mut rows) = (Vec::new(), 0);
-        while rows < limit
-            && let Some(batch) = stream.next().await
-        {
-            let batch = batch?;
-            let batch = batch.slice(0, batch.num_rows().min(limit - rows));
-            rows += batch.num_rows();
-            batches.push(batch);
-        }
-        Ok::<_, StageError>(batches)
-    };
-    Ok((planned.schema, run.await?))
+    let (schema, rows) = open(text, named, engine, input_rows).await?;
+    Ok((schema, Limited::new(rows, Some(limit)).collect().await?))
 }

@@ -8,7 +8,8 @@ use crate::cli::args::{Cli, Colour, Command, Global};
 use crate::cli::environment::Environment;
 use crate::cli::output::{Output, paints};
 use crate::cli::{
-    audit, check, exit, explain, ledger, log, plan, run, runs, schema, show, sql, teach, test, why,
+    audit, check, completions, diff, errors, exit, explain, functions, init, ledger, log, plan,
+    run, runs, schema, show, sql, teach, test, trends, why,
 };
 use crate::console::{self, Stream};
 use proofmill_base::error::{Error, ErrorKind, Result};
@@ -24,7 +25,13 @@ pub fn start() -> ExitCode {
         Ok(cli) => cli,
         Err(said) => return without_a_command(&said),
     };
-    let environment = Environment::new(&cli.global);
+    let environment = match Environment::new(&cli.global) {
+        Ok(environment) => environment,
+        Err(error) => {
+            Output::new(cli.global.json, cli.global.color, false).error(&error);
+            return exit::code(error.kind);
+        }
+    };
     let result = log(&cli.global, &environment).and_then(|()| runtime()).and_then(|runtime| {
         let done = runtime.block_on(dispatch(&cli.command, &environment));
         // A thread that still reads a file must not keep the program from ending.
@@ -57,7 +64,7 @@ fn without_a_command(said: &clap::Error) -> ExitCode {
         false => Styled::from(text.to_string().trim_end()),
     };
     let code = u8::try_from(said.exit_code()).unwrap_or(exit::USAGE);
-    let output = Output::new(false, Colour::Auto);
+    let output = Output::new(false, Colour::Auto, false);
     match stream {
         Stream::Err => output.remark(text),
         Stream::Out => {
@@ -74,16 +81,23 @@ async fn dispatch(command: &Command, environment: &Environment) -> Result<()> {
     match command {
         Command::Run(args) => run::run(args, environment).await,
         Command::Plan(args) => plan::plan(args, environment).await,
-        Command::Check(args) => check::check(args, environment),
+        Command::Check(args) => check::check(args, environment).await,
         Command::Test(args) => test::test(args, environment).await,
         Command::Why(args) => why::why(args, environment).await,
         Command::Runs(args) => runs::runs(args, environment).await,
         Command::Show(args) => show::show(args, environment).await,
         Command::Sql(args) => sql::sql(args, environment).await,
+        Command::Diff(args) => diff::diff(args, environment).await,
+        Command::Trends(args) => trends::trends(args, environment).await,
+        Command::Errors(args) => errors::errors(args, environment).await,
         Command::Teach(args) => teach::teach(args, environment).await,
         Command::Audit(args) => audit::audit(args, environment).await,
         Command::Ledger(args) => ledger::ledger(args, environment).await,
+        Command::Init(args) => init::init(args, environment),
+        Command::Functions(args) => functions::functions(args, environment),
         Command::Schema => schema::schema(environment),
+        Command::Completions(args) => completions::completions(args, environment),
+        Command::Man => completions::man(environment),
         Command::Explain(args) => explain::explain(args, environment),
     }
 }

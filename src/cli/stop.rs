@@ -14,8 +14,11 @@ const STATUS: &str = "/proc/self/status";
 
 /// Stops the run with the first signal, between commits; a further SIGINT or SIGTERM ends the process
 /// at once. SIGHUP does not count as a further one, as service managers send it along with SIGTERM, and
-/// stays ignored where `nohup` had it ignored.
-pub fn on_signals(stop: CancellationToken) -> Result<JoinHandle<()>> {
+/// stays ignored where `nohup` had it ignored. `at_the_end` is called before the process ends.
+pub fn on_signals(
+    stop: CancellationToken,
+    at_the_end: impl FnOnce() + Send + 'static,
+) -> Result<JoinHandle<()>> {
     let watched = |kind| {
         signal(kind).map_err(|error| {
             Error::new(ErrorKind::Resources, "signals cannot be watched").with_source(error)
@@ -38,6 +41,7 @@ pub fn on_signals(stop: CancellationToken) -> Result<JoinHandle<()>> {
             _ = interrupt.recv() => {}
             _ = terminate.recv() => {}
         }
+        at_the_end();
         process::exit(exit::INTERRUPTED.into());
     }))
 }

@@ -18,12 +18,13 @@ pub async fn test(args: &args::Check, environment: &Environment) -> Result<()> {
         let store = environment.memory_store().await?;
         let engine = environment.engine(&store, &environment.new_run())?;
         let tests = environment
-            .load(&pipeline, &engine)?
+            .load(&pipeline, &engine)
+            .await?
             .prepared
             .map_or(0, |prepared| prepared.graph.pipeline.tests.len());
         for number in 0..tests {
             // Tables are filled once: every test gets a pipeline of its own.
-            let loaded = environment.load(&pipeline, &engine)?;
+            let loaded = environment.load(&pipeline, &engine).await?;
             let verdict = testing::run(loaded, number, &store, &environment.cache()?).await;
             let ok = verdict.differences.is_empty();
             if ok {

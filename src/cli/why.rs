@@ -4,7 +4,7 @@ use serde_json::{Value as Json, json};
 
 use crate::cli::args;
 use crate::cli::environment::Environment;
-use crate::draw::table::aligned;
+use crate::cli::output::Output;
 use crate::run::plan::plan;
 use crate::run::planned::{Choice, PlannedAction, PlannedStage};
 use crate::run::reason::{Change, Reason};
@@ -16,9 +16,9 @@ use proofmill_base::suggest;
 
 /// Explains why a stage is cached or would run.
 pub async fn why(args: &args::Why, environment: &Environment) -> Result<()> {
-    let store = environment.store().await?;
+    let store = environment.store_to_read().await?;
     let engine = environment.engine(&store, &environment.new_run())?;
-    let loaded = environment.load_with_memories(&args.pipeline, &engine, &store).await?;
+    let loaded = environment.load_from_store(&args.pipeline, &engine, &store).await?;
     let Some(prepared) = &loaded.prepared else { return Ok(()) };
     let plan = plan(prepared, &Choice::default(), "plan", &store).await?;
     let found = plan.stages.iter().find(|(name, _)| name.as_str() == args.stage);
@@ -37,12 +37,17 @@ pub async fn why(args: &args::Why, environment: &Environment) -> Result<()> {
     if environment.output.json {
         environment.output.json(&to_json(name, stage, &upstream))?;
     } else {
-        environment.output.data(text(name, stage, &upstream))?;
+        environment.output.long(text(name, stage, &upstream, &environment.output))?;
     }
     Ok(())
 }
 
-fn text(name: &StageName, stage: &PlannedStage, upstream: &[&StageName]) -> String {
+fn text(
+    name: &StageName,
+    stage: &PlannedStage,
+    upstream: &[&StageName],
+    output: &Output,
+) -> String {
     let verdict = match stage.action {
         PlannedAction::Cached(_) => "is cached",
         PlannedAction::Revalidate(_) => "is stored and may run",
@@ -65,13 +70,13 @@ fn text(name: &StageName, stage: &PlannedStage, upstream: &[&StageName]) -> Stri
                 .map(|c| vec![c.component.clone(), shown(&c.old), shown(&c.new)])
                 .collect();
             text.push('\n');
-            text.push_str(&aligned(&header(&["component", "was", "is"]), rows, &[]));
+            text.push_str(&output.table(&header(&["component", "was", "is"]), rows, &[]));
         }
         _ => {
             let rows = stage.components.map().iter();
             let rows = rows.map(|(name, value)| vec![name.clone(), cell(value)]).collect();
             text.push_str("\nwhat counts:\n");
-            text.push_str(&aligned(&header(&["component", "value"]), rows, &[]));
+            text.push_str(&output.table(&header(&["component", "value"]), rows, &[]));
         }
     }
     if !upstream.is_empty() {

@@ -6,11 +6,16 @@ use arrow::util::display::{ArrayFormatter, FormatOptions};
 
 use proofmill_base::styled::printable;
 
-/// The texts of a column; `full` keeps long ones.
+/// The texts of a column, each on one line; `full` keeps long ones.
 pub fn texts(column: &ArrayRef, full: bool) -> Vec<String> {
+    formatted(column).into_iter().map(|text| printable(&text, full)).collect()
+}
+
+/// The values of a column as they are, with their line breaks and whatever else they hold; NULL as nothing.
+pub fn formatted(column: &ArrayRef) -> Vec<String> {
     let options = FormatOptions::default().with_null("");
     let float = |value: f64| format_float(value);
-    let formatted: Vec<String> = match column.data_type() {
+    match column.data_type() {
         DataType::Float64 => column
             .as_primitive::<Float64Type>()
             .iter()
@@ -27,8 +32,7 @@ pub fn texts(column: &ArrayRef, full: bool) -> Vec<String> {
             }
             Err(error) => vec![error.to_string(); column.len()],
         },
-    };
-    formatted.into_iter().map(|text| printable(&text, full)).collect()
+    }
 }
 
 /// A number with four decimals, or in powers of ten where that says more. One that is not whole does

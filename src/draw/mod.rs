@@ -5,6 +5,7 @@ pub mod markdown;
 pub mod plot;
 pub mod table;
 pub mod tree;
+pub mod vertical;
 
 /// Columns of text that is stored: fits every terminal.
 pub const WIDTH: usize = 80;

@@ -32,15 +32,20 @@ pub struct Plan {
     numbers: HashMap<String, usize>,
     /// Whether all top-level fields are wanted, so that others are worth a word.
     all: bool,
+    /// The column with the identity of the rows, if the records have one.
+    row_id: Option<usize>,
 }
 
 impl Plan {
     /// The plan for these columns; `all` if they are meant to be all top-level fields.
-    pub fn new(columns: Vec<Column>, all: bool) -> Result<Self, FilesError> {
+    pub fn new(mut columns: Vec<Column>, all: bool) -> Result<Self, FilesError> {
         if columns.len() > COLUMNS_MAX {
             return Err(FilesError::TooManyColumns);
         }
         columns.iter().try_for_each(|column| check_name(&column.name, !all))?;
+        let row_id = columns.iter().position(|column| column.name == ROW_ID);
+        // An identity is a text, whatever it looks like.
+        row_id.into_iter().for_each(|i| columns[i].kind = Kind::Text);
         let mut fields = Vec::new();
         let mut numbers = HashMap::new();
         let heads = columns.iter().map(|column| {
@@ -50,17 +55,23 @@ impl Plan {
             })
         });
         let heads = heads.collect();
-        Ok(Self { columns, heads, fields, numbers, all })
+        Ok(Self { columns, heads, fields, numbers, all, row_id })
     }
 
-    /// The columns after `row_id`, each with the number of its top-level field.
+    /// The position of the column with the identity of the rows; `None` if that is their place in the file.
+    pub fn row_id(&self) -> Option<usize> {
+        self.row_id
+    }
+
+    /// The columns that come from fields, each with the number of its top-level field.
     pub fn columns(&self) -> impl Iterator<Item = (&Column, usize)> {
         self.columns.iter().zip(self.heads.iter().copied())
     }
 
     /// The schema of the table.
     pub fn schema(&self) -> SchemaRef {
-        with_row_id(self.columns.iter().map(|column| column.kind.field(&column.name)))
+        let others = self.columns.iter().filter(|column| column.name != ROW_ID);
+        with_row_id(others.map(|column| column.kind.field(&column.name)))
     }
 
     /// For every top-level field, its position in `record`. Counts the other fields.

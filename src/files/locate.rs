@@ -9,7 +9,6 @@ use crate::limits::FILES_MAX;
 use crate::links::{dangling_link, is_absent, is_file};
 use crate::walk::{Pattern, is_hidden, walk};
 use proofmill_base::suggest;
-use proofmill_pipeline::kinds::read::Paths;
 
 /// A file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,9 +25,9 @@ impl Located {
 }
 
 /// Finds all files: those of the first path, then those of the next, each sorted by name.
-pub fn locate(paths: &Paths) -> Result<Vec<Located>, FilesError> {
+pub fn locate(paths: &[String]) -> Result<Vec<Located>, FilesError> {
     let mut found = Vec::new();
-    for path in paths.all() {
+    for path in paths {
         found.extend(one(path)?);
     }
     let mut seen = HashMap::new();

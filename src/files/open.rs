@@ -16,11 +16,11 @@ use crate::settings::Options;
 use crate::source::{Layout, Source};
 use crate::source_file::SourceFile;
 use crate::stream::digest_of;
-use proofmill_pipeline::kinds::read::{Compression, Format, Read};
+use proofmill_pipeline::kinds::read::{Compression, Format, Paths, Read};
 
 /// Opens the files of a `read`: finds them, digests them, and tells the schema from them.
 pub fn open(settings: &Read) -> Result<Source, FilesError> {
-    let located = locate(&settings.path)?;
+    let located = locate(settings.path.as_ref().map(Paths::all).unwrap_or_default())?;
     let format = one_format(settings.format, located.iter().map(|file| file.shown.as_str()))?;
     let options = Options::new(settings, format)?;
     match format {

@@ -7,8 +7,8 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, BooleanArray, RecordBatch, StringBuilder};
-use arrow::compute::filter_record_batch;
+use arrow::array::{BooleanArray, RecordBatch, StringBuilder};
+use arrow::compute::filter;
 use arrow::datatypes::{Field, Fields, Schema};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{ArrowReaderOptions, ParquetRecordBatchReaderBuilder};
@@ -86,17 +86,26 @@ fn read_held(
     let mut number = piece.records_before;
     let mut bytes_read = piece.bytes;
     while let Some(batch) = guarded(&file.path, || reader.next().transpose())? {
-        let mut ids = StringBuilder::with_capacity(batch.num_rows(), 32 * batch.num_rows());
-        (1..=batch.num_rows() as u64).for_each(|row| ids.append_value(row_ids.id(number + row)));
-        let Columns { arrays, misfits } = guarded(&file.path, || plan.take(&batch))?;
-        let arrays = std::iter::once(Arc::new(ids.finish()) as ArrayRef).chain(arrays).collect();
-        let mut rows = guarded(&file.path, || RecordBatch::try_new(plan.schema(), arrays))?;
+        let Columns { mut arrays, misfits } = guarded(&file.path, || plan.take(&batch))?;
+        let ids = match plan.row_id() {
+            Some(own) => arrays.remove(own),
+            None => {
+                let mut ids = StringBuilder::with_capacity(batch.num_rows(), 32 * batch.num_rows());
+                let numbers = 1..=batch.num_rows() as u64;
+                numbers.for_each(|row| ids.append_value(row_ids.id(number + row)));
+                Arc::new(ids.finish())
+            }
+        };
+        arrays.insert(0, ids);
         let errors = error_rows(file, number, misfits);
         if !errors.is_empty() {
-            let mut keep = vec![true; rows.num_rows()];
+            let mut keep = vec![true; batch.num_rows()];
             errors.iter().for_each(|error| keep[(error.row - number) as usize - 1] = false);
-            rows = guarded(&file.path, || filter_record_batch(&rows, &BooleanArray::from(keep)))?;
+            let keep = BooleanArray::from(keep);
+            let kept = || arrays.iter().map(|array| filter(array, &keep)).collect();
+            arrays = guarded(&file.path, kept)?;
         }
+        let rows = guarded(&file.path, || RecordBatch::try_new(plan.schema(), arrays))?;
         number += batch.num_rows() as u64;
         summary.rows += rows.num_rows() as u64;
         summary.errors += errors.len() as u64;

@@ -18,7 +18,8 @@ use crate::field_path::{FieldPath, Step};
 use crate::json::float_of;
 use crate::kind::Kind;
 use crate::limits::COLUMNS_MAX;
-use crate::settings::{Options, Wanted, check_name};
+use crate::row_id::no_row_id;
+use crate::settings::{Options, ROW_ID, Wanted, check_name};
 use proofmill_base::suggest;
 use proofmill_pipeline::kinds::read::ColumnType;
 
@@ -28,6 +29,8 @@ pub struct ParquetPlan {
     columns: Vec<Column>,
     /// Top-level columns that are read.
     heads: Vec<String>,
+    /// The column with the identity of the rows, if the files have one.
+    row_id: Option<usize>,
 }
 
 #[derive(Clone, Debug)]
@@ -86,10 +89,16 @@ impl ParquetPlan {
         if wanted.len() > COLUMNS_MAX {
             return Err(FilesError::TooManyColumns);
         }
-        let mut plan = Self { columns: Vec::new(), heads: Vec::new() };
+        let row_id = wanted.iter().position(|wanted| wanted.name == ROW_ID);
+        let mut plan = Self { columns: Vec::new(), heads: Vec::new(), row_id };
         for wanted in &wanted {
             check_name(&wanted.name, set)?;
-            plan.add(schema, wanted)?;
+            // An identity is a text, whatever it looks like.
+            let declared = match wanted.name.as_str() {
+                ROW_ID => Some(ColumnType::String),
+                _ => wanted.declared,
+            };
+            plan.add(schema, &Wanted { declared, ..wanted.clone() })?;
             if let Some(column) = plan.columns.last().and_then(|column| repeated(schema, column)) {
                 return Err(FilesError::Repeated { path: path.to_owned(), column, set });
             }
@@ -102,8 +111,14 @@ impl ParquetPlan {
         with_row_id(
             self.columns
                 .iter()
+                .filter(|column| column.name != ROW_ID)
                 .map(|column| Field::new(&column.name, column.data_type.clone(), true)),
         )
+    }
+
+    /// The position of the column with the identity of the rows; `None` if that is their place in the file.
+    pub fn row_id(&self) -> Option<usize> {
+        self.row_id
     }
 
     /// Names of the top-level columns that are read.
@@ -126,6 +141,15 @@ impl ParquetPlan {
                 let format = ArrayFormatter::try_new(&value, &FormatOptions::default())?;
                 let misfit = |row| column.misfit(row, format.value(row).to_string());
                 columns.misfits.extend(lost.into_iter().map(misfit));
+            }
+            if column.name == ROW_ID {
+                let missing = (0..array.len()).filter(|row| array.is_null(*row));
+                let missing = missing.map(|row| ColumnMismatch {
+                    row,
+                    value: String::new(),
+                    fault: no_row_id(),
+                });
+                columns.misfits.extend(missing);
             }
             columns.arrays.push(array);
         }

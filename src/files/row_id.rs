@@ -2,8 +2,20 @@
 
 use proofmill_base::digest::Digest;
 
+use crate::error_rows::{ErrorClass, Fault};
+use crate::settings::ROW_ID;
+
 /// Bytes of a row id; it is written as twice as many hex digits.
 const ROW_ID_BYTES: usize = 16;
+
+/// What is wrong with a record without the identity that all records should have.
+pub fn no_row_id() -> Fault {
+    Fault {
+        class: ErrorClass::Fields,
+        column: Some(ROW_ID.to_owned()),
+        message: format!("the record has no `{ROW_ID}`, which identifies the rows of this source"),
+    }
+}
 
 /// Computes the ids of the rows of one file.
 pub struct RowIds {

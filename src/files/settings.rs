@@ -9,7 +9,7 @@ use crate::kind::Kind;
 use proofmill_base::suggest;
 use proofmill_pipeline::kinds::read::{Column, ColumnType, Compression, Format, Read};
 
-/// Name of the first column.
+/// Name of the first column: the identity of a row, which the records have or their place gives.
 pub const ROW_ID: &str = "row_id";
 
 /// Checked settings.
@@ -144,8 +144,6 @@ fn columns(settings: &Read) -> Result<Option<Vec<Wanted>>, FilesError> {
 pub fn check_name(name: &str, set: bool) -> Result<(), FilesError> {
     let reason = if name.is_empty() {
         "the name is empty"
-    } else if name == ROW_ID {
-        "the name is reserved for the identity of the row"
     } else if name.chars().any(char::is_control) {
         "the name has control characters"
     } else {

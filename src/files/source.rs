@@ -36,6 +36,14 @@ impl Source {
         self.schema.clone()
     }
 
+    /// Whether the records have a `row_id` of their own; else it is their place in the file.
+    pub fn has_row_ids(&self) -> bool {
+        match &self.layout {
+            Layout::Text { plan, .. } => plan.row_id().is_some(),
+            Layout::Parquet(plan) => plan.row_id().is_some(),
+        }
+    }
+
     /// The files, in the order they are read.
     pub fn files(&self) -> &[SourceFile] {
         &self.files

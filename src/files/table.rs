@@ -14,7 +14,7 @@ use crate::ignored::Ignored;
 use crate::json::{Json, Object};
 use crate::kind::TypeMismatch;
 use crate::records::RecordContent;
-use crate::row_id::RowIds;
+use crate::row_id::{RowIds, no_row_id};
 use proofmill_base::digest::Digest;
 
 /// Collects the rows of one file. A record is appended whole or not at all.
@@ -62,17 +62,23 @@ impl<'p> Table<'p> {
             RecordContent::Object(object) => self.push_object(object, ignored)?,
             RecordContent::Cells(cells) => self.push_cells(cells)?,
         }
-        self.ids.append_value(self.row_ids.id(record));
+        if self.plan.row_id().is_none() {
+            self.ids.append_value(self.row_ids.id(record));
+        }
         self.rows += 1;
         Ok(())
     }
 
     /// The rows collected; the table is empty again.
     pub fn finish(&mut self) -> RecordBatch {
-        let ids: ArrayRef = Arc::new(self.ids.finish());
-        let columns = std::iter::once(ids).chain(self.builders.iter_mut().map(Builder::finish));
+        let mut columns: Vec<ArrayRef> = self.builders.iter_mut().map(Builder::finish).collect();
+        let ids = match self.plan.row_id() {
+            Some(own) => columns.remove(own),
+            None => Arc::new(self.ids.finish()),
+        };
+        columns.insert(0, ids);
         self.rows = 0;
-        RecordBatch::try_new(self.schema.clone(), columns.collect())
+        RecordBatch::try_new(self.schema.clone(), columns)
             .expect("the builders are made from the schema")
     }
 
@@ -96,10 +102,19 @@ impl<'p> Table<'p> {
             };
             values.push(value);
         }
+        self.identified(|own| values[own].as_deref().is_some_and(|it| !matches!(it, Json::Null)))?;
         for (builder, value) in self.builders.iter_mut().zip(&values) {
             builder.append(value.as_deref());
         }
         Ok(())
+    }
+
+    /// Fails if the records have identities and this one has none.
+    fn identified(&self, has: impl Fn(usize) -> bool) -> Result<(), Fault> {
+        match self.plan.row_id() {
+            Some(own) if !has(own) => Err(no_row_id()),
+            _ => Ok(()),
+        }
     }
 
     fn push_cells(&mut self, cells: &[Option<&str>]) -> Result<(), Fault> {
@@ -108,6 +123,7 @@ impl<'p> Table<'p> {
             let cell = self.cells[head].and_then(|position| cells.get(position).copied().flatten());
             values.push(cell.map(|text| spelt(column, text)).transpose()?);
         }
+        self.identified(|own| values[own].is_some())?;
         for (builder, value) in self.builders.iter_mut().zip(&values) {
             builder.append(value.as_ref());
         }

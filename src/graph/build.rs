@@ -9,11 +9,13 @@ use indexmap::{IndexMap, IndexSet};
 use crate::graph::order;
 use crate::graph::stage::{Graph, Input, Role, Stage};
 use crate::sqltext::{self, Query, SqlErrorKind};
+use proofmill_base::digest::Digest;
 use proofmill_base::ids::StageName;
 use proofmill_base::suggest;
 use proofmill_pipeline::code::Code;
 use proofmill_pipeline::diagnostic::Diagnostic;
-use proofmill_pipeline::kinds::index::{Analyzer, Index, IndexBy, IndexKind, Variant};
+use proofmill_pipeline::kinds::index::{Index, IndexBy, IndexKind, Variant};
+use proofmill_pipeline::kinds::retrieve::Retrieve;
 use proofmill_pipeline::kinds::{Instance, MatrixUnion, StageKind};
 use proofmill_pipeline::names::{self, candidates};
 use proofmill_pipeline::node::Node;
@@ -107,12 +109,12 @@ impl Builder<'_> {
             let Some(input) = self.input(spec, role, &reference.stage, &steps) else { continue };
             let implied = match &spec.kind {
                 StageKind::Retrieve(it) if reference.path() == "memory" => {
-                    it.index.map(|kind| (kind, it.analyzer))
+                    it.index.map(|kind| (kind, it))
                 }
                 _ => None,
             };
             inputs.push(match implied {
-                Some((kind, analyzer)) => self.implied_index(spec, input, kind, analyzer),
+                Some((kind, retrieve)) => self.implied_index(spec, input, kind, retrieve),
                 None => input,
             });
         }
@@ -264,11 +266,16 @@ impl Builder<'_> {
         spec: &StageSpec,
         memory: Input,
         kind: IndexKind,
-        analyzer: Analyzer,
+        Retrieve { analyzer, keep, .. }: &Retrieve,
     ) -> Input {
         let mut name = format!("{}__{}", memory.stage, kind.as_str());
         if !analyzer.is_default() {
             name = format!("{name}_{}", analyzer.as_str());
+        }
+        if !keep.is_empty() {
+            // Columns may be called what no stage can: a digest tells lists of them apart.
+            let digest = Digest::of(keep.join("\0").as_bytes()).to_string();
+            name = format!("{name}_keep_{}", &digest[..8]);
         }
         let Ok(name) = name.parse::<StageName>() else { return memory };
         let kind = StageKind::Index(Box::new(Index {
@@ -277,11 +284,13 @@ impl Builder<'_> {
             by: IndexBy::default(),
             fact: "fact".to_owned(),
             question: None,
+            id: None,
+            keep: keep.clone(),
             vector: None,
             variant: Variant::default(),
             k1: None,
             b: None,
-            analyzer,
+            analyzer: *analyzer,
         }));
         self.make(spec, name.clone(), kind);
         Input { role: memory.role, stage: name }

@@ -60,16 +60,7 @@ impl From<MemoryError> for Wrong {
 ///
 /// [`MemoryError::Line`] for the first record that is no lesson; when the file cannot be read.
 pub fn read_lessons(path: &str, author: &str) -> Result<Vec<(String, Lesson)>> {
-    let settings = Read {
-        path: Paths::One(path.to_owned()),
-        format: None,
-        compression: None,
-        encoding: None,
-        columns: None,
-        records: None,
-        delimiter: None,
-        header: None,
-    };
+    let settings = Read { path: Some(Paths::One(path.to_owned())), ..Read::default() };
     let source = proofmill_files::open(&settings)?;
     if matches!(source.format(), Format::Parquet | Format::Lines) {
         let wrong = Wrong {

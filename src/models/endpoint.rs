@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use proofmill_base::waits::Waits;
 use proofmill_engine::request::{Answer, Request};
 use proofmill_remote::{RemoteError, RemoteModel, Settings};
 use proofmill_udfs::model::{AskError, Key, LanguageModel, OpenError};
@@ -70,7 +71,7 @@ impl LanguageModel for RemoteEndpoint {
         &self.identity
     }
 
-    async fn ask(&self, request: Request, _: Key) -> Result<Answer, AskError> {
+    async fn ask(&self, request: Request, _: Key, _: &Waits) -> Result<Answer, AskError> {
         self.opened()?.ask(&request).await.map_err(|error| match error {
             RemoteError::Row { error, transient: true, .. } => AskError::Passing(error),
             RemoteError::Row { error, transient: false, .. } => AskError::Row(error),

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use proofmill_base::clock::Clock;
+use proofmill_base::waits::{WaitFor, Waits};
 use proofmill_engine::checkpoint::{Digested, Watch};
 use proofmill_engine::model::{self, Claim, Settings};
 use proofmill_engine::request::{Answer, Request, RequestError};
@@ -129,8 +130,10 @@ impl LanguageModel for LocalModel {
         &self.identity
     }
 
-    async fn ask(&self, request: Request, key: Key) -> Result<Answer, AskError> {
+    async fn ask(&self, request: Request, key: Key, waits: &Waits) -> Result<Answer, AskError> {
+        let loading = waits.begin(WaitFor::Loading, None);
         let loaded = self.loaded().await?;
+        drop(loading);
         let (sender, answer) = oneshot::channel();
         let cancel = Cancel::default();
         let _given_up = GivenUp(cancel.clone());

@@ -47,8 +47,18 @@ pub struct Parsed {
     pub diagnostics: Vec<Diagnostic>,
 }
 
-/// Reads the pipeline file `name`, which holds `bytes`.
-pub fn parse(name: &str, bytes: &[u8], params: &[(String, String)], loader: &dyn Loader) -> Parsed {
+/// Values of parameters by name, as `--param` takes them.
+pub type Parameters<'a> = &'a [(String, String)];
+
+/// Reads the pipeline file `name`, which holds `bytes`. Its parameters are `params`; where these are silent, those of
+/// `profile` that the file declares.
+pub fn parse(
+    name: &str,
+    bytes: &[u8],
+    params: Parameters<'_>,
+    profile: Parameters<'_>,
+    loader: &dyn Loader,
+) -> Parsed {
     let mut expander = Expander {
         schema: FormatSchema::generate(),
         loader,
@@ -58,7 +68,7 @@ pub fn parse(name: &str, bytes: &[u8], params: &[(String, String)], loader: &dyn
         matrices: Vec::new(),
         diagnostics: Vec::new(),
     };
-    let file = expander.file(name, bytes, params);
+    let file = expander.file(name, bytes, params, profile);
     let Expander { sources, stages, broken, matrices, mut diagnostics, .. } = expander;
     diagnostic::tidy(&mut diagnostics);
     let sources = Arc::new(sources);
@@ -98,10 +108,20 @@ struct Expander<'a> {
 }
 
 impl Expander<'_> {
-    fn file(&mut self, name: &str, bytes: &[u8], params: &[(String, String)]) -> Option<File> {
+    fn file(
+        &mut self,
+        name: &str,
+        bytes: &[u8],
+        params: Parameters<'_>,
+        profile: Parameters<'_>,
+    ) -> Option<File> {
         let tree = self.tree(name, bytes)?;
+        let declared = tree.get("params").map(Node::entries).unwrap_or_default();
+        let is_declared = |name: &String| declared.iter().any(|(key, _)| key.name == *name);
+        // The last value of a name counts.
+        let profile = profile.iter().filter(|(name, _)| is_declared(name));
         let given: Vec<_> =
-            params.iter().map(|(k, v)| (k.clone(), Given::Text(v.clone()))).collect();
+            profile.chain(params).map(|(k, v)| (k.clone(), Given::Text(v.clone()))).collect();
         let values = params::resolve(&tree, &given, Setter::CommandLine, &mut self.diagnostics);
         let head = without(&tree, &["stages", "params"]);
         let head = interpolate(&head, &values, &self.sources, "", &mut self.diagnostics);
@@ -112,7 +132,6 @@ impl Expander<'_> {
         let models = self.models(&head);
         let tests = self.tests(&head);
         let value = |name: &str| values.get(&format!("params.{name}")).map(Node::to_json);
-        let declared = tree.get("params").map(Node::entries).unwrap_or_default();
         Some(File {
             name: head.get("pipeline").and_then(Node::as_str).unwrap_or("unnamed").to_owned(),
             description: head.get("description").and_then(Node::as_str).map(str::to_owned),

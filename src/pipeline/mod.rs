@@ -14,6 +14,7 @@ pub mod names;
 pub mod node;
 pub mod params;
 pub mod pipeline;
+pub mod project;
 pub mod refusal;
 pub mod schema;
 pub mod settings;

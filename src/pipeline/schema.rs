@@ -128,7 +128,7 @@ impl FormatSchema {
     }
 
     /// The document for editors: a file is a pipeline or a template, and `${…}` may stand for
-    /// any scalar.
+    /// any scalar, choice or list.
     pub fn document(&self) -> Json {
         let mut definitions = self.definitions.clone();
         definitions.values_mut().for_each(admit_parameters);
@@ -143,7 +143,7 @@ impl FormatSchema {
     }
 }
 
-/// Lets `${…}` stand wherever a number or a boolean is expected.
+/// Lets `${…}` stand wherever a number, a boolean, one of several words or a list is expected.
 fn admit_parameters(schema: &mut Json) {
     const PARAMETER: &str = "^\\$\\{[^}]+\\}$";
     match schema {
@@ -154,10 +154,14 @@ fn admit_parameters(schema: &mut Json) {
             };
             let is_scalar = match object.get("type") {
                 Some(Json::Array(names)) => names.iter().all(scalar),
-                Some(name) => scalar(name) && name != "null",
+                Some(name) => (scalar(name) && name != "null") || name == "array",
                 None => false,
             };
-            if is_scalar {
+            let is_constant = |choice: &Json| choice.get("const").is_some_and(Json::is_string);
+            let choices = object.get("oneOf").and_then(Json::as_array);
+            let is_choice = object.contains_key("enum")
+                || choices.is_some_and(|choices| choices.iter().all(is_constant));
+            if is_scalar || is_choice {
                 let description = object.remove("description");
                 let plain = Json::Object(std::mem::take(object));
                 object.extend(description.map(|text| ("description".to_owned(), text)));

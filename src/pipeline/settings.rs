@@ -134,7 +134,7 @@ impl Reader<'_> {
                     Json::Null
                 }
                 // The bytes of sources count, not where they lie.
-                ("ModelRef" | "Paths", _) => Json::Null,
+                ("ModelRef" | "Paths" | "StoredName", _) => Json::Null,
                 ("Expression", Data::NewType { value }) => {
                     let text = self.text(value);
                     Json::String((self.canonical)(&text))

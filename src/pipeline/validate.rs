@@ -9,6 +9,7 @@ use crate::code::Code;
 use crate::device::Device;
 use crate::diagnostic::Diagnostic;
 use crate::node::{Node, Value};
+use crate::source::Span;
 use proofmill_base::suggest;
 
 /// Keys that a message lists; more of them are left to its help.
@@ -219,8 +220,13 @@ fn any_of(mut choices: Vec<&str>) -> String {
 }
 
 /// The first key of a mapping, where something that is missing from it is reported.
-fn first_key(node: &Node) -> crate::source::Span {
+fn first_key(node: &Node) -> Span {
     node.entries().first().map_or(node.span, |(key, _)| key.span)
+}
+
+/// Whether a place lies in another.
+fn contains(whole: Span, part: Span) -> bool {
+    whole.source == part.source && whole.start <= part.start && part.end <= whole.end
 }
 
 /// `oneOf` of single required keys: exactly one of them must be there.
@@ -230,6 +236,8 @@ fn exactly_one(schema: &Map<String, Json>, node: &Node, path: &str, out: &mut Ve
     let present: Vec<_> =
         node.entries().iter().filter(|(key, _)| keys.contains(&key.name.as_str())).collect();
     match present.as_slice() {
+        // A parameter without a value is reported where it stands.
+        [(_, value)] if value.value == Value::Null && !contains(node.span, value.span) => {}
         [(key, value)] if value.value == Value::Null => {
             let message = format!("expected settings of `{}`, found nothing", key.name);
             let path = join(path, &key.name);

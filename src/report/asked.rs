@@ -25,6 +25,16 @@ pub fn at_the_end(counts: &Counts, wall: Duration) -> String {
     parts.join(", ")
 }
 
+/// What all stages of a run asked, with the tokens.
+pub fn in_all(counts: &Counts, wall: Duration) -> String {
+    let (read, written) = (count(counts.prompt_tokens), count(counts.output_tokens));
+    let tokens = match counts.prompt_tokens + counts.output_tokens {
+        0 => String::new(),
+        _ => format!("; {read} prompt and {written} output tokens"),
+    };
+    at_the_end(counts, wall) + &tokens
+}
+
 /// Tokens read and written in a second; nothing if there were none.
 fn pace(counts: &Counts, time: Duration) -> Option<String> {
     let tokens = counts.prompt_tokens + counts.output_tokens;

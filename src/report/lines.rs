@@ -1,49 +1,83 @@
 //! A run as lines of text, for logs: one line an event.
 
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::console;
 use crate::report::asked;
-use crate::report::units::{bytes, count, duration, plural};
+use crate::report::units::{bytes, duration, plural};
+use crate::report::watch::Watched;
 use crate::run::notice::{Notice, Observer};
+use proofmill_base::clock::Clock;
 use proofmill_base::styled::printable;
 use proofmill_pipeline::checks::CheckSeverity;
-use proofmill_store::{Outcome, StageStatus};
+use proofmill_store::{Outcome, StageOutcome, StageStatus};
 
 /// Longest row of a check that is shown, in characters.
 const EXAMPLE_CHARS_MAX: usize = 300;
 
-/// Writes each notice as a line to standard error. If that fails, the run goes on.
-pub struct Lines;
+/// How long a stage may compute without a line about it.
+const SILENCE_MAX: Duration = Duration::from_secs(30);
 
-impl Observer for Lines {
-    fn notice(&self, notice: &Notice<'_>) {
-        line(notice).iter().for_each(|line| console::remark(&line.into()));
+/// Writes each notice as a line to standard error, and one now and then about stages that compute. If that fails,
+/// the run goes on.
+pub struct Lines {
+    clock: Arc<dyn Clock>,
+    watched: Mutex<Watched>,
+}
+
+impl Lines {
+    /// The caller calls [`Self::tick`] now and then.
+    pub fn new(clock: Arc<dyn Clock>) -> Self {
+        Self { clock, watched: Mutex::default() }
+    }
+
+    /// Writes what is due about stages that compute.
+    pub fn tick(&self) {
+        self.due().iter().for_each(|line| console::remark(&line.into()));
+    }
+
+    fn due(&self) -> Vec<String> {
+        let (mut watched, now) = (self.watched(), self.clock.monotonic());
+        watched.tick(now);
+        watched.due(SILENCE_MAX, now)
+    }
+
+    fn watched(&self) -> MutexGuard<'_, Watched> {
+        self.watched.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The notice as a line; `None` for what only a progress bar shows.
-pub fn line(notice: &Notice<'_>) -> Option<String> {
+impl Observer for Lines {
+    fn notice(&self, notice: &Notice<'_>) {
+        let mut watched = self.watched();
+        watched.notice(notice, self.clock.monotonic());
+        line(notice, &watched).iter().for_each(|line| console::remark(&line.into()));
+    }
+}
+
+/// The notice as a line; `None` for what only a display of its progress shows. `watched` has taken note of it.
+pub fn line(notice: &Notice<'_>, watched: &Watched) -> Option<String> {
     Some(match notice {
-        Notice::Started { run, stages, cached } => {
+        Notice::Started { run, stages, cached, .. } => {
             let stages = plural(*stages, "stage");
             format!("run {run}: {stages}, {cached} in the store")
         }
         Notice::Remark { text } => format!("remark: {}", printable(text, true)),
-        Notice::StageStarted { .. } => return None,
+        Notice::StageQueued { .. } | Notice::StageStarted { .. } => return None,
         Notice::StageRetried { stage, message, delay } => {
             format!("retrying {stage} in {}: {}", duration(*delay), printable(message, true))
         }
         Notice::StageFinished { outcome, notes, asked } => {
             if outcome.status == StageStatus::Cached {
-                return None;
+                return reused(outcome);
             }
             let rows = plural(outcome.rows as usize, "row");
             let size = bytes(outcome.bytes);
             let time = duration(Duration::from_millis(outcome.wall_ms));
             let errors = match outcome.error_rows {
                 0 => String::new(),
-                n => format!(", {} error rows", count(n)),
+                n => format!(", {}", plural(n as usize, "error row")),
             };
             let notes: Vec<_> =
                 notes.iter().map(|note| format!("\n  note: {}", printable(note, true))).collect();
@@ -82,8 +116,24 @@ pub fn line(notice: &Notice<'_>) -> Option<String> {
                 Outcome::Failed => "failed",
                 Outcome::Interrupted => "was stopped",
             };
-            format!("run {how} after {}", duration(*wall))
+            let asked = watched.asked(*wall);
+            let asked = asked.map(|asked| format!("\nmodels: {asked}")).unwrap_or_default();
+            format!("run {how} after {}{asked}", duration(*wall))
         }
+    })
+}
+
+/// A table that was there is spoken of if rows are missing from it.
+fn reused(outcome: &StageOutcome) -> Option<String> {
+    let errors = outcome.error_rows;
+    (errors > 0).then(|| {
+        format!(
+            "reused {}: {}, {}; `--rerun {}` tries those again",
+            outcome.stage,
+            plural(outcome.rows as usize, "row"),
+            plural(errors as usize, "error row"),
+            outcome.stage
+        )
     })
 }
 
@@ -100,7 +150,6 @@ mod tests {
     use proofmill_udfs::model::Counts;
 
     use super::*;
-    use proofmill_store::StageOutcome;
 
     fn outcome() -> StageOutcome {
         StageOutcome {
@@ -130,7 +179,8 @@ mod tests {
             output_tokens: 21,
         };
         let said = |asked, notes: &[String]| {
-            line(&Notice::StageFinished { outcome: &outcome(), notes, asked }).unwrap()
+            let notice = Notice::StageFinished { outcome: &outcome(), notes, asked };
+            line(&notice, &Watched::default()).unwrap()
         };
         insta::assert_snapshot!(
             said(Some(asked), &["nothing else".to_owned()]),

@@ -16,6 +16,7 @@ impl Observer for Logged {
         match notice {
             Notice::Started { stages, cached, .. } => info!(stages, cached, "run started"),
             Notice::Remark { text } => warn!("{text}"),
+            Notice::StageQueued { .. } => {}
             Notice::StageStarted { .. } => info!("stage started"),
             Notice::StageRetried { message, delay, .. } => {
                 warn!(

@@ -5,7 +5,7 @@ use arrow::compute::concat_batches;
 use arrow::datatypes::DataType;
 
 use crate::draw::cells::texts;
-use crate::draw::table::aligned;
+use crate::draw::table::{fitted, more_columns};
 use proofmill_base::ids::StageName;
 
 /// Columns of `measure` and `compare` that hold numbers people compare first; the table in the
@@ -36,8 +36,8 @@ const SHOWN: [(&str, &str); 20] = [
 const HIDDEN: [&str; 6] =
     ["ci_method", "se", "value_answered", "value_bound", "p_clustered", "n_unpaired"];
 
-/// The table of one stage's numbers, under its name.
-pub fn of_stage(stage: &StageName, batches: &[RecordBatch]) -> String {
+/// The table of one stage's numbers, under its name; in `width` columns of a terminal if that is given.
+pub fn of_stage(stage: &StageName, batches: &[RecordBatch], width: Option<usize>) -> String {
     let Some(first) = batches.first() else { return format!("{stage}: no rows\n") };
     let Ok(all) = concat_batches(&first.schema(), batches) else { return String::new() };
     let schema = all.schema();
@@ -57,7 +57,9 @@ pub fn of_stage(stage: &StageName, batches: &[RecordBatch]) -> String {
     }
     let rows = (0..all.num_rows()).map(|row| columns.iter().map(|c| c[row].clone()).collect());
     let method = method(&all);
-    format!("{stage}{method}\n{}", aligned(&header, rows.collect(), &right))
+    let (table, cut) = fitted(&header, rows.collect(), &right, width);
+    let more = more_columns(cut, &format!(": `proofmill show {stage} --format vertical`"));
+    format!("{stage}{method}\n{table}{more}")
 }
 
 /// How the intervals were made, if it is the same for all.

@@ -1,6 +1,7 @@
 //! Events and tables as people and programs see them.
 
 mod asked;
+mod frame;
 pub mod lines;
 pub mod logged;
 pub mod metrics;
@@ -8,4 +9,8 @@ pub mod page;
 pub mod terminal;
 pub mod trace;
 pub mod units;
+mod watch;
 pub mod width;
+
+#[cfg(test)]
+mod tests;

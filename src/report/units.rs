@@ -36,6 +36,15 @@ pub fn duration(time: Duration) -> String {
     }
 }
 
+/// A length of time on a clock that runs: `9 s`, `4 min 05 s`, `2 h 03 min`.
+pub fn clock(time: Duration) -> String {
+    match time.as_secs() {
+        s if s < 60 => format!("{s} s"),
+        s if s < 3600 => format!("{} min {:02} s", s / 60, s % 60),
+        s => format!("{} h {:02} min", s / 3600, s / 60 % 60),
+    }
+}
+
 /// `1 stage`, `2 stages`.
 pub fn plural(n: usize, noun: &str) -> String {
     if n == 1 { format!("1 {noun}") } else { format!("{} {noun}s", count(n as u64)) }
@@ -52,6 +61,8 @@ mod tests {
         assert_eq!(bytes(1023), "1023 B");
         assert_eq!(bytes(1536), "1.5 KiB");
         assert_eq!(duration(Duration::from_secs(245)), "4 min 05 s");
+        assert_eq!(clock(Duration::from_millis(59_900)), "59 s");
+        assert_eq!(clock(Duration::from_secs(7_384)), "2 h 03 min");
         assert_eq!(plural(1, "row"), "1 row");
     }
 }

@@ -99,6 +99,21 @@ pub fn memory_entries<'a>(
     groups.into_iter().map(|group| group.into_entry(indexing)).collect()
 }
 
+/// An entry for each row of a memory, in their order, with the row's own question only: rows with the
+/// same text stay apart. Rows without a fact give no entry.
+pub fn row_entries<'a>(
+    rows: impl IntoIterator<Item = MemoryRow<'a>>,
+    indexing: MemoryIndexing,
+) -> Vec<MemoryEntry> {
+    let entry = |(number, row): (u32, MemoryRow<'a>)| {
+        let question = normalized(row.question);
+        let questions = if question.is_empty() { vec![] } else { vec![(question, row.question)] };
+        Group { fact: row.fact, questions, rows: vec![number] }.into_entry(indexing)
+    };
+    let rows = (0u32..).zip(rows).filter(|(_, row)| !normalized(row.fact).is_empty());
+    rows.map(entry).collect()
+}
+
 /// A row of a memory that begins an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FirstRow {
@@ -111,16 +126,22 @@ pub struct FirstRow {
 /// Finds the rows that begin an entry, in the order of entries as [`memory_entries`] gives them, from
 /// rows that come one by one. Holds a digest for each entry and no text.
 pub struct FirstRows {
-    indexing: MemoryIndexing,
+    /// `None`: each row is an entry.
+    indexing: Option<MemoryIndexing>,
     by_key: HashMap<Digest, usize>,
     found: Vec<FirstRow>,
     next: u64,
 }
 
 impl FirstRows {
-    /// No rows yet.
+    /// No rows yet, of entries as [`memory_entries`] gives them.
     pub fn new(indexing: MemoryIndexing) -> Self {
-        Self { indexing, by_key: HashMap::new(), found: Vec::new(), next: 0 }
+        Self { indexing: Some(indexing), by_key: HashMap::new(), found: Vec::new(), next: 0 }
+    }
+
+    /// No rows yet, of entries as [`row_entries`] gives them.
+    pub fn of_rows() -> Self {
+        Self { indexing: None, by_key: HashMap::new(), found: Vec::new(), next: 0 }
     }
 
     /// Takes the next row.
@@ -131,7 +152,10 @@ impl FirstRows {
         if fact.is_empty() {
             return;
         }
-        let per_fact = self.indexing.is_per_fact();
+        let Some(indexing) = self.indexing else {
+            return self.found.push(FirstRow { row: number, rows: 1 });
+        };
+        let per_fact = indexing.is_per_fact();
         let question = if per_fact { String::new() } else { normalized(row.question) };
         let key = Digest::of(format!("{}:{fact}{question}", fact.len()).as_bytes());
         match self.by_key.entry(key) {
@@ -280,6 +304,23 @@ mod tests {
                 .map(|entry| FirstRow { row: entry.rows[0].into(), rows: entry.rows.len() as u32 });
             assert_eq!(first.finish(), expected.collect::<Vec<_>>(), "{indexing}");
         }
+    }
+
+    #[test]
+    fn rows_with_the_same_text_are_entries_of_their_own() {
+        let expected = [
+            entry("Is iron a metal? Iron is a metal.", IRON, &[0]),
+            entry("Can a magnet attract a penny? A penny is made of copper.", PENNY, &[1]),
+            entry("Does a magnet attract iron? iron  IS a metal. ", "iron  IS a metal. ", &[2]),
+            entry("is iron\ta METAL? Iron is a metal.", IRON, &[3]),
+            entry(METALS, METALS, &[5]),
+        ];
+        let entries = row_entries(ROWS, MemoryIndexing::QuestionFact).into_iter();
+        let entries: Vec<_> = entries.map(|entry| (entry.text, entry.fact, entry.rows)).collect();
+        assert_eq!(entries, expected);
+        let mut first = FirstRows::of_rows();
+        ROWS.into_iter().for_each(|row| first.add(row));
+        assert_eq!(first.finish(), [0, 1, 2, 3, 5].map(|row| FirstRow { row, rows: 1 }));
     }
 
     #[test]

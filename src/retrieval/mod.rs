@@ -29,7 +29,9 @@ mod tests;
 
 pub use analyzer::Analyzer;
 pub use build::{IndexBuilder, IndexStats, MEMORY_BYTES_MIN};
-pub use entries::{FirstRow, FirstRows, MemoryEntry, MemoryIndexing, MemoryRow, memory_entries};
+pub use entries::{
+    FirstRow, FirstRows, MemoryEntry, MemoryIndexing, MemoryRow, memory_entries, row_entries,
+};
 pub use error::{ENTRIES_MAX, ENTRY_BYTES_MAX, SearchError};
 pub use growing::GrowingIndex;
 pub use layout::META_FILE;

@@ -14,7 +14,7 @@ use crate::run::notice::Notice;
 use crate::run::planned::PlannedStage;
 use crate::session::StageTable;
 use crate::stages::checks::{self, Verdict};
-use crate::stages::error::StageError;
+use crate::stages::error::{Rejected, StageError};
 use crate::stages::plan::{Execution, PreparedStage, spawn};
 use crate::stages::progress::Progress;
 use crate::stages::sink::{Computed, Permit, Sink};
@@ -24,8 +24,8 @@ use proofmill_base::error::Error;
 use proofmill_base::ids::StageName;
 use proofmill_base::retry::RetryPolicy;
 use proofmill_store::{
-    ARTIFACT_VERSION, Artifact, Attempt, StageOutcome, StageStatus, columns_of, publish, replace,
-    schema_to_hex,
+    ARTIFACT_VERSION, Artifact, Attempt, StageOutcome, StageStatus, Stored, columns_of, keep_aside,
+    publish, replace, schema_to_hex,
 };
 
 /// Checks that a cached stage passed under another definition are run again; nothing else is.
@@ -35,7 +35,7 @@ pub async fn confirm(context: &Context, name: &StageName) -> Result<(), StageErr
     bind_checked(context, stage).await?;
     let verdicts =
         checks::run(&stage.stage, &stage.table, &context.prepared, &context.engine).await?;
-    judge(context, name, &verdicts)
+    judge(context, name, &verdicts, context.plan.stages[name].action.stored().cloned())
 }
 
 /// A stage that was computed.
@@ -78,6 +78,7 @@ async fn once(
     let clock = context.store.clock();
     let plan = &context.plan.stages[name];
     let progress = Arc::new(Progress::default());
+    context.observer.notice(&Notice::StageQueued { stage: name });
     let cores = Arc::clone(&context.cores);
     let permit = Permit::new(cores.acquire_owned().await.map_err(|_| StageError::Stopped)?);
     let started = clock.monotonic();
@@ -130,11 +131,7 @@ async fn once(
 }
 
 /// How a stage ended whose record is `stored`.
-pub fn outcome(
-    name: &StageName,
-    stage: &PreparedStage,
-    stored: &proofmill_store::Stored<Artifact>,
-) -> StageOutcome {
+pub fn outcome(name: &StageName, stage: &PreparedStage, stored: &Stored<Artifact>) -> StageOutcome {
     let artifact = &stored.record;
     StageOutcome {
         stage: name.clone(),
@@ -210,7 +207,11 @@ async fn checked(
     let table = Arc::new(StageTable::new(name.as_str(), stage.table.schema()));
     fill(&table, &artifact, computed.kept.clone(), &context.store).await?;
     let verdicts = checks::run(&stage.stage, &table, &context.prepared, &context.engine).await?;
-    judge(context, name, &verdicts)?;
+    let rejected = match verdicts.iter().any(Verdict::is_blocking) {
+        true => Some(keep_aside(&context.store, &artifact).await?),
+        false => None,
+    };
+    judge(context, name, &verdicts, rejected)?;
     for (check, verdict) in checks.iter().zip(&verdicts) {
         let mut verdict = verdict.to_json();
         verdict["definition"] = serde_json::to_value(check).unwrap_or_default();
@@ -227,7 +228,13 @@ async fn bind_checked(context: &Context, stage: &PreparedStage) -> Result<(), St
     Ok(())
 }
 
-fn judge(context: &Context, name: &StageName, verdicts: &[Verdict]) -> Result<(), StageError> {
+/// Tells of violations; an error if one of them blocks. Then people can look at the table `rejected`.
+fn judge(
+    context: &Context,
+    name: &StageName,
+    verdicts: &[Verdict],
+    rejected: Option<Stored<Artifact>>,
+) -> Result<(), StageError> {
     for verdict in verdicts.iter().filter(|verdict| verdict.violations > 0) {
         context.observer.notice(&Notice::CheckFailed { stage: name, verdict });
     }
@@ -237,6 +244,8 @@ fn judge(context: &Context, name: &StageName, verdicts: &[Verdict]) -> Result<()
         Some(first) => Err(StageError::Checks {
             failed: blocking.len(),
             first: format!("`{}`: {}", first.check, first.message),
+            rejected: rejected
+                .map(|artifact| Box::new(Rejected { artifact, query: first.query.clone() })),
         }),
     }
 }

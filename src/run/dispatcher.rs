@@ -32,6 +32,7 @@ pub struct Ended {
     pub outcome: Outcome,
     /// Stage by stage, in the order of the plan.
     pub stages: IndexMap<StageName, StageOutcome>,
+    pub failed: Vec<StageFailure>,
     pub error: Option<Error>,
     pub head: Head,
 }
@@ -56,7 +57,9 @@ struct Dispatcher {
     append: Option<Append>,
     /// Outcomes that the log does not have yet.
     unlogged: Vec<StageOutcome>,
+    /// Failures that the log does not have yet.
     failures: Vec<StageFailure>,
+    failed: Vec<StageFailure>,
     error: Option<Error>,
     outcomes: HashMap<StageName, StageOutcome>,
     /// How many inputs each stage still waits for.
@@ -76,6 +79,7 @@ impl Dispatcher {
             append: None,
             unlogged: Vec::new(),
             failures: Vec::new(),
+            failed: Vec::new(),
             error: None,
             outcomes: HashMap::new(),
             waiting: HashMap::new(),
@@ -231,24 +235,48 @@ impl Dispatcher {
                 self.context
                     .observer
                     .notice(&Notice::StageFailed { stage: &name, message: &message });
-                self.failures.push(StageFailure { stage: name.to_string(), message });
-                let plan = &self.context.plan.stages[&name];
-                let outcome = StageOutcome {
-                    stage: name.clone(),
-                    kind: self.context.prepared.stages[&name].stage.spec.kind.name().to_owned(),
-                    fingerprint: Some(plan.fingerprint),
-                    status: StageStatus::Failed,
-                    cached_from: None,
-                    rows: 0,
-                    bytes: 0,
-                    error_rows: 0,
-                    wall_ms: 0,
-                    artifact: None,
+                let (outcome, query) = self.failed(&name, &error);
+                let failure = StageFailure {
+                    stage: name.to_string(),
+                    message,
+                    outcome: Some(outcome.clone()),
+                    query,
                 };
+                self.failures.push(failure.clone());
+                self.failed.push(failure);
+                // Nobody but the people who look into the failure finds its table.
+                let outcome = StageOutcome { artifact: None, ..outcome };
                 self.outcomes.insert(name.clone(), outcome);
                 self.error.get_or_insert_with(|| attempt::named(&name, error));
             }
         }
+    }
+
+    /// How a stage ended that failed, and a query that gives the rows at fault, if rows are.
+    fn failed(&self, name: &StageName, error: &StageError) -> (StageOutcome, Option<String>) {
+        let stage = &self.context.prepared.stages[name];
+        if let StageError::Checks { rejected: Some(rejected), .. } = error {
+            let outcome = StageOutcome {
+                status: StageStatus::Failed,
+                cached_from: None,
+                wall_ms: rejected.artifact.record.wall_ms,
+                ..attempt::outcome(name, stage, &rejected.artifact)
+            };
+            return (outcome, rejected.query.clone());
+        }
+        let outcome = StageOutcome {
+            stage: name.clone(),
+            kind: stage.stage.spec.kind.name().to_owned(),
+            fingerprint: Some(self.context.plan.stages[name].fingerprint),
+            status: StageStatus::Failed,
+            cached_from: None,
+            rows: 0,
+            bytes: 0,
+            error_rows: 0,
+            wall_ms: 0,
+            artifact: None,
+        };
+        (outcome, None)
     }
 
     fn finished(&mut self, name: StageName, done: Done) {
@@ -284,7 +312,7 @@ impl Dispatcher {
         log.append(&Event::Finished { outcome }).await?;
         let names = self.context.plan.stages.keys();
         let stages = names.filter_map(|name| self.outcomes.remove_entry(name)).collect();
-        Ok(Ended { outcome, stages, error: self.error, head: log.head() })
+        Ok(Ended { outcome, stages, failed: self.failed, error: self.error, head: log.head() })
     }
 }
 

@@ -44,4 +44,11 @@ pub enum Event {
 pub struct StageFailure {
     pub stage: String,
     pub message: String,
+    /// What it gave: its artifact is the table that failed its checks, if it came so far. Older programs did
+    /// not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<StageOutcome>,
+    /// A query over the tables of the run that gives the rows at fault.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub query: Option<String>,
 }

@@ -8,22 +8,37 @@ use futures::{StreamExt, stream};
 
 use crate::run::bind::fill;
 use crate::run::event::{Event, StageFailure};
+use crate::run::resume::{Outcomes, sessions};
 use crate::session::StageTable;
+use proofmill_base::digest::Digest;
 use proofmill_base::error::Result;
 use proofmill_base::ids::{RunId, StageName};
 use proofmill_store::{
-    Artifact, Life, Outcome, StageOutcome, Store, StoreError, Stored, find_exact, life, read_log,
-    read_manifest, run_ids,
+    Artifact, Life, Outcome, PipelineRef, Session, StageOutcome, Store, StoreError, Stored,
+    find_exact, life, read_log, read_manifest, run_ids,
 };
 
 /// Logs that are read at the same time.
 const LOGS_READ_MAX: usize = 16;
+
+/// What a run was made of, beside its parameters.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunOrigin {
+    /// Where its file was, and the digest of its bytes.
+    pub file: PipelineRef,
+    /// Templates with the digests of their texts.
+    pub templates: BTreeMap<String, Digest>,
+    /// Versions of the code that took part, and the build of the program.
+    pub code: BTreeMap<String, String>,
+}
 
 /// A run in the list of runs.
 #[derive(Clone, Debug)]
 pub struct RunSummary {
     pub run: RunId,
     pub pipeline: String,
+    /// `None` only if its log has no entry that can be read.
+    pub origin: Option<RunOrigin>,
     /// How it ended; `None` while it runs, or if it was killed.
     pub outcome: Option<Outcome>,
     pub started_at: Option<DateTime<Utc>>,
@@ -34,12 +49,28 @@ pub struct RunSummary {
     /// How many stages took part.
     pub stages_all: usize,
     pub params: BTreeMap<String, serde_json::Value>,
-    /// Seconds from its first to its last record.
+    /// Rows of its metrics; none unless it succeeded.
+    pub metrics: Vec<serde_json::Value>,
+    /// Seconds in which it was at work.
     pub seconds: Option<f64>,
     /// Whether its process is there, if it has not ended.
     pub life: Option<Life>,
     /// What people should know of its records.
     pub remark: Option<String>,
+}
+
+impl RunSummary {
+    /// A stage that has a table: one that ended well, or whose table failed its checks and is kept for people to
+    /// look at.
+    pub fn table(&self, stage: &str) -> Option<&StageOutcome> {
+        self.tables().find(|outcome| outcome.stage.as_str() == stage)
+    }
+
+    /// All stages that have a table.
+    pub fn tables(&self) -> impl Iterator<Item = &StageOutcome> {
+        let rejected = self.failed.iter().filter_map(|failure| failure.outcome.as_ref());
+        self.stages.iter().chain(rejected).filter(|outcome| outcome.artifact.is_some())
+    }
 }
 
 /// The newest `limit` runs, of one pipeline if it is named, each with what keeps it from being read, if
@@ -72,13 +103,22 @@ pub async fn summary(store: &Store, run: &RunId) -> Result<RunSummary> {
         return Ok(RunSummary {
             run: run.clone(),
             pipeline: manifest.pipeline.name.to_string(),
+            origin: Some(RunOrigin {
+                file: manifest.pipeline.clone(),
+                templates: manifest.templates.clone(),
+                code: manifest.code.clone(),
+            }),
             outcome: Some(manifest.outcome),
             started_at: Some(manifest.started_at),
             stages: manifest.stages.clone(),
             failed: Vec::new(),
             stages_all: manifest.stages.len(),
             params: manifest.params.clone(),
-            seconds: Some((manifest.finished_at - manifest.started_at).as_seconds_f64()),
+            metrics: manifest.metrics.clone(),
+            seconds: Some(match manifest.sessions.as_slice() {
+                [] => (manifest.finished_at - manifest.started_at).as_seconds_f64(),
+                sessions => at_work(sessions),
+            }),
             life: None,
             remark: None,
         });
@@ -95,38 +135,49 @@ async fn from_log(store: &Store, run: &RunId, damaged: Option<StoreError>) -> Re
     let mut summary = RunSummary {
         run: run.clone(),
         pipeline: String::new(),
+        origin: None,
         outcome: None,
         started_at: entries.first().map(|entry| entry.t_utc),
         stages: Vec::new(),
         failed: Vec::new(),
         stages_all: 0,
         params: BTreeMap::new(),
-        seconds: entries
-            .first()
-            .zip(entries.last())
-            .map(|(first, last)| (last.t_utc - first.t_utc).as_seconds_f64()),
+        metrics: Vec::new(),
+        seconds: (!entries.is_empty()).then(|| at_work(&sessions(&entries))),
         life: None,
         remark,
     };
+    let mut ended_well = Outcomes::default();
     for event in entries.iter().filter_map(|entry| entry.event()) {
         match event {
-            Event::Started { pipeline, params, stages, .. } => {
+            Event::Started { pipeline, params, code, templates, stages, .. } => {
                 // Whoever goes on with a run asks again what failed.
                 summary.failed.clear();
                 summary.stages_all = *stages;
                 summary.pipeline = pipeline.name.to_string();
+                summary.origin = Some(RunOrigin {
+                    file: pipeline.clone(),
+                    templates: templates.clone(),
+                    code: code.clone(),
+                });
                 summary.params = params.clone();
                 summary.outcome = None;
             }
-            Event::Stages(stages) => summary.stages.extend(stages.iter().cloned()),
+            Event::Stages(ended) => ended.iter().for_each(|outcome| ended_well.add(outcome)),
             Event::Failed { failures } => summary.failed.extend(failures.iter().cloned()),
             Event::Finished { outcome } => summary.outcome = Some(*outcome),
         }
     }
+    summary.stages = ended_well.all();
     if summary.outcome.is_none() && summary.started_at.is_some() {
         summary.life = Some(life(store, run).await?);
     }
     Ok(summary)
+}
+
+fn at_work(sessions: &[Session]) -> f64 {
+    let seconds = |session: &Session| (session.finished_at - session.started_at).as_seconds_f64();
+    sessions.iter().map(seconds).sum()
 }
 
 /// How a run ended, in a word.

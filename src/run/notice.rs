@@ -1,5 +1,6 @@
 //! What a run tells whoever watches it.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,10 +20,16 @@ pub enum Notice<'a> {
         stages: usize,
         /// Those whose table is in the store already.
         cached: usize,
+        /// How long those that will run may take: a guess, to weigh them by.
+        expected: &'a HashMap<StageName, Duration>,
     },
     /// Something that people should know.
     Remark {
         text: &'a str,
+    },
+    /// A stage could begin, and waits for a core.
+    StageQueued {
+        stage: &'a StageName,
     },
     /// A stage began.
     StageStarted {

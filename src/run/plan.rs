@@ -41,6 +41,31 @@ pub async fn plan(
     Ok(plan)
 }
 
+/// The stages that would run for a reason of their own: new or with other settings, sources, models or versions; with
+/// a table that is lost, damaged or has rows to be asked again. Not those that only have inputs that run.
+pub async fn changed(prepared: &Prepared, store: &Store) -> Result<Vec<StageName>, StoreError> {
+    let plan = plan(prepared, &Choice::default(), "plan", store).await?;
+    let is_own = |stage: &PlannedStage| match &stage.reason {
+        Reason::Changed(changes) => {
+            changes.iter().any(|change| !change.component.starts_with("input."))
+        }
+        Reason::Never
+        | Reason::Volatile(_)
+        | Reason::Unrepeatable(_)
+        | Reason::Asked
+        | Reason::Lost
+        | Reason::Damaged(_)
+        | Reason::Transient(_)
+        | Reason::ExportChanged => true,
+        Reason::Stored
+        | Reason::InputsReplaced(_)
+        | Reason::InputsRun(_)
+        | Reason::InputsUnknown => false,
+    };
+    let own = plan.stages.iter().filter(|(_, stage)| is_own(stage));
+    Ok(own.map(|(name, _)| name.clone()).collect())
+}
+
 /// All fingerprints, each from those of its inputs.
 fn fingerprints(prepared: &Prepared, choice: &Choice, nonce: &str) -> RunPlan {
     let mut plan = RunPlan::default();

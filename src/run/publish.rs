@@ -14,14 +14,15 @@ use tracing::{Instrument, error_span};
 use crate::run::bind::bind;
 use crate::run::context::Context;
 use crate::run::dispatcher::{Ended, dispatch};
-use crate::run::event::Event;
+use crate::run::event::{Event, StageFailure};
 use crate::run::notice::{Notice, Observer};
 use crate::run::plan::plan;
 use crate::run::planned::{Choice, PlannedAction};
 use crate::run::provenance::{code_versions, templates};
 use crate::run::reports::{self, Page};
-use crate::run::resume::take_over;
+use crate::run::resume::{Earlier, take_over};
 use crate::run::stored::is_result;
+use crate::run::work::expected;
 use crate::session::Content;
 use crate::stages::load::Loaded;
 use crate::stages::sink::Kept;
@@ -29,8 +30,8 @@ use crate::stages::tables::rows::objects;
 use proofmill_base::error::{Error, ErrorKind, Result};
 use proofmill_base::ids::{PipelineName, RunId, StageName};
 use proofmill_store::{
-    Lease, MANIFEST_VERSION, Machine, Manifest, Outcome, PipelineRef, RunLog, StageOutcome, Store,
-    publish_manifest,
+    Lease, MANIFEST_VERSION, Machine, Manifest, Outcome, PipelineRef, RunLog, Session,
+    StageOutcome, Store, publish_manifest,
 };
 
 /// What to run, and how.
@@ -57,6 +58,7 @@ pub struct RunResult {
     pub run: RunId,
     pub outcome: Outcome,
     pub stages: IndexMap<StageName, StageOutcome>,
+    pub failed: Vec<StageFailure>,
     /// Rows of the stages that measure or compare, by stage.
     pub metrics: Vec<(StageName, Vec<RecordBatch>)>,
     /// What its `report` stages drew.
@@ -98,14 +100,16 @@ async fn run_to_its_end(request: Request, store: Store) -> Result<RunResult> {
         stages: taking_part,
     };
     plan.remarks.iter().for_each(|text| request.observer.notice(&Notice::Remark { text }));
-    let (log, lease) = match request.is_resumed {
+    let (log, lease, mut earlier) = match request.is_resumed {
         false => {
             let log = RunLog::create(&store, &run, &started).await?;
-            (log, Lease::take(&store, &run).await?)
+            (log, Lease::take(&store, &run).await?, Earlier::default())
         }
         true => take_over(&store, &run, &started, request.observer.as_ref()).await?,
     };
-    request.observer.notice(&Notice::Started { run: &run, stages: taking_part, cached });
+    let expected = &expected(&prepared, &plan);
+    let notice = Notice::Started { run: &run, stages: taking_part, cached, expected };
+    request.observer.notice(&notice);
     let bound = prepared.stages.keys().map(|name| (name.clone(), OnceCell::new())).collect();
     let context = Arc::new(Context {
         run: run.clone(),
@@ -120,9 +124,14 @@ async fn run_to_its_end(request: Request, store: Store) -> Result<RunResult> {
         kept: Kept::default(),
         bound,
     });
-    let Ended { outcome, stages, error, head } = dispatch(Arc::clone(&context), log).await?;
+    let Ended { outcome, stages, failed, error, head } =
+        dispatch(Arc::clone(&context), log).await?;
     let metrics = metrics(&context, &stages).await?;
     if outcome == Outcome::Succeeded {
+        let finished_at = clock.now();
+        earlier.sessions.push(Session { started_at, finished_at });
+        stages.values().for_each(|outcome| earlier.stages.add(outcome));
+        let of_run = stages.keys().filter_map(|name| earlier.stages.get(name).cloned());
         let manifest = Manifest {
             v: MANIFEST_VERSION,
             run: run.clone(),
@@ -132,10 +141,11 @@ async fn run_to_its_end(request: Request, store: Store) -> Result<RunResult> {
             code,
             templates,
             machine: request.machine,
-            started_at,
-            finished_at: clock.now(),
+            started_at: earlier.sessions[0].started_at,
+            finished_at,
             outcome,
-            stages: stages.values().cloned().collect(),
+            stages: of_run.collect(),
+            sessions: earlier.sessions,
             metrics: metrics_json(&metrics),
             log: head,
         };
@@ -147,7 +157,7 @@ async fn run_to_its_end(request: Request, store: Store) -> Result<RunResult> {
     let pages = reports::of_run(&stages, &store).await?;
     let wall = clock.monotonic().saturating_sub(began);
     request.observer.notice(&Notice::Finished { outcome, wall });
-    Ok(RunResult { run, outcome, stages, metrics, pages, error })
+    Ok(RunResult { run, outcome, stages, failed, metrics, pages, error })
 }
 
 fn name_of(loaded: &Loaded) -> Result<PipelineName> {
@@ -180,11 +190,18 @@ fn metrics_json(metrics: &[(StageName, Vec<RecordBatch>)]) -> Vec<Json> {
     metrics.iter().flat_map(|(name, batches)| rows_json(name, batches)).collect()
 }
 
-/// The rows of a small table as JSON objects, each with its stage.
+/// The rows of a small table as JSON objects, each with its stage as `stage`; a column of that name is `_stage`.
 pub fn rows_json(stage: &StageName, batches: &[RecordBatch]) -> Vec<Json> {
     let tagged = |row: serde_json::Map<String, Json>| {
         let mut object = serde_json::Map::from_iter([("stage".to_owned(), json!(stage.as_str()))]);
-        object.extend(row);
+        let mut own = "_stage".to_owned();
+        while row.contains_key(&own) {
+            own.insert(0, '_');
+        }
+        object.extend(row.into_iter().map(|(name, value)| match name.as_str() {
+            "stage" => (own.clone(), value),
+            _ => (name, value),
+        }));
         Json::Object(object)
     };
     objects(batches).into_iter().map(tagged).collect()

@@ -3,13 +3,15 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use serde::Serialize;
+
 use proofmill_base::ids::StageName;
 
 /// Changes that a reason names.
 const CHANGES_SHOWN: usize = 3;
 
 /// One part of a fingerprint that is not what it was.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Change {
     /// Its name, such as `settings.top_k`.
     pub component: String,

@@ -2,11 +2,65 @@
 
 use std::collections::BTreeMap;
 
+use indexmap::IndexMap;
+
 use crate::run::event::Event;
 use crate::run::notice::{Notice, Observer};
 use proofmill_base::error::{Error, ErrorKind, Result};
-use proofmill_base::ids::RunId;
-use proofmill_store::{Entry, Lease, Outcome, RunLog, Store, manifest_key, read_log};
+use proofmill_base::ids::{RunId, StageName};
+use proofmill_store::{
+    Entry, Lease, Outcome, RunLog, Session, StageOutcome, StageStatus, Store, manifest_key,
+    read_log,
+};
+
+/// What a run did before it was taken over.
+#[derive(Debug, Default)]
+pub struct Earlier {
+    /// Its stages that ended well.
+    pub stages: Outcomes,
+    /// When it was at work.
+    pub sessions: Vec<Session>,
+}
+
+/// Stages that ended well, by name. What a run computed stays so when it finds its own table later.
+#[derive(Clone, Debug, Default)]
+pub struct Outcomes(IndexMap<StageName, StageOutcome>);
+
+impl Outcomes {
+    /// Adds how a stage ended.
+    pub fn add(&mut self, outcome: &StageOutcome) {
+        let is_known = |known: &StageOutcome| {
+            outcome.status == StageStatus::Cached && known.artifact == outcome.artifact
+        };
+        if !self.0.get(&outcome.stage).is_some_and(is_known) {
+            self.0.insert(outcome.stage.clone(), outcome.clone());
+        }
+    }
+
+    /// How a stage ended.
+    pub fn get(&self, stage: &StageName) -> Option<&StageOutcome> {
+        self.0.get(stage)
+    }
+
+    /// All of them, in the order in which they ended first.
+    pub fn all(self) -> Vec<StageOutcome> {
+        self.0.into_values().collect()
+    }
+}
+
+/// When a run was at work: from each start to the last entry before the next.
+pub fn sessions(entries: &[Entry<Event>]) -> Vec<Session> {
+    let mut sessions: Vec<Session> = Vec::new();
+    for entry in entries {
+        match (entry.event(), sessions.last_mut()) {
+            (Some(Event::Started { .. }), _) | (_, None) => {
+                sessions.push(Session { started_at: entry.t_utc, finished_at: entry.t_utc });
+            }
+            (_, Some(session)) => session.finished_at = entry.t_utc,
+        }
+    }
+    sessions
+}
 
 /// Takes a run over that was `started` before. It must be the same pipeline with the same templates and
 /// parameters; another build of the program is remarked on.
@@ -19,7 +73,7 @@ pub async fn take_over(
     run: &RunId,
     started: &Event,
     observer: &dyn Observer,
-) -> Result<(RunLog<Event>, Option<Lease>)> {
+) -> Result<(RunLog<Event>, Option<Lease>, Earlier)> {
     // Whoever owns the run loses it only to somebody who may have it.
     let is_published = store.size(&manifest_key(run)).await?.is_some();
     may_go_on(run, &read_log::<Event>(store, run).await?, started, is_published)?;
@@ -37,7 +91,13 @@ pub async fn take_over(
         observer.notice(&Notice::Remark { text: &text });
     }
     log.append(started).await?;
-    Ok((log, Some(lease)))
+    let mut earlier = Earlier { sessions: sessions(&entries), ..Earlier::default() };
+    for event in entries.iter().filter_map(Entry::event) {
+        if let Event::Stages(stages) = event {
+            stages.iter().for_each(|outcome| earlier.stages.add(outcome));
+        }
+    }
+    Ok((log, Some(lease), earlier))
 }
 
 /// Fails if the run is published, or was started otherwise.

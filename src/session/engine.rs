@@ -11,10 +11,12 @@ use datafusion::execution::memory_pool::{FairSpillPool, TrackConsumersPool};
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::execution::{SessionStateDefaults, TaskContext};
+use datafusion::logical_expr::planner::ExprPlanner;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use object_store::ObjectStore;
 use proofmill_udfs::model::split::SplitModelCalls;
 use proofmill_udfs::model::{Counters, Watch};
+use proofmill_udfs::scalar::JsonOperators;
 
 use crate::models::{ModelSource, Registry};
 use crate::session::bounded::bounded;
@@ -222,7 +224,7 @@ fn state(runtime: &Arc<RuntimeEnv>, functions: &Functions, partitions: usize) ->
     SessionStateBuilder::new()
         .with_config(config)
         .with_runtime_env(Arc::clone(runtime))
-        .with_expr_planners(SessionStateDefaults::default_expr_planners())
+        .with_expr_planners(expr_planners())
         .with_scalar_functions(functions.scalar.clone())
         .with_aggregate_functions(functions.aggregate.clone())
         .with_window_functions(SessionStateDefaults::default_window_functions())
@@ -235,6 +237,13 @@ fn state(runtime: &Arc<RuntimeEnv>, functions: &Functions, partitions: usize) ->
                 .collect::<HashMap<_, _>>(),
         )
         .build()
+}
+
+/// DataFusion's ways to plan operators, and ours for those of JSON.
+fn expr_planners() -> Vec<Arc<dyn ExprPlanner>> {
+    let mut planners = SessionStateDefaults::default_expr_planners();
+    planners.push(Arc::new(JsonOperators));
+    planners
 }
 
 /// What could make the order of rows, or the batches they come in, depend on anything but the rows:

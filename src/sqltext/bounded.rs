@@ -8,13 +8,17 @@ use std::cell::Cell;
 use datafusion::sql::sqlparser::ast::Expr;
 use datafusion::sql::sqlparser::dialect::{Dialect, GenericDialect};
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
+use datafusion::sql::sqlparser::tokenizer::Token;
 
 /// Expressions that are begun for each token of a text, beside [`ATTEMPTS_MIN`].
 const ATTEMPTS_PER_TOKEN: usize = 100;
 /// Expressions that are begun in any text, however short: less than a second.
 const ATTEMPTS_MIN: usize = 100_000;
 
-/// [`GenericDialect`] in everything but that it gives up.
+/// Between `||` (40) and `::` (50).
+const JSON_PRECEDENCE: u8 = 45;
+
+/// [`GenericDialect`] in everything but that it gives up, and how tight the operators of JSON bind.
 #[derive(Debug)]
 pub struct Bounded {
     attempts_left: Cell<usize>,
@@ -50,6 +54,13 @@ impl Dialect for Bounded {
             // The one error that no attempt catches.
             None => Some(Err(ParserError::RecursionLimitExceeded)),
         }
+    }
+
+    /// The operators of JSON bind tighter than others, so that `json ->> 'label' = 'yes'` compares and
+    /// `'It says ' || json ->> 'why'` joins what they find.
+    fn get_next_precedence(&self, parser: &Parser) -> Option<Result<u8, ParserError>> {
+        matches!(parser.peek_token_ref().token, Token::Arrow | Token::LongArrow)
+            .then_some(Ok(JSON_PRECEDENCE))
     }
 
     fn is_delimited_identifier_start(&self, ch: char) -> bool {
@@ -106,7 +117,7 @@ mod tests {
             "SELECT a, count(*) FILTER (WHERE b) OVER w FROM t WINDOW w AS (PARTITION BY c ORDER BY d)",
             "SELECT * EXCLUDE (a) FROM t",
             "SELECT * EXCEPT (a) REPLACE (b AS c) FROM t",
-            "SELECT {a: 1, b: [2, 3]}, MAP {'x': 1}, x -> x + 1, STRUCT(1 AS a)",
+            "SELECT {a: 1, b: [2, 3]}, MAP {'x': 1}, x -> (x + 1), STRUCT(1 AS a)",
             "FROM t SELECT a GROUP BY ALL WITH ROLLUP LIMIT 1, 2",
             "SELECT INTERVAL '1' DAY, U&'\\0041', E'a\\n', DATE '2026-11-23', a::INT[2], $1, @b",
             "SELECT first_value(a IGNORE NULLS) OVER (), EXTRACT(year, b), 1 << 2, TRIM(a, b) FROM t",
@@ -119,6 +130,36 @@ mod tests {
             let parse = |dialect: &dyn Dialect| Parser::parse_sql(dialect, text);
             assert_eq!(parse(&Bounded::new(100)), parse(&GenericDialect), "{text}");
         }
+    }
+
+    #[test]
+    fn operators_of_json_bind_tighter_than_others() {
+        for (text, means) in [
+            ("j ->> 'a' = 'b' AND c", "((j ->> 'a') = 'b') AND c"),
+            ("j -> 'a' ->> 'b' LIKE 'c'", "((j -> 'a') ->> 'b') LIKE 'c'"),
+            ("j ->> 'a' IS NULL", "(j ->> 'a') IS NULL"),
+            ("j ->> 'a' IN ('b')", "(j ->> 'a') IN ('b')"),
+            ("j ->> 'a' || 'b'", "(j ->> 'a') || 'b'"),
+            ("'b' || j ->> 'a'", "'b' || (j ->> 'a')"),
+            ("1 + j ->> 'a' * 2", "1 + ((j ->> 'a') * 2)"),
+        ] {
+            assert_eq!(nesting(text), nesting(means), "{text}");
+        }
+    }
+
+    /// How the operators of an expression nest, whatever its parentheses.
+    fn nesting(text: &str) -> String {
+        fn of(expr: &Expr) -> String {
+            match expr {
+                Expr::Nested(inner) => of(inner),
+                Expr::BinaryOp { left, op, right } => format!("[{} {op} {}]", of(left), of(right)),
+                Expr::Like { expr, pattern, .. } => format!("[{} LIKE {pattern}]", of(expr)),
+                Expr::IsNull(expr) => format!("[{} IS NULL]", of(expr)),
+                Expr::InList { expr, .. } => format!("[{} IN]", of(expr)),
+                other => other.to_string(),
+            }
+        }
+        of(&crate::sqltext::parse_expression(text).unwrap())
     }
 
     #[test]

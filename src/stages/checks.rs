@@ -39,6 +39,8 @@ pub struct Verdict {
     /// The first rows that violate it, each a JSON object. Not part of a record: which are first may
     /// differ between runs.
     pub examples: Vec<String>,
+    /// A query over the tables of the run that gives all of them; `None` where no row is at fault.
+    pub query: Option<String>,
 }
 
 impl Verdict {
@@ -55,6 +57,7 @@ impl Verdict {
             violations: json.get("violations")?.as_u64()?,
             message: json.get("message")?.as_str()?.to_owned(),
             examples: Vec::new(),
+            query: None,
         })
     }
 
@@ -97,7 +100,7 @@ pub fn validate(
             let Ok(scope) = DFSchema::try_from_qualified_schema(name, &schema) else { continue };
             match session::expression(engine.planning(), expect, &scope) {
                 Ok((_, DataType::Boolean | DataType::Null)) => {
-                    volatile |= violations(check)
+                    volatile |= violations(check, TABLE)
                         .and_then(|it| planned(&it.count, table, engine).ok())
                         .is_some_and(|planned| !planned.calls.volatile.is_empty());
                 }
@@ -123,16 +126,19 @@ pub async fn run(
 ) -> Result<Vec<Verdict>, StageError> {
     let mut verdicts = Vec::new();
     for (i, check) in stage.spec.common.checks.iter().enumerate() {
-        let (name, violations, message, examples) = match &check.rows {
+        let (name, violations, message, examples, query) = match &check.rows {
             Some(rows) => {
                 let other = stage.input(&Role::Check(i)).and_then(|name| prepared.stages.get(name));
                 let other = other.map(|other| other.table.rows());
                 let (wanted, off) = row_bounds(rows, table.rows(), other);
                 let message = format!("{} rows, expected {wanted}", table.rows());
-                ("rows".to_owned(), off, message, Vec::new())
+                ("rows".to_owned(), off, message, Vec::new(), None)
             }
             None => {
-                let Some(Violations { check, count, rows }) = violations(check) else { continue };
+                let own = violations(check, stage.spec.name.as_str()).map(|found| found.rows);
+                let Some(Violations { check, count, rows }) = violations(check, TABLE) else {
+                    continue;
+                };
                 let found = number(&collected(&count, table, engine).await?)?;
                 let examples = match found {
                     0 => Vec::new(),
@@ -142,11 +148,12 @@ pub async fn run(
                         objects(&batches).iter().map(|row| json!(row).to_string()).collect()
                     }
                 };
-                (check, found, format!("{found} of {} rows violate it", table.rows()), examples)
+                let message = format!("{found} of {} rows violate it", table.rows());
+                (check, found, message, examples, own)
             }
         };
         let severity = check.severity;
-        verdicts.push(Verdict { check: name, severity, violations, message, examples });
+        verdicts.push(Verdict { check: name, severity, violations, message, examples, query });
     }
     Ok(verdicts)
 }
@@ -180,24 +187,24 @@ struct Violations {
 }
 
 impl Violations {
-    fn of_rows(check: String, condition: &str) -> Self {
-        let count = format!("SELECT count(*) FROM {TABLE} WHERE {condition}");
-        Self { check, count, rows: format!("SELECT * FROM {TABLE} WHERE {condition}") }
+    fn of_rows(check: String, table: &str, condition: &str) -> Self {
+        let count = format!("SELECT count(*) FROM {table} WHERE {condition}");
+        Self { check, count, rows: format!("SELECT * FROM {table} WHERE {condition}") }
     }
 }
 
-fn violations(check: &Check) -> Option<Violations> {
+fn violations(check: &Check, table: &str) -> Option<Violations> {
     let quoted = |column: &String| format!("\"{}\"", column.replace('"', "\"\""));
     if let Some(columns) = &check.not_null {
         let any: Vec<_> = columns.all().iter().map(|c| format!("{} IS NULL", quoted(c))).collect();
         let check = format!("not_null {}", columns.all().join(", "));
-        return Some(Violations::of_rows(check, &any.join(" OR ")));
+        return Some(Violations::of_rows(check, table, &any.join(" OR ")));
     }
     if let Some(columns) = &check.unique {
         let names: Vec<_> = columns.all().iter().map(quoted).collect();
         let names = names.join(", ");
         let repeated =
-            format!("count(*) AS times_ FROM {TABLE} GROUP BY {names} HAVING count(*) > 1");
+            format!("count(*) AS times_ FROM {table} GROUP BY {names} HAVING count(*) > 1");
         return Some(Violations {
             check: format!("unique {}", columns.all().join(", ")),
             count: format!(
@@ -217,11 +224,11 @@ fn violations(check: &Check) -> Option<Violations> {
         let shown = if texts { format!("arrow_cast({column}, 'Utf8')") } else { column.clone() };
         let condition = format!("{column} IS NOT NULL AND {shown} NOT IN ({})", values.join(", "));
         let check = format!("accepted_values {}", accepted.column);
-        return Some(Violations::of_rows(check, &condition));
+        return Some(Violations::of_rows(check, table, &condition));
     }
     let expect = check.expect.as_ref()?;
     let check = format!("expect {}", expect.trim());
-    Some(Violations::of_rows(check, &format!("({expect}\n) IS NOT TRUE")))
+    Some(Violations::of_rows(check, table, &format!("({expect}\n) IS NOT TRUE")))
 }
 
 /// A query over the checked table, planned.

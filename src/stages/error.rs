@@ -7,7 +7,7 @@ use datafusion::common::DataFusionError;
 use proofmill_base::error::{Error, ErrorKind};
 use proofmill_files::FilesError;
 use proofmill_retrieval::SearchError;
-use proofmill_store::StoreError;
+use proofmill_store::{Artifact, StoreError, Stored};
 
 /// Why a stage failed.
 #[derive(Debug, thiserror::Error)]
@@ -17,7 +17,7 @@ pub enum StageError {
     Data { message: String, help: String },
     /// A check that must hold does not.
     #[error("{failed} of its checks failed: {first}")]
-    Checks { failed: usize, first: String },
+    Checks { failed: usize, first: String, rejected: Option<Box<Rejected>> },
     #[error("{}", first_line(.0))]
     Query(#[from] DataFusionError),
     /// Arrow refused an operation.
@@ -47,6 +47,14 @@ pub enum StageError {
     Stopped,
     #[error("a task failed: {0}")]
     Task(String),
+}
+
+/// A table whose checks failed, kept for people to look at.
+#[derive(Debug)]
+pub struct Rejected {
+    pub artifact: Stored<Artifact>,
+    /// A query that gives the rows at fault, if rows are.
+    pub query: Option<String>,
 }
 
 impl StageError {

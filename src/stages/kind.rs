@@ -9,12 +9,12 @@ use indexmap::IndexMap;
 use proofmill_base::ids::StageName;
 
 use crate::graph::{Role, Stage};
-use crate::memory::Memories;
 use crate::session::Engine;
 use crate::sqltext::Query;
 use crate::stages::diagnostics::Diagnostics;
 use crate::stages::fingerprint::Components;
 use crate::stages::plan::{Export, PreparedStage, StagePlan};
+use crate::stages::stored_tables::FromStore;
 
 /// The behaviour of a kind, as a trait of its settings.
 pub trait Kind {
@@ -44,7 +44,7 @@ pub struct Preparing<'a> {
     /// The parsed query of a stage of the kind `sql`.
     pub query: Option<&'a Query>,
     pub engine: &'a Engine,
-    pub memories: &'a Memories,
+    pub from_store: &'a FromStore,
     /// What the fingerprint of the stage covers so far.
     pub components: Components,
     pub diagnostics: Diagnostics<'a>,

@@ -7,17 +7,17 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::graph;
-use crate::memory::Memories;
 use crate::session::Engine;
 use crate::stages::plan::Prepared;
 use crate::stages::prepare::prepare;
+use crate::stages::stored_tables::{FromStore, StoredTableName};
 use crate::stages::tests_check;
 use proofmill_base::digest::Digest;
 use proofmill_base::error::{Error, ErrorKind, Result};
 use proofmill_base::ids::MemoryName;
 use proofmill_files::dangling;
 use proofmill_pipeline::diagnostic::{self, Diagnostic};
-use proofmill_pipeline::expand::{self, Loader};
+use proofmill_pipeline::expand::{self, Loader, Parameters};
 use proofmill_pipeline::kinds::StageKind;
 use proofmill_pipeline::source::Sources;
 use proofmill_pipeline::text::FILE_BYTES_MAX;
@@ -38,7 +38,7 @@ pub struct Loaded {
 
 /// The bytes of a file that somebody wrote by hand: a regular file, and no more of it than tells that it is
 /// too long. A device may have no end, and a pipe may never begin.
-fn bytes_of(path: &Path) -> std::result::Result<Vec<u8>, String> {
+pub fn bytes_of(path: &Path) -> std::result::Result<Vec<u8>, String> {
     let shown = path.display();
     let why = |error: io::Error| match dangling(path) {
         Some((link, target)) => format!(
@@ -77,20 +77,14 @@ pub struct Draft {
     yaml_sha256: Digest,
 }
 
-/// Reads the pipeline file at `path`.
-pub fn read(path: &Path, params: &[(String, String)]) -> Result<Draft> {
+/// Reads the pipeline file at `path`, with parameters as [`expand::parse`] takes them.
+pub fn read(path: &Path, params: Parameters<'_>, profile: Parameters<'_>) -> Result<Draft> {
     let bytes = bytes_of(path).map_err(|why| {
         Error::new(ErrorKind::Usage, why)
             .with_hint("name a pipeline file, such as one of `pipelines/`")
     })?;
-    let parsed = expand::parse(&path.display().to_string(), &bytes, params, &Folder);
+    let parsed = expand::parse(&path.display().to_string(), &bytes, params, profile, &Folder);
     Ok(Draft { parsed, yaml_sha256: Digest::of(&bytes) })
-}
-
-/// Loads the pipeline file at `path`, as far as it goes. Memories that users teach are not read: their
-/// tables are empty.
-pub fn load(path: &Path, params: &[(String, String)], engine: &Arc<Engine>) -> Result<Loaded> {
-    Ok(read(path, params)?.prepare(engine, &Memories::default()))
 }
 
 impl Draft {
@@ -109,8 +103,21 @@ impl Draft {
         named.collect()
     }
 
-    /// Prepares its stages; `memories` are those that it names, as they are now.
-    pub fn prepare(self, engine: &Arc<Engine>, memories: &Memories) -> Loaded {
+    /// The tables of past runs that its stages read.
+    pub fn stored_tables(&self) -> BTreeSet<StoredTableName> {
+        let stages = self.parsed.pipeline.iter().flat_map(|pipeline| pipeline.stages.values());
+        let named = stages.filter_map(|stage| match &stage.kind {
+            StageKind::Read(read) => {
+                let (run, stage) = read.run.as_ref().zip(read.stage.as_ref())?;
+                Some((run.0.clone(), stage.0.clone()))
+            }
+            _ => None,
+        });
+        named.collect()
+    }
+
+    /// Prepares its stages; `from_store` has what it names, as it is now.
+    pub fn prepare(self, engine: &Arc<Engine>, from_store: &FromStore) -> Loaded {
         let Self { parsed, yaml_sha256 } = self;
         let mut diagnostics = parsed.diagnostics;
         let models = parsed.pipeline.iter().flat_map(|pipeline| &pipeline.models);
@@ -122,7 +129,7 @@ impl Draft {
         };
         let prepared = parsed.pipeline.map(|pipeline| {
             let graph = graph::build(pipeline, &mut diagnostics);
-            let prepared = prepare(graph, &engine, memories, &mut diagnostics);
+            let prepared = prepare(graph, &engine, from_store, &mut diagnostics);
             tests_check::check(&prepared, &mut diagnostics);
             prepared
         });

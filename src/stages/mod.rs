@@ -20,5 +20,6 @@ pub mod programs;
 pub mod progress;
 pub mod queries;
 pub mod sink;
+pub mod stored_tables;
 pub mod tables;
 pub mod tests_check;

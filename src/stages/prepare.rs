@@ -11,20 +11,20 @@ use proofmill_pipeline::kinds::OnError;
 use proofmill_pipeline::pipeline::{Common, Strict};
 
 use crate::graph::{Graph, Stage};
-use crate::memory::Memories;
 use crate::session::{Engine, StageTable};
 use crate::stages::diagnostics::Diagnostics;
 use crate::stages::fingerprint::Components;
 use crate::stages::kind::{Inputs, Preparing, Traits};
 use crate::stages::kinds::behaviour;
 use crate::stages::plan::{Prepared, PreparedStage};
+use crate::stages::stored_tables::FromStore;
 use crate::stages::{checks, expected, folders};
 
 /// Prepares all stages of `graph`. Those with an error, and those that need one, are left out.
 pub fn prepare(
     mut graph: Graph,
     engine: &Engine,
-    memories: &Memories,
+    from_store: &FromStore,
     out: &mut Vec<Diagnostic>,
 ) -> Prepared {
     folders::check(&graph, out);
@@ -45,7 +45,7 @@ pub fn prepare(
             inputs: Inputs { stage, stages: &stages },
             query,
             engine,
-            memories,
+            from_store,
             components: Components::of_kind(&stage.spec.kind, traits.version),
             diagnostics: Diagnostics::new(stage, &sources, models, out),
         };

@@ -70,7 +70,11 @@ impl Progress {
     /// Rows so far.
     pub fn rows(&self) -> u64 {
         match self.by_answers.load(Ordering::Relaxed) {
-            true => self.asked.now().settled,
+            true => {
+                // Answers wait some seconds until they are recorded together.
+                let Counts { settled, replayed, answered, .. } = self.asked.now();
+                settled.max(replayed + answered)
+            }
             false => self.rows.load(Ordering::Relaxed),
         }
     }

@@ -176,6 +176,19 @@ async fn adopt_or_replace(
     stored(key, &bytes)
 }
 
+/// Keeps the record of a table that must not be used, for people to look at: [`find_exact`] finds it, and no
+/// fingerprint leads to it.
+///
+/// # Errors
+///
+/// When the store fails.
+pub async fn keep_aside(store: &Store, artifact: &Artifact) -> Result<Stored<Artifact>> {
+    let key = artifact_key(&artifact.fingerprint);
+    let bytes = seal(&key, artifact)?;
+    keep(store, &artifact.fingerprint, bytes.clone()).await?;
+    stored(key, &bytes)
+}
+
 /// Keeps a copy of a record under its digest.
 async fn keep(store: &Store, fingerprint: &Fingerprint, bytes: Bytes) -> Result<()> {
     store.create(&replaced_artifact_key(fingerprint, Digest::of(&bytes)), bytes).await?;

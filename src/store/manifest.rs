@@ -12,7 +12,7 @@ use proofmill_base::digest::Digest;
 use proofmill_base::ids::{Fingerprint, PipelineName, RunId, StageName};
 
 /// The version of manifests that this program writes and the newest that it reads.
-pub const MANIFEST_VERSION: u32 = 2;
+pub const MANIFEST_VERSION: u32 = 3;
 
 /// A finished run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -35,6 +35,9 @@ pub struct Manifest {
     pub machine: Machine,
     pub started_at: DateTime<Utc>,
     pub finished_at: DateTime<Utc>,
+    /// When it was at work: once, and once more for each time that it was taken over. None before version 3.
+    #[serde(default)]
+    pub sessions: Vec<Session>,
     pub outcome: Outcome,
     /// What became of each stage, in order of the pipeline file.
     pub stages: Vec<StageOutcome>,
@@ -60,6 +63,15 @@ pub struct Machine {
     pub jobs: usize,
     /// Memory that queries might use together, in bytes.
     pub memory_bytes: u64,
+}
+
+/// A time in which a process worked on a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Session {
+    pub started_at: DateTime<Utc>,
+    /// Its last entry in the log, if it was killed.
+    pub finished_at: DateTime<Utc>,
 }
 
 /// A pipeline as it was run.

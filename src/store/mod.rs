@@ -42,7 +42,7 @@ mod tests;
 mod upload;
 
 pub use artifact::{
-    ARTIFACT_VERSION, Artifact, Lookup, find, find_exact, find_many, publish, replace,
+    ARTIFACT_VERSION, Artifact, Lookup, find, find_exact, find_many, keep_aside, publish, replace,
 };
 pub use columns::{Column, columns_of, schema_from_hex, schema_to_hex};
 pub use create::Created;
@@ -62,7 +62,7 @@ pub use log::RunLog;
 pub use log_entry::{Body, Entry, Head, LOG_VERSION};
 pub use log_reader::read_log;
 pub use manifest::{
-    MANIFEST_VERSION, Machine, Manifest, Outcome, PipelineRef, RecordRef, StageOutcome,
+    MANIFEST_VERSION, Machine, Manifest, Outcome, PipelineRef, RecordRef, Session, StageOutcome,
     StageStatus, publish_manifest, read_manifest,
 };
 pub use part::{NamedFile, Part};

@@ -151,7 +151,7 @@ impl Loader for OneTemplate {
 }
 
 fn pipeline(bytes: &[u8]) {
-    let mut parsed = expand::parse("p.yaml", bytes, &[], &OneTemplate);
+    let mut parsed = expand::parse("p.yaml", bytes, &[], &[], &OneTemplate);
     if let Some(pipeline) = parsed.pipeline {
         graph::build::build(pipeline, &mut parsed.diagnostics);
     }

@@ -364,19 +364,19 @@ fn settings_of_compare() {
         "p.yaml",
         &[
             (
-                "on: query_id",
-                "on: [query_id, topic]",
+                "key: query_id",
+                "key: [query_id, topic]",
                 &["versus"],
                 &[
-                    ("settings.on", "query_id", ""),
-                    ("settings.on[0]", "", "query_id"),
-                    ("settings.on[1]", "", "topic"),
+                    ("settings.key", "query_id", ""),
+                    ("settings.key[0]", "", "query_id"),
+                    ("settings.key[1]", "", "topic"),
                 ],
             ),
             ("against: \"1\"", "against: \"3\"", &["versus"], &[("settings.against", "1", "3")]),
             (
-                "systems: depth\n      against: \"1\"\n      on: query_id",
-                "systems: label\n      on: [depth, query_id]",
+                "systems: depth\n      against: \"1\"\n      key: query_id",
+                "systems: label\n      key: [depth, query_id]",
                 &["versus"],
                 &[],
             ),

@@ -80,8 +80,25 @@ fn that_do_not_hold_stop_what_is_below_and_the_publication() {
         assert!(executed(&run).contains("beside"), "{check}");
         assert_eq!(executed(&run).contains("below"), check.contains("below"), "{check}");
         assert!(workspace.keys("manifest.json").is_empty(), "{check}: it was published");
-        workspace.proofmill(&["sql", "SELECT 1"]).expect(0).says("did not succeed (failed)");
-        // The table was not kept: mended, the check is asked about a new one.
+        workspace
+            .proofmill(&["sql", "SELECT * FROM beside"])
+            .expect(0)
+            .says("did not succeed (failed)");
+        // People can look at the table.
+        let shown = workspace.json(&["show"]);
+        let failure = &shown["failed"][0];
+        assert_eq!((&failure["stage"], &failure["outcome"]["rows"]), (&json!("t"), &json!(4)));
+        let rows = workspace.proofmill(&["sql", "SELECT * FROM t"]).expect(0);
+        rows.says("the table of `t` failed its checks");
+        let query = failure["query"].as_str();
+        assert_eq!(query.is_some(), !example.is_empty(), "{check}");
+        if let Some(query) = query {
+            let first = serde_json::from_str::<serde_json::Value>(example).unwrap();
+            assert!(workspace.sql(query).contains(&first), "{query}");
+            let text = workspace.proofmill(&["show"]).expect(0).stdout;
+            assert!(text.contains("t failed: ") && text.contains("proofmill sql"), "{text}");
+        }
+        // No other stage can: mended, the check is asked about a new one.
         workspace.edit("p.yaml", check, "unique: id");
         assert!(workspace.run().contains("t"), "{check}");
     }

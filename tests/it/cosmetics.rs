@@ -98,7 +98,7 @@ fn a_renamed_system_is_another_system() {
     let text = "pipeline: p\nstages:\n  \
         old: { sql: \"SELECT 'a' AS id, true AS hit\" }\n  \
         new: { sql: \"SELECT 'a' AS id, false AS hit\" }\n  \
-        versus: { compare: { baseline: old, candidate: new, on: id, correct: hit } }\n";
+        versus: { compare: { baseline: old, candidate: new, key: id, correct: hit } }\n";
     let workspace = Workspace::with(text);
     workspace.run();
     workspace.write(
@@ -195,7 +195,7 @@ stages:
   name: { sql: SELECT uuid() AS x }
   nested: { sql: SELECT x FROM (SELECT x FROM steady WHERE x > random() - 5) AS t }
   measured: { measure: { from: steady, metrics: { r: random() } } }
-  compared: { compare: { baseline: steady, candidate: chance, on: y, metrics: { r: random() } } }
+  compared: { compare: { baseline: steady, candidate: chance, key: y, metrics: { r: random() } } }
   below: { sql: SELECT x FROM chance }
 ",
     );

@@ -98,4 +98,6 @@ fn no_gpu_is_remarked_on_only_where_one_was_wanted() {
     assert_eq!(remarks(), 0);
     workspace.edit("p.yaml", "path: models/writer, device: cpu", "path: models/writer");
     assert_eq!(remarks(), usize::from(!has_gpu));
+    // It was said.
+    assert_eq!(remarks(), 0);
 }

@@ -69,6 +69,7 @@ fn tables_of_a_hostile_file_are_shown_and_their_json_is_the_same() {
         &["show", "page"],
         &["sql", "SELECT * FROM rows"],
         &["sql", "--full", "SELECT * FROM rows"],
+        &["sql", "--format", "vertical", "SELECT * FROM rows"],
         &["run", "p.yaml"],
     ] {
         shows(&workspace, args).expect(0);

@@ -91,7 +91,7 @@ fn tables(workspace: &Workspace, tables: &[&str]) -> BTreeMap<String, Vec<String
 #[test]
 fn rows_without_an_answer_are_kept_beside_the_table() {
     let workspace = long();
-    let done = workspace.proofmill(&["run", "p.yaml"]).expect(0).says("1 error rows");
+    let done = workspace.proofmill(&["run", "p.yaml"]).expect(0).says("1 error row,");
     assert_eq!(asked(&done.stderr, "answers"), [10, 0, 1]);
     assert_eq!(workspace.sql("SELECT count(*) AS n FROM answers")[0]["n"], 9);
     let errors = workspace.sql("SELECT * FROM answers__errors");

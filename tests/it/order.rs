@@ -200,7 +200,7 @@ stages:
   a: { sql: 'SELECT * FROM (VALUES (1, 2, 3), (4, 5, 6)) AS t(id, x, y)' }
   b: { sql: 'SELECT id, x + 1 AS x, y FROM a' }
   measured: { measure: { from: a, metrics: { first: x, second: y } } }
-  compared: { compare: { baseline: a, candidate: b, on: id, metrics: { first: x, second: y } } }
+  compared: { compare: { baseline: a, candidate: b, key: id, metrics: { first: x, second: y } } }
 ",
     );
     let names = || {
@@ -216,7 +216,7 @@ stages:
         (&measured[..], &compared[..]),
         (&["first".into(), "second".into()][..], &measured[..])
     );
-    for stage in ["from: a, metrics: {", "on: id, metrics: {"] {
+    for stage in ["from: a, metrics: {", "key: id, metrics: {"] {
         workspace.edit(
             "p.yaml",
             &format!("{stage} first: x, second: y"),

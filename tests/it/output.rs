@@ -37,6 +37,10 @@ const PRINTING: &[&[&str]] = &[
     &["show", "models"],
     &["sql", "SELECT * FROM rows"],
     &["sql", "SELECT * FROM rows", "--json"],
+    &["sql", "SELECT * FROM rows", "--format", "csv"],
+    &["sql", "SELECT * FROM rows", "--format", "jsonl"],
+    &["sql", "SELECT * FROM rows", "--format", "vertical"],
+    &["sql", "SELECT * FROM rows", "--output", "rows.csv", "--json"],
     &["teach", "add", "science", "A penny is made of zinc."],
     &["teach", "add", "science", "A penny is made of iron.", "--json"],
     &["teach", "undo", "science", "1"],
@@ -46,6 +50,7 @@ const PRINTING: &[&[&str]] = &[
     &["schema"],
     &["explain"],
     &["explain", "E0101"],
+    &["explain", "E0101", "--json"],
 ];
 
 fn ran() -> Workspace {

@@ -166,7 +166,7 @@ fn are_compared_by_one_query() {
 #[test]
 fn are_queried_and_nothing_else() {
     let workspace = Workspace::with(CHAIN);
-    workspace.proofmill(&["sql", "SELECT 1"]).expect(2).says("the store has no run");
+    workspace.proofmill(&["sql", "SELECT x FROM a"]).expect(2).says("the store has no run");
     workspace.run();
     assert_eq!(workspace.sql("SELECT c.x + other.x AS x FROM c, other")[0]["x"], 9);
     // A column may be called as the tag that other commands give their rows.
@@ -343,4 +343,28 @@ fn are_coloured_only_for_people() {
     assert!(always.stderr.contains(escape) && !always.stdout.contains(escape));
     let json = workspace.proofmill(&["check", "p.yaml", "--color", "always", "--json"]).expect(3);
     assert!(!json.stdout.contains(escape));
+}
+
+#[test]
+fn what_changed_can_be_selected() {
+    let workspace = Workspace::with(CHAIN);
+    let actions = |select: &str| {
+        let plan = workspace.json(&["plan", "p.yaml", "--select", select]);
+        let run = plan.as_array().unwrap().iter().filter(|stage| stage["action"] == "run");
+        run.map(|stage| stage["stage"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(actions("changed"), ["a", "b", "c", "other", "score"], "all are new");
+    workspace.run();
+    assert_eq!(actions("changed"), [""; 0]);
+    workspace.edit("p.yaml", "SELECT x * 2 AS x FROM b", "SELECT x * 3 AS x FROM b");
+    workspace.edit("p.yaml", "SELECT 5 AS x", "SELECT 6 AS x");
+    assert_eq!(actions("changed"), ["c", "other"]);
+    assert_eq!(actions("changed+"), ["c", "other", "score"]);
+    assert_eq!(actions("c,changed"), ["c", "other"]);
+    let done = workspace.json(&["run", "p.yaml", "--select", "changed"]);
+    assert_eq!(executed(&done), set(&["other", "c"]));
+    workspace
+        .proofmill(&["plan", "p.yaml", "--select", "changd"])
+        .expect(2)
+        .says("no stage `changd`");
 }

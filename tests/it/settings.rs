@@ -92,6 +92,8 @@ const INSTEAD: &[(&str, &str)] = &[
     ("data/c.csv", "data/d.csv"),
     ("data/a.json", "data/b.json"),
     ("data/a.txt.gz", "data/b.txt.gz"),
+    ("yesterday", "today"),
+    ("early", "late"),
     ("made/sized", "made/other"),
     ("made/further", "made/another"),
     ("out/questions.csv", "out/others.csv"),
@@ -104,6 +106,8 @@ const ESPECIALLY: &[(&str, &str, &str)] = &[
     ("read_lines", "read.format", "\"csv\""),
     ("read_packed", "read.format", "null"),
     ("read_packed", "read.compression", "\"none\""),
+    // One of several rows goes with no `id`.
+    ("index_words", "index.by", "\"question\""),
     ("index_vectors", "index.kind", "null"),
     ("retrieve_on_the_way", "retrieve.index", "null"),
     ("fit_further", "fit.checkpoint", "\"reader2\""),
@@ -325,6 +329,12 @@ fn workspace() -> Workspace {
         [("science", "Iron rusts."), ("science", "Tin shines."), ("history", "Rome fell.")]
     {
         workspace.proofmill(&["teach", "add", memory, fact, "--author", "tester"]).expect(0);
+    }
+    for (i, run) in ["yesterday", "today"].into_iter().enumerate() {
+        let table = |n: usize| format!("{{ sql: SELECT {n} AS n }}");
+        let stages = format!("  early: {}\n  late: {}\n", table(i), table(i + 2));
+        workspace.write("past.yaml", format!("pipeline: {run}\nstages:\n{stages}"));
+        workspace.proofmill(&["run", "past.yaml"]).expect(0);
     }
     workspace
 }

@@ -34,7 +34,7 @@ fn assert_near(row: &Json, expected: &[(&str, f64)]) {
 
 #[test]
 fn a_comparison_of_every_night_spends_its_level_and_knows_the_noise_of_its_runs() {
-    let settings = "from: rows, systems: system, on: item, metrics: { hit: hit, sure: sure }";
+    let settings = "from: rows, systems: system, key: item, metrics: { hit: hit, sure: sure }";
     let workspace = Workspace::with(&format!(
         "pipeline: nightly
 params: {{ night: 1 }}
@@ -84,7 +84,7 @@ stages:
     assert_near(within, &[("diff", 2.0 / 15.0), ("noise_floor", 0.2)]);
     assert_eq!(within["above_noise"], Json::Bool(false));
     workspace.edit("p.yaml", "reruns: seed", "reruns: system");
-    workspace.edit("p.yaml", "on: item", "on: [item, seed]");
+    workspace.edit("p.yaml", "key: item", "key: [item, seed]");
     workspace.run();
     assert_eq!(workspace.sql("SELECT * FROM nightly"), Vec::<Json>::new(), "no run in common");
     workspace.edit("p.yaml", "reruns: system", "reruns: one");
@@ -108,7 +108,7 @@ fn looks_and_columns_of_runs_are_checked() {
         "pipeline: nightly
 stages:
   rows: {{ sql: \"{}\" }}
-  nightly: {{ compare: {{ from: rows, systems: system, on: item, correct: hit, reruns: sede, look: 0 }} }}
+  nightly: {{ compare: {{ from: rows, systems: system, key: item, correct: hit, reruns: sede, look: 0 }} }}
 ",
         rows()
     ));

@@ -31,7 +31,7 @@ stages:
   fitted:
     fit: { from: questions, input: "'input'", output: "'output'", weight: length('weight'), path: made, sizes: { d_model: 8, d_kv: 4, d_ff: 16, heads: 2, layers: 1 }, settings: { steps: 2, warmup: 1 } }
   measured: { measure: { from: questions, correct: "'measured' <> ''", metrics: { m: length('metric') }, exclude: "'exclude' = ''" } }
-  compared: { compare: { baseline: questions, candidate: queried, on: row_id, correct: "'compared' <> ''", metrics: { m: length('compare') } } }
+  compared: { compare: { baseline: questions, candidate: queried, key: row_id, correct: "'compared' <> ''", metrics: { m: length('compare') } } }
 "#;
 
 /// Each setting that is an expression: its kind and name in the schema, the stage that has it, and

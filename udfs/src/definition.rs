@@ -52,6 +52,8 @@ pub struct Argument {
     pub kind: Kind,
     /// Whether it may be left out.
     pub optional: bool,
+    /// Whether more of the same may follow; only of the last one.
+    pub repeated: bool,
     /// What it means, with its default.
     pub description: &'static str,
 }
@@ -59,12 +61,22 @@ pub struct Argument {
 impl Argument {
     /// An argument that must be given.
     pub const fn required(name: &'static str, kind: Kind, description: &'static str) -> Self {
-        Self { name, kind, optional: false, description }
+        Self { name, kind, optional: false, repeated: false, description }
     }
 
     /// An argument that may be left out.
     pub const fn optional(name: &'static str, kind: Kind, description: &'static str) -> Self {
-        Self { name, kind, optional: true, description }
+        Self { name, kind, optional: true, repeated: false, description }
+    }
+
+    /// The last argument of a function that takes one or more of it.
+    pub const fn repeated(name: &'static str, kind: Kind, description: &'static str) -> Self {
+        Self { name, kind, optional: false, repeated: true, description }
+    }
+
+    /// The same, of a function that takes none as well.
+    pub const fn any_number(name: &'static str, kind: Kind, description: &'static str) -> Self {
+        Self { name, kind, optional: true, repeated: true, description }
     }
 }
 
@@ -101,6 +113,8 @@ pub enum Kind {
     Passages,
     /// Options by name: a JSON object or a struct.
     Options,
+    /// A step into JSON: the key of an object or the position in an array.
+    Step,
 }
 
 impl Kind {
@@ -134,6 +148,7 @@ impl Kind {
             Self::TextList => "a list of texts".into(),
             Self::Passages => "a list of texts or of struct(title, text)".into(),
             Self::Options => "a JSON object as text, or a struct".into(),
+            Self::Step => "text or a whole number".into(),
         }
     }
 
@@ -162,6 +177,8 @@ impl Kind {
             Self::Label if text || integer || *given == Boolean => Some(Utf8View),
             Self::Model | Self::Options if text => Some(Utf8View),
             Self::Options if matches!(given, DataType::Struct(_)) => Some(given.clone()),
+            Self::Step if is_text(given) => Some(Utf8View),
+            Self::Step if integer => Some(Int64),
             Self::TextList | Self::Passages if *given == Null => Some(texts_type()),
             Self::TextList => list_element(given)
                 .is_some_and(|element| is_text(element) || *element == Null)
@@ -219,11 +236,34 @@ impl Doc {
                 (_, true) => " [, ",
             });
             syntax.push_str(argument.name);
+            if argument.repeated {
+                syntax.push_str(", …");
+            }
         }
         let optional = self.arguments.iter().filter(|argument| argument.optional).count();
         syntax.push_str(&"]".repeat(optional));
         syntax.push(')');
         syntax
+    }
+
+    /// The record as Markdown: the section of the reference without its title.
+    pub fn markdown(&self) -> String {
+        let mut text =
+            format!("`{}` → {}\n\n{}\n\n", self.syntax(), self.returns, self.description);
+        for argument in self.arguments {
+            text.push_str(&format!("- `{}`: {}\n", argument.name, argument.description));
+        }
+        let (sql, result) = (self.example.sql, self.example.result.trim_end());
+        text.push_str(&format!(
+            "\n```sql\n{sql}\n```\n\n```text\n{result}\n```\n\nVersion {}.\n",
+            self.version
+        ));
+        text
+    }
+
+    /// The first sentence of the description.
+    pub fn summary(&self) -> &'static str {
+        self.description.split_inclusive(". ").next().unwrap_or_default().trim_end()
     }
 
     /// The record in DataFusion's form.
@@ -252,7 +292,8 @@ impl Doc {
     /// of another type.
     pub fn fit(&self, given: &[DataType]) -> Result<Vec<DataType>, Misfit> {
         let required = self.arguments.iter().filter(|argument| !argument.optional).count();
-        if given.len() < required || given.len() > self.arguments.len() {
+        let last = self.arguments.last().filter(|argument| argument.repeated);
+        if given.len() < required || (given.len() > self.arguments.len() && last.is_none()) {
             let problem = format!("`{}` with {} arguments", self.name, given.len());
             return Err(Misfit { problem, help: format!("expected {}", self.syntax()) });
         }
@@ -263,7 +304,8 @@ impl Doc {
                 Misfit { problem, help: format!("expected {}", kind.expected()) }
             })
         };
-        self.arguments.iter().zip(given).map(fit).collect()
+        let arguments = self.arguments.iter().chain(last.into_iter().cycle());
+        arguments.zip(given).map(fit).collect()
     }
 }
 

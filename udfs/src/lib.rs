@@ -1,4 +1,4 @@
-//! SQL functions of proofmill: text metrics, statistics, and questions to language models.
+//! SQL functions of proofmill: text metrics, JSON, statistics, and questions to language models.
 //!
 //! Layers, each usable alone:
 //! - [`text`] and [`stats`]: plain Rust functions over strings and slices;

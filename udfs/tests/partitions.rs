@@ -44,7 +44,12 @@ const EVERY_AGGREGATE: &str = "SELECT accuracy(a > 0), mcc(a > 0, b > 0), \
     bootstrap_ci(a, 40, 7, 'bca'), cluster_bootstrap_ci(a, c, 40, 7), \
     clustered_se(a, c), clustered_se(a, c, round(b)::int), noise_floor(a), mcnemar(a > 0, b > 0), \
     paired_difference(a, b), clustered_paired(a, b, c), clustered_paired(a, b, c, round(b)::int), \
-    paired_bootstrap(a, b, 40, 7), approximate_randomization(a, b, 40, 7) FROM t";
+    paired_bootstrap(a, b, 40, 7), approximate_randomization(a, b, 40, 7), \
+    mode(round(a)::int), majority(a > 0), weighted_vote(c, a), weighted_vote(round(b)::int, a), \
+    cohen_kappa(round(a)::int, round(b)::int), cohen_kappa(round(a)::int, round(b)::int, 'linear'), \
+    cohen_kappa(c, round(b)::int, 'quadratic'), fleiss_kappa('one', c), f1_score(round(a)::int, round(b)::int), \
+    f1_score(c, round(b)::int, 'weighted'), class_scores(round(a)::int, round(b)::int), \
+    confusion_matrix(c, round(b)::int), calibration(a / 10 + 0.5, b > 0, 4) FROM t";
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 12, failure_persistence: None, ..Default::default() })]

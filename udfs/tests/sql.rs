@@ -26,6 +26,15 @@ async fn error(context: &SessionContext, sql: &str) -> String {
 /// A valid constant for an argument.
 fn sample(doc: &Doc, index: usize) -> String {
     match doc.arguments[index].kind {
+        Kind::Text if doc.arguments[index].name == "json" => match doc.name {
+            "json_get_bool" => "'{\"a\": true}'".into(),
+            "json_get_int" | "json_get_float" => "'{\"a\": 7}'".into(),
+            "json_get_array" => "'{\"a\": [7]}'".into(),
+            "json_length" | "json_object_keys" => "'{\"a\": {\"b\": 7}}'".into(),
+            _ => "'{\"a\": \"b\"}'".into(),
+        },
+        Kind::Text if doc.name == "extract_json" => "'so {}'".into(),
+        Kind::Step => "'a'".into(),
         // A slot that the text has.
         Kind::Text if doc.arguments[index].name == "name" => "'prefix'".into(),
         Kind::RawText | Kind::Text | Kind::Label => "'the cat sat'".into(),

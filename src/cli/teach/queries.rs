@@ -6,7 +6,6 @@ use serde_json::{Value as Json, json};
 
 use crate::cli::environment::Environment;
 use crate::cli::teach::args::Of;
-use crate::draw::table::aligned;
 use crate::memory::{Conflict, Journal, JournalEntry, Row, RowKind, Sentence, catalog};
 use crate::report::units::plural;
 use proofmill_base::error::Result;
@@ -34,7 +33,7 @@ pub async fn list(args: &Of, store: &Store, environment: &Environment) -> Result
         ]
     };
     let header = ["entry", "kind", "what", "question", "source", "author"].map(str::to_owned);
-    output.data(aligned(&header, rows.iter().map(line).collect(), &[true]))?;
+    output.long(output.table(&header, rows.iter().map(line).collect(), &[true]))?;
     let conflicts = journal.state().conflicts().len();
     if conflicts > 0 {
         let name = &args.name;
@@ -66,7 +65,11 @@ pub async fn history(args: &Of, store: &Store, environment: &Environment) -> Res
         ]
     };
     let header = ["entry", "at (UTC)", "author", "action", "what", "undone", "reason", "proof"];
-    output.data(aligned(&header.map(str::to_owned), entries().map(line).collect(), &[true]))?;
+    output.long(output.table(
+        &header.map(str::to_owned),
+        entries().map(line).collect(),
+        &[true],
+    ))?;
     Ok(())
 }
 
@@ -96,7 +99,7 @@ pub async fn conflicts(args: &Of, store: &Store, environment: &Environment) -> R
     };
     let header = ["what", "entry", "fact", "entry", "fact"].map(str::to_owned);
     let right = [false, true, false, true];
-    output.data(aligned(&header, found.iter().map(line).collect(), &right))?;
+    output.long(output.table(&header, found.iter().map(line).collect(), &right))?;
     Ok(())
 }
 
@@ -146,7 +149,7 @@ pub async fn memories(store: &Store, environment: &Environment) -> Result<()> {
         "changed (UTC)",
     ];
     let right = [false, true, true, true, true, true, true, true];
-    output.data(aligned(&header.map(str::to_owned), lines, &right))?;
+    output.long(output.table(&header.map(str::to_owned), lines, &right))?;
     Ok(())
 }
 

@@ -155,12 +155,29 @@ fn wrong_columns_are_named() {
             "list positions are whole numbers, as in `choices[0]`"
         )
     );
-    let reserved =
-        "a column cannot be called `row_id`: the name is reserved for the identity of the row";
-    assert_eq!(wrong(json!({"row_id": "row_id"})), texts("columns.row_id", reserved, ""));
-    let in_data = error(&path, json!({}));
-    assert_eq!((in_data.field().as_str(), in_data.message().as_str()), ("columns", reserved));
     assert_eq!(read_with(&path, json!({"columns": {"old_id": "row_id"}})).rows(), ["5"]);
+}
+
+#[test]
+fn records_may_bring_their_identity() {
+    let folder = Folder::new();
+    let path = folder.write(
+        "a.jsonl",
+        "{\"x\": 1, \"row_id\": \"q-1\"}\n{\"x\": 2, \"row_id\": 7}\n{\"x\": 3}\n{\"x\": 4, \"row_id\": null}\n",
+    );
+    for settings in [json!({}), json!({"columns": {"x": "x", "row_id": "row_id"}})] {
+        let outcome = read_with(&path, settings);
+        assert!(outcome.source.has_row_ids());
+        assert_eq!(outcome.source.schema().field(0).name(), "row_id");
+        assert_eq!(outcome.row_ids(), ["q-1", "7"]);
+        assert_eq!(outcome.rows(), ["1", "2"]);
+        assert_eq!(outcome.summary.errors, 2, "those without one");
+    }
+    let csv = folder.write("a.csv", "x,row_id\n1,007\n");
+    assert_eq!(read_with(&csv, json!({})).row_ids(), ["007"], "it is a text");
+    // A field of another name may be the identity.
+    let named = read_with(&path, json!({"columns": {"row_id": "x"}}));
+    assert_eq!(named.row_ids(), ["1", "2", "3", "4"]);
 }
 
 #[test]

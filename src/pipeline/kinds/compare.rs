@@ -23,7 +23,7 @@ pub struct Compare {
     /// With `baseline`: table of the system that is compared.
     pub candidate: Option<StageRef>,
     /// Columns that identify an item.
-    pub on: Columns,
+    pub key: Columns,
     /// SQL expression that is true for a right answer; short for a metric called `accuracy`.
     #[schemars(length(min = 1))]
     pub correct: Option<Expression>,

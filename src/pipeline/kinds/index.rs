@@ -22,6 +22,13 @@ pub struct Index {
     pub fact: String,
     /// Column of the question that the fact belongs to; needed by all ways but `fact`.
     pub question: Option<String>,
+    /// Column that identifies a row of the memory. With it, each row with a fact is an entry, equal texts
+    /// included, and the row's value is the entry's `fact_id`. `row_id` when absent beside `keep`; without
+    /// both, rows with the same text share an entry.
+    pub id: Option<String>,
+    /// Other columns of the memory that every entry keeps; `retrieve` gives them with each neighbour.
+    #[serde(default)]
+    pub keep: Vec<String>,
     /// For `dense`, the column of the entry's vector; `vector` when absent.
     pub vector: Option<String>,
     /// For `bm25`: formula of the score.
@@ -40,6 +47,14 @@ pub struct Index {
 
 fn fact_column() -> String {
     "fact".to_owned()
+}
+
+impl Index {
+    /// The column that identifies a row, if each row is an entry of its own.
+    pub fn row_column(&self) -> Option<&str> {
+        let default = (!self.keep.is_empty()).then_some("row_id");
+        self.id.as_deref().or(default)
+    }
 }
 
 /// Kinds of index.

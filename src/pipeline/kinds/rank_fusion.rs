@@ -19,6 +19,9 @@ pub struct RankFusion {
     #[serde(default = "smoothing")]
     #[schemars(range(min = 0.0))]
     pub k: f64,
+    /// Other columns that all rankings have and every row keeps, from the first ranking that has the fact.
+    #[serde(default)]
+    pub keep: Vec<String>,
     /// Most rows for one query.
     #[schemars(range(min = 1, max = 100_000))]
     pub top_k: u32,

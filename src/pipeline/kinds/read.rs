@@ -1,16 +1,22 @@
-//! Settings of `read`: a table from files.
+//! Settings of `read`: a table from files, or from the store.
 
 use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
 
-/// Reads files into a table.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+/// Reads files into a table, or the table of a past run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(extend("oneOf" = [{"required": ["path"]}, {"required": ["run"]}]))]
 pub struct Read {
     /// A file, a folder, a glob such as `data/*.jsonl`, or a list of these, relative to the
     /// working directory. Files are read in the order of their names.
-    pub path: Paths,
+    pub path: Option<Paths>,
+    /// A past run of the same store, as `show --run` takes it: the beginning of its id, `latest`, `PIPELINE`,
+    /// `PIPELINE~1`. Which run that is is told when the pipeline is loaded; what counts is the table.
+    pub run: Option<StoredName>,
+    /// With `run`: the stage whose table is read, or `STAGE__errors`.
+    pub stage: Option<StoredName>,
     /// How the files are written; told from their names when absent.
     pub format: Option<Format>,
     /// How the files are compressed; told from their names when absent.
@@ -29,6 +35,11 @@ pub struct Read {
     /// otherwise they are called `column_1`, `column_2`, ….
     pub header: Option<bool>,
 }
+
+/// A name that leads to a stored table. The table counts for a fingerprint, not what leads to it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(inline)]
+pub struct StoredName(#[schemars(length(min = 1))] pub String);
 
 /// One path or several.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]

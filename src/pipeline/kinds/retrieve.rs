@@ -24,6 +24,10 @@ pub struct Retrieve {
     /// With `index: bm25`: how texts become terms.
     #[serde(default, skip_serializing_if = "Analyzer::is_default")]
     pub analyzer: Analyzer,
+    /// Columns of the memory's rows that the neighbours keep: some that an `index` stage keeps, all of
+    /// those when absent; or, with `index`, columns of the table, whose rows `row_id` identifies.
+    #[serde(default)]
+    pub keep: Vec<String>,
     /// Most rows for one query.
     #[schemars(range(min = 1, max = 100_000))]
     pub top_k: u32,

@@ -17,13 +17,12 @@ use crate::stages::error::StageError;
 use crate::stages::kind::{Kind, Preparation, Preparing, Traits};
 use crate::stages::plan::{Execution, StagePlan};
 use crate::stages::sink::Computed;
+use crate::stages::tables::paired::{Paired, paired};
 use crate::stages::tables::values::{self, Columns, Metric, Selection, text_at};
+use proofmill_base::natural::Natural;
 use proofmill_pipeline::code::Code;
 use proofmill_pipeline::kinds::compare::Compare;
 use proofmill_pipeline::kinds::statistics::all_metrics;
-
-/// Resamples when the settings give none.
-const BOOTSTRAP_DEFAULT: u32 = 9_999;
 
 /// A prepared `compare`.
 #[derive(Clone, Debug)]
@@ -44,7 +43,7 @@ impl StagePlan for ComparePlan {
 
 impl Kind for Compare {
     fn traits(&self) -> Traits {
-        Traits { version: 2, rows_can_fail: false, has_partitions: false, is_result: true }
+        Traits { version: 3, rows_can_fail: false, has_partitions: false, is_result: true }
     }
 
     fn prepare(&self, context: &mut Preparing<'_>) -> Option<Preparation> {
@@ -91,8 +90,8 @@ impl Kind for Compare {
             let input = table.schema();
             let mut selection = Selection::new(engine, name, table)?;
             let mut sound = true;
-            for column in self.on.all() {
-                sound &= diagnostics.column(&["compare", "on"], column, &input).is_some();
+            for column in self.key.all() {
+                sound &= diagnostics.column(&["compare", "key"], column, &input).is_some();
                 selection.text(column);
             }
             let single =
@@ -169,7 +168,7 @@ type Systems = IndexMap<String, HashMap<Vec<String>, Item>>;
 
 /// Compares all pairs.
 pub async fn compute(plan: &ComparePlan, state: &SessionState) -> Result<RecordBatch, StageError> {
-    let keys = plan.settings.on.all().len();
+    let keys = plan.settings.key.all().len();
     let single = [&plan.settings.systems, &plan.settings.cluster, &plan.settings.reruns];
     let texts = keys + single.into_iter().flatten().count();
     let mut systems = Systems::new();
@@ -213,7 +212,7 @@ fn collect(
         if items.insert(key.clone(), item).is_some() {
             return Err(StageError::Data {
                 message: format!("`{system}` has two rows for the item `{}`", key.join(", ")),
-                help: "`on` must identify one row of each system; add a column to it".to_owned(),
+                help: "`key` must identify one row of each system; add a column to it".to_owned(),
             });
         }
     }
@@ -225,16 +224,8 @@ struct Line {
     metric: String,
     baseline: String,
     candidate: String,
-    means: (f64, f64),
-    diff: f64,
-    interval: (f64, f64),
-    method: String,
-    discordant: Option<(u64, u64)>,
-    p_mcnemar: Option<f64>,
-    p_bootstrap: f64,
-    p_clustered: Option<f64>,
+    found: Paired,
     p_holm: f64,
-    n: usize,
     unpaired: usize,
     /// Of the system whose runs lie further apart.
     noise: Option<NoiseFloor>,
@@ -243,7 +234,7 @@ struct Line {
 fn pairs(plan: &ComparePlan, systems: &Systems) -> Result<Vec<Line>, StageError> {
     let mut names: Vec<&String> = systems.keys().collect();
     if plan.settings.from.is_some() {
-        names.sort();
+        names.sort_by_key(|name| Natural::of(name));
     }
     let against = plan.settings.against.as_ref();
     if let Some(against) = against.filter(|against| !systems.contains_key(*against)) {
@@ -270,10 +261,7 @@ fn pairs(plan: &ComparePlan, systems: &Systems) -> Result<Vec<Line>, StageError>
         for (baseline, candidate) in &wanted {
             of_metric.extend(pair(plan, systems, (baseline, candidate), (m, metric))?);
         }
-        let p: Vec<f64> = of_metric
-            .iter()
-            .map(|line: &Line| line.p_clustered.or(line.p_mcnemar).unwrap_or(line.p_bootstrap))
-            .collect();
+        let p: Vec<f64> = of_metric.iter().map(|line: &Line| line.found.p()).collect();
         let corrected = if p.is_empty() { Vec::new() } else { stats::holm(&p)? };
         of_metric.iter_mut().zip(corrected).for_each(|(line, p)| line.p_holm = p);
         lines.extend(of_metric);
@@ -295,27 +283,9 @@ fn pair(
     }
     let a: Vec<f64> = keys.iter().map(|key| first[*key].values[m]).collect();
     let b: Vec<f64> = keys.iter().map(|key| second[*key].values[m]).collect();
-    let n = a.len();
-    let ci = &plan.settings.ci;
-    let resamples = ci.bootstrap.unwrap_or(BOOTSTRAP_DEFAULT);
-    let bootstrap = stats::paired_bootstrap(&b, &a, resamples, ci.seed, ci.level)?;
-    let mean = |values: &[f64]| values.iter().sum::<f64>() / n as f64;
-    let mut interval = (bootstrap.low, bootstrap.high);
-    let mut method = format!("paired bootstrap {resamples} seed {}", ci.seed);
-    let mut p_clustered = None;
-    if plan.settings.cluster.is_some() {
-        let clusters: Vec<&str> = keys.iter().map(|key| first[*key].cluster.as_str()).collect();
-        let found = stats::clustered_paired(&b, &a, &clusters, ci.level)?;
-        if found.se.is_finite() {
-            interval = (found.low, found.high);
-            method = "clustered".to_owned();
-            p_clustered = Some(found.p);
-        }
-    }
-    let discordant = metric.boolean.then(|| {
-        let only = |x: &[f64], y: &[f64]| x.iter().zip(y).filter(|(x, y)| x > y).count() as u64;
-        (only(&a, &b), only(&b, &a))
-    });
+    let clusters: Vec<&str> = keys.iter().map(|key| first[*key].cluster.as_str()).collect();
+    let clusters = plan.settings.cluster.as_ref().map(|_| clusters.as_slice());
+    let found = paired(&a, &b, clusters, metric.boolean, &plan.settings.ci)?;
     let noise = match plan.settings.reruns {
         None => None,
         Some(_) => {
@@ -328,17 +298,9 @@ fn pair(
         metric: metric.name.clone(),
         baseline: baseline.to_owned(),
         candidate: candidate.to_owned(),
-        means: (mean(&a), mean(&b)),
-        diff: bootstrap.diff,
-        interval,
-        method,
-        discordant,
-        p_mcnemar: discordant.map(|(b, c)| stats::mcnemar(b, c).p_exact),
-        p_bootstrap: bootstrap.p,
-        p_clustered,
+        unpaired: first.len() + second.len() - 2 * found.n,
+        found,
         p_holm: 1.0,
-        n,
-        unpaired: first.len() + second.len() - 2 * n,
         noise,
     }))
 }
@@ -372,19 +334,19 @@ fn batch(plan: &ComparePlan, lines: &[Line]) -> Result<RecordBatch, StageError> 
         text(&|line| &line.metric),
         text(&|line| &line.baseline),
         text(&|line| &line.candidate),
-        number(&|line| Some(line.means.0)),
-        number(&|line| Some(line.means.1)),
-        number(&|line| Some(line.diff)),
-        number(&|line| Some(line.interval.0)),
-        number(&|line| Some(line.interval.1)),
-        text(&|line| &line.method),
-        count(&|line| line.discordant.map(|(b, _)| b)),
-        count(&|line| line.discordant.map(|(_, c)| c)),
-        number(&|line| line.p_mcnemar),
-        number(&|line| Some(line.p_bootstrap)),
-        number(&|line| line.p_clustered),
+        number(&|line| Some(line.found.means.0)),
+        number(&|line| Some(line.found.means.1)),
+        number(&|line| Some(line.found.diff)),
+        number(&|line| Some(line.found.interval.0)),
+        number(&|line| Some(line.found.interval.1)),
+        text(&|line| &line.found.method),
+        count(&|line| line.found.discordant.map(|(b, _)| b)),
+        count(&|line| line.found.discordant.map(|(_, c)| c)),
+        number(&|line| line.found.p_mcnemar),
+        number(&|line| Some(line.found.p_bootstrap)),
+        number(&|line| line.found.p_clustered),
         number(&|line| Some(line.p_holm)),
-        count(&|line| Some(line.n as u64)),
+        count(&|line| Some(line.found.n as u64)),
         count(&|line| Some(line.unpaired as u64)),
     ];
     let settings = &plan.settings;
@@ -394,7 +356,7 @@ fn batch(plan: &ComparePlan, lines: &[Line]) -> Result<RecordBatch, StageError> 
         columns.extend([
             count(&|line| line.noise.map(|noise| noise.runs as u64)),
             number(&|line| known(line).map(|noise| noise.floor)),
-            boolean(&|line| known(line).map(|noise| noise.exceeded_by(line.diff))),
+            boolean(&|line| known(line).map(|noise| noise.exceeded_by(line.found.diff))),
         ]);
     }
     if let Some(look) = settings.look {
@@ -402,7 +364,7 @@ fn batch(plan: &ComparePlan, lines: &[Line]) -> Result<RecordBatch, StageError> 
         columns.extend([
             number(&|_| alpha),
             boolean(&|line| alpha.map(|alpha| line.p_holm <= alpha)),
-            number(&|line| line.discordant.map(|(b, c)| stats::sign_e_value(b, c))),
+            number(&|line| line.found.discordant.map(|(b, c)| stats::sign_e_value(b, c))),
         ]);
     }
     values::table(&plan.schema, columns)

@@ -2,12 +2,13 @@
 //! table, the entries in the order in which they were added. For vectors: `dense`.
 
 pub mod dense;
+pub mod kept;
 
 use std::path::Path;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, Int64Array, RecordBatch, StringArray};
-use arrow::compute::cast;
+use arrow::compute::{cast, interleave};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use async_trait::async_trait;
 
@@ -16,15 +17,17 @@ use crate::session::engine::BATCH_ROWS;
 use crate::stages::diagnostics::Diagnostics;
 use crate::stages::error::StageError;
 use crate::stages::kind::{Kind, Preparation, Preparing, Traits};
+use crate::stages::kinds::index::kept::{Ids, KeptColumns};
 use crate::stages::plan::{Execution, StagePlan};
 use crate::stages::sink::{Computed, Sink};
+use crate::stages::tables::columns;
 use proofmill_base::ids::StageName;
 use proofmill_base::sentence::fact_id;
 use proofmill_pipeline::code::Code;
 use proofmill_pipeline::kinds::index::{self as settings, Index, IndexBy, IndexKind};
 use proofmill_retrieval::{
-    Analyzer, IndexBuilder, IndexSpec, MEMORY_BYTES_MIN, MemoryIndexing, MemoryRow, Variant,
-    memory_entries,
+    Analyzer, IndexBuilder, IndexSpec, MEMORY_BYTES_MIN, MemoryEntry, MemoryIndexing, MemoryRow,
+    Variant, memory_entries, row_entries,
 };
 
 /// Most memory of the index builder before it spills to its folder, in bytes.
@@ -40,19 +43,20 @@ pub struct IndexPlan {
     fact: usize,
     question: Option<usize>,
     by: MemoryIndexing,
+    kept: KeptColumns,
     spec: IndexSpec,
     schema: SchemaRef,
 }
 
-/// Columns of an index as a table.
-pub fn schema() -> SchemaRef {
-    Arc::new(Schema::new(vec![
+/// Columns of an index as a table, before those that are kept.
+fn schema() -> Schema {
+    Schema::new(vec![
         Field::new("entry", DataType::Int64, false),
         Field::new("fact_id", DataType::Utf8, false),
         Field::new("fact", DataType::Utf8, false),
         Field::new("text", DataType::Utf8, false),
         Field::new("sources", DataType::Int64, false),
-    ]))
+    ])
 }
 
 /// The kind and the way, for words with formula and analyzer, as `retrieved.index` shows it.
@@ -62,12 +66,13 @@ pub fn label(settings: &Index) -> String {
     }
     let spec = spec(settings);
     format!(
-        "bm25/{}/{}/k1={}/b={}/{}",
+        "bm25/{}/{}/k1={}/b={}/{}{}",
         settings.by.as_str(),
         spec.variant.name(),
         spec.k1(),
         spec.b(),
-        spec.analyzer.name()
+        spec.analyzer.name(),
+        KeptColumns::label(settings)
     )
 }
 
@@ -101,7 +106,9 @@ impl Kind for Index {
         let input = inputs.table_of(&memory)?.schema();
         let fact = diagnostics.text_column(&["index", "fact"], &self.fact, &input);
         let question = dense::question(self, &input, diagnostics)?;
+        let kept = KeptColumns::of(self, &input, diagnostics)?;
         components.set_settings(self);
+        let schema = kept.behind(&schema());
         let plan = IndexPlan {
             memory,
             fact: fact?,
@@ -112,10 +119,11 @@ impl Kind for Index {
                 IndexBy::QuestionFact => MemoryIndexing::QuestionFact,
                 IndexBy::RelevantQuestions => MemoryIndexing::RelevantQuestions,
             },
+            kept,
             spec: spec(self),
-            schema: schema(),
+            schema: Arc::clone(&schema),
         };
-        Some(Preparation::new(schema(), plan))
+        Some(Preparation::new(schema, plan))
     }
 }
 
@@ -194,51 +202,97 @@ pub async fn compute(
     Ok(computed)
 }
 
+/// Where a row of the memory is: its batch, and its row there.
+type Place = (usize, usize);
+
 fn build(
     plan: &IndexPlan,
     memory: &[RecordBatch],
     folder: &Path,
 ) -> Result<Vec<RecordBatch>, StageError> {
-    let texts = |batch: &RecordBatch, column: usize| -> Result<StringArray, StageError> {
-        let array = cast(batch.column(column), &DataType::Utf8)?;
-        Ok(array
-            .as_any()
-            .downcast_ref::<StringArray>()
-            .cloned()
-            .unwrap_or_else(|| StringArray::new_null(batch.num_rows())))
+    let texts = |column: usize| -> Result<Vec<StringArray>, StageError> {
+        let text = |batch: &RecordBatch| {
+            let array = cast(batch.column(column), &DataType::Utf8)?;
+            Ok(array
+                .as_any()
+                .downcast_ref::<StringArray>()
+                .cloned()
+                .unwrap_or_else(|| StringArray::new_null(batch.num_rows())))
+        };
+        memory.iter().map(text).collect()
     };
-    let mut columns = Vec::with_capacity(memory.len());
-    for batch in memory {
-        let questions = plan.question.map(|column| texts(batch, column)).transpose()?;
-        columns.push((texts(batch, plan.fact)?, questions));
-    }
-    let rows = columns.iter().flat_map(|(facts, questions)| {
-        // A row without a fact teaches nothing.
-        (0..facts.len()).filter(|row| facts.is_valid(*row)).map(move |row| MemoryRow {
-            fact: facts.value(row),
-            question: questions.as_ref().filter(|q| q.is_valid(row)).map_or("", |q| q.value(row)),
-        })
+    let facts = texts(plan.fact)?;
+    let questions = plan.question.map(texts).transpose()?;
+    let places_of =
+        |(i, batch): (usize, &RecordBatch)| (0..batch.num_rows()).map(move |row| (i, row));
+    let places: Vec<Place> = memory.iter().enumerate().flat_map(places_of).collect();
+    // A row without a fact teaches nothing.
+    let rows = places.iter().map(|place| MemoryRow {
+        fact: text_at(&facts, *place),
+        question: questions.as_ref().map_or("", |questions| text_at(questions, *place)),
     });
-    let entries = memory_entries(rows, plan.by);
+    let entries = match plan.kept.id {
+        None => memory_entries(rows, plan.by),
+        Some(_) => row_entries(rows, plan.by),
+    };
     let texts: usize = entries.iter().map(|entry| entry.text.len()).sum();
-    let memory = (BUILDER_BYTES_PER_BYTE * texts).clamp(MEMORY_BYTES_MIN, BUILDER_BYTES_MAX);
-    let mut builder = IndexBuilder::create(folder, plan.spec, memory)?;
+    let budget = (BUILDER_BYTES_PER_BYTE * texts).clamp(MEMORY_BYTES_MIN, BUILDER_BYTES_MAX);
+    let mut builder = IndexBuilder::create(folder, plan.spec, budget)?;
     for entry in &entries {
         builder.add(&entry.text)?;
     }
     builder.finish()?;
-    let chunk = |(i, entries): (usize, &[proofmill_retrieval::MemoryEntry])| {
+    table(plan, memory, &places, &entries)
+}
+
+fn text_at(texts: &[StringArray], (i, row): Place) -> &str {
+    if texts[i].is_valid(row) { texts[i].value(row) } else { "" }
+}
+
+/// The entries as a table, with what they keep of their rows.
+fn table(
+    plan: &IndexPlan,
+    memory: &[RecordBatch],
+    places: &[Place],
+    entries: &[MemoryEntry],
+) -> Result<Vec<RecordBatch>, StageError> {
+    let rows = |entries: &[MemoryEntry]| -> Vec<Place> {
+        entries.iter().map(|entry| places[entry.rows[0] as usize]).collect()
+    };
+    let ids: Vec<String> = match &plan.kept.id {
+        None => entries.iter().map(|entry| fact_id(&entry.fact)).collect(),
+        Some(column) => {
+            let texts = memory.iter().map(|batch| columns::texts(batch, column));
+            let texts: Vec<StringArray> = texts.collect::<Result<_, _>>()?;
+            let mut ids = Ids::default();
+            let id = |(entry, (i, row)): (&MemoryEntry, Place)| {
+                let id = texts[i].is_valid(row).then(|| texts[i].value(row));
+                ids.checked(column, id, entry.rows[0].into()).map(str::to_owned)
+            };
+            entries.iter().zip(rows(entries)).map(id).collect::<Result<_, _>>()?
+        }
+    };
+    let kept = plan.kept.columns.iter().map(|field| {
+        let batches =
+            memory.iter().map(|batch| columns::column(batch, field.name()).map(AsRef::as_ref));
+        batches.collect::<Result<Vec<&dyn Array>, _>>()
+    });
+    let kept: Vec<Vec<&dyn Array>> = kept.collect::<Result<_, _>>()?;
+    let chunk = |(i, (entries, ids)): (usize, (&[MemoryEntry], &[String]))| {
         let first = (i * BATCH_ROWS) as i64;
-        let columns: Vec<ArrayRef> = vec![
+        let mut columns: Vec<ArrayRef> = vec![
             Arc::new(Int64Array::from_iter_values(first..first + entries.len() as i64)),
-            Arc::new(StringArray::from_iter_values(entries.iter().map(|e| fact_id(&e.fact)))),
+            Arc::new(StringArray::from_iter_values(ids)),
             Arc::new(StringArray::from_iter_values(entries.iter().map(|e| &e.fact))),
             Arc::new(StringArray::from_iter_values(entries.iter().map(|e| &e.text))),
             Arc::new(Int64Array::from_iter_values(entries.iter().map(|e| e.rows.len() as i64))),
         ];
+        for arrays in &kept {
+            columns.push(interleave(arrays, &rows(entries))?);
+        }
         Ok(RecordBatch::try_new(Arc::clone(&plan.schema), columns)?)
     };
-    entries.chunks(BATCH_ROWS).enumerate().map(chunk).collect()
+    entries.chunks(BATCH_ROWS).zip(ids.chunks(BATCH_ROWS)).enumerate().map(chunk).collect()
 }
 
 fn file_names(folder: &Path) -> Result<Vec<String>, StageError> {

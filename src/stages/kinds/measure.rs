@@ -39,7 +39,7 @@ impl StagePlan for MeasurePlan {
 
 impl Kind for Measure {
     fn traits(&self) -> Traits {
-        Traits { version: 2, rows_can_fail: false, has_partitions: false, is_result: true }
+        Traits { version: 3, rows_can_fail: false, has_partitions: false, is_result: true }
     }
 
     fn prepare(&self, context: &mut Preparing<'_>) -> Option<Preparation> {

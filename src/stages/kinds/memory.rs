@@ -42,7 +42,7 @@ impl Kind for Memory {
     }
 
     fn prepare(&self, context: &mut Preparing<'_>) -> Option<Preparation> {
-        let Preparing { memories, components, diagnostics, .. } = context;
+        let Preparing { from_store, components, diagnostics, .. } = context;
         let name: MemoryName = match self.name.parse() {
             Ok(name) => name,
             Err(error) => {
@@ -52,7 +52,7 @@ impl Kind for Memory {
             }
         };
         // Where pipelines are only checked, nobody asks the store.
-        let recalled = memories.get(&name);
+        let recalled = from_store.memories.get(&name);
         if let Some(recalled) = recalled {
             if let Some(until) = self.until.filter(|until| *until > recalled.len()) {
                 let entries = recalled.len();

@@ -2,13 +2,20 @@
 
 use std::collections::{HashMap, HashSet};
 
+use arrow::datatypes::{Field, SchemaRef};
+
+use crate::graph::Role;
 use crate::sqltext;
 use crate::stages::diagnostics::Diagnostics;
-use crate::stages::kind::{Kind, Preparation, Preparing, Traits};
+use crate::stages::kind::{Inputs, Kind, Preparation, Preparing, Traits};
 use crate::stages::queries::query::QueryPlan;
+use crate::stages::queries::sql_kind;
+use proofmill_base::ids::StageName;
 use proofmill_base::suggest;
 use proofmill_pipeline::code::Code;
+use proofmill_pipeline::kinds::StageKind;
 use proofmill_pipeline::kinds::rank_fusion::RankFusion;
+use proofmill_pipeline::settings::StageRef;
 
 const COLUMNS: [&str; 7] = ["query_id", "rank", "score", "fact_id", "fact", "index", "snapshot"];
 
@@ -21,7 +28,7 @@ impl Kind for RankFusion {
         let Preparing { inputs, engine, components, diagnostics, .. } = context;
         let weights = weights(self, diagnostics);
         let mut rankings = HashMap::new();
-        let (mut seen, mut sound) = (HashSet::new(), true);
+        let (mut seen, mut sound, mut first) = (HashSet::new(), true, None);
         for (i, name) in self.from.iter().enumerate() {
             let steps = ["rank_fusion", "from", &i.to_string()];
             let ranking = inputs.name(&format!("from[{i}]"))?;
@@ -41,8 +48,11 @@ impl Kind for RankFusion {
                 diagnostics.error(&steps, Code::UnknownColumn, message, Some(help));
                 sound = false;
             }
+            sound &= kept(self, &steps, name, (&schema, &first), diagnostics).is_some();
+            first.get_or_insert(schema);
             rankings.insert(ranking_name(i), table);
         }
+        sound &= same_ids(self, inputs, diagnostics).is_some();
         let weights = weights.filter(|_| sound)?;
         let planned = match sqltext::parse(&query(self, &weights)) {
             Ok(query) => diagnostics.query(&query, rankings, engine).map_err(|error| error.message),
@@ -60,6 +70,70 @@ impl Kind for RankFusion {
                 None
             }
         }
+    }
+}
+
+/// The columns that rows keep are in the ranking `name`, of the types of the first one, and once.
+fn kept(
+    settings: &RankFusion,
+    steps: &[&str],
+    name: &str,
+    (ranking, first): (&SchemaRef, &Option<SchemaRef>),
+    diagnostics: &mut Diagnostics<'_>,
+) -> Option<()> {
+    let Some(first) = first else {
+        let own = COLUMNS.into_iter().chain(["evidence"]).collect::<Vec<_>>();
+        return sql_kind::keep("rank_fusion", &settings.keep, &own, ranking, diagnostics);
+    };
+    let mut sound = Some(());
+    for column in &settings.keep {
+        let kind =
+            |schema: &SchemaRef| schema.field_with_name(column).map(Field::data_type).ok().cloned();
+        let (found, expected) = (kind(ranking), kind(first));
+        if expected.is_none() || found == expected {
+            continue;
+        }
+        let what = found.map_or("is not there".to_owned(), |found| format!("is {found}"));
+        let message =
+            format!("column `{column}` of `{name}` {what}, and `keep` takes it from all rankings");
+        let help = "let all rankings have it, of one type".to_owned();
+        diagnostics.error(steps, Code::UnknownColumn, message, Some(help));
+        sound = None;
+    }
+    sound
+}
+
+/// Facts are the same if their ids are: either all indexes take them from a column, or none does.
+fn same_ids(
+    settings: &RankFusion,
+    inputs: &Inputs<'_>,
+    diagnostics: &mut Diagnostics<'_>,
+) -> Option<()> {
+    let mut first: Option<(&StageRef, bool)> = None;
+    for (i, name) in settings.from.iter().enumerate() {
+        let Some(has_ids) = has_ids(inputs, inputs.name(&format!("from[{i}]"))?) else { continue };
+        let (other, others) = *first.get_or_insert((name, has_ids));
+        if has_ids != others {
+            let (by_id, by_text) = if has_ids { (name, other) } else { (other, name) };
+            let message = format!(
+                "`{by_id}` knows facts by a column of their rows and `{by_text}` by their text: none would meet"
+            );
+            let help = "give the index of each the same `id`, or none".to_owned();
+            let steps = ["rank_fusion", "from", &i.to_string()];
+            diagnostics.error(&steps, Code::WrongValue, message, Some(help));
+            return None;
+        }
+    }
+    Some(())
+}
+
+/// Whether the index behind a ranking takes ids from a column; `None` if it is no table of `retrieve`.
+fn has_ids(inputs: &Inputs<'_>, ranking: &StageName) -> Option<bool> {
+    let stage = &inputs.stages.get(ranking)?.stage;
+    let memory = stage.input(&Role::Setting("memory".to_owned()))?;
+    match &inputs.stages.get(memory)?.stage.spec.kind {
+        StageKind::Index(index) => Some(index.row_column().is_some()),
+        _ => None,
     }
 }
 
@@ -98,7 +172,16 @@ fn query(settings: &RankFusion, weights: &[f64]) -> String {
         all.collect::<Vec<_>>().join(separator)
     };
     let RankFusion { k, top_k, .. } = settings;
-    let columns = COLUMNS.map(|column| format!("\"{column}\"")).join(", ");
+    // Under names of ours inside, so that none is one of the query's.
+    let keep = |make: &dyn Fn(usize, &str) -> String| -> String {
+        let quoted = |column: &String| format!("\"{}\"", column.replace('"', "\"\""));
+        settings.keep.iter().enumerate().map(|(i, column)| make(i, &quoted(column))).collect()
+    };
+    let columns = COLUMNS.map(|column| format!("\"{column}\"")).join(", ")
+        + &keep(&|i, column| format!(", {column} AS kept_{i}"));
+    let firsts =
+        keep(&|i, _| format!(", first_value(kept_{i} ORDER BY ranking, rank, fact) AS kept_{i}"));
+    let kept = keep(&|i, column| format!(", kept_{i} AS {column}"));
     let found = each(
         &|i, _| format!("SELECT {i} AS ranking, {columns} FROM {}", ranking_name(i)),
         " UNION ALL ",
@@ -122,7 +205,7 @@ fn query(settings: &RankFusion, weights: &[f64]) -> String {
     format!(
         "WITH found AS ({found}),
         facts AS (
-            SELECT query_id, fact_id, first_value(fact ORDER BY ranking, rank, fact) AS fact,
+            SELECT query_id, fact_id, first_value(fact ORDER BY ranking, rank, fact) AS fact{firsts},
                 {evidence}
             FROM found GROUP BY query_id, fact_id
         ),
@@ -132,7 +215,7 @@ fn query(settings: &RankFusion, weights: &[f64]) -> String {
             FROM scored
         )
         SELECT query_id, CAST(rank AS BIGINT) AS rank, score, fact_id, fact, '{label}' AS \"index\",
-            concat_ws('+', {snapshots}) AS snapshot, make_array({all}) AS evidence
+            concat_ws('+', {snapshots}) AS snapshot, make_array({all}) AS evidence{kept}
         FROM ranked WHERE rank <= {top_k} ORDER BY query_id, rank"
     )
 }

@@ -1,4 +1,6 @@
-//! `read`: a table from files. Records that do not parse become error rows.
+//! `read`: a table from files, or of a past run. Records that do not parse become error rows.
+
+mod stored;
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -43,7 +45,15 @@ impl Kind for Read {
     }
 
     fn prepare(&self, context: &mut Preparing<'_>) -> Option<Preparation> {
+        if let (None, Some(run), Some(stage)) = (&self.path, &self.run, &self.stage) {
+            return stored::prepare(self, (run, stage), context);
+        }
         let Preparing { inputs, components, diagnostics, .. } = context;
+        if self.path.is_none() || self.run.is_some() || self.stage.is_some() {
+            let message = "give `path`, or `run` and `stage`".to_owned();
+            diagnostics.error(&["read"], Code::NotExactlyOne, message, None);
+            return None;
+        }
         let source = match proofmill_files::open(self) {
             Ok(source) => source,
             Err(error) => {
@@ -70,8 +80,10 @@ impl Kind for Read {
             components.set(format!("source[{i}].sha256"), file.digest);
         }
         let (schema, rows) = (source.schema(), source.rows_estimate());
+        // Whether identities that records bring are different is for a check to say.
+        let unique = (!source.has_row_ids()).then_some("row_id");
         let outcome = Preparation::new(schema, ReadPlan(Arc::new(source))).expecting(rows);
-        Some(Preparation { unique: Some("row_id"), ..outcome })
+        Some(Preparation { unique, ..outcome })
     }
 }
 

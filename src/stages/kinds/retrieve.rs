@@ -13,7 +13,7 @@ use arrow::array::{
 };
 use arrow::buffer::OffsetBuffer;
 use arrow::compute::{cast, concat_batches, take};
-use arrow::datatypes::{DataType, Field, Fields, Schema};
+use arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
 use async_trait::async_trait;
 use datafusion::common::{DataFusionError, Result as QueryResult, TableReference, exec_err};
 use datafusion::datasource::provider_as_source;
@@ -23,6 +23,7 @@ use datafusion::logical_expr::{
     Signature, Volatility, cast as cast_expr, ident, lit,
 };
 
+use crate::stages::diagnostics::Diagnostics;
 use crate::stages::error::StageError;
 use crate::stages::kind::{Kind, Preparation, Preparing, Traits};
 use crate::stages::kinds::index;
@@ -30,10 +31,12 @@ use crate::stages::kinds::retrieve::opened::Opened;
 use crate::stages::plan::{Execution, StagePlan};
 use crate::stages::queries::query;
 use crate::stages::sink::Computed;
+use crate::stages::tables::columns;
 use proofmill_base::ids::StageName;
+use proofmill_base::suggest;
 use proofmill_pipeline::code::Code;
 use proofmill_pipeline::kinds::StageKind;
-use proofmill_pipeline::kinds::index::IndexKind;
+use proofmill_pipeline::kinds::index::{Index, IndexKind};
 use proofmill_pipeline::kinds::retrieve::Retrieve;
 use proofmill_retrieval::Bm25Index;
 use proofmill_store::{NamedFile, Store};
@@ -53,8 +56,10 @@ impl StagePlan for RetrievePlan {
             && let Some(stored) = memory.stored()
         {
             let entries = execution.rows(Some(&self.slot.stage)).await?;
+            let all = concat_batches(&self.slot.schema, &entries)?;
             let (files, snapshot) = (&stored.files, stored.snapshot.clone());
-            self.slot.fill(open(&sink.store, cache, files, entries, snapshot).await?);
+            let shown = self.slot.shown(&all)?;
+            self.slot.fill(open(&sink.store, cache, files, shown, snapshot).await?);
         }
         let session = execution.engine.running(0, execution.common().partitions);
         query::compute(&self.query, &session, sink).await
@@ -64,8 +69,8 @@ impl StagePlan for RetrievePlan {
 /// An opened index with its entries.
 struct Searcher {
     index: Bm25Index,
-    fact_ids: ArrayRef,
-    facts: ArrayRef,
+    /// What a hit shows of its entry: `fact_id`, `fact` and what is kept.
+    shown: Vec<ArrayRef>,
     snapshot: String,
     /// Stays as long as it is asked.
     _folder: Opened,
@@ -75,6 +80,10 @@ struct Searcher {
 struct MemorySlot {
     /// The `index` stage.
     stage: StageName,
+    /// Its columns.
+    schema: SchemaRef,
+    /// The columns of its memory that neighbours keep.
+    kept: Vec<FieldRef>,
     searcher: OnceLock<Searcher>,
 }
 
@@ -85,6 +94,13 @@ impl std::fmt::Debug for MemorySlot {
 }
 
 impl MemorySlot {
+    /// What hits show of the entries.
+    fn shown(&self, entries: &RecordBatch) -> Result<Vec<ArrayRef>, StageError> {
+        let kept = self.kept.iter().map(|field| field.name().as_str());
+        let names = ["fact_id", "fact"].into_iter().chain(kept);
+        names.map(|name| columns::column(entries, name).cloned()).collect()
+    }
+
     /// Binds the index; the first call counts.
     fn fill(&self, searcher: Searcher) {
         let _ = self.searcher.set(searcher);
@@ -128,18 +144,36 @@ impl Kind for Retrieve {
             diagnostics.error(&["retrieve", "analyzer"], Code::WrongValue, message, Some(help));
             return None;
         }
-        let (_, id) = (query?, id?);
+        let entries = inputs.table_of(memory)?.schema();
+        let kept = kept(self, index, &entries, diagnostics);
+        let (_, id, kept) = (query?, id?, kept?);
         let label = index::label(index);
         if index.kind == IndexKind::Dense {
-            let outcome = nearest::prepare(self, label, input.field(id), context)?;
+            let outcome = nearest::prepare(self, label, input.field(id), kept, context)?;
             return Some(outcome.expecting(rows_expected));
         }
         components.set_settings(self);
-        let slot = Arc::new(MemorySlot { stage: memory.clone(), searcher: OnceLock::new() });
+        let columns: Vec<String> = kept.iter().map(|field| field.name().clone()).collect();
+        let slot = Arc::new(MemorySlot {
+            stage: memory.clone(),
+            schema: entries,
+            kept,
+            searcher: OnceLock::new(),
+        });
         let search = ScalarUDF::from(Search::new(Arc::clone(&slot), self.top_k as usize, threads));
         let plan = || -> QueryResult<_> {
             let name = TableReference::bare("queries");
             let hit = |field: &str| ident("hit").field(field).alias(field);
+            let kept = columns.iter().map(|column| hit(column));
+            let own = [
+                ident("query_id"),
+                hit("rank"),
+                hit("score"),
+                hit("fact_id"),
+                hit("fact"),
+                lit(label).alias("index"),
+                hit("snapshot"),
+            ];
             LogicalPlanBuilder::scan(name, provider_as_source(queries), None)?
                 .project([
                     cast_expr(ident(&self.id), DataType::Utf8).alias("query_id"),
@@ -147,15 +181,7 @@ impl Kind for Retrieve {
                 ])?
                 .unnest_column("hit")?
                 .filter(ident("hit").is_not_null())?
-                .project([
-                    ident("query_id"),
-                    hit("rank"),
-                    hit("score"),
-                    hit("fact_id"),
-                    hit("fact"),
-                    lit(label).alias("index"),
-                    hit("snapshot"),
-                ])?
+                .project(own.into_iter().chain(kept))?
                 .build()
         };
         match plan() {
@@ -173,20 +199,46 @@ impl Kind for Retrieve {
     }
 }
 
-/// Opens a stored index: its files in a folder of `cache`, its entries in memory.
+/// The columns of the memory that neighbours keep: those of the setting, or all that the index keeps.
+fn kept(
+    settings: &Retrieve,
+    index: &Index,
+    entries: &SchemaRef,
+    diagnostics: &mut Diagnostics<'_>,
+) -> Option<Vec<FieldRef>> {
+    let (mut fields, mut sound) = (Vec::new(), true);
+    for (i, column) in settings.keep.iter().enumerate() {
+        let message = match settings.keep[..i].contains(column) {
+            true => format!("`{column}` is named twice"),
+            false if index.keep.contains(column) => continue,
+            false => format!("the index `{}` does not keep `{column}`", settings.memory),
+        };
+        let kept = index.keep.iter().map(String::as_str);
+        let help = suggest::nearest(column, kept).map(|near| format!("is it `{near}`?"));
+        let help = help.unwrap_or_else(|| "add it to `keep` of the index".to_owned());
+        let steps = ["retrieve", "keep", &i.to_string()];
+        diagnostics.error(&steps, Code::UnknownColumn, message, Some(help));
+        sound = false;
+    }
+    let wanted = if settings.keep.is_empty() { &index.keep } else { &settings.keep };
+    for column in wanted {
+        fields.extend(entries.fields().find(column).map(|(_, field)| Arc::clone(field)));
+    }
+    sound.then_some(fields)
+}
+
+/// Opens a stored index: its files in a folder of `cache`, what hits show of its entries in memory.
 async fn open(
     store: &Store,
     cache: &Path,
     files: &[NamedFile],
-    entries: Vec<RecordBatch>,
+    shown: Vec<ArrayRef>,
     snapshot: String,
 ) -> Result<Searcher, StageError> {
     let folder = opened::fetch(store, cache, files).await?;
     let opening = tokio::task::spawn_blocking(move || -> Result<_, StageError> {
         let index = Bm25Index::open(folder.folder())?;
-        let all = concat_batches(&index::schema(), &entries)?;
-        let (fact_ids, facts) = (Arc::clone(all.column(1)), Arc::clone(all.column(2)));
-        Ok(Searcher { index, fact_ids, facts, snapshot, _folder: folder })
+        Ok(Searcher { index, shown, snapshot, _folder: folder })
     });
     opening.await.map_err(|error| StageError::Task(error.to_string()))?
 }
@@ -217,13 +269,15 @@ impl std::hash::Hash for Search {
 
 impl Search {
     fn new(slot: Arc<MemorySlot>, top_k: usize, threads: usize) -> Self {
-        let hits = Fields::from(vec![
-            Field::new("rank", DataType::Int64, false),
-            Field::new("score", DataType::Float64, false),
-            Field::new("fact_id", DataType::Utf8, false),
-            Field::new("fact", DataType::Utf8, false),
-            Field::new("snapshot", DataType::Utf8, false),
-        ]);
+        let field = |name: &str, kind| Arc::new(Field::new(name, kind, false));
+        let own = [
+            field("rank", DataType::Int64),
+            field("score", DataType::Float64),
+            field("snapshot", DataType::Utf8),
+            field("fact_id", DataType::Utf8),
+            field("fact", DataType::Utf8),
+        ];
+        let hits: Fields = own.into_iter().chain(slot.kept.iter().cloned()).collect();
         let signature = Signature::exact(vec![DataType::Utf8], Volatility::Immutable);
         Self { slot, top_k, threads, signature, hits }
     }
@@ -265,13 +319,14 @@ impl ScalarUDFImpl for Search {
         let scores: Vec<f64> = hits.iter().map(|hit| hit.score).collect();
         let ranks: Vec<i64> = found.iter().flat_map(|hits| 1..=hits.len() as i64).collect();
         let snapshots = hits.iter().map(|_| &searcher.snapshot);
-        let columns: Vec<ArrayRef> = vec![
+        let mut columns: Vec<ArrayRef> = vec![
             Arc::new(Int64Array::from(ranks)),
             Arc::new(Float64Array::from(scores)),
-            take(&searcher.fact_ids, &ordinals, None)?,
-            take(&searcher.facts, &ordinals, None)?,
             Arc::new(StringArray::from_iter_values(snapshots)),
         ];
+        for shown in &searcher.shown {
+            columns.push(take(shown, &ordinals, None)?);
+        }
         let offsets = OffsetBuffer::from_lengths(found.iter().map(Vec::len));
         let values = StructArray::try_new(self.hits.clone(), columns, None)?;
         let list = ListArray::try_new(self.item(), offsets, Arc::new(values), None)?;

@@ -127,24 +127,29 @@ impl<'a> Output<'a> {
     ) -> Result<(), StageError> {
         let mut rows = DeclaredRows::new(self.columns);
         let (mut buffer, mut number, mut batch_bytes) = (Vec::new(), 0, 0);
+        // Bytes of a line without an end, which are not searched again.
+        let mut searched = 0;
         loop {
             let read = read(pipe, &mut buffer, ended).await?;
             let mut start = 0;
-            while let Some(length) = buffer[start..].iter().position(|byte| *byte == b'\n') {
+            while let Some(found) = buffer[searched..].iter().position(|byte| *byte == b'\n') {
+                let end = searched + found;
                 number += 1;
-                batch_bytes += length;
-                if let Err(error) = rows.push(number, &buffer[start..start + length])
+                batch_bytes += end - start;
+                if let Err(error) = rows.push(number, &buffer[start..end])
                     && self.note(error)
                 {
                     return Ok(());
                 }
-                start += length + 1;
+                start = end + 1;
+                searched = start;
                 if rows.rows() >= BATCH_ROWS || batch_bytes >= BATCH_BYTES_MAX {
                     self.write(rows.finish()).await?;
                     batch_bytes = 0;
                 }
             }
             buffer.drain(..start);
+            searched = buffer.len();
             if buffer.len() > RECORD_BYTES_MAX {
                 let message =
                     format!("line {} is longer than {} MiB", number + 1, RECORD_BYTES_MAX >> 20);

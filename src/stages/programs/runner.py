@@ -18,6 +18,8 @@ import traceback
 
 FLUSH_SECONDS = 0.2
 FLUSH_ROWS = 512
+# How the line of a row that failed begins.
+ERROR = '{"$error":'
 # The exit code of a run that called the function for all rows: no other end has it by chance.
 ALL_DONE = 43
 
@@ -154,7 +156,7 @@ def answers_of_batch(function, lines):
 
 
 def run_lines(function):
-    lines, answers, flushed = [], [], time.monotonic()
+    lines, answers, flushed, has_failed = [], [], time.monotonic(), False
 
     def flush():
         nonlocal answers, flushed
@@ -172,7 +174,10 @@ def run_lines(function):
             if len(lines) == orders["batch_rows"]:
                 answers += answers_of_batch(function, lines)
                 lines = []
-        if len(answers) >= FLUSH_ROWS or time.monotonic() - flushed > FLUSH_SECONDS:
+        # One error may be enough to end it all, however long the next row takes.
+        is_first_error = not has_failed and bool(answers) and answers[-1].startswith(ERROR)
+        has_failed = has_failed or is_first_error
+        if is_first_error or len(answers) >= FLUSH_ROWS or time.monotonic() - flushed > FLUSH_SECONDS:
             flush()
     if lines:
         answers += answers_of_batch(function, lines)

@@ -33,7 +33,8 @@ pub fn lists(rows: &RecordBatch, name: &str) -> Result<ListArray, StageError> {
     lists.ok_or_else(|| StageError::Task(format!("the column `{name}` is no list")))
 }
 
-fn column<'a>(rows: &'a RecordBatch, name: &str) -> Result<&'a ArrayRef, StageError> {
+/// A column as it is.
+pub fn column<'a>(rows: &'a RecordBatch, name: &str) -> Result<&'a ArrayRef, StageError> {
     let missing = || StageError::Task(format!("the rows have no column `{name}`"));
     rows.column_by_name(name).ok_or_else(missing)
 }

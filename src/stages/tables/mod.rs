@@ -1,7 +1,10 @@
 //! Rows of stored tables: read back, and under the types that computations need.
 
 pub mod columns;
+pub mod export;
 pub mod outside;
+pub mod paired;
+pub mod query;
 pub mod rows;
 pub mod values;
 pub mod vectors;

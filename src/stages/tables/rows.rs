@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
+use arrow::error::ArrowError;
 use datafusion::catalog::TableProvider;
 use datafusion::common::{Result as QueryResult, TableReference};
 use datafusion::datasource::provider_as_source;
@@ -63,15 +64,23 @@ pub async fn columns(
     Ok(execute_stream(plan, state.task_ctx())?.map_err(StageError::from).boxed())
 }
 
-/// The rows of a small table as JSON objects.
+/// The rows of a small table as JSON objects; nothing for what JSON cannot hold.
 pub fn objects(batches: &[RecordBatch]) -> Vec<Map<String, Json>> {
+    try_objects(batches).unwrap_or_default()
+}
+
+/// Rows as JSON objects.
+///
+/// # Errors
+///
+/// If there is a column that JSON cannot hold.
+pub fn try_objects(batches: &[RecordBatch]) -> Result<Vec<Map<String, Json>>, ArrowError> {
     let mut writer = arrow::json::WriterBuilder::new()
         .with_explicit_nulls(true)
         .build::<_, arrow::json::writer::JsonArray>(Vec::new());
     let batches: Vec<&RecordBatch> = batches.iter().collect();
-    let written = writer.write_batches(&batches).and_then(|()| writer.finish());
-    match written {
-        Ok(()) => serde_json::from_slice(&writer.into_inner()).unwrap_or_default(),
-        Err(_) => Vec::new(),
-    }
+    writer.write_batches(&batches)?;
+    writer.finish()?;
+    serde_json::from_slice(&writer.into_inner())
+        .map_err(|error| ArrowError::JsonError(error.to_string()))
 }

@@ -16,6 +16,7 @@ use indexmap::IndexMap;
 use crate::session::Engine;
 use crate::stages::diagnostics::Diagnostics;
 use crate::stages::error::StageError;
+use proofmill_base::natural::Natural;
 use proofmill_pipeline::code::Code;
 use proofmill_pipeline::kinds::statistics::{ACCURACY, Metrics};
 use proofmill_pipeline::settings::Expression;
@@ -205,7 +206,8 @@ fn float_array(array: &ArrayRef) -> Float64Array {
         .unwrap_or_else(|| Float64Array::new_null(array.len()))
 }
 
-/// The rows of each combination of the given text columns, in the order of the combinations.
+/// The rows of each combination of the given text columns, in the order of the combinations: numbers by
+/// value.
 pub fn groups(texts: &[StringArray], rows: usize) -> Vec<(Vec<String>, Vec<usize>)> {
     let mut groups: IndexMap<Vec<String>, Vec<usize>> = IndexMap::new();
     for row in 0..rows {
@@ -216,7 +218,9 @@ pub fn groups(texts: &[StringArray], rows: usize) -> Vec<(Vec<String>, Vec<usize
         // Nothing was attempted, and that is worth a line.
         groups.insert(Vec::new(), Vec::new());
     }
-    groups.sort_unstable_keys();
+    groups.sort_unstable_by(|a, _, b, _| {
+        a.iter().map(|text| Natural::of(text)).cmp(b.iter().map(|text| Natural::of(text)))
+    });
     groups.into_iter().collect()
 }
 

@@ -191,6 +191,7 @@ fn manifest(n: u64, pipeline: &str) -> Manifest {
     let at = DateTime::UNIX_EPOCH;
     Manifest {
         v: MANIFEST_VERSION,
+        sessions: Vec::new(),
         run: run(n),
         pipeline: PipelineRef {
             name: pipeline.parse().unwrap(),

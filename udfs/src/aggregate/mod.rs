@@ -7,21 +7,31 @@
 mod accuracy;
 mod approximate_randomization;
 mod bootstrap_ci;
+mod calibration;
+mod class_scores;
 mod cluster_bootstrap_ci;
 mod clustered_paired;
 mod clustered_se;
+mod cohen_kappa;
+mod confusion_matrix;
 mod constants;
 mod corpus_bleu;
 mod corpus_chrf;
+mod f1_score;
+mod fleiss_kappa;
 mod function;
+mod majority;
 mod mcc;
 mod mcnemar;
+mod mode;
 mod noise_floor;
 mod outputs;
 mod paired_bootstrap;
 mod paired_difference;
+mod pairs;
 mod samples;
 mod tally;
+mod weighted_vote;
 
 pub use constants::Constants;
 pub use function::{AggregateDefinition, udf};
@@ -41,4 +51,13 @@ pub static DEFINITIONS: &[&AggregateDefinition] = &[
     &paired_bootstrap::PAIRED_BOOTSTRAP,
     &approximate_randomization::APPROXIMATE_RANDOMIZATION,
     &noise_floor::NOISE_FLOOR,
+    &mode::MODE,
+    &majority::MAJORITY,
+    &weighted_vote::WEIGHTED_VOTE,
+    &cohen_kappa::COHEN_KAPPA,
+    &fleiss_kappa::FLEISS_KAPPA,
+    &f1_score::F1_SCORE,
+    &class_scores::CLASS_SCORES,
+    &confusion_matrix::CONFUSION_MATRIX,
+    &calibration::CALIBRATION,
 ];

@@ -1,14 +1,18 @@
-//! Results of aggregate functions: structs of numbers.
+//! Results of aggregate functions: structs of numbers, and lists of structs.
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{ArrayRef, StructArray};
+use datafusion::arrow::array::{ArrayRef, ListArray, StructArray};
+use datafusion::arrow::buffer::OffsetBuffer;
 use datafusion::arrow::datatypes::{DataType, Field, Fields};
 use datafusion::common::{Result, ScalarValue};
 
 /// A part of a result.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) enum Part {
+    Text(String),
+    /// A list that is there already.
+    List(ScalarValue),
     /// A number; NaN, an unknown one, becomes NULL.
     Number(f64),
     /// A number that may not exist.
@@ -17,11 +21,13 @@ pub(super) enum Part {
 }
 
 impl Part {
-    fn scalar(self) -> ScalarValue {
+    fn scalar(&self) -> ScalarValue {
         match self {
-            Self::Number(value) => number(value),
-            Self::Maybe(value) => ScalarValue::Float64(value),
-            Self::Count(n) => ScalarValue::Int64(i64::try_from(n).ok()),
+            Self::Text(text) => ScalarValue::Utf8(Some(text.clone())),
+            Self::List(list) => list.clone(),
+            Self::Number(value) => number(*value),
+            Self::Maybe(value) => ScalarValue::Float64(*value),
+            Self::Count(n) => ScalarValue::Int64(i64::try_from(*n).ok()),
         }
     }
 }
@@ -33,14 +39,41 @@ pub(super) fn number(value: f64) -> ScalarValue {
 
 /// The type of a struct whose parts are numbers, except for the named counts.
 pub(super) fn struct_type(names: &[&str], counts: &[&str]) -> DataType {
-    let fields: Fields = names
-        .iter()
-        .map(|name| {
-            let count = counts.contains(name);
-            Field::new(*name, if count { DataType::Int64 } else { DataType::Float64 }, true)
-        })
-        .collect();
-    DataType::Struct(fields)
+    DataType::Struct(fields(names, &[], counts))
+}
+
+/// The type of a list of structs whose parts are numbers, except for the named texts and counts.
+pub(super) fn list_type(names: &[&str], texts: &[&str], counts: &[&str]) -> DataType {
+    let item = DataType::Struct(fields(names, texts, counts));
+    DataType::List(Arc::new(Field::new_list_field(item, true)))
+}
+
+fn fields(names: &[&str], texts: &[&str], counts: &[&str]) -> Fields {
+    let kind = |name| match (texts.contains(name), counts.contains(name)) {
+        (true, _) => DataType::Utf8,
+        (_, true) => DataType::Int64,
+        _ => DataType::Float64,
+    };
+    names.iter().map(|name| Field::new(*name, kind(name), true)).collect()
+}
+
+/// A list of the given type with a struct for each row; NULL without rows.
+pub(super) fn list_of(data_type: &DataType, rows: &[Vec<Part>]) -> Result<ScalarValue> {
+    let DataType::List(item) = data_type else {
+        return datafusion::common::internal_err!("expected a list, got {data_type}");
+    };
+    let DataType::Struct(fields) = item.data_type() else {
+        return datafusion::common::internal_err!("expected a list of structs, got {data_type}");
+    };
+    if rows.is_empty() {
+        return ScalarValue::try_from(data_type);
+    }
+    let column = |i: usize| ScalarValue::iter_to_array(rows.iter().map(|parts| parts[i].scalar()));
+    let columns: Vec<ArrayRef> = (0..fields.len()).map(column).collect::<Result<_>>()?;
+    let structs = Arc::new(StructArray::try_new(fields.clone(), columns, None)?);
+    let offsets = OffsetBuffer::from_lengths([rows.len()]);
+    let list = ListArray::try_new(Arc::clone(item), offsets, structs, None)?;
+    Ok(ScalarValue::List(Arc::new(list)))
 }
 
 /// A struct of the given type.

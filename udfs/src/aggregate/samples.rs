@@ -8,6 +8,7 @@ use datafusion::arrow::array::{
     Array, ArrayRef, AsArray, Float64Array, LargeListArray, StringViewArray,
 };
 use datafusion::arrow::buffer::OffsetBuffer;
+use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, Field, Float64Type};
 use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::Accumulator;
@@ -52,7 +53,8 @@ impl Labels {
         self.column.push(number);
     }
 
-    fn iter(&self) -> impl Iterator<Item = &str> {
+    /// The label of each value.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &str> {
         self.column.iter().filter_map(|number| self.names.get(*number as usize)).map(|name| &**name)
     }
 }
@@ -125,9 +127,12 @@ impl Accumulator for Collector {
     fn update_batch(&mut self, columns: &[ArrayRef]) -> Result<()> {
         let used = 1 + usize::from(self.shape.paired) + self.shape.clusterings;
         let columns = &columns[..used.min(columns.len())];
-        let (values, labels) = columns.split_at(1 + usize::from(self.shape.paired));
-        let values: Vec<&Float64Array> =
-            values.iter().map(|values| values.as_primitive::<Float64Type>()).collect();
+        // Numbers are values and all else labels, whichever comes first.
+        let values = columns.iter().filter_map(|column| column.as_primitive_opt::<Float64Type>());
+        let values: Vec<&Float64Array> = values.collect();
+        let labels = columns.iter().filter(|column| *column.data_type() != DataType::Float64);
+        let labels = labels.map(|labels| cast(labels, &DataType::Utf8View));
+        let labels: Vec<ArrayRef> = labels.collect::<Result<_, _>>()?;
         let labels: Vec<&StringViewArray> =
             labels.iter().map(|labels| labels.as_string_view()).collect();
         for row in 0..values[0].len() {

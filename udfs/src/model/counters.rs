@@ -1,13 +1,15 @@
 //! What the functions of one query have done so far, for progress displays.
 
 use std::any::Any;
+use std::ops::Add;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use datafusion::common::config::{ConfigEntry, ConfigExtension, ConfigOptions, ExtensionOptions};
 use datafusion::common::{Result, plan_err};
+use proofmill_base::waits::Waits;
 
-/// Counters of one query. They only grow.
+/// Counters of one query. They only grow; beside them, what is under way.
 #[derive(Debug, Default)]
 pub struct Counters {
     rows: AtomicU64,
@@ -18,6 +20,8 @@ pub struct Counters {
     failed: AtomicU64,
     prompt_tokens: AtomicU64,
     output_tokens: AtomicU64,
+    in_flight: AtomicU64,
+    waits: Waits,
 }
 
 /// The counters at one moment.
@@ -41,6 +45,23 @@ pub struct Counts {
     pub output_tokens: u64,
 }
 
+impl Add for Counts {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            rows: self.rows + other.rows,
+            settled: self.settled + other.settled,
+            replayed: self.replayed + other.replayed,
+            asked: self.asked + other.asked,
+            answered: self.answered + other.answered,
+            failed: self.failed + other.failed,
+            prompt_tokens: self.prompt_tokens + other.prompt_tokens,
+            output_tokens: self.output_tokens + other.output_tokens,
+        }
+    }
+}
+
 impl Counters {
     /// The counters now.
     pub fn now(&self) -> Counts {
@@ -55,6 +76,22 @@ impl Counters {
             prompt_tokens: read(&self.prompt_tokens),
             output_tokens: read(&self.output_tokens),
         }
+    }
+
+    /// Requests that a model has and has not answered, those that wait there among them.
+    pub fn in_flight(&self) -> u64 {
+        self.in_flight.load(Ordering::Relaxed)
+    }
+
+    /// What requests wait for: their turn, and what the model says.
+    pub fn waits(&self) -> &Waits {
+        &self.waits
+    }
+
+    /// A request is with the model until what this gives is dropped.
+    pub(super) fn hand_over(&self) -> HandedOver<'_> {
+        self.in_flight.fetch_add(1, Ordering::Relaxed);
+        HandedOver(self)
     }
 
     pub(super) fn rows(&self, count: usize) {
@@ -81,6 +118,15 @@ impl Counters {
         self.answered.fetch_add(1, Ordering::Relaxed);
         self.prompt_tokens.fetch_add(prompt_tokens, Ordering::Relaxed);
         self.output_tokens.fetch_add(output_tokens, Ordering::Relaxed);
+    }
+}
+
+/// A request that a model has.
+pub(super) struct HandedOver<'a>(&'a Counters);
+
+impl Drop for HandedOver<'_> {
+    fn drop(&mut self) {
+        self.0.in_flight.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

@@ -4,6 +4,7 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use proofmill_base::waits::Waits;
 use proofmill_engine::request::{Answer, Request, RequestError};
 
 use super::canonical::Key;
@@ -18,8 +19,8 @@ pub trait LanguageModel: Send + Sync + Debug {
 
     /// Answers one request. The noise of samples depends on `key` and nothing else that varies.
     /// Called for many rows at the same time; the implementation forms batches. Dropping the future
-    /// gives the request up.
-    async fn ask(&self, request: Request, key: Key) -> Result<Answer, AskError>;
+    /// gives the request up. While it waits for something else than its answer, it says so in `waits`.
+    async fn ask(&self, request: Request, key: Key, waits: &Waits) -> Result<Answer, AskError>;
 
     /// Fails if what it answered of late may not be kept under its identity: asked before answers are
     /// recorded or given out.

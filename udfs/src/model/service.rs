@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use proofmill_base::waits::WaitFor;
 use proofmill_engine::request::{Answer, Request};
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::{Sleep, sleep};
@@ -331,10 +332,13 @@ async fn ask_model(
     key: Key,
     counters: &Counters,
 ) -> Result<Fresh, Unanswered> {
+    let turn = counters.waits().begin(WaitFor::Turn, None);
     let permit = opened.permits.acquire().await;
+    drop(turn);
     let _permit = permit.map_err(|error| Failure::failed(error.to_string()))?;
     counters.asked();
-    let answer = opened.model.ask(request.clone(), key).await?;
+    let _in_flight = counters.hand_over();
+    let answer = opened.model.ask(request.clone(), key, counters.waits()).await?;
     let json = to_json(request, &answer)?;
     counters.answered(answer.prompt_tokens.into(), output_tokens(&answer));
     Ok(Fresh { json, counts: !is_blank(&answer) })

@@ -24,7 +24,9 @@ impl Inputs {
     pub fn new(doc: &'static Doc, args: &ScalarFunctionArgs) -> Result<Option<Self>> {
         let mut columns = Vec::with_capacity(args.args.len());
         let mut rows = 1;
-        for (argument, value) in doc.arguments.iter().zip(&args.args) {
+        let last = doc.arguments.last().filter(|argument| argument.repeated);
+        let arguments = doc.arguments.iter().chain(last.into_iter().cycle());
+        for (argument, value) in arguments.zip(&args.args) {
             match value {
                 ColumnarValue::Scalar(scalar) => {
                     if scalar.is_null() && argument.kind.is_constant() {

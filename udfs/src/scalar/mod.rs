@@ -1,4 +1,4 @@
-//! Scalar SQL functions: one definition a file, one list, one implementation of DataFusion's trait.
+//! Scalar SQL functions: one definition a file (of JSON, some), one list, one implementation of DataFusion's trait.
 
 mod alpha_spent;
 mod benjamini_hochberg;
@@ -12,6 +12,7 @@ mod exact_match;
 mod function;
 mod holm;
 mod inputs;
+mod json;
 mod kf1;
 mod levenshtein;
 mod levenshtein_similarity;
@@ -33,6 +34,7 @@ mod wilson_interval;
 
 pub use function::{ScalarDefinition, udf};
 pub use inputs::Inputs;
+pub use json::JsonOperators;
 
 /// Every scalar function of this crate.
 pub static DEFINITIONS: &[&ScalarDefinition] = &[
@@ -63,4 +65,15 @@ pub static DEFINITIONS: &[&ScalarDefinition] = &[
     &reasoning_steps::REASONING_STEPS,
     &entailment_proof::ENTAILMENT_PROOF,
     &list_product::LIST_PRODUCT,
+    &json::JSON_GET,
+    &json::JSON_AS_TEXT,
+    &json::JSON_GET_STR,
+    &json::JSON_GET_INT,
+    &json::JSON_GET_FLOAT,
+    &json::JSON_GET_BOOL,
+    &json::JSON_GET_ARRAY,
+    &json::JSON_LENGTH,
+    &json::JSON_CONTAINS,
+    &json::JSON_OBJECT_KEYS,
+    &json::EXTRACT_JSON,
 ];

@@ -3,6 +3,9 @@
 /// The largest number of resamples a call may ask for: a bound on time and memory.
 pub const RESAMPLES_MAX: u32 = 1_000_000;
 
+/// The largest number of bins a call may ask for.
+pub const BINS_MAX: usize = 1_000;
+
 /// A reason why a statistic has no value for the given input.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum StatsError {
@@ -29,6 +32,31 @@ pub enum StatsError {
     /// A number outside [0, 1] where a probability is needed.
     #[error("`{name}` is `{value}`; expected a probability between 0 and 1")]
     Probability { name: &'static str, value: f64 },
+    /// More classes than a result may have.
+    #[error("{found} classes; expected at most {max}: group the rows by both labels and count")]
+    Classes {
+        /// Different labels of both columns.
+        found: usize,
+        /// The most there may be.
+        max: usize,
+    },
+    /// A number of bins outside the permitted range.
+    #[error("`{0}` bins; expected between 1 and {max}", max = BINS_MAX)]
+    Bins(usize),
+    /// Items that were not rated equally often.
+    #[error(
+        "item `{other}` has {found} ratings and item `{first}` has {raters}; expected equally many for all"
+    )]
+    Raters {
+        /// The first item in natural order.
+        first: String,
+        /// Its ratings.
+        raters: u64,
+        /// The first item with another number of them.
+        other: String,
+        /// Its ratings.
+        found: u64,
+    },
     /// More successes than trials.
     #[error("{successes} successes in {n} trials; expected at most as many successes as trials")]
     Successes {

@@ -3,7 +3,9 @@
 //! Every result is a function of the *multiset* of its inputs and of the seed: rows may come in
 //! any order, from any number of partitions or machines.
 
+mod agreement;
 mod bootstrap;
+mod calibration;
 mod classification;
 mod clustered;
 mod error;
@@ -17,11 +19,16 @@ mod proportions;
 mod randomization;
 mod rng;
 mod sequential;
+mod votes;
 
+pub use agreement::{KappaWeights, UnknownWeights, cohen_kappa, fleiss_kappa};
 pub use bootstrap::{Interval, Method, UnknownMethod, bootstrap_mean, cluster_bootstrap};
-pub use classification::{Confusion, accuracy, mcc};
+pub use calibration::{Calibration, CalibrationBin, calibration};
+pub use classification::{
+    Average, ClassScore, Confusion, ConfusionTable, UnknownAverage, accuracy, mcc,
+};
 pub use clustered::{ClusteredSe, clustered_se, two_way_clustered_se};
-pub use error::{RESAMPLES_MAX, StatsError};
+pub use error::{BINS_MAX, RESAMPLES_MAX, StatsError};
 pub use mcnemar::{ChiSquare, McNemar, mcnemar};
 pub use multiplicity::{benjamini_hochberg, holm};
 pub use noise::{NoiseFloor, noise_floor};
@@ -34,6 +41,7 @@ pub use power::{PowerLine, power_paired_proportions};
 pub use proportions::{TwoProportionZ, two_proportion_z, wilson};
 pub use randomization::randomization_of_differences;
 pub use sequential::{alpha_spent, sign_e_value};
+pub use votes::{majority, mode, weighted_vote};
 
 /// Checks the number of resamples.
 fn check_resamples(n_resamples: u32) -> Result<(), StatsError> {

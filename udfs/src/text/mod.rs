@@ -1,11 +1,12 @@
-//! Text metrics: plain functions over strings, no Arrow, no SQL.
+//! Text metrics and JSON: plain functions over strings, no Arrow, no SQL.
 //!
-//! Every definition follows a named version of the package whose numbers papers report.
+//! Every metric follows a named version of the package whose numbers papers report.
 
 pub mod bleu;
 pub mod chrf;
 pub mod cosine;
 pub mod entailment;
+pub mod json;
 pub mod levenshtein;
 pub mod meteor;
 pub mod ngrams;

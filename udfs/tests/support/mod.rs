@@ -5,7 +5,9 @@ use std::sync::Arc;
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::compute::concat_batches;
 use datafusion::common::{Result, ScalarValue};
+use datafusion::execution::FunctionRegistry;
 use datafusion::prelude::{SessionConfig, SessionContext};
+use proofmill_udfs::scalar::JsonOperators;
 
 pub mod model;
 
@@ -16,7 +18,8 @@ pub fn context() -> SessionContext {
 
 pub fn context_of(partitions: usize) -> SessionContext {
     let config = SessionConfig::new().with_target_partitions(partitions).with_batch_size(7);
-    let context = SessionContext::new_with_config(config);
+    let mut context = SessionContext::new_with_config(config);
+    context.register_expr_planner(Arc::new(JsonOperators)).expect("operators");
     for function in proofmill_udfs::scalar_functions() {
         context.register_udf(function.as_ref().clone());
     }

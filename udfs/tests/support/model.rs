@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use datafusion::prelude::SessionContext;
+use proofmill_base::waits::Waits;
 use proofmill_engine::request::{
     Answer, Body, Embed, Finish, Generate, Generation, Prompt, Request, RequestError, Scored,
     Strategy,
@@ -126,7 +127,7 @@ impl LanguageModel for Echo {
         "echo 1"
     }
 
-    async fn ask(&self, request: Request, _key: Key) -> Result<Answer, AskError> {
+    async fn ask(&self, request: Request, _: Key, _: &Waits) -> Result<Answer, AskError> {
         /// Counts down even if the request is given up.
         struct Running<'a>(&'a AtomicUsize);
         impl Drop for Running<'_> {

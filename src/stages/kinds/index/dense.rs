@@ -7,8 +7,10 @@ use std::sync::Arc;
 
 use arrow::array::{
     Array, ArrayRef, AsArray, Float32Array, Int64Array, ListArray, RecordBatch, StringArray,
+    UInt64Array,
 };
 use arrow::buffer::OffsetBuffer;
+use arrow::compute::take;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use async_trait::async_trait;
 use datafusion::logical_expr::{Expr, cast as cast_expr, ident};
@@ -19,6 +21,7 @@ use crate::stages::diagnostics::Diagnostics;
 use crate::stages::error::StageError;
 use crate::stages::fingerprint::Components;
 use crate::stages::kind::{Inputs, Preparation};
+use crate::stages::kinds::index::kept::{Ids, KeptColumns};
 use crate::stages::plan::{Execution, StagePlan};
 use crate::stages::sink::{Computed, Sink};
 use crate::stages::tables::rows;
@@ -47,21 +50,22 @@ pub struct DensePlan {
     fact: String,
     question: Option<String>,
     vector: String,
-    /// True if the memory has a column [`ROW_ID`].
-    has_row_id: bool,
+    /// The column that names a row in messages, if there is one.
+    row_name: Option<String>,
     indexing: MemoryIndexing,
+    kept: KeptColumns,
     schema: SchemaRef,
 }
 
-/// Columns of a dense index as a table.
-pub fn schema() -> SchemaRef {
-    Arc::new(Schema::new(vec![
+/// Columns of a dense index as a table, before those that are kept.
+fn schema() -> Schema {
+    Schema::new(vec![
         Field::new("entry", DataType::Int64, false),
         Field::new("fact_id", DataType::Utf8, false),
         Field::new("fact", DataType::Utf8, false),
         Field::new("sources", DataType::Int64, false),
         Field::new(VECTOR, vectors::data_type(), false),
-    ]))
+    ])
 }
 
 /// The position of the column of the questions, which all ways but `fact` need; `None` for a mistake.
@@ -86,7 +90,7 @@ pub fn question(
 
 /// The kind and the way, as `retrieved.index` shows it.
 pub fn label(settings: &Index) -> String {
-    format!("dense/{}", settings.by.as_str())
+    format!("dense/{}{}", settings.by.as_str(), KeptColumns::label(settings))
 }
 
 #[async_trait]
@@ -122,7 +126,8 @@ pub fn prepare(
     let vector = settings.vector.as_deref().unwrap_or(VECTOR);
     let is_vector = diagnostics.vector_column(&["index", "vector"], vector, &input);
     let question = indexing.and_then(|_| question(settings, &input, diagnostics));
-    let (indexing, question, _, _) = (indexing?, question?, fact?, is_vector?);
+    let kept = KeptColumns::of(settings, &input, diagnostics);
+    let (indexing, question, kept, _, _) = (indexing?, question?, kept?, fact?, is_vector?);
     components.set("settings.kind", settings.kind.as_str());
     components.set("settings.by", settings.by.as_str());
     components.set("settings.fact", &settings.fact);
@@ -130,16 +135,25 @@ pub fn prepare(
     if let Some(question) = &settings.question {
         components.set("settings.question", question);
     }
+    if let Some(id) = &kept.id {
+        components.set("settings.id", id);
+    }
+    for (i, column) in settings.keep.iter().enumerate() {
+        components.set(format!("settings.keep[{i}]"), column);
+    }
+    let schema = kept.behind(&schema());
+    let row_id = input.index_of(ROW_ID).is_ok().then(|| ROW_ID.to_owned());
     let plan = DensePlan {
         memory,
         fact: settings.fact.clone(),
         question: question.map(|column| input.field(column).name().clone()),
         vector: vector.to_owned(),
-        has_row_id: input.index_of(ROW_ID).is_ok(),
+        row_name: kept.id.clone().or(row_id),
         indexing,
-        schema: schema(),
+        kept,
+        schema: Arc::clone(&schema),
     };
-    Some(Preparation::new(schema(), plan))
+    Some(Preparation::new(schema, plan))
 }
 
 /// Writes the entries of the memory. Reads it twice, so that what is held at a time does not grow
@@ -155,11 +169,15 @@ pub async fn compute(
         return Err(SearchError::TooManyEntries.into());
     }
     let mut columns = vec![text(&plan.fact).alias("fact"), ident(&plan.vector).alias(VECTOR)];
-    columns.extend(plan.has_row_id.then(|| text(ROW_ID).alias(ROW_ID)));
+    columns.extend(plan.kept.columns.iter().enumerate().map(|(i, field)| {
+        // Under names of ours: one of them may be the column of the ids.
+        ident(field.name()).alias(format!("kept_{i}"))
+    }));
+    columns.extend(plan.row_name.as_deref().map(|name| text(name).alias(ROW_ID)));
     let mut rows = rows::columns(memory, columns, engine).await?;
-    let schema = Arc::clone(&plan.schema);
     let first = first.into_iter().peekable();
-    let mut entries = Entries { schema, first, dimension: None, rows: 0, entries: 0 };
+    let ids = Ids::default();
+    let mut entries = Entries { plan, first, ids, dimension: None, rows: 0, entries: 0 };
     // How many pieces there will be is not known, and it only matters whether it is one.
     let pieces = usize::MAX;
     let (mut written, mut part, mut bytes) = (Vec::new(), sink.part(0, pieces), 0);
@@ -188,7 +206,10 @@ async fn first_rows(
     let question = plan.question.as_deref().unwrap_or(&plan.fact);
     let columns = vec![text(&plan.fact).alias("fact"), text(question).alias("question")];
     let mut rows = rows::columns(memory, columns, engine).await?;
-    let mut first = FirstRows::new(plan.indexing);
+    let mut first = match plan.kept.id {
+        None => FirstRows::new(plan.indexing),
+        Some(_) => FirstRows::of_rows(),
+    };
     while let Some(batch) = rows.try_next().await? {
         let texts = |column: usize| batch.column(column).as_string::<i32>().iter();
         for (fact, question) in texts(0).zip(texts(1)) {
@@ -201,10 +222,11 @@ async fn first_rows(
 }
 
 /// Makes entries of the rows of a memory, batch by batch.
-struct Entries {
-    schema: SchemaRef,
+struct Entries<'a> {
+    plan: &'a DensePlan,
     /// The rows that begin the next entries.
     first: Peekable<std::vec::IntoIter<FirstRow>>,
+    ids: Ids,
     /// Of all vectors, once there was one.
     dimension: Option<usize>,
     /// Rows so far.
@@ -212,20 +234,30 @@ struct Entries {
     entries: i64,
 }
 
-impl Entries {
-    /// The entries that begin in the next rows: columns `fact`, `vector` and maybe `row_id`.
+impl Entries<'_> {
+    /// The entries that begin in the next rows: columns `fact`, `vector`, those that are kept, and maybe
+    /// `row_id`.
     fn next(&mut self, batch: &RecordBatch) -> Result<RecordBatch, StageError> {
         let (start, end) = (self.rows, self.rows + batch.num_rows() as u64);
         let facts = batch.column(0).as_string::<i32>();
         let vectors = Vectors::of(batch.column(1))?;
-        let (mut fact_ids, mut chosen) = (Vec::new(), Vec::new());
+        let row_ids = batch.column_by_name(ROW_ID).map(|ids| ids.as_string::<i32>());
+        let (mut fact_ids, mut chosen, mut places) = (Vec::new(), Vec::new(), Vec::new());
         let (mut sources, mut values) = (Vec::new(), Vec::new());
         while let Some(first) = self.first.next_if(|first| first.row < end) {
             let row = (first.row - start) as usize;
             let vector = vectors.get(row).and_then(|vector| self.checked(vector));
             values.extend_from_slice(vector.map_err(|flaw| flawed(batch, row, first.row, flaw))?);
-            fact_ids.push(fact_id(facts.value(row)));
+            fact_ids.push(match &self.plan.kept.id {
+                None => fact_id(facts.value(row)),
+                Some(column) => {
+                    let ids = row_ids.filter(|ids| ids.is_valid(row));
+                    let id = ids.map(|ids| ids.value(row));
+                    self.ids.checked(column, id, first.row)?.to_owned()
+                }
+            });
             chosen.push(facts.value(row));
+            places.push(row as u64);
             sources.push(i64::from(first.rows));
         }
         let ordinals = self.entries..self.entries + chosen.len() as i64;
@@ -237,14 +269,18 @@ impl Entries {
             Arc::new(Float32Array::from(values)),
             None,
         )?;
-        let columns: Vec<ArrayRef> = vec![
+        let mut columns: Vec<ArrayRef> = vec![
             Arc::new(Int64Array::from_iter_values(ordinals)),
             Arc::new(StringArray::from(fact_ids)),
             Arc::new(StringArray::from(chosen)),
             Arc::new(Int64Array::from(sources)),
             Arc::new(vectors),
         ];
-        Ok(RecordBatch::try_new(Arc::clone(&self.schema), columns)?)
+        let places = UInt64Array::from(places);
+        for kept in &batch.columns()[2..2 + self.plan.kept.columns.len()] {
+            columns.push(take(kept, &places, None)?);
+        }
+        Ok(RecordBatch::try_new(Arc::clone(&self.plan.schema), columns)?)
     }
 
     /// `vector`, if it can stand beside those before it.

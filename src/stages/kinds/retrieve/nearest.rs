@@ -7,7 +7,7 @@ use arrow::array::{
     Array, ArrayRef, AsArray, Float64Array, Int64Array, RecordBatch, StringArray, UInt32Array,
 };
 use arrow::compute::{concat_batches, take, take_record_batch};
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use async_trait::async_trait;
 use datafusion::logical_expr::{Expr, cast as cast_expr, ident};
 use futures::TryStreamExt;
@@ -45,6 +45,8 @@ pub struct NearestPlan {
     id: String,
     top_k: usize,
     label: String,
+    /// The columns of the memory that neighbours keep.
+    kept: Vec<FieldRef>,
     schema: SchemaRef,
 }
 
@@ -61,11 +63,12 @@ impl StagePlan for NearestPlan {
 }
 
 /// Prepares what `retrieve` has checked: `label` says how the index is made, `id` is the column that
-/// identifies a query.
+/// identifies a query, `kept` what neighbours keep of their rows.
 pub fn prepare(
     settings: &Retrieve,
     label: String,
     id: &Field,
+    kept: Vec<FieldRef>,
     context: &mut Preparing<'_>,
 ) -> Option<Preparation> {
     let Preparing { inputs, components, diagnostics, .. } = context;
@@ -77,7 +80,7 @@ pub fn prepare(
     }
     components.set_settings(settings);
     let text = |name: &str| Field::new(name, DataType::Utf8, false);
-    let schema = Arc::new(Schema::new(vec![
+    let own = [
         Field::new("query_id", DataType::Utf8, id.is_nullable()),
         Field::new("rank", DataType::Int64, false),
         Field::new("score", DataType::Float64, false),
@@ -85,7 +88,9 @@ pub fn prepare(
         text("fact"),
         text("index"),
         text("snapshot"),
-    ]));
+    ];
+    let fields = own.map(Arc::new).into_iter().chain(kept.iter().cloned());
+    let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
     let plan = NearestPlan {
         queries: inputs.name("from")?.clone(),
         memory: inputs.name("memory")?.clone(),
@@ -93,6 +98,7 @@ pub fn prepare(
         id: settings.id.clone(),
         top_k: settings.top_k as usize,
         label,
+        kept,
         schema: Arc::clone(&schema),
     };
     Some(Preparation::new(schema, plan))
@@ -223,7 +229,7 @@ struct Search<'a> {
     snapshot: &'a str,
 }
 
-/// Some entries of a memory, as a table of their ids and facts.
+/// Some entries of a memory, as a table of their ids, facts and what is kept.
 struct Facts {
     ordinals: Vec<u32>,
     table: RecordBatch,
@@ -276,7 +282,8 @@ impl Search<'_> {
         let mut ordinals: Vec<u32> = hits.iter().flatten().map(|hit| hit.ordinal).collect();
         ordinals.sort_unstable();
         ordinals.dedup();
-        let columns = vec![ident("fact_id"), ident("fact")];
+        let kept = self.plan.kept.iter().map(|field| ident(field.name()));
+        let columns = [ident("fact_id"), ident("fact")].into_iter().chain(kept).collect();
         let mut rows = rows::columns(self.memory, columns, self.engine).await?;
         let (mut found, mut first, mut wanted) = (Vec::new(), 0u32, ordinals.as_slice());
         let mut schema = Arc::new(Schema::empty());
@@ -302,7 +309,7 @@ impl Search<'_> {
         let constant = |text: &str| -> ArrayRef {
             Arc::new(StringArray::from_iter_values(rows.iter().map(|_| text)))
         };
-        let columns: Vec<ArrayRef> = vec![
+        let mut columns: Vec<ArrayRef> = vec![
             Arc::new(rows.iter().map(|(id, _, _)| id.as_deref()).collect::<StringArray>()),
             Arc::new(Int64Array::from_iter_values(rows.iter().map(|(_, rank, _)| *rank))),
             Arc::new(Float64Array::from_iter_values(rows.iter().map(|(_, _, hit)| hit.score))),
@@ -311,6 +318,9 @@ impl Search<'_> {
             constant(&self.plan.label),
             constant(self.snapshot),
         ];
+        for kept in &facts.table.columns()[2..] {
+            columns.push(take(kept, &places, None)?);
+        }
         Ok(RecordBatch::try_new(Arc::clone(&self.plan.schema), columns)?)
     }
 }

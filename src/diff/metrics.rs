@@ -1,0 +1,341 @@
+//! Metrics of two runs, and paired tests over the rows behind them.
+//!
+//! A stage `measure` says in its record what it counts; with the same expressions in both runs, the rows that it
+//! measured are paired by their key, and the difference is tested as `compare` does.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use arrow::array::{Array, Float64Array, StringArray};
+use arrow::compute::{cast, concat_batches};
+use arrow::datatypes::DataType;
+use serde::Serialize;
+
+use crate::diff::rows::{TablePair, quoted};
+use crate::diff::runs::Side;
+use crate::run::history::tables_of;
+use crate::session::{Engine, StageTable};
+use crate::stages::error::StageError;
+use crate::stages::tables::paired::{Paired, paired};
+use crate::stages::tables::query::rows_of;
+use crate::stages::tables::values::text_at;
+use proofmill_base::error::Result;
+use proofmill_pipeline::kinds::statistics::{ACCURACY, Interval};
+use proofmill_store::{Artifact, Store};
+use proofmill_udfs::stats;
+
+/// A metric in both runs.
+#[derive(Clone, Debug, Serialize)]
+pub struct MetricDiff {
+    pub stage: String,
+    /// The columns that split the table, with their values.
+    pub by: Vec<(String, String)>,
+    pub metric: String,
+    /// Its value in each run, over all rows of the run.
+    pub values: [Option<f64>; 2],
+    pub test: Option<PairedTest>,
+}
+
+/// A difference over the rows that both runs have.
+#[derive(Clone, Debug, Serialize)]
+pub struct PairedTest {
+    /// Rows in both runs.
+    pub n: usize,
+    /// Mean of the second run less that of the first.
+    pub diff: f64,
+    pub ci_low: f64,
+    pub ci_high: f64,
+    /// Rows that only the first run has right, and only the second; for booleans.
+    pub only_a: Option<u64>,
+    pub only_b: Option<u64>,
+    /// Clustered, else exact McNemar for booleans, else of the bootstrap.
+    pub p: f64,
+    /// The same after Holm's correction over all tests of the comparison.
+    pub p_holm: f64,
+}
+
+impl PairedTest {
+    fn new(found: &Paired) -> Self {
+        let (ci_low, ci_high) = found.interval;
+        Self {
+            n: found.n,
+            diff: found.diff,
+            ci_low,
+            ci_high,
+            only_a: found.discordant.map(|(a, _)| a),
+            only_b: found.discordant.map(|(_, b)| b),
+            p: found.p(),
+            p_holm: found.p(),
+        }
+    }
+}
+
+/// The metrics of all `measure` stages that both runs have, and what keeps some of them from a test.
+///
+/// # Errors
+///
+/// When a table is lost or damaged, or cannot be read.
+pub async fn metrics(
+    a: &Side,
+    b: &Side,
+    on: &[String],
+    store: &Store,
+    engine: &Engine,
+) -> Result<(Vec<MetricDiff>, Vec<String>)> {
+    let (mut all, mut remarks) = (Vec::new(), Vec::new());
+    for (name, (_, theirs)) in &b.stages {
+        let theirs = theirs.record.as_ref();
+        let Some(ours) = a.record(name) else { continue };
+        if theirs.kind != "measure" || ours.kind != "measure" {
+            continue;
+        }
+        let mut found = values(name.as_str(), [ours, theirs], store, engine).await?;
+        if ours.digest() != theirs.digest() {
+            match tests([a, b], [ours, theirs], on, store, engine).await? {
+                Ok(tests) => {
+                    for metric in &mut found {
+                        let key = (texts(&metric.by), metric.metric.clone());
+                        metric.test = tests.get(&key).map(PairedTest::new);
+                    }
+                }
+                Err(why) => remarks.push(format!("`{name}` is not tested: {why}")),
+            }
+        }
+        all.extend(found);
+    }
+    let tested: Vec<f64> = all.iter().filter_map(|it| it.test.as_ref()).map(|it| it.p).collect();
+    if !tested.is_empty() {
+        let corrected = stats::holm(&tested).map_err(StageError::from)?;
+        let tests = all.iter_mut().filter_map(|it| it.test.as_mut());
+        tests.zip(corrected).for_each(|(test, p)| test.p_holm = p);
+    }
+    Ok((all, remarks))
+}
+
+fn texts(by: &[(String, String)]) -> Vec<String> {
+    by.iter().map(|(_, value)| value.clone()).collect()
+}
+
+/// The columns that split the table of a `measure`.
+fn by(record: &Artifact) -> Vec<String> {
+    let column = |i: usize| record.components.get(&format!("settings.by[{i}]")).cloned();
+    (0..).map_while(column).collect()
+}
+
+/// The values of a `measure` in both runs.
+async fn values(
+    stage: &str,
+    records: [&Artifact; 2],
+    store: &Store,
+    engine: &Engine,
+) -> Result<Vec<MetricDiff>> {
+    let mut all: Vec<MetricDiff> = Vec::new();
+    for (side, record) in records.into_iter().enumerate() {
+        let Some(table) = table_of(record, store).await? else { continue };
+        let split = by(record);
+        let mut columns: Vec<String> = split.iter().map(|name| quoted(name)).collect();
+        columns.extend(["name".to_owned(), "value".to_owned()]);
+        let sql = format!("SELECT {} FROM t", columns.join(", "));
+        let rows = Columns::of(&sql, "t", &table, split.len() + 1, engine).await?;
+        for row in 0..rows.len() {
+            let by = split.iter().cloned().zip(rows.text(row, 0..split.len())).collect();
+            let metric = text_at(&rows.texts[split.len()], row);
+            let value = rows.value(row, 0);
+            match all.iter_mut().find(|known| known.metric == metric && known.by == by) {
+                Some(known) => known.values[side] = value,
+                None => {
+                    let mut values = [None; 2];
+                    values[side] = value;
+                    let stage = stage.to_owned();
+                    all.push(MetricDiff { stage, by, metric, values, test: None });
+                }
+            }
+        }
+    }
+    Ok(all)
+}
+
+/// The paired comparison of each group and metric; or why there is none.
+type Tests = HashMap<(Vec<String>, String), Paired>;
+
+async fn tests(
+    sides: [&Side; 2],
+    records: [&Artifact; 2],
+    on: &[String],
+    store: &Store,
+    engine: &Engine,
+) -> Result<std::result::Result<Tests, String>> {
+    let [ours, theirs] = records;
+    let settings = |record: &Artifact| -> BTreeMap<String, String> {
+        let settings = record.components.iter().filter(|(name, _)| name.starts_with("settings."));
+        settings.map(|(name, value)| (name.clone(), value.clone())).collect()
+    };
+    if settings(ours) != settings(theirs) {
+        return Ok(Err("the two runs measure different things".to_owned()));
+    }
+    let mut measured = Vec::new();
+    for (side, record) in sides.into_iter().zip(records) {
+        let input = record.components.get("input.from").and_then(|input| side.stage_of(input));
+        let Some(input) = input else {
+            return Ok(Err(format!("run {} does not have the rows behind it", side.run.run)));
+        };
+        match table_of(input, store).await? {
+            Some(table) => measured.push((input.stage.to_string(), table)),
+            None => return Ok(Err(format!("`{}` has no rows", input.stage))),
+        }
+    }
+    let [(name, a), (_, b)] = measured.as_slice() else { return Ok(Ok(Tests::new())) };
+    let pair = TablePair { stage: name.clone(), a: Arc::clone(a), b: Arc::clone(b) };
+    let on = match pair.key(on, engine).await {
+        Ok(on) => on,
+        Err(error) => return Ok(Err(error.message)),
+    };
+    let plan = Measured::of(theirs, on);
+    let first = plan.items(name, a, engine).await?;
+    let second = plan.items(name, b, engine).await?;
+    plan.compared(&first, &second).map(Ok)
+}
+
+/// What a `measure` counts, row by row.
+struct Measured {
+    by: Vec<String>,
+    on: Vec<String>,
+    cluster: Option<String>,
+    exclude: Option<String>,
+    /// Names with their expressions.
+    metrics: Vec<(String, String)>,
+    ci: Interval,
+}
+
+/// A row that was measured.
+struct Item {
+    cluster: String,
+    /// By metric.
+    values: Vec<f64>,
+}
+
+/// Rows by group and key.
+type Items = BTreeMap<(Vec<String>, Vec<String>), Item>;
+
+impl Measured {
+    fn of(record: &Artifact, on: Vec<String>) -> Self {
+        let setting = |name: &str| record.components.get(&format!("settings.{name}")).cloned();
+        let number = |name: &str| setting(name).and_then(|value| value.parse().ok());
+        let default = Interval::default();
+        let named = record.components.iter().filter_map(|(name, expression)| {
+            Some((name.strip_prefix("settings.metrics.")?.to_owned(), expression.clone()))
+        });
+        let accuracy = setting("correct").map(|expression| (ACCURACY.to_owned(), expression));
+        Self {
+            by: by(record),
+            on,
+            cluster: setting("cluster"),
+            exclude: setting("exclude"),
+            metrics: accuracy.into_iter().chain(named).collect(),
+            ci: Interval {
+                bootstrap: setting("ci.bootstrap").and_then(|value| value.parse().ok()),
+                seed: setting("ci.seed")
+                    .and_then(|value| value.parse().ok())
+                    .unwrap_or(default.seed),
+                level: number("ci.level").unwrap_or(default.level),
+            },
+        }
+    }
+
+    /// The rows of a table that the expressions call `name`; a row without a value counts as 0.
+    async fn items(&self, name: &str, table: &Arc<StageTable>, engine: &Engine) -> Result<Items> {
+        let cluster = self.cluster.iter();
+        let columns: Vec<String> =
+            self.by.iter().chain(&self.on).chain(cluster).map(|name| quoted(name)).collect();
+        let texts = columns.iter().enumerate().map(|(i, column)| format!("{column} AS t{i}"));
+        let metrics = self.metrics.iter().enumerate();
+        let values = metrics.map(|(i, (_, expression))| format!("({expression}) AS v{i}"));
+        let wanted: Vec<String> = texts.chain(values).collect();
+        let kept = self.exclude.as_ref().map(|it| format!(" WHERE ({it}) IS NOT TRUE"));
+        let sql = format!("SELECT {} FROM {name}{}", wanted.join(", "), kept.unwrap_or_default());
+        let rows = Columns::of(&sql, name, table, columns.len(), engine).await?;
+        let key = self.by.len()..self.by.len() + self.on.len();
+        let item = |row: usize| {
+            let cluster = match self.cluster {
+                Some(_) => text_at(&rows.texts[key.end], row),
+                None => String::new(),
+            };
+            let values = (0..self.metrics.len()).map(|i| rows.value(row, i).unwrap_or(0.0));
+            let id = (rows.text(row, 0..key.start), rows.text(row, key.clone()));
+            (id, Item { cluster, values: values.collect() })
+        };
+        Ok((0..rows.len()).map(item).collect())
+    }
+
+    fn compared(&self, first: &Items, second: &Items) -> Result<Tests> {
+        let mut groups: BTreeMap<&[String], Vec<(&Item, &Item)>> = BTreeMap::new();
+        for (id, item) in first {
+            if let Some(theirs) = second.get(id) {
+                groups.entry(&id.0).or_default().push((item, theirs));
+            }
+        }
+        let mut tests = Tests::new();
+        for (group, pairs) in groups {
+            let clusters: Vec<&str> = pairs.iter().map(|(ours, _)| &*ours.cluster).collect();
+            let clusters = self.cluster.as_ref().map(|_| clusters.as_slice());
+            for (m, (metric, _)) in self.metrics.iter().enumerate() {
+                let a: Vec<f64> = pairs.iter().map(|(ours, _)| ours.values[m]).collect();
+                let b: Vec<f64> = pairs.iter().map(|(_, theirs)| theirs.values[m]).collect();
+                let boolean = a.iter().chain(&b).all(|value| *value == 0.0 || *value == 1.0);
+                let found =
+                    paired(&a, &b, clusters, boolean, &self.ci).map_err(StageError::from)?;
+                tests.insert((group.to_vec(), metric.clone()), found);
+            }
+        }
+        Ok(tests)
+    }
+}
+
+/// Texts and numbers of a query.
+struct Columns {
+    texts: Vec<StringArray>,
+    values: Vec<Float64Array>,
+    rows: usize,
+}
+
+impl Columns {
+    /// The first `texts` columns of the query as texts, the rest as numbers.
+    async fn of(
+        sql: &str,
+        name: &str,
+        table: &Arc<StageTable>,
+        texts: usize,
+        engine: &Engine,
+    ) -> Result<Self> {
+        let (schema, batches) = rows_of(sql, &[(name, table)], engine).await?;
+        let all = concat_batches(&schema, &batches).map_err(StageError::from)?;
+        let column = |i: usize, kind| cast(all.column(i), &kind).map_err(StageError::from);
+        let text = |i| Ok(column(i, DataType::Utf8)?.as_any().downcast_ref().cloned());
+        let value = |i| Ok(column(i, DataType::Float64)?.as_any().downcast_ref().cloned());
+        let texts_: Result<Option<_>, StageError> = (0..texts).map(text).collect();
+        let values: Result<Option<_>, StageError> = (texts..all.num_columns()).map(value).collect();
+        Ok(Self {
+            texts: texts_?.unwrap_or_default(),
+            values: values?.unwrap_or_default(),
+            rows: all.num_rows(),
+        })
+    }
+
+    fn len(&self) -> usize {
+        self.rows
+    }
+
+    fn text(&self, row: usize, columns: std::ops::Range<usize>) -> Vec<String> {
+        self.texts[columns].iter().map(|column| text_at(column, row)).collect()
+    }
+
+    fn value(&self, row: usize, column: usize) -> Option<f64> {
+        let column = &self.values[column];
+        column.is_valid(row).then(|| column.value(row))
+    }
+}
+
+async fn table_of(record: &Artifact, store: &Store) -> Result<Option<Arc<StageTable>>> {
+    let tables = tables_of(store, &record.stage, record).await?;
+    Ok(tables.into_iter().next().map(|(_, table)| table))
+}

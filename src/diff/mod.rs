@@ -1,0 +1,6 @@
+//! Two runs side by side: what they were made of, which numbers differ and by how much more than chance, which
+//! rows changed.
+
+pub mod metrics;
+pub mod rows;
+pub mod runs;

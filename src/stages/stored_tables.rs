@@ -1,0 +1,32 @@
+//! What of the store a pipeline reads that is not its own: memories, and tables of past runs. Fetched once,
+//! before stages are prepared.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::memory::Memories;
+use proofmill_base::ids::RunId;
+use proofmill_store::Artifact;
+
+/// A table that a `read` names: the run as it is written, and the stage.
+pub type StoredTableName = (String, String);
+
+/// A table of a past run.
+#[derive(Clone, Debug)]
+pub struct StoredTable {
+    /// The run that was meant.
+    pub run: RunId,
+    pub artifact: Arc<Artifact>,
+    /// Whether its error rows are meant.
+    pub is_errors: bool,
+}
+
+/// The tables of past runs that a pipeline names; or why there is none, and what to do.
+pub type StoredTables = BTreeMap<StoredTableName, Result<StoredTable, (String, Option<String>)>>;
+
+/// What a pipeline is prepared with.
+#[derive(Clone, Debug, Default)]
+pub struct FromStore {
+    pub memories: Memories,
+    pub tables: StoredTables,
+}
