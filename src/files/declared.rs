@@ -83,20 +83,14 @@ impl DeclaredRows {
     ///
     /// The error row that the line is: because the program says so, or because it does not fit. Its source is
     /// the `row_id` of the line, if it has one.
-    pub fn push(&mut self, number: u64, line: &[u8]) -> Result<(), ErrorRow> {
+    pub fn push(&mut self, number: u64, line: &[u8]) -> Result<(), Box<ErrorRow>> {
         if line.trim_ascii().is_empty() {
             return Ok(());
         }
         self.records += 1;
         let (row, line_number) = (self.records, Some(number));
-        let failed = |source: String, Fault { class, column, message }, raw| ErrorRow {
-            source,
-            row,
-            line: line_number,
-            column,
-            class,
-            message,
-            raw,
+        let failed = |source: String, Fault { class, column, message }, raw| {
+            Box::new(ErrorRow { source, row, line: line_number, column, class, message, raw })
         };
         let record = match object(line) {
             Ok(RecordContent::Object(record)) => record,
@@ -244,7 +238,7 @@ mod tests {
         }
         let batch = rows.finish();
         assert_eq!((batch.num_rows(), rows.rows()), (2, 0));
-        assert_eq!(batch.schema().field(0).is_nullable(), false);
+        assert!(!batch.schema().field(0).is_nullable());
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use crate::stages::kind::{Kind, Preparation, Preparing, Traits};
+use crate::stages::programs::plan;
 use crate::stages::programs::program::{self, Program, Shared};
 use proofmill_pipeline::code::Code;
 use proofmill_pipeline::kinds::command::{Command, Exchange};
@@ -66,6 +67,6 @@ impl Kind for Command {
             memory_mib: self.memory_mib,
             success: 0,
         };
-        Some(program::prepared(program, self.pure, !self.code.is_empty(), components))
+        Some(plan::prepared(program, self.pure, !self.code.is_empty(), components))
     }
 }

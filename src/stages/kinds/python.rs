@@ -7,6 +7,7 @@ use std::path::Path;
 use serde_json::json;
 
 use crate::stages::kind::{Kind, Preparation, Preparing, Traits};
+use crate::stages::programs::plan;
 use crate::stages::programs::program::{self, Program, Shared};
 use proofmill_pipeline::code::Code;
 use proofmill_pipeline::kinds::command::Exchange;
@@ -89,6 +90,6 @@ impl Kind for Python {
             memory_mib: self.memory_mib,
             success: ALL_DONE,
         };
-        Some(program::prepared(program, self.pure, true, components))
+        Some(plan::prepared(program, self.pure, true, components))
     }
 }

@@ -26,7 +26,7 @@ use crate::stages::error::StageError;
 const BATCHES_QUEUED_MAX: usize = 4;
 
 /// The rows of a table.
-pub type Rows = BoxStream<'static, Result<RecordBatch, StageError>>;
+pub type RowStream = BoxStream<'static, Result<RecordBatch, StageError>>;
 
 /// Writes batches in one format.
 enum Encoder<W: Write + Send> {
@@ -85,7 +85,7 @@ fn encoding(error: ParquetError) -> StageError {
 /// Writes a table into the pipe of a program, `rows_each` rows a piece. A program that does not read on is no
 /// error: it knows what it needs.
 pub async fn into_pipe(
-    mut rows: Rows,
+    mut rows: RowStream,
     schema: SchemaRef,
     exchange: Exchange,
     rows_each: usize,
@@ -128,7 +128,7 @@ async fn send(to: &mut pipe::Sender, bytes: &[u8]) -> Result<bool, StageError> {
 
 /// Writes a table to a new file.
 pub async fn into_file(
-    mut rows: Rows,
+    mut rows: RowStream,
     schema: SchemaRef,
     exchange: Exchange,
     path: &Path,

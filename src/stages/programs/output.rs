@@ -137,8 +137,9 @@ impl<'a> Output<'a> {
                 number += 1;
                 batch_bytes += end - start;
                 if let Err(error) = rows.push(number, &buffer[start..end])
-                    && self.note(error)
+                    && self.note(*error)
                 {
+                    self.rows += rows.rows() as u64;
                     return Ok(());
                 }
                 start = end + 1;

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use datafusion::catalog::TableProvider;
+use proofmill_files::declared_schema;
 use proofmill_pipeline::kinds::command::Exchange;
 use tempfile::TempDir;
 use tokio::net::unix::pipe;
@@ -15,6 +16,8 @@ use tokio_util::sync::CancellationToken;
 use tracing::info;
 
 use crate::stages::error::StageError;
+use crate::stages::fingerprint::Components;
+use crate::stages::kind::Preparation;
 use crate::stages::plan::{Execution, StagePlan, spawn};
 use crate::stages::programs::failure::{LINE_BYTES_MAX, Said};
 use crate::stages::programs::output::{Ended, Gate, Output, Read, read};
@@ -48,13 +51,13 @@ impl StagePlan for ProgramPlan {
         }
         let folder = private_folder(program, execution)?;
         let folder = folder.as_ref();
-        let (environment, secrets) = environment(program, folder)?;
+        let Environment { variables, secrets } = environment(program, folder)?;
         write_inputs(program, execution, folder).await?;
         let common = execution.common();
         let gate = Gate { on_error: common.on_error, max_error_rate: common.max_error_rate };
         let mut output = Output::new(&program.name, &program.columns, gate, execution.sink);
         let said = Mutex::new(Said::new(secrets.into_iter()));
-        let status = run(program, execution, environment, &mut output, &said).await?;
+        let status = run(program, execution, variables, &mut output, &said).await?;
         let said = said.into_inner().unwrap_or_else(PoisonError::into_inner);
         if let Some(status) = status.filter(|status| status.code() != Some(program.success)) {
             return Err(StageError::Data {
@@ -70,6 +73,30 @@ impl StagePlan for ProgramPlan {
         unchanged(program).await?;
         output.finish(|text| said.covered(text)).await
     }
+}
+
+/// The stage that runs `program`. `declared` says whether what decides the table counts for its fingerprint; if not, or
+/// if `pure` says so, it is computed in every run.
+pub fn prepared(
+    program: Program,
+    pure: Option<bool>,
+    declared: bool,
+    components: &mut Components,
+) -> Preparation {
+    components.set_order("columns", program.columns.keys());
+    for (path, digest) in program.code.files() {
+        components.set(format!("code.{path}"), digest);
+    }
+    let unrepeatable = match pure {
+        Some(true) => None,
+        Some(false) => Some("it says `pure: false`"),
+        None if declared => None,
+        None => Some(
+            "nothing says which files decide what its program writes: name them in `code`, or say `pure: true`",
+        ),
+    };
+    let schema = declared_schema(&program.columns);
+    Preparation { unrepeatable, ..Preparation::new(schema, ProgramPlan(program)) }
 }
 
 /// An error if a declared file is not what it was when the pipeline was read.
@@ -99,13 +126,17 @@ fn private_folder(
     folder.map(Some).map_err(failed)
 }
 
-/// The environment of the program, and the values in it that nobody may see.
-fn environment(
-    program: &Program,
-    folder: Option<&TempDir>,
-) -> Result<(Vec<(OsString, OsString)>, Vec<String>), StageError> {
-    let mut all: Vec<(OsString, OsString)> = Vec::new();
-    let mut set = |name: &str, value: OsString| all.push((name.into(), value));
+/// The environment of a program.
+struct Environment {
+    variables: Vec<(OsString, OsString)>,
+    /// Values in it that nobody may see.
+    secrets: Vec<String>,
+}
+
+/// The environment that the program is started in.
+fn environment(program: &Program, folder: Option<&TempDir>) -> Result<Environment, StageError> {
+    let mut variables: Vec<(OsString, OsString)> = Vec::new();
+    let mut set = |name: &str, value: OsString| variables.push((name.into(), value));
     for name in ALWAYS_PASSED {
         if let Some(value) = std::env::var_os(name) {
             set(name, value);
@@ -137,7 +168,7 @@ fn environment(
             }
         }
     }
-    Ok((all, secrets))
+    Ok(Environment { variables, secrets })
 }
 
 /// The file of a further input.
@@ -181,7 +212,7 @@ impl From<StageError> for Stop {
 async fn run(
     program: &Program,
     execution: &Execution<'_>,
-    environment: Vec<(OsString, OsString)>,
+    variables: Vec<(OsString, OsString)>,
     output: &mut Output<'_>,
     said: &Mutex<Said>,
 ) -> Result<Option<ExitStatus>, StageError> {
@@ -191,7 +222,7 @@ async fn run(
     let start = Start {
         argv: &program.argv,
         folder: &program.folder,
-        environment,
+        environment: variables,
         is_fed: table.is_some(),
     };
     let (mut process, mut pipes) = Process::start(start).map_err(|error| StageError::Data {
@@ -219,13 +250,12 @@ async fn run(
         (_, _) => None,
     };
     let feeding = async {
-        match fed {
-            Some(fed) => tokio::select! {
+        if let Some(fed) = fed {
+            tokio::select! {
                 fed = fed => fed?,
                 // It has ended without reading on.
                 () = ended.and_silent() => {}
-            },
-            None => {}
+            }
         }
         Ok::<(), Stop>(())
     };

@@ -8,16 +8,13 @@ use std::path::{Path, PathBuf};
 use indexmap::IndexMap;
 use proofmill_base::ids::{StageName, is_name};
 use proofmill_base::suggest;
-use proofmill_files::{ERROR_FIELD, declared_schema};
+use proofmill_files::ERROR_FIELD;
 use proofmill_pipeline::code::Code as Mistake;
 use proofmill_pipeline::kinds::command::{Exchange, OutputColumn};
 
 use crate::stages::diagnostics::Diagnostics;
-use crate::stages::fingerprint::Components;
-use crate::stages::kind::Preparation;
 use crate::stages::programs::code::Code;
 use crate::stages::programs::memory;
-use crate::stages::programs::plan::ProgramPlan;
 
 /// What variables of ours begin with.
 const OURS: &str = "PROOFMILL_";
@@ -113,7 +110,10 @@ impl Shared<'_> {
                     message,
                     "keep one of them",
                 );
-            } else if is_variable(name) && std::env::var_os(name).is_none() {
+            } else if is_variable(name)
+                && !name.starts_with(OURS)
+                && std::env::var_os(name).is_none()
+            {
                 // What is in the store needs none.
                 let message = format!("the environment variable `{name}` is not set");
                 let help = "the stage fails without it if it has to be computed".to_owned();
@@ -136,30 +136,6 @@ impl Shared<'_> {
 fn wrong(diagnostics: &mut Diagnostics<'_>, steps: &[&str], message: String, help: &str) -> bool {
     diagnostics.error(steps, Mistake::WrongValue, message, Some(help.to_owned()));
     false
-}
-
-/// The stage that runs `program`. `declared` says whether what decides the table counts for its fingerprint; if not, or
-/// if `pure` says so, it is computed in every run.
-pub fn prepared(
-    program: Program,
-    pure: Option<bool>,
-    declared: bool,
-    components: &mut Components,
-) -> Preparation {
-    components.set_order("columns", program.columns.keys());
-    for (path, digest) in program.code.files() {
-        components.set(format!("code.{path}"), digest);
-    }
-    let unrepeatable = match pure {
-        Some(true) => None,
-        Some(false) => Some("it says `pure: false`"),
-        None if declared => None,
-        None => Some(
-            "nothing says which files decide what its program writes: name them in `code`, or say `pure: true`",
-        ),
-    };
-    let schema = declared_schema(&program.columns);
-    Preparation { unrepeatable, ..Preparation::new(schema, ProgramPlan(program)) }
 }
 
 /// The digests of declared files; `steps` lead to the setting that each is from.

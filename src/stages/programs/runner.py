@@ -23,6 +23,10 @@ ERROR = '{"$error":'
 # The exit code of a run that called the function for all rows: no other end has it by chance.
 ALL_DONE = 43
 
+# A compiled module is told from a changed one by its second and its size alone: none is read, none is written.
+sys.dont_write_bytecode = True
+sys.pycache_prefix = os.devnull
+
 orders = json.loads(sys.argv[1])
 path = os.path.realpath(orders["file"])
 name, arguments = orders["function"], orders["arguments"]
