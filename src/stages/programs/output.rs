@@ -47,12 +47,12 @@ const SILENCE_MAX: Duration = Duration::from_secs(2);
 
 /// Whether the program has ended, so that its pipes soon have to.
 #[derive(Debug, Clone)]
-pub struct Ended {
+pub struct ProgramEnd {
     pub token: CancellationToken,
     pub clock: Arc<dyn Clock>,
 }
 
-impl Ended {
+impl ProgramEnd {
     /// Waits until the program has ended and a grace has passed.
     pub async fn and_silent(&self) {
         self.token.cancelled().await;
@@ -72,7 +72,7 @@ pub enum Read {
 pub async fn read(
     pipe: &mut pipe::Receiver,
     buffer: &mut Vec<u8>,
-    ended: &Ended,
+    ended: &ProgramEnd,
 ) -> Result<Read, StageError> {
     buffer.reserve(READ_BYTES);
     tokio::select! {
@@ -123,7 +123,7 @@ impl<'a> Output<'a> {
     pub async fn lines(
         &mut self,
         pipe: &mut pipe::Receiver,
-        ended: &Ended,
+        ended: &ProgramEnd,
     ) -> Result<(), StageError> {
         let mut rows = DeclaredRows::new(self.columns);
         let (mut buffer, mut number, mut batch_bytes) = (Vec::new(), 0, 0);
@@ -172,7 +172,7 @@ impl<'a> Output<'a> {
     pub async fn stream(
         &mut self,
         pipe: &mut pipe::Receiver,
-        ended: &Ended,
+        ended: &ProgramEnd,
     ) -> Result<(), StageError> {
         let (mut stream, mut buffer) = (ArrowStream::default(), Vec::new());
         loop {
@@ -338,9 +338,6 @@ impl<'a> Output<'a> {
         mut self,
         covered: impl Fn(&str) -> String,
     ) -> Result<Computed, StageError> {
-        if let Some(reason) = &self.unfinished {
-            return Err(self.wrong(reason.clone(), "write whole rows; nothing was published"));
-        }
         for error in &mut self.errors {
             error.message = covered(&error.message);
         }
@@ -370,6 +367,9 @@ impl<'a> Output<'a> {
                 help: "fix the program, or accept a share of such rows with `max_error_rate`"
                     .to_owned(),
             });
+        }
+        if let Some(reason) = &self.unfinished {
+            return Err(self.wrong(reason.clone(), "write whole rows; nothing was published"));
         }
         let mut computed = Computed::of([self.part.finish().await?]);
         if failed > 0 {

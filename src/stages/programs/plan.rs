@@ -20,7 +20,7 @@ use crate::stages::fingerprint::Components;
 use crate::stages::kind::Preparation;
 use crate::stages::plan::{Execution, StagePlan, spawn};
 use crate::stages::programs::failure::{LINE_BYTES_MAX, Said};
-use crate::stages::programs::output::{Ended, Gate, Output, Read, read};
+use crate::stages::programs::output::{Gate, Output, ProgramEnd, Read, read};
 use crate::stages::programs::process::{Process, Start};
 use crate::stages::programs::program::Program;
 use crate::stages::programs::{feed, memory};
@@ -231,7 +231,7 @@ async fn run(
     })?;
     let group = process.group();
     let clock = Arc::clone(store.clock());
-    let ended = Ended { token: CancellationToken::new(), clock: Arc::clone(&clock) };
+    let ended = ProgramEnd { token: CancellationToken::new(), clock: Arc::clone(&clock) };
 
     let status = OnceLock::new();
     let waiting = async {
@@ -305,7 +305,7 @@ async fn log(
     pipe: &mut pipe::Receiver,
     program: &Program,
     said: &Mutex<Said>,
-    ended: &Ended,
+    ended: &ProgramEnd,
 ) -> Result<(), StageError> {
     let mut buffer = Vec::new();
     loop {
