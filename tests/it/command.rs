@@ -291,7 +291,7 @@ fn every_way_to_write_a_wrong_table_is_told() {
         (r#"echo '{"row_id":"a"}'"#, "a: there is no `n`"),
         (
             r#"echo '{"row_id":"a","n":1.5}'"#,
-            "a: column `n`: expected a whole number of 64 bits, found the number `1.5`",
+            "a: column `n`: expected a whole number, found the number `1.5`",
         ),
         (
             r#"echo '{"row_id":"a","n":1,"m":1}'"#,

@@ -93,7 +93,7 @@ pub struct Gate {
 }
 
 /// Takes what a program writes.
-pub struct Output<'a> {
+pub struct ProgramOutput<'a> {
     name: &'a str,
     columns: &'a IndexMap<String, OutputColumn>,
     schema: SchemaRef,
@@ -106,7 +106,7 @@ pub struct Output<'a> {
     unfinished: Option<String>,
 }
 
-impl<'a> Output<'a> {
+impl<'a> ProgramOutput<'a> {
     /// Nothing yet. `name` is what messages call the program.
     pub fn new(
         name: &'a str,

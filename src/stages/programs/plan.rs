@@ -20,7 +20,7 @@ use crate::stages::fingerprint::Components;
 use crate::stages::kind::Preparation;
 use crate::stages::plan::{Execution, StagePlan, spawn};
 use crate::stages::programs::failure::{LINE_BYTES_MAX, Said};
-use crate::stages::programs::output::{Gate, Output, ProgramEnd, Read, read};
+use crate::stages::programs::output::{Gate, ProgramEnd, ProgramOutput, Read, read};
 use crate::stages::programs::process::{Process, Start};
 use crate::stages::programs::program::Program;
 use crate::stages::programs::{feed, memory};
@@ -55,7 +55,7 @@ impl StagePlan for ProgramPlan {
         write_inputs(program, execution, folder).await?;
         let common = execution.common();
         let gate = Gate { on_error: common.on_error, max_error_rate: common.max_error_rate };
-        let mut output = Output::new(&program.name, &program.columns, gate, execution.sink);
+        let mut output = ProgramOutput::new(&program.name, &program.columns, gate, execution.sink);
         let said = Mutex::new(Said::new(secrets.into_iter()));
         let status = run(program, execution, variables, &mut output, &said).await?;
         let said = said.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -213,7 +213,7 @@ async fn run(
     program: &Program,
     execution: &Execution<'_>,
     variables: Vec<(OsString, OsString)>,
-    output: &mut Output<'_>,
+    output: &mut ProgramOutput<'_>,
     said: &Mutex<Said>,
 ) -> Result<Option<ExitStatus>, StageError> {
     let store = &execution.sink.store;
