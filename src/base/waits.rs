@@ -1,8 +1,8 @@
-//! What requests wait for while they wait, for those who watch: a progress display asks now and then. Nothing
-//! is decided by it.
+//! What requests wait for while they wait, for those who watch: a progress display asks now and then, and so
+//! does whoever gives up the requests that only wait.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// What a request waits for.
@@ -31,22 +31,38 @@ pub struct Waiting {
 
 /// The requests of one query that wait. Each is counted as long as its [`Wait`] is kept.
 #[derive(Debug, Default)]
-pub struct Waits(Mutex<BTreeMap<(WaitFor, Option<Duration>), u64>>);
+pub struct Waits {
+    all: Mutex<BTreeMap<Key, u64>>,
+    /// Those of which these are a part.
+    whole: Option<Arc<Waits>>,
+}
+
+type Key = (WaitFor, Option<Duration>);
 
 /// A request that waits. Dropping it ends the waiting, however that came about.
 #[derive(Debug)]
 #[must_use = "the request waits as long as this is kept"]
 pub struct Wait<'a> {
     waits: &'a Waits,
-    key: (WaitFor, Option<Duration>),
+    key: Key,
 }
 
 impl Waits {
+    /// Those of one request, which count in `whole` as well.
+    pub fn within(whole: &Arc<Self>) -> Self {
+        Self { whole: Some(Arc::clone(whole)), ..Self::default() }
+    }
+
     /// A request begins to wait; `until` when, in monotonic time of the injected clock, if that is known.
     pub fn begin(&self, what: WaitFor, until: Option<Duration>) -> Wait<'_> {
         let key = (what, until);
-        *self.all().entry(key).or_default() += 1;
+        self.each(|waits| *waits.all().entry(key).or_default() += 1);
         Wait { waits: self, key }
+    }
+
+    /// Whether a request waits for one of these.
+    pub fn any(&self, wanted: impl Fn(WaitFor) -> bool) -> bool {
+        self.all().keys().any(|(what, _)| wanted(*what))
     }
 
     /// Who waits now, at most one entry for each thing that is waited for, in the order of [`WaitFor`].
@@ -65,20 +81,31 @@ impl Waits {
         found
     }
 
-    fn all(&self) -> MutexGuard<'_, BTreeMap<(WaitFor, Option<Duration>), u64>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Acts on these and on those of which they are a part.
+    fn each(&self, act: impl Fn(&Self)) {
+        let mut waits = Some(self);
+        while let Some(these) = waits {
+            act(these);
+            waits = these.whole.as_deref();
+        }
+    }
+
+    fn all(&self) -> MutexGuard<'_, BTreeMap<Key, u64>> {
+        self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Drop for Wait<'_> {
     fn drop(&mut self) {
-        let mut all = self.waits.all();
-        if let Some(requests) = all.get_mut(&self.key) {
-            *requests -= 1;
-            if *requests == 0 {
-                all.remove(&self.key);
+        self.waits.each(|waits| {
+            let mut all = waits.all();
+            if let Some(requests) = all.get_mut(&self.key) {
+                *requests -= 1;
+                if *requests == 0 {
+                    all.remove(&self.key);
+                }
             }
-        }
+        });
     }
 }
 
@@ -103,5 +130,16 @@ mod tests {
         assert_eq!(waits.now(), [retry(1, at(9))]);
         drop(late);
         assert_eq!(waits.now(), []);
+    }
+    #[test]
+    fn what_one_request_waits_for_is_counted_with_all() {
+        let whole = Arc::new(Waits::default());
+        let (one, other) = (Waits::within(&whole), Waits::within(&whole));
+        let waits = (one.begin(WaitFor::Backoff, None), other.begin(WaitFor::Backoff, None));
+        assert_eq!(whole.now()[0].requests, 2);
+        assert_eq!(one.now()[0].requests, 1);
+        assert!(one.any(|what| what == WaitFor::Backoff) && !one.any(|what| what == WaitFor::Turn));
+        drop(waits);
+        assert!(whole.now().is_empty() && one.now().is_empty());
     }
 }

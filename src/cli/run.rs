@@ -13,6 +13,7 @@ use crate::cli::shell::quoted;
 use crate::cli::stop::on_signals;
 use crate::console::{Stream, is_terminal};
 use crate::graph::select::{UnknownSelection, select, upstream};
+use crate::report::asked;
 use crate::report::lines::Lines;
 use crate::report::logged::Logged;
 use crate::report::metrics;
@@ -250,6 +251,9 @@ fn print(result: &RunResult, environment: &Environment, store: &Store) -> Result
             count(StageStatus::Cached),
             store.url(),
         ));
+        for (model, usage) in &result.models {
+            output.remark(asked::of_model(model, usage));
+        }
         // A store in memory is gone with the command.
         if store.url().scheme() != "memory" {
             let of_run = format!("{} --run {}", environment.store_option(), result.run);
@@ -276,6 +280,7 @@ fn json(result: &RunResult, store: &Store) -> Json {
         "store": store.url().as_str(),
         "error": result.error.as_ref().map(|error| error.message.clone()),
         "metrics": metrics,
+        "models": result.models,
         "pages": result.pages.iter().map(page::json).collect::<Vec<_>>(),
         "stages": result.stages.values().collect::<Vec<_>>(),
     })

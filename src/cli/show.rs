@@ -11,6 +11,7 @@ use crate::cli::environment::Environment;
 use crate::cli::rows::{Limited, Outlet};
 use crate::cli::show_models::show_models;
 use crate::cli::sql::open;
+use crate::report::asked;
 use crate::report::page;
 use crate::report::units::{bytes, count, plural};
 use crate::run::history::{RunSummary, artifact, ended, tables};
@@ -45,6 +46,7 @@ fn show_run(run: &RunSummary, environment: &Environment) -> Result<()> {
             "pipeline": run.pipeline,
             "outcome": ended(run),
             "params": run.params,
+            "models": run.models,
             "stages": run.stages,
             "failed": run.failed,
             "not_run": not_run(run),
@@ -70,6 +72,9 @@ fn show_run(run: &RunSummary, environment: &Environment) -> Result<()> {
     let failed = run.failed.iter().filter_map(|failure| failure.outcome.as_ref());
     let rows = run.stages.iter().chain(failed).map(line).collect();
     output.data(output.table(&header.map(str::to_owned), rows, &right))?;
+    for (model, usage) in &run.models {
+        output.data(format!("\n{}\n", asked::of_model(model, usage)))?;
+    }
     for failure in &run.failed {
         let (stage, why) = (printable(&failure.stage, true), printable(&failure.message, true));
         output.data(format!("\n{stage} failed: {why}\n"))?;

@@ -8,7 +8,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use proofmill_base::waits::Waits;
 use proofmill_engine::request::{Answer, Request};
-use proofmill_remote::{RemoteError, RemoteModel, Settings};
+use proofmill_remote::{
+    Budget, ModelError, Money, Prices, RemoteError, RemoteModel, Settings, Usage,
+};
 use proofmill_udfs::model::{AskError, Key, LanguageModel, OpenError};
 
 use crate::models::runtime::Runtime;
@@ -28,6 +30,12 @@ impl RemoteEndpoint {
     pub fn new(model: &Model, identity: String, runtime: &Runtime) -> Self {
         let (settings, runtime) = (settings(model), runtime.clone());
         Self { identity, settings, runtime, opened: OnceLock::new() }
+    }
+
+    /// What was asked so far, and what that cost where there are prices; `None` if nothing was.
+    pub fn spent(&self) -> Option<(Usage, Option<Money>)> {
+        let model = self.opened.get()?.as_ref().ok()?;
+        Some((model.usage(), model.cost())).filter(|(usage, _)| usage.requests > 0)
     }
 
     fn opened(&self) -> Result<&RemoteModel, AskError> {
@@ -58,6 +66,19 @@ fn settings(model: &Model) -> Settings {
         model.concurrency.and_then(NonZeroU32::new).unwrap_or(settings.concurrency);
     settings.requests_per_minute = model.requests_per_minute.and_then(NonZeroU32::new);
     settings.tokens_per_minute = model.tokens_per_minute.and_then(NonZeroU32::new);
+    if let Some(budget) = &model.budget {
+        settings.budget = Budget {
+            requests: budget.requests,
+            prompt_tokens: budget.prompt_tokens,
+            completion_tokens: budget.completion_tokens,
+            money: budget.money.map(|money| Money::millionths(money.millionths())),
+        };
+    }
+    settings.prices = model.prices.map(|prices| Prices {
+        prompt: prices.prompt.millionths(),
+        cached: prices.cached.unwrap_or(prices.prompt).millionths(),
+        completion: prices.completion.millionths(),
+    });
     if let Some(seconds) = model.timeout_seconds {
         settings.timeout = Duration::from_secs(seconds.into());
     }
@@ -71,10 +92,14 @@ impl LanguageModel for RemoteEndpoint {
         &self.identity
     }
 
-    async fn ask(&self, request: Request, _: Key, _: &Waits) -> Result<Answer, AskError> {
-        self.opened()?.ask(&request).await.map_err(|error| match error {
+    async fn ask(&self, request: Request, _: Key, waits: &Waits) -> Result<Answer, AskError> {
+        let asked = self.opened()?.ask_watched(&request, waits).await;
+        asked.map_err(|error| match error {
             RemoteError::Row { error, transient: true, .. } => AskError::Passing(error),
             RemoteError::Row { error, transient: false, .. } => AskError::Row(error),
+            RemoteError::Model { error: ModelError::Budget(_), .. } => {
+                AskError::Spent(OpenError::new(error))
+            }
             RemoteError::Model { .. } => AskError::Model(OpenError::new(error)),
         })
     }

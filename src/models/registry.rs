@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 use async_trait::async_trait;
 use indexmap::IndexMap;
 use proofmill_engine::checkpoint::{Digest, Digested, Folder, LoadError, digest_of_parts};
+use proofmill_remote::{Money, Usage};
 use proofmill_udfs::model::{LanguageModel, Ledger, Models, OpenError, Opener, Recording};
 
 use crate::models::device::Placement;
@@ -33,6 +34,9 @@ struct Entry {
     local_models: usize,
     runtime: Runtime,
     identity: OnceLock<Result<ModelIdentity, Arc<IdentityError>>>,
+    chat_template: OnceLock<Option<bool>>,
+    /// The model itself, if it is an endpoint that some stage asks.
+    endpoint: OnceLock<Arc<RemoteEndpoint>>,
 }
 
 impl Registry {
@@ -45,8 +49,14 @@ impl Registry {
         let models: Vec<(String, Model)> = models.into_iter().collect();
         let local_models = models.iter().filter(|(_, model)| model.path.is_some()).count();
         let entry = |model| {
-            let (runtime, identity) = (runtime.clone(), OnceLock::new());
-            Arc::new(Entry { model, local_models, runtime, identity })
+            Arc::new(Entry {
+                model,
+                local_models,
+                runtime: runtime.clone(),
+                identity: OnceLock::new(),
+                chat_template: OnceLock::new(),
+                endpoint: OnceLock::new(),
+            })
         };
         let entries: IndexMap<String, Arc<Entry>> =
             models.into_iter().map(|(name, model)| (name, entry(model))).collect();
@@ -96,6 +106,25 @@ impl Registry {
         self.entries.iter().map(move |(name, entry)| (name.as_str(), of(entry)))
     }
 
+    /// Whether a model in a folder has a chat template; `None` for an endpoint, and where there is no such
+    /// model or folder.
+    pub fn has_chat_template(&self, name: &str) -> Option<bool> {
+        let entry = self.entries.get(name)?;
+        *entry.chat_template.get_or_init(|| {
+            let folder = Folder::open(Path::new(entry.model.path.as_deref()?));
+            Some(folder.ok()?.has_chat_template())
+        })
+    }
+
+    /// What was asked of each endpoint so far, and what that cost where there are prices; without those of
+    /// which nothing was asked.
+    pub fn spent(&self) -> impl Iterator<Item = (&str, Usage, Option<Money>)> {
+        self.entries.iter().filter_map(|(name, entry)| {
+            let (usage, cost) = entry.endpoint.get()?.spent()?;
+            Some((name.as_str(), usage, cost))
+        })
+    }
+
     /// Why a model that some stage asks, and that would run on a GPU if there were one, runs on the
     /// processor.
     pub fn why_no_gpu(&self) -> Option<String> {
@@ -128,7 +157,13 @@ impl Opener for Entry {
                 let place = Placement::of(model, &runtime.gpus).map_err(OpenError::new)?;
                 Arc::new(LocalModel::new(model, &identity, &place, self.local_models, runtime))
             }
-            None => Arc::new(RemoteEndpoint::new(&self.model, identity.identity(), &self.runtime)),
+            None => {
+                let new = || {
+                    let identity = identity.identity();
+                    Arc::new(RemoteEndpoint::new(&self.model, identity, &self.runtime))
+                };
+                Arc::clone(self.endpoint.get_or_init(new)) as Arc<dyn LanguageModel>
+            }
         })
     }
 }

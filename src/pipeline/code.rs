@@ -94,6 +94,8 @@ codes! {
     SourceEmpty = "E0405",
     /// A program, or something that it needs, that is not there.
     ProgramMissing = "E0406",
+    /// A chat model that reads a prompt without its chat template.
+    RawPrompt = "E0407",
 }
 
 impl Code {

@@ -170,6 +170,14 @@ impl Expander<'_> {
                 let (span, path) = (node.at(&[idle]).span, join(&path, idle));
                 self.diagnostics.push(Diagnostic::error(Code::UnknownKey, span, path, message));
             }
+            if model.prices.is_none() && model.budget.is_some_and(|budget| budget.money.is_some()) {
+                let message = "a budget of money needs `prices`".to_owned();
+                let help = "add the prices of a million tokens: `prices: { prompt: 0.15, completion: 0.6 }`";
+                let (span, path) =
+                    (node.at(&["budget", "money"]).span, join(&path, "budget.money"));
+                let mistake = Diagnostic::error(Code::MissingKey, span, path, message);
+                self.diagnostics.push(mistake.with_help(help.to_owned()));
+            }
             models.insert(key.name.clone(), (model, node.clone()));
         }
         models

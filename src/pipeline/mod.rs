@@ -19,6 +19,7 @@ pub mod refusal;
 pub mod schema;
 pub mod settings;
 pub mod source;
+pub mod spending;
 pub mod tag;
 pub mod testcase;
 pub mod text;

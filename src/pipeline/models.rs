@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::device::Device;
+use crate::spending::{Budget, Prices};
 
 /// A model: a folder on this machine (`path`), or an endpoint that speaks OpenAI's protocol (`url`).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -39,7 +40,7 @@ pub struct Model {
     pub normalize: Option<bool>,
     /// Base address, such as `http://localhost:8000/v1`.
     pub url: Option<String>,
-    /// The model's name there. Only with `url`, as the next ten.
+    /// The model's name there. Only with `url`, as the next twelve.
     pub model: Option<String>,
     /// How text is asked for; `completions` when absent.
     pub api: Option<Api>,
@@ -64,6 +65,10 @@ pub struct Model {
     /// How often a request is tried again; 6 when absent.
     #[schemars(range(min = 0, max = 100))]
     pub retries: Option<u32>,
+    /// The most that one command may spend on it; what the ledger replays costs nothing.
+    pub budget: Option<Budget>,
+    /// What a million tokens cost, in whichever currency.
+    pub prices: Option<Prices>,
 }
 
 /// What an endpoint can do beyond the least of the protocol; anything else is refused before it is
@@ -139,7 +144,7 @@ pub enum Api {
     /// The prompt is continued.
     #[default]
     Completions,
-    /// The prompt is a user's message.
+    /// Messages, or the prompt as a user's.
     Chat,
 }
 
@@ -169,6 +174,8 @@ impl Model {
             ("tokens_per_minute", self.tokens_per_minute.is_some()),
             ("timeout_seconds", self.timeout_seconds.is_some()),
             ("retries", self.retries.is_some()),
+            ("budget", self.budget.is_some()),
+            ("prices", self.prices.is_some()),
         ];
         let idle = match (&self.path, &self.url) {
             (Some(_), None) => &remote[..],

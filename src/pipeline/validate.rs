@@ -10,6 +10,7 @@ use crate::device::Device;
 use crate::diagnostic::Diagnostic;
 use crate::node::{Node, Value};
 use crate::source::Span;
+use crate::spending::Amount;
 use proofmill_base::suggest;
 
 /// Keys that a message lists; more of them are left to its help.
@@ -163,7 +164,9 @@ impl<'a> Validator<'a> {
             };
             out.push(Diagnostic::error(code, node.span, path, message));
         }
-        exactly_one(schema, node, path, out);
+        let all = schema.get("allOf").and_then(Json::as_array).into_iter().flatten();
+        let all = all.filter_map(Json::as_object).chain([schema]);
+        all.for_each(|one| exactly_one(one, properties, node, path, out));
     }
 
     /// What a key is for: the first sentence of its description.
@@ -230,7 +233,13 @@ fn contains(whole: Span, part: Span) -> bool {
 }
 
 /// `oneOf` of single required keys: exactly one of them must be there.
-fn exactly_one(schema: &Map<String, Json>, node: &Node, path: &str, out: &mut Vec<Diagnostic>) {
+fn exactly_one(
+    schema: &Map<String, Json>,
+    properties: &Map<String, Json>,
+    node: &Node,
+    path: &str,
+    out: &mut Vec<Diagnostic>,
+) {
     let Some(groups) = schema.get("oneOf").and_then(Json::as_array) else { return };
     let keys: Vec<&str> = groups.iter().flat_map(|group| strings(group.get("required"))).collect();
     let present: Vec<_> =
@@ -246,9 +255,7 @@ fn exactly_one(schema: &Map<String, Json>, node: &Node, path: &str, out: &mut Ve
         [_] => {}
         [] => {
             // An unknown key has been reported already: it was meant to be the one that is missing.
-            let properties = schema.get("properties").and_then(Json::as_object);
-            let known =
-                |key: &str| properties.is_none_or(|properties| properties.contains_key(key));
+            let known = |key: &str| properties.is_empty() || properties.contains_key(key);
             if node.entries().iter().all(|(key, _)| known(&key.name)) {
                 let listed: Vec<_> = keys.iter().map(|key| format!("`{key}`")).collect();
                 let listed = listed.join(", ");
@@ -290,6 +297,11 @@ fn scalar(schema: &Map<String, Json>, node: &Node, path: &str, out: &mut Vec<Dia
     let bound = |keyword: &str| schema.get(keyword).and_then(Json::as_f64);
     let wrong = |message: String| Diagnostic::error(Code::WrongValue, node.span, path, message);
     if let Some(number) = number {
+        if schema.get("x-amount").is_some()
+            && let Err(error) = Amount::try_from(number)
+        {
+            return out.push(wrong(error.to_string()));
+        }
         if let Some(least) = bound("minimum").filter(|least| number < *least) {
             out.push(wrong(format!("expected at least {least}, found {number}")));
         }

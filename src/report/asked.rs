@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use proofmill_store::ModelUsage;
 use proofmill_udfs::model::Counts;
 
 use crate::report::units::count;
@@ -14,6 +15,24 @@ pub fn under_way(counts: &Counts, elapsed: Duration) -> String {
     let rare = rare.into_iter().filter(|(n, _)| *n > 0);
     parts.extend(rare.map(|(n, what)| format!("{} {what}", count(n))));
     parts.join(", ")
+}
+
+/// What was asked of a model behind an endpoint, and what that cost.
+pub fn of_model(name: &str, usage: &ModelUsage) -> String {
+    let aside = |n: u64, what: &str| match n {
+        0 => String::new(),
+        n => format!(" ({} {what})", count(n)),
+    };
+    let cost = usage.cost.as_ref().map(|cost| format!(", cost {cost}")).unwrap_or_default();
+    format!(
+        "model {name}: {} requests{}, {} prompt tokens{}, {} completion tokens{}{cost}",
+        count(usage.requests),
+        aside(usage.retries, "repeated"),
+        count(usage.prompt_tokens),
+        aside(usage.cached_tokens, "cached"),
+        count(usage.completion_tokens),
+        aside(usage.uncounted, "answers not counted by the endpoint"),
+    )
 }
 
 /// When it has ended: everything.
@@ -57,6 +76,27 @@ mod tests {
             prompt_tokens: 12_000,
             output_tokens: 345,
         }
+    }
+
+    #[test]
+    fn a_model_is_summed_up_in_a_line() {
+        let usage = ModelUsage { requests: 1200, prompt_tokens: 31, ..ModelUsage::default() };
+        assert_eq!(
+            of_model("far", &usage),
+            "model far: 1,200 requests, 31 prompt tokens, 0 completion tokens"
+        );
+        let usage = ModelUsage {
+            retries: 3,
+            uncounted: 2,
+            cached_tokens: 7,
+            cost: Some("0.0123".to_owned()),
+            ..usage
+        };
+        assert_eq!(
+            of_model("far", &usage),
+            "model far: 1,200 requests (3 repeated), 31 prompt tokens (7 cached), 0 completion tokens \
+             (2 answers not counted by the endpoint), cost 0.0123"
+        );
     }
 
     #[test]

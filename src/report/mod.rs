@@ -1,6 +1,6 @@
 //! Events and tables as people and programs see them.
 
-mod asked;
+pub mod asked;
 mod frame;
 pub mod lines;
 pub mod logged;

@@ -14,8 +14,8 @@ use proofmill_base::digest::Digest;
 use proofmill_base::error::Result;
 use proofmill_base::ids::{RunId, StageName};
 use proofmill_store::{
-    Artifact, Life, Outcome, PipelineRef, Session, StageOutcome, Store, StoreError, Stored,
-    find_exact, life, read_log, read_manifest, run_ids,
+    Artifact, Life, ModelUsage, Outcome, PipelineRef, Session, StageOutcome, Store, StoreError,
+    Stored, find_exact, life, read_log, read_manifest, run_ids,
 };
 
 /// Logs that are read at the same time.
@@ -51,6 +51,8 @@ pub struct RunSummary {
     pub params: BTreeMap<String, serde_json::Value>,
     /// Rows of its metrics; none unless it succeeded.
     pub metrics: Vec<serde_json::Value>,
+    /// What was asked of models behind endpoints; known of published runs only.
+    pub models: BTreeMap<String, ModelUsage>,
     /// Seconds in which it was at work.
     pub seconds: Option<f64>,
     /// Whether its process is there, if it has not ended.
@@ -115,6 +117,7 @@ pub async fn summary(store: &Store, run: &RunId) -> Result<RunSummary> {
             stages_all: manifest.stages.len(),
             params: manifest.params.clone(),
             metrics: manifest.metrics.clone(),
+            models: manifest.models.clone(),
             seconds: Some(match manifest.sessions.as_slice() {
                 [] => (manifest.finished_at - manifest.started_at).as_seconds_f64(),
                 sessions => at_work(sessions),
@@ -143,6 +146,7 @@ async fn from_log(store: &Store, run: &RunId, damaged: Option<StoreError>) -> Re
         stages_all: 0,
         params: BTreeMap::new(),
         metrics: Vec::new(),
+        models: BTreeMap::new(),
         seconds: (!entries.is_empty()).then(|| at_work(&sessions(&entries))),
         life: None,
         remark,

@@ -30,7 +30,7 @@ use crate::stages::tables::rows::objects;
 use proofmill_base::error::{Error, ErrorKind, Result};
 use proofmill_base::ids::{PipelineName, RunId, StageName};
 use proofmill_store::{
-    Lease, MANIFEST_VERSION, Machine, Manifest, Outcome, PipelineRef, RunLog, Session,
+    Lease, MANIFEST_VERSION, Machine, Manifest, ModelUsage, Outcome, PipelineRef, RunLog, Session,
     StageOutcome, Store, publish_manifest,
 };
 
@@ -61,6 +61,8 @@ pub struct RunResult {
     pub failed: Vec<StageFailure>,
     /// Rows of the stages that measure or compare, by stage.
     pub metrics: Vec<(StageName, Vec<RecordBatch>)>,
+    /// What was asked of models behind endpoints, by their names.
+    pub models: BTreeMap<String, ModelUsage>,
     /// What its `report` stages drew.
     pub pages: Vec<Page>,
     pub error: Option<Error>,
@@ -127,6 +129,7 @@ async fn run_to_its_end(request: Request, store: Store) -> Result<RunResult> {
     let Ended { outcome, stages, failed, error, head } =
         dispatch(Arc::clone(&context), log).await?;
     let metrics = metrics(&context, &stages).await?;
+    let models = usage(&context);
     if outcome == Outcome::Succeeded {
         let finished_at = clock.now();
         earlier.sessions.push(Session { started_at, finished_at });
@@ -147,6 +150,7 @@ async fn run_to_its_end(request: Request, store: Store) -> Result<RunResult> {
             stages: of_run.collect(),
             sessions: earlier.sessions,
             metrics: metrics_json(&metrics),
+            models: models.clone(),
             log: head,
         };
         publish_manifest(&store, &manifest).await?;
@@ -157,7 +161,7 @@ async fn run_to_its_end(request: Request, store: Store) -> Result<RunResult> {
     let pages = reports::of_run(&stages, &store).await?;
     let wall = clock.monotonic().saturating_sub(began);
     request.observer.notice(&Notice::Finished { outcome, wall });
-    Ok(RunResult { run, outcome, stages, failed, metrics, pages, error })
+    Ok(RunResult { run, outcome, stages, failed, metrics, models, pages, error })
 }
 
 fn name_of(loaded: &Loaded) -> Result<PipelineName> {
@@ -165,6 +169,25 @@ fn name_of(loaded: &Loaded) -> Result<PipelineName> {
     name.parse().map_err(|error| {
         Error::new(ErrorKind::Pipeline, "the pipeline has no valid name").with_source(error)
     })
+}
+
+/// What the run asked of models behind endpoints.
+fn usage(context: &Context) -> BTreeMap<String, ModelUsage> {
+    let spent = context.engine.models().spent();
+    let usage = spent.map(|(name, usage, cost)| {
+        let usage = ModelUsage {
+            requests: usage.requests,
+            retries: usage.retries,
+            answers: usage.answers,
+            uncounted: usage.uncounted,
+            prompt_tokens: usage.prompt_tokens,
+            cached_tokens: usage.cached_tokens,
+            completion_tokens: usage.output_tokens,
+            cost: cost.map(|cost| cost.to_string()),
+        };
+        (name.to_owned(), usage)
+    });
+    usage.collect()
 }
 
 /// The rows of all stages that measure or compare and are not only steps on the way.

@@ -129,6 +129,19 @@ impl<'a> Diagnostics<'a> {
         self.out.push(mistake.with_help(help));
     }
 
+    /// A model that was trained on chats and is given plain texts: said where it is declared, and so only
+    /// once, however many stages ask it.
+    pub fn raw_prompt(&mut self, model: &str) {
+        let Some((_, node)) = self.models.get(model) else { return };
+        let (path, span) = (join(&join("models", model), "path"), node.at(&["path"]).span);
+        let message =
+            format!("`{model}` has a chat template, and stages give it prompts without one");
+        let help = "write the turns as `messages`; a `prompt` is read as it is, which an instruct model \
+                    was not trained on";
+        let remark = Diagnostic::error(Code::RawPrompt, span, path, message).as_warning();
+        self.out.push(remark.with_help(help.to_owned()));
+    }
+
     /// The settings of a model that is an endpoint.
     pub fn endpoint(&self, model: &str) -> Option<&'a Model> {
         self.models.get(model).map(|(model, _)| model).filter(|model| model.url.is_some())

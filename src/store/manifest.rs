@@ -43,8 +43,31 @@ pub struct Manifest {
     pub stages: Vec<StageOutcome>,
     /// Rows of the metrics, as measured.
     pub metrics: Vec<serde_json::Value>,
+    /// What the process that ended the run asked of models behind endpoints, by their names in the file.
+    /// Unknown before version 3.
+    #[serde(default)]
+    pub models: BTreeMap<String, ModelUsage>,
     /// The last entry of the log before this record.
     pub log: Head,
+}
+
+/// What was asked of a model behind an endpoint.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ModelUsage {
+    /// HTTP requests, repeated ones included.
+    pub requests: u64,
+    /// Those that repeated one that had failed.
+    pub retries: u64,
+    pub answers: u64,
+    /// Answers whose tokens the endpoint did not count: the sums lack them.
+    pub uncounted: u64,
+    pub prompt_tokens: u64,
+    /// Those tokens of prompts that the endpoint had in its cache.
+    pub cached_tokens: u64,
+    pub completion_tokens: u64,
+    /// The cost by the model's `prices`, as an exact decimal; none without prices.
+    pub cost: Option<String>,
 }
 
 impl Record for Manifest {

@@ -343,6 +343,7 @@ fn endpoint(bytes: &[u8]) {
             min_tokens: 0,
             stop: vec!["x".to_owned()],
             choices: Vec::new(),
+            response_format: None,
         })
     };
     let sample = Strategy::Sample { temperature: 0.7, top_k: 0, top_p: 0.9, seed: 5, samples: 2 };
@@ -351,6 +352,7 @@ fn endpoint(bytes: &[u8]) {
         truncate: None,
         continuations: vec![" c".to_owned()],
         include_eos: false,
+        messages: Vec::new(),
     };
     let requests = [
         generate(Strategy::Greedy),

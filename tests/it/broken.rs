@@ -51,7 +51,7 @@ impl fmt::Display for Mistake {
 }
 
 /// Codes of what is only worth a look: no mistake, and so no case here.
-const WARNINGS: [&str; 2] = ["E0404", "E0405"];
+const WARNINGS: [&str; 3] = ["E0404", "E0405", "E0407"];
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases/broken")

@@ -92,3 +92,101 @@ fn says_what_is_wrong_and_never_the_key() {
     assert_eq!(holding(&workspace.path(""), KEY), [""; 0]);
     workspace.proofmill(&["run", "p.yaml"]).expect(1).says("PROOFMILL_TEST_KEY");
 }
+
+/// A pipeline that asks the endpoint at `url` about so many texts, a request each.
+fn questions(url: &str, model: &str, rows: usize, common: &str) -> String {
+    format!(
+        "pipeline: far\nmodels:\n  far: {{ url: \"{url}\", model: small, {model} }}\nstages:\n  asked: {{ sql: \
+         \"SELECT 'r' || n AS row_id, 'cat ' || n AS q FROM (SELECT unnest(range({rows})) AS n)\" }}\n  \
+         answers:\n    generate: {{ from: asked, model: far, prompt: q }}\n{common}"
+    )
+}
+
+/// Says each prompt in capitals.
+fn always(_: usize, body: &Json) -> (&'static str, Json) {
+    capitals(1, body)
+}
+
+/// Fails at everything.
+fn dead(_: usize, _: &Json) -> (&'static str, Json) {
+    ("500 Broken", json!({ "error": { "message": "boom" } }))
+}
+
+/// Takes no request.
+fn picky(_: usize, _: &Json) -> (&'static str, Json) {
+    ("400 Bad", json!({ "error": { "message": "no cats" } }))
+}
+
+#[test]
+fn a_dead_server_is_not_asked_for_every_row() {
+    let (url, received) = serve(dead);
+    let model = "retries: 1, concurrency: 4";
+    let workspace = Workspace::with(&questions(&url, model, 300, "    max_error_rate: 0.5\n"));
+    let done = workspace.proofmill(&["run", "p.yaml"]).expect(1);
+    done.says("requests in a row had no answer after all retries, the last one as the endpoint failed (500): boom")
+        .says("no more were asked")
+        .says("(transient)");
+    let asked = received.lock().unwrap().len();
+    assert!((32..60).contains(&asked), "{asked} requests");
+}
+
+#[test]
+fn a_rate_of_errors_that_is_lost_ends_the_stage() {
+    let (url, received) = serve(picky);
+    let rate = "    max_error_rate: 0.1\n";
+    let workspace = Workspace::with(&questions(&url, "concurrency: 2", 40, rate));
+    let done = workspace.proofmill(&["run", "p.yaml"]).expect(1);
+    done.says("of 40 rows have no answer, and 4 may fail; no more were asked").says("no cats");
+    let asked = received.lock().unwrap().len();
+    assert!((5..10).contains(&asked), "{asked} requests");
+    // Who accepts every failure has every row asked.
+    workspace.edit("p.yaml", "max_error_rate: 0.1", "max_error_rate: 1");
+    workspace.proofmill(&["run", "p.yaml"]).expect(0);
+    assert_eq!(received.lock().unwrap().len(), asked + 40);
+    assert_eq!(workspace.sql("SELECT count(*) AS n FROM answers__errors")[0]["n"], 40);
+}
+
+/// The id of the run that a command says to go on with.
+fn resumable(done: &Done) -> String {
+    let (_, rest) = done.stderr.split_once("`--resume ").unwrap();
+    rest.split_once('`').unwrap().0.to_owned()
+}
+
+#[test]
+fn a_budget_ends_a_run_that_can_go_on() {
+    let (url, received) = serve(always);
+    let model =
+        "concurrency: 1, budget: { requests: 3 }, prices: { prompt: 0.15, completion: 0.6 }";
+    let workspace = Workspace::with(&questions(&url, model, 5, ""));
+    let first = workspace.proofmill(&["run", "p.yaml"]).expect(1);
+    let first = first
+        .says("model `far`: `budget.requests` of 3 is used up; spent: 3 requests, 9 prompt tokens, 6 completion tokens, cost 0.00000495; 2 of 5 rows have no answer")
+        .says("model far: 3 requests, 9 prompt tokens, 6 completion tokens, cost 0.00000495");
+    assert_eq!(received.lock().unwrap().len(), 3);
+    let run = resumable(&first);
+    let done = workspace.proofmill(&["run", "p.yaml", "--resume", &run]).expect(0);
+    done.says("2 asked, 3 replayed").says("model far: 2 requests");
+    assert_eq!(received.lock().unwrap().len(), 5);
+    let shown = workspace.proofmill(&["show"]).expect(0).stdout;
+    assert!(shown.contains("model far: 2 requests, 6 prompt tokens"), "{shown}");
+    // What may be spent is no part of what is computed.
+    workspace.edit("p.yaml", "requests: 3", "requests: 1");
+    workspace.edit("p.yaml", "prompt: 0.15", "prompt: 99");
+    let again = workspace.proofmill(&["run", "p.yaml"]).expect(0).says("2 from the store");
+    assert!(!again.stderr.contains("model far"), "{}", again.stderr);
+    workspace.proofmill(&["run", "p.yaml", "--rerun", "answers"]).expect(0).says("5 replayed");
+    assert_eq!(received.lock().unwrap().len(), 5);
+}
+
+#[test]
+fn stages_share_the_budget_of_a_model() {
+    let (url, received) = serve(always);
+    let second = "  more:\n    generate: { from: asked, model: far, prompt: \"q || '!'\" }\n";
+    let model = "concurrency: 2, budget: { requests: 7 }";
+    let workspace = Workspace::with(&questions(&url, model, 6, second));
+    workspace.proofmill(&["run", "p.yaml"]).expect(1).says("`budget.requests` of 7 is used up");
+    assert_eq!(received.lock().unwrap().len(), 7);
+    workspace.edit("p.yaml", "requests: 7", "requests: 5");
+    workspace.proofmill(&["run", "p.yaml"]).expect(0).says("model far: 5 requests");
+    assert_eq!(received.lock().unwrap().len(), 12);
+}

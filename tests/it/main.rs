@@ -9,6 +9,7 @@
 mod audit;
 mod broken;
 mod cache;
+mod chats;
 mod checks;
 mod circles;
 mod command;

@@ -21,6 +21,8 @@ const DO_NOT_COUNT: &[(&str, &str)] = &[
 /// The leaves that cannot be flipped alone, each with its reason.
 const NEVER_ALONE: &[(&str, &str)] = &[
     ("retrieve.index", "the other kind of index asks for a column of another type, which counts"),
+    ("generate.response_format.type", "the other type has no schema"),
+    ("generate.response_format.json_schema.schema", "another way to say `file`"),
     ("hypothesize.options.samples", "refused: a hypothesis is one text"),
     ("hypothesize.options.num_return_sequences", "refused: a hypothesis is one text"),
     ("hypothesize.candidates.options.num_beams", "refused: candidates are samples"),
@@ -46,6 +48,7 @@ const INSTEAD: &[(&str, &str)] = &[
     ("reader", "writer"),
     ("writer", "reader"),
     ("encoder", "encoder2"),
+    ("chatty", "chatty2"),
     ("science", "history"),
     // Columns.
     ("row_id", "other_id"),
@@ -91,6 +94,7 @@ const INSTEAD: &[(&str, &str)] = &[
     ("data/a.py", "data/b.py"),
     ("data/c.csv", "data/d.csv"),
     ("data/a.json", "data/b.json"),
+    ("data/a.schema.json", "data/b.schema.json"),
     ("data/a.txt.gz", "data/b.txt.gz"),
     ("yesterday", "today"),
     ("early", "late"),
@@ -108,6 +112,8 @@ const ESPECIALLY: &[(&str, &str, &str)] = &[
     ("read_packed", "read.compression", "\"none\""),
     // One of several rows goes with no `id`.
     ("index_words", "index.by", "\"question\""),
+    ("generate_json", "generate.model", "null"),
+    ("generate_json", "generate.response_format.type", "null"),
     ("index_vectors", "index.kind", "null"),
     ("retrieve_on_the_way", "retrieve.index", "null"),
     ("fit_further", "fit.checkpoint", "\"reader2\""),
@@ -324,6 +330,12 @@ fn workspace() -> Workspace {
         ("bert", "encoder2"),
     ] {
         workspace.add_model(family, name);
+    }
+    // The second of the two is another model, as its template is.
+    for (name, template) in [("chatty", "{{ messages }}"), ("chatty2", "{{ messages[0] }}")] {
+        workspace.add_model("gpt2", name);
+        let settings = json!({ "chat_template": template });
+        workspace.write(&format!("{name}/tokenizer_config.json"), settings.to_string());
     }
     for (memory, fact) in
         [("science", "Iron rusts."), ("science", "Tin shines."), ("history", "Rome fell.")]

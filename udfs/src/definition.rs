@@ -109,6 +109,8 @@ pub enum Kind {
     /// A constant: the name of a model.
     Model,
     TextList,
+    /// A text, or a list of structs with a role and a content.
+    Prompt,
     /// A list of texts or of structs with a title and a text.
     Passages,
     /// Options by name: a JSON object or a struct.
@@ -146,6 +148,7 @@ impl Kind {
             Self::Switch => "a constant boolean".into(),
             Self::Model => "the name of a model as a constant text".into(),
             Self::TextList => "a list of texts".into(),
+            Self::Prompt => "text or a list of struct(role, content)".into(),
             Self::Passages => "a list of texts or of struct(title, text)".into(),
             Self::Options => "a JSON object as text, or a struct".into(),
             Self::Step => "text or a whole number".into(),
@@ -183,17 +186,10 @@ impl Kind {
             Self::TextList => list_element(given)
                 .is_some_and(|element| is_text(element) || *element == Null)
                 .then(texts_type),
-            Self::Passages => match list_element(given) {
-                Some(DataType::Struct(fields)) => {
-                    let named = |name| fields.iter().find(|field| field.name() == name);
-                    let fits =
-                        |field: &FieldRef| is_text(field.data_type()) || *field.data_type() == Null;
-                    (fields.len() == 2
-                        && ["title", "text"].iter().all(|n| named(n).is_some_and(fits)))
-                    .then(|| given.clone())
-                }
-                _ => Self::TextList.coerce(given),
-            },
+            Self::Prompt if text => Some(Utf8View),
+            Self::Prompt => is_list_of(given, ["role", "content"]).then(|| given.clone()),
+            Self::Passages if is_list_of(given, ["title", "text"]) => Some(given.clone()),
+            Self::Passages => Self::TextList.coerce(given),
             _ => None,
         }
     }
@@ -213,6 +209,15 @@ fn list_element(given: &DataType) -> Option<&DataType> {
         }
         _ => None,
     }
+}
+
+/// Whether a type is a list of structs with two texts of these names.
+pub fn is_list_of(given: &DataType, names: [&str; 2]) -> bool {
+    let Some(DataType::Struct(fields)) = list_element(given) else { return false };
+    let named = |name: &str| fields.iter().find(|field| field.name() == name);
+    let fits =
+        |field: &FieldRef| is_text(field.data_type()) || *field.data_type() == DataType::Null;
+    fields.len() == 2 && names.iter().all(|name| named(name).is_some_and(fits))
 }
 
 /// The one list type in which lists of texts are read.

@@ -49,6 +49,7 @@ fn sample(doc: &Doc, index: usize) -> String {
         Kind::ConstantNumber => "0.25".into(),
         Kind::ConstantWhole => "2".into(),
         Kind::Model => "'echo'".into(),
+        Kind::Prompt => "'the cat'".into(),
         Kind::TextList | Kind::Passages => "['the cat', 'the dog']".into(),
         Kind::Options => "'{\"truncate\": 9}'".into(),
     }

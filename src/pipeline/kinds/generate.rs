@@ -9,14 +9,19 @@ use crate::settings::{Expression, ModelRef, StageRef};
 /// Writes a text for every row of a table.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(extend("oneOf" = [{"required": ["prompt"]}, {"required": ["messages"]}]))]
 pub struct Generate {
     /// Table of the prompts.
     pub from: StageRef,
     /// A model of `models:`.
     pub model: ModelRef,
-    /// What the model reads: an SQL expression over the columns of the table.
+    /// What the model reads: an SQL expression over the columns of the table that gives a text, or a list
+    /// of `struct(role, content)`.
     #[schemars(length(min = 1))]
-    pub prompt: Expression,
+    pub prompt: Option<Expression>,
+    /// What the model reads: the turns of a chat.
+    #[schemars(length(min = 1))]
+    pub messages: Option<Vec<Turn>>,
     /// Column that identifies a row and becomes `row_id`.
     #[serde(default = "row_id_column")]
     pub id: String,
@@ -26,6 +31,86 @@ pub struct Generate {
     /// How the model writes.
     #[serde(default)]
     pub options: GenerateOptions,
+    /// The form that the answers are to have; only of a model with `api: chat`.
+    pub response_format: Option<AnswerFormat>,
+}
+
+/// The form of an answer, as OpenAI's protocol writes it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AnswerFormat {
+    /// `json_object`, or `json_schema` for JSON of a schema.
+    #[serde(rename = "type")]
+    pub kind: AnswerType,
+    /// The schema, for `json_schema`.
+    pub json_schema: Option<AnswerSchema>,
+}
+
+/// Which form.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum AnswerType {
+    /// Some JSON object.
+    JsonObject,
+    /// JSON that a schema describes.
+    JsonSchema,
+}
+
+/// A JSON Schema: here or in a file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(extend("oneOf" = [{"required": ["schema"]}, {"required": ["file"]}]))]
+pub struct AnswerSchema {
+    /// What the endpoint calls it: letters, digits, `_` and `-`.
+    #[serde(default = "answer")]
+    pub name: String,
+    /// The schema itself.
+    pub schema: Option<serde_json::Value>,
+    /// A file that holds the schema as JSON, relative to the working directory. Its content counts for the fingerprint, not its name.
+    pub file: Option<String>,
+    /// Whether the endpoint must hold the model to it.
+    pub strict: Option<bool>,
+}
+
+fn answer() -> String {
+    "answer".to_owned()
+}
+
+/// One turn of a chat.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Turn {
+    /// Who says it.
+    pub role: Role,
+    /// What is said: an SQL expression over the columns of the table that gives a text.
+    #[schemars(length(min = 1))]
+    pub content: Expression,
+}
+
+/// Who says something in a chat.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// Whoever instructs the model.
+    System,
+    /// The same, for newer models of OpenAI.
+    Developer,
+    /// Whoever asks.
+    User,
+    /// The model.
+    Assistant,
+}
+
+impl Role {
+    /// Its name in a file and in a request.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::System => "system",
+            Self::Developer => "developer",
+            Self::User => "user",
+            Self::Assistant => "assistant",
+        }
+    }
 }
 
 /// The column that every source has.

@@ -1,6 +1,7 @@
 //! `generate`, `score`, `embed`: a table whose rows a model answers. Rows that have no answer
 //! become error rows.
 
+mod format;
 mod plan;
 mod stage;
 
@@ -10,13 +11,19 @@ use arrow::datatypes::DataType;
 use datafusion::common::{DFSchema, TableReference};
 use datafusion::datasource::provider_as_source;
 use datafusion::logical_expr::LogicalPlanBuilder;
+use proofmill_pipeline::models::Api;
+use proofmill_udfs::definition::is_list_of;
+use proofmill_udfs::model::canonical_format;
 use serde::Serialize;
+use serde_json::json;
 
+use crate::session::Engine;
 use crate::session::policy::inspect;
-use crate::stages::diagnostics::mismatch;
+use crate::stages::diagnostics::{Diagnostics, mismatch};
 use crate::stages::kind::{Kind, Preparation, Preparing, Traits};
+use crate::stages::kinds::inference::format::answer_format;
 use crate::stages::kinds::inference::stage::{InferenceStage, ROW_ID, Shape};
-use crate::stages::queries::answers::InferencePlan;
+use crate::stages::queries::answers::{InferencePlan, Requests};
 use crate::stages::queries::sql_kind::is_texts;
 use proofmill_base::suggest;
 use proofmill_pipeline::code::Code;
@@ -34,7 +41,13 @@ impl Kind for Generate {
     }
 
     fn prepare(&self, context: &mut Preparing<'_>) -> Option<Preparation> {
-        prepare(&InferenceStage::generate(self), self, context)
+        let mut asked = InferenceStage::generate(self)?;
+        if let Some(format) = answer_format(self, context.engine, &mut context.diagnostics)? {
+            // Of a schema everything counts, also the order of its keys, and not where it lies.
+            context.components.set("settings.response_format", canonical_format(&format));
+            asked.options["response_format"] = json!(format);
+        }
+        prepare(&asked, &Self { response_format: None, ..self.clone() }, context)
     }
 }
 
@@ -103,10 +116,32 @@ fn prepare(
     let name = TableReference::parse_str(&asked.from);
     let scope = DFSchema::try_from_qualified_schema(name.clone(), &input).ok()?;
     let mut arguments = Vec::new();
+    let (mut reads_messages, mut turns_fit) = (false, true);
+    for (i, text) in asked.turns.iter().enumerate() {
+        let steps = [asked.kind, "messages", &i.to_string(), "content"];
+        match diagnostics.expression(text, &scope, engine) {
+            Ok((_, kind)) if kind.is_string() => {}
+            Ok((_, kind)) => {
+                let message = mismatch("`content`", "a string", &kind);
+                diagnostics.error(&steps, Code::SqlType, message, None);
+                turns_fit = false;
+            }
+            Err(error) => {
+                diagnostics.sql(&steps, error);
+                turns_fit = false;
+            }
+        }
+    }
     for (key, text) in &asked.arguments {
+        if *key == "messages" && !turns_fit {
+            continue;
+        }
         let wanted = if *key == "choices" { "a list of strings" } else { "a string" };
         match diagnostics.expression(text, &scope, engine) {
-            Ok((expr, kind)) if is_wanted(*key == "choices", &kind) => arguments.push((*key, expr)),
+            Ok((expr, kind)) if is_wanted(key, &kind) => {
+                reads_messages |= is_list_of(&kind, MESSAGE);
+                arguments.push((*key, expr));
+            }
             Ok((_, kind)) => {
                 let message = mismatch(&format!("`{key}`"), wanted, &kind);
                 diagnostics.error(&[asked.kind, key], Code::SqlType, message, None);
@@ -116,6 +151,9 @@ fn prepare(
     }
     if !sound || arguments.len() < asked.arguments.len() {
         return None;
+    }
+    if asked.shape != Shape::Vector {
+        messages_fit(asked, reads_messages, engine, diagnostics)?;
     }
     let scan = LogicalPlanBuilder::scan(name, provider_as_source(table), None).ok()?;
     let plan = match plan::plan(asked, scan, &arguments, engine) {
@@ -134,9 +172,54 @@ fn prepare(
     components.set_model("model", &asked.model, engine, diagnostics)?;
     let mut fields: Vec<_> = plan.schema().fields().iter().cloned().collect();
     fields.pop();
-    Some(Preparation::new(Arc::new(arrow::datatypes::Schema::new(fields)), InferencePlan(plan)))
+    let requests = Requests::OneEach(asked.rows_each);
+    let schema = Arc::new(arrow::datatypes::Schema::new(fields));
+    Some(Preparation::new(schema, InferencePlan { plan, requests }))
 }
 
-fn is_wanted(list: bool, kind: &DataType) -> bool {
-    if list { is_texts(kind) } else { kind.is_string() }
+/// The fields of a message.
+const MESSAGE: [&str; 2] = ["role", "content"];
+
+fn is_wanted(argument: &str, kind: &DataType) -> bool {
+    match argument {
+        "choices" => is_texts(kind),
+        "prompt" | "messages" => kind.is_string() || is_list_of(kind, MESSAGE),
+        _ => kind.is_string(),
+    }
+}
+
+/// A diagnostic if the model cannot read messages; a warning if it can, and is given a text.
+fn messages_fit(
+    asked: &InferenceStage,
+    reads_messages: bool,
+    engine: &Engine,
+    diagnostics: &mut Diagnostics<'_>,
+) -> Option<()> {
+    let key = asked.arguments.first().map_or("prompt", |(key, _)| *key);
+    let endpoint = diagnostics.endpoint(&asked.model).map(|model| model.api.unwrap_or_default());
+    let template = engine.models().has_chat_template(&asked.model);
+    let (message, help) = match (reads_messages, endpoint, template) {
+        (true, Some(_), _) if asked.kind == "score" => {
+            ("an endpoint cannot score what follows messages", "give a `prompt`")
+        }
+        (true, Some(Api::Completions), _) => {
+            ("only a chat endpoint reads messages", "set `api: chat` for the model")
+        }
+        (true, None, Some(false)) => (
+            "the model has no chat template that messages could be read through",
+            "give a `prompt`, or a model with `chat_template` in its tokenizer_config.json",
+        ),
+        (false, None, Some(true)) => {
+            diagnostics.raw_prompt(&asked.model);
+            return Some(());
+        }
+        _ => return Some(()),
+    };
+    diagnostics.error(
+        &[asked.kind, key],
+        Code::WrongValue,
+        message.to_owned(),
+        Some(help.to_owned()),
+    );
+    None
 }

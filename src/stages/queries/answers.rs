@@ -5,13 +5,15 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch, StringArray, UInt64Array};
 use arrow::compute::{cast, filter_record_batch, is_not_null, not};
 use arrow::datatypes::DataType;
+use arrow::util::display::array_value_to_string;
 use async_trait::async_trait;
+use datafusion::common::DataFusionError;
 use datafusion::execution::TaskContext;
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use futures::{StreamExt, TryStreamExt, stream};
-use proofmill_udfs::model::Class;
+use proofmill_udfs::model::{Class, ModelError, Stopped};
 
 use crate::stages::error::StageError;
 use crate::stages::plan::{Execution, StagePlan, spawn};
@@ -27,15 +29,40 @@ const RAW_CHARS_MAX: usize = 1000;
 
 /// A query that asks a model; its last column says why a row failed.
 #[derive(Debug)]
-pub struct InferencePlan(pub LogicalPlan);
+pub struct InferencePlan {
+    pub plan: LogicalPlan,
+    pub requests: Requests,
+}
+
+/// What requests are to the rows of a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Requests {
+    /// One for each row of the input; it becomes so many rows at most, where that is known, and one if it
+    /// fails.
+    OneEach(Option<u64>),
+    /// The query decides. A request that fails need not be a row that does.
+    Any,
+}
 
 #[async_trait]
 impl StagePlan for InferencePlan {
     async fn compute(&self, execution: &Execution<'_>) -> Result<Computed, StageError> {
         let (sink, common) = (execution.sink, execution.common());
-        sink.progress.expect_answers(execution.input_rows());
-        let gate = Gate { on_error: common.on_error, max_error_rate: common.max_error_rate };
-        compute(&self.0, &execution.session(), gate, sink).await
+        let rows = execution.input_rows();
+        sink.progress.expect_answers(rows);
+        let gate = Gate {
+            on_error: common.on_error,
+            max_error_rate: common.max_error_rate,
+            rows_max: match self.requests {
+                Requests::OneEach(each) => each.map(|each| rows.saturating_mul(each)),
+                Requests::Any => None,
+            },
+        };
+        if let (Requests::OneEach(_), Some(most)) = (self.requests, gate.failures_max()) {
+            sink.progress.counters().stop_beyond(most);
+        }
+        let computed = compute(&self.plan, &execution.session(), gate, sink).await;
+        computed.map_err(|error| spent(error, sink, rows))
     }
 }
 
@@ -46,6 +73,25 @@ struct Gate {
     on_error: OnError,
     /// The share of rows that may.
     max_error_rate: f64,
+    /// Most rows that there can be, with and without an answer, where that is known.
+    rows_max: Option<u64>,
+}
+
+impl Gate {
+    /// Most failures with which the stage can still pass; `None` if it passes with any.
+    fn failures_max(&self) -> Option<u64> {
+        if self.on_error == OnError::Fail {
+            return Some(0);
+        }
+        if self.max_error_rate >= 1.0 {
+            return None;
+        }
+        let Some(rows) = self.rows_max else { return Some(u64::MAX) };
+        let passes = |failures: u64| failures as f64 / rows as f64 <= self.max_error_rate;
+        // A product may be off by one, and the quotient decides.
+        let near = (self.max_error_rate * rows as f64) as u64;
+        (near.saturating_sub(1)..=near + 1).rev().find(|failures| passes(*failures)).or(Some(0))
+    }
 }
 
 /// A row that has no answer.
@@ -77,6 +123,9 @@ async fn compute(
     let (written, failed): (Vec<Written>, Vec<Vec<Failed>>) = pieces.into_iter().unzip();
     let failed: Vec<Failed> = failed.into_iter().flatten().collect();
     let mut computed = Computed::of(written);
+    if let Some(stopped) = sink.progress.counters().stopped() {
+        return Err(ended_early(&stopped, &failed, gate));
+    }
     if !failed.is_empty() {
         let rows: u64 = computed.parts.iter().map(|part| part.rows).sum();
         check(&failed, rows, gate)?;
@@ -106,7 +155,8 @@ async fn piece(
         row += batch.num_rows() as u64;
         let table: Vec<usize> = (0..batch.num_columns() - 1).collect();
         part.write(filter_record_batch(&batch.project(&table)?, &not(&is_failed)?)?).await?;
-        if on_error == OnError::Fail && !failed.is_empty() || failed.len() > FAILURES_MAX {
+        let is_over = on_error == OnError::Fail && !failed.is_empty();
+        if is_over || sink.progress.counters().stopped().is_some() || failed.len() > FAILURES_MAX {
             break;
         }
     }
@@ -125,18 +175,23 @@ fn note(
     let text = |column: &ArrayRef, row: usize| {
         // Aggregates give texts of other widths.
         let cell = cast(&column.slice(row, 1), &DataType::Utf8).ok();
-        let cell = cell.as_ref().and_then(|cell| cell.as_string_opt::<i32>());
-        cell.filter(|cell| cell.is_valid(0))
-            .map(|cell| cell.value(0).to_owned())
-            .unwrap_or_default()
+        let Some(cell) = cell.as_ref().and_then(|cell| cell.as_string_opt::<i32>()) else {
+            // Messages are no text.
+            return array_value_to_string(column, row).unwrap_or_default();
+        };
+        if cell.is_valid(0) { cell.value(0).to_owned() } else { String::new() }
     };
     let named = |name: &str, row| error.column_by_name(name).map(|column| text(column, row));
     for row in (0..batch.num_rows()).filter(|&row| is_failed.value(row)) {
+        let class = named("class", row).unwrap_or_default();
+        if Class::named(&class) == Some(Class::Unasked) {
+            continue;
+        }
         failed.push(Failed {
             row_id: text(batch.column(0), row),
             row: first + row as u64,
             setting: batch.schema().field(1).name().clone(),
-            class: named("class", row).unwrap_or_default(),
+            class,
             message: named("message", row).unwrap_or_default(),
             raw: text(batch.column(1), row).chars().take(RAW_CHARS_MAX).collect(),
         });
@@ -167,13 +222,84 @@ fn check(failed: &[Failed], rows: u64, gate: Gate) -> Result<(), StageError> {
     if gate.on_error == OnError::Capture && rate <= gate.max_error_rate {
         return Ok(());
     }
+    Err(StageError::Data {
+        message: format!("{count} of {} rows have no answer:{}", count + rows, first(failed)),
+        help: FIX.to_owned(),
+    })
+}
+
+const FIX: &str = "fix the prompts or the model, or accept a share with `max_error_rate`";
+
+/// The first failures, a line each.
+fn first(failed: &[Failed]) -> String {
     let shown = failed.iter().take(FAILURES_SHOWN);
     let shown: String =
         shown.map(|it| format!("\n  {} ({}): {}", it.row_id, it.class, it.message)).collect();
     let more = failed.len().saturating_sub(FAILURES_SHOWN);
-    let more = if more > 0 { format!("\n  and {more} more") } else { String::new() };
-    Err(StageError::Data {
-        message: format!("{count} of {} rows have no answer:{shown}{more}", count + rows),
-        help: "fix the prompts or the model, or accept a share with `max_error_rate`".to_owned(),
-    })
+    if more > 0 { format!("{shown}\n  and {more} more") } else { shown }
+}
+
+/// The error of a stage that asked no more before all rows were asked: it could not pass any more.
+fn ended_early(stopped: &Stopped, failed: &[Failed], gate: Gate) -> StageError {
+    let (count, first) = (failed.len(), first(failed));
+    let all = gate.rows_max.map(|rows| format!(" of {rows}")).unwrap_or_default();
+    let rows = format!("{count}{all} rows have no answer");
+    let (message, help) = match (stopped, gate.failures_max()) {
+        (Stopped::FailedRows, Some(most)) => {
+            (format!("{rows}, and {most} may fail; no more were asked:{first}"), FIX.to_owned())
+        }
+        (Stopped::FailedRows, None) => (format!("{rows}:{first}"), FIX.to_owned()),
+        (Stopped::Unanswered { requests, reason }, _) => (
+            format!(
+                "{requests} requests in a row had no answer after all retries, the last one as {reason}; \
+                 {rows}, and no more were asked:{first}"
+            ),
+            "see to the endpoint and run again: what was answered is replayed; with `max_error_rate: 1` \
+             all rows are asked, whatever fails"
+                .to_owned(),
+        ),
+    };
+    StageError::Data { message, help }
+}
+
+/// What to do about an error, if it is that a budget is used up.
+fn spent(error: StageError, sink: &Sink, rows: u64) -> StageError {
+    let StageError::Query(query) = &error else { return error };
+    let DataFusionError::External(cause) = query.find_root() else { return error };
+    let Some(ModelError::Spent { model, cause, .. }) = cause.downcast_ref::<ModelError>() else {
+        return error;
+    };
+    let missing = rows.saturating_sub(sink.progress.counters().now().settled);
+    StageError::Data {
+        message: format!("model `{model}`: {cause}; {missing} of {rows} rows have no answer"),
+        help: format!(
+            "go on with `--resume {}`, which may spend as much again, or raise `budget` in the file and \
+             run it: what was answered is replayed and costs nothing",
+            sink.run
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_many_may_fail_as_the_rate_says_and_no_more() {
+        for rate in [0.0, 0.05, 0.1, 0.29, 0.3, 0.57, 0.9999] {
+            for rows in [0, 1, 7, 10, 40, 100, 1000, 1_000_003] {
+                let gate =
+                    Gate { on_error: OnError::Capture, max_error_rate: rate, rows_max: Some(rows) };
+                let most = gate.failures_max().unwrap();
+                let passes = |failures: u64| failures as f64 / rows as f64 <= rate;
+                assert!(rows == 0 || passes(most), "{rate} {rows} {most}");
+                assert!(!passes(most + 1), "{rate} {rows} {most}");
+            }
+        }
+        let gate = Gate { on_error: OnError::Capture, max_error_rate: 1.0, rows_max: Some(5) };
+        assert_eq!(gate.failures_max(), None);
+        assert_eq!(Gate { on_error: OnError::Fail, ..gate }.failures_max(), Some(0));
+        let unknown = Gate { max_error_rate: 0.5, rows_max: None, ..gate };
+        assert_eq!(unknown.failures_max(), Some(u64::MAX));
+    }
 }

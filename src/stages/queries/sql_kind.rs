@@ -13,7 +13,7 @@ use crate::sqltext;
 use crate::stages::diagnostics::{Diagnostics, mismatch};
 use crate::stages::fingerprint::Components;
 use crate::stages::kind::Preparation;
-use crate::stages::queries::answers::InferencePlan;
+use crate::stages::queries::answers::{InferencePlan, Requests};
 use crate::stages::queries::query::QueryPlan;
 use proofmill_base::suggest;
 use proofmill_pipeline::code::Code;
@@ -66,7 +66,10 @@ impl SqlKind<'_> {
         let fields: Vec<_> = planned.schema.fields().iter().take(shown).cloned().collect();
         let schema = Arc::new(Schema::new(fields));
         Some(match fails {
-            true => Preparation::new(schema, InferencePlan(planned.plan)),
+            true => {
+                let (plan, requests) = (planned.plan, Requests::Any);
+                Preparation::new(schema, InferencePlan { plan, requests })
+            }
             false => Preparation::new(schema, QueryPlan(planned.plan)),
         })
     }

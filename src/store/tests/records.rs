@@ -222,6 +222,7 @@ fn manifest(n: u64, pipeline: &str) -> Manifest {
         metrics: vec![serde_json::json!({"name": "accuracy", "value": "0.8737"})],
         templates: BTreeMap::new(),
         machine: Machine::default(),
+        models: BTreeMap::new(),
         log: Head { seq: 4, sha256: Digest::of(b"head") },
     }
 }

@@ -148,6 +148,7 @@ fn requests(task: &str, options: &Options) -> Result<Vec<Request>, String> {
             min_tokens: new_tokens,
             stop: Vec::new(),
             choices: Vec::new(),
+            response_format: None,
         })),
         "embed" => Ok(Request::Embed(Embed { text: prompt.to_owned(), truncate: None })),
         other => Err(format!("`{other}` is no task\n{USAGE}")),
@@ -169,6 +170,7 @@ fn choices() -> Vec<Request> {
                 truncate: None,
                 continuations: (0..4).map(|choice| format!(" {}", words(choice + 7, 2))).collect(),
                 include_eos: false,
+                messages: Vec::new(),
             })
         })
         .collect()

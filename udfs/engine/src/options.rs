@@ -282,6 +282,7 @@ impl GenerateOptions {
             min_tokens: self.min_tokens.unwrap_or(0),
             stop: self.stop.clone().unwrap_or_default(),
             choices: self.choices.clone().unwrap_or_default(),
+            response_format: None,
         }
     }
 }

@@ -8,9 +8,20 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "snake_case")]
 pub enum Prompt {
     Text(String),
+    /// The turns of a chat. A model on this machine reads them through its chat template.
+    Messages(Vec<Message>),
     /// Several texts, each encoded alone and read together by the decoder (FiD). Encoder-decoder
     /// models only.
     Passages(Vec<String>),
+}
+
+/// One turn of a chat.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Message {
+    /// `system`, `user`, `assistant`, or whatever else the model knows.
+    pub role: String,
+    pub content: String,
 }
 
 /// What happens to a prompt that has more tokens than allowed. Without it such a row is refused.
@@ -93,12 +104,52 @@ pub struct Generate {
     /// know it by its first name.
     #[serde(rename = "among")]
     pub choices: Vec<String>,
+    /// The form that the answer is to have; endpoints only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub response_format: Option<ResponseFormat>,
+}
+
+/// The form that an answer is to have, as OpenAI's protocol writes it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", content = "json_schema", rename_all = "snake_case", deny_unknown_fields)]
+pub enum ResponseFormat {
+    /// Some JSON object.
+    JsonObject,
+    /// JSON that a schema describes.
+    JsonSchema(NamedSchema),
+}
+
+/// A JSON Schema with the name that the endpoint shows to the model.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NamedSchema {
+    pub name: String,
+    pub schema: serde_json::Value,
+    /// Whether the endpoint must hold the model to it; the endpoint's default when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub strict: Option<bool>,
+}
+
+impl ResponseFormat {
+    /// What keeps an endpoint from taking it, if anything does.
+    pub fn mistake(&self) -> Option<String> {
+        let Self::JsonSchema(NamedSchema { name, schema, .. }) = self else { return None };
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
+        if !(1..=64).contains(&name.len()) || !name.bytes().all(is_plain) {
+            return Some("its name needs 1 to 64 letters, digits, `_` or `-`".to_owned());
+        }
+        (!schema.is_object()).then(|| "its schema is no JSON object".to_owned())
+    }
 }
 
 /// The log-probability of continuations of one prompt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Score {
+    /// Empty beside messages.
     pub prompt: String,
+    /// The turns of a chat before the continuations, instead of a prompt.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub messages: Vec<Message>,
     /// What happens to a prompt that is too long.
     pub truncate: Option<Truncate>,
     pub continuations: Vec<String>,

@@ -93,9 +93,32 @@ pub enum ModelError {
          that address, give it as `url`"
     )]
     Redirected { url: String, status: u16, location: String },
+    /// What this run may spend is spent.
+    #[error("{0}")]
+    Budget(Exhausted),
     /// No connection, also after retries.
     #[error("{url} cannot be reached: {reason}; check `url` and that the server is running")]
     Unreachable { url: String, reason: String },
+}
+
+/// Why no more may be spent on a model.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Exhausted {
+    /// As much as allowed is spent.
+    #[error("`budget.{limit}` of {most} is used up; spent: {spent}")]
+    UsedUp {
+        /// The key below `budget`.
+        limit: &'static str,
+        most: String,
+        /// All that was spent, in words.
+        spent: String,
+    },
+    /// The endpoint answers, and does not tell how many tokens that took.
+    #[error(
+        "the endpoint does not count tokens (no `usage` in its answer), so a budget of tokens or money \
+         cannot be kept; limit `budget.requests` instead"
+    )]
+    Uncounted,
 }
 
 impl RemoteError {
@@ -107,6 +130,13 @@ impl RemoteError {
     /// A request whose answer was no good.
     pub(crate) fn answered(error: RequestError, attempts: u32) -> Self {
         Self::Row { error, attempts, transient: false }
+    }
+}
+
+impl From<Exhausted> for RemoteError {
+    fn from(exhausted: Exhausted) -> Self {
+        // How often this one request was sent is not what the budget is about.
+        Self::Model { error: ModelError::Budget(exhausted), attempts: 0 }
     }
 }
 

@@ -87,6 +87,16 @@ impl Refusal<'_> {
 }
 
 impl Failure {
+    /// Whether the endpoint wants to be asked less: 429, or any status with a time to wait.
+    pub fn is_refusal(&self) -> bool {
+        match self {
+            Self::Passing { what, asked } => {
+                asked.is_some() || matches!(what, Passing::Status { status: 429, .. })
+            }
+            Self::Row(_) | Self::Model(_) => false,
+        }
+    }
+
     /// The error when nothing more is tried.
     pub fn finally(self, attempts: u32) -> RemoteError {
         let what = match self {
@@ -101,7 +111,7 @@ impl Failure {
             }
             Passing::Timeout { allowed } => format!(
                 "no complete answer within {} s; lower `max_tokens` or `concurrency`, or raise \
-                 `timeout`",
+                 the model's `timeout_seconds`",
                 allowed.as_secs_f64()
             ),
             Passing::Broken { reason } => {

@@ -2,7 +2,8 @@
 //! No I/O.
 
 use proofmill_engine::request::{
-    Answer, Body, Finish, Generate, Generation, Prompt, RequestError, Strategy,
+    Answer, Body, Finish, Generate, Generation, Message as Turn, Prompt, RequestError,
+    ResponseFormat, Strategy,
 };
 use serde_json::Value;
 
@@ -13,10 +14,16 @@ use crate::wire::{
     CompletionsResponse, Message, Sampling, WireUsage,
 };
 
+/// Roles of the turn that instructs the model.
+const SYSTEM: [&str; 2] = ["system", "developer"];
+
 /// A generation that an endpoint can be asked for.
 #[derive(Clone, Debug)]
 pub struct Task<'a> {
+    /// Empty beside messages.
     pub prompt: &'a str,
+    /// The turns of a chat, instead of a prompt.
+    pub messages: &'a [Turn],
     /// What the answer is made to begin with.
     pub prefix: &'a str,
     /// The fields that choose tokens.
@@ -25,6 +32,7 @@ pub struct Task<'a> {
     /// Most new tokens per answer.
     pub max_tokens: u32,
     pub stop: &'a [String],
+    pub response_format: Option<&'a ResponseFormat>,
 }
 
 /// One answer as either interface gives it.
@@ -46,10 +54,17 @@ impl<'a> Task<'a> {
         generate: &'a Generate,
         capabilities: &Capabilities,
     ) -> Result<Self, RequestError> {
-        let Prompt::Text(prompt) = &generate.prompt else {
-            return invalid(
-                "an endpoint cannot read several passages; give the prompt as one text",
-            );
+        let (prompt, messages) = match &generate.prompt {
+            Prompt::Text(prompt) => (prompt.as_str(), &[][..]),
+            Prompt::Messages(messages) if messages.is_empty() => {
+                return invalid("there are no messages; give at least one");
+            }
+            Prompt::Messages(messages) => ("", &messages[..]),
+            Prompt::Passages(_) => {
+                return invalid(
+                    "an endpoint cannot read several passages; give the prompt as one text",
+                );
+            }
         };
         if generate.truncate.is_some() {
             return invalid(TRUNCATE);
@@ -72,11 +87,13 @@ impl<'a> Task<'a> {
         let (sampling, samples) = sampling(&generate.strategy, capabilities)?;
         Ok(Self {
             prompt,
+            messages,
             prefix: &generate.prefix,
             sampling,
             samples,
             max_tokens: generate.max_tokens,
             stop: &generate.stop,
+            response_format: generate.response_format.as_ref(),
         })
     }
 
@@ -225,6 +242,12 @@ fn sum(logprobs: &[Option<f64>]) -> Option<f64> {
 
 /// The call of `POST /completions`: the forced prefix is the end of the prompt.
 pub fn completions_call(task: &Task<'_>, settings: &Settings) -> Result<Call, RequestError> {
+    if task.response_format.is_some() {
+        return invalid("only a chat endpoint takes `response_format`; set `api` to chat");
+    }
+    if !task.messages.is_empty() {
+        return invalid("only a chat endpoint reads messages; set `api` to chat");
+    }
     let prompt = format!("{}{}", task.prompt, task.prefix);
     let body = CompletionsRequest {
         model: &settings.model,
@@ -253,7 +276,8 @@ pub fn completions_answer(
     task.answer(choices.collect(), response.usage)
 }
 
-/// The call of `POST /chat/completions`: the prompt as the user's turn, after the system's where there is one.
+/// The call of `POST /chat/completions`: the messages as they are, or the prompt as the user's turn; after
+/// the model's own `system`, unless the messages begin with one.
 pub fn chat_call(
     task: &Task<'_>,
     system: Option<&str>,
@@ -265,9 +289,11 @@ pub fn chat_call(
              set `api` to completions",
         );
     }
-    let system = system.map(|content| Message { role: "system", content });
-    let user = Message { role: "user", content: task.prompt };
-    let messages: Vec<_> = system.into_iter().chain([user]).collect();
+    let begins = task.messages.first().is_some_and(|it| SYSTEM.contains(&it.role.as_str()));
+    let system = system.filter(|_| !begins).map(|content| Message { role: "system", content });
+    let user = task.messages.is_empty().then_some(Message { role: "user", content: task.prompt });
+    let turns = task.messages.iter().map(|it| Message { role: &it.role, content: &it.content });
+    let messages: Vec<_> = system.into_iter().chain(user).chain(turns).collect();
     let bytes = messages.iter().map(|message| message.content.len()).sum();
     let body = ChatRequest {
         model: &settings.model,
@@ -277,6 +303,7 @@ pub fn chat_call(
         stop: task.stop,
         logprobs: settings.capabilities.logprobs.then_some(true),
         top_logprobs: settings.capabilities.logprobs.then_some(1),
+        response_format: task.response_format,
     };
     Call::new("chat/completions", &body, bytes, task.new_tokens_max())
 }

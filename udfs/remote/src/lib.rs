@@ -4,19 +4,21 @@
 //! `proofmill_engine::request`. What is sent, refused and retried: `docs/specs/remote.md`.
 //!
 //! Lowest layer first: [`settings`] holds what a user chooses and the key;
-//! [`error`] what can go wrong; `retry` and `limits` decide when something is sent, `transport` sends it
-//! and `failure` classifies what failed; `wire` is the JSON; `call`, `generate` and `score` are the kinds
-//! of request; [`model`] joins them.
+//! [`error`] what can go wrong; [`budget`] and [`usage`] count what is spent; `retry`, `pace` and `limits`
+//! decide when something is sent, `transport` sends it and `failure` classifies what failed; `wire` is the
+//! JSON; `call`, `generate` and `score` are the kinds of request; [`model`] joins them.
 //!
 //! Clock and random numbers are injected (`proofmill_base`), and so is the environment; nothing opens a
 //! connection before [`RemoteModel::ask`].
 
+pub mod budget;
 mod call;
 pub mod error;
 mod failure;
 mod generate;
 mod limits;
 pub mod model;
+mod pace;
 mod retry;
 mod score;
 pub mod settings;
@@ -24,7 +26,8 @@ mod transport;
 pub mod usage;
 mod wire;
 
-pub use error::{ModelError, OpenError, RemoteError};
+pub use budget::{Budget, Money, Prices};
+pub use error::{Exhausted, ModelError, OpenError, RemoteError};
 pub use model::RemoteModel;
 pub use settings::{Api, Capabilities, Retry, Settings};
 pub use usage::Usage;

@@ -1,32 +1,73 @@
-//! How much is sent: requests at a time, and requests and tokens per minute, first come first
-//! served.
+//! How much is sent: requests under way, attempts at a time, and requests and tokens per minute, first come
+//! first served.
 
 use std::collections::VecDeque;
 use std::num::NonZeroU32;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use proofmill_base::clock::Clock;
+use proofmill_base::waits::{WaitFor, Waits};
 use tokio::sync::{Mutex as Turn, Semaphore, SemaphorePermit};
+use tracing::info;
 
+use crate::pace::{Pace, Round};
 use crate::settings::Settings;
 
 /// What every request of a model passes. Keeps no queue of its own: who waits, waits in the
 /// caller's future.
 #[derive(Debug)]
 pub struct Gate {
+    /// Requests under way, waits between attempts included.
     places: Semaphore,
+    /// Attempts at a time: as many permits as the pace has places.
+    sending: Semaphore,
+    paced: Mutex<Paced>,
     turn: Turn<()>,
     window: Mutex<Window>,
+}
+
+#[derive(Debug)]
+struct Paced {
+    pace: Pace,
+    /// Permits that are to be taken away as soon as they come back.
+    owed: usize,
+}
+
+/// The right to send one attempt; it ends with it.
+#[derive(Debug)]
+pub struct Sending<'a> {
+    gate: &'a Gate,
+    permit: Option<SemaphorePermit<'a>>,
+    round: Round,
+}
+
+impl Sending<'_> {
+    /// It is sent now, whenever the right to it was had.
+    pub fn starts(&mut self) {
+        self.round = lock(&self.gate.paced).pace.round();
+    }
+}
+
+impl Drop for Sending<'_> {
+    fn drop(&mut self) {
+        let Some(permit) = self.permit.take() else { return };
+        let mut paced = lock(&self.gate.paced);
+        if paced.owed > 0 {
+            paced.owed -= 1;
+            permit.forget();
+        }
+    }
 }
 
 impl Gate {
     /// A gate with the limits of `settings`.
     pub fn new(settings: &Settings) -> Self {
+        let places = (settings.concurrency.get() as usize).min(Semaphore::MAX_PERMITS);
         Self {
-            places: Semaphore::new(
-                (settings.concurrency.get() as usize).min(Semaphore::MAX_PERMITS),
-            ),
+            places: Semaphore::new(places),
+            sending: Semaphore::new(places),
+            paced: Mutex::new(Paced { pace: Pace::new(places), owed: 0 }),
             turn: Turn::new(()),
             window: Mutex::new(Window::new(
                 settings.requests_per_minute,
@@ -36,18 +77,61 @@ impl Gate {
     }
 
     /// Waits for a place. None if the gate was closed, which nobody does.
-    pub async fn place(&self) -> Option<SemaphorePermit<'_>> {
+    pub async fn place(&self, waits: &Waits) -> Option<SemaphorePermit<'_>> {
+        let _turn = waits.begin(WaitFor::Turn, None);
         self.places.acquire().await.ok()
     }
 
+    /// Waits until an attempt may be sent beside the others.
+    pub async fn send(&self, waits: &Waits) -> Sending<'_> {
+        let _turn = waits.begin(WaitFor::Turn, None);
+        let permit = self.sending.acquire().await.ok();
+        Sending { gate: self, permit, round: Round::default() }
+    }
+
+    /// An attempt was answered.
+    pub fn answered(&self) {
+        let mut paced = lock(&self.paced);
+        if !paced.pace.answered() {
+            return;
+        }
+        match paced.owed {
+            0 => self.sending.add_permits(1),
+            _ => paced.owed -= 1,
+        }
+    }
+
+    /// An attempt was refused: fewer are sent at a time, and if there are refusals only, none before
+    /// `until` of the clock's monotonic time.
+    pub fn refused(&self, sending: &Sending<'_>, until: Duration) {
+        let slower = {
+            let mut paced = lock(&self.paced);
+            let Some(slower) = paced.pace.refused(sending.round) else { return };
+            paced.owed += slower.fewer - self.sending.forget_permits(slower.fewer);
+            info!(concurrency = paced.pace.places(), "endpoint is asked less at a time");
+            slower
+        };
+        if slower.all_wait {
+            self.with(|window| window.hold(until));
+        }
+    }
+
     /// Waits until the minute has room for an attempt of about so many tokens.
-    pub async fn admit(&self, clock: &dyn Clock, tokens: u32) -> Ticket {
+    pub async fn admit(&self, clock: &dyn Clock, tokens: u32, waits: &Waits) -> Ticket {
+        let turn = waits.begin(WaitFor::Turn, None);
         let _turn = self.turn.lock().await;
+        drop(turn);
         loop {
-            let answer = self.with(|window| window.admit(clock.monotonic(), tokens));
+            let now = clock.monotonic();
+            let (answer, held) =
+                self.with(|window| (window.admit(now, tokens), window.not_before > now));
             match answer {
                 Ok(ticket) => return ticket,
-                Err(wait) => clock.sleep(wait).await,
+                Err(wait) => {
+                    let what = if held { WaitFor::RetryAfter } else { WaitFor::RateLimit };
+                    let _wait = waits.begin(what, Some(now.saturating_add(wait)));
+                    clock.sleep(wait).await;
+                }
             }
         }
     }
@@ -57,14 +141,13 @@ impl Gate {
         self.with(|window| window.settle(ticket, tokens));
     }
 
-    /// Lets nothing through before a time of the injected clock's monotonic time.
-    pub fn hold(&self, until: Duration) {
-        self.with(|window| window.hold(until));
-    }
-
     fn with<T>(&self, act: impl FnOnce(&mut Window) -> T) -> T {
-        act(&mut self.window.lock().unwrap_or_else(PoisonError::into_inner))
+        act(&mut lock(&self.window))
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The time that limits are about.
@@ -228,6 +311,38 @@ mod tests {
         assert_eq!(window.admit(seconds(1), 7).unwrap_err(), seconds(4));
         window.admit(seconds(5), 7).unwrap();
         assert!(window.sent.is_empty());
+    }
+
+    #[tokio::test]
+    async fn after_refusals_alone_nobody_is_let_through_and_answers_open_the_gate_again() {
+        let gate = Gate::new(&Settings::new("http://h", "m"));
+        for _ in 0..3 {
+            let mut sending = gate.send(&Waits::default()).await;
+            sending.starts();
+            gate.refused(&sending, seconds(9));
+        }
+        assert_eq!(gate.with(|window| window.admit(seconds(2), 1)).unwrap_err(), seconds(7));
+        assert_eq!(gate.sending.available_permits(), 1);
+        gate.answered();
+        assert_eq!(gate.sending.available_permits(), 2);
+    }
+
+    #[tokio::test]
+    async fn what_is_under_way_when_places_go_ends_and_its_places_go_then() {
+        let gate = Gate::new(&Settings::new("http://h", "m"));
+        let mut all = Vec::new();
+        for _ in 0..8 {
+            let mut sending = gate.send(&Waits::default()).await;
+            sending.starts();
+            all.push(sending);
+        }
+        all.iter().for_each(|sending| gate.refused(sending, seconds(9)));
+        assert_eq!(gate.sending.available_permits(), 0);
+        all.truncate(1);
+        assert_eq!(gate.sending.available_permits(), 3);
+        all.clear();
+        assert_eq!(gate.sending.available_permits(), 4, "one burst halves once");
+        assert!(gate.with(|window| window.admit(seconds(2), 1)).is_ok());
     }
 
     proptest! {

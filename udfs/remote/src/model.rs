@@ -5,15 +5,17 @@ use std::time::Duration;
 
 use proofmill_base::clock::Clock;
 use proofmill_base::rng::Rng;
+use proofmill_base::waits::{WaitFor, Waits};
 use proofmill_engine::request::{Answer, Request, RequestError, Score};
 use serde::de::DeserializeOwned;
 use tracing::{Instrument, error_span, info};
 
+use crate::budget::Money;
 use crate::call::{self, Call};
 use crate::error::{OpenError, RemoteError};
 use crate::failure::Failure;
 use crate::generate::{self, Task};
-use crate::limits::Gate;
+use crate::limits::{Gate, Sending};
 use crate::retry::next_wait;
 use crate::score;
 use crate::settings::{Api, Settings};
@@ -31,6 +33,12 @@ pub struct RemoteModel {
     meter: Meter,
     clock: Arc<dyn Clock>,
     rng: Arc<dyn Rng>,
+}
+
+/// The time between two attempts at a request.
+struct Pause {
+    time: Duration,
+    why: WaitFor,
 }
 
 impl RemoteModel {
@@ -53,7 +61,7 @@ impl RemoteModel {
         Ok(Self {
             transport: Transport::open(&settings, environment)?,
             gate: Gate::new(&settings),
-            meter: Meter::default(),
+            meter: Meter::new(settings.budget, settings.prices),
             settings,
             clock,
             rng,
@@ -62,6 +70,15 @@ impl RemoteModel {
 
     /// The answer to a request. What the endpoint cannot do is refused before anything is sent.
     pub async fn ask(&self, request: &Request) -> Result<Answer, RemoteError> {
+        self.ask_watched(request, &Waits::default()).await
+    }
+
+    /// As [`Self::ask`]; `waits` is told what the request waits for.
+    pub async fn ask_watched(
+        &self,
+        request: &Request,
+        waits: &Waits,
+    ) -> Result<Answer, RemoteError> {
         let settings = &self.settings;
         match request {
             Request::Generate(generate) => {
@@ -70,17 +87,20 @@ impl RemoteModel {
                 match &settings.api {
                     Api::Completions => {
                         let call = generate::completions_call(&task, settings);
-                        self.exchange(call, |body| generate::completions_answer(&task, body)).await
+                        let read = |body| generate::completions_answer(&task, body);
+                        self.exchange(call, read, waits).await
                     }
                     Api::Chat { system } => {
                         let call = generate::chat_call(&task, system.as_deref(), settings);
-                        self.exchange(call, |body| generate::chat_answer(&task, body)).await
+                        let read = |body| generate::chat_answer(&task, body);
+                        self.exchange(call, read, waits).await
                     }
                 }
             }
-            Request::Score(score) => self.score(score).await,
+            Request::Score(score) => self.score(score, waits).await,
             Request::Embed(embed) => {
-                self.exchange(call::embed_call(embed, settings), call::embed_answer).await
+                let call = call::embed_call(embed, settings);
+                self.exchange(call, call::embed_answer, waits).await
             }
             Request::Hidden(_) => Err(RemoteError::unsent(RequestError::Invalid(
                 "an endpoint does not show hidden states; use a model on this machine".to_owned(),
@@ -93,19 +113,24 @@ impl RemoteModel {
         self.meter.read()
     }
 
+    /// What that cost; `None` without prices.
+    pub fn cost(&self) -> Option<Money> {
+        self.meter.cost()
+    }
+
     /// How the model was opened.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
 
     /// One exchange per continuation, one after the other: rows run beside each other already.
-    async fn score(&self, score: &Score) -> Result<Answer, RemoteError> {
+    async fn score(&self, score: &Score, waits: &Waits) -> Result<Answer, RemoteError> {
         score::check(score, &self.settings).map_err(RemoteError::unsent)?;
         let mut scores = Vec::with_capacity(score.continuations.len());
         for continuation in &score.continuations {
             let call = score::score_call(&score.prompt, continuation, &self.settings);
             let read = |body| score::scored(&score.prompt, continuation, body);
-            scores.push(self.exchange(call, read).await?);
+            scores.push(self.exchange(call, read, waits).await?);
         }
         Ok(score::score_answer(scores))
     }
@@ -115,24 +140,35 @@ impl RemoteModel {
         &self,
         call: Result<Call, RequestError>,
         read: impl FnOnce(B) -> Result<T, RequestError>,
+        waits: &Waits,
     ) -> Result<T, RemoteError> {
         let call = call.map_err(RemoteError::unsent)?;
         // Kept until the answer is read, so that the memory for answers is bounded as well.
-        let _place = self.gate.place().await;
+        let _place = self.gate.place(waits).await;
         let mut started = None;
         let mut attempts = 0;
         let (bytes, ticket) = loop {
+            let mut sending = self.gate.send(waits).await;
+            let ticket = self.gate.admit(&*self.clock, call.tokens, waits).await;
+            self.meter.attempt(attempts + 1)?;
+            sending.starts();
             attempts += 1;
-            let ticket = self.gate.admit(&*self.clock, call.tokens).await;
             let started = *started.get_or_insert_with(|| self.clock.monotonic());
-            self.meter.attempt(attempts);
             let span = error_span!("request", endpoint = self.settings.base_url, sent = attempts);
             let posted = self.transport.post(call.interface, call.body.clone(), &*self.clock);
             match posted.instrument(span.clone()).await {
                 Ok(bytes) => break (bytes, ticket),
-                Err(failure) => self.pause(failure, attempts, started).instrument(span).await?,
+                Err(failure) => {
+                    let wait = span.in_scope(|| self.wait(failure, attempts, started, &sending))?;
+                    // Who waits for its next attempt holds up nobody's.
+                    drop(sending);
+                    let until = self.clock.monotonic().saturating_add(wait.time);
+                    let _wait = waits.begin(wait.why, Some(until));
+                    self.clock.sleep(wait.time).await;
+                }
             }
         };
+        self.gate.answered();
         let body: B = serde_json::from_slice(&bytes)
             .map_err(|error| RemoteError::answered(self.misread(&error, &bytes), attempts))?;
         self.meter.answer(body.usage());
@@ -143,34 +179,39 @@ impl RemoteModel {
         read(body).map_err(|error| RemoteError::answered(error, attempts))
     }
 
-    /// Waits until another attempt may be made, or says that there is none.
-    async fn pause(
+    /// How long to wait for another attempt, or that there is none.
+    fn wait(
         &self,
         failure: Failure,
         attempts: u32,
         started: Duration,
-    ) -> Result<(), RemoteError> {
+        sending: &Sending<'_>,
+    ) -> Result<Pause, RemoteError> {
         let now = self.clock.monotonic();
         let (elapsed, random) = (now.saturating_sub(started), self.rng.next_u64());
         let retry = &self.settings.retry;
-        let (asked, wait) = match &failure {
+        let (asked, time) = match &failure {
             Failure::Passing { asked, .. } => {
                 (*asked, next_wait(retry, attempts, elapsed, *asked, random))
             }
             Failure::Row(_) | Failure::Model(_) => (None, None),
         };
+        if failure.is_refusal() {
+            // A wait that is too long for this request is none for the others.
+            let wait = time.map(|time| asked.unwrap_or(time)).unwrap_or_default();
+            self.gate.refused(sending, now.saturating_add(wait));
+        }
         let error = failure.finally(attempts);
-        let Some(wait) = wait else {
+        let Some(time) = time else {
             info!(reason = %error, "request failed");
             return Err(error);
         };
-        info!(reason = %error, wait_ms = wait.as_millis() as u64, "request is sent again");
-        // Who is told to wait is not alone: the others wait as well.
-        if let Some(asked) = asked {
-            self.gate.hold(now.saturating_add(asked));
-        }
-        self.clock.sleep(wait).await;
-        Ok(())
+        info!(reason = %error, wait_ms = time.as_millis() as u64, "request is sent again");
+        let why = match asked {
+            Some(_) => WaitFor::RetryAfter,
+            None => WaitFor::Backoff,
+        };
+        Ok(Pause { time, why })
     }
 
     fn misread(&self, error: &serde_json::Error, bytes: &[u8]) -> RequestError {

@@ -20,6 +20,9 @@ pub fn check(score: &Score, settings: &Settings) -> Result<(), RequestError> {
     if settings.api != Api::Completions {
         return invalid("a chat endpoint cannot score; set `api` to completions");
     }
+    if !score.messages.is_empty() {
+        return invalid("an endpoint cannot score what follows messages; give a prompt");
+    }
     if score.truncate.is_some() {
         return invalid(TRUNCATE);
     }

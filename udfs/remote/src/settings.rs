@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use reqwest::header::HeaderValue;
 
+use crate::budget::{Budget, Prices};
+
 /// Where a model is and how it is to be used.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
@@ -21,12 +23,16 @@ pub struct Settings {
     /// Name of the environment variable that holds the key. Its value is read once, on opening,
     /// and sent as a bearer token. Without a name no key is sent.
     pub api_key_env: Option<String>,
-    /// Most requests in flight, including those that wait for their next attempt.
+    /// Most requests under way, including those that wait for their next attempt.
     pub concurrency: NonZeroU32,
     /// Most attempts in any 60 seconds.
     pub requests_per_minute: Option<NonZeroU32>,
     /// Most tokens in any 60 seconds, prompt and answer together.
     pub tokens_per_minute: Option<NonZeroU32>,
+    /// Most that may be spent on the model.
+    pub budget: Budget,
+    /// What tokens cost.
+    pub prices: Option<Prices>,
     /// Longest time for one attempt, from connecting to the last byte.
     pub timeout: Duration,
     /// Longest time for connecting; counts towards `timeout`.
@@ -41,7 +47,7 @@ pub struct Settings {
 
 impl Settings {
     /// A model at `base_url` with the defaults: completions, no key, 8 requests at a time, no rate
-    /// limit, 10 minutes per attempt, 64 MiB per response, no proxy.
+    /// limit and no budget, 10 minutes per attempt, 64 MiB per response, no proxy.
     pub fn new(base_url: impl Into<String>, model: impl Into<String>) -> Self {
         Self {
             base_url: base_url.into(),
@@ -52,6 +58,8 @@ impl Settings {
             concurrency: NonZeroU32::MIN.saturating_add(7),
             requests_per_minute: None,
             tokens_per_minute: None,
+            budget: Budget::default(),
+            prices: None,
             timeout: Duration::from_secs(600),
             connect_timeout: Duration::from_secs(10),
             retry: Retry::default(),

@@ -1,7 +1,10 @@
-//! What a model was used for: counts, and how many of them are incomplete.
+//! What a model was used for: counts, how many of them are incomplete, and whether more may be spent.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::fmt::Write;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use crate::budget::{Budget, Money, Prices};
+use crate::error::Exhausted;
 use crate::wire::WireUsage;
 
 /// What was asked of a model so far.
@@ -17,46 +20,80 @@ pub struct Usage {
     pub uncounted: u64,
     /// Tokens of prompts, as the endpoint counts.
     pub prompt_tokens: u64,
+    /// Those of them that the endpoint had in its cache.
+    pub cached_tokens: u64,
     /// Tokens of answers, as the endpoint counts.
     pub output_tokens: u64,
 }
 
-/// The counters behind [`Usage`].
+impl Usage {
+    /// What was spent, in one line.
+    pub fn in_words(&self, cost: Option<Money>) -> String {
+        let Self { requests, retries, prompt_tokens, cached_tokens, output_tokens, .. } = self;
+        let mut text = format!("{requests} requests");
+        let aside = |text: &mut String, count: u64, what: &str| {
+            if count > 0 {
+                // Writing to a String cannot fail.
+                let _ = write!(text, " ({count} {what})");
+            }
+        };
+        aside(&mut text, *retries, "repeated");
+        let _ = write!(text, ", {prompt_tokens} prompt tokens");
+        aside(&mut text, *cached_tokens, "cached");
+        let _ = write!(text, ", {output_tokens} completion tokens");
+        aside(&mut text, self.uncounted, "answers without a count");
+        if let Some(cost) = cost {
+            let _ = write!(text, ", cost {cost}");
+        }
+        text
+    }
+}
+
+/// The counters behind [`Usage`], and what bounds them.
 #[derive(Debug, Default)]
 pub struct Meter {
-    requests: AtomicU64,
-    retries: AtomicU64,
-    answers: AtomicU64,
-    uncounted: AtomicU64,
-    prompt_tokens: AtomicU64,
-    output_tokens: AtomicU64,
+    budget: Budget,
+    prices: Option<Prices>,
+    usage: Mutex<Usage>,
 }
 
 impl Meter {
-    /// Counts an attempt; the first one has number 1.
-    pub fn attempt(&self, number: u32) {
-        self.requests.fetch_add(1, Ordering::Relaxed);
-        self.retries.fetch_add(u64::from(number > 1), Ordering::Relaxed);
+    /// Nothing is spent yet.
+    pub fn new(budget: Budget, prices: Option<Prices>) -> Self {
+        Self { budget, prices, usage: Mutex::default() }
+    }
+
+    /// Counts an attempt, unless the budget is used up; the first one has number 1.
+    pub fn attempt(&self, number: u32) -> Result<(), Exhausted> {
+        let mut usage = self.lock();
+        self.budget.check(&usage, self.prices.as_ref())?;
+        usage.requests += 1;
+        usage.retries += u64::from(number > 1);
+        Ok(())
     }
 
     /// Counts an answer and its tokens.
-    pub fn answer(&self, usage: Option<WireUsage>) {
-        self.answers.fetch_add(1, Ordering::Relaxed);
-        self.uncounted.fetch_add(u64::from(usage.is_none()), Ordering::Relaxed);
-        let usage = usage.unwrap_or_default();
-        self.prompt_tokens.fetch_add(u64::from(usage.prompt_tokens), Ordering::Relaxed);
-        self.output_tokens.fetch_add(u64::from(usage.completion_tokens), Ordering::Relaxed);
+    pub fn answer(&self, told: Option<WireUsage>) {
+        let mut usage = self.lock();
+        usage.answers += 1;
+        usage.uncounted += u64::from(told.is_none());
+        let told = told.unwrap_or_default();
+        usage.prompt_tokens += u64::from(told.prompt_tokens);
+        usage.cached_tokens += u64::from(told.cached_tokens);
+        usage.output_tokens += u64::from(told.completion_tokens);
     }
 
     /// The counts so far.
     pub fn read(&self) -> Usage {
-        Usage {
-            requests: self.requests.load(Ordering::Relaxed),
-            retries: self.retries.load(Ordering::Relaxed),
-            answers: self.answers.load(Ordering::Relaxed),
-            uncounted: self.uncounted.load(Ordering::Relaxed),
-            prompt_tokens: self.prompt_tokens.load(Ordering::Relaxed),
-            output_tokens: self.output_tokens.load(Ordering::Relaxed),
-        }
+        *self.lock()
+    }
+
+    /// What they cost; `None` without prices.
+    pub fn cost(&self) -> Option<Money> {
+        Some(self.prices?.cost(&self.read()))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Usage> {
+        self.usage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

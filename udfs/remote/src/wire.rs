@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 
+use proofmill_engine::request::ResponseFormat;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
@@ -33,6 +34,17 @@ pub struct WireUsage {
     /// Tokens of all answers together.
     #[serde(default)]
     pub completion_tokens: u32,
+    /// Those tokens of the prompt that the endpoint had in its cache.
+    #[serde(default, rename = "prompt_tokens_details", deserialize_with = "cached")]
+    pub cached_tokens: u32,
+}
+
+/// `cached_tokens` of the details of a prompt. An answer is no worse without them: whatever else stands
+/// there counts as none.
+fn cached<'de, D: Deserializer<'de>>(details: D) -> Result<u32, D::Error> {
+    let details = Value::deserialize(details)?;
+    let tokens = details.get("cached_tokens").and_then(Value::as_u64).unwrap_or(0);
+    Ok(u32::try_from(tokens).unwrap_or(u32::MAX))
 }
 
 /// A response that may tell its token counts.
@@ -116,12 +128,14 @@ pub struct ChatRequest<'a> {
     /// Some servers tell nothing without it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub top_logprobs: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub response_format: Option<&'a ResponseFormat>,
 }
 
 /// One turn.
 #[derive(Clone, Debug, Serialize)]
 pub struct Message<'a> {
-    pub role: &'static str,
+    pub role: &'a str,
     pub content: &'a str,
 }
 

@@ -9,9 +9,12 @@ use datafusion::arrow::datatypes::{DataType, Field};
 use datafusion::common::{Result, ScalarValue, internal_err};
 use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs};
 
+use proofmill_engine::request::{Message, Prompt};
+
+use super::error::Failure;
 use super::options::{OnError, Options, OptionsError, Takes};
 use super::settings::Settings;
-use crate::definition::{Doc, Kind, texts_type};
+use crate::definition::{Doc, Kind, is_list_of, texts_type};
 
 /// The arguments of one call.
 pub struct Arguments {
@@ -25,6 +28,7 @@ enum Column {
     Text(StringViewArray),
     Texts { lists: LargeListArray, texts: StringViewArray },
     Titled { lists: LargeListArray, titles: StringViewArray, texts: StringViewArray },
+    Messages { lists: LargeListArray, roles: StringViewArray, contents: StringViewArray },
 }
 
 /// Options that do not parse, and what is to happen to their row.
@@ -66,8 +70,13 @@ impl Arguments {
                 (Kind::Options, ColumnarValue::Array(array)) => {
                     options = OptionsColumn::PerRow(Arc::clone(array), takes);
                 }
-                (Kind::Text, _) => {
+                (Kind::Text | Kind::Prompt, _) => {
                     let (array, constant) = column()?;
+                    if is_list_of(array.data_type(), ["role", "content"]) {
+                        let (lists, roles, contents) = pairs(&array, ["role", "content"])?;
+                        columns.push((Column::Messages { lists, roles, contents }, constant));
+                        continue;
+                    }
                     let texts = cast(&array, &DataType::Utf8View)?;
                     columns.push((Column::Text(texts.as_string_view().clone()), constant));
                 }
@@ -112,13 +121,40 @@ impl Arguments {
         }
     }
 
+    /// The prompt of a row in column `index`, the model not counted; `None` for NULL. Messages that are not
+    /// whole are no request.
+    pub(super) fn prompt(&self, index: usize, row: usize) -> Result<Option<Prompt>, Failure> {
+        let Some((Column::Messages { lists, roles, contents }, constant)) = self.columns.get(index)
+        else {
+            return Ok(self.text(index, row).map(|text| Prompt::Text(text.to_owned())));
+        };
+        let row = if *constant { 0 } else { row };
+        if lists.is_null(row) {
+            return Ok(None);
+        }
+        let offsets = lists.value_offsets();
+        let range = offsets[row] as usize..offsets[row + 1] as usize;
+        if range.is_empty() {
+            return Err(Failure::invalid("there are no messages; give at least one"));
+        }
+        let message = |(number, at): (usize, usize)| {
+            if roles.is_null(at) || contents.is_null(at) {
+                let problem = format!("message {number} has no role or no content");
+                return Err(Failure::invalid(problem));
+            }
+            let (role, content) = (roles.value(at).to_owned(), contents.value(at).to_owned());
+            Ok(Message { role, content })
+        };
+        (1..).zip(range).map(message).collect::<Result<_, _>>().map(|it| Some(Prompt::Messages(it)))
+    }
+
     /// The passages, or texts without titles, of a row in column `index`, the model not counted;
     /// `None` for a NULL list, and in the list for a NULL in it.
     pub(super) fn passages(&self, index: usize, row: usize) -> Option<Vec<Option<Passage<'_>>>> {
         let (column, constant) = self.columns.get(index)?;
         let row = if *constant { 0 } else { row };
         let (lists, titles, texts) = match column {
-            Column::Text(_) => return None,
+            Column::Text(_) | Column::Messages { .. } => return None,
             Column::Texts { lists, texts } => (lists, None, texts),
             Column::Titled { lists, titles, texts } => (lists, Some(titles), texts),
         };
@@ -151,19 +187,34 @@ fn lists(array: &ArrayRef) -> Result<Column> {
         let texts = lists.values().as_string_view().clone();
         return Ok(Column::Texts { lists, texts });
     }
+    let (lists, titles, texts) = pairs(array, ["title", "text"])?;
+    Ok(Column::Titled { lists, titles, texts })
+}
+
+/// The two texts of each struct of lists.
+fn pairs(
+    array: &ArrayRef,
+    names: [&str; 2],
+) -> Result<(LargeListArray, StringViewArray, StringViewArray)> {
+    let element = match array.data_type() {
+        DataType::List(field) | DataType::LargeList(field) | DataType::FixedSizeList(field, _) => {
+            field.data_type()
+        }
+        _ => &DataType::Null,
+    };
     let item = Arc::new(Field::new_list_field(element.clone(), true));
     let lists = cast(array, &DataType::LargeList(item))?.as_list::<i64>().clone();
-    let passages = lists.values().as_struct();
+    let structs = lists.values().as_struct();
     let column = |name| {
-        let Some(column) = passages.column_by_name(name) else {
-            return internal_err!("passages without a `{name}`");
+        let Some(column) = structs.column_by_name(name) else {
+            return internal_err!("structs without a `{name}`");
         };
         let texts = cast(column, &DataType::Utf8View)?.as_string_view().clone();
-        // A passage that is NULL as a whole has no text.
-        let nulls = NullBuffer::union(texts.nulls(), passages.nulls());
+        // A struct that is NULL as a whole has no texts.
+        let nulls = NullBuffer::union(texts.nulls(), structs.nulls());
         let (views, buffers, _) = texts.into_parts();
         Ok(StringViewArray::try_new(views, buffers, nulls)?)
     };
-    let (titles, texts) = (column("title")?, column("text")?);
-    Ok(Column::Titled { lists, titles, texts })
+    let (first, second) = (column(names[0])?, column(names[1])?);
+    Ok((lists, first, second))
 }

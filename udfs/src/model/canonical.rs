@@ -7,8 +7,10 @@
 
 use proofmill_base::digest::{Digest, Hasher};
 use proofmill_engine::request::{
-    Embed, Generate, Keep, Prompt, Request, Score, Strategy, Truncate,
+    Embed, Generate, Keep, Message, NamedSchema, Prompt, Request, ResponseFormat, Score, Strategy,
+    Truncate,
 };
+use serde_json::Value;
 
 /// SHA-256 over model and request.
 pub type Key = [u8; 32];
@@ -54,9 +56,18 @@ pub fn canonical(request: &Request) -> String {
 // The fields are named one by one: a new one does not compile until it has its place in the key.
 
 fn generation(generate: &Generate) -> String {
-    let Generate { prompt, truncate, prefix, strategy, max_tokens, min_tokens, stop, choices } =
-        generate;
-    object([
+    let Generate {
+        prompt,
+        truncate,
+        prefix,
+        strategy,
+        max_tokens,
+        min_tokens,
+        stop,
+        choices,
+        response_format,
+    } = generate;
+    let mut fields = vec![
         ("prompt", input(prompt)),
         ("truncate", cut(truncate)),
         ("prefix", string(prefix)),
@@ -65,17 +76,26 @@ fn generation(generate: &Generate) -> String {
         ("min_tokens", min_tokens.to_string()),
         ("stop", strings(stop)),
         ("among", strings(choices)),
-    ])
+    ];
+    // Requests that were made before there was such a thing keep their keys.
+    fields.extend(
+        response_format.as_ref().map(|format| ("response_format", canonical_format(format))),
+    );
+    object(fields)
 }
 
 fn scoring(score: &Score) -> String {
-    let Score { prompt, truncate, continuations, include_eos } = score;
-    object([
+    let Score { prompt, messages, truncate, continuations, include_eos } = score;
+    let mut fields = vec![
         ("prompt", string(prompt)),
         ("truncate", cut(truncate)),
         ("continuations", strings(continuations)),
         ("with_end", include_eos.to_string()),
-    ])
+    ];
+    if !messages.is_empty() {
+        fields.push(("messages", turns(messages)));
+    }
+    object(fields)
 }
 
 fn text_only(embed: &Embed) -> String {
@@ -86,7 +106,44 @@ fn text_only(embed: &Embed) -> String {
 fn input(prompt: &Prompt) -> String {
     match prompt {
         Prompt::Text(text) => object([("text", string(text))]),
+        Prompt::Messages(messages) => object([("messages", turns(messages))]),
         Prompt::Passages(passages) => object([("passages", strings(passages))]),
+    }
+}
+
+fn turns(messages: &[Message]) -> String {
+    let turn = |Message { role, content }: &Message| {
+        object([("role", string(role)), ("content", string(content))])
+    };
+    format!("[{}]", messages.iter().map(turn).collect::<Vec<_>>().join(","))
+}
+
+/// The canonical form of the form of an answer. Its schema keeps the order of its keys: endpoints write
+/// what they write in that order.
+pub fn canonical_format(format: &ResponseFormat) -> String {
+    match format {
+        ResponseFormat::JsonObject => object([("type", string("json_object"))]),
+        ResponseFormat::JsonSchema(NamedSchema { name, schema, strict }) => {
+            let mut fields = vec![("name", string(name)), ("schema", json(schema))];
+            fields.extend(strict.map(|strict| ("strict", strict.to_string())));
+            object([("type", string("json_schema")), ("json_schema", object(fields))])
+        }
+    }
+}
+
+/// Any JSON, as it was read.
+fn json(value: &Value) -> String {
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => value.to_string(),
+        Value::String(text) => string(text),
+        Value::Array(items) => {
+            format!("[{}]", items.iter().map(json).collect::<Vec<_>>().join(","))
+        }
+        Value::Object(fields) => {
+            let fields =
+                fields.iter().map(|(key, value)| format!("{}:{}", string(key), json(value)));
+            format!("{{{}}}", fields.collect::<Vec<_>>().join(","))
+        }
     }
 }
 
@@ -127,10 +184,11 @@ fn choice(strategy: &Strategy) -> String {
 }
 
 /// An object of values that are JSON already, in the order of the keys.
-fn object<const N: usize>(mut fields: [(&str, String); N]) -> String {
+fn object<'k>(fields: impl Into<Vec<(&'k str, String)>>) -> String {
+    let mut fields = fields.into();
     fields.sort_unstable();
-    let fields: Vec<String> = fields.map(|(key, value)| format!("\"{key}\":{value}")).into();
-    format!("{{{}}}", fields.join(","))
+    let fields = fields.into_iter().map(|(key, value)| format!("\"{key}\":{value}"));
+    format!("{{{}}}", fields.collect::<Vec<_>>().join(","))
 }
 
 fn strings(texts: &[String]) -> String {
@@ -186,6 +244,7 @@ mod tests {
             min_tokens: 0,
             stop: vec!["\n".into()],
             choices: vec![],
+            response_format: None,
         })
     }
 
@@ -240,27 +299,99 @@ mod tests {
         ]
     }
 
+    fn chats() -> impl Generator<Value = Vec<Message>> {
+        let turn = (".*", ".*").prop_map(|(role, content)| Message { role, content });
+        prop::collection::vec(turn, 0..3)
+    }
+
+    #[test]
+    fn messages_have_keys_of_their_own() {
+        let turn = |role: &str| Message { role: role.into(), content: "a".into() };
+        let asked = |prompt| {
+            let Request::Generate(generate) = sample() else { panic!("no generation") };
+            canonical(&Request::Generate(Generate { prompt, ..generate }))
+        };
+        let chat = asked(Prompt::Messages(vec![turn("system"), turn("user")]));
+        let expected = r#""prompt":{"messages":[{"content":"a","role":"system"},{"content":"a","role":"user"}]}"#;
+        assert!(chat.contains(expected), "{chat}");
+        let scored = |messages| {
+            let continuations = vec!["b".to_owned()];
+            let (prompt, truncate, include_eos) = ("p".to_owned(), None, false);
+            canonical(&Request::Score(Score {
+                prompt,
+                messages,
+                truncate,
+                continuations,
+                include_eos,
+            }))
+        };
+        // As it was before there were messages.
+        assert_eq!(
+            scored(vec![]),
+            r#"{"score":{"continuations":["b"],"prompt":"p","truncate":null,"with_end":false}}"#
+        );
+        assert!(
+            scored(vec![turn("user")])
+                .contains(r#""messages":[{"content":"a","role":"user"}],"prompt""#)
+        );
+    }
+
+    fn formats() -> impl Generator<Value = Option<ResponseFormat>> {
+        let schema = |(text, number): (String, i64)| serde_json::json!({ "type": text, "b": [number, null, 0.5, { "z": true, "a": text }], "a": {} });
+        let schema = (".*", any::<i64>()).prop_map(schema);
+        let named = (".*", schema, any::<Option<bool>>()).prop_map(|(name, schema, strict)| {
+            ResponseFormat::JsonSchema(NamedSchema { name, schema, strict })
+        });
+        prop_oneof![Just(None), Just(Some(ResponseFormat::JsonObject)), named.prop_map(Some)]
+    }
+
+    #[test]
+    fn a_form_of_the_answer_is_another_request_and_so_is_another_order_of_its_schema() {
+        let key_of = |format: Option<&str>| {
+            let Request::Generate(generate) = sample() else { panic!("no generation") };
+            let response_format = format.map(|format| serde_json::from_str(format).unwrap());
+            canonical(&Request::Generate(Generate { response_format, ..generate }))
+        };
+        let schema =
+            r#"{"type":"json_schema","json_schema":{"name":"n","schema":{"b":[2.50],"a":1}}}"#;
+        let same =
+            r#"{"json_schema":{"schema":{"b":[2.5],"a":1},"name":"n"},"type":"json_schema"}"#;
+        let other =
+            r#"{"type":"json_schema","json_schema":{"name":"n","schema":{"a":1,"b":[2.5]}}}"#;
+        let expected = r#""response_format":{"json_schema":{"name":"n","schema":{"b":[2.5],"a":1}},"type":"json_schema"}"#;
+        assert!(key_of(Some(schema)).contains(expected), "{}", key_of(Some(schema)));
+        assert_eq!(key_of(Some(schema)), key_of(Some(same)));
+        let all = [None, Some(schema), Some(other), Some(r#"{"type":"json_object"}"#)].map(key_of);
+        assert_eq!(all.iter().collect::<std::collections::HashSet<_>>().len(), 4);
+    }
+
     fn requests() -> impl Generator<Value = Request> {
-        let prompts = prop_oneof![".*".prop_map(Prompt::Text), texts().prop_map(Prompt::Passages),];
-        let rest = (".*", strategies(), any::<u32>(), any::<u32>(), texts(), texts());
+        let prompts = prop_oneof![
+            ".*".prop_map(Prompt::Text),
+            texts().prop_map(Prompt::Passages),
+            chats().prop_map(Prompt::Messages),
+        ];
+        let (max, min) = (any::<u32>(), any::<u32>());
+        let rest = (".*", strategies(), max, min, texts(), texts(), formats());
         prop_oneof![
-            (prompts, truncates(), rest).prop_map(
-                |(prompt, truncate, (prefix, strategy, max_tokens, min_tokens, stop, choices))| {
-                    Request::Generate(Generate {
-                        prompt,
-                        truncate,
-                        prefix,
-                        strategy,
-                        max_tokens,
-                        min_tokens,
-                        stop,
-                        choices,
-                    })
-                }
-            ),
-            (".*", truncates(), texts(), any::<bool>()).prop_map(
-                |(prompt, truncate, continuations, include_eos)| {
-                    Request::Score(Score { prompt, truncate, continuations, include_eos })
+            (prompts, truncates(), rest).prop_map(|(prompt, truncate, rest)| {
+                let (prefix, strategy, max_tokens, min_tokens, stop, choices, response_format) =
+                    rest;
+                Request::Generate(Generate {
+                    prompt,
+                    truncate,
+                    prefix,
+                    strategy,
+                    max_tokens,
+                    min_tokens,
+                    stop,
+                    choices,
+                    response_format,
+                })
+            }),
+            (".*", chats(), truncates(), texts(), any::<bool>()).prop_map(
+                |(prompt, messages, truncate, continuations, include_eos)| {
+                    Request::Score(Score { prompt, messages, truncate, continuations, include_eos })
                 }
             ),
             (".*", truncates())
@@ -273,7 +404,8 @@ mod tests {
     fn is_sorted(value: &serde_json::Value) -> bool {
         match value {
             serde_json::Value::Object(object) => {
-                object.keys().is_sorted() && object.values().all(is_sorted)
+                let sorted = |(key, value): (&String, _)| key == "schema" || is_sorted(value);
+                object.keys().is_sorted() && object.iter().all(sorted)
             }
             serde_json::Value::Array(values) => values.iter().all(is_sorted),
             _ => true,

@@ -1,17 +1,24 @@
-//! What the functions of one query have done so far, for progress displays.
+//! What the functions of one query have done so far, for progress displays; and when so much failed that
+//! nothing more is to be asked.
 
 use std::any::Any;
 use std::ops::Add;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use datafusion::common::config::{ConfigEntry, ConfigExtension, ConfigOptions, ExtensionOptions};
 use datafusion::common::{Result, plan_err};
 use proofmill_base::waits::Waits;
+use tokio::sync::watch;
 
 /// Counters of one query. They only grow; beside them, what is under way.
 #[derive(Debug, Default)]
 pub struct Counters {
+    failed_rows: AtomicU64,
+    failed_rows_max: OnceLock<u64>,
+    /// Requests that failed after all retries, since the last one that did not.
+    unanswered: AtomicU64,
+    stopped: watch::Sender<Option<Stopped>>,
     rows: AtomicU64,
     settled: AtomicU64,
     replayed: AtomicU64,
@@ -21,7 +28,20 @@ pub struct Counters {
     prompt_tokens: AtomicU64,
     output_tokens: AtomicU64,
     in_flight: AtomicU64,
-    waits: Waits,
+    waits: Arc<Waits>,
+}
+
+/// Why a query asks no more although it has rows left. What is under way then ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Stopped {
+    /// More rows failed than may.
+    FailedRows,
+    /// So many requests in a row had no answer after all retries.
+    Unanswered {
+        requests: u64,
+        /// Why the last one had none.
+        reason: String,
+    },
 }
 
 /// The counters at one moment.
@@ -63,6 +83,54 @@ impl Add for Counts {
 }
 
 impl Counters {
+    /// Has the query ask no more when more rows than these fail, or when the model has no answer to many
+    /// requests in a row after all retries. Without it, every row is asked. Set once, before anything is
+    /// asked.
+    pub fn stop_beyond(&self, failed_rows: u64) {
+        // Who says it twice is not heard the second time.
+        let _ = self.failed_rows_max.set(failed_rows);
+    }
+
+    /// Why the query asks no more, if it does not.
+    pub fn stopped(&self) -> Option<Stopped> {
+        self.stopped.borrow().clone()
+    }
+
+    /// Ends when the query asks no more.
+    pub(super) async fn until_stopped(&self) {
+        // The sender is ours: it is there as long as anybody waits.
+        let _ = self.stopped.subscribe().wait_for(Option::is_some).await;
+    }
+
+    fn stop(&self, why: Stopped) {
+        self.stopped.send_if_modified(|stopped| {
+            let first = stopped.is_none();
+            stopped.get_or_insert(why);
+            first
+        });
+    }
+
+    /// Rows have no answer.
+    pub(super) fn rows_failed(&self, count: usize) {
+        let failed = self.failed_rows.fetch_add(count as u64, Ordering::Relaxed) + count as u64;
+        if self.failed_rows_max.get().is_some_and(|most| failed > *most) {
+            self.stop(Stopped::FailedRows);
+        }
+    }
+
+    /// A request had an answer, or one that says what is wrong with the request.
+    pub(super) fn model_replied(&self) {
+        self.unanswered.store(0, Ordering::Relaxed);
+    }
+
+    /// A request had none after all retries; `most` such in a row are enough.
+    pub(super) fn model_did_not_reply(&self, reason: &str, most: u64) {
+        let requests = self.unanswered.fetch_add(1, Ordering::Relaxed) + 1;
+        if self.failed_rows_max.get().is_some() && requests >= most {
+            self.stop(Stopped::Unanswered { requests, reason: reason.to_owned() });
+        }
+    }
+
     /// The counters now.
     pub fn now(&self) -> Counts {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
@@ -84,7 +152,7 @@ impl Counters {
     }
 
     /// What requests wait for: their turn, and what the model says.
-    pub fn waits(&self) -> &Waits {
+    pub fn waits(&self) -> &Arc<Waits> {
         &self.waits
     }
 

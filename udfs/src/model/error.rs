@@ -20,7 +20,19 @@ pub enum Class {
     Cancelled,
     /// The model could not answer now, after all that its client tried; another time it may.
     Transient,
+    /// The model was not asked: so many others had failed that nothing more was.
+    Unasked,
 }
+
+/// All of them.
+const CLASSES: [Class; 6] = [
+    Class::TooLong,
+    Class::Invalid,
+    Class::Failed,
+    Class::Cancelled,
+    Class::Transient,
+    Class::Unasked,
+];
 
 impl Class {
     /// Its name in the column `error`.
@@ -31,6 +43,7 @@ impl Class {
             Self::Failed => "failed",
             Self::Cancelled => "cancelled",
             Self::Transient => "transient",
+            Self::Unasked => "unasked",
         }
     }
 
@@ -38,7 +51,7 @@ impl Class {
     fn help(self) -> &'static str {
         match self {
             Self::TooLong | Self::Invalid => "correct the row",
-            Self::Failed | Self::Cancelled | Self::Transient => "run again",
+            Self::Failed | Self::Cancelled | Self::Transient | Self::Unasked => "run again",
         }
     }
 
@@ -47,15 +60,13 @@ impl Class {
     pub fn may_pass(self) -> bool {
         match self {
             Self::TooLong | Self::Invalid | Self::Failed => false,
-            Self::Cancelled | Self::Transient => true,
+            Self::Cancelled | Self::Transient | Self::Unasked => true,
         }
     }
 
     /// The class of this name, if there is one.
     pub fn named(name: &str) -> Option<Self> {
-        [Self::TooLong, Self::Invalid, Self::Failed, Self::Cancelled, Self::Transient]
-            .into_iter()
-            .find(|class| class.name() == name)
+        CLASSES.into_iter().find(|class| class.name() == name)
     }
 }
 
@@ -104,6 +115,12 @@ impl Failure {
         Self { class: Class::Invalid, message: message.into() }
     }
 
+    /// The model was not asked.
+    pub(super) fn unasked() -> Self {
+        let message = "it was not asked: too much had failed by then".to_owned();
+        Self { class: Class::Unasked, message }
+    }
+
     /// The model gave no usable answer.
     pub fn failed(message: impl Into<String>) -> Self {
         Self { class: Class::Failed, message: message.into() }
@@ -128,6 +145,8 @@ pub(super) enum Unanswered {
     Row(Failure),
     /// No request of the model has one.
     Model(OpenError),
+    /// Nothing more may be spent on the model.
+    Spent(OpenError),
 }
 
 impl From<AskError> for Unanswered {
@@ -138,6 +157,7 @@ impl From<AskError> for Unanswered {
                 Self::Row(Failure { class: Class::Transient, message: error.to_string() })
             }
             AskError::Model(cause) => Self::Model(cause),
+            AskError::Spent(cause) => Self::Spent(cause),
         }
     }
 }
@@ -154,6 +174,9 @@ pub enum ModelError {
     /// The model cannot be used at all.
     #[error("`{function}`: model `{model}` cannot be used: {cause}")]
     Open { function: &'static str, model: String, cause: OpenError },
+    /// What may be spent on the model is spent. What was under way then is recorded.
+    #[error("`{function}`: model `{model}`: {cause}")]
+    Spent { function: &'static str, model: String, cause: OpenError },
     /// The ledger cannot be used. Answers that cannot be recorded are not given out.
     #[error("`{function}`: model `{model}`: the ledger of answers cannot be used: {cause}")]
     Ledger { function: &'static str, model: String, cause: LedgerError },

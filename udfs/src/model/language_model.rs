@@ -55,6 +55,9 @@ pub enum AskError {
     /// No request has one: the model does not load, its key is missing, nobody answers there.
     #[error(transparent)]
     Model(OpenError),
+    /// No further request has one: what may be spent on the model is spent. Those under way may have.
+    #[error(transparent)]
+    Spent(OpenError),
 }
 
 /// Why a model cannot be used, with what to do.

@@ -28,8 +28,8 @@ mod suggest;
 mod udf;
 mod values;
 
-pub use canonical::{Key, canonical, hex, key};
-pub use counters::{Counters, Counts, Watch};
+pub use canonical::{Key, canonical, canonical_format, hex, key};
+pub use counters::{Counters, Counts, Stopped, Watch};
 pub use definition::ModelDefinition;
 pub use error::{CallError, Class, Failure, ModelError};
 pub use functions::DEFINITIONS;

@@ -1,6 +1,7 @@
 //! What a call is told beside its texts: how its requests are to be answered, and what happens to its rows.
 
 use proofmill_engine::options::{EmbedOptions, GenerateOptions, OptionError, ScoreOptions};
+use proofmill_engine::request::{Generate, Prompt, ResponseFormat};
 use serde::Deserialize;
 
 use super::settings::{Settings, keys_of};
@@ -36,12 +37,24 @@ pub struct Options {
     /// Where answers may come from.
     pub replay: Replay,
     pub generate: GenerateOptions,
+    /// The form of a generation; endpoints only.
+    pub response_format: Option<ResponseFormat>,
     pub score: ScoreOptions,
     pub embed: EmbedOptions,
 }
 
+impl Options {
+    /// The generation that these options make of a prompt.
+    pub(super) fn generation(&self, prompt: Prompt) -> Generate {
+        let response_format = self.response_format.clone();
+        Generate { response_format, ..self.generate.generate(prompt) }
+    }
+}
+
 /// Keys that every function has beside its own.
 const COMMON: [&str; 2] = ["on_error", "replay"];
+/// The key of generations that only endpoints follow.
+const RESPONSE_FORMAT: &str = "response_format";
 /// Keys that say how many answers there are: whoever writes one gets a list.
 pub(super) const COUNTING: [&str; 2] = ["samples", "num_return_sequences"];
 /// The key that only means something where choices are compared.
@@ -69,7 +82,8 @@ impl Takes {
             Self::Embed => keys_of::<EmbedOptions>(),
         };
         let own = own.iter().copied().filter(|key| self != Self::Score || *key != NORMALIZE);
-        own.chain(COMMON).collect()
+        let format = (self == Self::Generate).then_some(RESPONSE_FORMAT);
+        own.chain(format).chain(COMMON).collect()
     }
 
     /// The options of a call, checked.
@@ -84,6 +98,17 @@ impl Takes {
         };
         match self {
             Self::Generate => {
+                options.response_format = settings.take(RESPONSE_FORMAT)?;
+                if let Some(mistake) =
+                    options.response_format.as_ref().and_then(ResponseFormat::mistake)
+                {
+                    return Err(OptionError {
+                        field: RESPONSE_FORMAT,
+                        problem: format!("cannot be followed: {mistake}"),
+                        help: None,
+                    }
+                    .into());
+                }
                 options.generate = settings.read()?;
                 options.generate.check()?;
             }
@@ -194,7 +219,7 @@ mod tests {
             (r#"{"max_token": 1}"#, "option `max_token` is unknown; did you mean `max_tokens`?"),
             (
                 r#"{"include_eos": true}"#,
-                "option `include_eos` is unknown; expected one of `max_tokens`, `min_tokens`, `temperature`, `top_k`, `top_p`, `seed`, `samples`, `num_beams`, `num_return_sequences`, `length_penalty`, `early_stopping`, `stop`, `prefix`, `choices`, `truncate`, `truncation_side`, `on_error`, `replay`",
+                "option `include_eos` is unknown; expected one of `max_tokens`, `min_tokens`, `temperature`, `top_k`, `top_p`, `seed`, `samples`, `num_beams`, `num_return_sequences`, `length_penalty`, `early_stopping`, `stop`, `prefix`, `choices`, `truncate`, `truncation_side`, `response_format`, `on_error`, `replay`",
             ),
             (
                 r#"{"max_tokens": 0}"#,
@@ -237,6 +262,18 @@ mod tests {
             (
                 r#"{"on_error": "ignore"}"#,
                 "option `on_error` is \"ignore\"; expected \"fail\" or \"capture\"",
+            ),
+            (
+                r#"{"response_format": "json"}"#,
+                "option `response_format` is \"json\"; expected an object such as {\"type\": \"json_object\"}",
+            ),
+            (
+                r#"{"response_format": {"type": "json"}}"#,
+                "option `response_format` is {\"type\":\"json\"}; expected another form: unknown variant `json`, expected `json_object` or `json_schema`",
+            ),
+            (
+                r#"{"response_format": {"type": "json_schema", "json_schema": {"name": "a b", "schema": {}}}}"#,
+                "option `response_format` cannot be followed: its name needs 1 to 64 letters, digits, `_` or `-`",
             ),
             (r#"{"replay": 1}"#, "option `replay` is 1; expected \"first\" or \"only\""),
         ] {

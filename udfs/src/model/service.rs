@@ -3,10 +3,13 @@
 
 use std::any::Any;
 use std::collections::HashMap;
-use std::pin::Pin;
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
 
-use proofmill_base::waits::WaitFor;
+use proofmill_base::waits::{WaitFor, Waits};
 use proofmill_engine::request::{Answer, Request};
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::{Sleep, sleep};
@@ -15,12 +18,16 @@ use tracing::{Instrument, debug};
 use super::answers::{from_json, is_blank, output_tokens, to_json};
 use super::canonical::{self, Key};
 use super::counters::Counters;
-use super::error::{Failure, ModelError, Unanswered};
+use super::error::{Class, Failure, ModelError, Unanswered};
 use super::in_flight::{Fresh, Running};
 use super::language_model::OpenError;
 use super::ledger::{LedgerError, New};
 use super::models::{Models, Opened};
 use super::options::{OnError, Replay};
+
+/// Requests in a row without an answer, after all retries, that show that there will be none; or twice as
+/// many as the model is asked at a time, if that is more: these fail together.
+const UNANSWERED_MIN: u64 = 16;
 
 /// What a row asks.
 #[derive(Debug)]
@@ -145,6 +152,7 @@ impl<'a> Batch<'a> {
     async fn ask(&mut self, claims: Vec<Arc<Running>>) -> Result<(), ModelError> {
         let mut running: JoinSet<(usize, Arc<Running>)> = JoinSet::new();
         let mut tasks: HashMap<Id, usize> = HashMap::new();
+        let mut spent = None;
         for (at, claim) in claims.iter().enumerate() {
             let question = &self.questions[at];
             if question.outcome.is_some() {
@@ -153,18 +161,25 @@ impl<'a> Batch<'a> {
             if !question.may_ask {
                 let message = "there is no recorded answer, and `replay` is 'only'";
                 self.counters.failed(1);
+                self.counters.rows_failed(question.rows);
                 self.fail(at, Failure::failed(message)).await?;
                 continue;
             }
             let (opened, claim) = (Arc::clone(self.opened), Arc::clone(claim));
-            let (request, key) = (Arc::clone(&question.request), question.key);
+            let (request, key, rows) = (Arc::clone(&question.request), question.key, question.rows);
             let counters = Arc::clone(self.counters);
             let work = async move {
+                let asker = Asker::of(&counters);
                 let asked = claim.outcome.get_or_init(|| async {
-                    let fresh = ask_model(&opened, &request, key, &counters).await;
-                    fresh.inspect_err(|_| counters.failed(1))
+                    let fresh = ask_model(&opened, &request, key, &counters, &asker).await;
+                    note(&fresh, &opened, &counters);
+                    fresh
                 });
-                asked.await;
+                while_wanted(asked, &asker, &counters).await;
+                // At once, before others are sent.
+                if let Some(Err(Unanswered::Row(_))) = claim.outcome.get() {
+                    counters.rows_failed(rows);
+                }
                 (at, claim)
             };
             let task = running.spawn(work.in_current_span());
@@ -194,17 +209,28 @@ impl<'a> Batch<'a> {
                         self.record().await?;
                         return Err(self.model_error(cause));
                     }
+                    // What is under way ends; whatever is sent from now on comes here too.
+                    Some(Err(Unanswered::Spent(cause))) => spent = Some(cause.clone()),
+                    None if self.counters.stopped().is_some() => self.leave(at),
                     None => self.fail(at, Failure::failed("the request got lost")).await?,
                 },
                 Some(Err(error)) => {
                     self.counters.failed(1);
                     if let Some(at) = tasks.get(&error.id()) {
+                        self.counters.rows_failed(self.questions[*at].rows);
                         self.fail(*at, Failure::failed(broken(error))).await?;
                     }
                 }
             }
         }
-        self.record().await
+        self.record().await?;
+        match spent {
+            None => Ok(()),
+            Some(cause) => {
+                let (function, model) = (self.function, self.opened.name.clone());
+                Err(ModelError::Spent { function, model, cause })
+            }
+        }
     }
 
     /// Keeps an answer until the chunk is recorded.
@@ -281,6 +307,11 @@ impl<'a> Batch<'a> {
         }
     }
 
+    /// A question is not asked: so much failed that nothing more is.
+    fn leave(&mut self, at: usize) {
+        self.questions[at].outcome = Some(Err(Failure::unasked()));
+    }
+
     /// A question has no answer. If that ends the query, what came is recorded first.
     async fn fail(&mut self, at: usize, failure: Failure) -> Result<(), ModelError> {
         if self.questions[at].fatal {
@@ -325,20 +356,86 @@ impl<'a> Batch<'a> {
     }
 }
 
+/// One request of a batch, while it is not answered.
+struct Asker {
+    waits: Waits,
+    /// Whether it is this request's turn at the model.
+    has_turn: AtomicBool,
+}
+
+impl Asker {
+    fn of(counters: &Counters) -> Self {
+        Self { waits: Waits::within(counters.waits()), has_turn: AtomicBool::new(false) }
+    }
+
+    /// Whether it waits to be sent, so that giving it up costs nothing. What a model has that loads is sent.
+    fn is_unsent(&self) -> bool {
+        !self.has_turn.load(Ordering::Relaxed)
+            || self.waits.any(|what| match what {
+                WaitFor::Turn | WaitFor::RateLimit | WaitFor::RetryAfter | WaitFor::Backoff => true,
+                WaitFor::Loading => false,
+            })
+    }
+}
+
+/// `work`, which is given up where it only waits to be sent when the query asks no more.
+async fn while_wanted<T>(
+    work: impl Future<Output = T>,
+    asker: &Asker,
+    counters: &Counters,
+) -> Option<T> {
+    let (mut work, mut stop) = (pin!(work), pin!(counters.until_stopped()));
+    let mut is_stopped = false;
+    let wanted = poll_fn(|context| {
+        is_stopped = is_stopped || stop.as_mut().poll(context).is_ready();
+        // Before it goes on, and when it waits again.
+        if is_stopped && asker.is_unsent() {
+            return Poll::Ready(None);
+        }
+        match work.as_mut().poll(context) {
+            Poll::Ready(done) => Poll::Ready(Some(done)),
+            Poll::Pending if is_stopped && asker.is_unsent() => Poll::Ready(None),
+            Poll::Pending => Poll::Pending,
+        }
+    });
+    wanted.await
+}
+
+/// Counts what came of a request.
+fn note(fresh: &Result<Fresh, Unanswered>, opened: &Opened, counters: &Counters) {
+    match fresh {
+        Err(Unanswered::Row(Failure { class: Class::Transient, message })) => {
+            counters.failed(1);
+            let places = opened.model.concurrency().saturating_mul(2);
+            counters.model_did_not_reply(message, UNANSWERED_MIN.max(places as u64));
+        }
+        Err(Unanswered::Row(_)) => {
+            counters.failed(1);
+            counters.model_replied();
+        }
+        Err(Unanswered::Model(_)) => counters.failed(1),
+        // It was not sent.
+        Err(Unanswered::Spent(_)) => {}
+        Ok(_) => counters.model_replied(),
+    }
+}
+
 /// Asks when it is this request's turn.
 async fn ask_model(
     opened: &Opened,
     request: &Request,
     key: Key,
     counters: &Counters,
+    asker: &Asker,
 ) -> Result<Fresh, Unanswered> {
-    let turn = counters.waits().begin(WaitFor::Turn, None);
+    let turn = asker.waits.begin(WaitFor::Turn, None);
     let permit = opened.permits.acquire().await;
     drop(turn);
     let _permit = permit.map_err(|error| Failure::failed(error.to_string()))?;
+    asker.has_turn.store(true, Ordering::Relaxed);
     counters.asked();
     let _in_flight = counters.hand_over();
-    let answer = opened.model.ask(request.clone(), key, counters.waits()).await?;
+    let answer = opened.model.ask(request.clone(), key, &asker.waits).await?;
     let json = to_json(request, &answer)?;
     counters.answered(answer.prompt_tokens.into(), output_tokens(&answer));
     Ok(Fresh { json, counts: !is_blank(&answer) })

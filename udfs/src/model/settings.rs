@@ -214,6 +214,19 @@ impl<'de> Deserializer<'de> for Typed<'de> {
         visitor.visit_seq(Elements(values.iter()))
     }
 
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        name: &'static str,
+        fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Fault> {
+        if !self.0.is_object() {
+            return Err(expected("an object such as {\"type\": \"json_object\"}"));
+        }
+        let read = self.0.deserialize_struct(name, fields, visitor);
+        read.map_err(|error| expected(format_args!("another form: {error}")))
+    }
+
     fn deserialize_enum<V: Visitor<'de>>(
         self,
         _name: &'static str,
@@ -235,7 +248,7 @@ impl<'de> Deserializer<'de> for Typed<'de> {
 
     forward_to_deserialize_any! {
         i8 i16 i32 i64 i128 u8 u16 u128 f32 char str bytes byte_buf unit unit_struct newtype_struct tuple
-        tuple_struct map struct identifier ignored_any
+        tuple_struct map identifier ignored_any
     }
 }
 

@@ -174,6 +174,7 @@ impl ModelFunction {
                 }
                 Err((on_error, failure)) => {
                     counters.failed(1);
+                    counters.rows_failed(1);
                     let digest = None;
                     if on_error == OnError::Fail {
                         let (function, model) =

@@ -11,7 +11,7 @@ use datafusion::prelude::SessionContext;
 use proofmill_base::waits::Waits;
 use proofmill_engine::request::{
     Answer, Body, Embed, Finish, Generate, Generation, Prompt, Request, RequestError, Scored,
-    Strategy,
+    Strategy, Waiting,
 };
 use proofmill_udfs::model::Watch;
 use proofmill_udfs::model::split::SplitModelCalls;
@@ -67,6 +67,9 @@ impl Echo {
         let prompt = match &request.prompt {
             Prompt::Text(text) => text.clone(),
             Prompt::Passages(passages) => passages.join(" | "),
+            Prompt::Messages(messages) => {
+                messages.iter().map(|it| format!("{}: {} ", it.role, it.content)).collect()
+            }
         };
         Self::fault(&prompt)?;
         let words: Vec<&str> = prompt.split_whitespace().collect();
@@ -142,9 +145,14 @@ impl LanguageModel for Echo {
         self.gate.acquire().await.expect("a gate that stays").forget();
         tokio::task::yield_now().await;
         match &request {
-            Request::Generate(Generate { prompt: Prompt::Text(text), .. }) if text == "!broken" => {
-                Err(AskError::Model(OpenError::new("the paper tray is gone")))
-            }
+            Request::Generate(Generate { prompt: Prompt::Text(text), .. }) => match text.as_str() {
+                "!broken" => Err(AskError::Model(OpenError::new("the paper tray is gone"))),
+                "!spent" => Err(AskError::Spent(OpenError::new("the paper is used up"))),
+                text if text.starts_with("!busy") => {
+                    Err(AskError::Passing(RequestError::Failed("somebody else prints".into())))
+                }
+                _ => Ok(Self::answer(&request)?),
+            },
             _ => Ok(Self::answer(&request)?),
         }
     }

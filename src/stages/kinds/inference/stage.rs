@@ -3,9 +3,12 @@
 
 use proofmill_engine::options::OptionError;
 use proofmill_pipeline::kinds::embed::Embed;
-use proofmill_pipeline::kinds::generate::Generate;
+use proofmill_pipeline::kinds::generate::{Generate, Turn};
 use proofmill_pipeline::kinds::score::Score;
+use proofmill_pipeline::settings::Expression;
 use serde_json::{Value as Json, json};
+
+use crate::stages::queries::sql_kind::inside;
 
 /// The column that says why a row has no answer: the last one of the plan, not of the table.
 pub const ERROR: &str = "error";
@@ -25,9 +28,13 @@ pub struct InferenceStage {
     pub from: String,
     /// Setting, which is also the column, and expression of each argument behind the model.
     pub arguments: Vec<(&'static str, String)>,
+    /// The expressions of single messages, which are one argument together.
+    pub turns: Vec<String>,
     pub options: Json,
     pub checked: Result<(), OptionError>,
     pub shape: Shape,
+    /// Most rows that an answer becomes; `None` if its row decides.
+    pub rows_each: Option<u64>,
 }
 
 /// How answers become rows.
@@ -79,28 +86,49 @@ impl Shape {
     }
 }
 
+/// What the model reads: the setting, and its expression.
+fn read(
+    prompt: &Option<Expression>,
+    messages: &Option<Vec<Turn>>,
+) -> Option<(&'static str, String)> {
+    let Some(turns) = messages else { return Some(("prompt", prompt.as_ref()?.to_string())) };
+    // All contents of one type, so that the list has one.
+    let turn = |Turn { role, content }: &Turn| {
+        let content = inside(content);
+        format!("named_struct('role', '{}', 'content', arrow_cast({content}, 'Utf8'))", role.name())
+    };
+    let turns: Vec<String> = turns.iter().map(turn).collect();
+    Some(("messages", format!("make_array({})", turns.join(", "))))
+}
+
+fn contents(messages: &Option<Vec<Turn>>) -> Vec<String> {
+    messages.iter().flatten().map(|turn| turn.content.to_string()).collect()
+}
+
 impl InferenceStage {
     /// The arguments that are columns of the table too: all but a list of choices.
     pub fn shown(&self) -> impl Iterator<Item = &'static str> + Clone {
         self.arguments.iter().map(|(key, _)| *key).filter(|key| *key != "choices")
     }
 
-    /// For `generate`.
-    pub fn generate(settings: &Generate) -> Self {
+    /// For `generate`; `None` if it has neither a prompt nor messages, which the schema rules out.
+    pub fn generate(settings: &Generate) -> Option<Self> {
         let options = &settings.options;
-        let many = options.is_counted();
-        Self {
+        let (many, checked) = (options.is_counted(), options.check());
+        Some(Self {
             kind: "generate",
             function: "generate",
             model: settings.model.to_string(),
             id: settings.id.clone(),
             keep: settings.keep.clone(),
             from: settings.from.to_string(),
-            arguments: vec![("prompt", settings.prompt.to_string())],
+            arguments: vec![read(&settings.prompt, &settings.messages)?],
+            turns: contents(&settings.messages),
             options: json!(options),
-            checked: options.check(),
+            rows_each: checked.is_ok().then(|| options.strategy().answers().into()),
+            checked,
             shape: if many { Shape::Texts } else { Shape::Text },
-        }
+        })
     }
 
     /// For `score`; `None` if it has neither a continuation nor choices, which the schema rules out.
@@ -117,9 +145,11 @@ impl InferenceStage {
             id: settings.id.clone(),
             keep: settings.keep.clone(),
             from: settings.from.to_string(),
-            arguments: vec![("prompt", settings.prompt.to_string()), (key, text.to_string())],
+            arguments: vec![read(&settings.prompt, &settings.messages)?, (key, text.to_string())],
+            turns: contents(&settings.messages),
             options: json!(settings.options),
             checked: settings.options.check(),
+            rows_each: (shape == Shape::Score).then_some(1),
             shape,
         })
     }
@@ -134,9 +164,11 @@ impl InferenceStage {
             keep: settings.keep.clone(),
             from: settings.from.to_string(),
             arguments: vec![("text", settings.text.to_string())],
+            turns: Vec::new(),
             options: json!(settings.options),
             checked: settings.options.check(),
             shape: Shape::Vector,
+            rows_each: Some(1),
         }
     }
 }

@@ -147,6 +147,17 @@ impl Config {
         }
     }
 
+    /// A text, or of a list of texts with names the one that is called `default`: how chat templates stand.
+    pub fn named_text(&self, key: &str) -> Option<&str> {
+        match self.value(key)? {
+            Value::Array(named) => {
+                let default = named.iter().find(|one| one["name"] == "default")?;
+                default["template"].as_str()
+            }
+            value => value.as_str(),
+        }
+    }
+
     /// Texts, none where they are absent.
     pub fn texts(&self, key: &str) -> Result<Vec<&str>, LoadError> {
         match self.value(key) {

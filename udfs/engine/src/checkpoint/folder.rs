@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::chat::KEY;
 use super::digest::{DigestCache, Trust};
 use super::identity::NO_TOKENIZER;
 use super::open_file::{Digested, Files, OpenFile, Part, Watch};
@@ -126,6 +127,12 @@ impl Folder {
         let file = self.file(name);
         let mut all = self.tokenizer.iter().chain(&self.settings).map(|(_, held)| held);
         all.find(|held| held.path() == file).map(|held| held.read()).transpose()
+    }
+
+    /// Whether it says how messages become a text.
+    pub fn has_chat_template(&self) -> bool {
+        let settings = self.tokenizer("tokenizer_config.json").cloned().map(Config::of);
+        settings.is_some_and(|settings| settings.is_ok_and(|it| it.named_text(KEY).is_some()))
     }
 
     fn weight_files(&self) -> Files {

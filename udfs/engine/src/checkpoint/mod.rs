@@ -1,6 +1,7 @@
 //! Reads a model's folder: configuration, tensors, tokenizer, and the digest of them.
 
 mod architecture;
+mod chat;
 mod config;
 mod digest;
 mod error;
@@ -15,6 +16,7 @@ mod tensors;
 mod text;
 
 pub use architecture::Family;
+pub use chat::ChatTemplate;
 pub use config::Config;
 pub use digest::{DigestCache, Trust, digest_of_parts, seal, unseal};
 pub use error::LoadError;

@@ -2,10 +2,11 @@
 
 use tokenizers::{ModelWrapper, Tokenizer};
 
+use super::chat::ChatTemplate;
 use super::config::Config;
 use super::identity::NO_TOKENIZER;
 use super::{Folder, LoadError};
-use crate::request::{Keep, Truncate};
+use crate::request::{Keep, Message, Truncate};
 
 /// A tokenizer with the special tokens that stand around every text. Shared by any number of threads.
 #[derive(Debug)]
@@ -15,6 +16,8 @@ pub struct Codec {
     trailing: Vec<u32>,
     /// Whether spaces before punctuation are taken out of decoded text.
     tidy: bool,
+    /// How messages become a text, or why they do not.
+    chat: Result<ChatTemplate, String>,
 }
 
 /// A text could not become tokens, or tokens text.
@@ -23,6 +26,9 @@ pub enum TextError {
     /// The tokenizer gave up.
     #[error("the tokenizer failed: {0}")]
     Failed(String),
+    /// Messages that are no text to this model.
+    #[error("{0}")]
+    Chat(String),
     /// Not even the special tokens fit.
     #[error("`truncate` leaves {tokens} tokens, and the special tokens alone are {special}")]
     NoRoom { tokens: u32, special: usize },
@@ -75,7 +81,8 @@ impl Codec {
         };
         // transformers ignores the setting for these: it would take out spaces that are in the text.
         let tidy = tidy && !matches!(tokenizer.get_model(), ModelWrapper::BPE(_));
-        Ok(Self { tokenizer, leading, trailing, tidy })
+        let chat = ChatTemplate::read(settings.as_ref(), beside(TOKENS).ok().flatten().as_ref());
+        Ok(Self { tokenizer, leading, trailing, tidy, chat })
     }
 
     /// The special tokens before every text.
@@ -90,6 +97,12 @@ impl Codec {
 
     pub fn id(&self, token: &str) -> Option<u32> {
         self.tokenizer.token_to_id(token)
+    }
+
+    /// The text of messages, with all the special tokens that belong around it.
+    pub fn chat(&self, messages: &[Message]) -> Result<String, TextError> {
+        let template = self.chat.as_ref().map_err(Clone::clone);
+        template.and_then(|template| template.render(messages)).map_err(TextError::Chat)
     }
 
     /// Number of tokens, added ones included. A model may have more rows than this.

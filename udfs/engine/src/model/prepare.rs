@@ -5,7 +5,9 @@ use std::sync::Arc;
 use crate::checkpoint::{Codec, TextError};
 use crate::decode::stop::StopMatcher;
 use crate::decode::trie::Trie;
-use crate::request::{Embed, Generate, Keep, Prompt, RequestError, Score, Strategy, Truncate};
+use crate::request::{
+    Embed, Generate, Keep, Message, Prompt, RequestError, Score, Strategy, Truncate,
+};
 use crate::schedule::{Choices, Detokenizer, GenerateWork, ScoreWork, VectorWork};
 
 /// The kind of a model.
@@ -47,13 +49,19 @@ pub fn generate(
             decoder_prompt.extend(plain(&request.prefix)?);
             (Vec::new(), or_begin(detokenizer, decoder_prompt)?, request.prefix.clone())
         }
+        (ModelKind::Decoder, Prompt::Messages(messages)) => {
+            let mut decoder_prompt = chat(codec, messages, request.truncate)?;
+            decoder_prompt.extend(plain(&request.prefix)?);
+            (Vec::new(), or_begin(detokenizer, decoder_prompt)?, request.prefix.clone())
+        }
         (ModelKind::EncoderDecoder, prompt) => {
-            let texts = match prompt {
-                Prompt::Text(text) => std::slice::from_ref(text),
-                Prompt::Passages(passages) => &passages[..],
+            let passages: Vec<Vec<u32>> = match prompt {
+                Prompt::Text(text) => vec![read(text)?],
+                Prompt::Passages(passages) => {
+                    passages.iter().map(|text| read(text)).collect::<Result<_, _>>()?
+                }
+                Prompt::Messages(messages) => vec![chat(codec, messages, request.truncate)?],
             };
-            let passages: Vec<Vec<u32>> =
-                texts.iter().map(|text| read(text)).collect::<Result<_, _>>()?;
             if passages.is_empty() || passages.iter().any(Vec::is_empty) {
                 return Err(invalid("there is nothing to read: a passage has no tokens"));
             }
@@ -95,8 +103,14 @@ pub fn score(
         ModelKind::Encoder => return Err(invalid("an encoder cannot tell how likely a text is")),
         ModelKind::Decoder => Vec::new(),
         ModelKind::EncoderDecoder => {
-            let encoded = codec.encode_cut(&request.prompt, request.truncate).map_err(bad_text)?;
-            (passage, prompt_truncated) = (encoded.ids, encoded.truncated);
+            (passage, prompt_truncated) = match &request.messages[..] {
+                [] => {
+                    let encoded = codec.encode_cut(&request.prompt, request.truncate);
+                    let encoded = encoded.map_err(bad_text)?;
+                    (encoded.ids, encoded.truncated)
+                }
+                messages => (chat(codec, messages, request.truncate)?, false),
+            };
             if passage.is_empty() {
                 return Err(invalid("there is nothing to read: the prompt has no tokens"));
             }
@@ -106,7 +120,15 @@ pub fn score(
     };
     let mut continuations = Vec::with_capacity(request.continuations.len());
     for text in &request.continuations {
-        let (mut all, continuation) = if kind == ModelKind::Decoder {
+        let (mut all, continuation) = if kind == ModelKind::Decoder && !request.messages.is_empty()
+        {
+            let text_before = codec.chat(&request.messages).map_err(bad_text)?;
+            let context = chat(codec, &request.messages, request.truncate)?;
+            let whole = codec.encode(&format!("{text_before}{text}"), false).map_err(bad_text)?;
+            let continuation = whole.get(context.len()..).unwrap_or_default().to_vec();
+            prompt_tokens = prompt_tokens.max(context.len());
+            (or_begin(detokenizer, context)?, continuation)
+        } else if kind == ModelKind::Decoder {
             let parts = codec.encode_continuation(&request.prompt, text).map_err(bad_text)?;
             let (context, cut) = cut(codec, parts.context, request.truncate)?;
             prompt_truncated |= cut;
@@ -143,10 +165,30 @@ pub fn vector(
     Ok(VectorWork { tokens: encoded.ids, hidden, prompt_truncated: encoded.truncated })
 }
 
+/// The tokens of messages. The template puts the special tokens where they belong.
+fn chat(
+    codec: &Codec,
+    messages: &[Message],
+    truncate: Option<Truncate>,
+) -> Result<Vec<u32>, RequestError> {
+    if truncate.is_some() {
+        return Err(invalid(
+            "`truncate` would cut through turns; shorten the messages, and leave it out",
+        ));
+    }
+    let text = codec.chat(messages).map_err(bad_text)?;
+    codec.encode(&text, false).map_err(bad_text)
+}
+
 /// Contradictions that no model can follow.
 fn check_generate(request: &Generate) -> Result<(), RequestError> {
     if request.max_tokens == 0 {
         return Err(invalid("`max_tokens` is 0; at least 1 is needed"));
+    }
+    if request.response_format.is_some() {
+        return Err(invalid(
+            "a model on this machine cannot be held to `response_format`; leave it out, or give `choices`",
+        ));
     }
     if request.min_tokens > request.max_tokens {
         return Err(invalid("`min_tokens` is above `max_tokens`"));
@@ -285,6 +327,6 @@ fn invalid(message: impl Into<String>) -> RequestError {
 fn bad_text(error: TextError) -> RequestError {
     match error {
         TextError::Failed(_) => RequestError::Failed(error.to_string()),
-        TextError::NoRoom { .. } => RequestError::Invalid(error.to_string()),
+        TextError::NoRoom { .. } | TextError::Chat(_) => RequestError::Invalid(error.to_string()),
     }
 }

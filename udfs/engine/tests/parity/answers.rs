@@ -216,6 +216,7 @@ fn continuations_are_as_likely_as_in_transformers() {
                     truncate: None,
                     continuations: it.continuations.iter().map(|it| it.text.clone()).collect(),
                     include_eos,
+                    messages: Vec::new(),
                 };
                 (Request::Score(score), 0)
             };

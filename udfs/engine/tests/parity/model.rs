@@ -67,5 +67,6 @@ pub fn generate(prompt: Prompt, strategy: Strategy) -> Generate {
         min_tokens: 0,
         stop: Vec::new(),
         choices: Vec::new(),
+        response_format: None,
     }
 }

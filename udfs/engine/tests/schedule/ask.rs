@@ -132,6 +132,7 @@ pub fn plain(prompt: &str, strategy: Strategy) -> Generate {
         min_tokens: 0,
         stop: Vec::new(),
         choices: Vec::new(),
+        response_format: None,
     }
 }
 
@@ -153,6 +154,7 @@ pub fn score(prompt: &str, continuations: &[&str]) -> Request {
         truncate: None,
         continuations,
         include_eos: false,
+        messages: Vec::new(),
     })
 }
 

@@ -18,6 +18,7 @@ fn judged(model: &proofmill_engine::model::Model, prompt: &str, texts: &[&str]) 
         truncate: None,
         continuations: texts.iter().map(|&text| text.to_owned()).collect(),
         include_eos: true,
+        messages: Vec::new(),
     });
     scores(ask(model, &request)).iter().map(|one| one.logprob).collect()
 }

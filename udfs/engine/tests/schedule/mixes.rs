@@ -88,7 +88,7 @@ fn score() -> impl Strategy<Value = Score> {
                 None => format!("lu {text}"),
             };
             let continuations = continuations.iter().map(|text| format!(" {text}")).collect();
-            Score { prompt, truncate: None, continuations, include_eos }
+            Score { prompt, messages: Vec::new(), truncate: None, continuations, include_eos }
         },
     )
 }

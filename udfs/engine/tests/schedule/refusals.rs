@@ -137,7 +137,13 @@ fn special_tokens_cannot_be_cut() {
     let judge = |tokens| {
         let (prompt, continuations) = ("lu ko".to_owned(), vec![" ba".to_owned()]);
         let truncate = truncate(tokens);
-        Request::Score(Score { prompt, truncate, continuations, include_eos: false })
+        Request::Score(Score {
+            prompt,
+            messages: Vec::new(),
+            truncate,
+            continuations,
+            include_eos: false,
+        })
     };
     refused(&bart, judge(1), why);
     let llama = open("llama", &settings());

@@ -39,6 +39,7 @@ fn loss(model: &Model, pairs: &[Pair]) -> f64 {
             truncate: None,
             continuations: vec![pair.output.clone()],
             include_eos: true,
+            messages: Vec::new(),
         });
         let Body::Scores(scores) = ask(model, &request) else { panic!("no scores") };
         let weight = f64::from(pair.weight);
@@ -58,6 +59,7 @@ fn says(model: &Model, input: &str) -> String {
         min_tokens: 0,
         stop: Vec::new(),
         choices: Vec::new(),
+        response_format: None,
     });
     match ask(model, &request) {
         Body::Generations(answers) => answers[0].text.clone(),

@@ -189,6 +189,7 @@ fn score() -> Request {
         truncate: None,
         continuations: vec![" c d".to_owned()],
         include_eos: false,
+        messages: Vec::new(),
     })
 }
 

@@ -51,6 +51,8 @@ struct State {
     received: Vec<Received>,
     in_flight: usize,
     in_flight_max: usize,
+    late: usize,
+    late_max: usize,
 }
 
 /// The server; the last reply of its script repeats.
@@ -85,6 +87,11 @@ impl FakeServer {
         self.state.lock().unwrap().in_flight_max
     }
 
+    /// Most late replies that were under way at a time.
+    pub fn late_max(&self) -> usize {
+        self.state.lock().unwrap().late_max
+    }
+
     async fn serve(&self, mut stream: TcpStream) {
         let Some(received) = receive(&mut stream).await else { return };
         let reply = {
@@ -98,7 +105,13 @@ impl FakeServer {
         let bytes = match reply {
             Reply::Say { status, headers, body } => response(status, &headers, &body, body.len()),
             Reply::Late(wait, body) => {
+                {
+                    let mut state = self.state.lock().unwrap();
+                    state.late += 1;
+                    state.late_max = state.late_max.max(state.late);
+                }
                 tokio::time::sleep(wait).await;
+                self.state.lock().unwrap().late -= 1;
                 response(200, "", &body, body.len())
             }
             Reply::Cut(body) => response(200, "", &body[..body.len() / 2], body.len()),

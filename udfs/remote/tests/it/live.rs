@@ -160,6 +160,7 @@ async fn scores() {
             truncate: None,
             continuations: continuations.iter().map(|text| (*text).to_owned()).collect(),
             include_eos: false,
+            messages: Vec::new(),
         });
         let answer = model.ask(&request).await.unwrap();
         assert!(answer.prompt_tokens > 0);

@@ -1,7 +1,8 @@
 //! What is sent, to the last field, and what is refused before anything is sent.
 
 use proofmill_engine::request::{
-    Embed, Generate, Keep, Prompt, Request, RequestError, Score, Strategy, Truncate,
+    Embed, Generate, Keep, Message, Prompt, Request, RequestError, ResponseFormat, Score, Strategy,
+    Truncate,
 };
 use proofmill_remote::{Api, Capabilities, RemoteError, Settings};
 use serde_json::{Value, json};
@@ -74,6 +75,48 @@ async fn chat() {
 }
 
 #[tokio::test]
+async fn a_form_of_the_answer_is_sent_as_it_is() {
+    for format in [
+        json!({"type": "json_object"}),
+        json!({"type": "json_schema", "json_schema": {
+            "name": "verdict", "schema": {"type": "object", "properties": {"b": {}, "a": {}}},
+        }}),
+        json!({"type": "json_schema", "json_schema": {"name": "v", "schema": {}, "strict": true}}),
+    ] {
+        let response_format = Some(serde_json::from_value(format.clone()).unwrap());
+        let task = Request::Generate(Generate { response_format, ..generate("p") });
+        let (_, body) = sent(task, |settings| settings.api = Api::Chat { system: None }).await;
+        assert_eq!(body["response_format"].to_string(), format.to_string());
+    }
+}
+
+fn turns(turns: &[(&str, &str)]) -> Prompt {
+    let turn = |(role, content): &(&str, &str)| Message {
+        role: (*role).to_owned(),
+        content: (*content).to_owned(),
+    };
+    Prompt::Messages(turns.iter().map(turn).collect())
+}
+
+#[tokio::test]
+async fn messages_are_sent_as_they_are_after_the_models_own_system() {
+    let shots = [("user", "2+2?"), ("assistant", "4"), ("user", "3+3?")];
+    let own = [("system", "be long"), ("user", "3+3?")];
+    for (messages, expected) in
+        [(&shots[..], [&[("system", "be brief")], &shots[..]].concat()), (&own[..], own.to_vec())]
+    {
+        let task = Generate { prompt: turns(messages), ..generate("") };
+        let (line, body) = sent(Request::Generate(task), |settings| {
+            settings.api = Api::Chat { system: Some("be brief".to_owned()) };
+        })
+        .await;
+        assert_eq!(line, "post /v1/chat/completions http/1.1");
+        let turn = |(role, content): &(&str, &str)| json!({"role": role, "content": content});
+        assert_eq!(body["messages"], expected.iter().map(turn).collect::<Value>());
+    }
+}
+
+#[tokio::test]
 async fn embeddings_and_scores() {
     let embed = Embed { text: "a".to_owned(), truncate: None };
     let (line, body) = sent(Request::Embed(embed), |_| ()).await;
@@ -95,6 +138,7 @@ fn score() -> Request {
         truncate: None,
         continuations: vec![" blue".to_owned()],
         include_eos: false,
+        messages: Vec::new(),
     })
 }
 
@@ -180,6 +224,21 @@ async fn what_an_endpoint_cannot_do_is_never_sent() {
             }),
             plain,
             "beam",
+        ),
+        (
+            with(|task| task.response_format = Some(ResponseFormat::JsonObject)),
+            plain,
+            "only a chat endpoint takes `response_format`",
+        ),
+        (with(|task| task.prompt = turns(&[("user", "a")])), plain, "only a chat endpoint reads"),
+        (with(|task| task.prompt = turns(&[])), chat, "no messages"),
+        (
+            scored(|score| {
+                let Prompt::Messages(messages) = turns(&[("user", "a")]) else { unreachable!() };
+                score.messages = messages;
+            }),
+            all,
+            "cannot score what follows messages",
         ),
         (Request::Embed(embed()), plain, "`truncate`"),
         (Request::Hidden(embed()), plain, "hidden"),

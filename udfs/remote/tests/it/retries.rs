@@ -36,6 +36,7 @@ async fn a_rate_limit_waits_as_long_as_asked() {
         answers: 1,
         uncounted: 0,
         prompt_tokens: 3,
+        cached_tokens: 0,
         output_tokens: 2,
     };
     assert_eq!(model.usage(), usage);
@@ -91,6 +92,7 @@ async fn a_silent_server_is_given_up() {
     let error = model.ask(&greedy()).await.unwrap_err();
     assert!(began.elapsed() < seconds(3));
     assert!(error.to_string().contains("within 0.1 s"), "{error}");
+    assert!(error.to_string().contains("raise the model's `timeout_seconds`"), "{error}");
     assert!(matches!(error, RemoteError::Row { attempts: 2, transient: true, .. }));
 }
 

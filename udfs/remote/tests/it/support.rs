@@ -47,6 +47,7 @@ pub fn generate(prompt: &str) -> Generate {
         min_tokens: 0,
         stop: Vec::new(),
         choices: Vec::new(),
+        response_format: None,
     }
 }
 

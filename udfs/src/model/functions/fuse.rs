@@ -66,7 +66,7 @@ fn request(
         passage.map(|passage| input(question, passage)).ok_or_else(|| missing(at))
     });
     let prompt = Prompt::Passages(inputs.collect::<Result<_, _>>()?);
-    Ok(Some(Request::Generate(options.generate.generate(prompt))))
+    Ok(Some(Request::Generate(options.generation(prompt))))
 }
 
 fn input(question: &str, Passage { title, text }: Passage) -> String {

@@ -1,10 +1,10 @@
 //! `generate`: what a model writes after a prompt.
 
-use proofmill_engine::request::{Prompt, Request};
+use proofmill_engine::request::Request;
 
 use super::generation::{RETURNS, answer, column};
-use super::shared::{GENERATION_OPTIONS, MODEL};
-use crate::definition::{Argument, Doc, Example, FunctionKind, Kind};
+use super::shared::{GENERATION_OPTIONS, MODEL, PROMPT};
+use crate::definition::{Doc, Example, FunctionKind};
 use crate::model::arguments::Arguments;
 use crate::model::definition::ModelDefinition;
 use crate::model::error::Failure;
@@ -21,11 +21,7 @@ pub static GENERATE: ModelDefinition = ModelDefinition {
             the query, or with `on_error` 'capture' keeps its error beside NULLs. Allowed in the \
             list after SELECT only. NULL, without a request, \
             if the prompt is NULL.",
-        arguments: &[
-            MODEL,
-            Argument::required("prompt", Kind::Text, "The text that the model reads."),
-            GENERATION_OPTIONS,
-        ],
+        arguments: &[MODEL, PROMPT, GENERATION_OPTIONS],
         returns: RETURNS,
         example: Example {
             sql: "SELECT g.text AS text, g.finish_reason AS finish_reason, g.output_tokens AS output_tokens FROM (SELECT generate('echo', 'copper conducts electricity', {max_tokens: 2}) AS g)",
@@ -49,7 +45,6 @@ fn request(
     row: usize,
     options: &Options,
 ) -> Result<Option<Request>, Failure> {
-    let prompt = arguments.text(0, row);
-    Ok(prompt
-        .map(|text| Request::Generate(options.generate.generate(Prompt::Text(text.to_owned())))))
+    let prompt = arguments.prompt(0, row)?;
+    Ok(prompt.map(|prompt| Request::Generate(options.generation(prompt))))
 }

@@ -7,7 +7,7 @@ use datafusion::arrow::datatypes::DataType;
 use datafusion::common::Result;
 use proofmill_engine::request::{Body, Request, Score, Scored};
 
-use super::shared::MODEL;
+use super::shared::{MODEL, PROMPT, before};
 use crate::definition::{Argument, Doc, Example, FunctionKind, Kind};
 use crate::model::arguments::Arguments;
 use crate::model::columns::{Answered, Row, answer_type, answers, field};
@@ -27,7 +27,7 @@ pub static SCORE: ModelDefinition = ModelDefinition {
             argument other than the options is NULL.",
         arguments: &[
             MODEL,
-            Argument::required("prompt", Kind::Text, "The text that the model reads."),
+            PROMPT,
             Argument::required("continuation", Kind::Text, "The text that it may say."),
             Argument::optional(
                 "options",
@@ -60,10 +60,12 @@ fn request(
     row: usize,
     options: &Options,
 ) -> Result<Option<Request>, Failure> {
-    let texts = arguments.text(0, row).zip(arguments.text(1, row));
+    let texts = arguments.prompt(0, row)?.zip(arguments.text(1, row));
     Ok(texts.map(|(prompt, continuation)| {
+        let (prompt, messages) = before(prompt);
         Request::Score(Score {
-            prompt: prompt.to_owned(),
+            prompt,
+            messages,
             truncate: options.score.truncation(),
             continuations: vec![continuation.to_owned()],
             include_eos: options.score.include_eos.unwrap_or(false),

@@ -12,7 +12,7 @@ use proofmill_engine::options::Normalize;
 use proofmill_engine::request::{Request, Score, Scored};
 
 use super::score::scores;
-use super::shared::MODEL;
+use super::shared::{MODEL, PROMPT, before};
 use crate::definition::{Argument, Doc, Example, FunctionKind, Kind};
 use crate::model::arguments::{Arguments, Passage};
 use crate::model::columns::{Answered, Row, answer_type, answers, field, fields_of};
@@ -33,7 +33,7 @@ pub static SCORE_CHOICES: ModelDefinition = ModelDefinition {
             and a NULL choice are errors.",
         arguments: &[
             MODEL,
-            Argument::required("prompt", Kind::Text, "The text that the model reads."),
+            PROMPT,
             Argument::required("choices", Kind::TextList, "The texts that it may say."),
             Argument::optional(
                 "options",
@@ -69,7 +69,7 @@ fn request(
     row: usize,
     options: &Options,
 ) -> Result<Option<Request>, Failure> {
-    let Some((prompt, choices)) = arguments.text(0, row).zip(arguments.passages(1, row)) else {
+    let Some((prompt, choices)) = arguments.prompt(0, row)?.zip(arguments.passages(1, row)) else {
         return Ok(None);
     };
     if choices.is_empty() {
@@ -85,8 +85,10 @@ fn request(
         }
         Some(choice) => Ok(choice.text.to_owned()),
     };
+    let (prompt, messages) = before(prompt);
     Ok(Some(Request::Score(Score {
-        prompt: prompt.to_owned(),
+        prompt,
+        messages,
         truncate: options.score.truncation(),
         continuations: choices.into_iter().enumerate().map(choice).collect::<Result<_, _>>()?,
         include_eos: options.score.include_eos.unwrap_or(false),

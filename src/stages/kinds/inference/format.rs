@@ -1,0 +1,95 @@
+//! The form that the answers of `generate` are to have: checked, with the schema of its file read.
+
+use std::fs::File;
+use std::io::Read;
+
+use proofmill_engine::request::{NamedSchema, ResponseFormat};
+use proofmill_pipeline::code::Code;
+use proofmill_pipeline::kinds::generate::{AnswerSchema, AnswerType, Generate};
+use proofmill_pipeline::models::Api;
+use serde_json::Value as Json;
+
+use crate::session::Engine;
+use crate::stages::diagnostics::Diagnostics;
+
+/// Most bytes of a schema's file.
+const SCHEMA_BYTES_MAX: u64 = 1 << 20;
+/// Where the setting stands.
+const STEPS: [&str; 2] = ["generate", "response_format"];
+
+/// The form that is asked for, if one is; `None` if it cannot be, which is reported.
+pub fn answer_format(
+    settings: &Generate,
+    engine: &Engine,
+    diagnostics: &mut Diagnostics<'_>,
+) -> Option<Option<ResponseFormat>> {
+    let Some(asked) = &settings.response_format else { return Some(None) };
+    let mut refuse = |steps: &[&str], code, message: &str, help: Option<&str>| {
+        diagnostics.error(
+            &[&STEPS[..], steps].concat(),
+            code,
+            message.to_owned(),
+            help.map(str::to_owned),
+        );
+        None
+    };
+    let format = match (asked.kind, &asked.json_schema) {
+        (AnswerType::JsonObject, None) => ResponseFormat::JsonObject,
+        (AnswerType::JsonObject, Some(_)) => {
+            let message = "`json_schema` means nothing beside `type: json_object`";
+            let help = "write `type: json_schema`, or leave it out";
+            return refuse(&["json_schema"], Code::UnknownKey, message, Some(help));
+        }
+        (AnswerType::JsonSchema, None) => {
+            let message = "`type: json_schema` needs `json_schema`";
+            let help =
+                "add `json_schema: { name: …, schema: … }`, with `file` for a schema in a file";
+            return refuse(&[], Code::MissingKey, message, Some(help));
+        }
+        (AnswerType::JsonSchema, Some(named)) => match schema(named) {
+            Ok(schema) => {
+                let (name, strict) = (named.name.clone(), named.strict);
+                ResponseFormat::JsonSchema(NamedSchema { name, schema, strict })
+            }
+            Err((code, message)) => {
+                return refuse(&["json_schema", "file"], code, &message, None);
+            }
+        },
+    };
+    if let Some(mistake) = format.mistake() {
+        let message = format!("`response_format` cannot be followed: {mistake}");
+        return refuse(&["json_schema"], Code::WrongValue, &message, None);
+    }
+    match diagnostics.endpoint(&settings.model).map(|model| model.api.unwrap_or_default()) {
+        Some(Api::Chat) => Some(Some(format)),
+        Some(Api::Completions) => {
+            let message = "only a chat endpoint takes `response_format`".to_owned();
+            let help = Some("set `api: chat` for the model".to_owned());
+            diagnostics.error(&STEPS, Code::WrongValue, message, help);
+            None
+        }
+        // That there is no such model is said elsewhere.
+        None if engine.models().names().all(|name| name != settings.model.0) => Some(None),
+        None => {
+            let message = "a model on this machine cannot be held to `response_format`".to_owned();
+            let help = Some("leave it out, or give `choices` in `options`".to_owned());
+            diagnostics.error(&STEPS, Code::WrongValue, message, help);
+            None
+        }
+    }
+}
+
+/// The schema, from the setting or from its file.
+fn schema(named: &AnswerSchema) -> Result<Json, (Code, String)> {
+    let Some(path) = &named.file else { return Ok(named.schema.clone().unwrap_or_default()) };
+    let unreadable =
+        |error: std::io::Error| (Code::SourceMissing, format!("`{path}` cannot be read: {error}"));
+    let mut bytes = Vec::new();
+    let file = File::open(path).map_err(unreadable)?;
+    file.take(SCHEMA_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+    if bytes.len() as u64 > SCHEMA_BYTES_MAX {
+        return Err((Code::WrongValue, format!("`{path}` has more than {SCHEMA_BYTES_MAX} bytes")));
+    }
+    serde_json::from_slice(&bytes)
+        .map_err(|error| (Code::WrongValue, format!("`{path}` is no JSON: {error}")))
+}
