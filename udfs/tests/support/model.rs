@@ -11,7 +11,7 @@ use datafusion::prelude::SessionContext;
 use proofmill_base::waits::Waits;
 use proofmill_engine::request::{
     Answer, Body, Embed, Finish, Generate, Generation, Prompt, Request, RequestError, Scored,
-    Strategy, Waiting,
+    Strategy,
 };
 use proofmill_udfs::model::Watch;
 use proofmill_udfs::model::split::SplitModelCalls;
