@@ -111,8 +111,8 @@ impl Registry {
     pub fn has_chat_template(&self, name: &str) -> Option<bool> {
         let entry = self.entries.get(name)?;
         *entry.chat_template.get_or_init(|| {
-            let folder = Folder::open(Path::new(entry.model.path.as_deref()?));
-            Some(folder.ok()?.has_chat_template())
+            let folder = Folder::open(Path::new(entry.model.path.as_deref()?)).ok()?;
+            Some(folder.chat_template().ok()?.is_some())
         })
     }
 

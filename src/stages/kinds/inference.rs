@@ -207,7 +207,7 @@ fn messages_fit(
         }
         (true, None, Some(false)) => (
             "the model has no chat template that messages could be read through",
-            "give a `prompt`, or a model with `chat_template` in its tokenizer_config.json",
+            "give a `prompt`, or a model with a chat_template.jinja, or `chat_template` in its tokenizer_config.json",
         ),
         (false, None, Some(true)) => {
             diagnostics.raw_prompt(&asked.model);

@@ -1,9 +1,10 @@
-//! What one run may spend on a model, and what tokens cost. Sums are of whole numbers: nothing is rounded.
+//! What one run may spend on a model, and what it has spent.
 
-use std::fmt;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::error::Exhausted;
-use crate::usage::Usage;
+use crate::usage::{Money, Prices, Usage};
+use crate::wire::WireUsage;
 
 /// The most that may be spent; `None` is no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -14,57 +15,6 @@ pub struct Budget {
     pub completion_tokens: Option<u64>,
     /// Needs prices.
     pub money: Option<Money>,
-}
-
-/// What tokens cost, in millionths of the currency for a million tokens; which currency is the user's
-/// business.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Prices {
-    pub prompt: u64,
-    /// Prompt tokens that the endpoint had in its cache.
-    pub cached: u64,
-    pub completion: u64,
-}
-
-/// An amount in the currency of the prices: so many of 10^-12 of its unit, which is what a token costs at
-/// a price of a millionth for a million.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Money(pub u128);
-
-/// [`Money`] of one unit of the currency.
-const UNIT: u128 = 1_000_000_000_000;
-
-impl Money {
-    /// So many millionths of the currency's unit.
-    pub fn millionths(count: u64) -> Self {
-        Self(u128::from(count) * (UNIT / 1_000_000))
-    }
-}
-
-/// All its decimals: `0.0123`, `12`.
-impl fmt::Display for Money {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (whole, rest) = (self.0 / UNIT, self.0 % UNIT);
-        if rest == 0 {
-            return write!(f, "{whole}");
-        }
-        let decimals = format!("{rest:012}");
-        write!(f, "{whole}.{}", decimals.trim_end_matches('0'))
-    }
-}
-
-impl Prices {
-    /// What `usage` costs.
-    pub fn cost(&self, usage: &Usage) -> Money {
-        let cached = usage.cached_tokens.min(usage.prompt_tokens);
-        let parts = [
-            (usage.prompt_tokens - cached, self.prompt),
-            (cached, self.cached),
-            (usage.output_tokens, self.completion),
-        ];
-        let cost = |(tokens, price): (u64, u64)| u128::from(tokens) * u128::from(price);
-        Money(parts.into_iter().map(cost).sum())
-    }
 }
 
 impl Budget {
@@ -98,6 +48,55 @@ impl Budget {
     }
 }
 
+/// The counters behind [`Usage`], and what bounds them.
+#[derive(Debug, Default)]
+pub struct Meter {
+    budget: Budget,
+    prices: Option<Prices>,
+    usage: Mutex<Usage>,
+}
+
+impl Meter {
+    /// Nothing is spent yet.
+    pub fn new(budget: Budget, prices: Option<Prices>) -> Self {
+        Self { budget, prices, usage: Mutex::default() }
+    }
+
+    /// Counts an attempt, unless the budget is used up; the first one has number 1.
+    pub fn attempt(&self, number: u32) -> Result<(), Exhausted> {
+        let mut usage = self.lock();
+        self.budget.check(&usage, self.prices.as_ref())?;
+        usage.requests += 1;
+        usage.retries += u64::from(number > 1);
+        Ok(())
+    }
+
+    /// Counts an answer and its tokens.
+    pub fn answer(&self, told: Option<WireUsage>) {
+        let mut usage = self.lock();
+        usage.answers += 1;
+        usage.uncounted += u64::from(told.is_none());
+        let told = told.unwrap_or_default();
+        usage.prompt_tokens += u64::from(told.prompt_tokens);
+        usage.cached_tokens += u64::from(told.cached_tokens);
+        usage.output_tokens += u64::from(told.completion_tokens);
+    }
+
+    /// The counts so far.
+    pub fn read(&self) -> Usage {
+        *self.lock()
+    }
+
+    /// What they cost; `None` without prices.
+    pub fn cost(&self) -> Option<Money> {
+        Some(self.prices?.cost(&self.read()))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Usage> {
+        self.usage.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -106,20 +105,6 @@ mod tests {
 
     fn usage(prompt_tokens: u64, cached_tokens: u64, output_tokens: u64) -> Usage {
         Usage { prompt_tokens, cached_tokens, output_tokens, ..Usage::default() }
-    }
-
-    #[test]
-    fn sums_of_money_are_exact() {
-        // 0.15, 0.075 and 0.60 for a million: 900 and 100 and 7 tokens.
-        let cost = PRICES.cost(&usage(1000, 100, 7));
-        assert_eq!(cost.to_string(), "0.0001467");
-        assert_eq!(PRICES.cost(&usage(3_000_000, 0, 0)).to_string(), "0.45");
-        assert_eq!(PRICES.cost(&usage(20_000_000, 20_000_000, 0)).to_string(), "1.5");
-        assert_eq!(Money::millionths(2_000_000).to_string(), "2");
-        assert_eq!(Money(1).to_string(), "0.000000000001");
-        // Three times a third of a cent is a cent, whatever floats make of it.
-        let thirds = Prices { prompt: 3_333_333_333, cached: 0, completion: 0 };
-        assert_eq!(thirds.cost(&usage(3, 0, 0)).to_string(), "0.009999999999");
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! `proofmill_engine::request`. What is sent, refused and retried: `docs/specs/remote.md`.
 //!
 //! Lowest layer first: [`settings`] holds what a user chooses and the key;
-//! [`error`] what can go wrong; [`budget`] and [`usage`] count what is spent; `retry`, `pace` and `limits`
+//! [`error`] what can go wrong; [`usage`] and [`budget`] count and bound what is spent; `retry`, `pace` and `limits`
 //! decide when something is sent, `transport` sends it and `failure` classifies what failed; `wire` is the
 //! JSON; `call`, `generate` and `score` are the kinds of request; [`model`] joins them.
 //!
@@ -26,8 +26,8 @@ mod transport;
 pub mod usage;
 mod wire;
 
-pub use budget::{Budget, Money, Prices};
+pub use budget::Budget;
 pub use error::{Exhausted, ModelError, OpenError, RemoteError};
 pub use model::RemoteModel;
 pub use settings::{Api, Capabilities, Retry, Settings};
-pub use usage::Usage;
+pub use usage::{Money, Prices, Usage};

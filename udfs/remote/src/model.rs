@@ -10,7 +10,7 @@ use proofmill_engine::request::{Answer, Request, RequestError, Score};
 use serde::de::DeserializeOwned;
 use tracing::{Instrument, error_span, info};
 
-use crate::budget::Money;
+use crate::budget::Meter;
 use crate::call::{self, Call};
 use crate::error::{OpenError, RemoteError};
 use crate::failure::Failure;
@@ -20,7 +20,7 @@ use crate::retry::next_wait;
 use crate::score;
 use crate::settings::{Api, Settings};
 use crate::transport::Transport;
-use crate::usage::{Meter, Usage};
+use crate::usage::{Money, Usage};
 use crate::wire::Counted;
 
 /// Answers requests by asking an endpoint. Shared by reference; dropping the future of an answer

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use reqwest::header::HeaderValue;
 
-use crate::budget::{Budget, Prices};
+use crate::budget::Budget;
+use crate::usage::Prices;
 
 /// Where a model is and how it is to be used.
 #[derive(Clone, Debug, PartialEq)]

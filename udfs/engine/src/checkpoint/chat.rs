@@ -14,8 +14,6 @@ use serde_json::ser::{Formatter, PrettyFormatter, Serializer};
 use super::Config;
 use crate::request::Message;
 
-/// The key of `tokenizer_config.json` that holds it.
-pub(super) const KEY: &str = "chat_template";
 /// Special tokens that a template may name.
 const TOKENS: [&str; 7] =
     ["bos_token", "cls_token", "eos_token", "mask_token", "pad_token", "sep_token", "unk_token"];
@@ -40,14 +38,17 @@ struct Given<'a> {
 }
 
 impl ChatTemplate {
-    /// The template of `settings`, with the special tokens of these or of `map`. An error is what keeps
+    /// The template `source`, with the special tokens of `settings` or of `map`. An error is what keeps
     /// the model from reading messages.
-    pub fn read(settings: Option<&Config>, map: Option<&Config>) -> Result<Self, String> {
-        let Some(source) = settings.and_then(|settings| settings.named_text(KEY)) else {
-            return Err(format!(
-                "the model's folder has no chat template (`{KEY}` of tokenizer_config.json); give a prompt \
-                 instead of messages"
-            ));
+    pub fn read(
+        source: Option<String>,
+        settings: Option<&Config>,
+        map: Option<&Config>,
+    ) -> Result<Self, String> {
+        let Some(source) = source else {
+            return Err("the model's folder has no chat template (chat_template.jinja, or `chat_template` of \
+                        tokenizer_config.json); give a prompt instead of messages"
+                .to_owned());
         };
         let mut environment = Environment::new();
         for name in TOKENS {
@@ -67,7 +68,7 @@ impl ChatTemplate {
         environment.add_function("raise_exception", |why: String| -> Result<Value, Error> {
             Err(Error::new(ErrorKind::InvalidOperation, why))
         });
-        let added = environment.add_template_owned(NAME, source.to_owned());
+        let added = environment.add_template_owned(NAME, source);
         added.map_err(unknown)?;
         Ok(Self { environment })
     }

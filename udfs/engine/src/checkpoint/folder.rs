@@ -2,9 +2,9 @@
 //! checked, nothing is computed.
 
 use std::path::{Path, PathBuf};
+use std::string::FromUtf8Error;
 use std::sync::Arc;
 
-use super::chat::KEY;
 use super::digest::{DigestCache, Trust};
 use super::identity::NO_TOKENIZER;
 use super::open_file::{Digested, Files, OpenFile, Part, Watch};
@@ -13,7 +13,10 @@ use super::tensors::{Tensors, open_weights};
 use super::{Config, Family, LoadError, StoredTensor};
 
 /// `tokenizer.json` and the files beside it that change how texts become tokens.
-const TOKENIZER: [&str; 3] = ["special_tokens_map.json", "tokenizer.json", "tokenizer_config.json"];
+const TOKENIZER: [&str; 4] =
+    [CHAT_TEMPLATE, "special_tokens_map.json", "tokenizer.json", "tokenizer_config.json"];
+/// Where newer versions of transformers write it.
+const CHAT_TEMPLATE: &str = "chat_template.jinja";
 
 /// A folder as transformers or sentence-transformers write it.
 #[derive(Debug)]
@@ -129,10 +132,19 @@ impl Folder {
         all.find(|held| held.path() == file).map(|held| held.read()).transpose()
     }
 
-    /// Whether it says how messages become a text.
-    pub fn has_chat_template(&self) -> bool {
-        let settings = self.tokenizer("tokenizer_config.json").cloned().map(Config::of);
-        settings.is_some_and(|settings| settings.is_ok_and(|it| it.named_text(KEY).is_some()))
+    /// How messages become a text, in Jinja: a file of its own, or a key of `tokenizer_config.json`.
+    pub fn chat_template(&self) -> Result<Option<String>, LoadError> {
+        if let Some(held) = self.tokenizer(CHAT_TEMPLATE) {
+            let text = String::from_utf8(held.read()?);
+            let refuse = |error: FromUtf8Error| LoadError::Tokenizer {
+                file: held.path().to_owned(),
+                why: error.to_string(),
+            };
+            return text.map(Some).map_err(refuse);
+        }
+        let settings =
+            self.tokenizer("tokenizer_config.json").cloned().map(Config::of).transpose()?;
+        Ok(settings.and_then(|it| it.named_text("chat_template").map(str::to_owned)))
     }
 
     fn weight_files(&self) -> Files {

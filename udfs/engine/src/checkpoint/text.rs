@@ -81,7 +81,8 @@ impl Codec {
         };
         // transformers ignores the setting for these: it would take out spaces that are in the text.
         let tidy = tidy && !matches!(tokenizer.get_model(), ModelWrapper::BPE(_));
-        let chat = ChatTemplate::read(settings.as_ref(), beside(TOKENS).ok().flatten().as_ref());
+        let map = beside(TOKENS).ok().flatten();
+        let chat = ChatTemplate::read(folder.chat_template()?, settings.as_ref(), map.as_ref());
         Ok(Self { tokenizer, leading, trailing, tidy, chat })
     }
 

@@ -15,7 +15,8 @@ fn template(chat_template: &Value) -> Result<ChatTemplate, String> {
     settings["chat_template"] = chat_template.clone();
     let made = Made::empty().json("tokenizer_config.json", &settings);
     let settings = Config::read(&made.path().join("tokenizer_config.json")).unwrap();
-    ChatTemplate::read(Some(&settings), None)
+    let source = settings.named_text("chat_template").map(str::to_owned);
+    ChatTemplate::read(source, Some(&settings), None)
 }
 
 fn messages(chat: &Value) -> Vec<Message> {
