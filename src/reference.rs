@@ -26,12 +26,13 @@ fn cli() -> String {
     let mut command = Cli::command().term_width(100);
     command.build();
     text.push_str(&format!("\n```text\n{}```\n", plain(&mut command)));
+    text.push_str("\nEvery command takes these options as well; below, only its own are listed.\n");
     for sub in command.get_subcommands_mut().filter(|sub| sub.get_name() != "help") {
         let name = sub.get_name().to_owned();
-        text.push_str(&format!("\n## {name}\n\n```text\n{}```\n", plain(sub)));
+        text.push_str(&format!("\n## {name}\n\n```text\n{}```\n", plain(&mut own(sub))));
         for inner in sub.get_subcommands_mut().filter(|inner| inner.get_name() != "help") {
             let inner_name = inner.get_name().to_owned();
-            let help = plain(inner);
+            let help = plain(&mut own(inner));
             text.push_str(&format!("\n### {name} {inner_name}\n\n```text\n{help}```\n"));
         }
     }
@@ -40,6 +41,15 @@ fn cli() -> String {
         text.push_str(&format!("| {code} | {meaning} |\n"));
     }
     text
+}
+
+/// The command without the options that all have.
+fn own(command: &clap::Command) -> clap::Command {
+    command.clone().mut_args(|arg| {
+        let is_shared = arg.is_global_set() || arg.get_id() == "help";
+        let hidden = is_shared || arg.is_hide_set();
+        arg.hide(hidden)
+    })
 }
 
 fn plain(command: &mut clap::Command) -> String {

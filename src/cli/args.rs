@@ -481,7 +481,7 @@ fn parse_bytes(text: &str) -> Result<usize, String> {
         "k" | "kb" | "kib" => 1024.0,
         "m" | "mb" | "mib" => 1024.0 * 1024.0,
         "g" | "gb" | "gib" => 1024.0 * 1024.0 * 1024.0,
-        other => return Err(format!("`{other}` is no unit of size: use KiB, MiB or GiB")),
+        other => return Err(format!("`{other}` is not a unit of size: use KiB, MiB or GiB")),
     };
     Ok((number * unit) as usize)
 }

@@ -120,7 +120,7 @@ fn is_named(identity: &str, wanted: &str) -> bool {
 
 fn request(text: &str) -> Result<Digest> {
     text.parse().map_err(|_| {
-        let message = format!("`{}` is no digest of a request", printable(text, false));
+        let message = format!("`{}` is not the digest of a request", printable(text, false));
         Error::new(ErrorKind::Usage, message)
             .with_hint("give the 64 hex digits of the column `request_digest`")
     })

@@ -269,7 +269,7 @@ fn no_text(record: &[u8], at: usize) -> Fault {
     let character = characters(record, at) + 1;
     let message = match record.get(at) {
         Some(byte) => format!(
-            "character {character}: the byte {byte:#04x} is no text in this encoding; `encoding` \
+            "character {character}: the byte {byte:#04x} is not valid in this encoding; `encoding` \
              sets another"
         ),
         None => format!("character {character}: no text in this encoding"),

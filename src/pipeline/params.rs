@@ -98,12 +98,12 @@ pub fn resolve(
                 Err(expected) => {
                     let name = &key.name;
                     let many = if matches!(default.value, Value::Seq(_)) {
-                        "a list of items, each "
+                        "a list of items, each of them "
                     } else {
                         ""
                     };
                     let message =
-                        format!("parameter `{name}` is {many}{expected}, and `{text}` is none");
+                        format!("parameter `{name}` must be {many}{expected}, found `{text}`");
                     let path = join("params", name);
                     out.push(Diagnostic::error(Code::WrongType, default.span, path, message));
                     Node::new(Value::Null, default.span)

@@ -28,7 +28,8 @@ pub fn add(name: &str, bytes: &[u8], sources: &mut Sources) -> Result<u32, Box<D
             match text.find('\0') {
                 None => Ok(source),
                 Some(at) => {
-                    let message = format!("the byte at offset {at} is NUL, which is no text");
+                    let message =
+                        format!("the byte at offset {at} is NUL, which a text cannot contain");
                     let help = "remove it; where every second byte is NUL, the file is UTF-16 and must \
                                 be saved as UTF-8";
                     Err(mistake(source, at, 1, message, help))
@@ -69,8 +70,8 @@ mod tests {
         let cases: [(&[u8], &str, (usize, usize)); 6] = [
             (b"a: 1\nb: caf\xe9 \xff\n", "the byte 0xe9 at offset 11 is no UTF-8", (2, 7)),
             (b"\xc3\xa9\n\xc3", "the byte 0xc3 at offset 3 is no UTF-8", (2, 1)),
-            (b"a: 1\nb\0: 2\n", "the byte at offset 6 is NUL, which is no text", (2, 2)),
-            (b"a\0:\0", "the byte at offset 1 is NUL, which is no text", (1, 2)),
+            (b"a: 1\nb\0: 2\n", "the byte at offset 6 is NUL, which a text cannot contain", (2, 2)),
+            (b"a\0:\0", "the byte at offset 1 is NUL, which a text cannot contain", (1, 2)),
             (b"\xff\xfea\0", "the file starts as UTF-16 does, and must be UTF-8", (1, 1)),
             (b"\xfe\xff\0a", "the file starts as UTF-16 does, and must be UTF-8", (1, 1)),
         ];

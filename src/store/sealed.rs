@@ -53,7 +53,7 @@ pub fn seal<T: Serialize>(key: &Key, record: &T) -> Result<Bytes> {
 pub fn unseal<T: Record>(key: &Key, bytes: &[u8]) -> Result<T> {
     let damaged = |reason: String| StoreError::Damaged { key: key.to_string(), reason };
     let body = check_seal(bytes).map_err(|reason| damaged(reason.into()))?;
-    let found = version(body).ok_or_else(|| damaged("its first field is no version".into()))?;
+    let found = version(body).ok_or_else(|| damaged("its first field is not a version".into()))?;
     if found > T::VERSION {
         return Err(StoreError::Newer { key: key.to_string(), found, known: T::VERSION });
     }

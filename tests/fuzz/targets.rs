@@ -255,7 +255,8 @@ impl Clock for WaitsForNothing {
     }
 
     async fn sleep(&self, duration: Duration) {
-        let micros = u64::try_from(duration.as_micros()).unwrap();
+        // Never less than was asked for: who waits for a part of a microsecond would wait for ever.
+        let micros = u64::try_from(duration.as_nanos().div_ceil(1000)).unwrap();
         self.0.fetch_add(micros, Ordering::Relaxed);
     }
 }

@@ -37,7 +37,7 @@ stages:
         type: json_schema
         json_schema: {{ name: verdict, file: verdict.json, strict: true }}
   own:
-    generate: {{ from: asked, model: judge, messages: [{{ role: system, content: "'Be short.'" }}, {{ role: user, content: q }}], response_format: {{ type: json_object }} }}
+    generate: {{ from: asked, model: judge, messages: [{{ role: system, content: "'It''s {{\"a\": 1}} -- short.' -- why" }}, {{ role: user, content: q }}], response_format: {{ type: json_object }} }}
   dialogs: {{ sql: "SELECT row_id, [named_struct('role', 'user', 'content', q), named_struct('role', 'tool', 'content', 'x')] AS dialog FROM asked" }}
   columns:
     generate: {{ from: dialogs, model: judge, prompt: dialog }}
@@ -66,7 +66,7 @@ stages:
         shots["response_format"].to_string(),
         json!({ "type": "json_schema", "json_schema": form }).to_string()
     );
-    let own = sent(&[("system", "Be short."), ("user", "Is it \"so\"?")]);
+    let own = sent(&[("system", "It's {\"a\": 1} -- short."), ("user", "Is it \"so\"?")]);
     assert_eq!(own["response_format"], json!({ "type": "json_object" }));
     let columns = sent(&[("system", "Be fair."), ("user", "Is it \"so\"?"), ("tool", "x")]);
     assert!(columns.get("response_format").is_none(), "{columns}");

@@ -36,6 +36,7 @@ mod logs;
 mod memory;
 mod model_cache;
 mod models;
+mod named;
 mod neighbours;
 mod opened;
 mod oracle;

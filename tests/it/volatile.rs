@@ -13,11 +13,13 @@ models:
   reader: { path: models/reader }
   writer: { path: models/writer }
   encoder: { path: models/encoder }
+  talker: { url: "http://127.0.0.1:9/v1", model: m, api: chat }
 stages:
   questions:
     sql: SELECT 'q' AS row_id, 'Why?' AS question, ['a', 'b'] AS choices, true AS sure
   queried: { sql: "SELECT row_id, 'sql' AS x FROM questions" }
   written: { generate: { from: questions, model: writer, prompt: "'generate'" } }
+  talked: { generate: { from: questions, model: talker, messages: [{ role: user, content: "'turn'" }] } }
   judged: { score: { from: questions, model: writer, prompt: "'score'", continuation: "'continuation'" } }
   chosen: { score: { from: questions, model: writer, prompt: question, choices: "['choices']" } }
   embedded: { embed: { from: questions, model: encoder, text: "'embed'" } }
@@ -39,6 +41,7 @@ stages:
 const SETTINGS: &[(&str, &str, &str, &str)] = &[
     ("Sql", "", "queried", "'sql'"),
     ("Generate", "prompt", "written", "'generate'"),
+    ("Turn", "content", "talked", "'turn'"),
     ("Score", "prompt", "judged", "'score'"),
     ("Score", "continuation", "judged", "'continuation'"),
     ("Score", "choices", "chosen", "'choices'"),

@@ -284,7 +284,7 @@ impl<'a> Parser<'a> {
         char::from_u32(code).ok_or_else(|| Mistake {
             at: start,
             class: ErrorClass::Syntax,
-            message: "half of a surrogate pair is no character".to_owned(),
+            message: "half of a surrogate pair is not a character".to_owned(),
         })
     }
 

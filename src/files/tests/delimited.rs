@@ -33,7 +33,7 @@ fn mistakes_become_error_rows_with_their_lines() {
             "2@4 fields -: expected 2 fields, found 3",
             "3@5 fields -: expected 2 fields, found 1",
             "4@6 syntax -: character 4: expected a delimiter after a closing quote; a quote inside quotes is doubled",
-            "5@7 encoding -: character 1: the byte 0xff is no text in this encoding; `encoding` sets another",
+            "5@7 encoding -: character 1: the byte 0xff is not valid in this encoding; `encoding` sets another",
             "7@9 syntax -: a quote in the record of line 9 is never closed",
         ]
     );
@@ -136,7 +136,7 @@ fn lines_stay_as_they_are() {
     assert_eq!(
         outcome.faults(),
         [
-            "3@3 encoding -: character 6: the byte 0xff is no text in this encoding; `encoding` sets another",
+            "3@3 encoding -: character 6: the byte 0xff is not valid in this encoding; `encoding` sets another",
         ]
     );
 }

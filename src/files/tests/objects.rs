@@ -63,9 +63,9 @@ fn mistakes_become_error_rows() {
             "3@4 syntax -: expected an object, found a list",
             "4@5 syntax -: character 10: expected the end, found `x`",
             "5@6 fields -: the field `a` occurs twice",
-            "6@7 encoding -: character 19: the byte 0xe9 is no text in this encoding; `encoding` sets another",
+            "6@7 encoding -: character 19: the byte 0xe9 is not valid in this encoding; `encoding` sets another",
             "7@8 syntax -: character 7: expected a value, found `N`",
-            "8@9 syntax -: character 9: half of a surrogate pair is no character",
+            "8@9 syntax -: character 9: half of a surrogate pair is not a character",
             "9@10 syntax -: character 9: expected `,` or `}`, found the end",
         ]
     );

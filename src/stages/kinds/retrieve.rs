@@ -132,7 +132,7 @@ impl Kind for Retrieve {
         };
         let id = diagnostics.column(&["retrieve", "id"], &self.id, &input);
         let Some(index) = index else {
-            let message = format!("`{}` is no index", self.memory);
+            let message = format!("`{}` is not an index", self.memory);
             let help =
                 "name an `index` stage, or add `index: bm25` to make one on the way".to_owned();
             diagnostics.error(&["retrieve", "memory"], Code::WrongKind, message, Some(help));

@@ -75,9 +75,9 @@ impl SqlKind<'_> {
     }
 }
 
-/// An SQL expression of a file as it can stand inside a query: without comments.
+/// An SQL expression of a file as it can stand inside a query: a comment at its end goes no further.
 pub fn inside(text: &str) -> String {
-    format!("({})", sqltext::normalized(text))
+    format!("({text}\n)")
 }
 
 /// The type of the SQL expression in the setting at `steps`, over the columns of `schema`; a mistake

@@ -30,7 +30,7 @@ pub fn flags(rows: &RecordBatch, name: &str) -> Result<BooleanArray, StageError>
 /// A column of lists.
 pub fn lists(rows: &RecordBatch, name: &str) -> Result<ListArray, StageError> {
     let lists = column(rows, name)?.as_list_opt().cloned();
-    lists.ok_or_else(|| StageError::Task(format!("the column `{name}` is no list")))
+    lists.ok_or_else(|| StageError::Task(format!("the column `{name}` is not a list")))
 }
 
 /// A column as it is.

@@ -80,7 +80,8 @@ impl State {
         let (_, header) =
             SafeTensors::read_metadata(bytes).map_err(|error| refuse(error.to_string()))?;
         let counters = header.metadata().as_ref().and_then(|it| it.get(COUNTERS));
-        let counters = counters.ok_or_else(|| refuse("this is no state of a fit".to_owned()))?;
+        let counters =
+            counters.ok_or_else(|| refuse("this is not the state of a fit".to_owned()))?;
         let counters: Counters =
             serde_json::from_str(counters).map_err(|error| refuse(error.to_string()))?;
         if counters.format != FORMAT || counters.fit != fit {

@@ -47,7 +47,7 @@ pub fn columns(
         let position = diagnostics.column(&at("by"), by, schema).filter(|position| {
             let kind = schema.field(*position).data_type();
             if kind.is_nested() {
-                let message = format!("the column `{by}` is {kind}, which tells no series apart");
+                let message = format!("the column `{by}` is {kind}, which cannot separate series");
                 diagnostics.error(&at("by"), Code::ColumnType, message, None);
             }
             !kind.is_nested()
