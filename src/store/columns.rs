@@ -4,6 +4,7 @@ use std::panic::catch_unwind;
 
 use arrow::datatypes::Schema;
 use arrow::ipc::convert::{IpcSchemaEncoder, fb_to_schema};
+use arrow::ipc::writer::DictionaryTracker;
 use serde::{Deserialize, Serialize};
 
 /// One column, for people.
@@ -29,7 +30,10 @@ pub fn columns_of(schema: &Schema) -> Vec<Column> {
 
 /// `schema` with all metadata: the hex digits of its Arrow IPC flatbuffer.
 pub fn schema_to_hex(schema: &Schema) -> String {
-    let flatbuffer = IpcSchemaEncoder::new().schema_to_fb(schema);
+    // A schema with dictionaries is not encoded without one.
+    let mut tracker = DictionaryTracker::new(false);
+    let flatbuffer =
+        IpcSchemaEncoder::new().with_dictionary_tracker(&mut tracker).schema_to_fb(schema);
     let bytes = flatbuffer.finished_data();
     let mut hex = String::with_capacity(bytes.len() * 2);
     for byte in bytes {
@@ -83,6 +87,7 @@ mod tests {
                     true,
                 ),
                 marked,
+                Field::new_dictionary("label", DataType::Int32, DataType::Utf8, true),
             ],
             HashMap::from([("b".to_owned(), "2".to_owned()), ("a".to_owned(), "1".to_owned())]),
         );

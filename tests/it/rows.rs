@@ -223,3 +223,23 @@ fn a_table_that_lacks_rows_says_so_when_it_is_reused() {
     run().says("done t: 2 rows, ").says(", 1 error row, ");
     run().says("reused t: 2 rows, 1 error row; `--rerun t` tries those again");
 }
+
+#[test]
+fn dictionaries_are_stored_and_read_again() {
+    let workspace = Workspace::with(
+        r#"
+pipeline: p
+stages:
+  labels:
+    sql: SELECT arrow_cast(v, 'Dictionary(Int32, Utf8)') AS label, v = 'x' AS is_x FROM (VALUES ('x'), ('y'), ('x')) AS t(v)
+  counted: { sql: "SELECT label, count(*) AS n FROM labels GROUP BY label" }
+  rate: { measure: { from: labels, correct: is_x, by: [label] } }
+"#,
+    );
+    workspace.run();
+    let rows = workspace.sql("SELECT label, n FROM counted ORDER BY label");
+    assert_eq!(rows, [json!({ "label": "x", "n": 2 }), json!({ "label": "y", "n": 1 })]);
+    let kind = workspace.sql("SELECT DISTINCT arrow_typeof(label) AS type FROM labels");
+    assert_eq!(kind, [json!({ "type": "Dictionary(Int32, Utf8)" })]);
+    assert_eq!(workspace.sql("SELECT label, value FROM rate WHERE label = 'y'")[0]["value"], 0.0);
+}
