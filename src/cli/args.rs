@@ -295,11 +295,11 @@ pub struct Trends {
 /// `errors`
 #[derive(Debug, Args)]
 pub struct Errors {
+    /// The run, written as for `show`
+    #[arg(default_value = "latest")]
+    pub run: String,
     /// Only rows of this stage
     pub stage: Option<String>,
-    /// The run, written as for `show`
-    #[arg(long, default_value = "latest")]
-    pub run: String,
     /// How many rows; 0 for all
     #[arg(long, default_value_t = 50)]
     pub limit: usize,

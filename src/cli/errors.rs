@@ -22,7 +22,10 @@ const MESSAGE_CHARS_MAX: usize = 100;
 /// Lists the rows of a run that failed, and how to ask them again.
 pub async fn errors(args: &args::Errors, environment: &Environment) -> Result<()> {
     let store = environment.store_to_read().await?;
-    let run = environment.run(&store, Some(&args.run)).await?;
+    let run = environment.run(&store, Some(&args.run)).await.map_err(|error| match args.stage {
+        Some(_) => error,
+        None => error.with_hint("a stage comes second: `proofmill errors latest STAGE`"),
+    })?;
     if let Some(stage) = &args.stage
         && run.table(stage).is_none()
     {

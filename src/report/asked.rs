@@ -47,8 +47,10 @@ pub fn at_the_end(counts: &Counts, wall: Duration) -> String {
 /// What all stages of a run asked, with the tokens.
 pub fn in_all(counts: &Counts, wall: Duration) -> String {
     let (read, written) = (count(counts.prompt_tokens), count(counts.output_tokens));
-    let tokens = match counts.prompt_tokens + counts.output_tokens {
-        0 => String::new(),
+    let tokens = match (counts.prompt_tokens, counts.output_tokens) {
+        (0, 0) => String::new(),
+        // Nothing was written, or an endpoint did not say how much of it is whose.
+        (_, 0) => format!("; {read} prompt tokens"),
         _ => format!("; {read} prompt and {written} output tokens"),
     };
     at_the_end(counts, wall) + &tokens

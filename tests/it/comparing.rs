@@ -252,10 +252,11 @@ stages:
     let classes: Vec<_> =
         found["counts"].as_array().unwrap().iter().map(|count| count["class"].clone()).collect();
     assert_eq!(classes, ["syntax", "type"]);
-    let said = workspace.proofmill(&["errors", "raw", "--limit", "1"]).expect(0);
+    let said = workspace.proofmill(&["errors", "latest", "raw", "--limit", "1"]).expect(0);
     assert!(said.stdout.contains("raw.jsonl") && said.stdout.contains("line 2"), "{}", said.stdout);
     said.says("the first 1 of 2 rows").says("proofmill run p.yaml");
-    workspace.proofmill(&["errors", "rax"]).expect(2).says("did you mean `raw`?");
+    workspace.proofmill(&["errors", "raw"]).expect(2).says("`proofmill errors latest STAGE`");
+    workspace.proofmill(&["errors", "latest", "rax"]).expect(2).says("did you mean `raw`?");
     workspace.write("raw.jsonl", "{\"n\": 1}\n");
     workspace.run();
     let none = workspace.proofmill(&["errors"]).expect(0).stdout;

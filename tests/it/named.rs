@@ -13,7 +13,7 @@ use serde_json::Value as Json;
 use crate::tidy::{files, root};
 
 /// Pages for developers, by the beginning of their paths.
-const FOR_DEVELOPERS: [&str; 9] = [
+const FOR_DEVELOPERS: [&str; 12] = [
     "docs/ARCHITECTURE",
     "docs/CHANGELOG",
     "docs/CONTRIBUTING",
@@ -23,11 +23,17 @@ const FOR_DEVELOPERS: [&str; 9] = [
     "docs/guarantees",
     "docs/papers/",
     "docs/results",
+    "docs/specs/fit",
+    "docs/specs/ledger",
+    "docs/specs/store",
 ];
 
 /// Names that are not ours: variables and programs of the system, SQL, other projects, and old names of ours where
 /// a page says that they are old.
-const OF_OTHERS: [&str; 20] = [
+const OF_OTHERS: [&str; 25] = [
+    "--release",
+    "--workspace",
+    "Authorization",
     "Cargo.toml",
     "EnglishAnalyzer",
     "HTTPS_PROXY",
@@ -36,6 +42,8 @@ const OF_OTHERS: [&str; 20] = [
     "RLIMIT_AS",
     "TABLE",
     "TRY_CAST",
+    "Null",
+    "UInt64",
     "deps",
     "e0ffd67",
     "fsync",
@@ -161,7 +169,9 @@ impl Names {
                         && text.contains("derive")
                         && (text.contains("Serialize") || text.contains("Deserialize"));
                     if logged || stored && group.delimiter() == Delimiter::Brace {
-                        self.shown.extend(words(&text).map(str::to_owned));
+                        // Variants are stored in lower case.
+                        let lower = words(&text).map(str::to_lowercase);
+                        self.shown.extend(lower.chain(words(&text).map(str::to_owned)));
                         stored = false;
                     }
                     stored |= derived;
@@ -262,7 +272,12 @@ fn is_there(name: &str, page: &Path, own: &BTreeSet<String>, names: &Names) -> b
     let is_for_developers = FOR_DEVELOPERS.iter().any(|start| page.starts_with(start));
     name.split('.').all(|part| {
         let made = part.strip_suffix("__errors").unwrap_or(part);
-        own.contains(made)
+        // Names of stages are made of others.
+        let is_word =
+            |part: &str| own.contains(&part.to_lowercase()) || part.parse::<u32>().is_ok();
+        let is_made = made.split('_').all(is_word);
+        is_made
+            || own.contains(made)
             || names.shown.contains(made)
             || is_for_developers && names.sources.contains(made)
     })
