@@ -300,10 +300,11 @@ async fn a_failed_row_fails_the_query_and_says_what_to_do() {
     let fixture = fixture();
     let context = session(&fixture, &[&[Some("fine"), Some("!long x")]]);
     let message = error(&context, "SELECT generate('echo', p) FROM t").await;
-    let (before, after) = message.split_once("request ").expect("the request's digest");
+    let (before, after) = message.split_once("request ").expect("the request");
     assert_eq!(before, "External error: `generate`: model `echo`: ");
-    let (digest, cause) = after.split_once(": ").unwrap();
-    assert_eq!(digest.len(), 64);
+    let (asked, cause) = after.split_once(": ").unwrap();
+    assert!(asked.starts_with("`!long x` ("), "{asked}");
+    assert_eq!(asked.len(), "`!long x` ()".len() + 12);
     assert_eq!(
         cause,
         "9 tokens, and 4 is the most; shorten the text, or set `truncate`; correct the row, or set \

@@ -1,8 +1,9 @@
 //! Why a row has no answer, and why a query has no result.
 
 use datafusion::common::DataFusionError;
-use proofmill_engine::request::RequestError;
+use proofmill_engine::request::{Generate, Message, Prompt, Request, RequestError};
 
+use super::canonical::{Key, hex};
 use super::language_model::{AskError, OpenError};
 use super::ledger::LedgerError;
 use super::options::OptionsError;
@@ -184,19 +185,45 @@ pub enum ModelError {
     #[error(
         "`{function}`: model `{model}`: {}{}; {}, or set `on_error` to 'capture' to get failed rows \
          with their errors",
-        request(.digest),
+        request(.asked),
         .failure.message,
         .failure.class.help()
     )]
     Row {
         function: &'static str,
         model: String,
-        /// Key of the request in hex, if the row got that far.
-        digest: Option<String>,
+        /// What was asked, as [`asked`] names it, if the row got that far.
+        asked: Option<String>,
         failure: Failure,
     },
 }
 
-fn request(digest: &Option<String>) -> String {
-    digest.as_ref().map(|digest| format!("request {digest}: ")).unwrap_or_default()
+fn request(asked: &Option<String>) -> String {
+    asked.as_ref().map(|asked| format!("request {asked}: ")).unwrap_or_default()
+}
+
+/// Characters of a request that a message shows.
+const SHOWN_CHARS: usize = 60;
+
+/// How a message names a request: by its end, as prompts begin with what they share, and by the beginning of
+/// the digest that it is recorded under.
+pub(super) fn asked(request: &Request, key: &Key) -> String {
+    let text = match request {
+        Request::Generate(Generate { prompt: Prompt::Text(text), .. }) => text,
+        Request::Generate(Generate { prompt: Prompt::Passages(passages), .. }) => {
+            passages.last().map_or("", String::as_str)
+        }
+        Request::Generate(Generate { prompt: Prompt::Messages(messages), .. }) => last(messages),
+        Request::Score(score) if score.messages.is_empty() => &score.prompt,
+        Request::Score(score) => last(&score.messages),
+        Request::Embed(embed) | Request::Hidden(embed) => &embed.text,
+    };
+    let cut = text.chars().count().saturating_sub(SHOWN_CHARS);
+    let end: String = text.chars().skip(cut).collect();
+    let before = if cut > 0 { "…" } else { "" };
+    format!("`{before}{end}` ({})", &hex(key)[..12])
+}
+
+fn last(messages: &[Message]) -> &str {
+    messages.last().map_or("", |message| &message.content)
 }

@@ -18,7 +18,7 @@ use tracing::{Instrument, debug};
 use super::answers::{from_json, is_blank, output_tokens, to_json};
 use super::canonical::{self, Key};
 use super::counters::Counters;
-use super::error::{Class, Failure, ModelError, Unanswered};
+use super::error::{Class, Failure, ModelError, Unanswered, asked};
 use super::in_flight::{Fresh, Running};
 use super::language_model::OpenError;
 use super::ledger::{LedgerError, New};
@@ -319,7 +319,7 @@ impl<'a> Batch<'a> {
             return Err(ModelError::Row {
                 function: self.function,
                 model: self.opened.name.clone(),
-                digest: Some(canonical::hex(&self.questions[at].key)),
+                asked: Some(asked(&self.questions[at].request, &self.questions[at].key)),
                 failure,
             });
         }

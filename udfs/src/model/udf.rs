@@ -175,13 +175,12 @@ impl ModelFunction {
                 Err((on_error, failure)) => {
                     counters.failed(1);
                     counters.rows_failed(1);
-                    let digest = None;
                     if on_error == OnError::Fail {
                         let (function, model) =
                             (self.definition.doc.name, arguments.model().to_owned());
-                        return Err(ModelError::Row { function, model, digest, failure });
+                        return Err(ModelError::Row { function, model, asked: None, failure });
                     }
-                    Read::Settled(Row::Failed { digest, failure })
+                    Read::Settled(Row::Failed { digest: None, failure })
                 }
             });
         }
