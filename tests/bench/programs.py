@@ -86,6 +86,8 @@ def main() -> None:
         cases = harness.Cases()
         groups = [alone] + [lambda cases, name=name, of=of: stage(cases, name, of) for name, of in STAGES.items()]
         cases.interleave(groups, args.rounds, args.warm_ups)
+        # A run with every stage in it, whose tables are the last ones computed.
+        proofmill("run", "p.yaml")
         check(proofmill, folder, args.rows)
         own = cases.median("by itself", "wall_s")
         times = [f"{name}: {cases.median(name, 'wall_s') / own:.2f}" for name in STAGES]
