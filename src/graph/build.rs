@@ -289,6 +289,7 @@ impl Builder<'_> {
             vector: None,
             variant: Variant::default(),
             k1: None,
+            delta: None,
             b: None,
             analyzer: *analyzer,
         }));

@@ -112,6 +112,8 @@ const ESPECIALLY: &[(&str, &str, &str)] = &[
     ("read_packed", "read.compression", "\"none\""),
     // One of several rows goes with no `id`.
     ("index_words", "index.by", "\"question\""),
+    // The default has no delta.
+    ("index_lifted", "index.variant", "\"bm25l\""),
     ("generate_json", "generate.model", "null"),
     ("generate_json", "generate.response_format.type", "null"),
     ("index_vectors", "index.kind", "null"),

@@ -40,6 +40,9 @@ pub struct Index {
     /// For `bm25`: length normalisation; the variant's own when absent.
     #[schemars(range(min = 0.0, max = 1.0))]
     pub b: Option<f64>,
+    /// For `bm25l`, `bm25+` and `rank_bm25l`: what a term adds at least; the variant's own when absent.
+    #[schemars(range(min = 0.0))]
+    pub delta: Option<f64>,
     /// For `bm25`: how texts become terms.
     #[serde(default)]
     pub analyzer: Analyzer,
@@ -118,6 +121,8 @@ pub enum Variant {
     /// Lucene's: idf ln(1 + (N-n+.5)/(n+.5)), no factor k1+1, repeated query terms counted.
     #[default]
     Lucene,
+    /// Lucene's before 8: the factor k1+1 as well. The same rankings with other scores.
+    Lucene7,
     /// tantivy's: as Lucene's with the factor k1+1, repeated query terms counted once.
     Tantivy,
     /// `rank_bm25`'s BM25Okapi with its floor for negative idf.
@@ -131,6 +136,9 @@ pub enum Variant {
     /// BM25+.
     #[serde(rename = "bm25+")]
     Bm25plus,
+    /// `rank_bm25`'s BM25L, which multiplies by the term's frequency once more.
+    #[serde(rename = "rank_bm25l")]
+    RankBm25l,
 }
 
 /// How texts become terms.

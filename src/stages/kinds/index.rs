@@ -95,7 +95,7 @@ impl Kind for Index {
             IndexKind::Dense => {
                 refuse_idle(
                     inputs.stage,
-                    &["variant", "k1", "b", "analyzer"],
+                    &["variant", "k1", "b", "delta", "analyzer"],
                     self.kind,
                     diagnostics,
                 )?;
@@ -107,6 +107,11 @@ impl Kind for Index {
         let fact = diagnostics.text_column(&["index", "fact"], &self.fact, &input);
         let question = dense::question(self, &input, diagnostics)?;
         let kept = KeptColumns::of(self, &input, diagnostics)?;
+        let spec = spec(self);
+        if let Err(error) = spec.check() {
+            diagnostics.error(&["index", "delta"], Code::WrongValue, error.to_string(), None);
+            return None;
+        }
         components.set_settings(self);
         let schema = kept.behind(&schema());
         let plan = IndexPlan {
@@ -120,7 +125,7 @@ impl Kind for Index {
                 IndexBy::RelevantQuestions => MemoryIndexing::RelevantQuestions,
             },
             kept,
-            spec: spec(self),
+            spec,
             schema: Arc::clone(&schema),
         };
         Some(Preparation::new(schema, plan))
@@ -152,16 +157,18 @@ fn spec(settings: &Index) -> IndexSpec {
     IndexSpec {
         variant: match settings.variant {
             settings::Variant::Lucene => Variant::Lucene,
+            settings::Variant::Lucene7 => Variant::Lucene7,
             settings::Variant::Tantivy => Variant::Tantivy,
             settings::Variant::Okapi => Variant::Okapi,
             settings::Variant::Robertson => Variant::Robertson,
             settings::Variant::Atire => Variant::Atire,
             settings::Variant::Bm25l => Variant::Bm25l,
             settings::Variant::Bm25plus => Variant::Bm25Plus,
+            settings::Variant::RankBm25l => Variant::RankBm25l,
         },
         k1: settings.k1,
         b: settings.b,
-        delta: None,
+        delta: settings.delta,
         analyzer: analyzer(settings.analyzer),
     }
 }
