@@ -12,6 +12,7 @@ mod open_file;
 mod sentence;
 mod special;
 mod stored_tensor;
+mod stream;
 mod tensors;
 mod text;
 
@@ -27,6 +28,7 @@ pub use proofmill_base::digest::Digest;
 pub use sentence::{VectorMode, VectorSettings};
 pub use special::Special;
 pub use stored_tensor::{Dtype, StoredTensor};
+pub use stream::TextStream;
 pub use text::{Codec, Encoded, TextError, TokenizedContinuation};
 
 #[cfg(test)]

@@ -1,5 +1,8 @@
 //! From text to token ids and back, as transformers does it with the same folder.
 
+use std::borrow::Cow;
+use std::collections::HashSet;
+
 use tokenizers::{ModelWrapper, Tokenizer};
 
 use super::chat::ChatTemplate;
@@ -14,6 +17,8 @@ pub struct Codec {
     tokenizer: Tokenizer,
     leading: Vec<u32>,
     trailing: Vec<u32>,
+    /// Tokens that are left out of texts.
+    special: HashSet<u32>,
     /// Whether spaces before punctuation are taken out of decoded text.
     tidy: bool,
     /// How messages become a text, or why they do not.
@@ -83,7 +88,10 @@ impl Codec {
         let tidy = tidy && !matches!(tokenizer.get_model(), ModelWrapper::BPE(_));
         let map = beside(TOKENS).ok().flatten();
         let chat = ChatTemplate::read(folder.chat_template()?, settings.as_ref(), map.as_ref());
-        Ok(Self { tokenizer, leading, trailing, tidy, chat })
+        let added = tokenizer.get_added_tokens_decoder();
+        let special =
+            added.into_iter().filter(|(_, token)| token.special).map(|(id, _)| id).collect();
+        Ok(Self { tokenizer, leading, trailing, special, tidy, chat })
     }
 
     /// The special tokens before every text.
@@ -153,11 +161,28 @@ impl Codec {
     /// The text of some tokens, with special tokens or without. Ids that the tokenizer does not know
     /// have no text.
     pub fn decode(&self, ids: &[u32], special: bool) -> Result<String, TextError> {
-        let text = self
-            .tokenizer
-            .decode(ids, !special)
-            .map_err(|error| TextError::Failed(error.to_string()))?;
-        Ok(if self.tidy { tidy(&text) } else { text })
+        let text = self.decode_with(ids, special)?;
+        Ok(self.tidied(&text).into_owned())
+    }
+
+    /// The text of some tokens without special ones, before any space is taken out: what tokens say piece by piece.
+    pub fn decode_as_written(&self, ids: &[u32]) -> Result<String, TextError> {
+        self.decode_with(ids, false)
+    }
+
+    /// A decoded text without the spaces that the folder has taken out.
+    pub fn tidied<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        if self.tidy { tidy(text).into() } else { text.into() }
+    }
+
+    /// Whether a token is left out of texts.
+    pub fn is_special(&self, id: u32) -> bool {
+        self.special.contains(&id)
+    }
+
+    fn decode_with(&self, ids: &[u32], special: bool) -> Result<String, TextError> {
+        let text = self.tokenizer.decode(ids, !special);
+        text.map_err(|error| TextError::Failed(error.to_string()))
     }
 
     fn surround(&self, body: &[u32]) -> Vec<u32> {

@@ -1,4 +1,4 @@
-//! Stop texts in a text that grows.
+//! Stop texts in a text.
 //!
 //! What counts is the text, not how tokens cut it: the stop text that is complete first wins, and
 //! of several that end together the longest.
@@ -7,17 +7,6 @@
 #[derive(Clone, Debug)]
 pub struct StopMatcher {
     stops: Vec<String>,
-    /// The end of the text: all that a stop text which is not complete yet can have begun in.
-    tail: String,
-    /// Bytes of text before `tail`.
-    before: usize,
-}
-
-/// A stop text came.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StopHit {
-    /// Bytes of the whole text before the stop text: where the answer ends.
-    pub text_end: usize,
 }
 
 /// Why there can be no such matcher.
@@ -29,40 +18,29 @@ pub enum StopError {
 }
 
 impl StopMatcher {
-    /// A matcher at the beginning of a text. Without stop texts it never finds one.
+    /// A matcher for these. Without stop texts it never finds one.
     ///
     /// # Errors
     /// [`StopError`]: a stop text is empty.
     pub fn new(stops: &[String]) -> Result<Self, StopError> {
         match stops.iter().position(String::is_empty) {
             Some(index) => Err(StopError::Empty { index }),
-            None => Ok(Self { stops: stops.to_vec(), tail: String::new(), before: 0 }),
+            None => Ok(Self { stops: stops.to_vec() }),
         }
     }
 
-    /// Appends to the text. Once a stop text has come, the answer stays the same.
-    pub fn push(&mut self, added: &str) -> Option<StopHit> {
-        self.tail.push_str(added);
+    /// Bytes of the longest stop text.
+    pub fn bytes_max(&self) -> usize {
+        self.stops.iter().map(String::len).max().unwrap_or(0)
+    }
+
+    /// Where an answer ends: before the stop text that is complete first, in bytes. `None` if none is there.
+    pub fn find(&self, text: &str) -> Option<usize> {
         let found = self.stops.iter().filter_map(|stop| {
-            let start = self.tail.find(stop)?;
+            let start = text.find(stop)?;
             Some((start + stop.len(), start))
         });
-        if let Some((_, start)) = found.min() {
-            return Some(StopHit { text_end: self.before + start });
-        }
-        self.forget();
-        None
-    }
-
-    /// Drops what no stop text can begin in any more.
-    fn forget(&mut self) {
-        let longest = self.stops.iter().map(String::len).max().unwrap_or(0);
-        let mut forgotten = self.tail.len().saturating_sub(longest.saturating_sub(1));
-        while !self.tail.is_char_boundary(forgotten) {
-            forgotten -= 1;
-        }
-        self.tail.drain(..forgotten);
-        self.before += forgotten;
+        found.min().map(|(_, start)| start)
     }
 }
 
@@ -78,26 +56,12 @@ mod tests {
     }
 
     #[test]
-    fn a_stop_text_is_found_across_tokens_and_inside_them() {
-        let mut across = matcher(&["\n\nQ:"]);
-        assert_eq!(across.push("Ä answer\n"), None);
-        assert_eq!(across.push("\n"), None);
-        assert_eq!(across.push("Q: B"), Some(StopHit { text_end: 9 }));
-        assert_eq!(across.push("\n\nQ:"), Some(StopHit { text_end: 9 }));
-        assert_eq!(matcher(&["d", "b"]).push("abcd"), Some(StopHit { text_end: 1 }));
-    }
-
-    #[test]
     fn the_first_to_be_complete_wins_and_then_the_longest() {
-        assert_eq!(matcher(&["abcd", "bc"]).push("abcd"), Some(StopHit { text_end: 1 }));
-        assert_eq!(matcher(&["c", "bc"]).push("abcd"), Some(StopHit { text_end: 1 }));
-    }
-
-    #[test]
-    fn without_stop_texts_nothing_is_found_or_kept() {
-        let mut none = matcher(&[]);
-        assert_eq!(none.push("text"), None);
-        assert_eq!(none.tail, "");
+        assert_eq!(matcher(&["\n\nQ:"]).find("Ä answer\n\nQ: B"), Some(9));
+        assert_eq!(matcher(&["d", "b"]).find("abcd"), Some(1));
+        assert_eq!(matcher(&["abcd", "bc"]).find("abcd"), Some(1));
+        assert_eq!(matcher(&["c", "bc"]).find("abcd"), Some(1));
+        assert_eq!(matcher(&[]).find("text"), None);
     }
 
     #[test]
@@ -107,27 +71,21 @@ mod tests {
     }
 
     /// Where the answer ends, by looking at every beginning of the text from the shortest.
-    fn naive(stops: &[String], text: &str) -> Option<StopHit> {
+    fn naive(stops: &[String], text: &str) -> Option<usize> {
         let ends = (0..=text.len()).filter(|&end| text.is_char_boundary(end));
         ends.flat_map(|end| {
             let complete = stops.iter().filter(move |stop| text[..end].ends_with(*stop));
-            complete.map(|stop| stop.len()).max().map(|longest| StopHit { text_end: end - longest })
+            complete.map(|stop| stop.len()).max().map(|longest| end - longest)
         })
         .next()
     }
 
     proptest! {
         #[test]
-        fn the_hit_is_that_of_the_naive_search_however_the_text_is_cut(
-            stops in prop::collection::vec("[abé€]{1,4}", 0..4),
-            pieces in prop::collection::vec("[abcé€]{0,5}", 0..12),
+        fn the_hit_is_that_of_the_naive_search(
+            stops in prop::collection::vec("[abé€]{1,4}", 0..4), text in "[abcé€]{0,40}",
         ) {
-            let mut matcher = StopMatcher::new(&stops).unwrap();
-            let mut text = String::new();
-            for piece in &pieces {
-                text.push_str(piece);
-                prop_assert_eq!(matcher.push(piece), naive(&stops, &text));
-            }
+            prop_assert_eq!(StopMatcher::new(&stops).unwrap().find(&text), naive(&stops, &text));
         }
     }
 }

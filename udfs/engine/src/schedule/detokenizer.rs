@@ -1,13 +1,14 @@
 //! From tokens to the text of an answer, and the stop texts in it.
 
-use super::job::GenerateWork;
-use crate::checkpoint::{Codec, Special};
+use crate::checkpoint::{Codec, Special, TextStream};
 use crate::decode::stop::StopMatcher;
 use crate::request::RequestError;
 
 /// So many tokens before an answer decide how its first ones are spelled (a space, half a
 /// character).
 const CONTEXT_TOKENS: usize = 8;
+/// Bytes in which spaces are taken out because of what stands beside them.
+const TIDY_BYTES: usize = 16;
 
 /// The tokenizer of a model and its special tokens.
 #[derive(Debug)]
@@ -17,10 +18,9 @@ pub struct Detokenizer {
 }
 
 impl Detokenizer {
-    /// The text that `new` tokens add to the decoder prompt of `work`.
-    pub fn added(&self, work: &GenerateWork, new: &[u32]) -> Result<String, RequestError> {
-        let context =
-            &work.decoder_prompt[work.decoder_prompt.len().saturating_sub(CONTEXT_TOKENS)..];
+    /// The text that `new` tokens add to a decoder prompt.
+    pub fn added(&self, prompt: &[u32], new: &[u32]) -> Result<String, RequestError> {
+        let context = context(prompt);
         let plain = new.iter().copied().filter(|token| !self.special.ends.contains(token));
         let all: Vec<u32> = context.iter().copied().chain(plain).collect();
         let decode = |ids: &[u32]| {
@@ -36,33 +36,150 @@ impl Detokenizer {
     }
 }
 
-/// Looks for stop texts in the new text of a sequence.
+/// What decides how the tokens after a prompt are spelled.
+fn context(prompt: &[u32]) -> &[u32] {
+    &prompt[prompt.len().saturating_sub(CONTEXT_TOKENS)..]
+}
+
+/// Looks for stop texts in the new text of a sequence, token by token.
 #[derive(Clone)]
 pub struct StopChecker {
     matcher: StopMatcher,
-    /// Bytes of new text that were looked at.
-    bytes: usize,
+    text: GrowingText,
+}
+
+/// What a sequence has said, as far as stop texts need it.
+#[derive(Clone)]
+enum GrowingText {
+    /// Nothing yet.
+    New,
+    /// The text of its tokens as they come; of what came before, so much as a stop text may begin in.
+    Streamed { stream: TextStream, tail: String },
+    /// Its tokens tell nothing one by one: it is decoded as a whole after each.
+    Whole,
 }
 
 impl StopChecker {
     /// Nothing was looked at yet.
     pub fn new(matcher: StopMatcher) -> Self {
-        Self { matcher, bytes: 0 }
+        Self { matcher, text: GrowingText::New }
     }
 
-    /// Looks at the text that the last of `new` adds. If a stop text came, where the answer ends.
+    /// Looks at the text that the last of the `new` tokens behind `prompt` adds; called for each of them. If a stop
+    /// text came, where the answer ends.
     pub fn check(
         &mut self,
-        work: &GenerateWork,
+        prompt: &[u32],
         new: &[u32],
         detokenizer: &Detokenizer,
     ) -> Option<usize> {
-        // A text that cannot be decoded yet has no stop text yet either.
-        let text = detokenizer.added(work, new).ok()?;
+        if !self.may_have_come(prompt, *new.last()?, &detokenizer.codec) {
+            return None;
+        }
+        // What the answer will be decides. A text that cannot be decoded yet has no stop text yet either.
+        let text = detokenizer.added(prompt, new).ok()?;
         // Half a character may still become another one.
-        let whole = text.trim_end_matches(char::REPLACEMENT_CHARACTER);
-        let added = whole.get(self.bytes..)?;
-        self.bytes += added.len();
-        Some(self.matcher.push(added)?.text_end)
+        self.matcher.find(text.trim_end_matches(char::REPLACEMENT_CHARACTER))
+    }
+
+    /// False if `token` completes no stop text.
+    fn may_have_come(&mut self, prompt: &[u32], token: u32, codec: &Codec) -> bool {
+        let decode = |ids: &[u32]| codec.decode_as_written(ids);
+        if matches!(self.text, GrowingText::New) {
+            let is_plain = |id: &u32| !codec.is_special(*id);
+            let context: Vec<u32> = context(prompt).iter().copied().filter(is_plain).collect();
+            self.text = match TextStream::new(&context, decode) {
+                Ok(stream) => GrowingText::Streamed { stream, tail: String::new() },
+                Err(_) => GrowingText::Whole,
+            };
+        }
+        let GrowingText::Streamed { stream, tail } = &mut self.text else { return true };
+        if codec.is_special(token) {
+            return false;
+        }
+        let Ok(Some(added)) = stream.push(token, decode) else {
+            self.text = GrowingText::Whole;
+            return true;
+        };
+        tail.push_str(&added);
+        let has_come = self.matcher.find(&codec.tidied(tail)).is_some();
+        // Spaces that are taken out, at most one for each byte that stays, lie in it as well.
+        let mut begin = tail.len().saturating_sub(2 * self.matcher.bytes_max() + TIDY_BYTES);
+        while !tail.is_char_boundary(begin) {
+            begin -= 1;
+        }
+        tail.drain(..begin);
+        has_come
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::checkpoint::tests::texts::{CODECS, codec_named};
+
+    /// Where the answer ends after each token, by decoding all of it each time.
+    fn naive(prompt: &[u32], new: &[u32], stop: &StopMatcher, all: &Detokenizer) -> Option<usize> {
+        let text = all.added(prompt, new).unwrap();
+        stop.find(text.trim_end_matches(char::REPLACEMENT_CHARACTER))
+    }
+
+    fn detokenizer(name: &str) -> Detokenizer {
+        Detokenizer { codec: codec_named(name), special: Special::default() }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(400))]
+        /// A stop text is seen with the token that completes it, whatever the tokenizer.
+        #[test]
+        fn stop_texts_are_seen_as_if_all_was_decoded_after_each_token(
+            which in 0..CODECS.len(),
+            ids in prop::collection::vec(any::<prop::sample::Index>(), 1..40),
+            behind in 0_usize..5,
+            cut in (any::<prop::sample::Index>(), 1_usize..6),
+        ) {
+            let detokenizer = detokenizer(CODECS[which]);
+            let size = detokenizer.codec.vocabulary();
+            let ids: Vec<u32> = ids.iter().map(|id| id.index(size) as u32).collect();
+            let (prompt, new) = ids.split_at(behind.min(ids.len() - 1));
+            // A part of what will be said.
+            let said: Vec<char> = detokenizer.added(prompt, new).unwrap().chars().collect();
+            let begin = cut.0.index(said.len().max(1));
+            let stop: String = said.iter().skip(begin).take(cut.1).collect();
+            prop_assume!(!stop.is_empty() && !stop.contains(char::REPLACEMENT_CHARACTER));
+            let stop = StopMatcher::new(&[stop]).unwrap();
+            let mut checker = StopChecker::new(stop.clone());
+            for length in 1..=new.len() {
+                let expected = naive(prompt, &new[..length], &stop, &detokenizer);
+                prop_assert_eq!(checker.check(prompt, &new[..length], &detokenizer), expected);
+                if expected.is_some() {
+                    break;
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_token_costs_as_much_late_as_early() {
+        for name in CODECS {
+            let codec = codec_named(name);
+            let decoded = Cell::new(0);
+            let decode = |ids: &[u32]| {
+                decoded.set(decoded.get() + ids.len());
+                codec.decode_as_written(ids)
+            };
+            let ids = codec.encode("so it is, the path. ", false).unwrap();
+            let mut stream = TextStream::new(&ids[..1], decode).unwrap();
+            let plain = ids.iter().copied().filter(|id| !codec.is_special(*id));
+            for token in plain.cycle().take(512) {
+                decoded.set(0);
+                assert!(stream.push(token, decode).unwrap().is_some(), "{name}");
+                assert!(decoded.get() <= 12, "{name}: {}", decoded.get());
+            }
+        }
     }
 }

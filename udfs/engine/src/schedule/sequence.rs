@@ -79,8 +79,10 @@ impl Sequence {
             self.end = Some((if forced { Finish::Length } else { Finish::End }, None));
             return;
         }
-        if let Some(end) =
-            self.stop.as_mut().and_then(|checker| checker.check(work, &self.new, detokenizer))
+        if let Some(end) = self
+            .stop
+            .as_mut()
+            .and_then(|checker| checker.check(&work.decoder_prompt, &self.new, detokenizer))
         {
             self.end = Some((Finish::Stop, Some(end)));
             return;

@@ -231,7 +231,7 @@ impl SequenceGroup {
             if let Some(text) = work.choices.as_ref().and_then(|choices| choices.text(new)) {
                 return Ok([&work.prefix, text].concat());
             }
-            let added = detokenizer.added(work, new)?;
+            let added = detokenizer.added(&work.decoder_prompt, new)?;
             Ok([&work.prefix, added.get(..end.unwrap_or(added.len())).unwrap_or(&added)].concat())
         };
         let generations: Result<Vec<Generation>, RequestError> = match &self.beams {

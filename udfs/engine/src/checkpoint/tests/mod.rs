@@ -6,5 +6,5 @@ mod folders;
 pub(crate) mod made;
 mod sentences;
 mod settings;
-mod texts;
+pub(crate) mod texts;
 mod weights;

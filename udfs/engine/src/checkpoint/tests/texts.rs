@@ -75,6 +75,55 @@ fn words() -> Value {
     })
 }
 
+/// Kinds of tokenizers: bytes in pieces, words with marked spaces (and spaces to be taken out), bytes as tokens of
+/// their own, parts of words, and no decoder at all.
+pub(crate) const CODECS: [&str; 5] = ["bytes", "marked", "fallback", "parts", "joined"];
+
+/// The codec of one of [`CODECS`].
+pub(crate) fn codec_named(name: &str) -> Codec {
+    let by_words = |extra: &[&str], decoder: Value| {
+        let pieces = [
+            "[UNK]", "<s>", "so", ",", "▁it", "▁'", "s", "▁.", "▁", "▁do", "▁n", "'t", "'", "is",
+            "##is", "##.", "é",
+        ];
+        let vocabulary: Map<String, Value> = pieces
+            .iter()
+            .chain(extra)
+            .enumerate()
+            .map(|(id, piece)| ((*piece).to_owned(), id.into()))
+            .collect();
+        let mut tokenizer = words();
+        tokenizer["model"]["vocab"] = vocabulary.into();
+        tokenizer["decoder"] = decoder;
+        tokenizer["added_tokens"] = json!([{
+            "id": 1, "content": "<s>", "single_word": false, "lstrip": false, "rstrip": false, "normalized": false,
+            "special": true,
+        }]);
+        tokenizer
+    };
+    let tokens: Vec<String> = (0..=255).map(|byte| format!("<0x{byte:02X}>")).collect();
+    let tokens: Vec<&str> = tokens.iter().map(String::as_str).collect();
+    let tokenizer = match name {
+        "bytes" => bytes(around()),
+        "marked" => by_words(
+            &[],
+            json!({"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": true}),
+        ),
+        "fallback" => by_words(
+            &tokens,
+            json!({"type": "Sequence", "decoders": [
+                {"type": "Replace", "pattern": {"String": "▁"}, "content": " "},
+                {"type": "ByteFallback"}, {"type": "Fuse"},
+                {"type": "Strip", "content": " ", "start": 1, "stop": 0},
+            ]}),
+        ),
+        "parts" => by_words(&[], json!({"type": "WordPiece", "prefix": "##", "cleanup": true})),
+        _ => by_words(&[], Value::Null),
+    };
+    let made = Made::with_tensors(&[]).json("tokenizer.json", &tokenizer);
+    read(&made.json("tokenizer_config.json", &json!({"clean_up_tokenization_spaces": true})))
+}
+
 #[test]
 fn any_number_of_threads_may_share_it() {
     fn shared<T: Send + Sync>(_: &T) {}
