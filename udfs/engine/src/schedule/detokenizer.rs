@@ -102,7 +102,10 @@ impl StopChecker {
             return true;
         };
         tail.push_str(&added);
-        let has_come = self.matcher.find(&codec.tidied(tail)).is_some();
+        // Where taking out spaces changes the prompt, an answer is spelled as if nothing stood before it.
+        let has_come = [tail.as_str(), tail.trim_start()]
+            .iter()
+            .any(|text| self.matcher.find(&codec.tidied(text)).is_some());
         // Spaces that are taken out, at most one for each byte that stays, lie in it as well.
         let mut begin = tail.len().saturating_sub(2 * self.matcher.bytes_max() + TIDY_BYTES);
         while !tail.is_char_boundary(begin) {
@@ -133,7 +136,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(400))]
+        #![proptest_config(ProptestConfig { max_global_rejects: 10_000, ..ProptestConfig::with_cases(400) })]
         /// A stop text is seen with the token that completes it, whatever the tokenizer.
         #[test]
         fn stop_texts_are_seen_as_if_all_was_decoded_after_each_token(
@@ -155,7 +158,9 @@ mod tests {
             let mut checker = StopChecker::new(stop.clone());
             for length in 1..=new.len() {
                 let expected = naive(prompt, &new[..length], &stop, &detokenizer);
-                prop_assert_eq!(checker.check(prompt, &new[..length], &detokenizer), expected);
+                let found = checker.check(prompt, &new[..length], &detokenizer);
+                let text = detokenizer.added(prompt, &new[..length]);
+                prop_assert_eq!(found, expected, "{} {:?} {:?} {:?}", CODECS[which], ids, stop, text);
                 if expected.is_some() {
                     break;
                 }
