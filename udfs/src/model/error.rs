@@ -192,7 +192,7 @@ pub enum ModelError {
     Row {
         function: &'static str,
         model: String,
-        /// What was asked, as [`asked`] names it, if the row got that far.
+        /// The end of what was asked and the beginning of its digest, if the row got that far.
         asked: Option<String>,
         failure: Failure,
     },
