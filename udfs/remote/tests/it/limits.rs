@@ -96,6 +96,31 @@ async fn refusals_lower_what_is_sent_at_a_time() {
     assert!(server.late_max() <= 2, "{}", server.late_max());
 }
 
+#[tokio::test]
+async fn who_waits_to_be_sent_again_takes_no_place_of_the_fewer() {
+    let told = || Reply::with(429, "retry-after: 1\r\n", "");
+    let server = FakeServer::start([told(), told(), Reply::ok(HI)]).await;
+    let settings =
+        Settings { concurrency: NonZeroU32::new(4).unwrap(), ..settings(&server.base_url) };
+    let model = open(settings, Arc::new(SystemClock::default()));
+    let request = greedy();
+    let began = Instant::now();
+    let refused = async { tokio::join!(model.ask(&request), model.ask(&request)) };
+    let (refused, others) = tokio::join!(refused, async {
+        while server.received().len() < 2 {
+            tokio::task::yield_now().await;
+        }
+        // Both know by then that they wait; two of four are sent at a time.
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        for _ in 0..3 {
+            model.ask(&request).await.unwrap();
+        }
+        began.elapsed()
+    });
+    assert!(refused.0.is_ok() && refused.1.is_ok());
+    assert!(others < Duration::from_secs(1), "{others:?}");
+}
+
 fn budgeted(server: &FakeServer, budget: Budget) -> RemoteModel {
     let prices = Some(Prices { prompt: 1_000_000, cached: 0, completion: 2_000_000 });
     let settings = Settings { budget, prices, ..settings(&server.base_url) };
