@@ -299,6 +299,30 @@ fn public_type(line: &str) -> Option<String> {
     Some(declared.chars().take_while(|c| c.is_alphanumeric()).collect())
 }
 
+/// What the top level holds beside hidden files, and what builds and runs leave there.
+const TOP_LEVEL: [&str; 12] = [
+    "Cargo.lock",
+    "Cargo.toml",
+    "LICENSE",
+    "README.md",
+    "data",
+    "docs",
+    "pipelines",
+    "proofmill-store",
+    "src",
+    "target",
+    "tests",
+    "udfs",
+];
+
+#[test]
+fn the_top_level_holds_nothing_else() {
+    for entry in fs::read_dir(root()).unwrap() {
+        let name = entry.unwrap().file_name().to_string_lossy().into_owned();
+        assert!(name.starts_with('.') || TOP_LEVEL.contains(&name.as_str()), "`{name}` is stray");
+    }
+}
+
 #[test]
 fn links_between_documents_hold() {
     let mut documents = vec![root().join("README.md")];
