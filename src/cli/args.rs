@@ -8,6 +8,9 @@ use tracing_subscriber::filter::Targets;
 use crate::cli::log::{LogFormat, parse_filter};
 use crate::cli::teach::args::Teach;
 
+/// The run that a command shows if none is named.
+pub const LATEST: &str = "latest";
+
 /// Tables all the way from the question to the metric, and a proof for every number.
 #[derive(Debug, Parser)]
 #[command(name = "proofmill", version, max_term_width = 100)]
@@ -215,7 +218,7 @@ pub struct Show {
     /// The stage; all stages of the run when absent
     pub stage: Option<String>,
     /// The run: the beginning of its id, `latest`, `PIPELINE`, or either with `~N` for the Nth before
-    #[arg(long, default_value = "latest")]
+    #[arg(long, default_value = LATEST)]
     pub run: String,
     /// How many rows, where they are not all wanted [default: 10 of a table]
     #[arg(long, conflicts_with = "limit")]
@@ -265,7 +268,7 @@ pub struct Diff {
     #[arg(default_value = "latest~1")]
     pub a: String,
     /// The second run
-    #[arg(default_value = "latest")]
+    #[arg(default_value = LATEST)]
     pub b: String,
     /// Show the rows of this stage that differ, with both values
     pub stage: Option<String>,
@@ -296,7 +299,7 @@ pub struct Trends {
 #[derive(Debug, Args)]
 pub struct Errors {
     /// The run, written as for `show`
-    #[arg(default_value = "latest")]
+    #[arg(default_value = LATEST)]
     pub run: String,
     /// Only rows of this stage
     pub stage: Option<String>,
@@ -333,7 +336,7 @@ pub struct Sql {
     pub file: Option<PathBuf>,
     /// The run, as for `show`; or `NAME=RUN`, whose tables are `NAME.table`. May be given several times, so
     /// that one query compares runs
-    #[arg(long = "run", default_value = "latest", value_name = "[NAME=]RUN")]
+    #[arg(long = "run", default_value = LATEST, value_name = "[NAME=]RUN")]
     pub runs: Vec<String>,
     /// How rows are given out.
     #[command(flatten)]
@@ -367,7 +370,7 @@ pub struct TraceArgs {
     /// id of one of its hypotheses or proofs
     pub question: String,
     /// The run: the beginning of its id, `latest`, `PIPELINE`, or either with `~N` for the Nth before
-    #[arg(long, default_value = "latest")]
+    #[arg(long, default_value = LATEST)]
     pub run: String,
     /// The `select_answer` or `teach` stage whose answer is traced, or `all` of them [default: the last
     /// that answers the question]

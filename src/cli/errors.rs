@@ -23,8 +23,10 @@ const MESSAGE_CHARS_MAX: usize = 100;
 pub async fn errors(args: &args::Errors, environment: &Environment) -> Result<()> {
     let store = environment.store_to_read().await?;
     let run = environment.run(&store, Some(&args.run)).await.map_err(|error| match args.stage {
-        Some(_) => error,
-        None => error.with_hint("a stage comes second: `proofmill errors latest STAGE`"),
+        None if args.run != args::LATEST => {
+            error.with_hint("a stage comes second: `proofmill errors latest STAGE`")
+        }
+        _ => error,
     })?;
     if let Some(stage) = &args.stage
         && run.table(stage).is_none()

@@ -66,7 +66,7 @@ impl ChangedRow {
 
 impl TablePair {
     /// The columns that identify a row in both runs: those `wanted`, else the first column, or pair of columns,
-    /// whose values no two rows share.
+    /// whose values no two rows share; of several, the first by which some rows are in both runs.
     ///
     /// # Errors
     ///
@@ -119,13 +119,29 @@ impl TablePair {
             let rest = &candidates[i + 1..];
             rest.iter().map(move |second| vec![first.clone(), second.clone()])
         });
+        // A `row_id` may hold the digest of a source: it identifies rows, and never one of another source.
+        let mut of_no_pair = None;
         for key in single.chain(pairs) {
             if identifies(&self.a, &key, engine).await? && identifies(&self.b, &key, engine).await?
             {
-                return Ok(Some(key));
+                if self.has_pairs(&key, engine).await? {
+                    return Ok(Some(key));
+                }
+                of_no_pair.get_or_insert(key);
             }
         }
-        Ok(None)
+        Ok(of_no_pair)
+    }
+
+    /// Whether some row is in both tables.
+    async fn has_pairs(&self, key: &[String], engine: &Engine) -> Result<bool> {
+        let names: Vec<String> = key.iter().map(|name| quoted(name)).collect();
+        let names = names.join(", ");
+        let sql = format!(
+            "SELECT count(*) AS n FROM (SELECT {names} FROM a INTERSECT SELECT {names} FROM b)"
+        );
+        let (_, found) = rows_of(&sql, &[("a", &self.a), ("b", &self.b)], engine).await?;
+        Ok(found.first().map_or(0, |row| count_at(row, 0)) > 0)
     }
 
     /// Columns that both runs have with the same type, in their order, without those ignored.
@@ -152,7 +168,8 @@ impl TablePair {
         engine: &Engine,
     ) -> Result<RowsDiff> {
         let mut columns = self.shared(ignored);
-        columns.retain(|column| !on.contains(column));
+        // What identifies a row is no value of it.
+        columns.retain(|column| !on.contains(column) && column != "row_id");
         let numbered = |names: &[String], prefix: &str| -> String {
             let names = names.iter().enumerate();
             names.map(|(i, name)| format!("{} AS {prefix}{i}, ", quoted(name))).collect()

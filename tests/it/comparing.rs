@@ -146,6 +146,18 @@ stages:
 }
 
 #[test]
+fn rows_of_a_changed_file_are_paired_by_what_both_have() {
+    let workspace = Workspace::with("pipeline: p\nstages:\n  raw: { read: { path: raw.csv } }\n");
+    for second in ["no", "yes"] {
+        workspace.write("raw.csv", format!("id,answer\na,yes\nb,{second}\nc,yes\n"));
+        workspace.run();
+    }
+    // Their `row_id` tells of the file, and no two rows of the two files share one.
+    let diff = workspace.proofmill(&["diff", "p~1", "p"]).expect(0).stdout;
+    assert!(diff.contains("raw: of 3 rows in both runs, paired by id, 1 differ"), "{diff}");
+}
+
+#[test]
 fn a_metric_is_followed_from_run_to_run() {
     let workspace = two_nights();
     let listed = workspace.proofmill(&["trends", "nightly"]).expect(0).stdout;

@@ -272,11 +272,9 @@ fn spent(error: StageError, sink: &Sink, rows: u64) -> StageError {
     let missing = rows.saturating_sub(sink.progress.counters().now().settled);
     StageError::Data {
         message: format!("model `{model}`: {cause}; {missing} of {rows} rows have no answer"),
-        help: format!(
-            "go on with `--resume {}`, which may spend as much again, or raise `budget` in the file and \
-             run it: what was answered is replayed and costs nothing",
-            sink.run
-        ),
+        help: "run it again, which may spend as much once more, or raise `budget` before: what was answered is \
+               replayed and costs nothing"
+            .to_owned(),
     }
 }
 

@@ -174,6 +174,11 @@ impl Counters {
         self.asked.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// A request that was counted as asked was not sent.
+    pub(super) fn not_sent(&self) {
+        self.asked.fetch_sub(1, Ordering::Relaxed);
+    }
+
     pub(super) fn replayed(&self, count: usize) {
         self.replayed.fetch_add(count as u64, Ordering::Relaxed);
     }

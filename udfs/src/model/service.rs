@@ -414,8 +414,7 @@ fn note(fresh: &Result<Fresh, Unanswered>, opened: &Opened, counters: &Counters)
             counters.model_replied();
         }
         Err(Unanswered::Model(_)) => counters.failed(1),
-        // It was not sent.
-        Err(Unanswered::Spent(_)) => {}
+        Err(Unanswered::Spent(_)) => counters.not_sent(),
         Ok(_) => counters.model_replied(),
     }
 }

@@ -1,6 +1,6 @@
 //! The form that the answers of `generate` are to have: checked, with the schema of its file read.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::Read;
 
 use proofmill_engine::request::{NamedSchema, ResponseFormat};
@@ -84,6 +84,10 @@ fn schema(named: &AnswerSchema) -> Result<Json, (Code, String)> {
     let Some(path) = &named.file else { return Ok(named.schema.clone().unwrap_or_default()) };
     let unreadable =
         |error: std::io::Error| (Code::SourceMissing, format!("`{path}` cannot be read: {error}"));
+    // To open a pipe would wait for its writer.
+    if !fs::metadata(path).map_err(unreadable)?.is_file() {
+        return Err((Code::SourceMissing, format!("`{path}` is not a regular file")));
+    }
     let mut bytes = Vec::new();
     let file = File::open(path).map_err(unreadable)?;
     file.take(SCHEMA_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(unreadable)?;
