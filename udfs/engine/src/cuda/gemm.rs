@@ -178,9 +178,7 @@ fn expect_linear<D: Driver>(
     linear: &Linear<Gpu<D>>,
 ) -> Result<(), DeviceError> {
     let (n, k) = (linear.matrix.n(), linear.matrix.k());
-    check::expect((linear.outputs, linear.inputs) == (n, k), || {
-        format!("expected a matrix of {} by {}, found {n} by {k}", linear.outputs, linear.inputs)
-    })?;
+    check::linear(linear, (n, k))?;
     linear.bias.as_ref().map_or(Ok(()), |bias| bias.expect_len(n))?;
     x.expect_width(k)
 }

@@ -130,7 +130,7 @@ impl Model {
                 let work = prepare::vector(detokenizer, embed, hidden, self.text_limit);
                 let decoder = kind == ModelKind::Decoder;
                 let work = work.and_then(|work| limits.admit_vector(&work, decoder).map(|()| work));
-                enter(work, reply, cancel, |job| queue.push_vector(job));
+                enter(work, reply, cancel, |job| queue.push_vector(job, decoder));
             }
         }
     }

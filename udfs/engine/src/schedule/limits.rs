@@ -103,7 +103,12 @@ impl Limits {
 
     /// Refuses `work` that no batch can hold. A decoder keeps what it reads in its cache.
     pub fn admit_vector(&self, work: &VectorWork, decoder: bool) -> Result<(), RequestError> {
-        self.whole_text(work.tokens.len())?;
+        if decoder && work.hidden {
+            // The state of the last token needs no pass over all tokens.
+            self.positions(work.tokens.len())?;
+        } else {
+            self.whole_text(work.tokens.len())?;
+        }
         if decoder { self.cache(blocks_for(work.tokens.len())) } else { Ok(()) }
     }
 

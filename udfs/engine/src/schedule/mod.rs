@@ -3,9 +3,11 @@
 
 mod batch_size;
 mod block_pool;
+mod caches;
 mod counters;
 mod detokenizer;
 mod encode;
+mod encoder_cache;
 mod job;
 mod limits;
 mod prefix_cache;

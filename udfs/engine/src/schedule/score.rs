@@ -2,7 +2,9 @@
 
 use super::batch_size::{BatchSize, PassFailure};
 use super::block_pool::{BlockTable, blocks_for};
+use super::caches::Caches;
 use super::counters::Counters;
+use super::encoder_cache::Source;
 use super::job::{Job, ScoreWork};
 use super::prefix_cache::PrefixCache;
 use super::queue::Queue;
@@ -15,23 +17,31 @@ use crate::request::{Answer, Body, RequestError, Scored};
 /// Steps that a batch fills, roughly: more share more, fewer answer sooner.
 const STEPS_PER_BATCH: usize = 4;
 
-/// A batch and the blocks reserved for it.
+/// A batch and what it holds.
 pub struct Batch {
     pub jobs: Vec<Job<ScoreWork>>,
+    /// What the encoder reads for each job.
+    pub sources: Vec<Vec<Source>>,
+    /// Blocks reserved for what decoders read.
     pub reserved: usize,
     /// All their continuations, each of which samples some rows.
     pub samples: usize,
 }
 
 /// Takes neighbours off the queue until they fill some steps or the cache.
-pub fn take<B: Backend>(queue: &Queue, step: &mut Step<B>, batch_size: BatchSize) -> Batch {
-    let mut batch = Batch { jobs: Vec::new(), reserved: 0, samples: 0 };
+pub fn take<B: Backend>(
+    queue: &Queue,
+    step: &mut Step<B>,
+    caches: &mut Caches,
+    batch_size: BatchSize,
+) -> Batch {
+    let mut batch = Batch { jobs: Vec::new(), sources: Vec::new(), reserved: 0, samples: 0 };
     let most = step.capacity().min(batch_size.rows);
     let budget = most * STEPS_PER_BATCH;
     let mut rows = 0;
     queue.take(|waiting| {
         while rows < budget {
-            let mut reserved = 0;
+            let (mut reserved, mut sources) = (0, Vec::new());
             let last = batch.jobs.last().map(|job| &job.work);
             let Some(job) = waiting.score.pop_if(|next| {
                 let (new_rows, new_blocks) = cost(last, next);
@@ -39,16 +49,28 @@ pub fn take<B: Backend>(queue: &Queue, step: &mut Step<B>, batch_size: BatchSize
                 let together = batch.samples + next.continuations.len() <= most
                     && batch.jobs.len() < batch_size.requests
                     && rows + new_rows <= budget;
-                let fits = last.is_none() || together;
-                let reserve = fits && step.blocks.reserve(new_blocks);
-                if reserve {
-                    rows += new_rows;
-                    reserved = new_blocks;
+                if last.is_some() && !together {
+                    return false;
                 }
-                reserve
+                let own = new_blocks - blocks_for(next.passage.len());
+                if next.passage.is_empty() {
+                    if !caches.prefix.reserve(own, &mut step.blocks) {
+                        return false;
+                    }
+                } else {
+                    let passages = std::slice::from_ref(&next.passage);
+                    let Some(held) = caches.encoder.admit(passages, own, &mut step.blocks) else {
+                        return false;
+                    };
+                    sources = held;
+                }
+                rows += new_rows;
+                reserved = own;
+                true
             }) else {
                 break;
             };
+            batch.sources.push(sources);
             batch.reserved += reserved;
             batch.samples += job.work.continuations.len();
             batch.jobs.push(job);
@@ -79,6 +101,12 @@ fn cost(last: Option<&ScoreWork>, next: &ScoreWork) -> (usize, usize) {
             .map(|(all, before)| blocks_for(all.len() - before) + 2)
             .sum::<usize>();
     (rows, blocks)
+}
+
+/// Tokens of its continuations, each with all that stands before it, as far as they are read.
+pub fn asked_tokens(work: &ScoreWork) -> usize {
+    let texts = work.continuations.iter().filter(|(all, before)| all.len() > *before);
+    work.passage.len() + texts.map(|(all, _)| all.len() - 1).sum::<usize>()
 }
 
 /// The tokens before the continuations.
@@ -113,11 +141,11 @@ impl<B: Backend> Scorer<'_, B> {
     /// The sums of each job's continuations.
     pub fn run(
         &mut self,
-        batch: &Batch,
+        batch: &mut Batch,
         mut encoder_states: Vec<BlockTable>,
         batch_size: BatchSize,
     ) -> Result<Vec<Vec<LogprobSum>>, PassFailure> {
-        let jobs = &batch.jobs;
+        let Batch { jobs, reserved, samples, .. } = batch;
         let mut sums: Vec<Vec<LogprobSum>> = jobs
             .iter()
             .map(|job| {
@@ -125,12 +153,12 @@ impl<B: Backend> Scorer<'_, B> {
             })
             .collect();
         // All targets might be of one row, and a row's targets are sampled in one step.
-        self.step.allow(batch_size.rows.max(batch.samples));
-        let scored = self.compute(jobs, &encoder_states, &mut sums);
+        self.step.allow(batch_size.rows.max(*samples));
+        let scored = self.compute(jobs, &encoder_states, &mut sums, reserved);
         for table in &mut encoder_states {
             self.step.blocks.free_table(table);
         }
-        let (requests, rows, least) = (jobs.len(), self.step.rows(), batch.samples);
+        let (requests, rows, least) = (jobs.len(), self.step.rows(), *samples);
         let rows = scored.map_err(|error| PassFailure { error, requests, rows, least })?;
         self.counters.decoded(rows);
         Ok(sums)
@@ -141,6 +169,7 @@ impl<B: Backend> Scorer<'_, B> {
         jobs: &[Job<ScoreWork>],
         encoder_states: &[BlockTable],
         sums: &mut [Vec<LogprobSum>],
+        reserved: &mut usize,
     ) -> Result<usize, DeviceError> {
         let nothing = BlockTable::default();
         // What two texts read may differ even where they write the same: a tree each, but one batch
@@ -155,11 +184,12 @@ impl<B: Backend> Scorer<'_, B> {
         } else {
             vec![ScoringTree::new(jobs, 0..jobs.len(), &nothing)]
         };
-        let whole = trees.first_mut().filter(|_| !apart);
-        let reused = whole.map_or(0, |tree| tree.reuse(self.prefix_cache, &mut self.step.blocks));
-        let done = run_steps(self, &mut trees, sums, reused);
+        if let Some(tree) = trees.first_mut().filter(|_| !apart) {
+            tree.reuse(self.prefix_cache, &mut self.step.blocks);
+        }
+        let done = run_steps(self, &mut trees, sums);
         if let (Some(tree), Ok(_)) = (trees.first().filter(|_| !apart), &done) {
-            tree.keep(self.prefix_cache, &mut self.step.blocks);
+            tree.keep(self.prefix_cache, reserved, &mut self.step.blocks);
         }
         for tree in &mut trees {
             tree.release(&mut self.step.blocks);

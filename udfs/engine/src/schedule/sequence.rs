@@ -33,12 +33,12 @@ pub struct Sequence {
 }
 
 impl Sequence {
-    /// The first answer to `work`, without new tokens.
-    pub fn new(work: &GenerateWork) -> Self {
+    /// The first answer to `work`, without new tokens; `fed` of its prompt are fed by others.
+    pub fn new(work: &GenerateWork, fed: usize) -> Self {
         Self {
             table: BlockTable::default(),
             new: Vec::new(),
-            fed: 0,
+            fed,
             logprob: 0.0,
             sample: 0,
             node: work.choices.as_ref().map(|choices| choices.trie.root()),

@@ -174,6 +174,26 @@ impl<B: Backend> Step<B> {
         Ok(&self.output)
     }
 
+    /// Computes the step and normalises the rows `selected`, in this order; they lie in the workspace.
+    /// `None` where there are none.
+    pub fn run_selected(
+        &mut self,
+        backend: &mut B,
+        stack: &Stack<B>,
+        selected: &[u32],
+    ) -> Result<Option<&B::Tensor>, DeviceError> {
+        let Rows { input, metadata, .. } = &self.rows;
+        backend.upload_input(input, &mut self.input)?;
+        backend.upload_metadata(metadata, &mut self.metadata)?;
+        let work = &mut self.work;
+        stack.forward(backend, &self.input, &self.metadata, &mut self.cache, None, work)?;
+        if selected.is_empty() {
+            return Ok(None);
+        }
+        stack.select_rows(backend, Some(selected), work)?;
+        Ok(Some(stack.selected(work)))
+    }
+
     /// Computes the step and normalises all its rows; they lie in the workspace.
     pub fn run_all(
         &mut self,

@@ -45,8 +45,16 @@ fn choice() -> impl Strategy<Value = Choice> {
     ]
 }
 
+/// A text that may begin as others do.
+fn text(count: std::ops::Range<usize>) -> impl Strategy<Value = String> {
+    (0usize..4, words(count)).prop_map(|(prefix, text)| match PREFIXES.get(prefix) {
+        Some(prefix) => format!("{prefix} {text}"),
+        None => text,
+    })
+}
+
 fn generate(kind: Kind) -> impl Strategy<Value = Generate> {
-    let text = words(1..25).prop_map(Prompt::Text).boxed();
+    let text = text(1..25).prop_map(Prompt::Text).boxed();
     let prompt = if kind == Kind::EncoderDecoder {
         let passages = prop::collection::vec(words(1..12), 1..4).prop_map(Prompt::Passages);
         prop_oneof![text, passages].boxed()
@@ -94,7 +102,7 @@ fn score() -> impl Strategy<Value = Score> {
 }
 
 fn embed() -> impl Strategy<Value = Embed> {
-    (words(1..30), 0u8..3).prop_map(|(text, cut)| {
+    (text(1..30), 0u8..3).prop_map(|(text, cut)| {
         let truncate = Truncate { tokens: 9, keep: Keep::End };
         Embed { text, truncate: (cut == 0).then_some(truncate) }
     })

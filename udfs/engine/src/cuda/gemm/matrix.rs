@@ -46,12 +46,7 @@ impl<M: Memory> Matrix<M> {
         precision: Precision,
     ) -> Result<Self, DeviceError> {
         let blocks = source.blocks.iter().map(StoredBlock::new).collect::<Result<Vec<_>, _>>()?;
-        let k = blocks.first().map_or(0, |block| block.k);
-        check::expect(k > 0 && blocks.iter().all(|block| block.k == k), || {
-            format!(
-                "the blocks of a matrix must have the same number of inputs, above 0: {source:?}"
-            )
-        })?;
+        let k = check::inputs(blocks.iter().map(|block| block.k), source)?;
         let n = blocks.iter().map(|block| block.n).sum();
         let room = |group: usize, bytes: usize| {
             let numbers =
