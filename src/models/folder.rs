@@ -8,7 +8,7 @@ use proofmill_base::waits::{WaitFor, Waits};
 use proofmill_engine::checkpoint::{Digested, Watch};
 use proofmill_engine::model::{self, Claim, Settings};
 use proofmill_engine::request::{Answer, Request, RequestError};
-use proofmill_engine::schedule::Cancel;
+use proofmill_engine::schedule::{Cancel, Counts};
 use proofmill_udfs::model::{AskError, Key, LanguageModel, OpenError};
 use tokio::sync::{OnceCell, oneshot};
 use tracing::info;
@@ -56,6 +56,12 @@ impl LocalModel {
             clock: Arc::clone(&runtime.clock),
             loaded: OnceCell::new(),
         }
+    }
+
+    /// What it has done so far; `None` before it is loaded.
+    pub fn counts(&self) -> Option<Counts> {
+        let loaded = self.loaded.get()?.as_ref().ok()?;
+        Some(loaded.model.counts())
     }
 
     async fn loaded(&self) -> Result<Arc<Loaded>, AskError> {
