@@ -65,6 +65,12 @@ fn what_cannot_be_learnt_is_said_at_its_place() {
     check("warmup: 1", "warmup: 9").says("`warmup`").says("p.yaml:13:17");
     check("seed: 3", "sed: 3").says("did you mean `seed`?");
     check("from: pairs", "from: pears").says("expected one of `pairs`");
+    check("path: made", "objective: contrastive\n      path: made")
+        .says("vectors are trained from a `checkpoint`")
+        .says("p.yaml:11:18");
+    check("path: made", "decoder: { layers: 1 }\n      path: made")
+        .says("a new decoder needs the `checkpoint` of an encoder")
+        .says("p.yaml:11:16");
     let empty = workspace.copy();
     empty.edit("p.yaml", "'one two'", "''");
     empty.proofmill(&["run", "p.yaml"]).expect(1).says("empty output");

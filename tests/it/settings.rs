@@ -100,6 +100,9 @@ const INSTEAD: &[(&str, &str)] = &[
     ("early", "late"),
     ("made/sized", "made/other"),
     ("made/further", "made/another"),
+    ("made/meant", "made/other"),
+    ("made/ranked", "made/other"),
+    ("made/behind", "made/other"),
     ("out/questions.csv", "out/others.csv"),
     ("out/page", "out/other"),
 ];
@@ -119,6 +122,10 @@ const ESPECIALLY: &[(&str, &str, &str)] = &[
     ("index_vectors", "index.kind", "null"),
     ("retrieve_on_the_way", "retrieve.index", "null"),
     ("fit_further", "fit.checkpoint", "\"reader2\""),
+    // Of the others, one needs a decoder, and one has no temperature.
+    ("fit_meant", "fit.objective", "\"contrastive\""),
+    ("fit_ranked", "fit.objective", "null"),
+    ("fit_behind", "fit.objective", "null"),
 ];
 
 /// A scalar of a stage, and what it is flipped to.

@@ -1,12 +1,12 @@
-//! Settings of `fit`: pairs of texts -> a small T5 that learnt them.
+//! Settings of `fit`: pairs of texts -> a small model that learnt them.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::settings::{Expression, StageRef};
 
-/// Trains an encoder-decoder on pairs of texts and writes its folder, which `models:` can name. As a
-/// table it tells how the training went. The same rows give the same bytes.
+/// Trains an encoder-decoder or a sentence encoder on pairs of texts and writes its folder, which `models:` can
+/// name. As a table it tells how the training went. The same rows give the same bytes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(extend("oneOf" = [{"required": ["sizes"]}, {"required": ["checkpoint"]}]))]
@@ -18,21 +18,59 @@ pub struct Fit {
     /// What the model reads: an SQL expression over the columns of the table.
     #[schemars(length(min = 1))]
     pub input: Expression,
-    /// What it should write: an SQL expression, likewise.
+    /// What it should write, or what should have a vector near that of the input: an SQL expression, likewise.
     #[schemars(length(min = 1))]
     pub output: Expression,
-    /// How much a token of the pair counts: an SQL expression, likewise, a number; 1 when absent.
+    /// How much a token of the pair counts, or the pair where vectors are trained: an SQL expression, likewise, a
+    /// number; 1 when absent.
     pub weight: Option<Expression>,
-    /// Sizes of a model that begins from nothing.
+    /// What is made small; `generation` when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub objective: Option<FitObjective>,
+    /// Sizes of a T5 that begins from nothing.
     pub sizes: Option<FitSizes>,
-    /// Folder of a T5 that is trained further.
+    /// Folder of a model that is trained further: a T5 or two BERTs, which learn to write, or a BERT, whose vectors are
+    /// trained.
     pub checkpoint: Option<String>,
+    /// Sizes of a new decoder behind the BERT of `checkpoint`, whose embeddings it begins with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub decoder: Option<FitDecoder>,
     /// Folder that is written, relative to the working directory.
     #[schemars(length(min = 1))]
     pub path: String,
     /// How it is trained.
     #[serde(default)]
     pub settings: FitSettings,
+}
+
+/// What is made small.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum FitObjective {
+    /// The cross entropy of the output's tokens, which an encoder-decoder writes.
+    Generation,
+    /// The square by which the cosine of two inputs differs from that of their outputs, over all two pairs of a batch;
+    /// vectors of outputs are those of `checkpoint`.
+    Similarity,
+    /// The cross entropy of the right output among those of a batch, by the cosines of their vectors with the input's.
+    Contrastive,
+}
+
+/// Sizes of a decoder behind an encoder, whose width it has.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FitDecoder {
+    /// Blocks.
+    #[schemars(range(min = 1, max = 96))]
+    pub layers: usize,
+    /// Heads of an attention, which divide the width; as many as the encoder has when absent.
+    #[schemars(range(min = 1, max = 256))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub heads: Option<usize>,
+    /// Numbers inside a feed-forward part; as many as the encoder has when absent.
+    #[schemars(range(min = 1, max = 65_536))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub d_ff: Option<usize>,
 }
 
 /// Sizes of a T5; the vocabulary is made of the words of all pairs.
@@ -81,6 +119,10 @@ pub enum FitActivation {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FitSettings {
+    /// What cosines are divided by where the objective is `contrastive`.
+    #[schemars(range(max = 1.0))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub temperature: Option<f64>,
     /// Steps of the optimiser, at most.
     #[schemars(range(min = 1, max = 10_000_000))]
     #[serde(skip_serializing_if = "Option::is_none")]

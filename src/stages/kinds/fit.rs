@@ -14,7 +14,7 @@ use async_trait::async_trait;
 use datafusion::catalog::TableProvider;
 use datafusion::logical_expr::LogicalPlan;
 use futures::TryStreamExt;
-use proofmill_fit::{FitError, Fitted, Pair, Report, Run, Settings, Start, Tokens};
+use proofmill_fit::{FitError, Fitted, Objective, Pair, Report, Run, Settings, Start, Tokens};
 
 use crate::session::Engine;
 use crate::sqltext;
@@ -27,7 +27,7 @@ use crate::stages::queries::sql_kind::{self, Named};
 use crate::stages::sink::{Computed, Sink};
 use proofmill_base::digest::Digest;
 use proofmill_pipeline::code::Code;
-use proofmill_pipeline::kinds::fit::Fit;
+use proofmill_pipeline::kinds::fit::{Fit, FitObjective};
 use proofmill_store::NamedFile;
 
 const KIND: &str = "fit";
@@ -62,13 +62,13 @@ impl Export for FitPlan {
         };
         !files.is_empty()
             && files.iter().all(is_same)
-            && self.start.check_target(&self.path).is_ok()
+            && self.start.check_target(self.settings.objective, &self.path).is_ok()
     }
 }
 
 impl Kind for Fit {
     fn traits(&self) -> Traits {
-        Traits { version: 2, rows_can_fail: false, has_partitions: false, is_result: false }
+        Traits { version: 3, rows_can_fail: false, has_partitions: false, is_result: false }
     }
 
     fn prepare(&self, context: &mut Preparing<'_>) -> Option<Preparation> {
@@ -81,8 +81,19 @@ impl Kind for Fit {
         let chosen = converted::<Settings>(&self.settings, &["settings"], diagnostics);
         let start = start(self, engine, components, diagnostics);
         let (train, chosen, start) = (train?, chosen?, start?);
+        let chosen = Settings { objective: objective(self), ..chosen };
         if let Err(error) = chosen.check() {
             diagnostics.error(&[KIND, "settings"], Code::WrongValue, error.to_string(), None);
+            return None;
+        }
+        if let Err(error) = start.check(chosen.objective) {
+            let (key, code) = match &error {
+                FitError::Checkpoint { .. } => ("checkpoint", Code::WrongValue),
+                FitError::Load(_) => ("checkpoint", Code::ModelUnreadable),
+                FitError::Setting { name: "objective", .. } => ("objective", Code::WrongValue),
+                _ => ("decoder", Code::WrongValue),
+            };
+            diagnostics.error(&[KIND, key], code, error.to_string(), None);
             return None;
         }
         components.set_settings(self);
@@ -159,6 +170,14 @@ fn converted<T: serde::de::DeserializeOwned>(
         .ok()
 }
 
+fn objective(settings: &Fit) -> Objective {
+    match settings.objective {
+        None | Some(FitObjective::Generation) => Objective::Generation,
+        Some(FitObjective::Similarity) => Objective::Similarity,
+        Some(FitObjective::Contrastive) => Objective::Contrastive,
+    }
+}
+
 fn start(
     settings: &Fit,
     engine: &Engine,
@@ -166,6 +185,12 @@ fn start(
     diagnostics: &mut Diagnostics<'_>,
 ) -> Option<Start> {
     match (&settings.sizes, &settings.checkpoint) {
+        (Some(_), None) if settings.decoder.is_some() => {
+            let message = "a new decoder needs the `checkpoint` of an encoder".to_owned();
+            let help = "the decoder of a model from nothing is told by `sizes`".to_owned();
+            diagnostics.error(&[KIND, "decoder"], Code::WrongValue, message, Some(help));
+            None
+        }
         (Some(sizes), None) => {
             let sizes = converted(sizes, &["sizes"], diagnostics)?;
             Some(Start::Scratch { sizes, tokens: Tokens::Words { min_count: 1, also: Vec::new() } })
@@ -173,8 +198,12 @@ fn start(
         (None, Some(folder)) => match engine.models().checkpoint(folder) {
             Ok((digest, digested)) => {
                 components.set("checkpoint", digest);
-                let folder = PathBuf::from(folder);
-                Some(Start::Checkpoint { folder, digested: Some(digested) })
+                let (folder, digested) = (PathBuf::from(folder), Some(digested));
+                let Some(decoder) = &settings.decoder else {
+                    return Some(Start::Checkpoint { folder, digested });
+                };
+                let decoder = converted(decoder, &["decoder"], diagnostics)?;
+                Some(Start::WithDecoder { folder, digested, decoder })
             }
             Err(error) => {
                 let message = error.to_string();
@@ -199,15 +228,20 @@ async fn compute(
         None => Vec::new(),
     };
     // Not found out only when all is trained.
-    plan.start.check_target(&plan.path).map_err(|error| StageError::Data {
-        message: error.to_string(),
-        help: "a fit replaces only files of its own names, and deletes none".to_owned(),
+    plan.start.check_target(plan.settings.objective, &plan.path).map_err(|error| {
+        StageError::Data {
+            message: error.to_string(),
+            help: "a fit replaces only files of its own names, and deletes none".to_owned(),
+        }
     })?;
     // What is left of a training that was stopped, for the same pairs and settings.
     let start = match &plan.start {
         Start::Scratch { .. } => format!("{:?}", plan.start),
         // The trainer compares its weights; times of files say nothing of them.
         Start::Checkpoint { folder, .. } => format!("Checkpoint({folder:?})"),
+        Start::WithDecoder { folder, decoder, .. } => {
+            format!("WithDecoder({folder:?}, {decoder:?})")
+        }
     };
     let key = format!("{:?}\n{start}\n{train:?}\n{dev:?}", plan.settings);
     let state = scratch.join(format!("fit-{}", Digest::of(key.as_bytes())));

@@ -6,9 +6,8 @@ use std::sync::Arc;
 
 use crate::rng::{CounterRng, Purpose};
 
-/// Rows of a part, padding included, unless one text alone is longer. Products over rows then stay
-/// within one block of the matrix library whatever the processor's caches, so that sums are taken in
-/// one order everywhere; and parts are small enough that a step keeps several cores busy.
+/// Rows of a part, unless one text alone is longer: enough that products are fast, and few enough that a step keeps
+/// several cores busy.
 const PART_ROWS: usize = 512;
 
 /// Batches of which lengths are sorted together: enough that a batch has texts of like length, and few
@@ -39,14 +38,34 @@ pub struct Example {
     pub weight: f32,
 }
 
-/// Texts of one part, one after the other, each filled up to the longest.
+/// Texts of one part, one after the other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Texts {
     pub ids: Arc<[u32]>,
-    /// Real tokens of each.
-    pub lengths: Vec<usize>,
-    /// Tokens of each, padding included.
-    pub longest: usize,
+    /// Tokens of each.
+    pub lengths: Arc<[usize]>,
+}
+
+impl Texts {
+    fn new<'a>(texts: impl Iterator<Item = &'a [u32]> + Clone) -> Self {
+        Self {
+            ids: texts.clone().flatten().copied().collect(),
+            lengths: texts.map(<[u32]>::len).collect(),
+        }
+    }
+
+    /// Tokens of the longest.
+    pub fn longest(&self) -> usize {
+        self.lengths.iter().copied().max().unwrap_or(0)
+    }
+}
+
+/// Texts whose vectors are computed together.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reading {
+    pub texts: Texts,
+    /// The place of each among all.
+    pub places: Vec<usize>,
 }
 
 /// Pairs that are computed together.
@@ -57,7 +76,7 @@ pub struct Part {
     pub outputs: Texts,
     /// What the decoder should say at each row.
     pub targets: Vec<u32>,
-    /// What each row counts in the mean over the whole batch; 0 beyond the end.
+    /// What each row counts in the mean over the whole batch.
     pub weights: Vec<f32>,
 }
 
@@ -65,6 +84,8 @@ pub struct Part {
 pub struct Order<'a> {
     examples: &'a [Example],
     batch: usize,
+    /// Batches of which lengths are sorted together.
+    window: usize,
     seed: u64,
     /// The epoch whose batches these are.
     epoch: u64,
@@ -72,9 +93,10 @@ pub struct Order<'a> {
 }
 
 impl<'a> Order<'a> {
-    /// The order of at least one example.
-    pub fn new(examples: &'a [Example], batch: usize, seed: u64) -> Self {
-        let mut order = Self { examples, batch, seed, epoch: 0, batches: Vec::new() };
+    /// The order of at least one example. In batches `by_chance` alone, whatever the lengths, any two pairs meet.
+    pub fn new(examples: &'a [Example], batch: usize, seed: u64, by_chance: bool) -> Self {
+        let window = if by_chance { 1 } else { WINDOW };
+        let mut order = Self { examples, batch, window, seed, epoch: 0, batches: Vec::new() };
         order.batches = order.shuffle();
         order
     }
@@ -95,7 +117,7 @@ impl<'a> Order<'a> {
         let rng = |purpose| CounterRng::new(self.seed, purpose).of(self.epoch);
         let mut pairs = by_chance((0..self.examples.len()).collect(), rng(Purpose::Pairs));
         let mut batches = Vec::new();
-        for window in pairs.chunks_mut(self.batch * WINDOW) {
+        for window in pairs.chunks_mut(self.batch * self.window) {
             sort_by_length(self.examples, window);
             batches.extend(window.chunks(self.batch).map(<[usize]>::to_vec));
         }
@@ -121,16 +143,8 @@ pub fn parts(examples: &[Example], pairs: &[usize], start: u32) -> Vec<Part> {
     let mut parts = Vec::new();
     let mut rest = pairs;
     while !rest.is_empty() {
-        let (mut count, mut input, mut output) = (0, 0, 0);
-        for &pair in rest {
-            input = examples[pair].input.len().max(input);
-            output = examples[pair].output.len().max(output);
-            if count > 0 && (count + 1) * input.max(output) > PART_ROWS {
-                break;
-            }
-            count += 1;
-        }
-        let (these, others) = rest.split_at(count);
+        let rows = |&pair: &usize| (examples[pair].input.len(), examples[pair].output.len());
+        let (these, others) = rest.split_at(fitting(rest.iter().map(rows)));
         parts.push(part(examples, these, start, total));
         rest = others;
     }
@@ -151,41 +165,44 @@ pub fn tokens_of(examples: &[Example], pairs: &[usize]) -> usize {
     pairs.iter().map(|&pair| examples[pair].input.len() + examples[pair].output.len()).sum()
 }
 
-fn part(examples: &[Example], pairs: &[usize], start: u32, total: f64) -> Part {
-    let inputs: Vec<&[u32]> = pairs.iter().map(|&pair| &examples[pair].input[..]).collect();
-    let shifted: Vec<Vec<u32>> = pairs
-        .iter()
-        .map(|&pair| {
-            let output = &examples[pair].output;
-            std::iter::once(start).chain(output[..output.len() - 1].iter().copied()).collect()
-        })
-        .collect();
-    let shifted: Vec<&[u32]> = shifted.iter().map(Vec::as_slice).collect();
-    let outputs = texts(&shifted, start);
-    let mut targets = Vec::with_capacity(outputs.ids.len());
-    let mut weights = Vec::with_capacity(outputs.ids.len());
-    for (row, &pair) in pairs.iter().enumerate() {
-        let example = &examples[pair];
-        let end = (row + 1) * outputs.longest;
-        targets.extend(&example.output);
-        targets.resize(end, start);
-        weights.resize(
-            row * outputs.longest + example.output.len(),
-            (f64::from(example.weight) / total) as f32,
-        );
-        weights.resize(end, 0.0);
-    }
-    Part { inputs: texts(&inputs, start), outputs, targets, weights }
+/// How many of these fit a part, by their rows on either side: at least one.
+fn fitting(rows: impl Iterator<Item = (usize, usize)>) -> usize {
+    let mut sums = (0, 0);
+    let fits = |(left, right): (usize, usize)| {
+        sums = (sums.0 + left, sums.1 + right);
+        sums.0.max(sums.1) <= PART_ROWS
+    };
+    rows.map(fits).take_while(|fits| *fits).count().max(1)
 }
 
-fn texts(texts: &[&[u32]], fill: u32) -> Texts {
-    let longest = texts.iter().map(|text| text.len()).max().unwrap_or(0);
-    let mut ids = Vec::with_capacity(texts.len() * longest);
-    for (row, text) in texts.iter().enumerate() {
-        ids.extend_from_slice(text);
-        ids.resize((row + 1) * longest, fill);
+/// Puts texts together whose vectors are asked for, those of like length side by side.
+pub fn readings(texts: &[&[u32]]) -> Vec<Reading> {
+    let mut places: Vec<usize> = (0..texts.len()).collect();
+    places.sort_by_key(|&place| texts[place].len());
+    let mut readings = Vec::new();
+    let mut rest = &places[..];
+    while !rest.is_empty() {
+        let count = fitting(rest.iter().map(|&place| (texts[place].len(), 0)));
+        let (these, others) = rest.split_at(count);
+        let texts = Texts::new(these.iter().map(|&place| texts[place]));
+        readings.push(Reading { texts, places: these.to_vec() });
+        rest = others;
     }
-    Texts { ids: ids.into(), lengths: texts.iter().map(|text| text.len()).collect(), longest }
+    readings
+}
+
+fn part(examples: &[Example], pairs: &[usize], start: u32, total: f64) -> Part {
+    let examples = || pairs.iter().map(|&pair| &examples[pair]);
+    let shifted: Vec<Vec<u32>> =
+        examples().map(|it| [&[start], &it.output[..it.output.len() - 1]].concat()).collect();
+    let weights = examples()
+        .flat_map(|it| std::iter::repeat_n((f64::from(it.weight) / total) as f32, it.output.len()));
+    Part {
+        inputs: Texts::new(examples().map(|it| &it.input[..])),
+        outputs: Texts::new(shifted.iter().map(Vec::as_slice)),
+        targets: examples().flat_map(|it| it.output.iter().copied()).collect(),
+        weights: weights.collect(),
+    }
 }
 
 #[cfg(test)]
@@ -205,17 +222,18 @@ mod tests {
             lengths in prop::collection::vec((1..40_usize, 1..10_usize), 1..90),
             batch in 1..9_usize,
             seed in any::<u64>(),
+            chance in any::<bool>(),
         ) {
             let examples: Vec<_> = lengths.iter().map(|&(i, o)| example(i, o)).collect();
             let steps = examples.len().div_ceil(batch);
-            let mut order = Order::new(&examples, batch, seed);
+            let mut order = Order::new(&examples, batch, seed, chance);
             for epoch in 0..3 {
                 let mut seen = Vec::new();
                 for step in epoch * steps..(epoch + 1) * steps {
                     let pairs = order.step(step as u32).to_vec();
                     prop_assert!(pairs.len() <= batch);
                     // A later step can be asked for at once.
-                    let other = Order::new(&examples, batch, seed).step(step as u32).to_vec();
+                    let other = Order::new(&examples, batch, seed, chance).step(step as u32).to_vec();
                     prop_assert_eq!(&pairs, &other);
                     seen.extend(pairs);
                 }
@@ -248,17 +266,35 @@ mod tests {
     fn outputs_are_read_one_token_later() {
         let examples = [example(2, 3), example(1, 1)];
         let part = parts(&examples, &[0, 1], 0).remove(0);
-        assert_eq!(part.inputs.ids[..], [3, 4, 3, 0]);
-        assert_eq!(part.inputs.lengths, [2, 1]);
-        assert_eq!(part.outputs.ids[..], [0, 3, 4, 0, 0, 0]);
-        assert_eq!(part.targets, [3, 4, 5, 3, 0, 0]);
-        assert_eq!(part.weights, [0.25, 0.25, 0.25, 0.25, 0.0, 0.0]);
+        assert_eq!(part.inputs.ids[..], [3, 4, 3]);
+        assert_eq!(part.inputs.lengths[..], [2, 1]);
+        assert_eq!(part.outputs.ids[..], [0, 3, 4, 0]);
+        assert_eq!(part.outputs.lengths[..], [3, 1]);
+        assert_eq!(part.targets, [3, 4, 5, 3]);
+        assert_eq!(part.weights, [0.25; 4]);
+    }
+
+    #[test]
+    fn readings_hold_every_text_once() {
+        let texts: Vec<Vec<u32>> = (0..40).map(|i| vec![i; 1 + (i as usize * 37) % 90]).collect();
+        let texts: Vec<&[u32]> = texts.iter().map(Vec::as_slice).collect();
+        let readings = readings(&texts);
+        assert!(readings.len() > 2);
+        let mut seen = Vec::<usize>::new();
+        for Reading { texts: these, places } in &readings {
+            assert!(these.ids.len() <= PART_ROWS);
+            let all: Vec<u32> = places.iter().flat_map(|&at| texts[at]).copied().collect();
+            assert_eq!(these.ids[..], all);
+            seen.extend(places);
+        }
+        seen.sort_unstable();
+        assert_eq!(seen, (0..40).collect::<Vec<_>>());
     }
 
     #[test]
     fn another_seed_is_another_order() {
         let examples: Vec<_> = (0..50).map(|_| example(3, 2)).collect();
-        let first = |seed| Order::new(&examples, 4, seed).step(0).to_vec();
+        let first = |seed| Order::new(&examples, 4, seed, false).step(0).to_vec();
         assert_ne!(first(1), first(2));
     }
 }

@@ -5,6 +5,8 @@ use std::io;
 use std::path::PathBuf;
 
 use proofmill_engine::checkpoint::LoadError;
+use proofmill_gemm::OutOfMemory;
+use safetensors::SafeTensorError;
 
 /// Which pairs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,6 +78,23 @@ pub enum FitError {
         /// Most that are allowed.
         limit: u32,
     },
+    /// A text has more tokens than the model has positions.
+    #[error(
+        "the {side} of {set} pair {pair} has {tokens} tokens, and the model reads at most {limit}; shorten or leave \
+         out the pair"
+    )]
+    NoPositions {
+        set: Set,
+        /// Its number, from 0.
+        pair: usize,
+        side: Side,
+        /// Its tokens, special ones included.
+        tokens: usize,
+        limit: usize,
+    },
+    /// A loss that compares pairs has one alone.
+    #[error("expected at least two {set} pairs, which `similarity` compares, found one")]
+    OnePair { set: Set },
     /// Early stopping needs dev pairs.
     #[error(
         "`patience` is {patience}, but there are no dev pairs; give some, or leave `patience` out"
@@ -149,5 +168,10 @@ pub enum FitError {
     #[error("{}: {source}", file.display())]
     File { file: PathBuf, source: io::Error },
     #[error("training failed: {0}")]
-    Compute(#[from] candle_core::Error),
+    Memory(#[from] OutOfMemory),
+    /// Weights or settings cannot be written down.
+    #[error("training failed: {0}")]
+    Tensors(#[from] SafeTensorError),
+    #[error("training failed: {0}")]
+    Json(#[from] serde_json::Error),
 }

@@ -4,17 +4,18 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::batch::{Example, Order, Pair, parts, sort_by_length, tokens_of};
+use crate::batch::{Order, Pair, tokens_of};
 use crate::error::{FitError, Set};
 use crate::fitted::Fitted;
-use crate::gradients::{Mode, gradient, loss};
+use crate::gradients::{Computer, Mode};
 use crate::input;
 use crate::learning_rate::rate;
 use crate::optimizer;
 use crate::rng::{CounterRng, Purpose};
-use crate::settings::{Keep, Settings};
+use crate::settings::{Keep, Objective, Settings};
 use crate::start::{Origin, Start};
 use crate::state::{Best, State, digest};
+use crate::task::{Examples, Task};
 
 /// How a fit runs on this machine. None of it changes a byte of the result.
 pub struct Run<'a> {
@@ -49,9 +50,9 @@ pub struct Report {
     pub step: u32,
     /// Most steps there will be.
     pub steps: u32,
-    /// Loss of its pairs per token, before it changed the weights, in natural logarithms.
+    /// Loss of its pairs, before it changed the weights: per token in natural logarithms, or a mean over pairs.
     pub loss: f64,
-    /// Loss of the dev pairs per token, if they were evaluated after this step.
+    /// Loss of the dev pairs, likewise, if they were evaluated after this step.
     pub dev_loss: Option<f64>,
     /// Whether that is the lowest so far.
     pub best: bool,
@@ -79,31 +80,42 @@ pub fn fit(
     }
     input::check(Set::Train, train)?;
     input::check(Set::Dev, dev)?;
-    let origin = Origin::new(start, train, settings.seed)?;
+    for (set, pairs) in [(Set::Train, train), (Set::Dev, dev)] {
+        if settings.objective == Objective::Similarity && pairs.len() == 1 {
+            return Err(FitError::OnePair { set });
+        }
+    }
+    let origin = Origin::new(start, settings.objective, train, settings.seed)?;
     let train = input::encode(Set::Train, train, &origin, settings)?;
     let dev = input::encode(Set::Dev, dev, &origin, settings)?;
     let digest = digest(settings, &origin, &train, &dev)?;
+    let task = Task::new(settings.objective, settings.temperature, &origin);
+    let train = task.examples(train, &origin, run.threads)?;
+    let dev = task.examples(dev, &origin, run.threads)?;
     let kept = match run.state {
         Some(file) => State::read(file, &digest, &origin.plan)?,
         None => None,
     };
     let state = kept.unwrap_or_else(|| State::new(origin.weights.clone()));
-    Fit { settings, origin: &origin, train: &train, dev: &dev, digest, state }.run(run)
+    Fit { settings, origin: &origin, task, train: &train, dev: &dev, digest, state }.run(run)
 }
 
 /// A fit under way.
 struct Fit<'a> {
     settings: &'a Settings,
     origin: &'a Origin,
-    train: &'a [Example],
-    dev: &'a [Example],
+    task: Task,
+    train: &'a Examples,
+    dev: &'a Examples,
     digest: String,
     state: State,
 }
 
 impl Fit<'_> {
     fn run(mut self, run: Run<'_>) -> Result<Fitted, FitError> {
-        let mut order = Order::new(self.train, self.settings.batch as usize, self.settings.seed);
+        let Settings { batch, seed, .. } = *self.settings;
+        let pairs = &self.train.pairs;
+        let mut order = Order::new(pairs, batch as usize, seed, self.task.compares());
         let (began, mut tokens) = ((run.clock)(), 0);
         while !self.is_done() {
             if run.cancel.load(Ordering::Relaxed) {
@@ -112,11 +124,11 @@ impl Fit<'_> {
                 return Err(FitError::Cancelled { step: self.state.step, kept });
             }
             let pairs = order.step(self.state.step);
-            tokens += tokens_of(self.train, pairs);
+            tokens += tokens_of(&self.train.pairs, pairs);
             let mut report = self.step(pairs, run.threads)?;
             let due = self.state.step.is_multiple_of(self.settings.evaluate_every)
                 || self.state.step == self.settings.steps;
-            if due && !self.dev.is_empty() {
+            if due && !self.dev.pairs.is_empty() {
                 (report.dev_loss, report.best) = self.evaluate(&report, run.threads)?;
             }
             if due {
@@ -148,8 +160,8 @@ impl Fit<'_> {
             smoothing: settings.label_smoothing,
         };
         state.step += 1;
-        let parts = parts(self.train, pairs, origin.start);
-        let (loss, grad) = gradient(&origin.plan, &state.weights, &parts, mode, threads)?;
+        let computer = Computer::new(&origin.plan, &state.weights, threads);
+        let (loss, grad) = self.task.gradient(&computer, self.train, pairs, mode)?;
         let length = optimizer::length(&grad);
         for (what, value) in [("the loss", loss), ("the gradient", length)] {
             if !value.is_finite() {
@@ -183,11 +195,9 @@ impl Fit<'_> {
         report: &Report,
         threads: usize,
     ) -> Result<(Option<f64>, bool), FitError> {
-        let mut pairs: Vec<usize> = (0..self.dev.len()).collect();
-        sort_by_length(self.dev, &mut pairs);
-        let parts = parts(self.dev, &pairs, self.origin.start);
         let state = &mut self.state;
-        let value = loss(&self.origin.plan, &state.weights, &parts, threads)?;
+        let computer = Computer::new(&self.origin.plan, &state.weights, threads);
+        let value = self.task.loss(&computer, self.dev, self.settings.batch as usize)?;
         if !value.is_finite() {
             let (step, learning_rate) = (state.step, report.learning_rate);
             return Err(FitError::NotFinite { what: "the dev loss", value, step, learning_rate });

@@ -25,7 +25,7 @@ pub struct Fitted {
     pub steps: u32,
     /// The step whose weights these are, from 1.
     pub step: u32,
-    /// Their loss on the dev pairs, per token; none if there are none, or if that step was not evaluated.
+    /// Their loss on the dev pairs, per token, or per pair of a loss over vectors; none if there are none, or if that step was not evaluated.
     pub dev_loss: Option<f64>,
 }
 
@@ -65,6 +65,7 @@ fn tensors(origin: &Origin, weights: &Weights, save: Save) -> Result<Vec<u8>, Fi
         .iter()
         .zip(weights)
         .flat_map(|(parameter, values)| parameter.tensors(values))
+        .chain(origin.untrained.iter().cloned())
         .map(|(name, dims, values)| (name, dims, stored(&values, save)))
         .collect();
     let dtype = match save {
@@ -76,14 +77,9 @@ fn tensors(origin: &Origin, weights: &Weights, save: Save) -> Result<Vec<u8>, Fi
         .map(|(name, dims, bytes)| {
             TensorView::new(dtype, dims.clone(), bytes).map(|view| (name.as_str(), view))
         })
-        .collect::<Result<Vec<_>, _>>()
-        .map_err(broken)?;
+        .collect::<Result<Vec<_>, _>>()?;
     let format = [("format".to_owned(), "pt".to_owned())].into();
-    serialize(views, Some(format)).map_err(broken)
-}
-
-fn broken(error: safetensors::SafeTensorError) -> FitError {
-    FitError::Compute(candle_core::Error::Msg(error.to_string()))
+    Ok(serialize(views, Some(format))?)
 }
 
 fn stored(values: &[f32], save: Save) -> Vec<u8> {

@@ -71,7 +71,9 @@ fn draft(
 ) -> Result<Vec<(PathBuf, String)>, FitError> {
     let (last, first): (Vec<_>, Vec<_>) = files.iter().partition(|(name, _)| *name == CONFIG);
     let one = |(name, bytes): (&String, &Vec<u8>)| {
-        let draft = folder.join(format!("{DRAFT}{}-{name}", std::process::id()));
+        // Of a file in a folder inside, too: so that all drafts are found.
+        let draft = format!("{DRAFT}{}-{}", std::process::id(), name.replace('/', "-"));
+        let draft = folder.join(draft);
         let write = || {
             let mut file = File::create_new(&draft)?;
             file.write_all(bytes)?;
@@ -97,7 +99,12 @@ fn replace(folder: &Path, drafts: &[(PathBuf, String)]) -> Result<(), FitError> 
             sync(folder)?;
         }
         let file = folder.join(name);
+        let inside = file.parent().filter(|parent| *parent != folder);
+        if let Some(inside) = inside {
+            fs::create_dir_all(inside).map_err(at(inside))?;
+        }
         fs::rename(draft, &file).map_err(at(&file))?;
+        inside.map_or(Ok(()), sync)?;
     }
     sync(folder)
 }
@@ -129,7 +136,7 @@ mod tests {
     use super::*;
 
     fn model(byte: u8) -> BTreeMap<String, Vec<u8>> {
-        let names = [CONFIG, "model.safetensors", "tokenizer.json"];
+        let names = [CONFIG, "1_Pooling/config.json", "model.safetensors", "tokenizer.json"];
         names.into_iter().map(|name| (name.to_owned(), vec![byte; 100_000])).collect()
     }
 
@@ -174,7 +181,8 @@ mod tests {
             done.store(true, Ordering::Relaxed);
             reader.join().unwrap();
         });
-        assert_eq!(names(folder), [CONFIG, "model.safetensors", "notes.txt", "tokenizer.json"]);
+        let there = ["1_Pooling", CONFIG, "model.safetensors", "notes.txt", "tokenizer.json"];
+        assert_eq!(names(folder), there);
     }
 
     #[test]

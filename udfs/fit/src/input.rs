@@ -30,10 +30,13 @@ pub fn encode(
     let read = |pair: usize, side: Side, text: &str| {
         let (mut ids, limit) = match side {
             Side::Input => (origin.reader.encode(text, true)?, settings.input_tokens),
-            Side::Output => (origin.reader.encode(text, false)?, settings.output_tokens),
+            Side::Output => {
+                let special = origin.writes.is_none();
+                (origin.reader.encode(text, special)?, settings.output_tokens)
+            }
         };
-        if side == Side::Output {
-            ids.push(origin.end);
+        if let (Side::Output, Some(writes)) = (side, &origin.writes) {
+            ids.push(writes.end);
         }
         if ids.is_empty() {
             return Err(FitError::EmptyText { set, pair, side });
@@ -41,10 +44,13 @@ pub fn encode(
         if ids.len() > limit as usize {
             return Err(FitError::TooLong { set, pair, side, tokens: ids.len(), limit });
         }
-        match ids.iter().find(|&&id| id as usize >= origin.plan.shape.vocabulary) {
+        if let Some(limit) = origin.positions.filter(|&limit| ids.len() > limit) {
+            return Err(FitError::NoPositions { set, pair, side, tokens: ids.len(), limit });
+        }
+        let vocabulary = origin.plan.vocabulary;
+        match ids.iter().find(|&&id| id as usize >= vocabulary) {
             Some(id) => Err(FitError::Tokenizer(format!(
-                "it gives token {id} for {text:?}, and the model has a vocabulary of {}",
-                origin.plan.shape.vocabulary
+                "it gives token {id} for {text:?}, and the model has a vocabulary of {vocabulary}"
             ))),
             None => Ok(ids),
         }

@@ -1,13 +1,16 @@
-//! Training of small T5-shaped models on pairs of texts: the same inputs give the same bytes.
+//! Training of small models on pairs of texts: T5, encoder-decoders of two BERTs, and sentence encoders of BERT's
+//! family. The same inputs give the same bytes.
 //!
 //! Lowest layer first: [`error`], [`settings`] and [`sizes`] are what is asked for; `rng`
 //! and `math` are pure functions; `tokens` makes texts into ids, `input` makes [`Pair`]s into examples; `batch` says which pairs
-//! share a step; `weights` knows the parameters and their names in a checkpoint, `matching` what some of them begin as; `ops`, `tape` and
-//! `network` are the graph; `gradients` runs it on several threads; `learning_rate` and `optimizer` change the
-//! weights; `state` keeps a fit that was stopped; [`fitted`] is a checkpoint; [`mod@fit`] is all of it
+//! share a step; `weights` knows parameters and their names in a checkpoint, `places` where a network finds them, `t5` and `bert` both
+//! for their families, `matching` what some begin as; `ops`, `tape` and `network` are the graph; `gradients` runs it on
+//! several threads; `pairs` are losses over the vectors of a batch, and `task` says which loss there is; `learning_rate` and `optimizer` change the
+//! weights; `sentence` are files of sentence encoders, `state` keeps a fit that was stopped; [`fitted`] is a checkpoint; [`mod@fit`] is all of it
 //! together.
 
 mod batch;
+mod bert;
 pub mod error;
 pub mod fit;
 pub mod fitted;
@@ -20,13 +23,17 @@ mod math;
 mod network;
 mod ops;
 mod optimizer;
+mod pairs;
+mod places;
 mod rng;
+mod sentence;
 pub mod settings;
-mod shape;
 pub mod sizes;
 mod start;
 mod state;
+mod t5;
 mod tape;
+mod task;
 mod tokens;
 mod weights;
 
@@ -34,6 +41,6 @@ pub use batch::Pair;
 pub use error::FitError;
 pub use fit::{Progress, Report, Run, fit};
 pub use fitted::Fitted;
-pub use settings::{Decay, Keep, Save, Settings};
-pub use sizes::{Activation, Sizes};
+pub use settings::{Decay, Keep, Objective, Save, Settings};
+pub use sizes::{Activation, DecoderSizes, Sizes};
 pub use start::{Start, Tokens};

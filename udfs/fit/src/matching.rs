@@ -7,7 +7,6 @@
 //! same token further away.
 
 use crate::weights::{Plan, Weights};
-use proofmill_engine::architecture::Buckets;
 
 /// What a query begins as, in parts of its key: enough that an equal token of a text of fifty stands
 /// out from chance by far, and little enough that the softmax can still be moved.
@@ -17,30 +16,29 @@ const NEAR: usize = 2;
 /// What is added to the agreement of tokens close by.
 const PENALTY: f32 = -6.0;
 
-/// Changes first weights so that the first `count` heads match.
+/// Changes first weights of a T5 so that the first `count` heads match.
 pub fn match_heads(plan: &Plan, count: usize, weights: &mut Weights) {
-    let matched = count * plan.shape.heads.width;
+    let heads = plan.places.encoder.heads;
+    let (matched, outputs) = (count * heads.width, heads.count * heads.width);
     // Matrices of one attention lie side by side, each this wide.
-    let outputs = plan.shape.inner();
     for block in &plan.places.encoder.blocks {
-        for row in weights[block.attention.qkv].chunks_exact_mut(3 * outputs) {
+        for row in weights[block.attention.qkv.matrix].chunks_exact_mut(3 * outputs) {
             let (queries, keys) = row.split_at_mut(outputs);
             agree(&mut queries[..matched], keys);
         }
     }
-    for cross in plan.places.decoder.blocks.iter().filter_map(|block| block.cross.as_ref()) {
-        let keys = weights[cross.kv].clone();
-        let queries = weights[cross.q].chunks_exact_mut(outputs);
+    let decoder = plan.places.decoder.iter().flat_map(|decoder| &decoder.blocks);
+    for cross in decoder.filter_map(|block| block.cross.as_ref()) {
+        let keys = weights[cross.kv.matrix].clone();
+        let queries = weights[cross.q.matrix].chunks_exact_mut(outputs);
         for (queries, keys) in queries.zip(keys.chunks_exact(2 * outputs)) {
             agree(&mut queries[..matched], keys);
         }
     }
-    let shape = plan.shape;
-    let buckets =
-        Buckets { count: shape.buckets, max_distance: shape.max_distance, both_ways: true };
+    let Some((positions, buckets)) = &plan.places.encoder.relative else { return };
     for bucket in buckets.span(NEAR + 1) {
-        let row = bucket * shape.heads.count;
-        weights[plan.places.encoder.positions][row..row + count].fill(PENALTY);
+        let row = bucket * heads.count;
+        weights[*positions][row..row + count].fill(PENALTY);
     }
 }
 
@@ -54,13 +52,13 @@ fn agree(queries: &mut [f32], keys: &[f32]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::shape::Shape;
     use crate::sizes::Sizes;
+    use crate::t5::T5Shape;
 
     #[test]
     fn the_first_heads_ask_for_what_they_stand_on() {
         let sizes = Sizes { d_kv: 4, heads: 3, matching_heads: 2, ..Sizes::tiny() };
-        let plan = Plan::new(Shape::new(&sizes, 10));
+        let plan = T5Shape::new(&sizes, 10).plan();
         let mut weights = plan.first(3);
         let chance = weights.clone();
         match_heads(&plan, 2, &mut weights);
@@ -72,18 +70,19 @@ mod tests {
         };
         let block = &plan.places.encoder.blocks[1];
         let (q, k) = (
-            tensor(&weights, block.attention.qkv, "q"),
-            tensor(&weights, block.attention.qkv, "k"),
+            tensor(&weights, block.attention.qkv.matrix, "q"),
+            tensor(&weights, block.attention.qkv.matrix, "k"),
         );
         // Rows of a checkpoint's matrix are outputs: two heads of four.
         let matched = 8 * sizes.d_model;
         assert!(q[..matched].iter().zip(&k).all(|(q, k)| *q == 0.5 * k));
-        assert_eq!(q[matched..], tensor(&chance, block.attention.qkv, "q")[matched..]);
-        assert_eq!(k, tensor(&chance, block.attention.qkv, "k"));
-        let cross = plan.places.decoder.blocks[0].cross.as_ref().unwrap();
-        let (q, k) = (tensor(&weights, cross.q, "q"), tensor(&weights, cross.kv, "k"));
+        assert_eq!(q[matched..], tensor(&chance, block.attention.qkv.matrix, "q")[matched..]);
+        assert_eq!(k, tensor(&chance, block.attention.qkv.matrix, "k"));
+        let cross = plan.places.decoder.as_ref().unwrap().blocks[0].cross.as_ref().unwrap();
+        let (q, k) =
+            (tensor(&weights, cross.q.matrix, "q"), tensor(&weights, cross.kv.matrix, "k"));
         assert!(q[..matched].iter().zip(&k).all(|(q, k)| *q == 0.5 * k));
-        let positions = &weights[plan.places.encoder.positions];
+        let positions = &weights[plan.places.encoder.relative.as_ref().unwrap().0];
         let near: Vec<usize> = (0..sizes.buckets).filter(|i| positions[i * 3] == PENALTY).collect();
         assert_eq!(near, [0, 1, 2, 17, 18]);
         assert!((0..sizes.buckets).all(|i| positions[i * 3 + 2] != PENALTY));

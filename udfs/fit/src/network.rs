@@ -1,141 +1,215 @@
-//! The graph: from a part of a batch to its loss.
+//! The graph: from a part of a batch to its loss, or to the vectors of its texts.
 
-use candle_core::{Device, Result, Tensor};
+use std::sync::Arc;
+
+use proofmill_gemm::OutOfMemory;
 
 use crate::batch::{Part, Texts};
-use crate::ops::{self, Attend, Dropout, Loss, with_numbers};
-use crate::shape::Shape;
-use crate::tape::{NodeId, Tape};
-use crate::weights::{Attention, Cross, Mlp, Places, Stack};
+use crate::ops::{Attend, Dropout, LayerNorm, Loss, Norm, Pool};
+use crate::places::{Attention, Cross, Linear, Mlp, NormPlace, Places, Stack};
+use crate::tape::{Gradient, NodeId, Tape};
 
 /// One pass over a part of a batch.
 pub struct Pass<'a> {
-    pub shape: &'a Shape,
     pub places: &'a Places,
     /// Begins with the parameters, in their order.
-    pub tape: Tape,
+    pub tape: Tape<'a>,
     pub dropout: Dropout,
-    /// Part of the target that is spread evenly over the vocabulary.
-    pub smoothing: f32,
 }
 
-/// The encoder states that the decoder attends to.
+/// The encoder states that a decoder attends to.
 struct EncoderStates<'a> {
     rows: NodeId,
     texts: &'a Texts,
 }
 
-impl Pass<'_> {
+impl<'a> Pass<'a> {
     /// The sum of the losses of all tokens, each times its weight, and the gradients of the parameters
-    /// if the tape records them; none of one that takes no part.
-    pub fn loss(mut self, part: &Part) -> Result<(f64, Vec<Option<Tensor>>)> {
-        let rows = self.stack(&self.places.encoder, &part.inputs, None)?;
-        let read = EncoderStates { rows, texts: &part.inputs };
-        let rows = self.stack(&self.places.decoder, &part.outputs, Some(&read))?;
-        let scale = if self.shape.scaled { (self.shape.width as f32).sqrt().recip() } else { 1.0 };
-        let head = NodeId(self.places.head.unwrap_or(self.places.embedding));
-        let logits = self.tape.product_transposed(rows, head, scale)?;
+    /// if the tape records them. `smoothing` is the part of the target that is spread evenly.
+    pub fn loss(
+        mut self,
+        part: &Part,
+        smoothing: f32,
+    ) -> Result<(f64, Vec<Gradient>), OutOfMemory> {
+        let places = self.places;
+        let mut rows = self.stack(&places.encoder, &part.inputs, None)?;
+        if let Some(decoder) = &places.decoder {
+            let read = EncoderStates { rows, texts: &part.inputs };
+            rows = self.stack(decoder, &part.outputs, Some(&read))?;
+        }
+        let logits = self.logits(rows)?;
         let loss = Loss {
             targets: &part.targets,
             weights: &part.weights,
-            smoothing: self.smoothing,
+            smoothing,
             grad: self.tape.records(),
         };
-        let vocabulary = self.shape.vocabulary;
-        let logits_value = self.tape.value(logits);
-        let (loss, grad) = with_numbers(logits_value, |it| loss.forward(it, vocabulary))?;
+        let (loss, grad) = loss.forward(self.tape.value(logits), self.tape.width(logits));
         if !self.tape.records() {
             return Ok((loss, Vec::new()));
         }
-        let grad = Tensor::from_vec(grad, logits_value.shape(), &Device::Cpu)?;
-        Ok((loss, self.tape.backward(logits, grad, self.places.parameters)?))
+        Ok((loss, self.tape.backward(logits, grad)?))
+    }
+
+    /// The vectors of the texts, `[texts, width]`.
+    pub fn vectors(mut self, texts: &Texts, pool: Pool) -> Result<Vec<f32>, OutOfMemory> {
+        let vectors = self.pooled(texts, pool)?;
+        Ok(self.tape.value(vectors).to_vec())
+    }
+
+    /// The gradients of the parameters, given those of the vectors of the texts.
+    pub fn pull(
+        mut self,
+        texts: &Texts,
+        pool: Pool,
+        grad: Vec<f32>,
+    ) -> Result<Vec<Gradient>, OutOfMemory> {
+        let vectors = self.pooled(texts, pool)?;
+        self.tape.backward(vectors, grad)
+    }
+
+    fn pooled(&mut self, texts: &Texts, pool: Pool) -> Result<NodeId, OutOfMemory> {
+        let rows = self.stack(&self.places.encoder, texts, None)?;
+        Ok(self.tape.pool(rows, pool, &texts.lengths))
+    }
+
+    fn logits(&mut self, rows: NodeId) -> Result<NodeId, OutOfMemory> {
+        let Some(head) = &self.places.head else { return Ok(rows) };
+        let mut rows = rows;
+        if let Some(transform) = &head.transform {
+            rows = self.linear(rows, transform.linear)?;
+            rows = self.tape.mlp(rows, transform.activation);
+            rows = self.norm(rows, transform.norm);
+        }
+        if head.scale != 1.0 {
+            rows = self.tape.scale(rows, head.scale);
+        }
+        self.tape.product_transposed(rows, NodeId(head.matrix), head.bias.map(NodeId))
     }
 
     fn stack(
         &mut self,
-        stack: &Stack,
+        stack: &'a Stack,
         texts: &Texts,
         read: Option<&EncoderStates<'_>>,
-    ) -> Result<NodeId> {
-        let rows = self.tape.rows(NodeId(self.places.embedding), &texts.ids)?;
-        let mut rows = self.tape.dropout(rows, &self.dropout)?;
-        let buckets = self.shape.relative(read.is_none()).span(texts.longest);
-        for block in &stack.blocks {
-            rows =
-                self.attention(&block.attention, stack, &buckets, rows, texts, read.is_some())?;
-            if let (Some(cross), Some(read)) = (&block.cross, read) {
-                rows = self.cross(cross, rows, texts, read)?;
-            }
-            rows = self.mlp(&block.mlp, rows)?;
+    ) -> Result<NodeId, OutOfMemory> {
+        let mut rows = self.tape.rows(NodeId(stack.tokens), &texts.ids);
+        if let Some((positions, types)) = stack.learned {
+            let at: Arc<[u32]> =
+                texts.lengths.iter().flat_map(|&length| 0..length as u32).collect();
+            let position = self.tape.rows(NodeId(positions), &at);
+            rows = self.tape.add(rows, position);
+            let kind = self.tape.rows(NodeId(types), &vec![0; texts.ids.len()].into());
+            rows = self.tape.add(rows, kind);
         }
-        let rows = self.norm(rows, stack.norm)?;
-        self.tape.dropout(rows, &self.dropout)
+        if let Some(norm) = stack.embedding_norm {
+            rows = self.norm(rows, norm);
+        }
+        rows = self.tape.dropout(rows, &self.dropout);
+        for block in &stack.blocks {
+            rows = self.attention(&block.attention, stack, rows, texts, read.is_some())?;
+            if let (Some(cross), Some(read)) = (&block.cross, read) {
+                rows = self.cross(cross, stack, rows, texts, read)?;
+            }
+            rows = self.mlp(&block.mlp, stack, rows)?;
+        }
+        if let Some(norm) = stack.norm {
+            rows = self.norm(rows, norm);
+            rows = self.tape.dropout(rows, &self.dropout);
+        }
+        Ok(rows)
     }
 
     fn attention(
         &mut self,
         attention: &Attention,
         stack: &Stack,
-        buckets: &[usize],
         rows: NodeId,
         texts: &Texts,
         causal: bool,
-    ) -> Result<NodeId> {
-        let normed = self.norm(rows, attention.norm)?;
-        let qkv = self.tape.product(normed, NodeId(attention.qkv))?;
+    ) -> Result<NodeId, OutOfMemory> {
+        let normed = self.before(stack, rows, attention.norm);
+        let qkv = self.linear(normed, attention.qkv)?;
         let attend = Attend {
-            heads: self.shape.heads,
-            queries: texts.longest,
-            keys: texts.longest,
-            lengths: texts.lengths.clone(),
+            heads: stack.heads,
+            scale: stack.scale,
+            queries: Arc::clone(&texts.lengths),
+            keys: Arc::clone(&texts.lengths),
             causal,
-            buckets: Some(buckets.to_vec()),
+            buckets: stack.relative.as_ref().map(|(_, buckets)| buckets.span(texts.longest())),
             drop: self.dropout.next(),
         };
-        let gathered = self.tape.attend(qkv, NodeId(stack.positions), attend)?;
-        self.close(rows, gathered, attention.out)
+        let table = stack.relative.as_ref().map(|(table, _)| NodeId(*table));
+        let gathered = self.tape.attend(qkv, None, table, attend)?;
+        self.close(stack, rows, gathered, attention.out, attention.norm)
     }
 
     fn cross(
         &mut self,
         cross: &Cross,
+        stack: &Stack,
         rows: NodeId,
         texts: &Texts,
         read: &EncoderStates<'_>,
-    ) -> Result<NodeId> {
-        let normed = self.norm(rows, cross.norm)?;
-        let q = self.tape.product(normed, NodeId(cross.q))?;
-        let kv = self.tape.product(read.rows, NodeId(cross.kv))?;
+    ) -> Result<NodeId, OutOfMemory> {
+        let normed = self.before(stack, rows, cross.norm);
+        let q = self.linear(normed, cross.q)?;
+        let kv = self.linear(read.rows, cross.kv)?;
         let attend = Attend {
-            heads: self.shape.heads,
-            queries: texts.longest,
-            keys: read.texts.longest,
-            lengths: read.texts.lengths.clone(),
+            heads: stack.heads,
+            scale: stack.scale,
+            queries: Arc::clone(&texts.lengths),
+            keys: Arc::clone(&read.texts.lengths),
             causal: false,
             buckets: None,
             drop: self.dropout.next(),
         };
-        let gathered = self.tape.attend(q, kv, attend)?;
-        self.close(rows, gathered, cross.out)
+        let gathered = self.tape.attend(q, Some(kv), None, attend)?;
+        self.close(stack, rows, gathered, cross.out, cross.norm)
     }
 
-    fn mlp(&mut self, mlp: &Mlp, rows: NodeId) -> Result<NodeId> {
-        let (activation, width) = (self.shape.activation, self.shape.mlp_width);
-        let normed = self.norm(rows, mlp.norm)?;
-        let up = self.tape.product(normed, NodeId(mlp.up))?;
-        let active = self.tape.mlp(up, ops::MlpShape { activation, width })?;
-        let active = self.tape.dropout(active, &self.dropout)?;
-        self.close(rows, active, mlp.down)
+    fn mlp(&mut self, mlp: &Mlp, stack: &Stack, rows: NodeId) -> Result<NodeId, OutOfMemory> {
+        let normed = self.before(stack, rows, mlp.norm);
+        let up = self.linear(normed, mlp.up)?;
+        let mut active = self.tape.mlp(up, stack.mlp);
+        if stack.norm_first {
+            // T5 drops here too, BERT does not.
+            active = self.tape.dropout(active, &self.dropout);
+        }
+        self.close(stack, rows, active, mlp.down, mlp.norm)
     }
 
-    fn norm(&mut self, rows: NodeId, weight: usize) -> Result<NodeId> {
-        self.tape.norm(rows, NodeId(weight), ops::Norm { eps: self.shape.eps })
+    fn linear(&mut self, rows: NodeId, linear: Linear) -> Result<NodeId, OutOfMemory> {
+        self.tape.product(rows, NodeId(linear.matrix), linear.bias.map(NodeId))
+    }
+
+    fn norm(&mut self, rows: NodeId, norm: NormPlace) -> NodeId {
+        let NormPlace { weight, bias, eps } = norm;
+        match bias {
+            None => self.tape.norm(rows, NodeId(weight), Norm { eps }),
+            Some(bias) => {
+                self.tape.layer_norm(rows, NodeId(weight), NodeId(bias), LayerNorm { eps })
+            }
+        }
+    }
+
+    /// What a branch reads.
+    fn before(&mut self, stack: &Stack, rows: NodeId, norm: NormPlace) -> NodeId {
+        if stack.norm_first { self.norm(rows, norm) } else { rows }
     }
 
     /// The last matrix of a branch, whose result is added to what the branch began with.
-    fn close(&mut self, rows: NodeId, branch: NodeId, out: usize) -> Result<NodeId> {
-        let branch = self.tape.product(branch, NodeId(out))?;
-        let branch = self.tape.dropout(branch, &self.dropout)?;
-        self.tape.add(rows, branch)
+    fn close(
+        &mut self,
+        stack: &Stack,
+        rows: NodeId,
+        branch: NodeId,
+        out: Linear,
+        norm: NormPlace,
+    ) -> Result<NodeId, OutOfMemory> {
+        let branch = self.linear(branch, out)?;
+        let branch = self.tape.dropout(branch, &self.dropout);
+        let sum = self.tape.add(rows, branch);
+        Ok(if stack.norm_first { sum } else { self.norm(sum, norm) })
     }
 }

@@ -8,6 +8,10 @@ use crate::error::FitError;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
+    /// What is made small.
+    pub objective: Objective,
+    /// What cosines are divided by in the contrastive loss: above 0, at most 1.
+    pub temperature: f64,
     /// Steps of the optimiser, at most: 1 to 10,000,000.
     pub steps: u32,
     /// Pairs of a step: 1 to 65,536.
@@ -48,6 +52,30 @@ pub struct Settings {
     pub save: Save,
 }
 
+/// What is made small.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Objective {
+    /// The cross entropy of the output's tokens, which an encoder-decoder writes.
+    Generation,
+    /// `(cos(f(x), f(x')) - cos(u, u'))^2` over all two pairs `(x, u)` of a batch, where `f` is the encoder under
+    /// training, and vectors of outputs are those of the encoder that the fit begins with.
+    Similarity,
+    /// The cross entropy of the right output's vector among those of a batch (multiple negatives ranking).
+    Contrastive,
+}
+
+impl Objective {
+    /// Its name in settings.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Generation => "generation",
+            Self::Similarity => "similarity",
+            Self::Contrastive => "contrastive",
+        }
+    }
+}
+
 /// The learning rate after its highest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -81,6 +109,8 @@ pub enum Save {
 impl Default for Settings {
     fn default() -> Self {
         Self {
+            objective: Objective::Generation,
+            temperature: 0.05,
             steps: 1000,
             batch: 64,
             learning_rate: 2e-3,
@@ -107,7 +137,20 @@ impl Default for Settings {
 impl Settings {
     /// Refuses the first setting that is out of its range.
     pub fn check(&self) -> Result<(), FitError> {
+        const TEMPERATURE: &str = "above 0, at most 1";
         const TEXT: std::ops::RangeInclusive<u32> = 2..=8192;
+        real("temperature", self.temperature, |it| it > 0.0 && it <= 1.0, TEMPERATURE)?;
+        let given = self.temperature != Self::default().temperature;
+        if given && self.objective != Objective::Contrastive {
+            let expected = "absent: only the contrastive objective has one".to_owned();
+            let found = self.temperature.to_string();
+            return Err(FitError::Setting { name: "temperature", found, expected });
+        }
+        if self.label_smoothing != 0.0 && self.objective != Objective::Generation {
+            let expected = "0: only the objective `generation` has labels".to_owned();
+            let found = self.label_smoothing.to_string();
+            return Err(FitError::Setting { name: "label_smoothing", found, expected });
+        }
         whole("steps", self.steps, 1..=10_000_000)?;
         whole("batch", self.batch, 1..=65_536)?;
         real(
@@ -182,6 +225,15 @@ mod tests {
         let base = Settings::default;
         let wrong = [
             (Settings { steps: 0, ..base() }, "`steps` is 0, expected"),
+            (Settings { temperature: 0.0, ..base() }, "`temperature` is 0, expected a number"),
+            (
+                Settings { temperature: 0.1, objective: Objective::Similarity, ..base() },
+                "`temperature` is 0.1, expected absent",
+            ),
+            (
+                Settings { label_smoothing: 0.1, objective: Objective::Contrastive, ..base() },
+                "`label_smoothing` is 0.1, expected 0",
+            ),
             (Settings { batch: 0, ..base() }, "`batch` is 0"),
             (Settings { learning_rate: -1.0, ..base() }, "`learning_rate` is -1"),
             (Settings { learning_rate: f64::NAN, ..base() }, "`learning_rate` is NaN"),

@@ -65,6 +65,29 @@ impl Activation {
     }
 }
 
+/// The sizes of a decoder that begins from nothing behind the encoder of a checkpoint, whose width it has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DecoderSizes {
+    /// Blocks: 1 to 96.
+    pub layers: usize,
+    /// Heads of an attention: a divisor of the width, at most 256; as many as the encoder has if absent.
+    #[serde(default)]
+    pub heads: Option<usize>,
+    /// Numbers inside a feed-forward part: 1 to 65,536; as many as the encoder has if absent.
+    #[serde(default)]
+    pub d_ff: Option<usize>,
+}
+
+impl DecoderSizes {
+    /// Refuses the first size that is out of its range.
+    pub fn check(&self) -> Result<(), FitError> {
+        size("layers", self.layers, 1, 96)?;
+        self.heads.map_or(Ok(()), |heads| size("heads", heads, 1, 256))?;
+        self.d_ff.map_or(Ok(()), |d_ff| size("d_ff", d_ff, 1, 65_536))
+    }
+}
+
 fn buckets() -> usize {
     32
 }

@@ -1,35 +1,51 @@
-//! Where a fit begins: from nothing, or from a checkpoint.
+//! Where a fit begins: from nothing, from a checkpoint, or behind the encoder of one.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use proofmill_engine::checkpoint::{Codec, Digested, Family, Folder, Special};
+use proofmill_engine::checkpoint::{
+    Codec, Config, Digested, Family, Folder, LoadError, Special, VectorMode,
+};
 use serde_json::{Map, Value, json};
 
 use crate::batch::Pair;
+use crate::bert::BertShape;
 use crate::error::FitError;
 use crate::folder;
 use crate::matching::match_heads;
-use crate::shape::Shape;
-use crate::sizes::Sizes;
+use crate::ops::Pool;
+use crate::sentence;
+use crate::settings::Objective;
+use crate::sizes::{DecoderSizes, Sizes};
+use crate::t5::T5Shape;
 use crate::tokens::{END, PAD, Reader, UNKNOWN, id, read, words};
-use crate::weights::{Plan, Weights};
+use crate::weights::{Plan, Stored, Weights};
 
 /// Where a fit begins.
 #[derive(Clone, Debug)]
 pub enum Start {
-    /// With weights by chance.
+    /// With the weights of a T5 by chance.
     Scratch {
         /// The sizes of the model.
         sizes: Sizes,
         /// How texts become tokens.
         tokens: Tokens,
     },
-    /// With those of a T5 checkpoint in the layout of Hugging Face, whose tokenizer stays.
+    /// With those of a checkpoint in the layout of Hugging Face, whose tokenizer stays: a T5 or two BERTs, which learn to
+    /// write, or a BERT, whose vectors are trained.
     Checkpoint {
         folder: PathBuf,
         /// What its files must be, byte for byte, until all is read; whatever they are when absent.
         digested: Option<Digested>,
+    },
+    /// With a BERT as the encoder, and a decoder behind it that has its embeddings and is new otherwise.
+    WithDecoder {
+        /// The folder of the BERT.
+        folder: PathBuf,
+        /// As that of [`Start::Checkpoint`].
+        digested: Option<Digested>,
+        /// The sizes of the decoder.
+        decoder: DecoderSizes,
     },
 }
 
@@ -41,16 +57,95 @@ const KEPT: [&str; 4] = [
     "generation_config.json",
 ];
 
+/// What can be trained.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Trained {
+    T5,
+    TwoBerts,
+    Encoder,
+    /// Two BERTs, of which there is the first.
+    NewDecoder,
+}
+
+impl Trained {
+    /// What becomes of a checkpoint, or why nothing does.
+    fn of(
+        folder: &Folder,
+        objective: Objective,
+        decoder: bool,
+        path: &Path,
+    ) -> Result<Self, FitError> {
+        let found = folder.architecture();
+        let refuse = |why: String| Err(FitError::Checkpoint { folder: path.to_owned(), why });
+        match (folder.family(), objective, decoder) {
+            (Family::T5, Objective::Generation, false) => Ok(Self::T5),
+            (Family::EncoderDecoder, Objective::Generation, false) => Ok(Self::TwoBerts),
+            (Family::Bert, Objective::Generation, true) => Ok(Self::NewDecoder),
+            (Family::Bert, Objective::Similarity | Objective::Contrastive, false) => {
+                Ok(Self::Encoder)
+            }
+            (Family::Bert, Objective::Generation, false) => refuse(format!(
+                "{found} writes nothing; give the sizes of a `decoder`, or the objective `similarity` or \
+                 `contrastive`"
+            )),
+            (_, Objective::Generation, true) => {
+                refuse(format!("{found} gets no new decoder; give a BERT, or leave out `decoder`"))
+            }
+            (_, Objective::Generation, false) => {
+                refuse(format!("{found} cannot be trained; give a T5, or two BERTs"))
+            }
+            (Family::Bert, _, true) => refuse(format!(
+                "a new `decoder` is trained by the objective `generation`, not `{}`",
+                objective.name()
+            )),
+            (_, _, _) => refuse(format!(
+                "{found} cannot be trained by the objective `{}`; give a BERT",
+                objective.name()
+            )),
+        }
+    }
+}
+
 impl Start {
+    /// Fails if nothing can be trained by this objective from here; reads settings and the names of tensors, but no
+    /// weights.
+    pub fn check(&self, objective: Objective) -> Result<(), FitError> {
+        let (path, sizes) = match self {
+            Self::Scratch { .. } if objective == Objective::Generation => return Ok(()),
+            Self::Scratch { .. } => {
+                let expected = "generation: vectors are trained from a `checkpoint`".to_owned();
+                let found = objective.name().to_owned();
+                return Err(FitError::Setting { name: "objective", found, expected });
+            }
+            Self::Checkpoint { folder, .. } => (folder, None),
+            Self::WithDecoder { folder, decoder, .. } => (folder, Some(decoder)),
+        };
+        sizes.map_or(Ok(()), DecoderSizes::check)?;
+        let folder = Folder::open(path)?;
+        let trained = Trained::of(&folder, objective, sizes.is_some(), path)?;
+        match trained {
+            Trained::T5 => T5Shape::read(&folder).map(drop),
+            Trained::TwoBerts => two_shapes(folder.config()).map(drop),
+            Trained::Encoder => encoder_pool(&folder, path).map(drop),
+            Trained::NewDecoder => decoder_shapes(&folder, sizes).map(drop),
+        }
+    }
+
     /// Fails if a model that begins so cannot be written to this folder, before anything is trained.
-    pub fn check_target(&self, target: &Path) -> Result<(), FitError> {
+    pub fn check_target(&self, objective: Objective, target: &Path) -> Result<(), FitError> {
         let of_scratch = |name: &&str| *name != "special_tokens_map.json";
-        let kept: Vec<&str> = match self {
+        let mut kept: Vec<&str> = match self {
             Self::Scratch { .. } => KEPT.into_iter().filter(of_scratch).collect(),
-            Self::Checkpoint { folder, .. } => {
+            Self::Checkpoint { folder, .. } | Self::WithDecoder { folder, .. } => {
                 KEPT.into_iter().filter(|name| folder.join(name).is_file()).collect()
             }
         };
+        if let Self::WithDecoder { .. } = self {
+            kept.push("generation_config.json");
+        }
+        if objective != Objective::Generation {
+            kept.extend(sentence::FILES);
+        }
         folder::check(target, kept.into_iter().chain(["config.json"]))
     }
 }
@@ -77,21 +172,67 @@ pub struct Origin {
     pub plan: Plan,
     pub weights: Weights,
     pub reader: Reader,
-    pub start: u32,
-    pub end: u32,
+    /// What begins and ends an output, if it is written.
+    pub writes: Option<Ends>,
+    /// Which rows of a text make its vector, if vectors are trained.
+    pub pool: Pool,
+    /// Most tokens of a text, if there is such a number.
+    pub positions: Option<usize>,
     /// `config.json`.
     pub config: Map<String, Value>,
     /// The other files of the checkpoint but the weights.
     pub files: BTreeMap<String, Vec<u8>>,
+    /// Tensors that are written as they were read.
+    pub untrained: Vec<Stored>,
+}
+
+/// Tokens that begin and end every output.
+pub struct Ends {
+    pub start: u32,
+    pub end: u32,
 }
 
 impl Origin {
     /// Makes or reads it.
-    pub fn new(start: &Start, train: &[Pair], seed: u64) -> Result<Self, FitError> {
-        match start {
-            Start::Scratch { sizes, tokens } => scratch(sizes, tokens, train, seed),
-            Start::Checkpoint { folder, digested } => checkpoint(folder, digested.as_ref()),
-        }
+    pub fn new(
+        start: &Start,
+        objective: Objective,
+        train: &[Pair],
+        seed: u64,
+    ) -> Result<Self, FitError> {
+        start.check(objective)?;
+        let (path, digested, sizes) = match start {
+            Start::Scratch { sizes, tokens } => return scratch(sizes, tokens, train, seed),
+            Start::Checkpoint { folder, digested } => (folder, digested, None),
+            Start::WithDecoder { folder, digested, decoder } => (folder, digested, Some(decoder)),
+        };
+        let folder = Folder::open(path)?;
+        digested.as_ref().map_or(Ok(()), |digested| folder.expect(digested))?;
+        let opened = Opened { folder: &folder, path };
+        let origin = match Trained::of(&folder, objective, sizes.is_some(), path)? {
+            Trained::T5 => {
+                let plan = T5Shape::read(&folder)?.plan();
+                opened.writer(plan, None, Vec::new())?
+            }
+            Trained::TwoBerts => {
+                let (encoder, decoder) = two_shapes(folder.config())?;
+                let at = "decoder.cls.predictions.";
+                let own = folder.has(&format!("{at}decoder.weight"));
+                let plan = encoder.two_plan(&decoder, own);
+                let mut spare = pooler("encoder.", "encoder.", encoder.width());
+                if own {
+                    let bias = format!("{at}bias");
+                    spare.push((bias.clone(), bias, vec![plan.vocabulary]));
+                }
+                let positions = encoder.positions.min(decoder.positions);
+                opened.writer(plan, Some(positions), spare)?
+            }
+            Trained::Encoder => opened.encoder()?,
+            Trained::NewDecoder => opened.with_decoder(sizes, seed)?,
+        };
+        // All is read: what becomes of the files from now on does not matter.
+        folder.watch().examine()?;
+        Ok(origin)
     }
 }
 
@@ -106,8 +247,8 @@ fn scratch(sizes: &Sizes, tokens: &Tokens, train: &[Pair], seed: u64) -> Result<
     };
     let tokenizer = read(&json)?;
     let (start, end) = (id(&tokenizer, PAD)?, id(&tokenizer, END)?);
-    let shape = Shape::new(sizes, tokenizer.get_vocab_size(true));
-    let plan = Plan::new(shape);
+    let shape = T5Shape::new(sizes, tokenizer.get_vocab_size(true));
+    let plan = shape.plan();
     let settings = json!({
         "clean_up_tokenization_spaces": false,
         "eos_token": END,
@@ -132,44 +273,225 @@ fn scratch(sizes: &Sizes, tokens: &Tokens, train: &[Pair], seed: u64) -> Result<
         config: shape.config(start, end),
         reader: Reader::New(Box::new(tokenizer)),
         plan,
-        start,
-        end,
+        writes: Some(Ends { start, end }),
+        pool: Pool::Mean,
+        positions: None,
         files,
+        untrained: Vec::new(),
     })
 }
 
-fn checkpoint(path: &Path, digested: Option<&Digested>) -> Result<Origin, FitError> {
-    let folder = Folder::open(path)?;
-    digested.map_or(Ok(()), |digested| folder.expect(digested))?;
-    let refuse = |why: &str| FitError::Checkpoint { folder: path.to_owned(), why: why.to_owned() };
-    if folder.family() != Family::T5 {
-        let found = format!("{} cannot be trained; give a T5", folder.architecture());
-        return Err(refuse(&found));
-    }
-    let special = Special::read(&folder)?;
-    let start =
-        special.start.ok_or_else(|| refuse("config.json has no `decoder_start_token_id`"))?;
-    let end = *special.ends.first().ok_or_else(|| refuse("config.json has no `eos_token_id`"))?;
-    let plan = Plan::new(Shape::read(&folder)?);
-    let mut files = BTreeMap::new();
-    for name in KEPT {
-        files.extend(folder.bytes(name)?.map(|bytes| (name.to_owned(), bytes)));
-    }
-    let config = folder.bytes("config.json")?.unwrap_or_default();
-    let config = serde_json::from_slice(&config)
-        .map_err(|error| refuse(&format!("config.json: {error}")))?;
-    let origin = Origin {
-        weights: plan.read(&folder)?,
-        reader: Reader::Checkpoint(Box::new(Codec::read(&folder)?)),
-        plan,
-        start,
-        end,
-        config,
-        files,
+/// The shapes of both sides of two BERTs.
+fn two_shapes(config: &Config) -> Result<(BertShape, BertShape), FitError> {
+    let side = |key: &str| -> Result<BertShape, LoadError> {
+        let expected = "the settings of this side of the model";
+        BertShape::read(&config.section(key)?.ok_or_else(|| config.refuse(key, expected))?)
     };
-    // All is read: what becomes of the files from now on does not matter.
-    folder.watch().examine()?;
-    Ok(origin)
+    config.only("tie_encoder_decoder", false)?;
+    Ok((side("encoder")?, side("decoder")?))
+}
+
+/// The shapes of a BERT, and of a decoder of these sizes behind it.
+fn decoder_shapes(
+    folder: &Folder,
+    sizes: Option<&DecoderSizes>,
+) -> Result<(BertShape, BertShape), FitError> {
+    let encoder = BertShape::read(folder.config())?;
+    let heads = sizes.and_then(|sizes| sizes.heads).unwrap_or_default();
+    let decoder = sizes.and_then(|sizes| encoder.decoder(sizes));
+    let expected = || format!("a divisor of the width {}", encoder.width());
+    let decoder = decoder.ok_or_else(|| FitError::Setting {
+        name: "heads",
+        found: heads.to_string(),
+        expected: expected(),
+    })?;
+    Ok((encoder, decoder))
+}
+
+/// Which rows make the vectors of an encoder, as the folder says; the mean where it says nothing.
+fn encoder_pool(folder: &Folder, path: &Path) -> Result<Pool, FitError> {
+    BertShape::read(folder.config())?;
+    match folder.vector().map(|vector| vector.mode) {
+        None | Some(VectorMode::Mean) => Ok(Pool::Mean),
+        Some(VectorMode::First) => Ok(Pool::First),
+        Some(VectorMode::Last | VectorMode::Pooler) => {
+            let why = "vectors of this pooling cannot be trained; expected `mean` or `cls`";
+            Err(FitError::Checkpoint { folder: path.to_owned(), why: why.to_owned() })
+        }
+    }
+}
+
+/// A tensor that is written as it was read: the name that it had and gets, and its sizes.
+type Spare = (String, String, Vec<usize>);
+
+/// The pooler of a BERT, which no vector here is made with.
+fn pooler(from: &str, to: &str, width: usize) -> Vec<Spare> {
+    let one = |(end, dims): (&str, Vec<usize>)| {
+        let name = format!("pooler.dense.{end}");
+        (format!("{from}{name}"), format!("{to}{name}"), dims)
+    };
+    [("weight", vec![width; 2]), ("bias", vec![width])].map(one).to_vec()
+}
+
+/// A checkpoint that is being read.
+struct Opened<'a> {
+    folder: &'a Folder,
+    path: &'a Path,
+}
+
+impl Opened<'_> {
+    fn refuse(&self, why: impl Into<String>) -> FitError {
+        FitError::Checkpoint { folder: self.path.to_owned(), why: why.into() }
+    }
+
+    /// A model that writes already.
+    fn writer(
+        &self,
+        plan: Plan,
+        positions: Option<usize>,
+        spare: Vec<Spare>,
+    ) -> Result<Origin, FitError> {
+        let special = Special::read(self.folder)?;
+        let start = special
+            .start
+            .ok_or_else(|| self.refuse("config.json has no `decoder_start_token_id`"))?;
+        let end = *special
+            .ends
+            .first()
+            .ok_or_else(|| self.refuse("config.json has no `eos_token_id`"))?;
+        Ok(Origin {
+            weights: plan.read(self.folder, 0, |name| Some(self.named("", name)))?,
+            writes: Some(Ends { start, end }),
+            pool: Pool::Mean,
+            positions,
+            config: self.config()?,
+            files: self.files()?,
+            untrained: self.untrained(spare)?,
+            reader: Reader::Checkpoint(Box::new(Codec::read(self.folder)?)),
+            plan,
+        })
+    }
+
+    /// An encoder whose vectors are trained.
+    fn encoder(&self) -> Result<Origin, FitError> {
+        let shape = BertShape::read(self.folder.config())?;
+        let (plan, prefix) = (shape.encoder_plan(), self.prefix());
+        let pool = encoder_pool(self.folder, self.path)?;
+        let positions = self.folder.max_tokens().unwrap_or(shape.positions).min(shape.positions);
+        let mut config = self.config()?;
+        config.insert("architectures".to_owned(), json!(["BertModel"]));
+        let mut files = self.files()?;
+        let normalize = self.folder.vector().is_none_or(|vector| vector.normalize);
+        files.extend(sentence::files(pool, normalize, shape.width(), positions));
+        Ok(Origin {
+            weights: plan.read(self.folder, 0, |name| Some(self.named(prefix, name)))?,
+            writes: None,
+            pool,
+            positions: Some(positions),
+            config,
+            files,
+            untrained: self.untrained(pooler(prefix, "", shape.width()))?,
+            reader: Reader::Checkpoint(Box::new(Codec::read(self.folder)?)),
+            plan,
+        })
+    }
+
+    /// An encoder with a new decoder behind it, whose embeddings begin as the encoder's.
+    fn with_decoder(&self, sizes: Option<&DecoderSizes>, seed: u64) -> Result<Origin, FitError> {
+        let (shape, decoder) = decoder_shapes(self.folder, sizes)?;
+        let (plan, prefix) = (shape.two_plan(&decoder, false), self.prefix());
+        let weights = plan.read(self.folder, seed, |name| {
+            let embedding =
+                name.strip_prefix("decoder.bert.").filter(|it| it.starts_with("embeddings."));
+            let source = name.strip_prefix("encoder.").or(embedding)?;
+            Some(self.named(prefix, source))
+        })?;
+        let codec = Codec::read(self.folder)?;
+        let (&[start], &[end]) = (codec.leading(), codec.trailing()) else {
+            return Err(self.refuse(
+                "its tokenizer puts not one token before and one behind a text, which would begin and end outputs",
+            ));
+        };
+        let pad = Special::read(self.folder)?.pad.unwrap_or(0);
+        let ends = json!({
+            "decoder_start_token_id": start, "eos_token_id": end, "pad_token_id": pad,
+        });
+        let mut encoder = self.config()?;
+        for key in ["architectures", "dtype", "torch_dtype", "transformers_version"] {
+            encoder.remove(key);
+        }
+        let config = json!({
+            "architectures": ["EncoderDecoderModel"],
+            "decoder": decoder.decoder_config(&encoder),
+            "decoder_start_token_id": start,
+            "encoder": encoder,
+            "eos_token_id": end,
+            "is_encoder_decoder": true,
+            "model_type": "encoder-decoder",
+            "pad_token_id": pad,
+            "tie_word_embeddings": true,
+        });
+        let mut files = self.files()?;
+        files.insert("generation_config.json".to_owned(), pretty(&ends));
+        Ok(Origin {
+            weights,
+            writes: Some(Ends { start, end }),
+            pool: Pool::Mean,
+            positions: Some(shape.positions),
+            config: object(config),
+            files,
+            untrained: self.untrained(pooler(prefix, "encoder.", shape.width()))?,
+            reader: Reader::Checkpoint(Box::new(codec)),
+            plan,
+        })
+    }
+
+    /// What stands before the names of a BERT's tensors.
+    fn prefix(&self) -> &'static str {
+        if self.folder.has_under("bert.") { "bert." } else { "" }
+    }
+
+    /// The name of a tensor here; the oldest checkpoints call the parts of norms gamma and beta.
+    fn named(&self, prefix: &str, name: &str) -> String {
+        let name = format!("{prefix}{name}");
+        let old = [("LayerNorm.weight", "LayerNorm.gamma"), ("LayerNorm.bias", "LayerNorm.beta")];
+        let old = old
+            .iter()
+            .find_map(|(new, old)| name.strip_suffix(new).map(|stem| format!("{stem}{old}")));
+        old.filter(|old| self.folder.has(old)).unwrap_or(name)
+    }
+
+    /// Those that are there.
+    fn untrained(&self, spare: Vec<Spare>) -> Result<Vec<Stored>, FitError> {
+        let there = spare.into_iter().filter(|(from, ..)| self.folder.has(from));
+        let read = |(from, to, dims): Spare| {
+            let values = self.folder.tensor(&from, &dims)?.values();
+            Ok((to, dims, values))
+        };
+        there.map(read).collect()
+    }
+
+    fn config(&self) -> Result<Map<String, Value>, FitError> {
+        let config = self.folder.bytes("config.json")?.unwrap_or_default();
+        serde_json::from_slice(&config)
+            .map_err(|error| self.refuse(format!("config.json: {error}")))
+    }
+
+    fn files(&self) -> Result<BTreeMap<String, Vec<u8>>, FitError> {
+        let mut files = BTreeMap::new();
+        for name in KEPT {
+            files.extend(self.folder.bytes(name)?.map(|bytes| (name.to_owned(), bytes)));
+        }
+        Ok(files)
+    }
+}
+
+/// The members of an object of `json!`.
+pub fn object(value: Value) -> Map<String, Value> {
+    match value {
+        Value::Object(members) => members,
+        _ => Map::new(),
+    }
 }
 
 /// A small file of settings as people read it.

@@ -22,7 +22,7 @@ use crate::weights::{Plan, Weights};
 /// The key of the counters in the header.
 const COUNTERS: &str = "state";
 /// Another layout or another arithmetic has another number.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 
 /// Where a fit stands between two steps.
 #[derive(Clone, Debug, PartialEq)]
@@ -191,8 +191,7 @@ pub fn digest(
         hasher.update(&(bytes.len() as u64).to_le_bytes());
         hasher.update(bytes);
     };
-    let settings = serde_json::to_vec(settings);
-    part(&settings.map_err(|error| FitError::Compute(candle_core::Error::Msg(error.to_string())))?);
+    part(&serde_json::to_vec(settings)?);
     part(serde_json::Value::Object(origin.config.clone()).to_string().as_bytes());
     for (name, bytes) in &origin.files {
         part(name.as_bytes());

@@ -1,205 +1,420 @@
 //! Reverse-mode differentiation: a tape of what was computed, and the gradients on the way back.
 //!
-//! candle has such a tape, but it accumulates every gradient with operations that allocate, and from
-//! 65,536 numbers on spin on a pool that only one thread at a time can use. Here gradients are moved
-//! where they are the first, and added in place where not. Matrix products are candle's.
+//! Values stay on the tape, and each knows which step made it of which others. Gradients are moved where they are
+//! the first, and added in place where not. Products are those of `proofmill-gemm`, whose sums have one order.
 
 use std::sync::Arc;
 
-use candle_core::{DType, Device, Result, Tensor};
+use proofmill_gemm::{Multiplier, Operand, OutOfMemory, Sums};
 
-use crate::ops::{Add, AddRows, Attend, Dropout, MlpShape, Norm, with_numbers};
+use crate::ops::{Attend, Drop, Dropout, LayerNorm, MlpShape, Norm, Pool, Saved};
 
 /// The number of a value on the tape: `[rows, width]`, or a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeId(pub usize);
 
-/// Values in the order in which they were computed, the parameters first.
-pub struct Tape {
-    values: Vec<Tensor>,
-    /// The backward function of each value that is no parameter; none if no gradients are needed.
-    back: Option<Vec<(NodeId, Back)>>,
+/// A parameter as the tape sees it.
+#[derive(Clone, Copy)]
+pub struct Given<'a> {
+    /// Numbers of a row.
+    pub width: usize,
+    pub numbers: &'a [f32],
 }
 
-/// Adds the gradients of the operands of a value, given its own.
-type Back = Box<dyn FnOnce(Tensor, &mut Gradients) -> Result<()>>;
+/// Values in the order in which they were computed, the parameters first.
+pub struct Tape<'a> {
+    parameters: &'a [Given<'a>],
+    values: Vec<Value>,
+    multiplier: Multiplier,
+    /// Whether gradients will be asked for.
+    records: bool,
+}
 
-/// Gradients of values, as far as they are known. No two share their numbers.
-pub struct Gradients(Vec<Option<Tensor>>);
+struct Value {
+    width: usize,
+    numbers: Vec<f32>,
+    step: Step,
+}
+
+/// What made a value.
+enum Step {
+    /// Rows of a table by their numbers.
+    Rows {
+        table: NodeId,
+        ids: Arc<[u32]>,
+    },
+    Add {
+        left: NodeId,
+        right: NodeId,
+    },
+    /// `left · right + bias`
+    Product {
+        left: NodeId,
+        right: NodeId,
+        bias: Option<NodeId>,
+    },
+    /// `left · rightᵀ + bias`
+    ProductTransposed {
+        left: NodeId,
+        right: NodeId,
+        bias: Option<NodeId>,
+    },
+    Scale {
+        rows: NodeId,
+        scale: f32,
+    },
+    Norm {
+        rows: NodeId,
+        weight: NodeId,
+        norm: Norm,
+    },
+    LayerNorm {
+        rows: NodeId,
+        weight: NodeId,
+        bias: NodeId,
+        norm: LayerNorm,
+    },
+    Mlp {
+        rows: NodeId,
+        mlp: MlpShape,
+    },
+    Attend {
+        first: NodeId,
+        other: Option<NodeId>,
+        table: Option<NodeId>,
+        attend: Box<Attend>,
+        saved: Saved,
+    },
+    Dropout {
+        rows: NodeId,
+        drop: Drop,
+    },
+    Pool {
+        rows: NodeId,
+        pool: Pool,
+        lengths: Arc<[usize]>,
+    },
+}
+
+/// The gradient of a parameter that takes part.
+#[derive(Default)]
+pub struct Gradient {
+    /// Of all its numbers; empty if only rows of it were read.
+    pub dense: Vec<f32>,
+    /// Of rows of it: their numbers, and `[ids, width]`.
+    pub rows: Vec<(Arc<[u32]>, Vec<f32>)>,
+}
+
+/// Gradients of values, as far as they are known.
+struct Gradients {
+    parameters: Vec<Gradient>,
+    values: Vec<Vec<f32>>,
+}
 
 impl Gradients {
-    fn add(&mut self, at: NodeId, grad: Tensor) -> Result<()> {
-        match &self.0[at.0] {
-            None => self.0[at.0] = Some(grad),
-            Some(sum) => sum.inplace_op2(&grad, &Add)?,
+    fn of(&mut self, at: NodeId) -> &mut Vec<f32> {
+        let parameters = self.parameters.len();
+        match at.0.checked_sub(parameters) {
+            None => &mut self.parameters[at.0].dense,
+            Some(value) => &mut self.values[value],
         }
-        Ok(())
     }
 
-    fn add_rows(&mut self, at: NodeId, table: &Tensor, ids: &[u32], rows: &Tensor) -> Result<()> {
-        let sum = match self.0[at.0].take() {
-            None => Tensor::zeros(table.shape(), DType::F32, &Device::Cpu)?,
-            Some(sum) => sum,
-        };
-        sum.inplace_op2(rows, &AddRows(ids))?;
-        self.0[at.0] = Some(sum);
-        Ok(())
+    fn add(&mut self, at: NodeId, grad: Vec<f32>) {
+        let sum = self.of(at);
+        if sum.is_empty() {
+            *sum = grad;
+        } else {
+            add(sum, &grad);
+        }
+    }
+
+    /// Adds a product: into what is there, if anything is.
+    fn add_product(
+        &mut self,
+        at: NodeId,
+        multiplier: &mut Multiplier,
+        (a, b): (Operand<'_>, Operand<'_>),
+    ) -> Result<(), OutOfMemory> {
+        let sum = self.of(at);
+        if sum.is_empty() {
+            *sum = product(multiplier, a, b)?;
+            return Ok(());
+        }
+        multiplier.multiply(a, b, Sums::FromOut, sum)
     }
 }
 
-impl Tape {
+/// Adds numbers to others.
+pub fn add(sums: &mut [f32], values: &[f32]) {
+    for (sum, value) in sums.iter_mut().zip(values) {
+        *sum += value;
+    }
+}
+
+/// The sums of all rows.
+fn column_sums(rows: &[f32], width: usize) -> Vec<f32> {
+    let mut sums = vec![0.0; width];
+    rows.chunks_exact(width).for_each(|row| add(&mut sums, row));
+    sums
+}
+
+fn product(
+    multiplier: &mut Multiplier,
+    a: Operand<'_>,
+    b: Operand<'_>,
+) -> Result<Vec<f32>, OutOfMemory> {
+    let mut out = vec![0.0; a.rows() * b.columns()];
+    multiplier.multiply(a, b, Sums::FromZero, &mut out)?;
+    Ok(out)
+}
+
+impl<'a> Tape<'a> {
     /// Begins with these parameters.
-    pub fn new(parameters: &[Tensor], back: bool) -> Self {
-        Self { values: parameters.to_vec(), back: back.then(Vec::new) }
+    pub fn new(parameters: &'a [Given<'a>], multiplier: Multiplier, records: bool) -> Self {
+        Self { parameters, values: Vec::new(), multiplier, records }
     }
 
     /// Whether gradients can be computed.
     pub fn records(&self) -> bool {
-        self.back.is_some()
+        self.records
     }
 
-    pub fn value(&self, at: NodeId) -> &Tensor {
-        &self.values[at.0]
+    pub fn value(&self, at: NodeId) -> &[f32] {
+        match at.0.checked_sub(self.parameters.len()) {
+            None => self.parameters[at.0].numbers,
+            Some(value) => &self.values[value].numbers,
+        }
     }
 
-    fn push(
+    /// Numbers of a row.
+    pub fn width(&self, at: NodeId) -> usize {
+        match at.0.checked_sub(self.parameters.len()) {
+            None => self.parameters[at.0].width,
+            Some(value) => self.values[value].width,
+        }
+    }
+
+    fn operand(&self, at: NodeId) -> Operand<'_> {
+        let (numbers, width) = (self.value(at), self.width(at));
+        Operand::new(numbers, numbers.len() / width, width)
+    }
+
+    fn push(&mut self, width: usize, numbers: Vec<f32>, step: Step) -> NodeId {
+        self.values.push(Value { width, numbers, step });
+        NodeId(self.parameters.len() + self.values.len() - 1)
+    }
+
+    /// Takes the multiplier out for a product of operands that lie on the tape.
+    fn multiply(
         &mut self,
-        value: Tensor,
-        back: impl FnOnce(Tensor, &mut Gradients) -> Result<()> + 'static,
-    ) -> NodeId {
-        let at = NodeId(self.values.len());
-        self.values.push(value);
-        if let Some(way) = &mut self.back {
-            way.push((at, Box::new(back)));
-        }
-        at
+        compute: impl FnOnce(&Self, &mut Multiplier) -> Result<Vec<f32>, OutOfMemory>,
+    ) -> Result<Vec<f32>, OutOfMemory> {
+        let mut multiplier = std::mem::take(&mut self.multiplier);
+        let out = compute(self, &mut multiplier);
+        self.multiplier = multiplier;
+        out
     }
 
-    /// The gradients of the first `parameters` values, given that of one; none of a value that takes no
-    /// part.
-    pub fn backward(
-        self,
-        of: NodeId,
-        grad: Tensor,
-        parameters: usize,
-    ) -> Result<Vec<Option<Tensor>>> {
-        let mut grads = Gradients(vec![None; self.values.len()]);
-        grads.0[of.0] = Some(grad);
-        for (at, back) in self.back.unwrap_or_default().into_iter().rev() {
-            if let Some(grad) = grads.0[at.0].take() {
-                back(grad, &mut grads)?;
-            }
-        }
-        grads.0.truncate(parameters);
-        Ok(grads.0)
-    }
-
-    pub fn rows(&mut self, table: NodeId, ids: &Arc<[u32]>) -> Result<NodeId> {
-        let from = self.value(table).clone();
-        let (_, width) = from.dims2()?;
-        let rows = with_numbers(&from, |table| {
-            let mut rows = Vec::with_capacity(ids.len() * width);
-            for &id in &ids[..] {
-                rows.extend_from_slice(&table[id as usize * width..][..width]);
-            }
-            rows
-        })?;
-        let ids = Arc::clone(ids);
-        Ok(self.push(matrix(rows, width)?, move |grad, grads| {
-            grads.add_rows(table, &from, &ids, &grad)
-        }))
+    pub fn rows(&mut self, table: NodeId, ids: &Arc<[u32]>) -> NodeId {
+        let (from, width) = (self.value(table), self.width(table));
+        let row = |&id: &u32| &from[id as usize * width..][..width];
+        let rows = ids.iter().flat_map(row).copied().collect();
+        self.push(width, rows, Step::Rows { table, ids: Arc::clone(ids) })
     }
 
     /// `left + right`.
-    pub fn add(&mut self, left: NodeId, right: NodeId) -> Result<NodeId> {
-        let sum = self.value(left).copy()?;
-        sum.inplace_op2(self.value(right), &Add)?;
-        Ok(self.push(sum, move |grad, grads| {
-            grads.add(left, grad.copy()?)?;
-            grads.add(right, grad)
-        }))
+    pub fn add(&mut self, left: NodeId, right: NodeId) -> NodeId {
+        let mut sum = self.value(left).to_vec();
+        add(&mut sum, self.value(right));
+        self.push(self.width(left), sum, Step::Add { left, right })
     }
 
-    /// `left · right`.
-    pub fn product(&mut self, left: NodeId, right: NodeId) -> Result<NodeId> {
-        let (a, b) = (self.value(left).clone(), self.value(right).clone());
-        Ok(self.push(a.matmul(&b)?, move |grad, grads| {
-            grads.add(left, grad.matmul(&b.t()?)?)?;
-            grads.add(right, a.t()?.matmul(&grad)?)
-        }))
+    /// `left · right + bias`.
+    pub fn product(
+        &mut self,
+        left: NodeId,
+        right: NodeId,
+        bias: Option<NodeId>,
+    ) -> Result<NodeId, OutOfMemory> {
+        let mut out =
+            self.multiply(|tape, it| product(it, tape.operand(left), tape.operand(right)))?;
+        let width = self.width(right);
+        self.add_bias(&mut out, bias, width);
+        Ok(self.push(width, out, Step::Product { left, right, bias }))
     }
 
-    /// `scale left · rightᵀ`.
+    /// `left · rightᵀ + bias`.
     pub fn product_transposed(
         &mut self,
         left: NodeId,
         right: NodeId,
-        scale: f32,
-    ) -> Result<NodeId> {
-        let (a, b) = (scaled(self.value(left), scale)?, self.value(right).clone());
-        Ok(self.push(a.matmul(&b.t()?)?, move |grad, grads| {
-            grads.add(left, scaled(&grad.matmul(&b)?, scale)?)?;
-            grads.add(right, grad.t()?.matmul(&a)?)
-        }))
+        bias: Option<NodeId>,
+    ) -> Result<NodeId, OutOfMemory> {
+        let mut out = self.multiply(|tape, it| {
+            product(it, tape.operand(left), tape.operand(right).transposed())
+        })?;
+        let width = self.operand(right).rows();
+        self.add_bias(&mut out, bias, width);
+        Ok(self.push(width, out, Step::ProductTransposed { left, right, bias }))
     }
 
-    /// Rows, normalised.
-    pub fn norm(&mut self, rows: NodeId, weight: NodeId, norm: Norm) -> Result<NodeId> {
-        let (a, b) = (self.value(rows).clone(), self.value(weight).clone());
-        let width = b.elem_count();
-        let out = with_numbers(&a, |a| with_numbers(&b, |b| norm.forward(a, b)))??;
-        Ok(self.push(matrix(out, width)?, move |grad, grads| {
-            let (of_rows, of_weight) = with_numbers(&grad, |grad| {
-                with_numbers(&a, |a| with_numbers(&b, |b| norm.backward(a, b, grad)))
-            })???;
-            grads.add(rows, matrix(of_rows, width)?)?;
-            grads.add(weight, Tensor::from_vec(of_weight, width, &Device::Cpu)?)
-        }))
+    fn add_bias(&self, rows: &mut [f32], bias: Option<NodeId>, width: usize) {
+        if let Some(bias) = bias {
+            rows.chunks_exact_mut(width).for_each(|row| add(row, self.value(bias)));
+        }
+    }
+
+    /// Rows times a number.
+    pub fn scale(&mut self, rows: NodeId, scale: f32) -> NodeId {
+        let out = self.value(rows).iter().map(|x| x * scale).collect();
+        self.push(self.width(rows), out, Step::Scale { rows, scale })
+    }
+
+    /// Rows, normalised by their mean square.
+    pub fn norm(&mut self, rows: NodeId, weight: NodeId, norm: Norm) -> NodeId {
+        let out = norm.forward(self.value(rows), self.value(weight));
+        self.push(self.width(rows), out, Step::Norm { rows, weight, norm })
+    }
+
+    /// Rows, normalised by mean and variance.
+    pub fn layer_norm(
+        &mut self,
+        rows: NodeId,
+        weight: NodeId,
+        bias: NodeId,
+        norm: LayerNorm,
+    ) -> NodeId {
+        let out = norm.forward(self.value(rows), self.value(weight), self.value(bias));
+        self.push(self.width(rows), out, Step::LayerNorm { rows, weight, bias, norm })
     }
 
     /// The activation between the two matrices of an MLP.
-    pub fn mlp(&mut self, rows: NodeId, mlp: MlpShape) -> Result<NodeId> {
-        let a = self.value(rows).clone();
-        let (_, width) = a.dims2()?;
-        let out = with_numbers(&a, |a| mlp.forward(a))?;
-        Ok(self.push(matrix(out, mlp.width)?, move |grad, grads| {
-            let of_rows = with_numbers(&grad, |grad| with_numbers(&a, |a| mlp.backward(a, grad)))??;
-            grads.add(rows, matrix(of_rows, width)?)
-        }))
+    pub fn mlp(&mut self, rows: NodeId, mlp: MlpShape) -> NodeId {
+        let out = mlp.forward(self.value(rows));
+        let width = if out.len() == self.value(rows).len() { self.width(rows) } else { mlp.width };
+        self.push(width, out, Step::Mlp { rows, mlp })
     }
 
     /// An attention; its operands are told where it is defined.
-    pub fn attend(&mut self, first: NodeId, second: NodeId, attend: Attend) -> Result<NodeId> {
-        let (a, b) = (self.value(first).clone(), self.value(second).clone());
-        let (out, saved) = with_numbers(&a, |a| with_numbers(&b, |b| attend.forward(a, b)))???;
-        let (shape_a, shape_b) = (a.shape().clone(), b.shape().clone());
-        let out = matrix(out, attend.inner())?;
-        Ok(self.push(out, move |grad, grads| {
-            let table = shape_b.elem_count();
-            let (of_a, of_b) = with_numbers(&grad, |grad| attend.backward(&saved, grad, table))??;
-            grads.add(first, Tensor::from_vec(of_a, shape_a, &Device::Cpu)?)?;
-            grads.add(second, Tensor::from_vec(of_b, shape_b, &Device::Cpu)?)
-        }))
+    pub fn attend(
+        &mut self,
+        first: NodeId,
+        other: Option<NodeId>,
+        table: Option<NodeId>,
+        attend: Attend,
+    ) -> Result<NodeId, OutOfMemory> {
+        let mut multiplier = std::mem::take(&mut self.multiplier);
+        let done = attend.forward(
+            &mut multiplier,
+            self.value(first),
+            other.map(|other| self.value(other)),
+            table.map(|table| self.value(table)),
+        );
+        self.multiplier = multiplier;
+        let (out, saved) = done?;
+        let attend = Box::new(attend);
+        Ok(self.push(attend.inner(), out, Step::Attend { first, other, table, attend, saved }))
     }
 
     /// Dropout.
-    pub fn dropout(&mut self, rows: NodeId, dropout: &Dropout) -> Result<NodeId> {
-        let Some(drop) = dropout.next() else { return Ok(rows) };
-        let a = self.value(rows).clone();
-        let (_, width) = a.dims2()?;
-        let out = matrix(with_numbers(&a, |a| drop.apply(a))?, width)?;
-        Ok(self.push(out, move |grad, grads| {
-            grads.add(rows, matrix(with_numbers(&grad, |grad| drop.apply(grad))?, width)?)
-        }))
+    pub fn dropout(&mut self, rows: NodeId, dropout: &Dropout) -> NodeId {
+        let Some(drop) = dropout.next() else { return rows };
+        let out = drop.apply(self.value(rows));
+        self.push(self.width(rows), out, Step::Dropout { rows, drop })
     }
-}
 
-fn scaled(tensor: &Tensor, scale: f32) -> Result<Tensor> {
-    let values = with_numbers(tensor, |values| values.iter().map(|it| it * scale).collect())?;
-    Tensor::from_vec::<_, f32>(values, tensor.shape(), &Device::Cpu)
-}
+    /// One vector of each text.
+    pub fn pool(&mut self, rows: NodeId, pool: Pool, lengths: &Arc<[usize]>) -> NodeId {
+        let width = self.width(rows);
+        let out = pool.forward(self.value(rows), lengths, width);
+        self.push(width, out, Step::Pool { rows, pool, lengths: Arc::clone(lengths) })
+    }
 
-fn matrix(values: Vec<f32>, width: usize) -> Result<Tensor> {
-    let rows = values.len() / width;
-    Tensor::from_vec(values, (rows, width), &Device::Cpu)
+    /// The gradients of the parameters, given that of one value.
+    pub fn backward(mut self, of: NodeId, grad: Vec<f32>) -> Result<Vec<Gradient>, OutOfMemory> {
+        let mut grads = Gradients {
+            parameters: self.parameters.iter().map(|_| Gradient::default()).collect(),
+            values: vec![Vec::new(); self.values.len()],
+        };
+        grads.add(of, grad);
+        let mut multiplier = std::mem::take(&mut self.multiplier);
+        // Each value is last read by its own step: it goes when that is done.
+        while let Some(value) = self.values.pop() {
+            let grad = grads.values.pop().unwrap_or_default();
+            if !grad.is_empty() {
+                self.back(value, grad, &mut grads, &mut multiplier)?;
+            }
+        }
+        Ok(grads.parameters)
+    }
+
+    /// Adds the gradients of the operands of a value, given its own.
+    fn back(
+        &self,
+        value: Value,
+        grad: Vec<f32>,
+        grads: &mut Gradients,
+        multiplier: &mut Multiplier,
+    ) -> Result<(), OutOfMemory> {
+        let width = value.width;
+        let rows_of = |grad: &[f32]| grad.len() / width;
+        match value.step {
+            Step::Rows { table, ids } => grads.parameters[table.0].rows.push((ids, grad)),
+            Step::Add { left, right } => {
+                grads.add(left, grad.clone());
+                grads.add(right, grad);
+            }
+            Step::Product { left, right, bias } => {
+                let out = Operand::new(&grad, rows_of(&grad), width);
+                let right_value = self.operand(right).transposed();
+                grads.add_product(left, multiplier, (out, right_value))?;
+                let left = self.operand(left).transposed();
+                grads.add_product(right, multiplier, (left, out))?;
+                if let Some(bias) = bias {
+                    grads.add(bias, column_sums(&grad, width));
+                }
+            }
+            Step::ProductTransposed { left, right, bias } => {
+                let out = Operand::new(&grad, rows_of(&grad), width);
+                grads.add_product(left, multiplier, (out, self.operand(right)))?;
+                grads.add_product(right, multiplier, (out.transposed(), self.operand(left)))?;
+                if let Some(bias) = bias {
+                    grads.add(bias, column_sums(&grad, width));
+                }
+            }
+            Step::Scale { rows, scale } => {
+                grads.add(rows, grad.iter().map(|x| x * scale).collect());
+            }
+            Step::Norm { rows, weight, norm } => {
+                let of = norm.backward(self.value(rows), self.value(weight), &grad);
+                grads.add(rows, of.0);
+                grads.add(weight, of.1);
+            }
+            Step::LayerNorm { rows, weight, bias, norm } => {
+                let of = norm.backward(self.value(rows), self.value(weight), &grad);
+                grads.add(rows, of.0);
+                grads.add(weight, of.1);
+                grads.add(bias, of.2);
+            }
+            Step::Mlp { rows, mlp } => grads.add(rows, mlp.backward(self.value(rows), &grad)),
+            Step::Attend { first, other, table, attend, saved } => {
+                let operands = (self.value(first), other.map(|other| self.value(other)));
+                let size = table.map_or(0, |table| self.value(table).len());
+                let of = attend.backward(multiplier, &saved, operands, size, &grad)?;
+                grads.add(first, of.0);
+                if let Some(other) = other {
+                    grads.add(other, of.1);
+                }
+                if let Some(table) = table {
+                    grads.add(table, of.2);
+                }
+            }
+            Step::Dropout { rows, drop } => grads.add(rows, drop.apply(&grad)),
+            Step::Pool { rows, pool, lengths } => {
+                grads.add(rows, pool.backward(&grad, &lengths, width));
+            }
+        }
+        Ok(())
+    }
 }

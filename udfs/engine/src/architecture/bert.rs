@@ -1,10 +1,12 @@
 //! BERT: post-norm with biases everywhere, learned positions, one vector for token type 0, and a
-//! pooler that some checkpoints lack.
+//! pooler that some checkpoints lack. Its stack is also each side of an encoder-decoder.
 
 use super::loader::{Norms, WeightLoader, activation, even_heads};
 use crate::backend::{Embedding, LoadWeights, Norm, NormKind, Pool};
-use crate::checkpoint::{LoadError, VectorMode, VectorSettings};
-use crate::network::{Attention, Mlp, Network, Pooling, Stack, Transformer, TransformerBlock};
+use crate::checkpoint::{Config, LoadError, VectorMode, VectorSettings};
+use crate::network::{
+    Attention, CrossAttention, Mlp, Network, Pooling, Stack, Transformer, TransformerBlock,
+};
 
 /// What sentence-transformers makes of a folder that says nothing.
 const DEFAULT: VectorSettings = VectorSettings { mode: VectorMode::Mean, normalize: false };
@@ -14,13 +16,24 @@ pub(super) fn load<B: LoadWeights>(loader: WeightLoader<'_, B>) -> Result<Networ
     let config = loader.config();
     config.only("is_decoder", false)?;
     config.only("add_cross_attention", false)?;
+    let loader = loader.with_prefix(&["bert."]);
+    let stack = stack(&loader, config, false)?;
+    let pooling = pooling(&loader, stack.width)?;
+    let positions = loader.positions(config.size("max_position_embeddings")?);
+    Ok(loader.network(Transformer::Encoder(stack), None, Some(pooling), Some(positions)))
+}
+
+/// The stack of these settings; that of a decoder is causal and attends to an encoder.
+pub(super) fn stack<B: LoadWeights>(
+    loader: &WeightLoader<'_, B>,
+    config: &Config,
+    decoder: bool,
+) -> Result<Stack<B>, LoadError> {
     if config.text("position_embedding_type")?.is_some_and(|kind| kind != "absolute") {
         return Err(config.refuse("position_embedding_type", "\"absolute\""));
     }
-    let loader = loader.with_prefix(&["bert."]);
     let width = config.size("hidden_size")?;
-    let eps = config.positive_or("layer_norm_eps", 1e-12)?;
-    let norms = Norms { kind: NormKind::Layer, eps, width };
+    let norms = norms(config)?;
     let heads = even_heads(config, width, "num_attention_heads")?;
     let mlp_width = config.size("intermediate_size")?;
     let activation = activation(config, "hidden_act", "gelu")?;
@@ -38,29 +51,41 @@ pub(super) fn load<B: LoadWeights>(loader: WeightLoader<'_, B>) -> Result<Networ
         kind: Some(loader.backend.vector(&kind)?),
         width,
     };
-    let embedding_norm = norm(&loader, "embeddings.LayerNorm", norms)?;
+    let embedding_norm = norm(loader, "embeddings.LayerNorm", norms)?;
     let block = |layer: usize| -> Result<TransformerBlock<B>, LoadError> {
         let at = |name: &str| format!("encoder.layer.{layer}.{name}");
-        let parts = ["query", "key", "value"].map(|part| at(&format!("attention.self.{part}")));
-        let parts: Vec<_> = parts.iter().map(|name| (name.as_str(), width)).collect();
+        let matrices = |names: &[&str]| {
+            let names: Vec<String> = names.iter().map(|name| at(name)).collect();
+            let parts: Vec<_> = names.iter().map(|name| (name.as_str(), width)).collect();
+            loader.linear(&parts, width, true)
+        };
+        let cross = || -> Result<CrossAttention<B>, LoadError> {
+            Ok(CrossAttention {
+                q: matrices(&["crossattention.self.query"])?,
+                kv: matrices(&["crossattention.self.key", "crossattention.self.value"])?,
+                out: matrices(&["crossattention.output.dense"])?,
+                norm: norm(loader, &at("crossattention.output.LayerNorm"), norms)?,
+            })
+        };
+        let qkv = ["attention.self.query", "attention.self.key", "attention.self.value"];
         Ok(TransformerBlock {
             attention: Attention {
-                qkv: loader.linear(&parts, width, true)?,
+                qkv: matrices(&qkv)?,
                 qk_norms: None,
-                out: loader.linear(&[(&at("attention.output.dense"), width)], width, true)?,
-                norm: norm(&loader, &at("attention.output.LayerNorm"), norms)?,
+                out: matrices(&["attention.output.dense"])?,
+                norm: norm(loader, &at("attention.output.LayerNorm"), norms)?,
             },
-            cross: None,
+            cross: decoder.then(cross).transpose()?,
             mlp: Mlp {
                 up: loader.linear(&[(&at("intermediate.dense"), mlp_width)], width, true)?,
                 down: loader.linear(&[(&at("output.dense"), width)], mlp_width, true)?,
                 activation,
                 gated: false,
-                norm: norm(&loader, &at("output.LayerNorm"), norms)?,
+                norm: norm(loader, &at("output.LayerNorm"), norms)?,
             },
         })
     };
-    let stack = Stack {
+    Ok(Stack {
         embedding,
         embedding_norm: Some(embedding_norm),
         blocks: (0..config.size("num_hidden_layers")?).map(block).collect::<Result<_, _>>()?,
@@ -68,15 +93,18 @@ pub(super) fn load<B: LoadWeights>(loader: WeightLoader<'_, B>) -> Result<Networ
         final_norm: None,
         project_out: None,
         heads,
-        causal: false,
+        causal: decoder,
         rope: None,
         relative: None,
         width,
         mlp_width,
-    };
-    let pooling = pooling(&loader, width)?;
-    let positions = loader.positions(max_positions);
-    Ok(loader.network(Transformer::Encoder(stack), None, Some(pooling), Some(positions)))
+    })
+}
+
+/// How the norms of these settings are made.
+pub(super) fn norms(config: &Config) -> Result<Norms, LoadError> {
+    let eps = config.positive_or("layer_norm_eps", 1e-12)?;
+    Ok(Norms { kind: NormKind::Layer, eps, width: config.size("hidden_size")? })
 }
 
 fn pooling<B: LoadWeights>(
@@ -97,7 +125,7 @@ fn pooling<B: LoadWeights>(
 }
 
 /// A norm, whose tensors the oldest checkpoints call gamma and beta.
-fn norm<B: LoadWeights>(
+pub(super) fn norm<B: LoadWeights>(
     loader: &WeightLoader<'_, B>,
     name: &str,
     norms: Norms,

@@ -1,7 +1,7 @@
 //! Loads a folder as the architecture that its `config.json` names.
 
 use super::loader::WeightLoader;
-use super::{bart, bert, gpt2, llama, opt, t5};
+use super::{bart, bert, encoder_decoder, gpt2, llama, opt, t5};
 use crate::backend::{LoadWeights, Precision};
 use crate::checkpoint::{Family, Folder, LoadError};
 use crate::network::Network;
@@ -21,6 +21,7 @@ pub fn load<B: LoadWeights>(
         Family::T5 => t5::load(loader),
         Family::Bart => bart::load(loader),
         Family::Bert => bert::load(loader),
+        Family::EncoderDecoder => encoder_decoder::load(loader),
         Family::Opt => opt::load(loader),
         Family::Gpt2 => gpt2::load(loader),
         Family::Llama => llama::load(loader, llama::Variant::Llama),

@@ -14,6 +14,8 @@ pub(super) struct WeightLoader<'a, B> {
     context_limit: usize,
     /// What stands before the names of tensors.
     prefix: &'static str,
+    /// What stands before the names of tensors that are not there behind `prefix`, if two stacks share them.
+    twin: Option<&'static str>,
 }
 
 /// A matrix of a checkpoint: its name without `.weight`, and its outputs.
@@ -34,7 +36,7 @@ impl<'a, B: LoadWeights> WeightLoader<'a, B> {
         precision: Precision,
         context_limit: usize,
     ) -> Self {
-        Self { folder, backend, precision, context_limit, prefix: "" }
+        Self { folder, backend, precision, context_limit, prefix: "", twin: None }
     }
 
     pub fn config(&self) -> &'a Config {
@@ -48,8 +50,15 @@ impl<'a, B: LoadWeights> WeightLoader<'a, B> {
         Self { prefix: found.copied().unwrap_or_default(), ..self }
     }
 
+    /// The same folder, with `prefix` before all names, or `twin` where there is no such tensor.
+    pub fn under(&self, prefix: &'static str, twin: Option<&'static str>) -> Self {
+        Self { prefix, twin, ..*self }
+    }
+
     fn name(&self, name: &str) -> String {
-        format!("{}{name}", self.prefix)
+        let own = format!("{}{name}", self.prefix);
+        let twin = self.twin.map(|twin| format!("{twin}{name}"));
+        twin.filter(|twin| !self.folder.has(&own) && self.folder.has(twin)).unwrap_or(own)
     }
 
     pub fn has(&self, name: &str) -> bool {
@@ -146,9 +155,19 @@ impl<'a, B: LoadWeights> WeightLoader<'a, B> {
         } else {
             embedding.clone()
         };
-        let (outputs, inputs) = (embedding.rows(), embedding.width());
+        self.lm_head(matrix, scale, bias).map(Some)
+    }
+
+    /// The head whose matrix, `[vocabulary, width]`, is this one.
+    pub fn lm_head(
+        &self,
+        matrix: StoredTensor,
+        scale: f32,
+        bias: Option<&[f32]>,
+    ) -> Result<LmHead<B>, LoadError> {
+        let (outputs, inputs) = (matrix.rows(), matrix.width());
         let blocks = vec![Placement::OutputsByInputs(matrix)];
-        Ok(Some(LmHead { linear: self.pack(blocks, bias, outputs, inputs)?, scale }))
+        Ok(LmHead { linear: self.pack(blocks, bias, outputs, inputs)?, scale })
     }
 
     /// Most tokens of a text by the model, sentence-transformers and the caller.

@@ -3,6 +3,7 @@
 
 mod bart;
 mod bert;
+mod encoder_decoder;
 mod gpt2;
 mod llama;
 mod load;

@@ -4,7 +4,9 @@
 use super::loader::{Norms, WeightLoader, activation, even_heads};
 use crate::backend::{Activation, Embedding, LoadWeights, Norm, NormKind};
 use crate::checkpoint::{Config, LoadError, StoredTensor};
-use crate::network::{Attention, Heads, Mlp, Network, Stack, Transformer, TransformerBlock};
+use crate::network::{
+    Attention, Heads, Mlp, Network, Projection, Stack, Transformer, TransformerBlock,
+};
 
 /// The row of position 0 in the table of positions.
 const OFFSET: u32 = 2;
@@ -49,8 +51,9 @@ pub(super) fn load<B: LoadWeights>(loader: WeightLoader<'_, B>) -> Result<Networ
         (tokens.clone(), None)
     } else {
         let project = loader.tensor("project_in.weight", &[width, narrow])?;
-        let project_out = loader.linear(&[("project_out", narrow)], width, false)?;
-        (widen(&tokens, &project), Some(project_out))
+        let linear = loader.linear(&[("project_out", narrow)], width, false)?;
+        let out = Projection { linear, activation: Activation::None, norm: None };
+        (widen(&tokens, &project), Some(out))
     };
     let embedding = Embedding {
         tokens: loader.backend.table(&table)?,

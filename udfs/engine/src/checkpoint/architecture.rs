@@ -13,6 +13,8 @@ pub enum Family {
     Bart,
     /// BERT and its sentence encoders.
     Bert,
+    /// Two BERTs, of which the second writes.
+    EncoderDecoder,
     Opt,
     /// GPT-2.
     Gpt2,
@@ -25,10 +27,11 @@ pub enum Family {
 }
 
 impl Family {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::T5,
         Self::Bart,
         Self::Bert,
+        Self::EncoderDecoder,
         Self::Opt,
         Self::Gpt2,
         Self::Llama,
@@ -42,6 +45,7 @@ impl Family {
             Self::T5 => "t5",
             Self::Bart => "bart",
             Self::Bert => "bert",
+            Self::EncoderDecoder => "encoder-decoder",
             Self::Opt => "opt",
             Self::Gpt2 => "gpt2",
             Self::Llama => "llama",
@@ -58,6 +62,7 @@ impl Family {
             Self::T5 => &["T5ForConditionalGeneration"],
             Self::Bart => &["BartForConditionalGeneration", "BartModel"],
             Self::Bert => &["BertModel", "BertForMaskedLM", "BertForPreTraining"],
+            Self::EncoderDecoder => &["EncoderDecoderModel"],
             Self::Opt => &["OPTForCausalLM", "OPTModel"],
             Self::Gpt2 => &["GPT2LMHeadModel", "GPT2Model"],
             Self::Llama => &["LlamaForCausalLM", "LlamaModel"],

@@ -23,7 +23,13 @@ impl Special {
     /// mention has the default of transformers' configuration class, which is not written to files.
     pub fn read(folder: &Folder) -> Result<Self, LoadError> {
         let config = folder.config();
-        let files: Vec<&Config> = folder.generation().into_iter().chain([config]).collect();
+        // What an encoder-decoder of two parts leaves open, its decoder says.
+        let decoder = match folder.family() {
+            Family::EncoderDecoder => config.section("decoder")?,
+            _ => None,
+        };
+        let files: Vec<&Config> =
+            folder.generation().into_iter().chain([config]).chain(&decoder).collect();
         let all = |key: &str, default: Option<u32>| -> Result<Vec<u32>, LoadError> {
             match files.iter().find(|file| file.has(key)) {
                 Some(file) => file.tokens(key),
@@ -72,7 +78,7 @@ impl Defaults {
                 forced_eos: Some(2),
                 pad: Some(1),
             },
-            Family::Bert => Self { pad: Some(0), ..Self::default() },
+            Family::Bert | Family::EncoderDecoder => Self { pad: Some(0), ..Self::default() },
             Family::Opt => Self { bos: Some(2), eos: Some(2), pad: Some(1), ..Self::default() },
             Family::Gpt2 => Self { bos: Some(50256), eos: Some(50256), ..Self::default() },
             Family::Llama => Self { bos: Some(1), eos: Some(2), ..Self::default() },

@@ -58,11 +58,15 @@ impl<B: Backend> Stack<B> {
         if let Some(project) = &self.project_out {
             backend.linear(
                 &work.selected,
-                project,
-                Activation::None,
+                &project.linear,
+                project.activation,
                 Write::Store,
                 &mut work.projected,
             )?;
+            if let Some(norm) = &project.norm {
+                backend.norm(&work.projected, norm, &mut work.selected)?;
+                mem::swap(&mut work.projected, &mut work.selected);
+            }
         }
         Ok(())
     }
@@ -74,7 +78,7 @@ impl<B: Backend> Stack<B> {
 
     /// Width of the rows that [`Stack::select_rows`] leaves.
     pub fn output_width(&self) -> usize {
-        self.project_out.as_ref().map_or(self.width, |project| project.outputs)
+        self.project_out.as_ref().map_or(self.width, |project| project.linear.outputs)
     }
 
     /// Writes the cross-attention keys and values of encoder states to `cache`, for each block of this

@@ -6,7 +6,7 @@ mod parts;
 mod workspace;
 
 pub use parts::{
-    Attention, CrossAttention, Heads, LmHead, Mlp, Network, Pooling, Stack, Transformer,
-    TransformerBlock,
+    Attention, CrossAttention, Heads, LmHead, Mlp, Network, Pooling, Projection, Stack,
+    Transformer, TransformerBlock,
 };
 pub use workspace::Workspace;

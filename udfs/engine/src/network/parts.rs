@@ -25,7 +25,7 @@ pub enum Transformer<B: LoadWeights> {
     Encoder(Stack<B>),
     /// GPT-2, OPT, Llama, Qwen: reads and writes from left to right.
     Decoder(Stack<B>),
-    /// T5, BART: an encoder reads, a decoder writes.
+    /// T5, BART, two BERTs: an encoder reads, a decoder writes.
     EncoderDecoder {
         encoder: Stack<B>,
         /// Writes; each of its blocks has a [`CrossAttention`].
@@ -44,8 +44,8 @@ pub struct Stack<B: LoadWeights> {
     pub norm_first: bool,
     /// After the last block.
     pub final_norm: Option<Norm<B>>,
-    /// After the final norm, to the width of the head (small OPT).
-    pub project_out: Option<Linear<B>>,
+    /// After the final norm, to the width of the head (small OPT) or to what it reads (BERT).
+    pub project_out: Option<Projection<B>>,
     /// Sizes of self-attention.
     pub heads: Heads,
     /// Whether a row reads only what stands before it.
@@ -110,6 +110,14 @@ pub struct Mlp<B: LoadWeights> {
     pub gated: bool,
     /// Before or after.
     pub norm: Norm<B>,
+}
+
+/// Between the last block and the head: `norm(activation(linear x))`.
+pub struct Projection<B: LoadWeights> {
+    pub linear: Linear<B>,
+    pub activation: Activation,
+    /// Of the stack's width, as `linear` then is.
+    pub norm: Option<Norm<B>>,
 }
 
 /// From a hidden state to logits.

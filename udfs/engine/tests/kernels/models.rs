@@ -15,8 +15,8 @@ use crate::gemm::Sized;
 use crate::pass::{ROWS, logprobs, states};
 
 /// One checkpoint of each family.
-const CHECKPOINTS: [&str; 9] =
-    ["t5", "flan-t5", "bart", "bert", "opt", "gpt2", "llama", "qwen2", "qwen3"];
+const CHECKPOINTS: [&str; 10] =
+    ["t5", "flan-t5", "bart", "bert2bert", "bert", "opt", "gpt2", "llama", "qwen2", "qwen3"];
 /// Tokens that are read and written.
 const TOKENS: usize = 24;
 /// Which texts of the goldens.

@@ -9,8 +9,8 @@ from typing import Callable
 
 import torch
 from transformers import (
-    BartConfig, BartForConditionalGeneration, BertConfig, BertModel, GPT2Config, GPT2LMHeadModel,
-    LlamaConfig, LlamaForCausalLM, OPTConfig, OPTForCausalLM, Qwen2Config, Qwen2ForCausalLM,
+    BartConfig, BartForConditionalGeneration, BertConfig, BertModel, EncoderDecoderConfig,
+    EncoderDecoderModel, GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, OPTConfig, OPTForCausalLM, Qwen2Config, Qwen2ForCausalLM,
     Qwen3Config, Qwen3ForCausalLM, T5Config, T5ForConditionalGeneration,
 )
 
@@ -59,6 +59,17 @@ def bert(scale):
     return BertModel(BertConfig(
         vocab_size=ROWS, hidden_size=40 * scale, num_hidden_layers=2, num_attention_heads=4,
         intermediate_size=72 * scale, max_position_embeddings=96))
+
+
+def bert2bert(scale, **more):
+    width = 40 * scale
+    sides = [BertConfig(**(dict(
+        vocab_size=ROWS, hidden_size=width, max_position_embeddings=112, intermediate_size=72 * scale,
+        num_attention_heads=4, num_hidden_layers=1) | side)) for side in (
+            {}, dict(num_hidden_layers=2, num_attention_heads=2, intermediate_size=56 * scale,
+                     hidden_act="gelu_new", layer_norm_eps=1e-5) | more)]
+    return EncoderDecoderModel(EncoderDecoderConfig.from_encoder_decoder_configs(
+        *sides, decoder_start_token_id=2, eos_token_id=3, pad_token_id=0))
 
 
 def opt(scale, **more):
@@ -131,6 +142,11 @@ FAMILIES = {
     # Weight names as in a file written by a model with a head, and as in one without.
     "bert": Family(bert, vocabularies.bert, rewrites=[rewrites.prefixed("bert.")]),
     "bert-sentence": Family(bert, vocabularies.bert, rewrites=[rewrites.sentence_transformers]),
+    # The end and the start are those of the tokenizer; the decoder's head is its own words or a matrix.
+    "bert2bert": Family(bert2bert, vocabularies.bert, end_gain=3.0),
+    "bert2bert-untied": Family(
+        lambda scale: bert2bert(scale, tie_word_embeddings=False), vocabularies.bert, torch.float16,
+        end_gain=3.0),
     "opt": Family(opt, vocabularies.opt, end_gain=4.0),
     "opt-post-norm": Family(
         lambda scale: opt(scale, do_layer_norm_before=False, word_embed_proj_dim=24 * scale),

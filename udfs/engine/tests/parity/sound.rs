@@ -7,11 +7,13 @@ use tokenizers::Tokenizer;
 use crate::golden::{self, Kind, NEW_TOKENS, Run, Text, Writer};
 use crate::near::relative_error;
 
-const FAMILIES: [&str; 14] = [
+const FAMILIES: [&str; 16] = [
     "bart",
     "bart-forced",
     "bert",
     "bert-sentence",
+    "bert2bert",
+    "bert2bert-untied",
     "flan-t5",
     "flan-t5-old",
     "gpt2",

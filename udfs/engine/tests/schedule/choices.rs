@@ -25,7 +25,9 @@ fn judged(model: &proofmill_engine::model::Model, prompt: &str, texts: &[&str]) 
 
 #[test]
 fn an_answer_is_one_of_the_texts() {
-    for name in ["gpt2", "llama", "opt", "qwen3", "t5", "flan-t5", "bart", "bart-forced"] {
+    for name in
+        ["gpt2", "llama", "opt", "qwen3", "t5", "flan-t5", "bart", "bart-forced", "bert2bert"]
+    {
         let model = open(name, &settings());
         let strategies = [Strategy::Greedy, sampled(1, 16), beams(2), beams(6)];
         for (strategy, prefix) in strategies.into_iter().flat_map(|it| [(it, ""), (it, "mo")]) {

@@ -68,7 +68,7 @@ fn decoders_answer_each_request_as_if_it_were_alone() {
 
 #[test]
 fn encoder_decoders_answer_each_request_as_if_it_were_alone() {
-    for name in ["t5", "flan-t5", "bart", "bart-forced"] {
+    for name in ["t5", "flan-t5", "bart", "bart-forced", "bert2bert"] {
         alone_and_together(name, Kind::EncoderDecoder, Precision::F32);
     }
 }

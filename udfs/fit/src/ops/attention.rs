@@ -1,13 +1,13 @@
 //! Attention of several heads, forward and backward, with masks and relative positions.
 //!
-//! Rows of a part of a batch lie one text after the other, each as long as the longest:
-//! `[texts * length, ...]`. Keys beyond the end of their text count nothing; rows of queries beyond
-//! the end of theirs get numbers that nobody reads.
+//! Rows lie one text after the other. Queries, keys and values are columns of wider rows, and are read where they
+//! lie, head by head.
 
-use candle_core::{CpuStorage, Device, Error, InplaceOp1, Layout, Result, Tensor};
+use std::sync::Arc;
+
+use proofmill_gemm::{Multiplier, Operand, OutOfMemory, Sums};
 
 use super::dropout::Drop;
-use super::slice::with_numbers;
 use crate::math::{dot, softmax};
 
 /// How many heads there are and how wide each is.
@@ -18,50 +18,61 @@ pub struct Heads {
     pub width: usize,
 }
 
-/// One attention. Of itself: `(qkv [rows, 3 inner], table [buckets, heads])`. Of another stack:
-/// `(q [rows, inner], kv [other rows, 2 inner])`. The result is `[rows, inner]`.
+/// One attention. Of itself: `qkv [rows, 3 inner]`. Of another stack: `q [rows, inner]` and `kv [other rows,
+/// 2 inner]`. The result is `[rows, inner]`.
 pub struct Attend {
     /// The heads; `inner` is count times width.
     pub heads: Heads,
-    /// Tokens of each text that asks, padding included.
-    pub queries: usize,
-    /// Tokens of each text that is asked, padding included.
-    pub keys: usize,
-    /// Real tokens of each text that is asked.
-    pub lengths: Vec<usize>,
+    /// Multiplies the scores.
+    pub scale: f32,
+    /// Tokens of each text that asks.
+    pub queries: Arc<[usize]>,
+    /// Tokens of each text that is asked.
+    pub keys: Arc<[usize]>,
     /// Whether a token sees none that comes later.
     pub causal: bool,
-    /// The bucket of each distance from `1 - keys` to `keys - 1`; none for another stack, whose
-    /// distances mean nothing.
+    /// The bucket of each distance from `1 - longest` to `longest - 1`, of a table `[buckets, heads]` that is added to
+    /// the scores; none where positions are in the rows, or mean nothing.
     pub buckets: Option<Vec<usize>>,
     /// What is dropped of the probabilities.
     pub drop: Option<Drop>,
 }
 
-/// What the way back needs, head by head.
+/// What the way back needs: probabilities `[queries, keys]` of all texts and heads, one after the other.
 pub struct Saved {
-    /// `[texts * heads, queries, width]`.
-    q: Tensor,
-    /// `[texts * heads, keys, width]`.
-    k: Tensor,
-    v: Tensor,
-    /// `[texts * heads, queries, keys]`, before anything is dropped.
-    weights: Tensor,
+    /// Before anything is dropped.
+    weights: Vec<f32>,
     /// After that, if anything is.
-    dropped: Option<Tensor>,
+    dropped: Option<Vec<f32>>,
 }
 
-/// A run of columns in rows.
+/// The rows of one head of one text inside wider rows.
 #[derive(Clone, Copy)]
-struct Columns {
+struct Place {
+    /// Where the first number lies.
     first: usize,
-    of: usize,
+    rows: usize,
+    /// Numbers from one row to the next.
+    stride: usize,
 }
 
-/// Adds relative positions to scores and makes them probabilities of the keys that count.
-struct Probabilities<'a> {
-    attend: &'a Attend,
-    bias: Option<Vec<f32>>,
+/// One head of one text.
+#[derive(Clone, Copy)]
+struct Head {
+    number: usize,
+    q: Place,
+    k: Place,
+    v: Place,
+    /// In the result.
+    out: Place,
+    /// Where its probabilities begin.
+    weights: usize,
+}
+
+impl Head {
+    fn weights(&self) -> std::ops::Range<usize> {
+        self.weights..self.weights + self.q.rows * self.k.rows
+    }
 }
 
 impl Attend {
@@ -70,187 +81,166 @@ impl Attend {
         self.heads.count * self.heads.width
     }
 
-    fn tensor(&self, values: Vec<f32>, length: usize, width: usize) -> Result<Tensor> {
-        Tensor::from_vec(
-            values,
-            (self.lengths.len() * self.heads.count, length, width),
-            &Device::Cpu,
-        )
-    }
-
-    /// Rows of texts to rows of heads: `[texts * heads, length, width]`.
-    fn split(&self, rows: &[f32], at: Columns, length: usize) -> Result<Tensor> {
-        let Heads { count, width } = self.heads;
-        let mut out = Vec::with_capacity(self.lengths.len() * count * length * width);
-        for text in rows.chunks_exact(length * at.of) {
-            for head in 0..count {
-                let from = at.first + head * width;
-                for row in text.chunks_exact(at.of) {
-                    out.extend_from_slice(&row[from..from + width]);
+    /// All heads of all texts; `own` where queries, keys and values lie in the same rows.
+    fn all(&self, own: bool) -> impl Iterator<Item = Head> + '_ {
+        let inner = self.inner();
+        let (mut queries, mut keys, mut weights) = (0, 0, 0);
+        let texts = self.queries.iter().zip(self.keys.iter());
+        texts.flat_map(move |(&asking, &asked)| {
+            let (q, k, w) = (queries, keys, weights);
+            queries += asking;
+            keys += asked;
+            weights += self.heads.count * asking * asked;
+            (0..self.heads.count).map(move |number| {
+                let place = |row: usize, rows: usize, part: usize, parts: usize| Place {
+                    first: row * parts * inner + part * inner + number * self.heads.width,
+                    rows,
+                    stride: parts * inner,
+                };
+                Head {
+                    number,
+                    q: if own { place(q, asking, 0, 3) } else { place(q, asking, 0, 1) },
+                    k: if own { place(k, asked, 1, 3) } else { place(k, asked, 0, 2) },
+                    v: if own { place(k, asked, 2, 3) } else { place(k, asked, 1, 2) },
+                    out: place(q, asking, 0, 1),
+                    weights: w + number * asking * asked,
                 }
-            }
-        }
-        self.tensor(out, length, width)
-    }
-
-    /// The reverse of [`Self::split`], into columns of `rows`.
-    fn merge(&self, heads: &Tensor, at: Columns, length: usize, rows: &mut [f32]) -> Result<()> {
-        let Heads { count, width } = self.heads;
-        with_numbers(heads, |heads| {
-            let mut parts = heads.chunks_exact(length * width);
-            for text in rows.chunks_exact_mut(length * at.of) {
-                for (head, part) in (0..count).zip(&mut parts) {
-                    let from = at.first + head * width;
-                    for (row, part) in text.chunks_exact_mut(at.of).zip(part.chunks_exact(width)) {
-                        row[from..from + width].copy_from_slice(part);
-                    }
-                }
-            }
+            })
         })
     }
 
-    /// The table by head and distance.
-    fn spread(&self, table: &[f32], buckets: &[usize]) -> Vec<f32> {
-        let count = self.heads.count;
-        let of = |head: usize| buckets.iter().map(move |bucket| table[bucket * count + head]);
-        (0..count).flat_map(of).collect()
+    fn operand<'a>(&self, rows: &'a [f32], at: Place) -> Operand<'a> {
+        Operand::with_stride(&rows[at.first..], at.rows, self.heads.width, at.stride)
     }
 
-    /// Keys that a query sees.
-    fn seen(&self, text: usize, query: usize) -> usize {
-        if self.causal { self.lengths[text].min(query + 1) } else { self.lengths[text] }
+    fn write(&self, rows: &mut [f32], at: Place, head: &[f32]) {
+        let rows = rows[at.first..].chunks_mut(at.stride);
+        for (row, head) in rows.zip(head.chunks_exact(self.heads.width)) {
+            row[..self.heads.width].copy_from_slice(head);
+        }
     }
 
-    /// The rows that are gathered, and what the way back needs.
-    pub fn forward(&self, first: &[f32], second: &[f32]) -> Result<(Vec<f32>, Saved)> {
-        let inner = self.inner();
-        let part = |part: usize, of: usize| Columns { first: part * inner, of: of * inner };
-        let (q, k, v, bias) = match &self.buckets {
-            Some(buckets) => (
-                self.split(first, part(0, 3), self.queries)?,
-                self.split(first, part(1, 3), self.keys)?,
-                self.split(first, part(2, 3), self.keys)?,
-                Some(self.spread(second, buckets)),
-            ),
-            None => (
-                self.split(first, part(0, 1), self.queries)?,
-                self.split(second, part(0, 2), self.keys)?,
-                self.split(second, part(1, 2), self.keys)?,
-                None,
-            ),
-        };
-        let weights = q.matmul(&k.t()?)?;
-        weights.inplace_op1(&Probabilities { attend: self, bias })?;
-        let dropped = match &self.drop {
-            None => None,
-            Some(drop) => {
-                let dropped = with_numbers(&weights, |weights| drop.apply(weights))?;
-                Some(self.tensor(dropped, self.queries, self.keys)?)
-            }
-        };
-        let out = dropped.as_ref().unwrap_or(&weights).matmul(&v)?;
-        let mut rows = vec![0.0; self.lengths.len() * self.queries * inner];
-        self.merge(&out, part(0, 1), self.queries, &mut rows)?;
-        Ok((rows, Saved { q, k, v, weights, dropped }))
+    /// Longest of the texts that are asked.
+    fn longest(&self) -> usize {
+        self.keys.iter().copied().max().unwrap_or(0)
     }
 
-    /// The gradients of both operands; that of a table has so many numbers.
-    pub fn backward(
+    /// The rows that are gathered, and what the way back needs. `other` are keys and values of another stack.
+    pub fn forward(
         &self,
-        saved: &Saved,
-        grad: &[f32],
-        table: usize,
-    ) -> Result<(Vec<f32>, Vec<f32>)> {
-        let Saved { q, k, v, weights, dropped } = saved;
-        let inner = self.inner();
-        let part = |part: usize, of: usize| Columns { first: part * inner, of: of * inner };
-        let grad = self.split(grad, part(0, 1), self.queries)?;
-        let of_v = dropped.as_ref().unwrap_or(weights).transpose(1, 2)?.matmul(&grad)?;
-        let of_weights = grad.matmul(&v.t()?)?;
-        let scores = with_numbers(weights, |weights| {
-            with_numbers(&of_weights, |grad| match &self.drop {
-                None => self.softmax_grad(weights, grad),
-                Some(drop) => self.softmax_grad(weights, &drop.apply(grad)),
-            })
-        })??;
-        let mut of_table = vec![0.0; table];
-        if let Some(buckets) = &self.buckets {
-            self.table_grad(&scores, buckets, &mut of_table);
-        }
-        let scores = self.tensor(scores, self.queries, self.keys)?;
-        let of_q = scores.matmul(k)?;
-        let of_k = scores.transpose(1, 2)?.matmul(q)?;
-        let texts = self.lengths.len();
-        if self.buckets.is_some() {
-            let mut of_first = vec![0.0; texts * self.queries * 3 * inner];
-            for (number, grad) in [of_q, of_k, of_v].iter().enumerate() {
-                self.merge(grad, part(number, 3), self.queries, &mut of_first)?;
-            }
-            return Ok((of_first, of_table));
-        }
-        let mut of_first = vec![0.0; texts * self.queries * inner];
-        self.merge(&of_q, part(0, 1), self.queries, &mut of_first)?;
-        let mut of_second = vec![0.0; texts * self.keys * 2 * inner];
-        for (number, grad) in [of_k, of_v].iter().enumerate() {
-            self.merge(grad, part(number, 2), self.keys, &mut of_second)?;
-        }
-        Ok((of_first, of_second))
-    }
-
-    fn softmax_grad(&self, weights: &[f32], grad: &[f32]) -> Vec<f32> {
-        let mut out = Vec::with_capacity(weights.len());
-        for (weights, grad) in weights.chunks_exact(self.keys).zip(grad.chunks_exact(self.keys)) {
-            let along = dot(weights, grad);
-            out.extend(weights.iter().zip(grad).map(|(weight, grad)| weight * (grad - along)));
-        }
-        out
-    }
-
-    /// The gradient of the table: the sum over all scores of a head and bucket.
-    fn table_grad(&self, scores: &[f32], buckets: &[usize], table: &mut [f32]) {
-        let (count, span) = (self.heads.count, buckets.len());
-        let mut sums = vec![0.0; count * span];
-        for (place, scores) in scores.chunks_exact(self.queries * self.keys).enumerate() {
-            let sums = &mut sums[place % count * span..][..span];
-            for (query, scores) in scores.chunks_exact(self.keys).enumerate() {
-                for (sum, score) in sums[self.keys - 1 - query..].iter_mut().zip(scores) {
-                    *sum += score;
-                }
-            }
-        }
-        for (head, sums) in sums.chunks_exact(span).enumerate() {
-            for (bucket, sum) in buckets.iter().zip(sums) {
-                table[bucket * count + head] += sum;
-            }
-        }
-    }
-}
-
-impl InplaceOp1 for Probabilities<'_> {
-    fn name(&self) -> &'static str {
-        "probabilities"
-    }
-
-    fn cpu_fwd(&self, scores: &mut CpuStorage, _: &Layout) -> Result<()> {
-        let CpuStorage::F32(scores) = scores else {
-            return Err(Error::Msg("scores are not f32".to_owned()));
-        };
-        let Attend { heads, queries, keys, .. } = *self.attend;
-        let span = 2 * keys - 1;
-        for (place, scores) in scores.chunks_exact_mut(queries * keys).enumerate() {
-            let (text, head) = (place / heads.count, place % heads.count);
-            for (query, scores) in scores.chunks_exact_mut(keys).enumerate() {
-                let (seen, hidden) = scores.split_at_mut(self.attend.seen(text, query));
-                if let Some(bias) = &self.bias {
-                    let bias = &bias[head * span..][keys - 1 - query..];
-                    for (score, bias) in seen.iter_mut().zip(bias) {
-                        *score += bias;
+        multiplier: &mut Multiplier,
+        first: &[f32],
+        other: Option<&[f32]>,
+        table: Option<&[f32]>,
+    ) -> Result<(Vec<f32>, Saved), OutOfMemory> {
+        let read = other.unwrap_or(first);
+        let (own, longest) = (other.is_none(), self.longest());
+        let count = self.all(own).map(|head| head.weights().end).max().unwrap_or(0);
+        let mut weights = vec![0.0; count];
+        for head in self.all(own) {
+            let (q, k) = (self.operand(first, head.q), self.operand(read, head.k));
+            let scores = &mut weights[head.weights()];
+            multiplier.multiply(q, k.transposed(), Sums::FromZero, scores)?;
+            let bias = self.buckets.as_deref().zip(table);
+            for (query, scores) in scores.chunks_exact_mut(head.k.rows).enumerate() {
+                let seen = if self.causal { query + 1 } else { head.k.rows };
+                let (seen, hidden) = scores.split_at_mut(seen.min(head.k.rows));
+                if let Some((buckets, table)) = bias {
+                    for (score, bucket) in seen.iter_mut().zip(&buckets[longest - 1 - query..]) {
+                        *score =
+                            *score * self.scale + table[bucket * self.heads.count + head.number];
                     }
+                } else {
+                    seen.iter_mut().for_each(|score| *score *= self.scale);
                 }
                 softmax(seen);
                 hidden.fill(0.0);
             }
         }
-        Ok(())
+        let dropped = self.drop.as_ref().map(|drop| drop.apply(&weights));
+        let mut out = vec![0.0; self.queries.iter().sum::<usize>() * self.inner()];
+        let mut gathered = Vec::new();
+        for head in self.all(own) {
+            let weights = &dropped.as_ref().unwrap_or(&weights)[head.weights()];
+            let weights = Operand::new(weights, head.q.rows, head.k.rows);
+            gathered.resize(head.q.rows * self.heads.width, 0.0);
+            let v = self.operand(read, head.v);
+            multiplier.multiply(weights, v, Sums::FromZero, &mut gathered)?;
+            self.write(&mut out, head.out, &gathered);
+        }
+        Ok((out, Saved { weights, dropped }))
+    }
+
+    /// The gradients of the first operand, the other and a table of so many numbers, as far as they are there.
+    pub fn backward(
+        &self,
+        multiplier: &mut Multiplier,
+        saved: &Saved,
+        (first, other): (&[f32], Option<&[f32]>),
+        table: usize,
+        grad: &[f32],
+    ) -> Result<(Vec<f32>, Vec<f32>, Vec<f32>), OutOfMemory> {
+        let read = other.unwrap_or(first);
+        let own = other.is_none();
+        let mut of_weights = vec![0.0; saved.weights.len()];
+        for head in self.all(own) {
+            let (grad, v) = (self.operand(grad, head.out), self.operand(read, head.v));
+            let out = &mut of_weights[head.weights()];
+            multiplier.multiply(grad, v.transposed(), Sums::FromZero, out)?;
+        }
+        if let Some(drop) = &self.drop {
+            of_weights = drop.apply(&of_weights);
+        }
+        let (mut of_first, mut of_other) =
+            (vec![0.0; first.len()], vec![0.0; other.map_or(0, <[f32]>::len)]);
+        let mut of_table = vec![0.0; table];
+        let mut part = Vec::new();
+        for head in self.all(own) {
+            let weights = &saved.weights[head.weights()];
+            let used = &saved.dropped.as_ref().unwrap_or(&saved.weights)[head.weights()];
+            let square = |weights| Operand::new(weights, head.q.rows, head.k.rows);
+            let scores = &mut of_weights[head.weights()];
+            softmax_grad(weights, head.k.rows, scores);
+            if let Some(buckets) = &self.buckets {
+                self.table_grad(head, scores, buckets, &mut of_table);
+            }
+            scores.iter_mut().for_each(|score| *score *= self.scale);
+            let (q, k) = (self.operand(first, head.q), self.operand(read, head.k));
+            part.resize(head.q.rows * self.heads.width, 0.0);
+            multiplier.multiply(square(scores), k, Sums::FromZero, &mut part)?;
+            self.write(&mut of_first, head.q, &part);
+            let of_read = if own { &mut of_first } else { &mut of_other };
+            part.resize(head.k.rows * self.heads.width, 0.0);
+            multiplier.multiply(square(scores).transposed(), q, Sums::FromZero, &mut part)?;
+            self.write(of_read, head.k, &part);
+            let grad = self.operand(grad, head.out);
+            multiplier.multiply(square(used).transposed(), grad, Sums::FromZero, &mut part)?;
+            self.write(of_read, head.v, &part);
+        }
+        Ok((of_first, of_other, of_table))
+    }
+
+    /// Adds to the gradient of the table: the sum over the scores of a head and bucket.
+    fn table_grad(&self, head: Head, scores: &[f32], buckets: &[usize], table: &mut [f32]) {
+        let mut sums = vec![0.0; buckets.len()];
+        let middle = self.longest() - 1;
+        for (query, scores) in scores.chunks_exact(head.k.rows).enumerate() {
+            for (sum, score) in sums[middle - query..].iter_mut().zip(scores) {
+                *sum += score;
+            }
+        }
+        for (bucket, sum) in buckets.iter().zip(&sums) {
+            table[bucket * self.heads.count + head.number] += sum;
+        }
+    }
+}
+
+/// Makes gradients of probabilities into gradients of their scores.
+fn softmax_grad(weights: &[f32], keys: usize, grads: &mut [f32]) {
+    for (weights, grads) in weights.chunks_exact(keys).zip(grads.chunks_exact_mut(keys)) {
+        let along = dot(weights, grads);
+        for (grad, weight) in grads.iter_mut().zip(weights) {
+            *grad = weight * (*grad - along);
+        }
     }
 }

@@ -3,7 +3,7 @@
 use crate::math::{exp, greatest, sum};
 
 /// `Σ weight (lse(logits) - (1 - smoothing) logits[target] - smoothing mean(logits))` in 64 bits, for
-/// logits `[rows, vocabulary]`. Rows of weight 0 are not even looked at.
+/// logits `[rows, vocabulary]`.
 pub struct Loss<'a> {
     /// The right token of each row.
     pub targets: &'a [u32],
@@ -24,12 +24,6 @@ impl Loss<'_> {
         let even = self.smoothing / vocabulary as f32;
         let rows = logits.chunks_exact(vocabulary).zip(self.targets).zip(self.weights);
         for ((row, &target), &weight) in rows {
-            if weight == 0.0 {
-                if self.grad {
-                    grad.resize(grad.len() + vocabulary, 0.0);
-                }
-                continue;
-            }
             let target = target as usize;
             let most = greatest(row);
             for (power, logit) in powers.iter_mut().zip(row) {

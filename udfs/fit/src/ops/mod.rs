@@ -1,16 +1,17 @@
 //! Steps of the graph, forward and backward, in few passes over memory and always in the same order.
-//! Numbers are f32 on the CPU. Only products are candle's.
 
 mod attention;
 mod dropout;
+mod layer_norm;
 mod loss;
 mod mlp;
 mod norm;
-mod slice;
+mod pool;
 
-pub use attention::{Attend, Heads};
-pub use dropout::Dropout;
+pub use attention::{Attend, Heads, Saved};
+pub use dropout::{Drop, Dropout};
+pub use layer_norm::LayerNorm;
 pub use loss::Loss;
-pub use mlp::MlpShape;
+pub use mlp::{Inner, MlpShape};
 pub use norm::Norm;
-pub use slice::{Add, AddRows, with_numbers};
+pub use pool::Pool;

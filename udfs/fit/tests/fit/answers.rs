@@ -11,19 +11,19 @@ use proofmill_fit::{Activation, Fitted, Keep, Pair, Save, Settings, Start, Token
 
 use crate::made::{fitted, pairs, run, scratch, settings, sizes};
 
-fn opened(fitted: &Fitted) -> (Model, Codec) {
+/// A model on one core with little memory.
+pub fn small() -> model::Settings {
+    model::Settings { kv_cache_bytes: 8 << 20, max_num_seqs: 16, ..model::Settings::for_cores(1) }
+}
+
+pub fn opened(fitted: &Fitted) -> (Model, Codec) {
     let folder = tempfile::tempdir().unwrap();
     fitted.write(folder.path()).unwrap();
     let opened = Folder::open(folder.path()).unwrap();
-    let settings = model::Settings {
-        kv_cache_bytes: 8 << 20,
-        max_num_seqs: 16,
-        ..model::Settings::for_cores(1)
-    };
-    (Model::open(&opened, &settings).unwrap(), Codec::read(&opened).unwrap())
+    (Model::open(&opened, &small()).unwrap(), Codec::read(&opened).unwrap())
 }
 
-fn ask(model: &Model, request: &Request) -> Body {
+pub fn ask(model: &Model, request: &Request) -> Body {
     let (sender, receiver) = mpsc::channel();
     let reply = Box::new(move |answer| sender.send(answer).unwrap());
     model.submit(request, [0; 32], reply, Cancel::default());
@@ -49,7 +49,7 @@ fn loss(model: &Model, pairs: &[Pair]) -> f64 {
     sum / tokens
 }
 
-fn says(model: &Model, input: &str) -> String {
+pub fn says(model: &Model, input: &str) -> String {
     let request = Request::Generate(Generate {
         prompt: Prompt::Text(input.to_owned()),
         truncate: None,
@@ -72,7 +72,7 @@ fn checkpoint(folder: &Path) -> Start {
 }
 
 /// The loss that the fit tells of its dev pairs is the engine's.
-fn agree(settings: &Settings, start: &Start) -> Fitted {
+pub fn agree(settings: &Settings, start: &Start) -> Fitted {
     let mut pairs = pairs();
     pairs[3].weight = 2.5;
     let fitted = fitted(settings, start, &pairs, &pairs);

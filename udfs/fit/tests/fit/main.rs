@@ -5,5 +5,7 @@
 mod answers;
 mod bytes;
 mod dev;
+mod encoders;
 mod made;
 mod refused;
+mod transformers;

@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
-use proofmill_fit::{Activation, Decay, Pair, Settings, Sizes, Start, Tokens};
+use proofmill_fit::{
+    Activation, Decay, DecoderSizes, Objective, Pair, Settings, Sizes, Start, Tokens,
+};
 
 use crate::made::{pairs, run, scratch, settings, sizes};
 
@@ -76,7 +78,69 @@ fn bad_checkpoints() {
     let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../engine/tests/parity/data");
     let start = |name| Start::Checkpoint { folder: data.join(name), digested: None };
     let message = refusal(&base, &start("gpt2"), &train, &[]);
-    assert!(message.ends_with("gpt2: GPT2LMHeadModel cannot be trained; give a T5"), "{message}");
+    let expected = "gpt2: GPT2LMHeadModel cannot be trained; give a T5, or two BERTs";
+    assert!(message.ends_with(expected), "{message}");
     let message = refusal(&base, &start("none"), &train, &[]);
     assert!(message.contains("config.json: not found"), "{message}");
+}
+
+#[test]
+fn objectives_that_a_model_cannot_have() {
+    let train = [Pair::new("ba be", "bi"), Pair::new("ba", "bo")];
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../engine/tests/parity/data");
+    let checkpoint = |name| Start::Checkpoint { folder: data.join(name), digested: None };
+    let with_decoder =
+        |name, decoder| Start::WithDecoder { folder: data.join(name), digested: None, decoder };
+    let decoder = DecoderSizes { layers: 1, heads: None, d_ff: None };
+    let (generation, similarity, contrastive) =
+        (Objective::Generation, Objective::Similarity, Objective::Contrastive);
+    let cases = [
+        (
+            generation,
+            checkpoint("bert"),
+            "bert: BertModel writes nothing; give the sizes of a `decoder`, or the objective `similarity` or \
+             `contrastive`",
+        ),
+        (
+            similarity,
+            checkpoint("t5"),
+            "t5: T5ForConditionalGeneration cannot be trained by the objective `similarity`; give a BERT",
+        ),
+        (
+            contrastive,
+            scratch(Activation::Relu),
+            "`objective` is contrastive, expected generation: vectors are trained from a `checkpoint`",
+        ),
+        (
+            generation,
+            with_decoder("t5", decoder),
+            "t5: T5ForConditionalGeneration gets no new decoder; give a BERT, or leave out `decoder`",
+        ),
+        (
+            similarity,
+            with_decoder("bert", decoder),
+            "bert: a new `decoder` is trained by the objective `generation`, not `similarity`",
+        ),
+        (
+            generation,
+            with_decoder("bert", DecoderSizes { heads: Some(3), ..decoder }),
+            "`heads` is 3, expected a divisor of the width 40",
+        ),
+        (
+            generation,
+            with_decoder("bert", DecoderSizes { layers: 0, ..decoder }),
+            "`layers` is 0, expected a whole number from 1 to 96",
+        ),
+    ];
+    for (objective, start, expected) in cases {
+        let message = refusal(&Settings { objective, ..settings(1) }, &start, &train, &[]);
+        assert!(message.ends_with(expected), "{message}");
+    }
+    let settings = Settings { objective: similarity, ..settings(1) };
+    let expected = "expected at least two dev pairs, which `similarity` compares, found one";
+    assert_eq!(refusal(&settings, &checkpoint("bert"), &train, &train[..1]), expected);
+    let long = [Pair::new(["ba"; 70].join(" "), "bi"), Pair::new("ba", "bo")];
+    let expected = "the input of training pair 0 has 72 tokens, and the model reads at most 64; shorten or leave out \
+                    the pair";
+    assert_eq!(refusal(&settings, &checkpoint("bert-sentence"), &long, &[]), expected);
 }

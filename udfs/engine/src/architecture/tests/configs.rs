@@ -31,6 +31,24 @@ impl Tiny {
         self.add(format!("{name}.bias"), &[width]);
     }
 
+    /// The stack of a BERT of width 4 with these attentions.
+    fn bert_stack(&mut self, at: &str, attentions: &[&str]) {
+        for (name, rows) in [("word", 7), ("position", 8), ("token_type", 2)] {
+            self.add(format!("{at}embeddings.{name}_embeddings.weight"), &[rows, 4]);
+        }
+        self.norm(&format!("{at}embeddings.LayerNorm"), 4);
+        let at = format!("{at}encoder.layer.0");
+        for attention in attentions {
+            for name in ["self.query", "self.key", "self.value", "output.dense"] {
+                self.affine(&format!("{at}.{attention}.{name}"), 4, 4);
+            }
+            self.norm(&format!("{at}.{attention}.output.LayerNorm"), 4);
+        }
+        self.affine(&format!("{at}.intermediate.dense"), 5, 4);
+        self.affine(&format!("{at}.output.dense"), 4, 5);
+        self.norm(&format!("{at}.output.LayerNorm"), 4);
+    }
+
     /// The same with another setting.
     pub fn with(mut self, key: &str, value: Value) -> Self {
         self.config[key] = value;
@@ -126,18 +144,28 @@ pub fn bert() -> Tiny {
         "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 5,
         "max_position_embeddings": 8
     }));
-    for (name, rows) in [("word", 7), ("position", 8), ("token_type", 2)] {
-        tiny.add(format!("embeddings.{name}_embeddings.weight"), &[rows, 4]);
-    }
-    tiny.norm("embeddings.LayerNorm", 4);
-    for name in ["self.query", "self.key", "self.value", "output.dense"] {
-        tiny.affine(&format!("encoder.layer.0.attention.{name}"), 4, 4);
-    }
-    tiny.norm("encoder.layer.0.attention.output.LayerNorm", 4);
-    tiny.affine("encoder.layer.0.intermediate.dense", 5, 4);
-    tiny.affine("encoder.layer.0.output.dense", 4, 5);
-    tiny.norm("encoder.layer.0.output.LayerNorm", 4);
+    tiny.bert_stack("", &["attention"]);
     tiny.affine("pooler.dense", 4, 4);
+    tiny
+}
+
+/// Two of them, of which the second writes.
+pub fn bert2bert() -> Tiny {
+    let side = |decoder: bool| {
+        let mut config = bert().config;
+        config["is_decoder"] = json!(decoder);
+        config["add_cross_attention"] = json!(decoder);
+        config
+    };
+    let mut tiny = Tiny::new(json!({
+        "architectures": ["EncoderDecoderModel"], "model_type": "encoder-decoder",
+        "encoder": side(false), "decoder": side(true), "decoder_start_token_id": 2
+    }));
+    tiny.bert_stack("encoder.", &["attention"]);
+    tiny.bert_stack("decoder.bert.", &["attention", "crossattention"]);
+    tiny.affine("decoder.cls.predictions.transform.dense", 4, 4);
+    tiny.norm("decoder.cls.predictions.transform.LayerNorm", 4);
+    tiny.add("decoder.cls.predictions.bias", &[7]);
     tiny
 }
 

@@ -41,6 +41,7 @@ fn every_family_loads_under_its_usual_names() {
         (configs::t5(true), None),
         (configs::bart(), Some(8)),
         (configs::bert(), Some(8)),
+        (configs::bert2bert(), Some(8)),
         (configs::opt(4), Some(8)),
         (configs::opt(2), Some(8)),
         (configs::gpt2(), Some(8)),
@@ -59,6 +60,7 @@ fn every_missing_tensor_is_found_out() {
         configs::t5(true),
         configs::bart().without("final_logits_bias"),
         configs::bert(),
+        configs::bert2bert(),
         configs::opt(4),
         configs::opt(2),
         configs::gpt2(),
@@ -199,6 +201,62 @@ fn bert_is_read_as_it_is_meant() {
 }
 
 #[test]
+fn two_berts_are_read_as_they_are_meant() {
+    let network = loaded(&configs::bert2bert());
+    let Transformer::EncoderDecoder { encoder, decoder } = &network.transformer else { panic!() };
+    assert!(!encoder.causal && encoder.project_out.is_none() && encoder.blocks[0].cross.is_none());
+    assert!(decoder.causal && !decoder.norm_first && decoder.final_norm.is_none());
+    let at = "decoder.bert.encoder.layer.0.crossattention";
+    let cross = decoder.blocks[0].cross.as_ref().unwrap();
+    let biases = ["key", "value"].map(|part| format!("{at}.self.{part}.bias"));
+    assert_eq!(cross.kv.bias, Some(several(&[&biases[0], &biases[1]], 4)));
+    assert_eq!(cross.norm.bias, Some(numbers(&format!("{at}.output.LayerNorm.bias"), 4)));
+    let at = "decoder.cls.predictions";
+    let out = decoder.project_out.as_ref().unwrap();
+    assert_eq!(out.activation, Activation::Gelu);
+    let dense = format!("{at}.transform.dense.weight");
+    assert_matrix(&out.linear.matrix, 4, 4, &numbers(&dense, 16));
+    let norm = format!("{at}.transform.LayerNorm.weight");
+    assert_eq!(out.norm.as_ref().unwrap().weight, numbers(&norm, 4));
+    // The decoder's own words, not the encoder's, and not those of a matrix that is not there.
+    let head = &network.head.as_ref().unwrap().linear;
+    let words = "decoder.bert.embeddings.word_embeddings.weight";
+    assert_matrix(&head.matrix, 7, 4, &numbers(words, 28));
+    assert_eq!(head.bias, Some(numbers(&format!("{at}.bias"), 7)));
+    let mut own = configs::bert2bert();
+    own.config["decoder"]["tie_word_embeddings"] = json!(false);
+    own.add(format!("{at}.decoder.weight"), &[7, 4]);
+    own.add(format!("{at}.decoder.bias"), &[7]);
+    let head = loaded(&own).head.unwrap().linear;
+    assert_matrix(&head.matrix, 7, 4, &numbers(&format!("{at}.decoder.weight"), 28));
+    assert_eq!(head.bias, Some(numbers(&format!("{at}.decoder.bias"), 7)));
+}
+
+#[test]
+fn two_berts_that_are_one_are_stored_once() {
+    let made = |prefix: &str, flag: bool| {
+        let mut tiny = configs::bert2bert().with("tie_encoder_decoder", json!(flag));
+        tiny.tensors.retain(|(name, _)| {
+            !name.starts_with(prefix) || name.contains("crossattention") || name.contains("cls")
+        });
+        tiny
+    };
+    for (gone, kept) in [("encoder.", "decoder.bert."), ("decoder.bert.", "encoder.")] {
+        let network = loaded(&made(gone, true));
+        let Transformer::EncoderDecoder { encoder, decoder } = &network.transformer else {
+            panic!()
+        };
+        let name = format!("{kept}encoder.layer.0.output.dense.weight");
+        for stack in [encoder, decoder] {
+            assert_matrix(&stack.blocks[0].mlp.down.matrix, 4, 5, &numbers(&name, 20));
+        }
+        let made = made(gone, false).make();
+        let why = made.why(load(&made.open().unwrap(), &Plain, Precision::F32, 100));
+        assert!(why.starts_with(&format!("./model.safetensors: no tensor `{gone}")), "{why}");
+    }
+}
+
+#[test]
 fn the_pooler_is_read_where_it_is_asked_for() {
     let pooler = VectorSettings { mode: VectorMode::Pooler, normalize: true };
     let made = configs::bert().make();
@@ -249,7 +307,7 @@ fn a_narrow_embedding_is_widened_once() {
         .flat_map(|token| project.chunks_exact(2).map(|row| token[0] * row[0] + token[1] * row[1]));
     assert_eq!(stack.embedding.tokens.values(), expected.collect::<Vec<_>>());
     let out = stack.project_out.as_ref().unwrap();
-    assert_matrix(&out.matrix, 2, 4, &numbers("model.decoder.project_out.weight", 8));
+    assert_matrix(&out.linear.matrix, 2, 4, &numbers("model.decoder.project_out.weight", 8));
     assert_matrix(&network.head.as_ref().unwrap().linear.matrix, 7, 2, &tokens);
 }
 

@@ -98,6 +98,59 @@ fn each_is_told_with_what_is_supported() {
 }
 
 #[test]
+fn sides_that_do_not_fit_are_told_by_their_section() {
+    let why = |side: &str, key: &str, value: Value| {
+        let mut tiny = configs::bert2bert();
+        tiny.config[side][key] = value;
+        let made = tiny.make();
+        made.why(load(&made.open().unwrap(), &Plain, Precision::F32, 100))
+    };
+    let cases = [
+        (
+            "encoder",
+            "model_type",
+            json!("gpt2"),
+            "is \"gpt2\", expected \"bert\": other sides are not supported",
+        ),
+        ("encoder", "is_decoder", json!(true), "is true, expected false"),
+        ("decoder", "is_decoder", json!(null), "is absent, expected true"),
+        ("decoder", "add_cross_attention", json!(false), "is false, expected true"),
+        (
+            "decoder",
+            "hidden_size",
+            json!(8),
+            "is 8, expected 4, as the encoder has: a projection between them is not supported",
+        ),
+        (
+            "decoder",
+            "vocab_size",
+            json!(9),
+            "is 9, expected 7, as the encoder has: one tokenizer serves both",
+        ),
+        (
+            "decoder",
+            "cross_attention_hidden_size",
+            json!(8),
+            "is 8, expected absent, or the `hidden_size` of both sides",
+        ),
+        (
+            "decoder",
+            "position_embedding_type",
+            json!("relative_key"),
+            "is \"relative_key\", expected \"absolute\"",
+        ),
+    ];
+    for (side, key, value, expected) in cases {
+        assert_eq!(why(side, key, value), format!("./config.json: `{side}.{key}` {expected}"));
+    }
+    assert_eq!(
+        why("encoder", "hidden_act", json!("mish")),
+        "./config.json: `encoder.hidden_act` is \"mish\", expected one of relu, gelu, gelu_new, gelu_fast, \
+         gelu_pytorch_tanh, silu, swish"
+    );
+}
+
+#[test]
 fn other_rotations_are_refused_in_old_and_new_files() {
     let known = "expected one of default, linear and llama3";
     assert_eq!(

@@ -1,0 +1,169 @@
+//! Which loss is made small, over which examples.
+
+use std::collections::BTreeMap;
+
+use crate::batch::{Example, Reading, parts, readings, sort_by_length};
+use crate::error::FitError;
+use crate::gradients::{Computer, Mode};
+use crate::ops::Pool;
+use crate::pairs::{BatchLoss, contrastive, similarity};
+use crate::settings::Objective;
+use crate::start::Origin;
+use crate::weights::Weights;
+
+/// What is learnt of examples.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Task {
+    /// The tokens of outputs; `start` begins each.
+    Generation { start: u32 },
+    /// What outputs have in common, told by the vectors of the model that the fit begins with.
+    Similarity { pool: Pool },
+    /// Which output belongs to an input.
+    Contrastive { pool: Pool, temperature: f64 },
+}
+
+/// Pairs as tokens, with what the task needs to know of them besides.
+pub struct Examples {
+    pub pairs: Vec<Example>,
+    /// The number of each output; equal ones share it.
+    outputs: Vec<usize>,
+    /// The vectors of the outputs by their numbers; only where they are given.
+    targets: Vec<Vec<f32>>,
+}
+
+/// The inputs, then the outputs, of a batch.
+fn texts<'a>(pairs: &[&'a Example], outputs: bool) -> Vec<&'a [u32]> {
+    let inputs = pairs.iter().map(|pair| &pair.input[..]);
+    if outputs {
+        inputs.chain(pairs.iter().map(|pair| &pair.output[..])).collect()
+    } else {
+        inputs.collect()
+    }
+}
+
+impl Task {
+    /// The task of an objective, for a model that can have it.
+    pub fn new(objective: Objective, temperature: f64, origin: &Origin) -> Self {
+        match (objective, &origin.writes) {
+            (Objective::Similarity, _) => Self::Similarity { pool: origin.pool },
+            (Objective::Contrastive, _) => Self::Contrastive { pool: origin.pool, temperature },
+            (Objective::Generation, writes) => {
+                Self::Generation { start: writes.as_ref().map_or(0, |writes| writes.start) }
+            }
+        }
+    }
+
+    /// Whether batches are compared within themselves, so that lengths may not decide who meets whom.
+    pub fn compares(self) -> bool {
+        !matches!(self, Self::Generation { .. })
+    }
+
+    /// What it needs to know of pairs.
+    pub fn examples(
+        self,
+        pairs: Vec<Example>,
+        origin: &Origin,
+        threads: usize,
+    ) -> Result<Examples, FitError> {
+        let mut numbers = BTreeMap::new();
+        let mut outputs = Vec::with_capacity(pairs.len());
+        let mut distinct = Vec::new();
+        if self.compares() {
+            for pair in &pairs {
+                let next = numbers.len();
+                let number = *numbers.entry(&pair.output[..]).or_insert(next);
+                if number == next {
+                    distinct.push(&pair.output[..]);
+                }
+                outputs.push(number);
+            }
+        }
+        let targets = match self {
+            Self::Similarity { pool } => {
+                let computer = Computer::new(&origin.plan, &origin.weights, threads);
+                computer.vectors(&readings(&distinct), pool, None)?
+            }
+            Self::Generation { .. } | Self::Contrastive { .. } => Vec::new(),
+        };
+        Ok(Examples { pairs, outputs, targets })
+    }
+
+    /// The loss of a batch, a mean, and its gradient.
+    pub fn gradient(
+        self,
+        computer: &Computer<'_>,
+        examples: &Examples,
+        batch: &[usize],
+        mode: Mode,
+    ) -> Result<(f64, Weights), FitError> {
+        let pool = match self {
+            Self::Generation { start } => {
+                return Ok(computer.gradient(&parts(&examples.pairs, batch, start), mode)?);
+            }
+            Self::Similarity { pool } | Self::Contrastive { pool, .. } => pool,
+        };
+        let readings = self.readings(examples, batch);
+        let vectors = computer.vectors(&readings, pool, Some(mode))?;
+        let loss = self.of_vectors(examples, batch, vectors);
+        // One pair alone is compared with none: nothing is learnt of it.
+        let count = if loss.count > 0.0 { loss.count } else { 1.0 };
+        let grads: Vec<Vec<f32>> = [loss.inputs, loss.outputs]
+            .into_iter()
+            .flatten()
+            .map(|grad| grad.into_iter().map(|x| (x / count) as f32).collect())
+            .collect();
+        Ok((loss.sum / count, computer.pull(&readings, pool, mode, &grads)?))
+    }
+
+    /// The loss of all examples, a mean; those that are compared come in batches of so many, in their order.
+    pub fn loss(
+        self,
+        computer: &Computer<'_>,
+        examples: &Examples,
+        batch: usize,
+    ) -> Result<f64, FitError> {
+        let mut all: Vec<usize> = (0..examples.pairs.len()).collect();
+        let pool = match self {
+            Self::Generation { start } => {
+                sort_by_length(&examples.pairs, &mut all);
+                return Ok(computer.loss(&parts(&examples.pairs, &all, start))?);
+            }
+            Self::Similarity { pool } | Self::Contrastive { pool, .. } => pool,
+        };
+        let (mut sum, mut count) = (0.0, 0.0);
+        for batch in all.chunks(batch) {
+            let vectors = computer.vectors(&self.readings(examples, batch), pool, None)?;
+            let loss = self.of_vectors(examples, batch, vectors);
+            sum += loss.sum;
+            count += loss.count;
+        }
+        Ok(sum / count)
+    }
+
+    fn readings(self, examples: &Examples, batch: &[usize]) -> Vec<Reading> {
+        let pairs: Vec<&Example> = batch.iter().map(|&pair| &examples.pairs[pair]).collect();
+        readings(&texts(&pairs, matches!(self, Self::Contrastive { .. })))
+    }
+
+    /// The loss of a batch whose texts have these vectors.
+    fn of_vectors(
+        self,
+        examples: &Examples,
+        batch: &[usize],
+        mut vectors: Vec<Vec<f32>>,
+    ) -> BatchLoss {
+        let outputs = vectors.split_off(batch.len());
+        let weights: Vec<f32> = batch.iter().map(|&pair| examples.pairs[pair].weight).collect();
+        let numbers: Vec<usize> = batch.iter().map(|&pair| examples.outputs[pair]).collect();
+        match self {
+            Self::Contrastive { temperature, .. } => {
+                contrastive(&vectors, &outputs, &numbers, &weights, temperature)
+            }
+            Self::Similarity { .. } | Self::Generation { .. } => {
+                let given: Vec<Vec<f32>> =
+                    numbers.iter().map(|&number| examples.targets[number].clone()).collect();
+                similarity(&vectors, &given, &weights)
+            }
+        }
+    }
+}
