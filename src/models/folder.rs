@@ -51,7 +51,7 @@ impl LocalModel {
             identity: identity.identity(),
             model: model.clone(),
             settings: settings(model, place, runtime),
-            claim: claim(model, place, models, runtime),
+            claim: claim(model, place, models),
             digested: identity.digested().cloned().unwrap_or_default(),
             clock: Arc::clone(&runtime.clock),
             loaded: OnceCell::new(),
@@ -98,12 +98,11 @@ impl LocalModel {
 }
 
 /// What `model` claims of the GPUs at `place`, beside as many other models.
-pub(super) fn claim(model: &Model, place: &Placement, models: usize, runtime: &Runtime) -> Claim {
+pub(super) fn claim(model: &Model, place: &Placement, models: usize) -> Claim {
     Claim {
         gpus: place.gpus.iter().map(|gpu| gpu.number).collect(),
         kv_cache_bytes: model.kv_cache_mib.map(|mib| (mib as usize) << 20),
         models,
-        kernels: runtime.kernels(),
     }
 }
 

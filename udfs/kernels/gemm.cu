@@ -219,12 +219,12 @@ __device__ __forceinline__ void product_by_slices(const ProductTask& p) {
 }
 
 // Many rows: blocks of M rows by N outputs, warps of 16 ROWS rows by 16 GROUPS outputs that share
-// what stages of two tiles each bring to shared memory, three of them on their way.
-template <int M, int N, int ROWS, int GROUPS, int GROUP>
+// what DEPTH stages of two tiles each bring to shared memory, all but one of them on their way.
+template <int M, int N, int ROWS, int GROUPS, int GROUP, int DEPTH>
 __device__ __forceinline__ void product_by_blocks(const ProductTask& p) {
   const int ACROSS = N / (GROUPS * 16), THREADS = M / (ROWS * 16) * ACROSS * 32;
   const int ROW_BYTES = M * TILE_BYTES, TILE = ROW_BYTES + N / 16 * GROUP;
-  const int STAGE = 2 * TILE, DEPTH = 4, PITCH = N + 8;
+  const int STAGE = 2 * TILE, PITCH = N + 8;
   DYNAMIC_SHARED(shared);
   u32 warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   u32 warp_row = warp / ACROSS * ROWS * 16, warp_group = warp % ACROSS * GROUPS;
@@ -320,25 +320,34 @@ extern "C" __global__ void __launch_bounds__(256, 2) gemm_narrow_int8(PRODUCT_AR
 // shared memory per mma: at most 80% of its rate.
 extern "C" __global__ void __launch_bounds__(128, 3) gemm_middle_bf16(PRODUCT_ARGUMENTS) {
   ProductTask p = PRODUCT_TASK;
-  product_by_blocks<64, 64, 2, 2, BF16_GROUP>(p);
+  product_by_blocks<64, 64, 2, 2, BF16_GROUP, 4>(p);
 }
 
 extern "C" __global__ void __launch_bounds__(128, 3) gemm_middle_int8(PRODUCT_ARGUMENTS) {
   ProductTask p = PRODUCT_TASK;
-  product_by_blocks<64, 64, 2, 2, INT8_GROUP>(p);
+  product_by_blocks<64, 64, 2, 2, INT8_GROUP, 4>(p);
 }
 
-// Grid: (ceil(n / 128), ceil(m / 128)), 256 threads, 128 KiB of shared memory (96 if 8-bit): 8
-// warps of 64 rows by 32 outputs, whose sums and totals fill half of the registers. The bound is
-// mma.
-extern "C" __global__ void __launch_bounds__(256, 1) gemm_wide_bf16(PRODUCT_ARGUMENTS) {
-  ProductTask p = PRODUCT_TASK;
-  product_by_blocks<128, 128, 4, 2, BF16_GROUP>(p);
+// Grid: (ceil(n / 128), ceil(m / 128)), 256 threads, 128 KiB of shared memory for 4 stages and 96
+// for 3 (96 and 72 if 8-bit): 8 warps of 64 rows by 32 outputs, whose sums and totals fill half of
+// the registers. Shared memory is the bound: 256 bytes per mma, at most 60% of its rate on sm_90.
+template <int GROUP>
+__device__ __forceinline__ void wide_product(const ProductTask& p, u32 stages) {
+  if (stages == 4) {
+    product_by_blocks<128, 128, 4, 2, GROUP, 4>(p);
+  } else {
+    product_by_blocks<128, 128, 4, 2, GROUP, 3>(p);
+  }
 }
 
-extern "C" __global__ void __launch_bounds__(256, 1) gemm_wide_int8(PRODUCT_ARGUMENTS) {
+extern "C" __global__ void __launch_bounds__(256, 1) gemm_wide_bf16(PRODUCT_ARGUMENTS, u32 stages) {
   ProductTask p = PRODUCT_TASK;
-  product_by_blocks<128, 128, 4, 2, INT8_GROUP>(p);
+  wide_product<BF16_GROUP>(p, stages);
+}
+
+extern "C" __global__ void __launch_bounds__(256, 1) gemm_wide_int8(PRODUCT_ARGUMENTS, u32 stages) {
+  ProductTask p = PRODUCT_TASK;
+  wide_product<INT8_GROUP>(p, stages);
 }
 
 // f32 without tensor cores, for comparisons: 64 rows by 64 outputs in 256 threads of 4 by 4,

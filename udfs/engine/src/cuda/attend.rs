@@ -115,3 +115,14 @@ impl AttentionKernel {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cuda::SHARED_LEAST;
+
+    #[test]
+    fn chunks_fit_the_shared_memory_of_every_device() {
+        assert!([64, 128].into_iter().all(|dim| chunk_shared(dim) + TILE_SHARED <= SHARED_LEAST));
+    }
+}

@@ -13,7 +13,7 @@ use crate::backend::{Activation, DeviceError, Linear, Write, check};
 pub(super) use cublaslt::{Multiplication, Shape};
 pub use matrix::Matrix;
 use matrix::Weights;
-use tiling::{TileKind, Tiling};
+use tiling::{Size, TileKind, Tiling};
 
 /// `out = activation(x W^T + bias)`, or that added to `out`. A result that is stored is bf16 where
 /// the device computes in bf16; one that is added to is f32.
@@ -150,11 +150,13 @@ fn multiply<D: Driver>(
         }
     };
     rows::halves(gpu, x)?;
-    let tiling = Tiling::of(product.rows, n, gpu.driver().processors());
+    let driver = gpu.driver();
+    let size = Size { processors: driver.processors(), shared: driver.shared_per_block() };
+    let tiling = Tiling::of(product.rows, n, size);
     let (kernel, tile) = match tiling.kind {
         TileKind::Narrow(tile) => (narrow, Some(tile)),
         TileKind::Middle => (middle, None),
-        TileKind::Wide => (wide, None),
+        TileKind::Wide(stages) => (wide, Some(stages)),
     };
     let grid = [n.div_ceil(tiling.outputs), product.rows.div_ceil(tiling.rows), 1];
     let launch = Launch::new(kernel, grid, tiling.threads)

@@ -1,6 +1,6 @@
 //! Opening a model and asking it.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
 
 use super::prepare::{self, ModelKind};
@@ -61,6 +61,8 @@ pub struct Model {
     workers: Vec<JoinHandle<()>>,
     ready: ModelInfo,
     text_limit: Option<usize>,
+    /// By the number of a GPU: why it does not record what it launches any more, once that is so.
+    pub(super) without_graphs: Vec<(u32, Arc<OnceLock<String>>)>,
 }
 
 impl Model {
@@ -105,7 +107,13 @@ impl Model {
         let (queue, counters) = (Arc::default(), Arc::default());
         let shared = SharedState { queue, detokenizer: Arc::new(detokenizer), counters };
         let (workers, ready) = start(inits, settings, &shared)?;
-        Ok(Self { shared, workers, ready, text_limit: folder.max_tokens() })
+        Ok(Self {
+            shared,
+            workers,
+            ready,
+            text_limit: folder.max_tokens(),
+            without_graphs: Vec::new(),
+        })
     }
 
     /// Asks; `reply` is called with the answer from another thread, or at once if the request makes
@@ -138,6 +146,17 @@ impl Model {
     /// What it has done so far.
     pub fn counts(&self) -> Counts {
         self.shared.counters.counts()
+    }
+
+    /// What whoever reads of a run should know of how it ran, a sentence each. May be asked at any
+    /// time; what was told once is told again. Answers do not depend on any of it.
+    pub fn notices(&self) -> Vec<String> {
+        let told =
+            self.without_graphs.iter().filter_map(|(number, why)| Some((number, why.get()?)));
+        told.map(|(number, why)| {
+            format!("cuda:{number} launches its kernels one by one, which is slower: {why}")
+        })
+        .collect()
     }
 
     /// Numbers that training changes.

@@ -50,6 +50,10 @@ impl Driver for Sized {
         self.1
     }
 
+    fn shared_per_block(&self) -> usize {
+        self.0.shared_per_block()
+    }
+
     fn gemm(&self) -> GemmBackend {
         self.2
     }
@@ -489,15 +493,15 @@ pub const MUTATIONS: &[Mutation] = &[
     Mutation {
         kernel: "gemm_middle_bf16",
         source: "gemm.cu",
-        from: "product_by_blocks<64, 64, 2, 2, BF16_GROUP>",
-        to: "product_by_blocks<64, 64, 2, 2, INT8_GROUP>",
+        from: "product_by_blocks<64, 64, 2, 2, BF16_GROUP, 4>",
+        to: "product_by_blocks<64, 64, 2, 2, INT8_GROUP, 4>",
         check: sizes,
     },
     Mutation {
         kernel: "gemm_middle_int8",
         source: "gemm.cu",
-        from: "product_by_blocks<64, 64, 2, 2, INT8_GROUP>",
-        to: "product_by_blocks<64, 64, 2, 2, BF16_GROUP>",
+        from: "product_by_blocks<64, 64, 2, 2, INT8_GROUP, 4>",
+        to: "product_by_blocks<64, 64, 2, 2, BF16_GROUP, 4>",
         check: sizes,
     },
     Mutation {

@@ -234,6 +234,10 @@ fn launches_that_a_gpu_would_refuse_are_refused() {
     refused("race", [1, 1, 1], 1025, 0, &[at], "1 to 1024 threads");
     refused("race", [1, 65536, 1], 1, 0, &[at], "the grid");
     refused("race", [1, 1, 0], 1, 0, &[at], "the grid");
-    refused("race", [1, 1, 1], 1, 232_449, &[at], "227 KiB");
-    emulator.launch("race", [1, 1, 1], 64, 232_448, &[at]).unwrap();
+    refused("race", [1, 1, 1], 1, 101_377, &[at], "101376 bytes of shared memory");
+    emulator.launch("race", [1, 1, 1], 64, 101_376, &[at]).unwrap();
+    let Some(larger) = trials(Order::Reversed) else { return };
+    let at = memory(&larger, 256);
+    larger.launch("race", [1, 1, 1], 64, 232_448, &[at.address()]).unwrap();
+    assert!(larger.launch("race", [1, 1, 1], 64, 232_449, &[at.address()]).is_err());
 }
