@@ -53,6 +53,7 @@ pub struct PrefixCache {
 #[derive(Default)]
 struct Node {
     parent: usize,
+    /// In order of their tokens.
     children: Vec<usize>,
     /// The tokens after those of the parent.
     tokens: Vec<u32>,
@@ -247,11 +248,11 @@ impl PrefixCache {
     pub fn reserve(&mut self, count: usize, blocks: &mut BlockPool) -> bool {
         while !blocks.reserve(count) {
             let Some((_, oldest)) = self.idle.pop_first() else { return false };
+            self.leave(oldest, self.nodes[oldest].parent);
             let mut node = std::mem::take(&mut self.nodes[oldest]);
             blocks.free_table(&mut node.table);
             blocks.release(node.blocks);
             self.unused.push(oldest);
-            self.update(node.parent, |parent| parent.children.retain(|&child| child != oldest));
         }
         true
     }
@@ -269,10 +270,7 @@ impl PrefixCache {
         let mut place = Place { node: ROOT, inside: None, tokens: 0 };
         loop {
             let left = &tokens[place.tokens..];
-            let children = self.nodes[place.node].children.iter();
-            let best =
-                children.map(|&child| (common(&self.nodes[child].tokens, left), child)).max();
-            match best {
+            match self.best_child(place.node, left) {
                 Some((same, child)) if same == self.nodes[child].tokens.len() => {
                     place.node = child;
                     place.tokens += same;
@@ -285,6 +283,43 @@ impl PrefixCache {
                 _ => return place,
             }
         }
+    }
+
+    /// The child that has most of the first of `tokens`, and how many.
+    fn best_child(&self, id: usize, tokens: &[u32]) -> Option<(usize, usize)> {
+        let children = &self.nodes[id].children;
+        let of = |child: usize| &self.nodes[child].tokens[..];
+        // Texts that begin alike are neighbours.
+        let after = children.partition_point(|&child| of(child) <= tokens);
+        let near = children[after.saturating_sub(1)..children.len().min(after + 1)].iter();
+        let best = near.map(|&child| (common(of(child), tokens), child)).max()?;
+        if best.0 >= SHARED_TOKENS_MIN || best.0 == of(best.1).len() {
+            return Some(best);
+        }
+        // But for a short child, beyond which a neighbour goes.
+        (1..SHARED_TOKENS_MIN.min(tokens.len())).rev().find_map(|short| {
+            let found = children.binary_search_by(|&child| of(child).cmp(&tokens[..short]));
+            Some((short, children[found.ok()?]))
+        })
+    }
+
+    /// Takes a node out of the children of its parent.
+    fn leave(&mut self, id: usize, parent: usize) {
+        let tokens = &self.nodes[id].tokens;
+        let children = &self.nodes[parent].children;
+        let first = children.partition_point(|&child| self.nodes[child].tokens < *tokens);
+        // Another that is equal may stand beside it.
+        if let Some(at) = children[first..].iter().position(|&child| child == id) {
+            self.update(parent, |parent| drop(parent.children.remove(first + at)));
+        }
+    }
+
+    /// Puts a node among the children of its parent.
+    fn join(&mut self, id: usize, parent: usize) {
+        let tokens = &self.nodes[id].tokens;
+        let children = &self.nodes[parent].children;
+        let at = children.partition_point(|&child| self.nodes[child].tokens < *tokens);
+        self.update(parent, |parent| parent.children.insert(at, id));
     }
 
     /// The node that ends at `place`; one that goes on is split.
@@ -318,6 +353,7 @@ impl PrefixCache {
     /// Splits a node of which nothing, the first `at` tokens or everything is computed; the first part.
     fn split(&mut self, id: usize, at: usize, blocks: &mut BlockPool) -> usize {
         let tokens_before = self.depth(id);
+        self.leave(id, self.nodes[id].parent);
         let lower = &mut self.nodes[id];
         let whole = lower.computed == lower.tokens.len();
         let (parent, last_use, all) = (lower.parent, lower.last_use, lower.blocks);
@@ -335,12 +371,11 @@ impl PrefixCache {
             new_blocks(&table, &self.nodes[parent].table)
         };
         self.nodes[id].blocks = all + usize::from(!whole) - own;
-        self.nodes[parent].children.retain(|&child| child != id);
         let upper =
             Node { parent, tokens, computed, table, blocks: own, last_use, ..Node::default() };
         let upper = self.add(upper);
-        self.update(upper, |upper| upper.children.push(id));
         self.nodes[id].parent = upper;
+        self.join(id, upper);
         upper
     }
 
@@ -353,7 +388,7 @@ impl PrefixCache {
             self.nodes[id] = node;
         }
         self.idle.insert((last_use, id));
-        self.update(parent, |parent| parent.children.push(id));
+        self.join(id, parent);
         id
     }
 
@@ -532,6 +567,10 @@ mod tests {
                 let mut found = cache.lookup(&text_of(&readers), &mut blocks);
                 blocks.free_table(&mut found);
                 prop_assert!(blocks.in_use() <= blocks.reserved(), "more in use than reserved");
+                for node in &cache.nodes {
+                    let of = |id: &usize| &cache.nodes[*id].tokens;
+                    prop_assert!(node.children.is_sorted_by(|a, b| of(a) <= of(b)));
+                }
                 prop_assert_eq!(
                     cache.nodes.iter().map(|node| node.blocks).sum::<usize>(),
                     blocks.reserved()
