@@ -124,8 +124,7 @@ fn open(folder: &Arc<Folder>, settings: &Settings, device: &str) -> Result<Model
         None => return Err(format!("--device: `{device}` is none\n{USAGE}")),
         Some(number) => {
             let number = number.parse().map_err(|e| format!("--device: {e}"))?;
-            let kernels = std::env::temp_dir().join("proofmill-kernels");
-            let claim = Claim { gpus: vec![number], kv_cache_bytes: None, models: 1, kernels };
+            let claim = Claim { gpus: vec![number], kv_cache_bytes: None, models: 1 };
             let settings = Settings { workers: 1, ..*settings };
             Model::open_on_gpus(folder, &settings, &claim)
         }
