@@ -149,6 +149,7 @@ fn requests(task: &str, options: &Options) -> Result<Vec<Request>, String> {
             stop: options.0.get("stop").cloned().into_iter().collect(),
             choices: Vec::new(),
             response_format: None,
+            logprobs: false,
         })),
         "embed" => Ok(Request::Embed(Embed { text: prompt.to_owned(), truncate: None })),
         other => Err(format!("`{other}` is no task\n{USAGE}")),
@@ -171,6 +172,8 @@ fn choices() -> Vec<Request> {
                 continuations: (0..4).map(|choice| format!(" {}", words(choice + 7, 2))).collect(),
                 include_eos: false,
                 messages: Vec::new(),
+                logprobs: false,
+                prompt_logprobs: false,
             })
         })
         .collect()
@@ -206,7 +209,7 @@ fn ask(model: &Model, requests: &[Request]) -> Result<Tokens, String> {
                 let alone = |one: &Scored| u64::from(answer.prompt_tokens + one.tokens);
                 tokens.alone += all.iter().map(alone).sum::<u64>();
             }
-            Body::Vector(_) => {}
+            Body::Vector(_) | Body::Vectors(_) | Body::Classes(_) => {}
         }
     }
     Ok(tokens)

@@ -200,7 +200,8 @@ pub(crate) fn sampling(
             }
         };
         let listed = row.banned == 0 || held(row.first_banned, row.banned);
-        expect(fits && listed, || {
+        let mask = row.first_mask as usize + row.mask_words as usize;
+        expect(fits && listed && mask <= sampling.masks.len(), || {
             format!("{row:?} does not fit {vocabulary} tokens and its lists")
         })?;
     }

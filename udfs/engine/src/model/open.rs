@@ -9,8 +9,9 @@ use super::start::{DeviceFactory, LoadedDevice, ModelInfo, SharedState, WorkerIn
 use crate::backend::{Backend, DeviceError};
 use crate::checkpoint::{Codec, Folder, LoadError, Special};
 use crate::cpu::Cpu;
+use crate::decode::grammar::Grammars;
 use crate::request::{Request, RequestError};
-use crate::schedule::{Cancel, Counts, Detokenizer, Job, Limits, Reply};
+use crate::schedule::{Cancel, Counts, Detokenizer, Job, Limits, Reply, VectorWork};
 
 /// Why a model cannot be opened.
 #[derive(Debug, thiserror::Error)]
@@ -102,8 +103,11 @@ impl Model {
         settings: &Settings,
         inits: Vec<WorkerInit<B>>,
     ) -> Result<Self, OpenError> {
-        let detokenizer =
-            Detokenizer { codec: Codec::read(folder)?, special: Special::read(folder)? };
+        let detokenizer = Detokenizer {
+            codec: Codec::read(folder)?,
+            special: Special::read(folder)?,
+            grammars: Grammars::default(),
+        };
         let (queue, counters) = (Arc::default(), Arc::default());
         let shared = SharedState { queue, detokenizer: Arc::new(detokenizer), counters };
         let (workers, ready) = start(inits, settings, &shared)?;
@@ -121,7 +125,7 @@ impl Model {
     /// samples.
     pub fn submit(&self, request: &Request, key: [u8; 32], reply: Reply, cancel: Cancel) {
         let SharedState { queue, detokenizer, .. } = &self.shared;
-        let &ModelInfo { limits, kind, .. } = &self.ready;
+        let &ModelInfo { limits, kind, layers, ref type_offsets, .. } = &self.ready;
         match request {
             Request::Generate(generate) => {
                 let work = prepare::generate(kind, detokenizer, generate, key);
@@ -133,14 +137,25 @@ impl Model {
                 let work = work.and_then(|work| limits.admit_score(&work).map(|()| work));
                 enter(work, reply, cancel, |job| queue.push_score(job));
             }
-            Request::Embed(embed) | Request::Hidden(embed) => {
-                let hidden = matches!(request, Request::Hidden(_));
-                let work = prepare::vector(detokenizer, embed, hidden, self.text_limit);
-                let decoder = kind == ModelKind::Decoder;
-                let work = work.and_then(|work| limits.admit_vector(&work, decoder).map(|()| work));
-                enter(work, reply, cancel, |job| queue.push_vector(job, decoder));
+            Request::Embed(embed) => {
+                self.read(prepare::vector(detokenizer, embed, self.text_limit), reply, cancel);
+            }
+            Request::Hidden(hidden) => {
+                self.read(prepare::hidden(detokenizer, hidden, layers), reply, cancel);
+            }
+            Request::Classify(classify) => {
+                let work = prepare::classify(detokenizer, classify, type_offsets.as_deref());
+                self.read(work, reply, cancel);
             }
         }
+    }
+
+    /// Queues a text of which vectors are made, or answers that there are none.
+    fn read(&self, work: Result<VectorWork, RequestError>, reply: Reply, cancel: Cancel) {
+        let ModelInfo { limits, kind, .. } = &self.ready;
+        let decoder = *kind == ModelKind::Decoder;
+        let work = work.and_then(|work| limits.admit_vector(&work, decoder).map(|()| work));
+        enter(work, reply, cancel, |job| self.shared.queue.push_vector(job, decoder));
     }
 
     /// What it has done so far.

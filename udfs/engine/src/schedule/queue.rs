@@ -225,7 +225,7 @@ mod tests {
     use std::sync::Arc;
     use std::sync::mpsc::{self, Receiver};
 
-    use super::super::job::Cancel;
+    use super::super::job::{Cancel, VectorOutput};
     use super::*;
     use crate::request::Answer;
 
@@ -234,7 +234,12 @@ mod tests {
     fn push(queue: &Queue, tokens: usize, cancel: &Cancel) -> Receiver<Answered> {
         let (sender, receiver) = mpsc::channel();
         let reply = Box::new(move |answer| sender.send(answer).unwrap());
-        let work = VectorWork { tokens: vec![1; tokens], hidden: true, prompt_truncated: false };
+        let work = VectorWork {
+            tokens: vec![1; tokens],
+            type_offsets: Vec::new(),
+            output: VectorOutput::Pooled,
+            prompt_truncated: false,
+        };
         queue.push_vector(Job::new(work, reply, cancel.clone()), false);
         receiver
     }

@@ -4,6 +4,7 @@ use super::batch_size::{BatchSize, PassFailure};
 use super::block_pool::{BlockTable, blocks_for};
 use super::caches::Caches;
 use super::counters::Counters;
+use super::detokenizer::Detokenizer;
 use super::encoder_cache::Source;
 use super::job::{Job, ScoreWork};
 use super::prefix_cache::PrefixCache;
@@ -119,11 +120,51 @@ fn common(a: &[u32], b: &[u32]) -> usize {
 }
 
 /// A continuation's sum so far.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub struct LogprobSum {
     pub logprob: f64,
     /// Whether all its tokens were the likeliest.
     pub is_greedy: bool,
+    /// The log-probability of each of its tokens, if they are told.
+    pub each: Option<Vec<f32>>,
+    /// Of each token before it but the first, if they are told.
+    pub prompt: Option<Vec<f32>>,
+}
+
+impl LogprobSum {
+    /// Of continuation `index` of `work`, before any of its tokens.
+    fn new(work: &ScoreWork, index: usize) -> Self {
+        Self {
+            logprob: 0.0,
+            is_greedy: true,
+            each: work.logprobs.then(Vec::new),
+            prompt: (work.prompt_logprobs && index == 0).then(Vec::new),
+        }
+    }
+
+    /// Adds what the model says of token `place` of a text whose continuation begins with token `before`.
+    pub fn add(&mut self, place: usize, before: usize, logprob: f32, is_likeliest: bool) {
+        if place < before {
+            self.prompt.iter_mut().for_each(|all| all.push(logprob));
+            return;
+        }
+        self.logprob += f64::from(logprob);
+        self.is_greedy &= is_likeliest;
+        self.each.iter_mut().for_each(|all| all.push(logprob));
+    }
+
+    fn is_nan(&self) -> bool {
+        let mut prompt = self.prompt.iter().flatten();
+        self.logprob.is_nan() || prompt.any(|logprob| logprob.is_nan())
+    }
+}
+
+impl ScoreWork {
+    /// The first token of continuation `index` that is scored, those before it included.
+    pub fn first_scored(&self, index: usize) -> usize {
+        let before = self.continuations[index].1;
+        if self.prompt_logprobs && index == 0 { before.min(1) } else { before }
+    }
 }
 
 /// Scores one batch.
@@ -149,7 +190,8 @@ impl<B: Backend> Scorer<'_, B> {
         let mut sums: Vec<Vec<LogprobSum>> = jobs
             .iter()
             .map(|job| {
-                vec![LogprobSum { logprob: 0.0, is_greedy: true }; job.work.continuations.len()]
+                let count = job.work.continuations.len();
+                (0..count).map(|index| LogprobSum::new(&job.work, index)).collect()
             })
             .collect();
         // All targets might be of one row, and a row's targets are sampled in one step.
@@ -199,19 +241,40 @@ impl<B: Backend> Scorer<'_, B> {
 }
 
 /// The answer to `work`, whose sums are `sums`.
-pub fn answer(work: &ScoreWork, sums: &[LogprobSum]) -> Result<Answer, RequestError> {
-    if sums.iter().any(|sum| sum.logprob.is_nan()) {
+pub fn answer(
+    work: &ScoreWork,
+    sums: &[LogprobSum],
+    detokenizer: &Detokenizer,
+) -> Result<Answer, RequestError> {
+    if sums.iter().any(LogprobSum::is_nan) {
         return Err(super::not_a_number());
     }
-    let scored = |((tokens, before), sum): (&(Vec<u32>, usize), &LogprobSum)| Scored {
-        logprob: sum.logprob,
-        tokens: (tokens.len() - before) as u32,
-        is_greedy: sum.is_greedy,
+    let told = |before: &[u32], tokens: &[u32], logprobs: &[f32]| {
+        let text = detokenizer.added(before, tokens)?;
+        Ok(detokenizer.told(before, tokens, &text, logprobs.iter().copied()))
     };
+    let scored = |((tokens, before), sum): (&(Vec<u32>, usize), &LogprobSum)| {
+        let (prompt, own) = tokens.split_at(*before);
+        let prompt_told = |logprobs: &Vec<f32>| -> Result<_, RequestError> {
+            // Nothing stands before the first, so nobody can tell how likely it is.
+            let all: Vec<f32> = [0.0].iter().chain(logprobs).copied().collect();
+            let mut all = told(&[], prompt, &all)?;
+            all.iter_mut().take(1).for_each(|first| first.logprob = None);
+            Ok(all)
+        };
+        Ok(Scored {
+            logprob: sum.logprob,
+            tokens: own.len() as u32,
+            is_greedy: sum.is_greedy,
+            logprobs: sum.each.as_ref().map(|each| told(prompt, own, each)).transpose()?,
+            prompt_logprobs: sum.prompt.as_ref().map(prompt_told).transpose()?,
+        })
+    };
+    let scores = work.continuations.iter().zip(sums).map(scored);
     Ok(Answer {
         prompt_tokens: work.prompt_tokens,
         prompt_truncated: work.prompt_truncated,
-        body: Body::Scores(work.continuations.iter().zip(sums).map(scored).collect()),
+        body: Body::Scores(scores.collect::<Result<_, RequestError>>()?),
     })
 }
 
@@ -224,6 +287,8 @@ mod tests {
         ScoreWork {
             passage: vec![1; passage],
             continuations: continuations.iter().map(text).collect(),
+            logprobs: false,
+            prompt_logprobs: false,
             prompt_tokens: 0,
             prompt_truncated: false,
         }

@@ -15,6 +15,8 @@ use crate::backend::{Backend, DeviceError, SamplerOutput, SamplingMethod};
 pub struct ScoringTree<'a> {
     /// Job and continuation of each text of the tree.
     owners: Vec<(usize, usize)>,
+    /// Where the continuation of each text begins: tokens before it count for no sum.
+    begins: Vec<usize>,
     texts: Vec<ScoredText<'a>>,
     nodes: Vec<PrefixNode>,
     tables: Vec<BlockTable>,
@@ -28,19 +30,21 @@ impl<'a> ScoringTree<'a> {
         members: Range<usize>,
         encoder_states: &'a BlockTable,
     ) -> Self {
-        let mut owners = Vec::new();
+        let (mut owners, mut begins) = (Vec::new(), Vec::new());
         let mut texts = Vec::new();
         for job in members {
             for (index, (tokens, before)) in jobs[job].work.continuations.iter().enumerate() {
-                if tokens.len() > *before {
+                let first = jobs[job].work.first_scored(index);
+                if tokens.len() > first {
                     owners.push((job, index));
-                    texts.push(ScoredText { tokens, first: *before });
+                    begins.push(*before);
+                    texts.push(ScoredText { tokens, first });
                 }
             }
         }
         let nodes = prefix_tree::build(&texts);
         let tables = vec![BlockTable::default(); nodes.len()];
-        Self { owners, texts, nodes, tables, encoder_states }
+        Self { owners, begins, texts, nodes, tables, encoder_states }
     }
 
     /// Takes from the cache what earlier requests began with.
@@ -121,7 +125,9 @@ pub fn run_steps<B: Backend>(
                     let Target { place, target, .. } = one.nodes[node].targets[want];
                     let row = last - (at + chunk - 1 - place) as u32;
                     let method = RequestedMethod::Method(SamplingMethod::Score { token: target });
-                    scorer.step.request_sample(row, SamplingRequest { method, banned: &[] });
+                    scorer
+                        .step
+                        .request_sample(row, SamplingRequest { method, banned: &[], mask: &[] });
                     asked.push((tree, node, want));
                 }
                 next_want += wants;
@@ -168,8 +174,7 @@ fn finish<B: Backend>(
         for &text in &want.texts {
             let (job, continuation) = tree.owners[text];
             let sum = &mut sums[job][continuation];
-            sum.logprob += f64::from(token.logprob);
-            sum.is_greedy &= token.id == want.target;
+            sum.add(want.place + 1, tree.begins[text], token.logprob, token.id == want.target);
         }
     }
     scorer.step.clear();

@@ -135,6 +135,9 @@ impl SequenceGroup {
             sequence.fed += room;
             if sequence.fed == total {
                 let width = self.beams.as_ref().map(BeamSearch::width);
+                if let Some(grammar) = &mut sequence.grammar {
+                    grammar.mask(&mut sequence.mask);
+                }
                 for sample in 0..requests as u32 {
                     let sample = if self.prompt_done { sequence.sample } else { sample };
                     let request =
@@ -289,13 +292,23 @@ impl SequenceGroup {
             let added = detokenizer.added(&work.decoder_prompt, new)?;
             Ok([&work.prefix, added.get(..end.unwrap_or(added.len())).unwrap_or(&added)].concat())
         };
+        let told = |new: &[u32], logprobs: &[f32], text: &str| {
+            let text = text.strip_prefix(&work.prefix).unwrap_or(text);
+            let told =
+                || detokenizer.told(&work.decoder_prompt, new, text, logprobs.iter().copied());
+            work.logprobs.then(told)
+        };
         let generations: Result<Vec<Generation>, RequestError> = match &self.beams {
             Some(beams) => beams
                 .answers()
                 .into_iter()
                 .map(|answer| {
+                    let (new, logprobs): (Vec<u32>, Vec<f32>) =
+                        answer.tokens.iter().map(|token| (token.id, token.logprob)).unzip();
+                    let text = text(&new, None)?;
                     Ok(Generation {
-                        text: text(&answer.tokens, None)?,
+                        logprobs: told(&new, &logprobs, &text),
+                        text,
                         finish: if answer.ended { Finish::End } else { Finish::Length },
                         logprob: Some(f64::from(answer.logprob)),
                         score: Some(f64::from(answer.score)),
@@ -308,8 +321,10 @@ impl SequenceGroup {
                 .iter()
                 .map(|sequence| {
                     let (finish, end) = sequence.end.unwrap_or((Finish::Length, None));
+                    let text = text(&sequence.new, end)?;
                     Ok(Generation {
-                        text: text(&sequence.new, end)?,
+                        logprobs: told(&sequence.new, &sequence.logprobs, &text),
+                        text,
                         finish,
                         logprob: Some(sequence.logprob),
                         score: None,

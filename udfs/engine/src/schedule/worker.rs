@@ -121,7 +121,7 @@ impl<B: Backend> Worker<B> {
         let caches = &mut self.caches;
         let jobs = vectors::take(&self.shared.queue, |next| {
             let (more, blocks) = (next.tokens.len(), blocks_for(next.tokens.len()));
-            let fits = !vectors::is_of_last_token(next, network)
+            let fits = !vectors::is_of_last_token(next, network, stack)
                 && batch_size.admits(requests, rows + more)
                 && rows + more <= step.capacity()
                 && caches.prefix.reserve(blocks, &mut step.blocks);
@@ -148,7 +148,7 @@ impl<B: Backend> Worker<B> {
         let (caches, limits) = (&mut self.caches, self.limits);
         let jobs = vectors::take(&self.shared.queue, |next| {
             // The last of them may take a step of its own.
-            let fits = vectors::is_of_last_token(next, network)
+            let fits = vectors::is_of_last_token(next, network, stack)
                 && batch_size.admits(held.len(), rows)
                 && rows < step.capacity();
             let admitted = if fits {
@@ -189,7 +189,8 @@ impl<B: Backend> Worker<B> {
             Ok(()) => {
                 self.shared.counters.asked(rows_of(&jobs));
                 self.shared.counters.answered(jobs.len());
-                self.workspace.vectors.answer(jobs);
+                let network = Arc::clone(&self.shared.network);
+                self.workspace.vectors.answer(&network, jobs);
             }
             Err(error) => {
                 let failure = PassFailure { error, requests: jobs.len(), rows, least };
@@ -231,7 +232,7 @@ impl<B: Backend> Worker<B> {
                 // Who has an answer sees it counted.
                 counters.answered(batch.jobs.len());
                 for (job, sums) in batch.jobs.into_iter().zip(sums) {
-                    let answer = score::answer(&job.work, &sums);
+                    let answer = score::answer(&job.work, &sums, &self.shared.detokenizer);
                     job.answer(answer);
                 }
             }

@@ -43,11 +43,10 @@ impl<B: Backend> WorkerWorkspace<B> {
                 let kv = backend.tensor(rows, block.cross_kv_width())?;
                 Ok(CrossKvWriter { kv, rows: Input::default(), input: B::Input::default() })
             });
-        let width = encoder.or(decoder).map_or(0, Stack::output_width);
         let workspace = Self {
             encoder: encodes.map_err(short)?,
             cross_kv: cross_kv.transpose().map_err(short)?,
-            vectors: PooledVectors::new(backend, rows, width).map_err(short)?,
+            vectors: PooledVectors::new(backend, network, rows).map_err(short)?,
             step: None,
         };
         let Some(decoder) = decoder else { return Ok(workspace) };

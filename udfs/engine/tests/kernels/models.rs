@@ -12,11 +12,26 @@ use serde::Deserialize;
 
 use crate::emulator::Emulator;
 use crate::gemm::Sized;
-use crate::pass::{ROWS, logprobs, states};
+use crate::pass::{ROWS, classes, logprobs, states};
 
 /// One checkpoint of each family.
-const CHECKPOINTS: [&str; 10] =
-    ["t5", "flan-t5", "bart", "bert2bert", "bert", "opt", "gpt2", "llama", "qwen2", "qwen3"];
+const CHECKPOINTS: [&str; 15] = [
+    "t5",
+    "flan-t5",
+    "bart",
+    "bert2bert",
+    "bert",
+    "dpr",
+    "roberta",
+    "bert-classifier",
+    "roberta-classifier",
+    "opt",
+    "gpt2",
+    "llama",
+    "mistral",
+    "qwen2",
+    "qwen3",
+];
 /// Tokens that are read and written.
 const TOKENS: usize = 24;
 /// Which texts of the goldens.
@@ -71,13 +86,14 @@ fn examples(name: &str) -> Vec<Example> {
     TEXTS.map(|text| example(&golden.forward[text])).to_vec()
 }
 
-/// All numbers that a network gives: logits less their mean, or states.
+/// All numbers that a network gives: logits less their mean, states, or classes.
 fn numbers<B: Backend>(
     backend: &mut B,
     network: &Network<B>,
     (read, written): &Example,
 ) -> Result<Vec<f32>, DeviceError> {
     match network.transformer {
+        Transformer::Encoder(_) if network.classifier.is_some() => classes(backend, network, read),
         Transformer::Encoder(_) => states(backend, network, read),
         _ => {
             let rows = logprobs(backend, network, read, written, written.len())?;
