@@ -7,8 +7,8 @@ use crate::decode::grammar::Grammar;
 use crate::decode::stop::StopMatcher;
 use crate::decode::trie::Trie;
 use crate::request::{
-    Classify, Embed, Generate, Hidden, Keep, Message, Prompt, RequestError, ResponseFormat, Score,
-    Strategy, Truncate,
+    Classify, Embed, Generate, Hidden, HiddenRows, Keep, Message, Prompt, RequestError,
+    ResponseFormat, Score, Strategy, Truncate,
 };
 use crate::schedule::{Choices, Detokenizer, GenerateWork, ScoreWork, VectorOutput, VectorWork};
 
@@ -191,7 +191,10 @@ pub fn hidden(
              from the end"
         ))
     })?;
-    let output = VectorOutput::Hidden { depth, rows: request.rows };
+    let output = match request.rows {
+        HiddenRows::Last if depth == layers => VectorOutput::LastState,
+        rows => VectorOutput::Hidden { depth, rows },
+    };
     read(detokenizer, &request.text, request.truncate, output)
 }
 

@@ -147,7 +147,9 @@ pub struct VectorWork {
 pub enum VectorOutput {
     /// One vector, as the model's folder says.
     Pooled,
-    /// Hidden states behind `depth` blocks.
+    /// The last hidden state of the last token.
+    LastState,
+    /// Other hidden states, behind `depth` blocks.
     Hidden { depth: usize, rows: HiddenRows },
     /// What the head says.
     Classes,

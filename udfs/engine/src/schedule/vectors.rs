@@ -41,19 +41,13 @@ pub fn reads(work: &VectorWork, blocks: usize) -> Reads<'_> {
 
 /// Whether the vectors of `work` come from last tokens alone, so that a decoder need not compute what
 /// others began with.
-pub fn is_of_last_token<B: Backend>(
-    work: &VectorWork,
-    network: &Network<B>,
-    stack: &Stack<B>,
-) -> bool {
+pub fn is_of_last_token<B: Backend>(work: &VectorWork, network: &Network<B>) -> bool {
     match work.output {
-        VectorOutput::Hidden { depth, rows } => {
-            depth == stack.blocks.len() && rows == HiddenRows::Last
-        }
+        VectorOutput::LastState => true,
         VectorOutput::Pooled => {
             network.pooling.as_ref().is_none_or(|pooling| pooling.pool == Pool::Last)
         }
-        VectorOutput::Classes => false,
+        VectorOutput::Hidden { .. } | VectorOutput::Classes => false,
     }
 }
 
@@ -215,7 +209,7 @@ impl<B: Backend> PooledVectors<B> {
             }
             (VectorOutput::Hidden { rows: HiddenRows::First, .. }, ..) => Pool::First,
             (VectorOutput::Hidden { rows: HiddenRows::Mean, .. }, ..) => Pool::Mean,
-            (VectorOutput::Hidden { rows: HiddenRows::Last, .. }, ..)
+            (VectorOutput::Hidden { rows: HiddenRows::Last, .. } | VectorOutput::LastState, ..)
             | (VectorOutput::Pooled, None, _)
             | (VectorOutput::Classes, _, None) => Pool::Last,
         };
@@ -282,7 +276,7 @@ impl VectorOutput {
     fn vectors(self, tokens: usize) -> usize {
         match self {
             Self::Hidden { rows: HiddenRows::All, .. } => tokens,
-            Self::Hidden { .. } | Self::Pooled | Self::Classes => 1,
+            Self::Hidden { .. } | Self::LastState | Self::Pooled | Self::Classes => 1,
         }
     }
 }
@@ -296,7 +290,9 @@ fn output(jobs: &[Job<VectorWork>]) -> VectorOutput {
 fn depth<B: Backend>(stack: &Stack<B>, jobs: &[Job<VectorWork>]) -> usize {
     match output(jobs) {
         VectorOutput::Hidden { depth, .. } => depth,
-        VectorOutput::Pooled | VectorOutput::Classes => stack.blocks.len(),
+        VectorOutput::LastState | VectorOutput::Pooled | VectorOutput::Classes => {
+            stack.blocks.len()
+        }
     }
 }
 
@@ -320,8 +316,12 @@ fn body(output: VectorOutput, rows: &[&[f32]], labels: Option<&Labels>) -> Body 
             };
             Body::Classes(labels.names.iter().zip(first).enumerate().map(class).collect())
         }
-        (VectorOutput::Hidden { .. } | VectorOutput::Pooled | VectorOutput::Classes, _) => {
-            Body::Vector(first.to_vec())
-        }
+        (
+            VectorOutput::Hidden { .. }
+            | VectorOutput::LastState
+            | VectorOutput::Pooled
+            | VectorOutput::Classes,
+            _,
+        ) => Body::Vector(first.to_vec()),
     }
 }

@@ -121,7 +121,7 @@ impl<B: Backend> Worker<B> {
         let caches = &mut self.caches;
         let jobs = vectors::take(&self.shared.queue, |next| {
             let (more, blocks) = (next.tokens.len(), blocks_for(next.tokens.len()));
-            let fits = !vectors::is_of_last_token(next, network, stack)
+            let fits = !vectors::is_of_last_token(next, network)
                 && batch_size.admits(requests, rows + more)
                 && rows + more <= step.capacity()
                 && caches.prefix.reserve(blocks, &mut step.blocks);
@@ -148,7 +148,7 @@ impl<B: Backend> Worker<B> {
         let (caches, limits) = (&mut self.caches, self.limits);
         let jobs = vectors::take(&self.shared.queue, |next| {
             // The last of them may take a step of its own.
-            let fits = vectors::is_of_last_token(next, network, stack)
+            let fits = vectors::is_of_last_token(next, network)
                 && batch_size.admits(held.len(), rows)
                 && rows < step.capacity();
             let admitted = if fits {
