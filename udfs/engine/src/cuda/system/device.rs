@@ -75,7 +75,9 @@ impl System {
     fn prepare(gpu: &ProbedGpu, gemm: GemmBackend) -> Result<Self, DeviceError> {
         use CUdevice_attribute as Attribute;
         let stream = Arc::new(Stream::open(gpu.index)?);
-        let number = |attribute| Ok(stream.attribute(attribute)?.unsigned_abs() as usize);
+        let number = |attribute| -> Result<usize, DeviceError> {
+            Ok(stream.attribute(attribute)?.unsigned_abs() as usize)
+        };
         let processors = number(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
         let shared = number(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?;
         if shared < SHARED_LEAST {
