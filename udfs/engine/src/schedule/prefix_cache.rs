@@ -310,7 +310,9 @@ impl PrefixCache {
         let first = children.partition_point(|&child| self.nodes[child].tokens < *tokens);
         // Another that is equal may stand beside it.
         if let Some(at) = children[first..].iter().position(|&child| child == id) {
-            self.update(parent, |parent| drop(parent.children.remove(first + at)));
+            self.update(parent, |parent| {
+                parent.children.remove(first + at);
+            });
         }
     }
 
