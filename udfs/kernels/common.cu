@@ -60,8 +60,10 @@ __device__ __forceinline__ float power_of_two(float x) {
   return y < 1.17549435e-38f ? 0.f : y;
 }
 
-// The same number, of which a compiler knows nothing: it cannot make tests of it a table of jumps.
+// The same, but the compiler knows nothing of it: it cannot make tests of a number a table of jumps,
+// nor compute a place anew where it is used.
 __device__ __forceinline__ u32 opaque(u32 number) { return number; }
+__device__ __forceinline__ const char* opaque(const char* p) { return p; }
 
 // C[16][8] += A[16][16] B[16][8], spread over a warp as the PTX manual's mma.m16n8k16.
 __device__ __forceinline__ void mma(float* c, const u32* a, const u32* b) { emu::mma(c, a, b); }
@@ -124,6 +126,11 @@ __device__ __forceinline__ float power_of_two(float x) {
 __device__ __forceinline__ u32 opaque(u32 number) {
   asm volatile("" : "+r"(number));
   return number;
+}
+
+__device__ __forceinline__ const char* opaque(const char* p) {
+  asm volatile("" : "+l"(p));
+  return p;
 }
 
 __device__ __forceinline__ void mma(float* c, const u32* a, const u32* b) {

@@ -5,7 +5,8 @@
 // Arguments of all: `x`, rows of `x_stride` numbers, zeros from k on to the end of their last tile;
 // `row_scales` [m], or null; `weights` as pack.cu leaves them; `scales` [n], or null; `bias` [n] or
 // null; `out`, rows of `out_stride` numbers, f32 or bf16 as `write` says, of which columns < n are
-// written, and zeros behind them up to a multiple of 8; `slices`, where sums of a part of the inputs go, see below.
+// written, and zeros behind them up to a multiple of 8; `slices`, where sums of a part of the inputs
+// go, see below.
 //
 // A tile is 64 bytes of a row: 32 inputs of bf16 or 64 bytes. To load it and to hand it to mma is the
 // same for both: two steps of 32 bytes.
@@ -261,6 +262,11 @@ struct Piece {
   const char* from;
   u32 to;
   bool there;
+
+  __device__ __forceinline__ Piece() {}
+  // Opaque, as the compiler would compute all that anew for every tile.
+  __device__ __forceinline__ Piece(const char* from, u32 to, bool there)
+      : from(opaque(from)), to(opaque(to)), there(opaque((u32)there)) {}
 };
 
 // The pieces that thread `thread` of THREADS has of ROWS rows from `first_row` on.
@@ -272,7 +278,7 @@ __device__ __forceinline__ void row_pieces(const ProductTask& p, u32 first_row, 
     u32 row = (i * THREADS + thread) / 4, chunk = thread % 4;
     bool there = first_row + row < p.m;
     u64 at = there ? (u64)(first_row + row) * p.x_stride * Number::BYTES + chunk * 16 : 0;
-    pieces[i] = {p.x + at, row_place(row, chunk), there};
+    pieces[i] = Piece(p.x + at, row_place(row, chunk), there);
   }
 }
 
@@ -286,7 +292,7 @@ __device__ __forceinline__ void weight_pieces(const ProductTask& p, u32 first_gr
     u32 piece = i * THREADS + thread, group = first_group + piece / (GROUP_BYTES / 16);
     bool there = group < groups;
     u64 at = there ? (u64)group * tiles * GROUP_BYTES + piece % (GROUP_BYTES / 16) * 16 : 0;
-    pieces[i] = {p.weights + at, piece * 16, there};
+    pieces[i] = Piece(p.weights + at, piece * 16, there);
   }
 }
 

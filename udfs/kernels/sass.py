@@ -157,6 +157,11 @@ def claims(text):
     for name, bytes_most, before_most in [("gemm_wide_bf16", 256, 30), ("gemm_wide_int8", 192, 40)]:
         for loop in innermost(code[name], *TENSOR):
             yield from of_product(name, loop, bytes_most, before_most)
+    for name in ["gemm_narrow_bf16", "gemm_narrow_int8"]:
+        for loop in innermost(code[name], *TENSOR):
+            turn = loop.turn("LDGSTS", *TENSOR)
+            brought = sum(name.startswith("LDGSTS") for name in turn)
+            yield f"{name}: instructions for each 512 bytes that a warp brings", -(-len(turn) // brought), 12
     for name, most in {"attend_keys_64": 280, "attend_keys_128": 370}.items():
         for loop in innermost(code[name], *TENSOR):
             turn = loop.turn("LDGSTS", *TENSOR)

@@ -94,6 +94,24 @@ fn open(number: u32, gemm: GemmBackend) -> Result<System, OpenError> {
     opened.map_err(|error| OpenError::Gpu(error.to_string()))
 }
 
+/// By the number of a GPU: why it does not record what it launches any more, once that is so.
+#[derive(Debug, Default)]
+pub(super) struct WithoutGraphs(Vec<(u32, Arc<OnceLock<String>>)>);
+
+impl WithoutGraphs {
+    fn of(gpus: &[u32]) -> Self {
+        Self(gpus.iter().map(|&number| (number, Arc::default())).collect())
+    }
+
+    /// A sentence for each GPU of which that is so.
+    pub(super) fn notices(&self) -> impl Iterator<Item = String> {
+        self.0.iter().filter_map(|(number, why)| {
+            let why = why.get()?;
+            Some(format!("cuda:{number} launches its kernels one by one, which is slower: {why}"))
+        })
+    }
+}
+
 /// Fails if two of the GPUs with these numbers would give answers of different bits.
 fn expect_alike(numbers: &[u32]) -> Result<(), OpenError> {
     let all = gpus().map_err(|no| OpenError::Gpu(no.to_string()))?;
@@ -127,24 +145,22 @@ impl Model {
     ) -> Result<Self, OpenError> {
         expect_alike(&claim.gpus)?;
         let settings = Settings { workers: claim.gpus.len(), ..*settings };
-        let without_graphs: Vec<Arc<OnceLock<String>>> =
-            claim.gpus.iter().map(|_| Arc::default()).collect();
-        let init =
-            |(&number, given_up): (&u32, &Arc<OnceLock<String>>)| -> WorkerInit<Gpu<System>> {
-                let (folder, claim, given_up) =
-                    (Arc::clone(folder), claim.clone(), Arc::clone(given_up));
-                Box::new(move || {
-                    let system = open(number, settings.gemm)?.telling(given_up);
-                    let backend = Gpu::new(system, settings.precision);
-                    let network = Arc::new(load(&folder, &backend, &settings)?);
-                    let free = backend.driver().free_bytes()? as u64;
-                    let cache = usize::try_from(claim.cache_of(free)).unwrap_or(usize::MAX);
-                    Ok(LoadedDevice { backend, network, kv_cache_bytes: Some(cache) })
-                })
-            };
-        let inits = claim.gpus.iter().zip(&without_graphs).map(init).collect();
+        let without_graphs = WithoutGraphs::of(&claim.gpus);
+        let init = |(number, given_up): &(u32, Arc<OnceLock<String>>)| -> WorkerInit<Gpu<System>> {
+            let (number, given_up) = (*number, Arc::clone(given_up));
+            let (folder, claim) = (Arc::clone(folder), claim.clone());
+            Box::new(move || {
+                let system = open(number, settings.gemm)?.telling(given_up);
+                let backend = Gpu::new(system, settings.precision);
+                let network = Arc::new(load(&folder, &backend, &settings)?);
+                let free = backend.driver().free_bytes()? as u64;
+                let cache = usize::try_from(claim.cache_of(free)).unwrap_or(usize::MAX);
+                Ok(LoadedDevice { backend, network, kv_cache_bytes: Some(cache) })
+            })
+        };
+        let inits = without_graphs.0.iter().map(init).collect();
         let mut model = Self::begin(folder, &settings, inits)?;
-        model.without_graphs = claim.gpus.iter().copied().zip(without_graphs).collect();
+        model.without_graphs = without_graphs;
         Ok(model)
     }
 }
@@ -169,5 +185,14 @@ mod tests {
         let numbers: Vec<u32> = GpuInfo::newest(&all).iter().map(|gpu| gpu.number).collect();
         assert_eq!(numbers, [1, 3]);
         assert!(GpuInfo::newest(&[]).is_empty());
+    }
+
+    #[test]
+    fn a_gpu_that_records_no_graphs_is_told_of() {
+        let gpus = WithoutGraphs::of(&[0, 3]);
+        assert_eq!(gpus.notices().count(), 0);
+        gpus.0[1].1.set("no recording here".to_owned()).unwrap();
+        let said = "cuda:3 launches its kernels one by one, which is slower: no recording here";
+        assert_eq!(gpus.notices().collect::<Vec<_>>(), [said]);
     }
 }

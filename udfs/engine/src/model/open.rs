@@ -1,8 +1,9 @@
 //! Opening a model and asking it.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
+use super::gpu::WithoutGraphs;
 use super::prepare::{self, ModelKind};
 use super::settings::Settings;
 use super::start::{DeviceFactory, LoadedDevice, ModelInfo, SharedState, WorkerInit, load, start};
@@ -62,8 +63,7 @@ pub struct Model {
     workers: Vec<JoinHandle<()>>,
     ready: ModelInfo,
     text_limit: Option<usize>,
-    /// By the number of a GPU: why it does not record what it launches any more, once that is so.
-    pub(super) without_graphs: Vec<(u32, Arc<OnceLock<String>>)>,
+    pub(super) without_graphs: WithoutGraphs,
 }
 
 impl Model {
@@ -116,7 +116,7 @@ impl Model {
             workers,
             ready,
             text_limit: folder.max_tokens(),
-            without_graphs: Vec::new(),
+            without_graphs: WithoutGraphs::default(),
         })
     }
 
@@ -166,12 +166,7 @@ impl Model {
     /// What whoever reads of a run should know of how it ran, a sentence each. May be asked at any
     /// time; what was told once is told again. Answers do not depend on any of it.
     pub fn notices(&self) -> Vec<String> {
-        let told =
-            self.without_graphs.iter().filter_map(|(number, why)| Some((number, why.get()?)));
-        told.map(|(number, why)| {
-            format!("cuda:{number} launches its kernels one by one, which is slower: {why}")
-        })
-        .collect()
+        self.without_graphs.notices().collect()
     }
 
     /// Numbers that training changes.

@@ -1,5 +1,7 @@
 //! Weight matrices on the device: brought as they are stored, packed there.
 
+use proofmill_gemm::INT8_INPUTS_MAX;
+
 use crate::backend::{DeviceError, MatrixSource, Placement, Precision, check};
 use crate::checkpoint::StoredTensor;
 use crate::cuda::driver::{Driver, GemmBackend, Launch, Memory, Role};
@@ -10,8 +12,6 @@ use crate::cuda::memory::type_code;
 pub(super) const TILE: usize = 32;
 /// The same, of 8-bit weights.
 pub(super) const TILE_INT8: usize = 64;
-/// Inputs above which sums of products of bytes could overflow 32 bits.
-const MAX_INT8_INPUTS: usize = 1 << 16;
 /// Outputs of a group for the tensor cores.
 const GROUP: usize = 16;
 /// Outputs of a group for f32.
@@ -51,9 +51,9 @@ impl<M: Memory> Matrix<M> {
     ) -> Result<Self, DeviceError> {
         let blocks = source.blocks.iter().map(StoredBlock::new).collect::<Result<Vec<_>, _>>()?;
         let k = check::inputs(blocks.iter().map(|block| block.k), source)?;
-        check::expect(precision != Precision::Int8 || k <= MAX_INT8_INPUTS, || {
+        check::expect(precision != Precision::Int8 || k <= INT8_INPUTS_MAX, || {
             format!(
-                "a matrix with {k} inputs cannot be kept in int8 (at most {MAX_INT8_INPUTS}); use bf16 or \
+                "a matrix with {k} inputs cannot be kept in int8 (at most {INT8_INPUTS_MAX}); use bf16 or \
                  f32"
             )
         })?;
