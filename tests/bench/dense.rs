@@ -1,7 +1,9 @@
 //! Exact inner product search over a large memory: time and memory to answer queries.
 //!
-//! `cargo bench --bench dense -- [entries] [queries] [dimensions] [threads]`. Vectors are drawn from a
-//! fixed seed, block by block as a stored index gives them; drawing them is not measured.
+//! `cargo bench -p proofmill-retrieval --bench dense -- [entries] [queries] [dimensions] [threads] [hits]`. Vectors are
+//! drawn from a fixed seed, block by block as a stored index gives them; drawing them is not measured. With a path for
+//! `hits` there is one search, and the ordinals that it found go there, a line for each query: `dense_peer.py` holds
+//! them against faiss.
 
 #![allow(
     clippy::disallowed_methods,
@@ -33,7 +35,7 @@ fn main() -> Result<(), Failure> {
     row("queries", queries, "");
     row("dimensions", dimensions, "");
     row("vectors", entries * dimensions * size_of::<f32>() / 1_000_000, "MB");
-    let mut counts = vec![threads, 1];
+    let mut counts = if args.len() > 4 { vec![threads] } else { vec![threads, 1] };
     counts.dedup();
     let mut all = Vec::new();
     for threads in counts {
@@ -44,6 +46,13 @@ fn main() -> Result<(), Failure> {
         row("", format!("{:.1}", flops / seconds / 1e9), "GFLOP/s");
         row("memory", peak_mb(), "MB peak");
         all.push(hits);
+    }
+    if let Some(path) = args.get(4) {
+        let line = |hits: &Vec<Hit>| {
+            let ordinals: Vec<String> = hits.iter().map(|hit| hit.ordinal.to_string()).collect();
+            ordinals.join(" ") + "\n"
+        };
+        std::fs::write(path, all[0].iter().map(line).collect::<String>())?;
     }
     if all.windows(2).any(|pair| pair[0] != pair[1]) {
         return Err("hits differ between numbers of threads".into());
@@ -62,7 +71,7 @@ fn search(
     let mut nearest = Nearest::new(vectors, dimensions, TOP_K, threads)
         .map_err(|(query, flaw)| format!("query {query} {flaw}"))?;
     let mut random = Random(7);
-    let mut block = Block::new(dimensions, BLOCK_BYTES);
+    let mut block = Block::new(dimensions, BLOCK_BYTES)?;
     let (mut left, mut spent) = (entries, Duration::ZERO);
     while left > 0 {
         block.clear();

@@ -1,35 +1,47 @@
-//! Many vectors, laid out so that the kernel reads them in one sweep.
+//! Many vectors, packed so that a product reads them in one sweep.
+
+use proofmill_gemm::{OutOfMemory, Panels};
 
 use crate::vectors::flaw::{VectorFlaw, check};
-use crate::vectors::kernel::{LANES, Panel};
 
-/// Vectors of one dimension in panels of `LANES`, as far as the capacity goes.
+/// Vectors for which there is memory, or a multiple of them.
+const VECTORS: usize = 16;
+
+/// Vectors of one dimension, as far as the capacity goes.
 pub struct Block {
     dimension: usize,
     capacity: usize,
     len: usize,
-    panels: Vec<[f32; LANES]>,
+    panels: Panels,
 }
 
 impl Block {
-    /// A block for as many vectors as fit into `bytes`, and one panel of them at least.
-    pub fn new(dimension: usize, bytes: usize) -> Self {
-        let panel = (dimension.max(1) * LANES).saturating_mul(size_of::<f32>());
-        let capacity = (bytes / panel).max(1) * LANES;
-        Self { dimension, capacity, len: 0, panels: Vec::new() }
+    /// A block for as many vectors as fit into `bytes`, and 16 of them at least. Memory is taken from the system as
+    /// vectors come.
+    ///
+    /// # Errors
+    ///
+    /// The system does not give so much.
+    pub fn new(dimension: usize, bytes: usize) -> Result<Self, OutOfMemory> {
+        let numbers = dimension.max(1);
+        let vectors = (numbers * VECTORS).saturating_mul(size_of::<f32>());
+        let capacity = (bytes / vectors).max(1) * VECTORS;
+        let panels = Panels::new(capacity, numbers)?;
+        Ok(Self { dimension, capacity, len: 0, panels })
     }
 
     /// Appends a vector.
+    ///
+    /// # Errors
+    ///
+    /// It is no vector of the block's dimension.
+    ///
+    /// # Panics
+    ///
+    /// If the block is full.
     pub fn push(&mut self, vector: &[f32]) -> Result<(), VectorFlaw> {
         check(vector, self.dimension)?;
-        let lane = self.len % LANES;
-        if lane == 0 {
-            self.panels.resize(self.panels.len() + self.dimension, [0.0; LANES]);
-        }
-        let first = self.panels.len() - self.dimension;
-        for (column, &value) in self.panels[first..].iter_mut().zip(vector) {
-            column[lane] = value;
-        }
+        self.panels.set(self.len, vector);
         self.len += 1;
         Ok(())
     }
@@ -52,7 +64,6 @@ impl Block {
     /// Empties the block; its memory stays.
     pub fn clear(&mut self) {
         self.len = 0;
-        self.panels.clear();
     }
 
     /// Dimensions of its vectors.
@@ -60,9 +71,8 @@ impl Block {
         self.dimension
     }
 
-    /// The panels with the number of vectors in each.
-    pub(super) fn panels(&self) -> impl Iterator<Item = (&Panel, usize)> {
-        let panels = self.panels.chunks_exact(self.dimension.max(1));
-        panels.enumerate().map(|(i, panel)| (panel, (self.len - i * LANES).min(LANES)))
+    /// Its vectors, and after the last of them what earlier ones left.
+    pub(super) fn panels(&self) -> &Panels {
+        &self.panels
     }
 }

@@ -1,11 +1,10 @@
 //! Exact maximum inner product search: vectors in, ordinals and scores out.
 //!
-//! Reading order: `flaw` (what is a vector), `block` (many of them, laid out for the kernel),
-//! `kernel` (inner products), `nearest` (the best entries of many blocks for many queries).
+//! Reading order: `flaw` (what is a vector), `block` (many of them, packed), `nearest` (the best
+//! entries of many blocks for many queries).
 
 mod block;
 mod flaw;
-mod kernel;
 mod nearest;
 
 #[cfg(test)]
@@ -13,4 +12,4 @@ mod tests;
 
 pub use block::Block;
 pub use flaw::{DIMENSIONS_MAX, NORM_MAX, VectorFlaw, check};
-pub use nearest::Nearest;
+pub use nearest::{Nearest, NearestError};

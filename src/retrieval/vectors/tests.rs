@@ -30,7 +30,7 @@ fn search(
 ) -> Vec<Vec<(u32, f64)>> {
     let vectors = queries.iter().map(Vec::as_slice);
     let mut nearest = Nearest::new(vectors, dimension, k, threads).unwrap();
-    let mut block = Block::new(dimension, block_bytes);
+    let mut block = Block::new(dimension, block_bytes).unwrap();
     for entry in entries {
         if block.is_full() {
             nearest.add(&block).unwrap();
@@ -88,7 +88,7 @@ fn scores_of_zero_and_below_count() {
 #[test]
 fn a_block_holds_what_fits_and_one_panel_at_least() {
     for (bytes, expected) in [(0, 16), (2 * 16 * 4, 16), (5 * 2 * 16 * 4 + 7, 80)] {
-        let mut block = Block::new(2, bytes);
+        let mut block = Block::new(2, bytes).unwrap();
         while !block.is_full() {
             block.push(&[1.0, 2.0]).unwrap();
         }
@@ -99,7 +99,7 @@ fn a_block_holds_what_fits_and_one_panel_at_least() {
 #[test]
 fn entries_of_other_dimensions_are_refused() {
     let mut nearest = Nearest::new([[1.0f32, 2.0].as_slice()].into_iter(), 2, 1, 1).unwrap();
-    let mut block = Block::new(3, 1);
+    let mut block = Block::new(3, 1).unwrap();
     block.push(&[1.0, 2.0, 3.0]).unwrap();
     let flaw = nearest.add(&block).unwrap_err();
     assert_eq!(flaw.to_string(), "has 2 dimensions; expected 3, as all others have");

@@ -25,7 +25,7 @@ use proofmill_base::ids::StageName;
 use proofmill_pipeline::code::Code;
 use proofmill_pipeline::kinds::retrieve::Retrieve;
 use proofmill_retrieval::Hit;
-use proofmill_retrieval::vectors::{Block, Nearest, VectorFlaw};
+use proofmill_retrieval::vectors::{Block, Nearest, NearestError, VectorFlaw};
 
 /// Bytes of the vectors of a block. Two of them are held: one is filled while the other is searched.
 const BLOCK_BYTES: usize = 64 << 20;
@@ -261,8 +261,9 @@ impl Search<'_> {
             .map_err(|(query, flaw)| flawed(&tile.ids[query], flaw))?;
         let rows = rows::columns(self.memory, vec![ident("vector")], self.engine).await?;
         let mut entries = Entries { rows, batch: None };
-        let mut block = entries.fill(Block::new(self.dimension, BLOCK_BYTES)).await?;
-        let mut spare = Block::new(self.dimension, BLOCK_BYTES);
+        let block = || Block::new(self.dimension, BLOCK_BYTES).map_err(|e| failed(e.into()));
+        let mut spare = block()?;
+        let mut block = entries.fill(block()?).await?;
         while !block.is_empty() {
             let searching = tokio::task::spawn_blocking(move || {
                 let added = nearest.add(&block);
@@ -271,7 +272,7 @@ impl Search<'_> {
             let next = entries.fill(spare).await?;
             let (searched, done, added) =
                 searching.await.map_err(|error| StageError::Task(error.to_string()))?;
-            added.map_err(damaged)?;
+            added.map_err(failed)?;
             (nearest, spare, block) = (searched, done, next);
         }
         Ok(nearest.finish())
@@ -332,6 +333,16 @@ fn flawed(id: &Option<String>, flaw: VectorFlaw) -> StageError {
         message: format!("the vector of query `{name}` {flaw}"),
         help: "give each query a vector of the model that the memory's vectors come from"
             .to_owned(),
+    }
+}
+
+fn failed(error: NearestError) -> StageError {
+    match error {
+        NearestError::Flaw(flaw) => damaged(flaw),
+        NearestError::Memory(error) => StageError::Data {
+            message: error.to_string(),
+            help: "run fewer stages at a time, or give the process more memory".to_owned(),
+        },
     }
 }
 

@@ -5,9 +5,9 @@ use std::ops::Range;
 
 use super::kv_cache::{Layer, Number};
 use super::math::exp;
-use super::reduce::{largest, sum};
-use super::simd::{LANES, Simd, SimdKernel};
 use crate::backend::{AttentionMetadata, BlockRef, Segment};
+use proofmill_gemm::reduce::{largest, sum};
+use proofmill_gemm::{LANES, Simd, SimdKernel};
 
 /// Queries that share the loading of keys.
 const QUERIES: usize = 8;

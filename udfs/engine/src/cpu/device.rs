@@ -1,17 +1,17 @@
 //! [`Cpu`] and its operations: arguments are checked here, kernels compute.
 
+use proofmill_gemm::{Buffer, Isa, Level, Scratch};
+
 use super::attend::{self, Attention, Bias, Over};
+use super::epilogue::Epilogue;
 use super::gumbel::SamplerScratch;
 use super::kv_cache::{Cache, Numbers};
 use super::kv_write::{Angles, KvRows, WriteKv};
 use super::matrix::{Matrix, Weights};
-use super::memory::{Buffer, Tensor, Vector};
+use super::memory::{Tensor, Vector};
 use super::norm::{Normal, Norms};
 use super::rows::{Glu, Pooling};
 use super::sampler::SampleRows;
-use super::simd::{Isa, Level};
-use super::tile::Epilogue;
-use super::{gemm, gemm_int8};
 use crate::backend::{
     Activation, Attend, AttentionMetadata, Backend, CacheShape, DeviceError, Embedding, Input,
     KvWrite, Linear, LoadWeights, MatrixSource, Norm, Pool, Precision, SamplerOutput,
@@ -25,14 +25,14 @@ const LOGITS_NUMBERS: usize = 8 << 20;
 /// The processor, one core of it, with scratch memory.
 pub struct Cpu {
     level: Level,
-    scratch: Scratch,
+    work: Workspace,
 }
 
 #[derive(Default)]
-struct Scratch {
+struct Workspace {
+    products: Scratch,
+    /// Of attention.
     floats: Buffer<f32>,
-    bytes: Buffer<u8>,
-    scales: Buffer<f32>,
     logits: Buffer<f32>,
     row: Vec<f32>,
     sampler: SamplerScratch,
@@ -40,14 +40,14 @@ struct Scratch {
 
 impl Default for Cpu {
     fn default() -> Self {
-        Self { level: Level::best(), scratch: Scratch::default() }
+        Self { level: Level::best(), work: Workspace::default() }
     }
 }
 
 impl Cpu {
     /// With one instruction set, if the processor has it. Results are the same with each.
     pub fn with(isa: Isa) -> Option<Self> {
-        Some(Self { level: Level::of(isa)?, scratch: Scratch::default() })
+        Some(Self { level: Level::of(isa)?, work: Workspace::default() })
     }
 
     /// The instruction set in use.
@@ -65,25 +65,16 @@ impl Cpu {
 /// `out = epilogue(x W^T)` for some rows.
 fn multiply(
     level: Level,
-    scratch: (&mut Buffer<f32>, &mut Buffer<u8>, &mut Buffer<f32>),
+    scratch: &mut Scratch,
     x: &[f32],
     matrix: &Matrix,
     epilogue: Epilogue<'_>,
     out: &mut [f32],
 ) -> Result<(), DeviceError> {
-    let (floats, bytes, scales) = scratch;
-    let &Matrix { n, k, ref weights } = matrix;
-    let rows = x.len() / k;
-    match weights {
-        Weights::F32(panels) => {
-            let packed = floats.room(gemm::packed_len(rows, k))?;
-            level.run(gemm::Gemm { x, k, n, panels, epilogue, out, packed });
-        }
-        Weights::Int8(weights) => {
-            let packed = bytes.room(gemm_int8::packed_len(rows, k))?;
-            let scales = scales.room(gemm_int8::scales_len(rows, k))?;
-            level.run(gemm_int8::Gemm { x, k, n, weights, epilogue, out, packed, scales });
-        }
+    let columns = 0..matrix.n;
+    match &matrix.weights {
+        Weights::F32(panels) => panels.multiply(level, x, columns, epilogue, out, scratch)?,
+        Weights::Int8(panels) => panels.multiply(level, x, columns, epilogue, out, scratch)?,
     }
     Ok(())
 }
@@ -182,8 +173,8 @@ impl Backend for Cpu {
         if let Some(kind) = &embedding.kind {
             kind.expect_len(width)?;
         }
-        self.scratch.row.resize(width, 0.0);
-        let place = &mut self.scratch.row;
+        self.work.row.resize(width, 0.0);
+        let place = &mut self.work.row;
         for (index, out) in out.data_mut().chunks_exact_mut(width).enumerate() {
             table.row(rows.tokens[index] as usize, out);
             out.iter_mut().for_each(|x| *x *= embedding.scale);
@@ -221,10 +212,9 @@ impl Backend for Cpu {
                 check::one_per_row(out.rows(), x.rows(), "rows to add to")?;
             }
         }
-        let Scratch { floats, bytes, scales, .. } = &mut self.scratch;
         let bias = weights.bias.as_ref().map(Vector::padded);
         let epilogue = Epilogue { bias, scale: 1.0, activation, write };
-        let scratch = (floats, bytes, scales);
+        let scratch = &mut self.work.products;
         multiply(self.level, scratch, x.data(), &weights.matrix, epilogue, out.data_mut())
     }
 
@@ -335,7 +325,7 @@ impl Backend for Cpu {
             causal,
             bias,
             out: out.data_mut(),
-            scratch: self.scratch.floats.room(attend::scratch_len(metadata, head_dim))?,
+            scratch: self.work.floats.room(attend::scratch_len(metadata, head_dim))?,
         };
         match cache.numbers() {
             Numbers::F32(cache) => self.level.run(Over { attention, layer: cache.layer(layer) }),
@@ -372,15 +362,14 @@ impl Backend for Cpu {
         let &Matrix { n, k, .. } = &head.matrix;
         check::sampling(sampling, x.rows(), n)?;
         out.clear();
-        let Scratch { floats, bytes, scales, logits, sampler, .. } = &mut self.scratch;
+        let Workspace { products, logits, sampler, .. } = &mut self.work;
         let bias = head.bias.as_ref().map(Vector::padded);
         let epilogue = Epilogue { bias, scale, activation: Activation::None, write: Write::Store };
         let rows = (LOGITS_NUMBERS / n).max(1).min(x.rows().max(1));
         let logits = logits.room(rows * n)?;
         for (x, some) in x.data().chunks(rows * k).zip(sampling.rows.chunks(rows)) {
             let logits = &mut logits[..some.len() * n];
-            let scratch = (&mut *floats, &mut *bytes, &mut *scales);
-            multiply(self.level, scratch, x, &head.matrix, epilogue, logits)?;
+            multiply(self.level, products, x, &head.matrix, epilogue, logits)?;
             self.level.run(SampleRows {
                 logits,
                 vocabulary: n,

@@ -1,10 +1,10 @@
 //! Exact samples by the Gumbel-max trick, after temperature, top-k and top-p as transformers applies them.
 
 use super::math::exp;
-use super::reduce::{padded, sum};
-use super::simd::{LANES, Simd};
 use super::top_k::{GROUP, RankedToken, top_k};
 use crate::rng::CounterRng;
+use proofmill_gemm::reduce::{padded, sum};
+use proofmill_gemm::{LANES, Simd};
 
 /// Buffers of the sampler.
 #[derive(Debug, Default)]

@@ -2,9 +2,9 @@
 
 use half::bf16;
 
-use super::memory::{Buffer, Plain};
-use super::simd::{LANES, Simd};
 use crate::backend::{BLOCK_SLOTS, CacheShape, DeviceError, Precision};
+use proofmill_gemm::{Buffer, Plain};
+use proofmill_gemm::{LANES, Simd};
 
 // A vector of logits is a block of keys.
 const _: () = assert!(BLOCK_SLOTS == LANES);

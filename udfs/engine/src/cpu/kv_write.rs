@@ -2,7 +2,7 @@
 
 use super::kv_cache::{KeysValues, Number};
 use super::norm::Normal;
-use super::simd::{Simd, SimdKernel};
+use proofmill_gemm::{Simd, SimdKernel};
 
 /// Angles of all positions, `[positions, head_dim / 2]` each.
 #[derive(Clone, Copy)]

@@ -2,8 +2,8 @@
 //!
 //! The polynomials are minimax fits (Remez) of what the comments say, made for this file.
 
-use super::simd::Simd;
 use crate::backend::Activation;
+use proofmill_gemm::Simd;
 
 /// Added to a number below 2^22 it leaves the nearest integer in the low bits.
 const ROUND: f32 = 12_582_912.0;

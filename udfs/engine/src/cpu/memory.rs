@@ -1,91 +1,12 @@
-//! Memory of the device: aligned buffers, and the tensors and vectors made of them.
+//! Memory of the device: the tensors and vectors made of aligned buffers.
 
-use std::ops::{Deref, DerefMut};
+use proofmill_gemm::{Buffer, LANES, OutOfMemory};
 
-use memmap2::MmapMut;
-use zerocopy::{FromBytes, Immutable, IntoBytes};
-
-use super::simd::LANES;
 use crate::backend::{DeviceError, check};
 
-/// Bytes of a cache line, and of the widest register.
-const LINE: usize = 64;
-/// From this size on memory comes from the system page by page, as pages are first written to: a
-/// cache that is never full costs no more than what it held.
-const LARGE: usize = 1 << 20;
-
-/// Numbers of a buffer.
-pub(super) trait Plain: Copy + Default + FromBytes + IntoBytes + Immutable {}
-
-impl<T: Copy + Default + FromBytes + IntoBytes + Immutable> Plain for T {}
-
-/// Zeros at first, beginning at a cache line.
-#[derive(Debug)]
-pub(super) struct Buffer<T> {
-    memory: Memory<T>,
-    len: usize,
-}
-
-#[derive(Debug)]
-enum Memory<T> {
-    /// The numbers from `start` on, in a line's worth more.
-    Small {
-        all: Vec<T>,
-        start: usize,
-    },
-    Large(MmapMut),
-}
-
-impl<T> Default for Buffer<T> {
-    fn default() -> Self {
-        Self { memory: Memory::Small { all: Vec::new(), start: 0 }, len: 0 }
-    }
-}
-
-impl<T: Plain> Buffer<T> {
-    /// `len` zeros.
-    pub(super) fn new(len: usize) -> Result<Self, DeviceError> {
-        let size = size_of::<T>();
-        let bytes = len.saturating_mul(size);
-        if bytes >= LARGE {
-            let map = MmapMut::map_anon(bytes).map_err(|_| DeviceError::OutOfMemory { bytes })?;
-            return Ok(Self { memory: Memory::Large(map), len });
-        }
-        let all = vec![T::default(); len + LINE / size];
-        let start = all.as_ptr().align_offset(LINE).min(LINE / size);
-        Ok(Self { memory: Memory::Small { all, start }, len })
-    }
-
-    /// The first `len` numbers, whatever they are; more memory if there are fewer.
-    pub(super) fn room(&mut self, len: usize) -> Result<&mut [T], DeviceError> {
-        if self.len < len {
-            *self = Self::default();
-            *self = Self::new(len)?;
-        }
-        Ok(&mut self[..len])
-    }
-}
-
-impl<T: Plain> Deref for Buffer<T> {
-    type Target = [T];
-
-    #[inline]
-    fn deref(&self) -> &[T] {
-        match &self.memory {
-            Memory::Small { all, start } => &all[*start..*start + self.len],
-            // Pages are aligned for all numbers, and hold a whole number of them.
-            Memory::Large(map) => <[T]>::ref_from_bytes(map).unwrap_or_default(),
-        }
-    }
-}
-
-impl<T: Plain> DerefMut for Buffer<T> {
-    #[inline]
-    fn deref_mut(&mut self) -> &mut [T] {
-        match &mut self.memory {
-            Memory::Small { all, start } => &mut all[*start..*start + self.len],
-            Memory::Large(map) => <[T]>::mut_from_bytes(map).unwrap_or_default(),
-        }
+impl From<OutOfMemory> for DeviceError {
+    fn from(OutOfMemory { bytes }: OutOfMemory) -> Self {
+        Self::OutOfMemory { bytes }
     }
 }
 

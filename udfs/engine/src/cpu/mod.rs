@@ -3,8 +3,7 @@
 
 mod attend;
 mod device;
-mod gemm;
-mod gemm_int8;
+mod epilogue;
 mod gumbel;
 mod kv_cache;
 mod kv_write;
@@ -12,17 +11,14 @@ mod math;
 mod matrix;
 mod memory;
 mod norm;
-mod reduce;
 mod rows;
 mod sampler;
-mod simd;
 #[cfg(test)]
 mod tests;
-mod tile;
 mod top_k;
 
 pub use device::Cpu;
 pub use kv_cache::Cache;
 pub use matrix::Matrix;
 pub use memory::{Tensor, Vector};
-pub use simd::Isa;
+pub use proofmill_gemm::Isa;

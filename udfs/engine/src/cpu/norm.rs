@@ -1,9 +1,9 @@
 //! Normalisation of rows.
 
 use super::memory::Vector;
-use super::reduce::{squares, sum};
-use super::simd::{Simd, SimdKernel};
 use crate::backend::NormKind;
+use proofmill_gemm::reduce::{squares, sum};
+use proofmill_gemm::{Simd, SimdKernel};
 
 /// A normalisation of rows of one width.
 #[derive(Clone, Copy)]

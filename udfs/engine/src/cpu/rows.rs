@@ -1,9 +1,9 @@
 //! Operations on whole rows that multiply no matrix: gated linear units and pooling.
 
 use super::math::activate;
-use super::reduce::{padded, squares};
-use super::simd::{LANES, Simd, SimdKernel};
 use crate::backend::{Activation, Pool, Segment};
+use proofmill_gemm::reduce::{padded, squares};
+use proofmill_gemm::{LANES, Simd, SimdKernel};
 
 /// `activation(x[..n]) * x[n..]` of every row.
 pub(super) struct Glu<'a> {

@@ -2,10 +2,10 @@
 
 use super::gumbel::{SamplerScratch, Truncation, sample};
 use super::math::exp;
-use super::reduce::{self, largest, padded};
-use super::simd::{LANES, Simd, SimdKernel};
 use super::top_k::{RankedToken, find, top_k};
 use crate::backend::{RowSampling, SamplerOutput, SamplingMetadata, SamplingMethod, Token};
+use proofmill_gemm::reduce::{self, largest, padded};
+use proofmill_gemm::{LANES, Simd, SimdKernel};
 
 /// Samples some rows of logits.
 pub(super) struct SampleRows<'a> {

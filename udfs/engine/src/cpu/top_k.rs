@@ -3,8 +3,8 @@
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
-use super::reduce::largest;
-use super::simd::{LANES, Simd};
+use proofmill_gemm::reduce::largest;
+use proofmill_gemm::{LANES, Simd};
 
 /// Numbers that are looked at together: only if one is large enough, each for itself.
 pub(super) const GROUP: usize = 4 * LANES;

@@ -51,7 +51,10 @@ impl Case {
             };
             Ok(Norm { kind, weight, bias, eps: 0.1 })
         };
-        let norms = self.norms.map(|kind| Ok((norm(2, kind)?, norm(4, kind)?))).transpose()?;
+        let norms = self
+            .norms
+            .map(|kind| Ok::<_, DeviceError>((norm(2, kind)?, norm(4, kind)?)))
+            .transpose()?;
         let angles = numbers(6, POSITIONS * head_dim / 2);
         let table = |of: fn(f32) -> f32| {
             backend.vector(&angles.iter().map(|x| of(3.0 * x)).collect::<Vec<_>>())

@@ -3,7 +3,7 @@
 use super::given::devices;
 use crate::backend::Activation;
 use crate::cpu::math;
-use crate::cpu::simd::{LANES, Simd, SimdKernel};
+use proofmill_gemm::{LANES, Simd, SimdKernel};
 
 /// Applies a function to all numbers, a multiple of 16.
 struct Map<'a> {

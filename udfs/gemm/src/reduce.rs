@@ -1,14 +1,14 @@
 //! Sums and maxima in an order that the length alone decides: lane `i` takes the numbers at
 //! `i`, `i + 16` and so on (in four strands), and strands and lanes are added as a fixed tree.
 
-use super::simd::{LANES, Simd};
+use crate::simd::{LANES, Simd};
 
 /// Vectors that are summed side by side, because an addition takes several cycles.
 const STRANDS: usize = 4;
 
 /// `tail`, filled up.
 #[inline(always)]
-pub(super) fn padded(tail: &[f32], fill: f32) -> [f32; LANES] {
+pub fn padded(tail: &[f32], fill: f32) -> [f32; LANES] {
     let mut all = [fill; LANES];
     all[..tail.len()].copy_from_slice(tail);
     all
@@ -16,7 +16,7 @@ pub(super) fn padded(tail: &[f32], fill: f32) -> [f32; LANES] {
 
 /// The sum of `x`.
 #[inline(always)]
-pub(super) fn sum<S: Simd>(s: S, x: &[f32]) -> f32 {
+pub fn sum<S: Simd>(s: S, x: &[f32]) -> f32 {
     let mut sums = [s.splat(0.0); STRANDS];
     let (whole, rest) = x.as_chunks::<{ STRANDS * LANES }>();
     for group in whole {
@@ -36,7 +36,7 @@ pub(super) fn sum<S: Simd>(s: S, x: &[f32]) -> f32 {
 
 /// The sum of `(x - center)^2`.
 #[inline(always)]
-pub(super) fn squares<S: Simd>(s: S, x: &[f32], center: f32) -> f32 {
+pub fn squares<S: Simd>(s: S, x: &[f32], center: f32) -> f32 {
     let mut sums = [s.splat(0.0); STRANDS];
     let center_lanes = s.splat(center);
     let (whole, rest) = x.as_chunks::<{ STRANDS * LANES }>();
@@ -65,7 +65,7 @@ fn strands<S: Simd>(s: S, [a, b, c, d]: [S::F; STRANDS]) -> f32 {
 
 /// The sum of the lanes.
 #[inline(always)]
-pub(super) fn lanes<S: Simd>(s: S, x: S::F) -> f32 {
+pub fn lanes<S: Simd>(s: S, x: S::F) -> f32 {
     let mut all = [0.0; LANES];
     s.store(x, &mut all);
     let mut width = LANES / 2;
@@ -80,7 +80,7 @@ pub(super) fn lanes<S: Simd>(s: S, x: S::F) -> f32 {
 
 /// The largest of `x`; `-inf` if it is empty. NaN are passed over.
 #[inline(always)]
-pub(super) fn largest<S: Simd>(s: S, x: &[f32]) -> f32 {
+pub fn largest<S: Simd>(s: S, x: &[f32]) -> f32 {
     let mut best = [s.splat(f32::NEG_INFINITY); STRANDS];
     let (whole, rest) = x.as_chunks::<{ STRANDS * LANES }>();
     for group in whole {

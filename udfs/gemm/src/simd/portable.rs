@@ -15,6 +15,7 @@ impl Simd for Portable {
     type F = [f32; LANES];
     type Dots = [i32; LANES];
     const WIDE: bool = false;
+    const BYTE_OFFSET: i32 = 0;
 
     #[inline(always)]
     fn splat(self, x: f32) -> Self::F {
@@ -83,7 +84,14 @@ impl Simd for Portable {
 
     #[inline(always)]
     fn to_bytes(self, x: Self::F) -> [u8; LANES] {
-        std::array::from_fn(|i| (x[i].round_ties_even() as i32 + 128) as u8)
+        std::array::from_fn(|i| x[i].round_ties_even() as i8 as u8)
+    }
+
+    #[inline(always)]
+    fn interleave(self, rows: [&[f32; LANES]; 4], stride: usize, to: &mut [f32]) {
+        for (i, to) in to.chunks_mut(stride).take(LANES).enumerate() {
+            to[..4].copy_from_slice(&rows.map(|row| row[i]));
+        }
     }
 
     #[inline(always)]
@@ -95,7 +103,7 @@ impl Simd for Portable {
     fn dot(self, sums: Self::Dots, bytes: [u8; 4], weights: &[i8; 4 * LANES]) -> Self::Dots {
         let weights = weights.as_chunks::<4>().0;
         std::array::from_fn(|i| {
-            let product = |j: usize| i32::from(bytes[j]) * i32::from(weights[i][j]);
+            let product = |j: usize| i32::from(bytes[j] as i8) * i32::from(weights[i][j]);
             sums[i] + product(0) + product(1) + product(2) + product(3)
         })
     }

@@ -1,40 +1,45 @@
 //! `x W^T` in bytes: rows are scaled to -127..=127 one by one, sums are exact.
 
-use super::matrix::{Int8, PANEL, QUAD, SMALLEST};
-use super::reduce::{largest, padded};
-use super::simd::{LANES, Simd, SimdKernel};
-use super::tile::{Epilogue, Tile, columns, group_panels, tiles};
+use crate::panels::{Int8Panels, PANEL, QUAD, SMALLEST};
+use crate::reduce::{largest, padded};
+use crate::simd::{LANES, Simd, SimdKernel};
+use crate::tile::{Epilogue, Tile, columns, group_panels, tiles};
 
 /// Bytes of packed rows that stay in the second-level cache while the weights pass by.
 const BLOCK_BYTES: usize = 384 * 1024;
 /// Tile sizes with 32 registers: at most 12 rows by 32 columns.
 const WIDE: &[usize] = &[12, 8, 4, 2, 1];
-/// Tile sizes with 16 registers, four to a vector of sums: at most 3 rows by 16 columns.
-const NARROW: &[usize] = &[3, 1];
+/// Tile sizes with 16 registers, two to a vector of sums: at most 6 rows by 16 columns.
+const NARROW: &[usize] = &[6, 2, 1];
 
 /// One product.
-pub(super) struct Gemm<'a> {
+pub(crate) struct GemmInt8<'a, E> {
     /// `[rows, k]`
-    pub(super) x: &'a [f32],
-    pub(super) k: usize,
-    pub(super) n: usize,
-    pub(super) weights: &'a Int8,
-    pub(super) epilogue: Epilogue<'a>,
+    pub(crate) x: &'a [f32],
+    pub(crate) k: usize,
+    pub(crate) n: usize,
+    /// What the epilogue calls the first column.
+    pub(crate) first: usize,
+    /// `[n / 32][k / 4][32][4]`
+    pub(crate) panels: &'a [i8],
+    /// What the bytes of all outputs are worth.
+    pub(crate) weights: &'a Int8Panels,
+    pub(crate) epilogue: E,
     /// `[rows, n]`
-    pub(super) out: &'a mut [f32],
+    pub(crate) out: &'a mut [f32],
     /// Room for [`packed_len`] bytes.
-    pub(super) packed: &'a mut [u8],
+    pub(crate) packed: &'a mut [u8],
     /// Room for [`scales_len`] numbers: what a byte of each row is worth.
-    pub(super) scales: &'a mut [f32],
+    pub(crate) scales: &'a mut [f32],
 }
 
 /// Bytes of packed rows at a time.
-pub(super) fn packed_len(rows: usize, k: usize) -> usize {
+pub(crate) fn packed_len(rows: usize, k: usize) -> usize {
     scales_len(rows, k) * k.next_multiple_of(QUAD)
 }
 
 /// Packed rows at a time.
-pub(super) fn scales_len(rows: usize, k: usize) -> usize {
+pub(crate) fn scales_len(rows: usize, k: usize) -> usize {
     block_rows(k).min(rows.next_multiple_of(WIDE[0]))
 }
 
@@ -43,12 +48,12 @@ fn block_rows(k: usize) -> usize {
     (BLOCK_BYTES / k / WIDE[0]).clamp(4, 64) * WIDE[0]
 }
 
-impl SimdKernel for Gemm<'_> {
+impl<E: Epilogue> SimdKernel for GemmInt8<'_, E> {
     type Output = ();
 
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
-        let Self { x, k, n, weights, epilogue, out, packed, scales } = self;
+        let Self { x, k, n, first, panels, weights, epilogue, out, packed, scales } = self;
         let sizes = if S::WIDE { WIDE } else { NARROW };
         let (block, depth) = (block_rows(k), k.next_multiple_of(QUAD));
         for (x, out) in x.chunks(block * k).zip(out.chunks_mut(block * n)) {
@@ -57,7 +62,7 @@ impl SimdKernel for Gemm<'_> {
                 quantise(s, x, k, tile, packed, scales);
             }
             let group = group_panels(depth);
-            for (index, panels) in weights.panels.chunks(group * depth * PANEL).enumerate() {
+            for (index, panels) in panels.chunks(group * depth * PANEL).enumerate() {
                 for tile in tiles(rows, sizes) {
                     let x = &packed[tile.first * depth..];
                     let scales = &scales[tile.first..][..tile.rows];
@@ -65,15 +70,16 @@ impl SimdKernel for Gemm<'_> {
                     let places = panels.chunks_exact(depth * PANEL).zip(columns(index * group));
                     for (panel, column) in places {
                         let panel = panel.as_chunks().0.as_chunks().0;
-                        let place = PanelOutput { panel, column, n, depth, weights, epilogue };
+                        let place =
+                            PanelOutput { panel, column, n, first, depth, weights, epilogue };
                         match tile.size {
                             12 => place.wide::<S, 12>(s, x, scales, out),
                             8 => place.wide::<S, 8>(s, x, scales, out),
+                            6 => place.narrow::<S, 6>(s, x, scales, out),
                             4 => place.wide::<S, 4>(s, x, scales, out),
-                            3 => place.narrow::<S, 3>(s, x, scales, out),
-                            2 => place.wide::<S, 2>(s, x, scales, out),
-                            _ if S::WIDE => place.wide::<S, 1>(s, x, scales, out),
-                            _ => place.narrow::<S, 1>(s, x, scales, out),
+                            2 if S::WIDE => place.wide::<S, 2>(s, x, scales, out),
+                            2 => place.narrow::<S, 2>(s, x, scales, out),
+                            _ => place.wide::<S, 1>(s, x, scales, out),
                         }
                     }
                 }
@@ -130,16 +136,17 @@ fn magnitude<S: Simd>(s: S, row: &[f32]) -> (f32, f32) {
 }
 
 /// A panel and where its sums go.
-struct PanelOutput<'a> {
+struct PanelOutput<'a, E> {
     panel: &'a [[[i8; QUAD * LANES]; 2]],
     column: usize,
     n: usize,
+    first: usize,
     depth: usize,
-    weights: &'a Int8,
-    epilogue: Epilogue<'a>,
+    weights: &'a Int8Panels,
+    epilogue: E,
 }
 
-impl PanelOutput<'_> {
+impl<E: Epilogue> PanelOutput<'_, E> {
     /// A tile of `R` rows by both halves of the panel.
     #[inline(always)]
     fn wide<S: Simd, const R: usize>(&self, s: S, rows: &[u8], scales: &[f32], out: &mut [f32]) {
@@ -172,18 +179,20 @@ impl PanelOutput<'_> {
     ) {
         for c in 0..C {
             let column = self.column + (half + c) * LANES;
-            let Some(offsets) = self.weights.offsets[column..].first_chunk::<LANES>() else {
+            let place = self.first + column;
+            let Some(offsets) = self.weights.offsets[place..].first_chunk::<LANES>() else {
                 break;
             };
-            let Some(worth) = self.weights.scales[column..].first_chunk::<LANES>() else { break };
+            let Some(worth) = self.weights.scales[place..].first_chunk::<LANES>() else { break };
             let rows = sums.iter().zip(scales).zip(out.chunks_exact_mut(self.n));
             for ((sums, &scale), out) in rows {
                 if column < self.n {
                     let sums = &sums[c];
                     let x = std::array::from_fn(|i| {
-                        sums[i].wrapping_sub(offsets[i]) as f32 * (scale * worth[i])
+                        let offset = S::BYTE_OFFSET.wrapping_mul(offsets[i]);
+                        sums[i].wrapping_sub(offset) as f32 * (scale * worth[i])
                     });
-                    self.epilogue.finish(s, s.load(&x), column, &mut out[column..]);
+                    self.epilogue.finish(s, s.load(&x), place, &mut out[column..]);
                 }
             }
         }

@@ -27,6 +27,7 @@ impl Simd for Avx512 {
     type F = __m512;
     type Dots = __m512i;
     const WIDE: bool = true;
+    const BYTE_OFFSET: i32 = 128;
 
     #[inline(always)]
     fn splat(self, x: f32) -> Self::F {
@@ -106,6 +107,34 @@ impl Simd for Avx512 {
             let mut bytes = [0; LANES];
             _mm_storeu_si128(bytes.as_mut_ptr().cast(), _mm512_cvtepi32_epi8(shifted));
             bytes
+        }
+    }
+
+    #[inline(always)]
+    fn interleave(self, rows: [&[f32; LANES]; 4], stride: usize, to: &mut [f32]) {
+        assert!(to.len() >= (LANES - 1) * stride + 4, "no room for four rows");
+        let to = to.as_mut_ptr();
+        unsafe {
+            let a = _mm512_loadu_ps(rows[0].as_ptr());
+            let b = _mm512_loadu_ps(rows[1].as_ptr());
+            let c = _mm512_loadu_ps(rows[2].as_ptr());
+            let d = _mm512_loadu_ps(rows[3].as_ptr());
+            let halves = [
+                [_mm512_unpacklo_ps(a, b), _mm512_unpacklo_ps(c, d)],
+                [_mm512_unpackhi_ps(a, b), _mm512_unpackhi_ps(c, d)],
+            ];
+            // Quarter `q` of the register for `i` holds place `4 * q + i`.
+            for (half, [ab, cd]) in halves.into_iter().enumerate() {
+                let (ab, cd) = (_mm512_castps_pd(ab), _mm512_castps_pd(cd));
+                let pair = [_mm512_unpacklo_pd(ab, cd), _mm512_unpackhi_pd(ab, cd)];
+                for (i, x) in (2 * half..).zip(pair) {
+                    let x = _mm512_castpd_ps(x);
+                    _mm_storeu_ps(to.add(i * stride), _mm512_castps512_ps128(x));
+                    _mm_storeu_ps(to.add((4 + i) * stride), _mm512_extractf32x4_ps::<1>(x));
+                    _mm_storeu_ps(to.add((8 + i) * stride), _mm512_extractf32x4_ps::<2>(x));
+                    _mm_storeu_ps(to.add((12 + i) * stride), _mm512_extractf32x4_ps::<3>(x));
+                }
+            }
         }
     }
 
