@@ -254,6 +254,9 @@ fn print(result: &RunResult, environment: &Environment, store: &Store) -> Result
         for (model, usage) in &result.models {
             output.remark(asked::of_model(model, usage));
         }
+        for (model, usage) in &result.local_models {
+            output.remark(asked::of_local_model(model, usage));
+        }
         // A store in memory is gone with the command.
         if store.url().scheme() != "memory" {
             let of_run = format!("{} --run {}", environment.store_option(), result.run);
@@ -281,6 +284,7 @@ fn json(result: &RunResult, store: &Store) -> Json {
         "error": result.error.as_ref().map(|error| error.message.clone()),
         "metrics": metrics,
         "models": result.models,
+        "local_models": result.local_models,
         "pages": result.pages.iter().map(page::json).collect::<Vec<_>>(),
         "stages": result.stages.values().collect::<Vec<_>>(),
     })

@@ -47,6 +47,7 @@ fn show_run(run: &RunSummary, environment: &Environment) -> Result<()> {
             "outcome": ended(run),
             "params": run.params,
             "models": run.models,
+            "local_models": run.local_models,
             "stages": run.stages,
             "failed": run.failed,
             "not_run": not_run(run),
@@ -74,6 +75,9 @@ fn show_run(run: &RunSummary, environment: &Environment) -> Result<()> {
     output.data(output.table(&header.map(str::to_owned), rows, &right))?;
     for (model, usage) in &run.models {
         output.data(format!("\n{}\n", asked::of_model(model, usage)))?;
+    }
+    for (model, usage) in &run.local_models {
+        output.data(format!("\n{}\n", asked::of_local_model(model, usage)))?;
     }
     for failure in &run.failed {
         let (stage, why) = (printable(&failure.stage, true), printable(&failure.message, true));

@@ -104,5 +104,7 @@ fn remote_json(name: &str, remote: &Endpoint) -> Json {
 }
 
 fn gpu_json(gpu: &GpuInfo) -> Json {
-    json!({"number": gpu.number, "name": gpu.name, "bytes": gpu.bytes})
+    let (major, minor) = gpu.capability;
+    let capability = format!("{major}.{minor}");
+    json!({"number": gpu.number, "name": gpu.name, "capability": capability, "bytes": gpu.bytes})
 }

@@ -59,6 +59,12 @@ pub enum NoPlacement {
     /// Another GPU is asked for than there are.
     #[error("`device: {device}` is not there, but {found}")]
     OtherGpus { device: Device, found: String },
+    /// All GPUs are asked for, and they are not alike.
+    #[error(
+        "`device: cuda` asks for GPUs whose answers may differ in their last bits: {}",
+        found.iter().map(with_capability).collect::<Vec<_>>().join(", ")
+    )]
+    UnlikeGpus { found: Vec<GpuInfo> },
     /// The processor cannot compute so.
     #[error(
         "`dtype: bf16` needs a GPU, and the model runs on the processor{}",
@@ -86,7 +92,7 @@ impl NoPlacement {
     /// The setting that cannot be.
     pub fn key(&self) -> &'static str {
         match self {
-            Self::NoGpu { .. } | Self::OtherGpus { .. } => "device",
+            Self::NoGpu { .. } | Self::OtherGpus { .. } | Self::UnlikeGpus { .. } => "device",
             Self::Bf16 { .. } => "dtype",
             Self::GemmOfNoGpu { .. } | Self::GemmOfOtherType => "gemm",
         }
@@ -99,6 +105,10 @@ impl NoPlacement {
                 "write `device: auto` to use one where there is one, or `device: cpu`"
             }
             Self::OtherGpus { .. } => "name one of these, or write `device: cuda` for all",
+            Self::UnlikeGpus { .. } => {
+                "name one with `device: cuda:N`, or write `device: auto` for those of the highest \
+                 compute capability"
+            }
             Self::Bf16 { .. } => {
                 "write `dtype: f32` or `dtype: int8`, or run it on a GPU with `device: cuda`"
             }
@@ -118,10 +128,16 @@ impl Placement {
         let (gpus, why) = match device {
             Device::Cpu => (Vec::new(), None),
             Device::Auto => match gpus.all() {
-                Ok(all) => (all.to_vec(), None),
+                Ok(all) => (GpuInfo::newest(all), None),
                 Err(why) => (Vec::new(), Some(why.clone())),
             },
-            Device::Cuda => (at_least_one(device, gpus)?.to_vec(), None),
+            Device::Cuda => {
+                let all = at_least_one(device, gpus)?.to_vec();
+                if GpuInfo::newest(&all).len() < all.len() {
+                    return Err(NoPlacement::UnlikeGpus { found: all });
+                }
+                (all, None)
+            }
             Device::CudaAt(number) => {
                 let all = at_least_one(device, gpus)?;
                 let one = all.iter().find(|gpu| gpu.number == number);
@@ -149,9 +165,13 @@ impl Placement {
         Ok(Self { gpus, precision, gemm })
     }
 
-    /// The kind of arithmetic, which an answer depends on; on which GPU or on how many it does not.
-    pub fn class(&self) -> &'static str {
-        if self.gpus.is_empty() { "cpu" } else { "cuda" }
+    /// The kind of arithmetic, which an answer depends on; on which GPU of its compute capability or on
+    /// how many it does not.
+    pub fn class(&self) -> String {
+        match self.gpus.first().map(|gpu| gpu.capability) {
+            None => "cpu".to_owned(),
+            Some((major, minor)) => format!("cuda {major}.{minor}"),
+        }
     }
 
     /// How weights are kept, as the file says it.
@@ -169,6 +189,11 @@ pub fn name_of(gpu: &GpuInfo) -> String {
     format!("cuda:{} {}", gpu.number, gpu.name)
 }
 
+fn with_capability(gpu: &GpuInfo) -> String {
+    let (major, minor) = gpu.capability;
+    format!("{} (compute capability {major}.{minor})", name_of(gpu))
+}
+
 fn at_least_one(device: Device, gpus: &Gpus) -> Result<&[GpuInfo], NoPlacement> {
     gpus.all().map_err(|why| NoPlacement::NoGpu { device, why: why.clone() })
 }
@@ -178,7 +203,11 @@ mod tests {
     use super::*;
 
     fn gpu(number: u32) -> GpuInfo {
-        GpuInfo { number, name: format!("G{number}"), bytes: 1 << 34 }
+        GpuInfo { number, name: format!("G{number}"), capability: (9, 0), bytes: 1 << 34 }
+    }
+
+    fn unlike() -> Gpus {
+        Gpus::new(|| Ok(vec![GpuInfo { capability: (8, 9), ..gpu(0) }, gpu(1), gpu(2)]))
     }
 
     fn two() -> Gpus {
@@ -215,6 +244,20 @@ mod tests {
         assert_eq!(place(r#", "dtype": "f32""#, &two()), Ok((vec![0, 3], "f32")));
         assert_eq!(place("", &none()), Ok((vec![], "f32")));
         assert_eq!(place(r#", "device": "cpu""#, &two()), Ok((vec![], "f32")));
+    }
+
+    #[test]
+    fn a_model_runs_on_gpus_of_one_compute_capability() {
+        assert_eq!(place("", &unlike()), Ok((vec![1, 2], "bf16")));
+        assert_eq!(place(r#", "device": "cuda:0""#, &unlike()), Ok((vec![0], "bf16")));
+        let error = place(r#", "device": "cuda""#, &unlike()).unwrap_err();
+        assert!(error.contains("cuda:0 G0 (compute capability 8.9), cuda:1 G1 ("), "{error}");
+        assert!(error.contains("; name one with `device: cuda:N`"), "{error}");
+        let class =
+            |settings: &str, gpus: &Gpus| Placement::of(&model(settings), gpus).unwrap().class();
+        assert_eq!(class("", &unlike()), "cuda 9.0");
+        assert_eq!(class(r#", "device": "cuda:0""#, &unlike()), "cuda 8.9");
+        assert_eq!(class("", &none()), "cpu");
     }
 
     #[test]

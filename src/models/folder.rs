@@ -8,7 +8,7 @@ use proofmill_base::waits::{WaitFor, Waits};
 use proofmill_engine::checkpoint::{Digested, Watch};
 use proofmill_engine::model::{self, Claim, Settings};
 use proofmill_engine::request::{Answer, Request, RequestError};
-use proofmill_engine::schedule::Cancel;
+use proofmill_engine::schedule::{Cancel, Counts};
 use proofmill_udfs::model::{AskError, Key, LanguageModel, OpenError};
 use tokio::sync::{OnceCell, oneshot};
 use tracing::info;
@@ -51,11 +51,17 @@ impl LocalModel {
             identity: identity.identity(),
             model: model.clone(),
             settings: settings(model, place, runtime),
-            claim: claim(model, place, models, runtime),
+            claim: claim(model, place, models),
             digested: identity.digested().cloned().unwrap_or_default(),
             clock: Arc::clone(&runtime.clock),
             loaded: OnceCell::new(),
         }
+    }
+
+    /// What it has done so far; `None` before it is loaded.
+    pub fn counts(&self) -> Option<Counts> {
+        let loaded = self.loaded.get()?.as_ref().ok()?;
+        Some(loaded.model.counts())
     }
 
     async fn loaded(&self) -> Result<Arc<Loaded>, AskError> {
@@ -92,12 +98,11 @@ impl LocalModel {
 }
 
 /// What `model` claims of the GPUs at `place`, beside as many other models.
-pub(super) fn claim(model: &Model, place: &Placement, models: usize, runtime: &Runtime) -> Claim {
+pub(super) fn claim(model: &Model, place: &Placement, models: usize) -> Claim {
     Claim {
         gpus: place.gpus.iter().map(|gpu| gpu.number).collect(),
         kv_cache_bytes: model.kv_cache_mib.map(|mib| (mib as usize) << 20),
         models,
-        kernels: runtime.kernels(),
     }
 }
 

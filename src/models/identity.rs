@@ -133,7 +133,7 @@ fn local(
     });
     let mut parts = vec![
         ("config", identity.config_digest.to_string()),
-        ("device", place.class().to_owned()),
+        ("device", place.class()),
         ("dtype", place.dtype().to_owned()),
         ("engine", ENGINE_VERSION.to_string()),
     ];
@@ -209,7 +209,7 @@ mod tests {
     }
 
     fn two() -> Result<Vec<GpuInfo>, NoGpu> {
-        let gpu = |number| GpuInfo { number, name: "G".to_owned(), bytes: 1 };
+        let gpu = |number| GpuInfo { number, name: "G".to_owned(), capability: (9, 0), bytes: 1 };
         Ok(vec![gpu(0), gpu(1)])
     }
 
@@ -231,7 +231,7 @@ mod tests {
     #[test]
     fn on_a_gpu_it_is_another_whichever_gpu_it_is() {
         let found = identity("", two);
-        assert_eq!(found["device"], "cuda");
+        assert_eq!(found["device"], "cuda 9.0");
         assert_eq!(found["dtype"], "bf16");
         assert_eq!(identity(r#", "device": "cuda:1""#, two), found);
         assert_eq!(identity(r#", "device": "cuda", "dtype": "bf16""#, two), found);

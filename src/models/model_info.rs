@@ -26,7 +26,7 @@ pub struct Local {
     pub parameters: u64,
     pub dtype: &'static str,
     pub device: String,
-    /// What its kernels are made of; `None` on the processor.
+    /// What its kernels are compiled for; `None` on the processor.
     pub kernels: Option<String>,
     /// Bytes of the weights, on each GPU or once for all workers of the processor.
     pub weight_bytes: u64,
@@ -83,9 +83,9 @@ fn local(
     let (kernels, cache_bytes) = match place.gpus.first() {
         None => (None, settings.kv_cache_bytes as u64),
         Some(gpu) => {
-            let opened = open_gpu(gpu.number, &runtime.kernels())?;
+            let opened = open_gpu(gpu.number)?;
             let free = opened.free_bytes.saturating_sub(size.weight_bytes);
-            let each = claim(model, &place, local_models, runtime).cache_of(free);
+            let each = claim(model, &place, local_models).cache_of(free);
             (Some(opened.kernels), each * place.gpus.len() as u64)
         }
     };

@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 use async_trait::async_trait;
 use indexmap::IndexMap;
 use proofmill_engine::checkpoint::{Digest, Digested, Folder, LoadError, digest_of_parts};
+use proofmill_engine::schedule::Counts;
 use proofmill_remote::{Money, Usage};
 use proofmill_udfs::model::{LanguageModel, Ledger, Models, OpenError, Opener, Recording};
 
@@ -37,6 +38,8 @@ struct Entry {
     chat_template: OnceLock<Option<bool>>,
     /// The model itself, if it is an endpoint that some stage asks.
     endpoint: OnceLock<Arc<RemoteEndpoint>>,
+    /// The model itself, if it lies in a folder and some stage asks it.
+    local: OnceLock<Arc<LocalModel>>,
 }
 
 impl Registry {
@@ -56,6 +59,7 @@ impl Registry {
                 identity: OnceLock::new(),
                 chat_template: OnceLock::new(),
                 endpoint: OnceLock::new(),
+                local: OnceLock::new(),
             })
         };
         let entries: IndexMap<String, Arc<Entry>> =
@@ -125,6 +129,14 @@ impl Registry {
         })
     }
 
+    /// What each model in a folder has done so far; without those that did nothing.
+    pub fn computed(&self) -> impl Iterator<Item = (&str, Counts)> {
+        self.entries.iter().filter_map(|(name, entry)| {
+            let counts = entry.local.get()?.counts()?;
+            Some((name.as_str(), counts)).filter(|(_, counts)| counts.answers > 0)
+        })
+    }
+
     /// Why a model that some stage asks, and that would run on a GPU if there were one, runs on the
     /// processor.
     pub fn why_no_gpu(&self) -> Option<String> {
@@ -155,7 +167,11 @@ impl Opener for Entry {
             Some(_) => {
                 let (model, runtime) = (&self.model, &self.runtime);
                 let place = Placement::of(model, &runtime.gpus).map_err(OpenError::new)?;
-                Arc::new(LocalModel::new(model, &identity, &place, self.local_models, runtime))
+                let new = || {
+                    let models = self.local_models;
+                    Arc::new(LocalModel::new(model, &identity, &place, models, runtime))
+                };
+                Arc::clone(self.local.get_or_init(new)) as Arc<dyn LanguageModel>
             }
             None => {
                 let new = || {

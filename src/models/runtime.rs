@@ -28,9 +28,4 @@ impl Runtime {
     pub fn digests(&self) -> PathBuf {
         Path::new(&self.cache).join("digests")
     }
-
-    /// Where compiled kernels are kept.
-    pub fn kernels(&self) -> PathBuf {
-        self.cache.join("kernels")
-    }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use proofmill_store::ModelUsage;
+use proofmill_store::{LocalUsage, ModelUsage};
 use proofmill_udfs::model::Counts;
 
 use crate::report::units::count;
@@ -32,6 +32,21 @@ pub fn of_model(name: &str, usage: &ModelUsage) -> String {
         aside(usage.cached_tokens, "cached"),
         count(usage.completion_tokens),
         aside(usage.uncounted, "answers not counted by the endpoint"),
+    )
+}
+
+/// What a model in a folder was asked and computed.
+pub fn of_local_model(name: &str, usage: &LocalUsage) -> String {
+    let &LocalUsage { answers, asked_tokens: asked, computed_tokens: computed } = usage;
+    let shared = asked.saturating_sub(computed);
+    let percent = shared as f64 / asked.max(1) as f64 * 100.0;
+    format!(
+        "model {name}: {} answers; {} tokens asked, {} computed, {} shared with other requests \
+         ({percent:.0} %)",
+        count(answers),
+        count(asked),
+        count(computed),
+        count(shared),
     )
 }
 
@@ -99,6 +114,20 @@ mod tests {
             "model far: 1,200 requests (3 repeated), 31 prompt tokens (7 cached), 0 completion tokens \
              (2 answers not counted by the endpoint), cost 0.0123"
         );
+    }
+
+    #[test]
+    fn a_local_model_tells_what_it_shared() {
+        let usage = LocalUsage { answers: 150, asked_tokens: 12_000, computed_tokens: 3_000 };
+        assert_eq!(
+            of_local_model("tiny", &usage),
+            "model tiny: 150 answers; 12,000 tokens asked, 3,000 computed, 9,000 shared with other \
+             requests (75 %)"
+        );
+        // What was computed twice is not shared.
+        let again = LocalUsage { answers: 1, asked_tokens: 10, computed_tokens: 12 };
+        let text = of_local_model("tiny", &again);
+        assert!(text.ends_with("12 computed, 0 shared with other requests (0 %)"), "{text}");
     }
 
     #[test]

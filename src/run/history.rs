@@ -14,8 +14,8 @@ use proofmill_base::digest::Digest;
 use proofmill_base::error::Result;
 use proofmill_base::ids::{RunId, StageName};
 use proofmill_store::{
-    Artifact, Life, ModelUsage, Outcome, PipelineRef, Session, StageOutcome, Store, StoreError,
-    Stored, find_exact, life, read_log, read_manifest, run_ids,
+    Artifact, Life, LocalUsage, ModelUsage, Outcome, PipelineRef, Session, StageOutcome, Store,
+    StoreError, Stored, find_exact, life, read_log, read_manifest, run_ids,
 };
 
 /// Logs that are read at the same time.
@@ -53,6 +53,8 @@ pub struct RunSummary {
     pub metrics: Vec<serde_json::Value>,
     /// What was asked of models behind endpoints; known of published runs only.
     pub models: BTreeMap<String, ModelUsage>,
+    /// What models in folders computed; known of published runs only.
+    pub local_models: BTreeMap<String, LocalUsage>,
     /// Seconds in which it was at work.
     pub seconds: Option<f64>,
     /// Whether its process is there, if it has not ended.
@@ -118,6 +120,7 @@ pub async fn summary(store: &Store, run: &RunId) -> Result<RunSummary> {
             params: manifest.params.clone(),
             metrics: manifest.metrics.clone(),
             models: manifest.models.clone(),
+            local_models: manifest.local_models.clone(),
             seconds: Some(match manifest.sessions.as_slice() {
                 [] => (manifest.finished_at - manifest.started_at).as_seconds_f64(),
                 sessions => at_work(sessions),
@@ -147,6 +150,7 @@ async fn from_log(store: &Store, run: &RunId, damaged: Option<StoreError>) -> Re
         params: BTreeMap::new(),
         metrics: Vec::new(),
         models: BTreeMap::new(),
+        local_models: BTreeMap::new(),
         seconds: (!entries.is_empty()).then(|| at_work(&sessions(&entries))),
         life: None,
         remark,

@@ -30,8 +30,8 @@ use crate::stages::tables::rows::objects;
 use proofmill_base::error::{Error, ErrorKind, Result};
 use proofmill_base::ids::{PipelineName, RunId, StageName};
 use proofmill_store::{
-    Lease, MANIFEST_VERSION, Machine, Manifest, ModelUsage, Outcome, PipelineRef, RunLog, Session,
-    StageOutcome, Store, publish_manifest,
+    Lease, LocalUsage, MANIFEST_VERSION, Machine, Manifest, ModelUsage, Outcome, PipelineRef,
+    RunLog, Session, StageOutcome, Store, publish_manifest,
 };
 
 /// What to run, and how.
@@ -63,6 +63,8 @@ pub struct RunResult {
     pub metrics: Vec<(StageName, Vec<RecordBatch>)>,
     /// What was asked of models behind endpoints, by their names.
     pub models: BTreeMap<String, ModelUsage>,
+    /// What models in folders computed, by their names.
+    pub local_models: BTreeMap<String, LocalUsage>,
     /// What its `report` stages drew.
     pub pages: Vec<Page>,
     pub error: Option<Error>,
@@ -129,7 +131,7 @@ async fn run_to_its_end(request: Request, store: Store) -> Result<RunResult> {
     let Ended { outcome, stages, failed, error, head } =
         dispatch(Arc::clone(&context), log).await?;
     let metrics = metrics(&context, &stages).await?;
-    let models = usage(&context);
+    let (models, local_models) = (usage(&context), local_usage(&context));
     if outcome == Outcome::Succeeded {
         let finished_at = clock.now();
         earlier.sessions.push(Session { started_at, finished_at });
@@ -151,6 +153,7 @@ async fn run_to_its_end(request: Request, store: Store) -> Result<RunResult> {
             sessions: earlier.sessions,
             metrics: metrics_json(&metrics),
             models: models.clone(),
+            local_models: local_models.clone(),
             log: head,
         };
         publish_manifest(&store, &manifest).await?;
@@ -161,7 +164,7 @@ async fn run_to_its_end(request: Request, store: Store) -> Result<RunResult> {
     let pages = reports::of_run(&stages, &store).await?;
     let wall = clock.monotonic().saturating_sub(began);
     request.observer.notice(&Notice::Finished { outcome, wall });
-    Ok(RunResult { run, outcome, stages, failed, metrics, models, pages, error })
+    Ok(RunResult { run, outcome, stages, failed, metrics, models, local_models, pages, error })
 }
 
 fn name_of(loaded: &Loaded) -> Result<PipelineName> {
@@ -184,6 +187,20 @@ fn usage(context: &Context) -> BTreeMap<String, ModelUsage> {
             cached_tokens: usage.cached_tokens,
             completion_tokens: usage.output_tokens,
             cost: cost.map(|cost| cost.to_string()),
+        };
+        (name.to_owned(), usage)
+    });
+    usage.collect()
+}
+
+/// What the run computed with models in folders.
+fn local_usage(context: &Context) -> BTreeMap<String, LocalUsage> {
+    let computed = context.engine.models().computed();
+    let usage = computed.map(|(name, counts)| {
+        let usage = LocalUsage {
+            answers: counts.answers,
+            asked_tokens: counts.asked_tokens,
+            computed_tokens: counts.encoder_rows + counts.decoder_rows,
         };
         (name.to_owned(), usage)
     });

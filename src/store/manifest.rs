@@ -12,7 +12,7 @@ use proofmill_base::digest::Digest;
 use proofmill_base::ids::{Fingerprint, PipelineName, RunId, StageName};
 
 /// The version of manifests that this program writes and the newest that it reads.
-pub const MANIFEST_VERSION: u32 = 3;
+pub const MANIFEST_VERSION: u32 = 4;
 
 /// A finished run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -47,8 +47,23 @@ pub struct Manifest {
     /// Unknown before version 3.
     #[serde(default)]
     pub models: BTreeMap<String, ModelUsage>,
+    /// What that process computed with models on its machine, by their names in the file. Unknown before
+    /// version 4.
+    #[serde(default)]
+    pub local_models: BTreeMap<String, LocalUsage>,
     /// The last entry of the log before this record.
     pub log: Head,
+}
+
+/// What a model in a folder was asked and computed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LocalUsage {
+    pub answers: u64,
+    /// Tokens of all prompts, texts and answers, each counted for itself.
+    pub asked_tokens: u64,
+    /// Those that passed through the network; the others were shared with another request.
+    pub computed_tokens: u64,
 }
 
 /// What was asked of a model behind an endpoint.

@@ -62,8 +62,8 @@ pub use log::RunLog;
 pub use log_entry::{Body, Entry, Head, LOG_VERSION};
 pub use log_reader::read_log;
 pub use manifest::{
-    MANIFEST_VERSION, Machine, Manifest, ModelUsage, Outcome, PipelineRef, RecordRef, Session,
-    StageOutcome, StageStatus, publish_manifest, read_manifest,
+    LocalUsage, MANIFEST_VERSION, Machine, Manifest, ModelUsage, Outcome, PipelineRef, RecordRef,
+    Session, StageOutcome, StageStatus, publish_manifest, read_manifest,
 };
 pub use part::{NamedFile, Part};
 pub use part_reader::{decode_part, read_part, stream_part, verify_file, verify_part};

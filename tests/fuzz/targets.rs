@@ -345,6 +345,7 @@ fn endpoint(bytes: &[u8]) {
             stop: vec!["x".to_owned()],
             choices: Vec::new(),
             response_format: None,
+            logprobs: false,
         })
     };
     let sample = Strategy::Sample { temperature: 0.7, top_k: 0, top_p: 0.9, seed: 5, samples: 2 };
@@ -354,6 +355,8 @@ fn endpoint(bytes: &[u8]) {
         continuations: vec![" c".to_owned()],
         include_eos: false,
         messages: Vec::new(),
+        logprobs: false,
+        prompt_logprobs: false,
     };
     let requests = [
         generate(Strategy::Greedy),

@@ -148,7 +148,7 @@ models:
 stages:
   asked: { sql: "SELECT 'r1' AS row_id, 'the cat' AS q" }
   written: { generate: { from: asked, model: plain, messages: [{ role: user, content: q }] } }
-  formed: { generate: { from: asked, model: plain, prompt: q, response_format: { type: json_object } } }
+  formed: { generate: { from: asked, model: plain, prompt: q, response_format: { type: regex } } }
 "#,
     );
     workspace.add_model("gpt2", "plain");
@@ -156,7 +156,7 @@ stages:
     for expected in [
         "the model has no chat template that messages could be read through",
         "p.yaml:7:63",
-        "a model on this machine cannot be held to `response_format`",
+        "`type: regex` needs `regex`",
         "p.yaml:8:80",
     ] {
         assert!(said.contains(expected), "{expected}: {said}");

@@ -31,6 +31,7 @@ mod identity;
 mod input;
 mod limits;
 mod lives;
+mod local_features;
 mod location;
 mod logs;
 mod memory;

@@ -341,3 +341,36 @@ fn a_query_from_outside_asks_the_models_of_a_pipeline() {
     let refused = workspace.proofmill(&["sql", query]);
     assert!(refused.stderr.contains("there is no model `writer`"), "{}", refused.stderr);
 }
+
+/// Questions behind the same demonstrations.
+const FEW_SHOT: &str = r#"
+pipeline: few_shot
+models:
+  writer: { path: writer, kv_cache_mib: 8, workers: 1 }
+stages:
+  asked:
+    sql: |
+      SELECT 'r' || n AS row_id, repeat('the cat sat ', 12) || n AS question
+      FROM (SELECT unnest(range(40)) AS n)
+  written:
+    generate: { from: asked, model: writer, prompt: question, options: { max_tokens: 2 } }
+"#;
+
+#[test]
+fn a_run_tells_what_its_prompts_shared() {
+    let workspace = Workspace::with(FEW_SHOT);
+    workspace.add_model("gpt2", "writer");
+    let told = "model writer: 40 answers; ";
+    let run = workspace
+        .proofmill(&["run", "p.yaml"])
+        .expect(0)
+        .says(told)
+        .says("shared with other requests (");
+    let line = run.stderr.lines().find(|line| line.contains(told)).unwrap().trim().to_owned();
+    assert!(workspace.proofmill(&["show"]).expect(0).stdout.contains(&line), "{line}");
+    let usage = &workspace.json(&["show"])["local_models"]["writer"];
+    let number = |name: &str| usage[name].as_u64().unwrap();
+    assert!(number("computed_tokens") * 5 < number("asked_tokens"), "{usage}");
+    // Nothing is asked again, and nothing is told.
+    assert_eq!(workspace.json(&["run", "p.yaml"])["local_models"], serde_json::json!({}));
+}

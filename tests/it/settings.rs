@@ -119,6 +119,7 @@ const ESPECIALLY: &[(&str, &str, &str)] = &[
     ("index_lifted", "index.variant", "\"bm25l\""),
     ("generate_json", "generate.model", "null"),
     ("generate_json", "generate.response_format.type", "null"),
+    ("generate_regex", "generate.response_format.type", "null"),
     ("index_vectors", "index.kind", "null"),
     ("retrieve_on_the_way", "retrieve.index", "null"),
     ("fit_further", "fit.checkpoint", "\"reader2\""),

@@ -58,12 +58,13 @@ struct AttendQuery {
   u32 reads;
 };
 
-// The keys and values of two chunks, and the slots of two. The rest of a row keeps the rows of eight
-// keys in different banks.
+// The keys and values of two chunks, and where in the layer of the cache the keys of two are: the
+// number of a row of head_dim numbers. The rest of a row keeps the rows of eight keys in different
+// banks.
 template <int DIM>
 struct ChunkShared {
   u16 numbers[2][2][CHUNK][DIM + 8];
-  u32 slots[2][CHUNK];
+  u32 rows[2][CHUNK];
 };
 
 // What the warps of `attend_keys` tell each other: maxima and weights of the tile.
@@ -85,29 +86,50 @@ __device__ __forceinline__ AttendQuery attend_query(const Attending& a, const At
   return {row, head, a.causal ? row + s.shift + 1 : s.keys};
 }
 
-__device__ __forceinline__ u32 attend_slot(const AttendSegment& s, u32 key) {
-  return key < s.keys ? s.slots[key] : NO_SLOT;
+__device__ __forceinline__ u32 attend_row(const Attending& a, const AttendSegment& s, u32 key) {
+  if (key >= s.keys) return NO_SLOT;
+  return (u32)cache_place(s.slots[key], s.kv_head, a.kv_heads, 1);
 }
 
 // Numbers of a head in shared memory: rounded up to whole column groups, with zeros.
 __device__ __forceinline__ u32 attend_columns(u32 head_dim) { return (head_dim + 31) / 32 * 32; }
 
-// Begins to bring a chunk to its stage.
+// What a thread brings of each chunk: eight neighbouring numbers of every 1024 / DIM-th key.
 template <int DIM>
-__device__ __forceinline__ void attend_fetch(ChunkShared<DIM>& shared, const Attending& a,
-                                             const AttendSegment& s, u32 chunk) {
-  u32 stage = chunk % 2, columns = attend_columns(a.head_dim);
-#pragma unroll 4
-  for (u32 i = threadIdx.x; i < CHUNK * DIM / 8; i += 128) {
-    u32 key = i / (DIM / 8), column = i % (DIM / 8) * 8;
-    if (column >= columns) continue;
-    u32 slot = shared.slots[stage][key];
-    bool valid = slot != NO_SLOT && column < a.head_dim;
-    u64 place = valid ? cache_place(slot, s.kv_head, a.kv_heads, a.head_dim) + column : 0;
-    copy_async(&shared.numbers[stage][0][key][column], a.keys + place, valid);
-    copy_async(&shared.numbers[stage][1][key][column], a.values + place, valid);
+struct AttendFetch {
+  const u16 *keys, *values;
+  // Of its first key of the first stage.
+  SharedPlace to, row;
+  u32 head_dim;
+  // Whether its columns are in a head, and whether somebody reads them.
+  bool there, read;
+
+  __device__ __forceinline__ AttendFetch(ChunkShared<DIM>& shared, const Attending& a, u32 columns) {
+    u32 key = threadIdx.x / (DIM / 8), column = threadIdx.x % (DIM / 8) * 8;
+    keys = a.keys + column, values = a.values + column;
+    SharedPlace begin = shared_place(&shared);
+    to = begin + (key * (DIM + 8) + column) * 2;
+    row = begin + sizeof(shared.numbers) + key * 4;
+    head_dim = a.head_dim;
+    there = column < a.head_dim, read = column < columns;
   }
-}
+
+  // Begins to bring a chunk to its stage.
+  __device__ __forceinline__ void chunk(u32 chunk) const {
+    const u32 PART = CHUNK * (DIM + 8) * 2, STEP = 1024 / DIM;
+    u32 stage = chunk % 2;
+    if (!read) return;
+#pragma unroll
+    for (u32 key = 0; key < CHUNK; key += STEP) {
+      u32 from = read_word(row + stage * CHUNK * 4 + key * 4);
+      bool valid = there && from != NO_SLOT;
+      u64 place = (u64)(valid ? from : 0) * head_dim;
+      SharedPlace at = to + stage * 2 * PART + key * (DIM + 8) * 2;
+      copy_async(at, keys + place, valid);
+      copy_async(at + PART, values + place, valid);
+    }
+  }
+};
 
 // The q of ROWS pairs from `first` on, by way of the second stage's place for keys; then the part of
 // the calling warp, 16 pairs from `own` on. Waits for the first chunk, too, which the caller has
@@ -168,9 +190,18 @@ __device__ __forceinline__ float attend_score(const Attending& a, const AttendSe
   return fmaf(a.bias[(u64)query.head * (2 * a.reach + 1) + far], LOG2E, score);
 }
 
-// Makes scores of the products of two rows with 16 PAIRS keys from `first` on, and gives the largest
-// of each row to the four lanes that hold it.
-template <int PAIRS>
+// Gives the largest of each row to the four lanes that hold it.
+__device__ __forceinline__ void attend_tops(float* tops) {
+#pragma unroll
+  for (int i = 0; i < 2; i++) {
+    tops[i] = fmaxf(tops[i], __shfl_xor_sync(FULL, tops[i], 1));
+    tops[i] = fmaxf(tops[i], __shfl_xor_sync(FULL, tops[i], 2));
+  }
+}
+
+// Makes scores of the products of 8 HALVES rows with 16 PAIRS keys from `first` on, and gives the
+// largest of each row to the four lanes that hold it.
+template <int PAIRS, int HALVES>
 __device__ __forceinline__ void attend_scores(float (*scores)[4], const Attending& a,
                                               const AttendSegment& s, const AttendQuery* query,
                                               u32 first, float* tops) {
@@ -178,17 +209,13 @@ __device__ __forceinline__ void attend_scores(float (*scores)[4], const Attendin
 #pragma unroll
   for (int t = 0; t < 2 * PAIRS; t++) {
 #pragma unroll
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 2 * HALVES; i++) {
       u32 key = first + t * 8 + threadIdx.x % 4 * 2 + i % 2;
       scores[t][i] = attend_score(a, s, query[i / 2], scores[t][i], key);
       tops[i / 2] = fmaxf(tops[i / 2], scores[t][i]);
     }
   }
-#pragma unroll
-  for (int i = 0; i < 2; i++) {
-    tops[i] = fmaxf(tops[i], __shfl_xor_sync(FULL, tops[i], 1));
-    tops[i] = fmaxf(tops[i], __shfl_xor_sync(FULL, tops[i], 2));
-  }
+  attend_tops(tops);
 }
 
 // What is subtracted from scores of which `top` is the largest: never infinite.
@@ -222,41 +249,34 @@ __device__ __forceinline__ AttendMerge attend_step(AttendRunning& running, float
   return {before, now, true};
 }
 
-// Merges a chunk, whose weights are `p`, into two rows: the sums of the weights, and then of 8 TILES
-// columns of the values. `tops` are the chunk's; `values` is the first of the columns.
-template <int DIM, int TILES>
-struct AttendValues {
-  static __device__ __forceinline__ void merge(float (*out)[4], const u32 (*p)[4],
-                                               const u16* values, const AttendMerge* merges) {
-    u32 lane = threadIdx.x % 32;
-    float chunk[TILES][4];
+// Merges a chunk, whose weights are `p`, into 8 HALVES rows of 8 TILES columns of the values, which
+// begin for the calling lane at `values`, in rows of PITCH bytes.
+template <int HALVES, int TILES, int PITCH>
+__device__ __forceinline__ void attend_merge(float (*out)[4], const u32 (*p)[4], SharedPlace values,
+                                             const AttendMerge* merges) {
+  float chunk[TILES][4] = {};
 #pragma unroll
-    for (int t = 0; t < TILES; t++) {
-      for (int i = 0; i < 4; i++) chunk[t][i] = 0.f;
-    }
+  for (u32 step = 0; step < CHUNK / 16; step++) {
 #pragma unroll
-    for (u32 step = 0; step < CHUNK / 16; step++) {
-#pragma unroll
-      for (u32 t = 0; t < TILES; t += 2) {
-        u32 v[4];
-        u32 key = step * 16 + lane % 16, column = t * 8 + lane / 16 * 8;
-        load_matrices_transposed(v, values + key * (DIM + 8) + column);
-        mma(chunk[t], p[step], v);
-        mma(chunk[t + 1], p[step], v + 2);
-      }
-    }
-#pragma unroll
-    for (int t = 0; t < TILES; t++) {
-#pragma unroll
-      for (int i = 0; i < 4; i++) {
-        const AttendMerge& m = merges[i / 2];
-        if (m.reads) out[t][i] = fmaf(chunk[t][i], m.now, out[t][i] * m.before);
-      }
+    for (u32 t = 0; t < TILES; t += 2) {
+      u32 v[4];
+      load_matrices_transposed(v, values + step * 16 * PITCH + t * 16);
+      mma(chunk[t], p[step], v);
+      mma(chunk[t + 1], p[step], v + 2);
     }
   }
-};
+#pragma unroll
+  for (int t = 0; t < TILES; t++) {
+#pragma unroll
+    for (int i = 0; i < 2 * HALVES; i++) {
+      const AttendMerge& m = merges[i / 2];
+      if (m.reads) out[t][i] = fmaf(chunk[t][i], m.now, out[t][i] * m.before);
+    }
+  }
+}
 
-// The running maxima and sums of two rows take up a chunk with weights `p`.
+// The running maxima and sums of 8 HALVES rows take up a chunk with weights `p`.
+template <int HALVES>
 __device__ __forceinline__ void attend_advance(AttendRunning* running, AttendMerge* merges,
                                                const u32 (*p)[4], const float* tops,
                                                const AttendQuery* query, u32 first) {
@@ -265,7 +285,7 @@ __device__ __forceinline__ void attend_advance(AttendRunning* running, AttendMer
 #pragma unroll
   for (int step = 0; step < CHUNK / 16; step++) mma(sums, p[step], ones);
 #pragma unroll
-  for (int i = 0; i < 2; i++) {
+  for (int i = 0; i < HALVES; i++) {
     merges[i] = attend_step(running[i], tops[i], sums[2 * i], first < query[i].reads);
   }
 }
@@ -313,32 +333,35 @@ __device__ __forceinline__ void attend_many(const Attending& a, const u32* units
   u32 all_read = attend_query(a, s, begin + 64 < pairs ? begin + 63 : pairs - 1).reads;
   u32 warp_reads = own < pairs ? attend_query(a, s, own + 16 < pairs ? own + 15 : pairs - 1).reads : 0;
 
+  AttendFetch<DIM> fetch(shared, a, attend_columns(a.head_dim));
   if (thread < CHUNK) {
-    shared.slots[0][thread] = attend_slot(s, thread);
-    shared.slots[1][thread] = attend_slot(s, CHUNK + thread);
+    shared.rows[0][thread] = attend_row(a, s, thread);
+    shared.rows[1][thread] = attend_row(a, s, CHUNK + thread);
   }
   __syncthreads();
-  attend_fetch(shared, a, s, 0);
+  fetch.chunk(0);
   u32 q[DIM / 16][4];
   attend_load_q<DIM, 64>(shared, a, s, begin, warp * 16, q);
 
+  const u32 PITCH = (DIM + 8) * 2, PART = CHUNK * PITCH;
+  SharedPlace values = shared_place(bytes) + PART + lane % 16 * PITCH + lane / 16 * 16;
   float out[DIM / 8][4];
   for (int t = 0; t < DIM / 8; t++) {
     for (int i = 0; i < 4; i++) out[t][i] = 0.f;
   }
   AttendRunning running[2] = {{-INFINITE, 0.f}, {-INFINITE, 0.f}};
   for (u32 chunk = 0; chunk * CHUNK < all_read; chunk++) {
-    u32 first = chunk * CHUNK, stage = chunk % 2, slot = NO_SLOT;
+    u32 first = chunk * CHUNK, stage = chunk % 2, row = NO_SLOT;
     copies_wait<0>();
     // The chunk is there, and nobody needs the other stage any more.
     __syncthreads();
-    if (thread < CHUNK) slot = attend_slot(s, first + 2 * CHUNK + thread);
-    if (first + CHUNK < all_read) attend_fetch(shared, a, s, chunk + 1);
+    if (thread < CHUNK) row = attend_row(a, s, first + 2 * CHUNK + thread);
+    if (first + CHUNK < all_read) fetch.chunk(chunk + 1);
     copies_commit();
     if (first < warp_reads) {
       float scores[8][4], tops[2];
       attend_products<DIM, 4>(scores, q, shared.numbers[stage][0], a.head_dim);
-      attend_scores<4>(scores, a, s, query, first, tops);
+      attend_scores<4, 2>(scores, a, s, query, first, tops);
       u32 p[4][4];
 #pragma unroll
       for (int i = 0; i < 16; i++) {
@@ -346,94 +369,140 @@ __device__ __forceinline__ void attend_many(const Attending& a, const u32* units
         p[i / 4][i % 4] = attend_weights(two[0], two[1], tops[i % 2]);
       }
       AttendMerge merges[2];
-      attend_advance(running, merges, p, tops, query, first);
+      attend_advance<2>(running, merges, p, tops, query, first);
 #pragma unroll
       for (u32 column = 0; column < DIM; column += 32) {
         if (column >= a.head_dim) continue;
-        const u16* values = &shared.numbers[stage][1][0][column];
-        AttendValues<DIM, 4>::merge(out + column / 8, p, values, merges);
+        SharedPlace at = values + stage * 2 * PART + column * 2;
+        attend_merge<2, 4, PITCH>(out + column / 8, p, at, merges);
       }
     }
-    if (thread < CHUNK) shared.slots[stage][thread] = slot;
+    if (thread < CHUNK) shared.rows[stage][thread] = row;
   }
   attend_write<DIM / 8>(a, query, running, out, 0);
 }
 
-// Few rows of a segment, as in a step of generation: a block has one tile of up to 16 pairs. Of a
-// chunk, each warp computes the scores of 16 keys; then they tell each other maxima and weights, and
-// each sums up a quarter of the columns.
+// Few rows of a segment, as in a step of generation: a block has one tile of up to 16 pairs, of which
+// lanes have 8 HALVES rows. Of a chunk, each warp computes the scores of 16 keys; then they tell each
+// other maxima and weights, and each sums up a quarter of the columns. Columns beyond head_dim are
+// zeros, as nothing but instructions is short here.
 //
-// Grid segments * kv_heads. Segments of more than SHARED_TILE pairs
-// are left alone. A tile moves 4 head_dim bytes per key, once, and does 4 * 16 head_dim operations
-// with each, whatever the number of pairs: it waits for memory. A block has up to 16 (DIM 64) or 32
-// KiB (DIM 128) under way, a multiprocessor has five or three blocks.
-template <int DIM>
-__device__ __forceinline__ void attend_few(const Attending& a) {
+// A tile moves 4 head_dim bytes per key, once, and does 4 * 16 head_dim operations with each, whatever
+// the number of pairs: it waits for memory. A block has up to 16 (DIM 64) or 32 KiB (DIM 128) under
+// way, a multiprocessor has five or three blocks.
+template <int DIM, int HALVES>
+__device__ __forceinline__ void attend_tile(const Attending& a, const AttendSegment& s) {
   DYNAMIC_SHARED(bytes);
   ChunkShared<DIM>& shared = *(ChunkShared<DIM>*)bytes;
-  TileShared& tile = *(TileShared*)(bytes + sizeof(ChunkShared<DIM>));
-  AttendSegment s = attend_segment(a, blockIdx.x / a.kv_heads, blockIdx.x % a.kv_heads);
-  u32 pairs = s.rows * a.group;
-  if (pairs == 0 || pairs > SHARED_TILE) return;
-
+  const u32 PITCH = (DIM + 8) * 2, PART = CHUNK * PITCH, COLUMNS = DIM / 4;
   u32 thread = threadIdx.x, warp = thread / 32, lane = thread % 32;
-  AttendQuery query[2] = {attend_query(a, s, lane / 4), attend_query(a, s, lane / 4 + 8)};
-  u32 all_read = attend_query(a, s, pairs - 1).reads;
-  const u32 columns = DIM / 4, column = warp * columns;
+  AttendQuery query[2];
+#pragma unroll
+  for (int i = 0; i < 2; i++) query[i] = attend_query(a, s, lane / 4 + 8 * i);
+  u32 all_read = attend_query(a, s, s.rows * a.group - 1).reads;
+  // Chunks that all rows read as a whole.
+  u32 least_read = a.bias ? 0 : attend_query(a, s, 0).reads;
 
+  AttendFetch<DIM> fetch(shared, a, DIM);
   if (thread < CHUNK) {
-    shared.slots[0][thread] = attend_slot(s, thread);
-    shared.slots[1][thread] = attend_slot(s, CHUNK + thread);
+    shared.rows[0][thread] = attend_row(a, s, thread);
+    shared.rows[1][thread] = attend_row(a, s, CHUNK + thread);
   }
   __syncthreads();
-  attend_fetch(shared, a, s, 0);
-  u32 q[DIM / 16][4];
+  fetch.chunk(0);
+  u32 q[DIM / 16][4] = {};
   attend_load_q<DIM, SHARED_TILE>(shared, a, s, 0, 0, q);
 
-  float out[columns / 8][4];
-  for (int t = 0; t < columns / 8; t++) {
-    for (int i = 0; i < 4; i++) out[t][i] = 0.f;
-  }
+  SharedPlace begin = shared_place(bytes);
+  SharedPlace keys = begin + (warp * 16 + lane / 16 * 8 + lane % 8) * PITCH + lane / 8 % 2 * 16;
+  SharedPlace values = begin + PART + lane % 16 * PITCH + (warp * COLUMNS + lane / 16 * 8) * 2;
+  SharedPlace tops_at = begin + sizeof(shared), row_at = begin + sizeof(shared.numbers) + thread * 4;
+  SharedPlace weights_at = tops_at + sizeof(TileShared::tops);
+  const u32 WEIGHTS = sizeof(TileShared::weights) / SHARED_TILE;
+  float out[COLUMNS / 8][4] = {};
   AttendRunning running[2] = {{-INFINITE, 0.f}, {-INFINITE, 0.f}};
   for (u32 chunk = 0; chunk * CHUNK < all_read; chunk++) {
-    u32 first = chunk * CHUNK, stage = chunk % 2, slot = NO_SLOT;
+    u32 first = chunk * CHUNK, stage = chunk % 2, row = NO_SLOT;
     copies_wait<0>();
     __syncthreads();
-    if (thread < CHUNK) slot = attend_slot(s, first + 2 * CHUNK + thread);
-    if (first + CHUNK < all_read) attend_fetch(shared, a, s, chunk + 1);
+    if (thread < CHUNK) row = attend_row(a, s, first + 2 * CHUNK + thread);
+    if (first + CHUNK < all_read) fetch.chunk(chunk + 1);
     copies_commit();
 
-    float scores[2][4], tops[2];
-    attend_products<DIM, 1>(scores, q, shared.numbers[stage][0] + warp * 16, a.head_dim);
-    attend_scores<1>(scores, a, s, query, first + warp * 16, tops);
-    if (lane % 4 == 0) {
-      for (int i = 0; i < 2; i++) tile.tops[lane / 4 + 8 * i][warp] = tops[i];
+    float scores[2][4] = {}, tops[2] = {-INFINITE, -INFINITE};
+#pragma unroll
+    for (u32 step = 0; step < DIM / 16; step++) {
+      u32 k[4];
+      load_matrices(k, keys + stage * 2 * PART + step * 32);
+      mma(scores[0], q[step], k);
+      mma(scores[1], q[step], k + 2);
+    }
+    if (first + CHUNK <= least_read) {
+#pragma unroll
+      for (int at = 0; at < 4 * HALVES; at++) {
+        float& score = scores[at / 2 % 2][at / 4 * 2 + at % 2];
+        score *= a.scale;
+        tops[at / 4] = fmaxf(tops[at / 4], score);
+      }
+      attend_tops(tops);
+    } else {
+      attend_scores<1, HALVES>(scores, a, s, query, first + warp * 16, tops);
+    }
+#pragma unroll
+    for (int i = 0; i < HALVES; i++) {
+      SharedPlace at = tops_at + (lane / 4 + 8 * i) * 16;
+      if (lane % 4 == 0) write_word(at + warp * 4, __float_as_uint(tops[i]));
     }
     __syncthreads();
-    for (int i = 0; i < 2; i++) {
-      const float* all = tile.tops[lane / 4 + 8 * i];
-      tops[i] = fmaxf(fmaxf(all[0], all[1]), fmaxf(all[2], all[3]));
+#pragma unroll
+    for (int i = 0; i < HALVES; i++) {
+      Four all = read_four(tops_at + (lane / 4 + 8 * i) * 16);
+      tops[i] = fmaxf(fmaxf(__uint_as_float(all.x), __uint_as_float(all.y)),
+                      fmaxf(__uint_as_float(all.z), __uint_as_float(all.w)));
+#pragma unroll
       for (int t = 0; t < 2; t++) {
-        u32 key = warp * 16 + t * 8 + lane % 4 * 2;
         u32 two = attend_weights(scores[t][2 * i], scores[t][2 * i + 1], tops[i]);
-        *(u32*)&tile.weights[lane / 4 + 8 * i][key] = two;
+        u32 key = warp * 16 + t * 8 + lane % 4 * 2;
+        write_word(weights_at + (lane / 4 + 8 * i) * WEIGHTS + key * 2, two);
       }
     }
     __syncthreads();
-    u32 p[4][4];
+    u32 p[4][4] = {};
+    if constexpr (HALVES == 2) {
 #pragma unroll
-    for (u32 step = 0; step < 4; step++) {
-      load_matrices(p[step], &tile.weights[lane % 16][step * 16 + lane / 16 * 8]);
+      for (u32 step = 0; step < 4; step++) {
+        load_matrices(p[step], weights_at + lane % 16 * WEIGHTS + step * 32 + lane / 16 * 16);
+      }
+    } else {
+#pragma unroll
+      for (u32 step = 0; step < 4; step += 2) {
+        u32 two[4];
+        load_matrices(two, weights_at + lane % 8 * WEIGHTS + step * 32 + lane / 8 * 16);
+        p[step][0] = two[0], p[step][2] = two[1];
+        p[step + 1][0] = two[2], p[step + 1][2] = two[3];
+      }
     }
     AttendMerge merges[2];
-    attend_advance(running, merges, p, tops, query, first);
-    if (column < a.head_dim) {
-      const u16* values = &shared.numbers[stage][1][0][column];
-      AttendValues<DIM, columns / 8>::merge(out, p, values, merges);
+    attend_advance<HALVES>(running, merges, p, tops, query, first);
+    if (warp * COLUMNS < a.head_dim) {
+      attend_merge<HALVES, COLUMNS / 8, PITCH>(out, p, values + stage * 2 * PART, merges);
     }
-    if (thread < CHUNK) shared.slots[stage][thread] = slot;
+    if (thread < CHUNK) write_word(row_at + stage * CHUNK * 4, row);
   }
-  attend_write<columns / 8>(a, query, running, out, column);
+  attend_write<COLUMNS / 8>(a, query, running, out, warp * COLUMNS);
+}
+
+// Grid segments * kv_heads. Segments of more than SHARED_TILE pairs are left alone.
+template <int DIM>
+__device__ __forceinline__ void attend_few(const Attending& a) {
+  AttendSegment s = attend_segment(a, blockIdx.x / a.kv_heads, blockIdx.x % a.kv_heads);
+  u32 pairs = s.rows * a.group;
+  if (pairs == 0 || pairs > SHARED_TILE) return;
+  if (pairs <= SHARED_TILE / 2) {
+    attend_tile<DIM, 1>(a, s);
+  } else {
+    attend_tile<DIM, 2>(a, s);
+  }
 }
 
 #define ATTEND_ARGUMENTS                                                                          \

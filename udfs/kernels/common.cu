@@ -32,6 +32,10 @@ struct alignas(16) Four {
   u32 x, y, z, w;
 };
 
+struct alignas(8) Pair {
+  u32 x, y;
+};
+
 __device__ __forceinline__ float widened(u16 v) { return __uint_as_float((u32)v << 16); }
 
 #ifdef EMU
@@ -56,14 +60,22 @@ __device__ __forceinline__ float power_of_two(float x) {
   return y < 1.17549435e-38f ? 0.f : y;
 }
 
-// Two sums of two halves each, rounded.
-__device__ __forceinline__ u32 two_sums(u32 a, u32 b) {
-  u32 low = narrowed(widened((u16)a) + widened((u16)b));
-  return low | (u32)narrowed(widened((u16)(a >> 16)) + widened((u16)(b >> 16))) << 16;
-}
+// The same number, of which a compiler knows nothing: it cannot make tests of it a table of jumps.
+__device__ __forceinline__ u32 opaque(u32 number) { return number; }
 
 // C[16][8] += A[16][16] B[16][8], spread over a warp as the PTX manual's mma.m16n8k16.
 __device__ __forceinline__ void mma(float* c, const u32* a, const u32* b) { emu::mma(c, a, b); }
+
+// The same of signed bytes, A[16][32] and B[32][8], as mma.m16n8k32: a word has four neighbours.
+__device__ __forceinline__ void mma(int* c, const u32* a, const u32* b) { emu::mma(c, a, b); }
+
+// A place in shared memory that is computed once: from a pointer the compiler of sm_90 computes it
+// anew, with four instructions, wherever it is used. All lanes of a warp have the same `p`.
+typedef char* SharedPlace;
+__device__ __forceinline__ SharedPlace shared_place(void* p) { return (char*)p; }
+__device__ __forceinline__ u32 read_word(SharedPlace p) { return *(const u32*)p; }
+__device__ __forceinline__ Four read_four(SharedPlace p) { return *(const Four*)p; }
+__device__ __forceinline__ void write_word(SharedPlace p, u32 word) { *(u32*)p = word; }
 
 // Four 8x8 matrices of halves from shared memory; lane l gives the address of row l % 8 of matrix
 // l / 8 and gets of each matrix the numbers 2 (l % 4) and the next one of row l / 4.
@@ -109,10 +121,9 @@ __device__ __forceinline__ float power_of_two(float x) {
   return y;
 }
 
-__device__ __forceinline__ u32 two_sums(u32 a, u32 b) {
-  u32 sums;
-  asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(sums) : "r"(a), "r"(0x3f803f80u), "r"(b));
-  return sums;
+__device__ __forceinline__ u32 opaque(u32 number) {
+  asm volatile("" : "+r"(number));
+  return number;
 }
 
 __device__ __forceinline__ void mma(float* c, const u32* a, const u32* b) {
@@ -123,30 +134,71 @@ __device__ __forceinline__ void mma(float* c, const u32* a, const u32* b) {
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
+__device__ __forceinline__ void mma(int* c, const u32* a, const u32* b) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 "
+      "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+      : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
 __device__ __forceinline__ u32 shared_address(const void* p) {
   return (u32)__cvta_generic_to_shared(p);
 }
 
-__device__ __forceinline__ void load_matrices(u32* out, const void* row) {
+typedef u32 SharedPlace;
+__device__ __forceinline__ SharedPlace shared_place(void* p) {
+  return __shfl_sync(FULL, shared_address(p), 0);
+}
+__device__ __forceinline__ u32 read_word(SharedPlace p) {
+  u32 word;
+  asm volatile("ld.shared.u32 %0, [%1];" : "=r"(word) : "r"(p) : "memory");
+  return word;
+}
+__device__ __forceinline__ Four read_four(SharedPlace p) {
+  Four four;
+  asm volatile("ld.shared.v4.u32 {%0,%1,%2,%3}, [%4];"
+               : "=r"(four.x), "=r"(four.y), "=r"(four.z), "=r"(four.w)
+               : "r"(p)
+               : "memory");
+  return four;
+}
+__device__ __forceinline__ void write_word(SharedPlace p, u32 word) {
+  asm volatile("st.shared.u32 [%0], %1;" : : "r"(p), "r"(word) : "memory");
+}
+
+__device__ __forceinline__ void load_matrices(u32* out, SharedPlace row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
                : "=r"(out[0]), "=r"(out[1]), "=r"(out[2]), "=r"(out[3])
-               : "r"(shared_address(row))
+               : "r"(row)
                : "memory");
 }
 
-__device__ __forceinline__ void load_matrices_transposed(u32* out, const void* row) {
+__device__ __forceinline__ void load_matrices_transposed(u32* out, SharedPlace row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
                : "=r"(out[0]), "=r"(out[1]), "=r"(out[2]), "=r"(out[3])
-               : "r"(shared_address(row))
+               : "r"(row)
                : "memory");
 }
 
-__device__ __forceinline__ void copy_async(void* to, const void* from, bool valid) {
+__device__ __forceinline__ void copy_async(SharedPlace to, const void* from, bool valid) {
   int bytes = valid ? 16 : 0;
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
                :
-               : "r"(shared_address(to)), "l"(from), "r"(bytes)
+               : "r"(to), "l"(from), "r"(bytes)
                : "memory");
+}
+
+__device__ __forceinline__ void load_matrices(u32* out, const void* row) {
+  load_matrices(out, shared_address(row));
+}
+
+__device__ __forceinline__ void load_matrices_transposed(u32* out, const void* row) {
+  load_matrices_transposed(out, shared_address(row));
+}
+
+__device__ __forceinline__ void copy_async(void* to, const void* from, bool valid) {
+  copy_async(shared_address(to), from, valid);
 }
 
 __device__ __forceinline__ void copies_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
@@ -193,6 +245,18 @@ __device__ __forceinline__ float block_sum(float s, float* scratch) {
   float all = threadIdx.x % 32 < blockDim.x / 32 ? scratch[threadIdx.x % 32] : 0.f;
   return warp_sum(all);
 }
+
+// The maximum over a block, in the same way.
+__device__ __forceinline__ float block_max(float m, float* scratch) {
+  m = warp_max(m);
+  __syncthreads();
+  if (threadIdx.x % 32 == 0) scratch[threadIdx.x / 32] = m;
+  __syncthreads();
+  return warp_max(threadIdx.x % 32 < blockDim.x / 32 ? scratch[threadIdx.x % 32] : m);
+}
+
+// The nearest whole number, halves to even, of what is small: as the CPU backend rounds.
+__device__ __forceinline__ int rounded_byte(float x) { return (int)(x + 12582912.f - 12582912.f); }
 
 // e^x to 1.5 ulp, by the CPU backend's polynomial: 0 below -86.99, infinite above 88.73.
 __device__ __forceinline__ float exponential(float x) {

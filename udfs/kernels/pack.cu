@@ -5,8 +5,8 @@
 // stored at o * output_step + i * input_step (torch's Linear: k and 1; GPT-2's Conv1D: 1 and the
 // outputs of the block) with a type as `stored` knows it; and `to`, all of the matrix, which holds
 // zeros where no output or input is. The piece's first output is output `first` of the matrix.
-// For the tensor cores, groups of 16 outputs and tiles of 32 inputs follow one another: [n / 16][k /
-// 32] fragments.
+// For the tensor cores, groups of 16 outputs and tiles of 64 bytes follow one another: [n / 16][tiles]
+// fragments.
 
 // Fragments of bf16: [16 outputs][4 lanes][8 inputs]. A group of four lanes shares an output, and
 // what mma takes of lane l in its two steps lies together: the inputs 2 l, 2 l + 1 of each 8 of
@@ -31,22 +31,17 @@ extern "C" __global__ void __launch_bounds__(256)
   to[((u64)(output / 16) * tiles + tile) * 64 + output % 16 * 4 + lane % 4] = pairs;
 }
 
-// The nearest whole number, halves to even, of what is small: as the CPU backend rounds.
-__device__ __forceinline__ int rounded_byte(float x) { return (int)(x + 12582912.f - 12582912.f); }
-
-// Fragments of bytes: [32 lanes][16 bytes], a byte b worth b * scales[output], where the scale is
-// the largest |weight| of the output / 127. A lane's four words are the two steps of output lane /
-// 4, then those of output lane / 4 + 8. In a word the bytes 0 and 2 are the step's inputs 2 l and
-// 2 l + 1 for l = lane % 4, and the bytes 1 and 3 those 8 further on, so that a mask leaves a pair
-// as two halves of a register. Weights that are no numbers make the scale NaN, and so every
-// product with them.
+// Fragments of bytes: [16 outputs][4 lanes][16 bytes], a byte b worth b * scales[output], where the
+// scale is the largest |weight| of the output / 127. As of bf16, a group of four lanes shares an
+// output, and what mma takes of lane l in its two steps lies together: the inputs 4 l to 4 l + 3 of
+// each 16 of the 64. Weights that are no numbers make the scale NaN, and so every product with them.
 //
 // Grid: (n), 256 threads: a block per output, which is read twice.
 extern "C" __global__ void __launch_bounds__(256)
     pack_int8(const void* from, u32 type, u64 output_step, u64 input_step, u32 first, u32 n, u32 k,
               u32* to, float* scales) {
   __shared__ float warps[32];
-  u32 output = first + blockIdx.x, tiles = (k + 31) / 32;
+  u32 output = first + blockIdx.x, tiles = (k + 63) / 64;
   u64 start = (u64)blockIdx.x * output_step;
   float largest = 0.f, spoilt = 0.f;
   for (u32 i = threadIdx.x; i < k; i += 256) {
@@ -55,24 +50,19 @@ extern "C" __global__ void __launch_bounds__(256)
     if (!(size < INFINITE)) spoilt = 1.f;
   }
   spoilt = block_sum(spoilt, warps);
-  largest = warp_max(largest);
-  __syncthreads();
-  if (threadIdx.x % 32 == 0) warps[threadIdx.x / 32] = largest;
-  __syncthreads();
-  for (u32 warp = 0; warp < 8; warp++) largest = fmaxf(largest, warps[warp]);
+  largest = block_max(largest, warps);
   if (threadIdx.x == 0) scales[output] = spoilt > 0.f ? NOT_A_NUMBER : largest / 127.f;
   // f32 cannot divide 127 by what is smaller; what is spoilt stays zeros.
   float inverse = largest > 1e-35f ? 127.f / largest : 0.f;
   if (spoilt > 0.f) return;
-  for (u32 i = threadIdx.x; i < tiles * 8; i += 256) {
-    u32 tile = i / 8, step = i / 4 % 2, l = i % 4, word = 0;
+  for (u32 i = threadIdx.x; i < tiles * 16; i += 256) {
+    u32 tile = i / 16, l = i / 4 % 4, part = i % 4, word = 0;
     for (u32 byte = 0; byte < 4; byte++) {
-      u32 input = tile * 32 + step * 16 + byte % 2 * 8 + l * 2 + byte / 2;
+      u32 input = tile * 64 + part * 16 + l * 4 + byte;
       float w = input < k ? stored(from, type, start + (u64)input * input_step) : 0.f;
       word |= ((u32)rounded_byte(w * inverse) & 255u) << 8 * byte;
     }
-    u32 place = (output % 8 * 4 + l) * 4 + output % 16 / 8 * 2 + step;
-    to[((u64)(output / 16) * tiles + tile) * 128 + place] = word;
+    to[((u64)(output / 16) * tiles + tile) * 256 + (output % 16 * 4 + l) * 4 + part] = word;
   }
 }
 

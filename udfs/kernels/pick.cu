@@ -30,7 +30,8 @@ struct alignas(16) PickRow {
   // Of PICK_SAMPLE: what divides the logits, the share that is kept (1 is all), the noise.
   float temperature, share;
   u32 noise_low, noise_high;
-  u32 unused;
+  // Where the mask of tokens that may be chosen begins, plus one: a bit for each token; 0 is no mask.
+  u32 mask;
 };
 
 // ---- Tokens in order.
@@ -165,10 +166,13 @@ extern "C" __global__ void __launch_bounds__(PICK_THREADS)
     u32 token = tokens[row.first_wanted + i];
     results[row.first_result + i] = pick_cell(token, logits[token]);
   }
-  if (row.banned) {
+  if (row.banned || row.mask) {
     __syncthreads();
     for (u32 i = threadIdx.x; i < row.banned; i += PICK_THREADS) {
       logits[tokens[row.first_banned + i]] = -INFINITE;
+    }
+    for (u32 i = threadIdx.x; row.mask && i < vocabulary; i += PICK_THREADS) {
+      if (!(tokens[row.mask - 1 + i / 32] >> i % 32 & 1)) logits[i] = -INFINITE;
     }
     __syncthreads();
     if (best && logits[pick_id(best)] == -INFINITE) {

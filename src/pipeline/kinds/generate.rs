@@ -31,7 +31,7 @@ pub struct Generate {
     /// How the model writes.
     #[serde(default)]
     pub options: GenerateOptions,
-    /// The form that the answers are to have; only of a model with `api: chat`.
+    /// The form that the answers are to have; of a model on this machine, or with `api: chat`.
     pub response_format: Option<AnswerFormat>,
 }
 
@@ -39,11 +39,14 @@ pub struct Generate {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AnswerFormat {
-    /// `json_object`, or `json_schema` for JSON of a schema.
+    /// `json_object`, `json_schema` for JSON of a schema, or `regex` for a text.
     #[serde(rename = "type")]
     pub kind: AnswerType,
     /// The schema, for `json_schema`.
     pub json_schema: Option<AnswerSchema>,
+    /// The regular expression of the whole answer, for `regex`; only of models on this machine.
+    #[schemars(length(min = 1))]
+    pub regex: Option<String>,
 }
 
 /// Which form.
@@ -54,6 +57,8 @@ pub enum AnswerType {
     JsonObject,
     /// JSON that a schema describes.
     JsonSchema,
+    /// Text that a regular expression describes as a whole.
+    Regex,
 }
 
 /// A JSON Schema: here or in a file.

@@ -42,7 +42,7 @@ impl Kind for Generate {
 
     fn prepare(&self, context: &mut Preparing<'_>) -> Option<Preparation> {
         let mut asked = InferenceStage::generate(self)?;
-        if let Some(format) = answer_format(self, context.engine, &mut context.diagnostics)? {
+        if let Some(format) = answer_format(self, &mut context.diagnostics)? {
             // Of a schema everything counts, also the order of its keys, and not where it lies.
             context.components.set("settings.response_format", canonical_format(&format));
             asked.options["response_format"] = json!(format);
@@ -97,8 +97,7 @@ fn prepare(
     for (i, column) in asked.keep.iter().enumerate() {
         let steps = [asked.kind, "keep", &i.to_string()];
         sound &= diagnostics.column(&steps, column, &input).is_some();
-        let mut own =
-            [ROW_ID].into_iter().chain(asked.shown()).chain(asked.shape.columns().iter().copied());
+        let mut own = [ROW_ID].into_iter().chain(asked.shown()).chain(asked.columns());
         if own.any(|own| own == column) || asked.keep[..i].contains(column) {
             let message = format!("the table has a column `{column}` already");
             let help = Some("rename it in a stage before".to_owned());
@@ -111,6 +110,20 @@ fn prepare(
         let message = "`normalize` means nothing beside `continuation`".to_owned();
         diagnostics.error(&[asked.kind, "options", "normalize"], Code::UnknownKey, message, None);
         sound = false;
+    }
+    for told in &asked.told {
+        let steps = [asked.kind, "options", told];
+        if asked.shape == Shape::Choices {
+            let message = format!("`{told}` means nothing beside `choices`");
+            let help = Some("score one `continuation`, or leave it out".to_owned());
+            diagnostics.error(&steps, Code::UnknownKey, message, help);
+            sound = false;
+        } else if diagnostics.endpoint(&asked.model).is_some() {
+            let message = "an endpoint's tokens are not told one by one".to_owned();
+            let help = Some("leave it out, or use a model on this machine".to_owned());
+            diagnostics.error(&steps, Code::WrongValue, message, help);
+            sound = false;
+        }
     }
     sound &= diagnostics.options(&[asked.kind, "options"], asked.checked.clone()).is_some();
     let name = TableReference::parse_str(&asked.from);

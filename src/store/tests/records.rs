@@ -223,6 +223,7 @@ fn manifest(n: u64, pipeline: &str) -> Manifest {
         templates: BTreeMap::new(),
         machine: Machine::default(),
         models: BTreeMap::new(),
+        local_models: BTreeMap::new(),
         log: Head { seq: 4, sha256: Digest::of(b"head") },
     }
 }

@@ -158,10 +158,8 @@ fn sampling(isa: Isa) {
     let heads = [Precision::F32, Precision::Int8]
         .map(|precision| linear(&cpu(isa), 32_128, 512, precision));
     for (name, method) in ways {
-        let sampling = SamplingMetadata {
-            rows: vec![RowSampling { method, first_banned: 0, banned: 0 }; 32],
-            tokens: vec![],
-        };
+        let sampling =
+            SamplingMetadata { rows: vec![RowSampling::new(method); 32], tokens: vec![] };
         let mut line = format!("{name:>24}");
         for head in &heads {
             let seconds = best(1, || {

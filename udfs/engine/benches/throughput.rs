@@ -22,7 +22,7 @@ use proofmill_engine::request::{Body, Embed, Generate, Prompt, Request, Score, S
 use proofmill_engine::schedule::Cancel;
 
 const USAGE: &str = "usage: generate|embed|choices --model FOLDER [--prompts FILE] [--device cpu|cuda:N] \
-    [--dtype f32|bf16|int8] [--workers N] [--new-tokens N] [--max-num-seqs N] [--max-batch-tokens N] [--repeat N]";
+    [--dtype f32|bf16|int8] [--workers N] [--new-tokens N] [--stop TEXT] [--max-num-seqs N] [--max-batch-tokens N] [--repeat N]";
 
 /// Options by name.
 struct Options(HashMap<String, String>);
@@ -82,20 +82,21 @@ fn run(task: &str, options: &Options) -> Result<(), String> {
         ..defaults
     };
     let requests = requests(task, options)?;
-    let opened = Instant::now();
-    let model = open(folder, &settings, options.0.get("device").map_or("cpu", String::as_str))?;
-    let open_s = opened.elapsed().as_secs_f64();
-    ask(&model, &requests)?;
+    let device = options.0.get("device").map_or("cpu", String::as_str);
+    let folder = Arc::new(folder);
     let mut best = f64::INFINITY;
-    let (mut walls, mut cpu_s, mut rows) = (Vec::new(), 0.0, 0);
+    let (mut walls, mut cpu_s, mut rows, mut open_s) = (Vec::new(), 0.0, 0, 0.0);
     let mut tokens = Tokens::default();
     for _ in 0..options.number("repeat", 3)?.max(1) {
+        // A model remembers what prompts begin with: each round has one of its own.
+        let opened = Instant::now();
+        let model = open(&folder, &settings, device)?;
+        open_s = opened.elapsed().as_secs_f64();
         let (before, started) = (cpu_seconds(), Instant::now());
-        let computed = model.counts();
         tokens = ask(&model, &requests)?;
         let wall = started.elapsed().as_secs_f64();
         let now = model.counts();
-        rows = now.encoder_rows + now.decoder_rows - computed.encoder_rows - computed.decoder_rows;
+        rows = now.encoder_rows + now.decoder_rows;
         walls.push((wall * 1e3).round() / 1e3);
         if wall < best {
             (best, cpu_s) = (wall, cpu_seconds() - before);
@@ -117,16 +118,15 @@ fn run(task: &str, options: &Options) -> Result<(), String> {
     Ok(())
 }
 
-fn open(folder: Folder, settings: &Settings, device: &str) -> Result<Model, String> {
+fn open(folder: &Arc<Folder>, settings: &Settings, device: &str) -> Result<Model, String> {
     let opened = match device.strip_prefix("cuda:") {
-        None if device == "cpu" => Model::open(&folder, settings),
+        None if device == "cpu" => Model::open(folder, settings),
         None => return Err(format!("--device: `{device}` is none\n{USAGE}")),
         Some(number) => {
             let number = number.parse().map_err(|e| format!("--device: {e}"))?;
-            let kernels = std::env::temp_dir().join("proofmill-kernels");
-            let claim = Claim { gpus: vec![number], kv_cache_bytes: None, models: 1, kernels };
+            let claim = Claim { gpus: vec![number], kv_cache_bytes: None, models: 1 };
             let settings = Settings { workers: 1, ..*settings };
-            Model::open_on_gpus(&Arc::new(folder), &settings, &claim)
+            Model::open_on_gpus(folder, &settings, &claim)
         }
     };
     opened.map_err(|e| e.to_string())
@@ -146,9 +146,10 @@ fn requests(task: &str, options: &Options) -> Result<Vec<Request>, String> {
             strategy: Strategy::Greedy,
             max_tokens: new_tokens,
             min_tokens: new_tokens,
-            stop: Vec::new(),
+            stop: options.0.get("stop").cloned().into_iter().collect(),
             choices: Vec::new(),
             response_format: None,
+            logprobs: false,
         })),
         "embed" => Ok(Request::Embed(Embed { text: prompt.to_owned(), truncate: None })),
         other => Err(format!("`{other}` is no task\n{USAGE}")),
@@ -171,6 +172,8 @@ fn choices() -> Vec<Request> {
                 continuations: (0..4).map(|choice| format!(" {}", words(choice + 7, 2))).collect(),
                 include_eos: false,
                 messages: Vec::new(),
+                logprobs: false,
+                prompt_logprobs: false,
             })
         })
         .collect()
@@ -206,7 +209,7 @@ fn ask(model: &Model, requests: &[Request]) -> Result<Tokens, String> {
                 let alone = |one: &Scored| u64::from(answer.prompt_tokens + one.tokens);
                 tokens.alone += all.iter().map(alone).sum::<u64>();
             }
-            Body::Vector(_) => {}
+            Body::Vector(_) | Body::Vectors(_) | Body::Classes(_) => {}
         }
     }
     Ok(tokens)

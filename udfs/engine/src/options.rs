@@ -4,7 +4,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::request::{Generate, Keep, Prompt, Strategy, Truncate};
+use crate::request::{Generate, Hidden, HiddenRows, Keep, Prompt, Strategy, Truncate};
 
 /// Most new tokens of a generation that says nothing about it.
 const MAX_TOKENS: u32 = 128;
@@ -87,6 +87,9 @@ pub struct GenerateOptions {
     /// The answer is one of these texts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub choices: Option<Vec<String>>,
+    /// Whether the answer has the log-probability of each new token.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub logprobs: Option<bool>,
     /// Most tokens of a prompt; a longer one is cut instead of refused.
     #[schemars(range(min = 1))]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -123,6 +126,12 @@ pub struct ScoreOptions {
     /// Whether the end of the text is part of each continuation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub include_eos: Option<bool>,
+    /// Whether the answer has the log-probability of each token of the continuation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub logprobs: Option<bool>,
+    /// Whether it has that of each token of the prompt; not where an encoder reads the prompt.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prompt_logprobs: Option<bool>,
     /// What the choices' log-probabilities are divided by before they are compared.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub normalize: Option<Normalize>,
@@ -159,6 +168,38 @@ pub struct EmbedOptions {
     /// The side on which a long text is cut; `right` when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub truncation_side: Option<TruncationSide>,
+}
+
+/// Which hidden states are given; `docs/specs/functions-model.md` has the rules.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct HiddenOptions {
+    /// The layer: 0 is the embedding, -1 the last, which is meant when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub layer: Option<i32>,
+    /// Which tokens make the vector; the last when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pool: Option<TokenPool>,
+    /// A vector for each token instead of one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub all_tokens: Option<bool>,
+    /// Most tokens of a text; a longer one is cut instead of refused.
+    #[schemars(range(min = 1))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub truncate: Option<u32>,
+    /// The side on which a long text is cut; `right` when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub truncation_side: Option<TruncationSide>,
+}
+
+/// Which tokens make a vector.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum TokenPool {
+    First,
+    Last,
+    /// The mean of all, special ones included.
+    Mean,
 }
 
 impl GenerateOptions {
@@ -283,6 +324,7 @@ impl GenerateOptions {
             stop: self.stop.clone().unwrap_or_default(),
             choices: self.choices.clone().unwrap_or_default(),
             response_format: None,
+            logprobs: self.logprobs.unwrap_or(false),
         }
     }
 }
@@ -308,6 +350,30 @@ impl EmbedOptions {
     /// What happens to a text that is too long.
     pub fn truncation(&self) -> Option<Truncate> {
         truncation(self.truncate, self.truncation_side)
+    }
+}
+
+impl HiddenOptions {
+    /// Whether all options have values that they may have, and go together.
+    pub fn check(&self) -> Result<(), OptionError> {
+        if let (Some(true), Some(rows)) = (self.all_tokens, self.pool) {
+            let problem = format!("is {rows:?}").to_lowercase() + " beside `all_tokens`";
+            let help = "a vector for each token is no pool of them: leave one out";
+            return Err(OptionError::new("pool", problem, help));
+        }
+        check_truncation(self.truncate, self.truncation_side)
+    }
+
+    /// The hidden states of a text that these options, which are [checked](Self::check), ask for.
+    pub fn hidden(&self, text: String) -> Hidden {
+        let rows = match (self.all_tokens, self.pool) {
+            (Some(true), _) => HiddenRows::All,
+            (_, Some(TokenPool::First)) => HiddenRows::First,
+            (_, Some(TokenPool::Mean)) => HiddenRows::Mean,
+            (_, Some(TokenPool::Last) | None) => HiddenRows::Last,
+        };
+        let truncate = truncation(self.truncate, self.truncation_side);
+        Hidden { text, truncate, layer: self.layer.unwrap_or(-1), rows }
     }
 }
 

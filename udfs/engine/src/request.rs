@@ -104,22 +104,77 @@ pub struct Generate {
     /// know it by its first name.
     #[serde(rename = "among")]
     pub choices: Vec<String>,
-    /// The form that the answer is to have; endpoints only.
+    /// The form that the answer is to have.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response_format: Option<ResponseFormat>,
+    /// Whether the answer tells the log-probability of each new token.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub logprobs: bool,
 }
 
-/// The form that an answer is to have, as OpenAI's protocol writes it.
+fn is_false(flag: &bool) -> bool {
+    !flag
+}
+
+/// The form that an answer is to have.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "type", content = "json_schema", rename_all = "snake_case", deny_unknown_fields)]
+#[serde(try_from = "WrittenFormat", into = "WrittenFormat")]
 pub enum ResponseFormat {
     /// Some JSON object.
     JsonObject,
     /// JSON that a schema describes.
     JsonSchema(NamedSchema),
+    /// Text that a regular expression describes as a whole; models on this machine only.
+    Regex(String),
 }
 
-/// A JSON Schema with the name that the endpoint shows to the model.
+/// A form as OpenAI's protocol writes it; regular expressions are ours.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenFormat {
+    #[serde(rename = "type")]
+    kind: FormatType,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    json_schema: Option<NamedSchema>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    regex: Option<String>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum FormatType {
+    JsonObject,
+    JsonSchema,
+    Regex,
+}
+
+impl TryFrom<WrittenFormat> for ResponseFormat {
+    type Error = &'static str;
+
+    fn try_from(written: WrittenFormat) -> Result<Self, &'static str> {
+        match (written.kind, written.json_schema, written.regex) {
+            (FormatType::JsonObject, None, None) => Ok(Self::JsonObject),
+            (FormatType::JsonSchema, Some(schema), None) => Ok(Self::JsonSchema(schema)),
+            (FormatType::Regex, None, Some(regex)) => Ok(Self::Regex(regex)),
+            (FormatType::JsonObject, ..) => Err("`json_object` with nothing beside it"),
+            (FormatType::JsonSchema, ..) => Err("`json_schema` with `json_schema` beside it"),
+            (FormatType::Regex, ..) => Err("`regex` with `regex` beside it"),
+        }
+    }
+}
+
+impl From<ResponseFormat> for WrittenFormat {
+    fn from(format: ResponseFormat) -> Self {
+        let (kind, json_schema, regex) = match format {
+            ResponseFormat::JsonObject => (FormatType::JsonObject, None, None),
+            ResponseFormat::JsonSchema(schema) => (FormatType::JsonSchema, Some(schema), None),
+            ResponseFormat::Regex(regex) => (FormatType::Regex, None, Some(regex)),
+        };
+        Self { kind, json_schema, regex }
+    }
+}
+
+/// A JSON Schema with the name that an endpoint shows to the model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NamedSchema {
@@ -131,9 +186,16 @@ pub struct NamedSchema {
 }
 
 impl ResponseFormat {
-    /// What keeps an endpoint from taking it, if anything does.
+    /// What keeps a model from being held to it, if anything plain does.
     pub fn mistake(&self) -> Option<String> {
-        let Self::JsonSchema(NamedSchema { name, schema, .. }) = self else { return None };
+        let NamedSchema { name, schema, .. } = match self {
+            Self::JsonObject => return None,
+            Self::Regex(regex) if regex.is_empty() => {
+                return Some("its regular expression is empty".to_owned());
+            }
+            Self::Regex(_) => return None,
+            Self::JsonSchema(schema) => schema,
+        };
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
         if !(1..=64).contains(&name.len()) || !name.bytes().all(is_plain) {
             return Some("its name needs 1 to 64 letters, digits, `_` or `-`".to_owned());
@@ -157,6 +219,12 @@ pub struct Score {
     /// first name.
     #[serde(rename = "with_end")]
     pub include_eos: bool,
+    /// Whether the answer tells the log-probability of each token of the continuations.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub logprobs: bool,
+    /// Whether it tells that of each token of the prompt, beside the first continuation; of decoders only.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub prompt_logprobs: bool,
 }
 
 /// The vector of a text.
@@ -164,6 +232,58 @@ pub struct Score {
 pub struct Embed {
     pub text: String,
     /// What happens to a text that is too long.
+    pub truncate: Option<Truncate>,
+}
+
+/// The hidden states of a text.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hidden {
+    pub text: String,
+    /// What happens to a text that is too long.
+    pub truncate: Option<Truncate>,
+    /// As transformers numbers `hidden_states`: 0 is the embedding, 1 the first block, and from the end -1 the last,
+    /// after the final norm. An encoder-decoder model's are those of its encoder.
+    #[serde(default = "last_layer", skip_serializing_if = "is_last_layer")]
+    pub layer: i32,
+    #[serde(default, skip_serializing_if = "is_last_row")]
+    pub rows: HiddenRows,
+}
+
+/// Which hidden states of a text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum HiddenRows {
+    /// That of the last token.
+    #[default]
+    Last,
+    /// That of the first token.
+    First,
+    /// The mean of all, special tokens included.
+    Mean,
+    /// Those of all tokens, special ones included.
+    All,
+}
+
+fn last_layer() -> i32 {
+    -1
+}
+
+fn is_last_layer(layer: &i32) -> bool {
+    *layer == last_layer()
+}
+
+fn is_last_row(rows: &HiddenRows) -> bool {
+    *rows == HiddenRows::Last
+}
+
+/// The class of a text, or of a pair of texts, by a model that has a head for it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Classify {
+    pub text: String,
+    /// What stands beside the text, if anything: a passage beside a question, a premise beside a hypothesis.
+    pub pair: Option<String>,
+    /// What happens to a text that is too long, and to a pair that is: the longer of the two loses tokens until
+    /// both are as long, then both.
     pub truncate: Option<Truncate>,
 }
 
@@ -175,8 +295,10 @@ pub enum Request {
     Score(Score),
     /// The vector of a text, pooled and normalised as the model's folder says.
     Embed(Embed),
-    /// The last hidden state (after the final norm) of a text's last token (PGRA's reranker).
-    Hidden(Embed),
+    /// Hidden states of a text; of the last token after the final norm, if nothing else is said (PGRA's reranker).
+    Hidden(Hidden),
+    /// The class of a text or of a pair.
+    Classify(Classify),
 }
 
 /// Why an answer ended.
@@ -204,16 +326,37 @@ pub struct Generation {
     pub score: Option<f64>,
     /// New tokens, the end included.
     pub output_tokens: u32,
+    /// The new tokens, the end included, if they were asked for. Their texts, one after the other, are the
+    /// answer's behind its forced prefix.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub logprobs: Option<Vec<TokenLogprob>>,
+}
+
+/// A token and how likely it was.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TokenLogprob {
+    /// Of the model's vocabulary.
+    pub id: u32,
+    /// What it adds to the text: nothing if it is special, or a part of a character whose last part comes later.
+    pub text: String,
+    /// Natural, under the model's own distribution; None for a first token, which nothing stands before.
+    pub logprob: Option<f32>,
 }
 
 /// The score of one continuation.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Scored {
     /// Sum of the natural log-probabilities of its tokens.
     pub logprob: f64,
     pub tokens: u32,
     /// Whether greedy decoding gives the same tokens.
     pub is_greedy: bool,
+    /// Its tokens, if they were asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub logprobs: Option<Vec<TokenLogprob>>,
+    /// The tokens before it, if they were asked for; only of the first continuation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prompt_logprobs: Option<Vec<TokenLogprob>>,
 }
 
 /// The answer to a [`Request`].
@@ -236,6 +379,22 @@ pub enum Body {
     Scores(Vec<Scored>),
     /// f32 of the model's width.
     Vector(Vec<f32>),
+    /// One per token.
+    Vectors(Vec<Vec<f32>>),
+    /// One per class, in the model's order.
+    Classes(Vec<ClassScore>),
+}
+
+/// What a model says of one class.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ClassScore {
+    /// As the model's folder calls it.
+    pub label: String,
+    /// The head's output.
+    pub logit: f32,
+    /// Of all classes together, or of each alone, as the model's folder says; None where the output is a value and
+    /// no logit (regression).
+    pub probability: Option<f32>,
 }
 
 /// Why a request has no answer. A row that fails so becomes an error row; its neighbours go on.

@@ -69,11 +69,14 @@ fn answers_are_those_of_transformers() {
     assert!(golden.cases.len() > 90);
     for (index, case) in golden.cases.iter().enumerate() {
         let answers = golden.search(case).answers();
-        let found: Vec<_> = answers.iter().map(|a| (a.tokens.clone(), a.score)).collect();
+        let ids = |tokens: &[Token]| tokens.iter().map(|token| token.id).collect::<Vec<u32>>();
+        let found: Vec<_> = answers.iter().map(|a| (ids(&a.tokens), a.score)).collect();
         assert_eq!(found, case.found, "case {index}");
         for answer in answers {
-            let ended = case.ends.contains(answer.tokens.last().unwrap());
+            let ended = case.ends.contains(&answer.tokens.last().unwrap().id);
             assert_eq!(answer.ended, ended, "case {index}");
+            let sum: f32 = answer.tokens.iter().map(|token| token.logprob).sum();
+            assert!((answer.logprob - sum).abs() <= 1e-5 * sum.abs(), "case {index}");
             let length = answer.tokens.len() as f32;
             let score = answer.logprob / length.powf(case.length_penalty);
             assert!((answer.score - score).abs() <= 1e-5 * score.abs(), "case {index}");

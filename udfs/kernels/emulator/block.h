@@ -25,7 +25,7 @@ extern "C" char __stop_emu_shared[] __attribute__((weak));
 namespace emu {
 
 constexpr int THREADS = 1024;
-// The most a block can ask for on sm_90.
+// The most a block can ask for on any GPU: on sm_90.
 constexpr unsigned SHARED = 232448;
 // What memory of a block holds before anything is written: NaN in f32 and bf16.
 constexpr int POISON = 0xff;

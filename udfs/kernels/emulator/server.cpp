@@ -5,6 +5,7 @@
 //   'F' u64 address                   -> nothing
 //   'W' u64 address, u64 n, n bytes   -> nothing
 //   'R' u64 address, u64 n            -> n bytes
+//   'S' u32 bytes                     -> nothing; the most shared memory of a block from now on
 //   'L' u32 n, n bytes of name, u32 grid[3], u32 threads, u32 shared, u32 n, u64 cells[n] -> nothing
 //   'Q'                               -> nothing, and the process ends
 // An answer is a byte 0 and what the request gives, or a byte 1, u32 n and n bytes of text. A kernel
@@ -54,6 +55,7 @@ constexpr uint64_t LARGEST = 1ull << 32;  // bytes of a piece of memory
 constexpr int SECONDS = 60;               // of processor time for a launch
 
 std::map<uint64_t, uint64_t> pieces;  // address -> bytes
+uint32_t shared_most = emu::SHARED;
 
 // The piece that holds [address, address + bytes).
 bool holds(uint64_t address, uint64_t bytes) {
@@ -125,13 +127,22 @@ std::string run(const std::string& name, const emu::Launch& launch) {
     if (!launch.grid[i] || launch.grid[i] > most) return "the grid is not one that a GPU takes";
   }
   if (!launch.threads || launch.threads > emu::THREADS) return "a block has 1 to 1024 threads";
-  if (launch.shared > emu::SHARED) return "a block has at most 227 KiB of shared memory";
+  if (launch.shared > shared_most) {
+    return "a block has at most " + std::to_string(shared_most) + " bytes of shared memory";
+  }
   emu::kernel = found->first.c_str();
   const itimerval limit = {{0, 0}, {SECONDS, 0}}, none = {};
   setitimer(ITIMER_VIRTUAL, &limit, nullptr);
   const std::string error = found->second(launch);
   setitimer(ITIMER_VIRTUAL, &none, nullptr);
   return error;
+}
+
+void limit() {
+  const uint32_t bytes = number<uint32_t>();
+  if (bytes > emu::SHARED) return refuse("no GPU gives a block so much shared memory");
+  shared_most = bytes;
+  putchar(0);
 }
 
 void launch() {
@@ -175,6 +186,9 @@ int main() {
         break;
       case 'R':
         read_memory();
+        break;
+      case 'S':
+        limit();
         break;
       case 'L':
         launch();

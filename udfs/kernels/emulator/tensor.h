@@ -10,6 +10,8 @@
 // four of A, two of B. Defined in tile.cpp, which is compiled without sanitizers: it is most of what an
 // emulated product costs, and reads nothing of a kernel's.
 extern "C" void emu_tile(float* c, const uint32_t (*lanes)[8], int lane);
+// The same of signed bytes: C[16][8] += A[16][32] B[32][8].
+extern "C" void emu_tile_of_bytes(int* c, const uint32_t (*lanes)[8], int lane);
 
 namespace emu {
 
@@ -28,6 +30,12 @@ inline const uint32_t (*show(Act what, const void* from, size_t bytes))[8] {
 inline void mma(float* c, const uint32_t* a, const uint32_t* b) {
   const uint32_t words[6] = {a[0], a[1], a[2], a[3], b[0], b[1]};
   emu_tile(c, show(TILE, words, sizeof words), lane());
+}
+
+// As mma.m16n8k32 of signed bytes.
+inline void mma(int* c, const uint32_t* a, const uint32_t* b) {
+  const uint32_t words[6] = {a[0], a[1], a[2], a[3], b[0], b[1]};
+  emu_tile_of_bytes(c, show(TILE, words, sizeof words), lane());
 }
 
 // As ldmatrix.x4: lane l gives row l % 8 of matrix l / 8 and gets of each matrix the halves

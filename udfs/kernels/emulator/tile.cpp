@@ -26,3 +26,18 @@ extern "C" void emu_tile(float* c, const uint32_t (*lanes)[8], int lane) {
     c[i] = sum;
   }
 }
+
+// As above, with four columns of A or rows of B in a word, and the next 16 in the next words.
+extern "C" void emu_tile_of_bytes(int* c, const uint32_t (*lanes)[8], int lane) {
+  for (int i = 0; i < 4; i++) {
+    const int side = i / 2, column = lane % 4 * 2 + i % 2;
+    int sum = 0;
+    for (int k = 0; k < 32; k++) {
+      const int p = k % 16 / 4, upper = k / 16, shift = k % 4 * 8;
+      const int8_t a = (int8_t)(lanes[lane / 4 * 4 + p][side + 2 * upper] >> shift);
+      const int8_t b = (int8_t)(lanes[column * 4 + p][4 + upper] >> shift);
+      sum += a * b;
+    }
+    c[i] += sum;
+  }
+}

@@ -75,6 +75,17 @@ impl<'a> Task<'a> {
                  a model on this machine",
             );
         }
+        if generate.logprobs {
+            return invalid(
+                "an endpoint's tokens are not told one by one; leave out `logprobs` (their sum is told where \
+                 `capabilities` has them), or use a model on this machine",
+            );
+        }
+        if let Some(ResponseFormat::Regex(_)) = generate.response_format {
+            return invalid(
+                "an endpoint knows no form by `regex`; give a `json_schema`, or use a model on this machine",
+            );
+        }
         if generate.min_tokens > 0 {
             return invalid("an endpoint does not know `min_tokens`; leave it out");
         }
@@ -155,6 +166,7 @@ impl<'a> Task<'a> {
             logprob: sum(&choice.logprobs),
             score: None,
             output_tokens,
+            logprobs: None,
         })
     }
 

@@ -102,6 +102,9 @@ impl RemoteModel {
                 let call = call::embed_call(embed, settings);
                 self.exchange(call, call::embed_answer, waits).await
             }
+            Request::Classify(_) => Err(RemoteError::unsent(RequestError::Invalid(
+                "an endpoint tells no classes; use a model on this machine".to_owned(),
+            ))),
             Request::Hidden(_) => Err(RemoteError::unsent(RequestError::Invalid(
                 "an endpoint does not show hidden states; use a model on this machine".to_owned(),
             ))),

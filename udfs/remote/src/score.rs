@@ -29,6 +29,12 @@ pub fn check(score: &Score, settings: &Settings) -> Result<(), RequestError> {
     if score.include_eos {
         return invalid("an endpoint cannot score the end of the text; leave `include_eos` out");
     }
+    if score.logprobs || score.prompt_logprobs {
+        return invalid(
+            "an endpoint's tokens are not told one by one; leave out `logprobs` and `prompt_logprobs`, or use \
+             a model on this machine",
+        );
+    }
     if score.prompt.is_empty() {
         return invalid("an endpoint cannot score without a prompt; give one");
     }
@@ -87,7 +93,8 @@ pub fn scored(
              between prompt and continuation belongs to the continuation",
         );
     };
-    let mut scored = Scored { logprob: 0.0, tokens: 0, is_greedy: true };
+    let mut scored =
+        Scored { logprob: 0.0, tokens: 0, is_greedy: true, logprobs: None, prompt_logprobs: None };
     for place in range.clone() {
         let (Some(logprob), Some(top)) = (told.token_logprobs[place], &tops[place]) else {
             return failed("a token of the continuation has no log-probability");

@@ -1,6 +1,6 @@
 //! Whether an answer answers its request, and how it is written down.
 
-use proofmill_engine::request::{Answer, Body, Request};
+use proofmill_engine::request::{Answer, Body, Hidden, HiddenRows, Request, TokenLogprob};
 
 use super::error::Failure;
 
@@ -22,7 +22,7 @@ pub(super) fn from_json(request: &Request, json: &str) -> Result<Answer, String>
 pub(super) fn is_blank(answer: &Answer) -> bool {
     match &answer.body {
         Body::Generations(all) => all.iter().all(|one| one.text.trim().is_empty()),
-        Body::Scores(_) | Body::Vector(_) => false,
+        Body::Scores(_) | Body::Vector(_) | Body::Vectors(_) | Body::Classes(_) => false,
     }
 }
 
@@ -30,7 +30,7 @@ pub(super) fn is_blank(answer: &Answer) -> bool {
 pub(super) fn output_tokens(answer: &Answer) -> u64 {
     match &answer.body {
         Body::Generations(all) => all.iter().map(|one| u64::from(one.output_tokens)).sum(),
-        Body::Scores(_) | Body::Vector(_) => 0,
+        Body::Scores(_) | Body::Vector(_) | Body::Vectors(_) | Body::Classes(_) => 0,
     }
 }
 
@@ -41,8 +41,12 @@ fn fits(request: &Request, answer: &Answer) -> Result<(), Failure> {
             if all.is_empty() || all.len() > most {
                 return wrong(format!("{} answers where 1 to {most} were asked for", all.len()));
             }
+            if generate.logprobs && all.iter().any(|one| one.logprobs.is_none()) {
+                return wrong("no log-probabilities of tokens");
+            }
+            let told = all.iter().flat_map(|one| each(&one.logprobs));
             let numbers = all.iter().flat_map(|one| [one.logprob, one.score]).flatten();
-            finite(numbers, "log-probability or score")
+            finite(numbers.chain(told), "log-probability or score")
         }
         (Request::Score(score), Body::Scores(all)) => {
             if all.len() != score.continuations.len() {
@@ -54,7 +58,30 @@ fn fits(request: &Request, answer: &Answer) -> Result<(), Failure> {
                 let message = format!("continuation `{text}` has no tokens, so it has no score");
                 return Err(Failure::invalid(message));
             }
-            finite(all.iter().map(|one| one.logprob), "log-probability")
+            if score.logprobs && all.iter().any(|one| one.logprobs.is_none())
+                || score.prompt_logprobs && all.iter().all(|one| one.prompt_logprobs.is_none())
+            {
+                return wrong("no log-probabilities of tokens");
+            }
+            let told =
+                all.iter().flat_map(|one| each(&one.logprobs).chain(each(&one.prompt_logprobs)));
+            finite(all.iter().map(|one| one.logprob).chain(told), "log-probability")
+        }
+        (Request::Hidden(Hidden { rows: HiddenRows::All, .. }), Body::Vectors(all)) => {
+            if all.is_empty() || all.iter().any(Vec::is_empty) {
+                return wrong("an empty vector");
+            }
+            finite(all.iter().flatten().map(|x| f64::from(*x)), "vector")
+        }
+        (Request::Hidden(Hidden { rows: HiddenRows::All, .. }), Body::Vector(_)) => {
+            wrong("one vector where one for each token was asked for")
+        }
+        (Request::Classify(_), Body::Classes(all)) => {
+            if all.is_empty() {
+                return wrong("no class");
+            }
+            let numbers = all.iter().flat_map(|one| [Some(one.logit), one.probability]).flatten();
+            finite(numbers.map(f64::from), "logit or probability")
         }
         (Request::Embed(_) | Request::Hidden(_), Body::Vector(vector)) => {
             if vector.is_empty() {
@@ -63,10 +90,23 @@ fn fits(request: &Request, answer: &Answer) -> Result<(), Failure> {
             finite(vector.iter().map(|x| f64::from(*x)), "vector")
         }
         (
-            Request::Generate(_) | Request::Score(_) | Request::Embed(_) | Request::Hidden(_),
-            Body::Generations(_) | Body::Scores(_) | Body::Vector(_),
+            Request::Generate(_)
+            | Request::Score(_)
+            | Request::Embed(_)
+            | Request::Hidden(_)
+            | Request::Classify(_),
+            Body::Generations(_)
+            | Body::Scores(_)
+            | Body::Vector(_)
+            | Body::Vectors(_)
+            | Body::Classes(_),
         ) => wrong("an answer to another kind of request"),
     }
+}
+
+/// The log-probabilities of single tokens, if they were told.
+fn each(told: &Option<Vec<TokenLogprob>>) -> impl Iterator<Item = f64> {
+    told.iter().flatten().filter_map(|one| one.logprob).map(f64::from)
 }
 
 fn finite(numbers: impl Iterator<Item = f64>, what: &str) -> Result<(), Failure> {

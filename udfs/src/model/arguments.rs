@@ -25,10 +25,23 @@ pub struct Arguments {
 
 /// A column of one argument between the model and the options.
 enum Column {
+    /// The constant NULL: an argument between others that is not given.
+    Missing,
     Text(StringViewArray),
-    Texts { lists: LargeListArray, texts: StringViewArray },
-    Titled { lists: LargeListArray, titles: StringViewArray, texts: StringViewArray },
-    Messages { lists: LargeListArray, roles: StringViewArray, contents: StringViewArray },
+    Texts {
+        lists: LargeListArray,
+        texts: StringViewArray,
+    },
+    Titled {
+        lists: LargeListArray,
+        titles: StringViewArray,
+        texts: StringViewArray,
+    },
+    Messages {
+        lists: LargeListArray,
+        roles: StringViewArray,
+        contents: StringViewArray,
+    },
 }
 
 /// Options that do not parse, and what is to happen to their row.
@@ -70,6 +83,9 @@ impl Arguments {
                 (Kind::Options, ColumnarValue::Array(array)) => {
                     options = OptionsColumn::PerRow(Arc::clone(array), takes);
                 }
+                (Kind::Text, ColumnarValue::Scalar(ScalarValue::Null)) if argument.optional => {
+                    columns.push((Column::Missing, true));
+                }
                 (Kind::Text | Kind::Prompt, _) => {
                     let (array, constant) = column()?;
                     if is_list_of(array.data_type(), ["role", "content"]) {
@@ -108,6 +124,11 @@ impl Arguments {
                 Err(error) => Err((OnError::Fail, OptionsError::Json(error.strip_backtrace()))),
             },
         }
+    }
+
+    /// Whether there is an argument at `index`, the model not counted: neither left out nor the constant NULL.
+    pub(super) fn is_given(&self, index: usize) -> bool {
+        !matches!(self.columns.get(index), None | Some((Column::Missing, _)))
     }
 
     /// The text of a row in column `index`, the model not counted; `None` for NULL.
@@ -154,7 +175,7 @@ impl Arguments {
         let (column, constant) = self.columns.get(index)?;
         let row = if *constant { 0 } else { row };
         let (lists, titles, texts) = match column {
-            Column::Text(_) | Column::Messages { .. } => return None,
+            Column::Missing | Column::Text(_) | Column::Messages { .. } => return None,
             Column::Texts { lists, texts } => (lists, None, texts),
             Column::Titled { lists, titles, texts } => (lists, Some(titles), texts),
         };

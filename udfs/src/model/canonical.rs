@@ -7,8 +7,8 @@
 
 use proofmill_base::digest::{Digest, Hasher};
 use proofmill_engine::request::{
-    Embed, Generate, Keep, Message, NamedSchema, Prompt, Request, ResponseFormat, Score, Strategy,
-    Truncate,
+    Classify, Embed, Generate, Hidden, HiddenRows, Keep, Message, NamedSchema, Prompt, Request,
+    ResponseFormat, Score, Strategy, Truncate,
 };
 use serde_json::Value;
 
@@ -40,6 +40,7 @@ pub(super) fn kind(request: &Request) -> &'static str {
         Request::Score(_) => "score",
         Request::Embed(_) => "embed",
         Request::Hidden(_) => "hidden",
+        Request::Classify(_) => "classify",
     }
 }
 
@@ -48,7 +49,9 @@ pub fn canonical(request: &Request) -> String {
     let body = match request {
         Request::Generate(generate) => generation(generate),
         Request::Score(score) => scoring(score),
-        Request::Embed(embed) | Request::Hidden(embed) => text_only(embed),
+        Request::Embed(embed) => text_only(embed),
+        Request::Hidden(hidden) => states(hidden),
+        Request::Classify(classify) => classification(classify),
     };
     object([(kind(request), body)])
 }
@@ -66,6 +69,7 @@ fn generation(generate: &Generate) -> String {
         stop,
         choices,
         response_format,
+        logprobs,
     } = generate;
     let mut fields = vec![
         ("prompt", input(prompt)),
@@ -81,11 +85,13 @@ fn generation(generate: &Generate) -> String {
     fields.extend(
         response_format.as_ref().map(|format| ("response_format", canonical_format(format))),
     );
+    fields.extend(logprobs.then(|| ("logprobs", logprobs.to_string())));
     object(fields)
 }
 
 fn scoring(score: &Score) -> String {
-    let Score { prompt, messages, truncate, continuations, include_eos } = score;
+    let Score { prompt, messages, truncate, continuations, include_eos, logprobs, prompt_logprobs } =
+        score;
     let mut fields = vec![
         ("prompt", string(prompt)),
         ("truncate", cut(truncate)),
@@ -95,12 +101,38 @@ fn scoring(score: &Score) -> String {
     if !messages.is_empty() {
         fields.push(("messages", turns(messages)));
     }
+    for (name, asked) in [("logprobs", logprobs), ("prompt_logprobs", prompt_logprobs)] {
+        fields.extend(asked.then(|| (name, asked.to_string())));
+    }
     object(fields)
 }
 
 fn text_only(embed: &Embed) -> String {
     let Embed { text, truncate } = embed;
     object([("text", string(text)), ("truncate", cut(truncate))])
+}
+
+fn states(hidden: &Hidden) -> String {
+    let Hidden { text, truncate, layer, rows } = hidden;
+    let mut fields = vec![("text", string(text)), ("truncate", cut(truncate))];
+    // Requests that were made before there was a choice keep their keys.
+    if *layer != -1 {
+        fields.push(("layer", layer.to_string()));
+    }
+    let rows = match rows {
+        HiddenRows::Last => None,
+        HiddenRows::First => Some("first"),
+        HiddenRows::Mean => Some("mean"),
+        HiddenRows::All => Some("all"),
+    };
+    fields.extend(rows.map(|rows| ("rows", string(rows))));
+    object(fields)
+}
+
+fn classification(classify: &Classify) -> String {
+    let Classify { text, pair, truncate } = classify;
+    let pair = pair.as_ref().map_or_else(|| "null".to_owned(), |pair| string(pair));
+    object([("text", string(text)), ("pair", pair), ("truncate", cut(truncate))])
 }
 
 fn input(prompt: &Prompt) -> String {
@@ -123,6 +155,9 @@ fn turns(messages: &[Message]) -> String {
 pub fn canonical_format(format: &ResponseFormat) -> String {
     match format {
         ResponseFormat::JsonObject => object([("type", string("json_object"))]),
+        ResponseFormat::Regex(regex) => {
+            object([("type", string("regex")), ("regex", string(regex))])
+        }
         ResponseFormat::JsonSchema(NamedSchema { name, schema, strict }) => {
             let mut fields = vec![("name", string(name)), ("schema", json(schema))];
             fields.extend(strict.map(|strict| ("strict", strict.to_string())));
@@ -245,6 +280,7 @@ mod tests {
             stop: vec!["\n".into()],
             choices: vec![],
             response_format: None,
+            logprobs: false,
         })
     }
 
@@ -258,6 +294,9 @@ mod tests {
             "549186bf3566bc06412c841e21f77d18eb8a055cb8fd27e26bc5f0a0186c4eae"
         );
     }
+
+    const ROWS: [HiddenRows; 4] =
+        [HiddenRows::Last, HiddenRows::First, HiddenRows::Mean, HiddenRows::All];
 
     fn texts() -> impl Generator<Value = Vec<String>> {
         prop::collection::vec(".*", 0..3)
@@ -304,6 +343,28 @@ mod tests {
         prop::collection::vec(turn, 0..3)
     }
 
+    /// What was asked before there was a choice keeps its key.
+    #[test]
+    fn only_what_is_asked_beyond_the_usual_is_in_a_key() {
+        let Request::Generate(generate) = sample() else { panic!("no generation") };
+        let with = Request::Generate(Generate { logprobs: true, ..generate });
+        let expected =
+            canonical(&sample()).replace("\"max_tokens\"", "\"logprobs\":true,\"max_tokens\"");
+        assert_eq!(canonical(&with), expected);
+        let hidden = |layer, rows| {
+            canonical(&Request::Hidden(Hidden { text: "a".into(), truncate: None, layer, rows }))
+        };
+        assert_eq!(hidden(-1, HiddenRows::Last), r#"{"hidden":{"text":"a","truncate":null}}"#);
+        let all = r#"{"hidden":{"layer":2,"rows":"all","text":"a","truncate":null}}"#;
+        assert_eq!(hidden(2, HiddenRows::All), all);
+        let classify = |pair: Option<&str>| {
+            let pair = pair.map(str::to_owned);
+            canonical(&Request::Classify(Classify { text: "a".into(), pair, truncate: None }))
+        };
+        assert_eq!(classify(None), r#"{"classify":{"pair":null,"text":"a","truncate":null}}"#);
+        assert_eq!(classify(Some("b")), r#"{"classify":{"pair":"b","text":"a","truncate":null}}"#);
+    }
+
     #[test]
     fn messages_have_keys_of_their_own() {
         let turn = |role: &str| Message { role: role.into(), content: "a".into() };
@@ -323,6 +384,8 @@ mod tests {
                 truncate,
                 continuations,
                 include_eos,
+                logprobs: false,
+                prompt_logprobs: false,
             }))
         };
         // As it was before there were messages.
@@ -342,7 +405,9 @@ mod tests {
         let named = (".*", schema, any::<Option<bool>>()).prop_map(|(name, schema, strict)| {
             ResponseFormat::JsonSchema(NamedSchema { name, schema, strict })
         });
-        prop_oneof![Just(None), Just(Some(ResponseFormat::JsonObject)), named.prop_map(Some)]
+        let regex = ".*".prop_map(|regex: String| Some(ResponseFormat::Regex(regex)));
+        let object = Just(Some(ResponseFormat::JsonObject));
+        prop_oneof![Just(None), object, named.prop_map(Some), regex]
     }
 
     #[test]
@@ -361,8 +426,12 @@ mod tests {
         let expected = r#""response_format":{"json_schema":{"name":"n","schema":{"b":[2.5],"a":1}},"type":"json_schema"}"#;
         assert!(key_of(Some(schema)).contains(expected), "{}", key_of(Some(schema)));
         assert_eq!(key_of(Some(schema)), key_of(Some(same)));
-        let all = [None, Some(schema), Some(other), Some(r#"{"type":"json_object"}"#)].map(key_of);
-        assert_eq!(all.iter().collect::<std::collections::HashSet<_>>().len(), 4);
+        let (object, regex) = (r#"{"type":"json_object"}"#, r#"{"type":"regex","regex":"a\\d"}"#);
+        assert!(
+            key_of(Some(regex)).contains(r#""response_format":{"regex":"a\\d","type":"regex"}"#)
+        );
+        let all = [None, Some(schema), Some(other), Some(object), Some(regex)].map(key_of);
+        assert_eq!(all.iter().collect::<std::collections::HashSet<_>>().len(), 5);
     }
 
     fn requests() -> impl Generator<Value = Request> {
@@ -387,17 +456,36 @@ mod tests {
                     stop,
                     choices,
                     response_format,
+                    logprobs: max_tokens % 2 == 0,
                 })
             }),
-            (".*", chats(), truncates(), texts(), any::<bool>()).prop_map(
-                |(prompt, messages, truncate, continuations, include_eos)| {
-                    Request::Score(Score { prompt, messages, truncate, continuations, include_eos })
+            (".*", chats(), truncates(), texts(), any::<[bool; 3]>()).prop_map(
+                |(prompt, messages, truncate, continuations, flags)| {
+                    let [include_eos, logprobs, prompt_logprobs] = flags;
+                    Request::Score(Score {
+                        prompt,
+                        messages,
+                        truncate,
+                        continuations,
+                        include_eos,
+                        logprobs,
+                        prompt_logprobs,
+                    })
                 }
             ),
             (".*", truncates())
                 .prop_map(|(text, truncate)| Request::Embed(Embed { text, truncate })),
-            (".*", truncates())
-                .prop_map(|(text, truncate)| Request::Hidden(Embed { text, truncate })),
+            (".*", truncates(), any::<i32>(), prop::sample::select(ROWS.to_vec())).prop_map(
+                |(text, truncate, layer, rows)| Request::Hidden(Hidden {
+                    text,
+                    truncate,
+                    layer,
+                    rows
+                })
+            ),
+            (".*", prop::option::of(".*"), truncates()).prop_map(|(text, pair, truncate)| {
+                Request::Classify(Classify { text, pair, truncate })
+            }),
         ]
     }
 

@@ -216,7 +216,9 @@ pub(super) fn asked(request: &Request, key: &Key) -> String {
         Request::Generate(Generate { prompt: Prompt::Messages(messages), .. }) => last(messages),
         Request::Score(score) if score.messages.is_empty() => &score.prompt,
         Request::Score(score) => last(&score.messages),
-        Request::Embed(embed) | Request::Hidden(embed) => &embed.text,
+        Request::Embed(embed) => &embed.text,
+        Request::Hidden(hidden) => &hidden.text,
+        Request::Classify(classify) => classify.pair.as_ref().unwrap_or(&classify.text),
     };
     let cut = text.chars().count().saturating_sub(SHOWN_CHARS);
     let end: String = text.chars().skip(cut).collect();

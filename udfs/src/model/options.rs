@@ -1,9 +1,12 @@
 //! What a call is told beside its texts: how its requests are to be answered, and what happens to its rows.
 
-use proofmill_engine::options::{EmbedOptions, GenerateOptions, OptionError, ScoreOptions};
+use proofmill_engine::options::{
+    EmbedOptions, GenerateOptions, HiddenOptions, OptionError, ScoreOptions,
+};
 use proofmill_engine::request::{Generate, Prompt, ResponseFormat};
 use serde::Deserialize;
 
+use super::definition::Shape;
 use super::settings::{Settings, keys_of};
 use super::suggest;
 
@@ -28,7 +31,7 @@ pub enum Replay {
     Only,
 }
 
-/// The options of a call. A function has only one of the last three; the others keep their defaults and
+/// The options of a call. A function has only one of the last four; the others keep their defaults and
 /// are not read.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Options {
@@ -37,10 +40,11 @@ pub struct Options {
     /// Where answers may come from.
     pub replay: Replay,
     pub generate: GenerateOptions,
-    /// The form of a generation; endpoints only.
+    /// The form of a generation.
     pub response_format: Option<ResponseFormat>,
     pub score: ScoreOptions,
     pub embed: EmbedOptions,
+    pub hidden: HiddenOptions,
 }
 
 impl Options {
@@ -49,16 +53,26 @@ impl Options {
         let response_format = self.response_format.clone();
         Generate { response_format, ..self.generate.generate(prompt) }
     }
+
+    /// What the keys that they have make of the result.
+    pub(super) fn shape(&self) -> Shape {
+        Shape {
+            list: self.generate.is_counted(),
+            logprobs: self.generate.logprobs.is_some() || self.score.logprobs.is_some(),
+            prompt_logprobs: self.score.prompt_logprobs.is_some(),
+            all_tokens: self.hidden.all_tokens.is_some(),
+        }
+    }
 }
 
 /// Keys that every function has beside its own.
 const COMMON: [&str; 2] = ["on_error", "replay"];
-/// The key of generations that only endpoints follow.
+/// The key of a generation's form, which is no plain value.
 const RESPONSE_FORMAT: &str = "response_format";
-/// Keys that say how many answers there are: whoever writes one gets a list.
-pub(super) const COUNTING: [&str; 2] = ["samples", "num_return_sequences"];
 /// The key that only means something where choices are compared.
 const NORMALIZE: &str = "normalize";
+/// Those that only mean something where there is one continuation.
+const TOLD: [&str; 2] = ["logprobs", "prompt_logprobs"];
 
 /// Which options a function has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,8 +83,10 @@ pub enum Takes {
     Score,
     /// Those of several.
     ScoreChoices,
-    /// Those of vectors.
+    /// Those of vectors, and of what else is made of a text that is only read.
     Embed,
+    /// Those of hidden states.
+    Hidden,
 }
 
 impl Takes {
@@ -80,8 +96,14 @@ impl Takes {
             Self::Generate => keys_of::<GenerateOptions>(),
             Self::Score | Self::ScoreChoices => keys_of::<ScoreOptions>(),
             Self::Embed => keys_of::<EmbedOptions>(),
+            Self::Hidden => keys_of::<HiddenOptions>(),
         };
-        let own = own.iter().copied().filter(|key| self != Self::Score || *key != NORMALIZE);
+        let means = |key: &&str| match self {
+            Self::Score => *key != NORMALIZE,
+            Self::ScoreChoices => !TOLD.contains(key),
+            Self::Generate | Self::Embed | Self::Hidden => true,
+        };
+        let own = own.iter().copied().filter(means);
         let format = (self == Self::Generate).then_some(RESPONSE_FORMAT);
         own.chain(format).chain(COMMON).collect()
     }
@@ -120,6 +142,10 @@ impl Takes {
                 options.embed = settings.read()?;
                 options.embed.check()?;
             }
+            Self::Hidden => {
+                options.hidden = settings.read()?;
+                options.hidden.check()?;
+            }
         }
         Ok(options)
     }
@@ -151,6 +177,9 @@ pub enum OptionsError {
     /// A call that returns one answer per row asks for several.
     #[error("the options of a row ask for {0} answers, and the call returns one per row")]
     Several(u32),
+    /// A row names what changes the result of the call, which is known without it.
+    #[error("the options of a row name `{0}`, and the result has no field for it")]
+    NoField(&'static str),
     /// Several answers are asked for in a text that is known only when the call is made.
     #[error(
         "argument `options` names `samples` or `num_return_sequences` in a text that is put together"
@@ -167,6 +196,7 @@ impl OptionsError {
             Self::Unknown { hint, .. } => Some(hint.clone()),
             Self::Value { expected, .. } => Some(format!("expected {expected}")),
             Self::Invalid(error) => error.help.clone(),
+            Self::NoField(_) => Some("write the options as a struct, or as one constant text".to_owned()),
             Self::Several(_) => Some(
                 "write options with `samples` or `num_return_sequences` as a constant text or as a struct"
                     .to_owned(),
@@ -219,7 +249,7 @@ mod tests {
             (r#"{"max_token": 1}"#, "option `max_token` is unknown; did you mean `max_tokens`?"),
             (
                 r#"{"include_eos": true}"#,
-                "option `include_eos` is unknown; expected one of `max_tokens`, `min_tokens`, `temperature`, `top_k`, `top_p`, `seed`, `samples`, `num_beams`, `num_return_sequences`, `length_penalty`, `early_stopping`, `stop`, `prefix`, `choices`, `truncate`, `truncation_side`, `response_format`, `on_error`, `replay`",
+                "option `include_eos` is unknown; expected one of `max_tokens`, `min_tokens`, `temperature`, `top_k`, `top_p`, `seed`, `samples`, `num_beams`, `num_return_sequences`, `length_penalty`, `early_stopping`, `stop`, `prefix`, `choices`, `logprobs`, `truncate`, `truncation_side`, `response_format`, `on_error`, `replay`",
             ),
             (
                 r#"{"max_tokens": 0}"#,
@@ -269,7 +299,7 @@ mod tests {
             ),
             (
                 r#"{"response_format": {"type": "json"}}"#,
-                "option `response_format` is {\"type\":\"json\"}; expected another form: unknown variant `json`, expected `json_object` or `json_schema`",
+                "option `response_format` is {\"type\":\"json\"}; expected another form: unknown variant `json`, expected one of `json_object`, `json_schema`, `regex`",
             ),
             (
                 r#"{"response_format": {"type": "json_schema", "json_schema": {"name": "a b", "schema": {}}}}"#,
@@ -287,8 +317,8 @@ mod tests {
         assert!(Takes::ScoreChoices.read(normalize()).is_ok());
         assert_eq!(
             Takes::Score.read(normalize()).unwrap_err().in_one_line(),
-            "option `normalize` is unknown; expected one of `include_eos`, `truncate`, \
-             `truncation_side`, `on_error`, `replay`"
+            "option `normalize` is unknown; expected one of `include_eos`, `logprobs`, `prompt_logprobs`, \
+             `truncate`, `truncation_side`, `on_error`, `replay`"
         );
     }
 }

@@ -194,6 +194,12 @@ impl<'de> Deserializer<'de> for Typed<'de> {
         visitor.visit_u32(value.ok_or_else(fault)?)
     }
 
+    fn deserialize_i32<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+        let value = self.0.as_i64().and_then(|value| i32::try_from(value).ok());
+        let fault = || expected(format_args!("a whole number from {} to {}", i32::MIN, i32::MAX));
+        visitor.visit_i32(value.ok_or_else(fault)?)
+    }
+
     fn deserialize_u64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
         let fault = || expected(format_args!("a whole number from 0 to {}", u64::MAX));
         visitor.visit_u64(self.0.as_u64().ok_or_else(fault)?)
@@ -247,7 +253,7 @@ impl<'de> Deserializer<'de> for Typed<'de> {
     }
 
     forward_to_deserialize_any! {
-        i8 i16 i32 i64 i128 u8 u16 u128 f32 char str bytes byte_buf unit unit_struct newtype_struct tuple
+        i8 i16 i64 i128 u8 u16 u128 f32 char str bytes byte_buf unit unit_struct newtype_struct tuple
         tuple_struct map identifier ignored_any
     }
 }

@@ -16,11 +16,11 @@ use super::arguments::{self, Arguments};
 use super::canonical::hex;
 use super::columns::{Answered, Row};
 use super::counters::{Counters, Watch};
-use super::definition::ModelDefinition;
+use super::definition::{ModelDefinition, Shape};
 use super::error::{CallError, Failure, ModelError};
 use super::functions::DEFINITIONS;
 use super::models::Models;
-use super::options::{COUNTING, OnError, Options, OptionsError};
+use super::options::{OnError, Options, OptionsError};
 use super::service::{self, Ask};
 use crate::definition::Kind;
 
@@ -90,11 +90,11 @@ impl ScalarUDFImpl for ModelFunction {
         self.check_model(args.scalar_arguments.first().copied().flatten())?;
         // The options are last, and may be left out.
         let at = self.definition.doc.arguments.len() - 1;
-        let list = match types.get(at) {
-            None => false,
+        let shape = match types.get(at) {
+            None => Shape::default(),
             Some(given) => self.check_options(given, args.scalar_arguments[at])?,
         };
-        Ok(Arc::new(Field::new(self.name(), self.definition.result(list), true)))
+        Ok(Arc::new(Field::new(self.name(), self.definition.result(shape), true)))
     }
 
     fn invoke_with_args(&self, _args: ScalarFunctionArgs) -> Result<ColumnarValue> {
@@ -119,9 +119,9 @@ impl ModelFunction {
         Err(CallError::Arguments { function, problem, help }.into())
     }
 
-    /// Whether the result is a list. Known from the type of a struct and from the value of a
+    /// The shape of the result. Known from the type of a struct and from the value of a
     /// constant text; a text that varies gives one answer per row.
-    fn check_options(&self, given: &DataType, constant: Option<&ScalarValue>) -> Result<bool> {
+    fn check_options(&self, given: &DataType, constant: Option<&ScalarValue>) -> Result<Shape> {
         let parsed = constant.map(|constant| arguments::options(self.definition.options, constant));
         let refused = |error| CallError::options(self.definition.doc.name, &error);
         let parsed = parsed.transpose().map_err(|(_, error)| refused(error))?;
@@ -132,9 +132,9 @@ impl ModelFunction {
                 if let Some(key) = names().find(|name| !known.contains(name)) {
                     return Err(refused(takes.unknown(key)).into());
                 }
-                Ok(names().any(|name| COUNTING.contains(&name)))
+                Ok(Shape::of_keys(names()))
             }
-            _ => Ok(parsed.is_some_and(|options| options.generate.is_counted())),
+            _ => Ok(parsed.map_or_else(Shape::default, |options| options.shape())),
         }
     }
 }
@@ -142,12 +142,12 @@ impl ModelFunction {
 #[async_trait]
 impl AsyncScalarUDFImpl for ModelFunction {
     async fn invoke_async_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let list = matches!(args.return_type(), DataType::List(_));
+        let shape = Shape::of_type(args.return_type());
         let arguments = Arguments::read(&self.definition.doc, self.definition.options, &args)?;
         let counters = Watch::of(&args.config_options);
-        let rows = self.rows(&arguments, (args.number_rows, list), &counters).await;
+        let rows = self.rows(&arguments, (args.number_rows, shape), &counters).await;
         let rows = rows.map_err(|error| DataFusionError::External(Box::new(error)))?;
-        Ok(ColumnarValue::Array((self.definition.column)(&rows, list)?))
+        Ok(ColumnarValue::Array((self.definition.column)(&rows, shape)?))
     }
 }
 
@@ -161,12 +161,12 @@ impl ModelFunction {
     async fn rows(
         &self,
         arguments: &Arguments,
-        (count, list): (usize, bool),
+        (count, shape): (usize, Shape),
         counters: &Arc<Counters>,
     ) -> Result<Vec<Row>, ModelError> {
         let (mut read, mut asks) = (Vec::with_capacity(count), Vec::with_capacity(count));
         for row in 0..count {
-            read.push(match self.read(arguments, row, list) {
+            read.push(match self.read(arguments, row, shape) {
                 Ok(None) => Read::Settled(Row::Null),
                 Ok(Some((options, ask))) => {
                     asks.push(ask);
@@ -213,14 +213,17 @@ impl ModelFunction {
         &self,
         arguments: &Arguments,
         row: usize,
-        list: bool,
+        shape: Shape,
     ) -> Result<Option<(Arc<Options>, Ask)>, (OnError, Failure)> {
         let invalid = |error: OptionsError| Failure::invalid(error.in_one_line());
         let options =
             arguments.options(row).map_err(|(on_error, error)| (on_error, invalid(error)))?;
         let answers = options.generate.strategy().answers();
-        if answers > 1 && !list {
+        if answers > 1 && !shape.list {
             return Err((options.on_error, invalid(OptionsError::Several(answers))));
+        }
+        if let Some(option) = shape.lacks(options.shape()) {
+            return Err((options.on_error, invalid(OptionsError::NoField(option))));
         }
         let request = (self.definition.request)(arguments, row, &options);
         let request = request.map_err(|failure| (options.on_error, failure))?;

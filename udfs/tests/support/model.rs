@@ -10,8 +10,8 @@ use async_trait::async_trait;
 use datafusion::prelude::SessionContext;
 use proofmill_base::waits::Waits;
 use proofmill_engine::request::{
-    Answer, Body, Embed, Finish, Generate, Generation, Prompt, Request, RequestError, Scored,
-    Strategy,
+    Answer, Body, ClassScore, Classify, Embed, Finish, Generate, Generation, Hidden, HiddenRows,
+    Prompt, Request, RequestError, Scored, Strategy, TokenLogprob,
 };
 use proofmill_udfs::model::Watch;
 use proofmill_udfs::model::split::SplitModelCalls;
@@ -82,6 +82,7 @@ impl Echo {
             logprob: Some(-(f64::from(rank) + 0.5)),
             score,
             output_tokens: kept as u32,
+            logprobs: request.logprobs.then(|| Self::told(&words[..kept].join(" "))),
         };
         let all = match request.strategy {
             Strategy::Greedy if prompt == "!none" => vec![],
@@ -94,6 +95,17 @@ impl Echo {
             }
         };
         Ok((words.len() as u32, Body::Generations(all)))
+    }
+
+    /// A token for each word with the space before it, and its bytes as its log-probability.
+    fn told(text: &str) -> Vec<TokenLogprob> {
+        let words = text.split_inclusive(' ').enumerate();
+        let token = |(at, word): (usize, &str)| TokenLogprob {
+            id: at as u32,
+            text: word.to_owned(),
+            logprob: (at > 0).then_some(-(word.len() as f32)),
+        };
+        words.map(token).collect()
     }
 
     fn vector(text: &str, hidden: bool) -> Result<(u32, Body), RequestError> {
@@ -113,12 +125,40 @@ impl Echo {
                     logprob: -(text.len() as f64),
                     tokens: text.split_whitespace().count() as u32 + u32::from(score.include_eos),
                     is_greedy: at == 0,
+                    logprobs: score.logprobs.then(|| Self::told(text)),
+                    prompt_logprobs: score.prompt_logprobs.then(|| Self::told(&score.prompt)),
                 };
                 let scores = score.continuations.iter().enumerate().map(scored).collect();
                 (score.prompt.split_whitespace().count() as u32, Body::Scores(scores))
             }
             Request::Embed(Embed { text, .. }) => Self::vector(text, false)?,
-            Request::Hidden(Embed { text, .. }) => Self::vector(text, true)?,
+            Request::Hidden(Hidden { text, rows: HiddenRows::All, .. }) => {
+                let words: Vec<&str> = text.split_whitespace().collect();
+                let vectors = words.iter().map(|word| vec![word.len() as f32]).collect();
+                (words.len() as u32, Body::Vectors(vectors))
+            }
+            Request::Hidden(Hidden { text, layer, .. }) => {
+                let (tokens, body) = Self::vector(text, true)?;
+                match body {
+                    Body::Vector(mut vector) if *layer != -1 => {
+                        vector.push(*layer as f32);
+                        (tokens, Body::Vector(vector))
+                    }
+                    body => (tokens, body),
+                }
+            }
+            Request::Classify(Classify { text, pair, .. }) => {
+                Self::fault(text)?;
+                let pair = pair.as_deref().unwrap_or_default();
+                let bytes = (text.len() + pair.len()) as f32;
+                let class = |label: &str, logit: f32| ClassScore {
+                    label: label.to_owned(),
+                    logit,
+                    probability: Some(if logit > 10.0 { 0.75 } else { 0.25 }),
+                };
+                let words = text.split_whitespace().chain(pair.split_whitespace()).count();
+                (words as u32, Body::Classes(vec![class("short", 10.0), class("long", bytes)]))
+            }
         };
         Ok(Answer { prompt_tokens, prompt_truncated: false, body })
     }

@@ -9,7 +9,6 @@ use proofmill_pipeline::kinds::generate::{AnswerSchema, AnswerType, Generate};
 use proofmill_pipeline::models::Api;
 use serde_json::Value as Json;
 
-use crate::session::Engine;
 use crate::stages::diagnostics::Diagnostics;
 
 /// Most bytes of a schema's file.
@@ -20,7 +19,6 @@ const STEPS: [&str; 2] = ["generate", "response_format"];
 /// The form that is asked for, if one is; `None` if it cannot be, which is reported.
 pub fn answer_format(
     settings: &Generate,
-    engine: &Engine,
     diagnostics: &mut Diagnostics<'_>,
 ) -> Option<Option<ResponseFormat>> {
     let Some(asked) = &settings.response_format else { return Some(None) };
@@ -33,10 +31,22 @@ pub fn answer_format(
         );
         None
     };
+    if asked.kind != AnswerType::Regex && asked.regex.is_some() {
+        let message = "`regex` means nothing beside this `type`";
+        let help = "write `type: regex`, or leave it out";
+        return refuse(&["regex"], Code::UnknownKey, message, Some(help));
+    }
     let format = match (asked.kind, &asked.json_schema) {
+        (AnswerType::Regex, None) => {
+            let Some(regex) = &asked.regex else {
+                let message = "`type: regex` needs `regex`";
+                return refuse(&[], Code::MissingKey, message, Some("add `regex: …`"));
+            };
+            ResponseFormat::Regex(regex.clone())
+        }
         (AnswerType::JsonObject, None) => ResponseFormat::JsonObject,
-        (AnswerType::JsonObject, Some(_)) => {
-            let message = "`json_schema` means nothing beside `type: json_object`";
+        (AnswerType::JsonObject | AnswerType::Regex, Some(_)) => {
+            let message = "`json_schema` means nothing beside this `type`";
             let help = "write `type: json_schema`, or leave it out";
             return refuse(&["json_schema"], Code::UnknownKey, message, Some(help));
         }
@@ -49,7 +59,8 @@ pub fn answer_format(
         (AnswerType::JsonSchema, Some(named)) => match schema(named) {
             Ok(schema) => {
                 let (name, strict) = (named.name.clone(), named.strict);
-                ResponseFormat::JsonSchema(NamedSchema { name, schema, strict })
+                let json_schema = NamedSchema { name, schema, strict };
+                ResponseFormat::JsonSchema(json_schema)
             }
             Err((code, message)) => {
                 return refuse(&["json_schema", "file"], code, &message, None);
@@ -61,6 +72,12 @@ pub fn answer_format(
         return refuse(&["json_schema"], Code::WrongValue, &message, None);
     }
     match diagnostics.endpoint(&settings.model).map(|model| model.api.unwrap_or_default()) {
+        Some(Api::Chat) if asked.kind == AnswerType::Regex => {
+            let message = "an endpoint knows no form by `regex`".to_owned();
+            let help = Some("write `type: json_schema`, or use a model on this machine".to_owned());
+            diagnostics.error(&STEPS, Code::WrongValue, message, help);
+            None
+        }
         Some(Api::Chat) => Some(Some(format)),
         Some(Api::Completions) => {
             let message = "only a chat endpoint takes `response_format`".to_owned();
@@ -68,14 +85,8 @@ pub fn answer_format(
             diagnostics.error(&STEPS, Code::WrongValue, message, help);
             None
         }
-        // That there is no such model is said elsewhere.
-        None if engine.models().names().all(|name| name != settings.model.0) => Some(None),
-        None => {
-            let message = "a model on this machine cannot be held to `response_format`".to_owned();
-            let help = Some("leave it out, or give `choices` in `options`".to_owned());
-            diagnostics.error(&STEPS, Code::WrongValue, message, help);
-            None
-        }
+        // A model on this machine, or one that is not there, which is said elsewhere.
+        None => Some(Some(format)),
     }
 }
 

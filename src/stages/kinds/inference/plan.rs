@@ -43,14 +43,12 @@ pub fn plan(
     let own_at_last: Vec<Expr> = shown.chain(outward).collect();
     let answer = function(asked.function, call)?.alias(ANSWER);
     let mut plan = plan.project(own.iter().cloned().chain([answer]))?;
-    let part = |name: &&str| get_field(ident(ANSWER), *name).alias(*name);
+    let part = |name: &'static str| get_field(ident(ANSWER), name).alias(name);
     let parts: Vec<Expr> = match asked.shape {
-        Shape::Text | Shape::Score | Shape::Vector => {
-            asked.shape.columns().iter().map(part).collect()
-        }
+        Shape::Text | Shape::Score | Shape::Vector => asked.columns().map(part).collect(),
         Shape::Texts => {
             plan = plan.unnest_column(ANSWER)?;
-            asked.shape.columns().iter().map(part).collect()
+            asked.columns().map(part).collect()
         }
         Shape::Choices => {
             let choices = get_field(ident(ANSWER), "choices");
@@ -59,19 +57,19 @@ pub fn plan(
             let numbers = function("range", vec![lit(0_i64), count])?;
             let lists = [choices.alias("one"), numbers.alias(CHOICE)];
             let whole = ["best", "prompt_tokens", "request_digest", ERROR];
-            let whole = whole.iter().map(part);
+            let whole = whole.into_iter().map(part);
             plan = plan.project(own.into_iter().chain(whole).chain(lists))?;
             plan = plan.unnest_columns_with_options(
                 vec!["one".into(), CHOICE.into()],
                 UnnestOptions::default(),
             )?;
-            let column = |name: &&str| match *name {
-                CHOICE | "prompt_tokens" | "request_digest" | ERROR => ident(*name),
+            let column = |name: &'static str| match name {
+                CHOICE | "prompt_tokens" | "request_digest" | ERROR => ident(name),
                 "best" => cast(ident("best"), DataType::Int64).eq(ident(CHOICE)).alias("best"),
                 "continuation" => get_field(ident("one"), "choice").alias("continuation"),
                 name => get_field(ident("one"), name).alias(name),
             };
-            asked.shape.columns().iter().map(column).collect()
+            asked.columns().map(column).collect()
         }
     };
     plan.project(own_at_last.into_iter().chain(parts))?.build()

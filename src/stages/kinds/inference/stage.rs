@@ -33,6 +33,8 @@ pub struct InferenceStage {
     pub options: Json,
     pub checked: Result<(), OptionError>,
     pub shape: Shape,
+    /// Columns that only some options ask for, before the digest.
+    pub told: Vec<&'static str>,
     /// Most rows that an answer becomes; `None` if its row decides.
     pub rows_each: Option<u64>,
 }
@@ -50,8 +52,8 @@ pub enum Shape {
 }
 
 impl Shape {
-    /// The columns behind what a row was asked; the last is not of the table.
-    pub fn columns(self) -> &'static [&'static str] {
+    /// The columns behind what a row was asked; the last two are the digest and the error.
+    fn columns(self) -> &'static [&'static str] {
         match self {
             Self::Text | Self::Texts => &[
                 "text",
@@ -105,7 +107,19 @@ fn contents(messages: &Option<Vec<Turn>>) -> Vec<String> {
     messages.iter().flatten().map(|turn| turn.content.to_string()).collect()
 }
 
+/// The options that ask for the tokens of an answer, which are also columns.
+fn told<const N: usize>(options: [(&'static str, bool); N]) -> Vec<&'static str> {
+    options.into_iter().filter(|(_, asked)| *asked).map(|(name, _)| name).collect()
+}
+
 impl InferenceStage {
+    /// The columns behind what a row was asked; the last is not of the table.
+    pub fn columns(&self) -> impl Iterator<Item = &'static str> {
+        // The digest and the error stand last.
+        let (own, evidence) = self.shape.columns().split_at(self.shape.columns().len() - 2);
+        own.iter().chain(&self.told).chain(evidence).copied()
+    }
+
     /// The arguments that are columns of the table too: all but a list of choices.
     pub fn shown(&self) -> impl Iterator<Item = &'static str> + Clone {
         self.arguments.iter().map(|(key, _)| *key).filter(|key| *key != "choices")
@@ -128,6 +142,7 @@ impl InferenceStage {
             rows_each: checked.is_ok().then(|| options.strategy().answers().into()),
             checked,
             shape: if many { Shape::Texts } else { Shape::Text },
+            told: told([("logprobs", options.logprobs.is_some())]),
         })
     }
 
@@ -150,6 +165,10 @@ impl InferenceStage {
             options: json!(settings.options),
             checked: settings.options.check(),
             rows_each: (shape == Shape::Score).then_some(1),
+            told: told([
+                ("logprobs", settings.options.logprobs.is_some()),
+                ("prompt_logprobs", settings.options.prompt_logprobs.is_some()),
+            ]),
             shape,
         })
     }
@@ -168,6 +187,7 @@ impl InferenceStage {
             options: json!(settings.options),
             checked: settings.options.check(),
             shape: Shape::Vector,
+            told: Vec::new(),
             rows_each: Some(1),
         }
     }

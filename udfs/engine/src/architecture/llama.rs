@@ -1,4 +1,4 @@
-//! Llama, Qwen2 and Qwen3: pre-norm without means, rotary positions, gated feed-forward, fewer heads
+//! Llama, Mistral, Qwen2 and Qwen3: pre-norm without means, rotary positions, gated feed-forward, fewer heads
 //! of keys than of queries. They differ in where biases and norms of heads stand.
 
 use super::loader::{Norms, WeightLoader, activation, inverse_root};
@@ -7,10 +7,11 @@ use crate::backend::{Embedding, LoadWeights, NormKind};
 use crate::checkpoint::{Config, LoadError};
 use crate::network::{Attention, Heads, Mlp, Network, Stack, Transformer, TransformerBlock};
 
-/// The three relatives.
+/// The four relatives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Variant {
     Llama,
+    Mistral,
     Qwen2,
     Qwen3,
 }
@@ -33,6 +34,9 @@ impl Extras {
                 mlp_bias: config.flag_or("mlp_bias", false)?,
                 head_norms: false,
             },
+            Variant::Mistral => {
+                Self { qkv_bias: false, out_bias: false, mlp_bias: false, head_norms: false }
+            }
             Variant::Qwen2 => {
                 Self { qkv_bias: true, out_bias: false, mlp_bias: false, head_norms: false }
             }
@@ -52,7 +56,6 @@ pub(super) fn load<B: LoadWeights>(
     let loader = loader.with_prefix(&["model."]);
     let width = config.size("hidden_size")?;
     let layers = config.size("num_hidden_layers")?;
-    refuse_windows(config, layers)?;
     let norms =
         Norms { kind: NormKind::Rms, eps: config.positive_or("rms_norm_eps", 1e-6)?, width };
     let heads = heads(config, kind, width)?;
@@ -60,6 +63,14 @@ pub(super) fn load<B: LoadWeights>(
     let activation = activation(config, "hidden_act", "silu")?;
     let extras = Extras::read(config, kind)?;
     let max_positions = config.size("max_position_embeddings")?;
+    let positions = loader.positions(max_positions);
+    if config.texts("layer_types")?.iter().any(|kind| *kind != "full_attention") {
+        return Err(config.refuse("layer_types", "only \"full_attention\""));
+    }
+    match kind {
+        Variant::Mistral => refuse_short_window(config, positions)?,
+        Variant::Llama | Variant::Qwen2 | Variant::Qwen3 => refuse_windows(config, layers)?,
+    }
     let angles = Angles::read(config, max_positions)?;
     let tokens = loader.tensor("embed_tokens.weight", &[config.size("vocab_size")?, width])?;
     let inner = heads.heads * heads.head_dim;
@@ -96,7 +107,6 @@ pub(super) fn load<B: LoadWeights>(
             },
         })
     };
-    let positions = loader.positions(max_positions);
     let stack = Stack {
         embedding: Embedding {
             tokens: loader.backend.table(&tokens)?,
@@ -127,7 +137,7 @@ fn heads(config: &Config, kind: Variant, width: usize) -> Result<Heads, LoadErro
     let heads = config.size("num_attention_heads")?;
     let kv_heads = match kind {
         Variant::Llama => config.size_or("num_key_value_heads", heads)?,
-        Variant::Qwen2 | Variant::Qwen3 => config.size("num_key_value_heads")?,
+        Variant::Mistral | Variant::Qwen2 | Variant::Qwen3 => config.size("num_key_value_heads")?,
     };
     if !heads.is_multiple_of(kv_heads) {
         let expected = format!("a divisor of the {heads} heads");
@@ -136,8 +146,8 @@ fn heads(config: &Config, kind: Variant, width: usize) -> Result<Heads, LoadErro
     let head_dim = match (config.size_if_there("head_dim")?, kind) {
         (Some(head_dim), _) => head_dim,
         (None, Variant::Qwen3) => 128,
-        (None, Variant::Llama | Variant::Qwen2) if width.is_multiple_of(heads) => width / heads,
-        (None, Variant::Llama | Variant::Qwen2) => {
+        (None, _) if width.is_multiple_of(heads) => width / heads,
+        (None, Variant::Llama | Variant::Mistral | Variant::Qwen2) => {
             let expected = format!("a divisor of the width {width}, or `head_dim` beside it");
             return Err(config.refuse("num_attention_heads", expected));
         }
@@ -148,15 +158,28 @@ fn heads(config: &Config, kind: Variant, width: usize) -> Result<Heads, LoadErro
     Ok(Heads { heads, kv_heads, head_dim, scale: inverse_root(head_dim) })
 }
 
+/// Mistral's window is no matter where no text is longer; one that its file does not mention has the default of
+/// transformers' configuration class, and `null` is none.
+fn refuse_short_window(config: &Config, positions: usize) -> Result<(), LoadError> {
+    const DEFAULT: usize = 4096;
+    let window = match config.mentions("sliding_window") {
+        true => config.size_if_there("sliding_window")?,
+        false => Some(DEFAULT),
+    };
+    if window.is_none_or(|window| window >= positions) {
+        return Ok(());
+    }
+    let expected = format!(
+        "null, or at least the {positions} tokens that a text may have: windows are not supported"
+    );
+    Err(config.refuse("sliding_window", expected))
+}
+
 /// Every row reads all that stands before it, or the model is refused.
 fn refuse_windows(config: &Config, layers: usize) -> Result<(), LoadError> {
-    let types = config.texts("layer_types")?;
-    if types.iter().any(|kind| *kind != "full_attention") {
-        return Err(config.refuse("layer_types", "only \"full_attention\""));
-    }
     let window = config.flag_or("use_sliding_window", false)?
         && config.has("sliding_window")
-        && types.is_empty();
+        && config.texts("layer_types")?.is_empty();
     // The first so many layers have no window.
     let spared = config.size_or("max_window_layers", 28);
     if window && !spared.is_ok_and(|spared| spared >= layers) {

@@ -20,11 +20,14 @@ pub fn load<B: LoadWeights>(
     match folder.family() {
         Family::T5 => t5::load(loader),
         Family::Bart => bart::load(loader),
-        Family::Bert => bert::load(loader),
+        Family::Bert => bert::load(loader, bert::Variant::Bert),
+        Family::Dpr => bert::load(loader, bert::Variant::Dpr),
+        Family::Roberta | Family::XlmRoberta => bert::load(loader, bert::Variant::Roberta),
         Family::EncoderDecoder => encoder_decoder::load(loader),
         Family::Opt => opt::load(loader),
         Family::Gpt2 => gpt2::load(loader),
         Family::Llama => llama::load(loader, llama::Variant::Llama),
+        Family::Mistral => llama::load(loader, llama::Variant::Mistral),
         Family::Qwen2 => llama::load(loader, llama::Variant::Qwen2),
         Family::Qwen3 => llama::load(loader, llama::Variant::Qwen3),
     }

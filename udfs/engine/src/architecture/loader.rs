@@ -187,6 +187,7 @@ impl<'a, B: LoadWeights> WeightLoader<'a, B> {
             transformer,
             head,
             pooling,
+            classifier: None,
             positions,
             parameters: self.folder.parameters(),
             precision: self.precision,

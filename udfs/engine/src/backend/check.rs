@@ -2,7 +2,8 @@
 //! of the device instead of a panic.
 
 use super::{
-    AttentionMetadata, BLOCK_SLOTS, CacheShape, DeviceError, SamplingMetadata, SamplingMethod,
+    Attend, AttentionMetadata, BLOCK_SLOTS, CacheShape, DeviceError, Input, KvWrite, Linear,
+    LoadWeights, SamplingMetadata, SamplingMethod,
 };
 
 /// Fails with the message `what` unless `holds`.
@@ -40,6 +41,100 @@ pub(crate) fn len(own: usize, wanted: usize) -> Result<(), DeviceError> {
 /// The list of `what` has an entry for each row.
 pub(crate) fn one_per_row(len: usize, rows: usize, what: &str) -> Result<(), DeviceError> {
     expect(len == rows, || format!("expected {rows} {what}, one per row, found {len}"))
+}
+
+/// The blocks of a matrix have the same number of inputs: that number.
+pub(crate) fn inputs(
+    blocks: impl IntoIterator<Item = usize>,
+    matrix: &dyn std::fmt::Debug,
+) -> Result<usize, DeviceError> {
+    let mut blocks = blocks.into_iter();
+    let first = blocks.next().unwrap_or(0);
+    expect(first > 0 && blocks.all(|inputs| inputs == first), || {
+        format!("the blocks of a matrix must have the same number of inputs, above 0: {matrix:?}")
+    })?;
+    Ok(first)
+}
+
+/// A matrix of `outputs` by `inputs` is the one that `linear` says it has.
+pub(crate) fn linear<B: LoadWeights>(
+    linear: &Linear<B>,
+    (outputs, inputs): (usize, usize),
+) -> Result<(), DeviceError> {
+    expect((linear.outputs, linear.inputs) == (outputs, inputs), || {
+        let (wanted, of) = (linear.outputs, linear.inputs);
+        format!("expected a matrix of {wanted} by {of}, found {outputs} by {inputs}")
+    })
+}
+
+/// Rows and width of a table of embeddings.
+#[derive(Clone, Copy)]
+pub(crate) struct TableSize {
+    pub rows: usize,
+    pub width: usize,
+}
+
+/// Tokens and positions are in their tables, which are as wide as the rows; `positions` come with the row
+/// that position 0 has.
+pub(crate) fn embedding(
+    rows: &Input,
+    width: usize,
+    tokens: TableSize,
+    positions: Option<(TableSize, u32)>,
+) -> Result<(), DeviceError> {
+    let wide = |table: TableSize, what: &str| {
+        expect(table.width == width, || {
+            format!("expected {what} embeddings as wide as the rows, found {}", table.width)
+        })
+    };
+    wide(tokens, "token")?;
+    below(&rows.tokens, tokens.rows, "tokens")?;
+    let Some((table, first)) = positions else { return Ok(()) };
+    wide(table, "position")?;
+    one_per_row(rows.positions.len(), rows.tokens.len(), "positions")?;
+    below(&rows.positions, table.rows.saturating_sub(first as usize), "positions")
+}
+
+/// Keys and values of `rows` fit layer `layer` of a cache, and their positions the rotations. How many numbers a
+/// rotation has: those of its cosines and of its sines.
+pub(crate) fn write_kv<B: LoadWeights>(
+    kv_write: &KvWrite<'_, B>,
+    rows: &Input,
+    count: usize,
+    (shape, layer): (CacheShape, usize),
+) -> Result<Option<usize>, DeviceError> {
+    let &KvWrite { kv_heads, head_dim, rope, .. } = kv_write;
+    let fits = (kv_heads, head_dim) == (shape.kv_heads, shape.head_dim) && layer < shape.layers;
+    expect(fits, || format!("layer {layer}, {kv_heads} heads of {head_dim} do not fit {shape:?}"))?;
+    one_per_row(rows.slots.len(), count, "slots")?;
+    below(&rows.slots, shape.blocks * BLOCK_SLOTS, "slots")?;
+    let Some(rope) = rope else { return Ok(None) };
+    one_per_row(rows.positions.len(), count, "positions")?;
+    below(&rows.positions, rope.positions, "positions")?;
+    expect(head_dim.is_multiple_of(2), || {
+        format!("expected an even head_dim for RoPE, found {head_dim}")
+    })?;
+    Ok(Some(rope.positions * head_dim / 2))
+}
+
+/// Queries of rows of `width` fit layer `layer` of a cache.
+pub(crate) fn attend<B: LoadWeights>(
+    attend: &Attend<'_, B>,
+    width: usize,
+    (shape, layer): (CacheShape, usize),
+) -> Result<(), DeviceError> {
+    let &Attend { heads, kv_heads, head_dim, .. } = attend;
+    let fits = (kv_heads, head_dim) == (shape.kv_heads, shape.head_dim)
+        && layer < shape.layers
+        && kv_heads > 0
+        && heads.is_multiple_of(kv_heads)
+        && width >= heads * head_dim;
+    expect(fits, || {
+        format!(
+            "layer {layer}, {heads} query heads and {kv_heads} key heads of {head_dim} do not fit \
+             {shape:?} and rows {width} wide"
+        )
+    })
 }
 
 /// The segments cover the rows, each with at least one.
@@ -105,7 +200,8 @@ pub(crate) fn sampling(
             }
         };
         let listed = row.banned == 0 || held(row.first_banned, row.banned);
-        expect(fits && listed, || {
+        let mask = row.first_mask as usize + row.mask_words as usize;
+        expect(fits && listed && mask <= sampling.masks.len(), || {
             format!("{row:?} does not fit {vocabulary} tokens and its lists")
         })?;
     }

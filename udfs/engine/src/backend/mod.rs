@@ -13,5 +13,7 @@ pub use metadata::{AttentionMetadata, BLOCK_SLOTS, BlockRef, Input, Segment};
 pub use parts::{
     Activation, Attend, Embedding, KvWrite, Linear, Norm, NormKind, Pool, RelativeBias, Rope, Write,
 };
-pub use sampling::{RowSampling, SamplerOutput, SamplingMetadata, SamplingMethod, Token};
+pub use sampling::{
+    RowSampling, SamplerOutput, SamplingMetadata, SamplingMethod, Token, is_allowed,
+};
 pub use weights::{LoadWeights, MatrixSource, Placement, Precision};

@@ -10,6 +10,18 @@ pub struct RowSampling {
     pub first_banned: u32,
     /// How many there are. Banned tokens keep their probability mass.
     pub banned: u32,
+    /// First word of the mask of tokens that may be chosen, in [`SamplingMetadata::masks`].
+    pub first_mask: u32,
+    /// How many words the mask has; none if there is no mask. What it leaves out, and what is behind it, may not be
+    /// chosen, and keeps its probability mass.
+    pub mask_words: u32,
+}
+
+impl RowSampling {
+    /// A row whose tokens may all be chosen.
+    pub fn new(method: SamplingMethod) -> Self {
+        Self { method, first_banned: 0, banned: 0, first_mask: 0, mask_words: 0 }
+    }
 }
 
 /// Sampling methods. Ties always go to the smaller token id. Where logits are not finite, or nothing is
@@ -57,6 +69,8 @@ pub struct SamplingMetadata {
     pub rows: Vec<RowSampling>,
     /// Lists of tokens that rows point to.
     pub tokens: Vec<u32>,
+    /// Masks that rows point to: bit `id % 32` of word `id / 32` says whether a token may be chosen.
+    pub masks: Vec<u32>,
 }
 
 /// A token and its natural log-probability under the model's own distribution.
@@ -81,7 +95,19 @@ impl SamplingMetadata {
     pub fn clear(&mut self) {
         self.rows.clear();
         self.tokens.clear();
+        self.masks.clear();
     }
+
+    /// The mask of a row, if it has one.
+    pub fn mask(&self, row: &RowSampling) -> Option<&[u32]> {
+        (row.mask_words > 0)
+            .then(|| &self.masks[row.first_mask as usize..][..row.mask_words as usize])
+    }
+}
+
+/// Whether a token may be chosen by `mask`.
+pub fn is_allowed(mask: &[u32], token: u32) -> bool {
+    mask.get(token as usize / 32).is_some_and(|word| word >> (token % 32) & 1 == 1)
 }
 
 impl SamplerOutput {

@@ -10,8 +10,8 @@ pub enum Precision {
     F32,
     /// bfloat16 in, 32-bit sums. Only on a GPU.
     Bf16,
-    /// 8-bit weights, scaled per output. On the processor activations are 8-bit too, scaled per row;
-    /// on a GPU they are bfloat16.
+    /// 8-bit weights, scaled per output, and where they are multiplied 8-bit activations, scaled per
+    /// row. Their sums are exact. What is not multiplied is f32 on the processor, bfloat16 on a GPU.
     Int8,
 }
 

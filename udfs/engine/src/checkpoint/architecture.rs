@@ -15,11 +15,18 @@ pub enum Family {
     Bert,
     /// Two BERTs, of which the second writes.
     EncoderDecoder,
+    /// The question and the context encoder of dense passage retrieval: BERT without a pooler.
+    Dpr,
+    /// RoBERTa and its sentence encoders.
+    Roberta,
+    /// RoBERTa of many languages; its checkpoints are read as RoBERTa's.
+    XlmRoberta,
     Opt,
     /// GPT-2.
     Gpt2,
     /// Llama 2 and 3.
     Llama,
+    Mistral,
     /// Qwen2 and Qwen2.5.
     Qwen2,
     /// Qwen3.
@@ -27,14 +34,18 @@ pub enum Family {
 }
 
 impl Family {
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 13] = [
         Self::T5,
         Self::Bart,
         Self::Bert,
         Self::EncoderDecoder,
+        Self::Dpr,
+        Self::Roberta,
+        Self::XlmRoberta,
         Self::Opt,
         Self::Gpt2,
         Self::Llama,
+        Self::Mistral,
         Self::Qwen2,
         Self::Qwen3,
     ];
@@ -46,26 +57,43 @@ impl Family {
             Self::Bart => "bart",
             Self::Bert => "bert",
             Self::EncoderDecoder => "encoder-decoder",
+            Self::Dpr => "dpr",
+            Self::Roberta => "roberta",
+            Self::XlmRoberta => "xlm-roberta",
             Self::Opt => "opt",
             Self::Gpt2 => "gpt2",
             Self::Llama => "llama",
+            Self::Mistral => "mistral",
             Self::Qwen2 => "qwen2",
             Self::Qwen3 => "qwen3",
         }
     }
 
     /// The classes of transformers whose checkpoints can be loaded, the usual one first. Classes with
-    /// a head of another kind (classification and the like) are not among them: their answer would
+    /// a head of another kind (tokens, spans and the like) are not among them: their answer would
     /// lack the head.
     pub fn architectures(self) -> &'static [&'static str] {
         match self {
             Self::T5 => &["T5ForConditionalGeneration"],
             Self::Bart => &["BartForConditionalGeneration", "BartModel"],
-            Self::Bert => &["BertModel", "BertForMaskedLM", "BertForPreTraining"],
+            Self::Bert => &[
+                "BertModel",
+                "BertForMaskedLM",
+                "BertForPreTraining",
+                "BertForSequenceClassification",
+            ],
+            Self::Dpr => &["DPRQuestionEncoder", "DPRContextEncoder"],
+            Self::Roberta => {
+                &["RobertaModel", "RobertaForMaskedLM", "RobertaForSequenceClassification"]
+            }
+            Self::XlmRoberta => {
+                &["XLMRobertaModel", "XLMRobertaForMaskedLM", "XLMRobertaForSequenceClassification"]
+            }
             Self::EncoderDecoder => &["EncoderDecoderModel"],
             Self::Opt => &["OPTForCausalLM", "OPTModel"],
             Self::Gpt2 => &["GPT2LMHeadModel", "GPT2Model"],
             Self::Llama => &["LlamaForCausalLM", "LlamaModel"],
+            Self::Mistral => &["MistralForCausalLM", "MistralModel"],
             Self::Qwen2 => &["Qwen2ForCausalLM", "Qwen2Model"],
             Self::Qwen3 => &["Qwen3ForCausalLM", "Qwen3Model"],
         }

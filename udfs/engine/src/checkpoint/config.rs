@@ -169,6 +169,23 @@ impl Config {
         }
     }
 
+    /// Texts by their numbers from 0 on, which an object has as keys; at least one if it is there.
+    pub fn numbered(&self, key: &str) -> Result<Option<Vec<String>>, LoadError> {
+        let Some(value) = self.value(key) else { return Ok(None) };
+        let named = |map: &Map<String, Value>| -> Option<Vec<String>> {
+            let text = |id: usize| Some(map.get(&id.to_string())?.as_str()?.to_owned());
+            (0..map.len()).map(text).collect()
+        };
+        let names = value.as_object().and_then(named).filter(|names| !names.is_empty());
+        let expected = "a text for each of 0, 1, 2 and so on";
+        names.map(Some).ok_or_else(|| self.refuse(key, expected))
+    }
+
+    /// Whether a number is there and 0.
+    pub fn is_zero(&self, key: &str) -> bool {
+        self.value(key).and_then(Value::as_u64) == Some(0)
+    }
+
     /// Token ids: one, several, or none where they are absent.
     pub fn tokens(&self, key: &str) -> Result<Vec<u32>, LoadError> {
         let id = |value: &Value| value.as_u64().and_then(|id| u32::try_from(id).ok());

@@ -151,7 +151,8 @@ impl LoadError {
 }
 
 const DOWNLOAD: &str = "download it again";
-const SUPPORTED: &str = "supported are T5, BART, BERT, OPT, GPT-2, Llama, Qwen2 and Qwen3";
+const SUPPORTED: &str = "supported are T5, BART, BERT, DPR, RoBERTa, OPT, GPT-2, Llama, Mistral, Qwen2 and \
+                         Qwen3";
 const RUN_AGAIN: &str =
     "what it answers since then is not kept; run again when nobody writes to the folder";
 const CHECK_DISK: &str = "check the disk";

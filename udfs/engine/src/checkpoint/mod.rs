@@ -7,6 +7,7 @@ mod digest;
 mod error;
 mod folder;
 mod identity;
+mod labels;
 mod near;
 mod open_file;
 mod sentence;
@@ -15,6 +16,7 @@ mod stored_tensor;
 mod stream;
 mod tensors;
 mod text;
+mod token_bytes;
 
 pub use architecture::Family;
 pub use chat::ChatTemplate;
@@ -23,13 +25,14 @@ pub use digest::{DigestCache, Trust, digest_of_parts, seal, unseal};
 pub use error::LoadError;
 pub use folder::Folder;
 pub use identity::Identity;
+pub use labels::{Labels, Meaning};
 pub use open_file::{Digested, OpenFile, Watch};
 pub use proofmill_base::digest::Digest;
 pub use sentence::{VectorMode, VectorSettings};
 pub use special::Special;
 pub use stored_tensor::{Dtype, StoredTensor};
 pub use stream::TextStream;
-pub use text::{Codec, Encoded, TextError, TokenizedContinuation};
+pub use text::{Codec, Encoded, EncodedPair, TextError, TokenizedContinuation};
 
 #[cfg(test)]
 pub(crate) mod tests;

@@ -78,10 +78,17 @@ impl Defaults {
                 forced_eos: Some(2),
                 pad: Some(1),
             },
-            Family::Bert | Family::EncoderDecoder => Self { pad: Some(0), ..Self::default() },
+            Family::Bert | Family::Dpr | Family::EncoderDecoder => {
+                Self { pad: Some(0), ..Self::default() }
+            }
+            Family::Roberta | Family::XlmRoberta => {
+                Self { bos: Some(0), eos: Some(2), pad: Some(1), ..Self::default() }
+            }
             Family::Opt => Self { bos: Some(2), eos: Some(2), pad: Some(1), ..Self::default() },
             Family::Gpt2 => Self { bos: Some(50256), eos: Some(50256), ..Self::default() },
-            Family::Llama => Self { bos: Some(1), eos: Some(2), ..Self::default() },
+            Family::Llama | Family::Mistral => {
+                Self { bos: Some(1), eos: Some(2), ..Self::default() }
+            }
             Family::Qwen2 | Family::Qwen3 => Self::default(),
         }
     }

@@ -3,11 +3,15 @@
 use std::borrow::Cow;
 use std::collections::HashSet;
 
-use tokenizers::{ModelWrapper, Tokenizer};
+use tokenizers::{
+    ModelWrapper, PostProcessor, Tokenizer, TruncationDirection, TruncationParams,
+    truncate_encodings,
+};
 
 use super::chat::ChatTemplate;
 use super::config::Config;
 use super::identity::NO_TOKENIZER;
+use super::token_bytes::token_bytes;
 use super::{Folder, LoadError};
 use crate::request::{Keep, Message, Truncate};
 
@@ -21,6 +25,8 @@ pub struct Codec {
     special: HashSet<u32>,
     /// Whether spaces before punctuation are taken out of decoded text.
     tidy: bool,
+    /// Whether the model is told the types of tokens.
+    types: bool,
     /// How messages become a text, or why they do not.
     chat: Result<ChatTemplate, String>,
 }
@@ -45,6 +51,17 @@ pub struct Encoded {
     /// Special tokens included.
     pub ids: Vec<u32>,
     /// Whether a part of the text is missing.
+    pub truncated: bool,
+}
+
+/// Two texts as the model reads them together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EncodedPair {
+    /// Special tokens included.
+    pub ids: Vec<u32>,
+    /// The type of each token, by the tokenizer's template.
+    pub types: Vec<u32>,
+    /// Whether a part of either text is missing.
     pub truncated: bool,
 }
 
@@ -84,6 +101,7 @@ impl Codec {
             Some(settings) => settings.flag_or("clean_up_tokenization_spaces", false)?,
             None => false,
         };
+        let types = settings.as_ref().map_or(Ok(true), gives_types)?;
         // transformers ignores the setting for these: it would take out spaces that are in the text.
         let tidy = tidy && !matches!(tokenizer.get_model(), ModelWrapper::BPE(_));
         let map = beside(TOKENS).ok().flatten();
@@ -91,7 +109,7 @@ impl Codec {
         let added = tokenizer.get_added_tokens_decoder();
         let special =
             added.into_iter().filter(|(_, token)| token.special).map(|(id, _)| id).collect();
-        Ok(Self { tokenizer, leading, trailing, special, tidy, chat })
+        Ok(Self { tokenizer, leading, trailing, special, tidy, types, chat })
     }
 
     /// The special tokens before every text.
@@ -143,6 +161,42 @@ impl Codec {
         Ok(Encoded { ids: self.surround(kept), truncated: true })
     }
 
+    /// The tokens of two texts that are read together, as the pair template of `tokenizer.json` puts them, cut as
+    /// transformers' `longest_first` does if they are too many: the longer text loses tokens until both are as long,
+    /// then both.
+    pub fn encode_pair(
+        &self,
+        text: &str,
+        pair: &str,
+        truncate: Option<Truncate>,
+    ) -> Result<EncodedPair, TextError> {
+        let encode = |text: &str| self.tokenizer.encode_fast(text, false).map_err(failed);
+        let (mut first, mut second) = (encode(text)?, encode(pair)?);
+        let special =
+            self.tokenizer.get_post_processor().map_or(0, |template| template.added_tokens(true));
+        let (had, mut truncated) = (first.len() + second.len(), false);
+        if let Some(Truncate { tokens, keep }) = truncate {
+            let room = (tokens as usize)
+                .checked_sub(special)
+                .ok_or(TextError::NoRoom { tokens, special })?;
+            let direction = match keep {
+                Keep::Start => TruncationDirection::Right,
+                Keep::End => TruncationDirection::Left,
+            };
+            let params = TruncationParams { max_length: room, direction, ..Default::default() };
+            let cut = truncate_encodings(first, Some(second), &params);
+            let (cut, cut_pair) = cut.map_err(|error| TextError::Failed(error.to_string()))?;
+            (first, second) = (cut, cut_pair.unwrap_or_default());
+            truncated = first.len() + second.len() < had;
+        }
+        let whole = self.tokenizer.post_process(first, Some(second), true).map_err(failed)?;
+        let types = match self.types {
+            true => whole.get_type_ids().to_vec(),
+            false => vec![0; whole.len()],
+        };
+        Ok(EncodedPair { ids: whole.get_ids().to_vec(), types, truncated })
+    }
+
     /// The tokens of a context and of what follows it, told apart as lm-evaluation-harness does:
     /// white space at the end of the context belongs to the continuation, and the continuation is
     /// what the whole has after as many tokens as the context alone.
@@ -173,6 +227,17 @@ impl Codec {
     /// A decoded text without the spaces that the folder has taken out.
     pub fn tidied<'t>(&self, text: &'t str) -> Cow<'t, str> {
         if self.tidy { tidy(text).into() } else { text.into() }
+    }
+
+    /// The bytes that each token stands for, by its id: nothing for ids without a token, and what no text has for
+    /// special tokens. An error where the tokenizer does not tell, or where texts are not what their tokens spell.
+    pub fn token_bytes(&self) -> Result<Vec<Vec<u8>>, String> {
+        token_bytes(&self.tokenizer)
+    }
+
+    /// Whether texts are changed behind their tokens: spaces are taken out of them.
+    pub fn is_tidied(&self) -> bool {
+        self.tidy
     }
 
     /// Whether a token is left out of texts.
@@ -240,6 +305,21 @@ fn by_template(tokenizer: &Tokenizer) -> Result<Around, String> {
 fn body(tokenizer: &Tokenizer, text: &str) -> Result<Vec<u32>, String> {
     let encoding = tokenizer.encode_fast(text, false).map_err(|error| error.to_string())?;
     Ok(encoding.get_ids().to_vec())
+}
+
+/// Whether models are given the types of tokens: as the folder lists it, or else as the tokenizer's class in
+/// transformers has it. The classes of no family of models give none.
+fn gives_types(settings: &Config) -> Result<bool, LoadError> {
+    const GENERIC: [&str; 2] = ["TokenizersBackend", "PreTrainedTokenizerFast"];
+    let listed = settings.texts("model_input_names")?;
+    if listed.is_empty() {
+        return Ok(!settings.text("tokenizer_class")?.is_some_and(|it| GENERIC.contains(&it)));
+    }
+    Ok(listed.contains(&"token_type_ids"))
+}
+
+fn failed(error: tokenizers::Error) -> TextError {
+    TextError::Failed(error.to_string())
 }
 
 /// What Python's `str.rstrip` takes away: besides white space, four separators.

@@ -12,10 +12,11 @@ use super::memory::{Tensor, Vector};
 use super::norm::{Normal, Norms};
 use super::rows::{Glu, Pooling};
 use super::sampler::SampleRows;
+use crate::backend::check::{self, TableSize};
 use crate::backend::{
     Activation, Attend, AttentionMetadata, Backend, CacheShape, DeviceError, Embedding, Input,
     KvWrite, Linear, LoadWeights, MatrixSource, Norm, Pool, Precision, SamplerOutput,
-    SamplingMetadata, Write, check,
+    SamplingMetadata, Write,
 };
 use crate::checkpoint::StoredTensor;
 
@@ -82,9 +83,7 @@ fn multiply(
 /// Fails unless the parts of `linear` fit each other and `x`.
 fn expect_linear(x: &Tensor, linear: &Linear<Cpu>) -> Result<(), DeviceError> {
     let (n, k) = (linear.matrix.n, linear.matrix.k);
-    check::expect((linear.outputs, linear.inputs) == (n, k), || {
-        format!("expected a matrix of {} by {}, found {n} by {k}", linear.outputs, linear.inputs)
-    })?;
+    check::linear(linear, (n, k))?;
     linear.bias.as_ref().map_or(Ok(()), |bias| bias.expect_len(n))?;
     x.expect_width(k)
 }
@@ -158,18 +157,9 @@ impl Backend for Cpu {
         let width = embedding.width;
         out.set_rows(rows.tokens.len(), width)?;
         let table = &embedding.tokens;
-        check::expect(table.width() == width, || {
-            format!("expected token embeddings as wide as the rows, found {}", table.width())
-        })?;
-        check::below(&rows.tokens, table.rows(), "tokens")?;
-        if let Some((table, first)) = &embedding.positions {
-            check::expect(table.width() == width, || {
-                format!("expected position embeddings as wide as the rows, found {}", table.width())
-            })?;
-            check::one_per_row(rows.positions.len(), rows.tokens.len(), "positions")?;
-            let positions = table.rows().saturating_sub(*first as usize);
-            check::below(&rows.positions, positions, "positions")?;
-        }
+        let size = |table: &StoredTensor| TableSize { rows: table.rows(), width: table.width() };
+        let positions = embedding.positions.as_ref().map(|(table, first)| (size(table), *first));
+        check::embedding(rows, width, size(table), positions)?;
         if let Some(kind) = &embedding.kind {
             kind.expect_len(width)?;
         }
@@ -241,27 +231,17 @@ impl Backend for Cpu {
     ) -> Result<(), DeviceError> {
         let &KvWrite { heads, kv_heads, head_dim, norms, rope } = kv_write;
         let shape = cache.shape();
-        let fits = (kv_heads, head_dim) == (shape.kv_heads, shape.head_dim) && layer < shape.layers;
-        check::expect(fits, || {
-            format!("layer {layer}, {kv_heads} heads of {head_dim} do not fit {shape:?}")
-        })?;
         qkv.expect_width((heads + 2 * kv_heads) * head_dim)?;
-        check::one_per_row(rows.slots.len(), qkv.rows(), "slots")?;
-        check::below(&rows.slots, shape.blocks * crate::backend::BLOCK_SLOTS, "slots")?;
+        let numbers = check::write_kv(kv_write, rows, qkv.rows(), (shape, layer))?;
         let norms = match norms {
             None => None,
             Some((q, k)) => Some((normal(q, head_dim)?, normal(k, head_dim)?)),
         };
-        let angles = match rope {
+        let angles = match rope.zip(numbers) {
             None => None,
-            Some(rope) => {
-                check::one_per_row(rows.positions.len(), qkv.rows(), "positions")?;
-                check::below(&rows.positions, rope.positions, "positions")?;
-                check::expect(head_dim % 2 == 0, || {
-                    format!("expected an even head_dim for RoPE, found {head_dim}")
-                })?;
-                rope.cos.expect_len(rope.positions * head_dim / 2)?;
-                rope.sin.expect_len(rope.positions * head_dim / 2)?;
+            Some((rope, numbers)) => {
+                rope.cos.expect_len(numbers)?;
+                rope.sin.expect_len(numbers)?;
                 Some(Angles { cos: rope.cos.values(), sin: rope.sin.values() })
             }
         };
@@ -293,18 +273,7 @@ impl Backend for Cpu {
     ) -> Result<(), DeviceError> {
         let &Attend { heads, kv_heads, head_dim, scale, causal, ref bias } = attend;
         let shape = cache.shape();
-        let fits = (kv_heads, head_dim) == (shape.kv_heads, shape.head_dim)
-            && layer < shape.layers
-            && kv_heads > 0
-            && heads % kv_heads == 0
-            && q.width() >= heads * head_dim;
-        check::expect(fits, || {
-            format!(
-                "layer {layer}, {heads} query heads and {kv_heads} key heads of {head_dim} do not \
-                 fit {shape:?} and rows {} wide",
-                q.width()
-            )
-        })?;
+        check::attend(attend, q.width(), (shape, layer))?;
         check::keys(metadata, q.rows(), shape, causal || bias.is_some())?;
         let bias = match bias {
             None => None,

@@ -2,7 +2,7 @@
 
 use proofmill_gemm::{INT8_INPUTS_MAX, Int8Panels, Panels};
 
-use crate::backend::{DeviceError, MatrixSource, Placement, Precision};
+use crate::backend::{DeviceError, MatrixSource, Placement, Precision, check};
 use crate::checkpoint::StoredTensor;
 
 /// `[n, k]`.
@@ -23,12 +23,7 @@ impl Matrix {
     /// Packs.
     pub(super) fn new(source: &MatrixSource, precision: Precision) -> Result<Self, DeviceError> {
         let sizes = source.blocks.iter().map(sizes).collect::<Result<Vec<_>, _>>()?;
-        let k = sizes.first().map_or(0, |&(_, k)| k);
-        if k == 0 || sizes.iter().any(|&(_, other)| other != k) {
-            return Err(DeviceError::Failed(format!(
-                "the blocks of a matrix must have the same number of inputs, above 0: {source:?}"
-            )));
-        }
+        let k = check::inputs(sizes.iter().map(|&(_, k)| k), source)?;
         let n = sizes.iter().map(|&(n, _)| n).sum();
         let weights = match precision {
             Precision::F32 => {

@@ -3,7 +3,9 @@
 use super::gumbel::{SamplerScratch, Truncation, sample};
 use super::math::exp;
 use super::top_k::{RankedToken, find, top_k};
-use crate::backend::{RowSampling, SamplerOutput, SamplingMetadata, SamplingMethod, Token};
+use crate::backend::{
+    RowSampling, SamplerOutput, SamplingMetadata, SamplingMethod, Token, is_allowed,
+};
 use proofmill_gemm::reduce::{self, largest, padded};
 use proofmill_gemm::{LANES, Simd, SimdKernel};
 
@@ -66,7 +68,13 @@ fn sample_row<S: Simd>(
     for &id in banned {
         logits[id as usize] = f32::NEG_INFINITY;
     }
-    if !banned.is_empty() {
+    let mask = all.mask(row);
+    if let Some(mask) = mask {
+        for (id, logit) in (0..).zip(logits.iter_mut()) {
+            *logit = if is_allowed(mask, id) { *logit } else { f32::NEG_INFINITY };
+        }
+    }
+    if !banned.is_empty() || mask.is_some() {
         largest = reduce::largest(s, logits);
     }
     let best = RankedToken { logit: largest, id: find(logits, largest) };
@@ -83,7 +91,9 @@ fn sample_row<S: Simd>(
             out.tokens.extend(scratch.ranked.iter().map(|one| token(one.id, one.logit)));
         }
         SamplingMethod::Choices { first, tokens, count } => {
-            let some = list(all, first, tokens).iter().filter(|id| !banned.contains(id));
+            let some = list(all, first, tokens).iter().filter(|id| {
+                !banned.contains(id) && mask.is_none_or(|mask| is_allowed(mask, **id))
+            });
             scratch.ranked.clear();
             scratch.ranked.extend(some.map(|&id| RankedToken { logit: logits[id as usize], id }));
             scratch.ranked.sort_unstable();

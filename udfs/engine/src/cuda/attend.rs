@@ -36,18 +36,7 @@ pub(super) fn attend<D: Driver>(
 ) -> Result<(), DeviceError> {
     let &Attend { heads, kv_heads, head_dim, scale, causal, bias } = attend;
     let shape = cache.shape();
-    let fits = (kv_heads, head_dim) == (shape.kv_heads, shape.head_dim)
-        && layer < shape.layers
-        && kv_heads > 0
-        && heads.is_multiple_of(kv_heads)
-        && q.width() >= heads * head_dim;
-    check::expect(fits, || {
-        format!(
-            "layer {layer}, {heads} query heads and {kv_heads} key heads of {head_dim} do not fit \
-             {shape:?} and rows {} wide",
-            q.width()
-        )
-    })?;
+    check::attend(attend, q.width(), (shape, layer))?;
     cache.expect_numbers(gpu)?;
     if let Some(bias) = bias {
         bias.weights.expect_len(heads * (2 * bias.reach + 1))?;
@@ -124,5 +113,16 @@ impl AttentionKernel {
             }
             _ => Self::Plain { kernel: Kernel::AttendPlainBf16 },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cuda::SHARED_LEAST;
+
+    #[test]
+    fn chunks_fit_the_shared_memory_of_every_device() {
+        assert!([64, 128].into_iter().all(|dim| chunk_shared(dim) + TILE_SHARED <= SHARED_LEAST));
     }
 }

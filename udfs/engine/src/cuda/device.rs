@@ -35,8 +35,10 @@ pub(super) struct Scratch<M> {
     pub(super) row_indices: super::staging::StagingBuffer<M>,
     pub(super) copies: super::staging::StagingBuffer<M>,
     pub(super) sampler: sampler::Scratch<M>,
-    /// Products that are to be added to something.
+    /// Products that are to be added to something, and sums of slices.
     pub(super) sums: super::staging::StagingBuffer<M>,
+    /// Rows of bytes, and what a byte of each is worth.
+    pub(super) bytes: super::staging::StagingBuffer<M>,
 }
 
 impl<D: Driver> Gpu<D> {
@@ -47,6 +49,7 @@ impl<D: Driver> Gpu<D> {
             copies: Default::default(),
             sampler: Default::default(),
             sums: Default::default(),
+            bytes: Default::default(),
         };
         Self { driver, precision, waiting: Vec::new(), scratch }
     }

@@ -27,7 +27,8 @@ pub trait Driver {
     fn alloc(&self, role: Role, bytes: usize) -> Result<Self::Memory, DeviceError>;
     /// Copies `from` to the device, `offset` bytes into `to`.
     fn upload(&self, from: &[u8], to: &Self::Memory, offset: usize) -> Result<(), DeviceError>;
-    /// Runs kernels one after the other. The same list again may be run as one graph.
+    /// Runs kernels one after the other. The same list again may be run as one graph. Fails, and runs
+    /// none, if one fails [`Launch::check`].
     fn run(&self, launches: &[Launch]) -> Result<(), DeviceError>;
     /// Copies from the device, `offset` bytes into `from`, when all before it is done.
     fn download(
@@ -41,12 +42,21 @@ pub trait Driver {
     fn processors(&self) -> usize {
         132
     }
+    /// Bytes of shared memory that a block may have, [`SHARED_LEAST`] or more. Decides how work is cut
+    /// as well, and nothing else.
+    fn shared_per_block(&self) -> usize {
+        SHARED_LEAST
+    }
     /// Which GEMM implementation is used. With [`GemmBackend::CublasLt`] the driver runs [`Kernel::Product`] as it likes,
     /// as long as it adds in the same order whatever the number of rows.
     fn gemm(&self) -> GemmBackend {
         GemmBackend::Builtin
     }
 }
+
+/// Bytes of shared memory that a block may have on every GPU that can run the kernels: the 99 KiB of
+/// compute capability 8.6, 8.9 and 12.0.
+pub const SHARED_LEAST: usize = 99 << 10;
 
 /// The GEMM implementation for activations and weights of 16 bits. Other types always use the built-in
 /// kernels.
@@ -82,20 +92,45 @@ pub struct Launch {
     pub shared: u32,
     /// One cell per argument: an address, or a number of 4 or 8 bytes in the low bytes.
     pub args: Vec<u64>,
+    /// A number that was to be told in 32 bits and does not fit.
+    too_large: Option<usize>,
 }
 
 impl Launch {
     /// A kernel without arguments yet.
     pub fn new(kernel: Kernel, grid: [usize; 3], threads: usize) -> Self {
-        let grid = grid.map(|blocks| u32::try_from(blocks).unwrap_or(u32::MAX));
-        let threads = u32::try_from(threads).unwrap_or(u32::MAX);
-        Self { kernel, grid, threads, shared: 0, args: Vec::with_capacity(16) }
+        let args = Vec::with_capacity(16);
+        let mut launch =
+            Self { kernel, grid: [0; 3], threads: 0, shared: 0, args, too_large: None };
+        launch.grid = grid.map(|blocks| launch.fit(blocks));
+        launch.threads = launch.fit(threads);
+        launch
+    }
+
+    /// Fails if a number does not fit the 32 bits that a kernel reads it in.
+    pub fn check(&self) -> Result<(), DeviceError> {
+        match self.too_large {
+            None => Ok(()),
+            Some(number) => Err(DeviceError::Failed(format!(
+                "`{}` is to be told {number}, and numbers end at {} there; make smaller passes with \
+                 `max_batch_tokens` and `max_num_seqs`",
+                self.kernel.name(),
+                u32::MAX
+            ))),
+        }
+    }
+
+    fn fit(&mut self, number: usize) -> u32 {
+        u32::try_from(number).unwrap_or_else(|_| {
+            self.too_large = Some(number);
+            u32::MAX
+        })
     }
 
     /// With dynamic shared memory.
     #[must_use]
     pub fn shared(mut self, bytes: usize) -> Self {
-        self.shared = u32::try_from(bytes).unwrap_or(u32::MAX);
+        self.shared = self.fit(bytes);
         self
     }
 
@@ -120,13 +155,36 @@ impl Launch {
 
     /// The next argument: an integer of 32 bits.
     #[must_use]
-    pub fn u32(self, number: usize) -> Self {
-        self.cell(u64::from(u32::try_from(number).unwrap_or(u32::MAX)))
+    pub fn u32(mut self, number: usize) -> Self {
+        let number = self.fit(number);
+        self.cell(u64::from(number))
     }
 
     /// The next argument: a float of 32 bits.
     #[must_use]
     pub fn f32(self, number: f32) -> Self {
         self.cell(u64::from(number.to_bits()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_that_does_not_fit_is_an_error() {
+        let large = u32::MAX as usize + 1;
+        let launch = || Launch::new(Kernel::Embed, [1, 2, 3], 64).u32(u32::MAX as usize);
+        assert_eq!(launch().shared(1).check(), Ok(()));
+        let wrong = [
+            Launch::new(Kernel::Embed, [1, large, 1], 64),
+            Launch::new(Kernel::Embed, [1, 1, 1], large),
+            launch().shared(large),
+            launch().u32(large).u32(1),
+        ];
+        for launch in wrong {
+            let error = launch.check().unwrap_err().to_string();
+            assert!(error.contains("`embed` is to be told 4294967296"), "{error}");
+        }
     }
 }

@@ -4,16 +4,19 @@ mod cublaslt;
 mod matrix;
 mod tiling;
 
-use super::device::Gpu;
+use std::mem;
+
+use super::device::{Gpu, Scratch};
 use super::driver::{Driver, Launch, Memory};
 use super::kernel::Kernel;
 use super::memory::{Holds, STRIDE, Tensor, Vector};
 use super::rows;
+use super::staging::StagingBuffer;
 use crate::backend::{Activation, DeviceError, Linear, Write, check};
 pub(super) use cublaslt::{Multiplication, Shape};
 pub use matrix::Matrix;
-use matrix::Weights;
-use tiling::{TileKind, Tiling};
+use matrix::{TILE_INT8, Weights};
+use tiling::{SLICES, Size, TileKind, Tiling};
 
 /// `out = activation(x W^T + bias)`, or that added to `out`. A result that is stored is bf16 where
 /// the device computes in bf16; one that is added to is f32.
@@ -126,7 +129,7 @@ fn multiply<D: Driver>(
             .u32(activation_code(product.activation))
             .u32(product.write)
     };
-    let (packed, scales, [narrow, middle, wide]) = match &weights.matrix.weights {
+    let (packed, scales, kernels) = match &weights.matrix.weights {
         Weights::F32(packed) => {
             rows::floats(gpu, x)?;
             let grid = [n.div_ceil(64), product.rows.div_ceil(64), 1];
@@ -138,38 +141,129 @@ fn multiply<D: Driver>(
             gpu.launch(finished(launch));
             return Ok(());
         }
-        Weights::Bf16(packed) => {
-            (packed, None, [Kernel::GemmNarrowBf16, Kernel::GemmMiddleBf16, Kernel::GemmWideBf16])
-        }
+        Weights::Bf16(packed) => (packed, None, &TensorKernels::BF16),
         Weights::RowMajor(plain) => {
             return cublaslt::multiply(gpu, x, from, plain, weights, &product);
         }
-        Weights::Int8(packed, scales) => {
-            let kernels = [Kernel::GemmNarrowInt8, Kernel::GemmMiddleInt8, Kernel::GemmWideInt8];
-            (packed, Some(scales), kernels)
-        }
+        Weights::Int8(packed, scales) => (packed, Some(scales), &TensorKernels::INT8),
     };
     rows::halves(gpu, x)?;
-    let tiling = Tiling::of(product.rows, n, gpu.driver().processors());
-    let (kernel, tile) = match tiling.kind {
-        TileKind::Narrow(tile) => (narrow, Some(tile)),
-        TileKind::Middle => (middle, None),
-        TileKind::Wide => (wide, None),
+    let from = x.halves()?.address() + from * size_of::<u16>() as u64;
+    let TensorRows { address, stride, scales: row_scales } = match scales {
+        None => TensorRows { address: from, stride: x.stride(), scales: 0 },
+        Some(_) => quantise(gpu, from, x.stride(), product.rows, k)?,
     };
-    let grid = [n.div_ceil(tiling.outputs), product.rows.div_ceil(tiling.rows), 1];
-    let launch = Launch::new(kernel, grid, tiling.threads)
-        .shared(tiling.shared)
-        .cell(x.halves()?.address() + from * size_of::<u16>() as u64)
-        .u32(x.stride())
-        .at(packed)
-        .at_or_null(scales)
-        .at_or_null(bias);
-    let launch = finished(launch);
-    gpu.launch(match tile {
-        Some(tile) => launch.u32(tile),
-        None => launch,
+    let driver = gpu.driver();
+    let size = Size {
+        processors: driver.processors(),
+        shared: driver.shared_per_block(),
+        exact: scales.is_some(),
+    };
+    let tiling = Tiling::of(product.rows, n, k, size);
+    let slices = if tiling.parts == 1 {
+        0
+    } else {
+        let numbers = SLICES * product.rows * n.next_multiple_of(STRIDE);
+        room(gpu, |scratch| &mut scratch.sums, numbers * size_of::<f32>())?
+    };
+    let begun = |kernel, grid, threads| {
+        let launch = Launch::new(kernel, grid, threads)
+            .cell(address)
+            .u32(stride)
+            .cell(row_scales)
+            .at(packed)
+            .at_or_null(scales)
+            .at_or_null(bias);
+        finished(launch).cell(slices)
+    };
+    let blocks = [n.div_ceil(tiling.outputs), product.rows.div_ceil(tiling.rows), tiling.parts];
+    let launch = |kernel| begun(kernel, blocks, tiling.threads).shared(tiling.shared);
+    gpu.launch(match tiling.kind {
+        TileKind::Narrow(tile) => launch(kernels.narrow).u32(tile),
+        TileKind::Middle => launch(kernels.middle),
+        TileKind::WideExact => launch(kernels.wide),
+        TileKind::Wide(stages) => launch(kernels.wide).u32(stages),
     });
+    if tiling.parts > 1 {
+        let grid = [n.div_ceil(ADDED_BY_BLOCK), product.rows, 1];
+        let written = tiling.written(k.div_ceil(kernels.tile), size.exact);
+        gpu.launch(begun(kernels.add_slices, grid, ADDING_THREADS).u32(written));
+    }
     Ok(())
+}
+
+/// Threads of a block that adds slices, and numbers of a row that it adds.
+const ADDING_THREADS: usize = 128;
+const ADDED_BY_BLOCK: usize = 8 * ADDING_THREADS;
+
+/// Kernels that differ only in the numbers that they multiply.
+struct TensorKernels {
+    narrow: Kernel,
+    middle: Kernel,
+    wide: Kernel,
+    add_slices: Kernel,
+    /// Inputs of a tile.
+    tile: usize,
+}
+
+impl TensorKernels {
+    const BF16: Self = Self {
+        narrow: Kernel::GemmNarrowBf16,
+        middle: Kernel::GemmMiddleBf16,
+        wide: Kernel::GemmWideBf16,
+        add_slices: Kernel::AddSlicesBf16,
+        tile: matrix::TILE,
+    };
+    const INT8: Self = Self {
+        narrow: Kernel::GemmNarrowInt8,
+        middle: Kernel::GemmMiddleInt8,
+        wide: Kernel::GemmWideInt8,
+        add_slices: Kernel::AddSlicesInt8,
+        tile: TILE_INT8,
+    };
+}
+
+/// Rows as the tensor cores take them.
+struct TensorRows {
+    address: u64,
+    /// Numbers from one row to the next.
+    stride: usize,
+    /// What a byte of each row is worth; null for bf16.
+    scales: u64,
+}
+
+/// Makes bytes of `rows` rows of bf16 that begin at `from`.
+fn quantise<D: Driver>(
+    gpu: &mut Gpu<D>,
+    from: u64,
+    from_stride: usize,
+    rows: usize,
+    k: usize,
+) -> Result<TensorRows, DeviceError> {
+    let stride = k.next_multiple_of(TILE_INT8);
+    let bytes = rows * stride;
+    let address = room(gpu, |scratch| &mut scratch.bytes, bytes + rows * size_of::<f32>())?;
+    let scales = address + bytes as u64;
+    let launch = Launch::new(Kernel::Quantise, [rows, 1, 1], 256)
+        .cell(from)
+        .u32(from_stride)
+        .cell(address)
+        .u32(stride)
+        .cell(scales);
+    gpu.launch(launch);
+    Ok(TensorRows { address, stride, scales })
+}
+
+/// Where a buffer of the scratch memory begins, with room for `bytes`.
+fn room<D: Driver>(
+    gpu: &mut Gpu<D>,
+    buffer: impl Fn(&mut Scratch<D::Memory>) -> &mut StagingBuffer<D::Memory>,
+    bytes: usize,
+) -> Result<u64, DeviceError> {
+    let mut taken = mem::take(buffer(&mut gpu.scratch));
+    let address = taken.room(gpu, bytes).map(Memory::address);
+    *buffer(&mut gpu.scratch) = taken;
+    address
 }
 
 /// Fails unless the parts of `linear` fit each other and `x`.
@@ -178,9 +272,7 @@ fn expect_linear<D: Driver>(
     linear: &Linear<Gpu<D>>,
 ) -> Result<(), DeviceError> {
     let (n, k) = (linear.matrix.n(), linear.matrix.k());
-    check::expect((linear.outputs, linear.inputs) == (n, k), || {
-        format!("expected a matrix of {} by {}, found {n} by {k}", linear.outputs, linear.inputs)
-    })?;
+    check::linear(linear, (n, k))?;
     linear.bias.as_ref().map_or(Ok(()), |bias| bias.expect_len(n))?;
     x.expect_width(k)
 }

@@ -17,6 +17,8 @@ pub enum Kernel {
     Narrow,
     /// `rows.cu`: bf16 to f32.
     Widen,
+    /// `rows.cu`: bf16 to bytes with a scale per row.
+    Quantise,
     /// `pack.cu`: weights of a checkpoint to the order in which they are read.
     PackBf16,
     /// `pack.cu`: the same, to 8 bits and a scale per output.
@@ -37,11 +39,15 @@ pub enum Kernel {
     GemmNarrowInt8,
     /// `gemm.cu`: 8-bit weights, some rows.
     GemmMiddleInt8,
-    /// `gemm.cu`: f32 without tensor cores.
+    /// `gemm.cu`: what becomes of sums of slices of bf16 products.
+    AddSlicesBf16,
+    /// `gemm.cu`: the same, of 8-bit products.
+    AddSlicesInt8,
+    /// `gemm_plain.cu`: f32 without tensor cores.
     GemmF32,
-    /// cuBLASLt, or `gemm.cu` in its place: a product in f32, without what becomes of it.
+    /// cuBLASLt, or `gemm_plain.cu` in its place: a product in f32, without what becomes of it.
     Product,
-    /// `gemm.cu`: what becomes of such a product.
+    /// `gemm_plain.cu`: what becomes of such a product.
     Finish,
     /// `cache.cu`: block tables to one slot per key.
     Expand,
@@ -79,10 +85,11 @@ pub enum Kernel {
 pub const COMMON: &str = include_str!("../../../kernels/common.cu");
 
 /// The sources in order, each with its name; [`COMMON`] stands before them.
-pub const SOURCES: [(&str, &str); 8] = [
+pub const SOURCES: [(&str, &str); 9] = [
     ("rows.cu", include_str!("../../../kernels/rows.cu")),
     ("pack.cu", include_str!("../../../kernels/pack.cu")),
     ("gemm.cu", include_str!("../../../kernels/gemm.cu")),
+    ("gemm_plain.cu", include_str!("../../../kernels/gemm_plain.cu")),
     ("cache.cu", include_str!("../../../kernels/cache.cu")),
     ("attend.cu", include_str!("../../../kernels/attend.cu")),
     ("attend_plain.cu", include_str!("../../../kernels/attend_plain.cu")),
@@ -92,7 +99,7 @@ pub const SOURCES: [(&str, &str); 8] = [
 
 impl Kernel {
     /// All of them.
-    pub const ALL: [Self; 35] = [
+    pub const ALL: [Self; 38] = [
         Self::Embed,
         Self::Norm,
         Self::Gate,
@@ -100,6 +107,7 @@ impl Kernel {
         Self::Pool,
         Self::Narrow,
         Self::Widen,
+        Self::Quantise,
         Self::PackBf16,
         Self::PackInt8,
         Self::PackF32,
@@ -110,6 +118,8 @@ impl Kernel {
         Self::GemmWideInt8,
         Self::GemmNarrowInt8,
         Self::GemmMiddleInt8,
+        Self::AddSlicesBf16,
+        Self::AddSlicesInt8,
         Self::GemmF32,
         Self::Product,
         Self::Finish,
@@ -140,6 +150,7 @@ impl Kernel {
             Self::Pool => "pool",
             Self::Narrow => "narrow",
             Self::Widen => "widen",
+            Self::Quantise => "quantise",
             Self::PackBf16 => "pack_bf16",
             Self::PackInt8 => "pack_int8",
             Self::PackF32 => "pack_f32",
@@ -150,6 +161,8 @@ impl Kernel {
             Self::GemmWideInt8 => "gemm_wide_int8",
             Self::GemmNarrowInt8 => "gemm_narrow_int8",
             Self::GemmMiddleInt8 => "gemm_middle_int8",
+            Self::AddSlicesBf16 => "add_slices_bf16",
+            Self::AddSlicesInt8 => "add_slices_int8",
             Self::GemmF32 => "gemm_f32",
             Self::Product => "product",
             Self::Finish => "finish",

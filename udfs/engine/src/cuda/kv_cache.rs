@@ -15,13 +15,18 @@ pub struct Cache<M> {
 }
 
 impl<M: Memory> Cache<M> {
-    /// Room for keys and values.
+    /// Room for keys and values. There is none where the heads of a layer's slots are more than kernels
+    /// can number in 32 bits, whatever the memory: a smaller cache will do.
     pub(super) fn new<D: Driver<Memory = M>>(
         driver: &D,
         shape: CacheShape,
     ) -> Result<Self, DeviceError> {
         let blocks = shape.layers.saturating_mul(shape.blocks);
         let bytes = blocks.saturating_mul(block_bytes(shape));
+        let heads = shape.blocks.saturating_mul(BLOCK_SLOTS * shape.kv_heads);
+        if u32::try_from(heads).is_err() {
+            return Err(DeviceError::OutOfMemory { bytes });
+        }
         let room = || driver.alloc(Role::Cache, bytes);
         Ok(Self { shape, keys: room()?, values: room()? })
     }
@@ -85,4 +90,58 @@ fn stride(shape: CacheShape) -> usize {
 fn block_bytes(shape: CacheShape) -> usize {
     let number = if has_floats(shape) { size_of::<f32>() } else { size_of::<u16>() };
     shape.kv_heads.saturating_mul(BLOCK_SLOTS * number).saturating_mul(stride(shape))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cuda::driver::Launch;
+
+    /// Memory without end, and nothing in it.
+    struct Endless;
+    struct Piece(usize);
+
+    impl Memory for Piece {
+        fn address(&self) -> u64 {
+            256
+        }
+
+        fn bytes(&self) -> usize {
+            self.0
+        }
+    }
+
+    impl Driver for Endless {
+        type Memory = Piece;
+
+        fn alloc(&self, _: Role, bytes: usize) -> Result<Piece, DeviceError> {
+            Ok(Piece(bytes))
+        }
+
+        fn upload(&self, _: &[u8], _: &Piece, _: usize) -> Result<(), DeviceError> {
+            Ok(())
+        }
+
+        fn run(&self, _: &[Launch]) -> Result<(), DeviceError> {
+            Ok(())
+        }
+
+        fn download(&self, _: &Piece, _: usize, _: &mut [u8]) -> Result<(), DeviceError> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_cache_is_no_larger_than_kernels_can_count() {
+        let shape = |blocks| CacheShape {
+            layers: 2,
+            blocks,
+            kv_heads: 4,
+            head_dim: 8,
+            precision: Precision::Bf16,
+        };
+        assert!(Cache::new(&Endless, shape((1 << 26) - 1)).is_ok());
+        let error = Cache::new(&Endless, shape(1 << 26)).err();
+        assert!(matches!(error, Some(DeviceError::OutOfMemory { .. })), "{error:?}");
+    }
 }

@@ -10,7 +10,7 @@ use super::kernel::Kernel;
 use super::kv_cache::Cache;
 use super::memory::{Holds, Tensor, Vector};
 use super::rows;
-use crate::backend::{BLOCK_SLOTS, DeviceError, KvWrite, Norm, NormKind, check};
+use crate::backend::{DeviceError, KvWrite, Norm, NormKind, check};
 
 /// Warps of a block, each with one head.
 const WARPS: usize = 4;
@@ -26,23 +26,13 @@ pub(super) fn write_kv<D: Driver>(
 ) -> Result<(), DeviceError> {
     let &KvWrite { heads, kv_heads, head_dim, norms, rope } = kv_write;
     let shape = cache.shape();
-    let fits = (kv_heads, head_dim) == (shape.kv_heads, shape.head_dim) && layer < shape.layers;
-    check::expect(fits, || {
-        format!("layer {layer}, {kv_heads} heads of {head_dim} do not fit {shape:?}")
-    })?;
     cache.expect_numbers(gpu)?;
     let heads_all = heads + 2 * kv_heads;
     qkv.expect_width(heads_all * head_dim)?;
-    check::one_per_row(rows.host.slots.len(), qkv.rows(), "slots")?;
-    check::below(&rows.host.slots, shape.blocks * BLOCK_SLOTS, "slots")?;
-    if let Some(rope) = rope {
-        check::one_per_row(rows.host.positions.len(), qkv.rows(), "positions")?;
-        check::below(&rows.host.positions, rope.positions, "positions")?;
-        check::expect(head_dim.is_multiple_of(2), || {
-            format!("expected an even head_dim for RoPE, found {head_dim}")
-        })?;
-        rope.cos.expect_len(rope.positions * head_dim / 2)?;
-        rope.sin.expect_len(rope.positions * head_dim / 2)?;
+    let numbers = check::write_kv(kv_write, &rows.host, qkv.rows(), (shape, layer))?;
+    if let Some((rope, numbers)) = rope.zip(numbers) {
+        rope.cos.expect_len(numbers)?;
+        rope.sin.expect_len(numbers)?;
     }
 
     let (kernel, from) = if cache.has_floats() {

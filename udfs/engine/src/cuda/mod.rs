@@ -19,7 +19,7 @@ mod staging;
 pub mod system;
 
 pub use device::Gpu;
-pub use driver::{ARGS_MAX, Driver, GemmBackend, Launch, Memory, Role};
+pub use driver::{ARGS_MAX, Driver, GemmBackend, Launch, Memory, Role, SHARED_LEAST};
 pub use gemm::Matrix;
 pub use input::GpuInput;
 pub use kernel::{COMMON, Kernel, SOURCES};

@@ -9,9 +9,10 @@ use super::gemm::activation_code;
 use super::input::GpuInput;
 use super::kernel::Kernel;
 use super::memory::bucket;
-use super::memory::{Holds, Tensor, type_code};
+use super::memory::{Holds, Table, Tensor, type_code};
 use super::metadata::GpuMetadata;
-use crate::backend::{Activation, DeviceError, Embedding, Norm, NormKind, Pool, check};
+use crate::backend::check::{self, TableSize};
+use crate::backend::{Activation, DeviceError, Embedding, Norm, NormKind, Pool};
 use crate::checkpoint::Dtype;
 
 /// Numbers that a thread works on at a time.
@@ -77,22 +78,13 @@ pub(super) fn embed<D: Driver>(
     out: &mut Tensor<D::Memory>,
 ) -> Result<(), DeviceError> {
     let (width, table) = (embedding.width, &embedding.tokens);
-    let (tokens, positions) = (&rows.host.tokens, &rows.host.positions);
-    out.set_rows(tokens.len(), width)?;
-    check::expect(table.width() == width, || {
-        format!("expected token embeddings as wide as the rows, found {}", table.width())
-    })?;
-    check::below(tokens, table.rows(), "tokens")?;
+    out.set_rows(rows.host.tokens.len(), width)?;
+    let size = |table: &Table<D::Memory>| TableSize { rows: table.rows(), width: table.width() };
+    let sizes = embedding.positions.as_ref().map(|(table, first)| (size(table), *first));
+    check::embedding(&rows.host, width, size(table), sizes)?;
     let (places, places_type, first) = match &embedding.positions {
         None => (None, 0, 0),
-        Some((table, first)) => {
-            check::expect(table.width() == width, || {
-                format!("expected position embeddings as wide as the rows, found {}", table.width())
-            })?;
-            check::one_per_row(positions.len(), tokens.len(), "positions")?;
-            check::below(positions, table.rows().saturating_sub(*first as usize), "positions")?;
-            (Some(table.memory()), type_code(table.dtype()), *first as usize)
-        }
+        Some((table, first)) => (Some(table.memory()), type_code(table.dtype()), *first as usize),
     };
     embedding.kind.as_ref().map_or(Ok(()), |kind| kind.expect_len(width))?;
     gpu.launch(

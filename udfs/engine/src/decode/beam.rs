@@ -37,8 +37,8 @@ pub struct BeamContinuation {
 /// A complete hypothesis.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BeamAnswer {
-    /// Its tokens, with the end if it came to one.
-    pub tokens: Vec<u32>,
+    /// Its tokens, with the end if it came to one, and their log-probabilities.
+    pub tokens: Vec<Token>,
     /// Sum of their log-probabilities.
     pub logprob: f32,
     /// The sum divided by length^penalty: what orders the answers.
@@ -65,7 +65,7 @@ pub struct BeamSearch {
 #[derive(Clone, Copy, Debug)]
 struct BeamToken {
     before: Option<usize>,
-    token: u32,
+    token: Token,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -84,7 +84,8 @@ struct CompleteBeam {
 #[derive(Clone, Copy, Debug)]
 struct Candidate {
     parent: usize,
-    token: u32,
+    token: Token,
+    /// Of all its tokens.
     logprob: f32,
 }
 
@@ -125,14 +126,15 @@ impl BeamSearch {
         let penalty = self.penalty();
         for (rank, candidate) in self.best(&parents, candidates).into_iter().enumerate() {
             let Candidate { parent, token, logprob } = candidate;
-            let ends = self.is_end(token) || self.length >= self.settings.max_tokens;
+            let ends = self.is_end(token.id) || self.length >= self.settings.max_tokens;
             if ends && rank < beams {
                 let last = self.keep(parents[parent].last, token);
                 self.complete.push(CompleteBeam { last, logprob, score: logprob / penalty });
             } else if !ends && self.live.len() < beams {
                 let last = Some(self.keep(parents[parent].last, token));
                 self.live.push(LiveBeam { last, logprob });
-                self.continuations.push(BeamContinuation { parent: parent as u32, token });
+                let (parent, token) = (parent as u32, token.id);
+                self.continuations.push(BeamContinuation { parent, token });
             }
         }
         // Stable: an older answer stays before an equal new one.
@@ -157,15 +159,12 @@ impl BeamSearch {
         let mut all: Vec<Candidate> = Vec::new();
         for (parent, (live, tokens)) in parents.iter().zip(candidates).enumerate() {
             all.extend(tokens.iter().filter(|token| token.logprob > f32::NEG_INFINITY).map(
-                |token| Candidate {
-                    parent,
-                    token: token.id,
-                    logprob: live.logprob + token.logprob,
-                },
+                |token| Candidate { parent, token: *token, logprob: live.logprob + token.logprob },
             ));
         }
         all.sort_unstable_by(|a, b| {
-            b.logprob.total_cmp(&a.logprob).then((a.parent, a.token).cmp(&(b.parent, b.token)))
+            let places = (a.parent, a.token.id).cmp(&(b.parent, b.token.id));
+            b.logprob.total_cmp(&a.logprob).then(places)
         });
         all.truncate(self.width() as usize);
         all
@@ -193,7 +192,7 @@ impl BeamSearch {
         self.settings.ends.contains(&token)
     }
 
-    fn keep(&mut self, before: Option<usize>, token: u32) -> usize {
+    fn keep(&mut self, before: Option<usize>, token: Token) -> usize {
         self.kept.push(BeamToken { before, token });
         self.kept.len() - 1
     }
@@ -201,9 +200,9 @@ impl BeamSearch {
     fn answer(&self, complete: &CompleteBeam) -> BeamAnswer {
         let last = Some(complete.last);
         let path = std::iter::successors(last, |&at| self.kept[at].before);
-        let mut tokens: Vec<u32> = path.map(|at| self.kept[at].token).collect();
+        let mut tokens: Vec<Token> = path.map(|at| self.kept[at].token).collect();
         tokens.reverse();
-        let ended = tokens.last().is_some_and(|&token| self.is_end(token));
+        let ended = tokens.last().is_some_and(|token| self.is_end(token.id));
         BeamAnswer { tokens, logprob: complete.logprob, score: complete.score, ended }
     }
 }
@@ -245,7 +244,8 @@ mod tests {
         let one = tokens(&[(5, -5.0), (6, -6.0)]);
         let two = tokens(&[(END, -0.5), (7, -1.0)]);
         assert_eq!(pairs(search.advance(&[&one, &two])), [(1, 7), (0, 5)]);
-        let answer = BeamAnswer { tokens: vec![2, END], logprob: -2.5, score: -2.5, ended: true };
+        let said = tokens(&[(2, -2.0), (END, -0.5)]);
+        let answer = BeamAnswer { tokens: said, logprob: -2.5, score: -2.5, ended: true };
         assert_eq!(search.answers(), [answer]);
     }
 
@@ -264,8 +264,8 @@ mod tests {
         let first = tokens(&[(1, -1.0), (END, -2.0), (3, -3.0)]);
         assert_eq!(search.advance(&[&first]), None);
         let answers = search.answers();
-        assert_eq!((&answers[0].tokens[..], answers[0].ended), (&[1][..], false));
-        assert_eq!((&answers[1].tokens[..], answers[1].ended), (&[END][..], true));
+        assert_eq!((&answers[0].tokens[..], answers[0].ended), (&first[..1], false));
+        assert_eq!((&answers[1].tokens[..], answers[1].ended), (&first[1..2], true));
         assert_eq!(answers.len(), 2);
     }
 

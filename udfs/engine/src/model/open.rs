@@ -1,6 +1,6 @@
 //! Opening a model and asking it.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
 
 use super::prepare::{self, ModelKind};
@@ -9,8 +9,9 @@ use super::start::{DeviceFactory, LoadedDevice, ModelInfo, SharedState, WorkerIn
 use crate::backend::{Backend, DeviceError};
 use crate::checkpoint::{Codec, Folder, LoadError, Special};
 use crate::cpu::Cpu;
+use crate::decode::grammar::Grammars;
 use crate::request::{Request, RequestError};
-use crate::schedule::{Cancel, Counts, Detokenizer, Job, Limits, Reply};
+use crate::schedule::{Cancel, Counts, Detokenizer, Job, Limits, Reply, VectorWork};
 
 /// Why a model cannot be opened.
 #[derive(Debug, thiserror::Error)]
@@ -61,6 +62,8 @@ pub struct Model {
     workers: Vec<JoinHandle<()>>,
     ready: ModelInfo,
     text_limit: Option<usize>,
+    /// By the number of a GPU: why it does not record what it launches any more, once that is so.
+    pub(super) without_graphs: Vec<(u32, Arc<OnceLock<String>>)>,
 }
 
 impl Model {
@@ -100,12 +103,21 @@ impl Model {
         settings: &Settings,
         inits: Vec<WorkerInit<B>>,
     ) -> Result<Self, OpenError> {
-        let detokenizer =
-            Detokenizer { codec: Codec::read(folder)?, special: Special::read(folder)? };
+        let detokenizer = Detokenizer {
+            codec: Codec::read(folder)?,
+            special: Special::read(folder)?,
+            grammars: Grammars::default(),
+        };
         let (queue, counters) = (Arc::default(), Arc::default());
         let shared = SharedState { queue, detokenizer: Arc::new(detokenizer), counters };
         let (workers, ready) = start(inits, settings, &shared)?;
-        Ok(Self { shared, workers, ready, text_limit: folder.max_tokens() })
+        Ok(Self {
+            shared,
+            workers,
+            ready,
+            text_limit: folder.max_tokens(),
+            without_graphs: Vec::new(),
+        })
     }
 
     /// Asks; `reply` is called with the answer from another thread, or at once if the request makes
@@ -113,7 +125,7 @@ impl Model {
     /// samples.
     pub fn submit(&self, request: &Request, key: [u8; 32], reply: Reply, cancel: Cancel) {
         let SharedState { queue, detokenizer, .. } = &self.shared;
-        let &ModelInfo { limits, kind, .. } = &self.ready;
+        let &ModelInfo { limits, kind, layers, ref type_offsets, .. } = &self.ready;
         match request {
             Request::Generate(generate) => {
                 let work = prepare::generate(kind, detokenizer, generate, key);
@@ -125,19 +137,41 @@ impl Model {
                 let work = work.and_then(|work| limits.admit_score(&work).map(|()| work));
                 enter(work, reply, cancel, |job| queue.push_score(job));
             }
-            Request::Embed(embed) | Request::Hidden(embed) => {
-                let hidden = matches!(request, Request::Hidden(_));
-                let work = prepare::vector(detokenizer, embed, hidden, self.text_limit);
-                let decoder = kind == ModelKind::Decoder;
-                let work = work.and_then(|work| limits.admit_vector(&work, decoder).map(|()| work));
-                enter(work, reply, cancel, |job| queue.push_vector(job));
+            Request::Embed(embed) => {
+                self.read(prepare::vector(detokenizer, embed, self.text_limit), reply, cancel);
+            }
+            Request::Hidden(hidden) => {
+                self.read(prepare::hidden(detokenizer, hidden, layers), reply, cancel);
+            }
+            Request::Classify(classify) => {
+                let work = prepare::classify(detokenizer, classify, type_offsets.as_deref());
+                self.read(work, reply, cancel);
             }
         }
+    }
+
+    /// Queues a text of which vectors are made, or answers that there are none.
+    fn read(&self, work: Result<VectorWork, RequestError>, reply: Reply, cancel: Cancel) {
+        let ModelInfo { limits, kind, .. } = &self.ready;
+        let decoder = *kind == ModelKind::Decoder;
+        let work = work.and_then(|work| limits.admit_vector(&work, decoder).map(|()| work));
+        enter(work, reply, cancel, |job| self.shared.queue.push_vector(job, decoder));
     }
 
     /// What it has done so far.
     pub fn counts(&self) -> Counts {
         self.shared.counters.counts()
+    }
+
+    /// What whoever reads of a run should know of how it ran, a sentence each. May be asked at any
+    /// time; what was told once is told again. Answers do not depend on any of it.
+    pub fn notices(&self) -> Vec<String> {
+        let told =
+            self.without_graphs.iter().filter_map(|(number, why)| Some((number, why.get()?)));
+        told.map(|(number, why)| {
+            format!("cuda:{number} launches its kernels one by one, which is slower: {why}")
+        })
+        .collect()
     }
 
     /// Numbers that training changes.

@@ -3,12 +3,14 @@
 use std::sync::Arc;
 
 use crate::checkpoint::{Codec, TextError};
+use crate::decode::grammar::Grammar;
 use crate::decode::stop::StopMatcher;
 use crate::decode::trie::Trie;
 use crate::request::{
-    Embed, Generate, Keep, Message, Prompt, RequestError, Score, Strategy, Truncate,
+    Classify, Embed, Generate, Hidden, HiddenRows, Keep, Message, Prompt, RequestError,
+    ResponseFormat, Score, Strategy, Truncate,
 };
-use crate::schedule::{Choices, Detokenizer, GenerateWork, ScoreWork, VectorWork};
+use crate::schedule::{Choices, Detokenizer, GenerateWork, ScoreWork, VectorOutput, VectorWork};
 
 /// The kind of a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,6 +87,8 @@ pub fn generate(
         min_tokens: request.min_tokens,
         stop: stop.transpose().map_err(|error| invalid(error.to_string()))?,
         choices: choices(detokenizer, &request.choices, request.max_tokens)?.map(Arc::new),
+        grammar: form(detokenizer, request.response_format.as_ref(), &request.prefix)?,
+        logprobs: request.logprobs,
         row: u64::from_be_bytes([key[0], key[1], key[2], key[3], key[4], key[5], key[6], key[7]]),
         prompt_truncated,
     })
@@ -102,6 +106,12 @@ pub fn score(
     let begin = match kind {
         ModelKind::Encoder => return Err(invalid("an encoder cannot tell how likely a text is")),
         ModelKind::Decoder => Vec::new(),
+        ModelKind::EncoderDecoder if request.prompt_logprobs => {
+            return Err(invalid(
+                "an encoder reads the prompt, and cannot tell how likely it is; leave out \
+                 `prompt_logprobs`",
+            ));
+        }
         ModelKind::EncoderDecoder => {
             (passage, prompt_truncated) = match &request.messages[..] {
                 [] => {
@@ -142,7 +152,14 @@ pub fn score(
         all.extend(end);
         continuations.push((all, before));
     }
-    Ok(ScoreWork { passage, continuations, prompt_tokens: prompt_tokens as u32, prompt_truncated })
+    Ok(ScoreWork {
+        passage,
+        continuations,
+        logprobs: request.logprobs,
+        prompt_logprobs: request.prompt_logprobs,
+        prompt_tokens: prompt_tokens as u32,
+        prompt_truncated,
+    })
 }
 
 /// Prepares a text whose vector is wanted; `limit` cuts it if it is longer, as
@@ -150,19 +167,90 @@ pub fn score(
 pub fn vector(
     detokenizer: &Detokenizer,
     request: &Embed,
-    hidden: bool,
     limit: Option<usize>,
 ) -> Result<VectorWork, RequestError> {
-    let own = limit.filter(|_| !hidden).map(|limit| Truncate {
+    let own = limit.map(|limit| Truncate {
         tokens: u32::try_from(limit).unwrap_or(u32::MAX),
         keep: Keep::Start,
     });
-    let encoded =
-        detokenizer.codec.encode_cut(&request.text, request.truncate.or(own)).map_err(bad_text)?;
+    read(detokenizer, &request.text, request.truncate.or(own), VectorOutput::Pooled)
+}
+
+/// Prepares a text whose hidden states are wanted, of a model of so many layers.
+pub fn hidden(
+    detokenizer: &Detokenizer,
+    request: &Hidden,
+    layers: usize,
+) -> Result<VectorWork, RequestError> {
+    let states = i32::try_from(layers).unwrap_or(i32::MAX).saturating_add(1);
+    let asked = request.layer;
+    let depth = if asked < 0 { asked.saturating_add(states) } else { asked };
+    let depth = usize::try_from(depth).ok().filter(|depth| *depth <= layers).ok_or_else(|| {
+        invalid(format!(
+            "`layer` is {asked}, and the model has 0 (the embedding) to {layers}, or -{states} to -1 \
+             from the end"
+        ))
+    })?;
+    let output = match request.rows {
+        HiddenRows::Last if depth == layers => VectorOutput::LastState,
+        rows => VectorOutput::Hidden { depth, rows },
+    };
+    read(detokenizer, &request.text, request.truncate, output)
+}
+
+/// Prepares a text, or a pair of texts, whose class is wanted. `type_offsets` is what is added to the positions of
+/// tokens of each type; a model without a head that tells classes has none.
+pub fn classify(
+    detokenizer: &Detokenizer,
+    request: &Classify,
+    type_offsets: Option<&[u32]>,
+) -> Result<VectorWork, RequestError> {
+    let type_offsets = type_offsets.ok_or_else(|| {
+        invalid(
+            "the model has no head that tells classes; that is what checkpoints of \
+             BertForSequenceClassification, RobertaForSequenceClassification and \
+             XLMRobertaForSequenceClassification have",
+        )
+    })?;
+    let Some(pair) = &request.pair else {
+        return read(detokenizer, &request.text, request.truncate, VectorOutput::Classes);
+    };
+    let encoded = detokenizer.codec.encode_pair(&request.text, pair, request.truncate);
+    let encoded = encoded.map_err(bad_text)?;
+    let offset = |kind: &u32| match type_offsets {
+        // Without types all are alike.
+        [only] => Ok(*only),
+        all => all.get(*kind as usize).copied().ok_or_else(|| {
+            let types = all.len();
+            invalid(format!("the tokenizer gives token type {kind}, and the model has {types}"))
+        }),
+    };
+    let type_offsets = encoded.types.iter().map(offset).collect::<Result<_, _>>()?;
+    Ok(VectorWork {
+        tokens: encoded.ids,
+        type_offsets,
+        output: VectorOutput::Classes,
+        prompt_truncated: encoded.truncated,
+    })
+}
+
+/// Prepares one text that is read for `output`.
+fn read(
+    detokenizer: &Detokenizer,
+    text: &str,
+    truncate: Option<Truncate>,
+    output: VectorOutput,
+) -> Result<VectorWork, RequestError> {
+    let encoded = detokenizer.codec.encode_cut(text, truncate).map_err(bad_text)?;
     if encoded.ids.is_empty() {
         return Err(invalid("there is nothing to read: the text has no tokens"));
     }
-    Ok(VectorWork { tokens: encoded.ids, hidden, prompt_truncated: encoded.truncated })
+    Ok(VectorWork {
+        tokens: encoded.ids,
+        type_offsets: Vec::new(),
+        output,
+        prompt_truncated: encoded.truncated,
+    })
 }
 
 /// The tokens of messages. The template puts the special tokens where they belong.
@@ -186,9 +274,7 @@ fn check_generate(request: &Generate) -> Result<(), RequestError> {
         return Err(invalid("`max_tokens` is 0; at least 1 is needed"));
     }
     if request.response_format.is_some() {
-        return Err(invalid(
-            "a model on this machine cannot be held to `response_format`; leave it out, or give `choices`",
-        ));
+        check_form(request)?;
     }
     if request.min_tokens > request.max_tokens {
         return Err(invalid("`min_tokens` is above `max_tokens`"));
@@ -236,6 +322,42 @@ fn check_generate(request: &Generate) -> Result<(), RequestError> {
             Ok(())
         }
     }
+}
+
+/// Contradictions between a form and what else is asked.
+fn check_form(request: &Generate) -> Result<(), RequestError> {
+    let (option, why) = if !request.choices.is_empty() {
+        ("choices", "says already what the answer is")
+    } else if !request.stop.is_empty() {
+        ("stop", "would cut the answer before it has its form")
+    } else if request.min_tokens > 0 {
+        ("min_tokens", "would forbid the end where the form allows nothing else")
+    } else if matches!(request.strategy, Strategy::Beam { .. }) {
+        ("num_beams", "is not followed beside it")
+    } else {
+        return Ok(());
+    };
+    Err(invalid(format!("`{option}` {why}: leave it or `response_format` out")))
+}
+
+/// The form of an answer that begins with `prefix`.
+fn form(
+    detokenizer: &Detokenizer,
+    format: Option<&ResponseFormat>,
+    prefix: &str,
+) -> Result<Option<Grammar>, RequestError> {
+    let Some(format) = format else { return Ok(None) };
+    let refused = |why: String| invalid(format!("`response_format` cannot be followed: {why}"));
+    if let Some(mistake) = format.mistake() {
+        return Err(refused(mistake));
+    }
+    let Detokenizer { codec, special, grammars } = detokenizer;
+    let mut grammar = grammars.compile(format, codec, special).map_err(refused)?;
+    let forced = codec.encode(prefix, false).map_err(bad_text)?;
+    if !grammar.push(&forced) {
+        return Err(refused(format!("no answer of this form begins with the prefix {prefix:?}")));
+    }
+    Ok(Some(grammar))
 }
 
 /// The trie of a guided choice, each text with its end token; only that may be cut.

@@ -28,12 +28,16 @@ pub(super) struct LoadedDevice<B: Backend> {
 pub(super) type WorkerInit<B> = Box<dyn FnOnce() -> Result<LoadedDevice<B>, OpenError> + Send>;
 
 /// What is known of a model whose workers are ready.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct ModelInfo {
     /// What each worker can do.
     pub limits: Limits,
     pub kind: ModelKind,
     pub parameters: u64,
+    /// Blocks of what reads texts: the encoder, or the decoder where there is none.
+    pub layers: usize,
+    /// What is added to the positions of tokens of each type; `None` where there is no head that tells classes.
+    pub type_offsets: Option<Vec<u32>>,
 }
 
 /// What all workers of a model share.
@@ -128,7 +132,12 @@ fn work<B: Backend>(
         }
     };
     let (kind, parameters) = (kind(&network.transformer), network.parameters);
-    let _ = sender.send(Ok(ModelInfo { limits, kind, parameters }));
+    let (Transformer::Encoder(reader)
+    | Transformer::Decoder(reader)
+    | Transformer::EncoderDecoder { encoder: reader, .. }) = &network.transformer;
+    let layers = reader.blocks.len();
+    let type_offsets = network.classifier.as_ref().map(|head| head.type_offsets.clone());
+    let _ = sender.send(Ok(ModelInfo { limits, kind, parameters, layers, type_offsets }));
     drop(sender);
     let SharedState { queue, detokenizer, counters } = shared;
     Worker::new(Shared { network, queue, detokenizer, counters }, backend, limits, workspace).run();

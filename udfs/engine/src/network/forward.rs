@@ -2,10 +2,13 @@
 
 use std::mem;
 
-use super::parts::{Attention, CrossAttention, LmHead, Mlp, Pooling, Stack, TransformerBlock};
+use super::parts::{
+    Attention, Classifier, CrossAttention, LmHead, Mlp, Pooling, Stack, TransformerBlock,
+};
 use super::workspace::Workspace;
 use crate::backend::{
-    Activation, Attend, Backend, DeviceError, KvWrite, Norm, SamplerOutput, SamplingMetadata, Write,
+    Activation, Attend, Backend, DeviceError, KvWrite, Norm, Pool, SamplerOutput, SamplingMetadata,
+    Write,
 };
 
 impl<B: Backend> Stack<B> {
@@ -24,8 +27,24 @@ impl<B: Backend> Stack<B> {
         cross_metadata: Option<&B::Metadata>,
         work: &mut Workspace<B>,
     ) -> Result<(), DeviceError> {
+        let all = self.blocks.len();
+        self.forward_through(all, backend, rows, metadata, cache, cross_metadata, work)
+    }
+
+    /// [`Stack::forward`] through the first `depth` blocks; none of them leaves the embedding.
+    #[expect(clippy::too_many_arguments, reason = "a step is made of so many things")]
+    pub fn forward_through(
+        &self,
+        depth: usize,
+        backend: &mut B,
+        rows: &B::Input,
+        metadata: &B::Metadata,
+        cache: &mut B::Cache,
+        cross_metadata: Option<&B::Metadata>,
+        work: &mut Workspace<B>,
+    ) -> Result<(), DeviceError> {
         self.embed(backend, rows, work)?;
-        for (index, block) in self.blocks.iter().enumerate() {
+        for (index, block) in self.blocks.iter().enumerate().take(depth) {
             let layer = if self.causal { index } else { 0 };
             self.attend(backend, &block.attention, rows, metadata, cache, layer, work)?;
             if let (Some(cross), Some(cross_metadata)) = (&block.cross, cross_metadata) {
@@ -69,6 +88,22 @@ impl<B: Backend> Stack<B> {
             }
         }
         Ok(())
+    }
+
+    /// All rows behind `depth` blocks, as transformers numbers `hidden_states`: behind the last block after the
+    /// final norm, behind any other before it.
+    pub fn states<'a>(
+        &self,
+        depth: usize,
+        backend: &mut B,
+        work: &'a mut Workspace<B>,
+    ) -> Result<&'a B::Tensor, DeviceError> {
+        if depth >= self.blocks.len() {
+            self.select_rows(backend, None, work)?;
+            return Ok(self.selected(work));
+        }
+        mem::swap(&mut work.x, &mut work.selected);
+        Ok(&work.selected)
     }
 
     /// The rows that [`Stack::select_rows`] left.
@@ -254,6 +289,22 @@ impl<B: Backend> Pooling<B> {
                 backend.linear(scratch, pooler, Activation::Tanh, Write::Store, out)
             }
         }
+    }
+}
+
+impl<B: Backend> Classifier<B> {
+    /// One row of outputs per segment of `metadata`; `first` and `dense` have the network's width.
+    pub fn classify(
+        &self,
+        backend: &mut B,
+        rows: &B::Tensor,
+        metadata: &B::Metadata,
+        (first, dense): (&mut B::Tensor, &mut B::Tensor),
+        out: &mut B::Tensor,
+    ) -> Result<(), DeviceError> {
+        backend.pool(rows, metadata, Pool::First, false, first)?;
+        backend.linear(first, &self.dense, Activation::Tanh, Write::Store, dense)?;
+        backend.linear(dense, &self.out, Activation::None, Write::Store, out)
     }
 }
 

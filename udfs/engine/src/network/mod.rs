@@ -6,7 +6,7 @@ mod parts;
 mod workspace;
 
 pub use parts::{
-    Attention, CrossAttention, Heads, LmHead, Mlp, Network, Pooling, Projection, Stack,
+    Attention, Classifier, CrossAttention, Heads, LmHead, Mlp, Network, Pooling, Projection, Stack,
     Transformer, TransformerBlock,
 };
 pub use workspace::Workspace;

@@ -4,6 +4,7 @@
 use crate::backend::{
     Activation, Embedding, Linear, LoadWeights, Norm, Pool, Precision, RelativeBias, Rope,
 };
+use crate::checkpoint::Labels;
 
 /// A whole model.
 pub struct Network<B: LoadWeights> {
@@ -12,6 +13,8 @@ pub struct Network<B: LoadWeights> {
     pub head: Option<LmHead<B>>,
     /// How an encoder's rows become one vector.
     pub pooling: Option<Pooling<B>>,
+    /// From an encoder's first row to classes; few checkpoints have it.
+    pub classifier: Option<Classifier<B>>,
     /// Most tokens of a text, special ones included; None where positions have no end (T5).
     pub positions: Option<usize>,
     /// Number of parameters in the checkpoint.
@@ -126,6 +129,16 @@ pub struct LmHead<B: LoadWeights> {
     pub linear: Linear<B>,
     /// Multiplies the logits (T5 with shared embeddings: `width^-0.5`).
     pub scale: f32,
+}
+
+/// From the state of a text's first token to classes: `out(tanh(dense x))`.
+pub struct Classifier<B: LoadWeights> {
+    pub dense: Linear<B>,
+    /// An output for each class.
+    pub out: Linear<B>,
+    pub labels: Labels,
+    /// For each token type, what is added to the position of a token that has it; one where there are no types.
+    pub type_offsets: Vec<u32>,
 }
 
 /// How an encoder's rows become one vector.

@@ -119,6 +119,17 @@ impl BlockPool {
         }
     }
 
+    /// Blocks that some table lists.
+    #[cfg(test)]
+    pub fn in_use(&self) -> usize {
+        self.ref_counts.len() - self.free.len()
+    }
+
+    #[cfg(test)]
+    pub fn reserved(&self) -> usize {
+        self.reserved
+    }
+
     fn take(&mut self) -> Option<u32> {
         let block = self.free.pop()?;
         self.ref_counts[block as usize] = 1;

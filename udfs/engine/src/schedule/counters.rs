@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Sums over all workers.
 #[derive(Debug, Default)]
 pub struct Counters {
+    asked_tokens: AtomicU64,
     encoder_rows: AtomicU64,
     decoder_rows: AtomicU64,
     steps: AtomicU64,
@@ -14,6 +15,9 @@ pub struct Counters {
 /// The sums at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
+    /// Tokens of all prompts, texts and answers, each counted for itself. What is not in the rows below was
+    /// shared with other requests.
+    pub asked_tokens: u64,
     /// Tokens that encoders computed.
     pub encoder_rows: u64,
     /// Tokens that decoders computed. Those that several texts share count once.
@@ -24,6 +28,11 @@ pub struct Counts {
 }
 
 impl Counters {
+    /// Tokens that a request needs, whoever computes them.
+    pub fn asked(&self, tokens: usize) {
+        self.asked_tokens.fetch_add(tokens as u64, Ordering::Relaxed);
+    }
+
     /// Tokens an encoder computed.
     pub fn encoded(&self, rows: usize) {
         self.encoder_rows.fetch_add(rows as u64, Ordering::Relaxed);
@@ -43,6 +52,7 @@ impl Counters {
     /// The sums now.
     pub fn counts(&self) -> Counts {
         Counts {
+            asked_tokens: self.asked_tokens.load(Ordering::Relaxed),
             encoder_rows: self.encoder_rows.load(Ordering::Relaxed),
             decoder_rows: self.decoder_rows.load(Ordering::Relaxed),
             steps: self.steps.load(Ordering::Relaxed),

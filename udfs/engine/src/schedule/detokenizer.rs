@@ -1,8 +1,9 @@
 //! From tokens to the text of an answer, and the stop texts in it.
 
 use crate::checkpoint::{Codec, Special, TextStream};
+use crate::decode::grammar::Grammars;
 use crate::decode::stop::StopMatcher;
-use crate::request::RequestError;
+use crate::request::{RequestError, TokenLogprob};
 
 /// So many tokens before an answer decide how its first ones are spelled (a space, half a
 /// character).
@@ -15,6 +16,8 @@ const TIDY_BYTES: usize = 16;
 pub struct Detokenizer {
     pub codec: Codec,
     pub special: Special,
+    /// The forms that answers were asked for.
+    pub grammars: Grammars,
 }
 
 impl Detokenizer {
@@ -34,6 +37,81 @@ impl Detokenizer {
             None => decode(&all[context.len()..]),
         }
     }
+}
+
+impl Detokenizer {
+    /// `new` tokens behind a prompt with what each adds to `text`, which is all that they say or, where a stop text
+    /// came, the beginning of it. Texts of single tokens, one after the other, are always `text`.
+    pub fn told(
+        &self,
+        prompt: &[u32],
+        new: &[u32],
+        text: &str,
+        logprobs: impl Iterator<Item = f32>,
+    ) -> Vec<TokenLogprob> {
+        let streamed = self.streamed_ends(prompt, new, text);
+        let ends = streamed.unwrap_or_else(|| self.whole_ends(prompt, new, text));
+        let mut begin = 0;
+        let told = new.iter().zip(ends).zip(logprobs).map(|((&id, end), logprob)| {
+            let text = text[begin..end].to_owned();
+            begin = end;
+            TokenLogprob { id, text, logprob: Some(logprob) }
+        });
+        told.collect()
+    }
+
+    /// Where in `text` what each token adds ends, token by token; `None` if they do not tell.
+    fn streamed_ends(&self, prompt: &[u32], new: &[u32], text: &str) -> Option<Vec<usize>> {
+        let decode = |ids: &[u32]| self.codec.decode_as_written(ids);
+        let mut stream = TextStream::new(&plain_context(prompt, &self.codec), decode).ok()?;
+        let (mut at, mut ends) = (0, Vec::with_capacity(new.len()));
+        for &token in new {
+            if !self.is_silent(token) {
+                let added = stream.push(token, decode).ok()??;
+                let rest = &text[at..];
+                // A stop text cuts what is said.
+                at += if rest.starts_with(&added) {
+                    added.len()
+                } else if added.starts_with(rest) {
+                    rest.len()
+                } else {
+                    return None;
+                };
+            }
+            ends.push(at);
+        }
+        self.close(new, ends, text)
+    }
+
+    /// The same by decoding all tokens so far after each.
+    fn whole_ends(&self, prompt: &[u32], new: &[u32], text: &str) -> Vec<usize> {
+        let mut at = 0;
+        let ends = (1..=new.len()).map(|count| {
+            let said = self.added(prompt, &new[..count]).unwrap_or_default();
+            let same = said.chars().zip(text.chars()).take_while(|(a, b)| a == b);
+            at = same.map(|(a, _)| a.len_utf8()).sum::<usize>().max(at);
+            at
+        });
+        let ends = ends.collect();
+        self.close(new, ends, text).unwrap_or_default()
+    }
+
+    /// What is left of `text` (half a character that no token completed) is of the last token that says anything.
+    fn close(&self, new: &[u32], mut ends: Vec<usize>, text: &str) -> Option<Vec<usize>> {
+        let last = new.iter().rposition(|token| !self.is_silent(*token)).unwrap_or(0);
+        ends.iter_mut().skip(last).for_each(|end| *end = text.len());
+        Some(ends)
+    }
+
+    /// Whether a token says nothing.
+    fn is_silent(&self, token: u32) -> bool {
+        self.special.ends.contains(&token) || self.codec.is_special(token)
+    }
+}
+
+/// What decides how the tokens after a prompt are spelled, without special tokens.
+fn plain_context(prompt: &[u32], codec: &Codec) -> Vec<u32> {
+    context(prompt).iter().copied().filter(|id| !codec.is_special(*id)).collect()
 }
 
 /// What decides how the tokens after a prompt are spelled.
@@ -86,9 +164,7 @@ impl StopChecker {
     fn may_have_come(&mut self, prompt: &[u32], token: u32, codec: &Codec) -> bool {
         let decode = |ids: &[u32]| codec.decode_as_written(ids);
         if matches!(self.text, GrowingText::New) {
-            let is_plain = |id: &u32| !codec.is_special(*id);
-            let context: Vec<u32> = context(prompt).iter().copied().filter(is_plain).collect();
-            self.text = match TextStream::new(&context, decode) {
+            self.text = match TextStream::new(&plain_context(prompt, codec), decode) {
                 Ok(stream) => GrowingText::Streamed { stream, tail: String::new() },
                 Err(_) => GrowingText::Whole,
             };
@@ -132,7 +208,8 @@ mod tests {
     }
 
     fn detokenizer(name: &str) -> Detokenizer {
-        Detokenizer { codec: codec_named(name), special: Special::default() }
+        let grammars = Grammars::default();
+        Detokenizer { codec: codec_named(name), special: Special::default(), grammars }
     }
 
     proptest! {
@@ -164,6 +241,36 @@ mod tests {
                 if expected.is_some() {
                     break;
                 }
+            }
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(300))]
+        /// Whatever the tokens, their texts are the text, and each is where decoding as a whole puts it.
+        #[test]
+        fn texts_of_tokens_are_the_text(
+            which in 0..CODECS.len(),
+            ids in prop::collection::vec(any::<prop::sample::Index>(), 1..30),
+            behind in 0_usize..5,
+            cut in any::<prop::sample::Index>(),
+        ) {
+            let detokenizer = detokenizer(CODECS[which]);
+            let size = detokenizer.codec.vocabulary();
+            let ids: Vec<u32> = ids.iter().map(|id| id.index(size) as u32).collect();
+            let (prompt, new) = ids.split_at(behind.min(ids.len() - 1));
+            let whole = detokenizer.added(prompt, new).unwrap();
+            let ends: Vec<usize> =
+                whole.char_indices().map(|(at, _)| at).chain([whole.len()]).collect();
+            for text in [&whole[..], &whole[..ends[cut.index(ends.len())]]] {
+                let told = detokenizer.told(prompt, new, text, new.iter().map(|_| -1.0));
+                let texts: Vec<&str> = told.iter().map(|one| one.text.as_str()).collect();
+                prop_assert_eq!(texts.concat(), text, "{} {:?}", CODECS[which], texts);
+                prop_assert!(told.iter().map(|one| one.id).eq(new.iter().copied()));
+            }
+            let streamed = detokenizer.streamed_ends(prompt, new, &whole);
+            if let Some(streamed) = streamed.filter(|_| !whole.contains(char::REPLACEMENT_CHARACTER)) {
+                prop_assert_eq!(streamed, detokenizer.whole_ends(prompt, new, &whole));
             }
         }
     }

@@ -60,13 +60,27 @@ impl<B: Backend> Encoder<B> {
         stack: &Stack<B>,
         texts: impl IntoIterator<Item = &'t [u32]>,
     ) -> Result<(&'a B::Tensor, &'a B::Metadata), DeviceError> {
+        let texts = texts.into_iter().map(|text| (text, &[][..]));
+        self.run_through(stack.blocks.len(), backend, stack, texts)
+    }
+
+    /// The same through the first `depth` blocks; beside each text what is added to the positions of its tokens
+    /// (nothing if it is empty).
+    pub fn run_through<'a, 't>(
+        &'a mut self,
+        depth: usize,
+        backend: &mut B,
+        stack: &Stack<B>,
+        texts: impl IntoIterator<Item = (&'t [u32], &'t [u32])>,
+    ) -> Result<(&'a B::Tensor, &'a B::Metadata), DeviceError> {
         self.rows.clear();
         self.texts.clear();
         let mut next = 0;
-        for tokens in texts {
+        for (tokens, offsets) in texts {
             for (index, &token) in tokens.iter().enumerate() {
                 let slot = next * BLOCK_SLOTS + index;
-                self.rows.push(token, index as u32, slot as u32);
+                let position = index as u32 + offsets.get(index).copied().unwrap_or(0);
+                self.rows.push(token, position, slot as u32);
             }
             let blocks = tokens.chunks(BLOCK_SLOTS).enumerate().map(|(index, slots)| BlockRef {
                 block: (next + index) as u32,
@@ -78,8 +92,8 @@ impl<B: Backend> Encoder<B> {
         backend.upload_input(&self.rows, &mut self.input)?;
         backend.upload_metadata(&self.texts, &mut self.metadata)?;
         let work = &mut self.work;
-        stack.forward(backend, &self.input, &self.metadata, &mut self.cache, None, work)?;
-        stack.select_rows(backend, None, work)?;
-        Ok((stack.selected(work), &self.metadata))
+        let Self { input, metadata, cache, .. } = self;
+        stack.forward_through(depth, backend, input, metadata, cache, None, work)?;
+        Ok((stack.states(depth, backend, work)?, metadata))
     }
 }

@@ -4,9 +4,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::decode::grammar::Grammar;
 use crate::decode::stop::StopMatcher;
 use crate::decode::trie::Trie;
-use crate::request::{Answer, RequestError, Strategy};
+use crate::request::{Answer, HiddenRows, RequestError, Strategy};
 
 /// Receives the answer to a request, in a worker's thread. If it panics, its own answer is lost and
 /// nothing else.
@@ -83,6 +84,10 @@ pub struct GenerateWork {
     /// Finds the texts before which the answer ends.
     pub stop: Option<StopMatcher>,
     pub choices: Option<Arc<Choices>>,
+    /// The form of the answer, behind its forced prefix.
+    pub grammar: Option<Grammar>,
+    /// Whether each new token is told with its log-probability.
+    pub logprobs: bool,
     /// Names the request for the random numbers of samples: the first eight bytes of its key.
     pub row: u64,
     pub prompt_tokens: u32,
@@ -117,6 +122,10 @@ pub struct ScoreWork {
     /// Per continuation: all tokens that the decoder sees, and how many of them stand before the
     /// first that is scored (at least 1).
     pub continuations: Vec<(Vec<u32>, usize)>,
+    /// Whether each of their tokens is told with its log-probability.
+    pub logprobs: bool,
+    /// Whether each of those before the first continuation is.
+    pub prompt_logprobs: bool,
     pub prompt_tokens: u32,
     /// Whether the prompt was cut.
     pub prompt_truncated: bool,
@@ -127,7 +136,21 @@ pub struct ScoreWork {
 pub struct VectorWork {
     /// The text; never empty.
     pub tokens: Vec<u32>,
-    /// Its last token's hidden state instead of the pooled vector.
-    pub hidden: bool,
+    /// What is added to the positions of its tokens, for their types; empty where nothing is.
+    pub type_offsets: Vec<u32>,
+    pub output: VectorOutput,
     pub prompt_truncated: bool,
+}
+
+/// What is made of the rows of a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum VectorOutput {
+    /// One vector, as the model's folder says.
+    Pooled,
+    /// The last hidden state of the last token.
+    LastState,
+    /// Other hidden states, behind `depth` blocks.
+    Hidden { depth: usize, rows: HiddenRows },
+    /// What the head says.
+    Classes,
 }

@@ -1,7 +1,7 @@
 //! Limits of a worker, and whether a request can ever fit them.
 
 use super::block_pool::blocks_for;
-use super::job::{GenerateWork, ScoreWork, VectorWork};
+use super::job::{GenerateWork, ScoreWork, VectorOutput, VectorWork};
 use super::score;
 use super::sequence_group;
 use crate::backend::BLOCK_SLOTS;
@@ -103,7 +103,12 @@ impl Limits {
 
     /// Refuses `work` that no batch can hold. A decoder keeps what it reads in its cache.
     pub fn admit_vector(&self, work: &VectorWork, decoder: bool) -> Result<(), RequestError> {
-        self.whole_text(work.tokens.len())?;
+        if decoder && work.output == VectorOutput::LastState {
+            // The state of the last token needs no pass over all tokens.
+            self.positions(work.tokens.len())?;
+        } else {
+            self.whole_text(work.tokens.len())?;
+        }
         if decoder { self.cache(blocks_for(work.tokens.len())) } else { Ok(()) }
     }
 

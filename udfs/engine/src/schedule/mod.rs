@@ -3,9 +3,11 @@
 
 mod batch_size;
 mod block_pool;
+mod caches;
 mod counters;
 mod detokenizer;
 mod encode;
+mod encoder_cache;
 mod job;
 mod limits;
 mod prefix_cache;
@@ -22,7 +24,7 @@ mod workspace;
 
 pub use counters::{Counters, Counts};
 pub use detokenizer::Detokenizer;
-pub use job::{Cancel, Choices, GenerateWork, Job, Reply, ScoreWork, VectorWork};
+pub use job::{Cancel, Choices, GenerateWork, Job, Reply, ScoreWork, VectorOutput, VectorWork};
 pub use limits::{Limits, MinLimits, Shortage};
 pub use queue::Queue;
 pub use worker::{Shared, Worker};

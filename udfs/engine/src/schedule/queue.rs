@@ -1,5 +1,6 @@
 //! The queue of requests, one for all callers and all workers of a model.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::mem;
@@ -18,13 +19,22 @@ pub struct Queue {
 /// The jobs themselves. Cancelled ones are answered when their turn comes.
 #[derive(Default)]
 pub struct WaitingJobs {
-    /// Longest first: the last to end are short, and no worker waits long for another.
-    pub generate: Ordered<std::cmp::Reverse<usize>, GenerateWork>,
+    pub generate: Ordered<Order, GenerateWork>,
     /// By their tokens, so that neighbours share beginnings.
     pub score: Ordered<Vec<u32>, ScoreWork>,
-    pub vector: Ordered<std::cmp::Reverse<usize>, VectorWork>,
+    pub vector: Ordered<Order, VectorWork>,
     next: u64,
     closed: bool,
+}
+
+/// The order of texts that an encoder reads, and of those that a decoder reads.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Order {
+    /// Longest first: the last to end are short, and no worker waits long for another. Equal texts are
+    /// neighbours.
+    Encoder(Reverse<usize>, Vec<u32>),
+    /// By their tokens, so that neighbours share beginnings.
+    Decoder(Vec<u32>),
 }
 
 /// Jobs by a key, in order of arrival where keys are equal.
@@ -53,6 +63,11 @@ impl<K: Ord, W> Ordered<K, W> {
             let cancelled = self.pop();
             self.cancelled.extend(cancelled);
         }
+    }
+
+    /// How many wait, cancelled ones too.
+    pub fn len(&self) -> usize {
+        self.again.len() + self.jobs.len()
     }
 
     /// Whether none waits.
@@ -93,8 +108,13 @@ impl fmt::Debug for Queue {
 impl Queue {
     /// Adds a generation.
     pub fn push_generate(&self, job: Job<GenerateWork>) {
-        let read: usize = job.work.passages.iter().map(Vec::len).sum();
-        let key = std::cmp::Reverse(read + job.work.decoder_prompt.len());
+        let GenerateWork { passages, decoder_prompt, .. } = &job.work;
+        let key = if passages.is_empty() {
+            Order::Decoder(decoder_prompt.clone())
+        } else {
+            let read = passages.concat();
+            Order::Encoder(Reverse(read.len() + decoder_prompt.len()), read)
+        };
         self.push(|waiting, id| waiting.generate.insert(key, id, job));
     }
 
@@ -106,9 +126,13 @@ impl Queue {
         self.push(|waiting, id| waiting.score.insert(key, id, job));
     }
 
-    /// Adds a text to be embedded.
-    pub fn push_vector(&self, job: Job<VectorWork>) {
-        let key = std::cmp::Reverse(job.work.tokens.len());
+    /// Adds a text to be embedded, by a `decoder` or by an encoder.
+    pub fn push_vector(&self, job: Job<VectorWork>, decoder: bool) {
+        let key = if decoder {
+            Order::Decoder(job.work.tokens.clone())
+        } else {
+            Order::Encoder(Reverse(job.work.tokens.len()), Vec::new())
+        };
         self.push(|waiting, id| waiting.vector.insert(key, id, job));
     }
 
@@ -201,7 +225,7 @@ mod tests {
     use std::sync::Arc;
     use std::sync::mpsc::{self, Receiver};
 
-    use super::super::job::Cancel;
+    use super::super::job::{Cancel, VectorOutput};
     use super::*;
     use crate::request::Answer;
 
@@ -210,8 +234,13 @@ mod tests {
     fn push(queue: &Queue, tokens: usize, cancel: &Cancel) -> Receiver<Answered> {
         let (sender, receiver) = mpsc::channel();
         let reply = Box::new(move |answer| sender.send(answer).unwrap());
-        let work = VectorWork { tokens: vec![1; tokens], hidden: true, prompt_truncated: false };
-        queue.push_vector(Job::new(work, reply, cancel.clone()));
+        let work = VectorWork {
+            tokens: vec![1; tokens],
+            type_offsets: Vec::new(),
+            output: VectorOutput::Pooled,
+            prompt_truncated: false,
+        };
+        queue.push_vector(Job::new(work, reply, cancel.clone()), false);
         receiver
     }
 

@@ -2,7 +2,10 @@
 
 use super::batch_size::{BatchSize, PassFailure};
 use super::block_pool::{BlockTable, blocks_for};
+use super::caches::Caches;
 use super::counters::Counters;
+use super::detokenizer::Detokenizer;
+use super::encoder_cache::Source;
 use super::job::{Job, ScoreWork};
 use super::prefix_cache::PrefixCache;
 use super::queue::Queue;
@@ -15,23 +18,31 @@ use crate::request::{Answer, Body, RequestError, Scored};
 /// Steps that a batch fills, roughly: more share more, fewer answer sooner.
 const STEPS_PER_BATCH: usize = 4;
 
-/// A batch and the blocks reserved for it.
+/// A batch and what it holds.
 pub struct Batch {
     pub jobs: Vec<Job<ScoreWork>>,
+    /// What the encoder reads for each job.
+    pub sources: Vec<Vec<Source>>,
+    /// Blocks reserved for what decoders read.
     pub reserved: usize,
     /// All their continuations, each of which samples some rows.
     pub samples: usize,
 }
 
 /// Takes neighbours off the queue until they fill some steps or the cache.
-pub fn take<B: Backend>(queue: &Queue, step: &mut Step<B>, batch_size: BatchSize) -> Batch {
-    let mut batch = Batch { jobs: Vec::new(), reserved: 0, samples: 0 };
+pub fn take<B: Backend>(
+    queue: &Queue,
+    step: &mut Step<B>,
+    caches: &mut Caches,
+    batch_size: BatchSize,
+) -> Batch {
+    let mut batch = Batch { jobs: Vec::new(), sources: Vec::new(), reserved: 0, samples: 0 };
     let most = step.capacity().min(batch_size.rows);
     let budget = most * STEPS_PER_BATCH;
     let mut rows = 0;
     queue.take(|waiting| {
         while rows < budget {
-            let mut reserved = 0;
+            let (mut reserved, mut sources) = (0, Vec::new());
             let last = batch.jobs.last().map(|job| &job.work);
             let Some(job) = waiting.score.pop_if(|next| {
                 let (new_rows, new_blocks) = cost(last, next);
@@ -39,16 +50,28 @@ pub fn take<B: Backend>(queue: &Queue, step: &mut Step<B>, batch_size: BatchSize
                 let together = batch.samples + next.continuations.len() <= most
                     && batch.jobs.len() < batch_size.requests
                     && rows + new_rows <= budget;
-                let fits = last.is_none() || together;
-                let reserve = fits && step.blocks.reserve(new_blocks);
-                if reserve {
-                    rows += new_rows;
-                    reserved = new_blocks;
+                if last.is_some() && !together {
+                    return false;
                 }
-                reserve
+                let own = new_blocks - blocks_for(next.passage.len());
+                if next.passage.is_empty() {
+                    if !caches.prefix.reserve(own, &mut step.blocks) {
+                        return false;
+                    }
+                } else {
+                    let passages = std::slice::from_ref(&next.passage);
+                    let Some(held) = caches.encoder.admit(passages, own, &mut step.blocks) else {
+                        return false;
+                    };
+                    sources = held;
+                }
+                rows += new_rows;
+                reserved = own;
+                true
             }) else {
                 break;
             };
+            batch.sources.push(sources);
             batch.reserved += reserved;
             batch.samples += job.work.continuations.len();
             batch.jobs.push(job);
@@ -81,6 +104,12 @@ fn cost(last: Option<&ScoreWork>, next: &ScoreWork) -> (usize, usize) {
     (rows, blocks)
 }
 
+/// Tokens of its continuations, each with all that stands before it, as far as they are read.
+pub fn asked_tokens(work: &ScoreWork) -> usize {
+    let texts = work.continuations.iter().filter(|(all, before)| all.len() > *before);
+    work.passage.len() + texts.map(|(all, _)| all.len() - 1).sum::<usize>()
+}
+
 /// The tokens before the continuations.
 fn prompt(work: &ScoreWork) -> &[u32] {
     work.continuations.first().map_or(&[], |(tokens, before)| &tokens[..*before])
@@ -91,11 +120,51 @@ fn common(a: &[u32], b: &[u32]) -> usize {
 }
 
 /// A continuation's sum so far.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub struct LogprobSum {
     pub logprob: f64,
     /// Whether all its tokens were the likeliest.
     pub is_greedy: bool,
+    /// The log-probability of each of its tokens, if they are told.
+    pub each: Option<Vec<f32>>,
+    /// Of each token before it but the first, if they are told.
+    pub prompt: Option<Vec<f32>>,
+}
+
+impl LogprobSum {
+    /// Of continuation `index` of `work`, before any of its tokens.
+    fn new(work: &ScoreWork, index: usize) -> Self {
+        Self {
+            logprob: 0.0,
+            is_greedy: true,
+            each: work.logprobs.then(Vec::new),
+            prompt: (work.prompt_logprobs && index == 0).then(Vec::new),
+        }
+    }
+
+    /// Adds what the model says of token `place` of a text whose continuation begins with token `before`.
+    pub fn add(&mut self, place: usize, before: usize, logprob: f32, is_likeliest: bool) {
+        if place < before {
+            self.prompt.iter_mut().for_each(|all| all.push(logprob));
+            return;
+        }
+        self.logprob += f64::from(logprob);
+        self.is_greedy &= is_likeliest;
+        self.each.iter_mut().for_each(|all| all.push(logprob));
+    }
+
+    fn is_nan(&self) -> bool {
+        let mut prompt = self.prompt.iter().flatten();
+        self.logprob.is_nan() || prompt.any(|logprob| logprob.is_nan())
+    }
+}
+
+impl ScoreWork {
+    /// The first token of continuation `index` that is scored, those before it included.
+    pub fn first_scored(&self, index: usize) -> usize {
+        let before = self.continuations[index].1;
+        if self.prompt_logprobs && index == 0 { before.min(1) } else { before }
+    }
 }
 
 /// Scores one batch.
@@ -113,24 +182,25 @@ impl<B: Backend> Scorer<'_, B> {
     /// The sums of each job's continuations.
     pub fn run(
         &mut self,
-        batch: &Batch,
+        batch: &mut Batch,
         mut encoder_states: Vec<BlockTable>,
         batch_size: BatchSize,
     ) -> Result<Vec<Vec<LogprobSum>>, PassFailure> {
-        let jobs = &batch.jobs;
+        let Batch { jobs, reserved, samples, .. } = batch;
         let mut sums: Vec<Vec<LogprobSum>> = jobs
             .iter()
             .map(|job| {
-                vec![LogprobSum { logprob: 0.0, is_greedy: true }; job.work.continuations.len()]
+                let count = job.work.continuations.len();
+                (0..count).map(|index| LogprobSum::new(&job.work, index)).collect()
             })
             .collect();
         // All targets might be of one row, and a row's targets are sampled in one step.
-        self.step.allow(batch_size.rows.max(batch.samples));
-        let scored = self.compute(jobs, &encoder_states, &mut sums);
+        self.step.allow(batch_size.rows.max(*samples));
+        let scored = self.compute(jobs, &encoder_states, &mut sums, reserved);
         for table in &mut encoder_states {
             self.step.blocks.free_table(table);
         }
-        let (requests, rows, least) = (jobs.len(), self.step.rows(), batch.samples);
+        let (requests, rows, least) = (jobs.len(), self.step.rows(), *samples);
         let rows = scored.map_err(|error| PassFailure { error, requests, rows, least })?;
         self.counters.decoded(rows);
         Ok(sums)
@@ -141,6 +211,7 @@ impl<B: Backend> Scorer<'_, B> {
         jobs: &[Job<ScoreWork>],
         encoder_states: &[BlockTable],
         sums: &mut [Vec<LogprobSum>],
+        reserved: &mut usize,
     ) -> Result<usize, DeviceError> {
         let nothing = BlockTable::default();
         // What two texts read may differ even where they write the same: a tree each, but one batch
@@ -155,11 +226,12 @@ impl<B: Backend> Scorer<'_, B> {
         } else {
             vec![ScoringTree::new(jobs, 0..jobs.len(), &nothing)]
         };
-        let whole = trees.first_mut().filter(|_| !apart);
-        let reused = whole.map_or(0, |tree| tree.reuse(self.prefix_cache, &mut self.step.blocks));
-        let done = run_steps(self, &mut trees, sums, reused);
+        if let Some(tree) = trees.first_mut().filter(|_| !apart) {
+            tree.reuse(self.prefix_cache, &mut self.step.blocks);
+        }
+        let done = run_steps(self, &mut trees, sums);
         if let (Some(tree), Ok(_)) = (trees.first().filter(|_| !apart), &done) {
-            tree.keep(self.prefix_cache, &mut self.step.blocks);
+            tree.keep(self.prefix_cache, reserved, &mut self.step.blocks);
         }
         for tree in &mut trees {
             tree.release(&mut self.step.blocks);
@@ -169,19 +241,40 @@ impl<B: Backend> Scorer<'_, B> {
 }
 
 /// The answer to `work`, whose sums are `sums`.
-pub fn answer(work: &ScoreWork, sums: &[LogprobSum]) -> Result<Answer, RequestError> {
-    if sums.iter().any(|sum| sum.logprob.is_nan()) {
+pub fn answer(
+    work: &ScoreWork,
+    sums: &[LogprobSum],
+    detokenizer: &Detokenizer,
+) -> Result<Answer, RequestError> {
+    if sums.iter().any(LogprobSum::is_nan) {
         return Err(super::not_a_number());
     }
-    let scored = |((tokens, before), sum): (&(Vec<u32>, usize), &LogprobSum)| Scored {
-        logprob: sum.logprob,
-        tokens: (tokens.len() - before) as u32,
-        is_greedy: sum.is_greedy,
+    let told = |before: &[u32], tokens: &[u32], logprobs: &[f32]| {
+        let text = detokenizer.added(before, tokens)?;
+        Ok(detokenizer.told(before, tokens, &text, logprobs.iter().copied()))
     };
+    let scored = |((tokens, before), sum): (&(Vec<u32>, usize), &LogprobSum)| {
+        let (prompt, own) = tokens.split_at(*before);
+        let prompt_told = |logprobs: &Vec<f32>| -> Result<_, RequestError> {
+            // Nothing stands before the first, so nobody can tell how likely it is.
+            let all: Vec<f32> = [0.0].iter().chain(logprobs).copied().collect();
+            let mut all = told(&[], prompt, &all)?;
+            all.iter_mut().take(1).for_each(|first| first.logprob = None);
+            Ok(all)
+        };
+        Ok(Scored {
+            logprob: sum.logprob,
+            tokens: own.len() as u32,
+            is_greedy: sum.is_greedy,
+            logprobs: sum.each.as_ref().map(|each| told(prompt, own, each)).transpose()?,
+            prompt_logprobs: sum.prompt.as_ref().map(prompt_told).transpose()?,
+        })
+    };
+    let scores = work.continuations.iter().zip(sums).map(scored);
     Ok(Answer {
         prompt_tokens: work.prompt_tokens,
         prompt_truncated: work.prompt_truncated,
-        body: Body::Scores(work.continuations.iter().zip(sums).map(scored).collect()),
+        body: Body::Scores(scores.collect::<Result<_, RequestError>>()?),
     })
 }
 
@@ -194,6 +287,8 @@ mod tests {
         ScoreWork {
             passage: vec![1; passage],
             continuations: continuations.iter().map(text).collect(),
+            logprobs: false,
+            prompt_logprobs: false,
             prompt_tokens: 0,
             prompt_truncated: false,
         }

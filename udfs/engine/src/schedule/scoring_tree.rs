@@ -15,6 +15,8 @@ use crate::backend::{Backend, DeviceError, SamplerOutput, SamplingMethod};
 pub struct ScoringTree<'a> {
     /// Job and continuation of each text of the tree.
     owners: Vec<(usize, usize)>,
+    /// Where the continuation of each text begins: tokens before it count for no sum.
+    begins: Vec<usize>,
     texts: Vec<ScoredText<'a>>,
     nodes: Vec<PrefixNode>,
     tables: Vec<BlockTable>,
@@ -28,39 +30,48 @@ impl<'a> ScoringTree<'a> {
         members: Range<usize>,
         encoder_states: &'a BlockTable,
     ) -> Self {
-        let mut owners = Vec::new();
+        let (mut owners, mut begins) = (Vec::new(), Vec::new());
         let mut texts = Vec::new();
         for job in members {
             for (index, (tokens, before)) in jobs[job].work.continuations.iter().enumerate() {
-                if tokens.len() > *before {
+                let first = jobs[job].work.first_scored(index);
+                if tokens.len() > first {
                     owners.push((job, index));
-                    texts.push(ScoredText { tokens, first: *before });
+                    begins.push(*before);
+                    texts.push(ScoredText { tokens, first });
                 }
             }
         }
         let nodes = prefix_tree::build(&texts);
         let tables = vec![BlockTable::default(); nodes.len()];
-        Self { owners, texts, nodes, tables, encoder_states }
+        Self { owners, begins, texts, nodes, tables, encoder_states }
     }
 
-    /// Begins with the cached prefix of the last batch; how many tokens that is.
-    pub fn reuse(&mut self, prefix_cache: &mut PrefixCache, blocks: &mut BlockPool) -> usize {
-        let root = self.root();
-        // A row that is sampled is computed again.
-        let sampled = root.and_then(|root| Some(root.targets.first()?.place));
-        let read = sampled.unwrap_or(usize::MAX).min(root.map_or(0, |root| root.end));
-        let table = prefix_cache.lookup(&self.beginning()[..read], blocks);
-        let reused = table.tokens();
-        if let Some(first) = self.tables.first_mut() {
-            *first = table;
+    /// Takes from the cache what earlier requests began with.
+    pub fn reuse(&mut self, prefix_cache: &mut PrefixCache, blocks: &mut BlockPool) {
+        for (node, table) in self.nodes.iter().zip(&mut self.tables) {
+            // A row that is sampled is computed again.
+            let read = node.targets.first().map_or(node.end, |target| target.place);
+            let mut found = prefix_cache.lookup(&self.texts[node.text].tokens[..read], blocks);
+            if found.tokens() > node.start {
+                *table = found;
+            } else {
+                blocks.free_table(&mut found);
+            }
         }
-        reused
     }
 
-    /// Caches what all texts begin with for the next batch.
-    pub fn keep(&self, prefix_cache: &mut PrefixCache, blocks: &mut BlockPool) {
-        let nothing = BlockTable::default();
-        prefix_cache.store(self.beginning(), self.tables.first().unwrap_or(&nothing), blocks);
+    /// Caches what was computed, whose blocks are taken out of `reserved`.
+    pub fn keep(
+        &self,
+        prefix_cache: &mut PrefixCache,
+        reserved: &mut usize,
+        blocks: &mut BlockPool,
+    ) {
+        for (node, table) in self.nodes.iter().zip(&self.tables) {
+            let tokens = &self.texts[node.text].tokens[..node.end];
+            prefix_cache.insert(tokens, table, reserved, blocks);
+        }
     }
 
     /// Frees its blocks.
@@ -69,36 +80,24 @@ impl<'a> ScoringTree<'a> {
             blocks.free_table(table);
         }
     }
-
-    /// The first node, if all texts begin with it.
-    fn root(&self) -> Option<&PrefixNode> {
-        let roots = self.nodes.iter().filter(|node| node.parent.is_none()).count();
-        self.nodes.first().filter(|_| roots == 1)
-    }
-
-    /// The tokens that all texts begin with.
-    fn beginning(&self) -> &'a [u32] {
-        self.root().map_or(&[], |root| &self.texts[root.text].tokens[..root.end])
-    }
 }
 
-/// Computes all nodes, parents first, in as few steps as they fit. `reused` tokens of the first node
-/// are cached. Returns how many rows were computed.
+/// Computes all nodes, parents first, in as few steps as they fit, but for what their tables hold already.
+/// Returns how many rows were computed.
 pub fn run_steps<B: Backend>(
     scorer: &mut Scorer<'_, B>,
     trees: &mut [ScoringTree<'_>],
     sums: &mut [Vec<LogprobSum>],
-    reused: usize,
 ) -> Result<usize, DeviceError> {
     let mut rows = 0;
     let mut asked: Vec<(usize, usize, usize)> = Vec::new();
     scorer.step.clear();
     for tree in 0..trees.len() {
         for node in 0..trees[tree].nodes.len() {
-            let skipped = if (tree, node) == (0, 0) { reused } else { 0 };
-            let mut at = trees[tree].nodes[node].start + skipped;
+            let PrefixNode { start, parent, .. } = trees[tree].nodes[node];
+            let mut at = start.max(trees[tree].tables[node].tokens());
             let mut next_want = 0;
-            if let Some(parent) = trees[tree].nodes[node].parent {
+            if let Some(parent) = parent.filter(|_| at == start) {
                 trees[tree].tables[node] = scorer.step.blocks.fork(&trees[tree].tables[parent]);
             }
             let mut new_block = true;
@@ -126,7 +125,9 @@ pub fn run_steps<B: Backend>(
                     let Target { place, target, .. } = one.nodes[node].targets[want];
                     let row = last - (at + chunk - 1 - place) as u32;
                     let method = RequestedMethod::Method(SamplingMethod::Score { token: target });
-                    scorer.step.request_sample(row, SamplingRequest { method, banned: &[] });
+                    scorer
+                        .step
+                        .request_sample(row, SamplingRequest { method, banned: &[], mask: &[] });
                     asked.push((tree, node, want));
                 }
                 next_want += wants;
@@ -173,8 +174,7 @@ fn finish<B: Backend>(
         for &text in &want.texts {
             let (job, continuation) = tree.owners[text];
             let sum = &mut sums[job][continuation];
-            sum.logprob += f64::from(token.logprob);
-            sum.is_greedy &= token.id == want.target;
+            sum.add(want.place + 1, tree.begins[text], token.logprob, token.id == want.target);
         }
     }
     scorer.step.clear();

@@ -6,6 +6,7 @@ use super::job::GenerateWork;
 use super::step::{RequestedMethod, SamplingRequest};
 use crate::backend::{SamplingMethod, Token};
 use crate::checkpoint::Special;
+use crate::decode::grammar::Grammar;
 use crate::decode::trie::TrieNode;
 use crate::request::{Finish, RequestError, Strategy};
 use crate::rng::CounterRng;
@@ -20,10 +21,16 @@ pub struct Sequence {
     pub fed: usize,
     /// Sum of the log-probabilities of the new tokens.
     pub logprob: f64,
+    /// Each of them, if they were asked for; the search keeps those of beams.
+    pub logprobs: Vec<f32>,
     /// Its number among the answers.
     pub sample: u32,
     /// The choices that are left, as a node of their trie.
     pub node: Option<TrieNode>,
+    /// The form that the answer must have, as far as it has come.
+    pub grammar: Option<Grammar>,
+    /// Which tokens may come next by the form; empty where there is none.
+    pub mask: Vec<u32>,
     /// Looks for stop texts.
     pub stop: Option<StopChecker>,
     /// Why it ended, and where its text ends if a stop text came.
@@ -33,15 +40,18 @@ pub struct Sequence {
 }
 
 impl Sequence {
-    /// The first answer to `work`, without new tokens.
-    pub fn new(work: &GenerateWork) -> Self {
+    /// The first answer to `work`, without new tokens; `fed` of its prompt are fed by others.
+    pub fn new(work: &GenerateWork, fed: usize) -> Self {
         Self {
             table: BlockTable::default(),
             new: Vec::new(),
-            fed: 0,
+            fed,
             logprob: 0.0,
+            logprobs: Vec::new(),
             sample: 0,
             node: work.choices.as_ref().map(|choices| choices.trie.root()),
+            grammar: work.grammar.clone(),
+            mask: Vec::new(),
             stop: work.stop.clone().map(StopChecker::new),
             end: None,
             sample_index: None,
@@ -55,8 +65,11 @@ impl Sequence {
             new: self.new.clone(),
             fed: self.fed,
             logprob: self.logprob,
+            logprobs: self.logprobs.clone(),
             sample,
             node: self.node,
+            grammar: self.grammar.clone(),
+            mask: Vec::new(),
             stop: self.stop.clone(),
             end: self.end,
             sample_index: None,
@@ -67,6 +80,9 @@ impl Sequence {
     pub fn push(&mut self, work: &GenerateWork, token: Token, detokenizer: &Detokenizer) {
         self.new.push(token.id);
         self.logprob += f64::from(token.logprob);
+        if work.logprobs {
+            self.logprobs.push(token.logprob);
+        }
         if let (Some(choices), Some(node)) = (&work.choices, self.node) {
             self.node = choices.trie.next(node, token.id);
             if self.node.is_none_or(|node| choices.trie.is_leaf(node)) {
@@ -78,6 +94,10 @@ impl Sequence {
             let forced = forced(work, self.new.len() as u32 - 1, &detokenizer.special).is_some();
             self.end = Some((if forced { Finish::Length } else { Finish::End }, None));
             return;
+        }
+        if let Some(grammar) = &mut self.grammar {
+            // It was chosen among those that fit; whoever asks for the next one learns of any failure.
+            grammar.push(&[token.id]);
         }
         if let Some(end) = self
             .stop
@@ -96,7 +116,7 @@ impl Sequence {
 /// How the token after a sequence's last is sampled.
 pub fn sampling_request<'a>(
     work: &'a GenerateWork,
-    sequence: &Sequence,
+    sequence: &'a Sequence,
     sample: u32,
     width: Option<u32>,
     special: &'a Special,
@@ -113,12 +133,14 @@ pub fn sampling_request<'a>(
         return SamplingRequest {
             method: RequestedMethod::Choices { tokens: allowed, count },
             banned: &[],
+            mask: &[],
         };
     }
     if let Some(token) = forced(work, step, special) {
         return SamplingRequest {
             method: RequestedMethod::Choices { tokens: token, count: 1 },
             banned: &[],
+            mask: &[],
         };
     }
     let banned = if step < work.min_tokens { &special.ends[..] } else { &[] };
@@ -130,7 +152,7 @@ pub fn sampling_request<'a>(
             SamplingMethod::Sample { temperature, top_k, top_p, rng }
         }
     };
-    SamplingRequest { method: RequestedMethod::Method(method), banned }
+    SamplingRequest { method: RequestedMethod::Method(method), banned, mask: &sequence.mask }
 }
 
 /// The token that is forced at `step` (BART's `forced_bos_token_id` and `forced_eos_token_id`).
@@ -153,7 +175,14 @@ pub fn chosen_token(
     sequence: &Sequence,
     tokens: &[Token],
 ) -> Result<Token, RequestError> {
+    if let Some(why) = sequence.grammar.as_ref().and_then(Grammar::error) {
+        return Err(RequestError::Failed(format!("`response_format` cannot be followed: {why}")));
+    }
     if tokens.iter().any(|token| token.logprob.is_nan()) {
+        if !sequence.mask.is_empty() && sequence.mask.iter().all(|word| *word == 0) {
+            let why = "the tokenizer has no token with which the answer could go on in its form";
+            return Err(RequestError::Failed(why.to_owned()));
+        }
         return Err(super::not_a_number());
     }
     let first = tokens.first().copied();

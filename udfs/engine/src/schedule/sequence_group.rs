@@ -1,8 +1,10 @@
 //! The sequences of one generation: samples or beams, and what they need next.
 
 use super::block_pool::{BlockPool, BlockTable, blocks_for};
+use super::caches::{Caches, Held, Reads};
 use super::detokenizer::Detokenizer;
 use super::job::{GenerateWork, Job};
+use super::prefix_cache::{PrefixCache, Scheduled};
 use super::sequence::{Sequence, chosen_token, forced, sampling_request};
 use super::step::Step;
 use crate::backend::{Backend, Token};
@@ -12,22 +14,43 @@ use crate::request::{Answer, Body, Finish, Generation, RequestError, Strategy};
 /// A generation under way, with a sequence per sample or beam.
 pub struct SequenceGroup {
     pub job: Job<GenerateWork>,
-    pub encoder_states: BlockTable,
-    reserved: usize,
+    encoder_states: BlockTable,
+    held: Held,
+    /// Whether what its prompt shares with others is computed, or in the step under way.
+    begun: bool,
     sequences: Vec<Sequence>,
     beams: Option<BeamSearch>,
     /// Whether the decoder prompt is read and the token after it was sampled.
     prompt_done: bool,
 }
 
-/// The most blocks that `work` takes at a time.
+/// The most blocks that `work` takes at a time, alone.
 pub fn blocks_needed(work: &GenerateWork) -> usize {
-    let sequences = sequences(work.strategy);
-    let read: usize = work.passages.iter().map(|text| blocks_for(text.len())).sum();
+    let Reads { passages, prefix, own_blocks } = reads(work);
+    let read: usize = passages.iter().map(|text| blocks_for(text.len())).sum();
+    read + blocks_for(prefix.len()) + own_blocks
+}
+
+/// What `work` reads, and the blocks for its own tokens.
+pub fn reads(work: &GenerateWork) -> Reads<'_> {
+    // What a decoder writes after other texts differs.
+    let alone = work.passages.is_empty();
+    let shared = if alone { PrefixCache::shared_tokens(&work.decoder_prompt) } else { 0 };
+    // All but the last token of a shared prompt are others' too.
+    let prompt = if shared > 0 { 0 } else { blocks_for(work.decoder_prompt.len()) };
     // Each sequence may hold a copy of the decoder prompt's last block; while beams change places, old and new
     // ones are there at once.
-    let own = blocks_for(work.max_tokens as usize) + 2;
-    read + blocks_for(work.decoder_prompt.len()) + own * sequences
+    let own = (blocks_for(work.max_tokens as usize) + 2) * sequences(work.strategy);
+    Reads {
+        passages: &work.passages,
+        prefix: &work.decoder_prompt[..shared],
+        own_blocks: prompt + own,
+    }
+}
+
+/// Tokens that `work` reads before it writes.
+pub fn prompt_tokens(work: &GenerateWork) -> usize {
+    work.passages.iter().map(Vec::len).sum::<usize>() + work.decoder_prompt.len()
 }
 
 /// Answers under way at a time.
@@ -40,11 +63,11 @@ pub fn sequences(strategy: Strategy) -> usize {
 }
 
 impl SequenceGroup {
-    /// Begins `job` with its encoder states and the blocks reserved for it.
+    /// Begins `job`, which holds `held`, and whose encoder states are there.
     pub fn new(
         job: Job<GenerateWork>,
         encoder_states: BlockTable,
-        reserved: usize,
+        held: Held,
         ends: &[u32],
     ) -> Self {
         let work = &job.work;
@@ -61,13 +84,27 @@ impl SequenceGroup {
             }
             Strategy::Greedy | Strategy::Sample { .. } => None,
         };
-        let first = Sequence::new(work);
-        Self { job, encoder_states, reserved, sequences: vec![first], beams, prompt_done: false }
+        let sequences = vec![Sequence::new(work, held.shared)];
+        let (begun, prompt_done) = (false, false);
+        Self { job, encoder_states, held, begun, sequences, beams, prompt_done }
     }
 
     /// Adds its next tokens to the step, as far as there is room; false if the KV cache is full, which
     /// its reservation rules out.
-    pub fn schedule<B: Backend>(&mut self, step: &mut Step<B>, detokenizer: &Detokenizer) -> bool {
+    pub fn schedule<B: Backend>(
+        &mut self,
+        step: &mut Step<B>,
+        caches: &mut Caches,
+        detokenizer: &Detokenizer,
+    ) -> bool {
+        if let Some(node) = self.held.prefix.filter(|_| !self.begun) {
+            match caches.prefix.schedule(node, step) {
+                None => return false,
+                Some(Scheduled::Later) => return true,
+                Some(Scheduled::Whole(table)) => self.sequences[0].table = table,
+            }
+            self.begun = true;
+        }
         let work = &self.job.work;
         // Beams are compared with each other: all of them take a step, or none.
         if self.beams.is_some() && self.sequences.len() > step.room().min(step.sample_room()) {
@@ -90,12 +127,17 @@ impl SequenceGroup {
                 }
                 read => &new[read.unwrap_or(0)..][..room],
             };
-            let Some(row) = step.add_tokens(table, tokens, &self.encoder_states, false) else {
+            // What others share stays as it is.
+            let new_block = *fed == self.held.shared;
+            let Some(row) = step.add_tokens(table, tokens, &self.encoder_states, new_block) else {
                 return false;
             };
             sequence.fed += room;
             if sequence.fed == total {
                 let width = self.beams.as_ref().map(BeamSearch::width);
+                if let Some(grammar) = &mut sequence.grammar {
+                    grammar.mask(&mut sequence.mask);
+                }
                 for sample in 0..requests as u32 {
                     let sample = if self.prompt_done { sequence.sample } else { sample };
                     let request =
@@ -112,6 +154,7 @@ impl SequenceGroup {
     pub fn take<'p>(
         &mut self,
         blocks: &mut BlockPool,
+        caches: &mut Caches,
         sampled: impl Fn(usize) -> &'p [Token],
         detokenizer: &Detokenizer,
     ) -> Result<(), RequestError> {
@@ -127,12 +170,18 @@ impl SequenceGroup {
                 sequence.sample_index = Some(place + sample);
             }
         }
-        let Self { job, sequences, .. } = self;
+        let Self { job, sequences, held, .. } = self;
         for sequence in sequences.iter_mut() {
             let Some(place) = sequence.sample_index.take() else { continue };
             let token = chosen_token(&job.work, sequence, sampled(place))?;
             sequence.push(&job.work, token, detokenizer);
             if sequence.end.is_some() {
+                if job.work.passages.is_empty() {
+                    // The next turn of a chat begins with this one.
+                    let read = [&job.work.decoder_prompt, &sequence.new[..]].concat();
+                    let Sequence { table, fed, .. } = &*sequence;
+                    caches.prefix.insert(&read[..*fed], table, &mut held.reserved, blocks);
+                }
                 blocks.free_table(&mut sequence.table);
             }
         }
@@ -196,32 +245,41 @@ impl SequenceGroup {
         self.prompt_done && self.sequences.iter().all(|sequence| sequence.end.is_some())
     }
 
+    /// Tokens of its prompt and of its answers, as far as they were read.
+    pub fn asked_tokens(&self) -> usize {
+        let read = self.job.work.decoder_prompt.len();
+        let new = self.sequences.iter().map(|sequence| sequence.fed.saturating_sub(read));
+        prompt_tokens(&self.job.work) + new.sum::<usize>()
+    }
+
     /// Frees its blocks, and answers.
     pub fn finish(
         mut self,
         blocks: &mut BlockPool,
+        caches: &mut Caches,
         detokenizer: &Detokenizer,
         failure: Option<RequestError>,
     ) {
-        self.release(blocks);
+        self.free(blocks);
         let answer = match failure {
             Some(failure) => Err(failure),
             None => self.answer(detokenizer),
         };
+        caches.release(self.held, blocks);
         self.job.answer(answer);
     }
 
     /// Frees its blocks; the job can be begun again.
-    pub fn give_up(mut self, blocks: &mut BlockPool) -> Job<GenerateWork> {
-        self.release(blocks);
+    pub fn give_up(mut self, blocks: &mut BlockPool, caches: &mut Caches) -> Job<GenerateWork> {
+        self.free(blocks);
+        caches.release(self.held, blocks);
         self.job
     }
 
-    fn release(&mut self, blocks: &mut BlockPool) {
+    fn free(&mut self, blocks: &mut BlockPool) {
         for sequence in &mut self.sequences {
             blocks.free_table(&mut sequence.table);
         }
-        blocks.release(self.reserved);
         blocks.free_table(&mut self.encoder_states);
     }
 
@@ -234,13 +292,23 @@ impl SequenceGroup {
             let added = detokenizer.added(&work.decoder_prompt, new)?;
             Ok([&work.prefix, added.get(..end.unwrap_or(added.len())).unwrap_or(&added)].concat())
         };
+        let told = |new: &[u32], logprobs: &[f32], text: &str| {
+            let text = text.strip_prefix(&work.prefix).unwrap_or(text);
+            let told =
+                || detokenizer.told(&work.decoder_prompt, new, text, logprobs.iter().copied());
+            work.logprobs.then(told)
+        };
         let generations: Result<Vec<Generation>, RequestError> = match &self.beams {
             Some(beams) => beams
                 .answers()
                 .into_iter()
                 .map(|answer| {
+                    let (new, logprobs): (Vec<u32>, Vec<f32>) =
+                        answer.tokens.iter().map(|token| (token.id, token.logprob)).unzip();
+                    let text = text(&new, None)?;
                     Ok(Generation {
-                        text: text(&answer.tokens, None)?,
+                        logprobs: told(&new, &logprobs, &text),
+                        text,
                         finish: if answer.ended { Finish::End } else { Finish::Length },
                         logprob: Some(f64::from(answer.logprob)),
                         score: Some(f64::from(answer.score)),
@@ -253,8 +321,10 @@ impl SequenceGroup {
                 .iter()
                 .map(|sequence| {
                     let (finish, end) = sequence.end.unwrap_or((Finish::Length, None));
+                    let text = text(&sequence.new, end)?;
                     Ok(Generation {
-                        text: text(&sequence.new, end)?,
+                        logprobs: told(&sequence.new, &sequence.logprobs, &text),
+                        text,
                         finish,
                         logprob: Some(sequence.logprob),
                         score: None,

@@ -131,7 +131,10 @@ impl<B: Backend> Step<B> {
                 SamplingMethod::Choices { first, tokens, count }
             }
         };
-        sampling.rows.push(RowSampling { method, first_banned, banned });
+        let first_mask = sampling.masks.len() as u32;
+        sampling.masks.extend_from_slice(request.mask);
+        let mask_words = request.mask.len() as u32;
+        sampling.rows.push(RowSampling { method, first_banned, banned, first_mask, mask_words });
         self.rows.sampled_rows.push(row);
         self.rows.sampled_rows.len() - 1
     }
@@ -174,19 +177,39 @@ impl<B: Backend> Step<B> {
         Ok(&self.output)
     }
 
-    /// Computes the step and normalises all its rows; they lie in the workspace.
+    /// Computes the step and normalises the rows `selected`, in this order; they lie in the workspace.
+    /// `None` where there are none.
+    pub fn run_selected(
+        &mut self,
+        backend: &mut B,
+        stack: &Stack<B>,
+        selected: &[u32],
+    ) -> Result<Option<&B::Tensor>, DeviceError> {
+        let Rows { input, metadata, .. } = &self.rows;
+        backend.upload_input(input, &mut self.input)?;
+        backend.upload_metadata(metadata, &mut self.metadata)?;
+        let work = &mut self.work;
+        stack.forward(backend, &self.input, &self.metadata, &mut self.cache, None, work)?;
+        if selected.is_empty() {
+            return Ok(None);
+        }
+        stack.select_rows(backend, Some(selected), work)?;
+        Ok(Some(stack.selected(work)))
+    }
+
+    /// Computes the step through the first `depth` blocks; all its rows lie in the workspace, see [`Stack::states`].
     pub fn run_all(
         &mut self,
+        depth: usize,
         backend: &mut B,
         stack: &Stack<B>,
     ) -> Result<(&B::Tensor, &B::Metadata), DeviceError> {
         let Rows { input, metadata, .. } = &self.rows;
         backend.upload_input(input, &mut self.input)?;
         backend.upload_metadata(metadata, &mut self.metadata)?;
-        let work = &mut self.work;
-        stack.forward(backend, &self.input, &self.metadata, &mut self.cache, None, work)?;
-        stack.select_rows(backend, None, work)?;
-        Ok((stack.selected(work), &self.metadata))
+        let Self { input, metadata, cache, work, .. } = self;
+        stack.forward_through(depth, backend, input, metadata, cache, None, work)?;
+        Ok((stack.states(depth, backend, work)?, metadata))
     }
 }
 
@@ -195,6 +218,8 @@ pub struct SamplingRequest<'a> {
     pub method: RequestedMethod<'a>,
     /// Tokens that may not be chosen.
     pub banned: &'a [u32],
+    /// Those that may, a bit for each; all if it is empty.
+    pub mask: &'a [u32],
 }
 
 /// A sampling method with the tokens that it may choose from.

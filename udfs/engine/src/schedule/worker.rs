@@ -1,14 +1,16 @@
 //! A thread that answers: it keeps as many answers under way as fit, and refills as they end.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::batch_size::{AdaptiveBatchSize, PassFailure};
-use super::block_pool::{BlockTable, blocks_for};
+use super::block_pool::blocks_for;
+use super::caches::{Caches, Held};
 use super::counters::Counters;
 use super::detokenizer::Detokenizer;
-use super::job::{GenerateWork, Job};
+use super::encoder_cache::Source;
+use super::job::{GenerateWork, Job, VectorWork};
 use super::limits::Limits;
-use super::prefix_cache::PrefixCache;
 use super::queue::{Ordered, Queue, WaitingJobs};
 use super::score::{self, Scorer};
 use super::sequence_group::{self, SequenceGroup};
@@ -35,7 +37,9 @@ pub struct Worker<B: Backend> {
     batch_size: AdaptiveBatchSize,
     workspace: WorkerWorkspace<B>,
     groups: Vec<SequenceGroup>,
-    prefix_cache: PrefixCache,
+    /// Generations whose texts are encoded, and for which there is no place yet.
+    encoded: VecDeque<(Job<GenerateWork>, Held)>,
+    caches: Caches,
 }
 
 impl<B: Backend> Worker<B> {
@@ -47,199 +51,289 @@ impl<B: Backend> Worker<B> {
         workspace: WorkerWorkspace<B>,
     ) -> Self {
         let batch_size = AdaptiveBatchSize::new(limits.max_batch_tokens);
-        let (groups, prefix_cache) = (Vec::new(), PrefixCache::default());
-        Self { shared, backend, limits, batch_size, workspace, groups, prefix_cache }
+        Self {
+            shared,
+            backend,
+            limits,
+            batch_size,
+            workspace,
+            groups: Vec::new(),
+            encoded: VecDeque::new(),
+            caches: Caches::default(),
+        }
     }
 
     /// Works until the queue is closed. Answers under way then are dropped.
     pub fn run(mut self) {
-        while !self.groups.is_empty() || self.shared.queue.wait().is_some() {
+        let is_idle = |worker: &Self| worker.groups.is_empty() && worker.encoded.is_empty();
+        while !is_idle(&self) || self.shared.queue.wait().is_some() {
             if self.shared.queue.is_closed() {
                 return;
             }
-            let busy = [self.vectors(), self.score(), self.generate()];
-            if !busy.contains(&true)
-                && let Some(step) = &mut self.workspace.step
-            {
-                // The cached prefix holds blocks that a waiting request may need.
-                self.prefix_cache.clear(&mut step.blocks);
-            }
+            self.vectors();
+            self.score();
+            self.generate();
         }
     }
 
     /// One batch of vectors.
-    fn vectors(&mut self) -> bool {
+    fn vectors(&mut self) {
         let network = Arc::clone(&self.shared.network);
         let (encoder, decoder) = stacks(&network.transformer);
-        let (queue, batch_size) = (&self.shared.queue, self.batch_size.now());
-        let admits = |lengths: &[usize], more: usize| {
-            batch_size.admits(lengths.len(), lengths.iter().sum::<usize>() + more)
-        };
-        let mut reserved = 0;
-        let jobs = match (&self.workspace.encoder, &mut self.workspace.step) {
-            (Some(encoder), _) => vectors::take(queue, |lengths, more| {
-                admits(lengths, more) && encoder.fits(lengths, more)
-            }),
-            (None, Some(step)) => vectors::take(queue, |lengths, more| {
-                let fits = lengths.iter().sum::<usize>() + more <= step.capacity();
-                let blocks = blocks_for(more);
-                let reserve = admits(lengths, more) && fits && step.blocks.reserve(blocks);
-                reserved += if reserve { blocks } else { 0 };
-                reserve
-            }),
-            (None, None) => Vec::new(),
-        };
-        if jobs.is_empty() {
-            return false;
+        match (encoder, decoder) {
+            (Some(stack), _) => self.encoded_vectors(&network, stack),
+            (None, Some(stack)) => {
+                self.last_token_vectors(&network, stack);
+                self.whole_text_vectors(&network, stack);
+            }
+            (None, None) => {}
         }
-        let rows = jobs.iter().map(|job| job.work.tokens.len()).sum();
-        let WorkerWorkspace { encoder: encodes, step, vectors, .. } = &mut self.workspace;
-        let backend = &mut self.backend;
-        let done = match (encoder, decoder, encodes, step) {
-            (Some(stack), _, Some(encoder), _) => {
-                self.shared.counters.encoded(rows);
-                vectors.encode(backend, &network, stack, encoder, &jobs)
-            }
-            (_, Some(stack), _, Some(step)) => {
-                self.shared.counters.decoded(rows);
-                let done = vectors.decode(backend, &network, stack, step, &jobs);
-                step.blocks.release(reserved);
-                done
-            }
-            _ => Ok(()),
+    }
+
+    /// One batch of vectors of an encoder.
+    fn encoded_vectors(&mut self, network: &Network<B>, stack: &Stack<B>) {
+        let WorkerWorkspace { encoder: Some(encoder), vectors, .. } = &mut self.workspace else {
+            return;
         };
+        let batch_size = self.batch_size.now();
+        let mut lengths: Vec<usize> = Vec::new();
+        let jobs = vectors::take(&self.shared.queue, |next| {
+            let (rows, more) = (lengths.iter().sum::<usize>(), next.tokens.len());
+            let fits =
+                batch_size.admits(lengths.len(), rows + more) && encoder.fits(&lengths, more);
+            lengths.push(more);
+            fits
+        });
+        if jobs.is_empty() {
+            return;
+        }
+        self.shared.counters.encoded(rows_of(&jobs));
+        let done = vectors.encode(&mut self.backend, network, stack, encoder, &jobs);
+        let pass = whole_texts(&jobs);
+        self.answer_vectors(jobs, done, pass);
+    }
+
+    /// One batch of vectors for which a decoder reads whole texts.
+    fn whole_text_vectors(&mut self, network: &Network<B>, stack: &Stack<B>) {
+        let WorkerWorkspace { step: Some(step), vectors, .. } = &mut self.workspace else { return };
+        let batch_size = self.batch_size.now();
+        let (mut rows, mut requests, mut reserved) = (0, 0, 0);
+        let caches = &mut self.caches;
+        let jobs = vectors::take(&self.shared.queue, |next| {
+            let (more, blocks) = (next.tokens.len(), blocks_for(next.tokens.len()));
+            let fits = !vectors::is_of_last_token(next, network)
+                && batch_size.admits(requests, rows + more)
+                && rows + more <= step.capacity()
+                && caches.prefix.reserve(blocks, &mut step.blocks);
+            if fits {
+                (rows, requests, reserved) = (rows + more, requests + 1, reserved + blocks);
+            }
+            fits
+        });
+        if jobs.is_empty() {
+            return;
+        }
+        self.shared.counters.decoded(rows);
+        let done = vectors.decode(&mut self.backend, network, stack, step, &jobs);
+        step.blocks.release(reserved);
+        let pass = whole_texts(&jobs);
+        self.answer_vectors(jobs, done, pass);
+    }
+
+    /// One batch of vectors of the last tokens of texts, whose beginnings a decoder reads once.
+    fn last_token_vectors(&mut self, network: &Network<B>, stack: &Stack<B>) {
+        let WorkerWorkspace { step: Some(step), vectors, .. } = &mut self.workspace else { return };
+        let batch_size = self.batch_size.now();
+        let (mut rows, mut held): (usize, Vec<Held>) = (0, Vec::new());
+        let (caches, limits) = (&mut self.caches, self.limits);
+        let jobs = vectors::take(&self.shared.queue, |next| {
+            // The last of them may take a step of its own.
+            let fits = vectors::is_of_last_token(next, network)
+                && batch_size.admits(held.len(), rows)
+                && rows < step.capacity();
+            let admitted = if fits {
+                caches.admit(vectors::reads(next, limits.blocks), &mut step.blocks)
+            } else {
+                None
+            };
+            let Some(one) = admitted else { return false };
+            rows += one.new_tokens + 1;
+            held.push(one);
+            true
+        });
+        if jobs.is_empty() {
+            return;
+        }
+        let done = vectors.decode_last(
+            (&mut self.backend, network, stack),
+            (step, &mut caches.prefix),
+            (&jobs, &held),
+            batch_size.rows,
+            &self.shared.counters,
+        );
+        for one in held {
+            caches.release(one, &mut step.blocks);
+        }
+        let pass = (step.rows(), 1);
+        self.answer_vectors(jobs, done, pass);
+    }
+
+    /// Answers `jobs` after their last pass, which had so many rows and needs at least so many.
+    fn answer_vectors(
+        &mut self,
+        jobs: Vec<Job<VectorWork>>,
+        done: Result<(), DeviceError>,
+        (rows, least): (usize, usize),
+    ) {
         match done {
             Ok(()) => {
+                self.shared.counters.asked(rows_of(&jobs));
                 self.shared.counters.answered(jobs.len());
-                self.workspace.vectors.answer(jobs);
+                let network = Arc::clone(&self.shared.network);
+                self.workspace.vectors.answer(&network, jobs);
             }
             Err(error) => {
-                // A text is read in one piece.
-                let least = if jobs.len() == 1 { rows } else { 0 };
                 let failure = PassFailure { error, requests: jobs.len(), rows, least };
                 self.give_back(jobs, &failure, |waiting| &mut waiting.vector);
             }
         }
-        true
     }
 
     /// One batch of continuations to be scored.
-    fn score(&mut self) -> bool {
+    fn score(&mut self) {
         let network = Arc::clone(&self.shared.network);
-        let (_, Some(stack)) = stacks(&network.transformer) else { return false };
-        let Some(head) = &network.head else { return false };
-        let Some(step) = &mut self.workspace.step else { return false };
+        let (_, Some(stack)) = stacks(&network.transformer) else { return };
+        let Some(head) = &network.head else { return };
+        let Some(step) = &mut self.workspace.step else { return };
         let batch_size = self.batch_size.now();
-        let batch = score::take(&self.shared.queue, step, batch_size);
+        let mut batch = score::take(&self.shared.queue, step, &mut self.caches, batch_size);
         if batch.jobs.is_empty() {
-            return false;
+            return;
         }
-        let texts: Vec<Vec<&[u32]>> = batch
-            .jobs
-            .iter()
-            .map(|job| job.work.passage.chunks(job.work.passage.len().max(1)).collect())
-            .collect();
-        let encoder_states = self.encode(&texts);
-        let Some(step) = &mut self.workspace.step else { return false };
-        let (backend, prefix_cache) = (&mut self.backend, &mut self.prefix_cache);
+        let encoded = self.encode(batch.sources.iter().map(Vec::as_slice));
+        let Some(step) = &mut self.workspace.step else { return };
+        let (backend, Caches { prefix: prefix_cache, encoder }) =
+            (&mut self.backend, &mut self.caches);
         let counters = &*self.shared.counters;
-        let scored = encoder_states.and_then(|encoder_states| {
+        let scored = encoded.and_then(|()| {
+            let table = |sources: &Vec<Source>| encoder.table(sources, &mut step.blocks);
+            let encoder_states = batch.sources.iter().map(table).collect();
             let mut scorer = Scorer { backend, stack, head, step, prefix_cache, counters };
-            scorer.run(&batch, encoder_states, batch_size)
+            scorer.run(&mut batch, encoder_states, batch_size)
         });
         step.blocks.release(batch.reserved);
+        for source in batch.sources.iter().flatten() {
+            self.caches.encoder.unpin(source, &mut step.blocks);
+        }
         match scored {
             Ok(sums) => {
+                let asked = batch.jobs.iter().map(|job| score::asked_tokens(&job.work));
+                counters.asked(asked.sum());
                 // Who has an answer sees it counted.
                 counters.answered(batch.jobs.len());
                 for (job, sums) in batch.jobs.into_iter().zip(sums) {
-                    let answer = score::answer(&job.work, &sums);
+                    let answer = score::answer(&job.work, &sums, &self.shared.detokenizer);
                     job.answer(answer);
                 }
             }
             Err(failure) => self.give_back(batch.jobs, &failure, |waiting| &mut waiting.score),
         }
-        true
     }
 
     /// One step of all answers under way, after new ones were begun.
-    fn generate(&mut self) -> bool {
+    fn generate(&mut self) {
         let network = Arc::clone(&self.shared.network);
-        let (_, Some(stack)) = stacks(&network.transformer) else { return false };
-        let Some(head) = &network.head else { return false };
+        let (_, Some(stack)) = stacks(&network.transformer) else { return };
+        let Some(head) = &network.head else { return };
         self.begin();
         if self.groups.is_empty() {
-            return false;
+            return;
         }
         let detokenizer = Arc::clone(&self.shared.detokenizer);
         let advanced = self.advance(stack, head, &detokenizer);
-        let Some(step) = &mut self.workspace.step else { return false };
+        let Some(step) = &mut self.workspace.step else { return };
         match advanced {
             Ok(failures) => {
                 for (group, failure) in extract_done(&mut self.groups, failures) {
+                    self.shared.counters.asked(group.asked_tokens());
                     self.shared.counters.answered(1);
-                    group.finish(&mut step.blocks, &detokenizer, failure);
+                    group.finish(&mut step.blocks, &mut self.caches, &detokenizer, failure);
                 }
             }
             Err(failure) => {
                 // Their answers are generated again: the same, as nothing but a request decides them.
-                let groups = self.groups.drain(..);
-                let jobs = groups.map(|group| group.give_up(&mut step.blocks)).collect();
+                let (groups, caches) = (self.groups.drain(..), &mut self.caches);
+                let jobs = groups.map(|group| group.give_up(&mut step.blocks, caches)).collect();
+                caches.prefix.rollback(&mut step.blocks);
                 self.give_back(jobs, &failure, |waiting| &mut waiting.generate);
             }
         }
-        true
     }
 
-    /// Takes generations off the queue while there is room, and encodes what they read.
+    /// Begins generations while there is room for their sequences.
     fn begin(&mut self) {
+        self.begin_encoded();
+        // Texts are encoded in full passes, ahead of the sequences that read them: a place that becomes
+        // free would give the encoder a text at a time.
+        if self.encoded.is_empty() {
+            self.take_and_encode();
+            self.begin_encoded();
+        }
+    }
+
+    fn begin_encoded(&mut self) {
+        let Some(step) = &mut self.workspace.step else { return };
+        let (most, ends) = (self.batch_size.now().requests, &self.shared.detokenizer.special.ends);
+        let of = |job: &Job<GenerateWork>| sequence_group::sequences(job.work.strategy);
+        let mut sequences: usize = self.groups.iter().map(|group| of(&group.job)).sum();
+        while self.groups.len() < most
+            && let Some((job, held)) = self.encoded.pop_front_if(|(job, _)| {
+                sequences += of(job);
+                sequences <= self.limits.max_num_seqs
+            })
+        {
+            let states = self.caches.encoder.table(&held.sources, &mut step.blocks);
+            self.groups.push(SequenceGroup::new(job, states, held, ends));
+        }
+    }
+
+    /// Takes generations off the queue, as many as there is room for or as an encoder reads in one pass, and
+    /// encodes what they read.
+    fn take_and_encode(&mut self) {
         let Some(step) = &mut self.workspace.step else { return };
         let batch_size = self.batch_size.now();
-        let mut sequences: usize = self
-            .groups
-            .iter()
-            .map(|group| sequence_group::sequences(group.job.work.strategy))
-            .sum();
-        let mut tokens = 0;
-        let mut jobs: Vec<(Job<GenerateWork>, usize)> = Vec::new();
+        let of = |work: &GenerateWork| sequence_group::sequences(work.strategy);
+        let mut sequences: usize = self.groups.iter().map(|group| of(&group.job.work)).sum();
+        let (mut tokens, mut under_way) = (0, self.groups.len());
+        let mut jobs: Vec<(Job<GenerateWork>, Held)> = Vec::new();
+        let caches = &mut self.caches;
         self.shared.queue.take(|waiting| {
             while tokens < self.limits.max_batch_tokens {
-                let mut reserved = 0;
-                let under_way = self.groups.len() + jobs.len();
-                let Some(job) = waiting.generate.pop_if(|next| {
-                    let needed = sequence_group::blocks_needed(next);
-                    let fits = under_way < batch_size.requests
-                        && sequences + sequence_group::sequences(next.strategy)
-                            <= self.limits.max_num_seqs
-                        && step.blocks.reserve(needed);
-                    reserved = needed;
-                    fits
-                }) else {
-                    break;
-                };
-                sequences += sequence_group::sequences(job.work.strategy);
-                tokens += job.work.decoder_prompt.len();
-                tokens += job.work.passages.iter().map(Vec::len).sum::<usize>();
-                jobs.push((job, reserved));
+                let mut held = None;
+                // What waits is also for other workers.
+                let many = waiting.generate.len() > self.limits.max_num_seqs;
+                let job = waiting.generate.pop_if(|next| {
+                    let ahead = many && !next.passages.is_empty() && tokens < batch_size.rows;
+                    let place = sequences + of(next) <= self.limits.max_num_seqs;
+                    if (place || ahead) && under_way < batch_size.requests {
+                        held = caches.admit(sequence_group::reads(next), &mut step.blocks);
+                    }
+                    held.is_some()
+                });
+                let (Some(job), Some(held)) = (job, held) else { break };
+                sequences += of(&job.work);
+                under_way += 1;
+                tokens += held.new_tokens + 1;
+                jobs.push((job, held));
             }
         });
-        let texts: Vec<Vec<&[u32]>> = jobs
-            .iter()
-            .map(|(job, _)| job.work.passages.iter().map(Vec::as_slice).collect())
-            .collect();
-        match self.encode(&texts) {
-            Ok(encoder_states) => {
-                let ends = &self.shared.detokenizer.special.ends;
-                let begun = jobs.into_iter().zip(encoder_states);
-                self.groups.extend(begun.map(|((job, reserved), encoder_states)| {
-                    SequenceGroup::new(job, encoder_states, reserved, ends)
-                }));
-            }
+        match self.encode(jobs.iter().map(|(_, held)| &held.sources[..])) {
+            Ok(()) => self.encoded.extend(jobs),
             Err(failure) => {
                 let mut given_back = Vec::with_capacity(jobs.len());
-                for (job, reserved) in jobs {
+                for (job, held) in jobs {
                     if let Some(step) = &mut self.workspace.step {
-                        step.blocks.release(reserved);
+                        self.caches.release(held, &mut step.blocks);
                     }
                     given_back.push(job);
                 }
@@ -262,6 +356,7 @@ impl<B: Backend> Worker<B> {
             self.groups.iter().map(|group| sequence_group::sequences(group.job.work.strategy));
         let least = together.max().unwrap_or(1);
         step.allow(self.batch_size.now().rows.max(least));
+        let caches = &mut self.caches;
         let mut failures: Vec<Option<RequestError>> = self
             .groups
             .iter_mut()
@@ -269,7 +364,7 @@ impl<B: Backend> Worker<B> {
                 if group.job.is_cancelled() {
                     return Some(RequestError::Cancelled);
                 }
-                let fits = group.schedule(step, detokenizer);
+                let fits = group.schedule(step, caches, detokenizer);
                 (!fits).then(|| RequestError::Failed("the KV cache is full".to_owned()))
             })
             .collect();
@@ -277,19 +372,32 @@ impl<B: Backend> Worker<B> {
         self.shared.counters.decoded(rows);
         let output = step.run(&mut self.backend, stack, head);
         let output = output.map_err(|error| PassFailure { error, requests, rows, least })?.clone();
+        caches.prefix.commit();
         for (group, failure) in self.groups.iter_mut().zip(&mut failures) {
             if failure.is_none() {
-                let taken = group.take(&mut step.blocks, |place| output.of(place), detokenizer);
+                let sampled = |place| output.of(place);
+                let taken = group.take(&mut step.blocks, caches, sampled, detokenizer);
                 *failure = taken.err();
             }
         }
         Ok(failures)
     }
 
-    /// See [`WorkerWorkspace::encode`].
-    fn encode(&mut self, jobs: &[Vec<&[u32]>]) -> Result<Vec<BlockTable>, PassFailure> {
-        let Self { shared, backend, batch_size, workspace, .. } = self;
-        workspace.encode(backend, &shared.network, jobs, batch_size.now(), &shared.counters)
+    /// Encodes what is not in the cache of the texts that some requests read.
+    fn encode<'a>(
+        &mut self,
+        sources: impl ExactSizeIterator<Item = &'a [Source]>,
+    ) -> Result<(), PassFailure> {
+        let Self { shared, backend, batch_size, workspace, caches, .. } = self;
+        let requests = sources.len();
+        let missing = caches.encoder.missing(sources.flatten());
+        let (texts, counters) = ((&missing[..], requests), &shared.counters);
+        let tables =
+            workspace.encode(backend, &shared.network, texts, batch_size.now(), counters)?;
+        for (source, table) in missing.iter().zip(tables) {
+            caches.encoder.insert(source, table);
+        }
+        Ok(())
     }
 
     /// After a pass over `jobs` failed: they are queued again if the device ran out of memory and smaller
@@ -317,6 +425,16 @@ impl<B: Backend> Worker<B> {
             job.answer(Err(RequestError::Failed(why.clone())));
         }
     }
+}
+
+fn rows_of(jobs: &[Job<VectorWork>]) -> usize {
+    jobs.iter().map(|job| job.work.tokens.len()).sum()
+}
+
+/// Rows of a pass over whole texts, and the fewest of one: a text is read in one piece.
+fn whole_texts(jobs: &[Job<VectorWork>]) -> (usize, usize) {
+    let rows = rows_of(jobs);
+    (rows, if jobs.len() == 1 { rows } else { 0 })
 }
 
 /// Removes the groups that are done or failed; the others keep their order.

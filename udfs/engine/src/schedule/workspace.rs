@@ -4,6 +4,7 @@ use super::batch_size::{BatchSize, PassFailure};
 use super::block_pool::BlockTable;
 use super::counters::Counters;
 use super::encode::Encoder;
+use super::encoder_cache::Source;
 use super::limits::{Limits, Shortage};
 use super::step::Step;
 use super::vectors::PooledVectors;
@@ -42,11 +43,10 @@ impl<B: Backend> WorkerWorkspace<B> {
                 let kv = backend.tensor(rows, block.cross_kv_width())?;
                 Ok(CrossKvWriter { kv, rows: Input::default(), input: B::Input::default() })
             });
-        let width = encoder.or(decoder).map_or(0, Stack::output_width);
         let workspace = Self {
             encoder: encodes.map_err(short)?,
             cross_kv: cross_kv.transpose().map_err(short)?,
-            vectors: PooledVectors::new(backend, rows, width).map_err(short)?,
+            vectors: PooledVectors::new(backend, network, rows).map_err(short)?,
             step: None,
         };
         let Some(decoder) = decoder else { return Ok(workspace) };
@@ -62,35 +62,30 @@ impl<B: Backend> WorkerWorkspace<B> {
         Ok(Self { step: Some(Step::new(work, rows, cache, limits.blocks)), ..workspace })
     }
 
-    /// Encodes the texts of each job and writes their cross-attention keys and values to the decoder's
-    /// KV cache; a block table per job.
+    /// Encodes `texts`, which `requests` requests read, and writes their cross-attention keys and values to
+    /// the decoder's KV cache; a block table per text.
     pub(super) fn encode(
         &mut self,
         backend: &mut B,
         network: &Network<B>,
-        jobs: &[Vec<&[u32]>],
+        (texts, requests): (&[Source], usize),
         batch_size: BatchSize,
         counters: &Counters,
     ) -> Result<Vec<BlockTable>, PassFailure> {
-        let mut encoder_states = vec![BlockTable::default(); jobs.len()];
+        let mut tables = vec![BlockTable::default(); texts.len()];
         let (Some(stack), Some(decoder)) = stacks(&network.transformer) else {
-            return Ok(encoder_states);
+            return Ok(tables);
         };
         let (Some(encoder), Some(step), Some(cross_kv)) =
             (&mut self.encoder, &mut self.step, &mut self.cross_kv)
         else {
-            return Ok(encoder_states);
+            return Ok(tables);
         };
-        let texts: Vec<(usize, &[u32])> = jobs
-            .iter()
-            .enumerate()
-            .flat_map(|(job, texts)| texts.iter().map(move |&text| (job, text)))
-            .collect();
         let mut done = 0;
         while done < texts.len() {
             let mut lengths = Vec::new();
             let mut rows = 0;
-            for (_, text) in &texts[done..] {
+            for text in &texts[done..] {
                 let fits =
                     rows + text.len() <= batch_size.rows && encoder.fits(&lengths, text.len());
                 if !lengths.is_empty() && !fits {
@@ -100,36 +95,37 @@ impl<B: Backend> WorkerWorkspace<B> {
                 rows += text.len();
             }
             let batch = &texts[done..done + lengths.len()];
+            let written = &mut tables[done..done + lengths.len()];
             done += lengths.len();
             counters.encoded(rows);
             let written = cross_kv
-                .allocate_slots(step, &mut encoder_states, batch)
+                .allocate_slots(step, written, batch)
                 .and_then(|()| cross_kv.encode(backend, (stack, decoder), encoder, step, batch));
             if let Err(error) = written {
-                for table in &mut encoder_states {
+                for table in &mut tables {
                     step.blocks.free_table(table);
                 }
                 // A text is encoded in one piece, whatever the batch size.
                 let least = if batch.len() == 1 { rows } else { 0 };
-                return Err(PassFailure { error, requests: jobs.len(), rows, least });
+                return Err(PassFailure { error, requests, rows, least });
             }
         }
-        Ok(encoder_states)
+        Ok(tables)
     }
 }
 
 impl<B: Backend> CrossKvWriter<B> {
-    /// A slot in the decoder's KV cache for each row of `batch`: jobs and their texts.
+    /// A slot in the decoder's KV cache for each row of `batch`, a table per text.
     fn allocate_slots(
         &mut self,
         step: &mut Step<B>,
-        encoder_states: &mut [BlockTable],
-        batch: &[(usize, &[u32])],
+        tables: &mut [BlockTable],
+        batch: &[Source],
     ) -> Result<(), DeviceError> {
         self.rows.clear();
-        for &(job, text) in batch {
+        for (text, table) in batch.iter().zip(tables) {
             for index in 0..text.len() {
-                let slot = step.blocks.append_slot_in(&mut encoder_states[job], index == 0);
+                let slot = step.blocks.append_slot(table);
                 let slot = slot.ok_or_else(cache_is_full)?;
                 self.rows.push(0, index as u32, slot.slot);
             }
@@ -144,9 +140,9 @@ impl<B: Backend> CrossKvWriter<B> {
         (stack, decoder): (&Stack<B>, &Stack<B>),
         encoder: &mut Encoder<B>,
         step: &mut Step<B>,
-        batch: &[(usize, &[u32])],
+        batch: &[Source],
     ) -> Result<(), DeviceError> {
-        let (rows, _) = encoder.run(backend, stack, batch.iter().map(|(_, text)| *text))?;
+        let (rows, _) = encoder.run(backend, stack, batch.iter().map(|text| &**text))?;
         backend.upload_input(&self.rows, &mut self.input)?;
         decoder.write_cross_kv(backend, rows, &self.input, step.cache(), &mut self.kv)
     }

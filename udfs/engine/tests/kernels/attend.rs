@@ -388,8 +388,8 @@ pub const MUTATIONS: &[Mutation] = &[
     Mutation {
         kernel: "attend_keys_64",
         source: "attend.cu",
-        from: "fmaxf(fmaxf(all[0], all[1]), fmaxf(all[2], all[3]))",
-        to: "all[0]",
+        from: "fmaxf(fmaxf(__uint_as_float(all.x), __uint_as_float(all.y)),",
+        to: "fmaxf(fmaxf(__uint_as_float(all.x), __uint_as_float(all.x)),",
         check: same_narrow,
     },
     Mutation {
@@ -402,9 +402,23 @@ pub const MUTATIONS: &[Mutation] = &[
     Mutation {
         kernel: "attend_keys_128",
         source: "attend.cu",
-        from: "attend_write<columns / 8>(a, query, running, out, column);",
-        to: "attend_write<columns / 8>(a, query, running, out, 0);",
+        from: "attend_write<COLUMNS / 8>(a, query, running, out, warp * COLUMNS);",
+        to: "attend_write<COLUMNS / 8>(a, query, running, out, 0);",
         check: wide_heads,
+    },
+    Mutation {
+        kernel: "attend_keys_64",
+        source: "attend.cu",
+        from: "if (first + CHUNK <= least_read) {",
+        to: "if (first < least_read) {",
+        check: narrow_heads,
+    },
+    Mutation {
+        kernel: "attend_keys_64",
+        source: "attend.cu",
+        from: "p[step + 1][0] = two[2], p[step + 1][2] = two[3];",
+        to: "p[step + 1][0] = two[3], p[step + 1][2] = two[2];",
+        check: narrow_heads,
     },
     Mutation {
         kernel: "attend_keys_128",

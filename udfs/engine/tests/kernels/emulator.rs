@@ -7,13 +7,17 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use proofmill_engine::backend::DeviceError;
 use proofmill_engine::cuda::system::{self, System};
-use proofmill_engine::cuda::{Driver, GemmBackend, Launch, Memory, Role};
+use proofmill_engine::cuda::{Driver, GemmBackend, Launch, Memory, Role, SHARED_LEAST};
 
 use crate::compile::{Compiler, Unit, units};
 use crate::mutation::Check;
 use crate::process::Process;
 
-/// In which order the threads of a block run between two barriers, and the blocks of a launch.
+/// Bytes of shared memory that a block may have on compute capability 9.0, 10.0 and 10.3.
+const SHARED_MOST: usize = 227 << 10;
+
+/// In which order the threads of a block run between two barriers, and the blocks of a launch. The device
+/// is one whose blocks may have [`SHARED_LEAST`], or if it is reversed [`SHARED_MOST`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
     Forward,
@@ -30,6 +34,8 @@ pub struct Emulator {
 
 struct Shared {
     place: Place,
+    /// Bytes of shared memory that a block may have.
+    shared_per_block: usize,
     /// Bytes that may still be given out.
     room: usize,
 }
@@ -44,8 +50,7 @@ fn gpu() -> Option<System> {
     let named = std::env::var("PROOFMILL_KERNELS_ON").ok()?;
     let number = named.strip_prefix("cuda:").and_then(|number| number.parse().ok());
     let number = number.unwrap_or_else(|| panic!("PROOFMILL_KERNELS_ON is {named:?}, no `cuda:0`"));
-    let folder = std::env::temp_dir().join("proofmill-kernels-test");
-    let opened = System::open(number, &folder, GemmBackend::Builtin);
+    let opened = System::open(number, GemmBackend::Builtin);
     Some(opened.unwrap_or_else(|error| panic!("{named}: {error}")))
 }
 
@@ -58,7 +63,8 @@ impl Emulator {
     /// The same, with threads that run in another order.
     pub fn start_in(order: Order) -> Option<Self> {
         if let Some(gpu) = gpu() {
-            return Some(Self::at(Place::Gpu(Box::new(gpu))));
+            let shared = gpu.shared_per_block();
+            return Some(Self::at(Place::Gpu(Box::new(gpu)), shared));
         }
         let started = Self::made_of(&units(), order)?;
         Some(started.unwrap_or_else(|error| panic!("{error}")))
@@ -80,18 +86,24 @@ impl Emulator {
 
     /// Starts a program.
     pub fn of(program: &Path, order: Order) -> Result<Self, String> {
-        let order = match order {
+        let order_name = match order {
             Order::Forward => "forward".to_owned(),
             Order::Reversed => "reversed".to_owned(),
             Order::Drawn(seed) => seed.to_string(),
         };
-        let process = Process::start(program, &order)
+        let mut process = Process::start(program, &order_name)
             .map_err(|error| format!("{} does not start: {error}", program.display()))?;
-        Ok(Self::at(Place::Process(process)))
+        let shared = match order {
+            Order::Reversed => SHARED_MOST,
+            Order::Forward | Order::Drawn(_) => SHARED_LEAST,
+        };
+        process.ask(&[b"S", &(shared as u32).to_le_bytes()], &mut [])?;
+        Ok(Self::at(Place::Process(process), shared))
     }
 
-    fn at(place: Place) -> Self {
-        Self { shared: Arc::new(Mutex::new(Shared { place, room: usize::MAX })) }
+    fn at(place: Place, shared_per_block: usize) -> Self {
+        let shared = Shared { place, shared_per_block, room: usize::MAX };
+        Self { shared: Arc::new(Mutex::new(shared)) }
     }
 
     /// Runs a kernel by its name.
@@ -202,11 +214,16 @@ impl Driver for Emulator {
         self.ask(&[b"W", &address, &(from.len() as u64).to_le_bytes(), from], &mut [])
     }
 
+    fn shared_per_block(&self) -> usize {
+        self.lock().shared_per_block
+    }
+
     fn run(&self, launches: &[Launch]) -> Result<(), DeviceError> {
+        launches.iter().try_for_each(Launch::check)?;
         if let Place::Gpu(gpu) = &self.lock().place {
             return gpu.run(launches);
         }
-        launches.iter().try_for_each(|Launch { kernel, grid, threads, shared, args }| {
+        launches.iter().try_for_each(|Launch { kernel, grid, threads, shared, args, .. }| {
             self.launch(kernel.name(), *grid, *threads, *shared, args)
         })
     }

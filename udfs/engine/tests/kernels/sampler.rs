@@ -29,8 +29,20 @@ struct Case {
 impl Case {
     fn ask(&mut self, logits: Vec<f32>, method: SamplingMethod, banned: &[u32]) {
         let first_banned = self.list(banned);
-        self.sampling.rows.push(RowSampling { method, first_banned, banned: banned.len() as u32 });
+        let banned = banned.len() as u32;
+        self.sampling.rows.push(RowSampling { first_banned, banned, ..RowSampling::new(method) });
         self.logits.push(logits);
+    }
+
+    /// The last row again with a mask of so many words, whose bits `seed` decides.
+    fn mask_last(&mut self, words: usize, seed: u64) {
+        let rng = CounterRng::new(seed, 8, 9, 10);
+        let first_mask = self.sampling.masks.len() as u32;
+        self.sampling.masks.extend((0..words as u32).map(|word| rng.bits(word) as u32));
+        let last = *self.sampling.rows.last().expect("a row was asked");
+        let mask_words = words as u32;
+        self.sampling.rows.push(RowSampling { first_mask, mask_words, ..last });
+        self.logits.push(self.logits.last().expect("a row was asked").clone());
     }
 
     fn list(&mut self, tokens: &[u32]) -> u32 {
@@ -217,6 +229,26 @@ pub fn ties(emulator: &Emulator) -> Checked {
 }
 
 /// All kinds of picks on some logits.
+/// Masks that are shorter than the vocabulary, as long, and longer, beside bans.
+pub fn masks(emulator: &Emulator) -> Checked {
+    let gpu = &mut gpu(emulator);
+    for n in VOCABULARIES {
+        let whole = n.div_ceil(32);
+        for (seed, words) in [(1, whole), (2, whole.div_ceil(2)), (3, whole + 2)] {
+            let all = kinds(&spread(seed, n), seed, &[0]);
+            let mut case = Case { sampling: SamplingMetadata::default(), logits: Vec::new() };
+            case.sampling.tokens = all.sampling.tokens;
+            for (row, logits) in all.sampling.rows.into_iter().zip(all.logits) {
+                case.sampling.rows.push(row);
+                case.logits.push(logits);
+                case.mask_last(words, seed);
+            }
+            case.check(gpu)?;
+        }
+    }
+    Ok(())
+}
+
 fn kinds(logits: &[f32], seed: u64, banned: &[u32]) -> Case {
     let mut case = Case::default();
     let last = logits.len() as u32 - 1;
@@ -250,8 +282,11 @@ pub fn spoilt(emulator: &Emulator) -> Checked {
             // One row at a time: 0 times infinity would spoil the others.
             let kinds = kinds(&logits, 3, &[]);
             for pick in &kinds.sampling.rows {
-                let sampling =
-                    SamplingMetadata { rows: vec![*pick], tokens: kinds.sampling.tokens.clone() };
+                let sampling = SamplingMetadata {
+                    rows: vec![*pick],
+                    tokens: kinds.sampling.tokens.clone(),
+                    masks: kinds.sampling.masks.clone(),
+                };
                 Case { logits: vec![logits.clone()], sampling }.check(gpu)?;
             }
         }
@@ -275,8 +310,11 @@ pub fn bits(emulator: &Emulator) -> Checked {
             }
             together.logits.push(logits.clone());
             together.sampling.rows.push(moved);
-            let sampling =
-                SamplingMetadata { rows: vec![*pick], tokens: kinds.sampling.tokens.clone() };
+            let sampling = SamplingMetadata {
+                rows: vec![*pick],
+                tokens: kinds.sampling.tokens.clone(),
+                masks: kinds.sampling.masks.clone(),
+            };
             apart.push(Case { logits: vec![logits.clone()], sampling });
         }
     }
@@ -382,6 +420,11 @@ fn samples_are_those_of_the_processor() {
 }
 
 #[test]
+fn masks_leave_tokens_out() {
+    pass(masks);
+}
+
+#[test]
 fn ties_go_to_smaller_ids() {
     pass(ties);
 }
@@ -417,6 +460,13 @@ pub const MUTATIONS: &[Mutation] = &[
         from: "if (key >= PICK_LEAST && key > own) own = key;",
         to: "if (key > own) own = key;",
         check: spoilt,
+    },
+    Mutation {
+        kernel: "pick_stats",
+        source: "pick.cu",
+        from: "tokens[row.mask - 1 + i / 32] >> i % 32 & 1",
+        to: "tokens[row.mask - 1 + i / 32] >> i % 31 & 1",
+        check: masks,
     },
     Mutation {
         kernel: "pick_top",

@@ -58,6 +58,17 @@ extern "C" __global__ void tile(const u16* a, const u16* b, float* c) {
   for (u32 i = 0; i < 4; i++) c[(lane / 4 + i / 2 * 8) * 8 + lane % 4 * 2 + i % 2] = sums[i];
 }
 
+// C = A B with one mma of bytes, A [16][32] and B [8][32], its columns one after the other.
+extern "C" __global__ void tile_of_bytes(const u32* a, const u32* b, int* c) {
+  const u32 lane = threadIdx.x, row = lane / 4, word = lane % 4;
+  const u32 x[4] = {a[row * 8 + word], a[(row + 8) * 8 + word], a[row * 8 + 4 + word],
+                    a[(row + 8) * 8 + 4 + word]};
+  const u32 y[2] = {b[row * 8 + word], b[row * 8 + 4 + word]};
+  int sums[4] = {};
+  mma(sums, x, y);
+  for (u32 i = 0; i < 4; i++) c[(row + i / 2 * 8) * 8 + word * 2 + i % 2] = sums[i];
+}
+
 // Wrong: no barrier between writing and reading.
 extern "C" __global__ void race(float* out) {
   __shared__ float all[64];
@@ -114,6 +125,7 @@ EMU_REGISTER(sum_row)
 EMU_REGISTER(lanes)
 EMU_REGISTER(numbers)
 EMU_REGISTER(tile)
+EMU_REGISTER(tile_of_bytes)
 EMU_REGISTER(race)
 EMU_REGISTER(unwritten)
 EMU_REGISTER(beyond_shared)

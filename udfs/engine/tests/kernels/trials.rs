@@ -146,6 +146,30 @@ fn a_tile_is_a_product() {
 }
 
 #[test]
+fn a_tile_of_bytes_is_a_product() {
+    let bytes = |from: i32, count: i32| -> Vec<i8> {
+        (from..from + count).map(|i| (i * 37 % 255 - 127) as i8).collect()
+    };
+    let (a, b) = (bytes(0, 512), bytes(91, 256));
+    for order in ORDERS {
+        let Some(emulator) = trials(order) else { return };
+        let pieces = [512, 256, 512].map(|bytes| memory(&emulator, bytes));
+        for (piece, values) in pieces.iter().zip([&a, &b]) {
+            let bytes: Vec<u8> = values.iter().map(|&value| value as u8).collect();
+            emulator.upload(&bytes, piece, 0).unwrap();
+        }
+        let cells = pieces.each_ref().map(Memory::address);
+        emulator.launch("tile_of_bytes", [1, 1, 1], 32, 0, &cells).unwrap();
+        for (place, sum) in words(&emulator, &pieces[2]).into_iter().enumerate() {
+            let (row, column) = (place / 8, place % 8);
+            let product = |k: usize| i32::from(a[row * 32 + k]) * i32::from(b[column * 32 + k]);
+            let expected: i32 = (0..32).map(product).sum();
+            assert_eq!(sum as i32, expected, "row {row}, column {column}");
+        }
+    }
+}
+
+#[test]
 fn a_missing_barrier_shows_in_another_order() {
     let mut results = Vec::new();
     for order in ORDERS {
@@ -234,6 +258,10 @@ fn launches_that_a_gpu_would_refuse_are_refused() {
     refused("race", [1, 1, 1], 1025, 0, &[at], "1 to 1024 threads");
     refused("race", [1, 65536, 1], 1, 0, &[at], "the grid");
     refused("race", [1, 1, 0], 1, 0, &[at], "the grid");
-    refused("race", [1, 1, 1], 1, 232_449, &[at], "227 KiB");
-    emulator.launch("race", [1, 1, 1], 64, 232_448, &[at]).unwrap();
+    refused("race", [1, 1, 1], 1, 101_377, &[at], "101376 bytes of shared memory");
+    emulator.launch("race", [1, 1, 1], 64, 101_376, &[at]).unwrap();
+    let Some(larger) = trials(Order::Reversed) else { return };
+    let at = memory(&larger, 256);
+    larger.launch("race", [1, 1, 1], 64, 232_448, &[at.address()]).unwrap();
+    assert!(larger.launch("race", [1, 1, 1], 64, 232_449, &[at.address()]).is_err());
 }

@@ -18,7 +18,7 @@ const GAP_MIN: f64 = 1e-4;
 fn writers() -> Vec<(PathBuf, Writer, Tokenizer)> {
     golden::checkpoints()
         .into_iter()
-        .filter(|folder| golden::kind(folder) != Kind::Encoder)
+        .filter(|folder| matches!(golden::kind(folder), Kind::Causal | Kind::Seq2seq))
         .map(|folder| {
             let (writer, _) = golden::writer(&folder);
             let tokenizer = Tokenizer::from_file(folder.join("tokenizer.json")).unwrap();
@@ -67,7 +67,7 @@ fn check(
 fn before(writer: &Writer, number: usize) -> Vec<u32> {
     match writer.kind {
         Kind::Causal => writer.texts[number].ids.clone(),
-        Kind::Seq2seq | Kind::Encoder => Vec::new(),
+        Kind::Seq2seq | Kind::Encoder | Kind::Classifier => Vec::new(),
     }
 }
 
@@ -123,7 +123,7 @@ fn answers_with_a_given_beginning_are_those_of_transformers() {
             let mut ours = generations(answer).remove(0);
             let start = match writer.kind {
                 Kind::Seq2seq => tokenizer.decode(forced, true).unwrap(),
-                Kind::Causal | Kind::Encoder => it.prefix.clone(),
+                Kind::Causal | Kind::Encoder | Kind::Classifier => it.prefix.clone(),
             };
             let after = ours.text.strip_prefix(&start);
             ours.text = after.unwrap_or_else(|| panic!("{folder:?}: {:?}", ours.text)).to_owned();
@@ -217,6 +217,8 @@ fn continuations_are_as_likely_as_in_transformers() {
                     continuations: it.continuations.iter().map(|it| it.text.clone()).collect(),
                     include_eos,
                     messages: Vec::new(),
+                    logprobs: false,
+                    prompt_logprobs: false,
                 };
                 (Request::Score(score), 0)
             };

@@ -9,9 +9,11 @@ from typing import Callable
 
 import torch
 from transformers import (
-    BartConfig, BartForConditionalGeneration, BertConfig, BertModel, EncoderDecoderConfig,
-    EncoderDecoderModel, GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, OPTConfig, OPTForCausalLM, Qwen2Config, Qwen2ForCausalLM,
-    Qwen3Config, Qwen3ForCausalLM, T5Config, T5ForConditionalGeneration,
+    BartConfig, BartForConditionalGeneration, BertConfig, BertForSequenceClassification, BertModel,
+    DPRConfig, DPRQuestionEncoder, EncoderDecoderConfig, EncoderDecoderModel, GPT2Config, GPT2LMHeadModel,
+    LlamaConfig, LlamaForCausalLM, MistralConfig, MistralForCausalLM, OPTConfig, OPTForCausalLM, Qwen2Config, Qwen2ForCausalLM,
+    Qwen3Config, Qwen3ForCausalLM, RobertaConfig, RobertaForSequenceClassification, RobertaModel,
+    T5Config, T5ForConditionalGeneration, XLMRobertaConfig, XLMRobertaModel,
 )
 
 import rewrites
@@ -55,10 +57,22 @@ def bart(scale, **more):
         eos_token_id=2, decoder_start_token_id=2, **more))
 
 
-def bert(scale):
-    return BertModel(BertConfig(
+def bert(scale, model=BertModel, config=BertConfig, **more):
+    """BERT and its relatives."""
+    return model(config(**(dict(
         vocab_size=ROWS, hidden_size=40 * scale, num_hidden_layers=2, num_attention_heads=4,
-        intermediate_size=72 * scale, max_position_embeddings=96))
+        intermediate_size=72 * scale, max_position_embeddings=96) | more)))
+
+
+def roberta(scale, model=RobertaModel, **more):
+    """One vector for all token types, positions behind the padding's, an epsilon of its own."""
+    return bert(scale, model, RobertaConfig, type_vocab_size=1, layer_norm_eps=1e-5,
+                pad_token_id=1, bos_token_id=0, eos_token_id=2, **more)
+
+
+def xlm_roberta(scale):
+    return bert(scale, XLMRobertaModel, XLMRobertaConfig, type_vocab_size=1, layer_norm_eps=1e-5,
+                pad_token_id=0, bos_token_id=1, eos_token_id=1)
 
 
 def bert2bert(scale, **more):
@@ -105,6 +119,11 @@ def llama_tied(scale):
                        bos_token_id=477, eos_token_id=479)
 
 
+def mistral(scale):
+    return rope_family(MistralForCausalLM, MistralConfig, scale, head_dim=12 * scale,
+                       sliding_window=None, bos_token_id=477, eos_token_id=479)
+
+
 def qwen2(scale):
     return rope_family(Qwen2ForCausalLM, Qwen2Config, scale, tie_word_embeddings=True,
                        rope_parameters=dict(rope_type="default", rope_theta=1000000.0),
@@ -118,6 +137,7 @@ def qwen3(scale):
                        bos_token_id=477, eos_token_id=479)
 
 
+NAMES = {0: "contradiction", 1: "entailment", 2: "neutral"}
 TWO_ENDS = dict(eos_token_id=[479, 478], pad_token_id=478)
 QWEN_ENDS = dict(eos_token_id=[479, 477], pad_token_id=477)
 
@@ -147,6 +167,23 @@ FAMILIES = {
     "bert2bert-untied": Family(
         lambda scale: bert2bert(scale, tie_word_embeddings=False), vocabularies.bert, torch.float16,
         end_gain=3.0),
+    "roberta": Family(roberta, vocabularies.bart),
+    # Another row of padding, so that positions begin elsewhere.
+    "xlm-roberta": Family(xlm_roberta, vocabularies.t5),
+    "dpr": Family(lambda scale: bert(scale, DPRQuestionEncoder, DPRConfig), vocabularies.bert),
+    # Three classes, of which one is told; one number; classes that do not exclude each other.
+    "bert-classifier": Family(
+        lambda scale: bert(scale, BertForSequenceClassification, id2label=NAMES,
+                           label2id={name: i for i, name in NAMES.items()}),
+        vocabularies.bert_typed_pairs),
+    "bert-reranker": Family(
+        lambda scale: bert(scale, BertForSequenceClassification, num_labels=1),
+        vocabularies.bert_pairs),
+    "roberta-classifier": Family(
+        lambda scale: roberta(scale, RobertaForSequenceClassification, num_labels=2,
+                              max_position_embeddings=162,
+                              problem_type="multi_label_classification"),
+        vocabularies.bart),
     "opt": Family(opt, vocabularies.opt, end_gain=4.0),
     "opt-post-norm": Family(
         lambda scale: opt(scale, do_layer_norm_before=False, word_embed_proj_dim=24 * scale),
@@ -156,6 +193,7 @@ FAMILIES = {
     "llama": Family(llama, vocabularies.llama, generation=TWO_ENDS,
                     rewrites=[rewrites.old_rope], shard="60KB"),
     "llama-tied": Family(llama_tied, vocabularies.llama, torch.float16, generation=TWO_ENDS),
+    "mistral": Family(mistral, vocabularies.llama, generation=TWO_ENDS),
     "qwen2": Family(qwen2, vocabularies.qwen, generation=QWEN_ENDS),
     "qwen3": Family(qwen3, vocabularies.qwen, generation=QWEN_ENDS),
 }

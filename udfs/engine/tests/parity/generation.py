@@ -9,11 +9,12 @@ from transformers import (
 
 import texts
 from noise import GumbelNoise
-from reference import Jitter, Reference, short, true_double
+from reference import LAYERS_OF, Jitter, Reference, short, true_double
 
 FORWARD_ROWS = 2  # logits kept per text, to keep the files small
 SEED = 7
 SAMPLES = 2
+SCORED = (0, 1, 3)  # texts that continuations are scored behind
 
 
 def make(folder, tokenizer, seed):
@@ -38,6 +39,8 @@ def make(folder, tokenizer, seed):
         sampled=[sampled(reference, read, 0.8, 50, 0.9), sampled(reference, read, 1.0, 0, 1.0)],
         scores=scores(reference, tokenizer, prompts, read, seed, plain),
     )
+    for layer, states in enumerate(reference.layers(read[LAYERS_OF])):
+        tensors[f"layer.{layer}"] = states[0].clone()
     if reference.is_seq2seq:
         record["fusion"], more = fusions(reference, tokenizer, seed)
         tensors |= more
@@ -147,7 +150,7 @@ def sampled(reference, read, temperature, top_k, top_p):
 def scores(reference, tokenizer, prompts, read, seed, plain):
     """Log-probabilities of several continuations behind one prompt."""
     records = []
-    for number in (0, 1, 3):
+    for number in SCORED:
         given = texts.continuations(seed)
         likely = likely_continuation(reference, tokenizer, prompts[number], read[number], plain)
         rows = []
@@ -161,10 +164,14 @@ def scores(reference, tokenizer, prompts, read, seed, plain):
             best = logits[:-1].topk(2, -1).values
             rows.append(dict(
                 text=text, tokens=tokens, logprob=short(chosen.sum(), 10),
+                logprobs=[short(one, 9) for one in chosen[:, 0]],
                 end_logprob=short(logprobs[-1, reference.ends[0]], 10),
                 is_greedy=logits[:-1].argmax(-1).tolist() == tokens,
                 gap=short((best[:, 0] - best[:, 1]).min())))
-        records.append(dict(text=number, continuations=rows))
+        prompt_logprobs = [] if reference.is_seq2seq else [
+            short(one, 9) for one in reference.logprobs([read[number][:1]], read[number][1:])]
+        records.append(dict(
+            text=number, prompt_logprobs=prompt_logprobs, continuations=rows))
     return records
 
 

@@ -16,15 +16,21 @@ import transformers
 from safetensors.torch import save_file
 from transformers import AutoTokenizer
 
+import classification
 import embedding
 import generation
 
 
+ENCODERS = ["bert", "dpr", "roberta", "xlm-roberta"]
+
+
 def write(folder, seed):
     """Both files of one checkpoint."""
-    model_type = json.loads((folder / "config.json").read_text(encoding="utf-8"))["model_type"]
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     tokenizer = AutoTokenizer.from_pretrained(folder)
-    maker = embedding if model_type == "bert" else generation
+    maker = embedding if config["model_type"] in ENCODERS else generation
+    if config["architectures"][0].endswith("ForSequenceClassification"):
+        maker = classification
     with torch.no_grad():
         record, tensors = maker.make(folder, tokenizer, seed)
     check_tokenizer(folder, record["texts"])
@@ -62,7 +68,7 @@ def save_golden(folder, record, tensors):
 def summary(record):
     """What a person wants to see: how near f32 is to the truth, and how clear the choices are."""
     said = f"f32 against f64 {record['f32_error']:.1e}"
-    if record["kind"] == "encoder":
+    if record["kind"] in ("encoder", "classifier"):
         return said
     gap = min(gap for run in record["greedy"] for gap in run["gaps"])
     lengths = [len(run["tokens"]) for run in record["greedy"]]

@@ -43,6 +43,8 @@ pub enum Kind {
     /// Reads a prompt and writes an answer.
     Seq2seq,
     Encoder,
+    /// Tells the class of a text.
+    Classifier,
 }
 
 /// The kind of the model in a folder.
@@ -69,6 +71,9 @@ pub struct Run {
     pub gaps: Vec<f64>,
     /// Sum over the tokens, under the model's own distribution.
     pub logprob: f64,
+    /// Of each token.
+    #[serde(default)]
+    pub logprobs: Vec<f64>,
 }
 
 /// Everything about a model that writes.
@@ -175,6 +180,8 @@ pub struct Sample {
 #[derive(Deserialize)]
 pub struct Scores {
     pub text: usize,
+    /// Of each token of the text but the first; empty where an encoder reads it.
+    pub prompt_logprobs: Vec<f64>,
     pub continuations: Vec<Continuation>,
 }
 
@@ -184,6 +191,8 @@ pub struct Continuation {
     pub text: String,
     pub tokens: Vec<u32>,
     pub logprob: f64,
+    /// Of each token.
+    pub logprobs: Vec<f64>,
     /// Of the first of the ends, behind the tokens.
     pub end_logprob: f64,
     pub is_greedy: bool,
@@ -207,6 +216,27 @@ pub struct Encoder {
     pub texts: Vec<Text>,
 }
 
+/// Everything about a model that tells classes.
+#[derive(Deserialize)]
+pub struct Classifier {
+    /// In the order of logits.
+    pub labels: Vec<String>,
+    pub classes: Vec<Classes>,
+}
+
+/// What a model says of a text or a pair.
+#[derive(Deserialize)]
+pub struct Classes {
+    pub text: String,
+    pub pair: Option<String>,
+    /// Most tokens, special ones included; `longest_first`.
+    pub truncate: Option<u32>,
+    pub ids: Vec<u32>,
+    pub logits: Vec<f32>,
+    /// As transformers' pipeline makes them; only of texts that are not cut.
+    pub probabilities: Option<Vec<f64>>,
+}
+
 /// One draw of the noise.
 #[derive(Deserialize)]
 pub struct Draw {
@@ -228,6 +258,11 @@ pub fn writer(folder: &Path) -> (Writer, Tensors) {
 /// The goldens of a model that gives vectors; also of `data/minilm`, which has `mean` alone.
 pub fn encoder(folder: &Path) -> (Encoder, Tensors) {
     (json(&folder.join("golden.json")), Tensors::of(folder))
+}
+
+/// The goldens of a model that tells classes.
+pub fn classifier(folder: &Path) -> Classifier {
+    json(&folder.join("golden.json"))
 }
 
 /// Draws of the sampling noise.

@@ -4,8 +4,10 @@
 #![allow(clippy::unwrap_used, reason = "a test fails where it cannot go on")]
 
 mod answers;
+mod classes;
 mod forward;
 mod golden;
+mod logprobs;
 mod model;
 mod near;
 mod pass;

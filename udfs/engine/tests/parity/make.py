@@ -66,7 +66,7 @@ def settle(model, end_gain):
         # Positions that matter: otherwise models without rotation say one thing again and again.
         if name.endswith(("embed_positions.weight", "wpe.weight", "position_embeddings.weight")):
             weight.mul_(4)
-    if config.model_type != "bert":
+    if model.get_output_embeddings() is not None:
         ends = model.generation_config.eos_token_id
         output = model.get_output_embeddings().weight
         output[ends if isinstance(ends, list) else [ends]] *= end_gain

@@ -68,5 +68,6 @@ pub fn generate(prompt: Prompt, strategy: Strategy) -> Generate {
         stop: Vec::new(),
         choices: Vec::new(),
         response_format: None,
+        logprobs: false,
     }
 }

@@ -27,7 +27,8 @@ fn errors_are_relative_to_the_golden() {
 
 #[test]
 fn differences_count_up_to_the_first_near_tie() {
-    let golden = Run { tokens: vec![5, 6, 7], gaps: vec![1.0, 1e-6, 1.0], logprob: -1.0 };
+    let golden =
+        Run { tokens: vec![5, 6, 7], gaps: vec![1.0, 1e-6, 1.0], logprob: -1.0, logprobs: vec![] };
     assert_eq!(first_difference(&[5, 6, 7], &golden, 1e-4), None);
     assert_eq!(first_difference(&[4, 6, 7], &golden, 1e-4), Some(0));
     assert_eq!(first_difference(&[5, 9, 7], &golden, 1e-4), None);

@@ -63,9 +63,20 @@ fn encode<B: Backend>(
     stack: &Stack<B>,
     tokens: &[u32],
 ) -> Result<Encoded<B>, DeviceError> {
+    encode_typed(backend, network, stack, (tokens, 0))
+}
+
+/// The same with `offset` added to the positions of the second half.
+fn encode_typed<B: Backend>(
+    backend: &mut B,
+    network: &Network<B>,
+    stack: &Stack<B>,
+    (tokens, offset): (&[u32], u32),
+) -> Result<Encoded<B>, DeviceError> {
     let mut work = Workspace::new(backend, stack, ROWS)?;
     let mut keys = cache(backend, network, stack)?;
-    let (input, metadata) = place(tokens, 0);
+    let (mut input, metadata) = place(tokens, 0);
+    input.positions.iter_mut().skip(tokens.len() / 2).for_each(|position| *position += offset);
     let (input, metadata) = brought(backend, &input, &metadata)?;
     stack.forward(backend, &input, &metadata, &mut keys, None, &mut work)?;
     stack.select_rows(backend, None, &mut work)?;
@@ -113,8 +124,8 @@ pub fn logprobs<B: Backend>(
     decoder.select_rows(backend, Some(&asked), &mut work)?;
     let head = network.head.as_ref().expect("what writes has a head");
     let count = head.linear.outputs as u32;
-    let pick = RowSampling { method: SamplingMethod::TopK { count }, first_banned: 0, banned: 0 };
-    let sampling = SamplingMetadata { rows: vec![pick; rows], tokens: Vec::new() };
+    let pick = RowSampling::new(SamplingMethod::TopK { count });
+    let sampling = SamplingMetadata { rows: vec![pick; rows], ..SamplingMetadata::default() };
     let mut output = SamplerOutput::default();
     head.sample(backend, decoder.selected(&work), &sampling, &mut output)?;
     drop(read_before);
@@ -124,6 +135,28 @@ pub fn logprobs<B: Backend>(
         row
     };
     Ok((0..rows).map(row).collect())
+}
+
+/// What the head of an encoder says of a text, whose second half has the last token type.
+pub fn classes<B: Backend>(
+    backend: &mut B,
+    network: &Network<B>,
+    read: &[u32],
+) -> Result<Vec<f32>, DeviceError> {
+    let (Transformer::Encoder(encoder), Some(head)) = (&network.transformer, &network.classifier)
+    else {
+        panic!("there is no head");
+    };
+    let offset = head.type_offsets.last().copied().unwrap_or(0);
+    let encoded = encode_typed(backend, network, encoder, (read, offset))?;
+    let (mut first, mut dense) =
+        (backend.tensor(1, encoder.width)?, backend.tensor(1, encoder.width)?);
+    let mut out = backend.tensor(1, head.labels.names.len())?;
+    let (rows, metadata) = (encoder.selected(&encoded.work), &encoded._read.1);
+    head.classify(backend, rows, metadata, (&mut first, &mut dense), &mut out)?;
+    let mut classes = Vec::new();
+    backend.download(&out, &mut classes)?;
+    Ok(classes)
 }
 
 /// The final rows of an encoder, one after the other.

@@ -11,6 +11,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSeq2SeqLM
 from transformers.modeling_outputs import BaseModelOutput
 
 NEW_TOKENS = 16
+LAYERS_OF = 2  # the text whose states are kept of every layer
 NO_GAP = 1e9  # where there is only one choice
 
 
@@ -73,6 +74,12 @@ class Reference:
         """The final state of the last token, after the final norm."""
         return self.model.base_model(ids(prompt), use_cache=False).last_hidden_state[0, -1]
 
+    def layers(self, prompt):
+        """The hidden states of all layers of what reads texts, the embedding first."""
+        reader = self.model.get_encoder() if self.is_seq2seq else self.model.base_model
+        more = {} if self.is_seq2seq else dict(use_cache=False)
+        return reader(ids(prompt), output_hidden_states=True, **more).hidden_states
+
     def generate(self, passages, forced=(), **settings):
         """Raw answers of `generate`, and where their new tokens begin."""
         if self.is_seq2seq:
@@ -98,8 +105,10 @@ class Reference:
         tokens = self.cut(answer.sequences[0, first:].tolist())
         best = torch.cat(answer.scores).double().topk(2, -1).values
         gaps = (best[:, 0] - best[:, 1]).clamp(max=NO_GAP).tolist()
+        logprobs = self.logprobs(passages, tokens, forced)
         return dict(tokens=tokens, gaps=[short(gap) for gap in gaps[:len(tokens)]],
-                    logprob=short(self.logprobs(passages, tokens, forced).sum(), 10))
+                    logprob=short(logprobs.sum(), 10),
+                    logprobs=[short(one, 9) for one in logprobs])
 
     def cut(self, tokens):
         """Nothing after the first end."""

@@ -7,23 +7,30 @@ use tokenizers::Tokenizer;
 use crate::golden::{self, Kind, NEW_TOKENS, Run, Text, Writer};
 use crate::near::relative_error;
 
-const FAMILIES: [&str; 16] = [
+const FAMILIES: [&str; 23] = [
     "bart",
     "bart-forced",
     "bert",
+    "bert-classifier",
+    "bert-reranker",
     "bert-sentence",
     "bert2bert",
     "bert2bert-untied",
+    "dpr",
     "flan-t5",
     "flan-t5-old",
     "gpt2",
     "llama",
     "llama-tied",
+    "mistral",
     "opt",
     "opt-post-norm",
     "qwen2",
     "qwen3",
+    "roberta",
+    "roberta-classifier",
     "t5",
+    "xlm-roberta",
 ];
 
 #[test]
@@ -60,7 +67,7 @@ fn check_texts(folder: &Path, texts: &[Text]) -> Tokenizer {
 #[test]
 fn texts_have_the_tokens_that_the_tokenizers_give() {
     for folder in golden::checkpoints() {
-        if golden::kind(&folder) == Kind::Encoder {
+        if matches!(golden::kind(&folder), Kind::Encoder | Kind::Classifier) {
             check_texts(&folder, &golden::encoder(&folder).0.texts);
             continue;
         }
@@ -102,7 +109,7 @@ fn check_run(writer: &Writer, run: &Run) {
 #[test]
 fn answers_end_where_they_must_and_have_a_gap_for_every_token() {
     for folder in golden::checkpoints() {
-        if golden::kind(&folder) == Kind::Encoder {
+        if matches!(golden::kind(&folder), Kind::Encoder | Kind::Classifier) {
             continue;
         }
         let (writer, tensors) = golden::writer(&folder);
@@ -137,7 +144,7 @@ fn answers_end_where_they_must_and_have_a_gap_for_every_token() {
 #[test]
 fn beams_come_best_first_with_their_scores() {
     for folder in golden::checkpoints() {
-        if golden::kind(&folder) == Kind::Encoder {
+        if matches!(golden::kind(&folder), Kind::Encoder | Kind::Classifier) {
             continue;
         }
         let writer = golden::writer(&folder).0;
@@ -163,7 +170,7 @@ fn beams_come_best_first_with_their_scores() {
 fn scores_are_consistent_and_some_are_greedy() {
     let mut greedy = 0;
     for folder in golden::checkpoints() {
-        if golden::kind(&folder) == Kind::Encoder {
+        if matches!(golden::kind(&folder), Kind::Encoder | Kind::Classifier) {
             continue;
         }
         let writer = golden::writer(&folder).0;
@@ -187,7 +194,7 @@ fn argmax(values: &[f32]) -> u32 {
 #[test]
 fn logits_and_states_have_their_shapes() {
     for folder in golden::checkpoints() {
-        if golden::kind(&folder) == Kind::Encoder {
+        if matches!(golden::kind(&folder), Kind::Encoder | Kind::Classifier) {
             continue;
         }
         let (writer, tensors) = golden::writer(&folder);
@@ -195,7 +202,7 @@ fn logits_and_states_have_their_shapes() {
             let (logits, ids) = (tensors.logits(number), &writer.texts[forward.text].ids);
             let places = match writer.kind {
                 Kind::Seq2seq => 1 + forward.forced.len(),
-                Kind::Causal | Kind::Encoder => ids.len(),
+                Kind::Causal | Kind::Encoder | Kind::Classifier => ids.len(),
             };
             assert_eq!((logits.width, logits.rows().len()), (500, places - forward.first));
             if writer.kind == Kind::Causal {

@@ -48,6 +48,13 @@ impl Tensors {
         self.named(&format!("hidden.{n}"))
     }
 
+    /// The hidden states of every token of the third text behind `n` blocks of what reads it.
+    pub fn layer(&self, n: usize) -> Option<Matrix> {
+        let name = format!("layer.{n}");
+        let file = SafeTensors::deserialize(&self.0).unwrap();
+        file.names().contains(&name.as_str()).then(|| self.named(&name))
+    }
+
     /// A row per text: the mean of all states, at length 1.
     pub fn mean(&self) -> Matrix {
         self.named("mean")

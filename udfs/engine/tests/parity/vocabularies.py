@@ -121,6 +121,22 @@ def bert():
     return made, dict(zip(names, specials))
 
 
-def template(single, ids):
-    """The rule that adds special tokens around one text."""
-    return processors.TemplateProcessing(single=single, special_tokens=list(ids.items()))
+def bert_pairs():
+    """`[CLS] text [SEP] pair [SEP]`, of which the last two are of token type 1."""
+    made, names = bert()
+    pair = "[CLS] $A [SEP] $B:1 [SEP]:1"
+    made.post_processor = template("[CLS] $A [SEP]", {"[CLS]": 2, "[SEP]": 3}, pair)
+    return made, names
+
+
+def bert_typed_pairs():
+    """The same with the names of what a model is given: token types among it."""
+    made, names = bert_pairs()
+    given = ["input_ids", "token_type_ids", "attention_mask"]
+    return made, names | dict(model_input_names=given)
+
+
+def template(single, ids, pair=None):
+    """The rule that adds special tokens around one text, and around two."""
+    more = {} if pair is None else {"pair": pair}
+    return processors.TemplateProcessing(single=single, special_tokens=list(ids.items()), **more)

@@ -7,8 +7,8 @@ use std::time::Duration;
 use proofmill_engine::checkpoint::Folder;
 use proofmill_engine::model::{Model, Settings};
 use proofmill_engine::request::{
-    Answer, Body, Embed, Generate, Generation, Prompt, Request, RequestError, Score, Scored,
-    Strategy,
+    Answer, Body, Embed, Generate, Generation, Hidden, HiddenRows, Prompt, Request, RequestError,
+    Score, Scored, Strategy,
 };
 use proofmill_engine::schedule::Cancel;
 use sha2::{Digest, Sha256};
@@ -133,6 +133,7 @@ pub fn plain(prompt: &str, strategy: Strategy) -> Generate {
         stop: Vec::new(),
         choices: Vec::new(),
         response_format: None,
+        logprobs: false,
     }
 }
 
@@ -155,6 +156,8 @@ pub fn score(prompt: &str, continuations: &[&str]) -> Request {
         continuations,
         include_eos: false,
         messages: Vec::new(),
+        logprobs: false,
+        prompt_logprobs: false,
     })
 }
 
@@ -165,7 +168,8 @@ pub fn embed(text: &str) -> Request {
 
 /// The last hidden state of a text.
 pub fn hidden(text: &str) -> Request {
-    Request::Hidden(Embed { text: text.to_owned(), truncate: None })
+    let (layer, rows) = (-1, HiddenRows::Last);
+    Request::Hidden(Hidden { text: text.to_owned(), truncate: None, layer, rows })
 }
 
 /// What a generation's answer holds.

@@ -19,6 +19,8 @@ fn judged(model: &proofmill_engine::model::Model, prompt: &str, texts: &[&str]) 
         continuations: texts.iter().map(|&text| text.to_owned()).collect(),
         include_eos: true,
         messages: Vec::new(),
+        logprobs: false,
+        prompt_logprobs: false,
     });
     scores(ask(model, &request)).iter().map(|one| one.logprob).collect()
 }

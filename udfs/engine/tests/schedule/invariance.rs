@@ -19,6 +19,8 @@ fn bits(answer: &Answered) -> Vec<u64> {
         }
         Ok(Body::Scores(all)) => all.iter().map(|one| one.logprob.to_bits()).collect(),
         Ok(Body::Vector(all)) => all.iter().map(|one| one.to_bits().into()).collect(),
+        Ok(Body::Vectors(all)) => all.concat().iter().map(|one| one.to_bits().into()).collect(),
+        Ok(Body::Classes(all)) => all.iter().map(|one| one.logit.to_bits().into()).collect(),
         Err(_) => Vec::new(),
     }
 }

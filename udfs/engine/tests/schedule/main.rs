@@ -7,6 +7,7 @@ mod ask;
 mod cancelled;
 mod choices;
 mod crowded;
+mod forms;
 mod invariance;
 mod limits;
 mod memory;

@@ -3,7 +3,7 @@
 use proofmill_engine::backend::Precision;
 use proofmill_engine::model::Settings;
 use proofmill_engine::request::{
-    Embed, Generate, Keep, Prompt, Request, Score, Strategy as Choice, Truncate,
+    Embed, Generate, Hidden, HiddenRows, Keep, Prompt, Request, Score, Strategy as Choice, Truncate,
 };
 use proptest::prelude::*;
 
@@ -45,8 +45,16 @@ fn choice() -> impl Strategy<Value = Choice> {
     ]
 }
 
+/// A text that may begin as others do.
+fn text(count: std::ops::Range<usize>) -> impl Strategy<Value = String> {
+    (0usize..4, words(count)).prop_map(|(prefix, text)| match PREFIXES.get(prefix) {
+        Some(prefix) => format!("{prefix} {text}"),
+        None => text,
+    })
+}
+
 fn generate(kind: Kind) -> impl Strategy<Value = Generate> {
-    let text = words(1..25).prop_map(Prompt::Text).boxed();
+    let text = text(1..25).prop_map(Prompt::Text).boxed();
     let prompt = if kind == Kind::EncoderDecoder {
         let passages = prop::collection::vec(words(1..12), 1..4).prop_map(Prompt::Passages);
         prop_oneof![text, passages].boxed()
@@ -55,7 +63,8 @@ fn generate(kind: Kind) -> impl Strategy<Value = Generate> {
     };
     let rules = (0u8..5, words(1..3), 1u32..20, 0u32..5);
     (prompt, choice(), rules).prop_map(|(prompt, strategy, (rule, text, max_tokens, least))| {
-        let all = Generate { prompt, max_tokens, ..plain("", strategy) };
+        let logprobs = least % 2 == 0;
+        let all = Generate { prompt, max_tokens, logprobs, ..plain("", strategy) };
         let is_beam = matches!(strategy, Choice::Beam { .. });
         match rule {
             0 => Generate { prefix: format!(" {text}"), ..all },
@@ -78,37 +87,53 @@ fn among(all: Generate, text: String) -> Generate {
     Generate { choices, strategy, max_tokens: 20, ..all }
 }
 
-fn score() -> impl Strategy<Value = Score> {
+fn score(kind: Kind) -> impl Strategy<Value = Score> {
     let prompt = (0usize..3, words(0..6));
     let continuations = prop::collection::vec(words(1..4), 1..6);
-    (prompt, continuations, any::<bool>()).prop_map(
-        |((prefix, text), continuations, include_eos)| {
+    (prompt, continuations, any::<bool>(), any::<bool>()).prop_map(
+        move |((prefix, text), continuations, include_eos, logprobs)| {
             let prompt = match PREFIXES.get(prefix) {
                 Some(prefix) => format!("{prefix} {text}"),
                 None => format!("lu {text}"),
             };
             let continuations = continuations.iter().map(|text| format!(" {text}")).collect();
-            Score { prompt, messages: Vec::new(), truncate: None, continuations, include_eos }
+            Score {
+                prompt,
+                messages: Vec::new(),
+                truncate: None,
+                continuations,
+                include_eos,
+                logprobs,
+                // An encoder cannot tell them.
+                prompt_logprobs: logprobs && kind == Kind::Decoder,
+            }
         },
     )
 }
 
 fn embed() -> impl Strategy<Value = Embed> {
-    (words(1..30), 0u8..3).prop_map(|(text, cut)| {
+    (text(1..30), 0u8..3).prop_map(|(text, cut)| {
         let truncate = Truncate { tokens: 9, keep: Keep::End };
         Embed { text, truncate: (cut == 0).then_some(truncate) }
     })
 }
 
+fn hidden() -> impl Strategy<Value = Hidden> {
+    let rows = [HiddenRows::Last, HiddenRows::First, HiddenRows::Mean, HiddenRows::All];
+    // Every model has a block at least.
+    (embed(), -2i32..2, prop::sample::select(rows.to_vec()))
+        .prop_map(|(Embed { text, truncate }, layer, rows)| Hidden { text, truncate, layer, rows })
+}
+
 fn request(kind: Kind) -> impl Strategy<Value = Request> {
     let vectors =
-        prop_oneof![embed().prop_map(Request::Embed), embed().prop_map(Request::Hidden)].boxed();
+        prop_oneof![embed().prop_map(Request::Embed), hidden().prop_map(Request::Hidden)].boxed();
     if kind == Kind::Encoder {
         return vectors;
     }
     prop_oneof![
         4 => generate(kind).prop_map(Request::Generate),
-        3 => score().prop_map(Request::Score),
+        3 => score(kind).prop_map(Request::Score),
         1 => vectors,
     ]
     .boxed()

@@ -143,6 +143,8 @@ fn special_tokens_cannot_be_cut() {
             truncate,
             continuations,
             include_eos: false,
+            logprobs: false,
+            prompt_logprobs: false,
         })
     };
     refused(&bart, judge(1), why);

@@ -4,9 +4,11 @@ use std::collections::BTreeSet;
 
 use proofmill_engine::checkpoint::Codec;
 use proofmill_engine::model::{Model, Settings};
-use proofmill_engine::request::Request;
+use proofmill_engine::request::{Generate, Prompt, Request, Strategy};
 
-use crate::ask::{self, ask, ask_all, ask_together, folder, open, score, scores, settings};
+use crate::ask::{
+    self, Answered, ask, ask_all, ask_together, folder, open, score, scores, settings,
+};
 
 const SHOTS: &str = "ba ne ko da vi lu ba xe ko zu vi lu ba ne ko da vi wa ba ne mo da vi lu ba ne ko \
                      ti vi lu ba ne po da vi lu";
@@ -41,14 +43,14 @@ fn rows_of_the_gate(model: &Model) -> u64 {
     model.counts().decoder_rows - before
 }
 
-/// Asks one after the other, with something else in between, so that nothing is shared.
-fn one_by_one(model: &Model, requests: &[Request]) -> Vec<f64> {
-    let other = score("xe", &[" ba"]);
+/// Asks each of a model of its own, so that nothing is shared: the answers, and the rows of all.
+fn one_by_one(name: &str, requests: &[Request]) -> (Vec<Answered>, u64) {
     let alone = |request| {
-        ask(model, &other).unwrap();
-        scores(ask(model, request))[0].logprob
+        let model = open(name, &settings());
+        (ask(&model, request), model.counts().decoder_rows)
     };
-    requests.iter().map(alone).collect()
+    let (answers, rows): (Vec<Answered>, Vec<u64>) = requests.iter().map(alone).unzip();
+    (answers, rows.iter().sum())
 }
 
 #[test]
@@ -65,21 +67,21 @@ fn choices_behind_one_prefix_cost_a_tenth_and_mean_the_same() {
     let all: Vec<Vec<u32>> = prompts.iter().flat_map(|p| texts(&codec, p, &CHOICES)).collect();
 
     let model = open("llama", &settings());
-    let other = rows(&model, &[score("xe", &[" ba"])]);
-    let before = model.counts().decoder_rows;
-    let expected = one_by_one(&model, &apart);
-    let separate = model.counts().decoder_rows - before - other * apart.len() as u64;
+    let (expected, separate) = one_by_one("llama", &apart);
     assert_eq!(separate as usize, all.iter().map(|text| text.len() - 1).sum::<usize>());
 
-    // So that nothing is left of the last one.
-    ask(&model, &score("xe", &[" ba"])).unwrap();
-    let before = model.counts().decoder_rows;
+    let before = model.counts();
     let answers = ask_together(&model, &together);
-    let shared = model.counts().decoder_rows - before - rows_of_the_gate(&model);
+    let counts = model.counts();
+    let gate = rows_of_the_gate(&model);
+    let shared = counts.decoder_rows - before.decoder_rows - gate;
+    assert_eq!(counts.asked_tokens - before.asked_tokens - gate, separate);
     assert_eq!(shared as usize, beginnings(&all).len());
     assert!(shared * 10 <= separate, "{shared} rows instead of {separate}");
-    let found = answers.into_iter().flat_map(scores).map(|it| it.logprob.to_bits());
-    assert!(found.eq(expected.iter().map(|logprob| logprob.to_bits())));
+    let bits = |answers: Vec<Answered>| -> Vec<u64> {
+        answers.into_iter().flat_map(scores).map(|it| it.logprob.to_bits()).collect()
+    };
+    assert_eq!(bits(answers), bits(expected));
 }
 
 #[test]
@@ -121,10 +123,10 @@ fn the_next_batch_begins_with_what_the_last_one_kept() {
     let parts: Vec<&str> = SHOTS.split(' ').collect();
     let part = parts[..33].join(" ");
     assert_eq!(rows(&model, &[score(&format!("{part} xe xe"), &[" ba"])]), tokens(" xe xe"));
-    // Too short a part to be worth it, which ends what was kept.
-    let short = format!("{} xe xe", parts[..20].join(" "));
+    // Too short a part to be worth it; the rest stays.
+    let short = format!("{} xe xe", parts[..10].join(" "));
     assert_eq!(rows(&model, &[score(&short, &[" ba"])]), tokens(&short));
-    assert_eq!(rows(&model, &[score(SHOTS, &[" ba"])]), shots);
+    assert_eq!(rows(&model, &[score(SHOTS, &[" ba"])]), 1);
 }
 
 #[test]
@@ -174,4 +176,152 @@ fn a_prompt_may_be_longer_than_a_step() {
     let requests = [" ba", " ne ko"].map(|it| score(SHOTS, &[it]));
     let answers = ask_all(&open("gpt2", &small), &requests);
     assert_eq!(answers, ask_all(&open("gpt2", &settings()), &requests));
+}
+
+const QUESTIONS: [&str; 6] = ["lu", "ba ne", "ko", "xe wa", "ti", "mo po"];
+
+/// Prompts of some length behind the same demonstrations, each with its own question.
+fn few_shot(count: usize) -> Vec<String> {
+    let question =
+        |at: usize| [QUESTIONS[at % 6], QUESTIONS[at / 6 % 6], QUESTIONS[at / 36 % 6]].join(" ");
+    (0..count).map(|at| format!("{SHOTS} {SHOTS} {SHOTS} {}", question(at))).collect()
+}
+
+/// Tokens that all of `prompts` begin with, and those that each has of its own.
+fn shared_and_own(name: &str, prompts: &[String]) -> (u64, u64) {
+    let codec = Codec::read(&folder(name)).unwrap();
+    let texts: Vec<Vec<u32>> = prompts.iter().map(|it| codec.encode(it, true).unwrap()).collect();
+    let alike = |end: &usize| texts.iter().all(|text| text[..*end] == texts[0][..*end]);
+    let shared = (0..=texts.iter().map(Vec::len).min().unwrap()).take_while(alike).last().unwrap();
+    (shared as u64, texts.iter().map(|text| (text.len() - shared) as u64).sum())
+}
+
+fn written(answers: &[Answered]) -> u64 {
+    let all = answers.iter().cloned().flat_map(ask::generations);
+    // The last token of an answer is never read.
+    all.map(|one| u64::from(one.output_tokens) - 1).sum()
+}
+
+/// At most 5 % more than what is shared, once, and what everybody has of its own.
+fn about(rows: u64, (shared, own): (u64, u64)) -> bool {
+    rows >= shared && rows * 20 <= (shared + own) * 21
+}
+
+#[test]
+fn generations_behind_the_same_demonstrations_read_them_once() {
+    for name in ["llama", "qwen2"] {
+        let prompts = few_shot(120);
+        let greedy =
+            |text: &String| Generate { max_tokens: 4, ..ask::plain(text, Strategy::Greedy) };
+        let requests: Vec<Request> = prompts.iter().map(greedy).map(Request::Generate).collect();
+        let model = open(name, &settings());
+        let gate = rows_of_the_gate(&model);
+        let before = model.counts();
+        let answers = ask_together(&model, &requests);
+        let counts = model.counts();
+        let rows = counts.decoder_rows - before.decoder_rows - gate;
+        let (shared, own) = shared_and_own(name, &prompts);
+        assert!(shared > 100);
+        let own = own + written(&answers);
+        assert!(about(rows, (shared, own)), "{name}: {rows} rows, {shared} + {own} tokens");
+        let (alone, separate) = one_by_one(name, &requests);
+        assert_eq!(answers, alone);
+        assert_eq!(counts.asked_tokens - before.asked_tokens - gate, separate);
+        assert!(rows * 5 < separate, "{name}: {rows} rows instead of {separate}");
+        // The next batch finds what the last one left.
+        let next = format!("{SHOTS} {SHOTS} {SHOTS} wa wa");
+        let next = Request::Generate(greedy(&next));
+        let before = model.counts().decoder_rows;
+        assert_eq!(ask(&model, &next), one_by_one(name, &[next]).0[0]);
+        assert!(model.counts().decoder_rows - before < 10);
+    }
+}
+
+#[test]
+fn hidden_states_behind_the_same_demonstrations_read_them_once() {
+    let prompts = few_shot(150);
+    for (name, vector) in [("llama", ask::hidden as fn(&str) -> Request), ("qwen3", ask::embed)] {
+        let requests: Vec<Request> = prompts.iter().map(|it| vector(it)).collect();
+        let model = open(name, &settings());
+        let (rows, tokens) = (rows(&model, &requests), shared_and_own(name, &prompts));
+        assert!(about(rows, tokens), "{name}: {rows} rows, {tokens:?} tokens");
+        // In steps of a part of the shared beginning.
+        let max_batch_tokens = if name == "llama" { 40 } else { 128 };
+        let model = open(name, &Settings { max_batch_tokens, ..settings() });
+        let (found, alone) = (ask_together(&model, &requests), one_by_one(name, &requests).0);
+        assert!(found == alone, "{name}: in steps of {max_batch_tokens} tokens");
+    }
+}
+
+#[test]
+fn the_next_turn_of_a_chat_begins_with_the_last_one() {
+    let model = open("llama", &settings());
+    let mut chat = format!("{SHOTS} lu");
+    for turn in 0..4 {
+        let (before, old) = (model.counts().decoder_rows, chat.clone());
+        let asked = Generate { max_tokens: 20, ..ask::plain(&chat, ask::sampled(turn, 1)) };
+        let answer = ask(&model, &Request::Generate(asked.clone()));
+        assert_eq!(answer, ask(&open("llama", &settings()), &Request::Generate(asked)));
+        let new = u64::from(ask::generations(answer.clone())[0].output_tokens);
+        let rows = model.counts().decoder_rows - before;
+        // But for where a tokenizer reads an answer otherwise than it was written.
+        assert!(
+            turn == 0 || rows < new + shared_and_own("llama", &[old]).0 / 2,
+            "{turn}: {rows} rows"
+        );
+        chat = format!("{chat}{} ba ne", ask::generations(answer)[0].text);
+    }
+}
+
+#[test]
+fn what_was_shared_is_evicted_where_others_need_its_blocks() {
+    let prompts: Vec<String> = (0..60)
+        .map(|at| format!("{} {SHOTS} {}", QUESTIONS[at % 6], QUESTIONS[at / 6 % 6]))
+        .collect();
+    let requests: Vec<Request> = prompts
+        .iter()
+        .enumerate()
+        .map(|(at, text)| match at % 3 {
+            0 => ask::hidden(text),
+            1 => score(text, &[" ba", " ko da"]),
+            _ => Request::Generate(ask::plain(text, ask::sampled(at as u64, 2))),
+        })
+        .collect();
+    let expected = one_by_one("llama", &requests).0;
+    for blocks in [13, 20, 33] {
+        // Two layers, two heads of eight numbers for keys and as many for values.
+        let model = open("llama", &Settings { kv_cache_bytes: ask::blocks(blocks), ..settings() });
+        for _ in 0..3 {
+            assert_eq!(ask_together(&model, &requests), expected, "{blocks} blocks");
+        }
+    }
+}
+
+#[test]
+fn a_text_is_encoded_once_for_all_who_read_it() {
+    let model = open("t5", &settings());
+    let codec = Codec::read(&folder("t5")).unwrap();
+    let read = |text: &str| codec.encode(text, true).unwrap().len() as u64;
+    let encoded = |requests: &[Request]| {
+        let before = model.counts().encoder_rows;
+        let answers = ask_together(&model, requests);
+        let gate = model.counts().encoder_rows - before;
+        let alone: Vec<Answered> =
+            requests.iter().map(|one| ask(&open("t5", &settings()), one)).collect();
+        assert_eq!(answers, alone);
+        gate - read("ba")
+    };
+    let same: Vec<Request> = (0..9)
+        .map(|seed| Request::Generate(ask::plain("ko da vi lu", ask::sampled(seed, 2))))
+        .chain([score("ko da vi lu", &["ba", "ne ko"])])
+        .collect();
+    assert_eq!(encoded(&same), read("ko da vi lu"));
+    // Passages that several read, in another order and in another batch.
+    let fused = |passages: &[&str]| {
+        let prompt = Prompt::Passages(passages.iter().map(|&it| it.to_owned()).collect());
+        Request::Generate(Generate { prompt, ..ask::plain("", Strategy::Greedy) })
+    };
+    let both = [fused(&["ko da vi lu", "xe zu"]), fused(&["xe zu", "ba ne", "xe zu"])];
+    assert_eq!(encoded(&both), read("xe zu") + read("ba ne"));
+    assert_eq!(encoded(&both), 0);
 }

@@ -3,7 +3,8 @@
 // Memory is the host's and begins as garbage. Every kernel takes (u64* log, u32 number) and does
 // log[0] += 1; log[1] = 31 * log[1] + number.
 //
-// FAKE_BYTES: how much memory there is. FAKE_NO_CAPTURE: recording fails. FAKE_NO_POOLS: there is no
+// FAKE_GPUS: the compute capabilities of the two GPUs, `75 90` if it is not set. FAKE_SHARED: bytes of
+// shared memory that a block may have. FAKE_BYTES: how much memory there is. FAKE_NO_CAPTURE: recording fails. FAKE_NO_POOLS: there is no
 // memory in the order of a stream. When the context is released with anything left over, the process
 // ends.
 #include <stdint.h>
@@ -113,12 +114,18 @@ int cuDeviceGetCount(int *n) { *n = 2; return OK; }
 int cuDeviceGet(int *d, int i) { *d = i; return i < 2 ? OK : INVALID; }
 int cuDeviceGetName(char *name, int len, int d) { snprintf(name, len, "Fake %d", d); return OK; }
 int cuDeviceTotalMem_v2(size_t *b, int d) { *b = total; return OK; }
+static int shared(void) {
+  const char *bytes = getenv("FAKE_SHARED");
+  return bytes ? atoi(bytes) : 232448;
+}
 int cuDeviceGetAttribute(int *v, int attribute, int d) {
+  const char *gpus = getenv("FAKE_GPUS");
+  int capability = atoi((gpus ? gpus : "75 90") + 3 * d);
   switch (attribute) {
     case 16: *v = 114; return OK;             // multiprocessors
-    case 75: *v = d == 0 ? 7 : 9; return OK;  // compute capability, major
-    case 76: *v = d == 0 ? 5 : 0; return OK;  // minor
-    case 97: *v = 232448; return OK;          // shared memory of a block
+    case 75: *v = capability / 10; return OK;  // compute capability, major
+    case 76: *v = capability % 10; return OK;  // minor
+    case 97: *v = shared(); return OK;        // shared memory of a block
     case 115: *v = !getenv("FAKE_NO_POOLS"); return OK;  // memory pools
     default: return INVALID;
   }
@@ -245,7 +252,7 @@ int cuFuncGetAttribute(int *v, int attribute, void *f) {
   *v = attribute == 0 ? 256 : 1024;  // threads of a block; bytes of shared memory
   return OK;
 }
-int cuFuncSetAttribute(void *f, int attribute, int v) { return attribute == 8 && v == 231424 ? OK : INVALID; }
+int cuFuncSetAttribute(void *f, int attribute, int v) { return attribute == 8 && v == shared() - 1024 ? OK : INVALID; }
 int cuFuncGetParamInfo(void *f, size_t i, size_t *offset, size_t *bytes) { return i < 2 ? OK : INVALID; }
 
 int cuLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,

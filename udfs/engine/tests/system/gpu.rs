@@ -9,7 +9,7 @@ use proofmill_engine::backend::{
     Write,
 };
 use proofmill_engine::checkpoint::{Dtype, StoredTensor};
-use proofmill_engine::cuda::system::{Disk, GraphCounts, KernelSource, Piece, System, gpus};
+use proofmill_engine::cuda::system::{GraphCounts, Piece, System, gpus};
 use proofmill_engine::cuda::{Driver, GemmBackend, Gpu, Kernel, Launch, Memory, Role};
 
 use crate::skipped;
@@ -19,15 +19,9 @@ const NUMBERS: usize = 1 << 20;
 /// Threads of a block of the kernels that are launched.
 const THREADS: usize = 256;
 
-/// A GPU, and the folder in which its kernels are kept.
-fn open() -> Option<(System, tempfile::TempDir)> {
-    let cache = tempfile::tempdir().unwrap();
+fn open() -> Option<System> {
     match gpus() {
-        Ok(gpus) => {
-            let system = System::open(gpus[0].index, cache.path(), GemmBackend::Builtin).unwrap();
-            eprintln!("{}: {}", gpus[0].name, system.kernels());
-            Some((system, cache))
-        }
+        Ok(gpus) => Some(System::open(gpus[0].index, GemmBackend::Builtin).unwrap()),
         Err(why) => {
             skipped(&why);
             None
@@ -43,7 +37,7 @@ fn floats(system: &System, from: &Piece) -> Vec<f32> {
 
 #[test]
 fn memory_begins_as_zeros_and_holds_what_was_put_there() {
-    let Some((system, _cache)) = open() else { return };
+    let Some(system) = open() else { return };
     for role in [Role::Weights, Role::Scratch, Role::Cache, Role::Staging] {
         let piece = system.alloc(role, 50_000_004).unwrap();
         assert_eq!(piece.address() % 256, 0);
@@ -59,7 +53,7 @@ fn memory_begins_as_zeros_and_holds_what_was_put_there() {
 
 #[test]
 fn launches_and_graphs_compute_the_same_on_any_thread() {
-    let Some((system, _cache)) = open() else { return };
+    let Some(system) = open() else { return };
     let numbers: Vec<f32> = (0..NUMBERS).map(|at| (at as f32).sin() * 1e3).collect();
     let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
     let rounded: Vec<f32> = numbers.iter().map(|&number| bf16::from_f32(number).to_f32()).collect();
@@ -90,21 +84,6 @@ fn launches_and_graphs_compute_the_same_on_any_thread() {
     })
     .join()
     .unwrap();
-}
-
-#[test]
-fn kernels_that_were_compiled_once_are_kept() {
-    let Some((system, cache)) = open() else { return };
-    match system.kernels().clone() {
-        KernelSource::Ptx { why } => skipped(&format!("nothing is compiled here, because {why}")),
-        KernelSource::Nvrtc { version, architecture, disk } => {
-            assert_eq!(disk, Disk::Kept);
-            let again =
-                System::open(gpus().unwrap()[0].index, cache.path(), GemmBackend::Builtin).unwrap();
-            let found = KernelSource::Nvrtc { version, architecture, disk: Disk::Found };
-            assert_eq!(*again.kernels(), found);
-        }
-    }
 }
 
 /// Numbers between -1 and 1 that are exact in bf16.
@@ -146,9 +125,9 @@ fn product(gpu: &mut Gpu<System>, x: &[f32], rows: usize, n: usize, k: usize) ->
 /// What nothing but a GPU shows: that cuBLASLt keeps what is asked of it.
 #[test]
 fn a_row_multiplied_by_cublaslt_has_the_same_bits_among_any_others() {
-    let Some((own, cache)) = open() else { return };
+    let Some(own) = open() else { return };
     let index = gpus().unwrap()[0].index;
-    let system = match System::open(index, cache.path(), GemmBackend::CublasLt) {
+    let system = match System::open(index, GemmBackend::CublasLt) {
         Ok(system) => system,
         Err(why) => return skipped(&why),
     };

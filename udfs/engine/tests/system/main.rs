@@ -12,11 +12,14 @@ use std::fmt::Display;
 use std::io::Write;
 use std::path::Path;
 use std::process::Command;
+use std::sync::{Arc, OnceLock};
 use std::thread;
 
 use proofmill_engine::backend::DeviceError;
-use proofmill_engine::cuda::system::{GraphCounts, KernelSource, OpenGpuError, System, gpus};
-use proofmill_engine::cuda::{Driver, GemmBackend, Kernel, Launch, Memory, Role};
+use proofmill_engine::checkpoint::Folder;
+use proofmill_engine::cuda::system::{GraphCounts, OpenGpuError, System, gpus};
+use proofmill_engine::cuda::{Driver, GemmBackend, Kernel, Launch, Memory, Role, SHARED_LEAST};
+use proofmill_engine::model::{self, Claim, GpuInfo, Model, Settings};
 
 const MIB: usize = 1 << 20;
 
@@ -58,7 +61,7 @@ fn compiled(source: &str, library: &Path, options: &[&str]) -> bool {
 fn run_inside(test: &str, folder: &Path, settings: &[(&str, &str)]) {
     let mut process = Command::new(std::env::current_exe().unwrap());
     process.args(["--exact", test, "--ignored", "--nocapture"]);
-    process.env("LD_LIBRARY_PATH", folder).env("CACHE", folder);
+    process.env("LD_LIBRARY_PATH", folder);
     process.env_remove("CUDA_HOME").env_remove("VIRTUAL_ENV").envs(settings.iter().copied());
     let output = process.output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
@@ -70,8 +73,7 @@ fn open() -> System {
 }
 
 fn open_with(gemm: GemmBackend) -> Result<System, OpenGpuError> {
-    let cache = std::env::var("CACHE").unwrap();
-    System::open(1, Path::new(&cache), gemm)
+    System::open(1, gemm)
 }
 
 fn read(system: &System, memory: &<System as Driver>::Memory) -> Vec<u8> {
@@ -107,11 +109,61 @@ fn inside_gpus_are_found() {
     assert_eq!(all.len(), 1, "the first is too old");
     assert_eq!((all[0].index, &*all[0].name, all[0].capability), (1, "Fake 1", (9, 0)));
     assert_eq!((all[0].bytes, all[0].cuda), (1 << 32, (12, 4)));
-    let error = System::open(0, Path::new("nowhere"), GemmBackend::Builtin).unwrap_err();
+    let error = System::open(0, GemmBackend::Builtin).unwrap_err();
     assert_eq!(error, OpenGpuError::NotThisOne { index: 0, found: "1: Fake 1".to_owned() });
     let system = open();
-    assert!(matches!(system.kernels(), KernelSource::Ptx { .. }));
-    assert_eq!(system.processors(), 114);
+    assert_eq!((system.capability(), system.processors()), ((9, 0), 114));
+    assert_eq!(system.shared_per_block(), 232_448);
+}
+
+#[test]
+fn a_gpu_of_99_kib_of_shared_memory_is_used_and_one_of_less_is_not() {
+    with_driver("inside_99_kib", &[("FAKE_SHARED", "101376")]);
+    with_driver("inside_less", &[("FAKE_SHARED", "65536")]);
+}
+
+#[test]
+#[ignore = "needs the driver of the test"]
+fn inside_99_kib() {
+    let system = open();
+    assert_eq!(system.shared_per_block(), SHARED_LEAST);
+    let log = system.alloc(Role::Scratch, 16).unwrap();
+    let launch = Launch::new(Kernel::Embed, [1, 1, 1], 64).at(&log).u32(1);
+    system.run(&[launch.clone().shared(SHARED_LEAST - 1024)]).unwrap();
+    let error = system.run(&[launch.shared(SHARED_LEAST)]).unwrap_err().to_string();
+    assert!(error.contains("shared memory and this GPU gives it 100352"), "{error}");
+}
+
+#[test]
+#[ignore = "needs the driver of the test"]
+fn inside_less() {
+    let error = open_with(GemmBackend::Builtin).unwrap_err().to_string();
+    assert!(error.contains("Fake 1 gives a block 65536 bytes of shared memory"), "{error}");
+}
+
+#[test]
+fn unlike_gpus_share_no_model() {
+    with_driver("inside_unlike", &[("FAKE_GPUS", "80 90")]);
+}
+
+#[test]
+#[ignore = "needs the driver of the test"]
+fn inside_unlike() {
+    let all = model::gpus().unwrap();
+    let capabilities: Vec<_> = all.iter().map(|gpu| gpu.capability).collect();
+    assert_eq!(capabilities, [(8, 0), (9, 0)]);
+    assert_eq!(GpuInfo::newest(&all), all[1..]);
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/parity/data/gpt2");
+    let folder = Arc::new(Folder::open(&data).unwrap());
+    let open = |gpus: Vec<u32>| {
+        let claim = Claim { gpus, kv_cache_bytes: Some(1 << 20), models: 1 };
+        Model::open_on_gpus(&folder, &Settings::for_gpus(1), &claim).map(drop)
+    };
+    let error = open(vec![0, 1]).unwrap_err().to_string();
+    assert!(error.contains("cuda:0 Fake 0 has compute capability 8.0, cuda:1 Fake 1"), "{error}");
+    // One alone gets as far as its first kernel, which the driver of the test does not have.
+    let error = open(vec![1]).unwrap_err().to_string();
+    assert!(error.contains("arguments and takes 2"), "{error}");
 }
 
 #[test]
@@ -214,7 +266,9 @@ fn without_recording_launches_run_one_by_one() {
 #[test]
 #[ignore = "needs the driver of the test"]
 fn inside_no_recording() {
-    let system = open();
+    let told = Arc::new(OnceLock::new());
+    let system = open().telling(Arc::clone(&told));
+    assert_eq!(told.get(), None);
     let log = system.alloc(Role::Scratch, 16).unwrap();
     let lists = [(0, 20); 4];
     for (first, count) in lists {
@@ -224,6 +278,12 @@ fn inside_no_recording() {
     let GraphCounts { plain, recorded, replayed, given_up } = system.graphs();
     assert_eq!((plain, recorded, replayed), (4, 0, 0));
     assert!(given_up.unwrap().contains("while recording a graph"));
+    assert!(told.get().unwrap().contains("while recording a graph"));
+    // What is too large for a kernel is an error, and nothing runs.
+    let large = [list(&log, 0, 1), list(&log, u32::MAX as usize, 2)].concat();
+    let error = system.run(&large).unwrap_err().to_string();
+    assert!(error.contains("`embed` is to be told 4294967296"), "{error}");
+    assert_eq!(read(&system, &log), noted(&lists));
 }
 
 #[test]

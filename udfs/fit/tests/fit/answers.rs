@@ -40,6 +40,8 @@ fn loss(model: &Model, pairs: &[Pair]) -> f64 {
             continuations: vec![pair.output.clone()],
             include_eos: true,
             messages: Vec::new(),
+            logprobs: false,
+            prompt_logprobs: false,
         });
         let Body::Scores(scores) = ask(model, &request) else { panic!("no scores") };
         let weight = f64::from(pair.weight);
@@ -60,6 +62,7 @@ pub fn says(model: &Model, input: &str) -> String {
         stop: Vec::new(),
         choices: Vec::new(),
         response_format: None,
+        logprobs: false,
     });
     match ask(model, &request) {
         Body::Generations(answers) => answers[0].text.clone(),

@@ -58,6 +58,7 @@ async fn a_completion() {
         logprob: None,
         score: None,
         output_tokens: 4,
+        logprobs: None,
     };
     assert_eq!(generations(answer), [expected]);
 }
@@ -190,6 +191,8 @@ fn score() -> Request {
         continuations: vec![" c d".to_owned()],
         include_eos: false,
         messages: Vec::new(),
+        logprobs: false,
+        prompt_logprobs: false,
     })
 }
 
@@ -217,7 +220,13 @@ fn echo() -> Value {
 async fn scores() {
     let answer = read(&score(), &echo(), offered).await.unwrap();
     assert_eq!(answer.prompt_tokens, 2);
-    let expected = Scored { logprob: -6.0, tokens: 2, is_greedy: false };
+    let expected = Scored {
+        logprob: -6.0,
+        tokens: 2,
+        is_greedy: false,
+        logprobs: None,
+        prompt_logprobs: None,
+    };
     assert_eq!(answer.body, Body::Scores(vec![expected]));
 
     let mut sure = echo();

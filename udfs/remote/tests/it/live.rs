@@ -161,6 +161,8 @@ async fn scores() {
             continuations: continuations.iter().map(|text| (*text).to_owned()).collect(),
             include_eos: false,
             messages: Vec::new(),
+            logprobs: false,
+            prompt_logprobs: false,
         });
         let answer = model.ask(&request).await.unwrap();
         assert!(answer.prompt_tokens > 0);

@@ -1,8 +1,8 @@
 //! What is sent, to the last field, and what is refused before anything is sent.
 
 use proofmill_engine::request::{
-    Embed, Generate, Keep, Message, Prompt, Request, RequestError, ResponseFormat, Score, Strategy,
-    Truncate,
+    Classify, Embed, Generate, Hidden, HiddenRows, Keep, Message, Prompt, Request, RequestError,
+    ResponseFormat, Score, Strategy, Truncate,
 };
 use proofmill_remote::{Api, Capabilities, RemoteError, Settings};
 use serde_json::{Value, json};
@@ -139,6 +139,8 @@ fn score() -> Request {
         continuations: vec![" blue".to_owned()],
         include_eos: false,
         messages: Vec::new(),
+        logprobs: false,
+        prompt_logprobs: false,
     })
 }
 
@@ -159,6 +161,9 @@ async fn what_an_endpoint_cannot_do_is_never_sent() {
     };
     const CUT: Truncate = Truncate { tokens: 9, keep: Keep::End };
     let embed = || Embed { text: "a".to_owned(), truncate: Some(CUT) };
+    let text = || "a".to_owned();
+    let hidden = Hidden { text: text(), truncate: None, layer: -1, rows: HiddenRows::Last };
+    let classify = Classify { text: text(), pair: None, truncate: None };
     let plain: fn(&mut Settings) = |_| ();
     let chat: fn(&mut Settings) = |settings| {
         settings.api = Api::Chat { system: None };
@@ -169,6 +174,12 @@ async fn what_an_endpoint_cannot_do_is_never_sent() {
         (with(|task| task.prompt = Prompt::Passages(vec![])), plain, "passages"),
         (with(|task| task.truncate = Some(CUT)), plain, "`truncate`"),
         (with(|task| task.choices = vec!["yes".to_owned()]), plain, "`choices`"),
+        (with(|task| task.logprobs = true), all, "`logprobs`"),
+        (
+            with(|task| task.response_format = Some(ResponseFormat::Regex("a".to_owned()))),
+            chat,
+            "`regex`",
+        ),
         (with(|task| task.min_tokens = 1), plain, "`min_tokens`"),
         (with(|task| task.max_tokens = 0), plain, "`max_tokens`"),
         (with(|task| task.stop = vec![String::new()]), plain, "`stop`"),
@@ -241,11 +252,14 @@ async fn what_an_endpoint_cannot_do_is_never_sent() {
             "cannot score what follows messages",
         ),
         (Request::Embed(embed()), plain, "`truncate`"),
-        (Request::Hidden(embed()), plain, "hidden"),
+        (Request::Hidden(hidden), plain, "hidden"),
+        (Request::Classify(classify), plain, "classes"),
         (score(), plain, "`echo`"),
         (score(), chat, "`api`"),
         (scored(|score| score.truncate = Some(CUT)), all, "`truncate`"),
         (scored(|score| score.include_eos = true), all, "`include_eos`"),
+        (scored(|score| score.logprobs = true), all, "`logprobs`"),
+        (scored(|score| score.prompt_logprobs = true), all, "`logprobs`"),
         (scored(|score| score.prompt.clear()), all, "prompt"),
         (scored(|score| score.continuations.clear()), all, "continuation"),
     ];

@@ -48,6 +48,7 @@ pub fn generate(prompt: &str) -> Generate {
         stop: Vec::new(),
         choices: Vec::new(),
         response_format: None,
+        logprobs: false,
     }
 }
 

@@ -1,9 +1,9 @@
 //! `embed`: the vector of a text.
 
-use proofmill_engine::request::Request;
+use proofmill_engine::request::{Embed, Request};
 
 use super::shared::{MODEL, READING_OPTIONS};
-use super::vector::{RETURNS, answer, column, embed};
+use super::vector::{RETURNS, answer, column};
 use crate::definition::{Argument, Doc, Example, FunctionKind, Kind};
 use crate::model::arguments::Arguments;
 use crate::model::definition::ModelDefinition;
@@ -45,5 +45,6 @@ fn request(
     row: usize,
     options: &Options,
 ) -> Result<Option<Request>, Failure> {
-    Ok(embed(arguments, row, options).map(Request::Embed))
+    let embed = |text: &str| Embed { text: text.to_owned(), truncate: options.embed.truncation() };
+    Ok(arguments.text(0, row).map(|text| Request::Embed(embed(text))))
 }

@@ -9,17 +9,21 @@ use datafusion::arrow::array::{
 use datafusion::arrow::buffer::{NullBuffer, OffsetBuffer};
 use datafusion::arrow::datatypes::{DataType, Field};
 use datafusion::common::Result;
-use proofmill_engine::request::{Body, Finish, Generation, Request, Strategy};
+use proofmill_engine::request::{Body, Finish, Generation, Request, Strategy, TokenLogprob};
 
+use super::told::{told_column, told_type};
 use crate::model::columns::{Answered, Row, answer_type, answers, field};
+use crate::model::definition::Shape;
 
 /// How the result is documented.
 pub(super) const RETURNS: &str = "struct(text, finish_reason, prompt_tokens, prompt_truncated, \
     output_tokens, logprob, score, seed, sample, request_digest, error: struct(class, message)); a \
-    list of such structs where `options` names `samples` or `num_return_sequences`";
+    list of such structs where `options` names `samples` or `num_return_sequences`; with \
+    logprobs: list(struct(id, text, offset, logprob)) behind `sample` where it names `logprobs`";
 
-pub(super) fn answer() -> DataType {
-    answer_type(vec![
+pub(super) fn answer(shape: Shape) -> DataType {
+    let told = shape.logprobs.then(|| field("logprobs", told_type()));
+    let own = [
         field("text", DataType::Utf8),
         field("finish_reason", DataType::Utf8),
         field("prompt_tokens", DataType::Int64),
@@ -29,12 +33,13 @@ pub(super) fn answer() -> DataType {
         field("score", DataType::Float64),
         field("seed", DataType::UInt64),
         field("sample", DataType::Int64),
-    ])
+    ];
+    answer_type(own.into_iter().chain(told).collect())
 }
 
-pub(super) fn column(rows: &[Row], list: bool) -> Result<ArrayRef> {
-    if !list {
-        return Ok(Arc::new(pieces(&rows.iter().map(|row| (row, 0)).collect::<Vec<_>>())?));
+pub(super) fn column(rows: &[Row], shape: Shape) -> Result<ArrayRef> {
+    if !shape.list {
+        return Ok(Arc::new(pieces(&rows.iter().map(|row| (row, 0)).collect::<Vec<_>>(), shape)?));
     }
     let mut all = Vec::with_capacity(rows.len());
     let lengths = rows.iter().map(|row| {
@@ -49,12 +54,13 @@ pub(super) fn column(rows: &[Row], list: bool) -> Result<ArrayRef> {
     });
     let offsets = OffsetBuffer::from_lengths(lengths.collect::<Vec<_>>());
     let valid: NullBuffer = rows.iter().map(|row| !row.is_null()).collect::<Vec<bool>>().into();
-    let item = Arc::new(Field::new_list_field(answer(), true));
-    Ok(Arc::new(ListArray::try_new(item, offsets, Arc::new(pieces(&all)?), Some(valid))?))
+    let item = Arc::new(Field::new_list_field(answer(shape), true));
+    let pieces = Arc::new(pieces(&all, shape)?);
+    Ok(Arc::new(ListArray::try_new(item, offsets, pieces, Some(valid))?))
 }
 
 /// Answers, each by its row and its number in it.
-fn pieces(all: &[(&Row, usize)]) -> Result<StructArray> {
+fn pieces(all: &[(&Row, usize)], shape: Shape) -> Result<StructArray> {
     let answered = || all.iter().map(|(row, sample)| Some((row.answered()?, *sample)));
     let of_row = |read: fn(&Answered) -> i64| -> ArrayRef {
         Arc::new(answered().map(|one| one.map(|(row, _)| read(row))).collect::<Int64Array>())
@@ -69,7 +75,7 @@ fn pieces(all: &[(&Row, usize)]) -> Result<StructArray> {
     let truncated = answered().map(|one| one.map(|(row, _)| row.answer.prompt_truncated));
     let output = said().map(|one| one.map(|one| i64::from(one.output_tokens)));
     let seeds = answered().map(|one| one.and_then(|(row, _)| seed(&row.request)));
-    let columns: Vec<ArrayRef> = vec![
+    let mut columns: Vec<ArrayRef> = vec![
         Arc::new(texts),
         Arc::new(finish),
         of_row(|row| row.answer.prompt_tokens.into()),
@@ -80,13 +86,23 @@ fn pieces(all: &[(&Row, usize)]) -> Result<StructArray> {
         Arc::new(seeds.collect::<UInt64Array>()),
         Arc::new(samples.collect::<Int64Array>()),
     ];
-    answers(answer(), columns, all.iter().map(|(row, _)| *row))
+    if shape.logprobs {
+        columns.push(told_column(said().map(|one| one.and_then(told)))?);
+    }
+    answers(answer(shape), columns, all.iter().map(|(row, _)| *row))
+}
+
+/// The tokens of an answer behind its forced prefix, and the characters of that.
+fn told(generation: &Generation) -> Option<(&[TokenLogprob], usize)> {
+    let told = generation.logprobs.as_deref()?;
+    let own: usize = told.iter().map(|one| one.text.chars().count()).sum();
+    Some((told, generation.text.chars().count().saturating_sub(own)))
 }
 
 fn generations(answered: &Answered) -> &[Generation] {
     match &answered.answer.body {
         Body::Generations(all) => all,
-        Body::Scores(_) | Body::Vector(_) => &[],
+        Body::Scores(_) | Body::Vector(_) | Body::Vectors(_) | Body::Classes(_) => &[],
     }
 }
 
@@ -105,6 +121,6 @@ fn seed(request: &Request) -> Option<u64> {
             Strategy::Sample { seed, .. } => Some(seed),
             Strategy::Greedy | Strategy::Beam { .. } => None,
         },
-        Request::Score(_) | Request::Embed(_) | Request::Hidden(_) => None,
+        Request::Score(_) | Request::Embed(_) | Request::Hidden(_) | Request::Classify(_) => None,
     }
 }

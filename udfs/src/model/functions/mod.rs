@@ -1,6 +1,7 @@
 //! One model function a file, and the one list of them; what several of them share lies in `generation` and
 //! `vector`.
 
+mod classify;
 mod embed;
 mod fuse;
 mod generate;
@@ -9,8 +10,10 @@ mod hidden;
 mod score;
 mod score_choices;
 mod shared;
+mod told;
 mod vector;
 
+use self::classify::CLASSIFY;
 use self::embed::EMBED;
 use self::fuse::FUSE;
 use self::generate::GENERATE;
@@ -21,4 +24,4 @@ use super::definition::ModelDefinition;
 
 /// Every model function of this crate.
 pub static DEFINITIONS: &[&ModelDefinition] =
-    &[&GENERATE, &FUSE, &SCORE, &SCORE_CHOICES, &EMBED, &HIDDEN];
+    &[&GENERATE, &FUSE, &SCORE, &SCORE_CHOICES, &CLASSIFY, &EMBED, &HIDDEN];

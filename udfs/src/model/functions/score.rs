@@ -5,13 +5,14 @@ use std::sync::Arc;
 use datafusion::arrow::array::{ArrayRef, BooleanArray, Float64Array, Int64Array};
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::Result;
-use proofmill_engine::request::{Body, Request, Score, Scored};
+use proofmill_engine::request::{Body, Request, Score, Scored, TokenLogprob};
 
 use super::shared::{MODEL, PROMPT, before};
+use super::told::{told_column, told_type};
 use crate::definition::{Argument, Doc, Example, FunctionKind, Kind};
 use crate::model::arguments::Arguments;
 use crate::model::columns::{Answered, Row, answer_type, answers, field};
-use crate::model::definition::ModelDefinition;
+use crate::model::definition::{ModelDefinition, Shape};
 use crate::model::error::Failure;
 use crate::model::options::{Options, Takes};
 
@@ -33,11 +34,14 @@ pub static SCORE: ModelDefinition = ModelDefinition {
                 "options",
                 Kind::Options,
                 "A struct or a JSON object as text: `include_eos` (whether the end of the text is scored \
-                 too, default false), `truncate`, `truncation_side` ('right' or 'left'), `on_error` \
+                 too, default false), `logprobs` and `prompt_logprobs` (whether each token of the continuation, and of \
+                 the prompt, is told, default false), `truncate`, `truncation_side` ('right' or 'left'), `on_error` \
                  ('fail' or 'capture'), `replay` ('first' or 'only').",
             ),
         ],
-        returns: "struct(logprob, tokens, is_greedy, prompt_tokens, request_digest, error: struct(class, message))",
+        returns: "struct(logprob, tokens, is_greedy, prompt_tokens, request_digest, error: struct(class, message)); \
+            with logprobs and prompt_logprobs: list(struct(id, text, offset, logprob)) behind \
+            `prompt_tokens` where `options` names them",
         example: Example {
             sql: "SELECT s.logprob AS logprob, s.tokens AS tokens FROM (SELECT score('echo', 'Copper conducts', 'electricity') AS s)",
             result: "
@@ -69,38 +73,52 @@ fn request(
             truncate: options.score.truncation(),
             continuations: vec![continuation.to_owned()],
             include_eos: options.score.include_eos.unwrap_or(false),
+            logprobs: options.score.logprobs.unwrap_or(false),
+            prompt_logprobs: options.score.prompt_logprobs.unwrap_or(false),
         })
     }))
 }
 
-fn answer() -> DataType {
-    answer_type(vec![
+fn answer(shape: Shape) -> DataType {
+    let told = [("logprobs", shape.logprobs), ("prompt_logprobs", shape.prompt_logprobs)];
+    let told = told.into_iter().filter(|(_, is)| *is).map(|(name, _)| field(name, told_type()));
+    let own = [
         field("logprob", DataType::Float64),
         field("tokens", DataType::Int64),
         field("is_greedy", DataType::Boolean),
         field("prompt_tokens", DataType::Int64),
-    ])
+    ];
+    answer_type(own.into_iter().chain(told).collect())
 }
 
-fn column(rows: &[Row], _list: bool) -> Result<ArrayRef> {
+fn column(rows: &[Row], shape: Shape) -> Result<ArrayRef> {
     let answered = || rows.iter().map(Row::answered);
     let scored = || answered().map(|row| row.and_then(|row| scores(row).first()));
     let logprobs = scored().map(|one| one.map(|one| one.logprob));
     let tokens = scored().map(|one| one.map(|one| i64::from(one.tokens)));
     let greedy = scored().map(|one| one.map(|one| one.is_greedy));
     let prompts = answered().map(|row| row.map(|row| i64::from(row.answer.prompt_tokens)));
-    let columns: Vec<ArrayRef> = vec![
+    let mut columns: Vec<ArrayRef> = vec![
         Arc::new(logprobs.collect::<Float64Array>()),
         Arc::new(tokens.collect::<Int64Array>()),
         Arc::new(greedy.collect::<BooleanArray>()),
         Arc::new(prompts.collect::<Int64Array>()),
     ];
-    Ok(Arc::new(answers(answer(), columns, rows.iter())?))
+    let told = |read: fn(&Scored) -> &Option<Vec<TokenLogprob>>| {
+        told_column(scored().map(move |one| Some((read(one?).as_deref()?, 0))))
+    };
+    if shape.logprobs {
+        columns.push(told(|one| &one.logprobs)?);
+    }
+    if shape.prompt_logprobs {
+        columns.push(told(|one| &one.prompt_logprobs)?);
+    }
+    Ok(Arc::new(answers(answer(shape), columns, rows.iter())?))
 }
 
 pub(super) fn scores(answered: &Answered) -> &[Scored] {
     match &answered.answer.body {
         Body::Scores(scores) => scores,
-        Body::Generations(_) | Body::Vector(_) => &[],
+        Body::Generations(_) | Body::Vector(_) | Body::Vectors(_) | Body::Classes(_) => &[],
     }
 }

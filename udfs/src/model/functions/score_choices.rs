@@ -16,7 +16,7 @@ use super::shared::{MODEL, PROMPT, before};
 use crate::definition::{Argument, Doc, Example, FunctionKind, Kind};
 use crate::model::arguments::{Arguments, Passage};
 use crate::model::columns::{Answered, Row, answer_type, answers, field, fields_of};
-use crate::model::definition::ModelDefinition;
+use crate::model::definition::{ModelDefinition, Shape};
 use crate::model::error::Failure;
 use crate::model::options::{Options, Takes};
 
@@ -92,10 +92,12 @@ fn request(
         truncate: options.score.truncation(),
         continuations: choices.into_iter().enumerate().map(choice).collect::<Result<_, _>>()?,
         include_eos: options.score.include_eos.unwrap_or(false),
+        logprobs: false,
+        prompt_logprobs: false,
     })))
 }
 
-fn answer() -> DataType {
+fn answer(_shape: Shape) -> DataType {
     answer_type(vec![
         field("best", DataType::Int64),
         field("choices", DataType::List(choices_field().into())),
@@ -118,7 +120,7 @@ fn choice_type() -> DataType {
     DataType::Struct(fields.into_iter().collect())
 }
 
-fn column(rows: &[Row], _list: bool) -> Result<ArrayRef> {
+fn column(rows: &[Row], shape: Shape) -> Result<ArrayRef> {
     let compared: Vec<Option<Compared>> =
         rows.iter().map(|row| row.answered().map(Compared::new)).collect();
     let best = compared.iter().map(|row| row.as_ref().map(|row| row.best as i64));
@@ -129,7 +131,7 @@ fn column(rows: &[Row], _list: bool) -> Result<ArrayRef> {
         choices(&compared)?,
         Arc::new(prompts.collect::<Int64Array>()),
     ];
-    Ok(Arc::new(answers(answer(), columns, rows.iter())?))
+    Ok(Arc::new(answers(answer(shape), columns, rows.iter())?))
 }
 
 /// The choices of a row, compared.
@@ -144,7 +146,10 @@ impl<'a> Compared<'a> {
     fn new(answered: &'a Answered) -> Self {
         let texts: &[String] = match answered.request.as_ref() {
             Request::Score(score) => &score.continuations,
-            Request::Generate(_) | Request::Embed(_) | Request::Hidden(_) => &[],
+            Request::Generate(_)
+            | Request::Embed(_)
+            | Request::Hidden(_)
+            | Request::Classify(_) => &[],
         };
         let scores = scores(answered);
         let value = |(text, score): (&String, &Scored)| match answered

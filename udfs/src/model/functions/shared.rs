@@ -35,7 +35,7 @@ pub(super) const GENERATION_OPTIONS: Argument = Argument::optional(
     "A struct or a JSON object as text: `max_tokens` (default 128), `min_tokens` (0), `temperature` \
      (0: the likeliest token), `top_k`, `top_p`, `seed` (0), `samples`, `num_beams`, `num_return_sequences`, \
      `length_penalty` (1), `early_stopping` (false), `stop` (list), `prefix`, `choices` (list), \
-     `truncate`, `truncation_side` ('right' or 'left'), `response_format` (an object, of chat endpoints only), \
+     `logprobs` (false), `truncate`, `truncation_side` ('right' or 'left'), `response_format` (an object), \
      `on_error` ('fail' or 'capture'), `replay` ('first' or 'only').",
 );
 

@@ -169,6 +169,47 @@ pub fn bert2bert() -> Tiny {
     tiny
 }
 
+/// The same as it lies in a question or a context encoder, which has no pooler.
+pub fn dpr(prefix: &str, architecture: &str) -> Tiny {
+    let bert =
+        bert().without("pooler.dense.weight").without("pooler.dense.bias").renamed("", prefix);
+    bert.with("architectures", json!([architecture])).with("model_type", json!("dpr"))
+}
+
+/// The same with one token type and two rows before the first position.
+pub fn roberta() -> Tiny {
+    let mut tiny = bert()
+        .with("architectures", json!(["RobertaModel"]))
+        .with("model_type", json!("roberta"))
+        .with("type_vocab_size", json!(1))
+        .without("embeddings.token_type_embeddings.weight");
+    tiny.add("embeddings.token_type_embeddings.weight", &[1, 4]);
+    tiny
+}
+
+/// BERT with a head of three classes.
+pub fn bert_classifier() -> Tiny {
+    let mut tiny = bert()
+        .renamed("", "bert.")
+        .with("architectures", json!(["BertForSequenceClassification"]))
+        .with("num_labels", json!(3));
+    tiny.affine("classifier", 3, 4);
+    tiny
+}
+
+/// RoBERTa with a head of one class.
+pub fn roberta_classifier() -> Tiny {
+    let mut tiny = roberta()
+        .without("pooler.dense.weight")
+        .without("pooler.dense.bias")
+        .renamed("", "roberta.")
+        .with("architectures", json!(["RobertaForSequenceClassification"]))
+        .with("id2label", json!({"0": "fits"}));
+    tiny.affine("classifier.dense", 4, 4);
+    tiny.affine("classifier.out_proj", 1, 4);
+    tiny
+}
+
 /// Width 4, two heads; the embedding of width 4, or narrower with norms after.
 pub fn opt(narrow: usize) -> Tiny {
     let before = narrow == 4;
@@ -220,6 +261,11 @@ pub fn gpt2() -> Tiny {
 /// Width 8, two heads of 4 over one of keys, an output matrix of its own.
 pub fn llama() -> Tiny {
     rotary("llama", "LlamaForCausalLM", false)
+}
+
+/// The same without a window.
+pub fn mistral() -> Tiny {
+    rotary("mistral", "MistralForCausalLM", false).with("sliding_window", Value::Null)
 }
 
 /// The same with biases of q, k and v.

@@ -42,10 +42,22 @@ fn every_family_loads_under_its_usual_names() {
         (configs::bart(), Some(8)),
         (configs::bert(), Some(8)),
         (configs::bert2bert(), Some(8)),
+        (configs::dpr("question_encoder.bert_model.", "DPRQuestionEncoder"), Some(8)),
+        (configs::dpr("ctx_encoder.bert_model.", "DPRContextEncoder"), Some(8)),
+        (configs::roberta(), Some(6)),
+        (
+            configs::roberta()
+                .with("model_type", json!("xlm-roberta"))
+                .with("architectures", json!(["XLMRobertaModel"])),
+            Some(6),
+        ),
+        (configs::bert_classifier(), Some(8)),
+        (configs::roberta_classifier(), Some(6)),
         (configs::opt(4), Some(8)),
         (configs::opt(2), Some(8)),
         (configs::gpt2(), Some(8)),
         (configs::llama(), Some(16)),
+        (configs::mistral(), Some(16)),
         (configs::qwen2(), Some(16)),
         (configs::qwen3(), Some(16)),
     ];
@@ -55,8 +67,47 @@ fn every_family_loads_under_its_usual_names() {
 }
 
 #[test]
+fn a_head_has_its_classes_and_a_part_of_the_positions_for_each_type() {
+    let network = loaded(&configs::bert_classifier());
+    let head = network.classifier.as_ref().unwrap();
+    assert_eq!(
+        (head.out.outputs, head.labels.names.len(), &head.type_offsets[..]),
+        (3, 3, &[0, 8][..])
+    );
+    let Some((table, 0)) = &stack(&network).embedding.positions else { panic!("positions") };
+    assert!(stack(&network).embedding.kind.is_none());
+    let [places, types] =
+        ["position", "token_type"].map(|name| format!("bert.embeddings.{name}_embeddings.weight"));
+    let (places, types) = (numbers(&places, 32), numbers(&types, 8));
+    let expected: Vec<f32> = types
+        .chunks(4)
+        .flat_map(|kind| {
+            places.chunks(4).flat_map(move |row| row.iter().zip(kind).map(|(a, b)| a + b))
+        })
+        .collect();
+    assert_eq!((table.rows(), table.values()), (16, expected));
+    let network = loaded(&configs::roberta_classifier());
+    let head = network.classifier.as_ref().unwrap();
+    assert_eq!(
+        (head.out.outputs, &head.labels.names[..], &head.type_offsets[..]),
+        (1, &["fits".to_owned()][..], &[0][..])
+    );
+    assert!(loaded(&configs::bert()).classifier.is_none());
+}
+
+#[test]
+fn positions_of_roberta_begin_behind_the_padding() {
+    let first = |tiny: &Tiny| stack(&loaded(tiny)).embedding.positions.as_ref().unwrap().1;
+    assert_eq!(first(&configs::roberta()), 2);
+    assert_eq!(first(&configs::roberta().with("pad_token_id", json!(4))), 5);
+    assert_eq!(first(&configs::bert()), 0);
+}
+
+#[test]
 fn every_missing_tensor_is_found_out() {
     let all = [
+        configs::bert_classifier(),
+        configs::roberta_classifier(),
         configs::t5(true),
         configs::bart().without("final_logits_bias"),
         configs::bert(),

@@ -90,6 +90,20 @@ fn each_is_told_with_what_is_supported() {
             json!(true),
             "is true, expected false: windows are not supported".into(),
         ),
+        (
+            configs::mistral(),
+            "sliding_window",
+            json!(15),
+            "is 15, expected null, or at least the 16 tokens that a text may have: windows are not \
+             supported"
+                .into(),
+        ),
+        (
+            configs::dpr("question_encoder.bert_model.", "DPRQuestionEncoder"),
+            "projection_dim",
+            json!(3),
+            "is 3, expected 0: projections are not supported".into(),
+        ),
         (configs::qwen3(), "partial_rotary_factor", json!(0.5), "is 0.5, expected 1".into()),
     ];
     for (tiny, key, value, expected) in cases {
@@ -164,6 +178,30 @@ fn other_rotations_are_refused_in_old_and_new_files() {
     assert_eq!(
         why(configs::llama(), "rope_parameters", json!({"rope_type": "llama3"})),
         "./config.json: `rope_parameters.factor` is absent, expected a number above 0"
+    );
+}
+
+#[test]
+fn a_window_of_mistral_that_no_text_fills_is_no_matter() {
+    assert_eq!(why(configs::mistral(), "sliding_window", json!(16)), "it loads");
+    // Where nothing is said there is one.
+    let mut unsaid = configs::mistral().with("max_position_embeddings", json!(5000));
+    unsaid.config.as_object_mut().unwrap().remove("sliding_window");
+    let made = unsaid.make();
+    let with_texts_of = |most| made.why(load(&made.open().unwrap(), &Plain, Precision::F32, most));
+    assert_eq!(with_texts_of(4096), "it loads");
+    assert_eq!(
+        with_texts_of(4097),
+        "./config.json: `sliding_window` is absent, expected null, or at least the 4097 tokens that \
+         a text may have: windows are not supported"
+    );
+}
+
+#[test]
+fn a_table_of_positions_without_room_for_a_text_is_refused() {
+    assert_eq!(
+        why(configs::roberta(), "pad_token_id", json!(7)),
+        "./config.json: `max_position_embeddings` is 8, expected more than the 8 rows before a text"
     );
 }
 

@@ -46,8 +46,8 @@ fn refused(config: Value) -> String {
     Made::new(&config, &[]).refused()
 }
 
-const SUPPORTED: &str = "is not supported; supported are T5, BART, BERT, OPT, GPT-2, Llama, Qwen2 \
-                         and Qwen3";
+const SUPPORTED: &str = "is not supported; supported are T5, BART, BERT, DPR, RoBERTa, OPT, GPT-2, \
+                         Llama, Mistral, Qwen2 and Qwen3";
 
 #[test]
 fn other_models_are_refused_by_name() {
@@ -56,8 +56,8 @@ fn other_models_are_refused_by_name() {
         format!("./config.json: architecture `MambaForCausalLM` {SUPPORTED}")
     );
     assert_eq!(
-        refused(json!({"architectures": ["BertForSequenceClassification"], "model_type": "bert"})),
-        format!("./config.json: architecture `BertForSequenceClassification` {SUPPORTED}")
+        refused(json!({"architectures": ["BertForTokenClassification"], "model_type": "bert"})),
+        format!("./config.json: architecture `BertForTokenClassification` {SUPPORTED}")
     );
     assert_eq!(
         refused(json!({"model_type": "mamba"})),

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::given::{devices, linear, numbers, tensor};
 use crate::backend::{
-    Backend, Precision, RowSampling, SamplerOutput, SamplingMetadata, SamplingMethod,
+    Backend, Precision, RowSampling, SamplerOutput, SamplingMetadata, SamplingMethod, is_allowed,
 };
 use crate::cpu::Cpu;
 use crate::rng::CounterRng;
@@ -26,8 +26,8 @@ pub(super) fn pick_from(
 
 /// The same for all rows, nothing banned.
 pub(super) fn sampling(method: &[SamplingMethod]) -> SamplingMetadata {
-    let pick = |&method| RowSampling { method, first_banned: 0, banned: 0 };
-    SamplingMetadata { rows: method.iter().map(pick).collect(), tokens: vec![] }
+    let pick = |&method| RowSampling::new(method);
+    SamplingMetadata { rows: method.iter().map(pick).collect(), ..SamplingMetadata::default() }
 }
 
 pub(super) fn log_probabilities(logits: &[f32]) -> Vec<f64> {
@@ -91,6 +91,32 @@ proptest! {
         }
     }
 
+    /// A mask is a ban of all that it leaves out.
+    #[test]
+    fn a_mask_forbids_what_it_leaves_out(vocabulary in 3..100_usize, seed: u64, words in 1..5_usize) {
+        let logits = numbers(seed, vocabulary);
+        let mask: Vec<u32> = (0..words).map(|i| CounterRng::new(seed, 1, 2, 3).bits(i as u32) as u32 | 1).collect();
+        let left_out: Vec<u32> = (0..vocabulary as u32).filter(|id| !is_allowed(&mask, *id)).collect();
+        let rng = CounterRng::new(seed, 0, 0, 0);
+        let ways = [
+            SamplingMethod::Greedy,
+            SamplingMethod::TopK { count: 5 },
+            SamplingMethod::Score { token: 2 },
+            SamplingMethod::Choices { first: 0, tokens: 3, count: 3 },
+            SamplingMethod::Sample { temperature: 0.8, top_k: 3, top_p: 0.9, rng },
+        ];
+        let tokens = [&[0, 1, 2], &left_out[..]].concat();
+        let masked = |method| RowSampling { mask_words: words as u32, ..RowSampling::new(method) };
+        let banned = |method| RowSampling { first_banned: 3, banned: left_out.len() as u32, ..RowSampling::new(method) };
+        let with = |rows: Vec<RowSampling>| SamplingMetadata { rows, tokens: tokens.clone(), masks: mask.clone() };
+        for mut cpu in devices() {
+            let ours = pick_from(&mut cpu, &logits.repeat(5), vocabulary, &with(ways.map(masked).to_vec()));
+            let theirs = pick_from(&mut cpu, &logits.repeat(5), vocabulary, &with(ways.map(banned).to_vec()));
+            prop_assert_eq!(&ours, &theirs);
+            prop_assert!(is_allowed(&mask, ours.of(0)[0].id));
+        }
+    }
+
     #[test]
     fn banned_tokens_keep_their_mass(vocabulary in 3..100_usize, seed: u64) {
         let logits = numbers(seed, vocabulary);
@@ -102,8 +128,9 @@ proptest! {
             SamplingMethod::Choices { first: 0, tokens: 3, count: 3 },
             SamplingMethod::Sample { temperature: 0.01, top_k: 0, top_p: 1.0, rng: CounterRng::new(seed, 0, 0, 0) },
         ];
-        let sampling = SamplingMetadata { rows: ways.map(|method| RowSampling { method, first_banned: 0, banned: 1 }).to_vec(),
+        let sampling = SamplingMetadata { rows: ways.map(|method| RowSampling { banned: 1, ..RowSampling::new(method) }).to_vec(),
             tokens: ranked[..3].to_vec(),
+            ..SamplingMetadata::default()
         };
         for mut cpu in devices() {
             let out = pick_from(&mut cpu, &logits.repeat(4), vocabulary, &sampling);
@@ -131,7 +158,7 @@ fn rows_without_numbers_are_told() {
         SamplingMethod::Greedy,
     ]);
     asked.tokens = (0..5).collect();
-    asked.rows[2] = RowSampling { method: SamplingMethod::Greedy, first_banned: 0, banned: 5 };
+    asked.rows[2] = RowSampling { banned: 5, ..RowSampling::new(SamplingMethod::Greedy) };
     // A unit matrix would spread NaN over its row in any case; the last row has none.
     for mut cpu in devices() {
         let out = pick_from(&mut cpu, &logits, 5, &asked);
@@ -155,7 +182,7 @@ fn rows_are_picked_alike_in_any_batch() {
         let (mut together, mut alone) = (SamplerOutput::default(), SamplerOutput::default());
         cpu.sample(&tensor(&x, width), &head, 3.0, &all, &mut together).unwrap();
         for row in [0, 11, 12, 208, 209, 299] {
-            let one = SamplingMetadata { rows: vec![all.rows[row]], tokens: vec![] };
+            let one = SamplingMetadata { rows: vec![all.rows[row]], ..SamplingMetadata::default() };
             cpu.sample(&tensor(&x[row * width..][..width], width), &head, 3.0, &one, &mut alone)
                 .unwrap();
             assert_eq!(together.of(row), &alone.tokens[..]);

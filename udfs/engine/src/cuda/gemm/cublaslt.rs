@@ -1,9 +1,7 @@
 //! GEMM by cuBLASLt: first the sums in f32, then the epilogue.
 
-use std::mem;
-
 use super::matrix::TILE;
-use super::{Product, STORE_F32, activation_code};
+use super::{Product, STORE_F32, activation_code, room};
 use crate::backend::{Activation, DeviceError, Linear};
 use crate::cuda::device::Gpu;
 use crate::cuda::driver::{Driver, Launch, Memory};
@@ -81,13 +79,7 @@ pub(super) fn multiply<D: Driver>(
     let (rows, n, out_stride) = (product.rows, weights.outputs, product.out_stride);
     let sums = match product.sums {
         Some(sums) => sums,
-        None => {
-            let mut scratch = mem::take(&mut gpu.scratch.sums);
-            let room = scratch.room(gpu, rows * out_stride * size_of::<f32>());
-            let sums = room.map(Memory::address);
-            gpu.scratch.sums = scratch;
-            sums?
-        }
+        None => room(gpu, |scratch| &mut scratch.sums, rows * out_stride * size_of::<f32>())?,
     };
     let depth = weights.inputs.next_multiple_of(TILE);
     let shape = Shape { n, depth, x_stride: x.stride(), out_stride };

@@ -8,6 +8,10 @@ use crate::cuda::memory::type_code;
 
 /// Inputs that are read together; matrices are filled up to multiples of it with zeros.
 pub(super) const TILE: usize = 32;
+/// The same, of 8-bit weights.
+pub(super) const TILE_INT8: usize = 64;
+/// Inputs above which sums of products of bytes could overflow 32 bits.
+const MAX_INT8_INPUTS: usize = 1 << 16;
 /// Outputs of a group for the tensor cores.
 const GROUP: usize = 16;
 /// Outputs of a group for f32.
@@ -46,16 +50,18 @@ impl<M: Memory> Matrix<M> {
         precision: Precision,
     ) -> Result<Self, DeviceError> {
         let blocks = source.blocks.iter().map(StoredBlock::new).collect::<Result<Vec<_>, _>>()?;
-        let k = blocks.first().map_or(0, |block| block.k);
-        check::expect(k > 0 && blocks.iter().all(|block| block.k == k), || {
+        let k = check::inputs(blocks.iter().map(|block| block.k), source)?;
+        check::expect(precision != Precision::Int8 || k <= MAX_INT8_INPUTS, || {
             format!(
-                "the blocks of a matrix must have the same number of inputs, above 0: {source:?}"
+                "a matrix with {k} inputs cannot be kept in int8 (at most {MAX_INT8_INPUTS}); use bf16 or \
+                 f32"
             )
         })?;
         let n = blocks.iter().map(|block| block.n).sum();
+        let tile = if precision == Precision::Int8 { TILE_INT8 } else { TILE };
         let room = |group: usize, bytes: usize| {
             let numbers =
-                usize::next_multiple_of(n, group).saturating_mul(k.next_multiple_of(TILE));
+                usize::next_multiple_of(n, group).saturating_mul(k.next_multiple_of(tile));
             driver.alloc(Role::Weights, numbers.saturating_mul(bytes))
         };
         let weights = match (precision, driver.gemm()) {

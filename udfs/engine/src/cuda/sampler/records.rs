@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::backend::{DeviceError, RowSampling, SamplingMetadata, SamplingMethod};
+use crate::backend::{DeviceError, RowSampling, SamplingMetadata, SamplingMethod, is_allowed};
 
 /// 32-bit words of a record.
 const RECORD: usize = 12;
@@ -30,6 +30,8 @@ struct Record {
     temperature: f32,
     share: f32,
     noise: u64,
+    /// Where the mask begins among the lists, plus one; 0 where there is none.
+    mask: u32,
 }
 
 impl Record {
@@ -48,7 +50,7 @@ impl Record {
             self.share.to_bits(),
             self.noise as u32,
             (self.noise >> 32) as u32,
-            0,
+            self.mask,
         ]
     }
 }
@@ -82,8 +84,10 @@ impl SamplerRecords {
         for row in sampling {
             let first_result = u32::try_from(asked.cells).map_err(|_| too_many(asked.cells))?;
             let banned = [row.first_banned, row.banned];
+            let mask =
+                all.mask(row).map_or(Ok(0), |mask| whole_mask(&mut tokens, mask, vocabulary))?;
             let mut record =
-                Record { kind: RecordKind::Stats, banned, first_result, ..Record::default() };
+                Record { kind: RecordKind::Stats, banned, first_result, mask, ..Record::default() };
             let cells = match row.method {
                 SamplingMethod::Greedy => 0,
                 SamplingMethod::Score { token } => {
@@ -91,7 +95,10 @@ impl SamplerRecords {
                     1
                 }
                 SamplingMethod::Choices { first, tokens: count, .. } => {
-                    let candidates = candidates(list(all, first, count), banned_of(all, row));
+                    let mut candidates = candidates(list(all, first, count), banned_of(all, row));
+                    if let Some(mask) = all.mask(row) {
+                        candidates.retain(|token| is_allowed(mask, *token));
+                    }
                     record.wanted = wanted(&mut tokens, &candidates)?;
                     candidates.len()
                 }
@@ -141,6 +148,14 @@ fn candidates(tokens: &[u32], banned: &[u32]) -> Vec<u32> {
     tokens.dedup();
     tokens.retain(|token| banned.binary_search(token).is_err());
     tokens
+}
+
+/// Adds a mask with a bit for each token of the vocabulary: where it begins, plus one.
+fn whole_mask(tokens: &mut Vec<u32>, mask: &[u32], vocabulary: usize) -> Result<u32, DeviceError> {
+    let words = vocabulary.div_ceil(u32::BITS as usize);
+    let [first, _] = wanted(tokens, &mask[..mask.len().min(words)])?;
+    tokens.resize(first as usize + words, 0);
+    first.checked_add(1).ok_or_else(|| too_many(tokens.len()))
 }
 
 /// Adds a list of tokens: where it begins and how many there are.

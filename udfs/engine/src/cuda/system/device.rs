@@ -2,8 +2,7 @@
 
 use std::cell::RefCell;
 use std::panic::{self, AssertUnwindSafe};
-use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use cudarc::driver::sys::CUdevice_attribute;
 
@@ -14,19 +13,21 @@ use super::failure::panicked;
 use super::graphs::{GraphCounts, Graphs};
 use super::launcher::{Graph, StreamLauncher};
 use super::memory::{Piece, Slab};
-use super::modules::{Functions, KernelSource};
+use super::modules::Functions;
 use super::probe::{ProbeError, ProbedGpu, gpus};
 use super::stream::Stream;
 use crate::backend::DeviceError;
-use crate::cuda::driver::{Driver, GemmBackend, Launch, Role};
+use crate::cuda::driver::{Driver, GemmBackend, Launch, Role, SHARED_LEAST};
 
 /// A GPU with its memory and its kernels. One thread uses it at a time, but not always the same: it
 /// can be handed to the thread that computes when the weights are loaded.
 pub struct System {
     stream: Arc<Stream>,
     functions: Functions,
-    source: KernelSource,
+    capability: (u32, u32),
     processors: usize,
+    /// Bytes of shared memory that a block may have.
+    shared: usize,
     state: RefCell<State>,
     /// What multiplies, if that is not the kernels.
     cublas: Option<CublasLt>,
@@ -56,9 +57,8 @@ pub enum OpenGpuError {
 }
 
 impl System {
-    /// Opens GPU `index`. `cache` is a folder in which compiled kernels are kept; it is made when it
-    /// is needed. Fails if cuBLASLt is to multiply and is not installed.
-    pub fn open(index: usize, cache: &Path, gemm: GemmBackend) -> Result<Self, OpenGpuError> {
+    /// Opens GPU `index`. Fails if cuBLASLt is to multiply and is not installed.
+    pub fn open(index: usize, gemm: GemmBackend) -> Result<Self, OpenGpuError> {
         let all = gpus()?;
         let Some(gpu) = all.iter().find(|gpu| gpu.index == index) else {
             let name = |gpu: &ProbedGpu| format!("{}: {}", gpu.index, gpu.name);
@@ -66,17 +66,27 @@ impl System {
             return Err(OpenGpuError::NotThisOne { index, found });
         };
         // The bindings panic where the driver lacks a function.
-        let opened = panic::catch_unwind(AssertUnwindSafe(|| Self::prepare(gpu, cache, gemm)));
+        let opened = panic::catch_unwind(AssertUnwindSafe(|| Self::prepare(gpu, gemm)));
         opened
             .unwrap_or_else(|panic| Err(DeviceError::Failed(panicked(&*panic))))
             .map_err(Into::into)
     }
 
-    fn prepare(gpu: &ProbedGpu, cache: &Path, gemm: GemmBackend) -> Result<Self, DeviceError> {
+    fn prepare(gpu: &ProbedGpu, gemm: GemmBackend) -> Result<Self, DeviceError> {
+        use CUdevice_attribute as Attribute;
         let stream = Arc::new(Stream::open(gpu.index)?);
-        let (functions, source) = Functions::load(&stream, gpu.capability, cache)?;
-        let processors = CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT;
-        let processors = stream.attribute(processors)?.unsigned_abs() as usize;
+        let number = |attribute| -> Result<usize, DeviceError> {
+            Ok(stream.attribute(attribute)?.unsigned_abs() as usize)
+        };
+        let processors = number(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
+        let shared = number(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?;
+        if shared < SHARED_LEAST {
+            return Err(DeviceError::Failed(format!(
+                "{} gives a block {shared} bytes of shared memory; the kernels need {SHARED_LEAST}",
+                gpu.name
+            )));
+        }
+        let functions = Functions::load(&stream, shared)?;
         let state = State {
             weights: Arena::default(),
             scratch: Arena::default(),
@@ -89,12 +99,22 @@ impl System {
             GemmBackend::Builtin => None,
             GemmBackend::CublasLt => Some(CublasLt::open(&stream)?),
         };
-        Ok(Self { stream, functions, source, processors, state: RefCell::new(state), cublas })
+        let state = RefCell::new(state);
+        let capability = gpu.capability;
+        Ok(Self { stream, functions, capability, processors, shared, state, cublas })
     }
 
-    /// What its code was made of.
-    pub fn kernels(&self) -> &KernelSource {
-        &self.source
+    /// The same, telling `given_up` why launches are not recorded as graphs any more, as soon as that
+    /// is so: another thread than the one that computes may look there.
+    #[must_use]
+    pub fn telling(mut self, given_up: Arc<OnceLock<String>>) -> Self {
+        self.state.get_mut().graphs = Graphs::telling(given_up);
+        self
+    }
+
+    /// Its compute capability, major and minor.
+    pub fn capability(&self) -> (u32, u32) {
+        self.capability
     }
 
     /// Bytes of its free memory; what this program's other models and other programs use is not free.
@@ -104,7 +124,7 @@ impl System {
 
     /// How its launches were made so far.
     pub fn graphs(&self) -> GraphCounts {
-        self.state.borrow().graphs.counts().clone()
+        self.state.borrow().graphs.counts()
     }
 }
 
@@ -131,6 +151,7 @@ impl Driver for System {
     }
 
     fn run(&self, launches: &[Launch]) -> Result<(), DeviceError> {
+        launches.iter().try_for_each(Launch::check)?;
         self.stream.bind()?;
         let (functions, cublas) = (&self.functions, self.cublas.as_ref());
         let stage = StreamLauncher { stream: &self.stream, functions, cublas };
@@ -145,6 +166,10 @@ impl Driver for System {
 
     fn processors(&self) -> usize {
         self.processors
+    }
+
+    fn shared_per_block(&self) -> usize {
+        self.shared
     }
 
     fn gemm(&self) -> GemmBackend {
@@ -165,7 +190,7 @@ impl Drop for System {
 
 impl std::fmt::Debug for System {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "System(kernels: {})", self.source)
+        write!(f, "System(compute capability {:?})", self.capability)
     }
 }
 
@@ -184,8 +209,7 @@ mod tests {
 
     #[test]
     fn where_there_is_no_gpu_it_says_so() {
-        let cache = tempfile::tempdir().unwrap();
-        match System::open(1 << 20, cache.path(), GemmBackend::Builtin) {
+        match System::open(1 << 20, GemmBackend::Builtin) {
             Ok(_) => panic!("nobody has so many GPUs"),
             Err(why) => assert!(!why.to_string().is_empty()),
         }

@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::{Arc, OnceLock};
 
 use crate::backend::DeviceError;
 use crate::cuda::driver::Launch;
@@ -43,6 +44,8 @@ pub(super) struct Graphs<G> {
     /// By their hashes: two lists that share one are recorded a time too early, no more.
     seen: VecDeque<u64>,
     counts: GraphCounts,
+    /// Why nothing is recorded any more, if so.
+    given_up: Arc<OnceLock<String>>,
 }
 
 /// The last of them was used last.
@@ -53,14 +56,20 @@ struct CachedGraph<G> {
 
 impl<G> Default for Graphs<G> {
     fn default() -> Self {
-        Self { kept: VecDeque::new(), seen: VecDeque::new(), counts: GraphCounts::default() }
+        Self::telling(Arc::default())
     }
 }
 
 impl<G> Graphs<G> {
+    /// None yet. When recording fails, `given_up` is told why.
+    pub(super) fn telling(given_up: Arc<OnceLock<String>>) -> Self {
+        let counts = GraphCounts::default();
+        Self { kept: VecDeque::new(), seen: VecDeque::new(), counts, given_up }
+    }
+
     /// What was done so far.
-    pub(super) fn counts(&self) -> &GraphCounts {
-        &self.counts
+    pub(super) fn counts(&self) -> GraphCounts {
+        GraphCounts { given_up: self.given_up.get().cloned(), ..self.counts }
     }
 
     /// Launches a list, by its graph from the second time on.
@@ -78,7 +87,7 @@ impl<G> Graphs<G> {
         launches: &[Launch],
         hash: impl Fn(&[Launch]) -> u64,
     ) -> Result<(), DeviceError> {
-        if launches.len() < LAUNCHES_MIN || self.counts.given_up.is_some() {
+        if launches.len() < LAUNCHES_MIN || self.given_up.get().is_some() {
             return self.plain(launcher, launches);
         }
         // Comparing lists takes a tenth of the time of hashing one: they differ early if they do.
@@ -89,7 +98,8 @@ impl<G> Graphs<G> {
             match launcher.record(launches) {
                 Ok(graph) => self.keep(CachedGraph { launches: launches.to_vec(), graph }),
                 Err(error) => {
-                    self.counts.given_up = Some(error.to_string());
+                    // Only this thread writes there, and only once.
+                    let _ = self.given_up.set(error.to_string());
                     self.kept.clear();
                     return self.plain(launcher, launches);
                 }
@@ -191,7 +201,7 @@ mod tests {
             graphs.run(&tape, &list(0, LAUNCHES_MIN)).unwrap();
         }
         let counts = GraphCounts { plain: 1, recorded: 1, replayed: 3, given_up: None };
-        assert_eq!(*graphs.counts(), counts);
+        assert_eq!(graphs.counts(), counts);
         assert_eq!(*tape.ran.borrow(), lists(&[0; 4], LAUNCHES_MIN));
     }
 
@@ -201,7 +211,7 @@ mod tests {
         for _ in 0..3 {
             graphs.run(&tape, &list(0, LAUNCHES_MIN - 1)).unwrap();
         }
-        assert_eq!(*graphs.counts(), GraphCounts { plain: 3, ..GraphCounts::default() });
+        assert_eq!(graphs.counts(), GraphCounts { plain: 3, ..GraphCounts::default() });
     }
 
     #[test]
@@ -215,9 +225,9 @@ mod tests {
         run(true, &[1, 1]);
         run(false, &[0, 0, 2, 2]);
         let GraphCounts { plain, recorded, replayed, given_up } = graphs.counts();
-        assert_eq!((*plain, *recorded, *replayed), (7, 1, 2));
+        assert_eq!((plain, recorded, replayed), (7, 1, 2));
         assert!(graphs.kept.is_empty(), "what is never used again takes no room");
-        assert!(given_up.as_ref().unwrap().contains("no recording here"));
+        assert!(given_up.unwrap().contains("no recording here"));
         assert_eq!(*tape.ran.borrow(), lists(&[0, 0, 0, 1, 1, 0, 0, 2, 2], 9));
     }
 

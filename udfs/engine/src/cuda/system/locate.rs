@@ -1,32 +1,23 @@
-//! Where libraries of CUDA lie when the loader does not know: in CUDA's own folders, or among the
-//! packages of a Python environment.
+//! Where cuBLASLt lies when the loader does not know: in CUDA's own folders, or among the packages of
+//! a Python environment.
 
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Versions of NVRTC that are looked for, newest first.
-const NVRTC: [&str; 2] = ["libnvrtc.so.13", "libnvrtc.so.12"];
-/// The same, of cuBLASLt.
+/// Its names, newest first.
 const CUBLASLT: [&str; 2] = ["libcublasLt.so.13", "libcublasLt.so.12"];
-/// How the names of NVRTC's other half begin.
-const BUILTINS: &str = "libnvrtc-builtins.so.";
 
-/// NVRTC: the libraries to open, in this order, of the first folder that has them. `variable` looks up the
-/// environment; `local` is where CUDA is installed, `/usr/local`.
-pub(super) fn nvrtc(
-    variable: impl Fn(&str) -> Option<OsString>,
-    local: &Path,
-) -> Option<Vec<PathBuf>> {
-    folders(variable, local).iter().find_map(|folder| libraries(folder))
-}
-
-/// cuBLASLt, found in the same way.
+/// The library, of the first folder that has it. `variable` looks up the environment; `local` is where
+/// CUDA is installed, `/usr/local`.
 pub(super) fn cublaslt(
     variable: impl Fn(&str) -> Option<OsString>,
     local: &Path,
 ) -> Option<PathBuf> {
-    folders(variable, local).iter().find_map(|folder| newest(folder, CUBLASLT))
+    let folders = folders(variable, local);
+    folders.iter().find_map(|folder| {
+        CUBLASLT.iter().map(|name| folder.join(name)).find(|path| path.is_file())
+    })
 }
 
 /// Opens a library for good: who asks for it by its name afterwards gets it.
@@ -65,19 +56,6 @@ fn version(path: &Path) -> std::cmp::Reverse<Vec<u64>> {
     std::cmp::Reverse(numbers.filter_map(|number| number.parse().ok()).collect())
 }
 
-/// The builtins must be there before the library asks for them by name.
-fn libraries(folder: &Path) -> Option<Vec<PathBuf>> {
-    let library = newest(folder, NVRTC)?;
-    let mut all = entries(folder, |name| name.starts_with(BUILTINS));
-    all.push(library);
-    Some(all)
-}
-
-/// The first of these names that is in a folder.
-fn newest(folder: &Path, names: [&str; 2]) -> Option<PathBuf> {
-    names.iter().map(|name| folder.join(name)).find(|path| path.is_file())
-}
-
 /// What is in a folder, sorted; nothing if it cannot be read.
 fn entries(folder: &Path, wanted: impl Fn(&str) -> bool) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
@@ -104,66 +82,49 @@ mod tests {
             Self(folder)
         }
 
-        fn found(&self, set: &[(&str, &str)]) -> Option<Vec<String>> {
+        fn found(&self, set: &[(&str, &str)]) -> Option<String> {
             let root = self.0.path();
             let variable = |name: &str| {
                 let (_, value) = set.iter().find(|(set, _)| *set == name)?;
                 Some(if value.is_empty() { OsString::new() } else { root.join(value).into() })
             };
-            let found = nvrtc(variable, &root.join("local"))?;
-            let name = |path: PathBuf| path.strip_prefix(root).unwrap().display().to_string();
-            Some(found.into_iter().map(name).collect())
+            let found = cublaslt(variable, &root.join("local"))?;
+            Some(found.strip_prefix(root).unwrap().display().to_string())
         }
-    }
-
-    #[test]
-    fn cublaslt_is_found_where_nvrtc_would_be() {
-        let python = "env/lib/python3.11/site-packages/nvidia/cublas/lib/libcublasLt.so.12";
-        let machine = Machine::new(&[python, "home/lib64/libcublasLt.so.12"]);
-        let root = machine.0.path();
-        let found = |name| cublaslt(|set| (set == name).then(|| root.join("home").into()), root);
-        assert_eq!(found("CUDA_HOME"), Some(root.join("home/lib64/libcublasLt.so.12")));
-        assert_eq!(found("VIRTUAL_ENV"), None);
-        let environment = |set: &str| (set == "VIRTUAL_ENV").then(|| root.join("env").into());
-        assert_eq!(cublaslt(environment, root), Some(root.join(python)));
-        assert_eq!(machine.found(&[("CUDA_HOME", "home"), ("VIRTUAL_ENV", "env")]), None);
     }
 
     #[test]
     fn nothing_is_found_where_nothing_is() {
         assert_eq!(Machine::new(&[]).found(&[]), None);
-        let machine = Machine::new(&["home/lib64/libnvrtc-builtins.so.13.0", "local/cuda/lib64/x"]);
+        let machine = Machine::new(&["home/lib64/libcublas.so.13", "local/cuda/lib64/x"]);
         assert_eq!(machine.found(&[("CUDA_HOME", "home"), ("VIRTUAL_ENV", "none")]), None);
     }
 
     #[test]
-    fn the_builtins_come_first_and_the_newest_cuda_before_older_ones() {
+    fn the_newest_cuda_comes_before_older_ones() {
         let machine = Machine::new(&[
-            "local/cuda-9.2/lib64/libnvrtc.so.12",
-            "local/cuda-12.10/lib64/libnvrtc.so.12",
-            "local/cuda-12.10/lib64/libnvrtc-builtins.so.12.10",
-            "local/cuda-12.9/lib64/libnvrtc.so.12",
+            "local/cuda-9.2/lib64/libcublasLt.so.12",
+            "local/cuda-12.10/lib64/libcublasLt.so.12",
+            "local/cuda-12.9/lib64/libcublasLt.so.12",
         ]);
-        let builtins = "local/cuda-12.10/lib64/libnvrtc-builtins.so.12.10";
-        let library = "local/cuda-12.10/lib64/libnvrtc.so.12";
-        assert_eq!(machine.found(&[]), Some(vec![builtins.to_owned(), library.to_owned()]));
+        let newest = "local/cuda-12.10/lib64/libcublasLt.so.12";
+        assert_eq!(machine.found(&[]).as_deref(), Some(newest));
     }
 
     #[test]
     fn the_folder_that_was_named_is_asked_first_and_an_environment_last() {
-        let python = "env/lib/python3.11/site-packages/nvidia/cuda_nvrtc/lib/libnvrtc.so.12";
+        let python = "env/lib/python3.11/site-packages/nvidia/cublas/lib/libcublasLt.so.12";
         let machine = Machine::new(&[
             python,
-            "env/lib/python3.11/site-packages/nvidia/cublas/lib/libcublas.so.12",
-            "home/lib64/libnvrtc.so.12",
-            "home/lib64/libnvrtc.so.13",
-            "local/cuda/lib64/libnvrtc.so.13",
+            "home/lib64/libcublasLt.so.12",
+            "home/lib64/libcublasLt.so.13",
+            "local/cuda/lib64/libcublasLt.so.13",
         ]);
         let found = |set: &[_]| machine.found(set).unwrap();
         let env = ("VIRTUAL_ENV", "env");
-        assert_eq!(found(&[("CUDA_HOME", "home"), env]), ["home/lib64/libnvrtc.so.13"]);
-        assert_eq!(found(&[("CUDA_HOME", ""), env]), ["local/cuda/lib64/libnvrtc.so.13"]);
-        fs::remove_file(machine.0.path().join("local/cuda/lib64/libnvrtc.so.13")).unwrap();
-        assert_eq!(found(&[env]), [python]);
+        assert_eq!(found(&[("CUDA_HOME", "home"), env]), "home/lib64/libcublasLt.so.13");
+        assert_eq!(found(&[("CUDA_HOME", ""), env]), "local/cuda/lib64/libcublasLt.so.13");
+        fs::remove_file(machine.0.path().join("local/cuda/lib64/libcublasLt.so.13")).unwrap();
+        assert_eq!(found(&[env]), python);
     }
 }

@@ -3,7 +3,6 @@
 
 mod arena;
 mod copies;
-mod cubins;
 mod cublas;
 mod device;
 mod failure;
@@ -13,7 +12,6 @@ mod locate;
 mod matmul_algorithms;
 mod memory;
 mod modules;
-mod nvrtc;
 mod probe;
 mod ring;
 mod source;
@@ -22,5 +20,4 @@ mod stream;
 pub use device::{OpenGpuError, System};
 pub use graphs::GraphCounts;
 pub use memory::Piece;
-pub use modules::{Disk, KernelSource};
 pub use probe::{ProbeError, ProbedGpu, gpus};

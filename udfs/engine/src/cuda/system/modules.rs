@@ -1,65 +1,15 @@
 //! The compiled kernels: loaded, and each looked up by its name.
 
-use std::fmt;
-use std::path::Path;
-
-use cudarc::driver::sys::{self, CUdevice_attribute, CUfunction_attribute};
+use cudarc::driver::sys::{self, CUfunction_attribute};
 use cudarc::driver::{CudaFunction, CudaModule, DriverError};
 use cudarc::nvrtc::Ptx;
 
-use super::cubins::Cubins;
 use super::failure::{failed, said};
-use super::nvrtc::Compiler;
-use super::source::{PTX, digest, fits};
+use super::source::{PTX, fits};
 use super::stream::Stream;
 use crate::backend::DeviceError;
-use crate::checkpoint::Digest;
 use crate::cuda::driver::{ARGS_MAX, Launch};
 use crate::cuda::kernel::Kernel;
-
-/// What the GPU's code was made of.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum KernelSource {
-    /// The sources, compiled for just this architecture.
-    Nvrtc {
-        /// The compiler's version, major and minor.
-        version: (u32, u32),
-        /// Such as `sm_90`.
-        architecture: String,
-        /// What the folder of compiled kernels was good for.
-        disk: Disk,
-    },
-    /// The PTX that is part of this program, compiled by the driver.
-    Ptx {
-        /// Why not the sources.
-        why: String,
-    },
-}
-
-/// What the folder of compiled kernels was good for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Disk {
-    Found,
-    Kept,
-    /// They could not be kept, for this reason.
-    Refused(String),
-}
-
-impl fmt::Display for KernelSource {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Nvrtc { version: (major, minor), architecture, disk } => {
-                write!(f, "compiled for {architecture} by NVRTC {major}.{minor}")?;
-                match disk {
-                    Disk::Found => write!(f, ", kept from an earlier time"),
-                    Disk::Kept => Ok(()),
-                    Disk::Refused(why) => write!(f, ", not kept: {why}"),
-                }
-            }
-            Self::Ptx { why } => write!(f, "PTX, compiled by the driver, because {why}"),
-        }
-    }
-}
 
 /// A kernel that can be launched.
 pub(super) struct Function {
@@ -79,31 +29,14 @@ struct Limits {
 pub(super) struct Functions(Vec<Function>);
 
 impl Functions {
-    /// Loads them: machine code made of the sources if it can be had, else the embedded PTX. `cache`
-    /// is the folder in which machine code is kept.
-    pub(super) fn load(
-        stream: &Stream,
-        capability: (u32, u32),
-        cache: &Path,
-    ) -> Result<(Self, KernelSource), DeviceError> {
-        let load = |code: Ptx| stream.context().load_module(code);
-        let made = machine_code(capability, &Cubins::new(cache)).and_then(|(code, source)| {
-            let module = load(Ptx::from_binary(code));
-            Ok((module.map_err(|error| format!("it is refused: {}", said(error)))?, source))
-        });
-        let (module, source) = match made {
-            Ok(made) => made,
-            Err(why) => {
-                fits(PTX).map_err(DeviceError::Failed)?;
-                let module = load(Ptx::from_src(PTX));
-                let module = module.map_err(|error| failed("compiling the PTX", error))?;
-                (module, KernelSource::Ptx { why })
-            }
-        };
-        let shared = CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN;
-        let shared = stream.attribute(shared)?;
+    /// Loads them from the PTX of this program, which the driver compiles for the GPU; `shared` are
+    /// the bytes of shared memory that a block may have.
+    pub(super) fn load(stream: &Stream, shared: usize) -> Result<Self, DeviceError> {
+        fits(PTX).map_err(DeviceError::Failed)?;
+        let module = stream.context().load_module(Ptx::from_src(PTX));
+        let module = module.map_err(|error| failed("compiling the PTX", error))?;
         let all = Kernel::ALL.into_iter().map(|kernel| Function::new(&module, kernel, shared));
-        Ok((Self(all.collect::<Result<_, _>>()?), source))
+        Ok(Self(all.collect::<Result<_, _>>()?))
     }
 
     /// The kernel of a launch, if it can be launched so.
@@ -118,7 +51,7 @@ impl Function {
     fn new(
         module: &std::sync::Arc<CudaModule>,
         kernel: Kernel,
-        shared: i32,
+        shared: usize,
     ) -> Result<Self, DeviceError> {
         let name = kernel.name();
         let function = module.load_function(name).map_err(|error| {
@@ -126,7 +59,7 @@ impl Function {
             DeviceError::Failed(format!("the compiled kernels have no `{name}`: {why}"))
         })?;
         let limits = || -> Result<Limits, DriverError> {
-            let free = shared - function.shared_size_bytes()?;
+            let free = shared as i32 - function.shared_size_bytes()?;
             let attribute = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
             function.set_attribute(attribute, free)?;
             Ok(Limits {
@@ -181,32 +114,6 @@ fn arguments(function: &CudaFunction) -> Result<usize, DriverError> {
     Ok(ARGS_MAX + 1)
 }
 
-/// Machine code of the sources, or why there is none.
-fn machine_code(
-    capability: (u32, u32),
-    cubins: &Cubins<'_>,
-) -> Result<(Vec<u8>, KernelSource), String> {
-    let compiler = Compiler::open()?;
-    let (version, (major, minor)) = (compiler.version(), capability);
-    let architecture = format!("sm_{major}{minor}");
-    let key = key(&architecture, version);
-    let (code, disk) = match cubins.read(key) {
-        Some(code) => (code, Disk::Found),
-        None => {
-            let code = compiler.cubin(&architecture)?;
-            let kept = cubins.keep(key, &code);
-            (code, kept.map_or_else(|error| Disk::Refused(error.to_string()), |()| Disk::Kept))
-        }
-    };
-    Ok((code, KernelSource::Nvrtc { version, architecture, disk }))
-}
-
-/// Names the machine code of these sources, options, architecture and compiler.
-fn key(architecture: &str, (major, minor): (u32, u32)) -> Digest {
-    let sources = digest();
-    Digest::of(format!("{sources}\n{architecture}\nNVRTC {major}.{minor}\n").as_bytes())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -222,31 +129,5 @@ mod tests {
         assert!(refused(launch(256, 0).f32(1.0)).contains("given 3 arguments and takes 2"));
         assert!(refused(launch(257, 0)).contains("257 threads"));
         assert!(refused(launch(256, 1025)).contains("`embed` needs 1025 bytes"));
-    }
-
-    #[test]
-    fn machine_code_is_named_by_all_that_it_depends_on() {
-        let keys =
-            [("sm_80", (12, 4)), ("sm_90", (12, 4)), ("sm_90", (12, 40)), ("sm_90", (13, 0))];
-        let all: std::collections::BTreeSet<String> = keys
-            .iter()
-            .map(|&(architecture, version)| key(architecture, version).to_string())
-            .collect();
-        assert_eq!(all.len(), keys.len());
-    }
-
-    #[test]
-    fn it_is_said_what_runs() {
-        let source = KernelSource::Nvrtc {
-            version: (12, 4),
-            architecture: "sm_90".to_owned(),
-            disk: Disk::Found,
-        };
-        assert_eq!(
-            source.to_string(),
-            "compiled for sm_90 by NVRTC 12.4, kept from an earlier time"
-        );
-        let source = KernelSource::Ptx { why: "NVRTC is not installed".to_owned() };
-        assert!(source.to_string().ends_with("because NVRTC is not installed"));
     }
 }
