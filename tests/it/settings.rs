@@ -100,9 +100,9 @@ const INSTEAD: &[(&str, &str)] = &[
     ("early", "late"),
     ("made/sized", "made/other"),
     ("made/further", "made/another"),
-    ("made/meant", "made/other"),
-    ("made/ranked", "made/other"),
-    ("made/behind", "made/other"),
+    ("made/meant", "made/meant2"),
+    ("made/ranked", "made/ranked2"),
+    ("made/behind", "made/behind2"),
     ("out/questions.csv", "out/others.csv"),
     ("out/page", "out/other"),
 ];

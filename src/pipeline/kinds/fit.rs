@@ -166,7 +166,10 @@ pub struct FitSettings {
     #[schemars(range(min = 1))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub evaluate_every: Option<u32>,
-    /// Looks without a better loss after which to stop.
+    /// What says which weights are better on the dev pairs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub judge: Option<FitJudge>,
+    /// Looks that found nothing better after which to stop.
     #[schemars(range(min = 1))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub patience: Option<u32>,
@@ -201,11 +204,21 @@ pub enum FitDecay {
     Constant,
 }
 
+/// What says which weights are better on the dev pairs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum FitJudge {
+    /// The lower loss.
+    Loss,
+    /// More inputs that are answered with just their output.
+    ExactMatch,
+}
+
 /// Which weights are the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FitKeep {
-    /// Those of the lowest dev loss.
+    /// The best on the dev pairs.
     Best,
     /// Those of the last step.
     Last,

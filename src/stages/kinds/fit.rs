@@ -115,6 +115,7 @@ fn schema() -> SchemaRef {
         Field::new("step", DataType::Int64, false),
         Field::new("loss", DataType::Float64, false),
         Field::new("dev_loss", DataType::Float64, true),
+        Field::new("exact_match", DataType::Float64, true),
         Field::new("best", DataType::Boolean, false),
         Field::new("learning_rate", DataType::Float64, false),
         Field::new("weights", DataType::Utf8, false),
@@ -252,7 +253,8 @@ async fn compute(
     let (cancel, progress) = (Arc::clone(&stop.0), Arc::clone(&sink.progress));
     let (settings, start, threads) =
         (plan.settings.clone(), plan.start.clone(), engine.limits().cores);
-    let kept = state.clone();
+    let (kept, judged) = (state.clone(), state.with_extension("judged"));
+    let asked = judged.clone();
     let trained = tokio::task::spawn_blocking(move || {
         let mut looks = Vec::new();
         let mut report = |report: &Report| {
@@ -265,6 +267,7 @@ async fn compute(
             let run = Run {
                 threads,
                 state: Some(&kept),
+                scratch: &judged,
                 cancel: &cancel,
                 // Rates of tokens are not shown here, and nothing else depends on the time.
                 clock: &|| Duration::ZERO,
@@ -288,6 +291,7 @@ async fn compute(
         message: error.to_string(),
         help: "fix the pairs or the settings".to_owned(),
     })?;
+    let _ = std::fs::remove_dir_all(&asked);
     let computed = keep(plan, &fitted, &looks, sink).await?;
     // It has served.
     let _ = std::fs::remove_file(&state);
@@ -342,6 +346,7 @@ async fn keep(
         Arc::new(Int64Array::from_iter_values(looks.iter().map(|look| i64::from(look.step)))),
         each(|look| look.loss),
         Arc::new(dev),
+        Arc::new(looks.iter().map(|look| look.exact_match).collect::<Float64Array>()),
         Arc::new(BooleanArray::from(best)),
         each(|look| look.learning_rate),
         Arc::new(StringArray::from(vec![weights.unwrap_or_default(); looks.len()])),

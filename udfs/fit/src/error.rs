@@ -147,6 +147,9 @@ pub enum FitError {
         file.display()
     )]
     OtherState { file: PathBuf },
+    /// The model could not be asked what it answers.
+    #[error("the model could not be judged: {0}")]
+    Judge(String),
     /// A checkpoint cannot be trained further.
     #[error("{}: {why}", folder.display())]
     Checkpoint {

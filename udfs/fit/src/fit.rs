@@ -1,7 +1,8 @@
 //! The training loop: pairs in, a model out.
 
+use std::cmp::Ordering;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{self, AtomicBool};
 use std::time::Duration;
 
 use crate::batch::{Order, Pair, tokens_of};
@@ -9,10 +10,11 @@ use crate::error::{FitError, Set};
 use crate::fitted::Fitted;
 use crate::gradients::{Computer, Mode};
 use crate::input;
+use crate::judge::exact_match;
 use crate::learning_rate::rate;
 use crate::optimizer;
 use crate::rng::{CounterRng, Purpose};
-use crate::settings::{Keep, Objective, Settings};
+use crate::settings::{Judge, Keep, Objective, Save, Settings};
 use crate::start::{Origin, Start};
 use crate::state::{Best, State, digest};
 use crate::task::{Examples, Task};
@@ -26,6 +28,8 @@ pub struct Run<'a> {
     pub state: Option<&'a Path>,
     /// Ends the fit before the next step once it is true.
     pub cancel: &'a AtomicBool,
+    /// A folder that is written while the judge is `exact_match`; nothing lies there else.
+    pub scratch: &'a Path,
     /// Time since some moment; only for the speed in reports.
     pub clock: &'a dyn Fn() -> Duration,
     pub progress: &'a mut dyn Progress,
@@ -54,7 +58,9 @@ pub struct Report {
     pub loss: f64,
     /// Loss of the dev pairs, likewise, if they were evaluated after this step.
     pub dev_loss: Option<f64>,
-    /// Whether that is the lowest so far.
+    /// The part of the dev pairs that was answered right, if that is the judge and they were evaluated.
+    pub exact_match: Option<f64>,
+    /// Whether these weights are the best so far.
     pub best: bool,
     /// Length of the gradient, before it was shortened.
     pub gradient: f64,
@@ -86,6 +92,7 @@ pub fn fit(
         }
     }
     let origin = Origin::new(start, settings.objective, train, settings.seed)?;
+    let asked = dev;
     let train = input::encode(Set::Train, train, &origin, settings)?;
     let dev = input::encode(Set::Dev, dev, &origin, settings)?;
     let digest = digest(settings, &origin, &train, &dev)?;
@@ -97,7 +104,8 @@ pub fn fit(
         None => None,
     };
     let state = kept.unwrap_or_else(|| State::new(origin.weights.clone()));
-    Fit { settings, origin: &origin, task, train: &train, dev: &dev, digest, state }.run(run)
+    let (train, dev) = (&train, &dev);
+    Fit { settings, origin: &origin, task, train, dev, asked, digest, state }.run(run)
 }
 
 /// A fit under way.
@@ -107,6 +115,8 @@ struct Fit<'a> {
     task: Task,
     train: &'a Examples,
     dev: &'a Examples,
+    /// The dev pairs as texts.
+    asked: &'a [Pair],
     digest: String,
     state: State,
 }
@@ -118,7 +128,7 @@ impl Fit<'_> {
         let mut order = Order::new(pairs, batch as usize, seed, self.task.compares());
         let (began, mut tokens) = ((run.clock)(), 0);
         while !self.is_done() {
-            if run.cancel.load(Ordering::Relaxed) {
+            if run.cancel.load(atomic::Ordering::Relaxed) {
                 self.keep(run.state)?;
                 let kept = run.state.is_some();
                 return Err(FitError::Cancelled { step: self.state.step, kept });
@@ -129,7 +139,7 @@ impl Fit<'_> {
             let due = self.state.step.is_multiple_of(self.settings.evaluate_every)
                 || self.state.step == self.settings.steps;
             if due && !self.dev.pairs.is_empty() {
-                (report.dev_loss, report.best) = self.evaluate(&report, run.threads)?;
+                self.evaluate(&mut report, &run)?;
             }
             if due {
                 self.keep(run.state)?;
@@ -182,6 +192,7 @@ impl Fit<'_> {
             steps: settings.steps,
             loss,
             dev_loss: None,
+            exact_match: None,
             best: false,
             gradient: length,
             learning_rate,
@@ -189,28 +200,40 @@ impl Fit<'_> {
         })
     }
 
-    /// The loss of the dev pairs, and whether it is the lowest so far.
-    fn evaluate(
-        &mut self,
-        report: &Report,
-        threads: usize,
-    ) -> Result<(Option<f64>, bool), FitError> {
+    /// Looks at the dev pairs.
+    fn evaluate(&mut self, report: &mut Report, run: &Run<'_>) -> Result<(), FitError> {
         let state = &mut self.state;
-        let computer = Computer::new(&self.origin.plan, &state.weights, threads);
-        let value = self.task.loss(&computer, self.dev, self.settings.batch as usize)?;
-        if !value.is_finite() {
+        let computer = Computer::new(&self.origin.plan, &state.weights, run.threads);
+        let loss = self.task.loss(&computer, self.dev, self.settings.batch as usize)?;
+        if !loss.is_finite() {
             let (step, learning_rate) = (state.step, report.learning_rate);
-            return Err(FitError::NotFinite { what: "the dev loss", value, step, learning_rate });
+            let (what, value) = ("the dev loss", loss);
+            return Err(FitError::NotFinite { what, value, step, learning_rate });
         }
-        let best = state.best.as_ref().is_none_or(|best| value < best.loss);
-        if best {
+        let exact_match = match self.settings.judge {
+            Judge::Loss => None,
+            Judge::ExactMatch => {
+                let told = (state.step, state.step, Some(loss));
+                let fitted = Fitted::new(self.origin, &state.weights, Save::F32, told)?;
+                let longest = self.dev.pairs.iter().map(|pair| pair.output.len()).max();
+                let tokens = longest.unwrap_or(1) as u32;
+                Some(exact_match(&fitted, self.asked, tokens, run.scratch, run.threads)?)
+            }
+        };
+        let better = |best: &Best| match exact_match.partial_cmp(&best.exact_match) {
+            Some(Ordering::Equal) | None => loss < best.loss,
+            Some(order) => order == Ordering::Greater,
+        };
+        report.best = state.best.as_ref().is_none_or(better);
+        (report.dev_loss, report.exact_match) = (Some(loss), exact_match);
+        if report.best {
             let weights = state.weights.clone();
-            state.best = Some(Best { step: state.step, loss: value, weights });
+            state.best = Some(Best { step: state.step, loss, exact_match, weights });
             state.stale = 0;
         } else {
             state.stale += 1;
         }
-        Ok((Some(value), best))
+        Ok(())
     }
 
     fn fitted(self) -> Result<Fitted, FitError> {

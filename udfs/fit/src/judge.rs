@@ -43,6 +43,7 @@ pub fn exact_match(
             stop: Vec::new(),
             choices: Vec::new(),
             response_format: None,
+            logprobs: false,
         });
         let sender = sender.clone();
         // Nobody has gone who waits for all.

@@ -6,7 +6,7 @@
 //! share a step; `weights` knows parameters and their names in a checkpoint, `places` where a network finds them, `t5` and `bert` both
 //! for their families, `matching` what some begin as; `ops`, `tape` and `network` are the graph; `gradients` runs it on
 //! several threads; `pairs` are losses over the vectors of a batch, and `task` says which loss there is; `learning_rate` and `optimizer` change the
-//! weights; `sentence` are files of sentence encoders, `state` keeps a fit that was stopped; [`fitted`] is a checkpoint; [`mod@fit`] is all of it
+//! weights; `judge` asks the engine what a model answers; `sentence` are files of sentence encoders, `state` keeps a fit that was stopped; [`fitted`] is a checkpoint; [`mod@fit`] is all of it
 //! together.
 
 mod batch;
@@ -17,6 +17,7 @@ pub mod fitted;
 mod folder;
 mod gradients;
 mod input;
+mod judge;
 mod learning_rate;
 mod matching;
 mod math;
@@ -41,6 +42,6 @@ pub use batch::Pair;
 pub use error::FitError;
 pub use fit::{Progress, Report, Run, fit};
 pub use fitted::Fitted;
-pub use settings::{Decay, Keep, Objective, Save, Settings};
+pub use settings::{Decay, Judge, Keep, Objective, Save, Settings};
 pub use sizes::{Activation, DecoderSizes, Sizes};
 pub use start::{Start, Tokens};

@@ -40,7 +40,9 @@ pub struct Settings {
     pub seed: u64,
     /// Steps between two evaluations on the dev pairs, and between two files of state: at least 1.
     pub evaluate_every: u32,
-    /// Evaluations without a better dev loss after which to stop: at least 1, or none.
+    /// What says which weights are better on the dev pairs.
+    pub judge: Judge,
+    /// Evaluations that found nothing better after which to stop: at least 1, or none.
     pub patience: Option<u32>,
     /// Which weights are the result where there are dev pairs.
     pub keep: Keep,
@@ -87,11 +89,21 @@ pub enum Decay {
     Constant,
 }
 
+/// What says which weights are better on the dev pairs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Judge {
+    /// The lower loss.
+    Loss,
+    /// More inputs that are answered with just their output; of as many, the lower loss. Only where a model writes.
+    ExactMatch,
+}
+
 /// Which weights are the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Keep {
-    /// Those with the lowest loss on the dev pairs.
+    /// Those that are best on the dev pairs.
     Best,
     Last,
 }
@@ -125,6 +137,7 @@ impl Default for Settings {
             label_smoothing: 0.0,
             seed: 0,
             evaluate_every: 250,
+            judge: Judge::Loss,
             patience: None,
             keep: Keep::Best,
             input_tokens: 512,
@@ -150,6 +163,14 @@ impl Settings {
             let expected = "0: only the objective `generation` has labels".to_owned();
             let found = self.label_smoothing.to_string();
             return Err(FitError::Setting { name: "label_smoothing", found, expected });
+        }
+        if self.judge == Judge::ExactMatch && self.objective != Objective::Generation {
+            let expected = "loss: only the objective `generation` has answers".to_owned();
+            return Err(FitError::Setting {
+                name: "judge",
+                found: "exact_match".to_owned(),
+                expected,
+            });
         }
         whole("steps", self.steps, 1..=10_000_000)?;
         whole("batch", self.batch, 1..=65_536)?;
@@ -229,6 +250,10 @@ mod tests {
             (
                 Settings { temperature: 0.1, objective: Objective::Similarity, ..base() },
                 "`temperature` is 0.1, expected absent",
+            ),
+            (
+                Settings { judge: Judge::ExactMatch, objective: Objective::Similarity, ..base() },
+                "`judge` is exact_match, expected loss",
             ),
             (
                 Settings { label_smoothing: 0.1, objective: Objective::Contrastive, ..base() },

@@ -57,6 +57,9 @@ const KEPT: [&str; 4] = [
     "generation_config.json",
 ];
 
+/// Classes of which nothing that counts is lost without their heads.
+const BERTS: [&str; 3] = ["BertModel", "BertForMaskedLM", "BertForPreTraining"];
+
 /// What can be trained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Trained {
@@ -77,6 +80,12 @@ impl Trained {
     ) -> Result<Self, FitError> {
         let found = folder.architecture();
         let refuse = |why: String| Err(FitError::Checkpoint { folder: path.to_owned(), why });
+        if folder.family() == Family::Bert && !BERTS.contains(&found) {
+            return refuse(format!(
+                "{found} would lose its head; give one of {}",
+                BERTS.join(", ")
+            ));
+        }
         match (folder.family(), objective, decoder) {
             (Family::T5, Objective::Generation, false) => Ok(Self::T5),
             (Family::EncoderDecoder, Objective::Generation, false) => Ok(Self::TwoBerts),
@@ -137,7 +146,9 @@ impl Start {
         let mut kept: Vec<&str> = match self {
             Self::Scratch { .. } => KEPT.into_iter().filter(of_scratch).collect(),
             Self::Checkpoint { folder, .. } | Self::WithDecoder { folder, .. } => {
-                KEPT.into_iter().filter(|name| folder.join(name).is_file()).collect()
+                // They may lie in a folder inside.
+                let opened = Folder::open(folder)?;
+                KEPT.into_iter().filter(|name| opened.file(name).is_file()).collect()
             }
         };
         if let Self::WithDecoder { .. } = self {

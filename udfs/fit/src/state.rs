@@ -36,11 +36,13 @@ pub struct State {
     pub stale: u32,
 }
 
-/// The weights with the lowest loss on the dev pairs so far.
+/// The weights that are best on the dev pairs so far.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Best {
     pub step: u32,
     pub loss: f64,
+    /// The part of the pairs that is answered right, if that is the judge.
+    pub exact_match: Option<f64>,
     pub weights: Weights,
 }
 
@@ -60,6 +62,7 @@ struct Counters {
 struct BestCounters {
     step: u32,
     loss_bits: u64,
+    exact_match_bits: Option<u64>,
 }
 
 impl State {
@@ -102,9 +105,12 @@ impl State {
         };
         let best = match counters.best {
             None => None,
-            Some(BestCounters { step, loss_bits }) => {
-                Some(Best { step, loss: f64::from_bits(loss_bits), weights: take("best")? })
-            }
+            Some(BestCounters { step, loss_bits, exact_match_bits }) => Some(Best {
+                step,
+                loss: f64::from_bits(loss_bits),
+                exact_match: exact_match_bits.map(f64::from_bits),
+                weights: take("best")?,
+            }),
         };
         Ok(Some(Self {
             step: counters.step,
@@ -123,7 +129,11 @@ impl State {
             fit: fit.to_owned(),
             step: self.step,
             stale: self.stale,
-            best: best.map(|it| BestCounters { step: it.step, loss_bits: it.loss.to_bits() }),
+            best: best.map(|it| BestCounters {
+                step: it.step,
+                loss_bits: it.loss.to_bits(),
+                exact_match_bits: it.exact_match.map(f64::to_bits),
+            }),
         };
         let refuse = |why: String| FitError::State { file: file.to_owned(), why };
         let counters =

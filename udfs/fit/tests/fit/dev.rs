@@ -1,7 +1,8 @@
 //! Dev pairs decide when to stop and what to keep.
 
-use proofmill_fit::{Activation, Keep, Settings};
+use proofmill_fit::{Activation, Judge, Keep, Pair, Settings};
 
+use crate::answers::{opened, says};
 use crate::made::{fitted, pairs, run, scratch, settings};
 
 #[test]
@@ -41,4 +42,46 @@ fn the_best_is_kept_and_patience_ends() {
     });
     assert!(cut.is_err());
     assert_eq!(kept, best.dev_loss);
+}
+
+/// The loss of the dev pairs can rise while more of them are answered right.
+#[test]
+fn exact_matches_can_be_the_judge() {
+    let all = pairs();
+    let (train, known) = (&all[..14], &all[6..14]);
+    // Others contradict what is learnt: their loss rises as soon as anything is.
+    let wrong =
+        (0..6).map(|i| Pair { weight: 20.0, ..Pair::new(&all[i].input, &all[i + 6].output) });
+    let dev: Vec<Pair> = known.iter().cloned().chain(wrong).collect();
+    let dev = &dev[..];
+    let start = scratch(Activation::Relu);
+    let settings =
+        Settings { judge: Judge::ExactMatch, batch: 14, evaluate_every: 2, ..settings(80) };
+    let mut looks = Vec::new();
+    let mut look = |report: &proofmill_fit::Report, _: &_| {
+        if let (Some(loss), Some(exact)) = (report.dev_loss, report.exact_match) {
+            looks.push((report.step, loss, exact, report.best));
+        }
+    };
+    let best = run(&settings, &start, (train, dev), (2, None), &mut look).unwrap();
+    assert_eq!(looks.len(), 40);
+    let least = looks.iter().min_by(|a, b| a.1.total_cmp(&b.1)).unwrap();
+    let most = looks.iter().map(|look| look.2).fold(0.0, f64::max);
+    assert!(least.2 < most, "{looks:?}");
+    let chosen = looks.iter().rfind(|look| look.3).unwrap();
+    assert_eq!((chosen.2, chosen.0), (most, best.step));
+    // What the engine says is what was counted.
+    let (model, _) = opened(&best);
+    let right = dev.iter().filter(|pair| says(&model, &pair.input) == pair.output).count();
+    assert_eq!(right as f64 / dev.len() as f64, most);
+
+    // Stopped and gone on with, it is the same.
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("state");
+    let stopped = run(&settings, &start, (train, dev), (1, Some(&file)), &mut |report, cancel| {
+        cancel.store(report.step == 50, std::sync::atomic::Ordering::Relaxed);
+    });
+    assert!(stopped.is_err());
+    let again = run(&settings, &start, (train, dev), (1, Some(&file)), &mut |_, _| ()).unwrap();
+    assert!(again == best);
 }

@@ -66,7 +66,15 @@ pub fn run(
     let cancel = AtomicBool::new(false);
     let mut progress = |report: &Report| told(report, &cancel);
     let clock = || Duration::from_secs(1);
-    let run = Run { threads, state, cancel: &cancel, clock: &clock, progress: &mut progress };
+    let scratch = tempfile::tempdir().unwrap();
+    let run = Run {
+        threads,
+        state,
+        scratch: scratch.path(),
+        cancel: &cancel,
+        clock: &clock,
+        progress: &mut progress,
+    };
     fit(settings, start, train, dev, run)
 }
 

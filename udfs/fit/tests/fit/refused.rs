@@ -102,6 +102,12 @@ fn objectives_that_a_model_cannot_have() {
              `contrastive`",
         ),
         (
+            contrastive,
+            checkpoint("bert-classifier"),
+            "bert-classifier: BertForSequenceClassification would lose its head; give one of BertModel, \
+             BertForMaskedLM, BertForPreTraining",
+        ),
+        (
             similarity,
             checkpoint("t5"),
             "t5: T5ForConditionalGeneration cannot be trained by the objective `similarity`; give a BERT",
