@@ -121,6 +121,7 @@ pub(super) fn settings(model: &Model, place: &Placement, runtime: &Runtime) -> S
         gemm: place.gemm,
         workers,
         max_batch_tokens: number(model.max_batch_tokens, defaults.max_batch_tokens),
+        encoder_batch_tokens: number(model.max_batch_tokens, defaults.encoder_batch_tokens),
         max_num_seqs: number(model.max_num_seqs, defaults.max_num_seqs),
         kv_cache_bytes: model
             .kv_cache_mib

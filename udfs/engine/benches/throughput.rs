@@ -79,6 +79,7 @@ fn run(task: &str, options: &Options) -> Result<(), String> {
         workers: options.number("workers", defaults.workers)?,
         max_num_seqs: options.number("max-num-seqs", defaults.max_num_seqs)?,
         max_batch_tokens: options.number("max-batch-tokens", defaults.max_batch_tokens)?,
+        encoder_batch_tokens: options.number("max-batch-tokens", defaults.encoder_batch_tokens)?,
         ..defaults
     };
     let requests = requests(task, options)?;
@@ -125,7 +126,8 @@ fn open(folder: &Arc<Folder>, settings: &Settings, device: &str) -> Result<Model
         Some(number) => {
             let number = number.parse().map_err(|e| format!("--device: {e}"))?;
             let claim = Claim { gpus: vec![number], kv_cache_bytes: None, models: 1 };
-            let settings = Settings { workers: 1, ..*settings };
+            let encoder_batch_tokens = settings.max_batch_tokens;
+            let settings = Settings { workers: 1, encoder_batch_tokens, ..*settings };
             Model::open_on_gpus(folder, &settings, &claim)
         }
     };

@@ -37,6 +37,11 @@ pub trait Backend: LoadWeights {
     /// An [`AttentionMetadata`] on the device.
     type Metadata: Send + Default;
 
+    /// Calls `wait`, which has nothing to compute meanwhile: others may use what this device does not.
+    fn resting<T>(&mut self, wait: impl FnOnce() -> T) -> T {
+        wait()
+    }
+
     /// Room for `rows` rows of `width`.
     fn tensor(&self, rows: usize, width: usize) -> Result<Self::Tensor, DeviceError>;
     /// A KV cache.

@@ -21,8 +21,9 @@ pub(super) struct Bias<'a> {
     pub(super) reach: usize,
 }
 
-/// All segments of a batch.
+/// Some rows of a batch.
 pub(super) struct Attention<'a> {
+    pub(super) rows: Range<usize>,
     /// `[rows, q_width]`, queries first.
     pub(super) q: &'a [f32],
     pub(super) q_width: usize,
@@ -33,13 +34,13 @@ pub(super) struct Attention<'a> {
     pub(super) scale: f32,
     pub(super) causal: bool,
     pub(super) bias: Option<Bias<'a>>,
-    /// `[rows, heads * head_dim]`
+    /// `[rows, heads * head_dim]`, from the first of `rows` on.
     pub(super) out: &'a mut [f32],
     /// Room for [`scratch_len`] numbers.
     pub(super) scratch: &'a mut [f32],
 }
 
-/// All segments of a batch over the keys and values of a layer.
+/// The same over the keys and values of a layer.
 pub(super) struct Over<'a, N> {
     pub(super) attention: Attention<'a>,
     pub(super) layer: Layer<'a, N>,
@@ -62,23 +63,25 @@ impl<N: Number> SimdKernel for Over<'_, N> {
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
         let Self { attention, layer } = self;
-        let Attention { q, q_width, metadata, heads, kv_heads, head_dim, .. } = attention;
+        let Attention { rows, q, q_width, metadata, heads, kv_heads, head_dim, .. } = attention;
         let Attention { scale, causal, bias, out, scratch, .. } = attention;
         let group = heads / kv_heads;
         let (columns, logits) = scratch.split_at_mut(QUERIES * head_dim);
         for segment in &metadata.segments {
             let blocks =
                 &metadata.blocks[segment.first_block as usize..][..segment.blocks as usize];
-            let count = segment.rows as usize * group;
+            let place = segment.first_row as usize;
+            let end = rows.end.min(place + segment.rows as usize).saturating_sub(place) * group;
+            let start = rows.start.saturating_sub(place) * group;
             for kv_head in 0..kv_heads {
-                for first in (0..count).step_by(QUERIES) {
+                for first in (start..end).step_by(QUERIES) {
                     let mut tile = Tile {
                         s,
                         layer,
                         blocks,
                         kv_head,
                         queries: [Query::default(); QUERIES],
-                        count: (count - first).min(QUERIES),
+                        count: (end - first).min(QUERIES),
                         stride: row_len(segment.keys as usize),
                         logits: &mut *logits,
                     };
@@ -103,7 +106,7 @@ impl<N: Number> SimdKernel for Over<'_, N> {
                         _ => tile.products::<8, 2>(columns.as_chunks().0),
                     }
                     tile.soften(scale, bias);
-                    tile.weigh(head_dim, heads * head_dim, out);
+                    tile.weigh(rows.start, head_dim, heads * head_dim, out);
                 }
             }
         }
@@ -237,15 +240,15 @@ impl<S: Simd, N: Number> Tile<'_, S, N> {
         }
     }
 
-    /// Writes the weighted means of the values.
+    /// Writes the weighted means of the values; `out` begins with row `first_row`.
     #[inline(always)]
-    fn weigh(&self, head_dim: usize, width: usize, out: &mut [f32]) {
+    fn weigh(&self, first_row: usize, head_dim: usize, width: usize, out: &mut [f32]) {
         let vectors = self.layer.value_vectors();
         for first in (0..self.count).step_by(WEIGHED) {
             let count = (self.count - first).min(WEIGHED);
             let mut column = 0;
             while column < vectors {
-                let part = Part { first, count, column, head_dim, width };
+                let part = Part { first, count, column, first_row, head_dim, width };
                 column += match (count, vectors - column) {
                     (1, 4..) => self.means::<1, 4>(part, out),
                     (1, 2..) => self.means::<1, 2>(part, out),
@@ -275,7 +278,7 @@ impl<S: Simd, N: Number> Tile<'_, S, N> {
             // Keys that only some of the queries read: nothing is added for the others.
             let (_, [sums]) =
                 self.add_values(walk, shared..query.keys, [weights[r]], part.column, [sums[r]]);
-            let start = query.row * part.width + query.head * part.head_dim;
+            let start = (query.row - part.first_row) * part.width + query.head * part.head_dim;
             let out = &mut out[start..start + part.head_dim][part.column * LANES..];
             for (sum, out) in sums.iter().zip(out.chunks_mut(LANES)) {
                 let mut mean = [0.0; LANES];
@@ -328,6 +331,8 @@ struct Part {
     first: usize,
     count: usize,
     column: usize,
+    /// The first row of the result.
+    first_row: usize,
     head_dim: usize,
     /// Of a row of the result.
     width: usize,

@@ -1,17 +1,21 @@
 //! [`Cpu`] and its operations: arguments are checked here, kernels compute.
 
-use proofmill_gemm::{Buffer, Isa, Level, Scratch};
+use std::sync::Arc;
+
+use proofmill_gemm::{Buffer, Isa, Level};
 
 use super::attend::{self, Attention, Bias, Over};
 use super::epilogue::Epilogue;
 use super::gumbel::SamplerScratch;
 use super::kv_cache::{Cache, Numbers};
 use super::kv_write::{Angles, KvRows, WriteKv};
-use super::matrix::{Matrix, Weights};
+use super::matrix::Matrix;
 use super::memory::{Tensor, Vector};
 use super::norm::{Normal, Norms};
+use super::product::{Member, Product};
 use super::rows::{Glu, Pooling};
 use super::sampler::SampleRows;
+use super::team::{self, PIECES_PER_THREAD, Team};
 use crate::backend::check::{self, TableSize};
 use crate::backend::{
     Activation, Attend, AttentionMetadata, Backend, CacheShape, DeviceError, Embedding, Input,
@@ -23,17 +27,16 @@ use crate::checkpoint::StoredTensor;
 /// Logits that are computed before the next rows follow: 32 MiB.
 const LOGITS_NUMBERS: usize = 8 << 20;
 
-/// The processor, one core of it, with scratch memory.
+/// The processor as one worker has it, with scratch memory.
 pub struct Cpu {
     level: Level,
+    team: Arc<Team>,
     work: Workspace,
 }
 
-#[derive(Default)]
 struct Workspace {
-    products: Scratch,
-    /// Of attention.
-    floats: Buffer<f32>,
+    /// One for each thread that ever shared an operation; never empty.
+    members: Vec<Member>,
     logits: Buffer<f32>,
     row: Vec<f32>,
     sampler: SamplerScratch,
@@ -41,14 +44,30 @@ struct Workspace {
 
 impl Default for Cpu {
     fn default() -> Self {
-        Self { level: Level::best(), work: Workspace::default() }
+        Self::new(Level::best(), Arc::new(Team::new(1)))
     }
 }
 
 impl Cpu {
     /// With one instruction set, if the processor has it. Results are the same with each.
     pub fn with(isa: Isa) -> Option<Self> {
-        Some(Self { level: Level::of(isa)?, work: Workspace::default() })
+        Some(Self::new(Level::of(isa)?, Arc::new(Team::new(1))))
+    }
+
+    /// The same device as one of the workers of a team. Results are the same in each.
+    #[must_use]
+    pub fn in_team(self, team: Arc<Team>) -> Self {
+        Self { team, ..self }
+    }
+
+    fn new(level: Level, team: Arc<Team>) -> Self {
+        let work = Workspace {
+            members: vec![Member::default()],
+            logits: Buffer::default(),
+            row: Vec::new(),
+            sampler: SamplerScratch::default(),
+        };
+        Self { level, team, work }
     }
 
     /// The instruction set in use.
@@ -63,21 +82,15 @@ impl Cpu {
     }
 }
 
-/// `out = epilogue(x W^T)` for some rows.
-fn multiply(
-    level: Level,
-    scratch: &mut Scratch,
-    x: &[f32],
-    matrix: &Matrix,
-    epilogue: Epilogue<'_>,
-    out: &mut [f32],
-) -> Result<(), DeviceError> {
-    let columns = 0..matrix.n;
-    match &matrix.weights {
-        Weights::F32(panels) => panels.multiply(level, x, columns, epilogue, out, scratch)?,
-        Weights::Int8(panels) => panels.multiply(level, x, columns, epilogue, out, scratch)?,
+impl Workspace {
+    /// The memory of as many threads as an operation of so many products is worth, of those that `team` has now.
+    fn members(&mut self, team: &Team, products: usize) -> &mut [Member] {
+        let threads = team.threads(products);
+        if self.members.len() < threads {
+            self.members.resize_with(threads, Member::default);
+        }
+        &mut self.members[..threads]
     }
-    Ok(())
 }
 
 /// Fails unless the parts of `linear` fit each other and `x`.
@@ -122,6 +135,10 @@ impl Backend for Cpu {
     type Cache = Cache;
     type Input = Input;
     type Metadata = AttentionMetadata;
+
+    fn resting<T>(&mut self, wait: impl FnOnce() -> T) -> T {
+        self.team.rest(wait)
+    }
 
     fn tensor(&self, rows: usize, width: usize) -> Result<Tensor, DeviceError> {
         Tensor::new(rows, width)
@@ -204,8 +221,9 @@ impl Backend for Cpu {
         }
         let bias = weights.bias.as_ref().map(Vector::padded);
         let epilogue = Epilogue { bias, scale: 1.0, activation, write };
-        let scratch = &mut self.work.products;
-        multiply(self.level, scratch, x.data(), &weights.matrix, epilogue, out.data_mut())
+        let product = Product { level: self.level, matrix: &weights.matrix, epilogue };
+        let members = self.work.members(&self.team, product.size(x.data()));
+        product.run(members, x.data(), out.data_mut())
     }
 
     fn glu(
@@ -282,25 +300,36 @@ impl Backend for Cpu {
                 Some(Bias { weights: bias.weights.values(), reach: bias.reach })
             }
         };
-        out.set_rows(q.rows(), heads * head_dim)?;
-        let attention = Attention {
-            q: q.data(),
-            q_width: q.width(),
-            metadata,
-            heads,
-            kv_heads,
-            head_dim,
-            scale,
-            causal,
-            bias,
-            out: out.data_mut(),
-            scratch: self.work.floats.room(attend::scratch_len(metadata, head_dim))?,
-        };
-        match cache.numbers() {
-            Numbers::F32(cache) => self.level.run(Over { attention, layer: cache.layer(layer) }),
-            Numbers::Bf16(cache) => self.level.run(Over { attention, layer: cache.layer(layer) }),
-        }
-        Ok(())
+        let (rows, width) = (q.rows(), heads * head_dim);
+        out.set_rows(rows, width)?;
+        let pairs = metadata.segments.iter().map(|one| one.rows as usize * one.keys as usize);
+        let members = self.work.members(&self.team, 2 * width * pairs.sum::<usize>());
+        let size = rows.div_ceil(members.len() * PIECES_PER_THREAD).max(1);
+        let size = if members.len() == 1 { rows.max(1) } else { size };
+        let (level, q_width, q) = (self.level, q.width(), q.data());
+        let pieces = out.data_mut().chunks_mut(size * width).enumerate();
+        team::share(members, pieces, |member, (index, out)| {
+            let first = index * size;
+            let attention = Attention {
+                rows: first..first + out.len() / width,
+                q,
+                q_width,
+                metadata,
+                heads,
+                kv_heads,
+                head_dim,
+                scale,
+                causal,
+                bias,
+                out,
+                scratch: member.floats.room(attend::scratch_len(metadata, head_dim))?,
+            };
+            match cache.numbers() {
+                Numbers::F32(cache) => level.run(Over { attention, layer: cache.layer(layer) }),
+                Numbers::Bf16(cache) => level.run(Over { attention, layer: cache.layer(layer) }),
+            }
+            Ok(())
+        })
     }
 
     fn index_select(
@@ -331,14 +360,15 @@ impl Backend for Cpu {
         let &Matrix { n, k, .. } = &head.matrix;
         check::sampling(sampling, x.rows(), n)?;
         out.clear();
-        let Workspace { products, logits, sampler, .. } = &mut self.work;
         let bias = head.bias.as_ref().map(Vector::padded);
         let epilogue = Epilogue { bias, scale, activation: Activation::None, write: Write::Store };
         let rows = (LOGITS_NUMBERS / n).max(1).min(x.rows().max(1));
-        let logits = logits.room(rows * n)?;
+        let product = Product { level: self.level, matrix: &head.matrix, epilogue };
         for (x, some) in x.data().chunks(rows * k).zip(sampling.rows.chunks(rows)) {
-            let logits = &mut logits[..some.len() * n];
-            multiply(self.level, products, x, &head.matrix, epilogue, logits)?;
+            let threads = self.work.members(&self.team, product.size(x)).len();
+            let Workspace { members, logits, sampler, .. } = &mut self.work;
+            let logits = logits.room(some.len() * n)?;
+            product.run(&mut members[..threads], x, logits)?;
             self.level.run(SampleRows {
                 logits,
                 vocabulary: n,

@@ -1,5 +1,6 @@
-//! The processor as a device: one [`Cpu`] per worker thread, each with its own scratch memory, all
-//! sharing the packed weights. It is also the oracle that other devices are tested against.
+//! The processor as a device: one [`Cpu`] per worker, each with its own scratch memory, all sharing the packed weights
+//! and, through their [`Team`], the threads of those that have nothing to do. It is also the oracle that other devices
+//! are tested against.
 
 mod attend;
 mod device;
@@ -11,8 +12,10 @@ mod math;
 mod matrix;
 mod memory;
 mod norm;
+mod product;
 mod rows;
 mod sampler;
+mod team;
 #[cfg(test)]
 mod tests;
 mod top_k;
@@ -22,3 +25,4 @@ pub use kv_cache::Cache;
 pub use matrix::Matrix;
 pub use memory::{Tensor, Vector};
 pub use proofmill_gemm::Isa;
+pub use team::Team;

@@ -9,7 +9,7 @@ use super::settings::Settings;
 use super::start::{DeviceFactory, LoadedDevice, ModelInfo, SharedState, WorkerInit, load, start};
 use crate::backend::{Backend, DeviceError};
 use crate::checkpoint::{Codec, Folder, LoadError, Special};
-use crate::cpu::Cpu;
+use crate::cpu::{Cpu, Team};
 use crate::decode::grammar::Grammars;
 use crate::request::{Request, RequestError};
 use crate::schedule::{Cancel, Counts, Detokenizer, Job, Limits, Reply, VectorWork};
@@ -70,10 +70,12 @@ impl Model {
     /// Loads the weights and starts the workers, on the processor.
     pub fn open(folder: &Folder, settings: &Settings) -> Result<Self, OpenError> {
         let network = Arc::new(load(folder, &Cpu::default(), settings)?);
+        let team = Arc::new(Team::new(settings.workers));
         let init = |_| -> WorkerInit<Cpu> {
-            let network = Arc::clone(&network);
+            let (network, team) = (Arc::clone(&network), Arc::clone(&team));
             Box::new(move || {
-                Ok(LoadedDevice { backend: Cpu::default(), network, kv_cache_bytes: None })
+                let backend = Cpu::default().in_team(team);
+                Ok(LoadedDevice { backend, network, kv_cache_bytes: None })
             })
         };
         Self::begin(folder, settings, (0..settings.workers.max(1)).map(init).collect())

@@ -21,6 +21,8 @@ pub struct Settings {
     pub workers: usize,
     /// Tokens of one pass of one worker; also the longest text that is read in one piece.
     pub max_batch_tokens: usize,
+    /// The same for an encoder alone, if that is less.
+    pub encoder_batch_tokens: usize,
     /// Sequences that one worker has under way at a time.
     pub max_num_seqs: usize,
     /// KV caches of all workers together, in bytes.
@@ -37,6 +39,8 @@ impl Settings {
             gemm: GemmBackend::Builtin,
             workers: cores.max(1),
             max_batch_tokens: 2048,
+            // What a pass over so many rows writes stays in a core's own cache.
+            encoder_batch_tokens: 512,
             max_num_seqs: 64,
             kv_cache_bytes: 1 << 30,
             context: 32_768,
@@ -51,6 +55,7 @@ impl Settings {
             gemm: GemmBackend::Builtin,
             workers: gpus,
             max_batch_tokens: 4096,
+            encoder_batch_tokens: 4096,
             max_num_seqs: 256,
             kv_cache_bytes: 0,
             context: 32_768,
@@ -62,7 +67,7 @@ impl Settings {
         let block = block_bytes(network);
         let blocks = block.map(|block| self.kv_cache_bytes / self.workers.max(1) / block);
         let limits = Limits {
-            max_batch_tokens: self.max_batch_tokens.max(self.whole_text(network)),
+            max_batch_tokens: self.batch_tokens(network).max(self.whole_text(network)),
             max_num_seqs: self.max_num_seqs,
             blocks: blocks.unwrap_or(0),
             positions: network.positions,
@@ -78,6 +83,14 @@ impl Settings {
     pub(super) fn least<B: Backend>(&self, network: &Network<B>) -> MinLimits {
         let max_batch_tokens = BATCH_TOKENS_MIN.max(self.whole_text(network));
         MinLimits { max_batch_tokens, blocks: BLOCKS_MIN }
+    }
+
+    /// Tokens of one pass, as far as the settings say.
+    fn batch_tokens<B: Backend>(&self, network: &Network<B>) -> usize {
+        match network.transformer {
+            Transformer::Encoder(_) => self.max_batch_tokens.min(self.encoder_batch_tokens),
+            Transformer::Decoder(_) | Transformer::EncoderDecoder { .. } => self.max_batch_tokens,
+        }
     }
 
     /// The longest text that an encoder reads: in one piece, whereas a decoder takes as many as it

@@ -11,13 +11,27 @@ use crate::backend::{
     Write,
 };
 
+/// Rows of a pass whose results are asked for.
+#[derive(Clone, Copy, Debug)]
+pub enum Asked<'a> {
+    All,
+    /// These, in this order, some of them perhaps more than once.
+    Some {
+        rows: &'a [u32],
+        /// Rows of the pass.
+        of: usize,
+    },
+}
+
 impl<B: Backend> Stack<B> {
-    /// Passes rows through all blocks. The result, before the final norm, stays in `work`.
+    /// Passes rows through all blocks. The results of those that are `asked` for, before the final norm, stay in
+    /// `work`; in the last block, nothing after attention is computed for others.
     ///
     /// A causal stack keeps keys and values of each block in a layer of its own, and rows may read
     /// what earlier steps left there; the cross-attention keys and values of
     /// [`Stack::write_cross_kv`] lie in the same cache, and `cross_metadata` tells which rows read which.
     /// Any other stack needs keys within a block only, so that one layer serves all.
+    #[expect(clippy::too_many_arguments, reason = "a step is made of so many things")]
     pub fn forward(
         &self,
         backend: &mut B,
@@ -25,10 +39,11 @@ impl<B: Backend> Stack<B> {
         metadata: &B::Metadata,
         cache: &mut B::Cache,
         cross_metadata: Option<&B::Metadata>,
+        asked: Asked<'_>,
         work: &mut Workspace<B>,
     ) -> Result<(), DeviceError> {
         let all = self.blocks.len();
-        self.forward_through(all, backend, rows, metadata, cache, cross_metadata, work)
+        self.forward_through(all, backend, rows, metadata, cache, cross_metadata, asked, work)
     }
 
     /// [`Stack::forward`] through the first `depth` blocks; none of them leaves the embedding.
@@ -41,38 +56,45 @@ impl<B: Backend> Stack<B> {
         metadata: &B::Metadata,
         cache: &mut B::Cache,
         cross_metadata: Option<&B::Metadata>,
+        asked: Asked<'_>,
         work: &mut Workspace<B>,
     ) -> Result<(), DeviceError> {
         self.embed(backend, rows, work)?;
+        let mut left = asked;
         for (index, block) in self.blocks.iter().enumerate().take(depth) {
             let layer = if self.causal { index } else { 0 };
-            self.attend(backend, &block.attention, rows, metadata, cache, layer, work)?;
-            if let (Some(cross), Some(cross_metadata)) = (&block.cross, cross_metadata) {
-                self.cross(backend, cross, cross_metadata, cache, layer, work)?;
+            let cross = block.cross.as_ref().zip(cross_metadata);
+            let last = index + 1 == depth.min(self.blocks.len());
+            // Rows that are asked for more often than there are others are selected when they are done.
+            let early = match left {
+                Asked::Some { rows, of } if last && rows.len() < of => Some(rows),
+                Asked::All | Asked::Some { .. } => None,
+            };
+            let here = early.filter(|rows| cross.is_none() || rows.is_empty());
+            self.attend(backend, &block.attention, rows, metadata, cache, layer, here, work)?;
+            if early.is_some_and(<[u32]>::is_empty) {
+                return Ok(());
+            }
+            if let Some((cross, cross_metadata)) = cross {
+                self.cross(backend, cross, cross_metadata, cache, layer, early, work)?;
+            }
+            if early.is_some() {
+                left = Asked::All;
             }
             self.mlp(backend, &block.mlp, work)?;
+        }
+        if let Asked::Some { rows, .. } = left {
+            backend.index_select(&work.x, rows, &mut work.y)?;
+            mem::swap(&mut work.x, &mut work.y);
         }
         Ok(())
     }
 
-    /// Normalises the result of [`Stack::forward`], all rows or some, into the workspace's selected
-    /// rows.
-    pub fn select_rows(
-        &self,
-        backend: &mut B,
-        rows: Option<&[u32]>,
-        work: &mut Workspace<B>,
-    ) -> Result<(), DeviceError> {
-        let from = match rows {
-            Some(rows) => {
-                backend.index_select(&work.x, rows, &mut work.unnormed)?;
-                &mut work.unnormed
-            }
-            None => &mut work.x,
-        };
+    /// Normalises the result of [`Stack::forward`] into the workspace's selected rows.
+    pub fn finish(&self, backend: &mut B, work: &mut Workspace<B>) -> Result<(), DeviceError> {
         match &self.final_norm {
-            Some(norm) => backend.norm(from, norm, &mut work.selected)?,
-            None => mem::swap(from, &mut work.selected),
+            Some(norm) => backend.norm(&work.x, norm, &mut work.selected)?,
+            None => mem::swap(&mut work.x, &mut work.selected),
         }
         if let Some(project) = &self.project_out {
             backend.linear(
@@ -90,7 +112,7 @@ impl<B: Backend> Stack<B> {
         Ok(())
     }
 
-    /// All rows behind `depth` blocks, as transformers numbers `hidden_states`: behind the last block after the
+    /// The rows asked for behind `depth` blocks, as transformers numbers `hidden_states`: behind the last block after the
     /// final norm, behind any other before it.
     pub fn states<'a>(
         &self,
@@ -99,19 +121,19 @@ impl<B: Backend> Stack<B> {
         work: &'a mut Workspace<B>,
     ) -> Result<&'a B::Tensor, DeviceError> {
         if depth >= self.blocks.len() {
-            self.select_rows(backend, None, work)?;
+            self.finish(backend, work)?;
             return Ok(self.selected(work));
         }
         mem::swap(&mut work.x, &mut work.selected);
         Ok(&work.selected)
     }
 
-    /// The rows that [`Stack::select_rows`] left.
+    /// The rows that [`Stack::finish`] left.
     pub fn selected<'a>(&self, work: &'a Workspace<B>) -> &'a B::Tensor {
         if self.project_out.is_some() { &work.projected } else { &work.selected }
     }
 
-    /// Width of the rows that [`Stack::select_rows`] leaves.
+    /// Width of the rows that [`Stack::finish`] leaves.
     pub fn output_width(&self) -> usize {
         self.project_out.as_ref().map_or(self.width, |project| project.linear.outputs)
     }
@@ -165,6 +187,7 @@ impl<B: Backend> Stack<B> {
         metadata: &B::Metadata,
         cache: &mut B::Cache,
         layer: usize,
+        asked: Option<&[u32]>,
         work: &mut Workspace<B>,
     ) -> Result<(), DeviceError> {
         self.before(backend, &part.norm, work)?;
@@ -178,12 +201,17 @@ impl<B: Backend> Stack<B> {
             rope: self.rope.as_ref(),
         };
         backend.write_kv(&mut work.qkv, rows, &kv_write, cache, layer)?;
+        if asked.is_some_and(<[u32]>::is_empty) {
+            return Ok(());
+        }
         let attend = Attend { bias: self.relative.as_ref(), ..self.plain_attend(self.causal) };
         backend.attend(&work.qkv, metadata, &attend, cache, layer, &mut work.attended)?;
+        select(backend, asked, work)?;
         backend.linear(&work.attended, &part.out, Activation::None, Write::Add, &mut work.x)?;
         self.after(backend, &part.norm, work)
     }
 
+    #[expect(clippy::too_many_arguments, reason = "a step is made of so many things")]
     fn cross(
         &self,
         backend: &mut B,
@@ -191,6 +219,7 @@ impl<B: Backend> Stack<B> {
         cross_metadata: &B::Metadata,
         cache: &B::Cache,
         layer: usize,
+        asked: Option<&[u32]>,
         work: &mut Workspace<B>,
     ) -> Result<(), DeviceError> {
         self.before(backend, &part.norm, work)?;
@@ -198,6 +227,7 @@ impl<B: Backend> Stack<B> {
         backend.linear(input, &part.q, Activation::None, Write::Store, &mut work.q)?;
         let attend = self.plain_attend(false);
         backend.attend(&work.q, cross_metadata, &attend, cache, layer, &mut work.attended)?;
+        select(backend, asked, work)?;
         backend.linear(&work.attended, &part.out, Activation::None, Write::Add, &mut work.x)?;
         self.after(backend, &part.norm, work)
     }
@@ -256,6 +286,20 @@ impl<B: Backend> Stack<B> {
             bias: None,
         }
     }
+}
+
+/// Leaves only the rows that are asked for: of the residual stream, and of what attention gave.
+fn select<B: Backend>(
+    backend: &mut B,
+    asked: Option<&[u32]>,
+    work: &mut Workspace<B>,
+) -> Result<(), DeviceError> {
+    let Some(rows) = asked else { return Ok(()) };
+    backend.index_select(&work.x, rows, &mut work.y)?;
+    mem::swap(&mut work.x, &mut work.y);
+    backend.index_select(&work.attended, rows, &mut work.attended_selected)?;
+    mem::swap(&mut work.attended, &mut work.attended_selected);
+    Ok(())
 }
 
 impl<B: Backend> LmHead<B> {

@@ -14,13 +14,13 @@ pub struct Workspace<B: Backend> {
     /// Queries of cross-attention.
     pub(super) q: B::Tensor,
     pub(super) attended: B::Tensor,
+    /// Its selected rows.
+    pub(super) attended_selected: B::Tensor,
     /// Inside the feed-forward part.
     pub(super) up: B::Tensor,
     pub(super) gated: B::Tensor,
     /// Selected rows after the final norm.
     pub(super) selected: B::Tensor,
-    /// Selected rows before it.
-    pub(super) unnormed: B::Tensor,
     /// Selected rows after the projection to the width of the head.
     pub(super) projected: B::Tensor,
 }
@@ -40,10 +40,10 @@ impl<B: Backend> Workspace<B> {
             qkv: backend.tensor(rows, (heads.heads + 2 * heads.kv_heads) * heads.head_dim)?,
             q: only_if(stack.blocks.iter().any(|block| block.cross.is_some()), inner)?,
             attended: backend.tensor(rows, inner)?,
+            attended_selected: backend.tensor(rows, inner)?,
             up: backend.tensor(rows, up)?,
             gated: only_if(gated, stack.mlp_width)?,
             selected: backend.tensor(rows, stack.width)?,
-            unnormed: backend.tensor(rows, stack.width)?,
             projected: only_if(stack.project_out.is_some(), stack.output_width())?,
         })
     }

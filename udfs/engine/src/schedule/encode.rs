@@ -2,9 +2,10 @@
 
 use super::block_pool::blocks_for;
 use crate::backend::{
-    AttentionMetadata, BLOCK_SLOTS, Backend, BlockRef, CacheShape, DeviceError, Input, Precision,
+    AttentionMetadata, BLOCK_SLOTS, Backend, BlockRef, CacheShape, DeviceError, Input, Pool,
+    Precision,
 };
-use crate::network::{Stack, Workspace};
+use crate::network::{Asked, Stack, Workspace};
 
 /// An encoder's memory.
 pub struct Encoder<B: Backend> {
@@ -15,6 +16,10 @@ pub struct Encoder<B: Backend> {
     texts: AttentionMetadata,
     input: B::Input,
     metadata: B::Metadata,
+    /// The one row of each text that is asked for, and a segment for each.
+    asked: Vec<u32>,
+    asked_texts: AttentionMetadata,
+    asked_metadata: B::Metadata,
 }
 
 impl<B: Backend> Encoder<B> {
@@ -38,6 +43,9 @@ impl<B: Backend> Encoder<B> {
             texts: AttentionMetadata::default(),
             input: B::Input::default(),
             metadata: B::Metadata::default(),
+            asked: Vec::new(),
+            asked_texts: AttentionMetadata::default(),
+            asked_metadata: B::Metadata::default(),
         })
     }
 
@@ -61,17 +69,18 @@ impl<B: Backend> Encoder<B> {
         texts: impl IntoIterator<Item = &'t [u32]>,
     ) -> Result<(&'a B::Tensor, &'a B::Metadata), DeviceError> {
         let texts = texts.into_iter().map(|text| (text, &[][..]));
-        self.run_through(stack.blocks.len(), backend, stack, texts)
+        self.run_through(stack.blocks.len(), backend, stack, texts, Pool::Mean)
     }
 
     /// The same through the first `depth` blocks; beside each text what is added to the positions of its tokens
-    /// (nothing if it is empty).
+    /// (nothing if it is empty). Of each text there are the rows that `pool` takes.
     pub fn run_through<'a, 't>(
         &'a mut self,
         depth: usize,
         backend: &mut B,
         stack: &Stack<B>,
         texts: impl IntoIterator<Item = (&'t [u32], &'t [u32])>,
+        pool: Pool,
     ) -> Result<(&'a B::Tensor, &'a B::Metadata), DeviceError> {
         self.rows.clear();
         self.texts.clear();
@@ -91,9 +100,30 @@ impl<B: Backend> Encoder<B> {
         }
         backend.upload_input(&self.rows, &mut self.input)?;
         backend.upload_metadata(&self.texts, &mut self.metadata)?;
-        let work = &mut self.work;
-        let Self { input, metadata, cache, .. } = self;
-        stack.forward_through(depth, backend, input, metadata, cache, None, work)?;
+        let Self { work, input, metadata, cache, texts, asked, asked_texts, .. } = self;
+        asked.clear();
+        asked_texts.clear();
+        for text in &texts.segments {
+            match pool {
+                Pool::Mean => continue,
+                Pool::First => asked.push(text.first_row),
+                Pool::Last => asked.push(text.first_row + text.rows - 1),
+            }
+            let block = texts.blocks[text.first_block as usize].block;
+            asked_texts.push(1, [BlockRef { block, used: 1 }]);
+        }
+        let rows = match pool {
+            Pool::Mean => Asked::All,
+            Pool::First | Pool::Last => Asked::Some { rows: asked, of: self.rows.tokens.len() },
+        };
+        stack.forward_through(depth, backend, input, metadata, cache, None, rows, work)?;
+        let metadata = match pool {
+            Pool::Mean => &*metadata,
+            Pool::First | Pool::Last => {
+                backend.upload_metadata(asked_texts, &mut self.asked_metadata)?;
+                &self.asked_metadata
+            }
+        };
         Ok((stack.states(depth, backend, work)?, metadata))
     }
 }

@@ -5,7 +5,7 @@ use crate::backend::{
     AttentionMetadata, Backend, DeviceError, Input, RowSampling, SamplerOutput, SamplingMetadata,
     SamplingMethod,
 };
-use crate::network::{LmHead, Stack, Workspace};
+use crate::network::{Asked, LmHead, Stack, Workspace};
 
 /// A decoder's buffers and the step that is being put together.
 pub struct Step<B: Backend> {
@@ -168,10 +168,11 @@ impl<B: Backend> Step<B> {
             &self.metadata,
             &mut self.cache,
             cross_metadata,
+            Asked::Some { rows: sampled_rows, of: input.tokens.len() },
             work,
         )?;
         if !sampled_rows.is_empty() {
-            stack.select_rows(backend, Some(sampled_rows), work)?;
+            stack.finish(backend, work)?;
             head.sample(backend, stack.selected(work), sampling, &mut self.output)?;
         }
         Ok(&self.output)
@@ -188,12 +189,13 @@ impl<B: Backend> Step<B> {
         let Rows { input, metadata, .. } = &self.rows;
         backend.upload_input(input, &mut self.input)?;
         backend.upload_metadata(metadata, &mut self.metadata)?;
-        let work = &mut self.work;
-        stack.forward(backend, &self.input, &self.metadata, &mut self.cache, None, work)?;
+        let (cache, work) = (&mut self.cache, &mut self.work);
+        let asked = Asked::Some { rows: selected, of: input.tokens.len() };
+        stack.forward(backend, &self.input, &self.metadata, cache, None, asked, work)?;
         if selected.is_empty() {
             return Ok(None);
         }
-        stack.select_rows(backend, Some(selected), work)?;
+        stack.finish(backend, work)?;
         Ok(Some(stack.selected(work)))
     }
 
@@ -208,7 +210,7 @@ impl<B: Backend> Step<B> {
         backend.upload_input(input, &mut self.input)?;
         backend.upload_metadata(metadata, &mut self.metadata)?;
         let Self { input, metadata, cache, work, .. } = self;
-        stack.forward_through(depth, backend, input, metadata, cache, None, work)?;
+        stack.forward_through(depth, backend, input, metadata, cache, None, Asked::All, work)?;
         Ok((stack.states(depth, backend, work)?, metadata))
     }
 }

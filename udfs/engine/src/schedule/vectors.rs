@@ -104,7 +104,8 @@ impl<B: Backend> PooledVectors<B> {
     ) -> Result<(), DeviceError> {
         let texts = jobs.iter().map(|job| (&job.work.tokens[..], &job.work.type_offsets[..]));
         let depth = depth(stack, jobs);
-        let (rows, metadata) = encoder.run_through(depth, backend, stack, texts)?;
+        let pool = rows_of(network, jobs);
+        let (rows, metadata) = encoder.run_through(depth, backend, stack, texts, pool)?;
         self.pool(backend, network, stack, jobs, rows, metadata)
     }
 
@@ -284,6 +285,19 @@ impl VectorOutput {
 /// What all of `jobs`, which are of one kind, want.
 fn output(jobs: &[Job<VectorWork>]) -> VectorOutput {
     jobs.first().map_or(VectorOutput::Pooled, |job| job.work.output)
+}
+
+/// Which rows the vectors of `jobs` are made of; all are asked for where it is the mean.
+fn rows_of<B: Backend>(network: &Network<B>, jobs: &[Job<VectorWork>]) -> Pool {
+    match output(jobs) {
+        VectorOutput::Pooled => network.pooling.as_ref().map_or(Pool::Last, |pooling| pooling.pool),
+        VectorOutput::Classes if network.classifier.is_some() => Pool::First,
+        VectorOutput::Hidden { rows: HiddenRows::First, .. } => Pool::First,
+        VectorOutput::Hidden { rows: HiddenRows::All | HiddenRows::Mean, .. } => Pool::Mean,
+        VectorOutput::Hidden { rows: HiddenRows::Last, .. }
+        | VectorOutput::LastState
+        | VectorOutput::Classes => Pool::Last,
+    }
 }
 
 /// How many blocks `jobs` pass through.

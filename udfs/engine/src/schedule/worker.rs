@@ -65,8 +65,12 @@ impl<B: Backend> Worker<B> {
 
     /// Works until the queue is closed. Answers under way then are dropped.
     pub fn run(mut self) {
-        let is_idle = |worker: &Self| worker.groups.is_empty() && worker.encoded.is_empty();
-        while !is_idle(&self) || self.shared.queue.wait().is_some() {
+        loop {
+            let queue = &self.shared.queue;
+            let is_idle = self.groups.is_empty() && self.encoded.is_empty();
+            if is_idle && self.backend.resting(|| queue.wait()).is_none() {
+                return;
+            }
             if self.shared.queue.is_closed() {
                 return;
             }

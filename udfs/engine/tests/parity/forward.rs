@@ -70,3 +70,26 @@ fn states_of_encoders_are_those_of_transformers() {
         }
     }
 }
+
+/// The last block leaves out rows that nobody asks about.
+#[test]
+fn a_row_is_the_same_whichever_others_are_asked_for() {
+    for path in golden::checkpoints() {
+        if golden::kind(&path) == Kind::Encoder {
+            continue;
+        }
+        let (writer, _) = golden::writer(&path);
+        let folder = Folder::open(&path).unwrap();
+        let special = Special::read(&folder).unwrap();
+        let network = architecture::load(&folder, &Cpu::default(), Precision::F32, ROWS).unwrap();
+        for it in &writer.forward {
+            let (read, written) = written(&writer, &special, it);
+            // One more token, since the shortest decoder prompts of T5 have one.
+            let written = [&written[..], &written[..1]].concat();
+            let logprobs =
+                |rows| logprobs(&mut Cpu::default(), &network, &read, &written, rows).unwrap();
+            let (all, last) = (logprobs(written.len()), logprobs(1));
+            assert_eq!(all.last(), last.last(), "{path:?} text {}", it.text);
+        }
+    }
+}

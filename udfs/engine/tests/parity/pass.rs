@@ -4,7 +4,7 @@ use proofmill_engine::backend::{
     AttentionMetadata, BLOCK_SLOTS, Backend, BlockRef, CacheShape, DeviceError, Input, RowSampling,
     SamplerOutput, SamplingMetadata, SamplingMethod,
 };
-use proofmill_engine::network::{Network, Stack, Transformer, Workspace};
+use proofmill_engine::network::{Asked, Network, Stack, Transformer, Workspace};
 
 /// Most tokens of a text.
 pub const ROWS: usize = 256;
@@ -78,8 +78,8 @@ fn encode_typed<B: Backend>(
     let (mut input, metadata) = place(tokens, 0);
     input.positions.iter_mut().skip(tokens.len() / 2).for_each(|position| *position += offset);
     let (input, metadata) = brought(backend, &input, &metadata)?;
-    stack.forward(backend, &input, &metadata, &mut keys, None, &mut work)?;
-    stack.select_rows(backend, None, &mut work)?;
+    stack.forward(backend, &input, &metadata, &mut keys, None, Asked::All, &mut work)?;
+    stack.finish(backend, &mut work)?;
     Ok(Encoded { work, _read: (input, metadata, keys) })
 }
 
@@ -118,10 +118,11 @@ pub fn logprobs<B: Backend>(
     let mut work = Workspace::new(backend, decoder, ROWS)?;
     let (input, metadata) = place(written, 0);
     let (input, metadata) = brought(backend, &input, &metadata)?;
-    decoder.forward(backend, &input, &metadata, &mut keys, source.as_ref(), &mut work)?;
     let first = (written.len() - rows) as u32;
     let asked: Vec<u32> = (first..written.len() as u32).collect();
-    decoder.select_rows(backend, Some(&asked), &mut work)?;
+    let asked = Asked::Some { rows: &asked, of: written.len() };
+    decoder.forward(backend, &input, &metadata, &mut keys, source.as_ref(), asked, &mut work)?;
+    decoder.finish(backend, &mut work)?;
     let head = network.head.as_ref().expect("what writes has a head");
     let count = head.linear.outputs as u32;
     let pick = RowSampling::new(SamplingMethod::TopK { count });

@@ -9,3 +9,4 @@ mod normal;
 mod products;
 mod refusals;
 mod sampling;
+mod teams;
