@@ -53,7 +53,7 @@ stages:
   written: { generate: { from: asked, model: writer, prompt: question, options: { max_tokens: 6, logprobs: true } } }
   plain: { generate: { from: asked, model: writer, prompt: question, options: { max_tokens: 6 } } }
   judged: { score: { from: asked, model: writer, prompt: question, continuation: "' sat'", options: { logprobs: true, prompt_logprobs: true } } }
-  layers: { sql: "SELECT row_id, hidden('writer', question, {layer: 1, pool: 'mean'})['vector'] AS v, hidden('writer', question, {all_tokens: true})['vectors'] AS all FROM asked" }
+  layers: { sql: "SELECT row_id, hidden('writer', question, {layer: 1, pool: 'mean'})['vector'] AS v, hidden('writer', question, {all_tokens: true})['vectors'] AS each FROM asked" }
 "#;
 
 #[test]
@@ -84,7 +84,7 @@ fn tokens_and_layers_become_columns() {
                    AND prompt_logprobs[1]['logprob'] IS NULL";
     assert_eq!(workspace.sql(prompts)[0]["n"], 4);
     let layers =
-        "SELECT count(*) AS n FROM layers WHERE array_length(v) = 32 AND array_length(all) > 2";
+        "SELECT count(*) AS n FROM layers WHERE array_length(v) = 32 AND array_length(each) > 2";
     assert_eq!(workspace.sql(layers)[0]["n"], 4);
 }
 
@@ -105,7 +105,7 @@ stages:
         json_schema:
           schema: { type: object, properties: { correct: { type: boolean }, grade: { enum: [1, 2, 3] } }, required: [correct, grade], additionalProperties: false }
   dates:
-    generate: { from: asked, model: writer, prompt: question, options: { temperature: 1 }, response_format: { type: regex, regex: "[0-9]{4}-[01][0-9]" } }
+    generate: { from: asked, model: writer, prompt: question, options: { max_tokens: 20, temperature: 1 }, response_format: { type: regex, regex: "[0-9]{4}-[01][0-9]" } }
 "#;
 
 #[test]
