@@ -106,6 +106,7 @@ fn device(place: &Placement, workers: usize) -> String {
     }
     let isa = match Cpu::default().isa() {
         Isa::Avx512 => "avx512",
+        Isa::AvxVnni => "avx-vnni",
         Isa::Avx2 => "avx2",
         Isa::Portable => "portable",
     };
