@@ -158,8 +158,10 @@ fn sampling(isa: Isa) {
     let heads = [Precision::F32, Precision::Int8]
         .map(|precision| linear(&cpu(isa), 32_128, 512, precision));
     for (name, method) in ways {
-        let sampling =
-            SamplingMetadata { rows: vec![RowSampling::new(method); 32], tokens: vec![] };
+        let sampling = SamplingMetadata {
+            rows: vec![RowSampling::new(method); 32],
+            ..SamplingMetadata::default()
+        };
         let mut line = format!("{name:>24}");
         for head in &heads {
             let seconds = best(1, || {
