@@ -93,7 +93,9 @@ fn numbers<B: Backend>(
     (read, written): &Example,
 ) -> Result<Vec<f32>, DeviceError> {
     match network.transformer {
-        Transformer::Encoder(_) if network.classifier.is_some() => classes(backend, network, read),
+        Transformer::Encoder(_) if network.classifier.is_some() => {
+            classes(backend, network, read, true)
+        }
         Transformer::Encoder(_) => states(backend, network, read),
         _ => {
             let rows = logprobs(backend, network, read, written, written.len())?;

@@ -7,7 +7,7 @@ use proofmill_engine::cpu::Cpu;
 
 use crate::golden::{self, Forward, Kind, Writer};
 use crate::near::relative_error;
-use crate::pass::{ROWS, logprobs, states};
+use crate::pass::{ROWS, classes, logprobs, states};
 
 /// Logits to log-probabilities, which is all that the engine gives away.
 fn normalized(logits: &[f32]) -> Vec<f32> {
@@ -90,6 +90,23 @@ fn a_row_is_the_same_whichever_others_are_asked_for() {
                 |rows| logprobs(&mut Cpu::default(), &network, &read, &written, rows).unwrap();
             let (all, last) = (logprobs(written.len()), logprobs(1));
             assert_eq!(all.last(), last.last(), "{path:?} text {}", it.text);
+        }
+    }
+}
+
+#[test]
+fn heads_say_what_those_of_transformers_say() {
+    for path in golden::checkpoints() {
+        if golden::kind(&path) != Kind::Classifier {
+            continue;
+        }
+        let folder = Folder::open(&path).unwrap();
+        let network = architecture::load(&folder, &Cpu::default(), Precision::F32, ROWS).unwrap();
+        let all = golden::classifier(&path).classes;
+        for it in all.iter().filter(|it| it.pair.is_none()) {
+            let ours = classes(&mut Cpu::default(), &network, &it.ids, false).unwrap();
+            let error = relative_error(&ours, &it.logits);
+            assert!(error < 1e-5, "{path:?} {:?}: {error:e}", it.text);
         }
     }
 }

@@ -138,17 +138,18 @@ pub fn logprobs<B: Backend>(
     Ok((0..rows).map(row).collect())
 }
 
-/// What the head of an encoder says of a text, whose second half has the last token type.
+/// What the head of an encoder says of a text; if it is `typed`, its second half has the last token type.
 pub fn classes<B: Backend>(
     backend: &mut B,
     network: &Network<B>,
     read: &[u32],
+    typed: bool,
 ) -> Result<Vec<f32>, DeviceError> {
     let (Transformer::Encoder(encoder), Some(head)) = (&network.transformer, &network.classifier)
     else {
         panic!("there is no head");
     };
-    let offset = head.type_offsets.last().copied().unwrap_or(0);
+    let offset = head.type_offsets.last().copied().filter(|_| typed).unwrap_or(0);
     let encoded = encode_typed(backend, network, encoder, (read, offset))?;
     let (mut first, mut dense) =
         (backend.tensor(1, encoder.width)?, backend.tensor(1, encoder.width)?);
