@@ -64,6 +64,12 @@ impl LocalModel {
         Some(loaded.model.counts())
     }
 
+    /// What readers of a run should know of how it ran; nothing before it is loaded.
+    pub fn notices(&self) -> Vec<String> {
+        let loaded = self.loaded.get().and_then(|loaded| loaded.as_ref().ok());
+        loaded.map(|loaded| loaded.model.notices()).unwrap_or_default()
+    }
+
     async fn loaded(&self) -> Result<Arc<Loaded>, AskError> {
         let load = || async {
             let (model, settings, claim) = (self.model.clone(), self.settings, self.claim.clone());

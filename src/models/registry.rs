@@ -137,6 +137,14 @@ impl Registry {
         })
     }
 
+    /// What readers of a run should know of how its models ran, a sentence each; no answer depends on it.
+    pub fn notices(&self) -> impl Iterator<Item = String> {
+        self.entries.iter().flat_map(|(name, entry)| {
+            let notices = entry.local.get().map(|model| model.notices()).unwrap_or_default();
+            notices.into_iter().map(move |notice| format!("model {name}: {notice}"))
+        })
+    }
+
     /// Why a model that some stage asks, and that would run on a GPU if there were one, runs on the
     /// processor.
     pub fn why_no_gpu(&self) -> Option<String> {

@@ -127,7 +127,12 @@ async fn once(
         wall_ms: wall.as_millis() as u64,
         ..outcome(name, stage, &stored)
     };
-    Ok(Done { outcome, notes: computed.notes, asked: progress.asked() })
+    let (mut notes, asked) = (computed.notes, progress.asked());
+    if asked.is_some() {
+        // Of this run and its machine: the record does not keep them.
+        notes.extend(context.engine.models().notices());
+    }
+    Ok(Done { outcome, notes, asked })
 }
 
 /// How a stage ended whose record is `stored`.

@@ -14,8 +14,15 @@ use crate::tidy;
 const LEFT: &[(&str, &[&str], &str)] = &[
     (
         "udfs/src",
-        &["model::options", "model::settings"],
-        "options, and the reader of their JSON, share an error",
+        &[
+            "model::arguments",
+            "model::columns",
+            "model::definition",
+            "model::error",
+            "model::options",
+            "model::settings",
+        ],
+        "options, what reads and defines them, and what is wrong with them",
     ),
     (
         "udfs/engine/src",
@@ -46,13 +53,25 @@ const LEFT: &[(&str, &[&str], &str)] = &[
     ),
     (
         "udfs/engine/src",
-        &["model::open", "model::settings", "model::start"],
+        &["model::gpu", "model::open", "model::settings", "model::start"],
         "steps of opening that share an error",
     ),
     (
         "udfs/engine/src",
-        &["schedule::limits", "schedule::score", "schedule::scoring_tree", "schedule::workspace"],
-        "room for sequences, and the trees of scores that take it",
+        &[
+            "schedule::limits",
+            "schedule::score",
+            "schedule::scoring_tree",
+            "schedule::vectors",
+            "schedule::workspace",
+        ],
+        "room for sequences, and what takes it",
+    ),
+    ("udfs/fit/src", &["sentence", "start", "t5"], "a folder's JSON, and who reads it"),
+    (
+        "udfs/gemm/src",
+        &["gemm_f32", "gemm_int8", "panels", "tile"],
+        "packed panels, and the products over them",
     ),
 ];
 

@@ -30,19 +30,19 @@ const FOR_DEVELOPERS: [&str; 12] = [
 
 /// Names that are not ours: variables and programs of the system, SQL, other projects, and old names of ours where
 /// a page says that they are old.
-const OF_OTHERS: [&str; 25] = [
+const OF_OTHERS: [&str; 31] = [
     "--release",
     "--workspace",
     "Authorization",
     "Cargo.toml",
     "EnglishAnalyzer",
     "HTTPS_PROXY",
+    "IndexFlatIP",
+    "Null",
     "PWD",
-    "RAYON_NUM_THREADS",
     "RLIMIT_AS",
     "TABLE",
     "TRY_CAST",
-    "Null",
     "UInt64",
     "deps",
     "e0ffd67",
@@ -55,7 +55,13 @@ const OF_OTHERS: [&str; 25] = [
     "read_csv",
     "setsid",
     "sha256sum",
+    "sm_100",
+    "sm_120",
+    "sm_86",
+    "sm_89",
+    "sm_90",
     "syncfs",
+    "wgmma",
 ];
 
 /// Macros that write entries of the log: the names of their fields are seen by users.

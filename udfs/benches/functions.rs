@@ -94,6 +94,7 @@ const CALLS: &[&str] = &[
     "fuse('echo', h, [r, h])",
     "score('echo', h, r)",
     "score_choices('echo', h, [r, h])",
+    "classify('echo', h, r)",
     "embed('echo', h)",
     "hidden('echo', h)",
 ];

@@ -10,6 +10,7 @@ use datafusion::prelude::{SessionConfig, SessionContext};
 use proofmill_udfs::scalar::JsonOperators;
 
 pub mod model;
+pub mod queries;
 
 #[allow(dead_code, reason = "not every test binary uses both")]
 pub fn context() -> SessionContext {
