@@ -401,13 +401,14 @@ impl<'a> Tape<'a> {
             Step::Attend { first, other, table, attend, saved } => {
                 let operands = (self.value(first), other.map(|other| self.value(other)));
                 let size = table.map_or(0, |table| self.value(table).len());
-                let of = attend.backward(multiplier, &saved, operands, size, &grad)?;
-                grads.add(first, of.0);
+                let [of_first, of_other, of_table] =
+                    attend.backward(multiplier, &saved, operands, size, &grad)?;
+                grads.add(first, of_first);
                 if let Some(other) = other {
-                    grads.add(other, of.1);
+                    grads.add(other, of_other);
                 }
                 if let Some(table) = table {
-                    grads.add(table, of.2);
+                    grads.add(table, of_table);
                 }
             }
             Step::Dropout { rows, drop } => grads.add(rows, drop.apply(&grad)),

@@ -179,7 +179,7 @@ impl Attend {
         (first, other): (&[f32], Option<&[f32]>),
         table: usize,
         grad: &[f32],
-    ) -> Result<(Vec<f32>, Vec<f32>, Vec<f32>), OutOfMemory> {
+    ) -> Result<[Vec<f32>; 3], OutOfMemory> {
         let read = other.unwrap_or(first);
         let own = other.is_none();
         let mut of_weights = vec![0.0; saved.weights.len()];
@@ -217,7 +217,7 @@ impl Attend {
             multiplier.multiply(square(used).transposed(), grad, Sums::FromZero, &mut part)?;
             self.write(of_read, head.v, &part);
         }
-        Ok((of_first, of_other, of_table))
+        Ok([of_first, of_other, of_table])
     }
 
     /// Adds to the gradient of the table: the sum over the scores of a head and bucket.
