@@ -116,21 +116,29 @@ text_id!(
 );
 
 text_id!(
-    /// Name of a file beside others, such as one of an index: `[A-Za-z0-9._-]{1,128}`, but not `.` and
-    /// `..`. Joined to a folder it stays there, whoever wrote the record that has it.
-    FileName,
-    "name of a file",
-    "use up to 128 letters, digits, `.`, `_` or `-`, and neither `.` nor `..`",
-    |text| (1..=FILE_NAME_BYTES_MAX).contains(&text.len())
+    /// Place of a file in a folder, such as one of an index or of a model: its name, `[A-Za-z0-9._-]{1,128}` but not
+    /// `.` and `..`, perhaps behind that of a folder inside and `/` (`1_Pooling/config.json` of a sentence
+    /// encoder). Joined to a folder it stays there, whoever wrote the record that has it.
+    FilePath,
+    "place of a file",
+    "use the name of a file, or `folder/name`: each up to 128 letters, digits, `.`, `_` or `-`",
+    |text| match text.split_once('/') {
+        Some((folder, name)) => is_file_name(folder) && is_file_name(name),
+        None => is_file_name(text),
+    }
+);
+
+fn is_file_name(text: &str) -> bool {
+    (1..=FILE_NAME_BYTES_MAX).contains(&text.len())
         && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b))
         && text != "."
         && text != ".."
-);
+}
 
 /// Longest name of a file, in bytes.
 const FILE_NAME_BYTES_MAX: usize = 128;
 
-impl AsRef<Path> for FileName {
+impl AsRef<Path> for FilePath {
     fn as_ref(&self) -> &Path {
         Path::new(&self.0)
     }
@@ -186,14 +194,32 @@ mod tests {
     #[test]
     fn names_of_files_stay_in_their_folder() {
         let long = "a".repeat(129);
-        for text in ["", ".", "..", "/etc/passwd", "../a", "a/b", "a\\b", "a\0", "a b", "ä", &long]
-        {
-            assert!(text.parse::<FileName>().is_err(), "{text}");
+        for text in [
+            "",
+            ".",
+            "..",
+            "/etc/passwd",
+            "../a",
+            "a/..",
+            "./a",
+            "/a",
+            "a/",
+            "a//b",
+            "a/b/c",
+            "a\\b",
+            "a\0",
+            "a b",
+            "ä",
+            &long,
+        ] {
+            assert!(text.parse::<FilePath>().is_err(), "{text}");
             let json = serde_json::to_string(text).unwrap();
-            assert!(serde_json::from_str::<FileName>(&json).is_err(), "{text}");
+            assert!(serde_json::from_str::<FilePath>(&json).is_err(), "{text}");
         }
-        for text in ["meta.json", ".managed.json", "4bf8f1c9-A.idx", "...", &long[..128]] {
-            assert!(text.parse::<FileName>().is_ok(), "{text}");
+        let found =
+            ["meta.json", ".managed.json", "4bf8f1c9-A.idx", "...", &long[..128], "1_P/c.json"];
+        for text in found {
+            assert!(text.parse::<FilePath>().is_ok(), "{text}");
         }
     }
 }

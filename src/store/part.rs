@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Key;
 use proofmill_base::digest::Digest;
-use proofmill_base::ids::FileName;
+use proofmill_base::ids::FilePath;
 
 /// A Parquet object that a record names.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -23,7 +23,7 @@ pub struct Part {
 #[serde(deny_unknown_fields)]
 pub struct NamedFile {
     /// The name under which its reader expects it; never part of a key.
-    pub name: FileName,
+    pub name: FilePath,
     pub key: Key,
     /// Digest of the stored bytes.
     pub sha256: Digest,

@@ -15,7 +15,7 @@ use crate::part_sink::PartSink;
 use crate::upload::{PIECE_BYTES, PieceUpload};
 use crate::{Key, NamedFile, Part, Store, StoreError};
 use proofmill_base::digest::{Digest, Hasher};
-use proofmill_base::ids::FileName;
+use proofmill_base::ids::FilePath;
 
 const ROW_GROUP_ROWS_MAX: usize = 1 << 20;
 /// Encoded bytes of a row group, approximately; bounds the memory of a writer.
@@ -150,7 +150,7 @@ impl PartWriter {
 pub async fn write_file(
     store: &Store,
     key: Key,
-    name: FileName,
+    name: FilePath,
     source: &std::path::Path,
 ) -> Result<NamedFile> {
     let mut upload = PieceUpload::new(store, &key);

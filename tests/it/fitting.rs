@@ -75,3 +75,52 @@ fn what_cannot_be_learnt_is_said_at_its_place() {
     empty.edit("p.yaml", "'one two'", "''");
     empty.proofmill(&["run", "p.yaml"]).expect(1).says("empty output");
 }
+
+/// A model that begins with a BERT, and a pipeline that asks it.
+const FROM_BERT: &str = r#"
+pipeline: from_bert
+stages:
+  pairs:
+    sql: SELECT 'ba ne ' || n AS asked, 'ko da ' || (n % 7) AS said FROM (SELECT unnest(range(20)) AS n)
+  model:
+    fit:
+      from: pairs
+      input: asked
+      output: said
+      checkpoint: start
+      path: made/model
+      objective: contrastive
+      settings: { steps: 3, batch: 4, warmup: 1 }
+"#;
+
+#[test]
+fn a_fitted_sentence_encoder_and_two_fitted_berts_can_be_asked() {
+    for (start, made, ask, parts) in [
+        ("bert-sentence", "objective: contrastive", "embed('made', 'ba ne')['vector']", true),
+        ("bert-sentence", "objective: similarity", "embed('made', 'ba ne')['vector']", true),
+        (
+            "bert",
+            "decoder: { layers: 1 }",
+            "generate('made', 'ba ne', {max_tokens: 3})['text']",
+            false,
+        ),
+    ] {
+        let workspace = Workspace::with(FROM_BERT);
+        workspace.add_model(start, "start");
+        workspace.edit("p.yaml", "objective: contrastive", made);
+        workspace.run();
+        assert_eq!(workspace.path("made/model/1_Pooling/config.json").exists(), parts, "{made}");
+        let asks = format!(
+            "pipeline: asks\nmodels:\n  made: {{ path: made/model, device: cpu }}\nstages:\n  said:\n    sql: |\n      SELECT {ask} AS said\n"
+        );
+        workspace.write("asks.yaml", asks);
+        workspace.proofmill(&["run", "asks.yaml"]).expect(0);
+        // Every file of the folder counts, those in folders inside too.
+        assert_eq!(workspace.run(), set(&[]), "{made}");
+        let file =
+            if parts { "made/model/1_Pooling/config.json" } else { "made/model/config.json" };
+        std::fs::remove_file(workspace.path(file)).unwrap();
+        assert_eq!(workspace.run(), set(&["model"]), "{made}");
+        assert!(workspace.path(file).exists());
+    }
+}
