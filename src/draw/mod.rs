@@ -1,5 +1,6 @@
 //! How cells, tables, trees and plots look: as text, and plots as a picture. Pure: values in, text out.
 
+pub mod canvas;
 pub mod cells;
 pub mod markdown;
 pub mod plot;

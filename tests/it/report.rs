@@ -35,6 +35,10 @@ stages:
         make_array(named_struct('text', 'so it is', 'origin', 'model', 'belief', 0.1, 'believed', false)),
         0.5, 0.5, 0.05, false
       ORDER BY proof_id
+  story:
+    sql: |
+      SELECT * FROM (VALUES ('Why?', 'written', 'because', -1.5, 'first'), ('Why?', 'found', 'it is so', 0.9, NULL),
+        ('Why?', 'found', 'so it is', 0.5, NULL), ('How?', NULL, 'lost', 0.1, 'nothing was found')) AS t(question, part, text, score, note)
   page:
     report:
       title: Teaching
@@ -46,6 +50,9 @@ stages:
             * Nobody knows how they work.
         - table: { from: metrics, title: Before and after, columns: [system, value, ci_low, ci_high, n_attempted], limit: 20 }
         - plot: { from: curve, title: Learning curve, x: percent, y: accuracy, low: least, high: most, by: memory, x_label: questions taught (%) }
+        - bars: { from: curve, title: At the end, name: ends, label: memory, value: accuracy, low: least, high: most }
+        - histogram: { from: curve, title: How spread, name: spread, x: accuracy, by: memory, bins: 4 }
+        - tree: { from: story, title: One question, levels: [question, part, text], details: [score, note] }
         - proofs: { from: proofs, title: The most instructive proof, limit: 1 }
 "#;
 
@@ -86,14 +93,15 @@ fn a_page_is_there_for_programs() {
     assert_eq!(page["stage"], "page");
     let blocks = page["blocks"].as_array().unwrap();
     let kinds: Vec<_> = blocks.iter().map(|block| block["block"].as_str().unwrap()).collect();
-    assert_eq!(kinds, ["title", "text", "table", "plot", "proofs"]);
+    assert_eq!(kinds, ["title", "text", "table", "plot", "bars", "histogram", "tree", "proofs"]);
     let sources: Vec<_> = blocks.iter().map(|block| block["source"].clone()).collect();
-    assert_eq!(sources[2..], ["metrics", "curve", "proofs"].map(Json::from));
+    let expected = ["metrics", "curve", "curve", "curve", "story", "proofs"];
+    assert_eq!(sources[2..], expected.map(Json::from));
     assert!(page["tables"]["proofs"][0].as_str().unwrap().ends_with(".parquet"), "{page}");
     assert_eq!(run["metrics"].as_array().unwrap().len(), 3, "numbers are not hidden: {run}");
     let rows = workspace.sql("SELECT place, svg IS NOT NULL AS drawn FROM page ORDER BY place");
     let drawn: Vec<_> = rows.iter().map(|row| row["drawn"].as_bool().unwrap()).collect();
-    assert_eq!(drawn, [false, false, false, true, false]);
+    assert_eq!(drawn, [false, false, false, true, true, true, false, false]);
 }
 
 #[test]
@@ -101,20 +109,22 @@ fn files_are_written_again_if_they_are_not_what_was_drawn() {
     let workspace = Workspace::with(PIPELINE);
     workspace.run();
     assert_eq!(workspace.run(), set(&[]));
-    let files =
-        ["out/page/report.md", "out/page/curve.svg"].map(|name| (name, workspace.read(name)));
-    for (name, content) in files {
+    let files = ["report.md", "curve.svg", "ends.svg", "spread.svg"].map(|name| {
+        let name = format!("out/page/{name}");
+        (name.clone(), workspace.read(&name))
+    });
+    for (name, content) in &files {
         workspace.write(name, "edited by hand\n");
         assert!(workspace.reason("page").contains("not what was written"));
         assert_eq!(workspace.run(), set(&["page"]), "{name}");
-        assert_eq!(workspace.read(name), content);
+        assert_eq!(&workspace.read(name), content);
         fs::remove_file(workspace.path(name)).unwrap();
         assert_eq!(workspace.run(), set(&["page"]), "{name}");
-        assert_eq!(workspace.read(name), content);
+        assert_eq!(&workspace.read(name), content);
     }
     assert_eq!(workspace.run(), set(&[]));
     let names: Vec<_> = fs::read_dir(workspace.path("out/page")).unwrap().collect();
-    assert_eq!(names.len(), 2, "nothing is left beside them: {names:?}");
+    assert_eq!(names.len(), files.len(), "nothing is left beside them: {names:?}");
     // Without a folder, nothing is looked for.
     workspace.edit("p.yaml", "      path: out/page\n", "");
     assert_eq!(workspace.run(), set(&["page"]));
@@ -136,9 +146,26 @@ fn every_setting_counts_and_names_of_other_things_do_not() {
         ("title: Learning curve", "title: Curve", page),
         ("x: percent", "x: most", page),
         ("y: accuracy", "y: least", page),
-        ("low: least", "low: accuracy", page),
-        ("high: most", "high: accuracy", page),
-        (", by: memory", "", page),
+        ("low: least, high: most, by", "low: accuracy, high: most, by", page),
+        ("low: least, high: most, by", "low: least, high: accuracy, by", page),
+        (", by: memory, x_label", ", x_label", page),
+        ("title: At the end", "title: The end", page),
+        ("name: ends", "name: end", page),
+        ("label: memory", "label: percent", page),
+        ("value: accuracy", "value: least", page),
+        ("low: least, high: most }", "low: accuracy, high: most }", page),
+        ("low: least, high: most }", "low: least, high: accuracy }", page),
+        ("low: least, high: most }", "low: least, high: most, x_label: share }", page),
+        ("title: How spread", "title: Spread", page),
+        ("name: spread", "name: spreads", page),
+        ("x: accuracy", "x: least", page),
+        (", by: memory, bins", ", bins", page),
+        ("bins: 4", "bins: 5", page),
+        ("bins: 4", "bins: 4, x_label: right", page),
+        ("title: One question", "title: Question", page),
+        ("levels: [question, part, text]", "levels: [question, text]", page),
+        ("details: [score, note]", "details: [note]", page),
+        ("details: [score, note]", "details: [score, note], limit: 2", page),
         ("x_label: questions taught (%)", "x_label: taught", page),
         ("x_label: questions taught (%)", "y_label: right", page),
         ("x_label: questions taught (%)", "name: picture", page),
@@ -167,6 +194,9 @@ fn what_cannot_be_told_apart_is_not_drawn() {
     of(rows, "plot: { from: many, x: x, y: y }").expect(1).says("more than 20000 rows to plot");
     let few = format!("{rows} WHERE value < 100");
     of(&few, "plot: { from: many, x: x, y: y, by: kind }").expect(1).says("9 series, and 8");
+    of(&few, "histogram: { from: many, x: x, by: y }").expect(1).says("25 series, and 24");
+    of(&few, "bars: { from: many, label: x, value: y }").expect(1).says("more than 60 rows");
+    of(rows, "histogram: { from: many, x: x, by: kind }").expect(0);
     let done = of(&few, "plot: { from: many, x: x, y: y }").expect(0);
     assert!(done.stdout.contains('●'), "{done:?}");
     let done = of(rows, "table: { from: many, limit: 2 }").expect(0);

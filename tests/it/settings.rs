@@ -80,6 +80,8 @@ const INSTEAD: &[(&str, &str)] = &[
     ("Read.", "Other words."),
     ("Words", "Others"),
     ("picture", "drawing"),
+    ("bars", "columns"),
+    ("spread", "spreads"),
     ("rows", "others"),
     (",", ";"),
     ("utf-8", "latin1"),

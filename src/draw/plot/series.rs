@@ -42,16 +42,20 @@ pub struct Point {
     pub range: Option<(f64, f64)>,
 }
 
+/// A number that has a place in a plot.
+pub fn drawable(value: Option<f64>) -> Option<f64> {
+    value.filter(|value| value.abs() <= SIZE_MAX)
+}
+
 impl Plot {
     /// Adds a point to the series `name`. A point without a place is counted and left out; a range
     /// without both ends is no range.
     pub fn add(&mut self, name: &str, x: Option<f64>, y: Option<f64>, range: [Option<f64>; 2]) {
-        let sound = |value: Option<f64>| value.filter(|value| value.abs() <= SIZE_MAX);
-        let (Some(x), Some(y)) = (sound(x), sound(y)) else {
+        let (Some(x), Some(y)) = (drawable(x), drawable(y)) else {
             self.left_out += 1;
             return;
         };
-        let [low, high] = range.map(sound);
+        let [low, high] = range.map(drawable);
         let point = Point { x, y, range: low.zip(high) };
         let known = self.series.iter().position(|series| series.name == name);
         let at = known.unwrap_or_else(|| {

@@ -3,6 +3,7 @@
 use textwrap::{Options, wrap};
 
 use crate::draw::WIDTH;
+use crate::draw::plot::axis::{self, DOTS_ACROSS};
 use crate::draw::plot::scale::Scale;
 use crate::draw::plot::series::{Plot, Point};
 use proofmill_base::styled::printable;
@@ -10,11 +11,11 @@ use proofmill_base::styled::printable;
 /// Lines of the area inside the axes.
 const ROWS: usize = 16;
 /// Columns and lines of dots in a character.
-const DOTS: (usize, usize) = (2, 4);
+const DOTS: (usize, usize) = (DOTS_ACROSS, 4);
 /// The bit of each dot of a character, from its top line to its lowest.
 const BITS: [[u8; 2]; 4] = [[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]];
 /// Ticks at most, x and y.
-const TICKS: (usize, usize) = (9, 7);
+const TICKS: (usize, usize) = (axis::TICKS, 7);
 /// What marks points: of a series that is alone, and of several series at one place.
 const ALONE: char = '●';
 const SEVERAL: char = '*';
@@ -22,17 +23,12 @@ const SEVERAL: char = '*';
 /// The plot, each line ended; at most [`WIDTH`] columns but for long names.
 pub fn draw(plot: &Plot) -> String {
     if plot.is_empty() {
-        return lines(std::iter::once("no points".to_owned()).chain(plot.remarks()));
+        return axis::joined(std::iter::once("no points".to_owned()).chain(plot.remarks()));
     }
-    let (mut x, y) = plot.scales(TICKS.0, TICKS.1);
+    let y = plot.scales(TICKS.0, TICKS.1).1;
     let margin = y.ticks.iter().map(|tick| y.label(*tick).len()).max().unwrap_or(0);
     let columns = WIDTH - margin - 2;
-    for most in (3..TICKS.0).rev() {
-        if tick_labels(&x, columns).is_some() {
-            break;
-        }
-        x = plot.scales(most, TICKS.1).0;
-    }
+    let x = axis::fitting(columns, |most| plot.scales(most, TICKS.1).0);
     let mut area = Area::new(columns, x, y);
     for (number, series) in plot.series.iter().enumerate() {
         let mark = match plot.series.len() {
@@ -51,16 +47,10 @@ pub fn draw(plot: &Plot) -> String {
     }
     let mut out = vec![printable(&plot.y, true)];
     out.extend(area.lines(margin));
-    let name = printable(&plot.x, true);
-    let indent = (margin + 2 + columns / 2).saturating_sub(name.chars().count() / 2);
-    out.push(format!("{}{name}", " ".repeat(indent)));
+    out.extend(axis::lines(&area.x, &plot.x, columns, margin));
     out.extend(legend(plot, area.has_several()));
     out.extend(plot.remarks());
-    lines(out.into_iter())
-}
-
-fn lines(lines: impl Iterator<Item = String>) -> String {
-    lines.map(|line| format!("{}\n", line.trim_end())).collect()
+    axis::joined(out)
 }
 
 fn at(point: &Point) -> (f64, f64) {
@@ -85,29 +75,6 @@ fn legend(plot: &Plot, has_several: bool) -> Vec<String> {
     all.extend(has_several.then(|| format!("{SEVERAL}\u{a0}several")));
     let all = all.join("   ");
     wrap(&all, Options::new(WIDTH)).iter().map(|line| line.replace('\u{a0}', " ")).collect()
-}
-
-/// The labels of an axis with their first columns; `None` if they would touch.
-fn tick_labels(x: &Scale, columns: usize) -> Option<Vec<(usize, String)>> {
-    let mut labels: Vec<(usize, String)> = Vec::new();
-    let mut free = 0;
-    for tick in &x.ticks {
-        let label = x.label(*tick);
-        let middle = column_of(x, *tick, columns);
-        // The first and the last stay inside.
-        let last = columns.saturating_sub(label.len());
-        let start = middle.saturating_sub(label.len() / 2).min(last);
-        if start < free {
-            return None;
-        }
-        free = start + label.len() + 2;
-        labels.push((start, label));
-    }
-    Some(labels)
-}
-
-fn column_of(x: &Scale, value: f64, columns: usize) -> usize {
-    (x.fraction(value) * (columns * DOTS.0 - 1) as f64).round() as usize / DOTS.0
 }
 
 /// The area inside the axes.
@@ -162,10 +129,10 @@ impl Area {
         self.marks.contains(&Some(SEVERAL))
     }
 
-    /// The area with its axes; labels of the y axis take `margin` columns.
+    /// The area with its y axis; labels of the y axis take `margin` columns.
     fn lines(&self, margin: usize) -> Vec<String> {
         let row_of = |tick: &f64| self.dot((self.x.low, *tick)).1 / DOTS.1;
-        let mut out = Vec::with_capacity(ROWS + 2);
+        let mut out = Vec::with_capacity(ROWS);
         for row in 0..ROWS {
             let tick = self.y.ticks.iter().find(|tick| row_of(tick) == row);
             let label = tick.map(|tick| self.y.label(*tick)).unwrap_or_default();
@@ -180,18 +147,6 @@ impl Area {
             let cells: String = (0..self.columns).map(cell).collect();
             out.push(format!("{label:>margin$} {axis}{cells}"));
         }
-        let mut rule = vec!['─'; self.columns];
-        for tick in &self.x.ticks {
-            rule[column_of(&self.x, *tick, self.columns)] = '┬';
-        }
-        out.push(format!("{:>margin$} └{}", "", rule.into_iter().collect::<String>()));
-        let mut labels = " ".repeat(margin + 2);
-        for (start, label) in tick_labels(&self.x, self.columns).unwrap_or_default() {
-            let gap = (margin + 2 + start).saturating_sub(labels.len());
-            labels.push_str(&" ".repeat(gap));
-            labels.push_str(&label);
-        }
-        out.push(labels);
         out
     }
 }

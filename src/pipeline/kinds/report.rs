@@ -26,6 +26,7 @@ pub struct Report {
 #[serde(deny_unknown_fields)]
 #[schemars(extend("oneOf" = [
     {"required": ["text"]}, {"required": ["table"]}, {"required": ["plot"]},
+    {"required": ["bars"]}, {"required": ["histogram"]}, {"required": ["tree"]},
     {"required": ["proofs"]},
 ]))]
 pub struct Block {
@@ -36,6 +37,12 @@ pub struct Block {
     pub table: Option<TableBlock>,
     /// Numbers over numbers.
     pub plot: Option<PlotBlock>,
+    /// A number for each name.
+    pub bars: Option<BarsBlock>,
+    /// How numbers are spread.
+    pub histogram: Option<HistogramBlock>,
+    /// Rows of a table, as a tree.
+    pub tree: Option<TreeBlock>,
     /// Proofs, drawn as trees.
     pub proofs: Option<ProofsBlock>,
 }
@@ -100,6 +107,88 @@ fn lines() -> bool {
     true
 }
 
+/// A bar for each row of a table, in the order in which they are stored.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct BarsBlock {
+    /// The table.
+    pub from: StageRef,
+    /// Heading of the block.
+    #[schemars(length(min = 1))]
+    pub title: Option<String>,
+    /// Name of the picture's file, without its ending; when absent, that of the table without its
+    /// group.
+    #[schemars(extend("x-name" = true))]
+    pub name: Option<String>,
+    /// Column of the names.
+    pub label: String,
+    /// Column of numbers: how long the bars are.
+    pub value: String,
+    /// Column of numbers: where the range around `value` begins.
+    pub low: Option<String>,
+    /// Column of numbers: where that range ends.
+    pub high: Option<String>,
+    /// What stands at the axis; the name of `value` when absent.
+    #[schemars(length(min = 1))]
+    pub x_label: Option<String>,
+}
+
+/// How the numbers of a column are spread: the share of each series in bins of equal width.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct HistogramBlock {
+    /// The table.
+    pub from: StageRef,
+    /// Heading of the block.
+    #[schemars(length(min = 1))]
+    pub title: Option<String>,
+    /// Name of the picture's file, without its ending; when absent, that of the table without its
+    /// group.
+    #[schemars(extend("x-name" = true))]
+    pub name: Option<String>,
+    /// Column of numbers.
+    pub x: String,
+    /// Column whose values tell series apart.
+    pub by: Option<String>,
+    /// Bins from one end of the axis to the other.
+    #[serde(default = "bins")]
+    #[schemars(range(min = 1, max = 40))]
+    pub bins: u32,
+    /// What stands at the axis; the name of `x` when absent.
+    #[schemars(length(min = 1))]
+    pub x_label: Option<String>,
+}
+
+fn bins() -> u32 {
+    20
+}
+
+/// Rows of a table as a tree, in the order in which they are stored: rows that follow each other and agree
+/// in the first levels hang below the same nodes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TreeBlock {
+    /// The table.
+    pub from: StageRef,
+    /// Heading of the block.
+    #[schemars(length(min = 1))]
+    pub title: Option<String>,
+    /// Columns, from the root down. A row ends above its first NULL.
+    #[schemars(length(min = 1, max = 16))]
+    pub levels: Vec<String>,
+    /// Columns that are told below the last node of a row, where they are not NULL.
+    #[serde(default)]
+    pub details: Vec<String>,
+    /// Rows at most.
+    #[serde(default = "tree_rows")]
+    #[schemars(range(min = 1, max = 1000))]
+    pub limit: u32,
+}
+
+fn tree_rows() -> u32 {
+    50
+}
+
 /// Proofs that `verify` looked at, in the order in which they are stored.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -128,6 +217,12 @@ pub enum BlockKind<'a> {
     Table(&'a TableBlock),
     /// Numbers over numbers.
     Plot(&'a PlotBlock),
+    /// A number for each name.
+    Bars(&'a BarsBlock),
+    /// How numbers are spread.
+    Histogram(&'a HistogramBlock),
+    /// Rows of a table, as a tree.
+    Tree(&'a TreeBlock),
     /// Proofs.
     Proofs(&'a ProofsBlock),
 }
@@ -139,6 +234,9 @@ impl Block {
             self.text.as_deref().map(BlockKind::Text),
             self.table.as_ref().map(BlockKind::Table),
             self.plot.as_ref().map(BlockKind::Plot),
+            self.bars.as_ref().map(BlockKind::Bars),
+            self.histogram.as_ref().map(BlockKind::Histogram),
+            self.tree.as_ref().map(BlockKind::Tree),
             self.proofs.as_ref().map(BlockKind::Proofs),
         ];
         let mut kinds = kinds.into_iter().flatten();
@@ -147,9 +245,15 @@ impl Block {
 
     /// The table that it shows; `None` for words.
     pub fn from_mut(&mut self) -> Option<&mut StageRef> {
-        let table = self.table.as_mut().map(|block| &mut block.from);
-        let plot = self.plot.as_mut().map(|block| &mut block.from);
-        table.or(plot).or(self.proofs.as_mut().map(|block| &mut block.from))
+        let of_blocks = [
+            self.table.as_mut().map(|block| &mut block.from),
+            self.plot.as_mut().map(|block| &mut block.from),
+            self.bars.as_mut().map(|block| &mut block.from),
+            self.histogram.as_mut().map(|block| &mut block.from),
+            self.tree.as_mut().map(|block| &mut block.from),
+            self.proofs.as_mut().map(|block| &mut block.from),
+        ];
+        of_blocks.into_iter().flatten().next()
     }
 }
 
@@ -160,6 +264,9 @@ impl BlockKind<'_> {
             Self::Text(_) => "text",
             Self::Table(_) => "table",
             Self::Plot(_) => "plot",
+            Self::Bars(_) => "bars",
+            Self::Histogram(_) => "histogram",
+            Self::Tree(_) => "tree",
             Self::Proofs(_) => "proofs",
         }
     }
@@ -170,6 +277,9 @@ impl BlockKind<'_> {
             Self::Text(_) => None,
             Self::Table(block) => Some(&block.from),
             Self::Plot(block) => Some(&block.from),
+            Self::Bars(block) => Some(&block.from),
+            Self::Histogram(block) => Some(&block.from),
+            Self::Tree(block) => Some(&block.from),
             Self::Proofs(block) => Some(&block.from),
         }
     }
@@ -180,6 +290,9 @@ impl BlockKind<'_> {
             Self::Text(_) => None,
             Self::Table(block) => block.title.as_deref(),
             Self::Plot(block) => block.title.as_deref(),
+            Self::Bars(block) => block.title.as_deref(),
+            Self::Histogram(block) => block.title.as_deref(),
+            Self::Tree(block) => block.title.as_deref(),
             Self::Proofs(block) => block.title.as_deref(),
         }
     }

@@ -1,11 +1,14 @@
 //! `report`: tables, plots and proofs on one page. The artifact holds the page, block by block, as
 //! text, as Markdown and as pictures; the folder outside is written from it.
 
+mod bars;
 mod block;
 mod files;
+mod histogram;
 mod plot;
 mod proofs;
 mod table;
+mod tree;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -77,7 +80,7 @@ impl StagePlan for ReportPlan {
 impl ReportPlan {
     /// The name of the picture of a block.
     fn picture(&self, block: usize) -> Option<&str> {
-        self.blocks.get(block)?.picture()
+        Some(self.blocks.get(block)?.picture()?.1)
     }
 }
 
@@ -126,15 +129,16 @@ impl Kind for Report {
     }
 }
 
-/// A mistake for each two plots whose pictures would have one name.
+/// A mistake for each two blocks whose pictures would have one name.
 fn distinct(blocks: &[Shown], diagnostics: &mut Diagnostics<'_>) -> Option<()> {
     let mut sound = Some(());
     for (i, block) in blocks.iter().enumerate() {
-        let Some(name) = block.picture() else { continue };
-        if blocks[..i].iter().any(|other| other.picture() == Some(name)) {
-            let message = format!("two plots are called `{name}`");
+        let Some((key, name)) = block.picture() else { continue };
+        let named = |other: &Shown| other.picture().is_some_and(|(_, other)| other == name);
+        if blocks[..i].iter().any(named) {
+            let message = format!("two pictures are called `{name}`");
             let help = "give one of them a `name`".to_owned();
-            let steps = [KIND, "blocks", &i.to_string(), "plot"];
+            let steps = [KIND, "blocks", &i.to_string(), key];
             diagnostics.error(&steps, Code::Duplicate, message, Some(help));
             sound = None;
         }

@@ -4,14 +4,16 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use textwrap::{Options, wrap};
 
-use crate::draw::plot::{svg, text};
+use crate::draw::plot::{bars as drawn_bars, histogram as drawn_histogram, svg, text};
 use crate::draw::{WIDTH, markdown};
 use crate::stages::diagnostics::Diagnostics;
 use crate::stages::error::StageError;
-use crate::stages::kinds::report::{files, plot, proofs, table};
+use crate::stages::kinds::report::{bars, files, histogram, plot, proofs, table, tree};
 use proofmill_base::ids::StageName;
 use proofmill_base::styled::printable;
-use proofmill_pipeline::kinds::report::{BlockKind, PlotBlock};
+use proofmill_pipeline::kinds::report::{
+    BarsBlock, BlockKind, HistogramBlock, PlotBlock, TreeBlock,
+};
 
 /// The kind, as settings call it.
 pub const KIND: &str = "report";
@@ -41,8 +43,17 @@ pub struct Rows {
 enum Form {
     Table,
     /// With the name of its picture.
-    Plot(Box<PlotBlock>, String),
+    Picture(Picture, String),
+    Tree(Box<TreeBlock>),
     Proofs,
+}
+
+/// Blocks that are a picture as well.
+#[derive(Clone, Debug)]
+enum Picture {
+    Plot(Box<PlotBlock>),
+    Bars(Box<BarsBlock>),
+    Histogram(Box<HistogramBlock>),
 }
 
 /// A block, drawn.
@@ -91,11 +102,24 @@ impl Shown {
             }
             BlockKind::Plot(settings) => {
                 let columns = plot::columns(settings, schema()?, &steps, diagnostics)?;
-                // Without the group, which says little in a folder of its own.
-                let own = from?.0.as_str().rsplit('.').next().unwrap_or_default();
-                let name = settings.name.clone().unwrap_or_else(|| own.to_owned());
+                let picture = Picture::Plot(Box::new(settings.clone()));
                 // One more than can be drawn, to be told apart from just as many.
-                (Form::Plot(Box::new(settings.clone()), name), columns, plot::POINTS_MAX + 1)
+                (picture.named(settings.name.as_ref(), from?.0), columns, plot::POINTS_MAX + 1)
+            }
+            BlockKind::Bars(settings) => {
+                let columns = bars::columns(settings, schema()?, &steps, diagnostics)?;
+                let picture = Picture::Bars(Box::new(settings.clone()));
+                let most = drawn_bars::BARS_MAX + 1;
+                (picture.named(settings.name.as_ref(), from?.0), columns, most)
+            }
+            BlockKind::Histogram(settings) => {
+                let columns = histogram::columns(settings, schema()?, &steps, diagnostics)?;
+                let picture = Picture::Histogram(Box::new(settings.clone()));
+                (picture.named(settings.name.as_ref(), from?.0), columns, histogram::ROWS_MAX + 1)
+            }
+            BlockKind::Tree(settings) => {
+                let columns = tree::columns(settings, schema()?, &steps, diagnostics)?;
+                (Form::Tree(Box::new(settings.clone())), columns, settings.limit as usize)
             }
             BlockKind::Proofs(settings) => {
                 let columns = proofs::columns(schema()?, &steps, diagnostics)?;
@@ -106,15 +130,54 @@ impl Shown {
         Some(Self::Rows(Box::new(Rows { from, columns, most, title, form })))
     }
 
-    /// The name of its picture, if it has one.
-    pub fn picture(&self) -> Option<&str> {
+    /// The name of its picture, if it has one, behind the key of its block.
+    pub fn picture(&self) -> Option<(&'static str, &str)> {
         match self {
             Self::Words(_) => None,
             Self::Rows(rows) => match &rows.form {
-                Form::Plot(_, name) => Some(name),
-                Form::Table | Form::Proofs => None,
+                Form::Picture(picture, name) => Some((picture.key(), name)),
+                Form::Table | Form::Tree(_) | Form::Proofs => None,
             },
         }
+    }
+}
+
+impl Picture {
+    fn named(self, name: Option<&String>, from: &StageName) -> Form {
+        // Without the group, which says little in a folder of its own.
+        let own = from.as_str().rsplit('.').next().unwrap_or_default();
+        Form::Picture(self, name.map_or(own, String::as_str).to_owned())
+    }
+
+    fn key(&self) -> &'static str {
+        match self {
+            Self::Plot(_) => "plot",
+            Self::Bars(_) => "bars",
+            Self::Histogram(_) => "histogram",
+        }
+    }
+
+    /// As text and as SVG.
+    fn draw(
+        &self,
+        rows: &RecordBatch,
+        title: Option<&str>,
+    ) -> Result<(String, String), StageError> {
+        Ok(match self {
+            Self::Plot(settings) => {
+                let plot = plot::of_rows(settings, rows)?;
+                (text::draw(&plot), svg::draw(&plot, title))
+            }
+            Self::Bars(settings) => {
+                let bars = bars::of_rows(settings, rows)?;
+                (drawn_bars::text(&bars), drawn_bars::svg(&bars, title))
+            }
+            Self::Histogram(settings) => {
+                let histogram = histogram::of_rows(settings, rows)?;
+                let svg = drawn_histogram::svg(&histogram, title);
+                (drawn_histogram::text(&histogram), svg)
+            }
+        })
     }
 }
 
@@ -126,13 +189,18 @@ impl Rows {
                 let (text, markdown) = table::draw(rows, all);
                 ("table", text, markdown, None)
             }
-            Form::Plot(settings, name) => {
-                let plot = plot::of_rows(settings, rows)?;
+            Form::Picture(picture, name) => {
                 let title = self.title.as_deref();
-                let svg = svg::draw(&plot, title);
+                let (text, svg) = picture.draw(rows, title)?;
                 let shown = markdown::escaped(title.unwrap_or(name)).replace(']', "\\]");
                 let link = format!("![{shown}]({})\n", files::file_name(name));
-                ("plot", text::draw(&plot), link, Some(svg))
+                (picture.key(), text, link, Some(svg))
+            }
+            Form::Tree(settings) => {
+                let more = table::more(rows.num_rows(), all, "rows");
+                let text = tree::draw(settings, rows) + &more;
+                let markdown = markdown::verbatim(&text);
+                ("tree", text, markdown, None)
             }
             Form::Proofs => {
                 let text = proofs::draw(rows)? + &table::more(rows.num_rows(), all, "proofs");

@@ -10,6 +10,7 @@ use crate::stages::diagnostics::Diagnostics;
 use crate::stages::error::StageError;
 use proofmill_pipeline::code::Code;
 use proofmill_pipeline::kinds::report::PlotBlock;
+use proofmill_pipeline::settings::StageRef;
 
 /// Points of a plot, at most: what a picture can hold.
 pub const POINTS_MAX: usize = 20_000;
@@ -22,39 +23,70 @@ pub fn columns(
     steps: &[&str; 4],
     diagnostics: &mut Diagnostics<'_>,
 ) -> Option<Vec<usize>> {
-    let at = |key| steps.iter().copied().chain([key]).collect::<Vec<_>>();
     let numbers = [
         ("x", Some(&settings.x)),
         ("y", Some(&settings.y)),
         ("low", settings.low.as_ref()),
         ("high", settings.high.as_ref()),
     ];
+    let mut found = of_numbers(&numbers, schema, steps, diagnostics);
+    found.extend(of_series(settings.by.as_deref(), schema, steps, diagnostics));
+    found.into_iter().collect()
+}
+
+/// The positions of columns of numbers, by their keys; with `low` goes `high`.
+pub fn of_numbers(
+    numbers: &[(&str, Option<&String>)],
+    schema: &SchemaRef,
+    steps: &[&str; 4],
+    diagnostics: &mut Diagnostics<'_>,
+) -> Vec<Option<usize>> {
+    let at = |key| steps.iter().copied().chain([key]).collect::<Vec<_>>();
     let mut found = Vec::new();
     for (key, column) in numbers {
         found.extend(column.map(|column| number(&at(key), column, schema, diagnostics)));
     }
-    let one_end = match (&settings.low, &settings.high) {
-        (Some(_), None) => Some(("high", "low")),
-        (None, Some(_)) => Some(("low", "high")),
-        (Some(_), Some(_)) | (None, None) => None,
+    let given = |end| numbers.iter().any(|(key, column)| *key == end && column.is_some());
+    let one_end = match (given("low"), given("high")) {
+        (true, false) => Some(("high", "low")),
+        (false, true) => Some(("low", "high")),
+        (true, true) | (false, false) => None,
     };
     if let Some((key, beside)) = one_end {
         let message = format!("a range has two ends: `{key}` is missing");
         diagnostics.error(&at(beside), Code::MissingKey, message, None);
         found.push(None);
     }
-    if let Some(by) = &settings.by {
-        let position = diagnostics.column(&at("by"), by, schema).filter(|position| {
-            let kind = schema.field(*position).data_type();
-            if kind.is_nested() {
-                let message = format!("the column `{by}` is {kind}, which cannot separate series");
-                diagnostics.error(&at("by"), Code::ColumnType, message, None);
-            }
-            !kind.is_nested()
-        });
-        found.push(position);
-    }
-    found.into_iter().collect()
+    found
+}
+
+/// The position of the column that separates series, if there is one.
+pub fn of_series(
+    by: Option<&str>,
+    schema: &SchemaRef,
+    steps: &[&str; 4],
+    diagnostics: &mut Diagnostics<'_>,
+) -> Option<Option<usize>> {
+    let steps: Vec<&str> = steps.iter().copied().chain(["by"]).collect();
+    by.map(|by| scalar(&steps, by, schema, diagnostics))
+}
+
+/// The position of a column whose values are names.
+pub fn scalar(
+    steps: &[&str],
+    column: &str,
+    schema: &SchemaRef,
+    diagnostics: &mut Diagnostics<'_>,
+) -> Option<usize> {
+    diagnostics.column(steps, column, schema).filter(|position| {
+        let kind = schema.field(*position).data_type();
+        if kind.is_nested() {
+            let message = format!("the column `{column}` is {kind}: expected text or numbers");
+            let help = "take a part of it in a stage before".to_owned();
+            diagnostics.error(steps, Code::ColumnType, message, Some(help));
+        }
+        !kind.is_nested()
+    })
 }
 
 fn number(
@@ -69,15 +101,8 @@ fn number(
 
 /// The plot of rows with these columns.
 pub fn of_rows(settings: &PlotBlock, rows: &RecordBatch) -> Result<Plot, StageError> {
-    if rows.num_rows() > POINTS_MAX {
-        return Err(StageError::Data {
-            message: format!("`{}` has more than {POINTS_MAX} rows to plot", settings.from),
-            help: "group or sample them in a stage before".to_owned(),
-        });
-    }
-    let number = |at: usize| -> Result<Float64Array, StageError> {
-        Ok(cast(rows.column(at), &DataType::Float64)?.as_primitive::<Float64Type>().clone())
-    };
+    few_enough(&settings.from, rows)?;
+    let number = |at: usize| numbers(rows, at);
     let (x, y) = (number(0)?, number(1)?);
     let ranges = match settings.low {
         Some(_) => Some((number(2)?, number(3)?)),
@@ -87,11 +112,9 @@ pub fn of_rows(settings: &PlotBlock, rows: &RecordBatch) -> Result<Plot, StageEr
         Some(_) => rows.columns().last().map(|column| texts(column, true)),
         None => None,
     };
-    let label =
-        |written: &Option<String>, column: &str| written.as_deref().unwrap_or(column).to_owned();
     let mut plot = Plot {
-        x: label(&settings.x_label, &settings.x),
-        y: label(&settings.y_label, &settings.y),
+        x: settings.x_label.as_ref().unwrap_or(&settings.x).clone(),
+        y: settings.y_label.as_ref().unwrap_or(&settings.y).clone(),
         range: settings
             .low
             .as_ref()
@@ -101,22 +124,44 @@ pub fn of_rows(settings: &PlotBlock, rows: &RecordBatch) -> Result<Plot, StageEr
         series: Vec::new(),
         left_out: 0,
     };
-    let value = |of: &Float64Array, row| of.is_valid(row).then(|| of.value(row));
     for row in 0..rows.num_rows() {
         let name = series.as_ref().map_or("", |series| series[row].as_str());
         let range =
             ranges.as_ref().map_or([None, None], |(low, high)| [value(low, row), value(high, row)]);
         plot.add(name, value(&x, row), value(&y, row), range);
     }
-    if plot.series.len() > SERIES_MAX {
-        return Err(StageError::Data {
-            message: format!(
-                "the plot of `{}` has {} series, and {SERIES_MAX} can be told apart",
-                settings.from,
-                plot.series.len()
-            ),
-            help: "choose some of them in a stage before, or plot them without `by`".to_owned(),
-        });
-    }
+    few_series(&settings.from, plot.series.len(), SERIES_MAX)?;
     Ok(plot)
+}
+
+/// An error if there are more rows than a picture can hold.
+pub fn few_enough(from: &StageRef, rows: &RecordBatch) -> Result<(), StageError> {
+    if rows.num_rows() <= POINTS_MAX {
+        return Ok(());
+    }
+    Err(StageError::Data {
+        message: format!("`{from}` has more than {POINTS_MAX} rows to plot"),
+        help: "group or sample them in a stage before".to_owned(),
+    })
+}
+
+/// An error if there are more series than `most`.
+pub fn few_series(from: &StageRef, series: usize, most: usize) -> Result<(), StageError> {
+    if series <= most {
+        return Ok(());
+    }
+    Err(StageError::Data {
+        message: format!("the plot of `{from}` has {series} series, and {most} can be told apart"),
+        help: "choose some of them in a stage before, or plot them without `by`".to_owned(),
+    })
+}
+
+/// The numbers of a column.
+pub fn numbers(rows: &RecordBatch, column: usize) -> Result<Float64Array, StageError> {
+    Ok(cast(rows.column(column), &DataType::Float64)?.as_primitive::<Float64Type>().clone())
+}
+
+/// The number in a row, if there is one.
+pub fn value(of: &Float64Array, row: usize) -> Option<f64> {
+    of.is_valid(row).then(|| of.value(row))
 }

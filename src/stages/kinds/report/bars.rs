@@ -1,0 +1,54 @@
+//! Bars on a page: their columns, and a bar for each row.
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+
+use crate::draw::cells::texts;
+use crate::draw::plot::bars::{BARS_MAX, Bars};
+use crate::stages::diagnostics::Diagnostics;
+use crate::stages::error::StageError;
+use crate::stages::kinds::report::plot::{numbers, of_numbers, scalar, value};
+use proofmill_pipeline::kinds::report::BarsBlock;
+
+/// The positions of `label`, `value`, then `low` and `high` if there are any; `None` after mistakes.
+pub fn columns(
+    settings: &BarsBlock,
+    schema: &SchemaRef,
+    steps: &[&str; 4],
+    diagnostics: &mut Diagnostics<'_>,
+) -> Option<Vec<usize>> {
+    let label: Vec<&str> = steps.iter().copied().chain(["label"]).collect();
+    let mut found = vec![scalar(&label, &settings.label, schema, diagnostics)];
+    let keys = [
+        ("value", Some(&settings.value)),
+        ("low", settings.low.as_ref()),
+        ("high", settings.high.as_ref()),
+    ];
+    found.extend(of_numbers(&keys, schema, steps, diagnostics));
+    found.into_iter().collect()
+}
+
+/// The bars of rows with these columns.
+pub fn of_rows(settings: &BarsBlock, rows: &RecordBatch) -> Result<Bars, StageError> {
+    if rows.num_rows() > BARS_MAX {
+        return Err(StageError::Data {
+            message: format!("`{}` has more than {BARS_MAX} rows to draw as bars", settings.from),
+            help: "choose or group some of them in a stage before".to_owned(),
+        });
+    }
+    let ranges = settings.low.as_ref().zip(settings.high.as_ref());
+    let mut bars = Bars {
+        x: settings.x_label.as_ref().unwrap_or(&settings.value).clone(),
+        range: ranges.map(|(low, high)| format!("{low} to {high}")),
+        bars: Vec::with_capacity(rows.num_rows()),
+        left_out: 0,
+    };
+    let names = texts(rows.column(0), true);
+    let values = numbers(rows, 1)?;
+    let ends = if ranges.is_some() { Some((numbers(rows, 2)?, numbers(rows, 3)?)) } else { None };
+    for (row, name) in names.iter().enumerate() {
+        let range = ends.as_ref().map_or([None; 2], |(l, h)| [value(l, row), value(h, row)]);
+        bars.add(name, value(&values, row), range);
+    }
+    Ok(bars)
+}

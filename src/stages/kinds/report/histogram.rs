@@ -1,0 +1,50 @@
+//! A histogram on a page: its columns, and its series from rows.
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+
+use crate::draw::cells::texts;
+use crate::draw::plot::histogram::{Histogram, SERIES_MAX};
+use crate::stages::diagnostics::Diagnostics;
+use crate::stages::error::StageError;
+use crate::stages::kinds::report::plot::{few_series, numbers, of_numbers, of_series, value};
+use proofmill_pipeline::kinds::report::HistogramBlock;
+
+/// Rows of a histogram, at most: their values are in memory together.
+pub const ROWS_MAX: usize = 1_000_000;
+
+/// The positions of `x`, then of `by` if there is one; `None` after mistakes.
+pub fn columns(
+    settings: &HistogramBlock,
+    schema: &SchemaRef,
+    steps: &[&str; 4],
+    diagnostics: &mut Diagnostics<'_>,
+) -> Option<Vec<usize>> {
+    let mut found = of_numbers(&[("x", Some(&settings.x))], schema, steps, diagnostics);
+    found.extend(of_series(settings.by.as_deref(), schema, steps, diagnostics));
+    found.into_iter().collect()
+}
+
+/// The histogram of rows with these columns.
+pub fn of_rows(settings: &HistogramBlock, rows: &RecordBatch) -> Result<Histogram, StageError> {
+    if rows.num_rows() > ROWS_MAX {
+        return Err(StageError::Data {
+            message: format!("`{}` has more than {ROWS_MAX} rows to count", settings.from),
+            help: "sample them in a stage before".to_owned(),
+        });
+    }
+    let mut histogram = Histogram {
+        x: settings.x_label.as_ref().unwrap_or(&settings.x).clone(),
+        bins: settings.bins as usize,
+        series: Vec::new(),
+        left_out: 0,
+    };
+    let values = numbers(rows, 0)?;
+    let series = settings.by.as_ref().map(|_| texts(rows.column(1), true));
+    for row in 0..rows.num_rows() {
+        let name = series.as_ref().map_or("", |series| series[row].as_str());
+        histogram.add(name, value(&values, row));
+        few_series(&settings.from, histogram.series.len(), SERIES_MAX)?;
+    }
+    Ok(histogram)
+}

@@ -1,0 +1,68 @@
+//! Rows of a table as a tree: those that follow each other and agree in the first levels hang below the same nodes.
+
+use arrow::array::{Array, ArrayRef, RecordBatch};
+use arrow::datatypes::SchemaRef;
+
+use crate::draw::WIDTH;
+use crate::draw::cells::texts;
+use crate::draw::tree::Tree;
+use crate::stages::diagnostics::Diagnostics;
+use crate::stages::kinds::report::plot::scalar;
+use proofmill_pipeline::kinds::report::TreeBlock;
+
+/// The positions of the levels, then of the details; `None` after mistakes.
+pub fn columns(
+    settings: &TreeBlock,
+    schema: &SchemaRef,
+    steps: &[&str; 4],
+    diagnostics: &mut Diagnostics<'_>,
+) -> Option<Vec<usize>> {
+    let mut found = Vec::new();
+    for (key, columns) in [("levels", &settings.levels), ("details", &settings.details)] {
+        for (i, column) in columns.iter().enumerate() {
+            let number = i.to_string();
+            let steps: Vec<&str> = steps.iter().copied().chain([key, &number]).collect();
+            found.push(scalar(&steps, column, schema, diagnostics));
+        }
+    }
+    found.into_iter().collect()
+}
+
+/// The trees of rows with these columns, each line ended.
+pub fn draw(settings: &TreeBlock, rows: &RecordBatch) -> String {
+    let (levels, details) = rows.columns().split_at(settings.levels.len());
+    let levels: Vec<Vec<Option<String>>> = levels.iter().map(cells).collect();
+    let details: Vec<Vec<Option<String>>> = details.iter().map(cells).collect();
+    let mut roots = Vec::new();
+    let mut before: Vec<&str> = Vec::new();
+    for row in 0..rows.num_rows() {
+        let path: Vec<&str> = levels.iter().map_while(|level| level[row].as_deref()).collect();
+        let same = path.iter().zip(&before).take_while(|(a, b)| a == b).count();
+        let told = settings.details.iter().zip(&details);
+        let told = told.filter_map(|(name, detail)| Some((name, detail[row].as_ref()?)));
+        let told: String = told.map(|(name, text)| format!("\n{name}: {text}")).collect();
+        // A row that says nothing new is said again.
+        let from = same.min(path.len().saturating_sub(1));
+        hang(&mut roots, &path, from, &told);
+        before = path;
+    }
+    roots.iter().map(|root| root.draw(WIDTH).as_str().to_owned()).collect()
+}
+
+/// Puts nodes for all but the first `known` of `path` below those that came last.
+fn hang(nodes: &mut Vec<Tree>, path: &[&str], known: usize, told: &str) {
+    let Some((first, rest)) = path.split_first() else { return };
+    if known == 0 {
+        let told = if rest.is_empty() { told } else { "" };
+        nodes.push(Tree::leaf(format!("{first}{told}").as_str()));
+    }
+    if let Some(node) = nodes.last_mut() {
+        hang(&mut node.children, rest, known.saturating_sub(1), told);
+    }
+}
+
+/// The values of a column, each on one line.
+fn cells(column: &ArrayRef) -> Vec<Option<String>> {
+    let texts = texts(column, true).into_iter().enumerate();
+    texts.map(|(row, text)| column.is_valid(row).then_some(text)).collect()
+}
