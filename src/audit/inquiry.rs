@@ -2,9 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use serde::Serialize;
+
 use crate::audit::assemble::{ShownProofs, assemble};
 use crate::audit::chain::Chain;
 use crate::audit::find::{Candidate, resolve};
+use crate::audit::item::{self, ItemTrace};
 use crate::audit::lineage::{Lineage, TableId};
 use crate::audit::read::Reader;
 use crate::audit::trace::{Answered, Audit, Question, Trace};
@@ -12,6 +15,7 @@ use crate::run::history::RunSummary;
 use crate::session::Engine;
 use crate::stages::queries::sql_kind::literal;
 use proofmill_base::error::{Error, ErrorKind, Result};
+use proofmill_base::ids::StageName;
 use proofmill_base::sentence::{normalized, normalized_sql};
 use proofmill_base::suggest;
 use proofmill_store::Store;
@@ -33,6 +37,14 @@ pub struct Inquiry {
     pub shown: ShownProofs,
 }
 
+/// What a run says: with proofs, where a stage answers with them, or else the rows of the item in every table.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum Traced {
+    Answers(Audit),
+    Item(ItemTrace),
+}
+
 /// Traces the answers of a run to a question.
 ///
 /// # Errors
@@ -43,7 +55,7 @@ pub async fn trace(
     run: &RunSummary,
     store: &Store,
     engine: &Engine,
-) -> Result<Audit> {
+) -> Result<Traced> {
     let lineage = Lineage::load(run, store).await?;
     let mut reader = Reader::new(store, engine);
     let chains: Vec<Chain> = lineage
@@ -51,14 +63,35 @@ pub async fn trace(
         .filter(|(_, table)| ANSWER.contains(&table.kind()))
         .map(|(id, _)| Chain::of(&lineage, id))
         .collect();
-    if chains.is_empty() {
-        let message = format!("run `{}` has no stage that answers questions", run.run);
-        return Err(Error::new(ErrorKind::Usage, message)
-            .with_hint("such stages have the kind `select_answer` or `teach`"));
+    let named = match inquiry.answers.as_deref() {
+        None | Some(ALL) => None,
+        Some(stage) => Some(lineage.named(stage).ok_or_else(|| no_stage(stage, &lineage))?),
+    };
+    let answers = |id: &TableId| {
+        let parts = match lineage.table(*id).kind() {
+            "matrix_union" => lineage.inputs(*id).collect(),
+            _ => vec![*id],
+        };
+        chains.iter().any(|chain| parts.contains(&chain.answers))
+    };
+    let other = named.filter(|id| !answers(id));
+    if other.is_some() || chains.is_empty() {
+        let item = item::trace(&inquiry.question, other, run, &lineage, &mut reader).await?;
+        return Ok(Traced::Item(item));
     }
-    let question = find(&inquiry.question, &lineage, &mut reader).await?;
-    let answers = answers(&chains, &question, &lineage, &mut reader).await?;
-    let chosen = choose(inquiry.answers.as_deref(), &chains, &answers, &question, &lineage)?;
+    with_proofs(inquiry, run, &chains, &lineage, &mut reader).await.map(Traced::Answers)
+}
+
+async fn with_proofs(
+    inquiry: &Inquiry,
+    run: &RunSummary,
+    chains: &[Chain],
+    lineage: &Lineage,
+    reader: &mut Reader<'_>,
+) -> Result<Audit> {
+    let question = find(&inquiry.question, lineage, reader).await?;
+    let answers = answers(chains, &question, lineage, reader).await?;
+    let chosen = choose(inquiry.answers.as_deref(), chains, &answers, &question, lineage)?;
     let mut audit = Audit {
         run: run.run.to_string(),
         pipeline: run.pipeline.clone(),
@@ -72,8 +105,8 @@ pub async fn trace(
     }
     for id in chosen {
         let table = lineage.table(id);
-        let chain = Chain::of(&lineage, id);
-        let (found, mut tables) = chain.collect(&lineage, &mut reader, &question.id).await?;
+        let chain = Chain::of(lineage, id);
+        let (found, mut tables) = chain.collect(lineage, reader, &question.id).await?;
         tables.insert("answers", table.name().to_owned());
         audit.traces.push(Trace {
             stage: table.name().to_owned(),
@@ -84,6 +117,13 @@ pub async fn trace(
         });
     }
     Ok(audit)
+}
+
+fn no_stage(wanted: &str, lineage: &Lineage) -> Error {
+    let error = Error::new(ErrorKind::Usage, format!("the run has no stage `{wanted}`"));
+    let names: Vec<&StageName> = lineage.tables().flat_map(|(_, table)| &table.stages).collect();
+    let help = suggest::help(wanted, names.iter().map(|name| name.as_str()));
+    help.into_iter().fold(error, Error::with_hint)
 }
 
 /// The question that is meant, among those that stages of the run answer or have hypotheses of.
@@ -184,24 +224,12 @@ fn choose(
     let Some(wanted) = wanted else {
         return Ok(decided.last().or(all.last()).copied().into_iter().collect());
     };
-    let names = || chains.iter().flat_map(|chain| &lineage.table(chain.answers).stages);
     let instances = match lineage.named(wanted) {
         Some(id) if lineage.table(id).kind() == "matrix_union" => lineage.inputs(id).collect(),
         Some(id) => vec![id],
-        None if wanted == ALL => return Ok(all),
-        None => {
-            let message = format!("the run has no stage `{wanted}`");
-            let error = Error::new(ErrorKind::Usage, message);
-            let help = suggest::help(wanted, names().map(|name| name.as_str()));
-            return Err(help.into_iter().fold(error, Error::with_hint));
-        }
+        // All of them.
+        None => return Ok(all),
     };
-    if !instances.iter().any(|id| chains.iter().any(|chain| chain.answers == *id)) {
-        let message = format!("stage `{wanted}` answers no questions");
-        let error = Error::new(ErrorKind::Usage, message);
-        let listed: Vec<String> = names().map(|name| format!("`{name}`")).collect();
-        return Err(error.with_hint(format!("name one of {}", listed.join(", "))));
-    }
     let chosen: Vec<TableId> = instances.into_iter().filter(|id| all.contains(id)).collect();
     if chosen.is_empty() {
         let others: Vec<String> =

@@ -4,7 +4,7 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
-use arrow::datatypes::Schema;
+use arrow::datatypes::{DataType, Schema};
 use futures::{StreamExt, TryStreamExt, stream};
 
 use crate::run::history::{RunSummary, artifact};
@@ -51,6 +51,18 @@ impl Table {
     /// Its columns of texts.
     pub fn texts(&self) -> Vec<&str> {
         let fields = self.schema.fields().iter().filter(|field| field.data_type().is_string());
+        fields.map(|field| field.name().as_str()).collect()
+    }
+
+    /// Its columns, in their order, without those of vectors.
+    pub fn readable(&self) -> Vec<&str> {
+        let is_vector = |kind: &DataType| match kind {
+            DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
+                item.data_type().is_floating()
+            }
+            _ => false,
+        };
+        let fields = self.schema.fields().iter().filter(|field| !is_vector(field.data_type()));
         fields.map(|field| field.name().as_str()).collect()
     }
 

@@ -4,6 +4,7 @@ pub mod assemble;
 pub mod chain;
 pub mod find;
 pub mod inquiry;
+pub mod item;
 pub mod lineage;
 pub mod origin;
 pub mod read;

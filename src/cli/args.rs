@@ -366,16 +366,20 @@ pub enum AuditOf {
 /// `audit trace`
 #[derive(Debug, Args)]
 pub struct TraceArgs {
-    /// The question: its `question_id`, its text or a part of it that no other question has, or the
+    /// The question: its id, its text or a part of it that no other question has, or the
     /// id of one of its hypotheses or proofs
     pub question: String,
     /// The run: the beginning of its id, `latest`, `PIPELINE`, or either with `~N` for the Nth before
     #[arg(long, default_value = LATEST)]
     pub run: String,
     /// The `select_answer` or `teach` stage whose answer is traced, or `all` of them [default: the last
-    /// that answers the question]
+    /// that answers the question]; or any other stage, of which the rows of the question are traced
+    /// [default without those kinds: the one that most `measure` and `compare` stages look at]
     #[arg(long, value_name = "STAGE")]
     pub answers: Option<String>,
+    /// Rows of each table to show, of a stage that does not answer with proofs
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    pub rows: u32,
     /// Which proofs to show
     #[arg(long, value_enum, default_value_t = ProofsShown::All)]
     pub proofs: ProofsShown,

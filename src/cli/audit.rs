@@ -3,11 +3,11 @@
 use serde_json::json;
 
 use crate::audit::assemble::ShownProofs;
-use crate::audit::inquiry::{self, Inquiry};
+use crate::audit::inquiry::{self, Inquiry, Traced};
 use crate::audit::trace::Audit;
 use crate::cli::args::{self, AuditOf, ProofsShown};
 use crate::cli::environment::Environment;
-use crate::report::trace::{Style, text};
+use crate::report::trace::{Style, item, text};
 use crate::report::width;
 use proofmill_base::error::Result;
 
@@ -31,10 +31,10 @@ async fn trace(args: &args::TraceArgs, environment: &Environment) -> Result<()> 
             ProofsShown::Best => ShownProofs::Best,
         },
     };
-    let audit = inquiry::trace(&inquiry, &run, &store, &engine).await?;
+    let traced = inquiry::trace(&inquiry, &run, &store, &engine).await?;
     let output = &environment.output;
     if output.json {
-        output.json(&json!(audit))?;
+        output.json(&json!(traced))?;
         return Ok(());
     }
     let style = Style {
@@ -43,9 +43,14 @@ async fn trace(args: &args::TraceArgs, environment: &Environment) -> Result<()> 
         // Whoever names one knows of them.
         listed: args.answers.is_none(),
     };
-    output.data(text(&audit, style))?;
-    if let Some(remark) = others(&audit) {
-        output.remark(&remark);
+    match traced {
+        Traced::Item(trace) => output.data(item::text(&trace, args.rows as usize, style))?,
+        Traced::Answers(audit) => {
+            output.data(text(&audit, style))?;
+            if let Some(remark) = others(&audit) {
+                output.remark(&remark);
+            }
+        }
     }
     Ok(())
 }

@@ -11,11 +11,12 @@ use arrow::compute::{cast, concat_batches};
 use arrow::datatypes::DataType;
 use serde::Serialize;
 
-use crate::diff::rows::{TablePair, quoted};
+use crate::diff::rows::TablePair;
 use crate::diff::runs::Side;
 use crate::run::history::tables_of;
 use crate::session::{Engine, StageTable};
 use crate::stages::error::StageError;
+use crate::stages::queries::sql_kind::quoted;
 use crate::stages::tables::paired::{Paired, paired};
 use crate::stages::tables::query::rows_of;
 use crate::stages::tables::values::text_at;

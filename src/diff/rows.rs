@@ -9,6 +9,7 @@ use serde::Serialize;
 use serde_json::{Map, Value as Json};
 
 use crate::session::{Engine, StageTable};
+use crate::stages::queries::sql_kind::quoted;
 use crate::stages::tables::query::rows_of;
 use crate::stages::tables::rows::objects;
 use proofmill_base::error::{Error, ErrorKind, Result};
@@ -279,11 +280,6 @@ async fn identifies(table: &Arc<StageTable>, columns: &[String], engine: &Engine
     );
     let (_, found) = rows_of(&sql, &[("t", table)], engine).await?;
     Ok(found.first().map_or(0, |row| count_at(row, 0)) == table.rows())
-}
-
-/// A column as SQL names it.
-pub fn quoted(name: &str) -> String {
-    format!("\"{}\"", name.replace('"', "\"\""))
 }
 
 fn count_at(row: &RecordBatch, column: usize) -> u64 {

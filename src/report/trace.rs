@@ -2,10 +2,11 @@
 //! proofs, what failed, what was decided.
 
 mod facts;
+pub mod item;
 mod proofs;
 mod words;
 
-use crate::audit::trace::{Answered, Audit, Decision, Failure, LessonRow, Trace};
+use crate::audit::trace::{Answered, Audit, Decision, Failure, LessonRow, Question, Trace};
 use crate::draw::cells::format_float;
 use crate::draw::table::aligned;
 use crate::draw::tree::Tree;
@@ -17,12 +18,7 @@ use proofmill_base::styled::printable;
 
 /// What a run says to a question: its answers, then the paths that were asked for.
 pub fn text(audit: &Audit, style: Style) -> Styled {
-    let asks = audit.question.text.as_ref().map(|text| format!(": {text}")).unwrap_or_default();
-    let head = lines([
-        Some(clean(&format!("question {}{asks}", audit.question.id)).into()),
-        Some(format!("run {} of {}", audit.run, clean(&audit.pipeline)).into()),
-    ]);
-    let mut drawn = Tree::leaf(head).draw(style.width);
+    let mut drawn = head(&audit.question, &audit.run, &audit.pipeline).draw(style.width);
     if style.listed && audit.answers.len() > 1 {
         drawn = drawn + "\n" + answers(&audit.answers);
     }
@@ -30,6 +26,15 @@ pub fn text(audit: &Audit, style: Style) -> Styled {
         drawn = drawn + "\n" + tree(trace, style).draw(style.width);
     }
     drawn
+}
+
+/// What is asked, and of which run.
+fn head(question: &Question, run: &str, pipeline: &str) -> Tree {
+    let asks = question.text.as_ref().map(|text| format!(": {text}")).unwrap_or_default();
+    Tree::leaf(lines([
+        Some(clean(&format!("question {}{asks}", question.id)).into()),
+        Some(format!("run {run} of {}", clean(pipeline)).into()),
+    ]))
 }
 
 /// The table of all stages that answer the question; `▶` marks those whose path follows.

@@ -405,9 +405,6 @@ fn one_of_several_answers_is_chosen() {
         workspace.proofmill(&["audit", "trace", "penny", "--answers", stage]).expect(2)
     };
     refused("anwsers").says("no stage `anwsers`").says("did you mean `answers`?");
-    refused("proofs")
-        .says("`proofs` answers no questions")
-        .says("name one of `lessons`, `direct`, `of_nails_only`");
     refused("lessons")
         .says("does not answer question `penny`")
         .says("these do: `direct`, `answers`");
@@ -444,7 +441,23 @@ fn any_run_of_the_store_can_be_traced() {
 
     workspace.write("none.yaml", "pipeline: none\nstages:\n  one: { sql: SELECT 1 AS n }\n");
     workspace.proofmill(&["run", "none.yaml"]).expect(0);
-    workspace.proofmill(&["audit", "trace", "penny"]).expect(2).says("no stage that answers");
+    workspace
+        .proofmill(&["audit", "trace", "penny"])
+        .expect(2)
+        .says("no stage of the run has rows of");
+}
+
+#[test]
+fn a_stage_that_does_not_answer_shows_its_rows() {
+    let trace = ran().json(&["audit", "trace", "penny", "--answers", "proofs"]);
+    let last = trace["steps"].as_array().unwrap().last().unwrap().clone();
+    assert_eq!((&last["stage"], &last["kind"]), (&json!("proofs"), &json!("prove")));
+    assert_eq!(last["rows"].as_array().unwrap().len(), 8);
+    let nail = ran().json(&["audit", "trace", "nail", "--answers", "proofs"]);
+    let failures = nail["failures"].as_array().unwrap();
+    assert!(
+        failures.iter().any(|one| one["message"].as_str().unwrap().contains("not about nails"))
+    );
 }
 
 #[test]

@@ -7,6 +7,7 @@
 )]
 
 mod audit;
+mod audit_items;
 mod broken;
 mod cache;
 mod chats;
@@ -25,6 +26,7 @@ mod forgetting;
 mod functions;
 mod fuzz;
 mod goldens;
+mod gud_ir;
 mod guides;
 mod hostile;
 mod identity;

@@ -220,6 +220,11 @@ pub fn literal(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
 }
 
+/// A column as SQL names it.
+pub fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
 /// Names for a list of columns, each after a comma.
 pub fn after_comma(columns: &[String], from: &str) -> String {
     columns.iter().map(|column| format!(", {from}{}", name(column))).collect()

@@ -1,0 +1,86 @@
+//! The path of an item as a tree: table by table, the rows that it has there.
+
+use serde_json::{Map, Value as Json};
+
+use crate::audit::item::{IDS, ItemTrace, Step};
+use crate::draw::cells::format_float;
+use crate::draw::tree::Tree;
+use crate::report::trace::words::{Style, clean, commas, lines, number, short};
+use crate::report::trace::{failure, head};
+use crate::report::units::plural;
+use proofmill_base::styled::Styled;
+
+/// Columns that a person need not see; the JSON has them.
+const HIDDEN: [&str; 5] = ["index", "snapshot", "prompt_tokens", "prompt_truncated", "seed"];
+
+/// The path, with up to `rows` rows of each table.
+pub fn text(trace: &ItemTrace, rows: usize, style: Style) -> Styled {
+    let mut children: Vec<Tree> = trace.steps.iter().map(|one| step(one, rows)).collect();
+    if !trace.failures.is_empty() {
+        let failures = trace.failures.iter().map(failure).collect();
+        children.push(Tree::new(style.bad("failed"), failures));
+    }
+    let top = clean(&format!("{} ({})", trace.stage, trace.kind));
+    head(&trace.question, &trace.run, &trace.pipeline).draw(style.width)
+        + "\n"
+        + Tree::new(top, children).draw(style.width)
+}
+
+fn step(one: &Step, rows: usize) -> Tree {
+    let shown = one.rows.iter().take(rows);
+    let mut children: Vec<Tree> = shown.map(row).collect();
+    let more = one.rows_all.saturating_sub(children.len());
+    if more > 0 {
+        children.push(Tree::leaf(format!("{more} more; `--rows N` shows N of each table")));
+    }
+    let also = one.same_as.join(", ");
+    Tree::new(
+        lines([
+            Some(clean(&format!("{} ({})", one.stage, one.kind)).into()),
+            (!also.is_empty()).then(|| clean(&format!("also called {also}")).into()),
+        ]),
+        children,
+    )
+}
+
+/// A row: its texts on lines of their own, all else on one line.
+fn row(row: &Map<String, Json>) -> Tree {
+    let seen = |name: &str| !HIDDEN.contains(&name) && !IDS.contains(&name);
+    let mut texts: Vec<Styled> = Vec::new();
+    let mut said: Vec<&str> = Vec::new();
+    let mut others: Vec<Option<Styled>> = Vec::new();
+    for (name, value) in row.iter().filter(|(name, value)| seen(name) && !value.is_null()) {
+        match value {
+            Json::String(text) if name.ends_with("digest") || name.ends_with("_id") => {
+                others.push(Some(format!("{} {}", clean(name), short(text)).into()));
+            }
+            // A fact may stand in a kept column once more.
+            Json::String(text) if said.contains(&text.as_str()) => {}
+            Json::String(text) => {
+                said.push(text);
+                texts.push(clean(&format!("{name}: {text}")).into());
+            }
+            Json::Array(items) if items.iter().all(Json::is_string) => {
+                let items: Vec<&str> = items.iter().filter_map(Json::as_str).collect();
+                texts.push(clean(&format!("{name}: {}", items.join(" | "))).into());
+            }
+            Json::Array(items) => {
+                others
+                    .push(Some(format!("{}: {}", clean(name), plural(items.len(), "item")).into()));
+            }
+            Json::Number(value) if value.is_f64() => others.push(number(name, value.as_f64())),
+            other => others.push(Some(clean(&format!("{name} {other}")).into())),
+        }
+    }
+    let ranked =
+        row.get("rank").and_then(Json::as_i64).zip(row.get("score").and_then(Json::as_f64));
+    if let Some((rank, score)) = ranked
+        && let [text] = texts.as_slice()
+    {
+        return Tree::leaf(
+            Styled::from(format!("{rank}  {}  ", format_float(score))) + text.clone(),
+        );
+    }
+    texts.extend(commas(others));
+    Tree::leaf(texts.into_iter().reduce(|all, line| all + "\n" + line).unwrap_or_default())
+}
