@@ -67,7 +67,6 @@ const LEFT: &[(&str, &[&str], &str)] = &[
         ],
         "room for sequences, and what takes it",
     ),
-    ("udfs/fit/src", &["sentence", "start", "t5"], "a folder's JSON, and who reads it"),
     (
         "udfs/gemm/src",
         &["gemm_f32", "gemm_int8", "panels", "tile"],

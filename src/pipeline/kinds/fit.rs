@@ -27,7 +27,7 @@ pub struct Fit {
     /// What is made small; `generation` when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub objective: Option<FitObjective>,
-    /// Sizes of a T5 that begins from nothing.
+    /// Sizes of a model that begins from nothing: a T5, or a BERT where the objective is `contrastive`.
     pub sizes: Option<FitSizes>,
     /// Folder of a model that is trained further: a T5 or two BERTs, which learn to write, or a BERT, whose vectors are
     /// trained.
@@ -73,7 +73,7 @@ pub struct FitDecoder {
     pub d_ff: Option<usize>,
 }
 
-/// Sizes of a T5; the vocabulary is made of the words of all pairs.
+/// Sizes of a model; the vocabulary is made of the words of all pairs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FitSizes {

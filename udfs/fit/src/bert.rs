@@ -4,10 +4,11 @@ use proofmill_engine::checkpoint::{Config, LoadError};
 use serde_json::{Map, Value, json};
 
 use crate::ops::{Heads, Inner, MlpShape};
+use crate::origin::object;
 use crate::places::{
     Attention, Block, Cross, Head, Linear, Mlp, NormPlace, Places, Stack, Transform,
 };
-use crate::sizes::DecoderSizes;
+use crate::sizes::{DecoderSizes, Sizes};
 use crate::weights::{Draft, Kind, Plan};
 
 /// The standard deviation of first values (`initializer_range` of transformers).
@@ -54,6 +55,42 @@ impl BertShape {
             types: config.size_or("type_vocab_size", 2)?,
             eps: config.positive_or("layer_norm_eps", 1e-12)? as f32,
         })
+    }
+
+    /// An encoder of these sizes, for texts of up to so many tokens.
+    pub fn new(sizes: &Sizes, vocabulary: usize, positions: usize) -> Self {
+        Self {
+            vocabulary,
+            width: sizes.d_model,
+            heads: Heads { count: sizes.heads, width: sizes.d_kv },
+            mlp: MlpShape { inner: Inner::Relu, width: sizes.d_ff },
+            layers: sizes.layers,
+            positions,
+            types: 1,
+            eps: 1e-12,
+        }
+    }
+
+    /// The settings of an encoder of [`Self::new`], as `BertModel` reads them.
+    pub fn config(&self, pad: u32) -> Map<String, Value> {
+        let config = json!({
+            "architectures": ["BertModel"],
+            "attention_probs_dropout_prob": 0.0,
+            "hidden_act": "relu",
+            "hidden_dropout_prob": 0.0,
+            "hidden_size": self.width,
+            "initializer_range": SPREAD,
+            "intermediate_size": self.mlp.width,
+            "layer_norm_eps": f64::from(self.eps),
+            "max_position_embeddings": self.positions,
+            "model_type": "bert",
+            "num_attention_heads": self.heads.count,
+            "num_hidden_layers": self.layers,
+            "pad_token_id": pad,
+            "type_vocab_size": self.types,
+            "vocab_size": self.vocabulary,
+        });
+        object(config)
     }
 
     /// That of a decoder of these sizes behind an encoder of this shape; `None` if heads do not divide the width.

@@ -13,9 +13,10 @@ use crate::input;
 use crate::judge::exact_match;
 use crate::learning_rate::rate;
 use crate::optimizer;
+use crate::origin::Origin;
 use crate::rng::{CounterRng, Purpose};
 use crate::settings::{Judge, Keep, Objective, Save, Settings};
-use crate::start::{Origin, Start};
+use crate::start::Start;
 use crate::state::{Best, State, digest};
 use crate::task::{Examples, Task};
 
@@ -91,7 +92,7 @@ pub fn fit(
             return Err(FitError::OnePair { set });
         }
     }
-    let origin = Origin::new(start, settings.objective, train, settings.seed)?;
+    let origin = start.origin(settings.objective, train, settings.seed)?;
     let asked = dev;
     let train = input::encode(Set::Train, train, &origin, settings)?;
     let dev = input::encode(Set::Dev, dev, &origin, settings)?;

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 
 use crate::error::FitError;
 use crate::folder;
+use crate::origin::{Origin, pretty};
 use crate::settings::Save;
-use crate::start::{Origin, pretty};
 use crate::weights::Weights;
 
 /// The settings of the model.

@@ -2,8 +2,8 @@
 
 use crate::batch::{Example, Pair};
 use crate::error::{FitError, Set, Side};
+use crate::origin::Origin;
 use crate::settings::Settings;
-use crate::start::Origin;
 
 /// Refuses pairs without text or weight.
 pub fn check(set: Set, pairs: &[Pair]) -> Result<(), FitError> {

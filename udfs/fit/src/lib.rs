@@ -4,7 +4,7 @@
 //! Lowest layer first: [`error`], [`settings`] and [`sizes`] are what is asked for; `rng`
 //! and `math` are pure functions; `tokens` makes texts into ids, `input` makes [`Pair`]s into examples; `batch` says which pairs
 //! share a step; `weights` knows parameters and their names in a checkpoint, `places` where a network finds them, `t5` and `bert` both
-//! for their families, `matching` what some begin as; `ops`, `tape` and `network` are the graph; `gradients` runs it on
+//! for their families, `matching` what some begin as; `origin` is all that a fit begins with, `scratch` makes it and [`Start`] reads it; `ops`, `tape` and `network` are the graph; `gradients` runs it on
 //! several threads; `pairs` are losses over the vectors of a batch, and `task` says which loss there is; `learning_rate` and `optimizer` change the
 //! weights; `judge` asks the engine what a model answers; `sentence` are files of sentence encoders, `state` keeps a fit that was stopped; [`fitted`] is a checkpoint; [`mod@fit`] is all of it
 //! together.
@@ -24,9 +24,11 @@ mod math;
 mod network;
 mod ops;
 mod optimizer;
+mod origin;
 mod pairs;
 mod places;
 mod rng;
+mod scratch;
 mod sentence;
 pub mod settings;
 pub mod sizes;
@@ -42,6 +44,7 @@ pub use batch::Pair;
 pub use error::FitError;
 pub use fit::{Progress, Report, Run, fit};
 pub use fitted::Fitted;
+pub use origin::Tokens;
 pub use settings::{Decay, Judge, Keep, Objective, Save, Settings};
 pub use sizes::{Activation, DecoderSizes, Sizes};
-pub use start::{Start, Tokens};
+pub use start::Start;

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::ops::Pool;
-use crate::start::pretty;
+use crate::origin::pretty;
 
 /// Their names.
 pub const FILES: [&str; 3] = ["1_Pooling/config.json", "modules.json", "sentence_bert_config.json"];

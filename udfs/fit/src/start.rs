@@ -12,19 +12,20 @@ use crate::batch::Pair;
 use crate::bert::BertShape;
 use crate::error::FitError;
 use crate::folder;
-use crate::matching::match_heads;
 use crate::ops::Pool;
+use crate::origin::{Ends, Origin, Tokens, object, pretty};
+use crate::scratch::{self, scratch};
 use crate::sentence;
 use crate::settings::Objective;
 use crate::sizes::{DecoderSizes, Sizes};
 use crate::t5::T5Shape;
-use crate::tokens::{END, PAD, Reader, UNKNOWN, id, read, words};
-use crate::weights::{Plan, Stored, Weights};
+use crate::tokens::Reader;
+use crate::weights::{Plan, Stored};
 
 /// Where a fit begins.
 #[derive(Clone, Debug)]
 pub enum Start {
-    /// With the weights of a T5 by chance.
+    /// With the weights of a T5 by chance, or, where vectors are trained, of a BERT.
     Scratch {
         /// The sizes of the model.
         sizes: Sizes,
@@ -120,12 +121,7 @@ impl Start {
     /// weights.
     pub fn check(&self, objective: Objective) -> Result<(), FitError> {
         let (path, sizes) = match self {
-            Self::Scratch { .. } if objective == Objective::Generation => return Ok(()),
-            Self::Scratch { .. } => {
-                let expected = "generation: vectors are trained from a `checkpoint`".to_owned();
-                let found = objective.name().to_owned();
-                return Err(FitError::Setting { name: "objective", found, expected });
-            }
+            Self::Scratch { sizes, .. } => return scratch::check(sizes, objective),
             Self::Checkpoint { folder, .. } => (folder, None),
             Self::WithDecoder { folder, decoder, .. } => (folder, Some(decoder)),
         };
@@ -161,61 +157,21 @@ impl Start {
     }
 }
 
-/// How texts become tokens.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Tokens {
-    /// One token for each word, name in dollars or brackets, and mark, with the space before it, from
-    /// the training texts.
-    Words {
-        /// How often a word must come at least; rarer ones become `<unk>`. At 1 every text comes
-        /// back as it was, with single spaces.
-        min_count: u32,
-        /// Texts whose words are known too, though nothing is learnt from them; they count like
-        /// those of training.
-        also: Vec<String>,
-    },
-    /// The content of a `tokenizer.json`, which must have the tokens `<pad>` and `</s>`.
-    Json(Vec<u8>),
-}
-
-/// Everything that a fit begins with.
-pub struct Origin {
-    pub plan: Plan,
-    pub weights: Weights,
-    pub reader: Reader,
-    /// What begins and ends an output, if it is written.
-    pub writes: Option<Ends>,
-    /// Which rows of a text make its vector, if vectors are trained.
-    pub pool: Pool,
-    /// Most tokens of a text, if there is such a number.
-    pub positions: Option<usize>,
-    /// `config.json`.
-    pub config: Map<String, Value>,
-    /// The other files of the checkpoint but the weights.
-    pub files: BTreeMap<String, Vec<u8>>,
-    /// Tensors that are written as they were read.
-    pub untrained: Vec<Stored>,
-}
-
-/// Tokens that begin and end every output.
-pub struct Ends {
-    pub start: u32,
-    pub end: u32,
-}
-
-impl Origin {
-    /// Makes or reads it.
-    pub fn new(
-        start: &Start,
+impl Start {
+    /// Makes or reads all that the fit begins with.
+    pub fn origin(
+        &self,
         objective: Objective,
         train: &[Pair],
         seed: u64,
-    ) -> Result<Self, FitError> {
-        start.check(objective)?;
-        let (path, digested, sizes) = match start {
-            Start::Scratch { sizes, tokens } => return scratch(sizes, tokens, train, seed),
-            Start::Checkpoint { folder, digested } => (folder, digested, None),
-            Start::WithDecoder { folder, digested, decoder } => (folder, digested, Some(decoder)),
+    ) -> Result<Origin, FitError> {
+        self.check(objective)?;
+        let (path, digested, sizes) = match self {
+            Self::Scratch { sizes, tokens } => {
+                return scratch(sizes, tokens, objective, train, seed);
+            }
+            Self::Checkpoint { folder, digested } => (folder, digested, None),
+            Self::WithDecoder { folder, digested, decoder } => (folder, digested, Some(decoder)),
         };
         let folder = Folder::open(path)?;
         digested.as_ref().map_or(Ok(()), |digested| folder.expect(digested))?;
@@ -245,51 +201,6 @@ impl Origin {
         folder.watch().examine()?;
         Ok(origin)
     }
-}
-
-fn scratch(sizes: &Sizes, tokens: &Tokens, train: &[Pair], seed: u64) -> Result<Origin, FitError> {
-    sizes.check()?;
-    let json = match tokens {
-        Tokens::Json(json) => json.clone(),
-        Tokens::Words { min_count, also } => {
-            let pairs = train.iter().flat_map(|pair| [pair.input.as_str(), pair.output.as_str()]);
-            words(pairs.chain(also.iter().map(String::as_str)), *min_count)?
-        }
-    };
-    let tokenizer = read(&json)?;
-    let (start, end) = (id(&tokenizer, PAD)?, id(&tokenizer, END)?);
-    let shape = T5Shape::new(sizes, tokenizer.get_vocab_size(true));
-    let plan = shape.plan();
-    let settings = json!({
-        "clean_up_tokenization_spaces": false,
-        "eos_token": END,
-        "pad_token": PAD,
-        "tokenizer_class": "PreTrainedTokenizerFast",
-        "unk_token": UNKNOWN,
-    });
-    let generation = json!({
-        "decoder_start_token_id": start,
-        "eos_token_id": end,
-        "pad_token_id": start,
-    });
-    let files = BTreeMap::from([
-        ("tokenizer.json".to_owned(), json),
-        ("tokenizer_config.json".to_owned(), pretty(&settings)),
-        ("generation_config.json".to_owned(), pretty(&generation)),
-    ]);
-    let mut weights = plan.first(seed);
-    match_heads(&plan, sizes.matching_heads, &mut weights);
-    Ok(Origin {
-        weights,
-        config: shape.config(start, end),
-        reader: Reader::New(Box::new(tokenizer)),
-        plan,
-        writes: Some(Ends { start, end }),
-        pool: Pool::Mean,
-        positions: None,
-        files,
-        untrained: Vec::new(),
-    })
 }
 
 /// The shapes of both sides of two BERTs.
@@ -495,17 +406,4 @@ impl Opened<'_> {
         }
         Ok(files)
     }
-}
-
-/// The members of an object of `json!`.
-pub fn object(value: Value) -> Map<String, Value> {
-    match value {
-        Value::Object(members) => members,
-        _ => Map::new(),
-    }
-}
-
-/// A small file of settings as people read it.
-pub fn pretty(value: &Value) -> Vec<u8> {
-    format!("{value:#}\n").into_bytes()
 }

@@ -15,8 +15,8 @@ use serde::{Deserialize, Serialize};
 use crate::batch::Example;
 use crate::error::FitError;
 use crate::optimizer::Moments;
+use crate::origin::Origin;
 use crate::settings::Settings;
-use crate::start::Origin;
 use crate::weights::{Plan, Weights};
 
 /// The key of the counters in the header.

@@ -6,9 +6,9 @@ use serde_json::{Map, Value, json};
 
 use crate::error::FitError;
 use crate::ops::{Heads, Inner, MlpShape};
+use crate::origin::object;
 use crate::places::{Attention, Block, Cross, Head, Linear, Mlp, NormPlace, Places, Stack};
 use crate::sizes::{Activation, Sizes};
-use crate::start::object;
 use crate::weights::{Draft, Kind, Plan};
 
 /// Everything that decides which parameters there are and what is computed with them.

@@ -6,9 +6,9 @@ use crate::batch::{Example, Reading, parts, readings, sort_by_length};
 use crate::error::FitError;
 use crate::gradients::{Computer, Mode};
 use crate::ops::Pool;
+use crate::origin::Origin;
 use crate::pairs::{BatchLoss, contrastive, similarity};
 use crate::settings::Objective;
-use crate::start::Origin;
 use crate::weights::Weights;
 
 /// What is learnt of examples.

@@ -16,6 +16,8 @@ const SPECIAL: [&str; 3] = [PAD, END, UNKNOWN];
 pub const PAD: &str = "<pad>";
 /// Ends every text.
 pub const END: &str = "</s>";
+/// Begins every text of an encoder, whose decoder, if it gets one, begins with it.
+pub const BEGIN: &str = "<s>";
 /// Stands for a word that is not known.
 pub const UNKNOWN: &str = "<unk>";
 
@@ -67,12 +69,14 @@ pub fn id(tokenizer: &Tokenizer, token: &str) -> Result<u32, FitError> {
 
 /// The `tokenizer.json` of all words that come at least `min_count` times in these texts. Commoner
 /// words have smaller ids; those that are as common stand in order of their letters. Where no word
-/// is left out, every text comes back as it was, with single spaces.
+/// is left out, every text comes back as it was, with single spaces. With `begins` a text that is read begins
+/// with [`BEGIN`].
 pub fn words<'a>(
     texts: impl Iterator<Item = &'a str> + Clone,
     min_count: u32,
+    begins: bool,
 ) -> Result<Vec<u8>, FitError> {
-    let bare = read(&file(&[])?)?;
+    let bare = read(&file(&[], begins)?)?;
     let mut counts = BTreeMap::<String, u32>::new();
     for text in texts.clone() {
         for piece in pieces(&bare, text)? {
@@ -83,7 +87,7 @@ pub fn words<'a>(
         counts.into_iter().filter(|(_, count)| *count >= min_count).collect();
     words.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
     let words: Vec<String> = words.into_iter().map(|(word, _)| word).collect();
-    let json = file(&words)?;
+    let json = file(&words, begins)?;
     let tokenizer = read(&json)?;
     let unknown = id(&tokenizer, UNKNOWN)?;
     for text in texts {
@@ -113,17 +117,28 @@ fn pieces(tokenizer: &Tokenizer, text: &str) -> Result<Vec<String>, FitError> {
     Ok(splits.into_iter().map(|(piece, _, _)| piece.to_owned()).collect())
 }
 
-fn file(words: &[String]) -> Result<Vec<u8>, FitError> {
-    let added = SPECIAL.iter().enumerate().map(|(id, content)| {
+fn file(words: &[String], begins: bool) -> Result<Vec<u8>, FitError> {
+    let special: Vec<&str> = SPECIAL.into_iter().chain(begins.then_some(BEGIN)).collect();
+    let added = special.iter().enumerate().map(|(id, content)| {
         json!({
             "id": id, "content": content, "single_word": false, "lstrip": false, "rstrip": false,
             "normalized": false, "special": true,
         })
     });
-    let all = SPECIAL.into_iter().chain(words.iter().map(String::as_str));
+    let all = special.iter().copied().chain(words.iter().map(String::as_str));
     let vocabulary: Map<String, Value> =
         all.enumerate().map(|(id, word)| (word.to_owned(), json!(id))).collect();
     let space = json!({"type": "Metaspace", "replacement": SPACE, "prepend_scheme": "always", "split": true});
+    let around = |token: &str| json!({"SpecialToken": {"id": token, "type_id": 0}});
+    let first = begins.then(|| around(BEGIN));
+    let text = json!({"Sequence": {"id": "A", "type_id": 0}});
+    let single: Vec<Value> = first.into_iter().chain([text, around(END)]).collect();
+    let token = |(id, token): (usize, &str)| {
+        (token.to_owned(), json!({"id": token, "ids": [id], "tokens": [token]}))
+    };
+    let used =
+        special.iter().copied().enumerate().filter(|(_, token)| [BEGIN, END].contains(token));
+    let used: Map<String, Value> = used.map(token).collect();
     let file = json!({
         "version": "1.0",
         "truncation": null,
@@ -139,9 +154,9 @@ fn file(words: &[String]) -> Result<Vec<u8>, FitError> {
         ]},
         "post_processor": {
             "type": "TemplateProcessing",
-            "single": [{"Sequence": {"id": "A", "type_id": 0}}, {"SpecialToken": {"id": END, "type_id": 0}}],
+            "single": single,
             "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 1}}],
-            "special_tokens": {END: {"id": END, "ids": [1], "tokens": [END]}},
+            "special_tokens": used,
         },
         "decoder": space,
         "model": {"type": "WordLevel", "vocab": vocabulary, "unk_token": UNKNOWN},
@@ -160,7 +175,7 @@ mod tests {
     use super::*;
 
     fn made(texts: &[&str]) -> Tokenizer {
-        read(&words(texts.iter().copied(), 1).unwrap()).unwrap()
+        read(&words(texts.iter().copied(), 1, false).unwrap()).unwrap()
     }
 
     #[test]
@@ -180,19 +195,26 @@ mod tests {
     }
 
     #[test]
+    fn texts_of_an_encoder_have_a_beginning() {
+        let tokenizer = read(&words(["a b"].into_iter(), 1, true).unwrap()).unwrap();
+        assert_eq!(tokenizer.encode_fast("b a", true).unwrap().get_ids(), [3, 5, 4, 1]);
+        assert_eq!(tokenizer.decode(&[3, 5, 4, 1], true).unwrap(), "b a");
+    }
+
+    #[test]
     fn commoner_words_come_first_and_rare_ones_can_be_left_out() {
         let tokenizer = made(&["b a b", "b c a"]);
         assert_eq!(tokenizer.token_to_id("▁b"), Some(3));
         assert_eq!(tokenizer.token_to_id("▁a"), Some(4));
-        let json = words(["b a b", "b c a"].into_iter(), 2).unwrap();
+        let json = words(["b a b", "b c a"].into_iter(), 2, false).unwrap();
         assert_eq!(read(&json).unwrap().token_to_id("▁c"), None);
     }
 
     #[test]
     fn what_does_not_come_back_is_refused() {
-        let error = words(["a </s> b"].into_iter(), 1).unwrap_err().to_string();
+        let error = words(["a </s> b"].into_iter(), 1, false).unwrap_err().to_string();
         assert!(error.contains(r#""a </s> b" decodes to "a b""#), "{error}");
-        assert!(words(["a ▁ b"].into_iter(), 1).is_err());
+        assert!(words(["a ▁ b"].into_iter(), 1, false).is_err());
     }
 
     proptest! {

@@ -6,10 +6,10 @@ use std::sync::atomic::Ordering;
 use proofmill_engine::checkpoint::Folder;
 use proofmill_engine::model::Model;
 use proofmill_engine::request::{Body, Embed, Request};
-use proofmill_fit::{DecoderSizes, Fitted, Keep, Objective, Pair, Settings, Start};
+use proofmill_fit::{Activation, DecoderSizes, Fitted, Keep, Objective, Pair, Settings, Start};
 
 use crate::answers::{agree, ask, opened, says};
-use crate::made::{fitted, pairs, run, settings};
+use crate::made::{fitted, pairs, run, scratch, settings};
 
 fn data(name: &str) -> PathBuf {
     let data = concat!(env!("CARGO_MANIFEST_DIR"), "/../engine/tests/parity/data");
@@ -221,6 +221,39 @@ fn what_two_berts_learnt_is_said() {
         // The tokenizer's own spelling: lower case, spaces around marks.
         let ids = codec.encode(&pair.output, false).unwrap();
         assert_eq!(says(&model, &pair.input), codec.decode(&ids, false).unwrap());
+    }
+}
+
+#[test]
+fn an_encoder_from_nothing_finds_what_it_learnt_and_gets_a_decoder() {
+    let objective = Objective::Contrastive;
+    let settings = Settings { objective, steps: 60, learning_rate: 3e-3, ..settings(60) };
+    let start = scratch(Activation::Relu);
+    // Ten situations, each with an understanding of its own.
+    let pairs: Vec<Pair> = (0..10)
+        .map(|n| {
+            Pair::new(format!("what happens in case {n}"), format!("the rule of case {n} holds"))
+        })
+        .collect();
+    let made = fitted(&settings, &start, &pairs, &[]);
+    assert_eq!(made.files, fitted(&settings, &start, &pairs, &[]).files, "the same bytes");
+    let folder = tempfile::tempdir().unwrap();
+    made.write(folder.path()).unwrap();
+    assert_eq!(Folder::open(folder.path()).unwrap().max_tokens(), Some(512));
+    let (model, _) = opened(&made);
+    let x = vectors(&model, pairs.iter().map(|pair| pair.input.clone()));
+    let u = vectors(&model, pairs.iter().map(|pair| pair.output.clone()));
+    for (i, x) in x.iter().enumerate() {
+        let nearest = (0..u.len()).max_by(|a, b| cos(x, &u[*a]).total_cmp(&cos(x, &u[*b])));
+        assert_eq!(nearest, Some(i));
+    }
+    // Its tokenizer puts a token on either side, which begin and end what a decoder behind it writes.
+    let behind =
+        Start::WithDecoder { folder: folder.path().to_owned(), digested: None, decoder: DECODER };
+    let settings = Settings { steps: 400, learning_rate: 3e-3, ..crate::made::settings(400) };
+    let (writer, _) = opened(&fitted(&settings, &behind, &pairs, &[]));
+    for pair in &pairs {
+        assert_eq!(says(&writer, &pair.input), pair.output);
     }
 }
 

@@ -92,6 +92,8 @@ fn objectives_that_a_model_cannot_have() {
     let with_decoder =
         |name, decoder| Start::WithDecoder { folder: data.join(name), digested: None, decoder };
     let decoder = DecoderSizes { layers: 1, heads: None, d_ff: None };
+    let words = || Tokens::Words { min_count: 1, also: Vec::new() };
+    let of = |sizes| Start::Scratch { sizes, tokens: words() };
     let (generation, similarity, contrastive) =
         (Objective::Generation, Objective::Similarity, Objective::Contrastive);
     let cases = [
@@ -113,9 +115,29 @@ fn objectives_that_a_model_cannot_have() {
             "t5: T5ForConditionalGeneration cannot be trained by the objective `similarity`; give a BERT",
         ),
         (
-            contrastive,
+            similarity,
             scratch(Activation::Relu),
-            "`objective` is contrastive, expected generation: vectors are trained from a `checkpoint`",
+            "`objective` is similarity, expected generation or contrastive: vectors of outputs need a `checkpoint`",
+        ),
+        (
+            contrastive,
+            scratch(Activation::GatedGelu),
+            "`activation` is gated_gelu, expected relu, of a BERT from nothing",
+        ),
+        (
+            contrastive,
+            of(Sizes { d_kv: 16, ..sizes() }),
+            "`d_kv` is 16, expected `d_model` over `heads`, as the heads of a BERT share its width",
+        ),
+        (
+            contrastive,
+            of(Sizes { decoder_layers: Some(1), ..sizes() }),
+            "`decoder_layers` is 1, expected none: a BERT has no decoder",
+        ),
+        (
+            contrastive,
+            of(Sizes { matching_heads: 1, ..sizes() }),
+            "`matching_heads` is 1, expected 0: heads of a BERT begin by chance",
         ),
         (
             generation,

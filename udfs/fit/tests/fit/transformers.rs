@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use proofmill_fit::{Fitted, Objective, Settings};
+use proofmill_fit::{Activation, Fitted, Objective, Settings};
 use serde::de::DeserializeOwned;
 
 use crate::answers::{opened, says};
@@ -42,8 +42,13 @@ fn vectors_are_theirs() {
     let objective = Objective::Contrastive;
     let settings = Settings { objective, learning_rate: 1e-3, ..settings(10) };
     let texts: Vec<String> = pairs().into_iter().map(|pair| pair.input).collect();
-    for name in ["bert", "bert-sentence"] {
-        let fitted = fitted(&settings, &start(name), &pairs(), &[]);
+    let starts = [
+        ("bert", start("bert")),
+        ("bert-sentence", start("bert-sentence")),
+        ("new", scratch(Activation::Relu)),
+    ];
+    for (name, start) in starts {
+        let fitted = fitted(&settings, &start, &pairs(), &[]);
         let Some(theirs) = theirs::<Vec<Vec<f64>>>(&fitted, &texts) else { return };
         let (model, _) = opened(&fitted);
         for (ours, theirs) in vectors(&model, texts.iter().cloned()).iter().zip(&theirs) {
