@@ -84,6 +84,16 @@ impl BlockPool {
         Some(Slot { slot: slot(block, 0), copy: None })
     }
 
+    /// Takes the last token out of `table`, as if it had not been added.
+    pub fn drop_last(&mut self, table: &mut BlockTable) {
+        let Some(last) = table.refs.last_mut() else { return };
+        last.used -= 1;
+        if last.used == 0 {
+            let last = table.refs.drain(table.refs.len() - 1..).collect();
+            self.free_table(&mut BlockTable { refs: last });
+        }
+    }
+
     /// A table with the same blocks, each counted once more.
     pub fn fork(&mut self, table: &BlockTable) -> BlockTable {
         for part in &table.refs {
