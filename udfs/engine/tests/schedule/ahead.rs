@@ -146,10 +146,15 @@ fn an_answer_that_ends_is_kept_for_the_next_turn() {
         (open("llama", &settings()), ahead("llama", &settings(), AHEAD));
     let mut turns = 0;
     for seed in 0..40 {
-        let whole = Generate { max_tokens: 50, ..plain("ba ne ko", sampled(seed, 1)) };
+        let whole = exactly(50, plain("ba ne ko", sampled(seed, 1)));
         let said = write(&plain_model, &whole).remove(0).text;
-        let Some(word) = said.split_whitespace().nth(20) else { continue };
-        let first = Generate { stop: vec![format!(" {word}")], ..whole };
+        // A text that comes late, and not before.
+        let middle = said.len() / 2;
+        let late = (middle..said.len()).filter_map(|at| said.get(at..at + 4));
+        let Some(last) = late.into_iter().find(|it| said.find(it) >= Some(middle)) else {
+            continue;
+        };
+        let first = Generate { stop: vec![last.to_owned()], ..whole };
         let answer = counted(&model, &first);
         assert_eq!(answer.2, counted(&plain_model, &first).2);
         let ended = &answer.2[0];
