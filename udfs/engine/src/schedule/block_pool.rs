@@ -195,6 +195,28 @@ mod tests {
     }
 
     #[test]
+    fn a_token_that_is_dropped_leaves_nothing_behind() {
+        let mut blocks = BlockPool::new(4);
+        let mut table = BlockTable::default();
+        for tokens in 0..2 * BLOCK_SLOTS {
+            let (before, free) = (table.clone(), blocks.free.len());
+            blocks.append_slot(&mut table).unwrap();
+            blocks.drop_last(&mut table);
+            assert_eq!((&table, blocks.free.len()), (&before, free), "{tokens} tokens");
+            blocks.append_slot(&mut table).unwrap();
+        }
+        // What others read stays theirs.
+        let mut other = blocks.fork(&table);
+        blocks.drop_last(&mut other);
+        blocks.append_slot(&mut other).unwrap();
+        blocks.drop_last(&mut other);
+        assert_eq!((table.tokens(), other.tokens()), (2 * BLOCK_SLOTS, 2 * BLOCK_SLOTS - 1));
+        blocks.free_table(&mut other);
+        blocks.free_table(&mut table);
+        assert_eq!(blocks.free.len(), 4);
+    }
+
+    #[test]
     fn no_more_blocks_are_reserved_than_there_are() {
         let mut blocks = BlockPool::new(5);
         assert!(blocks.reserve(3));
