@@ -184,6 +184,24 @@ fn what_is_cancelled_under_way_frees_its_room() {
     assert_eq!(ask(&model, &long(7)), ask(&open("gpt2", &settings()), &long(7)));
 }
 
+/// Each row behind an end may have begun a block.
+#[test]
+fn answers_that_end_leave_no_block_behind() {
+    let request = |seed: u64| {
+        let prompt = vec!["ba"; 1 + seed as usize % 15].join(" ");
+        let stop = vec!["a".to_owned()];
+        let all = plain(&prompt, sampled(seed, 4));
+        Request::Generate(Generate { max_tokens: 64, stop, ..all })
+    };
+    let requests: Vec<Request> = (0..150).map(request).collect();
+    let little = Settings { kv_cache_bytes: blocks(26), ..settings() };
+    let answers = ask_all(&ahead("opt", &little, AHEAD).0, &requests);
+    let ended = answers.iter().cloned().flat_map(generations);
+    let ended = ended.filter(|it| it.finish != Finish::Length && it.output_tokens < 64).count();
+    assert!(ended > 26 * 16, "{ended} of {} ended", 4 * requests.len());
+    assert_eq!(answers, ask_all(&open("opt", &settings()), &requests));
+}
+
 /// One that takes all of `blocks` blocks, or all but very few.
 fn hungry(kind: Kind, blocks: usize, sequences: usize) -> Request {
     // The prompt and what an encoder reads have a block each; an answer has two more than its tokens need.
