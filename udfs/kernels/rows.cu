@@ -45,16 +45,19 @@ __device__ __forceinline__ void row_put_four(void* to, u32 type, u64 at, RowFour
 // out[r] = scale * tokens[token[r]] (+ places[place[r] + first_place]) (+ kind), rounded after each
 // step.
 //
-// token, place: [gridDim.x]. tokens: [vocabulary][width] of `tokens_type`. places, or null:
+// token, place: [gridDim.x]; a token with the highest bit is one that the step before sampled, by its
+// place in `sampled`. tokens: [vocabulary][width] of `tokens_type`. places, or null:
 // [first_place + places][width] of `places_type`. kind, or null: [width]. out: [gridDim.x][stride].
 // Grid: a block for each row. Block: up to 256 threads.
 // Moves, for each row, the table rows and 4 width bytes. Adds numbers of one column only.
 extern "C" __global__ void __launch_bounds__(256)
-    embed(const u32* token, const u32* place, const void* tokens, u32 tokens_type, float scale,
-          const void* places, u32 places_type, u32 first_place, const float* kind, float* out,
-          u32 width, u32 stride) {
+    embed(const u32* token, const u32* sampled, const u32* place, const void* tokens,
+          u32 tokens_type, float scale, const void* places, u32 places_type, u32 first_place,
+          const float* kind, float* out, u32 width, u32 stride) {
   u64 row = blockIdx.x;
-  u64 token_at = (u64)token[row] * width;
+  u32 id = token[row];
+  if (id >> 31) id = sampled[id & 0x7fffffffu];
+  u64 token_at = (u64)id * width;
   u64 place_at = places ? ((u64)place[row] + first_place) * width : 0;
   for (u32 i = 4 * threadIdx.x; i < width; i += 4 * blockDim.x) {
     RowFour sum = row_four(tokens, tokens_type, token_at + i, width - i);

@@ -169,7 +169,8 @@ fn sampling(isa: Isa) {
                 let x = rows(&mut cpu, 32, 512);
                 let (sampling, mut out) = (&sampling, SamplerOutput::default());
                 move || {
-                    cpu.sample(&x, head, 0.3, sampling, &mut out).expect("sizes fit");
+                    let sampled = cpu.sample(&x, head, 0.3, sampling, None).expect("sizes fit");
+                    cpu.read_sampled(sampled, &mut out).expect("it is there");
                     black_box(&out);
                 }
             });

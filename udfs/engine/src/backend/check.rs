@@ -95,6 +95,17 @@ pub(crate) fn embedding(
     below(&rows.positions, table.rows.saturating_sub(first as usize), "positions")
 }
 
+/// Rows that go on with sampled tokens are rows, and of their tokens there are `sampled`.
+pub(crate) fn sampled_rows(rows: &Input, sampled: usize) -> Result<(), DeviceError> {
+    for it in &rows.sampled {
+        let fits = (it.row as usize) < rows.tokens.len() && (it.from as usize) < sampled;
+        expect(fits, || {
+            format!("{it:?} does not fit {} rows and {sampled} sampled tokens", rows.tokens.len())
+        })?;
+    }
+    Ok(())
+}
+
 /// Keys and values of `rows` fit layer `layer` of a cache, and their positions the rotations. How many numbers a
 /// rotation has: those of its cosines and of its sines.
 pub(crate) fn write_kv<B: LoadWeights>(

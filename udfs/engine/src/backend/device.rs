@@ -27,6 +27,10 @@ pub struct CacheShape {
 ///
 /// A tensor has a fixed width and a capacity of rows; an operation sets the number of rows of its
 /// result. Operations allocate nothing after the first steps.
+///
+/// What is asked for is done in that order, but it need not be done when the call returns: whoever brings
+/// something back waits for it ([`Backend::read_sampled`], [`Backend::download`]), and may learn only then that
+/// it failed.
 pub trait Backend: LoadWeights {
     /// Activations `[rows, width]`, f32 or what stands for it.
     type Tensor: Send;
@@ -36,6 +40,15 @@ pub trait Backend: LoadWeights {
     type Input: Send + Default;
     /// An [`AttentionMetadata`] on the device.
     type Metadata: Send + Default;
+    /// Token ids that a step sampled, on the device.
+    type Tokens: Send;
+    /// What [`Backend::sample`] was asked for, not read yet. It may be dropped unread.
+    type Sampled: Send;
+
+    /// Whether the device computes while the host goes on, so that the next step had better be launched before the
+    /// tokens of this one are read. Where it is false, what is sampled is there when [`Backend::sample`] returns, and a
+    /// row that goes on after the end of an answer would be computed for nothing.
+    fn runs_ahead(&self) -> bool;
 
     /// Calls `wait`, which has nothing to compute meanwhile: others may use what this device does not.
     fn resting<T>(&mut self, wait: impl FnOnce() -> T) -> T {
@@ -46,9 +59,17 @@ pub trait Backend: LoadWeights {
     fn tensor(&self, rows: usize, width: usize) -> Result<Self::Tensor, DeviceError>;
     /// A KV cache.
     fn cache(&self, shape: CacheShape) -> Result<Self::Cache, DeviceError>;
+    /// Room for the tokens of `rows` sampled rows; none yet.
+    fn tokens(&self, rows: usize) -> Result<Self::Tokens, DeviceError>;
 
-    /// Copies tokens, positions and slots to the device.
-    fn upload_input(&mut self, from: &Input, to: &mut Self::Input) -> Result<(), DeviceError>;
+    /// Copies tokens, positions and slots to the device. Rows of `from.sampled` take their tokens from `sampled`, as it
+    /// is before anything more is sampled into it; fails if they are not there.
+    fn upload_input(
+        &mut self,
+        from: &Input,
+        sampled: Option<&Self::Tokens>,
+        to: &mut Self::Input,
+    ) -> Result<(), DeviceError>;
     /// Copies attention metadata to the device.
     fn upload_metadata(
         &mut self,
@@ -124,12 +145,23 @@ pub trait Backend: LoadWeights {
 
     /// `logits = scale * (x W^T + bias)`, and for each row the tokens that its method samples, with
     /// their log-probabilities. Logits are not kept. `sampling` has as many rows as `x`.
+    ///
+    /// `tokens` takes an id per row, for a step that is launched before anybody reads this one: that of the result
+    /// where the method is greedy, a sample, or a choice of one token; 0 where nothing could be chosen. Of
+    /// other methods it is some token of the vocabulary.
     fn sample(
         &mut self,
         x: &Self::Tensor,
         head: &Linear<Self>,
         scale: f32,
         sampling: &SamplingMetadata,
+        tokens: Option<&mut Self::Tokens>,
+    ) -> Result<Self::Sampled, DeviceError>;
+
+    /// Waits for what was sampled, and for nothing that was asked for later; replaces what `out` held.
+    fn read_sampled(
+        &mut self,
+        sampled: Self::Sampled,
         out: &mut SamplerOutput,
     ) -> Result<(), DeviceError>;
 

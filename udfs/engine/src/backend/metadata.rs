@@ -7,12 +7,23 @@ pub const BLOCK_SLOTS: usize = 16;
 /// where nothing is embedded and `slots` where no keys are written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Input {
-    /// Token ids.
+    /// Token ids; 0 in rows that `sampled` lists.
     pub tokens: Vec<u32>,
     /// Place of each token in its own text, from 0.
     pub positions: Vec<u32>,
     /// Where its key and value go: `block * BLOCK_SLOTS + place in the block`.
     pub slots: Vec<u32>,
+    /// Rows that go on with what the step before sampled, known to the host or not.
+    pub sampled: Vec<SampledRow>,
+}
+
+/// A row of a step whose token an earlier step sampled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SampledRow {
+    /// The row of this step.
+    pub row: u32,
+    /// The place of its token in [`super::Backend::Tokens`].
+    pub from: u32,
 }
 
 /// Segments of rows and the KV cache blocks they attend to.
@@ -78,6 +89,7 @@ impl Input {
         self.tokens.clear();
         self.positions.clear();
         self.slots.clear();
+        self.sampled.clear();
     }
 
     /// Adds a token.
@@ -85,5 +97,11 @@ impl Input {
         self.tokens.push(token);
         self.positions.push(position);
         self.slots.push(slot);
+    }
+
+    /// Adds the token at place `from` of those that the step before sampled.
+    pub fn push_sampled(&mut self, from: u32, position: u32, slot: u32) {
+        self.sampled.push(SampledRow { row: self.tokens.len() as u32, from });
+        self.push(0, position, slot);
     }
 }

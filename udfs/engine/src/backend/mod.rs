@@ -9,7 +9,7 @@ mod weights;
 
 pub use crate::request::DeviceError;
 pub use device::{Backend, CacheShape};
-pub use metadata::{AttentionMetadata, BLOCK_SLOTS, BlockRef, Input, Segment};
+pub use metadata::{AttentionMetadata, BLOCK_SLOTS, BlockRef, Input, SampledRow, Segment};
 pub use parts::{
     Activation, Attend, Embedding, KvWrite, Linear, Norm, NormKind, Pool, RelativeBias, Rope, Write,
 };

@@ -1,5 +1,6 @@
 //! [`Cpu`] and its operations: arguments are checked here, kernels compute.
 
+use std::mem;
 use std::sync::Arc;
 
 use proofmill_gemm::{Buffer, Isa, Level};
@@ -40,6 +41,8 @@ struct Workspace {
     logits: Buffer<f32>,
     row: Vec<f32>,
     sampler: SamplerScratch,
+    /// The memory of results that were read.
+    output: SamplerOutput,
 }
 
 impl Default for Cpu {
@@ -66,6 +69,7 @@ impl Cpu {
             logits: Buffer::default(),
             row: Vec::new(),
             sampler: SamplerScratch::default(),
+            output: SamplerOutput::default(),
         };
         Self { level, team, work }
     }
@@ -135,6 +139,12 @@ impl Backend for Cpu {
     type Cache = Cache;
     type Input = Input;
     type Metadata = AttentionMetadata;
+    type Tokens = Vec<u32>;
+    type Sampled = SamplerOutput;
+
+    fn runs_ahead(&self) -> bool {
+        false
+    }
 
     fn resting<T>(&mut self, wait: impl FnOnce() -> T) -> T {
         self.team.rest(wait)
@@ -148,8 +158,22 @@ impl Backend for Cpu {
         Cache::new(shape)
     }
 
-    fn upload_input(&mut self, from: &Input, to: &mut Input) -> Result<(), DeviceError> {
+    fn tokens(&self, rows: usize) -> Result<Vec<u32>, DeviceError> {
+        Ok(Vec::with_capacity(rows))
+    }
+
+    fn upload_input(
+        &mut self,
+        from: &Input,
+        sampled: Option<&Vec<u32>>,
+        to: &mut Input,
+    ) -> Result<(), DeviceError> {
+        let sampled = sampled.map_or(&[][..], Vec::as_slice);
+        check::sampled_rows(from, sampled.len())?;
         to.tokens.clone_from(&from.tokens);
+        for it in &from.sampled {
+            to.tokens[it.row as usize] = sampled[it.from as usize];
+        }
         to.positions.clone_from(&from.positions);
         to.slots.clone_from(&from.slots);
         Ok(())
@@ -354,11 +378,12 @@ impl Backend for Cpu {
         head: &Linear<Self>,
         scale: f32,
         sampling: &SamplingMetadata,
-        out: &mut SamplerOutput,
-    ) -> Result<(), DeviceError> {
+        tokens: Option<&mut Vec<u32>>,
+    ) -> Result<SamplerOutput, DeviceError> {
         expect_linear(x, head)?;
         let &Matrix { n, k, .. } = &head.matrix;
         check::sampling(sampling, x.rows(), n)?;
+        let mut out = mem::take(&mut self.work.output);
         out.clear();
         let bias = head.bias.as_ref().map(Vector::padded);
         let epilogue = Epilogue { bias, scale, activation: Activation::None, write: Write::Store };
@@ -375,9 +400,23 @@ impl Backend for Cpu {
                 rows: some,
                 all: sampling,
                 scratch: sampler,
-                out,
+                out: &mut out,
             });
         }
+        if let Some(tokens) = tokens {
+            tokens.clear();
+            let first = |row| out.of(row).first().map_or(0, |token| token.id);
+            tokens.extend((0..sampling.rows.len()).map(first));
+        }
+        Ok(out)
+    }
+
+    fn read_sampled(
+        &mut self,
+        sampled: SamplerOutput,
+        out: &mut SamplerOutput,
+    ) -> Result<(), DeviceError> {
+        self.work.output = mem::replace(out, sampled);
         Ok(())
     }
 

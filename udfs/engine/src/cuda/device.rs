@@ -1,5 +1,5 @@
 //! [`Gpu`] and its operations. Each is checked and put on a list; the list runs when something is
-//! brought back, so that a whole step is known before it begins.
+//! sampled or brought back, so that a whole step is known before it begins.
 
 use std::mem;
 
@@ -7,10 +7,11 @@ use zerocopy::IntoBytes;
 
 use super::driver::{Driver, Launch, Memory};
 use super::gemm::Matrix;
-use super::input::GpuInput;
+use super::input::{GpuInput, GpuTokens};
 use super::kv_cache::Cache;
 use super::memory::{Table, Tensor, Vector};
 use super::metadata::GpuMetadata;
+use super::sampler::GpuSampled;
 use super::{attend, gemm, kv_write, rows, sampler};
 use crate::backend::{
     Activation, Attend, AttentionMetadata, Backend, CacheShape, DeviceError, Embedding, Input,
@@ -52,6 +53,14 @@ impl<D: Driver> Gpu<D> {
             bytes: Default::default(),
         };
         Self { driver, precision, waiting: Vec::new(), scratch }
+    }
+
+    /// The same, whose sampler takes so many bytes for logits. Decides how many rows are sampled at once, and never
+    /// what comes out.
+    #[must_use]
+    pub fn with_logits(mut self, bytes: usize) -> Self {
+        self.scratch.sampler.logits_bytes = bytes;
+        self
     }
 
     /// What runs the kernels.
@@ -121,6 +130,12 @@ impl<D: Driver> Backend for Gpu<D> {
     type Cache = Cache<D::Memory>;
     type Input = GpuInput<D::Memory>;
     type Metadata = GpuMetadata<D::Memory>;
+    type Tokens = GpuTokens<D::Memory>;
+    type Sampled = GpuSampled<D::Download>;
+
+    fn runs_ahead(&self) -> bool {
+        true
+    }
 
     fn tensor(&self, rows: usize, width: usize) -> Result<Self::Tensor, DeviceError> {
         Tensor::new(&self.driver, rows, width, self.has_halves())
@@ -131,8 +146,17 @@ impl<D: Driver> Backend for Gpu<D> {
         Cache::new(&self.driver, CacheShape { precision: self.precision, ..shape })
     }
 
-    fn upload_input(&mut self, from: &Input, to: &mut Self::Input) -> Result<(), DeviceError> {
-        to.bring(self, from)
+    fn tokens(&self, rows: usize) -> Result<Self::Tokens, DeviceError> {
+        GpuTokens::new(&self.driver, rows)
+    }
+
+    fn upload_input(
+        &mut self,
+        from: &Input,
+        sampled: Option<&Self::Tokens>,
+        to: &mut Self::Input,
+    ) -> Result<(), DeviceError> {
+        to.bring(self, from, sampled)
     }
 
     fn upload_metadata(
@@ -219,9 +243,17 @@ impl<D: Driver> Backend for Gpu<D> {
         head: &Linear<Self>,
         scale: f32,
         sampling: &SamplingMetadata,
+        tokens: Option<&mut Self::Tokens>,
+    ) -> Result<Self::Sampled, DeviceError> {
+        sampler::sample(self, x, head, scale, sampling, tokens)
+    }
+
+    fn read_sampled(
+        &mut self,
+        sampled: Self::Sampled,
         out: &mut SamplerOutput,
     ) -> Result<(), DeviceError> {
-        sampler::sample(self, x, head, scale, sampling, out)
+        sampled.read(&self.driver, out)
     }
 
     fn pool(

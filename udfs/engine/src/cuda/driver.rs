@@ -22,6 +22,8 @@ pub enum Role {
 pub trait Driver {
     /// A piece of the device's memory, given back when dropped.
     type Memory: Memory;
+    /// A copy from the device that was begun. It may be dropped before it is done.
+    type Download: Send;
 
     /// `bytes` zeros, aligned to 256 bytes.
     fn alloc(&self, role: Role, bytes: usize) -> Result<Self::Memory, DeviceError>;
@@ -37,6 +39,15 @@ pub trait Driver {
         offset: usize,
         to: &mut [u8],
     ) -> Result<(), DeviceError>;
+    /// Begins to copy `bytes` bytes from the device, `offset` bytes into `from`, as they are when all before it is done.
+    fn begin_download(
+        &self,
+        from: &Self::Memory,
+        offset: usize,
+        bytes: usize,
+    ) -> Result<Self::Download, DeviceError>;
+    /// Waits for a copy, and for nothing that was begun after it; `to` is as long as the copy.
+    fn end_download(&self, copy: Self::Download, to: &mut [u8]) -> Result<(), DeviceError>;
     /// Blocks of a kernel that run at once without sharing a processor. Decides how finely work is
     /// cut, never what comes out of it.
     fn processors(&self) -> usize {

@@ -75,6 +75,8 @@ pub enum Kernel {
     PickTop,
     /// `pick.cu`: top-k and top-p cuts and the draw.
     PickSample,
+    /// `pick.cu`: the tokens with which the next step goes on.
+    PickIds,
     /// `nearest.cu`: the nearest of a block of vectors by inner product.
     NearestBlock,
     /// `nearest.cu`: the nearest of all blocks.
@@ -99,7 +101,7 @@ pub const SOURCES: [(&str, &str); 9] = [
 
 impl Kernel {
     /// All of them.
-    pub const ALL: [Self; 38] = [
+    pub const ALL: [Self; 39] = [
         Self::Embed,
         Self::Norm,
         Self::Gate,
@@ -136,6 +138,7 @@ impl Kernel {
         Self::PickStats,
         Self::PickTop,
         Self::PickSample,
+        Self::PickIds,
         Self::NearestBlock,
         Self::NearestMerge,
     ];
@@ -179,6 +182,7 @@ impl Kernel {
             Self::PickStats => "pick_stats",
             Self::PickTop => "pick_top",
             Self::PickSample => "pick_sample",
+            Self::PickIds => "pick_ids",
             Self::NearestBlock => "nearest_block",
             Self::NearestMerge => "nearest_merge",
         }

@@ -113,6 +113,7 @@ mod tests {
 
     impl Driver for Endless {
         type Memory = Piece;
+        type Download = ();
 
         fn alloc(&self, _: Role, bytes: usize) -> Result<Piece, DeviceError> {
             Ok(Piece(bytes))
@@ -127,6 +128,14 @@ mod tests {
         }
 
         fn download(&self, _: &Piece, _: usize, _: &mut [u8]) -> Result<(), DeviceError> {
+            Ok(())
+        }
+
+        fn begin_download(&self, _: &Piece, _: usize, _: usize) -> Result<(), DeviceError> {
+            Ok(())
+        }
+
+        fn end_download(&self, (): (), _: &mut [u8]) -> Result<(), DeviceError> {
             Ok(())
         }
     }

@@ -90,6 +90,7 @@ pub(super) fn embed<D: Driver>(
     gpu.launch(
         Launch::new(Kernel::Embed, [out.launched(), 1, 1], threads(width))
             .cell(rows.tokens())
+            .cell(rows.sampled())
             .cell(rows.positions())
             .at(table.memory())
             .u32(type_code(table.dtype()))

@@ -7,8 +7,7 @@ use super::parts::{
 };
 use super::workspace::Workspace;
 use crate::backend::{
-    Activation, Attend, Backend, DeviceError, KvWrite, Norm, Pool, SamplerOutput, SamplingMetadata,
-    Write,
+    Activation, Attend, Backend, DeviceError, KvWrite, Norm, Pool, SamplingMetadata, Write,
 };
 
 /// Rows of a pass whose results are asked for.
@@ -303,16 +302,15 @@ fn select<B: Backend>(
 }
 
 impl<B: Backend> LmHead<B> {
-    /// Samples the next token after each row.
+    /// Samples the next token after each row, see [`Backend::sample`].
     pub fn sample(
         &self,
         backend: &mut B,
         rows: &B::Tensor,
         sampling: &SamplingMetadata,
-        out: &mut SamplerOutput,
-    ) -> Result<(), DeviceError> {
-        out.clear();
-        backend.sample(rows, &self.linear, self.scale, sampling, out)
+        tokens: Option<&mut B::Tokens>,
+    ) -> Result<B::Sampled, DeviceError> {
+        backend.sample(rows, &self.linear, self.scale, sampling, tokens)
     }
 }
 

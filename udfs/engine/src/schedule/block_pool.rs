@@ -84,6 +84,16 @@ impl BlockPool {
         Some(Slot { slot: slot(block, 0), copy: None })
     }
 
+    /// Takes the last token out of `table`, as if it had not been added.
+    pub fn drop_last(&mut self, table: &mut BlockTable) {
+        let Some(last) = table.refs.last_mut() else { return };
+        last.used -= 1;
+        if last.used == 0 {
+            let last = table.refs.drain(table.refs.len() - 1..).collect();
+            self.free_table(&mut BlockTable { refs: last });
+        }
+    }
+
     /// A table with the same blocks, each counted once more.
     pub fn fork(&mut self, table: &BlockTable) -> BlockTable {
         for part in &table.refs {
@@ -182,6 +192,28 @@ mod tests {
         assert_eq!(blocks.append_slot(&mut second).unwrap().copy, None);
         assert_eq!(blocks.append_slot(&mut first).unwrap().copy, None);
         assert_eq!(blocks.append_slot(&mut BlockTable::default()), None);
+    }
+
+    #[test]
+    fn a_token_that_is_dropped_leaves_nothing_behind() {
+        let mut blocks = BlockPool::new(4);
+        let mut table = BlockTable::default();
+        for tokens in 0..2 * BLOCK_SLOTS {
+            let (before, free) = (table.clone(), blocks.free.len());
+            blocks.append_slot(&mut table).unwrap();
+            blocks.drop_last(&mut table);
+            assert_eq!((&table, blocks.free.len()), (&before, free), "{tokens} tokens");
+            blocks.append_slot(&mut table).unwrap();
+        }
+        // What others read stays theirs.
+        let mut other = blocks.fork(&table);
+        blocks.drop_last(&mut other);
+        blocks.append_slot(&mut other).unwrap();
+        blocks.drop_last(&mut other);
+        assert_eq!((table.tokens(), other.tokens()), (2 * BLOCK_SLOTS, 2 * BLOCK_SLOTS - 1));
+        blocks.free_table(&mut other);
+        blocks.free_table(&mut table);
+        assert_eq!(blocks.free.len(), 4);
     }
 
     #[test]

@@ -53,6 +53,12 @@ impl Caches {
         Some(Held { prefix: node, shared, sources, reserved, new_tokens })
     }
 
+    /// Forgets everything. No request may hold anything.
+    pub fn clear(&mut self, blocks: &mut BlockPool) {
+        self.prefix.clear(blocks);
+        self.encoder.clear(blocks);
+    }
+
     /// Gives back what a request holds. Its own blocks must be free.
     pub fn release(&mut self, held: Held, blocks: &mut BlockPool) {
         blocks.release(held.reserved);

@@ -20,7 +20,8 @@ pub struct Counts {
     pub asked_tokens: u64,
     /// Tokens that encoders computed.
     pub encoder_rows: u64,
-    /// Tokens that decoders computed. Those that several texts share count once.
+    /// Tokens that decoders computed. Those that several texts share count once. So does a token behind the end of an
+    /// answer, which a step that was launched before the end was known has computed for nothing.
     pub decoder_rows: u64,
     pub steps: u64,
     /// Requests that workers answered, failed ones too. A request is counted before its reply is called.

@@ -98,7 +98,7 @@ impl<B: Backend> Encoder<B> {
             self.texts.push(tokens.len(), blocks);
             next += blocks_for(tokens.len());
         }
-        backend.upload_input(&self.rows, &mut self.input)?;
+        backend.upload_input(&self.rows, None, &mut self.input)?;
         backend.upload_metadata(&self.texts, &mut self.metadata)?;
         let Self { work, input, metadata, cache, texts, asked, asked_texts, .. } = self;
         asked.clear();

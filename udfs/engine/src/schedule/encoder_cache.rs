@@ -103,6 +103,14 @@ impl EncoderCache {
         all
     }
 
+    /// Frees all blocks. Nobody may read any.
+    pub fn clear(&mut self, blocks: &mut BlockPool) {
+        for (source, mut text) in std::mem::take(&mut self.texts) {
+            blocks.free_table(&mut text.table);
+            blocks.release(blocks_for(source.len()));
+        }
+    }
+
     /// Reserves `count` blocks; what nobody reads gives way, the least recently used first.
     pub fn reserve(&mut self, count: usize, blocks: &mut BlockPool) -> bool {
         while !blocks.reserve(count) {

@@ -179,7 +179,7 @@ impl PrefixCache {
         Some(Scheduled::Whole(step.blocks.fork(&self.nodes[node.0].table)))
     }
 
-    /// The step was computed.
+    /// The step was computed, or launched: it is done before whatever is launched later.
     pub fn commit(&mut self) {
         self.advanced.clear();
     }
@@ -258,7 +258,7 @@ impl PrefixCache {
     }
 
     /// Frees all blocks. Nobody may read any.
-    fn clear(&mut self, blocks: &mut BlockPool) {
+    pub fn clear(&mut self, blocks: &mut BlockPool) {
         for mut node in std::mem::take(self).nodes {
             blocks.free_table(&mut node.table);
             blocks.release(node.blocks);

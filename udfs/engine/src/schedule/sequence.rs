@@ -35,8 +35,10 @@ pub struct Sequence {
     pub stop: Option<StopChecker>,
     /// Why it ended, and where its text ends if a stop text came.
     pub end: Option<(Finish, Option<usize>)>,
-    /// The index of its result in the sampler output of the present step.
-    pub sample_index: Option<usize>,
+    /// The index of its result in the step whose tokens are read next, until they are.
+    pub sampled: Option<usize>,
+    /// The same, in the step behind that.
+    pub sampled_next: Option<usize>,
 }
 
 impl Sequence {
@@ -54,7 +56,8 @@ impl Sequence {
             mask: Vec::new(),
             stop: work.stop.clone().map(StopChecker::new),
             end: None,
-            sample_index: None,
+            sampled: None,
+            sampled_next: None,
         }
     }
 
@@ -72,8 +75,14 @@ impl Sequence {
             mask: Vec::new(),
             stop: self.stop.clone(),
             end: self.end,
-            sample_index: None,
+            sampled: None,
+            sampled_next: None,
         }
+    }
+
+    /// How many new tokens it has, with one that was sampled and not read.
+    pub fn written(&self) -> usize {
+        self.new.len() + usize::from(self.sampled.is_some())
     }
 
     /// Takes its next token.
@@ -121,7 +130,7 @@ pub fn sampling_request<'a>(
     width: Option<u32>,
     special: &'a Special,
 ) -> SamplingRequest<'a> {
-    let step = sequence.new.len() as u32;
+    let step = sequence.written() as u32;
     if let (Some(choices), Some(node)) = (&work.choices, sequence.node) {
         let allowed = choices.trie.allowed(node);
         let count = match work.strategy {

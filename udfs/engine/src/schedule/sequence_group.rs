@@ -20,8 +20,10 @@ pub struct SequenceGroup {
     begun: bool,
     sequences: Vec<Sequence>,
     beams: Option<BeamSearch>,
-    /// Whether the decoder prompt is read and the token after it was sampled.
+    /// Whether the decoder prompt is read and the token after it was sampled, or is in a step under way.
     prompt_done: bool,
+    /// Why there will be no answer.
+    pub failure: Option<RequestError>,
 }
 
 /// The most blocks that `work` takes at a time, alone.
@@ -86,12 +88,35 @@ impl SequenceGroup {
         };
         let sequences = vec![Sequence::new(work, held.shared)];
         let (begun, prompt_done) = (false, false);
-        Self { job, encoder_states, held, begun, sequences, beams, prompt_done }
+        let failure = None;
+        Self { job, encoder_states, held, begun, sequences, beams, prompt_done, failure }
     }
 
-    /// Adds its next tokens to the step, as far as there is room; false if the KV cache is full, which
-    /// its reservation rules out.
+    /// Whether its next tokens can be computed before those that were sampled are read: not where tokens decide
+    /// which beams go on, or which tokens may come next.
+    pub fn goes_on_unread(&self) -> bool {
+        let GenerateWork { choices, grammar, .. } = &self.job.work;
+        let is_free = self.beams.is_none() && choices.is_none() && grammar.is_none();
+        is_free || self.sequences.iter().all(|sequence| sequence.sampled.is_none())
+    }
+
+    /// Adds its next tokens to the step, as far as there is room. Fails if nobody waits for it any more, or if the KV
+    /// cache is full, which its reservation rules out.
     pub fn schedule<B: Backend>(
+        &mut self,
+        step: &mut Step<B>,
+        caches: &mut Caches,
+        detokenizer: &Detokenizer,
+    ) {
+        if self.job.is_cancelled() {
+            self.failure = Some(RequestError::Cancelled);
+        } else if !self.add_tokens(step, caches, detokenizer) {
+            self.failure = Some(RequestError::Failed("the KV cache is full".to_owned()));
+        }
+    }
+
+    /// [`SequenceGroup::schedule`]; false if the KV cache is full.
+    fn add_tokens<B: Backend>(
         &mut self,
         step: &mut Step<B>,
         caches: &mut Caches,
@@ -113,25 +138,31 @@ impl SequenceGroup {
         let requests =
             if self.prompt_done || self.beams.is_some() { 1 } else { sequences(work.strategy) };
         for sequence in &mut self.sequences {
-            sequence.sample_index = None;
-            let total = work.decoder_prompt.len() + sequence.new.len();
+            let written = sequence.written();
+            let total = work.decoder_prompt.len() + written;
             let room = step.room().min(total - sequence.fed);
-            if sequence.end.is_some() || room == 0 || step.sample_room() < requests {
+            // The last token is known to be the last before it is read.
+            let last = sequence.sampled.is_some() && written >= work.max_tokens as usize;
+            if sequence.end.is_some() || last || room == 0 || step.sample_room() < requests {
                 continue;
             }
-            let Sequence { table, new, fed, .. } = sequence;
-            // New tokens come after the whole decoder prompt, one at a time.
-            let tokens = match fed.checked_sub(work.decoder_prompt.len()) {
-                None | Some(0) if *fed < work.decoder_prompt.len() => {
-                    &work.decoder_prompt[*fed..*fed + room]
-                }
-                read => &new[read.unwrap_or(0)..][..room],
+            let Sequence { table, new, fed, sampled, .. } = sequence;
+            let states = &self.encoder_states;
+            let row = if let Some(from) = *sampled {
+                step.add_sampled(table, from, states)
+            } else {
+                // New tokens come after the whole decoder prompt, one at a time.
+                let tokens = match fed.checked_sub(work.decoder_prompt.len()) {
+                    None | Some(0) if *fed < work.decoder_prompt.len() => {
+                        &work.decoder_prompt[*fed..*fed + room]
+                    }
+                    read => &new[read.unwrap_or(0)..][..room],
+                };
+                // What others share stays as it is.
+                let new_block = *fed == self.held.shared;
+                step.add_tokens(table, tokens, states, new_block)
             };
-            // What others share stays as it is.
-            let new_block = *fed == self.held.shared;
-            let Some(row) = step.add_tokens(table, tokens, &self.encoder_states, new_block) else {
-                return false;
-            };
+            let Some(row) = row else { return false };
             sequence.fed += room;
             if sequence.fed == total {
                 let width = self.beams.as_ref().map(BeamSearch::width);
@@ -143,14 +174,28 @@ impl SequenceGroup {
                     let request =
                         sampling_request(work, sequence, sample, width, &detokenizer.special);
                     let place = step.request_sample(row, request);
-                    sequence.sample_index.get_or_insert(place);
+                    sequence.sampled_next.get_or_insert(place);
                 }
             }
+        }
+        if !self.prompt_done
+            && self.beams.is_none()
+            && let Some(place) = self.sequences[0].sampled_next
+        {
+            self.prompt_done = true;
+            self.branch(&mut step.blocks, place, sequences(self.job.work.strategy));
         }
         true
     }
 
-    /// Takes the sampled tokens of the step. `sampled` gives the tokens of a result.
+    /// The step that was scheduled last is the one whose tokens are read next.
+    pub fn step_on(&mut self) {
+        for sequence in &mut self.sequences {
+            sequence.sampled = sequence.sampled_next.take();
+        }
+    }
+
+    /// Takes the sampled tokens of the step that is read. `sampled` gives the tokens of a result.
     pub fn take<'p>(
         &mut self,
         blocks: &mut BlockPool,
@@ -161,21 +206,17 @@ impl SequenceGroup {
         if self.beams.is_some() {
             return self.take_beams(blocks, sampled, detokenizer);
         }
-        if !self.prompt_done {
-            let Some(place) = self.sequences[0].sample_index else { return Ok(()) };
-            self.prompt_done = true;
-            let samples = sequences(self.job.work.strategy);
-            self.branch(blocks, samples);
-            for (sample, sequence) in self.sequences.iter_mut().enumerate() {
-                sequence.sample_index = Some(place + sample);
-            }
-        }
         let Self { job, sequences, held, .. } = self;
         for sequence in sequences.iter_mut() {
-            let Some(place) = sequence.sample_index.take() else { continue };
+            let Some(place) = sequence.sampled.take() else { continue };
             let token = chosen_token(&job.work, sequence, sampled(place))?;
             sequence.push(&job.work, token, detokenizer);
             if sequence.end.is_some() {
+                if sequence.sampled_next.take().is_some() {
+                    // The step behind went on with it: as if it had not.
+                    sequence.fed -= 1;
+                    blocks.drop_last(&mut sequence.table);
+                }
                 if job.work.passages.is_empty() {
                     // The next turn of a chat begins with this one.
                     let read = [&job.work.decoder_prompt, &sequence.new[..]].concat();
@@ -188,11 +229,12 @@ impl SequenceGroup {
         Ok(())
     }
 
-    /// Makes `count` sequences of the first.
-    fn branch(&mut self, blocks: &mut BlockPool, count: usize) {
+    /// Makes `count` sequences of the first, whose first tokens are the results from `place` on.
+    fn branch(&mut self, blocks: &mut BlockPool, place: usize, count: usize) {
         for sample in 1..count {
             let table = blocks.fork(&self.sequences[0].table);
-            let sequence = self.sequences[0].like(table, sample as u32);
+            let mut sequence = self.sequences[0].like(table, sample as u32);
+            sequence.sampled_next = Some(place + sample);
             self.sequences.push(sequence);
         }
     }
@@ -206,7 +248,7 @@ impl SequenceGroup {
         let Some(beams) = &mut self.beams else { return Ok(()) };
         // Beams are compared with each other, so all of them must have been sampled.
         let places: Option<Vec<usize>> =
-            self.sequences.iter().map(|sequence| sequence.sample_index).collect();
+            self.sequences.iter().map(|sequence| sequence.sampled).collect();
         let Some(places) = places else { return Ok(()) };
         self.prompt_done = true;
         let step = self.sequences.first().map_or(0, |sequence| sequence.new.len() as u32);
@@ -240,15 +282,18 @@ impl SequenceGroup {
         Ok(())
     }
 
-    /// Whether all answers are there.
+    /// Whether all answers are there, or never will be.
     pub fn is_done(&self) -> bool {
-        self.prompt_done && self.sequences.iter().all(|sequence| sequence.end.is_some())
+        self.failure.is_some()
+            || self.prompt_done && self.sequences.iter().all(|sequence| sequence.end.is_some())
     }
 
     /// Tokens of its prompt and of its answers, as far as they were read.
     pub fn asked_tokens(&self) -> usize {
         let read = self.job.work.decoder_prompt.len();
-        let new = self.sequences.iter().map(|sequence| sequence.fed.saturating_sub(read));
+        // A step may have gone on with a token that the host never saw.
+        let new = |it: &Sequence| it.fed.saturating_sub(read).min(it.new.len());
+        let new = self.sequences.iter().map(new);
         prompt_tokens(&self.job.work) + new.sum::<usize>()
     }
 
@@ -258,10 +303,9 @@ impl SequenceGroup {
         blocks: &mut BlockPool,
         caches: &mut Caches,
         detokenizer: &Detokenizer,
-        failure: Option<RequestError>,
     ) {
         self.free(blocks);
-        let answer = match failure {
+        let answer = match self.failure.take() {
             Some(failure) => Err(failure),
             None => self.answer(detokenizer),
         };

@@ -17,6 +17,8 @@ pub struct Step<B: Backend> {
     allowed: usize,
     rows: Rows,
     output: SamplerOutput,
+    /// What the last launched step sampled, for the one behind it.
+    tokens: B::Tokens,
     input: B::Input,
     metadata: B::Metadata,
     cross_metadata: B::Metadata,
@@ -34,9 +36,14 @@ struct Rows {
 }
 
 impl<B: Backend> Step<B> {
-    /// Steps of up to `capacity` rows, for which there is room in `work`, over a cache of so many
-    /// blocks.
-    pub fn new(work: Workspace<B>, capacity: usize, cache: B::Cache, blocks: usize) -> Self {
+    /// Steps of up to `capacity` rows, for which there is room in `work` and `tokens`, over a cache of so
+    /// many blocks.
+    pub fn new(
+        (work, tokens): (Workspace<B>, B::Tokens),
+        capacity: usize,
+        cache: B::Cache,
+        blocks: usize,
+    ) -> Self {
         Self {
             work,
             cache,
@@ -45,6 +52,7 @@ impl<B: Backend> Step<B> {
             allowed: capacity,
             rows: Rows::default(),
             output: SamplerOutput::default(),
+            tokens,
             input: B::Input::default(),
             metadata: B::Metadata::default(),
             cross_metadata: B::Metadata::default(),
@@ -110,9 +118,22 @@ impl<B: Backend> Step<B> {
             self.rows.copies.extend(slot.copy);
             self.rows.input.push(token, (start + index) as u32, slot.slot);
         }
-        self.rows.metadata.push(tokens.len(), table.refs.iter().copied());
-        self.rows.cross_metadata.push(tokens.len(), encoder_states.refs.iter().copied());
-        Some(self.rows.input.tokens.len() as u32 - 1)
+        Some(self.rows.attend(tokens.len(), table, encoder_states))
+    }
+
+    /// Adds the token of a sequence that the last launched step sampled as its result `from`, see
+    /// [`Step::add_tokens`].
+    pub fn add_sampled(
+        &mut self,
+        table: &mut BlockTable,
+        from: usize,
+        encoder_states: &BlockTable,
+    ) -> Option<u32> {
+        let position = table.tokens() as u32;
+        let slot = self.blocks.append_slot(table)?;
+        self.rows.copies.extend(slot.copy);
+        self.rows.input.push_sampled(from as u32, position, slot.slot);
+        Some(self.rows.attend(1, table, encoder_states))
     }
 
     /// Samples the token after `row`; the index of its result. At most [`Step::sample_room`] times.
@@ -139,22 +160,49 @@ impl<B: Backend> Step<B> {
         self.rows.sampled_rows.len() - 1
     }
 
-    /// Computes the step.
+    /// Launches the step: what it samples, if anything, can be read, and the next step that is launched may go on with
+    /// it. Whatever is launched later finds the step's keys and values.
+    pub fn launch(
+        &mut self,
+        backend: &mut B,
+        stack: &Stack<B>,
+        head: &LmHead<B>,
+    ) -> Result<Option<B::Sampled>, DeviceError> {
+        self.forward(backend, stack)?;
+        if self.rows.sampled_rows.is_empty() {
+            return Ok(None);
+        }
+        let (rows, tokens) = (stack.selected(&self.work), Some(&mut self.tokens));
+        head.sample(backend, rows, &self.rows.sampling, tokens).map(Some)
+    }
+
+    /// Computes the step. What an earlier one sampled stays there for the next that is launched.
     pub fn run(
         &mut self,
         backend: &mut B,
         stack: &Stack<B>,
         head: &LmHead<B>,
     ) -> Result<&SamplerOutput, DeviceError> {
-        let Rows { input, metadata, cross_metadata, sampled_rows, sampling, copies } = &self.rows;
         self.output.clear();
+        self.forward(backend, stack)?;
+        if !self.rows.sampled_rows.is_empty() {
+            let rows = stack.selected(&self.work);
+            let sampled = head.sample(backend, rows, &self.rows.sampling, None)?;
+            backend.read_sampled(sampled, &mut self.output)?;
+        }
+        Ok(&self.output)
+    }
+
+    /// The rows that are to be sampled lie in the workspace then.
+    fn forward(&mut self, backend: &mut B, stack: &Stack<B>) -> Result<(), DeviceError> {
+        let Rows { input, metadata, cross_metadata, sampled_rows, copies, .. } = &self.rows;
         if input.tokens.is_empty() {
-            return Ok(&self.output);
+            return Ok(());
         }
         if !copies.is_empty() {
             backend.copy_blocks(&mut self.cache, copies)?;
         }
-        backend.upload_input(input, &mut self.input)?;
+        backend.upload_input(input, Some(&self.tokens), &mut self.input)?;
         backend.upload_metadata(metadata, &mut self.metadata)?;
         let crosses = stack.blocks.iter().any(|block| block.cross.is_some());
         if crosses {
@@ -171,11 +219,7 @@ impl<B: Backend> Step<B> {
             Asked::Some { rows: sampled_rows, of: input.tokens.len() },
             work,
         )?;
-        if !sampled_rows.is_empty() {
-            stack.finish(backend, work)?;
-            head.sample(backend, stack.selected(work), sampling, &mut self.output)?;
-        }
-        Ok(&self.output)
+        if sampled_rows.is_empty() { Ok(()) } else { stack.finish(backend, work) }
     }
 
     /// Computes the step and normalises the rows `selected`, in this order; they lie in the workspace.
@@ -187,7 +231,7 @@ impl<B: Backend> Step<B> {
         selected: &[u32],
     ) -> Result<Option<&B::Tensor>, DeviceError> {
         let Rows { input, metadata, .. } = &self.rows;
-        backend.upload_input(input, &mut self.input)?;
+        backend.upload_input(input, None, &mut self.input)?;
         backend.upload_metadata(metadata, &mut self.metadata)?;
         let (cache, work) = (&mut self.cache, &mut self.work);
         let asked = Asked::Some { rows: selected, of: input.tokens.len() };
@@ -207,11 +251,20 @@ impl<B: Backend> Step<B> {
         stack: &Stack<B>,
     ) -> Result<(&B::Tensor, &B::Metadata), DeviceError> {
         let Rows { input, metadata, .. } = &self.rows;
-        backend.upload_input(input, &mut self.input)?;
+        backend.upload_input(input, None, &mut self.input)?;
         backend.upload_metadata(metadata, &mut self.metadata)?;
         let Self { input, metadata, cache, work, .. } = self;
         stack.forward_through(depth, backend, input, metadata, cache, None, Asked::All, work)?;
         Ok((stack.states(depth, backend, work)?, metadata))
+    }
+}
+
+impl Rows {
+    /// The last `count` rows read what is in `table`, and `encoder_states`. Returns the last of them.
+    fn attend(&mut self, count: usize, table: &BlockTable, encoder_states: &BlockTable) -> u32 {
+        self.metadata.push(count, table.refs.iter().copied());
+        self.cross_metadata.push(count, encoder_states.refs.iter().copied());
+        self.input.tokens.len() as u32 - 1
     }
 }
 

@@ -16,7 +16,7 @@ use super::score::{self, Scorer};
 use super::sequence_group::{self, SequenceGroup};
 use super::vectors;
 use super::workspace::{WorkerWorkspace, stacks};
-use crate::backend::{Backend, DeviceError};
+use crate::backend::{Backend, DeviceError, SamplerOutput};
 use crate::network::{LmHead, Network, Stack};
 use crate::request::RequestError;
 
@@ -37,9 +37,30 @@ pub struct Worker<B: Backend> {
     batch_size: AdaptiveBatchSize,
     workspace: WorkerWorkspace<B>,
     groups: Vec<SequenceGroup>,
+    /// Of the groups: the step that was launched last, if its tokens were not read.
+    in_flight: Option<InFlight<B>>,
+    output: SamplerOutput,
     /// Generations whose texts are encoded, and for which there is no place yet.
     encoded: VecDeque<(Job<GenerateWork>, Held)>,
     caches: Caches,
+}
+
+/// A step that was launched.
+struct InFlight<B: Backend> {
+    /// What is to be read; `None` if it samples nothing.
+    sampled: Option<B::Sampled>,
+    /// As in [`PassFailure`], if it fails.
+    requests: usize,
+    rows: usize,
+    least: usize,
+}
+
+/// When a step failed.
+enum StepFailure {
+    /// Before it was launched as a whole: what earlier steps compute is not touched.
+    Launching(PassFailure),
+    /// After that, and the steps behind it with it.
+    Computing(PassFailure),
 }
 
 impl<B: Backend> Worker<B> {
@@ -58,6 +79,8 @@ impl<B: Backend> Worker<B> {
             batch_size,
             workspace,
             groups: Vec::new(),
+            in_flight: None,
+            output: SamplerOutput::default(),
             encoded: VecDeque::new(),
             caches: Caches::default(),
         }
@@ -249,29 +272,53 @@ impl<B: Backend> Worker<B> {
         let network = Arc::clone(&self.shared.network);
         let (_, Some(stack)) = stacks(&network.transformer) else { return };
         let Some(head) = &network.head else { return };
-        self.begin();
-        if self.groups.is_empty() {
-            return;
-        }
         let detokenizer = Arc::clone(&self.shared.detokenizer);
-        let advanced = self.advance(stack, head, &detokenizer);
-        let Some(step) = &mut self.workspace.step else { return };
-        match advanced {
-            Ok(failures) => {
-                for (group, failure) in extract_done(&mut self.groups, failures) {
-                    self.shared.counters.asked(group.asked_tokens());
-                    self.shared.counters.answered(1);
-                    group.finish(&mut step.blocks, &mut self.caches, &detokenizer, failure);
-                }
-            }
-            Err(failure) => {
-                // Their answers are generated again: the same, as nothing but a request decides them.
-                let (groups, caches) = (self.groups.drain(..), &mut self.caches);
-                let jobs = groups.map(|group| group.give_up(&mut step.blocks, caches)).collect();
-                caches.prefix.rollback(&mut step.blocks);
-                self.give_back(jobs, &failure, |waiting| &mut waiting.generate);
-            }
+        match self.advance(stack, head, &detokenizer) {
+            Ok(()) => self.finish_done(&detokenizer),
+            Err(failure) => self.give_up(failure),
         }
+    }
+
+    /// Answers those that are done.
+    fn finish_done(&mut self, detokenizer: &Detokenizer) {
+        let Some(step) = &mut self.workspace.step else { return };
+        for group in self.groups.extract_if(.., |group| group.is_done()) {
+            self.shared.counters.asked(group.asked_tokens());
+            self.shared.counters.answered(1);
+            group.finish(&mut step.blocks, &mut self.caches, detokenizer);
+        }
+        if self.groups.is_empty() {
+            // Nobody goes on with what it samples.
+            self.in_flight = None;
+        }
+    }
+
+    /// Gives up all steps in flight. Their answers are generated again: the same, as nothing but a request decides
+    /// them.
+    fn give_up(&mut self, failure: StepFailure) {
+        self.in_flight = None;
+        let Some(step) = &mut self.workspace.step else { return };
+        let caches = &mut self.caches;
+        let groups = self.groups.drain(..);
+        let jobs = groups.map(|group| group.give_up(&mut step.blocks, caches)).collect();
+        let failure = match failure {
+            StepFailure::Launching(failure) => {
+                caches.prefix.rollback(&mut step.blocks);
+                failure
+            }
+            StepFailure::Computing(failure) => {
+                // Whatever was launched before may not be there.
+                let waiting = self.encoded.drain(..).map(|(job, held)| {
+                    caches.release(held, &mut step.blocks);
+                    job
+                });
+                let waiting = waiting.collect();
+                caches.clear(&mut step.blocks);
+                self.shared.queue.give_back(waiting, |waiting| &mut waiting.generate);
+                failure
+            }
+        };
+        self.give_back(jobs, &failure, |waiting| &mut waiting.generate);
     }
 
     /// Begins generations while there is room for their sequences.
@@ -346,14 +393,41 @@ impl<B: Backend> Worker<B> {
         }
     }
 
-    /// One step. What it says about each group that failed.
+    /// Reads the tokens of a step. Where the device computes meanwhile and no answer under way needs these tokens to go
+    /// on, the next step is launched before.
     fn advance(
         &mut self,
         stack: &Stack<B>,
         head: &LmHead<B>,
         detokenizer: &Detokenizer,
-    ) -> Result<Vec<Option<RequestError>>, PassFailure> {
-        let Some(step) = &mut self.workspace.step else { return Ok(Vec::new()) };
+    ) -> Result<(), StepFailure> {
+        if self.in_flight.is_none() {
+            let first = self.launch(stack, head, detokenizer);
+            self.in_flight = first.map_err(StepFailure::Launching)?;
+            self.groups.iter_mut().for_each(SequenceGroup::step_on);
+        }
+        let goes_on = self.backend.runs_ahead()
+            && self.in_flight.is_some()
+            && self.groups.iter().all(SequenceGroup::goes_on_unread);
+        let next = if goes_on { self.launch(stack, head, detokenizer) } else { Ok(None) };
+        let next = next.map_err(StepFailure::Launching)?;
+        if let Some(step) = std::mem::replace(&mut self.in_flight, next) {
+            self.read(step, detokenizer).map_err(StepFailure::Computing)?;
+        }
+        self.groups.iter_mut().for_each(SequenceGroup::step_on);
+        Ok(())
+    }
+
+    /// Launches a step of all answers under way, after new ones were begun; `None` if none of them has anything to
+    /// compute.
+    fn launch(
+        &mut self,
+        stack: &Stack<B>,
+        head: &LmHead<B>,
+        detokenizer: &Detokenizer,
+    ) -> Result<Option<InFlight<B>>, PassFailure> {
+        self.begin();
+        let Some(step) = &mut self.workspace.step else { return Ok(None) };
         step.clear();
         // All beams take a step together, and the first tokens of all samples come from one row.
         let together =
@@ -361,30 +435,32 @@ impl<B: Backend> Worker<B> {
         let least = together.max().unwrap_or(1);
         step.allow(self.batch_size.now().rows.max(least));
         let caches = &mut self.caches;
-        let mut failures: Vec<Option<RequestError>> = self
-            .groups
-            .iter_mut()
-            .map(|group| {
-                if group.job.is_cancelled() {
-                    return Some(RequestError::Cancelled);
-                }
-                let fits = group.schedule(step, caches, detokenizer);
-                (!fits).then(|| RequestError::Failed("the KV cache is full".to_owned()))
-            })
-            .collect();
+        let groups = self.groups.iter_mut().filter(|group| group.failure.is_none());
+        groups.for_each(|group| group.schedule(step, caches, detokenizer));
         let (requests, rows) = (self.groups.len(), step.rows());
-        self.shared.counters.decoded(rows);
-        let output = step.run(&mut self.backend, stack, head);
-        let output = output.map_err(|error| PassFailure { error, requests, rows, least })?.clone();
-        caches.prefix.commit();
-        for (group, failure) in self.groups.iter_mut().zip(&mut failures) {
-            if failure.is_none() {
-                let sampled = |place| output.of(place);
-                let taken = group.take(&mut step.blocks, caches, sampled, detokenizer);
-                *failure = taken.err();
-            }
+        if rows == 0 {
+            return Ok(None);
         }
-        Ok(failures)
+        self.shared.counters.decoded(rows);
+        let failed = |error| PassFailure { error, requests, rows, least };
+        let sampled = step.launch(&mut self.backend, stack, head).map_err(failed)?;
+        caches.prefix.commit();
+        Ok(Some(InFlight { sampled, requests, rows, least }))
+    }
+
+    /// Waits for what a step sampled, and hands it to the groups.
+    fn read(&mut self, step: InFlight<B>, detokenizer: &Detokenizer) -> Result<(), PassFailure> {
+        let InFlight { sampled, requests, rows, least } = step;
+        let Some(sampled) = sampled else { return Ok(()) };
+        let failed = |error| PassFailure { error, requests, rows, least };
+        self.backend.read_sampled(sampled, &mut self.output).map_err(failed)?;
+        let Some(step) = &mut self.workspace.step else { return Ok(()) };
+        for group in self.groups.iter_mut().filter(|group| group.failure.is_none()) {
+            let sampled = |place| self.output.of(place);
+            let taken = group.take(&mut step.blocks, &mut self.caches, sampled, detokenizer);
+            group.failure = taken.err();
+        }
+        Ok(())
     }
 
     /// Encodes what is not in the cache of the texts that some requests read.
@@ -439,22 +515,4 @@ fn rows_of(jobs: &[Job<VectorWork>]) -> usize {
 fn whole_texts(jobs: &[Job<VectorWork>]) -> (usize, usize) {
     let rows = rows_of(jobs);
     (rows, if jobs.len() == 1 { rows } else { 0 })
-}
-
-/// Removes the groups that are done or failed; the others keep their order.
-fn extract_done(
-    groups: &mut Vec<SequenceGroup>,
-    failures: Vec<Option<RequestError>>,
-) -> Vec<(SequenceGroup, Option<RequestError>)> {
-    let mut done = Vec::new();
-    let mut going = Vec::with_capacity(groups.len());
-    for (group, failure) in groups.drain(..).zip(failures) {
-        if failure.is_some() || group.is_done() {
-            done.push((group, failure));
-        } else {
-            going.push(group);
-        }
-    }
-    *groups = going;
-    done
 }

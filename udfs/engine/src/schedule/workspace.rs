@@ -51,6 +51,7 @@ impl<B: Backend> WorkerWorkspace<B> {
         };
         let Some(decoder) = decoder else { return Ok(workspace) };
         let work = Workspace::new(backend, decoder, rows).map_err(short)?;
+        let tokens = backend.tokens(rows).map_err(short)?;
         let shape = CacheShape {
             layers: decoder.blocks.len(),
             blocks: limits.blocks,
@@ -59,7 +60,7 @@ impl<B: Backend> WorkerWorkspace<B> {
             precision: network.precision,
         };
         let cache = backend.cache(shape).map_err(|error| (Shortage::Cache, error))?;
-        Ok(Self { step: Some(Step::new(work, rows, cache, limits.blocks)), ..workspace })
+        Ok(Self { step: Some(Step::new((work, tokens), rows, cache, limits.blocks)), ..workspace })
     }
 
     /// Encodes `texts`, which `requests` requests read, and writes their cross-attention keys and values to
@@ -143,7 +144,7 @@ impl<B: Backend> CrossKvWriter<B> {
         batch: &[Source],
     ) -> Result<(), DeviceError> {
         let (rows, _) = encoder.run(backend, stack, batch.iter().map(|text| &**text))?;
-        backend.upload_input(&self.rows, &mut self.input)?;
+        backend.upload_input(&self.rows, None, &mut self.input)?;
         decoder.write_cross_kv(backend, rows, &self.input, step.cache(), &mut self.kv)
     }
 }

@@ -258,6 +258,7 @@ struct Noting(Emulator, Arc<Mutex<Vec<Launch>>>);
 
 impl Driver for Noting {
     type Memory = <Emulator as Driver>::Memory;
+    type Download = <Emulator as Driver>::Download;
 
     fn alloc(&self, role: Role, bytes: usize) -> Result<Self::Memory, DeviceError> {
         self.0.alloc(role, bytes)
@@ -279,6 +280,19 @@ impl Driver for Noting {
         to: &mut [u8],
     ) -> Result<(), DeviceError> {
         self.0.download(from, offset, to)
+    }
+
+    fn begin_download(
+        &self,
+        from: &Self::Memory,
+        offset: usize,
+        bytes: usize,
+    ) -> Result<Self::Download, DeviceError> {
+        self.0.begin_download(from, offset, bytes)
+    }
+
+    fn end_download(&self, copy: Self::Download, to: &mut [u8]) -> Result<(), DeviceError> {
+        self.0.end_download(copy, to)
     }
 }
 

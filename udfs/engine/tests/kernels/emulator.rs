@@ -153,6 +153,12 @@ pub fn pass(check: Check) {
     }
 }
 
+/// A copy that was begun. A process has made it at once.
+pub enum Download {
+    Done(Vec<u8>),
+    OfGpu(system::PendingCopy),
+}
+
 /// Memory of the emulator.
 pub struct Piece {
     owner: Emulator,
@@ -183,6 +189,7 @@ impl Drop for Piece {
 
 impl Driver for Emulator {
     type Memory = Piece;
+    type Download = Download;
 
     fn alloc(&self, role: Role, bytes: usize) -> Result<Piece, DeviceError> {
         let mut shared = self.lock();
@@ -235,6 +242,30 @@ impl Driver for Emulator {
         }
         let address = (from.address + offset as u64).to_le_bytes();
         self.ask(&[b"R", &address, &(to.len() as u64).to_le_bytes()], to)
+    }
+
+    fn begin_download(
+        &self,
+        from: &Piece,
+        offset: usize,
+        bytes: usize,
+    ) -> Result<Download, DeviceError> {
+        fits(from, offset, bytes)?;
+        if let (Place::Gpu(gpu), Some(from)) = (&self.lock().place, &from.held) {
+            return gpu.begin_download(from, offset, bytes).map(Download::OfGpu);
+        }
+        let mut copy = vec![0; bytes];
+        self.download(from, offset, &mut copy)?;
+        Ok(Download::Done(copy))
+    }
+
+    fn end_download(&self, copy: Download, to: &mut [u8]) -> Result<(), DeviceError> {
+        match (copy, &self.lock().place) {
+            (Download::Done(copy), _) => to.copy_from_slice(&copy),
+            (Download::OfGpu(copy), Place::Gpu(gpu)) => return gpu.end_download(copy, to),
+            (Download::OfGpu(_), Place::Process(_)) => panic!("a process is no GPU"),
+        }
+        Ok(())
     }
 }
 

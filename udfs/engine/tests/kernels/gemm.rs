@@ -24,6 +24,7 @@ const FEW: usize = 1;
 
 impl Driver for Sized {
     type Memory = <Emulator as Driver>::Memory;
+    type Download = <Emulator as Driver>::Download;
 
     fn alloc(&self, role: Role, bytes: usize) -> Result<Self::Memory, DeviceError> {
         self.0.alloc(role, bytes)
@@ -44,6 +45,19 @@ impl Driver for Sized {
         to: &mut [u8],
     ) -> Result<(), DeviceError> {
         self.0.download(from, offset, to)
+    }
+
+    fn begin_download(
+        &self,
+        from: &Self::Memory,
+        offset: usize,
+        bytes: usize,
+    ) -> Result<Self::Download, DeviceError> {
+        self.0.begin_download(from, offset, bytes)
+    }
+
+    fn end_download(&self, copy: Self::Download, to: &mut [u8]) -> Result<(), DeviceError> {
+        self.0.end_download(copy, to)
     }
 
     fn processors(&self) -> usize {
@@ -237,7 +251,7 @@ fn embedded<B: Backend>(
     let embedding = Embedding { tokens, scale: 1.0, positions: None, kind: None, width };
     let input = Input { tokens: (0..rows as u32).collect(), ..Input::default() };
     let mut place = B::Input::default();
-    device.upload_input(&input, &mut place)?;
+    device.upload_input(&input, None, &mut place)?;
     let mut out = device.tensor(rows, width)?;
     device.embed(&place, &embedding, &mut out)?;
     // What is only planned yet needs the table and the input, which end here.

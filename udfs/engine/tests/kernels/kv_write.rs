@@ -71,6 +71,7 @@ impl Case {
             tokens: Vec::new(),
             positions: vec![3, 0, 39, 7, 7],
             slots: vec![16, 49, 18, 17, 48],
+            sampled: Vec::new(),
         };
         let rows = input(backend, &own)?;
         backend.write_kv(&mut qkv, &rows, &kv_write, &mut cache, 1)?;

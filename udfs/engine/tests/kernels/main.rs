@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails where it cannot go on")]
 
+mod ahead;
 #[path = "../schedule/ask.rs"]
 #[expect(dead_code, reason = "the tests of the schedule ask more")]
 mod ask;

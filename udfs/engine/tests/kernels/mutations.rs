@@ -9,7 +9,7 @@ use proofmill_engine::cuda::{COMMON, Kernel, SOURCES};
 use crate::compile::{Compiler, Unit, unit, units};
 use crate::emulator::{Emulator, Order};
 use crate::mutation::Mutation;
-use crate::{attend, gemm, kv_write, nearest, rows, sampler};
+use crate::{ahead, attend, gemm, kv_write, nearest, rows, sampler};
 
 /// Mutants under way at the same time.
 const JOBS: usize = 2;
@@ -22,6 +22,7 @@ fn all() -> impl Iterator<Item = &'static Mutation> {
         nearest::MUTATIONS,
         sampler::MUTATIONS,
         rows::MUTATIONS,
+        ahead::MUTATIONS,
     ];
     topics.into_iter().flatten()
 }

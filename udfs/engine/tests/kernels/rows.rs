@@ -51,7 +51,7 @@ pub fn tensor<B: Backend>(device: &mut B, values: &[f32], width: usize) -> Done<
     let embedding = Embedding { tokens, scale: 1.0, positions: None, kind: None, width };
     let input = Input { tokens: (0..rows as u32).collect(), ..Input::default() };
     let mut place = B::Input::default();
-    device.upload_input(&input, &mut place)?;
+    device.upload_input(&input, None, &mut place)?;
     let mut out = device.tensor(rows, width)?;
     device.embed(&place, &embedding, &mut out)?;
     settle(device)?;
@@ -150,7 +150,8 @@ impl Embeds {
         let embedding = Embedding { tokens, scale: self.scale, positions, kind, width };
         let (tokens, positions) = (self.tokens.clone(), self.positions.clone());
         let mut rows = B::Input::default();
-        device.upload_input(&Input { tokens, positions, slots: Vec::new() }, &mut rows)?;
+        let input = Input { tokens, positions, ..Input::default() };
+        device.upload_input(&input, None, &mut rows)?;
         let mut out = device.tensor(5, width)?;
         device.embed(&rows, &embedding, &mut out)?;
         all(device, &out)

@@ -21,7 +21,7 @@ const VOCABULARIES: [usize; 6] = [1, 31, 33, 1000, 5000, 9001];
 
 /// Rows of logits and what is asked of them.
 #[derive(Clone, Default)]
-struct Case {
+pub struct Case {
     logits: Vec<Vec<f32>>,
     sampling: SamplingMetadata,
 }
@@ -45,14 +45,49 @@ impl Case {
         self.logits.push(self.logits.last().expect("a row was asked").clone());
     }
 
+    /// How many rows are sampled.
+    pub fn rows(&self) -> usize {
+        self.sampling.rows.len()
+    }
+
     fn list(&mut self, tokens: &[u32]) -> u32 {
         let first = self.sampling.tokens.len();
         self.sampling.tokens.extend_from_slice(tokens);
         first as u32
     }
 
-    /// Row `r` of the activations is 1 at `r` and 0 elsewhere, so that logits are weights.
+    /// The same rows, of methods that have one result each.
+    pub fn of_one_result(seed: u64, n: usize) -> Self {
+        let mut case = kinds(&spread(seed, n), seed, &[0]);
+        let one = among(&mut case, &[n as u32 / 3], 1);
+        case.ask(spread(seed + 1, n), one, &[]);
+        // Nothing can be chosen.
+        let all: Vec<u32> = (0..n as u32).collect();
+        case.ask(spread(seed + 2, n), SamplingMethod::Greedy, &all);
+        let of_one = |row: &RowSampling| match row.method {
+            SamplingMethod::Greedy | SamplingMethod::Sample { .. } => true,
+            SamplingMethod::Choices { tokens, .. } => tokens == 1,
+            SamplingMethod::Score { .. } | SamplingMethod::TopK { .. } => false,
+        };
+        let rows = case.sampling.rows.iter().zip(&case.logits).filter(|(row, _)| of_one(row));
+        let (rows, logits) = rows.map(|(row, logits)| (*row, logits.clone())).unzip();
+        Self { logits, sampling: SamplingMetadata { rows, ..case.sampling } }
+    }
+
+    /// What is sampled.
     fn on<B: Backend>(&self, device: &mut B) -> Result<SamplerOutput, DeviceError> {
+        let mut output = SamplerOutput::default();
+        let sampled = self.begun(device, None)?;
+        device.read_sampled(sampled, &mut output)?;
+        Ok(output)
+    }
+
+    /// Row `r` of the activations is 1 at `r` and 0 elsewhere, so that logits are weights.
+    pub fn begun<B: Backend>(
+        &self,
+        device: &mut B,
+        tokens: Option<&mut B::Tokens>,
+    ) -> Result<B::Sampled, DeviceError> {
         let (rows, n) = (self.logits.len(), self.logits[0].len());
         let ones: Vec<f32> =
             (0..rows * rows).map(|i| f32::from(u8::from(i / rows == i % rows))).collect();
@@ -62,13 +97,11 @@ impl Case {
         let source = MatrixSource { blocks: vec![Placement::OutputsByInputs(stored)] };
         let matrix = device.matrix(&source, Precision::F32)?;
         let head = Linear { matrix, bias: None, outputs: n, inputs: rows };
-        let mut output = SamplerOutput::default();
-        device.sample(&x, &head, 1.0, &self.sampling, &mut output)?;
-        Ok(output)
+        device.sample(&x, &head, 1.0, &self.sampling, tokens)
     }
 
     /// Compares a device with the processor.
-    fn check<D: Driver>(&self, gpu: &mut Gpu<D>) -> Checked {
+    pub fn check<D: Driver>(&self, gpu: &mut Gpu<D>) -> Checked {
         let got = self.on(gpu).map_err(|error| error.to_string())?;
         let expected = self.on(&mut Cpu::default()).map_err(|error| error.to_string())?;
         if got.ends != expected.ends {
@@ -95,7 +128,7 @@ fn gpu(emulator: &Emulator) -> Gpu<Emulator> {
 }
 
 /// Logits that differ from each other, most of them small.
-fn spread(seed: u64, n: usize) -> Vec<f32> {
+pub fn spread(seed: u64, n: usize) -> Vec<f32> {
     numbers(seed, n).iter().map(|x| x * x * x * 12.0 - 3.0).collect()
 }
 
@@ -228,7 +261,6 @@ pub fn ties(emulator: &Emulator) -> Checked {
     }
 }
 
-/// All kinds of picks on some logits.
 /// Masks that are shorter than the vocabulary, as long, and longer, beside bans.
 pub fn masks(emulator: &Emulator) -> Checked {
     let gpu = &mut gpu(emulator);
@@ -249,7 +281,8 @@ pub fn masks(emulator: &Emulator) -> Checked {
     Ok(())
 }
 
-fn kinds(logits: &[f32], seed: u64, banned: &[u32]) -> Case {
+/// All kinds of picks on some logits.
+pub fn kinds(logits: &[f32], seed: u64, banned: &[u32]) -> Case {
     let mut case = Case::default();
     let last = logits.len() as u32 - 1;
     let list = among(&mut case, &[0, last, last / 2], 2);
@@ -335,6 +368,7 @@ struct Noted(Emulator, Rc<RefCell<Vec<Launch>>>);
 
 impl Driver for Noted {
     type Memory = <Emulator as Driver>::Memory;
+    type Download = <Emulator as Driver>::Download;
 
     fn alloc(&self, role: Role, bytes: usize) -> Result<Self::Memory, DeviceError> {
         self.0.alloc(role, bytes)
@@ -356,6 +390,19 @@ impl Driver for Noted {
         to: &mut [u8],
     ) -> Result<(), DeviceError> {
         self.0.download(from, offset, to)
+    }
+
+    fn begin_download(
+        &self,
+        from: &Self::Memory,
+        offset: usize,
+        bytes: usize,
+    ) -> Result<Self::Download, DeviceError> {
+        self.0.begin_download(from, offset, bytes)
+    }
+
+    fn end_download(&self, copy: Self::Download, to: &mut [u8]) -> Result<(), DeviceError> {
+        self.0.end_download(copy, to)
     }
 
     fn processors(&self) -> usize {

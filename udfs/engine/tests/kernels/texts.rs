@@ -172,7 +172,7 @@ pub fn tensor<B: Backend>(
 
 pub fn input<B: Backend>(backend: &mut B, from: &Input) -> Result<B::Input, DeviceError> {
     let mut there = B::Input::default();
-    backend.upload_input(from, &mut there)?;
+    backend.upload_input(from, None, &mut there)?;
     Ok(there)
 }
 

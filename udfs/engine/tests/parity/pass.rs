@@ -30,7 +30,7 @@ fn brought<B: Backend>(
     metadata: &AttentionMetadata,
 ) -> Result<(B::Input, B::Metadata), DeviceError> {
     let (mut rows, mut keys) = (B::Input::default(), B::Metadata::default());
-    backend.upload_input(input, &mut rows)?;
+    backend.upload_input(input, None, &mut rows)?;
     backend.upload_metadata(metadata, &mut keys)?;
     Ok((rows, keys))
 }
@@ -128,7 +128,8 @@ pub fn logprobs<B: Backend>(
     let pick = RowSampling::new(SamplingMethod::TopK { count });
     let sampling = SamplingMetadata { rows: vec![pick; rows], ..SamplingMetadata::default() };
     let mut output = SamplerOutput::default();
-    head.sample(backend, decoder.selected(&work), &sampling, &mut output)?;
+    let sampled = head.sample(backend, decoder.selected(&work), &sampling, None)?;
+    backend.read_sampled(sampled, &mut output)?;
     drop(read_before);
     let row = |index| {
         let mut row = vec![0.0; head.linear.outputs];

@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails where it cannot go on")]
 
+mod ahead;
 mod ask;
 mod cancelled;
 mod choices;

@@ -1,7 +1,8 @@
-//! A processor with little memory: it gives up where it is asked for too much, now and then.
+//! A processor with little memory: it gives up where it is asked for too much, now and then; and one that stands
+//! for a device which computes while the host goes on.
 
 use std::cell::Cell;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use proofmill_engine::backend::{
     Activation, Attend, AttentionMetadata, Backend, CacheShape, DeviceError, Embedding, Input,
@@ -23,6 +24,10 @@ pub struct Little {
     /// Caches of more blocks always fail.
     pub blocks: usize,
     pub no_weights: bool,
+    /// It says that it computes while the host goes on.
+    pub runs_ahead: bool,
+    /// What fails of a generation is only noticed when its tokens are read, and nothing in the cache is left.
+    pub late: bool,
 }
 
 impl Little {
@@ -33,6 +38,8 @@ impl Little {
         tensor_rows: usize::MAX,
         blocks: usize::MAX,
         no_weights: false,
+        runs_ahead: false,
+        late: false,
     };
 }
 
@@ -43,6 +50,27 @@ pub struct Tight {
     /// Rows of the pass under way.
     rows: usize,
     random: Cell<u64>,
+    shape: Cell<Option<CacheShape>>,
+    /// Whether the cache is to be emptied.
+    lost: bool,
+    launched: u64,
+    log: Log,
+}
+
+/// What steps of generations were launched and read, by their numbers.
+pub type Log = Arc<Mutex<Vec<Event>>>;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    Launched(u64),
+    Read(u64),
+}
+
+/// What was sampled, and the number of the step if it is one of generations.
+pub struct Numbered {
+    output: SamplerOutput,
+    step: Option<u64>,
+    rows: usize,
 }
 
 /// A part of a network that is handed to the processor for each operation.
@@ -70,18 +98,29 @@ impl<T> Lent<T> {
 
 impl Tight {
     pub fn new(little: Little, seed: u64) -> Self {
-        Self { cpu: Cpu::default(), little, rows: 0, random: Cell::new(seed | 1) }
+        let (random, shape) = (Cell::new(seed | 1), Cell::new(None));
+        let (cpu, log) = (Cpu::default(), Log::default());
+        Self { cpu, little, rows: 0, random, shape, lost: false, launched: 0, log }
+    }
+
+    /// The same, which notes what it does.
+    pub fn noting(self, log: Log) -> Self {
+        Self { log, ..self }
     }
 
     /// Gives up, perhaps, if the pass is too large.
     fn memory(&self) -> Result<(), DeviceError> {
+        if self.little.late { Ok(()) } else { self.memory_for(self.rows) }
+    }
+
+    fn memory_for(&self, rows: usize) -> Result<(), DeviceError> {
         let mut random = self.random.get();
         random ^= random << 13;
         random ^= random >> 7;
         random ^= random << 17;
         self.random.set(random);
-        let full = self.rows > self.little.rows && random.is_multiple_of(self.little.one_of);
-        if full { Err(full_of(self.rows)) } else { Ok(()) }
+        let full = rows > self.little.rows && random.is_multiple_of(self.little.one_of);
+        if full { Err(full_of(rows)) } else { Ok(()) }
     }
 }
 
@@ -139,6 +178,16 @@ impl Backend for Tight {
     type Cache = cpu::Cache;
     type Input = Input;
     type Metadata = AttentionMetadata;
+    type Tokens = Vec<u32>;
+    type Sampled = Numbered;
+
+    fn runs_ahead(&self) -> bool {
+        self.little.runs_ahead
+    }
+
+    fn tokens(&self, rows: usize) -> Result<Vec<u32>, DeviceError> {
+        self.cpu.tokens(rows)
+    }
 
     fn tensor(&self, rows: usize, width: usize) -> Result<Self::Tensor, DeviceError> {
         if rows > self.little.tensor_rows {
@@ -151,13 +200,19 @@ impl Backend for Tight {
         if shape.blocks > self.little.blocks {
             return Err(full_of(shape.blocks));
         }
+        self.shape.set(Some(shape));
         self.cpu.cache(shape)
     }
 
-    fn upload_input(&mut self, from: &Input, to: &mut Input) -> Result<(), DeviceError> {
+    fn upload_input(
+        &mut self,
+        from: &Input,
+        sampled: Option<&Vec<u32>>,
+        to: &mut Input,
+    ) -> Result<(), DeviceError> {
         self.rows = from.positions.len();
         self.memory()?;
-        self.cpu.upload_input(from, to)
+        self.cpu.upload_input(from, sampled, to)
     }
 
     fn upload_metadata(
@@ -231,6 +286,9 @@ impl Backend for Tight {
         layer: usize,
     ) -> Result<(), DeviceError> {
         self.memory()?;
+        if let Some(shape) = self.shape.get().filter(|_| std::mem::take(&mut self.lost)) {
+            *cache = self.cpu.cache(shape)?;
+        }
         let &KvWrite { heads, kv_heads, head_dim, norms, rope: turns } = kv_write;
         let parts = norms.map(|(q, k)| (norm(q), norm(k)));
         let rope = turns.map(|turns| Rope {
@@ -287,13 +345,35 @@ impl Backend for Tight {
         head: &Linear<Self>,
         scale: f32,
         sampling: &SamplingMetadata,
-        out: &mut SamplerOutput,
-    ) -> Result<(), DeviceError> {
+        tokens: Option<&mut Vec<u32>>,
+    ) -> Result<Numbered, DeviceError> {
         self.memory()?;
         let part = linear(head);
-        let done = self.cpu.sample(x, &part, scale, sampling, out);
+        let step = tokens.is_some().then_some(self.launched);
+        let done = self.cpu.sample(x, &part, scale, sampling, tokens);
         put_linear(head, part);
-        done
+        if let Some(step) = step {
+            self.launched += 1;
+            self.log.lock().unwrap().push(Event::Launched(step));
+        }
+        done.map(|output| Numbered { output, step, rows: self.rows })
+    }
+
+    fn read_sampled(
+        &mut self,
+        sampled: Numbered,
+        out: &mut SamplerOutput,
+    ) -> Result<(), DeviceError> {
+        let Numbered { output, step, rows } = sampled;
+        if let Some(step) = step {
+            self.log.lock().unwrap().push(Event::Read(step));
+            if self.little.late {
+                let there = self.memory_for(rows);
+                self.lost |= there.is_err();
+                there?;
+            }
+        }
+        self.cpu.read_sampled(output, out)
     }
 
     fn pool(

@@ -104,7 +104,7 @@ fn product(gpu: &mut Gpu<System>, x: &[f32], rows: usize, n: usize, k: usize) ->
         let embedding = Embedding { tokens, scale: 1.0, positions: None, kind: None, width };
         let input = Input { tokens: (0..rows as u32).collect(), ..Input::default() };
         let mut place = Default::default();
-        gpu.upload_input(&input, &mut place).unwrap();
+        gpu.upload_input(&input, None, &mut place).unwrap();
         let mut out = gpu.tensor(rows, width).unwrap();
         gpu.embed(&place, &embedding, &mut out).unwrap();
         // What is only planned yet needs the table and the input, which end here.

@@ -259,6 +259,46 @@ fn inside_launches() {
 }
 
 #[test]
+fn copies_that_were_begun_hold_what_was_there_then() {
+    with_driver("inside_copies", &[]);
+}
+
+#[test]
+#[ignore = "needs the driver of the test"]
+fn inside_copies() {
+    let system = open();
+    let log = system.alloc(Role::Scratch, 16).unwrap();
+    let run = |first| {
+        system.run(&list(&log, first, 20)).unwrap();
+        system.begin_download(&log, 0, 16).unwrap()
+    };
+    let lists = [0, 50, 7, 90].map(|first| (first, 20));
+    let ended = |copy| {
+        let mut all = [0; 16];
+        system.end_download(copy, &mut all).unwrap();
+        all.to_vec()
+    };
+    let (first, second) = (run(0), run(50));
+    assert_eq!(ended(second), noted(&lists[..2]));
+    drop(run(7));
+    let last = run(90);
+    assert_eq!(ended(last), noted(&lists));
+    assert_eq!(ended(first), noted(&lists[..1]), "however late it is read");
+    // More than others took, and one that nobody waits for before the device is gone.
+    let large = system.alloc(Role::Scratch, MIB).unwrap();
+    system.upload(&[7; MIB], &large, 0).unwrap();
+    let copy = system.begin_download(&large, 0, MIB).unwrap();
+    let left = system.begin_download(&large, 5, 100).unwrap();
+    let mut all = vec![0; MIB];
+    system.end_download(copy, &mut all).unwrap();
+    assert!(all.iter().all(|&byte| byte == 7));
+    assert!(system.begin_download(&large, MIB, 1).is_err());
+    drop((log, large));
+    drop(system);
+    drop(left);
+}
+
+#[test]
 fn without_recording_launches_run_one_by_one() {
     with_driver("inside_no_recording", &[("FAKE_NO_CAPTURE", "1")]);
 }

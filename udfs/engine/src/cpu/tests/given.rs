@@ -54,7 +54,12 @@ pub(super) fn bits(tensor: &Tensor) -> Vec<u32> {
 }
 
 pub(super) fn input(tokens: &[u32], positions: &[u32], slots: &[u32]) -> Input {
-    Input { tokens: tokens.to_vec(), positions: positions.to_vec(), slots: slots.to_vec() }
+    Input {
+        tokens: tokens.to_vec(),
+        positions: positions.to_vec(),
+        slots: slots.to_vec(),
+        sampled: Vec::new(),
+    }
 }
 
 /// `found` is `wanted` up to `tolerance` of the largest of `wanted` (or of 1, if that is more).

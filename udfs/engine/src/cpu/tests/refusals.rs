@@ -3,7 +3,7 @@
 use super::given::{empty, input, linear, numbers, refusal, stored, tensor};
 use crate::backend::{
     Activation, Attend, AttentionMetadata, Backend, BlockRef, CacheShape, Embedding, KvWrite,
-    Precision, SamplerOutput, SamplingMethod, Segment, Write,
+    Precision, SamplingMethod, Segment, Write,
 };
 use crate::cpu::Cpu;
 use crate::cpu::tests::sampling::sampling;
@@ -91,7 +91,7 @@ fn choices() {
     let head = linear(&numbers(1, 20), 4, None, Precision::F32);
     let mut choose = |hows: &[SamplingMethod]| {
         let x = tensor(&numbers(1, 4), 4);
-        refusal(cpu.sample(&x, &head, 1.0, &sampling(hows), &mut SamplerOutput::default()))
+        refusal(cpu.sample(&x, &head, 1.0, &sampling(hows), None).map(drop))
     };
     assert!(choose(&[]).contains("1 rows to sample, one per row, found 0"));
     assert!(choose(&[SamplingMethod::TopK { count: 0 }]).contains("does not fit"));

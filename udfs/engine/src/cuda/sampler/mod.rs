@@ -5,4 +5,5 @@ mod records;
 mod results;
 mod run;
 
+pub use run::GpuSampled;
 pub(super) use run::{Scratch, sample};

@@ -2,10 +2,11 @@
 
 use std::ops::Range;
 
+use super::super::memory::bucket;
 use crate::backend::{DeviceError, RowSampling, SamplingMetadata, SamplingMethod, is_allowed};
 
 /// 32-bit words of a record.
-const RECORD: usize = 12;
+pub(super) const RECORD: usize = 12;
 /// Cells that every row has: its log-sum-exp and its likeliest token.
 pub(super) const OWN_CELLS: usize = 2;
 
@@ -58,11 +59,11 @@ impl Record {
 /// The records of some rows.
 #[derive(Debug, Default)]
 pub(super) struct SamplerRecords {
-    /// A record for each row, filled up with empty ones, then lists of tokens.
+    /// A record for each row, filled up to those that are launched with empty ones, then lists of tokens.
     pub(super) words: Vec<u32>,
     /// Where the lists begin in `words`.
     pub(super) lists: usize,
-    /// The cells of each row's results, beside its own.
+    /// The cells of each row's results, beside its own, from the first row's on.
     pub(super) results: Vec<Range<usize>>,
     pub(super) cells: usize,
     /// Whether a row needs top-k.
@@ -72,17 +73,20 @@ pub(super) struct SamplerRecords {
 }
 
 impl SamplerRecords {
-    /// The records of `sampling`, whose lists are in `all`, for a launch of `launched` rows.
+    /// The records of `all`, for launches of up to `at_once` rows, each of which counts its cells from its own
+    /// first row's on.
     pub(super) fn new(
-        sampling: &[RowSampling],
         all: &SamplingMetadata,
-        launched: usize,
+        at_once: usize,
         vocabulary: usize,
     ) -> Result<Self, DeviceError> {
+        let last = all.rows.len() % at_once;
+        let launched = all.rows.len() - last + bucket(last);
         let mut asked = Self { cells: OWN_CELLS * launched, ..Self::default() };
         let mut tokens = all.tokens.clone();
-        for row in sampling {
-            let first_result = u32::try_from(asked.cells).map_err(|_| too_many(asked.cells))?;
+        for (index, row) in all.rows.iter().enumerate() {
+            let first_result = asked.cells - OWN_CELLS * (index - index % at_once);
+            let first_result = u32::try_from(first_result).map_err(|_| too_many(asked.cells))?;
             let banned = [row.first_banned, row.banned];
             let mask =
                 all.mask(row).map_or(Ok(0), |mask| whole_mask(&mut tokens, mask, vocabulary))?;

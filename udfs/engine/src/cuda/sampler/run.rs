@@ -2,21 +2,26 @@
 
 use std::mem;
 
+use zerocopy::IntoBytes;
+
 use super::super::device::Gpu;
 use super::super::driver::{Driver, Launch, Memory};
 use super::super::gemm;
+use super::super::input::GpuTokens;
 use super::super::kernel::Kernel;
 use super::super::memory::bucket;
 use super::super::memory::{STRIDE, Tensor};
 use super::super::staging::StagingBuffer;
-use super::records::SamplerRecords;
+use super::records::{OWN_CELLS, RECORD, SamplerRecords};
 use super::results::answer;
 use crate::backend::{DeviceError, Linear, RowSampling, SamplerOutput, SamplingMetadata, check};
 
-/// Logits that are computed before the next rows follow: 256 MiB.
+/// Logits that are computed before the next rows follow, unless [`Gpu::with_logits`] says otherwise: 256 MiB.
 const LOGITS_BYTES: usize = 256 << 20;
 /// Threads of a block, as `pick.cu` has it.
 const THREADS: usize = 512;
+/// The same, of `pick_ids`.
+const IDS_THREADS: usize = 256;
 
 /// Buffers of the sampler, kept from step to step.
 #[derive(Debug)]
@@ -24,6 +29,8 @@ pub(in crate::cuda) struct Scratch<M> {
     logits: StagingBuffer<M>,
     asked: StagingBuffer<M>,
     results: StagingBuffer<M>,
+    /// Bytes of logits that are computed before the next rows follow.
+    pub(in crate::cuda) logits_bytes: usize,
 }
 
 impl<M> Default for Scratch<M> {
@@ -32,7 +39,33 @@ impl<M> Default for Scratch<M> {
             logits: StagingBuffer::default(),
             asked: StagingBuffer::default(),
             results: StagingBuffer::default(),
+            logits_bytes: LOGITS_BYTES,
         }
+    }
+}
+
+/// What rows were asked for, whose cells are on their way to the host.
+#[derive(Debug)]
+pub struct GpuSampled<C> {
+    rows: Vec<RowSampling>,
+    asked: SamplerRecords,
+    /// None where there are no rows.
+    cells: Option<C>,
+}
+
+impl<C> GpuSampled<C> {
+    /// See [`crate::backend::Backend::read_sampled`].
+    pub(in crate::cuda) fn read<D: Driver<Download = C>>(
+        self,
+        driver: &D,
+        out: &mut SamplerOutput,
+    ) -> Result<(), DeviceError> {
+        out.clear();
+        let Some(copy) = self.cells else { return Ok(()) };
+        let mut cells = vec![0_u64; self.asked.cells];
+        driver.end_download(copy, cells.as_mut_bytes())?;
+        answer(&self.rows, &self.asked, &cells, out);
+        Ok(())
     }
 }
 
@@ -43,71 +76,83 @@ pub(in crate::cuda) fn sample<D: Driver>(
     head: &Linear<Gpu<D>>,
     scale: f32,
     sampling: &SamplingMetadata,
-    out: &mut SamplerOutput,
-) -> Result<(), DeviceError> {
+    tokens: Option<&mut GpuTokens<D::Memory>>,
+) -> Result<GpuSampled<D::Download>, DeviceError> {
     check::sampling(sampling, x.rows(), head.outputs)?;
-    out.clear();
-    let rows = rows_at_once(head.outputs.next_multiple_of(STRIDE));
-    let mut scratch = mem::take(&mut gpu.scratch.sampler);
-    let done = sampling.rows.chunks(rows).enumerate().try_for_each(|(index, some)| {
-        let step = Step { first: index * rows, sampling: some, all: sampling };
-        scratch.sample(gpu, x, head, scale, step, out)
-    });
-    gpu.scratch.sampler = scratch;
-    done
+    let rows = sampling.rows.len();
+    let ids = tokens.map(|tokens| tokens.replace(rows)).transpose()?;
+    let stride = head.outputs.next_multiple_of(STRIDE);
+    let at_once = rows_at_once(stride, gpu.scratch.sampler.logits_bytes);
+    let asked = SamplerRecords::new(sampling, at_once, head.outputs)?;
+    let mut cells = None;
+    if rows > 0 {
+        let mut scratch = mem::take(&mut gpu.scratch.sampler);
+        let begun = scratch.launch(gpu, x, (head, scale), (&asked, rows, at_once), ids);
+        gpu.scratch.sampler = scratch;
+        cells = Some(begun?);
+    }
+    Ok(GpuSampled { rows: sampling.rows.clone(), asked, cells })
 }
 
 /// As many rows as have room for their logits and as a launch is filled up to; at least one.
-fn rows_at_once(stride: usize) -> usize {
-    let most = LOGITS_BYTES / size_of::<f32>() / stride.max(1);
+fn rows_at_once(stride: usize, bytes: usize) -> usize {
+    let most = bytes / size_of::<f32>() / stride.max(1);
     (1..=most).rev().find(|&rows| bucket(rows) == rows).unwrap_or(1)
 }
 
-/// Rows whose logits are computed together.
-struct Step<'a> {
-    first: usize,
-    sampling: &'a [RowSampling],
-    all: &'a SamplingMetadata,
-}
-
 impl<M: Memory> Scratch<M> {
-    fn sample<D: Driver<Memory = M>>(
+    /// Runs what was launched so far and the sampling of `rows` rows, so many at once, and begins to bring the cells
+    /// back. Their tokens go to `ids`, if somebody goes on with them.
+    fn launch<D: Driver<Memory = M>>(
         &mut self,
         gpu: &mut Gpu<D>,
         x: &Tensor<M>,
-        head: &Linear<Gpu<D>>,
-        scale: f32,
-        step: Step<'_>,
-        out: &mut SamplerOutput,
-    ) -> Result<(), DeviceError> {
+        (head, scale): (&Linear<Gpu<D>>, f32),
+        (asked, rows, at_once): (&SamplerRecords, usize, usize),
+        ids: Option<u64>,
+    ) -> Result<D::Download, DeviceError> {
         let vocabulary = head.outputs;
         let stride = vocabulary.next_multiple_of(STRIDE);
-        let launched = bucket(step.sampling.len());
-        let asked = SamplerRecords::new(step.sampling, step.all, launched, vocabulary)?;
-        let logits = self.logits.room(gpu, launched * stride * size_of::<f32>())?;
+        let most = bucket(rows.min(at_once));
+        let logits = self.logits.room(gpu, most * stride * size_of::<f32>())?;
         let results = self.results.room(gpu, asked.cells * size_of::<u64>())?;
         let words = self.asked.replace(gpu, &asked.words)?.address();
-
-        gemm::logits(gpu, x, step.first, launched, head, scale, logits)?;
-        let launch = |kernel| {
-            Launch::new(kernel, [launched, 1, 1], THREADS)
-                .at(logits)
-                .u32(vocabulary)
-                .u32(stride)
-                .cell(words)
-                .cell(words + (asked.lists * size_of::<u32>()) as u64)
-                .at(results)
-        };
-        gpu.launch(launch(Kernel::PickStats));
-        if asked.top {
-            gpu.launch(launch(Kernel::PickTop));
+        let lists = words + (asked.lists * size_of::<u32>()) as u64;
+        for first in (0..rows).step_by(at_once) {
+            let launched = bucket(at_once.min(rows - first));
+            let behind = |bytes: usize| (first * bytes) as u64;
+            let records = words + behind(RECORD * size_of::<u32>());
+            let cells = results.address() + behind(OWN_CELLS * size_of::<u64>());
+            gemm::logits(gpu, x, first, launched, head, scale, logits)?;
+            let launch = |kernel| {
+                Launch::new(kernel, [launched, 1, 1], THREADS)
+                    .at(logits)
+                    .u32(vocabulary)
+                    .u32(stride)
+                    .cell(records)
+                    .cell(lists)
+                    .cell(cells)
+            };
+            gpu.launch(launch(Kernel::PickStats));
+            if asked.top {
+                gpu.launch(launch(Kernel::PickTop));
+            }
+            if asked.sample {
+                gpu.launch(launch(Kernel::PickSample));
+            }
+            if let Some(ids) = ids {
+                let blocks = launched.div_ceil(IDS_THREADS);
+                gpu.launch(
+                    Launch::new(Kernel::PickIds, [blocks, 1, 1], IDS_THREADS)
+                        .cell(records)
+                        .cell(cells)
+                        .u32(launched)
+                        .cell(ids + behind(size_of::<u32>())),
+                );
+            }
         }
-        if asked.sample {
-            gpu.launch(launch(Kernel::PickSample));
-        }
-        let cells = gpu.numbers(results, 0, asked.cells)?;
-        answer(step.sampling, &asked, &cells, out);
-        Ok(())
+        gpu.flush()?;
+        gpu.driver().begin_download(results, 0, asked.cells * size_of::<u64>())
     }
 }
 
@@ -120,11 +165,11 @@ mod tests {
     fn logits_fit_and_launches_are_filled() {
         for vocabulary in [1_usize, 5_000, 32_128, 152_064, 262_144, 5_000_000, 1 << 30] {
             let stride = vocabulary.next_multiple_of(32);
-            let rows = rows_at_once(stride);
+            let rows = rows_at_once(stride, LOGITS_BYTES);
             assert_eq!(bucket(rows), rows);
             assert!(rows == 1 || rows * stride * 4 <= LOGITS_BYTES, "{vocabulary}");
         }
-        assert_eq!(rows_at_once(262_144), 256);
+        assert_eq!(rows_at_once(262_144, LOGITS_BYTES), 256);
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! Copies between the host and the GPU, through memory of the host that the GPU reads and writes by
 //! itself.
 
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
 use cudarc::driver::sys::{CU_MEMHOSTALLOC_WRITECOMBINED, CUevent_flags};
 use cudarc::driver::{CudaEvent, DriverError, PinnedHostSlice, result};
 
@@ -13,6 +15,8 @@ use crate::backend::DeviceError;
 const BUFFERS: usize = 4;
 /// Bytes of a buffer.
 const BUFFER: usize = 8 << 20;
+/// Least bytes of a buffer for what a step samples.
+const LANDING: usize = 64 << 10;
 
 /// Copies to the GPU. They return when the bytes are in a buffer.
 pub(super) struct Uploads {
@@ -115,6 +119,93 @@ impl Downloads {
         }
         Ok(())
     }
+}
+
+/// Copies from the GPU that are waited for one by one, while it goes on.
+#[derive(Default)]
+pub(super) struct Landings {
+    free: Arc<Mutex<Vec<Landing>>>,
+}
+
+/// Where one of them goes.
+struct Landing {
+    buffer: PinnedHostSlice<u8>,
+    /// The end of the last copy to it.
+    landed: CudaEvent,
+}
+
+/// A copy from the GPU that was begun. Dropped, it leaves its place to another, which comes after it on the stream.
+pub struct PendingCopy {
+    landing: Option<Landing>,
+    bytes: usize,
+    free: Arc<Mutex<Vec<Landing>>>,
+}
+
+impl Landings {
+    /// Begins to copy the `bytes` at `address`, as they are when all work so far is done.
+    ///
+    /// The memory there must be of so many bytes and belong to `stream`.
+    pub(super) fn begin(
+        &mut self,
+        stream: &Stream,
+        address: u64,
+        bytes: usize,
+    ) -> Result<PendingCopy, DeviceError> {
+        let mut free = unlocked(&self.free);
+        let fits = free.iter().position(|landing| landing.buffer.len() >= bytes);
+        let landing = fits.map(|at| Ok(free.swap_remove(at)));
+        drop(free);
+        let allocate = || -> Result<Landing, DriverError> {
+            let buffer = pinned(stream, bytes.next_power_of_two().max(LANDING), 0)?;
+            let flags = CUevent_flags::CU_EVENT_DISABLE_TIMING;
+            Ok(Landing { buffer, landed: stream.context().new_event(Some(flags))? })
+        };
+        let landing = landing.unwrap_or_else(allocate);
+        let landing = landing.map_err(|error| failed("allocating pinned host memory", error))?;
+        let mut pending =
+            PendingCopy { landing: Some(landing), bytes, free: Arc::clone(&self.free) };
+        pending.enqueue(stream, address).map_err(|error| failed("copying from the GPU", error))?;
+        Ok(pending)
+    }
+}
+
+impl PendingCopy {
+    fn enqueue(&mut self, stream: &Stream, address: u64) -> Result<(), DriverError> {
+        let Some(landing) = &mut self.landing else { return Ok(()) };
+        let bytes = &mut landing.buffer.as_mut_slice()?[..self.bytes];
+        #[expect(unsafe_code, reason = "memory is named by its address")]
+        // SAFETY: the caller vouches for the address. The buffer lives until the stream is finished: it is never
+        // freed before its pool is, and that goes with the last copy and the device. Nobody reads these bytes
+        // before `landed` says that they are written.
+        unsafe {
+            result::memcpy_dtoh_async(bytes, address, stream.stream().cu_stream())?;
+        }
+        landing.landed.record(stream.stream())
+    }
+
+    /// Waits for it, and copies what came to `to`, which is as long.
+    pub(super) fn end(mut self, to: &mut [u8]) -> Result<(), DeviceError> {
+        let Some(landing) = &mut self.landing else { return Ok(()) };
+        let bytes = self.bytes;
+        let mut copy = || -> Result<(), DriverError> {
+            landing.landed.synchronize()?;
+            let length = to.len().min(bytes);
+            to[..length].copy_from_slice(&landing.buffer.as_mut_slice()?[..length]);
+            Ok(())
+        };
+        copy().map_err(|error| failed("computing and copying from the GPU", error))
+    }
+}
+
+impl Drop for PendingCopy {
+    fn drop(&mut self) {
+        unlocked(&self.free).extend(self.landing.take());
+    }
+}
+
+fn unlocked(free: &Mutex<Vec<Landing>>) -> MutexGuard<'_, Vec<Landing>> {
+    // A panic cannot leave the list half changed.
+    free.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Memory of the host that the GPU reads and writes by itself.

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use cudarc::driver::sys::CUdevice_attribute;
 
 use super::arena::Arena;
-use super::copies::{Downloads, Uploads};
+use super::copies::{Downloads, Landings, PendingCopy, Uploads};
 use super::cublas::CublasLt;
 use super::failure::panicked;
 use super::graphs::{GraphCounts, Graphs};
@@ -40,6 +40,7 @@ struct State {
     cache: Arena<Slab>,
     uploads: Uploads,
     downloads: Downloads,
+    landings: Landings,
     graphs: Graphs<Graph>,
 }
 
@@ -93,6 +94,7 @@ impl System {
             cache: Arena::default(),
             uploads: Uploads::new(&stream)?,
             downloads: Downloads::new(&stream)?,
+            landings: Landings::default(),
             graphs: Graphs::default(),
         };
         let cublas = match gemm {
@@ -130,6 +132,7 @@ impl System {
 
 impl Driver for System {
     type Memory = Piece;
+    type Download = PendingCopy;
 
     fn alloc(&self, role: Role, bytes: usize) -> Result<Piece, DeviceError> {
         self.stream.bind()?;
@@ -162,6 +165,22 @@ impl Driver for System {
         let address = from.part(offset, to.len())?;
         self.stream.bind()?;
         self.state.borrow_mut().downloads.copy(&self.stream, address, to)
+    }
+
+    fn begin_download(
+        &self,
+        from: &Piece,
+        offset: usize,
+        bytes: usize,
+    ) -> Result<PendingCopy, DeviceError> {
+        let address = from.part(offset, bytes)?;
+        self.stream.bind()?;
+        self.state.borrow_mut().landings.begin(&self.stream, address, bytes)
+    }
+
+    fn end_download(&self, copy: PendingCopy, to: &mut [u8]) -> Result<(), DeviceError> {
+        self.stream.bind()?;
+        copy.end(to)
     }
 
     fn processors(&self) -> usize {

@@ -17,6 +17,7 @@ mod ring;
 mod source;
 mod stream;
 
+pub use copies::PendingCopy;
 pub use device::{OpenGpuError, System};
 pub use graphs::GraphCounts;
 pub use memory::Piece;
