@@ -24,7 +24,8 @@ pub struct Model {
     /// one.
     #[schemars(range(min = 1, max = 1024))]
     pub workers: Option<u32>,
-    /// Tokens of one pass of a worker, and of the longest text that is read in one piece.
+    /// Tokens of one pass of a worker, and of the longest text that is read in one piece; when absent 2048,
+    /// for an encoder alone 512, on a GPU 4096.
     #[schemars(range(min = 16, max = 1_048_576))]
     pub max_batch_tokens: Option<u32>,
     /// Answers that a worker has under way at a time.

@@ -149,19 +149,19 @@ fn admit_parameters(schema: &mut Json) {
     match schema {
         Json::Array(items) => items.iter_mut().for_each(admit_parameters),
         Json::Object(object) => {
-            let scalar = |name: &Json| {
-                matches!(name.as_str(), Some("integer" | "number" | "boolean" | "null"))
+            let given = |name: &Json| {
+                matches!(name.as_str(), Some("integer" | "number" | "boolean" | "array"))
             };
-            let is_scalar = match object.get("type") {
-                Some(Json::Array(names)) => names.iter().all(scalar),
-                Some(name) => (scalar(name) && name != "null") || name == "array",
+            let is_given = match object.get("type") {
+                Some(Json::Array(names)) => names.iter().all(|name| given(name) || name == "null"),
+                Some(name) => given(name),
                 None => false,
             };
             let is_constant = |choice: &Json| choice.get("const").is_some_and(Json::is_string);
             let choices = object.get("oneOf").and_then(Json::as_array);
             let is_choice = object.contains_key("enum")
                 || choices.is_some_and(|choices| choices.iter().all(is_constant));
-            if is_scalar || is_choice {
+            if is_given || is_choice {
                 let description = object.remove("description");
                 let plain = Json::Object(std::mem::take(object));
                 object.extend(description.map(|text| ("description".to_owned(), text)));

@@ -65,9 +65,15 @@ fn what_cannot_be_learnt_is_said_at_its_place() {
     check("warmup: 1", "warmup: 9").says("`warmup`").says("p.yaml:13:17");
     check("seed: 3", "sed: 3").says("did you mean `seed`?");
     check("from: pairs", "from: pears").says("expected one of `pairs`");
-    check("path: made", "objective: contrastive\n      path: made")
-        .says("vectors are trained from a `checkpoint`")
+    check("path: made", "objective: similarity\n      path: made")
+        .says("vectors of outputs need a `checkpoint`")
         .says("p.yaml:11:18");
+    check(
+        "d_kv: 4, d_ff: 16, heads: 2, layers: 1 }",
+        "d_kv: 3, d_ff: 16, heads: 2, layers: 1 }\n      objective: contrastive",
+    )
+    .says("`d_model` over `heads`")
+    .says("p.yaml:12:14");
     check("path: made", "decoder: { layers: 1 }\n      path: made")
         .says("a new decoder needs the `checkpoint` of an encoder")
         .says("p.yaml:11:16");

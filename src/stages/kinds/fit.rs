@@ -91,6 +91,7 @@ impl Kind for Fit {
                 FitError::Checkpoint { .. } => ("checkpoint", Code::WrongValue),
                 FitError::Load(_) => ("checkpoint", Code::ModelUnreadable),
                 FitError::Setting { name: "objective", .. } => ("objective", Code::WrongValue),
+                _ if self.sizes.is_some() => ("sizes", Code::WrongValue),
                 _ => ("decoder", Code::WrongValue),
             };
             diagnostics.error(&[KIND, key], code, error.to_string(), None);
