@@ -48,7 +48,7 @@ fn open_parquet(located: Vec<Located>, options: &Options) -> Result<Source, File
         compression(options.compression, options.format, &file.shown, &file.path)?;
         let (file, schema) = parquet::open(file)?;
         match &first {
-            Some((path, known)) => parquet::same_columns(path, known, &file, &schema)?,
+            Some((path, known)) => parquet::same_columns(path, known, &file, &schema, options)?,
             None => first = Some((file.path.clone(), schema)),
         }
         files.push(file);
@@ -141,7 +141,8 @@ impl Seen {
     }
 }
 
-/// Names the cells of formats that have cells, and checks that all files have the same.
+/// Names the cells of formats that have cells, and checks that all files have the same, or those that are
+/// asked for.
 fn read_headers(files: &mut [SourceFile], options: &Options) -> Result<(), FilesError> {
     let mut first: Option<(String, Vec<String>)> = None;
     for file in files {
@@ -152,7 +153,9 @@ fn read_headers(files: &mut [SourceFile], options: &Options) -> Result<(), Files
             (Format::Csv | Format::Tsv, _) => read_header(file, options)?,
         };
         match &first {
-            Some((path, known)) if !header.is_empty() => same_columns(path, known, file, &header)?,
+            Some((path, known)) if !header.is_empty() => {
+                same_columns(path, known, file, &header, options)?;
+            }
             None if !header.is_empty() => first = Some((file.path.clone(), header.clone())),
             _ => {}
         }
@@ -177,9 +180,10 @@ fn same_columns(
     known: &[String],
     file: &SourceFile,
     header: &[String],
+    options: &Options,
 ) -> Result<(), FilesError> {
-    let lacks = known.iter().find(|name| !header.contains(name));
-    let adds = header.iter().find(|name| !known.contains(name));
+    let lacks = known.iter().find(|name| options.reads(name) && !header.contains(name));
+    let adds = header.iter().find(|name| options.reads(name) && !known.contains(name));
     let difference = match (lacks, adds) {
         (Some(name), _) => format!("it lacks `{name}`"),
         (None, Some(name)) => format!("it adds `{name}`"),

@@ -21,6 +21,7 @@ use crate::locate::Located;
 use crate::parquet_columns::{ColumnMismatch, Columns, ParquetPlan, plain};
 use crate::partition::Piece;
 use crate::row_id::RowIds;
+use crate::settings::Options;
 use crate::source_file::{Group, SourceFile};
 
 type ReaderBuilder = ParquetRecordBatchReaderBuilder<Content>;
@@ -161,12 +162,13 @@ fn guarded<T, E: std::fmt::Display>(
     Err(FilesError::Damaged { path: shown.to_owned(), reason })
 }
 
-/// Checks that a file has the columns of the first.
+/// Checks that a file has the columns of the first, or those that are asked for.
 pub fn same_columns(
     first: &str,
     known: &Schema,
     file: &SourceFile,
     schema: &Schema,
+    options: &Options,
 ) -> Result<(), FilesError> {
     let difference = |field: &Field| match schema.column_with_name(field.name()) {
         None => Some(format!("it lacks `{}`", field.name())),
@@ -182,11 +184,13 @@ pub fn same_columns(
         let name = field.name();
         known.column_with_name(name).is_none().then(|| format!("it adds `{name}`"))
     };
+    let read = |field: &&Arc<Field>| options.reads(field.name());
     let found = known
         .fields()
         .iter()
+        .filter(read)
         .find_map(|field| difference(field))
-        .or_else(|| schema.fields().iter().find_map(|field| added(field)));
+        .or_else(|| schema.fields().iter().filter(read).find_map(|field| added(field)));
     match found {
         None => Ok(()),
         Some(difference) => {

@@ -47,6 +47,15 @@ impl Wanted {
 }
 
 impl Options {
+    /// Whether a top-level field leads to a column; all do where no columns are asked for.
+    pub fn reads(&self, field: &str) -> bool {
+        let leads = |path: &str| match path.strip_prefix(field) {
+            Some(rest) => rest.is_empty() || rest.starts_with(['.', '[']),
+            None => false,
+        };
+        self.columns.as_ref().is_none_or(|columns| columns.iter().any(|it| leads(&it.path)))
+    }
+
     /// Checks `settings` for files of `format`.
     pub fn new(settings: &Read, format: Format) -> Result<Self, FilesError> {
         let delimited = matches!(format, Format::Csv | Format::Tsv);

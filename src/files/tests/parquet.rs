@@ -126,6 +126,22 @@ fn files_must_agree() {
 }
 
 #[test]
+fn files_agree_on_the_columns_that_are_asked_for() {
+    let one = |name| {
+        vec![
+            ("id", Arc::new(Int64Array::from(vec![1])) as ArrayRef),
+            (name, Arc::new(StringArray::from(vec!["1"]))),
+        ]
+    };
+    let folder = Folder::new();
+    folder.write("a.parquet", parquet(one("x")));
+    folder.write("b.parquet", parquet(one("y")));
+    let outcome = read_with(&folder.path(""), json!({"columns": {"number": "id"}}));
+    assert_eq!(outcome.rows(), ["1", "1"]);
+    assert!(folder.strip(&error(folder.path(""), json!({})).message()).contains("it lacks `x`"));
+}
+
+#[test]
 fn damage_is_an_error_and_never_a_panic() {
     let folder = Folder::new();
     let whole = sample();
