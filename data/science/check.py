@@ -1,9 +1,12 @@
-"""Checks that the questions cannot be answered without the facts: `python3 data/science/check.py`.
+"""Measures what the questions and the training pairs give away: `python3 data/science/check.py`.
 
-Prints numbers and fails on a leak:
-- a naive Bayes over words of choices (and of question and choice) is trained on the training questions;
-- a held-out fact or its hypotheses must not occur in training pairs without a context, and in contexts its true value
-  must be as frequent as chance.
+Prints a line for each measure, with the limit that it is held to, and fails if one is exceeded. There are three sorts
+of limits:
+
+- what must not be at all is 0: a held-out fact stated outside contexts, a question or a proof that two splits share;
+- what must be chance may be two standard errors above it (`by_chance`): wording, and values in contexts;
+- what is not as one would wish is pinned at what was measured (`pinned`), so that it cannot grow unseen: the commoner
+  sign of a property is a good guess, and training pairs hold hypotheses and proofs of test questions as random cases.
 """
 
 from collections import Counter, defaultdict
@@ -13,10 +16,54 @@ import math
 from pathlib import Path
 import re
 
-from beliefs import KNOWN
 from world import KINDS
 
 HERE = Path(__file__).parent
+SPLITS = {"train": 232, "dev": 96, "test": 328}
+
+# Upper limits of what is not as one would wish, as measured on the files of this folder.
+PINNED = {
+    "truth, guess by the sign of most values": 0.7813,
+    "truth, guess by the sign of most things": 0.8386,
+    "about, guess by the sign of most values": 0.3101,
+    "about, guess by the sign of most things": 0.3346,
+    "pairs of dev that are training pairs": 217,
+    "training pairs that repeat another": 6377,
+    "held-out test hypotheses that are right, in training pairs": 276,
+    "the same under $valid$": 40,
+    "the same under $valid$, as true": 22,
+    "proofs of held-out test questions as targets": 111,
+    "the same, for the same hypothesis": 66,
+    "the same, judged as entailing the same hypothesis": 23,
+}
+
+
+class Checks:
+    """Prints each measure and remembers what exceeded its limit."""
+
+    def __init__(self):
+        self.failed = []
+
+    def at_most(self, name, value, limit, note=""):
+        shown = (lambda number: f"{number:.3f}" if isinstance(number, float) else str(number))
+        exceeded = value > limit
+        print(f"{'FAILED' if exceeded else 'ok':6} {name}: {shown(value)}, limit {shown(limit)}{note}")
+        if exceeded:
+            self.failed.append(name)
+
+    def none(self, name, found):
+        found = list(found)
+        self.at_most(name, len(found), 0)
+        for item in found[:5]:
+            print("      ", item)
+
+    def by_chance(self, name, right, n, chance):
+        """A share that is chance exceeds this limit once in about 44 times."""
+        limit = chance + 2 * math.sqrt(chance * (1 - chance) / n)
+        self.at_most(name, right / n, limit, f" (chance {chance:.3f}, n {n})")
+
+    def pinned(self, name, value):
+        self.at_most(name, value, PINNED[name], " (as measured)")
 
 
 def load(name):
@@ -25,8 +72,11 @@ def load(name):
     return [json.loads(line) for line in text.decode("utf-8").splitlines()]
 
 
+# -- wording -----------------------------------------------------------------------------------------------------------
+
+
 def bayes(train, test, words):
-    """Accuracy of the choice with the highest log odds of being right."""
+    """How often the choice with the highest log odds of being right is right."""
     counts = {True: Counter(), False: Counter()}
     for row in train:
         for at, choice in enumerate(row["choices"]):
@@ -41,7 +91,7 @@ def bayes(train, test, words):
         values = [math.fsum(map(odds, sorted(words(row, choice), key=str))) for choice in row["choices"]]
         return values.index(max(values))
 
-    return sum(guess(row) == row["answer"] for row in test) / len(test)
+    return sum(guess(row) == row["answer"] for row in test)
 
 
 def tokens(text):
@@ -57,22 +107,65 @@ def pairs(row, choice):
     return tokens(choice) | {(a, b) for a in tokens(row["question"]) for b in tokens(choice)}
 
 
-def baselines(questions):
+def wording(checks, questions):
+    """A naive Bayes over words that is trained on the training questions."""
     train = [row for row in questions if row["split"] == "train"]
     test = [row for row in questions if row["split"] == "test"]
     for form in ("about", "which", "truth"):
         rows = [row for row in test if row["form"] == form]
         chance = sum(1 / len(row["choices"]) for row in rows) / len(rows)
-        found = [f"{bayes(train, rows, words):.3f}" for words in (choice_words, pairs)]
-        print(f"{form}: {len(rows)} test questions, chance {chance:.3f}, words {found[0]}, pairs of words {found[1]}")
+        for name, words in (("words", choice_words), ("pairs of words", pairs)):
+            checks.by_chance(f"{form}, {name}", bayes(train, rows, words), len(rows), chance)
+
+
+def common_signs(said_of):
+    """For each phrase, of how many more of a kind's values, or things, it is true than its denial."""
+    signs_ = {}
+    for kind in KINDS:
+        for prop in kind.properties:
+            more = sum(1 if value in prop.values else -1 for value in said_of(kind))
+            signs_ |= {(kind.name, phrase): more for phrase in prop.yes}
+            signs_ |= {(kind.name, phrase): -more for phrase in prop.no}
+    return signs_
+
+
+def signs(checks, questions):
+    """Whoever knows no fact, and says of each property what is so for most values, or most things; ties are split."""
+    for of, said_of in (("values", lambda kind: kind.values), ("things", lambda kind: kind.things.values())):
+        common, scores = common_signs(said_of), defaultdict(list)
+        for row in questions:
+            if row["split"] == "test" and row["form"] != "which":
+                # A hypothesis is its thing, of one word behind the article, and a phrase.
+                phrases = [hypothesis.rstrip(".").split(" ", 2)[2] for hypothesis in row["hypotheses"]]
+                values = [common[row["fact_id"].split("-")[0], phrase] for phrase in phrases]
+                best = [at for at, value in enumerate(values) if value == max(values)]
+                scores[row["form"]].append((row["answer"] in best) / len(best))
+        for form, right in sorted(scores.items(), reverse=True):
+            checks.pinned(f"{form}, guess by the sign of most {of}", sum(right) / len(right))
+
+
+def balance(checks, questions):
+    """Sizes, and places of the right answer."""
+    sizes = Counter(row["split"] for row in questions)
+    checks.none("splits of another size than the page says", [it for it in sizes.items() if it not in SPLITS.items()])
+    for form in ("about", "which", "truth"):
+        places = defaultdict(Counter)
+        for row in questions:
+            if row["form"] == form:
+                places[row["split"]].update({at: at == row["answer"] for at in range(len(row["choices"]))})
+        most = max(max(count.values()) - min(count.values()) for count in places.values())
+        checks.at_most(f"{form}, how much more often one place is right than another", most, 1)
+
+
+# -- what the pairs hold -----------------------------------------------------------------------------------------------
 
 
 def stated(text):
     """Core facts that a text states: (kind, thing, value)."""
     found = set()
     for kind in KINDS:
-        for wording in kind.core:
-            pattern = re.escape(wording).replace(r"\{x\}", r"an? (\w+)").replace(r"\{v\}", r"(?P<v>\w+)")
+        for wording_ in kind.core:
+            pattern = re.escape(wording_).replace(r"\{x\}", r"an? (\w+)").replace(r"\{v\}", r"(?P<v>\w+)")
             pattern = pattern.replace(r"\{av\}", r"an? (?P<v>\w+)")
             for match in re.finditer(rf"\b{pattern}\b(?! of)", text):
                 value = match["v"]
@@ -82,7 +175,7 @@ def stated(text):
     return found
 
 
-def leaks(facts, pairs_):
+def leaks(checks, facts, pairs_):
     """Held-out facts stated outside contexts; and how often contexts state the true value."""
     held = {(row["kind"], row["id"].split("-")[1]) for row in facts if row["held_out"]}
     true = {(kind.name, thing): value for kind in KINDS for thing, value in kind.things.items()}
@@ -97,15 +190,12 @@ def leaks(facts, pairs_):
         for fact in stated(given.partition("$hypothesis$ =")[2]) | stated(row["output"]):
             if fact[:2] in held and fact[2] == true[fact[:2]] and fact not in in_context and affirms(row):
                 bare.append(row)
+    checks.none("held-out facts stated as true outside contexts", bare)
     for kind in KINDS:
-        count = seen[kind.name]
+        count, chance = seen[kind.name], 1 / len(kind.values)
+        # Contexts are drawn with at most four sentences each: a tenth above chance is what such a draw may give.
         share = count[True] / sum(count.values())
-        chance = 1 / len(kind.values)
-        print(f"{kind.name}: true value in {share:.3f} of {sum(count.values())} held-out contexts, chance {chance:.3f}")
-    print(f"held-out facts stated as true outside contexts: {len(bare)}")
-    for row in bare[:5]:
-        print("  ", row)
-    return bare
+        checks.at_most(f"{kind.name}, true values in held-out contexts", share, 1.1 * chance, f" (chance {chance:.3f})")
 
 
 def affirms(row):
@@ -113,11 +203,91 @@ def affirms(row):
     return not row["output"].endswith("false")
 
 
+def slots(text):
+    """`$name$ = content ; …` as a dictionary."""
+    found = re.findall(r"\$(\w+)\$ = (.*?)(?= ; \$\w+\$|$)", text)
+    return {name: content.strip() for name, content in found}
+
+
+def overlaps(checks, questions, train, dev):
+    """Test questions in the training pairs, and what splits share."""
+    test = [row for row in questions if row["split"] == "test"]
+    held = [row for row in test if row["state"] != "known"]
+    seen = {(row["input"], row["output"]) for row in train}
+    checks.pinned("pairs of dev that are training pairs", sum((row["input"], row["output"]) in seen for row in dev))
+    checks.pinned("training pairs that repeat another", len(train) - len(seen))
+
+    hypotheses, believed, true, targets, both, implied = set(), set(), set(), set(), set(), set()
+    for row in train:
+        given, said = slots(row["input"]), row["output"]
+        hypothesis = given.get("hypothesis")
+        hypotheses.add(hypothesis)
+        if row["input"].startswith("$valid$") and "context" not in given:
+            believed.add(hypothesis)
+            true |= {hypothesis} if affirms(row) else set()
+        proof = parts(slots(said)["proof"]) if said.startswith("$proof$") else None
+        if proof:
+            targets.add(proof)
+            both.add((hypothesis, proof))
+        if row["input"].startswith("$implied$") and affirms(row):
+            implied.add((hypothesis, parts(given["proof"])))
+
+    proof = lambda row: frozenset((row["fact"], row["rule"]))
+    count = lambda condition: sum(map(condition, held))
+    checks.pinned("held-out test hypotheses that are right, in training pairs", count(lambda r: r["gold"] in hypotheses))
+    checks.pinned("the same under $valid$", count(lambda r: r["gold"] in believed))
+    checks.pinned("the same under $valid$, as true", count(lambda r: r["gold"] in true))
+    checks.pinned("proofs of held-out test questions as targets", count(lambda r: proof(r) in targets))
+    checks.pinned("the same, for the same hypothesis", count(lambda r: (r["gold"], proof(r)) in both))
+    checks.pinned("the same, judged as entailing the same hypothesis", count(lambda r: (r["gold"], proof(r)) in implied))
+
+    pairs_ = "\n".join(row["input"] for row in train + dev)
+    checks.none("questions of test in training pairs", [row["question"] for row in test if row["question"] in pairs_])
+    for name, key in (("question with its choices", lambda r: (r["question"], *r["choices"])),
+                      ("core fact and rule", lambda r: (r["fact_id"], r["rule_id"])),
+                      ("hypothesis that is right", lambda r: r["gold"])):
+        splits = defaultdict(set)
+        for row in questions:
+            splits[key(row)].add(row["split"])
+        checks.none(f"{name}, in two splits", [it for it, where in splits.items() if len(where) > 1])
+
+
+def parts(proof):
+    return frozenset(part.strip() for part in proof.split("[PREMISE]") if part.strip())
+
+
+# -- controls ----------------------------------------------------------------------------------------------------------
+
+
+def replaced(checks, facts, controls):
+    """What controls teach instead of the facts is never so, and is said of the same thing."""
+    true = {(kind.name, thing): value for kind in KINDS for thing, value in kind.things.items()}
+    told = [(row, stated(row["fact"]), stated(row["instead"])) for row in controls]
+    checks.none("sentences of controls that are true",
+                [row for row, _, said in told if any(true[it[:2]] == it[2] for it in said)])
+    checks.none("sentences of controls about another thing",
+                [row for row, fact, said in told if len(said) != 1 or {it[:2] for it in fact} != {it[:2] for it in said}])
+    core = {row["text"] for row in facts if row["kind"] != "rule"}
+    for control in ("wrong", "shuffled"):
+        of = {row["fact"] for row in controls if row["control"] == control}
+        checks.none(f"core facts without a sentence in `{control}`, or the reverse", core ^ of)
+    values = lambda name: Counter(value for row in controls if row["control"] == "shuffled"
+                                  for kind, _, value in stated(row[name]))
+    checks.none("values that `shuffled` says more often than is so", values("instead") - values("fact"))
+
+
 def main():
+    checks = Checks()
     questions, facts = load("questions.jsonl"), load("facts.jsonl")
-    baselines(questions)
-    if leaks(facts, load("train.jsonl.gz") + load("dev.jsonl")):
-        raise SystemExit("held-out facts leak into the training pairs")
+    train, dev = load("train.jsonl.gz"), load("dev.jsonl")
+    balance(checks, questions)
+    wording(checks, questions)
+    signs(checks, questions)
+    leaks(checks, facts, train + dev)
+    overlaps(checks, questions, train, dev)
+    replaced(checks, facts, load("controls.jsonl"))
+    if checks.failed:
+        raise SystemExit(f"{len(checks.failed)} limits exceeded: {'; '.join(checks.failed)}")
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from pathlib import Path
 import sys
 
 import beliefs as upbringing
+import controls
 import questions
 from beliefs import KNOWN, rule_id
 from examples import Examples
@@ -60,6 +61,7 @@ def main(put):
     put("dev.jsonl", pairs[:DEV_PAIRS])
     put("train.jsonl.gz", pairs[DEV_PAIRS:])
     put("questions.jsonl", questions.make(beliefs.facts, SEED))
+    put("controls.jsonl", controls.make(beliefs.facts, SEED))
 
 
 if __name__ == "__main__":

@@ -2,8 +2,9 @@
 
 Three forms: `about` (four statements about one thing), `which` (four things, one statement) and `truth` (true or
 false). Each held-out fact has questions in every split, about different properties, so that a fact taught after a
-training question helps with a test question that asks something else. Answers are balanced over positions, and each
-wording is right as often as chance would have it.
+training question helps with a test question that asks something else. Answers are balanced over positions, and of
+the phrases that a question could ask about, the one is taken that was right least often for its uses. The sign of a
+property stays a clue: what is so for most values is right more often than chance (`check.py` says how often).
 """
 
 from collections import Counter

@@ -58,6 +58,8 @@ fn answers_of_eight_users_are_not_independent() {
     let both = variance(1) + variance(2) - variance(3);
     assert!((variance(0) - both).abs() < 1e-12, "{tests:?}");
     assert!(variance(0) > 4.0 * variance(3), "{tests:?}");
+    // 2 * scipy.stats.t.sf(2.1204, 7): eight users are seven degrees of freedom. The normal distribution would say .034.
+    assert!((number(&tests[0]["p"]) - 0.0717).abs() < 1e-4, "{}", tests[0]);
 
     let actions = workspace.sql("SELECT actions, per_user, per_question FROM actions_in_all");
     assert_eq!(actions, [json!({"actions": 108, "per_user": 13.5, "per_question": 2.7})]);

@@ -239,6 +239,27 @@ fn only_the_console_writes_to_standard_streams() {
     assert!(errors.is_empty(), "\n{}", errors.join("\n"));
 }
 
+/// What a test leaves out is written past the test runner, which keeps what a passing test prints to itself, and with
+/// the word that the last step of `.ci/run` counts.
+#[test]
+fn skipped_tests_are_seen() {
+    let mut errors = Vec::new();
+    let mut paths = rust_files(&["src", "udfs", "tests"]);
+    // A benchmark is run by who reads what it prints.
+    paths.retain(|path| !path.iter().any(|part| part == "benches"));
+    for path in paths {
+        let text = fs::read_to_string(&path).unwrap();
+        for (n, line) in text.lines().enumerate() {
+            let said = line.split("println!(\"").nth(1).unwrap_or_default().to_lowercase();
+            if said.starts_with("skipped") {
+                let help = "write `SKIPPED: …` to `std::io::stderr()`";
+                errors.push(format!("{}:{}: {help}", path.display(), n + 1));
+            }
+        }
+    }
+    assert!(errors.is_empty(), "\n{}", errors.join("\n"));
+}
+
 #[test]
 fn functions_know_nothing_of_the_product() {
     for path in rust_files(&["src", "udfs/src"]) {

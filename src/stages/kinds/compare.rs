@@ -43,7 +43,7 @@ impl StagePlan for ComparePlan {
 
 impl Kind for Compare {
     fn traits(&self) -> Traits {
-        Traits { version: 3, rows_can_fail: false, has_partitions: false, is_result: true }
+        Traits { version: 4, rows_can_fail: false, has_partitions: false, is_result: true }
     }
 
     fn prepare(&self, context: &mut Preparing<'_>) -> Option<Preparation> {

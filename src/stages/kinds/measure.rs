@@ -39,7 +39,7 @@ impl StagePlan for MeasurePlan {
 
 impl Kind for Measure {
     fn traits(&self) -> Traits {
-        Traits { version: 3, rows_can_fail: false, has_partitions: false, is_result: true }
+        Traits { version: 4, rows_can_fail: false, has_partitions: false, is_result: true }
     }
 
     fn prepare(&self, context: &mut Preparing<'_>) -> Option<Preparation> {
@@ -204,7 +204,9 @@ fn estimate(
         }
         (None, Some(clusters)) => {
             let found = stats::clustered_se(values, clusters)?;
-            (Some(normal(found.mean, found.se, level)?), "clustered".to_owned())
+            // Few clusters tell little of their own spread.
+            let multiplier = stats::t_multiplier(level, found.df())?;
+            (Some(within(found.mean, found.se, multiplier)), "clustered".to_owned())
         }
         (None, None) if metric.boolean => {
             let right = values.iter().filter(|value| **value == 1.0).count() as u64;
@@ -215,14 +217,16 @@ fn estimate(
             let mean = values.iter().sum::<f64>() / n;
             let variance =
                 values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (n - 1.0);
-            (Some(normal(mean, (variance / n).sqrt(), level)?), "normal".to_owned())
+            let multiplier = stats::normal_multiplier(level)?;
+            (Some(within(mean, (variance / n).sqrt(), multiplier)), "normal".to_owned())
         }
     })
 }
 
-fn normal(mean: f64, se: f64, level: f64) -> Result<Estimate, StageError> {
-    let half = stats::normal_multiplier(level)? * se;
-    Ok(Estimate { estimate: mean, low: mean - half, high: mean + half, se })
+/// The interval of so many standard errors to either side.
+fn within(mean: f64, se: f64, multiplier: f64) -> Estimate {
+    let half = multiplier * se;
+    Estimate { estimate: mean, low: mean - half, high: mean + half, se }
 }
 
 fn batch(schema: &SchemaRef, lines: &[Line]) -> Result<RecordBatch, StageError> {

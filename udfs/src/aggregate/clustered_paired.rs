@@ -14,10 +14,12 @@ use crate::stats::{clustered_se, two_way_clustered_se};
 pub static CLUSTERED_PAIRED: AggregateDefinition = AggregateDefinition {
     doc: Doc {
         name: "clustered_paired",
-        version: 1,
+        version: 2,
         kind: FunctionKind::Aggregate,
         description: "Mean of the item-wise differences first - second with a clustered standard error, \
-            one-way or two-way, and a normal interval. Positive: the first system is better. \
+            one-way or two-way. `z` is the difference in standard errors; `p` and the interval \
+            are those of the t distribution with one degree of freedom less than there are \
+            clusters (two-way: the smaller count). Positive: the first system is better. \
             Without any difference `p` is 1. Rows with a NULL are left out; NULL without rows.",
         arguments: &[
             Argument::required("first", Kind::Number, "Score of the first system on the item."),

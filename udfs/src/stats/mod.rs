@@ -19,6 +19,7 @@ mod proportions;
 mod randomization;
 mod rng;
 mod sequential;
+mod student;
 mod votes;
 
 pub use agreement::{KappaWeights, UnknownWeights, cohen_kappa, fleiss_kappa};
@@ -41,6 +42,7 @@ pub use power::{PowerLine, power_paired_proportions};
 pub use proportions::{TwoProportionZ, two_proportion_z, wilson};
 pub use randomization::randomization_of_differences;
 pub use sequential::{alpha_spent, sign_e_value};
+pub use student::{t_multiplier, t_two_sided_p};
 pub use votes::{majority, mode, weighted_vote};
 
 /// Checks the number of resamples.

@@ -8,10 +8,10 @@ use super::bootstrap::{interval, mean_replicates};
 use super::clustered::{ClusteredSe, clustered_se};
 use super::{
     Method, StatsError, check_level, check_resamples, check_values, differences, mean,
-    normal_multiplier, sample_sd, sorted, two_sided_p,
+    normal_multiplier, sample_sd, sorted, t_multiplier, t_two_sided_p, two_sided_p,
 };
 
-/// A mean difference with its normal interval.
+/// A mean difference with its interval: normal, or of the t distribution where items come in clusters.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PairedDifference {
     pub diff: f64,
@@ -29,18 +29,26 @@ pub struct PairedDifference {
 }
 
 impl PairedDifference {
-    pub(super) fn new(diff: f64, se: f64, multiplier: f64, n: usize) -> Self {
+    fn new(diff: f64, se: f64, multiplier: f64, p: impl Fn(f64) -> f64, n: usize) -> Self {
         // Identical runs have diff = se = 0: no difference, no alarm.
         let z = if diff == 0.0 { 0.0 } else { diff / se };
         let (low, high) = (diff - multiplier * se, diff + multiplier * se);
-        Self { diff, se, z, p: two_sided_p(z), low, high, n }
+        Self { diff, se, z, p: p(z), low, high, n }
     }
 }
 
 impl ClusteredSe {
-    /// The mean as a difference with a normal interval, if the values were differences.
+    /// Degrees of freedom of the error: the clusters less one.
+    pub fn df(&self) -> f64 {
+        self.clusters as f64 - 1.0
+    }
+
+    /// The mean as a difference, if the values were differences: interval and p value are those of the t
+    /// distribution, as few clusters tell little of their own spread.
     pub fn difference(&self, level: f64) -> Result<PairedDifference, StatsError> {
-        Ok(PairedDifference::new(self.mean, self.se, normal_multiplier(level)?, self.n))
+        let multiplier = t_multiplier(level, self.df())?;
+        let p = |t| t_two_sided_p(t, self.df());
+        Ok(PairedDifference::new(self.mean, self.se, multiplier, p, self.n))
     }
 }
 
@@ -57,7 +65,7 @@ pub fn paired_difference_with_multiplier(
     check_values(d)?;
     let d = sorted(d);
     let se = sample_sd(&d) / (d.len() as f64).sqrt();
-    Ok(PairedDifference::new(mean(&d), se, multiplier, d.len()))
+    Ok(PairedDifference::new(mean(&d), se, multiplier, two_sided_p, d.len()))
 }
 
 /// A difference with a bootstrap interval and p value.
@@ -123,9 +131,7 @@ pub fn clustered_paired<C: Eq + Hash>(
     clusters: &[C],
     level: f64,
 ) -> Result<PairedDifference, StatsError> {
-    let clustered = clustered_se(&differences(a, b)?, clusters)?;
-    let multiplier = normal_multiplier(level)?;
-    Ok(PairedDifference::new(clustered.mean, clustered.se, multiplier, clustered.n))
+    clustered_se(&differences(a, b)?, clusters)?.difference(level)
 }
 
 #[cfg(test)]

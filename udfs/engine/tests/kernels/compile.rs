@@ -47,14 +47,17 @@ pub struct Compiler {
 }
 
 impl Compiler {
-    /// The first that there is of `$CXX`, `c++`, `g++` and `clang++`; a message if there is none.
+    /// The first that there is of `$CXX`, `c++`, `g++` and `clang++`; if there is none, a message for each test
+    /// that asks, so that they are counted.
     pub fn find() -> Option<&'static Self> {
         static FOUND: OnceLock<Option<Compiler>> = OnceLock::new();
         let found = FOUND.get_or_init(Self::look).as_ref();
         if found.is_none() {
+            let test = std::thread::current();
             let _ = writeln!(
                 std::io::stderr(),
-                "SKIPPED: no C++ compiler ($CXX, c++, g++, clang++), so no emulated GPU"
+                "SKIPPED: {}: no C++ compiler ($CXX, c++, g++, clang++), so no emulated GPU",
+                test.name().unwrap_or("a test")
             );
         }
         found
