@@ -109,7 +109,7 @@ fn files_agree_on_the_columns_that_are_asked_for() {
     folder.write("a.csv", "x,y,xy\n1,2,7\n");
     folder.write("b.csv", "more,y,x\n\"no, \",4,3\n");
     let two = json!({"columns": {"b": "y", "a": "x"}});
-    assert_eq!(read_with(&folder.path(""), two.clone()).rows(), ["2|1", "4|3"]);
+    assert_eq!(read_with(folder.path(""), two.clone()).rows(), ["2|1", "4|3"]);
     folder.write("c.csv", "x,more\n5,6\n");
     assert_eq!(
         folder.strip(&error(folder.path(""), two).message()),

@@ -136,7 +136,7 @@ fn files_agree_on_the_columns_that_are_asked_for() {
     let folder = Folder::new();
     folder.write("a.parquet", parquet(one("x")));
     folder.write("b.parquet", parquet(one("y")));
-    let outcome = read_with(&folder.path(""), json!({"columns": {"number": "id"}}));
+    let outcome = read_with(folder.path(""), json!({"columns": {"number": "id"}}));
     assert_eq!(outcome.rows(), ["1", "1"]);
     assert!(folder.strip(&error(folder.path(""), json!({})).message()).contains("it lacks `x`"));
 }
