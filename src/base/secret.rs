@@ -25,15 +25,19 @@ pub fn of_address(text: &str) -> Option<&'static str> {
 /// `text` with every secret of every address in it covered; as many bytes as before, so that places in
 /// it stay what they are.
 pub fn covered(text: &str) -> Cow<'_, str> {
-    let spans = spans(text);
-    if spans.is_empty() {
-        return Cow::Borrowed(text);
+    let mut covered = Cow::Borrowed(text);
+    loop {
+        let mut bytes = covered.as_bytes().to_vec();
+        for span in spans(&covered) {
+            bytes[span.start..span.end].fill(COVER);
+        }
+        if bytes == covered.as_bytes() {
+            return covered;
+        }
+        // What was covered may have had a `?` in it that hid where the password really ends. Every turn
+        // covers more bytes, so there is a last one.
+        covered = Cow::Owned(String::from_utf8_lossy(&bytes).into_owned());
     }
-    let mut bytes = text.as_bytes().to_vec();
-    for span in spans {
-        bytes[span.start..span.end].fill(COVER);
-    }
-    Cow::Owned(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// A secret's place.
@@ -110,6 +114,7 @@ mod tests {
             ("s3://b?X-Amz-Signature=hush", "s3://b?X-Amz-Signature=****"),
             ("http://a b http://u:hush@h", "http://a b http://******@h"),
             ("http://u:hush?x@h/v1", "http://********@h/v1"),
+            ("http://?@http://@", "http://*********@"),
         ];
         for (text, expected) in cases {
             assert_eq!(covered(text), expected);
