@@ -13,7 +13,7 @@ use proofmill_pipeline::models::{Api, Model, Pooling};
 
 /// The version of the engine's arithmetic: raised when the same model and request would give other
 /// bits or other text.
-const ENGINE_VERSION: u32 = 1;
+const ENGINE_VERSION: u32 = 2;
 
 /// The part that decides which requests are refused: a table depends on it, an answer does not.
 const REFUSES: &str = "capabilities";

@@ -73,7 +73,7 @@ pub struct FitDecoder {
     pub d_ff: Option<usize>,
 }
 
-/// Sizes of a model; the vocabulary is made of the words of all pairs.
+/// Sizes of a model; the vocabulary is made of the words of all pairs, and of bytes for all others.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FitSizes {
@@ -103,6 +103,11 @@ pub struct FitSizes {
     /// Between the two matrices of a feed-forward part; `relu` when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub activation: Option<FitActivation>,
+    /// How often a word must come in the pairs to be a token of the vocabulary; rarer ones are spelled in bytes. 1 when
+    /// absent.
+    #[schemars(range(min = 1, max = 1_000_000_000))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min_count: Option<u32>,
 }
 
 /// Between the two matrices of a feed-forward part.

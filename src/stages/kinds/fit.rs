@@ -195,7 +195,7 @@ fn start(
         }
         (Some(sizes), None) => {
             let sizes = converted(sizes, &["sizes"], diagnostics)?;
-            Some(Start::Scratch { sizes, tokens: Tokens::Words { min_count: 1, also: Vec::new() } })
+            Some(Start::Scratch { sizes, tokens: Tokens::Words { also: Vec::new() } })
         }
         (None, Some(folder)) => match engine.models().checkpoint(folder) {
             Ok((digest, digested)) => {

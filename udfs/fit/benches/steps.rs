@@ -77,7 +77,7 @@ fn product() -> f64 {
 }
 
 fn t5() -> Case {
-    let tokens = Tokens::Words { min_count: 1, also: Vec::new() };
+    let tokens = Tokens::Words { also: Vec::new() };
     let settings = Settings { steps: 25, warmup: 0, ..Settings::default() };
     // Two blocks on each side, where keys and values of cross attention are of the inputs, and the matrix of tokens.
     let (square, inside) = (128.0 * 128.0, 2.0 * 128.0 * 512.0);

@@ -12,11 +12,8 @@ use crate::weights::{Plan, Stored, Weights};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Tokens {
     /// One token for each word, name in dollars or brackets, and mark, with the space before it, from
-    /// the training texts.
+    /// the training texts; other words are spelled in bytes.
     Words {
-        /// How often a word must come at least; rarer ones become `<unk>`. At 1 every text comes
-        /// back as it was, with single spaces.
-        min_count: u32,
         /// Texts whose words are known too, though nothing is learnt from them; they count like
         /// those of training.
         also: Vec<String>,

@@ -65,9 +65,9 @@ pub fn scratch(
     let writes = objective == Objective::Generation;
     let json = match tokens {
         Tokens::Json(json) => json.clone(),
-        Tokens::Words { min_count, also } => {
+        Tokens::Words { also } => {
             let pairs = train.iter().flat_map(|pair| [pair.input.as_str(), pair.output.as_str()]);
-            words(pairs.chain(also.iter().map(String::as_str)), *min_count, !writes)?
+            words(pairs.chain(also.iter().map(String::as_str)), sizes.min_count, !writes)?
         }
     };
     let tokenizer = read(&json)?;

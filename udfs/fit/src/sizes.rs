@@ -34,6 +34,10 @@ pub struct Sizes {
     /// Distance from which on all share a bucket: `buckets` to 65,536; 128 if absent.
     #[serde(default = "max_distance")]
     pub max_distance: usize,
+    /// How often a word must come in the training texts to be a token; rarer ones are spelled in bytes: 1 or more;
+    /// 1 if absent.
+    #[serde(default = "min_count")]
+    pub min_count: u32,
 }
 
 /// What stands between the two matrices of a feed-forward part.
@@ -96,6 +100,10 @@ fn max_distance() -> usize {
     128
 }
 
+fn min_count() -> u32 {
+    1
+}
+
 impl Sizes {
     /// A model of about a million numbers, as tests and benchmarks take it: d_model 128, d_kv 32,
     /// d_ff 512, 4 heads, 2 and 2 blocks.
@@ -111,6 +119,7 @@ impl Sizes {
             matching_heads: 0,
             buckets: buckets(),
             max_distance: max_distance(),
+            min_count: min_count(),
         }
     }
 
@@ -129,7 +138,8 @@ impl Sizes {
         if self.buckets % 2 == 1 {
             return Err(refuse("buckets", self.buckets, "an even number from 4 to 256".to_owned()));
         }
-        size("max_distance", self.max_distance, self.buckets, 65_536)
+        size("max_distance", self.max_distance, self.buckets, 65_536)?;
+        size("min_count", self.min_count as usize, 1, 1_000_000_000)
     }
 }
 
@@ -171,6 +181,7 @@ mod tests {
                 Sizes { max_distance: 31, ..tiny },
                 "`max_distance` is 31, expected a whole number from 32",
             ),
+            (Sizes { min_count: 0, ..tiny }, "`min_count` is 0"),
         ];
         for (sizes, expected) in wrong {
             let message = sizes.check().unwrap_err().to_string();

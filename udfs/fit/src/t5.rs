@@ -79,6 +79,7 @@ impl T5Shape {
             matching_heads: 0,
             buckets: shape.buckets,
             max_distance: shape.max_distance,
+            min_count: 1,
         }
         .check()?;
         Ok(shape)

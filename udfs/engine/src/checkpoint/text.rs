@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::collections::HashSet;
 
+use serde::Deserialize;
 use tokenizers::{
     ModelWrapper, PostProcessor, Tokenizer, TruncationDirection, TruncationParams,
     truncate_encodings,
@@ -23,6 +24,8 @@ pub struct Codec {
     trailing: Vec<u32>,
     /// Tokens that are left out of texts.
     special: HashSet<u32>,
+    /// The token of whatever the tokenizer has no tokens for, if it has one.
+    unknown: Option<u32>,
     /// Whether spaces before punctuation are taken out of decoded text.
     tidy: bool,
     /// Whether the model is told the types of tokens.
@@ -83,8 +86,10 @@ impl Codec {
             return Err(LoadError::Absent { file, remedy: NO_TOKENIZER });
         };
         let refuse = |why: String| LoadError::Tokenizer { file: file.clone(), why };
+        let bytes = held.read()?;
         let mut tokenizer =
-            Tokenizer::from_bytes(held.read()?).map_err(|error| refuse(error.to_string()))?;
+            Tokenizer::from_bytes(&bytes).map_err(|error| refuse(error.to_string()))?;
+        let unknown = unknown(&tokenizer, &bytes).map_err(refuse)?;
         tokenizer.with_padding(None);
         tokenizer.with_truncation(None).map_err(|error| refuse(error.to_string()))?;
         let beside = |name| folder.tokenizer(name).cloned().map(Config::of).transpose();
@@ -109,7 +114,7 @@ impl Codec {
         let added = tokenizer.get_added_tokens_decoder();
         let special =
             added.into_iter().filter(|(_, token)| token.special).map(|(id, _)| id).collect();
-        Ok(Self { tokenizer, leading, trailing, special, tidy, types, chat })
+        Ok(Self { tokenizer, leading, trailing, special, unknown, tidy, types, chat })
     }
 
     /// The special tokens before every text.
@@ -124,6 +129,11 @@ impl Codec {
 
     pub fn id(&self, token: &str) -> Option<u32> {
         self.tokenizer.token_to_id(token)
+    }
+
+    /// Whether these tokens say all that their text says: none stands for what the tokenizer does not know.
+    pub fn is_whole(&self, ids: &[u32]) -> bool {
+        self.unknown.is_none_or(|unknown| !ids.contains(&unknown))
     }
 
     /// The text of messages, with all the special tokens that belong around it.
@@ -300,6 +310,22 @@ fn by_template(tokenizer: &Tokenizer) -> Result<Around, String> {
         return Err("`post_processor` does more than put tokens around a text".to_owned());
     }
     Ok((ids[..first].to_vec(), ids[ids.len() - last..].to_vec()))
+}
+
+/// The token of whatever a tokenizer does not know, by its own settings: a name, or a place.
+fn unknown(tokenizer: &Tokenizer, file: &[u8]) -> Result<Option<u32>, String> {
+    #[derive(Deserialize)]
+    struct File {
+        model: Unknown,
+    }
+    #[derive(Deserialize)]
+    struct Unknown {
+        unk_token: Option<String>,
+        unk_id: Option<u32>,
+    }
+    let File { model } = serde_json::from_slice(file).map_err(|error| error.to_string())?;
+    let named = model.unk_token.and_then(|token| tokenizer.token_to_id(&token));
+    Ok(named.or(model.unk_id))
 }
 
 fn body(tokenizer: &Tokenizer, text: &str) -> Result<Vec<u32>, String> {

@@ -39,6 +39,13 @@ pub fn generate(
         prompt_truncated |= encoded.truncated;
         Ok(encoded.ids)
     };
+    let forced = plain(&request.prefix)?;
+    if !codec.is_whole(&forced) {
+        return Err(invalid(format!(
+            "the tokenizer has no tokens for a part of the prefix {:?}; the answer cannot begin with it",
+            request.prefix
+        )));
+    }
     let (passages, decoder_prompt, prefix) = match (kind, &request.prompt) {
         (ModelKind::Encoder, _) => return Err(invalid("an encoder writes no text")),
         (ModelKind::Decoder, Prompt::Passages(_)) => {
@@ -48,13 +55,13 @@ pub fn generate(
         }
         (ModelKind::Decoder, Prompt::Text(text)) => {
             let mut decoder_prompt = without_trailing(codec, read(text)?);
-            decoder_prompt.extend(plain(&request.prefix)?);
-            (Vec::new(), or_begin(detokenizer, decoder_prompt)?, request.prefix.clone())
+            decoder_prompt.extend(forced);
+            (Vec::new(), or_begin(detokenizer, decoder_prompt)?, request.prefix.as_str())
         }
         (ModelKind::Decoder, Prompt::Messages(messages)) => {
             let mut decoder_prompt = chat(codec, messages, request.truncate)?;
-            decoder_prompt.extend(plain(&request.prefix)?);
-            (Vec::new(), or_begin(detokenizer, decoder_prompt)?, request.prefix.clone())
+            decoder_prompt.extend(forced);
+            (Vec::new(), or_begin(detokenizer, decoder_prompt)?, request.prefix.as_str())
         }
         (ModelKind::EncoderDecoder, prompt) => {
             let passages: Vec<Vec<u32>> = match prompt {
@@ -67,8 +74,13 @@ pub fn generate(
             if passages.is_empty() || passages.iter().any(Vec::is_empty) {
                 return Err(invalid("there is nothing to read: a passage has no tokens"));
             }
-            let forced = plain(&request.prefix)?;
-            let prefix = codec.decode(&forced, false).map_err(bad_text)?;
+            // Tokenizers of words have no space at the end of a text: the next word brings its own.
+            let read_back = codec.decode(&forced, false).map_err(bad_text)?;
+            let prefix = if read_back.ends_with(char::is_whitespace) {
+                request.prefix.as_str()
+            } else {
+                request.prefix.trim_end()
+            };
             let mut decoder_prompt = decoder_start(detokenizer)?;
             decoder_prompt.extend(forced);
             (passages, decoder_prompt, prefix)
@@ -81,7 +93,7 @@ pub fn generate(
         prompt_tokens: prompt_tokens as u32,
         passages,
         decoder_prompt,
-        prefix,
+        prefix: prefix.to_owned(),
         strategy: request.strategy,
         max_tokens: request.max_tokens,
         min_tokens: request.min_tokens,

@@ -38,7 +38,7 @@ pub fn sizes() -> Sizes {
 
 /// One token a word.
 pub fn scratch(activation: Activation) -> Start {
-    let tokens = Tokens::Words { min_count: 1, also: Vec::new() };
+    let tokens = Tokens::Words { also: Vec::new() };
     Start::Scratch { sizes: Sizes { activation, ..sizes() }, tokens }
 }
 

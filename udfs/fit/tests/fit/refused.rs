@@ -44,7 +44,7 @@ fn bad_settings_sizes_and_tokenizers() {
     let wrong = Settings { batch: 0, ..base.clone() };
     let start = scratch(Activation::Relu);
     assert!(refusal(&wrong, &start, &train, &[]).starts_with("`batch` is 0, expected"));
-    let tokens = Tokens::Words { min_count: 1, also: Vec::new() };
+    let tokens = Tokens::Words { also: Vec::new() };
     let start = Start::Scratch { sizes: Sizes { heads: 0, ..sizes() }, tokens };
     let expected = "`heads` is 0, expected a whole number from 1 to 256";
     assert_eq!(refusal(&base, &start, &train, &[]), expected);
@@ -92,7 +92,7 @@ fn objectives_that_a_model_cannot_have() {
     let with_decoder =
         |name, decoder| Start::WithDecoder { folder: data.join(name), digested: None, decoder };
     let decoder = DecoderSizes { layers: 1, heads: None, d_ff: None };
-    let words = || Tokens::Words { min_count: 1, also: Vec::new() };
+    let words = || Tokens::Words { also: Vec::new() };
     let of = |sizes| Start::Scratch { sizes, tokens: words() };
     let (generation, similarity, contrastive) =
         (Objective::Generation, Objective::Similarity, Objective::Contrastive);
