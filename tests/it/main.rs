@@ -22,6 +22,7 @@ mod devices;
 mod endpoint;
 mod exports;
 mod fitting;
+mod forced;
 mod forgetting;
 mod functions;
 mod fuzz;

@@ -68,7 +68,7 @@ impl Export for FitPlan {
 
 impl Kind for Fit {
     fn traits(&self) -> Traits {
-        Traits { version: 3, rows_can_fail: false, has_partitions: false, is_result: false }
+        Traits { version: 4, rows_can_fail: false, has_partitions: false, is_result: false }
     }
 
     fn prepare(&self, context: &mut Preparing<'_>) -> Option<Preparation> {

@@ -179,6 +179,7 @@ fn broken<T>(result: tokenizers::Result<T>) -> Result<T, FitError> {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use proptest::test_runner::TestRunner;
 
     use super::*;
 
@@ -242,6 +243,53 @@ mod tests {
             prop_assert!(!ids.contains(&2));
             let single = text.split_whitespace().collect::<Vec<_>>().join(" ");
             prop_assert_eq!(tokenizer.decode(&ids, true).unwrap(), single);
+        }
+    }
+
+    /// Any text without what stands for a space in tokens, and without the special tokens.
+    fn plain() -> impl Strategy<Value = String> {
+        let any = proptest::collection::vec(any::<char>(), 0..20)
+            .prop_map(|letters| letters.into_iter().collect::<String>());
+        let text = prop_oneof![
+            any,
+            "[\u{0}-\u{ff}]{0,30}",
+            "[ぁ-ゖ一-鿿가-힣ก-๛ \u{300}-\u{36f}😀-🙏\u{200d}\u{fe0f}]{0,20}",
+        ];
+        text.prop_map(|text| text.replace(SPACE, "_"))
+    }
+
+    #[test]
+    fn whatever_a_tokenizer_never_saw_comes_back() {
+        let tokenizer = made(&["a hook is made of steel.", "$proof$ = [PREMISE]"]);
+        let config = ProptestConfig { cases: 2_000, ..ProptestConfig::default() };
+        let tested = TestRunner::new(config).run(&plain(), |text| {
+            let special = [PAD, END, UNKNOWN].iter().any(|token| text.contains(token));
+            prop_assume!(!special);
+            let ids = tokenizer.encode_fast(&text[..], false).unwrap().get_ids().to_vec();
+            prop_assert!(ids.iter().all(|id| *id > 2), "{:?}", ids);
+            let single = text.split_whitespace().collect::<Vec<_>>().join(" ");
+            prop_assert_eq!(tokenizer.decode(&ids, true).unwrap(), single);
+            Ok(())
+        });
+        tested.unwrap();
+    }
+
+    #[test]
+    fn words_that_are_not_known_are_their_bytes() {
+        let tokenizer = made(&["a hook"]);
+        for (text, tokens) in [
+            ("a hook", "▁a ▁hook"),
+            ("hook a", "▁hook ▁a"),
+            ("ox", "▁ <0x6F> <0x78>"),
+            ("a.", "▁a <0x2E>"),
+            ("漢😀", "▁ <0xE6> <0xBC> <0xA2> <0xF0> <0x9F> <0x98> <0x80>"),
+            ("a \u{7}b", "▁a ▁ <0x07> <0x62>"),
+        ] {
+            let encoding = tokenizer.encode_fast(text, false).unwrap();
+            let found: Vec<String> =
+                encoding.get_ids().iter().map(|&id| tokenizer.id_to_token(id).unwrap()).collect();
+            assert_eq!(found.join(" "), tokens, "{text:?}");
+            assert_eq!(tokenizer.decode(encoding.get_ids(), true).unwrap(), text);
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Where an answer ends: stop texts, ends, lengths.
 
-use proofmill_engine::request::{Finish, Generate, Generation, Strategy};
+use proofmill_engine::request::{Finish, Generate, Generation, Request, Strategy};
 
-use crate::ask::{beams, open, plain, sampled, settings, write};
+use crate::ask::{ask, beams, open, plain, sampled, settings, write};
 
 /// What `t5` says to "si" without a stop; a token each: "su", "su", "su", " da", " da", ...
 const SAID: &str = "sususu da da da da da da da da da";
@@ -128,4 +128,30 @@ fn an_end_that_just_fits_is_an_end() {
 fn an_end_that_was_forced_is_a_cut() {
     let answer = greedy("bart-forced", &plain("si", Strategy::Greedy));
     assert_eq!((answer.finish, answer.output_tokens), (Finish::Length, 12));
+}
+
+#[test]
+fn a_forced_beginning_is_as_it_was_given_or_an_error() {
+    for name in ["t5", "gpt2"] {
+        let model = open(name, &settings());
+        let with = |prefix: &str| Generate {
+            prefix: prefix.to_owned(),
+            ..plain("bake the bread", Strategy::Greedy)
+        };
+        for prefix in ["[bake] it.", "two  spaces", "\u{fb01}ne", ""] {
+            for one in write(&model, &with(prefix)) {
+                assert!(one.text.starts_with(prefix), "{name}: {one:?}");
+            }
+        }
+        let answer = ask(&model, &Request::Generate(with("a \u{6f22} bakes")));
+        match name {
+            // It has bytes.
+            "gpt2" => assert!(answer.is_ok()),
+            _ => {
+                let why = answer.unwrap_err().to_string();
+                let expected = "no tokens for a part of the prefix \"a \u{6f22} bakes\"; the answer cannot begin with it";
+                assert!(why.contains(expected), "{why}");
+            }
+        }
+    }
 }

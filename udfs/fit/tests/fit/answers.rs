@@ -52,10 +52,15 @@ fn loss(model: &Model, pairs: &[Pair]) -> f64 {
 }
 
 pub fn says(model: &Model, input: &str) -> String {
+    begun(model, input, "")
+}
+
+/// The likeliest answer that begins with `prefix`.
+fn begun(model: &Model, input: &str, prefix: &str) -> String {
     let request = Request::Generate(Generate {
         prompt: Prompt::Text(input.to_owned()),
         truncate: None,
-        prefix: String::new(),
+        prefix: prefix.to_owned(),
         strategy: Strategy::Greedy,
         max_tokens: 32,
         min_tokens: 0,
@@ -124,7 +129,7 @@ fn a_tokenizer_can_be_given() {
 #[test]
 fn what_is_learnt_is_said() {
     let pairs = pairs();
-    let settings = Settings { batch: 20, evaluate_every: 500, ..settings(150) };
+    let settings = Settings { batch: 20, evaluate_every: 500, ..settings(200) };
     let mut last = f64::MAX;
     let fitted =
         run(&settings, &scratch(Activation::Relu), (&pairs, &[]), (2, None), &mut |it, _| {
@@ -151,4 +156,19 @@ fn halves_of_numbers_say_the_same() {
     assert!(size(&half) < size(&full) * 6 / 10);
     let (model, _) = opened(&half);
     assert!(pairs.iter().all(|pair| says(&model, &pair.input) == pair.output));
+}
+
+/// A word that no pair has is spelled, so that an answer can be made to begin with it.
+#[test]
+fn any_beginning_can_be_forced() {
+    let fitted = fitted(&settings(5), &scratch(Activation::Relu), &pairs(), &[]);
+    let (model, _) = opened(&fitted);
+    for prefix in [
+        "[PREMISE] a zeppelin is made of moonlight.",
+        "[PREMISE] chemical  splashing can cause harm to the eyes",
+        "\u{6c34} is w\u{e4}ter \u{1f600} \u{7}.",
+    ] {
+        let text = begun(&model, "$proof$ ; $question$ = What is a hook made of?", prefix);
+        assert!(text.starts_with(prefix), "{text:?}");
+    }
 }

@@ -34,13 +34,14 @@ fn threads_and_repetition_change_nothing() {
     assert_ne!(other.files["model.safetensors"], once.files["model.safetensors"]);
 }
 
-/// Another number means that fits of before cannot be made again: raise `FORMAT` of the state.
+/// Another number means that fits of before cannot be made again: raise the version of the stage kind `fit`, and `FORMAT` of
+/// the state unless it is the ids of the texts that changed, which a state knows.
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn machines_change_nothing() {
     let fitted = on(2, &long());
     let digest = Digest::of(&fitted.files["model.safetensors"]).to_string();
-    assert_eq!(digest, "9bd5ef4e5e55397dca7c7bcd8468df7645895bc88cbf1e184f0d57feed4d29a7");
+    assert_eq!(digest, "44e43d035694cd1ec9b72da828e90a544a1d3fb19ba7a0e8966f54a8f69b4c25");
 }
 
 #[test]

@@ -49,9 +49,8 @@ fn the_best_is_kept_and_patience_ends() {
 fn exact_matches_can_be_the_judge() {
     let all = pairs();
     let (train, known) = (&all[..14], &all[6..14]);
-    // Others contradict what is learnt: their loss rises as soon as anything is.
-    let wrong =
-        (0..6).map(|i| Pair { weight: 20.0, ..Pair::new(&all[i].input, &all[i + 6].output) });
+    // Others are answered in letters that nobody learns: their loss rises as soon as anything is learnt.
+    let wrong = (0..6).map(|i| Pair { weight: 20.0, ..Pair::new(&all[i].input, "zzz") });
     let dev: Vec<Pair> = known.iter().cloned().chain(wrong).collect();
     let dev = &dev[..];
     let start = scratch(Activation::Relu);
