@@ -4,8 +4,9 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::memory::{MemoryError, Sentence, negation};
+use crate::memory::{MemoryError, Sentence};
 use proofmill_base::ids::RunId;
+use proofmill_udfs::text::negation::negation;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use crate::memory::negation::{Assertion, claim, is_article};
 use crate::memory::{Row, Sentence};
+use proofmill_udfs::text::negation::{Claim, claim, is_article};
 
 /// What a thing can be only one of, so that two different ones are worth a look.
 const SINGLE: [&str; 3] = [" is made of ", " are made of ", " was born in "];
@@ -28,7 +28,7 @@ pub struct Conflict {
 /// What a fact claims, made once to be compared often.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Stance {
-    claim: Assertion,
+    claim: Claim,
     /// What of which there is one, and which one it is.
     single: Option<(String, String)>,
 }

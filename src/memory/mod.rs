@@ -2,7 +2,7 @@
 //! created once; what it holds is a pure fold over them.
 //!
 //! Reading order: `sentence`, `action` (what a user can do), `entry` (how it is recorded), `state` (what
-//! it amounts to), `journal` (the chain in the store), then `negation`, `conflict` and `import`.
+//! it amounts to), `journal` (the chain in the store), then `conflict` and `import`.
 //! Formats: `docs/specs/memory.md`.
 
 mod action;
@@ -11,14 +11,12 @@ mod entry;
 mod error;
 mod import;
 mod journal;
-mod negation;
 mod recalled;
 mod row;
 mod sentence;
 mod state;
 #[cfg(test)]
 mod tests;
-mod verbs;
 
 pub use action::{Action, Lesson, Verb};
 pub use conflict::{Clash, Conflict};
@@ -26,7 +24,6 @@ pub use entry::{ENTRY_VERSION, JournalEntry};
 pub use error::MemoryError;
 pub use import::read_lessons;
 pub use journal::{Conflicts, Journal, Taught, catalog};
-pub use negation::negation;
 pub use recalled::{Memories, StoredMemory};
 pub use row::{Row, RowKind, Source};
 pub use sentence::Sentence;

@@ -1,8 +1,8 @@
-//! Tests of memories as a whole: rules of negation, the fold, the chain in the store, import files.
+//! Tests of memories as a whole: conflicts, the fold, the chain in the store, import files.
 
+mod conflict;
 mod import;
 mod journal;
-mod negation;
 mod state;
 
 use chrono::DateTime;

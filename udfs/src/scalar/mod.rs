@@ -6,6 +6,8 @@ mod bleu;
 mod bleu_signature;
 mod chrf;
 mod chrf_signature;
+mod claim;
+mod contradicts;
 mod cosine_similarity;
 mod entailment_proof;
 mod exact_match;
@@ -18,6 +20,7 @@ mod levenshtein;
 mod levenshtein_similarity;
 mod list_product;
 mod meteor;
+mod negation;
 mod nltk_bleu;
 mod normalize_text;
 mod outputs;
@@ -64,6 +67,9 @@ pub static DEFINITIONS: &[&ScalarDefinition] = &[
     &premises::PREMISES,
     &reasoning_steps::REASONING_STEPS,
     &entailment_proof::ENTAILMENT_PROOF,
+    &negation::NEGATION,
+    &claim::CLAIM,
+    &contradicts::CONTRADICTS,
     &list_product::LIST_PRODUCT,
     &json::JSON_GET,
     &json::JSON_AS_TEXT,

@@ -1,4 +1,4 @@
-//! Text metrics and JSON: plain functions over strings, no Arrow, no SQL.
+//! Text metrics, the negation of sentences, and JSON: plain functions over strings, no Arrow, no SQL.
 //!
 //! Every metric follows a named version of the package whose numbers papers report.
 
@@ -9,6 +9,7 @@ pub mod entailment;
 pub mod json;
 pub mod levenshtein;
 pub mod meteor;
+pub mod negation;
 pub mod ngrams;
 pub mod nltk_bleu;
 pub mod normalize;
@@ -18,4 +19,5 @@ pub mod reasoning;
 pub mod rouge;
 pub mod slots;
 pub mod tokenize_13a;
+pub mod verbs;
 pub mod words;

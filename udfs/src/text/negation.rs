@@ -3,8 +3,10 @@
 //!
 //! The main verb is the first finite verb, or the second where the subject has a relative clause. It
 //! takes a `not`, or loses it: `can` and `cannot`, `is` and `is not`, `conducts` and `does not conduct`.
+//!
+//! Own rules: negating a sentence with a parser of English takes a model, and gives other sentences for other models.
 
-use crate::memory::verbs::{base_by_form, base_of_known, known, third};
+use crate::text::verbs::{base_by_form, base_of_known, known, third};
 
 const MODALS: [&str; 9] =
     ["can", "could", "will", "would", "shall", "should", "must", "may", "might"];
@@ -41,17 +43,22 @@ const QUANTIFIERS: [&str; 17] = [
 const DOUBTS: [&str; 6] = ["barely", "hardly", "only", "rarely", "seldom", "sometimes"];
 /// Adverbs that stay behind `not`.
 const ADVERBS: [&str; 5] = ["always", "generally", "normally", "often", "usually"];
+/// What stands between a copula and `of` where `of` adds nothing: `is a kind of fish`.
+const KINDS: [&str; 6] = ["kind", "kinds", "sort", "sorts", "type", "types"];
+/// What stands before one of [`KINDS`] in the singular; without it, `kind of` is an adverb.
+const BEFORE_KIND: [&str; 6] = ["a", "an", "any", "one", "some", "the"];
 /// What begins a clause about the subject.
 const RELATIVES: [&str; 4] = ["that", "which", "who", "whose"];
 /// What begins a clause that is no part of the statement.
 const CONDITIONS: [&str; 8] =
     ["although", "because", "if", "unless", "until", "when", "whenever", "while"];
 
-/// A statement as what it affirms or denies.
+/// What a statement affirms or denies. Two statements contradict each other if their claims differ in `denied` alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Assertion {
-    /// Its affirmative form in lower case, without articles and without a full stop.
+pub struct Claim {
+    /// The affirmative form in lower case, without articles, without a full stop, and with `is` for `is a kind of`.
     pub affirmed: String,
+    /// Whether the statement says that this is not so.
     pub denied: bool,
 }
 
@@ -69,17 +76,24 @@ pub fn negation(statement: &str) -> Option<String> {
     Some(format!("{}{stop}", flipped.words.join(" ")))
 }
 
-/// What a statement claims. Two are the negation of each other if they differ in `denied` alone.
-pub fn claim(statement: &str) -> Assertion {
+/// What a statement claims.
+pub fn claim(statement: &str) -> Claim {
     let (words, _) = split(statement);
     let plain = || words.iter().map(|word| (*word).to_owned()).collect();
     let (affirmed, denied): (Vec<String>, bool) = match flip(&words) {
         Some(flipped) if flipped.denied => (flipped.words, true),
         _ => (plain(), false),
     };
-    let kept = affirmed.iter().map(|word| word.to_lowercase());
-    let kept: Vec<String> = kept.filter(|word| !is_article(word)).collect();
-    Assertion { affirmed: kept.join(" "), denied }
+    let lower = affirmed.iter().map(|word| lowered(word)).collect();
+    let kept: Vec<String> =
+        without_kinds(lower).into_iter().filter(|word| !is_article(word)).collect();
+    Claim { affirmed: kept.join(" "), denied }
+}
+
+/// Whether one of two statements denies what the other affirms.
+pub fn contradicts(one: &str, other: &str) -> bool {
+    let (one, other) = (claim(one), claim(other));
+    one.denied != other.denied && one.affirmed == other.affirmed
 }
 
 /// `a`, `an`, `the`.
@@ -94,9 +108,38 @@ fn split(statement: &str) -> (Vec<&str>, &'static str) {
     (text.split_whitespace().collect(), stop)
 }
 
+fn lowered(word: &str) -> String {
+    word.to_lowercase().replace('\u{2019}', "'")
+}
+
+/// The words without `a kind of` behind a copula: who is a kind of fish is a fish.
+fn without_kinds(mut words: Vec<String>) -> Vec<String> {
+    let mut at = 0;
+    while at < words.len() {
+        if is_be(&words[at]) {
+            let behind = length_of_kind(&words[at + 1..]);
+            words.drain(at + 1..at + 1 + behind);
+        }
+        at += 1;
+    }
+    words
+}
+
+/// How many words `a kind of` takes where `words` begin with it; 0 where they do not.
+fn length_of_kind(words: &[String]) -> usize {
+    let word = |at: usize| words.get(at).map_or("", String::as_str);
+    let first = usize::from(BEFORE_KIND.contains(&word(0)));
+    let kind = word(first);
+    let is_kind = KINDS.contains(&kind) && (first == 1 || kind.ends_with('s'));
+    if is_kind && word(first + 1) == "of" { first + 2 } else { 0 }
+}
+
+fn is_be(word: &str) -> bool {
+    BE.contains(&word) || ["be", "been"].contains(&word)
+}
+
 fn flip(words: &[&str]) -> Option<Flipped> {
-    let lower: Vec<String> =
-        words.iter().map(|word| word.to_lowercase().replace('\u{2019}', "'")).collect();
+    let lower: Vec<String> = words.iter().map(|word| lowered(word)).collect();
     let lower: Vec<&str> = lower.iter().map(String::as_str).collect();
     let first = lower.first()?;
     if QUANTIFIERS.contains(first) || lower.iter().any(|word| DOUBTS.contains(word)) {
@@ -238,6 +281,10 @@ fn edit(lower: &[&str], at: usize) -> Option<Edit> {
     match finite(lower, at)? {
         Finite::Auxiliary(auxiliary, true) => Edit::affirm(at, 1, &[&auxiliary]),
         Finite::Auxiliary(..) if denies => Edit::affirm(at + 1, 1, &[]),
+        Finite::Auxiliary(auxiliary, _) if next == "no" && of_kinds(lower, &auxiliary, at + 2) => {
+            let article = if lower[at + 2].ends_with('s') { None } else { Some("a") };
+            Edit::affirm(at + 1, 1, article.as_slice())
+        }
         Finite::Auxiliary(..) if QUANTIFIERS.contains(&next) => None,
         Finite::Auxiliary(auxiliary, false) if auxiliary == "can" => Edit::deny(at, 1, &["cannot"]),
         Finite::Auxiliary(..) => Edit::deny(at + 1, 0, &["not"]),
@@ -249,9 +296,13 @@ fn edit(lower: &[&str], at: usize) -> Option<Edit> {
         Finite::Do(dummy, denied) if denied || next == "not" => {
             let base = at + if denied { 1 } else { 2 };
             let verb = lower.get(base)?;
+            if let Some(edit) = affirmed_adverb(lower, at, base, dummy) {
+                return Some(edit);
+            }
             let verb = match (dummy, *verb) {
                 ("does", base) => third(base),
                 ("did", "have") => "had".to_owned(),
+                ("did", "do") => "did".to_owned(),
                 ("did", base) => format!("did {base}"),
                 (_, base) => base.to_owned(),
             };
@@ -275,6 +326,24 @@ fn around_adverb(lower: &[&str], at: usize, dummy: &str, base: &str) -> Option<E
     }
 }
 
+/// The way back: `does not always attract` becomes `always attracts`.
+fn affirmed_adverb(lower: &[&str], at: usize, base: usize, dummy: &str) -> Option<Edit> {
+    let (adverb, verb) = (*lower.get(base)?, *lower.get(base + 1)?);
+    let verb = match dummy {
+        "does" => third(verb),
+        "do" => verb.to_owned(),
+        _ => return None,
+    };
+    let remove = base + 2 - at;
+    ADVERBS.contains(&adverb).then(|| Edit::affirm(at, remove, &[adverb, &verb]))?
+}
+
+/// Whether a copula and `no` stand before `kind of`.
+fn of_kinds(lower: &[&str], auxiliary: &str, at: usize) -> bool {
+    let word = |at: usize| lower.get(at).copied().unwrap_or_default();
+    is_be(auxiliary) && KINDS.contains(&word(at)) && word(at + 1) == "of"
+}
+
 fn is_participle(word: &str) -> bool {
     PARTICIPLES.contains(&word) || word.len() > 4 && (word.ends_with("ed") || word.ends_with("en"))
 }
@@ -286,3 +355,6 @@ fn dummy_of(have: &str) -> &'static str {
         _ => "do",
     }
 }
+
+#[cfg(test)]
+mod tests;
