@@ -171,6 +171,7 @@ fn premise(row: &JsonRow) -> Premise {
         fact_id: row.text("fact_id"),
         belief: row.number("belief"),
         believed: row.flag("believed"),
+        contradicted_by: row.text("contradicted_by"),
         proofs: Vec::new(),
     }
 }

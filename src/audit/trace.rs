@@ -208,6 +208,8 @@ pub struct Premise {
     pub belief: Option<f64>,
     /// Whether that reaches the threshold.
     pub believed: Option<bool>,
+    /// The fact of the memory that says otherwise.
+    pub contradicted_by: Option<String>,
     /// Of a `proof_search`, the proofs of the sentence.
     pub proofs: Vec<Proof>,
 }

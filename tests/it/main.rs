@@ -15,6 +15,7 @@ mod checks;
 mod circles;
 mod command;
 mod comparing;
+mod contradicted;
 mod cosmetics;
 mod dense;
 mod dependencies;

@@ -15,6 +15,7 @@ stages:
   facts: { sql: "SELECT 'Iron rusts.' AS fact" }
   recalled: { retrieve: { from: questions, query: question, memory: facts, index: bm25, top_k: 2 } }
   blocked: { sql: "SELECT 'x' AS hypothesis, ['y'] AS premises" }
+  known: { sql: "SELECT 'Tin shines.' AS fact" }
   told: { sql: "SELECT 'Why?' AS question, 'a' AS answer" }
   hypotheses:
     hypothesize: { from: questions, question: question, choices: choices, labels: "['1', '2']", hypothesis: "question || answer" }
@@ -27,7 +28,7 @@ stages:
   beliefs:
     verify: { from: hypotheses, model: reader }
   verified:
-    verify: { from: proofs, model: reader, threshold: 0.6, blocked: blocked }
+    verify: { from: proofs, model: reader, threshold: 0.6, blocked: blocked, memory: known }
   answers:
     select_answer: { from: beliefs, proofs: verified }
   final:
@@ -65,6 +66,11 @@ fn what_stands_elsewhere_counts_for_all_that_is_below() {
         ("max_tokens: 9 }", "max_tokens: 8 }", &OF_PROOFS),
         ("threshold: 0.6", "threshold: 0.5", &OF_VERIFIED),
         ("'x' AS hypothesis", "'z' AS hypothesis", &["blocked", "verified", "answers"]),
+        (
+            "'Tin shines.' AS fact",
+            "'Tin does not shine.' AS fact",
+            &["known", "verified", "answers"],
+        ),
         ("'a' AS answer", "'b' AS answer", &["told", "final"]),
     ]);
 }
@@ -74,6 +80,7 @@ fn a_reference_that_goes_counts() {
     edits(&[
         ("context: recalled, model: reader", "model: reader", &OF_PROOFS),
         (", blocked: blocked", "", &OF_VERIFIED),
+        (", memory: known", "", &OF_VERIFIED),
         ("from: beliefs, proofs: verified }", "from: beliefs }", &["answers"]),
         ("from: beliefs, confirmed: told }", "from: beliefs }", &["final"]),
         ("recall: 4, memory: facts", "recall: 4", &["lessons"]),
@@ -94,7 +101,11 @@ fn cosmetics_and_what_stands_where_nothing_is_written_do_not_count() {
         ),
         ("proofs: verified }", "proofs: verified, without_proof: direct, keep: [] }", &[]),
         ("label = '1'", "label  =  '1' -- the first", &[]),
-        ("recall: 4", "recall: 4, round: 1, threshold: 0.5, forced: true, feedback: wrong", &[]),
+        (
+            "recall: 4",
+            "recall: 4, round: 1, threshold: 0.5, forced: true, feedback: wrong, reject_contradicted: false",
+            &[],
+        ),
     ]);
 }
 

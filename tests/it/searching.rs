@@ -252,6 +252,7 @@ stages:
         ("threshold: 0.6", "threshold: 0.6, question: false"),
         ("threshold: 0.6", "threshold: 0.6, forced: false"),
         ("threshold: 0.6", "threshold: 0.6, free: false"),
+        ("threshold: 0.6", "threshold: 0.6, memory: facts"),
         ("threshold: 0.6", "threshold: 0.6, truncate: 50"),
         ("threshold: 0.6", "threshold: 0.6, options: { max_tokens: 9 }"),
         ("threshold: 0.6", "threshold: 0.6, keep: [gold]"),

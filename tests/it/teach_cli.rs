@@ -149,6 +149,17 @@ fn three_turns_of_a_user_settle_the_penny() {
     assert_eq!(held(&workspace)[1], fact("A magnet cannot attract copper."));
     let third = answer();
     assert_eq!((&third["answer"], &third["status"]), (&json!("no"), &json!("proved")));
+    // What the model still thinks of magnets is not asked about any more, and the trace says why.
+    let rejected = workspace.sql(
+        "SELECT reject_reason FROM verified WHERE premises[2]['text'] = 'A magnet can attract copper.'",
+    );
+    assert!(!rejected.is_empty());
+    let because = |row: &Json| row["reject_reason"] == "premise_contradicted";
+    assert!(rejected.iter().all(because), "{rejected:?}");
+    let trace = workspace.proofmill(&["audit", "trace", "penny"]).expect(0).stdout;
+    for says in ["rejected, premise_contradicted", "contradicts: A magnet cannot attract copper."] {
+        assert!(trace.contains(says), "{trace}");
+    }
 
     // The answer is right: it stays, even if the memory forgets the facts.
     let right = third["proof_id"].as_str().unwrap();
@@ -263,6 +274,15 @@ fn conflicts_are_shown_listed_and_refused() {
     assert!(table.contains("possible conflict"), "{table}");
     teach(&workspace, &["list", "science"]).expect(0).says("2 conflicts");
     told(&workspace, &["undo", "science", "2", "4"]);
+    told(&workspace, &["add", "science", "A tuna is a mammal."]);
+    let kind = told(&workspace, &["add", "science", "a tuna is not a kind of mammal."]);
+    assert_eq!(
+        (&kind["conflicts"][0]["what"], &kind["conflicts"][0]["with_entry"]),
+        (&json!("conflict"), &json!(7))
+    );
+    let all = told(&workspace, &["conflicts", "science"]);
+    assert_eq!(all.as_array().unwrap().len(), 1, "{all:#}");
+    told(&workspace, &["undo", "science", "8"]);
     teach(&workspace, &["conflicts", "science"]).expect(0).says("no facts of `science` conflict");
 }
 

@@ -52,6 +52,9 @@ pub struct ProofSearch {
     pub trust_memory: bool,
     /// Table of entailments that users blocked: columns `hypothesis` and `premises`.
     pub blocked: Option<StageRef>,
+    /// Table of what is known, a column `fact`: a proof with a premise that contradicts a fact is rejected, and the model is
+    /// not asked about it. With a column `query_id`, as of `retrieve`, a fact counts for the question of this id only.
+    pub memory: Option<StageRef>,
     /// Most tokens of a verifier's prompt; a longer one is cut instead of refused.
     #[schemars(range(min = 1))]
     pub truncate: Option<u32>,

@@ -71,6 +71,10 @@ pub struct Teach {
     /// Whether sentences of the memory are believed without being asked about.
     #[serde(default)]
     pub trust_memory: bool,
+    /// Whether a proof is rejected that has a premise that contradicts a fact of the memory so far, and the model not asked
+    /// about it.
+    #[serde(default)]
+    pub reject_contradicted: bool,
     /// What becomes of a question of which no hypothesis has an accepted proof.
     #[serde(default)]
     pub without_proof: WithoutProof,

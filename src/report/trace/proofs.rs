@@ -97,7 +97,10 @@ fn premise(one: &Premise, threshold: Option<f64>, style: Style) -> Tree {
         (None, _) => String::new(),
     };
     let says = clean(&format!("  {}{from}", one.text));
-    let text = Styled::from("premise ") + belief + says;
+    let contradicts =
+        one.contradicted_by.as_deref().map(|fact| clean(&format!("contradicts: {fact}")));
+    let text =
+        lines([Some(Styled::from("premise ") + belief + says), contradicts.map(Styled::from)]);
     let proofs = one.proofs.iter().map(|it| proof(it, true, threshold, style));
     Tree::new(text, proofs.collect())
 }

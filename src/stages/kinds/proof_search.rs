@@ -10,7 +10,7 @@ use crate::stages::kind::{Kind, Preparation, Preparing, Traits};
 use crate::stages::kinds::proof_search::grow::SearchPlan;
 use crate::stages::kinds::proof_search::state::{ASKED, asked_schema};
 use crate::stages::kinds::prove;
-use crate::stages::kinds::verify;
+use crate::stages::kinds::verify::{self, Corrections, FactScope};
 use crate::stages::queries::prepared_query::Checker;
 use crate::stages::queries::sql_kind;
 use proofmill_pipeline::kinds::proof_search::ProofSearch;
@@ -31,7 +31,7 @@ const ADDED: [&str; 7] =
 
 impl Kind for ProofSearch {
     fn traits(&self) -> Traits {
-        Traits { version: 1, rows_can_fail: false, has_partitions: false, is_result: false }
+        Traits { version: 2, rows_can_fail: false, has_partitions: false, is_result: false }
     }
 
     fn prepare(&self, context: &mut Preparing<'_>) -> Option<Preparation> {
@@ -42,7 +42,7 @@ impl Kind for ProofSearch {
             Some(name) => Some(Some((name.clone(), inputs.table_of(name)?.schema()))),
             None => Some(None),
         };
-        let (context, blocked) = (input("context")?, input("blocked")?);
+        let (context, blocked, memory) = (input("context")?, input("blocked")?, input("memory")?);
         let help = "name the table of a `hypothesize` stage";
         let written = (self.free, self.forced);
         let mut sound = vec![
@@ -57,6 +57,11 @@ impl Kind for ProofSearch {
         if let Some((_, schema)) = &blocked {
             sound.push(verify::entailments((KIND, "blocked"), schema, diagnostics));
         }
+        let mut said = Corrections { blocked: blocked.is_some(), memory: None };
+        if let Some((_, schema)) = &memory {
+            said.memory = verify::facts((KIND, &hypotheses), schema, diagnostics);
+            sound.push(said.memory.map(drop));
+        }
         if sound.contains(&None) {
             return None;
         }
@@ -69,9 +74,10 @@ impl Kind for ProofSearch {
         proving.extend(context.iter().map(|(_, schema)| ("recalled", schema)));
         let proofs = checker.columns(&prove_hypotheses, &proving)?;
         checker.columns(&prove_premises, &proving)?;
-        let judge = verify::query(&verify_settings(self), &proofs, blocked.is_some());
+        let judge = verify::query(&verify_settings(self), &proofs, said);
         let mut judging = vec![("judged", &proofs)];
         judging.extend(blocked.iter().map(|(_, schema)| ("blocked", schema)));
+        judging.extend(memory.iter().map(|(_, schema)| ("memory", schema)));
         let judged = checker.columns(&judge, &judging)?;
         let own: Vec<&str> =
             judged.fields().iter().map(|field| field.name().as_str()).chain(ADDED).collect();
@@ -83,6 +89,8 @@ impl Kind for ProofSearch {
             from,
             context,
             blocked,
+            memory,
+            by_question: has_context || said.memory == Some(FactScope::Own),
             hypotheses,
             depth: self.depth,
             keep: self.keep.clone(),
@@ -120,6 +128,7 @@ fn verify_settings(settings: &ProofSearch) -> Verify {
         trust_memory: settings.trust_memory,
         question: false,
         blocked: settings.blocked.clone(),
+        memory: settings.memory.clone(),
         truncate: settings.truncate,
         keep: Vec::new(),
     }

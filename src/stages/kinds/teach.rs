@@ -12,7 +12,7 @@ use crate::stages::kinds::prove;
 use crate::stages::kinds::select_answer;
 use crate::stages::kinds::select_answer::Proofs;
 use crate::stages::kinds::teach::walk::TeachPlan;
-use crate::stages::kinds::verify;
+use crate::stages::kinds::verify::{self, Corrections, FactScope};
 use crate::stages::queries::prepared_query::Checker;
 use crate::stages::queries::sql_kind::{self, after_comma, inside};
 use proofmill_pipeline::code::Code;
@@ -33,7 +33,7 @@ const AFTER: [&str; 5] = ["correct", "taught", "fact_id", "fact", "proofs"];
 
 impl Kind for Teach {
     fn traits(&self) -> Traits {
-        Traits { version: 1, rows_can_fail: false, has_partitions: false, is_result: false }
+        Traits { version: 2, rows_can_fail: false, has_partitions: false, is_result: false }
     }
 
     fn prepare(&self, context: &mut Preparing<'_>) -> Option<Preparation> {
@@ -67,9 +67,14 @@ impl Kind for Teach {
             &proofs_sql,
             &[("hypotheses", &hypotheses), ("recalled", &memory::schema())],
         )?;
-        let judge_proofs = verify::query(&steps.verify, &proofs, false);
-        let judged = checker.columns(&judge_proofs, &[("judged", &proofs)])?;
-        let judge_hypotheses = verify::query(&steps.judge, &hypotheses, false);
+        let scope = self.reject_contradicted.then_some(FactScope::All);
+        let said = Corrections { blocked: false, memory: scope };
+        let judge_proofs = verify::query(&steps.verify, &proofs, said);
+        let facts = memory::facts_schema();
+        let mut judging = vec![("judged", &proofs)];
+        judging.extend(scope.map(|_| ("memory", &facts)));
+        let judged = checker.columns(&judge_proofs, &judging)?;
+        let judge_hypotheses = verify::query(&steps.judge, &hypotheses, Corrections::default());
         let beliefs = checker.columns(&judge_hypotheses, &[("judged", &hypotheses)])?;
         let decide_sql = select_answer::query(&steps.decide, Some(Proofs::Verified));
         let answers =
@@ -129,6 +134,7 @@ impl Steps {
             trust_memory: settings.trust_memory,
             question: false,
             blocked: None,
+            memory: None,
             truncate: None,
             keep: Vec::new(),
         };

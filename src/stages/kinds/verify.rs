@@ -39,7 +39,7 @@ const JUDGED: [&str; 7] =
 
 impl Kind for Verify {
     fn traits(&self) -> Traits {
-        Traits { version: 1, rows_can_fail: true, has_partitions: true, is_result: false }
+        Traits { version: 2, rows_can_fail: true, has_partitions: true, is_result: false }
     }
 
     fn prepare(&self, context: &mut Preparing<'_>) -> Option<Preparation> {
@@ -73,23 +73,56 @@ impl Kind for Verify {
             sound.push(entailments((KIND, "blocked"), &blocked.schema(), diagnostics));
             named.insert("blocked".to_owned(), blocked);
         }
+        let mut scope = None;
+        if let Some(memory) = inputs.name("memory") {
+            let memory = inputs.table_of(memory)?;
+            scope = facts((KIND, &input), &memory.schema(), diagnostics);
+            sound.push(scope.map(drop));
+            if !of_proofs {
+                let message =
+                    "hypotheses have no premises that a memory could contradict".to_owned();
+                let help = "leave `memory` out, or name the table of a `prove` stage at `from`";
+                let help = Some(help.to_owned());
+                diagnostics.error(&[KIND, "memory"], Code::WrongValue, message, help);
+                sound.push(None);
+            }
+            named.insert("memory".to_owned(), memory);
+        }
         if sound.contains(&None) {
             return None;
         }
-        let sql = query(self, &input, named.contains_key("blocked"));
+        let said = Corrections { blocked: named.contains_key("blocked"), memory: scope };
+        let sql = query(self, &input, said);
         let query =
             SqlKind { kind: KIND, sql: &sql, tables: named, models: &[(&self.model, "model")] };
         query.outcome(self, engine, components, diagnostics)
     }
 }
 
-/// The query over `judged`, of the columns `input`, and `blocked` if there is such a table.
-pub fn query(settings: &Verify, input: &SchemaRef, blocked: bool) -> String {
+/// What users said, as tables beside the one that is judged.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Corrections {
+    /// Whether there is a table `blocked`.
+    pub blocked: bool,
+    /// For which questions a fact of the table `memory` counts; `None` if there is no such table.
+    pub memory: Option<FactScope>,
+}
+
+/// For which questions a fact counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FactScope {
+    All,
+    /// That of its column `query_id`.
+    Own,
+}
+
+/// The query over `judged`, of the columns `input`, and the tables of what users said.
+pub fn query(settings: &Verify, input: &SchemaRef, said: Corrections) -> String {
     let there = |columns: &[&str]| -> Vec<String> {
         let columns = columns.iter().filter(|column| input.index_of(column).is_ok());
         columns.map(|column| (*column).to_owned()).collect()
     };
-    let query = Query { settings, input, blocked };
+    let query = Query { settings, input, said };
     if input.index_of("premises").is_ok() {
         query.of_proofs(&there(&PROOF))
     } else {
@@ -106,6 +139,23 @@ pub fn entailments(
     let help = "blocked entailments have the columns `hypothesis` and `premises`";
     sql_kind::expect_columns(at, &["hypothesis", "premises"], schema, help, diagnostics)?;
     list(at, schema, diagnostics)
+}
+
+/// For which questions the facts of a memory count, by its columns; a mistake in `[kind, memory]` if there is no such
+/// column, or if `judged` does not say its questions.
+pub fn facts(
+    (kind, judged): (&str, &SchemaRef),
+    memory: &SchemaRef,
+    diagnostics: &mut Diagnostics<'_>,
+) -> Option<FactScope> {
+    diagnostics.text_column(&[kind, "memory"], "fact", memory)?;
+    if memory.index_of("query_id").is_err() {
+        return Some(FactScope::All);
+    }
+    diagnostics.text_column(&[kind, "memory"], "query_id", memory)?;
+    let help = "without a column `query_id`, the facts of `memory` count for all questions";
+    sql_kind::expect_columns((kind, "from"), &["question_id"], judged, help, diagnostics)?;
+    Some(FactScope::Own)
 }
 
 /// The column `premises` is a list of strings.
@@ -126,7 +176,7 @@ fn list(
 struct Query<'a> {
     settings: &'a Verify,
     input: &'a SchemaRef,
-    blocked: bool,
+    said: Corrections,
 }
 
 impl Query<'_> {
@@ -189,6 +239,46 @@ impl Query<'_> {
         )
     }
 
+    /// Tables up to `contradicted` (of_proof, place, by_fact): the premises, which are in `placed`, that contradict a
+    /// fact, with the first of such facts; and what `placed` needs of a proof's question.
+    fn contradicted(&self) -> (String, &'static str) {
+        let Some(scope) = self.said.memory else {
+            let none = "contradicted AS (
+                SELECT CAST(NULL AS VARCHAR) AS of_proof, CAST(NULL AS BIGINT) AS place,
+                    CAST(NULL AS VARCHAR) AS by_fact WHERE false)";
+            return (none.to_owned(), "");
+        };
+        let (of_same_question, of_question) = match scope {
+            FactScope::All => ("", ""),
+            FactScope::Own => (
+                "JOIN memory ON memory.fact = denials.fact AND memory.query_id = placed.question_id",
+                ", question_id",
+            ),
+        };
+        let tables = format!(
+            "known_claims AS (
+                SELECT fact, claimed['affirmed'] AS known_affirmed, claimed['denied'] AS known_denied
+                FROM (SELECT fact, claim(fact) AS claimed FROM (SELECT DISTINCT fact FROM memory))
+            ),
+            sentence_claims AS (
+                SELECT sentence, claimed['affirmed'] AS affirmed, claimed['denied'] AS denied
+                FROM (
+                    SELECT sentence, claim(sentence) AS claimed
+                    FROM (SELECT DISTINCT sentence FROM placed))
+            ),
+            denials AS (
+                SELECT sentence, fact FROM sentence_claims
+                JOIN known_claims ON known_affirmed = affirmed AND known_denied <> denied
+            ),
+            contradicted AS (
+                SELECT placed.of_proof, placed.place, min(denials.fact) AS by_fact
+                FROM placed JOIN denials ON denials.sentence = placed.sentence {of_same_question}
+                GROUP BY placed.of_proof, placed.place
+            )"
+        );
+        (tables, of_question)
+    }
+
     fn of_proofs(&self, passed: &[String]) -> String {
         let threshold = format!("CAST({:?} AS DOUBLE)", self.settings.threshold);
         let has_context = self
@@ -208,15 +298,18 @@ impl Query<'_> {
             "SELECT CAST(NULL AS VARCHAR) AS of_proof, CAST(NULL AS VARCHAR) AS known,
                 CAST(NULL AS VARCHAR) AS fact_id WHERE false"
         };
+        // Nothing is asked about the premises of a proof that is refuted.
         let (believed, doubted) = if self.settings.trust_memory {
             (
-                "CASE WHEN told.fact_id IS NULL THEN beliefs.belief ELSE CAST(1.0 AS DOUBLE) END",
-                "told.fact_id IS NULL",
+                "CASE WHEN told.fact_id IS NULL OR told.is_refuted THEN beliefs.belief
+                    ELSE CAST(1.0 AS DOUBLE) END",
+                "told.fact_id IS NULL AND NOT told.is_refuted",
             )
         } else {
-            ("beliefs.belief", "true")
+            ("beliefs.belief", "NOT told.is_refuted")
         };
-        let blocked = if self.blocked {
+        let (contradicted, of_question) = self.contradicted();
+        let blocked = if self.said.blocked {
             "SELECT row_number() OVER () AS entry, hypothesis, premises FROM blocked"
         } else {
             "SELECT CAST(NULL AS BIGINT) AS entry, CAST(NULL AS VARCHAR) AS hypothesis,
@@ -226,11 +319,7 @@ impl Query<'_> {
             (without_stop_sql("sentence"), without_stop_sql("hypothesis"));
         let premise_call = self.call("valid", "'$valid$ ; $hypothesis$ = ' || sentence");
         let premise_belief = self.belief("said");
-        let proof_call = self.call(
-            "implied",
-            "'$implied$ ; $hypothesis$ = ' || hypothesis || ' ; $proof$ = [PREMISE] ' || \
-             array_to_string(premises, ' [PREMISE] ')",
-        );
+        let proof_call = self.call("implied", "prompt");
         let proof_belief = self.belief("said");
         let passed_on = &after_comma(passed, "judged.")[2..];
         let names = &after_comma(passed, "")[2..];
@@ -239,16 +328,22 @@ impl Query<'_> {
         format!(
             "WITH {direct},
             placed AS (
-                SELECT proof_id AS of_proof, place, premises[place] AS sentence FROM (
-                    SELECT proof_id, premises,
+                SELECT proof_id AS of_proof, place, premises[place] AS sentence{of_question} FROM (
+                    SELECT proof_id, premises{of_question},
                         unnest(range(1, CAST(array_length(premises) AS BIGINT) + 1)) AS place
                     FROM judged WHERE array_length(premises) > 0)
             ),
             facts AS ({facts}),
+            {contradicted},
+            refuted AS (SELECT DISTINCT of_proof AS refuted_proof FROM contradicted),
             told AS (
-                SELECT placed.of_proof, placed.place, placed.sentence, placed.known, facts.fact_id
+                SELECT placed.of_proof, placed.place, placed.sentence, placed.known, facts.fact_id,
+                    contradicted.by_fact,
+                    count(contradicted.by_fact) OVER (PARTITION BY placed.of_proof) > 0 AS is_refuted
                 FROM (SELECT *, {sentence_key} AS known FROM placed) AS placed
                 LEFT JOIN facts ON facts.of_proof = placed.of_proof AND facts.known = placed.known
+                LEFT JOIN contradicted ON contradicted.of_proof = placed.of_proof
+                    AND contradicted.place = placed.place
             ),
             sentences AS (SELECT DISTINCT sentence FROM told WHERE {doubted}),
             sentence_said AS (SELECT sentence, {premise_call} AS said FROM sentences),
@@ -258,8 +353,8 @@ impl Query<'_> {
                 FROM sentence_said
             ),
             premises_of AS (
-                SELECT told.of_proof, told.place, told.sentence, told.fact_id, {believed} AS belief,
-                    beliefs.digest, beliefs.failure
+                SELECT told.of_proof, told.place, told.sentence, told.fact_id, told.by_fact,
+                    told.is_refuted, {believed} AS belief, beliefs.digest, beliefs.failure
                 FROM told LEFT JOIN beliefs ON beliefs.sentence = told.sentence AND {doubted}
             ),
             folded AS (
@@ -268,17 +363,22 @@ impl Query<'_> {
                         'text', sentence,
                         'origin', CASE WHEN fact_id IS NULL THEN 'model' ELSE 'memory' END,
                         'fact_id', fact_id, 'belief', belief,
-                        'believed', belief >= {threshold}) ORDER BY place) AS premises,
+                        'believed', belief >= {threshold}, 'contradicted_by', by_fact)
+                        ORDER BY place) AS premises,
                     array_agg(belief ORDER BY place) AS beliefs,
                     array_agg(digest ORDER BY place) FILTER (WHERE digest IS NOT NULL) AS digests,
-                    bool_and(belief >= {threshold}) AS all_believed,
+                    bool_and(belief >= {threshold}) AS all_believed, bool_or(is_refuted) AS is_refuted,
                     first_value(failure ORDER BY place) FILTER (WHERE failure IS NOT NULL) AS failure
                 FROM premises_of GROUP BY of_proof
             ),
-            proof_said AS (
-                SELECT proof_id AS of_proof, {proof_call} AS said
-                FROM judged WHERE array_length(premises) > 0
+            proof_asked AS (
+                SELECT DISTINCT judged.proof_id AS of_proof,
+                    '$implied$ ; $hypothesis$ = ' || judged.hypothesis || ' ; $proof$ = [PREMISE] '
+                        || array_to_string(judged.premises, ' [PREMISE] ') AS prompt
+                FROM judged LEFT JOIN refuted ON refuted.refuted_proof = judged.proof_id
+                WHERE array_length(judged.premises) > 0 AND refuted.refuted_proof IS NULL
             ),
+            proof_said AS (SELECT of_proof, {proof_call} AS said FROM proof_asked),
             entailed AS (
                 SELECT of_proof, {proof_belief} AS entailment, said['request_digest'] AS digest,
                     said['error'] AS failure
@@ -306,7 +406,7 @@ impl Query<'_> {
             joined AS (
                 SELECT {passed_on}{keep}, folded.premises AS premises_, folded.beliefs AS beliefs_,
                     entailed.entailment AS entailment_, direct_of.direct AS direct_,
-                    folded.all_believed AS all_believed_,
+                    folded.all_believed AS all_believed_, folded.is_refuted AS is_refuted_,
                     blocked_proofs.of_proof IS NOT NULL AS is_blocked_,
                     array_concat(
                         folded.digests,
@@ -324,6 +424,7 @@ impl Query<'_> {
             reasoned AS (
                 SELECT *, CASE
                     WHEN premises_ IS NULL THEN 'no_premises'
+                    WHEN is_refuted_ THEN 'premise_contradicted'
                     WHEN NOT all_believed_ THEN 'premise_not_believed'
                     WHEN entailment_ < {threshold} THEN 'not_entailed'
                     WHEN is_blocked_ THEN 'blocked' END AS reason_

@@ -28,6 +28,10 @@ pub struct SearchPlan {
     pub context: Option<(StageName, SchemaRef)>,
     /// The stage of the blocked entailments, and its columns.
     pub blocked: Option<(StageName, SchemaRef)>,
+    /// The stage of the facts that premises must not contradict, and its columns.
+    pub memory: Option<(StageName, SchemaRef)>,
+    /// Whether proofs of a sentence depend on the question.
+    pub by_question: bool,
     pub hypotheses: SchemaRef,
     pub depth: u32,
     pub keep: Vec<String>,
@@ -44,6 +48,7 @@ impl StagePlan for SearchPlan {
             hypotheses: execution.rows(Some(&self.from)).await?,
             context: execution.rows(self.context.as_ref().map(|(name, _)| name)).await?,
             blocked: execution.rows(self.blocked.as_ref().map(|(name, _)| name)).await?,
+            memory: execution.rows(self.memory.as_ref().map(|(name, _)| name)).await?,
         };
         compute(self, tables, execution.engine, execution.sink).await
     }
@@ -55,6 +60,7 @@ struct Tables {
     /// What was recalled for their questions.
     context: Vec<RecordBatch>,
     blocked: Vec<RecordBatch>,
+    memory: Vec<RecordBatch>,
 }
 
 /// Searches.
@@ -66,7 +72,7 @@ async fn compute(
 ) -> Result<Computed, StageError> {
     let hypotheses = concat_batches(&plan.hypotheses, &tables.hypotheses)?;
     let mut queries = Queries::new(plan, &tables, &Planner::new(engine, sink, HELP)).await?;
-    let mut search = Search::new(&hypotheses, plan.context.is_some())?;
+    let mut search = Search::new(&hypotheses, plan.by_question)?;
     let mut open = search.roots();
     for depth in 0..plan.depth {
         if open.is_empty() {
@@ -87,6 +93,7 @@ struct Queries {
     judge: PreparedQuery,
     context: Option<RecordBatch>,
     blocked: Option<RecordBatch>,
+    memory: Option<RecordBatch>,
 }
 
 impl Queries {
@@ -95,7 +102,7 @@ impl Queries {
         tables: &Tables,
         planner: &Planner<'_>,
     ) -> Result<Self, StageError> {
-        let SearchPlan { context, blocked, .. } = plan;
+        let SearchPlan { context, blocked, memory, .. } = plan;
         let asked = asked_schema();
         let mut proving = vec![("hypotheses", &asked)];
         proving.extend(context.iter().map(|(_, schema)| ("recalled", schema)));
@@ -103,6 +110,7 @@ impl Queries {
         let prove_premises = planner.plan(&plan.prove_premises, &proving).await?;
         let mut judging = vec![("judged", prove_hypotheses.schema())];
         judging.extend(blocked.iter().map(|(_, schema)| ("blocked", schema)));
+        judging.extend(memory.iter().map(|(_, schema)| ("memory", schema)));
         let judge = planner.plan(&plan.judge, &judging).await?;
         let whole = |schema: &Option<_>, rows: &[RecordBatch]| match schema {
             Some((_, schema)) => concat_batches(schema, rows).map(Some),
@@ -110,7 +118,8 @@ impl Queries {
         };
         let context = whole(context, &tables.context)?;
         let blocked = whole(blocked, &tables.blocked)?;
-        Ok(Self { prove_hypotheses, prove_premises, judge, context, blocked })
+        let memory = whole(memory, &tables.memory)?;
+        Ok(Self { prove_hypotheses, prove_premises, judge, context, blocked, memory })
     }
 
     /// The judged proofs of what is asked at a depth.
@@ -121,6 +130,7 @@ impl Queries {
         let proofs = prove.run(&tables).await?;
         let mut tables = vec![&proofs];
         tables.extend(&self.blocked);
+        tables.extend(&self.memory);
         self.judge.run(&tables).await
     }
 }

@@ -33,7 +33,7 @@ pub struct Search {
     /// The sentences that were asked about, with the question whose facts they were proved with.
     known: HashMap<(Option<String>, String), usize>,
     /// Whether proofs depend on the question, by its facts.
-    has_context: bool,
+    by_question: bool,
     /// How many numbers are taken.
     asked: usize,
     questions: Questions,
@@ -48,7 +48,7 @@ struct Questions {
 }
 
 impl Search {
-    pub fn new(hypotheses: &RecordBatch, has_context: bool) -> Result<Self, StageError> {
+    pub fn new(hypotheses: &RecordBatch, by_question: bool) -> Result<Self, StageError> {
         let questions = Questions {
             ids: texts(hypotheses, "question_id")?,
             texts: texts(hypotheses, "question")?,
@@ -67,7 +67,7 @@ impl Search {
             asked_as: HashMap::new(),
             judged: Judged::default(),
             known: HashMap::new(),
-            has_context,
+            by_question,
             asked: 0,
             questions,
         })
@@ -82,7 +82,7 @@ impl Search {
         let mut new = Vec::new();
         for &number in open {
             let question = self.questions.ids.value(self.root_of[number]);
-            let question = self.has_context.then(|| question.to_owned());
+            let question = self.by_question.then(|| question.to_owned());
             // Hypotheses are asked with their answers, so each for itself.
             let known = match depth {
                 0 => None,

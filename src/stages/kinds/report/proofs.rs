@@ -34,11 +34,12 @@ const COLUMNS: [(&str, Kind); 14] = [
 ];
 const REQUIRED: usize = 2;
 /// What it knows of a premise; only the first must be there.
-const OF_PREMISE: [(&str, Kind); 4] = [
+const OF_PREMISE: [(&str, Kind); 5] = [
     ("text", Kind::Text),
     ("origin", Kind::Text),
     ("belief", Kind::Number),
     ("believed", Kind::Boolean),
+    ("contradicted_by", Kind::Text),
 ];
 
 /// What a column must be.
@@ -147,6 +148,7 @@ struct Premise {
     origin: Option<String>,
     belief: Option<f64>,
     believed: Option<bool>,
+    contradicted_by: Option<String>,
 }
 
 /// The proofs of a table with some of [`COLUMNS`], one tree for each question.
@@ -247,6 +249,7 @@ impl Proof {
 fn in_words(reason: &str) -> String {
     match reason {
         "no_premises" => "it has no premises".to_owned(),
+        "premise_contradicted" => "a premise contradicts the memory".to_owned(),
         "premise_not_believed" => "a premise is not believed".to_owned(),
         "not_entailed" => "the premises do not entail it".to_owned(),
         "blocked" => "a user blocked it".to_owned(),
@@ -265,7 +268,10 @@ impl Premise {
         let belief = self.belief.map(|belief| format!("belief {}", format_float(belief)));
         let doubt = (self.believed == Some(false)).then(|| "not believed".to_owned());
         let said: Vec<String> = [origin, belief, doubt].into_iter().flatten().collect();
-        let lines = [Some(text), (!said.is_empty()).then(|| said.join(", "))];
+        let contradicted = self.contradicted_by.as_deref();
+        let contradicted =
+            contradicted.map(|fact| format!("contradicts: {}", printable(fact, true)));
+        let lines = [Some(text), (!said.is_empty()).then(|| said.join(", ")), contradicted];
         Tree::leaf(lines.into_iter().flatten().collect::<Vec<_>>().join("\n"))
     }
 }
@@ -283,6 +289,7 @@ mod tests {
                 Field::new("origin", DataType::Utf8, true),
                 Field::new("belief", DataType::Float64, true),
                 Field::new("believed", DataType::Boolean, true),
+                Field::new("contradicted_by", DataType::Utf8, true),
             ]
             .into(),
         );
@@ -314,6 +321,9 @@ mod tests {
          "premises": [
             {"text": "a penny is \u001b[31miron", "origin": "model", "belief": 0.00001, "believed": false}],
          "entailment": 0.5, "score": 0.000005, "accepted": false, "reject_reason": "premise_not_believed"}
+        {"hypothesis": "it is denied", "premises": [
+            {"text": "a penny is a coin", "origin": "model", "contradicted_by": "a penny is not a kind of coin.\u001b[31m"}],
+         "accepted": false, "reject_reason": "premise_contradicted"}
         {"hypothesis": "nobody asked", "accepted": false, "reject_reason": "no_premises"}
         "#;
         insta::assert_snapshot!(draw(&rows(json)).unwrap());

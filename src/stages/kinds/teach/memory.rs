@@ -29,6 +29,11 @@ pub fn schema() -> SchemaRef {
     ]))
 }
 
+/// Columns of all facts, which premises must not contradict.
+pub fn facts_schema() -> SchemaRef {
+    Arc::new(Schema::new(vec![Field::new("fact", DataType::Utf8, false)]))
+}
+
 impl Memory {
     /// A memory without facts, which are found with the defaults of `index: bm25` but for the
     /// analyzer.
@@ -51,6 +56,12 @@ impl Memory {
     /// How many facts it holds.
     pub fn len(&self) -> usize {
         self.facts.len()
+    }
+
+    /// All facts, in the order in which they were learnt.
+    pub fn table(&self) -> Result<RecordBatch, StageError> {
+        let facts: StringArray = self.facts.iter().map(|(_, fact)| Some(fact)).collect();
+        Ok(RecordBatch::try_new(facts_schema(), vec![Arc::new(facts)])?)
     }
 
     /// The best `most` facts for each question `(id, text)`.

@@ -120,6 +120,8 @@ fn by_question(table: &RecordBatch) -> Result<IndexMap<String, Vec<u32>>, StageE
 /// What is asked of the questions of a round.
 struct Queries<'a> {
     recall: usize,
+    /// Whether proofs are compared with the memory.
+    rejects: bool,
     hypotheses: &'a RecordBatch,
     /// The direct beliefs in all hypotheses, which no memory changes, and the rows of each question.
     beliefs: RecordBatch,
@@ -141,7 +143,11 @@ impl<'a> Queries<'a> {
         let mut believe = planner.plan(&plan.judge_hypotheses, &[("judged", &schema)]).await?;
         let tables = [("hypotheses", &schema), ("recalled", &facts)];
         let prove = planner.plan(&plan.prove, &tables).await?;
-        let judge = planner.plan(&plan.judge_proofs, &[("judged", prove.schema())]).await?;
+        let rejects = plan.settings.reject_contradicted;
+        let known = memory::facts_schema();
+        let mut tables = vec![("judged", prove.schema())];
+        tables.extend(rejects.then_some(("memory", &known)));
+        let judge = planner.plan(&plan.judge_proofs, &tables).await?;
         let tables = [("hypotheses", believe.schema()), ("proofs", judge.schema())];
         let decide = planner.plan(&plan.decide, &tables).await?;
         let tables = [("answers", decide.schema()), ("proofs", judge.schema())];
@@ -149,7 +155,7 @@ impl<'a> Queries<'a> {
         let beliefs = believe.run(&[hypotheses]).await?;
         let believed = by_question(&beliefs)?;
         let recall = plan.settings.recall as usize;
-        Ok(Self { recall, hypotheses, beliefs, believed, prove, judge, decide, lessons })
+        Ok(Self { recall, rejects, hypotheses, beliefs, believed, prove, judge, decide, lessons })
     }
 
     /// The answers to some questions with the memory as it is.
@@ -167,7 +173,9 @@ impl<'a> Queries<'a> {
             some.iter().map(|question| (question.id.as_str(), question.text.as_str())).collect();
         let recalled = memory.recall(&asked, self.recall)?;
         let proofs = self.prove.run(&[&hypotheses, &recalled]).await?;
-        let judged = self.judge.run(&[&proofs]).await?;
+        let known = if self.rejects { Some(memory.table()?) } else { None };
+        let tables: Vec<&RecordBatch> = std::iter::once(&proofs).chain(&known).collect();
+        let judged = self.judge.run(&tables).await?;
         let answers = self.decide.run(&[&beliefs, &judged]).await?;
         self.lessons.run(&[&answers, &judged]).await
     }
