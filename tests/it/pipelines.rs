@@ -144,6 +144,34 @@ fn teachme_runs_with_any_entailer() {
     }
 }
 
+/// A control that is neither built in nor in `replacements` would have an empty memory.
+#[test]
+fn a_control_that_nobody_knows_is_named() {
+    let workspace = Workspace::new();
+    let all = std::fs::read_to_string(root().join("data/science/questions.jsonl")).unwrap();
+    let of = |split: &str| {
+        let split = format!("\"split\": \"{split}\"");
+        all.lines().find(|line| line.contains(&split)).unwrap()
+    };
+    workspace.write("questions.jsonl", [of("train"), of("test")].join("\n"));
+    let questions = format!("questions={}", workspace.path("questions.jsonl").display());
+    let model = format!("model={ENTAILER}");
+    let report = format!("output={}", workspace.path("report").display());
+    let done = |controls: &str| {
+        let mut args = vec!["run", "pipelines/teachme.yaml", "--select", "+study.results"];
+        let params = [&questions, &model, &report, "orders=0", "percents=0", controls];
+        args.extend(params.iter().flat_map(|param| ["--param", param]));
+        let mut run = workspace.command(&args);
+        run.current_dir(root()).env("PROOFMILL_STORE", workspace.path("store")).output().unwrap()
+    };
+    let failed = done("controls=half,wrng");
+    let said = String::from_utf8_lossy(&failed.stderr);
+    assert_eq!(failed.status.code(), Some(1), "{said}");
+    assert!(said.contains(r#"{"control":"wrng","replaced":0}"#), "{said}");
+    let fine = done("controls=half,wrong");
+    assert!(fine.status.success(), "{}", String::from_utf8_lossy(&fine.stderr));
+}
+
 /// Teaching helps the model that ships, by the facts that are recalled, and because they are true: on all
 /// questions about some things of each relation, most of which it was told nothing of, or something wrong.
 #[test]
