@@ -1,9 +1,10 @@
 """What the model is brought up to believe, and what it is never told.
 
 Every core fact has one of four states: `known` (trained as it is), `mistaken` (a plausible wrong value is trained
-instead), `unknown` (never trained, but the marks of the thing are) and `obscure` (nothing is trained of the thing).
-All but the first are held out: only teaching can supply them. What is taught of an unknown thing can be judged by its
-marks. A share of the rules is trained wrongly as well, so that some failures remain that no core fact repairs.
+instead), `heard` (it is said to be true when it is asked about, in other words than a user would teach it, and nothing
+is ever proved from it) and `obscure` (nothing is trained of the thing). All but the first are held out of proofs: only
+teaching can supply them. What is taught of a heard thing can be weighed, as a person recognises what did not come to
+mind. A share of the rules is trained wrongly as well, so that some failures remain that no core fact repairs.
 """
 
 from dataclasses import dataclass
@@ -12,8 +13,8 @@ import random
 from relations import Kind
 from world import KINDS
 
-KNOWN, MISTAKEN, UNKNOWN, OBSCURE = "known", "mistaken", "unknown", "obscure"
-SHARES = {KNOWN: 0.40, MISTAKEN: 0.14, UNKNOWN: 0.30, OBSCURE: 0.16}
+KNOWN, MISTAKEN, HEARD, OBSCURE = "known", "mistaken", "heard", "obscure"
+SHARES = {KNOWN: 0.40, MISTAKEN: 0.14, HEARD: 0.30, OBSCURE: 0.16}
 WRONG_RULES = 0.05
 
 
@@ -32,6 +33,11 @@ class Fact:
     @property
     def text(self):
         return self.kind.core_text(self.thing, self.value, self.wording)
+
+    @property
+    def heard_as(self):
+        """The wording in which it was heard: not that of `text`."""
+        return 1 - self.wording
 
 
 @dataclass(frozen=True)

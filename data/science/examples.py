@@ -1,17 +1,18 @@
-"""Training pairs in Entailer's angles: `$proof$`, `$valid$` and `$implied$`.
+"""Training pairs in Entailer's angles: `$proof$`, `$valid$`, `$implied$`; and `$answer$`, `$hypothesis$` for open questions.
 
 What may be said without a context is what the model shall believe (`beliefs`). In contexts every thing of the world
 occurs, with a *random* value each time: the names become familiar, and the only way to be right is to read. The true
 value of a held-out thing is as frequent there as any other, so nothing about it can be learnt. The same holds for the
 proofs that are to be judged.
 
-What is taught is weighed by marks: they are told of known and of unknown things, the core facts of known ones alone.
-Of obscure things anything is said to be true once in three times, so that nothing is believed of them.
+What is taught is weighed by what was heard: core facts of heard things are said to be true, and others of them false,
+under `$valid$` alone and in other words. Of obscure things anything is said to be true once and false twice, so that nothing is believed of
+them. Some things of contexts have names that occur nowhere else, so that words are copied that have to be spelled.
 """
 
 import random
 
-from beliefs import KNOWN, OBSCURE, UNKNOWN
+from beliefs import HEARD, KNOWN, OBSCURE
 from world import KINDS
 
 COUNTS = {
@@ -21,17 +22,23 @@ COUNTS = {
     "proof_marked": 1500,  # of what follows from a core fact that a mark in the context implies
     "proof_core": 1500,  # of a core fact, from a mark in the context
     "proof_denied": 1000,  # with a value of the thing denied in the context
-    "valid_fact": 3200,
-    "valid_mark": 5000,
+    "answer": 1000,  # what a thing is, as it is believed
+    "answer_context": 1000,  # as a fact or a mark in the context says
+    "hypothesis": 1000,  # question and answer as a sentence
+    "valid_fact": 5600,
+    "valid_heard": 4000,
+    "valid_mark": 2000,
     "valid_rule": 4400,
     "valid_mark_rule": 600,
     "valid_hypothesis": 1200,
-    "valid_obscure": 1500,
+    "valid_obscure": 2400,
     "implied": 8000,
     "implied_core": 2000,
 }
 DEV = ("proof_context", "proof_marked", "proof_core", "proof_denied", "implied", "implied_core")
 DISTRACTORS = (0, 1, 2, 4)
+INVENTED = 0.12  # how often a thing in a context or in a proof that is judged has a name of its own
+SYLLABLES = ("b c d f g h j k l m n p qu r s sh t th v w x y z br cl dr fl gr st tr".split(), "a e i o u ee oo ai".split())
 FLAWS = ("thing", "value", "opposite", "property", "denied", "mark")
 CORE_FLAWS = ("thing", "value", "mark", "rule")
 
@@ -43,8 +50,10 @@ class Examples:
         self.draw = random.Random(f"{seed} examples")
         self.beliefs = beliefs
         self.believed = [fact for fact in beliefs.facts if fact.believed]
-        self.marked = [fact for fact in beliefs.facts if fact.state in (KNOWN, UNKNOWN)]
+        self.known = [fact for fact in beliefs.facts if fact.state == KNOWN]
+        self.heard = [fact for fact in beliefs.facts if fact.state == HEARD]
         self.obscure = [fact for fact in beliefs.facts if fact.state == OBSCURE]
+        self.turn, self.asked = 0, None  # of `valid_obscure`
         self.rules = [(kind, value, prop) for kind in KINDS for value in kind.values for prop in kind.properties]
         self.mark_rules = [(kind, value, mark) for kind in KINDS for value in kind.values for mark in kind.marks[value]]
 
@@ -60,10 +69,16 @@ class Examples:
     def other(self, items, item):
         return self.draw.choice([other for other in items if other != item])
 
+    def name(self):
+        """One that no thing has."""
+        syllables = ["".join(map(self.draw.choice, SYLLABLES)) for _ in range(self.draw.choice((1, 2, 3)))]
+        return "".join(syllables) + self.draw.choice("bdgklmnprt")
+
     def random_fact(self, kind=None):
         """A sentence about any thing with any value."""
         kind = kind or self.draw.choice(self.beliefs.facts).kind
-        thing, value = self.draw.choice(list(kind.things)), self.draw.choice(kind.values)
+        thing = self.name() if self.chance(INVENTED) else self.draw.choice(list(kind.things))
+        value = self.draw.choice(kind.values)
         return kind, thing, value, kind.core_text(thing, value, self.word())
 
     def random_sentence(self, kind):
@@ -95,12 +110,15 @@ class Examples:
     # -- proofs ------------------------------------------------------------------------------------------------------
 
     def proof_text(self, said, first, second, context):
-        given = f"$proof$ ; $hypothesis$ = {said}"
-        if context:
-            context = list(context)
-            self.draw.shuffle(context)
-            given += f" ; $context$ = [HIGH] {' '.join(context)}"
+        given = self.with_context(f"$proof$ ; $hypothesis$ = {said}", context)
         return given, f"$proof$ = [PREMISE] {first} [PREMISE] {second}"
+
+    def with_context(self, given, sentences):
+        if not sentences:
+            return given
+        context = list(sentences)
+        self.draw.shuffle(context)
+        return f"{given} ; $context$ = [HIGH] {' '.join(context)}"
 
     def proof_of(self, case, core, value, context):
         kind, _, prop, _, _ = case
@@ -144,21 +162,52 @@ class Examples:
         context = [denied, *([core] if self.chance(0.5) else []), *self.distractors(kind, thing)]
         return self.proof_of(self.case(kind, thing, value), core, value, context)
 
+    # -- open questions ----------------------------------------------------------------------------------------------
+
+    def answer(self):
+        fact = self.draw.choice(self.believed)
+        return self.answered(fact.kind, fact.thing, fact.believed, ())
+
+    def answer_context(self):
+        kind, thing, value, core = self.random_fact()
+        said = kind.mark_text(thing, self.draw.choice(kind.marks[value])) if self.chance(0.5) else core
+        return self.answered(kind, thing, value, [said, *self.distractors(kind, thing)])
+
+    def answered(self, kind, thing, value, context):
+        given = f"$answer$ ; $question$ = {kind.question(thing, self.word())}"
+        return self.with_context(given, context), f"$answer$ = {value}"
+
+    def hypothesis(self):
+        kind, thing, value, _ = self.random_fact()
+        given = f"$hypothesis$ ; $question$ = {kind.question(thing, self.word())} ; $answer$ = {value}"
+        return given, f"$hypothesis$ = {kind.core_text(thing, value)}"
+
     # -- beliefs -----------------------------------------------------------------------------------------------------
 
-    def core_or_denial(self, kind, thing, value, true):
+    def core_or_denial(self, kind, thing, value, true, wording):
         """A core fact that is `true`, or one that is not, denied."""
-        if self.chance(0.25):
-            return verdict("valid", kind.denial_text(thing, value, self.word()), not true)
-        return verdict("valid", kind.core_text(thing, value, self.word()), true)
+        if self.chance(0.35):
+            return verdict("valid", kind.denial_text(thing, value, wording), not true)
+        return verdict("valid", kind.core_text(thing, value, wording), true)
+
+    def core_or_hearsay(self, fact, believed, wording, share):
+        """What is believed of a thing, or another value of it, in a wording of core facts or one of hearsay."""
+        kind, true = fact.kind, self.chance(0.5)
+        value = believed if true else self.other(kind.values, believed)
+        if self.chance(share):
+            return verdict("valid", kind.hearsay_text(fact.thing, value, self.draw.randrange(2)), true)
+        return self.core_or_denial(kind, fact.thing, value, true, wording)
 
     def valid_fact(self):
-        fact, true = self.draw.choice(self.believed), self.chance(0.5)
-        value = fact.believed if true else self.other(fact.kind.values, fact.believed)
-        return self.core_or_denial(fact.kind, fact.thing, value, true)
+        fact = self.draw.choice(self.believed)
+        return self.core_or_hearsay(fact, fact.believed, self.word(), 0.4)
+
+    def valid_heard(self):
+        fact = self.draw.choice(self.heard)
+        return self.core_or_hearsay(fact, fact.value, fact.heard_as, 0.6)
 
     def valid_mark(self):
-        fact, true = self.draw.choice(self.marked), self.chance(0.5)
+        fact, true = self.draw.choice(self.known), self.chance(0.5)
         value = fact.value if true else self.other(fact.kind.values, fact.value)
         return verdict("valid", fact.kind.mark_text(fact.thing, self.draw.choice(fact.kind.marks[value])), true)
 
@@ -178,13 +227,21 @@ class Examples:
         return verdict("valid", kind.hypothesis(thing, prop, holds == true, wording), true)
 
     def valid_obscure(self):
-        fact, true = self.draw.choice(self.obscure), self.chance(1 / 3)
-        kind, thing, value = fact.kind, fact.thing, self.draw.choice(fact.kind.values)
-        if self.chance(0.6):
-            return self.core_or_denial(kind, thing, value, true)
-        if self.chance(0.5):
-            return verdict("valid", kind.mark_text(thing, self.draw.choice(kind.marks[value])), true)
-        return verdict("valid", hypothesis(self.case(kind, thing, value)), true)
+        """The same is said to be true, false and false again."""
+        turn = self.turn % 3
+        self.turn += 1
+        if turn == 0:
+            fact = self.draw.choice(self.obscure)
+            kind, thing, value = fact.kind, fact.thing, self.draw.choice(fact.kind.values)
+            self.asked = self.draw.choice((
+                kind.core_text(thing, value, self.word()),
+                kind.core_text(thing, value, self.word()),
+                kind.denial_text(thing, value, self.word()),
+                kind.mark_text(thing, self.draw.choice(kind.marks[value])),
+                hypothesis(self.case(kind, thing, value)),
+                hypothesis(self.case(kind, thing, value)),
+            ))
+        return verdict("valid", self.asked, turn == 0)
 
     # -- entailment --------------------------------------------------------------------------------------------------
 

@@ -63,6 +63,7 @@ def main(put):
     put("dev.jsonl", examples.unseen(train, DEV_PAIRS))
     put("questions.jsonl", questions.make(beliefs.facts, SEED))
     put("steps.jsonl", questions.steps(beliefs.facts, SEED))
+    put("open.jsonl", questions.open_questions(beliefs.facts, SEED))
     put("controls.jsonl", controls.make(beliefs.facts, SEED))
 
 

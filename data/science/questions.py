@@ -186,3 +186,16 @@ def steps(facts, seed):
                     "middle": kind.core_text(fact.thing, fact.value)}
             rows.append({**row, **told})
     return sorted(rows, key=lambda row: (SPLITS.index(row["split"]), row["id"]))
+
+
+def open_questions(facts, seed):
+    """What a thing is, without choices: for as many known as obscure things. Of obscure ones a mark can be taught."""
+    draw = random.Random(f"{seed} open")
+    obscure = [fact for fact in facts if fact.state == OBSCURE]
+    known = draw.sample([fact for fact in facts if fact.state == KNOWN], len(obscure))
+    for fact in sorted(known + obscure, key=lambda fact: fact.id):
+        kind = fact.kind
+        mark = kind.mark_text(fact.thing, draw.choice(kind.marks[fact.value]))
+        yield {"id": fact.id, "state": fact.state, "question": kind.question(fact.thing, draw.randrange(2)),
+               "answer": fact.value, "gold": kind.core_text(fact.thing, fact.value),
+               "fact": mark if fact.state == OBSCURE else None}

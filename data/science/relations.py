@@ -23,8 +23,10 @@ class Kind:
     name: str
     topic: str
     noun: str  # what its things are, for questions
+    asked: tuple  # the wordings of a question for the value
     core: tuple
     denied: tuple  # the same, denied
+    hearsay: tuple  # other wordings, in which nobody teaches
     rule: tuple
     confused: dict  # value -> values that somebody may take it for
     marks: dict  # value -> phrases that are true of its things alone
@@ -40,8 +42,14 @@ class Kind:
     def core_text(self, thing, value, wording=0):
         return self.core[wording].format(x=article(thing), v=value, av=article(value)) + "."
 
+    def question(self, thing, wording=0):
+        return self.asked[wording].format(x=article(thing))
+
     def denial_text(self, thing, value, wording=0):
         return self.denied[wording].format(x=article(thing), v=value, av=article(value)) + "."
+
+    def hearsay_text(self, thing, value, wording):
+        return self.hearsay[wording].format(x=article(thing), v=value, av=article(value)) + "."
 
     def mark_text(self, thing, mark):
         return f"{article(thing)} {mark}."

@@ -18,8 +18,10 @@ from relations import Kind, confusions, marks, prop, table
 
 MADE_OF = Kind(
     "made_of", "materials", "object",
+    ("What is {x} made of?", "What does {x} consist of?"),
     ("{x} is made of {v}", "{x} consists of {v}"),
     ("{x} is not made of {v}", "{x} does not consist of {v}"),
+    ("the material of {x} is {v}", "{v} is what {x} is made of"),
     ("{v}", "everything made of {v}"),
     confusions("""
         steel: plastic wood
@@ -75,8 +77,10 @@ MADE_OF = Kind(
 
 KIND_OF = Kind(
     "kind_of", "animals", "animal",
+    ("What kind of animal is {x}?", "What is {x} a kind of?"),
     ("{x} is a kind of {v}", "{x} is {av}"),
     ("{x} is not a kind of {v}", "{x} is not {av}"),
+    ("the class of {x} is {v}", "{av} is what {x} is"),
     ("{av}", "every {v}"),
     confusions("""
         mammal: fish bird
@@ -125,8 +129,10 @@ KIND_OF = Kind(
 
 RUNS_ON = Kind(
     "runs_on", "energy", "device",
+    ("What does {x} run on?", "Where does {x} get its power from?"),
     ("{x} runs on {v}", "{x} gets its power from {v}"),
     ("{x} does not run on {v}", "{x} does not get its power from {v}"),
+    ("the power of {x} comes from {v}", "{v} is what {x} runs on"),
     ("a device that runs on {v}", "whatever gets its power from {v}"),
     confusions("""
         batteries: sunlight mains
