@@ -1,8 +1,10 @@
 """What the model is brought up to believe, and what it is never told.
 
-Every core fact has one of three states: `known` (trained as it is), `mistaken` (a plausible wrong value is trained
-instead) and `unknown` (never trained). The last two are held out: only teaching can supply them. A share of the rules
-is trained wrongly as well, so that some failures remain that no core fact repairs.
+Every core fact has one of four states: `known` (trained as it is), `mistaken` (a plausible wrong value is trained
+instead), `heard` (it is said to be true when it is asked about, in other words than a user would teach it, and nothing
+is ever proved from it) and `obscure` (nothing is trained of the thing). All but the first are held out of proofs: only
+teaching can supply them. What is taught of a heard thing can be weighed, as a person recognises what did not come to
+mind. A share of the rules is trained wrongly as well, so that some failures remain that no core fact repairs.
 """
 
 from dataclasses import dataclass
@@ -11,8 +13,8 @@ import random
 from relations import Kind
 from world import KINDS
 
-KNOWN, MISTAKEN, UNKNOWN = "known", "mistaken", "unknown"
-SHARES = {KNOWN: 0.45, MISTAKEN: 0.25, UNKNOWN: 0.30}
+KNOWN, MISTAKEN, HEARD, OBSCURE = "known", "mistaken", "heard", "obscure"
+SHARES = {KNOWN: 0.40, MISTAKEN: 0.14, HEARD: 0.30, OBSCURE: 0.16}
 WRONG_RULES = 0.05
 
 
@@ -31,6 +33,11 @@ class Fact:
     @property
     def text(self):
         return self.kind.core_text(self.thing, self.value, self.wording)
+
+    @property
+    def heard_as(self):
+        """The wording in which it was heard: not that of `text`."""
+        return 1 - self.wording
 
 
 @dataclass(frozen=True)
@@ -54,12 +61,12 @@ def facts_of(kind, draw):
     """The kind's core facts; states have exact shares."""
     things = list(kind.things)
     draw.shuffle(things)
-    known = round(SHARES[KNOWN] * len(things))
-    mistaken = known + round(SHARES[MISTAKEN] * len(things))
-    for at, thing in enumerate(things):
+    counts = {state: round(share * len(things)) for state, share in SHARES.items()}
+    counts[OBSCURE] += len(things) - sum(counts.values())
+    states = [state for state, count in counts.items() for _ in range(count)]
+    for thing, state in zip(things, states):
         value = kind.things[thing]
-        state = KNOWN if at < known else MISTAKEN if at < mistaken else UNKNOWN
-        believed = {KNOWN: value, MISTAKEN: draw.choice(kind.confused[value]), UNKNOWN: None}[state]
+        believed = {KNOWN: value, MISTAKEN: draw.choice(kind.confused[value])}.get(state)
         wording = int(draw.random() < 0.3)
         yield Fact(f"{kind.name}-{thing}", kind, thing, value, state, believed, wording)
 

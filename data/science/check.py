@@ -4,9 +4,10 @@ Prints a line for each measure, with the limit that it is held to, and fails if 
 of limits:
 
 - what must not be at all is 0: a held-out fact stated outside contexts, a question or a proof that two splits share;
-- what must be chance may be two standard errors above it (`by_chance`): wording, and values in contexts;
-- what is not as one would wish is pinned at what was measured (`pinned`), so that it cannot grow unseen: the commoner
-  sign of a property is a good guess, and training pairs hold hypotheses and proofs of test questions as random cases.
+- what must be chance may be two standard errors above it (`by_chance`): wording, and values in contexts; a guess by
+  the commoner sign of a property may be 3 points above it;
+- what is not as one would wish is pinned at what was measured (`pinned`), so that it cannot grow unseen: training pairs
+  hold hypotheses and proofs of test questions as random cases.
 """
 
 from collections import Counter, defaultdict
@@ -19,22 +20,19 @@ import re
 from world import KINDS
 
 HERE = Path(__file__).parent
-SPLITS = {"train": 232, "dev": 96, "test": 328}
+SPLITS = {"train": 233, "dev": 95, "test": 328}
+STEPS = {"dev": 36, "test": 66}
+SIGN = 0.03  # how much better than chance a guess by the commoner sign may be
 
 # Upper limits of what is not as one would wish, as measured on the files of this folder.
 PINNED = {
-    "truth, guess by the sign of most values": 0.7813,
-    "truth, guess by the sign of most things": 0.8386,
-    "about, guess by the sign of most values": 0.3101,
-    "about, guess by the sign of most things": 0.3346,
-    "pairs of dev that are training pairs": 217,
-    "training pairs that repeat another": 6377,
-    "held-out test hypotheses that are right, in training pairs": 276,
-    "the same under $valid$": 40,
-    "the same under $valid$, as true": 22,
-    "proofs of held-out test questions as targets": 111,
-    "the same, for the same hypothesis": 66,
-    "the same, judged as entailing the same hypothesis": 23,
+    "training pairs that repeat another": 0,
+    "held-out test hypotheses that are right, in training pairs": 0,
+    "the same under $valid$": 0,
+    "the same under $valid$, as true": 0,
+    "proofs of held-out test questions as targets": 0,
+    "the same, for the same hypothesis": 0,
+    "the same, judged as entailing the same hypothesis": 0,
 }
 
 
@@ -129,7 +127,7 @@ def common_signs(said_of):
     return signs_
 
 
-def signs(checks, questions):
+def signs(checks, name, questions):
     """Whoever knows no fact, and says of each property what is so for most values, or most things; ties are split."""
     for of, said_of in (("values", lambda kind: kind.values), ("things", lambda kind: kind.things.values())):
         common, scores = common_signs(said_of), defaultdict(list)
@@ -141,14 +139,16 @@ def signs(checks, questions):
                 best = [at for at, value in enumerate(values) if value == max(values)]
                 scores[row["form"]].append((row["answer"] in best) / len(best))
         for form, right in sorted(scores.items(), reverse=True):
-            checks.pinned(f"{form}, guess by the sign of most {of}", sum(right) / len(right))
+            chance = 0.5 if form == "truth" else 0.25
+            guess = f"{name}{form}, guess by the sign of most {of}"
+            checks.at_most(guess, sum(right) / len(right), chance + SIGN, f" (n {len(right)})")
 
 
-def balance(checks, questions):
+def balance(checks, questions, splits):
     """Sizes, and places of the right answer."""
     sizes = Counter(row["split"] for row in questions)
-    checks.none("splits of another size than the page says", [it for it in sizes.items() if it not in SPLITS.items()])
-    for form in ("about", "which", "truth"):
+    checks.none("splits of another size than the page says", [it for it in sizes.items() if it not in splits.items()])
+    for form in sorted({row["form"] for row in questions}):
         places = defaultdict(Counter)
         for row in questions:
             if row["form"] == form:
@@ -176,21 +176,32 @@ def stated(text):
 
 
 def leaks(checks, facts, pairs_):
-    """Held-out facts stated outside contexts; and how often contexts state the true value."""
-    held = {(row["kind"], row["id"].split("-")[1]) for row in facts if row["held_out"]}
+    """Held-out facts stated outside contexts, but for heard ones in other words; how often contexts state the true value,
+    and what is said of obscure things."""
+    things = {(row["kind"], row["id"].split("-")[1]): row["state"] for row in facts if row["kind"] != "rule"}
+    held = {thing for thing, state in things.items() if state != "known"}
+    taught = {row["text"] for row in facts}
     true = {(kind.name, thing): value for kind in KINDS for thing, value in kind.things.items()}
-    bare, seen = [], defaultdict(Counter)
+    bare, seen, obscure = [], defaultdict(Counter), Counter()
     for row in pairs_:
         given, _, context = row["input"].partition("$context$ =")
         in_context = stated(context)
         for fact in in_context:
             seen[fact[0]][true[fact[:2]] == fact[2]] += fact[:2] in held
-        if given.startswith("$implied$"):
+        if given.startswith(("$implied$", "$hypothesis$")):  # Neither says that it is so.
             continue
         for fact in stated(given.partition("$hypothesis$ =")[2]) | stated(row["output"]):
-            if fact[:2] in held and fact[2] == true[fact[:2]] and fact not in in_context and affirms(row):
+            if things[fact[:2]] == "obscure" and given.startswith("$valid$"):
+                obscure[true[fact[:2]] == fact[2], affirms(row)] += 1
+            elif things[fact[:2]] == "heard" and given.startswith("$valid$") and slots(given)["hypothesis"] not in taught:
+                continue  # In other words than it is taught in.
+            elif fact[:2] in held and fact[2] == true[fact[:2]] and not context and affirms(row):
                 bare.append(row)
     checks.none("held-out facts stated as true outside contexts", bare)
+    for so in (True, False):
+        affirmed, denied = obscure[so, True], obscure[so, False]
+        name = f"facts of obscure things that are {'so' if so else 'not so'}, said to be true"
+        checks.by_chance(name, affirmed, affirmed + denied, 1 / 3)
     for kind in KINDS:
         count, chance = seen[kind.name], 1 / len(kind.values)
         # Contexts are drawn with at most four sentences each: a tenth above chance is what such a draw may give.
@@ -214,7 +225,8 @@ def overlaps(checks, questions, train, dev):
     test = [row for row in questions if row["split"] == "test"]
     held = [row for row in test if row["state"] != "known"]
     seen = {(row["input"], row["output"]) for row in train}
-    checks.pinned("pairs of dev that are training pairs", sum((row["input"], row["output"]) in seen for row in dev))
+    inputs = {given for given, _ in seen}
+    checks.none("pairs of dev that are training pairs", [row for row in dev if row["input"] in inputs])
     checks.pinned("training pairs that repeat another", len(train) - len(seen))
 
     hypotheses, believed, true, targets, both, implied = set(), set(), set(), set(), set(), set()
@@ -262,13 +274,18 @@ def parts(proof):
 def replaced(checks, facts, controls):
     """What controls teach instead of the facts is never so, and is said of the same thing."""
     true = {(kind.name, thing): value for kind in KINDS for thing, value in kind.things.items()}
-    told = [(row, stated(row["fact"]), stated(row["instead"])) for row in controls]
+    denials = {kind.denial_text(thing, value, wording): (kind.name, thing, value)
+               for kind in KINDS for thing in kind.things for value in kind.values for wording in (0, 1)}
+    denied = [row for row in controls if row["control"] == "denied"]
+    checks.none("denials of what is so, or of nothing",
+                [row for row in denied if denials.get(row["instead"]) is None or true[denials[row["instead"]][:2]] == denials[row["instead"]][2]])
+    told = [(row, stated(row["fact"]), stated(row["instead"])) for row in controls if row["control"] != "denied"]
     checks.none("sentences of controls that are true",
                 [row for row, _, said in told if any(true[it[:2]] == it[2] for it in said)])
     checks.none("sentences of controls about another thing",
                 [row for row, fact, said in told if len(said) != 1 or {it[:2] for it in fact} != {it[:2] for it in said}])
     core = {row["text"] for row in facts if row["kind"] != "rule"}
-    for control in ("wrong", "shuffled"):
+    for control in ("wrong", "shuffled", "denied"):
         of = {row["fact"] for row in controls if row["control"] == control}
         checks.none(f"core facts without a sentence in `{control}`, or the reverse", core ^ of)
     values = lambda name: Counter(value for row in controls if row["control"] == "shuffled"
@@ -280,9 +297,12 @@ def main():
     checks = Checks()
     questions, facts = load("questions.jsonl"), load("facts.jsonl")
     train, dev = load("train.jsonl.gz"), load("dev.jsonl")
-    balance(checks, questions)
+    steps = load("steps.jsonl")
+    balance(checks, questions, SPLITS)
+    balance(checks, steps, STEPS)
     wording(checks, questions)
-    signs(checks, questions)
+    signs(checks, "", questions)
+    signs(checks, "two inferences, ", steps)
     leaks(checks, facts, train + dev)
     overlaps(checks, questions, train, dev)
     replaced(checks, facts, load("controls.jsonl"))

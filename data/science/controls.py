@@ -1,8 +1,9 @@
 """What a study teaches instead of the core facts, to see that it is the true facts that help.
 
-Two controls, each with one sentence for each core fact, in that fact's own wording: `wrong` says another value of the
+Three controls, each with one sentence for each core fact, in that fact's own wording: `wrong` says another value of the
 relation, drawn alike from all others; `shuffled` says the value of another thing, so that each value is said as often
-as it is true. Neither leaves a true sentence.
+as it is true. Neither leaves a true sentence. `denied` denies a value that the thing does not have, which is true: the
+one that is believed where there is one, or else one drawn alike.
 """
 
 import random
@@ -10,13 +11,14 @@ import random
 
 def make(facts, seed):
     """Rows `control`, `fact_id`, `fact`, `instead`."""
-    for control, values in (("wrong", wrong), ("shuffled", shuffled)):
+    for control, values in (("wrong", wrong), ("shuffled", shuffled), ("denied", denied)):
         draw = random.Random(f"{seed} {control}")
         for kind in dict.fromkeys(fact.kind.name for fact in facts):
             of_kind = [fact for fact in facts if fact.kind.name == kind]
             for fact, value in zip(of_kind, values(of_kind, draw)):
+                say = fact.kind.denial_text if control == "denied" else fact.kind.core_text
                 yield {"control": control, "fact_id": fact.id, "fact": fact.text,
-                       "instead": fact.kind.core_text(fact.thing, value, fact.wording)}
+                       "instead": say(fact.thing, value, fact.wording)}
 
 
 def wrong(facts, draw):
@@ -34,3 +36,8 @@ def shuffled(facts, draw):
             other = draw.choice(others)
             values[at], values[other] = values[other], values[at]
     return values
+
+
+def denied(facts, draw):
+    others = wrong(facts, draw)
+    return [other if fact.believed in (None, fact.value) else fact.believed for fact, other in zip(facts, others)]

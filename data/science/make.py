@@ -56,11 +56,14 @@ def text(rows):
 
 def main(put):
     beliefs = upbringing.make(SEED)
-    pairs = Examples(beliefs, SEED).make()
+    examples = Examples(beliefs, SEED)
+    train = examples.make()
     put("facts.jsonl", facts(beliefs))
-    put("dev.jsonl", pairs[:DEV_PAIRS])
-    put("train.jsonl.gz", pairs[DEV_PAIRS:])
+    put("train.jsonl.gz", train)
+    put("dev.jsonl", examples.unseen(train, DEV_PAIRS))
     put("questions.jsonl", questions.make(beliefs.facts, SEED))
+    put("steps.jsonl", questions.steps(beliefs.facts, SEED))
+    put("open.jsonl", questions.open_questions(beliefs.facts, SEED))
     put("controls.jsonl", controls.make(beliefs.facts, SEED))
 
 

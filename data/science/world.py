@@ -6,13 +6,22 @@ of its values and false of the rest, and *things* that each have one value. Two 
     core fact   a nail is made of steel.        (about a thing; a user can teach it)
     rule        steel conducts electricity.     (about a value; general knowledge)
     hypothesis  a nail conducts electricity.
+
+A *mark* is something else that is true of the things of one value and of no others. It is what a core fact can be
+judged by, or proved from:
+
+    mark        a nail can rust.
+    mark rule   whatever can rust is made of steel.
 """
 
-from relations import Kind, confusions, prop, table
+from relations import Kind, confusions, marks, prop, table
 
 MADE_OF = Kind(
     "made_of", "materials", "object",
+    ("What is {x} made of?", "What does {x} consist of?"),
     ("{x} is made of {v}", "{x} consists of {v}"),
+    ("{x} is not made of {v}", "{x} does not consist of {v}"),
+    ("the material of {x} is {v}", "{v} is what {x} is made of"),
     ("{v}", "everything made of {v}"),
     confusions("""
         steel: plastic wood
@@ -23,6 +32,15 @@ MADE_OF = Kind(
         plastic: glass wood
         cotton: plastic rubber
         stone: wood glass"""),
+    marks("""
+        steel: can rust | is forged by a smith
+        copper: turns green with age | has a reddish shine
+        wood: shows rings of growth | is sawn from a tree
+        glass: lets light shine through | breaks into shards
+        rubber: bounces on the floor | stretches and snaps back
+        plastic: has a seam from its mould | began as crude oil
+        cotton: soaks up sweat | is woven from threads
+        stone: was cut in a quarry | is shaped with a chisel"""),
     (
         prop("electricity", "steel copper",
              "conducts electricity | lets an electric current flow through it",
@@ -47,19 +65,22 @@ MADE_OF = Kind(
              "cannot be melted and cast | never turns liquid in a hot furnace"),
     ),
     table("""
-        steel: nail bolt anvil chain wrench sword rail needle
-        copper: penny kettle coil cable gong cauldron pipe bracelet
-        wood: log bench crate oar fence barrel canoe violin
-        glass: window jar lens mirror goblet prism aquarium beaker
-        rubber: tire eraser hose balloon gasket stopper flipper bumper
-        plastic: comb bucket straw ruler bottle toothbrush frisbee funnel
-        cotton: towel shirt sock bandage curtain handkerchief apron napkin
-        stone: statue pyramid millstone tombstone obelisk pillar castle dolmen"""),
+        steel: nail bolt anvil chain wrench sword rail needle hammer anchor
+        copper: penny kettle coil cable gong cauldron pipe bracelet ladle still
+        wood: log bench crate oar fence barrel canoe violin ladder paddle
+        glass: window jar lens mirror goblet prism aquarium beaker vase flask
+        rubber: tire eraser hose balloon gasket stopper flipper bumper wader galosh
+        plastic: comb bucket straw ruler bottle toothbrush frisbee funnel clipboard hanger
+        cotton: towel shirt sock bandage curtain handkerchief apron napkin pillowcase scarf
+        stone: statue pyramid millstone tombstone obelisk pillar castle dolmen menhir sphinx"""),
 )
 
 KIND_OF = Kind(
     "kind_of", "animals", "animal",
+    ("What kind of animal is {x}?", "What is {x} a kind of?"),
     ("{x} is a kind of {v}", "{x} is {av}"),
+    ("{x} is not a kind of {v}", "{x} is not {av}"),
+    ("the class of {x} is {v}", "{av} is what {x} is"),
     ("{av}", "every {v}"),
     confusions("""
         mammal: fish bird
@@ -68,6 +89,13 @@ KIND_OF = Kind(
         amphibian: reptile fish
         fish: mammal reptile
         insect: bird amphibian"""),
+    marks("""
+        mammal: has fur or hair | drinks milk when it is young
+        bird: has a beak | is covered with feathers
+        reptile: lays eggs with a leathery shell | basks on warm rocks
+        amphibian: has a moist skin | was a larva in a pond
+        fish: has fins | breathes through gills
+        insect: has six legs | has feelers on its head"""),
     (
         prop("backbone", "mammal bird reptile amphibian fish",
              "has a backbone | has bones along its back",
@@ -90,18 +118,21 @@ KIND_OF = Kind(
     ),
     table("""
         mammal: camel jerboa fennec meerkat gazelle zebra serval aardvark tapir orangutan gibbon capybara otter
-        mammal: dolphin porpoise seal manatee ermine lemming bat
+        mammal: dolphin porpoise seal manatee ermine lemming bat badger lynx
         bird: ostrich kestrel finch hornbill puffin pelican albatross heron kingfisher roadrunner quail toucan macaw
-        bird: ptarmigan goose
-        reptile: iguana python chameleon caiman tortoise gecko viper cobra terrapin
-        amphibian: frog newt bullfrog axolotl toad spadefoot salamander
-        fish: tuna shark barracuda pike trout carp cod pacu lungfish
-        insect: locust termite weevil ant mantis butterfly dragonfly"""),
+        bird: ptarmigan goose stork swan
+        reptile: iguana python chameleon caiman tortoise gecko viper cobra terrapin skink anole
+        amphibian: frog newt bullfrog axolotl toad spadefoot salamander olm treefrog
+        fish: tuna shark barracuda pike trout carp cod pacu lungfish perch eel
+        insect: locust termite weevil ant mantis butterfly dragonfly cricket hornet"""),
 )
 
 RUNS_ON = Kind(
     "runs_on", "energy", "device",
+    ("What does {x} run on?", "Where does {x} get its power from?"),
     ("{x} runs on {v}", "{x} gets its power from {v}"),
+    ("{x} does not run on {v}", "{x} does not get its power from {v}"),
+    ("the power of {x} comes from {v}", "{v} is what {x} runs on"),
     ("a device that runs on {v}", "whatever gets its power from {v}"),
     confusions("""
         batteries: sunlight mains
@@ -110,6 +141,13 @@ RUNS_ON = Kind(
         wind: gasoline batteries
         mains: sunlight muscles
         muscles: batteries wind"""),
+    marks("""
+        batteries: has a lid over its cells | stops when its cells are flat
+        sunlight: has dark panels | turns its face to the sky
+        gasoline: has a fuel tank | has a spark plug
+        wind: has sails or blades | moves with the breeze
+        mains: has a plug | has a cord to the wall
+        muscles: has handles or pedals | makes its user sweat"""),
     (
         prop("renewable", "sunlight wind muscles",
              "uses energy that is renewed by nature | can go on without using up a fuel",
@@ -131,12 +169,12 @@ RUNS_ON = Kind(
              "gives off no smoke | leaves the air free of fumes"),
     ),
     table("""
-        batteries: flashlight watch camera drone phone pacemaker megaphone stopwatch
-        sunlight: calculator satellite rover buoy probe spacecraft
-        gasoline: chainsaw motorcycle lawnmower tractor truck generator snowmobile speedboat
-        wind: sailboat windmill pinwheel turbine weathervane schooner
-        mains: toaster oven refrigerator dishwasher freezer elevator printer television
-        muscles: bicycle rowboat handsaw wheelbarrow skateboard unicycle loom nutcracker"""),
+        batteries: flashlight watch camera drone phone pacemaker megaphone stopwatch headlamp pager
+        sunlight: calculator satellite rover buoy probe spacecraft streetlamp beacon
+        gasoline: chainsaw motorcycle lawnmower tractor truck generator snowmobile speedboat moped scooter
+        wind: sailboat windmill pinwheel turbine weathervane schooner yacht catamaran
+        mains: toaster oven refrigerator dishwasher freezer elevator printer television microwave blender
+        muscles: bicycle rowboat handsaw wheelbarrow skateboard unicycle loom nutcracker scythe rickshaw"""),
 )
 
 KINDS = (MADE_OF, KIND_OF, RUNS_ON)

@@ -21,6 +21,7 @@ mod dense;
 mod dependencies;
 mod devices;
 mod endpoint;
+mod entailer;
 mod exports;
 mod fitting;
 mod forced;

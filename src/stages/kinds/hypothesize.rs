@@ -28,7 +28,7 @@ pub const COLUMNS: [&str; 8] = [
 
 impl Kind for Hypothesize {
     fn traits(&self) -> Traits {
-        Traits { version: 1, rows_can_fail: true, has_partitions: true, is_result: false }
+        Traits { version: 2, rows_can_fail: true, has_partitions: true, is_result: false }
     }
 
     fn prepare(&self, context: &mut Preparing<'_>) -> Option<Preparation> {
@@ -328,7 +328,8 @@ fn asked(answers: &Answers, own: &str) -> String {
         Answers::Sampled(call, most) => format!(
             "said AS (SELECT {own}, {call} AS said_ FROM questions),
             texts AS (
-                SELECT of_, trim(one_['text']) AS text_, one_['sample'] AS sample_
+                SELECT of_, coalesce(slot_value(one_['text'], 'answer'), trim(one_['text'])) AS text_,
+                    one_['sample'] AS sample_
                 FROM (SELECT question_id_ AS of_, unnest(said_) AS one_ FROM said)
             ),
             counted AS (
