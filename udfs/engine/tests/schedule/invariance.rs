@@ -34,6 +34,11 @@ fn is_refused(answer: &Answered) -> bool {
     }
 }
 
+/// A tokenizer may have no tokens for the prefix, whoever is asked beside it.
+fn cannot_begin(answer: &Answered) -> bool {
+    matches!(answer, Err(RequestError::Invalid(why)) if why.ends_with("the answer cannot begin with it"))
+}
+
 fn alone_and_together(name: &str, kind: Kind, precision: Precision) {
     let config = Config { cases: 12, failure_persistence: None, ..Config::default() };
     let compared = Cell::new((0, 0));
@@ -45,6 +50,10 @@ fn alone_and_together(name: &str, kind: Kind, precision: Precision) {
         let answers = ask_all(&together, order.iter().map(|&index| &requests[index]));
         for (answer, &index) in answers.iter().zip(&order) {
             let (same, other) = compared.get();
+            if cannot_begin(answer) {
+                assert_eq!(answer, &expected[index], "{name}: {:?}", requests[index]);
+                continue;
+            }
             if is_refused(answer) {
                 compared.set((same, other + 1));
                 continue;
