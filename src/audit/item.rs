@@ -91,8 +91,9 @@ pub async fn trace(
         let table = lineage.table(id);
         failures.extend(reader.failures(table, &item.id).await?);
         let (rows, rows_all) = rows(&item.id, table, reader).await?;
-        // A union of a matrix says again what its parts say.
-        if rows.is_empty() || (table.kind() == "matrix_union" && id != last) {
+        // A union of a matrix says again what its parts say, and a carried table what the turn before said.
+        let repeats = matches!(table.kind(), "matrix_union" | "carry");
+        if rows.is_empty() || (repeats && id != last) {
             continue;
         }
         let made_of = lineage.inputs(id).map(|input| lineage.table(input).name().to_owned());

@@ -222,7 +222,7 @@ impl<'a, 'r> Walk<'a, 'r> {
 fn passed_on(lineage: &Lineage, table: TableId) -> Option<Vec<TableId>> {
     match lineage.table(table).kind() {
         "retrieve" => Some(lineage.input(table, "memory").into_iter().collect()),
-        "index" | "rank_fusion" | "matrix_union" => Some(lineage.inputs(table).collect()),
+        "index" | "rank_fusion" | "matrix_union" | "carry" => Some(lineage.inputs(table).collect()),
         _ => None,
     }
 }

@@ -254,6 +254,7 @@ impl Builder<'_> {
         let instances = matrix.instances.iter().map(instance).collect::<Option<Vec<_>>>()?;
         let kind = StageKind::MatrixUnion(Box::new(MatrixUnion {
             columns: matrix.columns.clone(),
+            numbers: matrix.numbers,
             instances,
         }));
         self.make(spec, name.clone(), kind);

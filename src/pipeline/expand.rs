@@ -1,6 +1,8 @@
 //! Text to [`Pipeline`]: parameters replaced, groups, templates and matrices inlined, settings
 //! checked and typed. Collects every mistake instead of stopping at the first.
 
+mod groups;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,13 +10,12 @@ use indexmap::IndexMap;
 
 use crate::code::Code;
 use crate::diagnostic::{self, Diagnostic};
-use crate::group::{self, GroupInstance};
 use crate::interpolate::interpolate;
 use crate::kinds::{Stage, StageKind};
 use crate::models::Model;
 use crate::node::{Key, Node, Value};
 use crate::params::{self, Given, Setter, Values};
-use crate::pipeline::{Common, Matrix, Pipeline, StageSpec, Strict, full_group, full_name};
+use crate::pipeline::{Common, Matrix, Pipeline, StageSpec, Strict, full_name};
 use crate::schema::FormatSchema;
 use crate::source::{Sources, Span};
 use crate::testcase::TestCase;
@@ -24,10 +25,8 @@ use crate::yaml;
 use proofmill_base::ids::{NAME_BYTES_MAX, StageName, is_name};
 use proofmill_base::secret;
 
-/// Deepest nesting of templates and groups.
-const GROUP_DEPTH_MAX: usize = 8;
 /// Keys that only groups have.
-const GROUP_KEYS: [&str; 4] = ["stages", "use", "with", "matrix"];
+const GROUP_KEYS: [&str; 5] = ["stages", "use", "with", "matrix", "repeat"];
 
 /// Reads template files. Injected, so that this layer does no I/O of its own.
 pub trait Loader {
@@ -331,120 +330,8 @@ impl Expander<'_> {
         }
     }
 
-    fn group(
-        &mut self,
-        key: &Key,
-        node: &Node,
-        values: &Values,
-        scope: &[String],
-        path: &str,
-        open: &mut Vec<String>,
-    ) {
-        let head = self.group_head(node, values, path);
-        if !self.check("Group", &head, &[], path) {
-            return;
-        }
-        if scope.len() >= GROUP_DEPTH_MAX {
-            let message = format!("groups are nested more than {GROUP_DEPTH_MAX} deep");
-            self.diagnostics.push(Diagnostic::error(Code::Template, key.span, path, message));
-            return;
-        }
-        let matrix = head.get("matrix").map(Node::entries).unwrap_or_default();
-        if !matrix.iter().all(|(key, _)| self.name(key, &join(path, "matrix"))) {
-            return;
-        }
-        let name = full_group(scope, &key.name);
-        let instances = group::instances(&name, &head, values, path, &mut self.diagnostics);
-        if let Some(matrix) = head.get("matrix") {
-            self.matrices.push(Matrix {
-                group: name,
-                columns: matrix.entries().iter().map(|(key, _)| key.name.clone()).collect(),
-                instances: instances.iter().map(|i| (i.labels.clone(), i.group.clone())).collect(),
-            });
-        }
-        for GroupInstance { group, values, .. } in instances {
-            let scope: Vec<_> = scope.iter().cloned().chain([group]).collect();
-            match node.get("use") {
-                None => self.stages(node, &values, &scope, path, open),
-                Some(template) => {
-                    let with = node.get("with").map(|with| {
-                        let path = join(path, "with");
-                        interpolate(with, &values, &self.sources, &path, &mut self.diagnostics)
-                    });
-                    let template =
-                        interpolate(template, &values, &self.sources, path, &mut self.diagnostics);
-                    self.template(&template, with.as_ref(), &scope, path, open);
-                }
-            }
-        }
-    }
-
-    /// The group's own keys: its matrix with values, its stages left out. `use` and `with` stay as
-    /// written, because they may name values of the matrix.
-    fn group_head(&mut self, node: &Node, values: &Values, path: &str) -> Node {
-        let entry = |(key, value): &(Key, Node)| {
-            let value = match key.name.as_str() {
-                "stages" => Node::new(Value::Map(Vec::new()), value.span),
-                "matrix" => {
-                    let path = join(path, "matrix");
-                    interpolate(value, values, &self.sources, &path, &mut self.diagnostics)
-                }
-                _ => value.clone(),
-            };
-            (key.clone(), value)
-        };
-        let entries = node.entries().iter().map(entry).collect();
-        Node { value: Value::Map(entries), span: node.span, written: None }
-    }
-
-    fn template(
-        &mut self,
-        place: &Node,
-        with: Option<&Node>,
-        scope: &[String],
-        group: &str,
-        open: &mut Vec<String>,
-    ) {
-        let path = join(group, "use");
-        let from = self.sources.get(place.span.source).name.clone();
-        let wanted = place.as_str().unwrap_or_default();
-        let failed =
-            |message: String| Diagnostic::error(Code::Template, place.span, path.clone(), message);
-        let (name, bytes) = match self.loader.load(&from, wanted) {
-            Ok(loaded) => loaded,
-            Err(why) => {
-                let help = "the path is relative to the file that uses it".to_owned();
-                self.diagnostics.push(failed(why).with_help(help));
-                return;
-            }
-        };
-        if open.contains(&name) {
-            self.diagnostics.push(failed(format!("the template `{wanted}` uses itself")));
-            return;
-        }
-        let Some(tree) = self.tree(&name, &bytes) else { return };
-        if tree.get("template").is_none() && tree.get("pipeline").is_some() {
-            let help = "a template starts with `template: name` instead of `pipeline: name`";
-            let diagnostic = failed(format!("`{wanted}` is a pipeline, not a template"));
-            self.diagnostics.push(diagnostic.with_help(help.to_owned()));
-            return;
-        }
-        self.check("TemplateFile", &without(&tree, &["stages", "params"]), &["stages"], "");
-        self.check_params(&tree, "");
-        let given: Vec<_> = with
-            .map(Node::entries)
-            .unwrap_or_default()
-            .iter()
-            .map(|(key, node)| (key.name.clone(), Given::Node(key.clone(), node.clone())))
-            .collect();
-        let setter = Setter::Group(place, group);
-        let values = params::resolve(&tree, &given, setter, &mut self.diagnostics);
-        open.push(name);
-        self.stages(&tree, &values, scope, "", open);
-        open.pop();
-    }
-
-    fn stage(&mut self, key: &Key, node: Node, scope: &[String], path: String) {
+    /// The full name of the stage `key` in `scope`; a mistake if it cannot be one or there is such a stage.
+    fn new_name(&mut self, key: &Key, scope: &[String], path: &str) -> Option<StageName> {
         let full = full_name(scope, &key.name);
         let Ok(name) = full.parse::<StageName>() else {
             let message = format!(
@@ -453,17 +340,22 @@ impl Expander<'_> {
             let help = "give the groups around it shorter names".to_owned();
             let diagnostic = Diagnostic::error(Code::InvalidName, key.span, path, message);
             self.diagnostics.push(diagnostic.with_help(help));
-            return;
+            return None;
         };
         if self.stages.contains_key(&name) {
             let message = format!("there is a stage `{full}` already");
             let help =
-                "a group's name is joined by `_` with the groups around it and its matrix values"
+                "a group's name is joined by `_` with the groups around it, its matrix values and its turns"
                     .to_owned();
             let diagnostic = Diagnostic::error(Code::Duplicate, key.span, path, message);
             self.diagnostics.push(diagnostic.with_help(help));
-            return;
+            return None;
         }
+        Some(name)
+    }
+
+    fn stage(&mut self, key: &Key, node: Node, scope: &[String], path: String) {
+        let Some(name) = self.new_name(key, scope, &path) else { return };
         if let Some(spec) = self.typed_stage(key, node, scope, path, &name) {
             self.stages.insert(name, spec);
         } else {

@@ -1,4 +1,4 @@
-//! Groups: the combinations of a matrix and the names of their instances.
+//! Groups: the combinations of a matrix, or the turns of a repeated group, and the names of their instances.
 
 use std::collections::{HashMap, HashSet};
 
@@ -12,9 +12,12 @@ use proofmill_base::ids::NAME_BYTES_MAX;
 /// Most instances of one matrix.
 const INSTANCES_MAX: usize = 10_000;
 
+/// The number of a turn, from 1: `${repeat.turn}`, and the first column of a union over turns.
+pub const TURN: &str = "turn";
+
 /// One instance of a group.
 pub struct GroupInstance {
-    /// The matrix values as texts; none for a group without a matrix.
+    /// The matrix values as texts, or the number of the turn; none for a group that is not repeated.
     pub labels: Vec<String>,
     /// Full name of the instance's group.
     pub group: String,
@@ -32,11 +35,9 @@ pub fn instances(
 ) -> Vec<GroupInstance> {
     let whole =
         GroupInstance { labels: Vec::new(), group: group.to_owned(), values: values.clone() };
-    let Some(matrix) = node.get("matrix") else { return vec![whole] };
     let mut all = vec![whole];
-    for (key, list) in matrix.entries() {
-        let Value::Seq(items) = &list.value else { return Vec::new() };
-        let path = join(&join(path, "matrix"), &key.name);
+    for Axis { namespace, name, items } in axes(node) {
+        let path = join(&join(path, namespace), name);
         let mut labels: HashMap<String, &Node> = HashMap::new();
         let mut collision = false;
         for (i, item) in items.iter().enumerate() {
@@ -57,7 +58,7 @@ pub fn instances(
         let extend = |instance: &GroupInstance, item: &Node| GroupInstance {
             labels: instance.labels.iter().cloned().chain([text(item)]).collect(),
             group: format!("{}_{}", instance.group, label(item)),
-            values: instance.values.clone().with("matrix", &key.name, item.clone()),
+            values: instance.values.clone().with(namespace, name, item.clone()),
         };
         let longest = all.iter().map(|instance| instance.group.len()).max().unwrap_or(0);
         for (i, item) in items.iter().enumerate() {
@@ -82,7 +83,7 @@ pub fn instances(
             .collect();
         if all.len() > INSTANCES_MAX {
             let message = format!("the matrix has more than {INSTANCES_MAX} combinations");
-            out.push(Diagnostic::error(Code::WrongValue, matrix.span, path, message));
+            out.push(Diagnostic::error(Code::WrongValue, node.span, path, message));
             return Vec::new();
         }
     }
@@ -90,10 +91,32 @@ pub fn instances(
     for instance in &all {
         if !seen.insert(&instance.group) {
             let message = format!("two combinations share the name `{}`", instance.group);
-            out.push(Diagnostic::error(Code::Duplicate, matrix.span, path, message));
+            out.push(Diagnostic::error(Code::Duplicate, node.span, path, message));
         }
     }
     all
+}
+
+/// A list of values that a group is repeated over.
+struct Axis<'a> {
+    /// Where `${…}` finds the value: `matrix` or `repeat`.
+    namespace: &'static str,
+    name: &'a str,
+    items: Vec<Node>,
+}
+
+fn axes(node: &Node) -> Vec<Axis<'_>> {
+    let mut axes = Vec::new();
+    for (key, list) in node.get("matrix").map(Node::entries).unwrap_or_default() {
+        let Value::Seq(items) = &list.value else { continue };
+        axes.push(Axis { namespace: "matrix", name: &key.name, items: items.clone() });
+    }
+    let turns = node.get("repeat").and_then(|repeat| repeat.get("turns"));
+    if let Some(Node { value: Value::Int(turns), span, .. }) = turns {
+        let items = (1..=*turns).map(|turn| Node::new(Value::Int(turn), *span)).collect();
+        axes.push(Axis { namespace: "repeat", name: TURN, items });
+    }
+    axes
 }
 
 fn text(node: &Node) -> String {

@@ -24,11 +24,12 @@ pub mod teach;
 pub mod verify;
 pub mod write;
 
+use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::checks::Check;
-use crate::settings::{Reference, StageRef, references};
+use crate::settings::{Expression, Reference, StageRef, references};
 
 /// From the list of kinds: what a stage is in a file, which kind it has, and what the kinds are called. The
 /// settings of the kind `key` are the type that stands behind it, in the module `key`.
@@ -65,6 +66,8 @@ macro_rules! kinds {
             $($(#[$doc])* $Kind(Box<$key::$Kind>),)*
             /// One stage of a matrix over all its values; made by the program, not written in a file.
             MatrixUnion(Box<MatrixUnion>),
+            /// A table that a repeated group reads in one of its turns; made by the program, not written in a file.
+            Carry(Box<Carry>),
         }
 
         impl StageKind {
@@ -76,6 +79,7 @@ macro_rules! kinds {
                 match self {
                     $(Self::$Kind(_) => stringify!($key),)*
                     Self::MatrixUnion(_) => "matrix_union",
+                    Self::Carry(_) => "carry",
                 }
             }
 
@@ -84,6 +88,7 @@ macro_rules! kinds {
                 match self {
                     $(Self::$Kind(settings) => references(settings.as_ref()),)*
                     Self::MatrixUnion(settings) => references(settings.as_ref()),
+                    Self::Carry(settings) => references(settings.as_ref()),
                 }
             }
 
@@ -155,11 +160,15 @@ pub enum OnError {
     Fail,
 }
 
-/// The union of one stage over all instances of a matrix, with the matrix values as columns.
+/// The union of one stage over all instances of a matrix, or all turns of a repeated group, with the matrix
+/// values, or the number of the turn, as columns.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MatrixUnion {
     /// Names of the matrix parameters: the first columns.
     pub columns: Vec<String>,
+    /// Whether the labels are whole numbers: those of turns are, matrix values are texts.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub numbers: bool,
     pub instances: Vec<Instance>,
 }
 
@@ -169,4 +178,20 @@ pub struct Instance {
     /// The matrix values, in the order of the columns.
     pub labels: Vec<String>,
     pub stage: StageRef,
+}
+
+/// What a repeated group reads in one turn, by the name of the table. It has one entry: the name is there so that
+/// settings have the same path here as in the file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Carry(pub IndexMap<String, CarriedRows>);
+
+/// Where the rows of a carried table come from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum CarriedRows {
+    /// In the first turn.
+    First { from: StageRef },
+    /// In a later turn: from the turn before, whose table the second one is.
+    Later { next: StageRef, before: StageRef, until: Option<Expression> },
 }

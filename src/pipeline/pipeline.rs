@@ -35,7 +35,7 @@ pub struct Pipeline {
     /// Names that stand in the file but whose settings are wrong: known, and not complained about
     /// a second time.
     pub broken: Vec<StageName>,
-    /// Groups that are repeated over a matrix.
+    /// Groups that are repeated, over a matrix or in turns.
     pub matrices: Vec<Matrix>,
     /// Its tests, each with its node.
     pub tests: Vec<(TestCase, Node)>,
@@ -87,13 +87,15 @@ pub struct Common {
     pub partitions: Option<u32>,
 }
 
-/// A group that is repeated over a matrix.
+/// A group that is repeated over a matrix, or in turns.
 #[derive(Clone, Debug)]
 pub struct Matrix {
     /// Full name of the group, without the values.
     pub group: String,
-    /// Names of the matrix parameters.
+    /// Names of the matrix parameters; `turn` of one that is repeated in turns.
     pub columns: Vec<String>,
+    /// Whether the values are whole numbers.
+    pub numbers: bool,
     /// Each instance: its values and the full name of its group.
     pub instances: Vec<(Vec<String>, String)>,
 }

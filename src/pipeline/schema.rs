@@ -10,6 +10,7 @@ use crate::checks::Scalar;
 use crate::kinds::Stage;
 use crate::models::Model;
 use crate::pipeline::Strict;
+use crate::settings::{Expression, StageRef};
 use crate::testcase::TestCase;
 
 /// A pipeline file.
@@ -74,7 +75,7 @@ pub enum Entry {
     Group(Group),
 }
 
-/// A group of stages: written here, or inlined from a template; once, or for each value of a matrix.
+/// A group of stages: written here, or inlined from a template; once, for each value of a matrix, or turn by turn.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(extend("oneOf" = [{"required": ["stages"]}, {"required": ["use"]}]))]
@@ -89,6 +90,8 @@ pub struct Group {
     /// Parameters and their values: the group is repeated for each combination.
     #[schemars(extend("minProperties" = 1))]
     pub matrix: Option<IndexMap<String, MatrixValues>>,
+    /// The group is repeated in turns, and tables are carried from turn to turn.
+    pub repeat: Option<Repeat>,
     /// What the group is, for people.
     pub description: Option<String>,
 }
@@ -97,6 +100,30 @@ pub struct Group {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct MatrixValues(#[schemars(length(min = 1))] pub Vec<Scalar>);
+
+/// Turns of a group, one after the other. Stages of the group can use `${repeat.turn}`.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Repeat {
+    /// Turns, at most 20.
+    #[schemars(range(min = 1, max = 20))]
+    pub turns: u32,
+    /// Tables that are carried from turn to turn, by the name that the group's stages read them by.
+    #[schemars(extend("minProperties" = 1))]
+    pub carry: IndexMap<String, CarriedTable>,
+}
+
+/// A table that is carried from turn to turn. It has the columns of `from` in every turn.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CarriedTable {
+    /// Table of the first turn.
+    pub from: StageRef,
+    /// Stage of the group whose table goes into the next turn.
+    pub next: StageRef,
+    /// Boolean over the columns of `next`: rows for which it is true are done and go into no further turn.
+    pub until: Option<Expression>,
+}
 
 /// The schema of pipeline files, and of templates, with all definitions by name.
 #[derive(Debug)]

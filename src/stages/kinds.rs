@@ -1,5 +1,6 @@
 //! The stage kinds: the behaviour of each in a file of its own, and the one list of them.
 
+mod carry;
 mod command;
 pub mod compare;
 pub mod fit;
@@ -52,5 +53,6 @@ pub fn behaviour(kind: &StageKind) -> &dyn Kind {
         StageKind::Write(settings) => settings.as_ref(),
         StageKind::Report(settings) => settings.as_ref(),
         StageKind::MatrixUnion(settings) => settings.as_ref(),
+        StageKind::Carry(settings) => settings.as_ref(),
     }
 }

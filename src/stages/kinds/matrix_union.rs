@@ -1,4 +1,5 @@
-//! The union of one stage over all instances of a matrix, with the matrix values as first columns.
+//! The union of one stage over all instances of a matrix, with the matrix values as first columns; or over all turns
+//! of a repeated group, with the number of the turn.
 
 use std::sync::Arc;
 
@@ -28,7 +29,7 @@ impl Kind for MatrixUnion {
                 diagnostics.error(&[], Code::SqlPlan, message, None);
                 return None;
             }
-            instances.push(Arc::new(instance(&self.columns, labels, table).ok()?));
+            instances.push(Arc::new(instance(self, labels, table).ok()?));
         }
         let plan = match instances.as_slice() {
             [only] => only.as_ref().clone(),
@@ -50,13 +51,17 @@ impl Kind for MatrixUnion {
 
 /// The rows of one instance, its matrix values first.
 fn instance(
-    columns: &[String],
+    union: &MatrixUnion,
     labels: &[String],
     table: Arc<dyn TableProvider>,
 ) -> Result<LogicalPlan> {
     let name = TableReference::bare("instance");
-    let values = columns.iter().zip(labels);
-    let values = values.map(|(column, label)| lit(label.as_str()).alias(column));
+    let value = |label: &String| match label.parse::<i64>() {
+        Ok(number) if union.numbers => lit(number),
+        _ => lit(label.as_str()),
+    };
+    let values = union.columns.iter().zip(labels);
+    let values = values.map(|(column, label)| value(label).alias(column));
     let schema = table.schema();
     let fields = schema.fields().iter().map(|field| {
         Expr::Column(Column::new(Some(name.clone()), field.name())).alias(field.name())
