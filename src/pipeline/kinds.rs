@@ -9,6 +9,7 @@ pub mod hypothesize;
 pub mod index;
 pub mod measure;
 pub mod memory;
+pub mod prompt;
 pub mod proof_search;
 pub mod prove;
 pub mod python;
@@ -115,6 +116,8 @@ kinds! {
     retrieve: Retrieve,
     /// Merges the tables of several `retrieve` stages by reciprocal rank fusion.
     rank_fusion: RankFusion,
+    /// Fills in a template for every row of a table.
+    prompt: Prompt,
     /// Writes a text for every row of a table, with a model.
     generate: Generate,
     /// Says how likely texts are for every row of a table, with a model.

@@ -10,6 +10,7 @@ mod inference;
 mod matrix_union;
 mod measure;
 mod memory;
+mod prompt;
 mod proof_search;
 mod prove;
 mod python;
@@ -36,6 +37,7 @@ pub fn behaviour(kind: &StageKind) -> &dyn Kind {
         StageKind::Index(settings) => settings.as_ref(),
         StageKind::Retrieve(settings) => settings.as_ref(),
         StageKind::RankFusion(settings) => settings.as_ref(),
+        StageKind::Prompt(settings) => settings.as_ref(),
         StageKind::Generate(settings) => settings.as_ref(),
         StageKind::Score(settings) => settings.as_ref(),
         StageKind::Embed(settings) => settings.as_ref(),

@@ -19,6 +19,7 @@ pub mod prepare;
 pub mod programs;
 pub mod progress;
 pub mod queries;
+pub mod settings_file;
 pub mod sink;
 pub mod stored_tables;
 pub mod tables;

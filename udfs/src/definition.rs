@@ -117,6 +117,10 @@ pub enum Kind {
     Options,
     /// A step into JSON: the key of an object or the position in an array.
     Step,
+    /// A struct, with fields of any type.
+    Record,
+    /// A list of lists of numbers.
+    Vectors,
 }
 
 impl Kind {
@@ -152,6 +156,8 @@ impl Kind {
             Self::Passages => "a list of texts or of struct(title, text)".into(),
             Self::Options => "a JSON object as text, or a struct".into(),
             Self::Step => "text or a whole number".into(),
+            Self::Record => "a struct".into(),
+            Self::Vectors => "a list of lists of numbers".into(),
         }
     }
 
@@ -180,6 +186,9 @@ impl Kind {
             Self::Label if text || integer || *given == Boolean => Some(Utf8View),
             Self::Model | Self::Options if text => Some(Utf8View),
             Self::Options if matches!(given, DataType::Struct(_)) => Some(given.clone()),
+            Self::Record if matches!(given, DataType::Struct(_)) => Some(given.clone()),
+            Self::Vectors if *given == Null => Some(vectors_type()),
+            Self::Vectors => Self::Numbers.coerce(list_element(given)?).map(|_| vectors_type()),
             Self::Step if is_text(given) => Some(Utf8View),
             Self::Step if integer => Some(Int64),
             Self::TextList | Self::Passages if *given == Null => Some(texts_type()),
@@ -195,7 +204,8 @@ impl Kind {
     }
 }
 
-fn is_text(given: &DataType) -> bool {
+/// Whether a type is text, however it is stored.
+pub fn is_text(given: &DataType) -> bool {
     match given {
         DataType::Dictionary(_, values) => is_text(values),
         given => given.is_string(),
@@ -228,6 +238,11 @@ pub fn texts_type() -> DataType {
 /// The one list type in which lists of numbers are read.
 pub fn numbers_type() -> DataType {
     DataType::LargeList(Arc::new(Field::new_list_field(DataType::Float64, true)))
+}
+
+/// The one list type in which lists of vectors are read.
+pub fn vectors_type() -> DataType {
+    DataType::LargeList(Arc::new(Field::new_list_field(numbers_type(), true)))
 }
 
 impl Doc {

@@ -2,13 +2,14 @@
 
 use datafusion::arrow::array::{
     Array, ArrayRef, AsArray, Float64Array, Int64Array, LargeListArray, StringViewArray,
+    StructArray,
 };
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, Float64Type, Int64Type};
 use datafusion::common::{Result, ScalarValue, exec_err, internal_err};
 use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs};
 
-use crate::definition::{Doc, numbers_type, texts_type};
+use crate::definition::{Doc, numbers_type, texts_type, vectors_type};
 
 /// The arguments of one call.
 pub struct Inputs {
@@ -88,6 +89,22 @@ impl Inputs {
         let lists = array.as_list::<i64>().clone();
         let numbers = lists.values().as_primitive::<Float64Type>().clone();
         Ok(NumbersColumn { lists, numbers, constant })
+    }
+
+    /// An argument of the kind [`Record`](crate::definition::Kind::Record).
+    pub fn record(&self, index: usize) -> Result<RecordColumn> {
+        match self.columns.get(index) {
+            Some((array, constant)) if matches!(array.data_type(), DataType::Struct(_)) => {
+                Ok(RecordColumn { array: array.as_struct().clone(), constant: *constant })
+            }
+            _ => internal_err!("`{}` has no struct as argument {index}", self.doc.name),
+        }
+    }
+
+    /// A list-of-vectors argument.
+    pub fn vectors(&self, index: usize) -> Result<VectorsColumn> {
+        let (array, constant) = self.column(index, &vectors_type())?;
+        Ok(VectorsColumn { lists: array.as_list::<i64>().clone(), constant })
     }
 
     /// A number argument.
@@ -176,6 +193,40 @@ impl Inputs {
 /// The row to read: a constant has only one.
 fn row_of(row: usize, constant: bool) -> usize {
     if constant { 0 } else { row }
+}
+
+/// A column of structs.
+pub struct RecordColumn {
+    array: StructArray,
+    constant: bool,
+}
+
+impl RecordColumn {
+    /// The column and the row to read of it; `None` for NULL.
+    pub fn get(&self, row: usize) -> Option<(&StructArray, usize)> {
+        let row = row_of(row, self.constant);
+        self.array.is_valid(row).then_some((&self.array, row))
+    }
+}
+
+/// A column of lists of vectors.
+pub struct VectorsColumn {
+    lists: LargeListArray,
+    constant: bool,
+}
+
+impl VectorsColumn {
+    /// The vectors of a row; `None` if the list, a vector or a number is NULL.
+    pub fn get(&self, row: usize) -> Option<Vec<Vec<f64>>> {
+        let row = row_of(row, self.constant);
+        let vectors = self.lists.is_valid(row).then(|| self.lists.value(row))?;
+        let vector = |numbers: Option<ArrayRef>| {
+            let numbers = numbers?;
+            let numbers = numbers.as_primitive::<Float64Type>();
+            (numbers.null_count() == 0).then(|| numbers.values().to_vec())
+        };
+        vectors.as_list::<i64>().iter().map(vector).collect()
+    }
 }
 
 pub struct TextColumn {

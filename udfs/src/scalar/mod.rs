@@ -2,6 +2,7 @@
 
 mod alpha_spent;
 mod benjamini_hochberg;
+mod bert_score;
 mod bleu;
 mod bleu_signature;
 mod chrf;
@@ -16,6 +17,7 @@ mod holm;
 mod inputs;
 mod json;
 mod kf1;
+mod kf1_sets;
 mod levenshtein;
 mod levenshtein_similarity;
 mod list_product;
@@ -28,6 +30,7 @@ mod paired_sample_size;
 mod parlai_bleu;
 mod premises;
 mod reasoning_steps;
+mod render;
 mod rouge;
 mod sign_e_value;
 mod slot_value;
@@ -45,6 +48,7 @@ pub static DEFINITIONS: &[&ScalarDefinition] = &[
     &exact_match::EXACT_MATCH,
     &token_f1::TOKEN_F1,
     &kf1::KF1,
+    &kf1_sets::KF1_SETS,
     &bleu::BLEU,
     &bleu_signature::BLEU_SIGNATURE,
     &nltk_bleu::NLTK_BLEU,
@@ -53,6 +57,7 @@ pub static DEFINITIONS: &[&ScalarDefinition] = &[
     &chrf_signature::CHRF_SIGNATURE,
     &rouge::ROUGE,
     &meteor::METEOR,
+    &bert_score::BERT_SCORE,
     &levenshtein::LEVENSHTEIN,
     &levenshtein_similarity::LEVENSHTEIN_SIMILARITY,
     &cosine_similarity::COSINE_SIMILARITY,
@@ -71,6 +76,7 @@ pub static DEFINITIONS: &[&ScalarDefinition] = &[
     &claim::CLAIM,
     &contradicts::CONTRADICTS,
     &list_product::LIST_PRODUCT,
+    &render::RENDER,
     &json::JSON_GET,
     &json::JSON_AS_TEXT,
     &json::JSON_GET_STR,

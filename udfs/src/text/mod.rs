@@ -1,7 +1,8 @@
-//! Text metrics, the negation of sentences, and JSON: plain functions over strings, no Arrow, no SQL.
+//! Text metrics, the negation of sentences, templates, and JSON: plain functions over strings, no Arrow, no SQL.
 //!
 //! Every metric follows a named version of the package whose numbers papers report.
 
+pub mod bert_score;
 pub mod bleu;
 pub mod chrf;
 pub mod cosine;
@@ -18,6 +19,7 @@ pub mod porter;
 pub mod reasoning;
 pub mod rouge;
 pub mod slots;
+pub mod template;
 pub mod tokenize_13a;
 pub mod verbs;
 pub mod words;

@@ -1,5 +1,6 @@
 //! Exact match, token F1 and knowledge F1.
 
+use std::collections::HashSet;
 use std::str::FromStr;
 
 use super::normalize::{Normalization, normalize};
@@ -104,6 +105,29 @@ pub fn exact_match(prediction: &str, gold: &str, normalization: Normalization) -
 /// Token F1 after normalisation (Rajpurkar et al. 2016; ParlAI `F1Metric`).
 pub fn token_f1(prediction: &str, gold: &str, normalization: Normalization) -> Prf {
     Bag::new(prediction, normalization).f1(&Bag::new(gold, normalization))
+}
+
+/// Knowledge F1 over sets of words (Lian et al. 2019): the different words of a response and of its evidence, both without
+/// `stop_words`; ParlAI normalisation, as the definition leaves it open.
+pub fn kf1_sets<'a>(
+    response: &str,
+    snippets: impl IntoIterator<Item = &'a str>,
+    stop_words: &[&str],
+) -> Prf {
+    let stops: HashSet<String> = words(stop_words.iter().copied()).collect();
+    let set = |texts: &mut dyn Iterator<Item = &'a str>| -> HashSet<String> {
+        words(texts).filter(|word| !stops.contains(word)).collect()
+    };
+    let own: HashSet<String> = words([response]).filter(|word| !stops.contains(word)).collect();
+    let known = set(&mut snippets.into_iter());
+    Prf::from_counts(own.intersection(&known).count(), own.len(), known.len())
+}
+
+fn words<'a>(texts: impl IntoIterator<Item = &'a str>) -> impl Iterator<Item = String> {
+    texts.into_iter().flat_map(|text| {
+        let normalized = normalize(text, Normalization::Parlai);
+        normalized.split(' ').filter(|word| !word.is_empty()).map(str::to_owned).collect::<Vec<_>>()
+    })
 }
 
 /// How several evidence snippets become one knowledge F1.

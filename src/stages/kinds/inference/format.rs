@@ -1,8 +1,5 @@
 //! The form that the answers of `generate` are to have: checked, with the schema of its file read.
 
-use std::fs::{self, File};
-use std::io::Read;
-
 use proofmill_engine::request::{NamedSchema, ResponseFormat};
 use proofmill_pipeline::code::Code;
 use proofmill_pipeline::kinds::generate::{AnswerSchema, AnswerType, Generate};
@@ -10,9 +7,8 @@ use proofmill_pipeline::models::Api;
 use serde_json::Value as Json;
 
 use crate::stages::diagnostics::Diagnostics;
+use crate::stages::settings_file;
 
-/// Most bytes of a schema's file.
-const SCHEMA_BYTES_MAX: u64 = 1 << 20;
 /// Where the setting stands.
 const STEPS: [&str; 2] = ["generate", "response_format"];
 
@@ -93,18 +89,7 @@ pub fn answer_format(
 /// The schema, from the setting or from its file.
 fn schema(named: &AnswerSchema) -> Result<Json, (Code, String)> {
     let Some(path) = &named.file else { return Ok(named.schema.clone().unwrap_or_default()) };
-    let unreadable =
-        |error: std::io::Error| (Code::SourceMissing, format!("`{path}` cannot be read: {error}"));
-    // To open a pipe would wait for its writer.
-    if !fs::metadata(path).map_err(unreadable)?.is_file() {
-        return Err((Code::SourceMissing, format!("`{path}` is not a regular file")));
-    }
-    let mut bytes = Vec::new();
-    let file = File::open(path).map_err(unreadable)?;
-    file.take(SCHEMA_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(unreadable)?;
-    if bytes.len() as u64 > SCHEMA_BYTES_MAX {
-        return Err((Code::WrongValue, format!("`{path}` has more than {SCHEMA_BYTES_MAX} bytes")));
-    }
+    let bytes = settings_file::read(path)?;
     serde_json::from_slice(&bytes)
         .map_err(|error| (Code::WrongValue, format!("`{path}` is no JSON: {error}")))
 }
