@@ -170,11 +170,11 @@ fn a_memory_of_clarifications_recalls_only_what_was_told_before() {
          WHERE e.round >= r.round OR e.correct OR e.gold <> r.recalled",
     );
     none(
-        "SELECT count(*) AS n FROM memories_meaning_round_4.answers WHERE entry IS NOT NULL AND prompt <> question || ' | ' || recalled",
+        "SELECT count(*) AS n FROM memories_meaning_rounds_4.answers WHERE entry IS NOT NULL AND prompt <> question || ' | ' || recalled",
     );
-    none("SELECT count(*) AS n FROM memories_meaning_round_4.by_meaning WHERE cosine <= 0.9");
+    none("SELECT count(*) AS n FROM memories_meaning_rounds_4.by_meaning WHERE cosine <= 0.9");
     // About half of the wrong answers are clarified, the same in every run.
-    let told = count(&workspace, "SELECT count(*) AS n FROM memories_none_round_4.memory");
+    let told = count(&workspace, "SELECT count(*) AS n FROM memories_none_rounds_4.memory");
     let wrong = count(
         &workspace,
         "SELECT count(*) AS n FROM results WHERE memory = 'none' AND NOT correct",

@@ -97,6 +97,8 @@ const INSTEAD: &[(&str, &str)] = &[
     ("data/c.csv", "data/d.csv"),
     ("data/a.json", "data/b.json"),
     ("data/a.schema.json", "data/b.schema.json"),
+    ("data/a.jinja", "data/b.jinja"),
+    ("{{ question }}", "{{ question2 }}"),
     ("data/a.txt.gz", "data/b.txt.gz"),
     ("yesterday", "today"),
     ("early", "late"),
@@ -105,6 +107,7 @@ const INSTEAD: &[(&str, &str)] = &[
     ("made/meant", "made/meant2"),
     ("made/ranked", "made/ranked2"),
     ("made/behind", "made/behind2"),
+    ("made/rewarded", "made/rewarded2"),
     ("out/questions.csv", "out/others.csv"),
     ("out/page", "out/other"),
 ];
@@ -129,6 +132,8 @@ const ESPECIALLY: &[(&str, &str, &str)] = &[
     ("fit_meant", "fit.objective", "\"contrastive\""),
     ("fit_ranked", "fit.objective", "null"),
     ("fit_behind", "fit.objective", "null"),
+    ("fit_rewarded", "fit.objective", "null"),
+    ("fit_rewarded", "fit.checkpoint", "\"reader2\""),
 ];
 
 /// A scalar of a stage, and what it is flipped to.

@@ -53,6 +53,8 @@ fn sample(doc: &Doc, index: usize) -> String {
         Kind::Prompt => "'the cat'".into(),
         Kind::TextList | Kind::Passages => "['the cat', 'the dog']".into(),
         Kind::Options => "'{\"truncate\": 9}'".into(),
+        Kind::Record => "{a: 'the cat'}".into(),
+        Kind::Vectors => "[[0.1, 0.5], [0.5, 0.5]]".into(),
     }
 }
 
@@ -285,6 +287,22 @@ async fn a_list_of_golds_is_not_its_characters() {
         ("array_length(premises('$proof$ = [PREMISE] '))", "0"),
         ("slot_value('well $A$ = x ; $b$ = y ; $a$ = z', 'a')", "x ~AND~ z"),
         ("slot_value('well $A$ = x', 'PREFIX')", "well"),
+        (
+            "render('{{ a }} {{ b.c[1] }} {{ d }}', {a: 1.5, b: {c: ['x', 'y']}, d: true})",
+            "1.5 y true",
+        ),
+        ("render('{% if a %}{{ a }}{% else %}-{% endif %}' || chr(10), {a: NULL})", "-"),
+        ("render('{% for x in a %}{{ x.n }}{% endfor %}', {a: [{n: 1}, {n: 2}]})", "12"),
+        ("render('{{ a }}', {a: DATE '2026-01-02'})", "2026-01-02"),
+        ("render(NULL, {a: 1})", "NULL"),
+        (
+            "kf1_sets('The drinks are cheap', ['drinks', 'cheap beer'], ['the', 'are'])['recall']",
+            "0.6666666666666666",
+        ),
+        ("kf1_sets('the', ['the'], ['the'])['f1']", "0"),
+        ("bert_score([[1.0]], [])['f1']", "0"),
+        ("bert_score([[1.0], [NULL]], [[1.0]])", "NULL"),
+        ("bert_score(NULL, [[1.0]])", "NULL"),
         ("slot_value('$a$ = x', 'prefix')", "NULL"),
         ("slot_value('$a$ = x', 'b')", "NULL"),
         ("reasoning_steps('1. a b. ' || chr(10) || '2) c.' || chr(10) || 'So d.')", "[a b., c.]"),

@@ -24,6 +24,14 @@ pub struct Fit {
     /// How much a token of the pair counts, or the pair where vectors are trained: an SQL expression, likewise, a
     /// number; 1 when absent.
     pub weight: Option<Expression>,
+    /// What an output that was written before was worth, a number of any sign: an SQL expression, likewise. Only with the
+    /// objective `policy`, which needs it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reward: Option<Expression>,
+    /// The log-probability of the output under the policy that wrote it: an SQL expression, likewise. Without it, or where it is
+    /// NULL, outputs are taken for draws of the policy under training.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub logprob: Option<Expression>,
     /// What is made small; `generation` when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub objective: Option<FitObjective>,
@@ -54,6 +62,8 @@ pub enum FitObjective {
     Similarity,
     /// The cross entropy of the right output among those of a batch, by the cosines of their vectors with the input's.
     Contrastive,
+    /// The reward of outputs that were written before is made large (REINFORCE), by an encoder-decoder.
+    Policy,
 }
 
 /// Sizes of a decoder behind an encoder, whose width it has.
@@ -161,6 +171,15 @@ pub struct FitSettings {
     /// Chance that a number is dropped.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dropout: Option<f64>,
+    /// What the entropy of a token's distribution counts with the objective `policy`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub entropy: Option<f64>,
+    /// How slowly the baseline of rewards moves, likewise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub baseline: Option<f64>,
+    /// The largest importance weight, likewise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ratio_max: Option<f64>,
     /// Part of the target that is spread over the vocabulary.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub label_smoothing: Option<f64>,

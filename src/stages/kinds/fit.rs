@@ -7,14 +7,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use arrow::array::{
-    ArrayRef, AsArray, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray,
+    Array, ArrayRef, AsArray, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray,
 };
 use arrow::datatypes::{DataType, Field, Float64Type, Schema, SchemaRef};
 use async_trait::async_trait;
 use datafusion::catalog::TableProvider;
 use datafusion::logical_expr::LogicalPlan;
 use futures::TryStreamExt;
-use proofmill_fit::{FitError, Fitted, Objective, Pair, Report, Run, Settings, Start, Tokens};
+use proofmill_fit::{
+    FitError, Fitted, Logged, Objective, Pair, Report, Run, Settings, Start, Tokens,
+};
 
 use crate::session::Engine;
 use crate::sqltext;
@@ -28,6 +30,7 @@ use crate::stages::sink::{Computed, Sink};
 use proofmill_base::digest::Digest;
 use proofmill_pipeline::code::Code;
 use proofmill_pipeline::kinds::fit::{Fit, FitObjective};
+use proofmill_pipeline::settings::Expression;
 use proofmill_store::NamedFile;
 
 const KIND: &str = "fit";
@@ -86,6 +89,24 @@ impl Kind for Fit {
             diagnostics.error(&[KIND, "settings"], Code::WrongValue, error.to_string(), None);
             return None;
         }
+        let is_policy = chosen.objective == Objective::Policy;
+        if self.reward.is_some() != is_policy || (self.logprob.is_some() && !is_policy) {
+            let key = if self.reward.is_some() { "reward" } else { "logprob" };
+            let (key, code, message) = match is_policy {
+                true => (
+                    "objective",
+                    Code::MissingKey,
+                    "the objective `policy` needs a `reward`".to_owned(),
+                ),
+                false => (
+                    key,
+                    Code::UnknownKey,
+                    format!("`{key}` means nothing but with the objective `policy`"),
+                ),
+            };
+            diagnostics.error(&[KIND, key], code, message, None);
+            return None;
+        }
         if let Err(error) = start.check(chosen.objective) {
             let (key, code) = match &error {
                 FitError::Checkpoint { .. } => ("checkpoint", Code::WrongValue),
@@ -123,7 +144,7 @@ fn schema() -> SchemaRef {
     ]))
 }
 
-/// The query that makes pairs of a table: `input`, `output`, `weight`.
+/// The query that makes pairs of a table: `input`, `output`, `weight`, `reward`, `logprob`.
 fn pairs(
     settings: &Fit,
     table: Arc<dyn TableProvider>,
@@ -135,17 +156,22 @@ fn pairs(
         sql_kind::text(&[KIND, "input"], &settings.input, &schema, engine, diagnostics),
         sql_kind::text(&[KIND, "output"], &settings.output, &schema, engine, diagnostics),
     ];
-    let weight = settings.weight.as_deref().unwrap_or("1.0");
-    if settings.weight.is_some() {
-        sql_kind::expression(&[KIND, "weight"], weight, &schema, engine, diagnostics)?;
-    }
+    let mut number = |key: &str, text: &Option<Expression>, absent: &str| {
+        let Some(text) = text else { return Some(absent.to_owned()) };
+        sql_kind::expression(&[KIND, key], text, &schema, engine, diagnostics)?;
+        Some(sql_kind::inside(text))
+    };
+    let weight = number("weight", &settings.weight, "1.0")?;
+    let reward = number("reward", &settings.reward, "NULL")?;
+    let logprob = number("logprob", &settings.logprob, "NULL")?;
     if sound.contains(&None) {
         return None;
     }
     let sql = format!(
-        "SELECT CAST(({}) AS VARCHAR) AS input, CAST(({}) AS VARCHAR) AS output,
-            CAST(({weight}) AS DOUBLE) AS weight FROM pairs",
-        settings.input, settings.output
+        "SELECT CAST({} AS VARCHAR) AS input, CAST({} AS VARCHAR) AS output, CAST({weight} AS DOUBLE) AS weight,
+            CAST({reward} AS DOUBLE) AS reward, CAST({logprob} AS DOUBLE) AS logprob FROM pairs",
+        sql_kind::inside(&settings.input),
+        sql_kind::inside(&settings.output)
     );
     let named = Named::from([("pairs".to_owned(), table)]);
     let planned = sqltext::parse(&sql)
@@ -177,6 +203,7 @@ fn objective(settings: &Fit) -> Objective {
         None | Some(FitObjective::Generation) => Objective::Generation,
         Some(FitObjective::Similarity) => Objective::Similarity,
         Some(FitObjective::Contrastive) => Objective::Contrastive,
+        Some(FitObjective::Policy) => Objective::Policy,
     }
 }
 
@@ -318,12 +345,17 @@ async fn rows(plan: &LogicalPlan, engine: &Engine) -> Result<Vec<Pair>, StageErr
         let text = |i: usize| arrow::compute::cast(batch.column(i), &DataType::Utf8);
         let (input, output) = (text(0)?, text(1)?);
         let (input, output) = (input.as_string::<i32>(), output.as_string::<i32>());
-        let weight = batch.column(2).as_primitive::<Float64Type>();
+        let number = |i: usize| batch.column(i).as_primitive::<Float64Type>();
+        let (weight, reward, logprob) = (number(2), number(3), number(4));
         for row in 0..batch.num_rows() {
             pairs.push(Pair {
                 input: input.value(row).to_owned(),
                 output: output.value(row).to_owned(),
                 weight: weight.value(row) as f32,
+                logged: reward.is_valid(row).then(|| Logged {
+                    reward: reward.value(row) as f32,
+                    logprob: logprob.is_valid(row).then(|| logprob.value(row) as f32),
+                }),
             });
         }
     }

@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use crate::ops::Advantage;
 use crate::rng::{CounterRng, Purpose};
 
 /// Rows of a part, unless one text alone is longer: enough that products are fast, and few enough that a step keeps
@@ -21,13 +22,25 @@ pub struct Pair {
     pub output: String,
     /// How much it counts, above 0. A token of a pair of weight 2 counts like two tokens.
     pub weight: f32,
+    /// Only for the objective `policy`, which needs it.
+    pub logged: Option<Logged>,
 }
 
 impl Pair {
     /// A pair of weight 1.
     pub fn new(input: impl Into<String>, output: impl Into<String>) -> Self {
-        Self { input: input.into(), output: output.into(), weight: 1.0 }
+        Self { input: input.into(), output: output.into(), weight: 1.0, logged: None }
     }
+}
+
+/// What an output that somebody wrote before was worth.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Logged {
+    /// The larger the better; of any sign.
+    pub reward: f32,
+    /// The log-probability of the output, its end included, under the policy that drew it; none if it is taken for a draw
+    /// of the policy under training.
+    pub logprob: Option<f32>,
 }
 
 /// A pair as tokens.
@@ -36,6 +49,18 @@ pub struct Example {
     pub input: Vec<u32>,
     pub output: Vec<u32>,
     pub weight: f32,
+    pub logged: Option<Logged>,
+}
+
+/// How rewards become gradients.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Scoring {
+    /// What is taken from every reward.
+    pub baseline: f64,
+    /// What the entropy of a token's distribution counts.
+    pub entropy: f64,
+    /// The largest importance weight.
+    pub ratio_max: f64,
 }
 
 /// Texts of one part, one after the other.
@@ -78,6 +103,15 @@ pub struct Part {
     pub targets: Vec<u32>,
     /// What each row counts in the mean over the whole batch.
     pub weights: Vec<f32>,
+    /// What each output was worth, where that is what is learnt.
+    pub rewards: Option<Rewards>,
+}
+
+/// The rewards of a part.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rewards {
+    pub advantages: Vec<Advantage>,
+    pub scoring: Scoring,
 }
 
 /// The order of pairs, epoch by epoch.
@@ -137,18 +171,41 @@ pub fn sort_by_length(examples: &[Example], pairs: &mut [usize]) {
     pairs.sort_by_key(|&pair| (examples[pair].input.len(), examples[pair].output.len()));
 }
 
-/// Cuts pairs, in this order, into parts. `start` begins every output.
-pub fn parts(examples: &[Example], pairs: &[usize], start: u32) -> Vec<Part> {
+/// Cuts pairs, in this order, into parts. `start` begins every output. With `scoring` the parts have rewards.
+pub fn parts(
+    examples: &[Example],
+    pairs: &[usize],
+    start: u32,
+    scoring: Option<Scoring>,
+) -> Vec<Part> {
     let total = weight_of(examples, pairs);
+    let weights = pairs.iter().map(|&pair| f64::from(examples[pair].weight)).sum();
+    let rewards = |these: &[usize]| {
+        scoring.map(|scoring| {
+            let advantages = these.iter().map(|&pair| advantage(&examples[pair], scoring, weights));
+            Rewards { advantages: advantages.collect(), scoring }
+        })
+    };
     let mut parts = Vec::new();
     let mut rest = pairs;
     while !rest.is_empty() {
         let rows = |&pair: &usize| (examples[pair].input.len(), examples[pair].output.len());
         let (these, others) = rest.split_at(fitting(rest.iter().map(rows)));
-        parts.push(part(examples, these, start, total));
+        parts.push(Part { rewards: rewards(these), ..part(examples, these, start, total) });
         rest = others;
     }
     parts
+}
+
+/// What an output of a batch whose weights sum to `total` was worth.
+fn advantage(example: &Example, scoring: Scoring, total: f64) -> Advantage {
+    let share = f64::from(example.weight) / total;
+    let reward = example.logged.map_or(0.0, |logged| f64::from(logged.reward));
+    Advantage {
+        advantage: (share * (reward - scoring.baseline)) as f32,
+        share: share as f32,
+        drawn: example.logged.and_then(|logged| logged.logprob),
+    }
 }
 
 /// What all tokens of some pairs count together.
@@ -202,6 +259,7 @@ fn part(examples: &[Example], pairs: &[usize], start: u32, total: f64) -> Part {
         outputs: Texts::new(shifted.iter().map(Vec::as_slice)),
         targets: examples().flat_map(|it| it.output.iter().copied()).collect(),
         weights: weights.collect(),
+        rewards: None,
     }
 }
 
@@ -213,7 +271,7 @@ mod tests {
 
     fn example(input: usize, output: usize) -> Example {
         let ids = |length: usize| (0..length).map(|i| 3 + i as u32).collect();
-        Example { input: ids(input), output: ids(output), weight: 2.0 }
+        Example { input: ids(input), output: ids(output), weight: 2.0, logged: None }
     }
 
     proptest! {
@@ -248,7 +306,7 @@ mod tests {
         ) {
             let examples: Vec<_> = lengths.iter().map(|&(i, o)| example(i, o)).collect();
             let pairs: Vec<usize> = (0..examples.len()).collect();
-            let parts = parts(&examples, &pairs, 0);
+            let parts = parts(&examples, &pairs, 0, None);
             let count = |part: &Part| part.inputs.lengths.len();
             prop_assert_eq!(parts.iter().map(count).sum::<usize>(), examples.len());
             let mean: f32 = parts.iter().flat_map(|part| &part.weights).sum();
@@ -265,7 +323,7 @@ mod tests {
     #[test]
     fn outputs_are_read_one_token_later() {
         let examples = [example(2, 3), example(1, 1)];
-        let part = parts(&examples, &[0, 1], 0).remove(0);
+        let part = parts(&examples, &[0, 1], 0, None).remove(0);
         assert_eq!(part.inputs.ids[..], [3, 4, 3]);
         assert_eq!(part.inputs.lengths[..], [2, 1]);
         assert_eq!(part.outputs.ids[..], [0, 3, 4, 0]);

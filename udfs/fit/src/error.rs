@@ -63,6 +63,17 @@ pub enum FitError {
         pair: usize,
         weight: f32,
     },
+    /// A reward is missing where rewards are learnt, is there where they are not, or is no number.
+    #[error(
+        "{set} pair {pair}: the objective `policy`, and no other, has a finite reward for each pair, and finite or no \
+         log-probabilities; the objective is `{objective}`"
+    )]
+    Reward {
+        set: Set,
+        /// Its number, from 0.
+        pair: usize,
+        objective: &'static str,
+    },
     /// A text has too many tokens.
     #[error(
         "the {side} of {set} pair {pair} has {tokens} tokens, and `{side}_tokens` allows {limit}; \

@@ -6,6 +6,7 @@ use std::sync::atomic::{self, AtomicBool};
 use std::time::Duration;
 
 use crate::batch::{Order, Pair, tokens_of};
+use crate::buffers::Buffers;
 use crate::error::{FitError, Set};
 use crate::fitted::Fitted;
 use crate::gradients::{Computer, Mode};
@@ -14,6 +15,7 @@ use crate::judge::exact_match;
 use crate::learning_rate::rate;
 use crate::optimizer;
 use crate::origin::Origin;
+use crate::reward::Baseline;
 use crate::rng::{CounterRng, Purpose};
 use crate::settings::{Judge, Keep, Objective, Save, Settings};
 use crate::start::Start;
@@ -85,8 +87,8 @@ pub fn fit(
     if let (Some(patience), true) = (settings.patience, dev.is_empty()) {
         return Err(FitError::NoDev { patience });
     }
-    input::check(Set::Train, train)?;
-    input::check(Set::Dev, dev)?;
+    input::check(Set::Train, train, settings.objective)?;
+    input::check(Set::Dev, dev, settings.objective)?;
     for (set, pairs) in [(Set::Train, train), (Set::Dev, dev)] {
         if settings.objective == Objective::Similarity && pairs.len() == 1 {
             return Err(FitError::OnePair { set });
@@ -97,7 +99,7 @@ pub fn fit(
     let train = input::encode(Set::Train, train, &origin, settings)?;
     let dev = input::encode(Set::Dev, dev, &origin, settings)?;
     let digest = digest(settings, &origin, &train, &dev)?;
-    let task = Task::new(settings.objective, settings.temperature, &origin);
+    let task = Task::new(settings, &origin);
     let train = task.examples(train, &origin, run.threads)?;
     let dev = task.examples(dev, &origin, run.threads)?;
     let kept = match run.state {
@@ -106,7 +108,8 @@ pub fn fit(
     };
     let state = kept.unwrap_or_else(|| State::new(origin.weights.clone()));
     let (train, dev) = (&train, &dev);
-    Fit { settings, origin: &origin, task, train, dev, asked, digest, state }.run(run)
+    let buffers = Buffers::default();
+    Fit { settings, origin: &origin, task, train, dev, asked, digest, state, buffers }.run(run)
 }
 
 /// A fit under way.
@@ -120,6 +123,7 @@ struct Fit<'a> {
     asked: &'a [Pair],
     digest: String,
     state: State,
+    buffers: Buffers,
 }
 
 impl Fit<'_> {
@@ -127,6 +131,8 @@ impl Fit<'_> {
         let Settings { batch, seed, .. } = *self.settings;
         let pairs = &self.train.pairs;
         let mut order = Order::new(pairs, batch as usize, seed, self.task.compares());
+        let inertia = self.settings.baseline;
+        let mut baseline = Baseline::after(pairs, &mut order, self.state.step, inertia);
         let (began, mut tokens) = ((run.clock)(), 0);
         while !self.is_done() {
             if run.cancel.load(atomic::Ordering::Relaxed) {
@@ -136,7 +142,8 @@ impl Fit<'_> {
             }
             let pairs = order.step(self.state.step);
             tokens += tokens_of(&self.train.pairs, pairs);
-            let mut report = self.step(pairs, run.threads)?;
+            let mut report = self.step(pairs, baseline.value, run.threads)?;
+            baseline.take(&self.train.pairs, pairs);
             let due = self.state.step.is_multiple_of(self.settings.evaluate_every)
                 || self.state.step == self.settings.steps;
             if due && !self.dev.pairs.is_empty() {
@@ -162,16 +169,17 @@ impl Fit<'_> {
     }
 
     /// Changes the weights once.
-    fn step(&mut self, pairs: &[usize], threads: usize) -> Result<Report, FitError> {
+    fn step(&mut self, pairs: &[usize], baseline: f64, threads: usize) -> Result<Report, FitError> {
         let Self { settings, origin, state, .. } = self;
         let learning_rate = rate(settings, state.step);
         let mode = Mode {
             rng: CounterRng::new(settings.seed, Purpose::Dropout).of(u64::from(state.step)),
             dropout: settings.dropout,
             smoothing: settings.label_smoothing,
+            baseline,
         };
         state.step += 1;
-        let computer = Computer::new(&origin.plan, &state.weights, threads);
+        let computer = Computer::new(&origin.plan, &state.weights, &self.buffers, threads);
         let (loss, grad) = self.task.gradient(&computer, self.train, pairs, mode)?;
         let length = optimizer::length(&grad);
         for (what, value) in [("the loss", loss), ("the gradient", length)] {
@@ -188,6 +196,7 @@ impl Fit<'_> {
             length,
             (state.step, learning_rate),
         );
+        grad.into_iter().for_each(|grad| self.buffers.give(grad));
         Ok(Report {
             step: state.step,
             steps: settings.steps,
@@ -204,7 +213,7 @@ impl Fit<'_> {
     /// Looks at the dev pairs.
     fn evaluate(&mut self, report: &mut Report, run: &Run<'_>) -> Result<(), FitError> {
         let state = &mut self.state;
-        let computer = Computer::new(&self.origin.plan, &state.weights, run.threads);
+        let computer = Computer::new(&self.origin.plan, &state.weights, &self.buffers, run.threads);
         let loss = self.task.loss(&computer, self.dev, self.settings.batch as usize)?;
         if !loss.is_finite() {
             let (step, learning_rate) = (state.step, report.learning_rate);

@@ -10,6 +10,7 @@ use std::thread;
 use proofmill_gemm::{Level, Multiplier, OutOfMemory};
 
 use crate::batch::{Part, Reading};
+use crate::buffers::Buffers;
 use crate::network::Pass;
 use crate::ops::{Dropout, Pool};
 use crate::rng::CounterRng;
@@ -24,6 +25,8 @@ pub struct Mode {
     pub dropout: f64,
     /// Part of the target that is spread evenly.
     pub smoothing: f64,
+    /// What is usual among rewards.
+    pub baseline: f64,
 }
 
 impl Mode {
@@ -37,14 +40,15 @@ impl Mode {
 pub struct Computer<'a> {
     plan: &'a Plan,
     weights: &'a Weights,
+    buffers: &'a Buffers,
     threads: usize,
     level: Level,
 }
 
 impl<'a> Computer<'a> {
-    /// Parts are computed on so many threads.
-    pub fn new(plan: &'a Plan, weights: &'a Weights, threads: usize) -> Self {
-        Self { plan, weights, threads: threads.max(1), level: Level::best() }
+    /// Parts are computed on so many threads, in memory of `buffers`.
+    pub fn new(plan: &'a Plan, weights: &'a Weights, buffers: &'a Buffers, threads: usize) -> Self {
+        Self { plan, weights, buffers, threads: threads.max(1), level: Level::best() }
     }
 
     /// The same with other instructions.
@@ -59,7 +63,7 @@ impl<'a> Computer<'a> {
     }
 
     fn pass<'t>(&'t self, given: &'t [Given<'t>], records: bool, dropout: Dropout) -> Pass<'t> {
-        let tape = Tape::new(given, Multiplier::new(self.level), records);
+        let tape = Tape::new(given, Multiplier::new(self.level), self.buffers, records);
         Pass { places: &self.plan.places, tape, dropout }
     }
 
@@ -74,7 +78,7 @@ impl<'a> Computer<'a> {
         let mut sum = self.zeros();
         in_order(parts, self.threads, one, |_, (part, grads)| {
             loss += part;
-            add_all(&mut sum, &given, grads);
+            add_all(&mut sum, &given, grads, self.buffers);
         })?;
         Ok((loss, sum))
     }
@@ -129,23 +133,27 @@ impl<'a> Computer<'a> {
             let grad = reading.places.iter().flat_map(|&place| &grads[place]).copied().collect();
             self.pass(&given, true, mode.dropout(number)).pull(&reading.texts, pool, grad)
         };
-        in_order(readings, self.threads, one, |_, grads| add_all(&mut sum, &given, grads))?;
+        in_order(readings, self.threads, one, |_, grads| {
+            add_all(&mut sum, &given, grads, self.buffers);
+        })?;
         Ok(sum)
     }
 
     fn zeros(&self) -> Weights {
-        self.weights.iter().map(|values| vec![0.0; values.len()]).collect()
+        self.weights.iter().map(|values| self.buffers.zeros(values.len())).collect()
     }
 }
 
 /// Adds the gradients of a part; nothing where a parameter takes no part.
-fn add_all(sum: &mut Weights, given: &[Given<'_>], grads: Vec<Gradient>) {
+fn add_all(sum: &mut Weights, given: &[Given<'_>], grads: Vec<Gradient>, buffers: &Buffers) {
     for ((sum, grad), Given { width, .. }) in sum.iter_mut().zip(grads).zip(given) {
         add(sum, &grad.dense);
+        buffers.give(grad.dense);
         for (ids, rows) in grad.rows {
             for (&id, row) in ids.iter().zip(rows.chunks_exact(*width)) {
                 add(&mut sum[id as usize * width..][..*width], row);
             }
+            buffers.give(rows);
         }
     }
 }
@@ -273,7 +281,7 @@ mod tests {
     }
 
     fn gradient(plan: &Plan, weights: &Weights, parts: &[Part], mode: Mode) -> (f64, Weights) {
-        Computer::new(plan, weights, 2).gradient(parts, mode).unwrap()
+        Computer::new(plan, weights, &Buffers::default(), 2).gradient(parts, mode).unwrap()
     }
 
     fn examples() -> Vec<Example> {
@@ -286,12 +294,13 @@ mod tests {
                 input: text(seed, input),
                 output: text(seed + 2, output),
                 weight: seed as f32 / 2.0,
+                logged: None,
             })
             .collect()
     }
 
     fn mode(dropout: f64, smoothing: f64) -> Mode {
-        Mode { rng: CounterRng::new(5, Purpose::Dropout), dropout, smoothing }
+        Mode { rng: CounterRng::new(5, Purpose::Dropout), dropout, smoothing, baseline: 0.0 }
     }
 
     fn moved(weights: &Weights, at: usize, direction: &[f32], by: f32) -> Weights {
@@ -337,7 +346,7 @@ mod tests {
 
     #[test]
     fn gradients_are_those_of_finite_differences() {
-        let parts = parts(&examples(), &[0, 1, 2, 3], 0);
+        let parts = parts(&examples(), &[0, 1, 2, 3], 0, None);
         let all = [
             (plan(Activation::Relu, false), mode(0.0, 0.0)),
             (plan(Activation::GatedGelu, true), mode(0.0, 0.2)),
@@ -362,7 +371,8 @@ mod tests {
         let plan = bert(Inner::Gelu).encoder_plan();
         for pool in [Pool::Mean, Pool::First] {
             let batch = |weights: &Weights| {
-                let computer = Computer::new(&plan, weights, 2);
+                let buffers = Buffers::default();
+                let computer = Computer::new(&plan, weights, &buffers, 2);
                 let vectors = computer.vectors(&readings, pool, Some(mode)).unwrap();
                 let (x, u): (Vec<_>, Vec<_>) =
                     vectors.chunks_exact(2).map(|it| (it[0].clone(), it[1].clone())).unzip();
@@ -373,7 +383,8 @@ mod tests {
             let pairs = found.inputs.iter().zip(&found.outputs);
             let narrow = |grad: &Vec<f64>| grad.iter().map(|x| *x as f32).collect();
             let of: Vec<Vec<f32>> = pairs.flat_map(|(x, u)| [narrow(x), narrow(u)]).collect();
-            let computer = Computer::new(&plan, &weights, 2);
+            let buffers = Buffers::default();
+            let computer = Computer::new(&plan, &weights, &buffers, 2);
             let grads = computer.pull(&readings, pool, mode, &of).unwrap();
             gradients_are_right(&plan, &weights, |weights| batch(weights).sum, &grads);
         }
@@ -385,9 +396,9 @@ mod tests {
             let weights = first(&plan);
             let all = examples();
             for alone in 0..all.len() {
-                let single = parts(&all, &[alone], 0);
+                let single = parts(&all, &[alone], 0, None);
                 let (right, grads) = gradient(&plan, &weights, &single, mode(0.0, 0.0));
-                let mut together = parts(&all, &[0, 1, 2, 3], 0);
+                let mut together = parts(&all, &[0, 1, 2, 3], 0, None);
                 assert_eq!(together.len(), 1);
                 let first: usize = all[..alone].iter().map(|it| it.output.len()).sum();
                 let own = first..first + all[alone].output.len();
@@ -399,7 +410,8 @@ mod tests {
                 for (grad, other) in grads.iter().flatten().zip(others.iter().flatten()) {
                     assert!((grad - other).abs() < 1e-5, "{grad} {other}");
                 }
-                let seen = Computer::new(&plan, &weights, 1).loss(&together).unwrap();
+                let seen =
+                    Computer::new(&plan, &weights, &Buffers::default(), 1).loss(&together).unwrap();
                 assert!((seen - right).abs() < 1e-6);
             }
         }
@@ -414,17 +426,22 @@ mod tests {
             input: long(1)[..90].to_vec(),
             output: long(2)[..90].to_vec(),
             weight: 1.0,
+            logged: None,
         });
         let wide =
             T5Shape::new(&crate::sizes::Sizes { d_ff: 1100, ..crate::sizes::Sizes::tiny() }, 13);
         let all: Vec<usize> = (0..5).collect();
         for plan in [wide.plan(), two_berts(Inner::Gelu, false)] {
             let weights = first(&plan);
-            let parts = parts(&examples, &all, 0);
+            let parts = parts(&examples, &all, 0, None);
             let of = |computer: Computer<'_>| computer.gradient(&parts, mode(0.1, 0.1)).unwrap();
-            let once = of(Computer::new(&plan, &weights, 1));
+            let buffers = Buffers::default();
+            let once = of(Computer::new(&plan, &weights, &buffers, 1));
             for level in Isa::ALL.into_iter().filter_map(Level::of) {
-                assert!(of(Computer::new(&plan, &weights, 3).with(level)) == once, "{level:?}");
+                assert!(
+                    of(Computer::new(&plan, &weights, &buffers, 3).with(level)) == once,
+                    "{level:?}"
+                );
             }
         }
     }
@@ -432,7 +449,7 @@ mod tests {
     #[test]
     fn what_is_dropped_follows_from_the_step() {
         let plan = plan(Activation::Relu, false);
-        let (weights, parts) = (plan.first(3), parts(&examples(), &[0, 1, 2, 3], 0));
+        let (weights, parts) = (plan.first(3), parts(&examples(), &[0, 1, 2, 3], 0, None));
         let at = |step| {
             let rng = CounterRng::new(5, Purpose::Dropout).of(step);
             gradient(&plan, &weights, &parts, Mode { rng, ..mode(0.5, 0.0) })

@@ -3,10 +3,10 @@
 use crate::batch::{Example, Pair};
 use crate::error::{FitError, Set, Side};
 use crate::origin::Origin;
-use crate::settings::Settings;
+use crate::settings::{Objective, Settings};
 
-/// Refuses pairs without text or weight.
-pub fn check(set: Set, pairs: &[Pair]) -> Result<(), FitError> {
+/// Refuses pairs without text or weight, and without a reward where rewards are learnt.
+pub fn check(set: Set, pairs: &[Pair], objective: Objective) -> Result<(), FitError> {
     for (pair, it) in pairs.iter().enumerate() {
         for (side, text) in [(Side::Input, &it.input), (Side::Output, &it.output)] {
             if text.trim().is_empty() {
@@ -15,6 +15,14 @@ pub fn check(set: Set, pairs: &[Pair]) -> Result<(), FitError> {
         }
         if !(it.weight.is_finite() && it.weight > 0.0) {
             return Err(FitError::Weight { set, pair, weight: it.weight });
+        }
+        let has_reward = it.logged.is_some_and(|logged| {
+            logged.reward.is_finite() && logged.logprob.is_none_or(f32::is_finite)
+        });
+        if (objective == Objective::Policy) != it.logged.is_some()
+            || (it.logged.is_some() && !has_reward)
+        {
+            return Err(FitError::Reward { set, pair, objective: objective.name() });
         }
     }
     Ok(())
@@ -60,6 +68,7 @@ pub fn encode(
             input: read(pair, Side::Input, &it.input)?,
             output: read(pair, Side::Output, &it.output)?,
             weight: it.weight,
+            logged: it.logged,
         })
     };
     pairs.iter().enumerate().map(pair).collect()

@@ -2,15 +2,16 @@
 //! family. The same inputs give the same bytes.
 //!
 //! Lowest layer first: [`error`], [`settings`] and [`sizes`] are what is asked for; `rng`
-//! and `math` are pure functions; `tokens` makes texts into ids, `input` makes [`Pair`]s into examples; `batch` says which pairs
+//! and `math` are pure functions, `buffers` is memory; `tokens` makes texts into ids, `input` makes [`Pair`]s into examples; `batch` says which pairs
 //! share a step; `weights` knows parameters and their names in a checkpoint, `places` where a network finds them, `t5` and `bert` both
 //! for their families, `matching` what some begin as; `origin` is all that a fit begins with, `scratch` makes it and [`Start`] reads it; `ops`, `tape` and `network` are the graph; `gradients` runs it on
-//! several threads; `pairs` are losses over the vectors of a batch, and `task` says which loss there is; `learning_rate` and `optimizer` change the
+//! several threads; `pairs` are losses over the vectors of a batch, `reward` is what rewards are held against, and `task` says which loss there is; `learning_rate` and `optimizer` change the
 //! weights; `judge` asks the engine what a model answers; `sentence` are files of sentence encoders, `state` keeps a fit that was stopped; [`fitted`] is a checkpoint; [`mod@fit`] is all of it
 //! together.
 
 mod batch;
 mod bert;
+mod buffers;
 pub mod error;
 pub mod fit;
 pub mod fitted;
@@ -27,6 +28,7 @@ mod optimizer;
 mod origin;
 mod pairs;
 mod places;
+mod reward;
 mod rng;
 mod scratch;
 mod sentence;
@@ -40,7 +42,7 @@ mod task;
 mod tokens;
 mod weights;
 
-pub use batch::Pair;
+pub use batch::{Logged, Pair};
 pub use error::FitError;
 pub use fit::{Progress, Report, Run, fit};
 pub use fitted::Fitted;

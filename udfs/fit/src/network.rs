@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use proofmill_gemm::OutOfMemory;
 
-use crate::batch::{Part, Texts};
-use crate::ops::{Attend, Dropout, LayerNorm, Loss, Norm, Pool};
+use crate::batch::{Part, Rewards, Texts};
+use crate::ops::{Attend, Dropout, LayerNorm, Loss, Norm, PolicyLoss, Pool};
 use crate::places::{Attention, Cross, Linear, Mlp, NormPlace, Places, Stack};
 use crate::tape::{Gradient, NodeId, Tape};
 
@@ -38,13 +38,21 @@ impl<'a> Pass<'a> {
             rows = self.stack(decoder, &part.outputs, Some(&read))?;
         }
         let logits = self.logits(rows)?;
-        let loss = Loss {
-            targets: &part.targets,
-            weights: &part.weights,
-            smoothing,
-            grad: self.tape.records(),
+        let (targets, grad) = (&part.targets, self.tape.records());
+        let buffers = self.tape.buffers();
+        let (numbers, width) = (self.tape.value(logits), self.tape.width(logits));
+        let (loss, grad) = match &part.rewards {
+            None => {
+                let weights = &part.weights;
+                Loss { targets, weights, smoothing, grad }.forward(numbers, width, buffers)
+            }
+            Some(Rewards { advantages, scoring }) => {
+                let (ratio_max, entropy) = (scoring.ratio_max as f32, scoring.entropy as f32);
+                let lengths = &part.outputs.lengths;
+                let loss = PolicyLoss { targets, lengths, advantages, ratio_max, entropy, grad };
+                loss.forward(numbers, width)
+            }
         };
-        let (loss, grad) = loss.forward(self.tape.value(logits), self.tape.width(logits));
         if !self.tape.records() {
             return Ok((loss, Vec::new()));
         }

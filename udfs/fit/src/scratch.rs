@@ -26,7 +26,7 @@ pub fn check(sizes: &Sizes, objective: Objective) -> Result<(), FitError> {
         Err(FitError::Setting { name, found, expected: expected.to_owned() })
     };
     match objective {
-        Objective::Generation => Ok(()),
+        Objective::Generation | Objective::Policy => Ok(()),
         Objective::Similarity => refuse(
             "objective",
             objective.name().to_owned(),
@@ -62,7 +62,7 @@ pub fn scratch(
     train: &[Pair],
     seed: u64,
 ) -> Result<Origin, FitError> {
-    let writes = objective == Objective::Generation;
+    let writes = objective.writes();
     let json = match tokens {
         Tokens::Json(json) => json.clone(),
         Tokens::Words { also } => {

@@ -12,6 +12,12 @@ pub struct Settings {
     pub objective: Objective,
     /// What cosines are divided by in the contrastive loss: above 0, at most 1.
     pub temperature: f64,
+    /// What the entropy of a token's distribution counts with the objective `policy`: 0 to 1.
+    pub entropy: f64,
+    /// How slowly the baseline of rewards moves, likewise: 0 to below 1.
+    pub baseline: f64,
+    /// The largest importance weight, likewise: 1 to 1,000,000.
+    pub ratio_max: f64,
     /// Steps of the optimiser, at most: 1 to 10,000,000.
     pub steps: u32,
     /// Pairs of a step: 1 to 65,536.
@@ -65,15 +71,23 @@ pub enum Objective {
     Similarity,
     /// The cross entropy of the right output's vector among those of a batch (multiple negatives ranking).
     Contrastive,
+    /// The reward of logged outputs is made large: REINFORCE with truncated importance weights, a moving baseline and entropy.
+    Policy,
 }
 
 impl Objective {
+    /// Whether it is an encoder-decoder that is trained.
+    pub(crate) fn writes(self) -> bool {
+        matches!(self, Self::Generation | Self::Policy)
+    }
+
     /// Its name in settings.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Generation => "generation",
             Self::Similarity => "similarity",
             Self::Contrastive => "contrastive",
+            Self::Policy => "policy",
         }
     }
 }
@@ -123,6 +137,9 @@ impl Default for Settings {
         Self {
             objective: Objective::Generation,
             temperature: 0.05,
+            entropy: 0.01,
+            baseline: 0.9,
+            ratio_max: 10.0,
             steps: 1000,
             batch: 64,
             learning_rate: 2e-3,
@@ -153,11 +170,20 @@ impl Settings {
         const TEMPERATURE: &str = "above 0, at most 1";
         const TEXT: std::ops::RangeInclusive<u32> = 2..=8192;
         real("temperature", self.temperature, |it| it > 0.0 && it <= 1.0, TEMPERATURE)?;
-        let given = self.temperature != Self::default().temperature;
-        if given && self.objective != Objective::Contrastive {
-            let expected = "absent: only the contrastive objective has one".to_owned();
-            let found = self.temperature.to_string();
-            return Err(FitError::Setting { name: "temperature", found, expected });
+        real("entropy", self.entropy, |it| (0.0..=1.0).contains(&it), "from 0 to 1")?;
+        part("baseline", self.baseline)?;
+        real("ratio_max", self.ratio_max, |it| (1.0..=1e6).contains(&it), "from 1 to 1000000")?;
+        let defaults = Self::default();
+        for (name, found, default, objective) in [
+            ("temperature", self.temperature, defaults.temperature, Objective::Contrastive),
+            ("entropy", self.entropy, defaults.entropy, Objective::Policy),
+            ("baseline", self.baseline, defaults.baseline, Objective::Policy),
+            ("ratio_max", self.ratio_max, defaults.ratio_max, Objective::Policy),
+        ] {
+            if found != default && self.objective != objective {
+                let expected = format!("absent: only the objective `{}` has one", objective.name());
+                return Err(FitError::Setting { name, found: found.to_string(), expected });
+            }
         }
         if self.label_smoothing != 0.0 && self.objective != Objective::Generation {
             let expected = "0: only the objective `generation` has labels".to_owned();
@@ -250,6 +276,11 @@ mod tests {
             (
                 Settings { temperature: 0.1, objective: Objective::Similarity, ..base() },
                 "`temperature` is 0.1, expected absent",
+            ),
+            (Settings { entropy: 0.1, ..base() }, "`entropy` is 0.1, expected absent"),
+            (
+                Settings { ratio_max: 0.5, objective: Objective::Policy, ..base() },
+                "`ratio_max` is 0.5, expected a number from 1",
             ),
             (
                 Settings { judge: Judge::ExactMatch, objective: Objective::Similarity, ..base() },

@@ -87,24 +87,22 @@ impl Trained {
                 BERTS.join(", ")
             ));
         }
-        match (folder.family(), objective, decoder) {
-            (Family::T5, Objective::Generation, false) => Ok(Self::T5),
-            (Family::EncoderDecoder, Objective::Generation, false) => Ok(Self::TwoBerts),
-            (Family::Bert, Objective::Generation, true) => Ok(Self::NewDecoder),
-            (Family::Bert, Objective::Similarity | Objective::Contrastive, false) => {
-                Ok(Self::Encoder)
-            }
-            (Family::Bert, Objective::Generation, false) => refuse(format!(
+        match (folder.family(), objective.writes(), decoder) {
+            (Family::T5, true, false) => Ok(Self::T5),
+            (Family::EncoderDecoder, true, false) => Ok(Self::TwoBerts),
+            (Family::Bert, true, true) => Ok(Self::NewDecoder),
+            (Family::Bert, false, false) => Ok(Self::Encoder),
+            (Family::Bert, true, false) => refuse(format!(
                 "{found} writes nothing; give the sizes of a `decoder`, or the objective `similarity` or \
                  `contrastive`"
             )),
-            (_, Objective::Generation, true) => {
+            (_, true, true) => {
                 refuse(format!("{found} gets no new decoder; give a BERT, or leave out `decoder`"))
             }
-            (_, Objective::Generation, false) => {
+            (_, true, false) => {
                 refuse(format!("{found} cannot be trained; give a T5, or two BERTs"))
             }
-            (Family::Bert, _, true) => refuse(format!(
+            (Family::Bert, false, true) => refuse(format!(
                 "a new `decoder` is trained by the objective `generation`, not `{}`",
                 objective.name()
             )),
@@ -150,7 +148,7 @@ impl Start {
         if let Self::WithDecoder { .. } = self {
             kept.push("generation_config.json");
         }
-        if objective != Objective::Generation {
+        if !objective.writes() {
             kept.extend(sentence::FILES);
         }
         folder::check(target, kept.into_iter().chain(["config.json"]))

@@ -12,7 +12,7 @@ use safetensors::tensor::TensorView;
 use safetensors::{Dtype, SafeTensors, serialize};
 use serde::{Deserialize, Serialize};
 
-use crate::batch::Example;
+use crate::batch::{Example, Logged};
 use crate::error::FitError;
 use crate::optimizer::Moments;
 use crate::origin::Origin;
@@ -217,6 +217,10 @@ pub fn digest(
                 part(&ids.iter().flat_map(|id| id.to_le_bytes()).collect::<Vec<u8>>());
             }
             part(&example.weight.to_le_bytes());
+            if let Some(Logged { reward, logprob }) = example.logged {
+                part(&reward.to_le_bytes());
+                part(&logprob.map(f32::to_le_bytes).unwrap_or_default());
+            }
         }
     }
     Ok(hasher.finish().to_string())

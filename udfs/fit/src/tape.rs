@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use proofmill_gemm::{Multiplier, Operand, OutOfMemory, Sums};
 
+use crate::buffers::Buffers;
 use crate::ops::{Attend, Drop, Dropout, LayerNorm, MlpShape, Norm, Pool, Saved};
 
 /// The number of a value on the tape: `[rows, width]`, or a parameter.
@@ -26,6 +27,7 @@ pub struct Tape<'a> {
     parameters: &'a [Given<'a>],
     values: Vec<Value>,
     multiplier: Multiplier,
+    buffers: &'a Buffers,
     /// Whether gradients will be asked for.
     records: bool,
 }
@@ -106,12 +108,13 @@ pub struct Gradient {
 }
 
 /// Gradients of values, as far as they are known.
-struct Gradients {
+struct Gradients<'a> {
     parameters: Vec<Gradient>,
     values: Vec<Vec<f32>>,
+    buffers: &'a Buffers,
 }
 
-impl Gradients {
+impl Gradients<'_> {
     fn of(&mut self, at: NodeId) -> &mut Vec<f32> {
         let parameters = self.parameters.len();
         match at.0.checked_sub(parameters) {
@@ -126,6 +129,7 @@ impl Gradients {
             *sum = grad;
         } else {
             add(sum, &grad);
+            self.buffers.give(grad);
         }
     }
 
@@ -136,12 +140,11 @@ impl Gradients {
         multiplier: &mut Multiplier,
         (a, b): (Operand<'_>, Operand<'_>),
     ) -> Result<(), OutOfMemory> {
-        let sum = self.of(at);
-        if sum.is_empty() {
-            *sum = product(multiplier, a, b)?;
+        if self.of(at).is_empty() {
+            *self.of(at) = product(multiplier, self.buffers, a, b)?;
             return Ok(());
         }
-        multiplier.multiply(a, b, Sums::FromOut, sum)
+        multiplier.multiply(a, b, Sums::FromOut, self.of(at))
     }
 }
 
@@ -161,18 +164,29 @@ fn column_sums(rows: &[f32], width: usize) -> Vec<f32> {
 
 fn product(
     multiplier: &mut Multiplier,
+    buffers: &Buffers,
     a: Operand<'_>,
     b: Operand<'_>,
 ) -> Result<Vec<f32>, OutOfMemory> {
-    let mut out = vec![0.0; a.rows() * b.columns()];
+    let mut out = buffers.take(a.rows() * b.columns());
     multiplier.multiply(a, b, Sums::FromZero, &mut out)?;
     Ok(out)
 }
 
 impl<'a> Tape<'a> {
     /// Begins with these parameters.
-    pub fn new(parameters: &'a [Given<'a>], multiplier: Multiplier, records: bool) -> Self {
-        Self { parameters, values: Vec::new(), multiplier, records }
+    pub fn new(
+        parameters: &'a [Given<'a>],
+        multiplier: Multiplier,
+        buffers: &'a Buffers,
+        records: bool,
+    ) -> Self {
+        Self { parameters, values: Vec::new(), multiplier, buffers, records }
+    }
+
+    /// Memory for numbers of the same pass.
+    pub fn buffers(&self) -> &'a Buffers {
+        self.buffers
     }
 
     /// Whether gradients can be computed.
@@ -225,7 +239,7 @@ impl<'a> Tape<'a> {
 
     /// `left + right`.
     pub fn add(&mut self, left: NodeId, right: NodeId) -> NodeId {
-        let mut sum = self.value(left).to_vec();
+        let mut sum = self.buffers.copy(self.value(left));
         add(&mut sum, self.value(right));
         self.push(self.width(left), sum, Step::Add { left, right })
     }
@@ -237,8 +251,9 @@ impl<'a> Tape<'a> {
         right: NodeId,
         bias: Option<NodeId>,
     ) -> Result<NodeId, OutOfMemory> {
-        let mut out =
-            self.multiply(|tape, it| product(it, tape.operand(left), tape.operand(right)))?;
+        let mut out = self.multiply(|tape, it| {
+            product(it, tape.buffers, tape.operand(left), tape.operand(right))
+        })?;
         let width = self.width(right);
         self.add_bias(&mut out, bias, width);
         Ok(self.push(width, out, Step::Product { left, right, bias }))
@@ -252,7 +267,7 @@ impl<'a> Tape<'a> {
         bias: Option<NodeId>,
     ) -> Result<NodeId, OutOfMemory> {
         let mut out = self.multiply(|tape, it| {
-            product(it, tape.operand(left), tape.operand(right).transposed())
+            product(it, tape.buffers, tape.operand(left), tape.operand(right).transposed())
         })?;
         let width = self.operand(right).rows();
         self.add_bias(&mut out, bias, width);
@@ -336,12 +351,14 @@ impl<'a> Tape<'a> {
         let mut grads = Gradients {
             parameters: self.parameters.iter().map(|_| Gradient::default()).collect(),
             values: vec![Vec::new(); self.values.len()],
+            buffers: self.buffers,
         };
         grads.add(of, grad);
         let mut multiplier = std::mem::take(&mut self.multiplier);
         // Each value is last read by its own step: it goes when that is done.
-        while let Some(value) = self.values.pop() {
+        while let Some(mut value) = self.values.pop() {
             let grad = grads.values.pop().unwrap_or_default();
+            self.buffers.give(std::mem::take(&mut value.numbers));
             if !grad.is_empty() {
                 self.back(value, grad, &mut grads, &mut multiplier)?;
             }
@@ -354,16 +371,20 @@ impl<'a> Tape<'a> {
         &self,
         value: Value,
         grad: Vec<f32>,
-        grads: &mut Gradients,
+        grads: &mut Gradients<'_>,
         multiplier: &mut Multiplier,
     ) -> Result<(), OutOfMemory> {
         let width = value.width;
         let rows_of = |grad: &[f32]| grad.len() / width;
         match value.step {
-            Step::Rows { table, ids } => grads.parameters[table.0].rows.push((ids, grad)),
+            Step::Rows { table, ids } => {
+                grads.parameters[table.0].rows.push((ids, grad));
+                return Ok(());
+            }
             Step::Add { left, right } => {
-                grads.add(left, grad.clone());
+                grads.add(left, self.buffers.copy(&grad));
                 grads.add(right, grad);
+                return Ok(());
             }
             Step::Product { left, right, bias } => {
                 let out = Operand::new(&grad, rows_of(&grad), width);
@@ -416,6 +437,14 @@ impl<'a> Tape<'a> {
                 grads.add(rows, pool.backward(&grad, &lengths, width));
             }
         }
+        self.buffers.give(grad);
         Ok(())
+    }
+}
+
+/// A pass without gradients is done with its values, too.
+impl std::ops::Drop for Tape<'_> {
+    fn drop(&mut self) {
+        self.values.drain(..).for_each(|value| self.buffers.give(value.numbers));
     }
 }

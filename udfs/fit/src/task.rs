@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use crate::batch::{Example, Reading, parts, readings, sort_by_length};
+use crate::batch::{Example, Reading, Scoring, parts, readings, sort_by_length};
+use crate::buffers::Buffers;
 use crate::error::FitError;
 use crate::gradients::{Computer, Mode};
 use crate::ops::Pool;
 use crate::origin::Origin;
 use crate::pairs::{BatchLoss, contrastive, similarity};
-use crate::settings::Objective;
+use crate::settings::{Objective, Settings};
 use crate::weights::Weights;
 
 /// What is learnt of examples.
@@ -16,6 +17,8 @@ use crate::weights::Weights;
 pub enum Task {
     /// The tokens of outputs; `start` begins each.
     Generation { start: u32 },
+    /// Which outputs are worth more than others; `start` begins each.
+    Policy { start: u32, scoring: Scoring },
     /// What outputs have in common, told by the vectors of the model that the fit begins with.
     Similarity { pool: Pool },
     /// Which output belongs to an input.
@@ -43,19 +46,23 @@ fn texts<'a>(pairs: &[&'a Example], outputs: bool) -> Vec<&'a [u32]> {
 
 impl Task {
     /// The task of an objective, for a model that can have it.
-    pub fn new(objective: Objective, temperature: f64, origin: &Origin) -> Self {
-        match (objective, &origin.writes) {
-            (Objective::Similarity, _) => Self::Similarity { pool: origin.pool },
-            (Objective::Contrastive, _) => Self::Contrastive { pool: origin.pool, temperature },
-            (Objective::Generation, writes) => {
-                Self::Generation { start: writes.as_ref().map_or(0, |writes| writes.start) }
+    pub fn new(settings: &Settings, origin: &Origin) -> Self {
+        let (pool, temperature) = (origin.pool, settings.temperature);
+        let start = origin.writes.as_ref().map_or(0, |writes| writes.start);
+        match settings.objective {
+            Objective::Similarity => Self::Similarity { pool },
+            Objective::Contrastive => Self::Contrastive { pool, temperature },
+            Objective::Generation => Self::Generation { start },
+            Objective::Policy => {
+                let (entropy, ratio_max) = (settings.entropy, settings.ratio_max);
+                Self::Policy { start, scoring: Scoring { baseline: 0.0, entropy, ratio_max } }
             }
         }
     }
 
     /// Whether batches are compared within themselves, so that lengths may not decide who meets whom.
     pub fn compares(self) -> bool {
-        !matches!(self, Self::Generation { .. })
+        matches!(self, Self::Similarity { .. } | Self::Contrastive { .. })
     }
 
     /// What it needs to know of pairs.
@@ -80,10 +87,11 @@ impl Task {
         }
         let targets = match self {
             Self::Similarity { pool } => {
-                let computer = Computer::new(&origin.plan, &origin.weights, threads);
+                let buffers = Buffers::default();
+                let computer = Computer::new(&origin.plan, &origin.weights, &buffers, threads);
                 computer.vectors(&readings(&distinct), pool, None)?
             }
-            Self::Generation { .. } | Self::Contrastive { .. } => Vec::new(),
+            Self::Generation { .. } | Self::Policy { .. } | Self::Contrastive { .. } => Vec::new(),
         };
         Ok(Examples { pairs, outputs, targets })
     }
@@ -98,7 +106,12 @@ impl Task {
     ) -> Result<(f64, Weights), FitError> {
         let pool = match self {
             Self::Generation { start } => {
-                return Ok(computer.gradient(&parts(&examples.pairs, batch, start), mode)?);
+                return Ok(computer.gradient(&parts(&examples.pairs, batch, start, None), mode)?);
+            }
+            Self::Policy { start, scoring } => {
+                let scoring = Scoring { baseline: mode.baseline, ..scoring };
+                let parts = parts(&examples.pairs, batch, start, Some(scoring));
+                return Ok(computer.gradient(&parts, mode)?);
             }
             Self::Similarity { pool } | Self::Contrastive { pool, .. } => pool,
         };
@@ -115,7 +128,8 @@ impl Task {
         Ok((loss.sum / count, computer.pull(&readings, pool, mode, &grads)?))
     }
 
-    /// The loss of all examples, a mean; those that are compared come in batches of so many, in their order.
+    /// The loss of all examples, a mean; those that are compared come in batches of so many, in their order. Of a policy it
+    /// is the reward that it can expect, taken from 0: without a baseline and without entropy.
     pub fn loss(
         self,
         computer: &Computer<'_>,
@@ -126,7 +140,12 @@ impl Task {
         let pool = match self {
             Self::Generation { start } => {
                 sort_by_length(&examples.pairs, &mut all);
-                return Ok(computer.loss(&parts(&examples.pairs, &all, start))?);
+                return Ok(computer.loss(&parts(&examples.pairs, &all, start, None))?);
+            }
+            Self::Policy { start, scoring } => {
+                sort_by_length(&examples.pairs, &mut all);
+                let scoring = Scoring { baseline: 0.0, entropy: 0.0, ..scoring };
+                return Ok(computer.loss(&parts(&examples.pairs, &all, start, Some(scoring)))?);
             }
             Self::Similarity { pool } | Self::Contrastive { pool, .. } => pool,
         };
@@ -159,7 +178,7 @@ impl Task {
             Self::Contrastive { temperature, .. } => {
                 contrastive(&vectors, &outputs, &numbers, &weights, temperature)
             }
-            Self::Similarity { .. } | Self::Generation { .. } => {
+            Self::Similarity { .. } | Self::Generation { .. } | Self::Policy { .. } => {
                 let given: Vec<Vec<f32>> =
                     numbers.iter().map(|&number| examples.targets[number].clone()).collect();
                 similarity(&vectors, &given, &weights)

@@ -6,6 +6,7 @@ mod layer_norm;
 mod loss;
 mod mlp;
 mod norm;
+mod policy;
 mod pool;
 
 pub use attention::{Attend, Heads, Saved};
@@ -14,4 +15,5 @@ pub use layer_norm::LayerNorm;
 pub use loss::Loss;
 pub use mlp::{Inner, MlpShape};
 pub use norm::Norm;
+pub use policy::{Advantage, PolicyLoss};
 pub use pool::Pool;

@@ -7,5 +7,6 @@ mod bytes;
 mod dev;
 mod encoders;
 mod made;
+mod policy;
 mod refused;
 mod transformers;

@@ -1,0 +1,134 @@
+//! Rewards of logged outputs decide what is written: by outputs that were drawn at random, and by those that somebody's rules chose.
+
+use std::sync::atomic::Ordering;
+
+use proofmill_engine::model::Model;
+use proofmill_engine::request::{Body, Generate, Prompt, Request, Score, Strategy};
+use proofmill_fit::{Activation, Keep, Logged, Objective, Pair, Settings};
+
+use crate::answers::{ask, opened};
+use crate::made::{fitted, run, scratch, settings};
+
+const STATES: [&str; 4] = ["no evidence", "evidence", "a bad answer", "a good answer"];
+const ACTIONS: [&str; 3] = ["acquire", "query", "send"];
+/// The action that is rewarded in each state.
+const BEST: [usize; 4] = [0, 1, 0, 2];
+
+/// Every action in every state, drawn evenly: most of them are worth nothing, and one costs something.
+fn logged() -> Vec<Pair> {
+    let mut pairs = Vec::new();
+    for (state, best) in STATES.iter().zip(BEST) {
+        for (number, action) in ACTIONS.iter().enumerate() {
+            let reward = if number == best { 1.0 } else { -0.1 * number as f32 };
+            let logprob = Some((1.0_f32 / 3.0).ln());
+            pairs.push(Pair {
+                logged: Some(Logged { reward, logprob }),
+                ..Pair::new(*state, *action)
+            });
+        }
+    }
+    pairs
+}
+
+fn policy(steps: u32) -> Settings {
+    Settings { objective: Objective::Policy, batch: 6, keep: Keep::Last, ..settings(steps) }
+}
+
+fn written(model: &Model, state: &str) -> String {
+    let request = Request::Generate(Generate {
+        prompt: Prompt::Text(state.to_owned()),
+        truncate: None,
+        prefix: String::new(),
+        strategy: Strategy::Greedy,
+        max_tokens: 4,
+        min_tokens: 0,
+        stop: Vec::new(),
+        choices: Vec::new(),
+        response_format: None,
+        logprobs: false,
+    });
+    let Body::Generations(answers) = ask(model, &request) else { panic!("no text") };
+    answers[0].text.trim().to_owned()
+}
+
+fn logprob(model: &Model, pair: &Pair) -> f64 {
+    let request = Request::Score(Score {
+        prompt: pair.input.clone(),
+        truncate: None,
+        continuations: vec![pair.output.clone()],
+        include_eos: true,
+        messages: Vec::new(),
+        logprobs: false,
+        prompt_logprobs: false,
+    });
+    let Body::Scores(scores) = ask(model, &request) else { panic!("no scores") };
+    scores[0].logprob
+}
+
+#[test]
+fn what_is_rewarded_is_written_and_what_is_not_is_not() {
+    let (train, start) = (logged(), scratch(Activation::Relu));
+    let (model, _) = opened(&fitted(&policy(160), &start, &train, &[]));
+    for (state, best) in STATES.iter().zip(BEST) {
+        assert_eq!(written(&model, state), ACTIONS[best], "{state}");
+    }
+    // The same pairs without rewards teach nothing of it: each action is as good as another.
+    let plain: Vec<Pair> = train.iter().map(|it| Pair { logged: None, ..it.clone() }).collect();
+    let (model, _) = opened(&fitted(&settings(160), &start, &plain, &[]));
+    let right =
+        STATES.iter().zip(BEST).filter(|(state, best)| written(&model, state) == ACTIONS[*best]);
+    assert!(right.count() < STATES.len());
+}
+
+/// The dev loss is what the engine's probabilities say of the reward: weights cut at `ratio_max`.
+#[test]
+fn the_dev_loss_is_the_reward_to_be_expected() {
+    let (train, start) = (logged(), scratch(Activation::Relu));
+    for ratio_max in [1.5, 10.0] {
+        let settings = Settings { ratio_max, keep: Keep::Best, ..policy(20) };
+        let fitted = fitted(&settings, &start, &train, &train);
+        let (model, _) = opened(&fitted);
+        let expected = train.iter().map(|pair| {
+            let Logged { reward, logprob: drawn } = pair.logged.unwrap();
+            let ratio = (logprob(&model, pair) - f64::from(drawn.unwrap())).exp().min(ratio_max);
+            ratio * f64::from(reward)
+        });
+        let expected = expected.sum::<f64>() / train.len() as f64;
+        let found = -fitted.dev_loss.unwrap();
+        assert!((found - expected).abs() < 1e-5, "{ratio_max}: {found} {expected}");
+    }
+}
+
+#[test]
+fn a_stopped_fit_goes_on_with_the_baseline_it_had() {
+    let (train, start) = (logged(), scratch(Activation::Relu));
+    let settings = policy(24);
+    let whole = fitted(&settings, &start, &train, &[]);
+    let folder = tempfile::tempdir().unwrap();
+    let state = folder.path().join("state");
+    let stopped =
+        run(&settings, &start, (&train, &[]), (2, Some(&state)), &mut |report, cancel| {
+            cancel.store(report.step == 13, Ordering::Relaxed);
+        });
+    assert!(stopped.is_err());
+    let rest = run(&settings, &start, (&train, &[]), (1, Some(&state)), &mut |_, _| ()).unwrap();
+    assert_eq!(rest.files["model.safetensors"], whole.files["model.safetensors"]);
+    let other = Settings { baseline: 0.0, ..settings };
+    let other = fitted(&other, &start, &train, &[]);
+    assert_ne!(other.files["model.safetensors"], whole.files["model.safetensors"]);
+}
+
+#[test]
+fn rewards_stand_where_they_are_learnt_and_nowhere_else() {
+    let (train, start) = (logged(), scratch(Activation::Relu));
+    let refused = |settings: &Settings, train: &[Pair]| {
+        run(settings, &start, (train, &[]), (1, None), &mut |_, _| ()).unwrap_err().to_string()
+    };
+    assert!(refused(&settings(1), &train).contains("the objective is `generation`"));
+    let plain = [Pair::new("a", "b")];
+    assert!(refused(&policy(1), &plain).contains("training pair 0: the objective `policy`"));
+    let logged = Some(Logged { reward: f32::NAN, logprob: None });
+    assert!(
+        refused(&policy(1), &[Pair { logged, ..Pair::new("a", "b") }]).contains("finite reward")
+    );
+}
