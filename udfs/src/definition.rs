@@ -186,7 +186,7 @@ impl Kind {
             Self::Label if text || integer || *given == Boolean => Some(Utf8View),
             Self::Model | Self::Options if text => Some(Utf8View),
             Self::Options if matches!(given, DataType::Struct(_)) => Some(given.clone()),
-            Self::Record if matches!(given, DataType::Struct(_)) => Some(given.clone()),
+            Self::Record if matches!(given, DataType::Struct(_) | Null) => Some(given.clone()),
             Self::Vectors if *given == Null => Some(vectors_type()),
             Self::Vectors => Self::Numbers.coerce(list_element(given)?).map(|_| vectors_type()),
             Self::Step if is_text(given) => Some(Utf8View),

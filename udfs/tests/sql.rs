@@ -289,7 +289,7 @@ async fn a_list_of_golds_is_not_its_characters() {
         ("slot_value('well $A$ = x', 'PREFIX')", "well"),
         (
             "render('{{ a }} {{ b.c[1] }} {{ d }}', {a: 1.5, b: {c: ['x', 'y']}, d: true})",
-            "1.5 y true",
+            "1.5 y True",
         ),
         ("render('{% if a %}{{ a }}{% else %}-{% endif %}' || chr(10), {a: NULL})", "-"),
         ("render('{% for x in a %}{{ x.n }}{% endfor %}', {a: [{n: 1}, {n: 2}]})", "12"),

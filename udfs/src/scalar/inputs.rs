@@ -94,10 +94,10 @@ impl Inputs {
     /// An argument of the kind [`Record`](crate::definition::Kind::Record).
     pub fn record(&self, index: usize) -> Result<RecordColumn> {
         match self.columns.get(index) {
-            Some((array, constant)) if matches!(array.data_type(), DataType::Struct(_)) => {
-                Ok(RecordColumn { array: array.as_struct().clone(), constant: *constant })
+            Some((array, constant)) => {
+                Ok(RecordColumn { array: array.as_struct_opt().cloned(), constant: *constant })
             }
-            _ => internal_err!("`{}` has no struct as argument {index}", self.doc.name),
+            None => internal_err!("`{}` has no argument {index}", self.doc.name),
         }
     }
 
@@ -195,17 +195,17 @@ fn row_of(row: usize, constant: bool) -> usize {
     if constant { 0 } else { row }
 }
 
-/// A column of structs.
+/// A column of structs; none where all are NULL.
 pub struct RecordColumn {
-    array: StructArray,
+    array: Option<StructArray>,
     constant: bool,
 }
 
 impl RecordColumn {
     /// The column and the row to read of it; `None` for NULL.
     pub fn get(&self, row: usize) -> Option<(&StructArray, usize)> {
-        let row = row_of(row, self.constant);
-        self.array.is_valid(row).then_some((&self.array, row))
+        let (array, row) = (self.array.as_ref()?, row_of(row, self.constant));
+        array.is_valid(row).then_some((array, row))
     }
 }
 

@@ -72,13 +72,18 @@ fn refused<T>(error: TemplateError) -> Result<T> {
 /// The fields of a struct that are not NULL.
 fn fields(record: &StructArray, row: usize) -> Result<BTreeMap<String, Value>> {
     let fields = record.fields().iter().zip(record.columns());
-    let present = fields.filter(|(_, column)| column.is_valid(row));
+    let present = fields.filter(|(_, column)| !is_null(column, row));
     present.map(|(field, column)| Ok((field.name().clone(), value(column, row)?))).collect()
+}
+
+/// Of the type NULL no value is marked as one.
+fn is_null(array: &ArrayRef, row: usize) -> bool {
+    array.is_null(row) || *array.data_type() == DataType::Null
 }
 
 /// One value as Jinja sees it. NULL is undefined.
 fn value(array: &ArrayRef, row: usize) -> Result<Value> {
-    if array.is_null(row) {
+    if is_null(array, row) {
         return Ok(Value::UNDEFINED);
     }
     let number = |kind: &DataType| cast(&array.slice(row, 1), kind);
