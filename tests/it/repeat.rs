@@ -41,6 +41,13 @@ fn items_that_are_done_go_into_no_further_turn() {
     let open = workspace.sql("SELECT * FROM turns_3.open ORDER BY id");
     let row = |id: &str, need: Json| json!({ "id": id, "need": need, "said": "xx" });
     assert_eq!(open, [row("c", json!(9)), row("d", Json::Null)], "the columns of the first turn");
+    // A trace tells an item turn by turn, and nothing twice.
+    let trace = workspace.json(&["audit", "trace", "b", "--answers", "all"]);
+    let steps = trace["steps"].as_array().unwrap().iter();
+    let stages: Vec<_> = steps.map(|step| step["stage"].as_str().unwrap()).collect();
+    let turn = |n: usize| ["asked", "judged"].map(|stage| format!("turns_{n}.{stage}"));
+    let turns = [turn(1), turn(2)].concat();
+    assert_eq!(stages[1..stages.len() - 1], turns, "{stages:?}");
     // A table without `until` goes on whole.
     let grown = workspace.sql("SELECT count(*) AS n, max(at) AS last FROM turns_3.grown");
     assert_eq!(grown, [json!({ "n": 9, "last": 3 })]);
