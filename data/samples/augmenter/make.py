@@ -107,6 +107,42 @@ def main():
     write("snippets.jsonl", snippets)
     for split in SPLITS:
         write(f"{split}.jsonl", [{key: value for key, value in turn.items() if key != "split"} for turn in turns if turn["split"] == split])
+    like_dstc11([turn for turn in turns if turn["split"] == "test"], {snippet["id"]: snippet for snippet in snippets})
+
+
+def like_dstc11(turns, snippets):
+    """The test turns in the files of DSTC11 Track 5: knowledge by domain and number of the entity, dialogues as lists, labels in their order."""
+    knowledge, logs, labels, places = {}, [], [], {}
+    for snippet in snippets.values():
+        if not any(snippet["entity"] in said["text"] for turn in turns for said in turn["history"]):
+            continue
+        entities = knowledge.setdefault({"hotel": "hotel", "cafe": "restaurant"}[snippet["domain"]], {})
+        names = {entity["name"]: id for id, entity in entities.items()}
+        id = names.setdefault(snippet["entity"].upper(), str(7 * len(names)))
+        entity = entities.setdefault(id, {"name": snippet["entity"].upper(), "reviews": {}, "faqs": {}})
+        place = {"domain": "hotel" if snippet["domain"] == "hotel" else "restaurant", "entity_id": int(id), "doc_type": snippet["doc_type"]}
+        if snippet["doc_type"] == "review":
+            # Two sentences make a review.
+            known = sum(len(review["sentences"]) for review in entity["reviews"].values())
+            review = entity["reviews"].setdefault(str(known // 2), {"traveler_type": "Couples", "sentences": {}})
+            review["sentences"][str(known % 2)] = snippet["text"].removeprefix("Review: ")
+            place |= {"doc_id": known // 2, "sent_id": known % 2}
+        else:
+            question, answer = snippet["text"].removeprefix("Q: ").split(" A: ")
+            place |= {"doc_id": len(entity["faqs"])}
+            entity["faqs"][str(place["doc_id"])] = {"question": question, "answer": answer}
+        places[snippet["id"]] = place
+    for number, turn in enumerate(turns):
+        said = [{"speaker": each["speaker"][0].replace("A", "S"), "text": each["text"]} for each in turn["history"]]
+        logs.append(said + [{"speaker": "U", "text": turn["question"]}])
+        labels.append({"target": True, "knowledge": [places[id] for id in turn["gold"]], "response": turn["reference"]})
+        if number % 3 == 0:
+            logs.append(said + [{"speaker": "U", "text": "Thank you, that is all."}])
+            labels.append({"target": False})
+    for name, content in [("knowledge", knowledge), ("logs", logs), ("labels", labels)]:
+        with open(f"dstc11/{name}.json", "w", encoding="utf-8") as file:
+            json.dump(content, file, ensure_ascii=False, indent=1)
+            file.write("\n")
 
 
 def describe(draw, kind, name, snippets):
