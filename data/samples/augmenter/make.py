@@ -78,6 +78,7 @@ FAQS = {
         ["Can I pay by card?", "Which ways to pay are there?"], "Yes, you can pay as you like."),
 }
 NUMBERS = "two three four five six seven eight nine ten eleven twelve".split()
+DAYS = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split()
 
 REVIEWS = ["The {t} {v} {x}.", "I found that the {t} {v} {x}.", "Sadly or not, the {t} {v} {x}.", "On our visit the {t} {v} {x}."]
 OPENINGS = {
@@ -134,6 +135,9 @@ def like_dstc11(turns, snippets):
         places[snippet["id"]] = place
     for number, turn in enumerate(turns):
         said = [{"speaker": each["speaker"][0].replace("A", "S"), "text": each["text"]} for each in turn["history"]]
+        # What a user says first has to tell dialogues apart, as in the real files.
+        which = int(turn["dialogue"][1:])
+        said[0]["text"] += f" There are {NUMBERS[which % 11]} of us and we come on {DAYS[which % 7]}."
         logs.append(said + [{"speaker": "U", "text": turn["question"]}])
         labels.append({"target": True, "knowledge": [places[id] for id in turn["gold"]], "response": turn["reference"]})
         if number % 3 == 0:
