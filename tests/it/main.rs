@@ -8,6 +8,7 @@
 
 mod audit;
 mod audit_items;
+mod augmenter;
 mod broken;
 mod cache;
 mod chats;

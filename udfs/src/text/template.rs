@@ -1,6 +1,7 @@
 //! Templates of prompts: Jinja whose variables, the slots, are filled in for each row.
 
 use std::collections::BTreeMap;
+use std::io;
 
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::Value;
@@ -8,6 +9,8 @@ use minijinja::{AutoEscape, Environment, Error, ErrorKind, UndefinedBehavior};
 
 /// Steps of one rendering: a template that loops for ever ends.
 const STEPS_MAX: u64 = 10_000_000;
+/// Most bytes of a text that is filled in.
+const BYTES_MAX: usize = 16 << 20;
 const NAME: &str = "template";
 
 /// A template that can be rendered. A line that has nothing but a block tag leaves nothing behind; of the line ends at the
@@ -15,6 +18,24 @@ const NAME: &str = "template";
 #[derive(Debug)]
 pub struct Template {
     environment: Environment<'static>,
+}
+
+/// A text under way, which ends where it becomes too long.
+struct Text(Vec<u8>);
+
+impl io::Write for Text {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.0.len() + bytes.len() > BYTES_MAX {
+            let why = format!("the text has more than {BYTES_MAX} bytes");
+            return Err(io::Error::new(io::ErrorKind::FileTooLarge, why));
+        }
+        self.0.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Why a text is no template, or cannot be filled in.
@@ -33,9 +54,10 @@ impl From<Error> for TemplateError {
             ErrorKind::UndefinedError => {
                 "a slot is NULL where a value must stand: write `{% if slot %}` or `slot | default('…')`".to_owned()
             }
-            kind => match error.detail() {
-                Some(detail) => format!("{kind}: {detail}"),
-                None => kind.to_string(),
+            kind => match (error.detail(), std::error::Error::source(&error)) {
+                (_, Some(source)) => format!("{kind}: {source}"),
+                (Some(detail), None) => format!("{kind}: {detail}"),
+                (None, None) => kind.to_string(),
             },
         };
         Self { message, line }
@@ -75,7 +97,9 @@ impl Template {
     /// A slot without a value is written out, or the template asks of a value what it cannot do.
     pub fn render(&self, slots: BTreeMap<String, Value>) -> Result<String, TemplateError> {
         let template = self.environment.get_template(NAME)?;
-        Ok(template.render(Value::from(slots))?)
+        let mut text = Text(Vec::new());
+        template.render_captured_to(Value::from(slots), &mut text)?;
+        Ok(String::from_utf8_lossy(&text.0).into_owned())
     }
 }
 
@@ -117,5 +141,9 @@ mod tests {
             "{% for a in range(100000) %}{% for b in range(100000) %}{% endfor %}{% endfor %}";
         assert!(render(forever, &[]).unwrap_err().contains("fuel"));
         assert!(render("{% include 'x' %}", &[]).is_err());
+        let long = "{% for a in range(100000) %}{{ x }}{% endfor %}";
+        let text = Value::from("x".repeat(10_000));
+        let message = render(long, &[("x", text)]).unwrap_err();
+        assert!(message.contains("more than 16777216 bytes"), "{message}");
     }
 }
