@@ -70,6 +70,13 @@ fn one_turn_more_computes_that_turn_alone() {
 }
 
 #[test]
+fn a_condition_that_differs_between_runs_is_never_taken_from_the_store() {
+    let workspace = Workspace::with(PIPELINE);
+    workspace.edit("p.yaml", "until: done", "until: random() > 0.5");
+    assert_eq!(workspace.reason("turns_2.open"), "it calls random, which differs between runs");
+}
+
+#[test]
 fn a_loop_stands_in_a_matrix_and_uses_a_template() {
     let workspace = Workspace::with(
         "pipeline: p

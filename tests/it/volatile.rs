@@ -32,6 +32,8 @@ stages:
   lessons: { teach: { from: hypotheses, model: reader, correct: "'correct' <> ''", fact: "'fact'" } }
   fitted:
     fit: { from: questions, input: "'input'", output: "'output'", weight: length('weight'), path: made, sizes: { d_model: 8, d_kv: 4, d_ff: 16, heads: 2, layers: 1 }, settings: { steps: 2, warmup: 1 } }
+  rewarded:
+    fit: { from: questions, input: question, output: question, objective: policy, reward: length('reward'), logprob: length('logprob'), path: learnt, sizes: { d_model: 8, d_kv: 4, d_ff: 16, heads: 2, layers: 1 }, settings: { steps: 2, warmup: 1 } }
   measured: { measure: { from: questions, correct: "'measured' <> ''", metrics: { m: length('metric') }, exclude: "'exclude' = ''" } }
   compared: { compare: { baseline: questions, candidate: queried, key: row_id, correct: "'compared' <> ''", metrics: { m: length('compare') } } }
 "#;
@@ -59,6 +61,8 @@ const SETTINGS: &[(&str, &str, &str, &str)] = &[
     ("Fit", "input", "fitted", "'input'"),
     ("Fit", "output", "fitted", "'output'"),
     ("Fit", "weight", "fitted", "'weight'"),
+    ("Fit", "reward", "rewarded", "'reward'"),
+    ("Fit", "logprob", "rewarded", "'logprob'"),
     ("Measure", "correct", "measured", "'measured'"),
     ("Measure", "metrics", "measured", "'metric'"),
     ("Measure", "exclude", "measured", "'exclude'"),
