@@ -30,23 +30,29 @@ pub fn ask(model: &Model, request: &Request) -> Body {
     receiver.recv().unwrap().unwrap().body
 }
 
+/// The log-probability of a pair's output and its end by the engine, and its tokens.
+pub fn logprob(model: &Model, pair: &Pair) -> (f64, u32) {
+    let request = Request::Score(Score {
+        prompt: pair.input.clone(),
+        truncate: None,
+        continuations: vec![pair.output.clone()],
+        include_eos: true,
+        messages: Vec::new(),
+        logprobs: false,
+        prompt_logprobs: false,
+    });
+    let Body::Scores(scores) = ask(model, &request) else { panic!("no scores") };
+    (scores[0].logprob, scores[0].tokens)
+}
+
 /// The loss per token by the engine.
 fn loss(model: &Model, pairs: &[Pair]) -> f64 {
     let (mut sum, mut tokens) = (0.0, 0.0);
     for pair in pairs {
-        let request = Request::Score(Score {
-            prompt: pair.input.clone(),
-            truncate: None,
-            continuations: vec![pair.output.clone()],
-            include_eos: true,
-            messages: Vec::new(),
-            logprobs: false,
-            prompt_logprobs: false,
-        });
-        let Body::Scores(scores) = ask(model, &request) else { panic!("no scores") };
+        let (logprob, count) = logprob(model, pair);
         let weight = f64::from(pair.weight);
-        sum -= scores[0].logprob * weight;
-        tokens += f64::from(scores[0].tokens) * weight;
+        sum -= logprob * weight;
+        tokens += f64::from(count) * weight;
     }
     sum / tokens
 }

@@ -3,10 +3,9 @@
 use std::sync::atomic::Ordering;
 
 use proofmill_engine::model::Model;
-use proofmill_engine::request::{Body, Generate, Prompt, Request, Score, Strategy};
 use proofmill_fit::{Activation, Keep, Logged, Objective, Pair, Settings, Start};
 
-use crate::answers::{ask, opened};
+use crate::answers::{logprob, opened, says};
 use crate::made::{fitted, run, scratch, settings};
 
 const STATES: [&str; 3] = ["no evidence", "evidence", "a good answer"];
@@ -34,37 +33,6 @@ fn policy(steps: u32) -> Settings {
     Settings { objective: Objective::Policy, batch: 6, keep: Keep::Last, ..settings(steps) }
 }
 
-fn written(model: &Model, state: &str) -> String {
-    let request = Request::Generate(Generate {
-        prompt: Prompt::Text(state.to_owned()),
-        truncate: None,
-        prefix: String::new(),
-        strategy: Strategy::Greedy,
-        max_tokens: 4,
-        min_tokens: 0,
-        stop: Vec::new(),
-        choices: Vec::new(),
-        response_format: None,
-        logprobs: false,
-    });
-    let Body::Generations(answers) = ask(model, &request) else { panic!("no text") };
-    answers[0].text.trim().to_owned()
-}
-
-fn logprob(model: &Model, pair: &Pair) -> f64 {
-    let request = Request::Score(Score {
-        prompt: pair.input.clone(),
-        truncate: None,
-        continuations: vec![pair.output.clone()],
-        include_eos: true,
-        messages: Vec::new(),
-        logprobs: false,
-        prompt_logprobs: false,
-    });
-    let Body::Scores(scores) = ask(model, &request) else { panic!("no scores") };
-    scores[0].logprob
-}
-
 /// A policy that has learnt from its logs what actions there are, then which of them are worth something.
 #[test]
 fn what_is_rewarded_is_written_and_what_is_not_is_not() {
@@ -73,7 +41,7 @@ fn what_is_rewarded_is_written_and_what_is_not_is_not() {
     let imitated = fitted(&settings(100), &start, &plain, &[]);
     let right = |model: &Model| {
         let best = STATES.iter().zip(BEST);
-        best.filter(|(state, best)| written(model, state) == ACTIONS[*best]).count()
+        best.filter(|(state, best)| says(model, state) == ACTIONS[*best]).count()
     };
     let (model, _) = opened(&imitated);
     assert!(right(&model) < STATES.len(), "without rewards each action is as good as another");
@@ -94,7 +62,7 @@ fn the_dev_loss_is_the_reward_to_be_expected() {
         let (model, _) = opened(&fitted);
         let expected = train.iter().map(|pair| {
             let Logged { reward, logprob: drawn } = pair.logged.unwrap();
-            let ratio = (logprob(&model, pair) - f64::from(drawn.unwrap())).exp().min(ratio_max);
+            let ratio = (logprob(&model, pair).0 - f64::from(drawn.unwrap())).exp().min(ratio_max);
             ratio * f64::from(reward)
         });
         let expected = expected.sum::<f64>() / train.len() as f64;
