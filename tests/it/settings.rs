@@ -106,6 +106,7 @@ const INSTEAD: &[(&str, &str)] = &[
     ("made/further", "made/another"),
     ("made/meant", "made/meant2"),
     ("made/ranked", "made/ranked2"),
+    ("made/alone", "made/alone2"),
     ("made/behind", "made/behind2"),
     ("made/rewarded", "made/rewarded2"),
     ("out/questions.csv", "out/others.csv"),
@@ -131,6 +132,10 @@ const ESPECIALLY: &[(&str, &str, &str)] = &[
     // Of the others, one needs a decoder, and one has no temperature.
     ("fit_meant", "fit.objective", "\"contrastive\""),
     ("fit_ranked", "fit.objective", "null"),
+    // One width of all heads; `fit_sized` flips them.
+    ("fit_alone", "fit.sizes.d_model", "null"),
+    ("fit_alone", "fit.sizes.d_kv", "null"),
+    ("fit_alone", "fit.sizes.heads", "null"),
     ("fit_behind", "fit.objective", "null"),
     ("fit_rewarded", "fit.objective", "null"),
     ("fit_rewarded", "fit.checkpoint", "\"reader2\""),

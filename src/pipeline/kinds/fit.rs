@@ -5,7 +5,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::settings::{Expression, StageRef};
 
-/// Trains an encoder-decoder or a sentence encoder on pairs of texts and writes its folder, which `models:` can
+/// Trains an encoder-decoder, a decoder or a sentence encoder on pairs of texts and writes its folder, which `models:` can
 /// name. As a table it tells how the training went. The same rows give the same bytes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -15,9 +15,11 @@ pub struct Fit {
     pub from: StageRef,
     /// Table of pairs that decide when to stop, with the same columns.
     pub dev: Option<StageRef>,
-    /// What the model reads: an SQL expression over the columns of the table.
+    /// What the model reads: an SQL expression over the columns of the table, a text, or a list of passages that an encoder
+    /// reads each apart (fusion in the decoder). Only a decoder alone (OPT) has none, and learns outputs from their beginning.
     #[schemars(length(min = 1))]
-    pub input: Expression,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub input: Option<Expression>,
     /// What it should write, or what should have a vector near that of the input: an SQL expression, likewise.
     #[schemars(length(min = 1))]
     pub output: Expression,
@@ -35,10 +37,10 @@ pub struct Fit {
     /// What is made small; `generation` when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub objective: Option<FitObjective>,
-    /// Sizes of a model that begins from nothing: a T5, or a BERT where the objective is `contrastive`.
+    /// Sizes of a model that begins from nothing: a T5 or an OPT, or a BERT where the objective is `contrastive`.
     pub sizes: Option<FitSizes>,
-    /// Folder of a model that is trained further: a T5 or two BERTs, which learn to write, or a BERT, whose vectors are
-    /// trained.
+    /// Folder of a model that is trained further: a T5, two BERTs or an OPT, which learn to write, or a BERT, whose vectors
+    /// are trained.
     pub checkpoint: Option<String>,
     /// Sizes of a new decoder behind the BERT of `checkpoint`, whose embeddings it begins with.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -55,7 +57,7 @@ pub struct Fit {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FitObjective {
-    /// The cross entropy of the output's tokens, which an encoder-decoder writes.
+    /// The cross entropy of the output's tokens, which an encoder-decoder or a decoder writes.
     Generation,
     /// The square by which the cosine of two inputs differs from that of their outputs, over all two pairs of a batch;
     /// vectors of outputs are those of `checkpoint`.
@@ -87,6 +89,9 @@ pub struct FitDecoder {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FitSizes {
+    /// What is built where outputs are written; `t5` when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub architecture: Option<FitArchitecture>,
     /// Numbers of a token.
     #[schemars(range(min = 1, max = 8192))]
     pub d_model: usize,
@@ -99,7 +104,7 @@ pub struct FitSizes {
     /// Heads of an attention.
     #[schemars(range(min = 1, max = 256))]
     pub heads: usize,
-    /// Blocks of the encoder.
+    /// Blocks of the encoder, or of a decoder alone.
     #[schemars(range(min = 1, max = 96))]
     pub layers: usize,
     /// Blocks of the decoder; as many when absent.
@@ -118,6 +123,16 @@ pub struct FitSizes {
     #[schemars(range(min = 1, max = 1_000_000_000))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_count: Option<u32>,
+}
+
+/// What is built where outputs are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum FitArchitecture {
+    /// An encoder and a decoder.
+    T5,
+    /// A decoder alone.
+    Opt,
 }
 
 /// Between the two matrices of a feed-forward part.

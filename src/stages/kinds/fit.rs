@@ -15,12 +15,12 @@ use datafusion::catalog::TableProvider;
 use datafusion::logical_expr::LogicalPlan;
 use futures::TryStreamExt;
 use proofmill_fit::{
-    FitError, Fitted, Logged, Objective, Pair, Report, Run, Settings, Start, Tokens,
+    FitError, Fitted, Input, Logged, Objective, Pair, Report, Run, Settings, Start, Tokens,
 };
 
 use crate::session::Engine;
 use crate::sqltext;
-use crate::stages::diagnostics::Diagnostics;
+use crate::stages::diagnostics::{Diagnostics, mismatch};
 use crate::stages::error::StageError;
 use crate::stages::fingerprint::Components;
 use crate::stages::kind::{Kind, Preparation, Preparing, Traits};
@@ -118,6 +118,17 @@ impl Kind for Fit {
             diagnostics.error(&[KIND, key], code, error.to_string(), None);
             return None;
         }
+        match (start.is_decoder(), &self.input) {
+            (Ok(false), None) => {
+                let message =
+                    "only a decoder alone (OPT) learns outputs without an input".to_owned();
+                let help = "give `input`: what the model reads".to_owned();
+                diagnostics.error(&[KIND, "input"], Code::MissingKey, message, Some(help));
+                return None;
+            }
+            // What cannot be opened was told above.
+            (Ok(_) | Err(_), _) => {}
+        }
         components.set_settings(self);
         if self.settings.clip == Some(None) {
             // What is absent does not count, and this is not.
@@ -153,7 +164,7 @@ fn pairs(
 ) -> Option<LogicalPlan> {
     let schema = table.schema();
     let sound = [
-        sql_kind::text(&[KIND, "input"], &settings.input, &schema, engine, diagnostics),
+        input(settings, &schema, engine, diagnostics),
         sql_kind::text(&[KIND, "output"], &settings.output, &schema, engine, diagnostics),
     ];
     let mut number = |key: &str, text: &Option<Expression>, absent: &str| {
@@ -167,10 +178,11 @@ fn pairs(
     if sound.contains(&None) {
         return None;
     }
+    // Of no type where there is none: all its values are NULL.
+    let read = settings.input.as_ref().map_or_else(|| "NULL".to_owned(), |it| sql_kind::inside(it));
     let sql = format!(
-        "SELECT CAST({} AS VARCHAR) AS input, CAST({} AS VARCHAR) AS output, CAST({weight} AS DOUBLE) AS weight,
+        "SELECT {read} AS input, CAST({} AS VARCHAR) AS output, CAST({weight} AS DOUBLE) AS weight,
             CAST({reward} AS DOUBLE) AS reward, CAST({logprob} AS DOUBLE) AS logprob FROM pairs",
-        sql_kind::inside(&settings.input),
         sql_kind::inside(&settings.output)
     );
     let named = Named::from([("pairs".to_owned(), table)]);
@@ -181,6 +193,24 @@ fn pairs(
         .map_err(|message| diagnostics.error(&[KIND], Code::SqlPlan, message, None))
         .ok()
         .map(|planned| planned.plan)
+}
+
+/// What is read: a text or a list of texts, or nothing.
+fn input(
+    settings: &Fit,
+    schema: &SchemaRef,
+    engine: &Engine,
+    diagnostics: &mut Diagnostics<'_>,
+) -> Option<()> {
+    let Some(text) = &settings.input else { return Some(()) };
+    let steps = [KIND, "input"];
+    let kind = sql_kind::expression(&steps, text, schema, engine, diagnostics)?;
+    if kind.is_string() || sql_kind::is_texts(&kind) {
+        return Some(());
+    }
+    let message = mismatch("`input`", "a string or a list of strings", &kind);
+    diagnostics.error(&steps, Code::SqlType, message, None);
+    None
 }
 
 /// Settings of the file as those of the trainer, whose names they have.
@@ -342,14 +372,14 @@ async fn rows(plan: &LogicalPlan, engine: &Engine) -> Result<Vec<Pair>, StageErr
     let mut batches = datafusion::physical_plan::execute_stream(physical, state.task_ctx())?;
     let mut pairs = Vec::new();
     while let Some(batch) = batches.try_next().await? {
-        let text = |i: usize| arrow::compute::cast(batch.column(i), &DataType::Utf8);
-        let (input, output) = (text(0)?, text(1)?);
-        let (input, output) = (input.as_string::<i32>(), output.as_string::<i32>());
+        let inputs = inputs(batch.column(0))?;
+        let output = arrow::compute::cast(batch.column(1), &DataType::Utf8)?;
+        let output = output.as_string::<i32>();
         let number = |i: usize| batch.column(i).as_primitive::<Float64Type>();
         let (weight, reward, logprob) = (number(2), number(3), number(4));
-        for row in 0..batch.num_rows() {
+        for (row, input) in inputs.into_iter().enumerate() {
             pairs.push(Pair {
-                input: input.value(row).to_owned(),
+                input,
                 output: output.value(row).to_owned(),
                 weight: weight.value(row) as f32,
                 logged: reward.is_valid(row).then(|| Logged {
@@ -360,6 +390,26 @@ async fn rows(plan: &LogicalPlan, engine: &Engine) -> Result<Vec<Pair>, StageErr
         }
     }
     Ok(pairs)
+}
+
+/// What each row reads; NULL is the empty text, which the trainer refuses.
+fn inputs(column: &ArrayRef) -> Result<Vec<Input>, StageError> {
+    let texts = |texts: &ArrayRef| -> Result<Vec<String>, StageError> {
+        let texts = arrow::compute::cast(texts, &DataType::Utf8)?;
+        Ok(texts.as_string::<i32>().iter().map(|it| it.unwrap_or_default().to_owned()).collect())
+    };
+    if column.data_type() == &DataType::Null {
+        return Ok(vec![Input::Nothing; column.len()]);
+    }
+    if !sql_kind::is_texts(column.data_type()) {
+        return Ok(texts(column)?.into_iter().map(Input::Text).collect());
+    }
+    let lists = arrow::compute::cast(column, &DataType::new_list(DataType::Utf8, true))?;
+    let lists = lists.as_list::<i32>();
+    let one = |list: Option<ArrayRef>| {
+        Ok(Input::Passages(list.map(|list| texts(&list)).transpose()?.unwrap_or_default()))
+    };
+    lists.iter().map(one).collect()
 }
 
 /// Stores the table and the files, and writes the folder.

@@ -15,10 +15,31 @@ const PART_ROWS: usize = 512;
 /// enough that batches differ from epoch to epoch.
 const WINDOW: usize = 16;
 
-/// A text that is read and the text that should be written.
+/// What is read before an output.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Input {
+    /// The output is learnt from its beginning: only by a decoder alone.
+    Nothing,
+    Text(String),
+    /// Texts that an encoder reads each apart, and of which the decoder behind it sees all (fusion in the decoder).
+    Passages(Vec<String>),
+}
+
+impl Input {
+    /// Its texts.
+    pub fn texts(&self) -> &[String] {
+        match self {
+            Self::Nothing => &[],
+            Self::Text(text) => std::slice::from_ref(text),
+            Self::Passages(passages) => passages,
+        }
+    }
+}
+
+/// What is read and the text that should be written.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pair {
-    pub input: String,
+    pub input: Input,
     pub output: String,
     /// How much it counts, above 0. A token of a pair of weight 2 counts like two tokens.
     pub weight: f32,
@@ -27,9 +48,10 @@ pub struct Pair {
 }
 
 impl Pair {
-    /// A pair of weight 1.
+    /// Two texts that weigh 1.
     pub fn new(input: impl Into<String>, output: impl Into<String>) -> Self {
-        Self { input: input.into(), output: output.into(), weight: 1.0, logged: None }
+        let input = Input::Text(input.into());
+        Self { input, output: output.into(), weight: 1.0, logged: None }
     }
 }
 
@@ -46,10 +68,22 @@ pub struct Logged {
 /// A pair as tokens.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Example {
+    /// All passages, one after the other.
     pub input: Vec<u32>,
+    /// Tokens of each passage; one where a text is read.
+    pub passages: Vec<usize>,
     pub output: Vec<u32>,
     pub weight: f32,
     pub logged: Option<Logged>,
+}
+
+/// What stands before an output where it is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Begin {
+    /// This token: the input is an encoder's.
+    Token(u32),
+    /// The input, with what the tokenizer puts before it.
+    Input,
 }
 
 /// How rewards become gradients.
@@ -72,11 +106,8 @@ pub struct Texts {
 }
 
 impl Texts {
-    fn new<'a>(texts: impl Iterator<Item = &'a [u32]> + Clone) -> Self {
-        Self {
-            ids: texts.clone().flatten().copied().collect(),
-            lengths: texts.map(<[u32]>::len).collect(),
-        }
+    fn new(texts: Vec<&[u32]>) -> Self {
+        Self { lengths: texts.iter().map(|text| text.len()).collect(), ids: texts.concat().into() }
     }
 
     /// Tokens of the longest.
@@ -96,8 +127,11 @@ pub struct Reading {
 /// Pairs that are computed together.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Part {
+    /// What the encoder reads: all passages of all pairs.
     pub inputs: Texts,
-    /// What the decoder reads: the outputs, one token later.
+    /// Rows of `inputs` of each pair.
+    pub read: Arc<[usize]>,
+    /// What the decoder reads: the outputs, one token later, of a decoder alone behind the inputs.
     pub outputs: Texts,
     /// What the decoder should say at each row.
     pub targets: Vec<u32>,
@@ -171,11 +205,11 @@ pub fn sort_by_length(examples: &[Example], pairs: &mut [usize]) {
     pairs.sort_by_key(|&pair| (examples[pair].input.len(), examples[pair].output.len()));
 }
 
-/// Cuts pairs, in this order, into parts. `start` begins every output. With `scoring` the parts have rewards.
+/// Cuts pairs, in this order, into parts. With `scoring` the parts have rewards.
 pub fn parts(
     examples: &[Example],
     pairs: &[usize],
-    start: u32,
+    begin: Begin,
     scoring: Option<Scoring>,
 ) -> Vec<Part> {
     let total = weight_of(examples, pairs);
@@ -189,9 +223,15 @@ pub fn parts(
     let mut parts = Vec::new();
     let mut rest = pairs;
     while !rest.is_empty() {
-        let rows = |&pair: &usize| (examples[pair].input.len(), examples[pair].output.len());
+        let rows = |&pair: &usize| {
+            let (input, output) = (examples[pair].input.len(), examples[pair].output.len());
+            match begin {
+                Begin::Token(_) => (input, output),
+                Begin::Input => (0, input + output - 1),
+            }
+        };
         let (these, others) = rest.split_at(fitting(rest.iter().map(rows)));
-        parts.push(Part { rewards: rewards(these), ..part(examples, these, start, total) });
+        parts.push(Part { rewards: rewards(these), ..part(examples, these, begin, total) });
         rest = others;
     }
     parts
@@ -241,26 +281,49 @@ pub fn readings(texts: &[&[u32]]) -> Vec<Reading> {
     while !rest.is_empty() {
         let count = fitting(rest.iter().map(|&place| (texts[place].len(), 0)));
         let (these, others) = rest.split_at(count);
-        let texts = Texts::new(these.iter().map(|&place| texts[place]));
+        let texts = Texts::new(these.iter().map(|&place| texts[place]).collect());
         readings.push(Reading { texts, places: these.to_vec() });
         rest = others;
     }
     readings
 }
 
-fn part(examples: &[Example], pairs: &[usize], start: u32, total: f64) -> Part {
+fn part(examples: &[Example], pairs: &[usize], begin: Begin, total: f64) -> Part {
     let examples = || pairs.iter().map(|&pair| &examples[pair]);
-    let shifted: Vec<Vec<u32>> =
-        examples().map(|it| [&[start], &it.output[..it.output.len() - 1]].concat()).collect();
-    let weights = examples()
-        .flat_map(|it| std::iter::repeat_n((f64::from(it.weight) / total) as f32, it.output.len()));
-    Part {
-        inputs: Texts::new(examples().map(|it| &it.input[..])),
-        outputs: Texts::new(shifted.iter().map(Vec::as_slice)),
-        targets: examples().flat_map(|it| it.output.iter().copied()).collect(),
-        weights: weights.collect(),
-        rewards: None,
+    let weight = |it: &Example, rows: usize| {
+        std::iter::repeat_n((f64::from(it.weight) / total) as f32, rows)
+    };
+    let (inputs, read, outputs, targets, weights);
+    match begin {
+        Begin::Token(start) => {
+            let shifted: Vec<Vec<u32>> = examples()
+                .map(|it| [&[start], &it.output[..it.output.len() - 1]].concat())
+                .collect();
+            inputs = Texts {
+                ids: examples().flat_map(|it| &it.input).copied().collect(),
+                lengths: examples().flat_map(|it| &it.passages).copied().collect(),
+            };
+            read = examples().map(|it| it.input.len()).collect();
+            outputs = Texts::new(shifted.iter().map(Vec::as_slice).collect());
+            targets = examples().flat_map(|it| &it.output).copied().collect();
+            weights = examples().flat_map(|it| weight(it, it.output.len())).collect();
+        }
+        Begin::Input => {
+            let whole: Vec<Vec<u32>> =
+                examples().map(|it| [&it.input[..], &it.output].concat()).collect();
+            inputs = Texts::new(Vec::new());
+            read = Arc::default();
+            outputs = Texts::new(whole.iter().map(|ids| &ids[..ids.len() - 1]).collect());
+            targets = whole.iter().flat_map(|ids| &ids[1..]).copied().collect();
+            // Nothing is learnt of the input.
+            let rows = |it: &Example| {
+                let silent = std::iter::repeat_n(0.0, it.input.len() - 1);
+                silent.chain(weight(it, it.output.len()))
+            };
+            weights = examples().flat_map(rows).collect();
+        }
     }
+    Part { inputs, read, outputs, targets, weights, rewards: None }
 }
 
 #[cfg(test)]
@@ -271,7 +334,8 @@ mod tests {
 
     fn example(input: usize, output: usize) -> Example {
         let ids = |length: usize| (0..length).map(|i| 3 + i as u32).collect();
-        Example { input: ids(input), output: ids(output), weight: 2.0, logged: None }
+        let passages = vec![input];
+        Example { input: ids(input), passages, output: ids(output), weight: 2.0, logged: None }
     }
 
     proptest! {
@@ -306,7 +370,7 @@ mod tests {
         ) {
             let examples: Vec<_> = lengths.iter().map(|&(i, o)| example(i, o)).collect();
             let pairs: Vec<usize> = (0..examples.len()).collect();
-            let parts = parts(&examples, &pairs, 0, None);
+            let parts = parts(&examples, &pairs, Begin::Token(0), None);
             let count = |part: &Part| part.inputs.lengths.len();
             prop_assert_eq!(parts.iter().map(count).sum::<usize>(), examples.len());
             let mean: f32 = parts.iter().flat_map(|part| &part.weights).sum();
@@ -323,13 +387,34 @@ mod tests {
     #[test]
     fn outputs_are_read_one_token_later() {
         let examples = [example(2, 3), example(1, 1)];
-        let part = parts(&examples, &[0, 1], 0, None).remove(0);
+        let part = parts(&examples, &[0, 1], Begin::Token(0), None).remove(0);
         assert_eq!(part.inputs.ids[..], [3, 4, 3]);
         assert_eq!(part.inputs.lengths[..], [2, 1]);
         assert_eq!(part.outputs.ids[..], [0, 3, 4, 0]);
         assert_eq!(part.outputs.lengths[..], [3, 1]);
         assert_eq!(part.targets, [3, 4, 5, 3]);
         assert_eq!(part.weights, [0.25; 4]);
+        assert_eq!(part.read[..], [2, 1]);
+    }
+
+    #[test]
+    fn a_decoder_alone_reads_inputs_and_learns_outputs() {
+        let examples = [example(3, 2), example(1, 1)];
+        let part = parts(&examples, &[0, 1], Begin::Input, None).remove(0);
+        assert!(part.inputs.ids.is_empty() && part.read.is_empty());
+        assert_eq!(part.outputs.ids[..], [3, 4, 5, 3, 3]);
+        assert_eq!(part.outputs.lengths[..], [4, 1]);
+        assert_eq!(part.targets, [4, 5, 3, 4, 3]);
+        let third = 1.0 / 3.0;
+        assert_eq!(part.weights, [0.0, 0.0, third, third, third]);
+    }
+
+    #[test]
+    fn passages_are_read_apart() {
+        let several = Example { passages: vec![2, 3], ..example(5, 1) };
+        let part = parts(&[several, example(1, 1)], &[0, 1], Begin::Token(0), None).remove(0);
+        assert_eq!(part.inputs.lengths[..], [2, 3, 1]);
+        assert_eq!(part.read[..], [5, 1]);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use crate::ops::{Heads, Inner, MlpShape};
 use crate::origin::object;
 use crate::places::{
-    Attention, Block, Cross, Head, Linear, Mlp, NormPlace, Places, Stack, Transform,
+    Attention, Block, Cross, Drops, Head, Learned, Mlp, NormPlace, Places, Stack, Transform,
 };
 use crate::sizes::{DecoderSizes, Sizes};
 use crate::weights::{Draft, Kind, Plan};
@@ -128,7 +128,7 @@ impl BertShape {
     pub fn encoder_plan(&self) -> Plan {
         let mut draft = Draft::default();
         let encoder = self.stack(&mut draft, "", false);
-        let places = Places { encoder, decoder: None, head: None };
+        let places = Places::Encoder(encoder);
         Plan { parameters: draft.parameters, places, vocabulary: self.vocabulary }
     }
 
@@ -140,11 +140,11 @@ impl BertShape {
         let writes = decoder.stack(&mut draft, "decoder.bert.", true);
         let at = "decoder.cls.predictions.";
         let transform = Transform {
-            linear: decoder.linear(
-                &mut draft,
+            linear: draft.linear(
                 &format!("{at}transform."),
                 &["dense"],
                 (decoder.width, decoder.width),
+                SPREAD,
             ),
             activation: MlpShape { inner: decoder.mlp.inner, width: decoder.width },
             norm: decoder.norm(&mut draft, &format!("{at}transform.LayerNorm")),
@@ -161,7 +161,7 @@ impl BertShape {
             matrix: matrix.unwrap_or(writes.tokens),
             bias: Some(bias),
         };
-        let places = Places { encoder, decoder: Some(writes), head: Some(head) };
+        let places = Places::EncoderDecoder { encoder, decoder: writes, head };
         Plan { parameters: draft.parameters, places, vocabulary: decoder.vocabulary }
     }
 
@@ -171,7 +171,11 @@ impl BertShape {
             draft.add(vec![name], Kind::Embedding { rows, width: self.width }, vec![SPREAD])
         };
         let tokens = table("word", self.vocabulary);
-        let learned = (table("position", self.positions), table("token_type", self.types));
+        let learned = Learned {
+            positions: table("position", self.positions),
+            offset: 0,
+            types: Some(table("token_type", self.types)),
+        };
         let embedding_norm = self.norm(draft, &format!("{at}embeddings.LayerNorm"));
         let blocks = (0..self.layers)
             .map(|layer| self.block(draft, &format!("{at}encoder.layer.{layer}."), decoder))
@@ -184,6 +188,8 @@ impl BertShape {
             blocks,
             norm: None,
             norm_first: false,
+            causal: decoder,
+            drops: Drops::Bert,
             heads: self.heads,
             scale: (self.heads.width as f64).powf(-0.5) as f32,
             mlp: self.mlp,
@@ -196,44 +202,27 @@ impl BertShape {
         let own = ["self.query", "self.key", "self.value"];
         let part = format!("{at}attention.");
         let attention = Attention {
-            qkv: self.linear(draft, &part, &own, square),
-            out: self.linear(draft, &part, &["output.dense"], square),
+            qkv: draft.linear(&part, &own, square, SPREAD),
+            out: draft.linear(&part, &["output.dense"], square, SPREAD),
             norm: self.norm(draft, &format!("{part}output.LayerNorm")),
         };
         let part = format!("{at}crossattention.");
         let cross = decoder.then(|| Cross {
-            q: self.linear(draft, &part, &own[..1], square),
-            kv: self.linear(draft, &part, &own[1..], square),
-            out: self.linear(draft, &part, &["output.dense"], square),
+            q: draft.linear(&part, &own[..1], square, SPREAD),
+            kv: draft.linear(&part, &own[1..], square, SPREAD),
+            out: draft.linear(&part, &["output.dense"], square, SPREAD),
             norm: self.norm(draft, &format!("{part}output.LayerNorm")),
         });
         let mlp = Mlp {
-            up: self.linear(draft, at, &["intermediate.dense"], (width, inside)),
-            down: self.linear(draft, at, &["output.dense"], (inside, width)),
+            up: draft.linear(at, &["intermediate.dense"], (width, inside), SPREAD),
+            down: draft.linear(at, &["output.dense"], (inside, width), SPREAD),
             norm: self.norm(draft, &format!("{at}output.LayerNorm")),
         };
         Block { attention, cross, mlp }
     }
 
     fn norm(&self, draft: &mut Draft, at: &str) -> NormPlace {
-        let width = self.width;
-        let weight = draft.add(vec![format!("{at}.weight")], Kind::Norm { width }, Vec::new());
-        let bias = draft.add(vec![format!("{at}.bias")], Kind::Bias { width }, Vec::new());
-        NormPlace { weight, bias: Some(bias), eps: self.eps }
-    }
-
-    fn linear(
-        &self,
-        draft: &mut Draft,
-        at: &str,
-        names: &[&str],
-        (inputs, outputs): (usize, usize),
-    ) -> Linear {
-        let all = |end: &str| names.iter().map(|name| format!("{at}{name}.{end}")).collect();
-        let spreads = vec![SPREAD; names.len()];
-        let matrix = draft.add(all("weight"), Kind::Matrix { inputs, outputs }, spreads);
-        let bias = draft.add(all("bias"), Kind::Bias { width: outputs }, Vec::new());
-        Linear { matrix, bias: Some(bias) }
+        draft.layer_norm(at, self.width, self.eps)
     }
 }
 

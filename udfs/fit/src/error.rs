@@ -55,6 +55,18 @@ pub enum FitError {
         pair: usize,
         side: Side,
     },
+    /// What is read is not what this model reads.
+    #[error(
+        "{set} pair {pair} has {given} texts as its input; an encoder reads one or, where a decoder stands behind it, several, \
+         and only a decoder alone learns outputs without an input"
+    )]
+    Input {
+        set: Set,
+        /// Its number, from 0.
+        pair: usize,
+        /// Texts that it has.
+        given: usize,
+    },
     /// A pair has no proper weight.
     #[error("{set} pair {pair} has weight {weight}, expected a number above 0; leave the pair out")]
     Weight {
@@ -89,7 +101,7 @@ pub enum FitError {
         /// Most that are allowed.
         limit: u32,
     },
-    /// A text has more tokens than the model has positions.
+    /// A text, of a decoder alone with what it reads before, has more tokens than the model has positions.
     #[error(
         "the {side} of {set} pair {pair} has {tokens} tokens, and the model reads at most {limit}; shorten or leave \
          out the pair"

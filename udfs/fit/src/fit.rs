@@ -87,8 +87,8 @@ pub fn fit(
     if let (Some(patience), true) = (settings.patience, dev.is_empty()) {
         return Err(FitError::NoDev { patience });
     }
-    input::check(Set::Train, train, settings.objective)?;
-    input::check(Set::Dev, dev, settings.objective)?;
+    input::check(Set::Train, train, settings)?;
+    input::check(Set::Dev, dev, settings)?;
     for (set, pairs) in [(Set::Train, train), (Set::Dev, dev)] {
         if settings.objective == Objective::Similarity && pairs.len() == 1 {
             return Err(FitError::OnePair { set });

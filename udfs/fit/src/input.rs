@@ -1,14 +1,21 @@
 //! From pairs of texts to examples of ids, with everything refused that cannot be learnt.
 
-use crate::batch::{Example, Pair};
+use crate::batch::{Begin, Example, Input, Pair};
 use crate::error::{FitError, Set, Side};
 use crate::origin::Origin;
-use crate::settings::{Objective, Settings};
+use crate::settings::{Judge, Objective, Settings};
 
 /// Refuses pairs without text or weight, and without a reward where rewards are learnt.
-pub fn check(set: Set, pairs: &[Pair], objective: Objective) -> Result<(), FitError> {
+pub fn check(set: Set, pairs: &[Pair], settings: &Settings) -> Result<(), FitError> {
+    let Settings { objective, judge, .. } = *settings;
     for (pair, it) in pairs.iter().enumerate() {
-        for (side, text) in [(Side::Input, &it.input), (Side::Output, &it.output)] {
+        if (set, judge, &it.input) == (Set::Dev, Judge::ExactMatch, &Input::Nothing) {
+            let (name, found) = ("judge", "exact_match".to_owned());
+            let expected = "loss, where outputs have no input".to_owned();
+            return Err(FitError::Setting { name, found, expected });
+        }
+        let inputs = it.input.texts().iter().map(|text| (Side::Input, text));
+        for (side, text) in inputs.chain([(Side::Output, &it.output)]) {
             if text.trim().is_empty() {
                 return Err(FitError::EmptyText { set, pair, side });
             }
@@ -35,41 +42,109 @@ pub fn encode(
     origin: &Origin,
     settings: &Settings,
 ) -> Result<Vec<Example>, FitError> {
-    let read = |pair: usize, side: Side, text: &str| {
-        let (mut ids, limit) = match side {
-            Side::Input => (origin.reader.encode(text, true)?, settings.input_tokens),
-            Side::Output => {
-                let special = origin.writes.is_none();
-                (origin.reader.encode(text, special)?, settings.output_tokens)
+    let alone = origin.writes.as_ref().is_some_and(|writes| writes.begin == Begin::Input);
+    let example = |(pair, it): (usize, &Pair)| {
+        let place = Place { set, pair, origin, settings };
+        let (passages, output) = match (&it.input, &origin.writes) {
+            (Input::Nothing, Some(writes)) if alone => place.behind("", &it.output, writes.end)?,
+            (Input::Text(text), Some(writes)) if alone => {
+                place.behind(text, &it.output, writes.end)?
+            }
+            (Input::Text(text), _) => {
+                (vec![place.read(Side::Input, text)?], place.read(Side::Output, &it.output)?)
+            }
+            (Input::Passages(passages), Some(_)) if !alone && !passages.is_empty() => {
+                let read = |text: &String| place.read(Side::Input, text);
+                let passages = passages.iter().map(read).collect::<Result<_, _>>()?;
+                (passages, place.read(Side::Output, &it.output)?)
+            }
+            (Input::Nothing | Input::Passages(_), _) => {
+                return Err(FitError::Input { set, pair, given: it.input.texts().len() });
             }
         };
+        Ok(Example {
+            input: passages.concat(),
+            passages: passages.iter().map(Vec::len).collect(),
+            output,
+            weight: it.weight,
+            logged: it.logged,
+        })
+    };
+    pairs.iter().enumerate().map(example).collect()
+}
+
+/// A pair that is read.
+struct Place<'a> {
+    set: Set,
+    pair: usize,
+    origin: &'a Origin,
+    settings: &'a Settings,
+}
+
+impl Place<'_> {
+    /// A text of this side as ids.
+    fn read(&self, side: Side, text: &str) -> Result<Vec<u32>, FitError> {
+        let origin = self.origin;
+        let special = side == Side::Input || origin.writes.is_none();
+        let mut ids = origin.reader.encode(text, special)?;
         if let (Side::Output, Some(writes)) = (side, &origin.writes) {
             ids.push(writes.end);
         }
+        self.check(side, text, &ids)?;
+        self.has_positions(side, ids.len())?;
+        Ok(ids)
+    }
+
+    /// What a decoder alone reads before an output, and the output.
+    fn behind(
+        &self,
+        input: &str,
+        output: &str,
+        end: u32,
+    ) -> Result<(Vec<Vec<u32>>, Vec<u32>), FitError> {
+        let reader = &self.origin.reader;
+        let (context, mut rest) = reader.continuation(input, output)?;
+        let mut before = reader.leading(end)?;
+        before.extend(context);
+        if before.is_empty() {
+            let why = "it puts no token before a text, so that nothing tells the first one; give an `input`";
+            return Err(FitError::Tokenizer(why.to_owned()));
+        }
+        self.check(Side::Input, input, &before)?;
+        rest.push(end);
+        self.check(Side::Output, output, &rest)?;
+        self.has_positions(Side::Output, before.len() + rest.len())?;
+        Ok((vec![before], rest))
+    }
+
+    /// Refuses ids that are none, too many, or unknown to the model.
+    fn check(&self, side: Side, text: &str, ids: &[u32]) -> Result<(), FitError> {
+        let Self { set, pair, origin, settings } = *self;
+        let limit = match side {
+            Side::Input => settings.input_tokens,
+            Side::Output => settings.output_tokens,
+        };
         if ids.is_empty() {
             return Err(FitError::EmptyText { set, pair, side });
         }
         if ids.len() > limit as usize {
             return Err(FitError::TooLong { set, pair, side, tokens: ids.len(), limit });
         }
-        if let Some(limit) = origin.positions.filter(|&limit| ids.len() > limit) {
-            return Err(FitError::NoPositions { set, pair, side, tokens: ids.len(), limit });
-        }
         let vocabulary = origin.plan.vocabulary;
         match ids.iter().find(|&&id| id as usize >= vocabulary) {
             Some(id) => Err(FitError::Tokenizer(format!(
                 "it gives token {id} for {text:?}, and the model has a vocabulary of {vocabulary}"
             ))),
-            None => Ok(ids),
+            None => Ok(()),
         }
-    };
-    let pair = |(pair, it): (usize, &Pair)| {
-        Ok(Example {
-            input: read(pair, Side::Input, &it.input)?,
-            output: read(pair, Side::Output, &it.output)?,
-            weight: it.weight,
-            logged: it.logged,
-        })
-    };
-    pairs.iter().enumerate().map(pair).collect()
+    }
+
+    /// Whether the model has a position for each of so many tokens.
+    fn has_positions(&self, side: Side, tokens: usize) -> Result<(), FitError> {
+        let Self { set, pair, .. } = *self;
+        match self.origin.positions.filter(|&limit| tokens > limit) {
+            Some(limit) => Err(FitError::NoPositions { set, pair, side, tokens, limit }),
+            None => Ok(()),
+        }
+    }
 }

@@ -8,7 +8,7 @@ use proofmill_engine::model::{self, Model};
 use proofmill_engine::request::{Body, Generate, Prompt, Request, Strategy};
 use proofmill_engine::schedule::Cancel;
 
-use crate::batch::Pair;
+use crate::batch::{Input, Pair};
 use crate::error::FitError;
 use crate::fitted::Fitted;
 
@@ -34,7 +34,11 @@ pub fn exact_match(
     let (sender, receiver) = mpsc::channel();
     for (number, pair) in pairs.iter().enumerate() {
         let request = Request::Generate(Generate {
-            prompt: Prompt::Text(pair.input.clone()),
+            prompt: match &pair.input {
+                Input::Nothing => Prompt::Text(String::new()),
+                Input::Text(text) => Prompt::Text(text.clone()),
+                Input::Passages(passages) => Prompt::Passages(passages.clone()),
+            },
             truncate: None,
             prefix: String::new(),
             strategy: Strategy::Greedy,

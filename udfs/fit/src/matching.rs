@@ -18,16 +18,16 @@ const PENALTY: f32 = -6.0;
 
 /// Changes first weights of a T5 so that the first `count` heads match.
 pub fn match_heads(plan: &Plan, count: usize, weights: &mut Weights) {
-    let heads = plan.places.encoder.heads;
+    let heads = plan.places.first().heads;
     let (matched, outputs) = (count * heads.width, heads.count * heads.width);
     // Matrices of one attention lie side by side, each this wide.
-    for block in &plan.places.encoder.blocks {
+    for block in &plan.places.first().blocks {
         for row in weights[block.attention.qkv.matrix].chunks_exact_mut(3 * outputs) {
             let (queries, keys) = row.split_at_mut(outputs);
             agree(&mut queries[..matched], keys);
         }
     }
-    let decoder = plan.places.decoder.iter().flat_map(|decoder| &decoder.blocks);
+    let decoder = plan.places.second().into_iter().flat_map(|decoder| &decoder.blocks);
     for cross in decoder.filter_map(|block| block.cross.as_ref()) {
         let keys = weights[cross.kv.matrix].clone();
         let queries = weights[cross.q.matrix].chunks_exact_mut(outputs);
@@ -35,7 +35,7 @@ pub fn match_heads(plan: &Plan, count: usize, weights: &mut Weights) {
             agree(&mut queries[..matched], keys);
         }
     }
-    let Some((positions, buckets)) = &plan.places.encoder.relative else { return };
+    let Some((positions, buckets)) = &plan.places.first().relative else { return };
     for bucket in buckets.span(NEAR + 1) {
         let row = bucket * heads.count;
         weights[*positions][row..row + count].fill(PENALTY);
@@ -68,7 +68,7 @@ mod tests {
                 tensors.into_iter().find(|(at, ..)| at.ends_with(&format!("{name}.weight")));
             found.map(|(.., values)| values).unwrap_or_default()
         };
-        let block = &plan.places.encoder.blocks[1];
+        let block = &plan.places.first().blocks[1];
         let (q, k) = (
             tensor(&weights, block.attention.qkv.matrix, "q"),
             tensor(&weights, block.attention.qkv.matrix, "k"),
@@ -78,11 +78,11 @@ mod tests {
         assert!(q[..matched].iter().zip(&k).all(|(q, k)| *q == 0.5 * k));
         assert_eq!(q[matched..], tensor(&chance, block.attention.qkv.matrix, "q")[matched..]);
         assert_eq!(k, tensor(&chance, block.attention.qkv.matrix, "k"));
-        let cross = plan.places.decoder.as_ref().unwrap().blocks[0].cross.as_ref().unwrap();
+        let cross = plan.places.second().unwrap().blocks[0].cross.as_ref().unwrap();
         let (q, k) =
             (tensor(&weights, cross.q.matrix, "q"), tensor(&weights, cross.kv.matrix, "k"));
         assert!(q[..matched].iter().zip(&k).all(|(q, k)| *q == 0.5 * k));
-        let positions = &weights[plan.places.encoder.relative.as_ref().unwrap().0];
+        let positions = &weights[plan.places.first().relative.as_ref().unwrap().0];
         let near: Vec<usize> = (0..sizes.buckets).filter(|i| positions[i * 3] == PENALTY).collect();
         assert_eq!(near, [0, 1, 2, 17, 18]);
         assert!((0..sizes.buckets).all(|i| positions[i * 3 + 2] != PENALTY));

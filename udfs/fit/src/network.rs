@@ -6,7 +6,9 @@ use proofmill_gemm::OutOfMemory;
 
 use crate::batch::{Part, Rewards, Texts};
 use crate::ops::{Attend, Dropout, LayerNorm, Loss, Norm, PolicyLoss, Pool};
-use crate::places::{Attention, Cross, Linear, Mlp, NormPlace, Places, Stack};
+use crate::places::{
+    Attention, Cross, Drops, Head, Learned, Linear, Mlp, NormPlace, Places, Stack,
+};
 use crate::tape::{Gradient, NodeId, Tape};
 
 /// One pass over a part of a batch.
@@ -20,7 +22,8 @@ pub struct Pass<'a> {
 /// The encoder states that a decoder attends to.
 struct EncoderStates<'a> {
     rows: NodeId,
-    texts: &'a Texts,
+    /// Rows of each pair: those of all its passages.
+    read: &'a Arc<[usize]>,
 }
 
 impl<'a> Pass<'a> {
@@ -31,13 +34,19 @@ impl<'a> Pass<'a> {
         part: &Part,
         smoothing: f32,
     ) -> Result<(f64, Vec<Gradient>), OutOfMemory> {
-        let places = self.places;
-        let mut rows = self.stack(&places.encoder, &part.inputs, None)?;
-        if let Some(decoder) = &places.decoder {
-            let read = EncoderStates { rows, texts: &part.inputs };
-            rows = self.stack(decoder, &part.outputs, Some(&read))?;
-        }
-        let logits = self.logits(rows)?;
+        let logits = match self.places {
+            Places::Encoder(encoder) => self.stack(encoder, &part.inputs, None)?,
+            Places::EncoderDecoder { encoder, decoder, head } => {
+                let rows = self.stack(encoder, &part.inputs, None)?;
+                let read = EncoderStates { rows, read: &part.read };
+                let rows = self.stack(decoder, &part.outputs, Some(&read))?;
+                self.logits(rows, head)?
+            }
+            Places::Decoder { decoder, head } => {
+                let rows = self.stack(decoder, &part.outputs, None)?;
+                self.logits(rows, head)?
+            }
+        };
         let (targets, grad) = (&part.targets, self.tape.records());
         let buffers = self.tape.buffers();
         let (numbers, width) = (self.tape.value(logits), self.tape.width(logits));
@@ -77,13 +86,11 @@ impl<'a> Pass<'a> {
     }
 
     fn pooled(&mut self, texts: &Texts, pool: Pool) -> Result<NodeId, OutOfMemory> {
-        let rows = self.stack(&self.places.encoder, texts, None)?;
+        let rows = self.stack(self.places.first(), texts, None)?;
         Ok(self.tape.pool(rows, pool, &texts.lengths))
     }
 
-    fn logits(&mut self, rows: NodeId) -> Result<NodeId, OutOfMemory> {
-        let Some(head) = &self.places.head else { return Ok(rows) };
-        let mut rows = rows;
+    fn logits(&mut self, mut rows: NodeId, head: &Head) -> Result<NodeId, OutOfMemory> {
         if let Some(transform) = &head.transform {
             rows = self.linear(rows, transform.linear)?;
             rows = self.tape.mlp(rows, transform.activation);
@@ -102,20 +109,24 @@ impl<'a> Pass<'a> {
         read: Option<&EncoderStates<'_>>,
     ) -> Result<NodeId, OutOfMemory> {
         let mut rows = self.tape.rows(NodeId(stack.tokens), &texts.ids);
-        if let Some((positions, types)) = stack.learned {
-            let at: Arc<[u32]> =
-                texts.lengths.iter().flat_map(|&length| 0..length as u32).collect();
+        if let Some(Learned { positions, offset, types }) = stack.learned {
+            let text = |&length: &usize| (offset..offset + length).map(|row| row as u32);
+            let at: Arc<[u32]> = texts.lengths.iter().flat_map(text).collect();
             let position = self.tape.rows(NodeId(positions), &at);
             rows = self.tape.add(rows, position);
-            let kind = self.tape.rows(NodeId(types), &vec![0; texts.ids.len()].into());
-            rows = self.tape.add(rows, kind);
+            if let Some(types) = types {
+                let kind = self.tape.rows(NodeId(types), &vec![0; texts.ids.len()].into());
+                rows = self.tape.add(rows, kind);
+            }
         }
         if let Some(norm) = stack.embedding_norm {
             rows = self.norm(rows, norm);
         }
-        rows = self.tape.dropout(rows, &self.dropout);
+        if stack.drops != Drops::Opt {
+            rows = self.tape.dropout(rows, &self.dropout);
+        }
         for block in &stack.blocks {
-            rows = self.attention(&block.attention, stack, rows, texts, read.is_some())?;
+            rows = self.attention(&block.attention, stack, rows, texts)?;
             if let (Some(cross), Some(read)) = (&block.cross, read) {
                 rows = self.cross(cross, stack, rows, texts, read)?;
             }
@@ -123,6 +134,8 @@ impl<'a> Pass<'a> {
         }
         if let Some(norm) = stack.norm {
             rows = self.norm(rows, norm);
+        }
+        if stack.drops == Drops::T5 {
             rows = self.tape.dropout(rows, &self.dropout);
         }
         Ok(rows)
@@ -134,7 +147,6 @@ impl<'a> Pass<'a> {
         stack: &Stack,
         rows: NodeId,
         texts: &Texts,
-        causal: bool,
     ) -> Result<NodeId, OutOfMemory> {
         let normed = self.before(stack, rows, attention.norm);
         let qkv = self.linear(normed, attention.qkv)?;
@@ -143,7 +155,7 @@ impl<'a> Pass<'a> {
             scale: stack.scale,
             queries: Arc::clone(&texts.lengths),
             keys: Arc::clone(&texts.lengths),
-            causal,
+            causal: stack.causal,
             buckets: stack.relative.as_ref().map(|(_, buckets)| buckets.span(texts.longest())),
             drop: self.dropout.next(),
         };
@@ -167,7 +179,7 @@ impl<'a> Pass<'a> {
             heads: stack.heads,
             scale: stack.scale,
             queries: Arc::clone(&texts.lengths),
-            keys: Arc::clone(&read.texts.lengths),
+            keys: Arc::clone(read.read),
             causal: false,
             buckets: None,
             drop: self.dropout.next(),
@@ -180,8 +192,7 @@ impl<'a> Pass<'a> {
         let normed = self.before(stack, rows, mlp.norm);
         let up = self.linear(normed, mlp.up)?;
         let mut active = self.tape.mlp(up, stack.mlp);
-        if stack.norm_first {
-            // T5 drops here too, BERT does not.
+        if stack.drops == Drops::T5 {
             active = self.tape.dropout(active, &self.dropout);
         }
         self.close(stack, rows, active, mlp.down, mlp.norm)

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
+use crate::batch::Begin;
 use crate::ops::Pool;
 use crate::tokens::Reader;
 use crate::weights::{Plan, Stored, Weights};
@@ -41,9 +42,9 @@ pub struct Origin {
     pub untrained: Vec<Stored>,
 }
 
-/// Tokens that begin and end every output.
+/// What begins and ends every output.
 pub struct Ends {
-    pub start: u32,
+    pub begin: Begin,
     pub end: u32,
 }
 

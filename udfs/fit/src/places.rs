@@ -5,34 +5,85 @@ use proofmill_engine::architecture::Buckets;
 
 use crate::ops::{Heads, MlpShape};
 
-/// A whole network; numbers are places in a [`Plan`](crate::weights::Plan).
+/// A whole network; numbers are places in a [`Plan`](crate::weights::Plan). A head makes logits of a decoder's rows.
 #[derive(Clone, Debug)]
-pub struct Places {
-    pub encoder: Stack,
-    pub decoder: Option<Stack>,
-    /// From the decoder's rows to logits.
-    pub head: Option<Head>,
+pub enum Places {
+    /// Gives vectors.
+    Encoder(Stack),
+    EncoderDecoder {
+        encoder: Stack,
+        decoder: Stack,
+        head: Head,
+    },
+    Decoder {
+        decoder: Stack,
+        head: Head,
+    },
+}
+
+impl Places {
+    /// What reads the texts of a pair first.
+    pub fn first(&self) -> &Stack {
+        match self {
+            Self::Encoder(stack)
+            | Self::EncoderDecoder { encoder: stack, .. }
+            | Self::Decoder { decoder: stack, .. } => stack,
+        }
+    }
+
+    /// Behind an encoder.
+    pub fn second(&self) -> Option<&Stack> {
+        match self {
+            Self::EncoderDecoder { decoder, .. } => Some(decoder),
+            Self::Encoder(_) | Self::Decoder { .. } => None,
+        }
+    }
 }
 
 #[derive(Clone, Debug)]
 pub struct Stack {
     /// `[vocabulary, width]`
     pub tokens: usize,
-    /// `[positions, width]` and `[types, width]`, of which each token has type 0 (BERT).
-    pub learned: Option<(usize, usize)>,
+    /// Added to the embedding (BERT, OPT).
+    pub learned: Option<Learned>,
     /// After the embedding (BERT).
     pub embedding_norm: Option<NormPlace>,
     /// A table `[buckets, heads]` for distances (T5).
     pub relative: Option<(usize, Buckets)>,
     pub blocks: Vec<Block>,
-    /// After the last block (T5).
+    /// After the last block (T5, OPT).
     pub norm: Option<NormPlace>,
     /// Whether norms stand before each part, or after its sum.
     pub norm_first: bool,
+    /// Whether a token sees none that comes later.
+    pub causal: bool,
+    pub drops: Drops,
     pub heads: Heads,
     /// Multiplies the scores of attention.
     pub scale: f32,
     pub mlp: MlpShape,
+}
+
+/// Tables that are added to the embedding.
+#[derive(Clone, Copy, Debug)]
+pub struct Learned {
+    /// `[offset + positions, width]`
+    pub positions: usize,
+    /// The row of position 0.
+    pub offset: usize,
+    /// `[types, width]`, of which each token has type 0.
+    pub types: Option<usize>,
+}
+
+/// Where dropout acts beside the probabilities of attention and the result of each part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Drops {
+    /// After the embedding, inside feed-forward parts, and after the last norm.
+    T5,
+    /// After the embedding.
+    Bert,
+    /// Nowhere.
+    Opt,
 }
 
 #[derive(Clone, Debug)]

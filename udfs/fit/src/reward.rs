@@ -43,6 +43,7 @@ mod tests {
     fn a_fit_that_goes_on_has_the_baseline_that_it_had() {
         let example = |reward: f32| Example {
             input: vec![3],
+            passages: Vec::new(),
             output: vec![4],
             weight: 1.0,
             logged: Some(Logged { reward, logprob: None }),

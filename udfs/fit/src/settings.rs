@@ -64,7 +64,7 @@ pub struct Settings {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Objective {
-    /// The cross entropy of the output's tokens, which an encoder-decoder writes.
+    /// The cross entropy of the output's tokens, which an encoder-decoder or a decoder writes.
     Generation,
     /// `(cos(f(x), f(x')) - cos(u, u'))^2` over all two pairs `(x, u)` of a batch, where `f` is the encoder under
     /// training, and vectors of outputs are those of the encoder that the fit begins with.
@@ -76,7 +76,7 @@ pub enum Objective {
 }
 
 impl Objective {
-    /// Whether it is an encoder-decoder that is trained.
+    /// Whether it is a model that writes which is trained.
     pub(crate) fn writes(self) -> bool {
         matches!(self, Self::Generation | Self::Policy)
     }

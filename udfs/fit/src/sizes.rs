@@ -8,6 +8,9 @@ use crate::error::FitError;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sizes {
+    /// What is built of them where outputs are written.
+    #[serde(default)]
+    pub architecture: Architecture,
     /// Numbers of a token: 1 to 8,192.
     pub d_model: usize,
     /// Numbers of a token in a head: 1 to 1,024.
@@ -16,7 +19,7 @@ pub struct Sizes {
     pub d_ff: usize,
     /// Heads of an attention: 1 to 256.
     pub heads: usize,
-    /// Blocks of the encoder: 1 to 96.
+    /// Blocks of the encoder, or of a decoder alone: 1 to 96.
     pub layers: usize,
     /// Blocks of the decoder: 1 to 96; as many as `layers` if absent.
     #[serde(default)]
@@ -38,6 +41,17 @@ pub struct Sizes {
     /// 1 if absent.
     #[serde(default = "min_count")]
     pub min_count: u32,
+}
+
+/// What is built where outputs are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Architecture {
+    /// An encoder and a decoder.
+    #[default]
+    T5,
+    /// A decoder alone.
+    Opt,
 }
 
 /// What stands between the two matrices of a feed-forward part.
@@ -109,6 +123,7 @@ impl Sizes {
     /// d_ff 512, 4 heads, 2 and 2 blocks.
     pub fn tiny() -> Self {
         Self {
+            architecture: Architecture::T5,
             d_model: 128,
             d_kv: 32,
             d_ff: 512,

@@ -8,16 +8,17 @@ use proofmill_engine::checkpoint::{
 };
 use serde_json::{Map, Value, json};
 
-use crate::batch::Pair;
+use crate::batch::{Begin, Pair};
 use crate::bert::BertShape;
 use crate::error::FitError;
 use crate::folder;
 use crate::ops::Pool;
+use crate::opt::OptShape;
 use crate::origin::{Ends, Origin, Tokens, object, pretty};
 use crate::scratch::{self, scratch};
 use crate::sentence;
 use crate::settings::Objective;
-use crate::sizes::{DecoderSizes, Sizes};
+use crate::sizes::{Architecture, DecoderSizes, Sizes};
 use crate::t5::T5Shape;
 use crate::tokens::Reader;
 use crate::weights::{Plan, Stored};
@@ -25,15 +26,15 @@ use crate::weights::{Plan, Stored};
 /// Where a fit begins.
 #[derive(Clone, Debug)]
 pub enum Start {
-    /// With the weights of a T5 by chance, or, where vectors are trained, of a BERT.
+    /// With weights by chance: of a T5 or an OPT, or, where vectors are trained, of a BERT.
     Scratch {
         /// The sizes of the model.
         sizes: Sizes,
         /// How texts become tokens.
         tokens: Tokens,
     },
-    /// With those of a checkpoint in the layout of Hugging Face, whose tokenizer stays: a T5 or two BERTs, which learn to
-    /// write, or a BERT, whose vectors are trained.
+    /// With those of a checkpoint in the layout of Hugging Face, whose tokenizer stays: a T5, two BERTs or an OPT, which
+    /// learn to write, or a BERT, whose vectors are trained.
     Checkpoint {
         folder: PathBuf,
         /// What its files must be, byte for byte, until all is read; whatever they are when absent.
@@ -66,6 +67,7 @@ const BERTS: [&str; 3] = ["BertModel", "BertForMaskedLM", "BertForPreTraining"];
 enum Trained {
     T5,
     TwoBerts,
+    Opt,
     Encoder,
     /// Two BERTs, of which there is the first.
     NewDecoder,
@@ -90,6 +92,10 @@ impl Trained {
         match (folder.family(), objective.writes(), decoder) {
             (Family::T5, true, false) => Ok(Self::T5),
             (Family::EncoderDecoder, true, false) => Ok(Self::TwoBerts),
+            (Family::Opt, true, false) if objective == Objective::Policy => refuse(format!(
+                "{found} is a decoder alone, and rewards are learnt behind an encoder; give a T5, or two BERTs"
+            )),
+            (Family::Opt, true, false) => Ok(Self::Opt),
             (Family::Bert, true, true) => Ok(Self::NewDecoder),
             (Family::Bert, false, false) => Ok(Self::Encoder),
             (Family::Bert, true, false) => refuse(format!(
@@ -100,7 +106,7 @@ impl Trained {
                 refuse(format!("{found} gets no new decoder; give a BERT, or leave out `decoder`"))
             }
             (_, true, false) => {
-                refuse(format!("{found} cannot be trained; give a T5, or two BERTs"))
+                refuse(format!("{found} cannot be trained; give a T5, two BERTs or an OPT"))
             }
             (Family::Bert, false, true) => refuse(format!(
                 "a new `decoder` is trained by the objective `generation`, not `{}`",
@@ -129,8 +135,18 @@ impl Start {
         match trained {
             Trained::T5 => T5Shape::read(&folder).map(drop),
             Trained::TwoBerts => two_shapes(folder.config()).map(drop),
+            Trained::Opt => Ok(OptShape::read(folder.config()).map(drop)?),
             Trained::Encoder => encoder_pool(&folder, path).map(drop),
             Trained::NewDecoder => decoder_shapes(&folder, sizes).map(drop),
+        }
+    }
+
+    /// Whether it is a decoder alone, which reads no passages apart and needs no input.
+    pub fn is_decoder(&self) -> Result<bool, FitError> {
+        match self {
+            Self::Scratch { sizes, .. } => Ok(sizes.architecture == Architecture::Opt),
+            Self::Checkpoint { folder, .. } => Ok(Folder::open(folder)?.family() == Family::Opt),
+            Self::WithDecoder { .. } => Ok(false),
         }
     }
 
@@ -177,7 +193,7 @@ impl Start {
         let origin = match Trained::of(&folder, objective, sizes.is_some(), path)? {
             Trained::T5 => {
                 let plan = T5Shape::read(&folder)?.plan();
-                opened.writer(plan, None, Vec::new())?
+                opened.encoder_decoder(plan, None, Vec::new())?
             }
             Trained::TwoBerts => {
                 let (encoder, decoder) = two_shapes(folder.config())?;
@@ -190,7 +206,11 @@ impl Start {
                     spare.push((bias.clone(), bias, vec![plan.vocabulary]));
                 }
                 let positions = encoder.positions.min(decoder.positions);
-                opened.writer(plan, Some(positions), spare)?
+                opened.encoder_decoder(plan, Some(positions), spare)?
+            }
+            Trained::Opt => {
+                let shape = OptShape::read(folder.config())?;
+                opened.decoder(shape.plan(), shape.positions)?
             }
             Trained::Encoder => opened.encoder()?,
             Trained::NewDecoder => opened.with_decoder(sizes, seed)?,
@@ -264,8 +284,38 @@ impl Opened<'_> {
         FitError::Checkpoint { folder: self.path.to_owned(), why: why.into() }
     }
 
-    /// A model that writes already.
-    fn writer(
+    /// What ends outputs.
+    fn end(&self, special: &Special) -> Result<u32, FitError> {
+        let missing = || self.refuse("config.json has no `eos_token_id`");
+        special.ends.first().copied().ok_or_else(missing)
+    }
+
+    /// A decoder alone.
+    fn decoder(&self, plan: Plan, positions: usize) -> Result<Origin, FitError> {
+        // The files of others name the decoder without the model around it.
+        let bare = !self.folder.has_under("model.decoder.");
+        let named = |name: &str| match name.strip_prefix("model.") {
+            Some(inner) if bare => inner.to_owned(),
+            _ => name.to_owned(),
+        };
+        let end = self.end(&Special::read(self.folder)?)?;
+        let mut config = self.config()?;
+        config.insert("architectures".to_owned(), json!(["OPTForCausalLM"]));
+        Ok(Origin {
+            weights: plan.read(self.folder, 0, |name| Some(named(name)))?,
+            writes: Some(Ends { begin: Begin::Input, end }),
+            pool: Pool::Mean,
+            positions: Some(positions),
+            config,
+            files: self.files()?,
+            untrained: Vec::new(),
+            reader: Reader::Checkpoint(Box::new(Codec::read(self.folder)?)),
+            plan,
+        })
+    }
+
+    /// An encoder and a decoder that write already.
+    fn encoder_decoder(
         &self,
         plan: Plan,
         positions: Option<usize>,
@@ -275,13 +325,10 @@ impl Opened<'_> {
         let start = special
             .start
             .ok_or_else(|| self.refuse("config.json has no `decoder_start_token_id`"))?;
-        let end = *special
-            .ends
-            .first()
-            .ok_or_else(|| self.refuse("config.json has no `eos_token_id`"))?;
+        let end = self.end(&special)?;
         Ok(Origin {
             weights: plan.read(self.folder, 0, |name| Some(self.named("", name)))?,
-            writes: Some(Ends { start, end }),
+            writes: Some(Ends { begin: Begin::Token(start), end }),
             pool: Pool::Mean,
             positions,
             config: self.config()?,
@@ -355,7 +402,7 @@ impl Opened<'_> {
         files.insert("generation_config.json".to_owned(), pretty(&ends));
         Ok(Origin {
             weights,
-            writes: Some(Ends { start, end }),
+            writes: Some(Ends { begin: Begin::Token(start), end }),
             pool: Pool::Mean,
             positions: Some(shape.positions),
             config: object(config),

@@ -217,6 +217,10 @@ pub fn digest(
                 part(&ids.iter().flat_map(|id| id.to_le_bytes()).collect::<Vec<u8>>());
             }
             part(&example.weight.to_le_bytes());
+            if example.passages.len() > 1 {
+                let lengths = example.passages.iter().flat_map(|it| (*it as u64).to_le_bytes());
+                part(&lengths.collect::<Vec<u8>>());
+            }
             if let Some(Logged { reward, logprob }) = example.logged {
                 part(&reward.to_le_bytes());
                 part(&logprob.map(f32::to_le_bytes).unwrap_or_default());

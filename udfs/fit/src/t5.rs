@@ -7,8 +7,8 @@ use serde_json::{Map, Value, json};
 use crate::error::FitError;
 use crate::ops::{Heads, Inner, MlpShape};
 use crate::origin::object;
-use crate::places::{Attention, Block, Cross, Head, Linear, Mlp, NormPlace, Places, Stack};
-use crate::sizes::{Activation, Sizes};
+use crate::places::{Attention, Block, Cross, Drops, Head, Linear, Mlp, NormPlace, Places, Stack};
+use crate::sizes::{Activation, Architecture, Sizes};
 use crate::weights::{Draft, Kind, Plan};
 
 /// Everything that decides which parameters there are and what is computed with them.
@@ -69,6 +69,7 @@ impl T5Shape {
             scaled: config.flag_or("scale_decoder_outputs", tied)?,
         };
         Sizes {
+            architecture: Architecture::T5,
             d_model: shape.width,
             d_kv: shape.heads.width,
             d_ff: shape.mlp_width,
@@ -113,7 +114,7 @@ impl T5Shape {
             matrix: head.unwrap_or(embedding),
             bias: None,
         };
-        let places = Places { encoder, decoder: Some(decoder), head: Some(head) };
+        let places = Places::EncoderDecoder { encoder, decoder, head };
         Plan { parameters: draft.parameters, places, vocabulary: self.vocabulary }
     }
 
@@ -137,6 +138,8 @@ impl T5Shape {
             blocks,
             norm: Some(self.norm(draft, &format!("{name}.final_layer_norm"))),
             norm_first: true,
+            causal: decoder,
+            drops: Drops::T5,
             heads: self.heads,
             scale: 1.0,
             mlp: MlpShape { inner, width: self.mlp_width },

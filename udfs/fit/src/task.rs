@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::batch::{Example, Reading, Scoring, parts, readings, sort_by_length};
+use crate::batch::{Begin, Example, Reading, Scoring, parts, readings, sort_by_length};
 use crate::buffers::Buffers;
 use crate::error::FitError;
 use crate::gradients::{Computer, Mode};
@@ -15,10 +15,10 @@ use crate::weights::Weights;
 /// What is learnt of examples.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Task {
-    /// The tokens of outputs; `start` begins each.
-    Generation { start: u32 },
-    /// Which outputs are worth more than others; `start` begins each.
-    Policy { start: u32, scoring: Scoring },
+    /// The tokens of outputs.
+    Generation { begin: Begin },
+    /// Which outputs are worth more than others.
+    Policy { begin: Begin, scoring: Scoring },
     /// What outputs have in common, told by the vectors of the model that the fit begins with.
     Similarity { pool: Pool },
     /// Which output belongs to an input.
@@ -48,14 +48,14 @@ impl Task {
     /// The task of an objective, for a model that can have it.
     pub fn new(settings: &Settings, origin: &Origin) -> Self {
         let (pool, temperature) = (origin.pool, settings.temperature);
-        let start = origin.writes.as_ref().map_or(0, |writes| writes.start);
+        let begin = origin.writes.as_ref().map_or(Begin::Token(0), |writes| writes.begin);
         match settings.objective {
             Objective::Similarity => Self::Similarity { pool },
             Objective::Contrastive => Self::Contrastive { pool, temperature },
-            Objective::Generation => Self::Generation { start },
+            Objective::Generation => Self::Generation { begin },
             Objective::Policy => {
                 let (entropy, ratio_max) = (settings.entropy, settings.ratio_max);
-                Self::Policy { start, scoring: Scoring { baseline: 0.0, entropy, ratio_max } }
+                Self::Policy { begin, scoring: Scoring { baseline: 0.0, entropy, ratio_max } }
             }
         }
     }
@@ -105,12 +105,12 @@ impl Task {
         mode: Mode,
     ) -> Result<(f64, Weights), FitError> {
         let pool = match self {
-            Self::Generation { start } => {
-                return Ok(computer.gradient(&parts(&examples.pairs, batch, start, None), mode)?);
+            Self::Generation { begin } => {
+                return Ok(computer.gradient(&parts(&examples.pairs, batch, begin, None), mode)?);
             }
-            Self::Policy { start, scoring } => {
+            Self::Policy { begin, scoring } => {
                 let scoring = Scoring { baseline: mode.baseline, ..scoring };
-                let parts = parts(&examples.pairs, batch, start, Some(scoring));
+                let parts = parts(&examples.pairs, batch, begin, Some(scoring));
                 return Ok(computer.gradient(&parts, mode)?);
             }
             Self::Similarity { pool } | Self::Contrastive { pool, .. } => pool,
@@ -138,14 +138,14 @@ impl Task {
     ) -> Result<f64, FitError> {
         let mut all: Vec<usize> = (0..examples.pairs.len()).collect();
         let pool = match self {
-            Self::Generation { start } => {
+            Self::Generation { begin } => {
                 sort_by_length(&examples.pairs, &mut all);
-                return Ok(computer.loss(&parts(&examples.pairs, &all, start, None))?);
+                return Ok(computer.loss(&parts(&examples.pairs, &all, begin, None))?);
             }
-            Self::Policy { start, scoring } => {
+            Self::Policy { begin, scoring } => {
                 sort_by_length(&examples.pairs, &mut all);
                 let scoring = Scoring { baseline: 0.0, entropy: 0.0, ..scoring };
-                return Ok(computer.loss(&parts(&examples.pairs, &all, start, Some(scoring)))?);
+                return Ok(computer.loss(&parts(&examples.pairs, &all, begin, Some(scoring)))?);
             }
             Self::Similarity { pool } | Self::Contrastive { pool, .. } => pool,
         };

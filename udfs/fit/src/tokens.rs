@@ -16,7 +16,7 @@ const SPECIAL: [&str; 3] = [PAD, END, UNKNOWN];
 pub const PAD: &str = "<pad>";
 /// Ends every text.
 pub const END: &str = "</s>";
-/// Begins every text of an encoder, whose decoder, if it gets one, begins with it.
+/// Begins every text of an encoder, whose decoder, if it gets one, begins with it, and of a decoder alone.
 pub const BEGIN: &str = "<s>";
 /// What T5's tokenizers have for a word that is not known; here every word has tokens.
 pub const UNKNOWN: &str = "<unk>";
@@ -31,6 +31,17 @@ const PIECE: &str = concat!(
     r"|[\p{L}\p{M}\p{N}_]+(?:['’-][\p{L}\p{M}\p{N}_]+)*|[^\s▁])",
 );
 
+/// What stands around a text that is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Around {
+    /// [`END`] behind it (T5).
+    End,
+    /// [`BEGIN`] before it and [`END`] behind it (an encoder).
+    Both,
+    /// [`BEGIN`] before it (a decoder alone).
+    Begin,
+}
+
 /// A tokenizer.
 pub enum Reader {
     Checkpoint(Box<Codec>),
@@ -39,6 +50,40 @@ pub enum Reader {
 }
 
 impl Reader {
+    /// What stands before every text that a decoder reads; `end` is no part of it.
+    pub fn leading(&self, end: u32) -> Result<Vec<u32>, FitError> {
+        match self {
+            Self::Checkpoint(codec) => Ok(codec.leading().to_vec()),
+            Self::New(_) => {
+                let around = self.encode("", true)?;
+                Ok(around.into_iter().take_while(|&id| id != end).collect())
+            }
+        }
+    }
+
+    /// The tokens of a context and of the text that follows it, told apart as the engine does where it scores: the
+    /// tokenizer reads both as one text.
+    pub fn continuation(
+        &self,
+        context: &str,
+        text: &str,
+    ) -> Result<(Vec<u32>, Vec<u32>), FitError> {
+        match self {
+            Self::Checkpoint(codec) => {
+                let parts = codec
+                    .encode_continuation(context, text)
+                    .map_err(|error| FitError::Tokenizer(error.to_string()))?;
+                Ok((parts.context, parts.continuation))
+            }
+            Self::New(_) => {
+                let context_ids = self.encode(context.trim_end(), false)?;
+                let whole = self.encode(&format!("{context}{text}"), false)?;
+                let rest = whole.get(context_ids.len()..).unwrap_or_default().to_vec();
+                Ok((context_ids, rest))
+            }
+        }
+    }
+
     /// The tokens of a text, with what stands around every text that is read, or without.
     pub fn encode(&self, text: &str, special: bool) -> Result<Vec<u32>, FitError> {
         match self {
@@ -69,13 +114,13 @@ pub fn id(tokenizer: &Tokenizer, token: &str) -> Result<u32, FitError> {
 
 /// The `tokenizer.json` of all words that come at least `min_count` times in these texts; other words are spelled in
 /// bytes, so that every text comes back as it was, with single spaces. Commoner words have smaller ids; those that
-/// are as common stand in order of their letters. With `begins` a text that is read begins with [`BEGIN`].
+/// are as common stand in order of their letters.
 pub fn words<'a>(
     texts: impl Iterator<Item = &'a str> + Clone,
     min_count: u32,
-    begins: bool,
+    around: Around,
 ) -> Result<Vec<u8>, FitError> {
-    let bare = read(&file(&[], begins)?)?;
+    let bare = read(&file(&[], around)?)?;
     let mut counts = BTreeMap::<String, u32>::new();
     for text in texts.clone() {
         for piece in pieces(&bare, text)? {
@@ -86,7 +131,7 @@ pub fn words<'a>(
         counts.into_iter().filter(|(_, count)| *count >= min_count).collect();
     words.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
     let words: Vec<String> = words.into_iter().map(|(word, _)| word).collect();
-    let json = file(&words, begins)?;
+    let json = file(&words, around)?;
     let tokenizer = read(&json)?;
     for text in texts {
         let ids = broken(tokenizer.encode_fast(text, false))?.get_ids().to_vec();
@@ -112,7 +157,8 @@ fn pieces(tokenizer: &Tokenizer, text: &str) -> Result<Vec<String>, FitError> {
     Ok(splits.into_iter().map(|(piece, _, _)| piece.to_owned()).collect())
 }
 
-fn file(words: &[String], begins: bool) -> Result<Vec<u8>, FitError> {
+fn file(words: &[String], around: Around) -> Result<Vec<u8>, FitError> {
+    let (begins, ends) = (around != Around::End, around != Around::Begin);
     let special: Vec<&str> = SPECIAL.into_iter().chain(begins.then_some(BEGIN)).collect();
     let added = special.iter().enumerate().map(|(id, content)| {
         json!({
@@ -127,10 +173,10 @@ fn file(words: &[String], begins: bool) -> Result<Vec<u8>, FitError> {
     let vocabulary: Map<String, Value> =
         all.enumerate().map(|(id, token)| (token, json!(id))).collect();
     let space = json!({"type": "Metaspace", "replacement": SPACE, "prepend_scheme": "always", "split": true});
-    let around = |token: &str| json!({"SpecialToken": {"id": token, "type_id": 0}});
-    let first = begins.then(|| around(BEGIN));
+    let put = |token: &str| json!({"SpecialToken": {"id": token, "type_id": 0}});
+    let (first, last) = (begins.then(|| put(BEGIN)), ends.then(|| put(END)));
     let text = json!({"Sequence": {"id": "A", "type_id": 0}});
-    let single: Vec<Value> = first.into_iter().chain([text, around(END)]).collect();
+    let single: Vec<Value> = first.into_iter().chain([text]).chain(last).collect();
     let token = |(id, token): (usize, &str)| {
         (token.to_owned(), json!({"id": token, "ids": [id], "tokens": [token]}))
     };
@@ -184,7 +230,7 @@ mod tests {
     use super::*;
 
     fn made(texts: &[&str]) -> Tokenizer {
-        read(&words(texts.iter().copied(), 1, false).unwrap()).unwrap()
+        read(&words(texts.iter().copied(), 1, Around::End).unwrap()).unwrap()
     }
 
     #[test]
@@ -209,9 +255,19 @@ mod tests {
 
     #[test]
     fn texts_of_an_encoder_have_a_beginning() {
-        let tokenizer = read(&words(["a b"].into_iter(), 1, true).unwrap()).unwrap();
+        let tokenizer = read(&words(["a b"].into_iter(), 1, Around::Both).unwrap()).unwrap();
         assert_eq!(tokenizer.encode_fast("b a", true).unwrap().get_ids(), [3, 262, 261, 1]);
         assert_eq!(tokenizer.decode(&[3, 262, 261, 1], true).unwrap(), "b a");
+    }
+
+    #[test]
+    fn texts_of_a_decoder_have_no_end() {
+        let json = words(["a b"].into_iter(), 1, Around::Begin).unwrap();
+        let reader = Reader::New(Box::new(read(&json).unwrap()));
+        assert_eq!(reader.encode("b a", true).unwrap(), [3, 262, 261]);
+        assert_eq!(reader.leading(1).unwrap(), [3]);
+        assert_eq!(reader.continuation("b ", "a b").unwrap(), (vec![262], vec![261, 262]));
+        assert_eq!(reader.continuation("", "a").unwrap(), (vec![], vec![261]));
     }
 
     #[test]
@@ -219,7 +275,8 @@ mod tests {
         let tokenizer = made(&["b a b", "b c a"]);
         assert_eq!(tokenizer.token_to_id("▁b"), Some(260));
         assert_eq!(tokenizer.token_to_id("▁a"), Some(261));
-        let tokenizer = read(&words(["b a b", "b c a"].into_iter(), 2, false).unwrap()).unwrap();
+        let tokenizer =
+            read(&words(["b a b", "b c a"].into_iter(), 2, Around::End).unwrap()).unwrap();
         assert_eq!(tokenizer.token_to_id("▁c"), None);
         let ids = tokenizer.encode_fast("b c a", false).unwrap().get_ids().to_vec();
         assert_eq!(tokenizer.decode(&ids, true).unwrap(), "b c a");
@@ -227,9 +284,9 @@ mod tests {
 
     #[test]
     fn what_does_not_come_back_is_refused() {
-        let error = words(["a </s> b"].into_iter(), 1, false).unwrap_err().to_string();
+        let error = words(["a </s> b"].into_iter(), 1, Around::End).unwrap_err().to_string();
         assert!(error.contains(r#""a </s> b" decodes to "a b""#), "{error}");
-        assert!(words(["a ▁ b"].into_iter(), 1, false).is_err());
+        assert!(words(["a ▁ b"].into_iter(), 1, Around::End).is_err());
     }
 
     proptest! {

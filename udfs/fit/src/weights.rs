@@ -5,7 +5,7 @@
 
 use proofmill_engine::checkpoint::{Folder, LoadError};
 
-use crate::places::Places;
+use crate::places::{Linear, NormPlace, Places};
 use crate::rng::{CounterRng, Purpose};
 
 /// The numbers of all parameters, in the order of a [`Plan`].
@@ -189,6 +189,28 @@ impl Draft {
     pub fn add(&mut self, names: Vec<String>, kind: Kind, spreads: Vec<f32>) -> usize {
         self.parameters.push(Parameter { names, kind, spreads });
         self.parameters.len() - 1
+    }
+
+    /// Appends matrices with biases, side by side, whose names begin with `at`.
+    pub fn linear(
+        &mut self,
+        at: &str,
+        names: &[&str],
+        (inputs, outputs): (usize, usize),
+        spread: f32,
+    ) -> Linear {
+        let all = |end: &str| names.iter().map(|name| format!("{at}{name}.{end}")).collect();
+        let spreads = vec![spread; names.len()];
+        let matrix = self.add(all("weight"), Kind::Matrix { inputs, outputs }, spreads);
+        let bias = self.add(all("bias"), Kind::Bias { width: outputs }, Vec::new());
+        Linear { matrix, bias: Some(bias) }
+    }
+
+    /// Appends a norm by mean and variance.
+    pub fn layer_norm(&mut self, at: &str, width: usize, eps: f32) -> NormPlace {
+        let weight = self.add(vec![format!("{at}.weight")], Kind::Norm { width }, Vec::new());
+        let bias = self.add(vec![format!("{at}.bias")], Kind::Bias { width }, Vec::new());
+        NormPlace { weight, bias: Some(bias), eps }
     }
 }
 

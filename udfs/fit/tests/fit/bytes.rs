@@ -3,8 +3,9 @@
 use std::sync::atomic::Ordering;
 
 use proofmill_engine::checkpoint::Digest;
-use proofmill_fit::{Activation, FitError, Fitted, Settings};
+use proofmill_fit::{Activation, FitError, Fitted, Input, Settings};
 
+use crate::answers::text;
 use crate::made::{pairs, run, scratch, settings};
 
 fn long() -> Settings {
@@ -16,7 +17,8 @@ fn on(threads: usize, settings: &Settings) -> Fitted {
     let mut pairs = pairs();
     for (number, pair) in pairs.iter_mut().enumerate() {
         // Long enough that a batch falls into parts.
-        pair.input = [pair.input.as_str(); 7].join(" ; ");
+        pair.input =
+            Input::Text(std::iter::repeat_n(text(pair), 7).collect::<Vec<_>>().join(" ; "));
         pair.weight = 1.0 + number as f32 / 7.0;
     }
     let dev = pairs.split_off(15);

@@ -2,7 +2,7 @@
 
 use proofmill_fit::{Activation, Judge, Keep, Pair, Settings};
 
-use crate::answers::{opened, says};
+use crate::answers::{opened, says, text};
 use crate::made::{fitted, pairs, run, scratch, settings};
 
 #[test]
@@ -50,7 +50,7 @@ fn exact_matches_can_be_the_judge() {
     let all = pairs();
     let (train, known) = (&all[..14], &all[6..14]);
     // Others are answered in letters that nobody learns: their loss rises as soon as anything is learnt.
-    let wrong = (0..6).map(|i| Pair { weight: 20.0, ..Pair::new(&all[i].input, "zzz") });
+    let wrong = (0..6).map(|i| Pair { weight: 20.0, ..Pair::new(text(&all[i]), "zzz") });
     let dev: Vec<Pair> = known.iter().cloned().chain(wrong).collect();
     let dev = &dev[..];
     let start = scratch(Activation::Relu);
@@ -71,7 +71,7 @@ fn exact_matches_can_be_the_judge() {
     assert_eq!((chosen.2, chosen.0), (most, best.step));
     // What the engine says is what was counted.
     let (model, _) = opened(&best);
-    let right = dev.iter().filter(|pair| says(&model, &pair.input) == pair.output).count();
+    let right = dev.iter().filter(|pair| says(&model, &text(pair)) == pair.output).count();
     assert_eq!(right as f64 / dev.len() as f64, most);
 
     // Stopped and gone on with, it is the same.

@@ -8,7 +8,7 @@ use proofmill_engine::model::Model;
 use proofmill_engine::request::{Body, Embed, Request};
 use proofmill_fit::{Activation, DecoderSizes, Fitted, Keep, Objective, Pair, Settings, Start};
 
-use crate::answers::{agree, ask, opened, says};
+use crate::answers::{agree, ask, opened, says, text};
 use crate::made::{fitted, pairs, run, scratch, settings};
 
 fn data(name: &str) -> PathBuf {
@@ -54,7 +54,7 @@ fn cos(a: &[f64], b: &[f64]) -> f64 {
 
 /// The loss of pairs in batches of eight, by the definition, from the engine's vectors.
 fn loss(model: &Model, before: &Model, objective: Objective, pairs: &[Pair]) -> f64 {
-    let x = vectors(model, pairs.iter().map(|pair| pair.input.clone()));
+    let x = vectors(model, pairs.iter().map(|pair| text(pair)));
     let outputs = || pairs.iter().map(|pair| pair.output.clone());
     let (u, given) = (vectors(model, outputs()), vectors(before, outputs()));
     let weight = |i: usize| f64::from(pairs[i].weight);
@@ -114,7 +114,7 @@ fn what_belongs_together_is_found() {
         ..settings(80)
     };
     let found = |model: &Model| {
-        let x = vectors(model, pairs.iter().map(|pair| pair.input.clone()));
+        let x = vectors(model, pairs.iter().map(|pair| text(pair)));
         let u = vectors(model, pairs.iter().map(|pair| pair.output.clone()));
         let nearest =
             |x: &Vec<f64>| (0..u.len()).max_by(|&i, &j| cos(x, &u[i]).total_cmp(&cos(x, &u[j])));
@@ -167,17 +167,17 @@ fn stopping_and_threads_change_nothing() {
 #[test]
 fn two_berts_are_trained_from_one_and_further() {
     let settings = Settings { keep: Keep::Last, learning_rate: 1e-3, ..settings(15) };
-    let fitted = agree(&settings, &with_decoder(DECODER));
+    let fitted = agree(&settings, &with_decoder(DECODER), &pairs());
     let folder = tempfile::tempdir().unwrap();
     fitted.write(folder.path()).unwrap();
     let again = Start::Checkpoint { folder: folder.path().to_owned(), digested: None };
     let more = Settings { steps: 1, warmup: 0, learning_rate: 1e-9, ..settings };
-    let again = agree(&more, &again);
+    let again = agree(&more, &again, &pairs());
     assert_eq!(again.parameters, fitted.parameters);
     assert!((again.dev_loss.unwrap() - fitted.dev_loss.unwrap()).abs() < 1e-5);
     for name in ["bert2bert", "bert2bert-untied"] {
         let settings = Settings { label_smoothing: 0.1, dropout: 0.1, ..more.clone() };
-        agree(&settings, &start(name));
+        agree(&settings, &start(name), &pairs());
     }
 }
 
@@ -220,7 +220,7 @@ fn what_two_berts_learnt_is_said() {
     for pair in &pairs {
         // The tokenizer's own spelling: lower case, spaces around marks.
         let ids = codec.encode(&pair.output, false).unwrap();
-        assert_eq!(says(&model, &pair.input), codec.decode(&ids, false).unwrap());
+        assert_eq!(says(&model, &text(pair)), codec.decode(&ids, false).unwrap());
     }
 }
 
@@ -241,7 +241,7 @@ fn an_encoder_from_nothing_finds_what_it_learnt_and_gets_a_decoder() {
     made.write(folder.path()).unwrap();
     assert_eq!(Folder::open(folder.path()).unwrap().max_tokens(), Some(512));
     let (model, _) = opened(&made);
-    let x = vectors(&model, pairs.iter().map(|pair| pair.input.clone()));
+    let x = vectors(&model, pairs.iter().map(|pair| text(pair)));
     let u = vectors(&model, pairs.iter().map(|pair| pair.output.clone()));
     for (i, x) in x.iter().enumerate() {
         let nearest = (0..u.len()).max_by(|a, b| cos(x, &u[*a]).total_cmp(&cos(x, &u[*b])));
@@ -253,7 +253,7 @@ fn an_encoder_from_nothing_finds_what_it_learnt_and_gets_a_decoder() {
     let settings = Settings { steps: 400, learning_rate: 3e-3, ..crate::made::settings(400) };
     let (writer, _) = opened(&fitted(&settings, &behind, &pairs, &[]));
     for pair in &pairs {
-        assert_eq!(says(&writer, &pair.input), pair.output);
+        assert_eq!(says(&writer, &text(pair)), pair.output);
     }
 }
 

@@ -4,6 +4,7 @@
 
 mod answers;
 mod bytes;
+mod decoders;
 mod dev;
 mod encoders;
 mod made;

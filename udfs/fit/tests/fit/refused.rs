@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use proofmill_fit::{
-    Activation, Decay, DecoderSizes, Objective, Pair, Settings, Sizes, Start, Tokens,
+    Activation, Architecture, Decay, DecoderSizes, Objective, Pair, Settings, Sizes, Start, Tokens,
 };
 
 use crate::made::{pairs, run, scratch, settings, sizes};
@@ -78,7 +78,7 @@ fn bad_checkpoints() {
     let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../engine/tests/parity/data");
     let start = |name| Start::Checkpoint { folder: data.join(name), digested: None };
     let message = refusal(&base, &start("gpt2"), &train, &[]);
-    let expected = "gpt2: GPT2LMHeadModel cannot be trained; give a T5, or two BERTs";
+    let expected = "gpt2: GPT2LMHeadModel cannot be trained; give a T5, two BERTs or an OPT";
     assert!(message.ends_with(expected), "{message}");
     let message = refusal(&base, &start("none"), &train, &[]);
     assert!(message.contains("config.json: not found"), "{message}");
@@ -132,12 +132,27 @@ fn objectives_that_a_model_cannot_have() {
         (
             contrastive,
             of(Sizes { decoder_layers: Some(1), ..sizes() }),
-            "`decoder_layers` is 1, expected none: a BERT has no decoder",
+            "`decoder_layers` is 1, expected none: a BERT has one stack of `layers`",
         ),
         (
             contrastive,
             of(Sizes { matching_heads: 1, ..sizes() }),
             "`matching_heads` is 1, expected 0: heads of a BERT begin by chance",
+        ),
+        (
+            contrastive,
+            of(Sizes { architecture: Architecture::Opt, ..sizes() }),
+            "`objective` is contrastive, expected generation: a decoder alone, `opt`, has no vectors to train",
+        ),
+        (
+            generation,
+            of(Sizes { architecture: Architecture::Opt, d_kv: 16, ..sizes() }),
+            "`d_kv` is 16, expected `d_model` over `heads`, as the heads of an OPT share its width",
+        ),
+        (
+            generation,
+            checkpoint("opt-post-norm"),
+            "config.json: `do_layer_norm_before` is false, expected true: the other is not supported",
         ),
         (
             generation,

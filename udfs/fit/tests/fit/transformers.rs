@@ -6,14 +6,16 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use proofmill_fit::{Activation, Fitted, Objective, Settings};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::answers::{opened, says};
+use crate::answers::{opened, says, text};
+use crate::decoders::{continued, decoder, passages, read};
 use crate::encoders::{DECODER, start, vectors, with_decoder};
 use crate::made::{fitted, pairs, scratch, settings};
 
 /// What Python makes of the texts; `None` where no Python is named.
-fn theirs<T: DeserializeOwned>(fitted: &Fitted, texts: &[String]) -> Option<T> {
+fn theirs<T: DeserializeOwned>(fitted: &Fitted, texts: &impl Serialize) -> Option<T> {
     let Some(python) = std::env::var_os("PROOFMILL_PYTHON") else {
         // Past the test runner's capture: a skipped comparison must be seen.
         let why = "PROOFMILL_PYTHON does not name a Python with transformers";
@@ -43,7 +45,7 @@ fn theirs<T: DeserializeOwned>(fitted: &Fitted, texts: &[String]) -> Option<T> {
 fn vectors_are_theirs() {
     let objective = Objective::Contrastive;
     let settings = Settings { objective, learning_rate: 1e-3, ..settings(10) };
-    let texts: Vec<String> = pairs().into_iter().map(|pair| pair.input).collect();
+    let texts: Vec<String> = pairs().iter().map(text).collect();
     let starts = [
         ("bert", start("bert")),
         ("bert-sentence", start("bert-sentence")),
@@ -62,18 +64,36 @@ fn vectors_are_theirs() {
 #[test]
 fn answers_are_theirs() {
     let settings = Settings { batch: 20, learning_rate: 3e-3, evaluate_every: 500, ..settings(60) };
-    let texts: Vec<String> = pairs().into_iter().map(|pair| pair.input).collect();
+    let texts: Vec<String> = pairs().iter().map(text).collect();
     let starts = [
         ("two BERTs", with_decoder(DECODER)),
         ("tied", start("bert2bert")),
         ("untied", start("bert2bert-untied")),
-        ("T5", scratch(proofmill_fit::Activation::GatedGelu)),
+        ("T5", scratch(Activation::GatedGelu)),
+        ("OPT", decoder()),
     ];
     for (name, start) in starts {
-        let fitted = fitted(&settings, &start, &pairs(), &[]);
+        let pairs = if name == "OPT" { continued() } else { pairs() };
+        let fitted = fitted(&settings, &start, &pairs, &[]);
         let Some(theirs) = theirs::<Vec<String>>(&fitted, &texts) else { return };
         let (model, _) = opened(&fitted);
-        let ours: Vec<String> = texts.iter().map(|text| says(&model, text)).collect();
+        let says = |text: &String| says(&model, text).trim().to_owned();
+        let ours: Vec<String> = texts.iter().map(says).collect();
         assert_eq!(ours, theirs, "{name}");
+    }
+}
+
+/// transformers reads passages apart where it is given the states of all of them as one.
+#[test]
+fn fused_answers_are_theirs() {
+    let settings = Settings { batch: 9, learning_rate: 3e-3, evaluate_every: 500, ..settings(60) };
+    let pairs = passages();
+    for start in [scratch(Activation::Relu), with_decoder(DECODER)] {
+        let fitted = fitted(&settings, &start, &pairs, &[]);
+        let lists: Vec<&[String]> = pairs.iter().map(|pair| pair.input.texts()).collect();
+        let Some(theirs) = theirs::<Vec<String>>(&fitted, &lists) else { return };
+        let (model, _) = opened(&fitted);
+        let ours: Vec<String> = pairs.iter().map(|it| read(&model, it, Vec::new()).0).collect();
+        assert_eq!(ours, theirs);
     }
 }

@@ -14,17 +14,21 @@ use crate::model::options::{Options, Takes};
 pub static FUSE: ModelDefinition = ModelDefinition {
     doc: Doc {
         name: "fuse",
-        version: 1,
+        version: 2,
         kind: FunctionKind::Model,
         description: "What an encoder-decoder model answers after reading each passage alone and all of \
             them together (Fusion-in-Decoder; Izacard and Grave 2021). It reads `question: {question} \
             context: {text}` for each passage, and `question: {question} title: {title} context: \
-            {text}` where passages have titles. `truncate` holds for each passage. Otherwise like \
+            {text}` where passages have titles; with the empty question it reads the texts as they are given. `truncate` holds for each passage. Otherwise like \
             `generate`. NULL, without a request, if the question or the list is NULL; an empty list \
             and a NULL passage are errors.",
         arguments: &[
             MODEL,
-            Argument::required("question", Kind::Text, "The question."),
+            Argument::required(
+                "question",
+                Kind::Text,
+                "The question; `''` where the passages hold all that is to be read.",
+            ),
             Argument::required(
                 "passages",
                 Kind::Passages,
@@ -71,6 +75,7 @@ fn request(
 
 fn input(question: &str, Passage { title, text }: Passage) -> String {
     match title {
+        _ if question.is_empty() => text.to_owned(),
         Some(title) => format!("question: {question} title: {title} context: {text}"),
         None => format!("question: {question} context: {text}"),
     }
