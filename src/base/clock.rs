@@ -17,6 +17,19 @@ pub trait Clock: Debug + Send + Sync {
     async fn sleep(&self, duration: Duration);
 }
 
+/// A length of time as people write it: a whole number above 0 and `ms`, `s`, `m` or `h`, such as `90s`.
+pub fn parse_duration(text: &str) -> Option<Duration> {
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let number: u64 = text[..digits].parse().ok().filter(|number| *number > 0)?;
+    match text[digits..].trim() {
+        "ms" => Some(Duration::from_millis(number)),
+        "s" => Some(Duration::from_secs(number)),
+        "m" => Some(Duration::from_secs(number.checked_mul(60)?)),
+        "h" => Some(Duration::from_secs(number.checked_mul(3600)?)),
+        _ => None,
+    }
+}
+
 /// The clocks of the machine.
 #[derive(Debug)]
 pub struct SystemClock {

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use tracing_subscriber::filter::Targets;
 
+use crate::cli::budget::Budget;
 use crate::cli::log::{LogFormat, parse_filter};
 use crate::cli::teach::args::Teach;
 
@@ -157,6 +158,10 @@ pub struct Run {
     /// `latest` of this pipeline
     #[arg(long, value_name = "RUN")]
     pub resume: Option<String>,
+    /// Stop between rows once so much is spent, so that `--resume` goes on there: `tokens=1000000` that models compute or
+    /// endpoints count, `time=30m`, or both with a comma. Exit code 5
+    #[arg(long, value_name = "LIMITS")]
+    pub budget: Option<Budget>,
 }
 
 /// `plan`

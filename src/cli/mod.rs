@@ -3,6 +3,7 @@
 
 pub mod args;
 pub mod audit;
+pub mod budget;
 pub mod check;
 pub mod completions;
 pub mod diff;

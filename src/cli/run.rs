@@ -8,6 +8,7 @@ use serde_json::{Value as Json, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::args;
+use crate::cli::budget::Watch;
 use crate::cli::environment::Environment;
 use crate::cli::shell::quoted;
 use crate::cli::stop::on_signals;
@@ -68,6 +69,10 @@ pub async fn run(args: &args::Run, environment: &Environment) -> Result<()> {
     if stop.is_cancelled() {
         return Err(Error::new(ErrorKind::Interrupted, "it was stopped before anything ran"));
     }
+    let budget = args.budget.clone().map(|budget| {
+        let engine = Arc::clone(&loaded.engine);
+        Watch::start(budget, engine, environment.clock(), stop.clone())
+    });
     let request = Request {
         loaded,
         path: args.pipeline.pipeline.display().to_string(),
@@ -83,6 +88,7 @@ pub async fn run(args: &args::Run, environment: &Environment) -> Result<()> {
     let ticker = display.start(environment.clock());
     let result = run_pipeline(request, store.clone()).await;
     watch.abort();
+    let spent = budget.and_then(Watch::end);
     ticker.abort();
     display.eraser()();
     let mut result = result?;
@@ -92,6 +98,13 @@ pub async fn run(args: &args::Run, environment: &Environment) -> Result<()> {
     Err(match error.kind {
         ErrorKind::Interrupted => {
             let command = resume_command(args, &result.run, environment);
+            let error = match (spent, &args.budget) {
+                (Some(spent), Some(budget)) => {
+                    let message = format!("{}: {spent}, and `--budget` is {budget}", error.message);
+                    Error::new(ErrorKind::Resources, message)
+                }
+                _ => error,
+            };
             error.with_hint(format!("`{command}` goes on where it was"))
         }
         // Where there is a log, why it failed stands there, if that was wanted.
@@ -119,7 +132,8 @@ fn resume_command(args: &args::Run, run: &RunId, environment: &Environment) -> S
     for (name, value) in &args.pipeline.params {
         command += &format!(" --param {}", quoted(&format!("{name}={value}")));
     }
-    for (option, value) in [("select", &args.select), ("rerun", &args.rerun)] {
+    let budget = args.budget.as_ref().map(ToString::to_string);
+    for (option, value) in [("select", &args.select), ("rerun", &args.rerun), ("budget", &budget)] {
         command.extend(value.iter().map(|value| format!(" --{option} {}", quoted(value))));
     }
     command

@@ -4,7 +4,6 @@
 mod groups;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use indexmap::IndexMap;
 
@@ -22,6 +21,7 @@ use crate::testcase::TestCase;
 use crate::text;
 use crate::validate::{Validator, join};
 use crate::yaml;
+use proofmill_base::clock::parse_duration;
 use proofmill_base::ids::{NAME_BYTES_MAX, StageName, is_name};
 use proofmill_base::secret;
 
@@ -392,7 +392,7 @@ impl Expander<'_> {
                 return None;
             }
         };
-        let timeout = settings.timeout.as_deref().and_then(duration);
+        let timeout = settings.timeout.as_deref().and_then(parse_duration);
         if settings.timeout.is_some() && timeout.is_none() {
             let found = node.at(&["timeout"]);
             let message = format!("expected a length of time, found {}", found.describe());
@@ -445,17 +445,4 @@ fn without_faulty(node: &Node, path: &str, mistakes: &[Diagnostic]) -> Option<No
     let common = mistakes.iter().all(|mistake| mistake.path.len() > path.len());
     (common && kinds.len() == 1 && !faulty(kinds[0]))
         .then(|| without(node, &keys.into_iter().filter(|key| faulty(key)).collect::<Vec<_>>()))
-}
-
-/// A length of time such as `90s`.
-fn duration(text: &str) -> Option<Duration> {
-    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
-    let number: u64 = text[..digits].parse().ok().filter(|number| *number > 0)?;
-    match text[digits..].trim() {
-        "ms" => Some(Duration::from_millis(number)),
-        "s" => Some(Duration::from_secs(number)),
-        "m" => Some(Duration::from_secs(number.checked_mul(60)?)),
-        "h" => Some(Duration::from_secs(number.checked_mul(3600)?)),
-        _ => None,
-    }
 }

@@ -10,6 +10,7 @@ mod audit;
 mod audit_items;
 mod augmenter;
 mod broken;
+mod budget;
 mod cache;
 mod chats;
 mod checks;

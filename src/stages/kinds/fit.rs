@@ -118,16 +118,12 @@ impl Kind for Fit {
             diagnostics.error(&[KIND, key], code, error.to_string(), None);
             return None;
         }
-        match (start.is_decoder(), &self.input) {
-            (Ok(false), None) => {
-                let message =
-                    "only a decoder alone (OPT) learns outputs without an input".to_owned();
-                let help = "give `input`: what the model reads".to_owned();
-                diagnostics.error(&[KIND, "input"], Code::MissingKey, message, Some(help));
-                return None;
-            }
-            // What cannot be opened was told above.
-            (Ok(_) | Err(_), _) => {}
+        // What cannot be opened was told above.
+        if let (Ok(false), None) = (start.is_decoder(), &self.input) {
+            let message = "only a decoder alone (OPT) learns outputs without an input".to_owned();
+            let help = "give `input`: what the model reads".to_owned();
+            diagnostics.error(&[KIND, "input"], Code::MissingKey, message, Some(help));
+            return None;
         }
         components.set_settings(self);
         if self.settings.clip == Some(None) {

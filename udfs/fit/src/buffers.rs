@@ -5,13 +5,22 @@ use std::sync::{Mutex, PoisonError};
 
 /// Numbers from which on a block is kept; smaller ones the allocator keeps itself.
 const NUMBERS_MIN: usize = 1 << 15;
-/// Blocks that are kept at most.
-const BLOCKS_MAX: usize = 4096;
+/// Numbers that are kept at most (1 GiB): what a part of a step takes for a model of forty million numbers. Batches differ in
+/// their lengths, so that without a limit blocks of each length would pile up.
+const KEPT_MAX: usize = 1 << 28;
 
 /// Blocks that nobody uses.
 #[derive(Debug, Default)]
 pub struct Buffers {
-    free: Mutex<Vec<Vec<f32>>>,
+    free: Mutex<Free>,
+}
+
+#[derive(Debug, Default)]
+struct Free {
+    /// Those that were given back last stand last.
+    blocks: Vec<Vec<f32>>,
+    /// Their numbers together.
+    numbers: usize,
 }
 
 impl Buffers {
@@ -46,9 +55,15 @@ impl Buffers {
     pub fn give(&self, buffer: Vec<f32>) {
         if buffer.capacity() >= NUMBERS_MIN {
             let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
-            if free.len() < BLOCKS_MAX {
-                free.push(buffer);
+            free.numbers += buffer.capacity();
+            free.blocks.push(buffer);
+            // Those that nobody wanted for the longest time go.
+            let mut spare = 0;
+            while free.numbers > KEPT_MAX {
+                free.numbers -= free.blocks[spare].capacity();
+                spare += 1;
             }
+            free.blocks.drain(..spare);
         }
     }
 
@@ -59,9 +74,10 @@ impl Buffers {
         }
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
         let fits = |buffer: &&Vec<f32>| (len..=2 * len).contains(&buffer.capacity());
-        let least = free.iter().filter(fits).map(Vec::capacity).min()?;
-        let at = free.iter().position(|buffer| buffer.capacity() == least)?;
-        Some(free.swap_remove(at))
+        let least = free.blocks.iter().filter(fits).map(Vec::capacity).min()?;
+        let at = free.blocks.iter().rposition(|buffer| buffer.capacity() == least)?;
+        free.numbers -= least;
+        Some(free.blocks.remove(at))
     }
 }
 
@@ -85,5 +101,19 @@ mod tests {
         let copy = buffers.copy(&vec![2.0; NUMBERS_MIN]);
         assert!(is_it(&copy) && copy.len() == NUMBERS_MIN && copy[5] == 2.0);
         assert!(!is_it(&buffers.take(NUMBERS_MIN)), "somebody has it");
+    }
+
+    #[test]
+    fn no_more_is_kept_than_the_limit() {
+        let buffers = Buffers::default();
+        // Capacity alone is no memory that was written to.
+        let block = |part: usize| Vec::with_capacity(KEPT_MAX / part);
+        for part in [3, 4, 5, 2] {
+            buffers.give(block(part));
+        }
+        let free = buffers.free.lock().unwrap();
+        let kept: Vec<usize> = free.blocks.iter().map(Vec::capacity).collect();
+        assert_eq!(kept, [KEPT_MAX / 4, KEPT_MAX / 5, KEPT_MAX / 2]);
+        assert_eq!(free.numbers, kept.iter().sum::<usize>());
     }
 }

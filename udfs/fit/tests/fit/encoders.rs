@@ -54,7 +54,7 @@ fn cos(a: &[f64], b: &[f64]) -> f64 {
 
 /// The loss of pairs in batches of eight, by the definition, from the engine's vectors.
 fn loss(model: &Model, before: &Model, objective: Objective, pairs: &[Pair]) -> f64 {
-    let x = vectors(model, pairs.iter().map(|pair| text(pair)));
+    let x = vectors(model, pairs.iter().map(text));
     let outputs = || pairs.iter().map(|pair| pair.output.clone());
     let (u, given) = (vectors(model, outputs()), vectors(before, outputs()));
     let weight = |i: usize| f64::from(pairs[i].weight);
@@ -114,7 +114,7 @@ fn what_belongs_together_is_found() {
         ..settings(80)
     };
     let found = |model: &Model| {
-        let x = vectors(model, pairs.iter().map(|pair| text(pair)));
+        let x = vectors(model, pairs.iter().map(text));
         let u = vectors(model, pairs.iter().map(|pair| pair.output.clone()));
         let nearest =
             |x: &Vec<f64>| (0..u.len()).max_by(|&i, &j| cos(x, &u[i]).total_cmp(&cos(x, &u[j])));
@@ -241,7 +241,7 @@ fn an_encoder_from_nothing_finds_what_it_learnt_and_gets_a_decoder() {
     made.write(folder.path()).unwrap();
     assert_eq!(Folder::open(folder.path()).unwrap().max_tokens(), Some(512));
     let (model, _) = opened(&made);
-    let x = vectors(&model, pairs.iter().map(|pair| text(pair)));
+    let x = vectors(&model, pairs.iter().map(text));
     let u = vectors(&model, pairs.iter().map(|pair| pair.output.clone()));
     for (i, x) in x.iter().enumerate() {
         let nearest = (0..u.len()).max_by(|a, b| cos(x, &u[*a]).total_cmp(&cos(x, &u[*b])));
