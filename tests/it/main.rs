@@ -50,6 +50,7 @@ mod opened;
 mod oracle;
 mod order;
 mod output;
+mod pgra;
 mod pipelines;
 mod projects;
 mod prompted_prover;
