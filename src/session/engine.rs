@@ -215,6 +215,9 @@ fn state(runtime: &Arc<RuntimeEnv>, functions: &Functions, partitions: usize) ->
     options.sql_parser.collect_spans = true;
     options.sql_parser.map_string_types_to_utf8view = false;
     options.execution.parquet.schema_force_view_types = false;
+    // It moves a field of a model's answer, and with it the call, below filters and joins: rows that nobody wants would be
+    // asked about.
+    options.optimizer.enable_leaf_expression_pushdown = false;
     let mut rules = PhysicalOptimizer::new().rules;
     if partitions == 1 {
         keep_order(options);

@@ -374,3 +374,32 @@ fn a_run_tells_what_its_prompts_shared() {
     // Nothing is asked again, and nothing is told.
     assert_eq!(workspace.json(&["run", "p.yaml"])["local_models"], serde_json::json!({}));
 }
+
+#[test]
+fn no_model_is_asked_about_rows_that_a_filter_takes_away() {
+    let workspace = Workspace::with(
+        "pipeline: filtered
+models:
+  reader: { path: reader, kv_cache_mib: 8 }
+stages:
+  rows:
+    sql: SELECT value AS n, 'ba ' || value AS text FROM generate_series(1, 40)
+  bound:
+    sql: SELECT CAST(100 AS BIGINT) AS most
+  joined:
+    sql: |
+      SELECT n, h['output_tokens'] AS tokens FROM (
+        SELECT r.n, generate('reader', r.text, '{\"max_tokens\": 2}') AS h FROM rows AS r
+        CROSS JOIN (SELECT max(most) AS most FROM bound) AS l WHERE r.n > l.most
+      ) ORDER BY n
+  filtered:
+    sql: |
+      SELECT n, h['output_tokens'] AS tokens FROM (
+        SELECT n, generate('reader', 'bo ' || text, '{\"max_tokens\": 2}') AS h FROM rows
+      ) WHERE n > 38 ORDER BY n
+",
+    );
+    workspace.add_model("t5", "reader");
+    let run = workspace.json(&["run", "p.yaml"]);
+    assert_eq!(run["local_models"]["reader"]["answers"], 2, "{run:#}");
+}
