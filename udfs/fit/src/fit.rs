@@ -19,7 +19,7 @@ use crate::reward::Baseline;
 use crate::rng::{CounterRng, Purpose};
 use crate::settings::{Judge, Keep, Objective, Save, Settings};
 use crate::start::Start;
-use crate::state::{Best, State, digest};
+use crate::state::{Best, Look, State, digest};
 use crate::task::{Examples, Task};
 
 /// How a fit runs on this machine. None of it changes a byte of the result.
@@ -40,7 +40,7 @@ pub struct Run<'a> {
 
 /// Receives a report of every step.
 pub trait Progress {
-    /// A step is done.
+    /// A step is done. A fit that goes on tells of the evaluations before it first.
     fn report(&mut self, report: &Report);
 }
 
@@ -134,6 +134,9 @@ impl Fit<'_> {
         let inertia = self.settings.baseline;
         let mut baseline = Baseline::after(pairs, &mut order, self.state.step, inertia);
         let (began, mut tokens) = ((run.clock)(), 0);
+        for look in &self.state.looks {
+            run.progress.report(&look.report(self.settings.steps));
+        }
         while !self.is_done() {
             if run.cancel.load(atomic::Ordering::Relaxed) {
                 self.keep(run.state)?;
@@ -150,6 +153,7 @@ impl Fit<'_> {
                 self.evaluate(&mut report, &run)?;
             }
             if due {
+                self.state.looks.push(Look::of(&report));
                 self.keep(run.state)?;
             }
             let seconds = (run.clock)().saturating_sub(began).as_secs_f64();

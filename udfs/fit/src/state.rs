@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::batch::{Example, Logged};
 use crate::error::FitError;
+use crate::fit::Report;
 use crate::optimizer::Moments;
 use crate::origin::Origin;
 use crate::settings::Settings;
@@ -22,7 +23,7 @@ use crate::weights::{Plan, Weights};
 /// The key of the counters in the header.
 const COUNTERS: &str = "state";
 /// Another layout or another arithmetic has another number.
-const FORMAT: u32 = 2;
+const FORMAT: u32 = 3;
 
 /// Where a fit stands between two steps.
 #[derive(Clone, Debug, PartialEq)]
@@ -34,6 +35,50 @@ pub struct State {
     pub best: Option<Best>,
     /// Evaluations since the best.
     pub stale: u32,
+    /// All evaluations so far.
+    pub looks: Vec<Look>,
+}
+
+/// What an evaluation found, with the loss of its step; the 64 bits of each number, as decimals may not come back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Look {
+    step: u32,
+    loss_bits: u64,
+    dev_loss_bits: Option<u64>,
+    exact_match_bits: Option<u64>,
+    best: bool,
+    gradient_bits: u64,
+    learning_rate_bits: u64,
+}
+
+impl Look {
+    pub fn of(report: &Report) -> Self {
+        Self {
+            step: report.step,
+            loss_bits: report.loss.to_bits(),
+            dev_loss_bits: report.dev_loss.map(f64::to_bits),
+            exact_match_bits: report.exact_match.map(f64::to_bits),
+            best: report.best,
+            gradient_bits: report.gradient.to_bits(),
+            learning_rate_bits: report.learning_rate.to_bits(),
+        }
+    }
+
+    /// What was reported then; nothing is known of the speed.
+    pub fn report(&self, steps: u32) -> Report {
+        Report {
+            step: self.step,
+            steps,
+            loss: f64::from_bits(self.loss_bits),
+            dev_loss: self.dev_loss_bits.map(f64::from_bits),
+            exact_match: self.exact_match_bits.map(f64::from_bits),
+            best: self.best,
+            gradient: f64::from_bits(self.gradient_bits),
+            learning_rate: f64::from_bits(self.learning_rate_bits),
+            tokens_per_second: 0.0,
+        }
+    }
 }
 
 /// The weights that are best on the dev pairs so far.
@@ -54,6 +99,7 @@ struct Counters {
     step: u32,
     stale: u32,
     best: Option<BestCounters>,
+    looks: Vec<Look>,
 }
 
 /// The loss is kept as the bits of a 64-bit float, as decimals may not come back.
@@ -68,7 +114,8 @@ struct BestCounters {
 impl State {
     /// Before the first step.
     pub fn new(weights: Weights) -> Self {
-        Self { step: 0, moments: Moments::new(&weights), weights, best: None, stale: 0 }
+        let moments = Moments::new(&weights);
+        Self { step: 0, moments, weights, best: None, stale: 0, looks: Vec::new() }
     }
 
     /// Reads a file if there is one; `fit` is the digest of what is fitted.
@@ -118,6 +165,7 @@ impl State {
             moments: Moments { first: take("first")?, second: take("second")? },
             best,
             stale: counters.stale,
+            looks: counters.looks,
         }))
     }
 
@@ -134,6 +182,7 @@ impl State {
                 loss_bits: it.loss.to_bits(),
                 exact_match_bits: it.exact_match.map(f64::to_bits),
             }),
+            looks: self.looks.clone(),
         };
         let refuse = |why: String| FitError::State { file: file.to_owned(), why };
         let counters =

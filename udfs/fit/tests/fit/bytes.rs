@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use proofmill_engine::checkpoint::Digest;
-use proofmill_fit::{Activation, FitError, Fitted, Input, Settings};
+use proofmill_fit::{Activation, FitError, Fitted, Input, Report, Settings};
 
 use crate::answers::text;
 use crate::made::{pairs, run, scratch, settings};
@@ -65,8 +65,11 @@ fn stopping_changes_nothing() {
         let last = run(&settings, &start, pairs, (1, Some(&file)), &mut |_, _| ()).unwrap();
         assert!(last == never);
         // A fit that has ended is not made again.
-        let again = run(&settings, &start, pairs, (1, Some(&file)), &mut |_, _| panic!()).unwrap();
+        let mut told = Vec::new();
+        let mut look = |report: &Report, _: &_| told.push(report.step);
+        let again = run(&settings, &start, pairs, (1, Some(&file)), &mut look).unwrap();
         assert!(again == never);
+        assert_eq!(told, [5, 10, 12], "its evaluations, and no step");
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 }

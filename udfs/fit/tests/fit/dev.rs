@@ -81,6 +81,13 @@ fn exact_matches_can_be_the_judge() {
         cancel.store(report.step == 50, std::sync::atomic::Ordering::Relaxed);
     });
     assert!(stopped.is_err());
-    let again = run(&settings, &start, (train, dev), (1, Some(&file)), &mut |_, _| ()).unwrap();
+    let mut told = Vec::new();
+    let mut look = |report: &proofmill_fit::Report, _: &_| {
+        if let (Some(loss), Some(exact)) = (report.dev_loss, report.exact_match) {
+            told.push((report.step, loss, exact, report.best));
+        }
+    };
+    let again = run(&settings, &start, (train, dev), (1, Some(&file)), &mut look).unwrap();
     assert!(again == best);
+    assert_eq!(told, looks, "those before it was stopped are told too");
 }
