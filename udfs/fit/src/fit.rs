@@ -15,11 +15,12 @@ use crate::judge::exact_match;
 use crate::learning_rate::rate;
 use crate::optimizer;
 use crate::origin::Origin;
+use crate::progress::{Look, Progress, Report};
 use crate::reward::Baseline;
 use crate::rng::{CounterRng, Purpose};
 use crate::settings::{Judge, Keep, Objective, Save, Settings};
 use crate::start::Start;
-use crate::state::{Best, Look, State, digest};
+use crate::state::{Best, State, digest};
 use crate::task::{Examples, Task};
 
 /// How a fit runs on this machine. None of it changes a byte of the result.
@@ -36,40 +37,6 @@ pub struct Run<'a> {
     /// Time since some moment; only for the speed in reports.
     pub clock: &'a dyn Fn() -> Duration,
     pub progress: &'a mut dyn Progress,
-}
-
-/// Receives a report of every step.
-pub trait Progress {
-    /// A step is done. A fit that goes on tells of the evaluations before it first.
-    fn report(&mut self, report: &Report);
-}
-
-impl<F: FnMut(&Report)> Progress for F {
-    fn report(&mut self, report: &Report) {
-        self(report);
-    }
-}
-
-/// What a step did.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Report {
-    /// The step, from 1.
-    pub step: u32,
-    /// Most steps there will be.
-    pub steps: u32,
-    /// Loss of its pairs, before it changed the weights: per token in natural logarithms, or a mean over pairs.
-    pub loss: f64,
-    /// Loss of the dev pairs, likewise, if they were evaluated after this step.
-    pub dev_loss: Option<f64>,
-    /// The part of the dev pairs that was answered right, if that is the judge and they were evaluated.
-    pub exact_match: Option<f64>,
-    /// Whether these weights are the best so far.
-    pub best: bool,
-    /// Length of the gradient, before it was shortened.
-    pub gradient: f64,
-    pub learning_rate: f64,
-    /// Tokens read and written a second since the fit began or went on, without padding.
-    pub tokens_per_second: f64,
 }
 
 /// Trains a model on `train`, and stops by `dev` if there are any and the settings say so.

@@ -1,12 +1,12 @@
-//! Training of small models on pairs of texts: T5, encoder-decoders of two BERTs, and sentence encoders of BERT's
+//! Training of small models on pairs of texts: T5, encoder-decoders of two BERTs, OPT, and sentence encoders of BERT's
 //! family. The same inputs give the same bytes.
 //!
 //! Lowest layer first: [`error`], [`settings`] and [`sizes`] are what is asked for; `rng`
 //! and `math` are pure functions, `buffers` is memory; `tokens` makes texts into ids, `input` makes [`Pair`]s into examples; `batch` says which pairs
-//! share a step; `weights` knows parameters and their names in a checkpoint, `places` where a network finds them, `t5` and `bert` both
+//! share a step; `weights` knows parameters and their names in a checkpoint, `places` where a network finds them, `t5`, `bert` and `opt` both
 //! for their families, `matching` what some begin as; `origin` is all that a fit begins with, `scratch` makes it and [`Start`] reads it; `ops`, `tape` and `network` are the graph; `gradients` runs it on
 //! several threads; `pairs` are losses over the vectors of a batch, `reward` is what rewards are held against, and `task` says which loss there is; `learning_rate` and `optimizer` change the
-//! weights; `judge` asks the engine what a model answers; `sentence` are files of sentence encoders, `state` keeps a fit that was stopped; [`fitted`] is a checkpoint; [`mod@fit`] is all of it
+//! weights; `judge` asks the engine what a model answers; `sentence` are files of sentence encoders, `progress` is what a fit tells, `state` keeps one that was stopped; [`fitted`] is a checkpoint; [`mod@fit`] is all of it
 //! together.
 
 mod batch;
@@ -29,6 +29,7 @@ mod optimizer;
 mod origin;
 mod pairs;
 mod places;
+pub mod progress;
 mod reward;
 mod rng;
 mod scratch;
@@ -45,9 +46,10 @@ mod weights;
 
 pub use batch::{Input, Logged, Pair};
 pub use error::FitError;
-pub use fit::{Progress, Report, Run, fit};
+pub use fit::{Run, fit};
 pub use fitted::Fitted;
 pub use origin::Tokens;
+pub use progress::{Progress, Report};
 pub use settings::{Decay, Judge, Keep, Objective, Save, Settings};
 pub use sizes::{Activation, Architecture, DecoderSizes, Sizes};
 pub use start::Start;

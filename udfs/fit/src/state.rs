@@ -14,9 +14,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::batch::{Example, Logged};
 use crate::error::FitError;
-use crate::fit::Report;
 use crate::optimizer::Moments;
 use crate::origin::Origin;
+use crate::progress::Look;
 use crate::settings::Settings;
 use crate::weights::{Plan, Weights};
 
@@ -37,48 +37,6 @@ pub struct State {
     pub stale: u32,
     /// All evaluations so far.
     pub looks: Vec<Look>,
-}
-
-/// What an evaluation found, with the loss of its step; the 64 bits of each number, as decimals may not come back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Look {
-    step: u32,
-    loss_bits: u64,
-    dev_loss_bits: Option<u64>,
-    exact_match_bits: Option<u64>,
-    best: bool,
-    gradient_bits: u64,
-    learning_rate_bits: u64,
-}
-
-impl Look {
-    pub fn of(report: &Report) -> Self {
-        Self {
-            step: report.step,
-            loss_bits: report.loss.to_bits(),
-            dev_loss_bits: report.dev_loss.map(f64::to_bits),
-            exact_match_bits: report.exact_match.map(f64::to_bits),
-            best: report.best,
-            gradient_bits: report.gradient.to_bits(),
-            learning_rate_bits: report.learning_rate.to_bits(),
-        }
-    }
-
-    /// What was reported then; nothing is known of the speed.
-    pub fn report(&self, steps: u32) -> Report {
-        Report {
-            step: self.step,
-            steps,
-            loss: f64::from_bits(self.loss_bits),
-            dev_loss: self.dev_loss_bits.map(f64::from_bits),
-            exact_match: self.exact_match_bits.map(f64::from_bits),
-            best: self.best,
-            gradient: f64::from_bits(self.gradient_bits),
-            learning_rate: f64::from_bits(self.learning_rate_bits),
-            tokens_per_second: 0.0,
-        }
-    }
 }
 
 /// The weights that are best on the dev pairs so far.
