@@ -66,7 +66,7 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Stops the run once its budget is spent, as a signal does.
+    /// Stops the run once its budget is spent, as a signal does: what is under way then is answered and recorded.
     pub fn start(
         budget: Budget,
         engine: Arc<Engine>,

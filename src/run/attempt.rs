@@ -1,10 +1,11 @@
 //! One stage of a run, from its inputs to its published record.
 
 use std::collections::BTreeMap;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use proofmill_udfs::model::Counts;
+use proofmill_udfs::model::{Counters, Counts};
 use tracing::{Instrument, error_span};
 
 use crate::graph::Role;
@@ -27,6 +28,10 @@ use proofmill_store::{
     ARTIFACT_VERSION, Artifact, Attempt, StageOutcome, StageStatus, Stored, columns_of, keep_aside,
     publish, replace, schema_to_hex,
 };
+
+/// How long a run that is stopped waits for answers under way: longer than the ledger waits with what came, and shorter
+/// than what schedulers leave between SIGTERM and SIGKILL.
+const DRAIN_MAX: Duration = Duration::from_secs(10);
 
 /// Checks that a cached stage passed under another definition are run again; nothing else is.
 pub async fn confirm(context: &Context, name: &StageName) -> Result<(), StageError> {
@@ -106,7 +111,8 @@ async fn once(
             stage.plan.compute(&Execution { stage, prepared, engine, sink: &sink, cache }).await
         })
     };
-    let computed = within(stage.stage.spec.common.timeout, context, work).await?;
+    let timeout = stage.stage.spec.common.timeout;
+    let computed = within(timeout, context, progress.counters(), work).await?;
     permit.release();
     let mut computed = computed;
     let bytes = computed.kept_bytes();
@@ -255,10 +261,12 @@ fn judge(
     }
 }
 
-/// `work`, unless it takes too long or somebody stops the run.
+/// `work`, unless it takes too long or somebody stops the run. Then it asks no more, and what models have been asked is
+/// waited for and recorded.
 async fn within<T>(
     timeout: Option<Duration>,
     context: &Context,
+    asked: &Counters,
     work: impl Future<Output = Result<T, StageError>>,
 ) -> Result<T, StageError> {
     let late = async {
@@ -270,10 +278,20 @@ async fn within<T>(
             None => std::future::pending().await,
         }
     };
+    let mut work = pin!(work);
     tokio::select! {
-        done = work => done,
+        done = &mut work => done,
         timeout = late => Err(StageError::Timeout(timeout)),
-        () = context.stop.cancelled() => Err(StageError::Stopped),
+        () = context.stop.cancelled() => {
+            if asked.now().asked > 0 {
+                asked.interrupt();
+                tokio::select! {
+                    _ = &mut work => {}
+                    () = context.store.clock().sleep(DRAIN_MAX) => {}
+                }
+            }
+            Err(StageError::Stopped)
+        }
     }
 }
 

@@ -245,6 +245,7 @@ fn ended_early(stopped: &Stopped, failed: &[Failed], gate: Gate) -> StageError {
     let all = gate.rows_max.map(|rows| format!(" of {rows}")).unwrap_or_default();
     let rows = format!("{count}{all} rows have no answer");
     let (message, help) = match (stopped, gate.failures_max()) {
+        (Stopped::Interrupted, _) => return StageError::Stopped,
         (Stopped::FailedRows, Some(most)) => {
             (format!("{rows}, and {most} may fail; no more were asked:{first}"), FIX.to_owned())
         }

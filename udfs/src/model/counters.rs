@@ -34,6 +34,8 @@ pub struct Counters {
 /// Why a query asks no more although it has rows left. What is under way then ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stopped {
+    /// The run is stopped, by a signal or a budget.
+    Interrupted,
     /// More rows failed than may.
     FailedRows,
     /// So many requests in a row had no answer after all retries.
@@ -89,6 +91,11 @@ impl Counters {
     pub fn stop_beyond(&self, failed_rows: u64) {
         // Who says it twice is not heard the second time.
         let _ = self.failed_rows_max.set(failed_rows);
+    }
+
+    /// Has the query ask no more: somebody stops the run.
+    pub fn interrupt(&self) {
+        self.stop(Stopped::Interrupted);
     }
 
     /// Why the query asks no more, if it does not.
