@@ -112,7 +112,7 @@ async fn once(
         })
     };
     let timeout = stage.stage.spec.common.timeout;
-    let computed = within(timeout, context, progress.counters(), work).await?;
+    let computed = within(timeout, context, (name, progress.counters()), work).await?;
     permit.release();
     let mut computed = computed;
     let bytes = computed.kept_bytes();
@@ -266,7 +266,7 @@ fn judge(
 async fn within<T>(
     timeout: Option<Duration>,
     context: &Context,
-    asked: &Counters,
+    (name, asked): (&StageName, &Counters),
     work: impl Future<Output = Result<T, StageError>>,
 ) -> Result<T, StageError> {
     let late = async {
@@ -285,6 +285,12 @@ async fn within<T>(
         () = context.stop.cancelled() => {
             if asked.now().asked > 0 {
                 asked.interrupt();
+                let text = format!(
+                    "stage `{name}` waits up to {} s for {} answers under way; a second signal ends it at once",
+                    DRAIN_MAX.as_secs(),
+                    asked.in_flight(),
+                );
+                context.observer.notice(&Notice::Remark { text: &text });
                 tokio::select! {
                     _ = &mut work => {}
                     () = context.store.clock().sleep(DRAIN_MAX) => {}

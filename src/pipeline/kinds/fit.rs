@@ -16,7 +16,7 @@ pub struct Fit {
     /// Table of pairs that decide when to stop, with the same columns.
     pub dev: Option<StageRef>,
     /// What the model reads: an SQL expression over the columns of the table, a text, or a list of passages that an encoder
-    /// reads each apart (fusion in the decoder). Only a decoder alone (OPT) has none, and learns outputs from their beginning.
+    /// reads each apart (fusion in the decoder). Only a decoder-only model (OPT) has none, and learns outputs from their beginning.
     #[schemars(length(min = 1))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub input: Option<Expression>,
@@ -104,7 +104,7 @@ pub struct FitSizes {
     /// Heads of an attention.
     #[schemars(range(min = 1, max = 256))]
     pub heads: usize,
-    /// Blocks of the encoder, or of a decoder alone.
+    /// Blocks of the encoder, or of a decoder-only model.
     #[schemars(range(min = 1, max = 96))]
     pub layers: usize,
     /// Blocks of the decoder; as many when absent.
@@ -131,7 +131,7 @@ pub struct FitSizes {
 pub enum FitArchitecture {
     /// An encoder and a decoder.
     T5,
-    /// A decoder alone.
+    /// A decoder-only model.
     Opt,
 }
 

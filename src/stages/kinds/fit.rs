@@ -118,11 +118,25 @@ impl Kind for Fit {
             diagnostics.error(&[KIND, key], code, error.to_string(), None);
             return None;
         }
+        let passages = sql_kind::is_texts(train.schema().field(0).data_type());
+        let writes = matches!(chosen.objective, Objective::Generation | Objective::Policy);
         // What cannot be opened was told above.
-        if let (Ok(false), None) = (start.is_decoder(), &self.input) {
-            let message = "only a decoder alone (OPT) learns outputs without an input".to_owned();
-            let help = "give `input`: what the model reads".to_owned();
-            diagnostics.error(&[KIND, "input"], Code::MissingKey, message, Some(help));
+        let decoder_only = start.is_decoder().unwrap_or(false);
+        let refused = match (&self.input, passages, decoder_only, writes) {
+            (None, _, false, _) => Some((
+                Code::MissingKey,
+                "only a decoder-only model (OPT) learns outputs without an input",
+                "give `input`: what the model reads",
+            )),
+            (Some(_), true, true, _) | (Some(_), true, _, false) => Some((
+                Code::SqlType,
+                "only a decoder behind an encoder reads a list of passages",
+                "give one text, or a T5 or two BERTs that write",
+            )),
+            _ => None,
+        };
+        if let Some((code, message, help)) = refused {
+            diagnostics.error(&[KIND, "input"], code, message.to_owned(), Some(help.to_owned()));
             return None;
         }
         components.set_settings(self);

@@ -18,7 +18,7 @@ const WINDOW: usize = 16;
 /// What is read before an output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Input {
-    /// The output is learnt from its beginning: only by a decoder alone.
+    /// The output is learnt from its beginning: only by a decoder-only model.
     Nothing,
     Text(String),
     /// Texts that an encoder reads each apart, and of which the decoder behind it sees all (fusion in the decoder).
@@ -131,7 +131,7 @@ pub struct Part {
     pub inputs: Texts,
     /// Rows of `inputs` of each pair.
     pub read: Arc<[usize]>,
-    /// What the decoder reads: the outputs, one token later, of a decoder alone behind the inputs.
+    /// What the decoder reads: the outputs, one token later, of a decoder-only model behind the inputs.
     pub outputs: Texts,
     /// What the decoder should say at each row.
     pub targets: Vec<u32>,

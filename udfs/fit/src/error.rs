@@ -58,7 +58,7 @@ pub enum FitError {
     /// What is read is not what this model reads.
     #[error(
         "{set} pair {pair} has {given} texts as its input; an encoder reads one or, where a decoder stands behind it, several, \
-         and only a decoder alone learns outputs without an input"
+         and only a decoder-only model learns outputs without an input"
     )]
     Input {
         set: Set,
@@ -101,7 +101,7 @@ pub enum FitError {
         /// Most that are allowed.
         limit: u32,
     },
-    /// A text, of a decoder alone with what it reads before, has more tokens than the model has positions.
+    /// A text, of a decoder-only model with what it reads before, has more tokens than the model has positions.
     #[error(
         "the {side} of {set} pair {pair} has {tokens} tokens, and the model reads at most {limit}; shorten or leave \
          out the pair"

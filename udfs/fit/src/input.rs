@@ -42,18 +42,20 @@ pub fn encode(
     origin: &Origin,
     settings: &Settings,
 ) -> Result<Vec<Example>, FitError> {
-    let alone = origin.writes.as_ref().is_some_and(|writes| writes.begin == Begin::Input);
+    let decoder_only = origin.writes.as_ref().is_some_and(|writes| writes.begin == Begin::Input);
     let example = |(pair, it): (usize, &Pair)| {
         let place = Place { set, pair, origin, settings };
         let (passages, output) = match (&it.input, &origin.writes) {
-            (Input::Nothing, Some(writes)) if alone => place.behind("", &it.output, writes.end)?,
-            (Input::Text(text), Some(writes)) if alone => {
-                place.behind(text, &it.output, writes.end)?
+            (Input::Nothing, Some(writes)) if decoder_only => {
+                place.continuation("", &it.output, writes.end)?
+            }
+            (Input::Text(text), Some(writes)) if decoder_only => {
+                place.continuation(text, &it.output, writes.end)?
             }
             (Input::Text(text), _) => {
                 (vec![place.read(Side::Input, text)?], place.read(Side::Output, &it.output)?)
             }
-            (Input::Passages(passages), Some(_)) if !alone && !passages.is_empty() => {
+            (Input::Passages(passages), Some(_)) if !decoder_only && !passages.is_empty() => {
                 let read = |text: &String| place.read(Side::Input, text);
                 let passages = passages.iter().map(read).collect::<Result<_, _>>()?;
                 (passages, place.read(Side::Output, &it.output)?)
@@ -95,8 +97,8 @@ impl Place<'_> {
         Ok(ids)
     }
 
-    /// What a decoder alone reads before an output, and the output.
-    fn behind(
+    /// What a decoder-only model reads before an output, and the output.
+    fn continuation(
         &self,
         input: &str,
         output: &str,

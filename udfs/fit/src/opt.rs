@@ -1,4 +1,4 @@
-//! OPT, a decoder alone: its shape, which is that of a checkpoint or sizes with a vocabulary, and its parameters.
+//! OPT, a decoder-only model: its shape, which is that of a checkpoint or sizes with a vocabulary, and its parameters.
 
 use proofmill_engine::checkpoint::{Config, LoadError};
 use serde_json::{Map, Value, json};

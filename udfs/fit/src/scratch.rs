@@ -65,7 +65,7 @@ pub fn check(sizes: &Sizes, objective: Objective) -> Result<(), FitError> {
         (Made::Opt, Objective::Policy) => told("generation: rewards are learnt behind an encoder"),
         (Made::Opt, _) => one_stack(sizes, "an OPT"),
         (Made::Bert, _) if sizes.architecture == Architecture::Opt => {
-            told("generation: a decoder alone, `opt`, has no vectors to train")
+            told("generation: a decoder-only model, `opt`, has no vectors to train")
         }
         (Made::Bert, _) => one_stack(sizes, "a BERT"),
     }

@@ -19,7 +19,7 @@ pub struct Sizes {
     pub d_ff: usize,
     /// Heads of an attention: 1 to 256.
     pub heads: usize,
-    /// Blocks of the encoder, or of a decoder alone: 1 to 96.
+    /// Blocks of the encoder, or of a decoder-only model: 1 to 96.
     pub layers: usize,
     /// Blocks of the decoder: 1 to 96; as many as `layers` if absent.
     #[serde(default)]
@@ -50,7 +50,7 @@ pub enum Architecture {
     /// An encoder and a decoder.
     #[default]
     T5,
-    /// A decoder alone.
+    /// A decoder-only model.
     Opt,
 }
 

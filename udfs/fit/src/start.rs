@@ -93,7 +93,7 @@ impl Trained {
             (Family::T5, true, false) => Ok(Self::T5),
             (Family::EncoderDecoder, true, false) => Ok(Self::TwoBerts),
             (Family::Opt, true, false) if objective == Objective::Policy => refuse(format!(
-                "{found} is a decoder alone, and rewards are learnt behind an encoder; give a T5, or two BERTs"
+                "{found} is a decoder-only model, and rewards are learnt behind an encoder; give a T5, or two BERTs"
             )),
             (Family::Opt, true, false) => Ok(Self::Opt),
             (Family::Bert, true, true) => Ok(Self::NewDecoder),
@@ -141,7 +141,7 @@ impl Start {
         }
     }
 
-    /// Whether it is a decoder alone, which reads no passages apart and needs no input.
+    /// Whether it is a decoder-only model, which reads no passages apart and needs no input.
     pub fn is_decoder(&self) -> Result<bool, FitError> {
         match self {
             Self::Scratch { sizes, .. } => Ok(sizes.architecture == Architecture::Opt),
@@ -290,7 +290,7 @@ impl Opened<'_> {
         special.ends.first().copied().ok_or_else(missing)
     }
 
-    /// A decoder alone.
+    /// A decoder-only model.
     fn decoder(&self, plan: Plan, positions: usize) -> Result<Origin, FitError> {
         // The files of others name the decoder without the model around it.
         let bare = !self.folder.has_under("model.decoder.");

@@ -16,7 +16,7 @@ const SPECIAL: [&str; 3] = [PAD, END, UNKNOWN];
 pub const PAD: &str = "<pad>";
 /// Ends every text.
 pub const END: &str = "</s>";
-/// Begins every text of an encoder, whose decoder, if it gets one, begins with it, and of a decoder alone.
+/// Begins every text of an encoder, whose decoder, if it gets one, begins with it, and of a decoder-only model.
 pub const BEGIN: &str = "<s>";
 /// What T5's tokenizers have for a word that is not known; here every word has tokens.
 pub const UNKNOWN: &str = "<unk>";
@@ -38,7 +38,7 @@ pub enum Around {
     End,
     /// [`BEGIN`] before it and [`END`] behind it (an encoder).
     Both,
-    /// [`BEGIN`] before it (a decoder alone).
+    /// [`BEGIN`] before it (a decoder-only model).
     Begin,
 }
 

@@ -178,7 +178,7 @@ pub struct Scorer<'a, B: Backend> {
 }
 
 impl<B: Backend> Scorer<'_, B> {
-    /// Scores `batch`; `encoder_states[i]` are those of job `i`, empty for a decoder alone.
+    /// Scores `batch`; `encoder_states[i]` are those of job `i`, empty for a decoder-only model.
     /// The sums of each job's continuations.
     pub fn run(
         &mut self,

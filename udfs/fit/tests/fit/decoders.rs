@@ -1,4 +1,4 @@
-//! Decoders alone, and encoders that read passages apart: the engine reads what was fitted, agrees about losses, and
+//! Decoder-only models, and encoders that read passages apart: the engine reads what was fitted, agrees about losses, and
 //! says what was learnt.
 
 use std::path::Path;
@@ -147,7 +147,7 @@ fn what_a_model_does_not_read_is_refused() {
     let (base, t5) = (settings(1), scratch(proofmill_fit::Activation::Relu));
     let with = |input| vec![Pair { input, ..Pair::new("", "b") }];
     let expected = "training pair 0 has 0 texts as its input; an encoder reads one or, where a decoder stands behind it, \
-                    several, and only a decoder alone learns outputs without an input";
+                    several, and only a decoder-only model learns outputs without an input";
     assert_eq!(refusal(&base, &t5, &with(Input::Nothing), &[]), expected);
     assert_eq!(refusal(&base, &t5, &with(Input::Passages(Vec::new())), &[]), expected);
     let two = with(Input::Passages(vec!["a".to_owned(), "b".to_owned()]));

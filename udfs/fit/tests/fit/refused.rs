@@ -142,7 +142,7 @@ fn objectives_that_a_model_cannot_have() {
         (
             contrastive,
             of(Sizes { architecture: Architecture::Opt, ..sizes() }),
-            "`objective` is contrastive, expected generation: a decoder alone, `opt`, has no vectors to train",
+            "`objective` is contrastive, expected generation: a decoder-only model, `opt`, has no vectors to train",
         ),
         (
             generation,
