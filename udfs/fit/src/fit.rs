@@ -6,7 +6,6 @@ use std::sync::atomic::{self, AtomicBool};
 use std::time::Duration;
 
 use crate::batch::{Order, Pair, tokens_of};
-use crate::buffers::Buffers;
 use crate::error::{FitError, Set};
 use crate::fitted::Fitted;
 use crate::gradients::{Computer, Mode};
@@ -75,8 +74,7 @@ pub fn fit(
     };
     let state = kept.unwrap_or_else(|| State::new(origin.weights.clone()));
     let (train, dev) = (&train, &dev);
-    let buffers = Buffers::default();
-    Fit { settings, origin: &origin, task, train, dev, asked, digest, state, buffers }.run(run)
+    Fit { settings, origin: &origin, task, train, dev, asked, digest, state }.run(run)
 }
 
 /// A fit under way.
@@ -90,7 +88,6 @@ struct Fit<'a> {
     asked: &'a [Pair],
     digest: String,
     state: State,
-    buffers: Buffers,
 }
 
 impl Fit<'_> {
@@ -150,7 +147,7 @@ impl Fit<'_> {
             baseline,
         };
         state.step += 1;
-        let computer = Computer::new(&origin.plan, &state.weights, &self.buffers, threads);
+        let computer = Computer::new(&origin.plan, &state.weights, threads);
         let (loss, grad) = self.task.gradient(&computer, self.train, pairs, mode)?;
         let length = optimizer::length(&grad);
         for (what, value) in [("the loss", loss), ("the gradient", length)] {
@@ -167,7 +164,6 @@ impl Fit<'_> {
             length,
             (state.step, learning_rate),
         );
-        grad.into_iter().for_each(|grad| self.buffers.give(grad));
         Ok(Report {
             step: state.step,
             steps: settings.steps,
@@ -184,7 +180,7 @@ impl Fit<'_> {
     /// Looks at the dev pairs.
     fn evaluate(&mut self, report: &mut Report, run: &Run<'_>) -> Result<(), FitError> {
         let state = &mut self.state;
-        let computer = Computer::new(&self.origin.plan, &state.weights, &self.buffers, run.threads);
+        let computer = Computer::new(&self.origin.plan, &state.weights, run.threads);
         let loss = self.task.loss(&computer, self.dev, self.settings.batch as usize)?;
         if !loss.is_finite() {
             let (step, learning_rate) = (state.step, report.learning_rate);

@@ -10,7 +10,6 @@ use std::thread;
 use proofmill_gemm::{Level, Multiplier, OutOfMemory};
 
 use crate::batch::{Part, Reading};
-use crate::buffers::Buffers;
 use crate::network::Pass;
 use crate::ops::{Dropout, Pool};
 use crate::rng::CounterRng;
@@ -40,15 +39,14 @@ impl Mode {
 pub struct Computer<'a> {
     plan: &'a Plan,
     weights: &'a Weights,
-    buffers: &'a Buffers,
     threads: usize,
     level: Level,
 }
 
 impl<'a> Computer<'a> {
-    /// Parts are computed on so many threads, in memory of `buffers`.
-    pub fn new(plan: &'a Plan, weights: &'a Weights, buffers: &'a Buffers, threads: usize) -> Self {
-        Self { plan, weights, buffers, threads: threads.max(1), level: Level::best() }
+    /// Parts are computed on so many threads.
+    pub fn new(plan: &'a Plan, weights: &'a Weights, threads: usize) -> Self {
+        Self { plan, weights, threads: threads.max(1), level: Level::best() }
     }
 
     /// The same with other instructions.
@@ -63,7 +61,7 @@ impl<'a> Computer<'a> {
     }
 
     fn pass<'t>(&'t self, given: &'t [Given<'t>], records: bool, dropout: Dropout) -> Pass<'t> {
-        let tape = Tape::new(given, Multiplier::new(self.level), self.buffers, records);
+        let tape = Tape::new(given, Multiplier::new(self.level), records);
         Pass { places: &self.plan.places, tape, dropout }
     }
 
@@ -78,7 +76,7 @@ impl<'a> Computer<'a> {
         let mut sum = self.zeros();
         in_order(parts, self.threads, one, |_, (part, grads)| {
             loss += part;
-            add_all(&mut sum, &given, grads, self.buffers);
+            add_all(&mut sum, &given, grads);
         })?;
         Ok((loss, sum))
     }
@@ -134,26 +132,24 @@ impl<'a> Computer<'a> {
             self.pass(&given, true, mode.dropout(number)).pull(&reading.texts, pool, grad)
         };
         in_order(readings, self.threads, one, |_, grads| {
-            add_all(&mut sum, &given, grads, self.buffers);
+            add_all(&mut sum, &given, grads);
         })?;
         Ok(sum)
     }
 
     fn zeros(&self) -> Weights {
-        self.weights.iter().map(|values| self.buffers.zeros(values.len())).collect()
+        self.weights.iter().map(|values| vec![0.0; values.len()]).collect()
     }
 }
 
 /// Adds the gradients of a part; nothing where a parameter takes no part.
-fn add_all(sum: &mut Weights, given: &[Given<'_>], grads: Vec<Gradient>, buffers: &Buffers) {
+fn add_all(sum: &mut Weights, given: &[Given<'_>], grads: Vec<Gradient>) {
     for ((sum, grad), Given { width, .. }) in sum.iter_mut().zip(grads).zip(given) {
         add(sum, &grad.dense);
-        buffers.give(grad.dense);
         for (ids, rows) in grad.rows {
             for (&id, row) in ids.iter().zip(rows.chunks_exact(*width)) {
                 add(&mut sum[id as usize * width..][..*width], row);
             }
-            buffers.give(rows);
         }
     }
 }
@@ -295,7 +291,7 @@ mod tests {
     }
 
     fn gradient(plan: &Plan, weights: &Weights, parts: &[Part], mode: Mode) -> (f64, Weights) {
-        Computer::new(plan, weights, &Buffers::default(), 2).gradient(parts, mode).unwrap()
+        Computer::new(plan, weights, 2).gradient(parts, mode).unwrap()
     }
 
     fn examples() -> Vec<Example> {
@@ -391,8 +387,7 @@ mod tests {
         let plan = bert(Inner::Gelu).encoder_plan();
         for pool in [Pool::Mean, Pool::First] {
             let batch = |weights: &Weights| {
-                let buffers = Buffers::default();
-                let computer = Computer::new(&plan, weights, &buffers, 2);
+                let computer = Computer::new(&plan, weights, 2);
                 let vectors = computer.vectors(&readings, pool, Some(mode)).unwrap();
                 let (x, u): (Vec<_>, Vec<_>) =
                     vectors.chunks_exact(2).map(|it| (it[0].clone(), it[1].clone())).unzip();
@@ -403,8 +398,7 @@ mod tests {
             let pairs = found.inputs.iter().zip(&found.outputs);
             let narrow = |grad: &Vec<f64>| grad.iter().map(|x| *x as f32).collect();
             let of: Vec<Vec<f32>> = pairs.flat_map(|(x, u)| [narrow(x), narrow(u)]).collect();
-            let buffers = Buffers::default();
-            let computer = Computer::new(&plan, &weights, &buffers, 2);
+            let computer = Computer::new(&plan, &weights, 2);
             let grads = computer.pull(&readings, pool, mode, &of).unwrap();
             gradients_are_right(&plan, &weights, |weights| batch(weights).sum, &grads);
         }
@@ -434,8 +428,7 @@ mod tests {
                 for (grad, other) in grads.iter().flatten().zip(others.iter().flatten()) {
                     assert!((grad - other).abs() < 1e-5, "{grad} {other}");
                 }
-                let seen =
-                    Computer::new(&plan, &weights, &Buffers::default(), 1).loss(&together).unwrap();
+                let seen = Computer::new(&plan, &weights, 1).loss(&together).unwrap();
                 assert!((seen - right).abs() < 1e-6);
             }
         }
@@ -460,13 +453,9 @@ mod tests {
             let weights = first(&plan);
             let parts = parts(&examples, &all, START, None);
             let of = |computer: Computer<'_>| computer.gradient(&parts, mode(0.1, 0.1)).unwrap();
-            let buffers = Buffers::default();
-            let once = of(Computer::new(&plan, &weights, &buffers, 1));
+            let once = of(Computer::new(&plan, &weights, 1));
             for level in Isa::ALL.into_iter().filter_map(Level::of) {
-                assert!(
-                    of(Computer::new(&plan, &weights, &buffers, 3).with(level)) == once,
-                    "{level:?}"
-                );
+                assert!(of(Computer::new(&plan, &weights, 3).with(level)) == once, "{level:?}");
             }
         }
     }

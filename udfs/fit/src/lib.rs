@@ -2,7 +2,7 @@
 //! family. The same inputs give the same bytes.
 //!
 //! Lowest layer first: [`error`], [`settings`] and [`sizes`] are what is asked for; `rng`
-//! and `math` are pure functions, `buffers` is memory; `tokens` makes texts into ids, `input` makes [`Pair`]s into examples; `batch` says which pairs
+//! and `math` are pure functions; `tokens` makes texts into ids, `input` makes [`Pair`]s into examples; `batch` says which pairs
 //! share a step; `weights` knows parameters and their names in a checkpoint, `places` where a network finds them, `t5`, `bert` and `opt` both
 //! for their families, `matching` what some begin as; `origin` is all that a fit begins with, `scratch` makes it and [`Start`] reads it; `ops`, `tape` and `network` are the graph; `gradients` runs it on
 //! several threads; `pairs` are losses over the vectors of a batch, `reward` is what rewards are held against, and `task` says which loss there is; `learning_rate` and `optimizer` change the
@@ -11,7 +11,6 @@
 
 mod batch;
 mod bert;
-mod buffers;
 pub mod error;
 pub mod fit;
 pub mod fitted;

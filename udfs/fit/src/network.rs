@@ -48,12 +48,11 @@ impl<'a> Pass<'a> {
             }
         };
         let (targets, grad) = (&part.targets, self.tape.records());
-        let buffers = self.tape.buffers();
         let (numbers, width) = (self.tape.value(logits), self.tape.width(logits));
         let (loss, grad) = match &part.rewards {
             None => {
                 let weights = &part.weights;
-                Loss { targets, weights, smoothing, grad }.forward(numbers, width, buffers)
+                Loss { targets, weights, smoothing, grad }.forward(numbers, width)
             }
             Some(Rewards { advantages, scoring }) => {
                 let (ratio_max, entropy) = (scoring.ratio_max as f32, scoring.entropy as f32);

@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use proofmill_gemm::{Multiplier, Operand, OutOfMemory, Sums};
 
-use crate::buffers::Buffers;
 use crate::ops::{Attend, Drop, Dropout, LayerNorm, MlpShape, Norm, Pool, Saved};
 
 /// The number of a value on the tape: `[rows, width]`, or a parameter.
@@ -27,7 +26,6 @@ pub struct Tape<'a> {
     parameters: &'a [Given<'a>],
     values: Vec<Value>,
     multiplier: Multiplier,
-    buffers: &'a Buffers,
     /// Whether gradients will be asked for.
     records: bool,
 }
@@ -108,13 +106,12 @@ pub struct Gradient {
 }
 
 /// Gradients of values, as far as they are known.
-struct Gradients<'a> {
+struct Gradients {
     parameters: Vec<Gradient>,
     values: Vec<Vec<f32>>,
-    buffers: &'a Buffers,
 }
 
-impl Gradients<'_> {
+impl Gradients {
     fn of(&mut self, at: NodeId) -> &mut Vec<f32> {
         let parameters = self.parameters.len();
         match at.0.checked_sub(parameters) {
@@ -129,7 +126,6 @@ impl Gradients<'_> {
             *sum = grad;
         } else {
             add(sum, &grad);
-            self.buffers.give(grad);
         }
     }
 
@@ -140,11 +136,12 @@ impl Gradients<'_> {
         multiplier: &mut Multiplier,
         (a, b): (Operand<'_>, Operand<'_>),
     ) -> Result<(), OutOfMemory> {
-        if self.of(at).is_empty() {
-            *self.of(at) = product(multiplier, self.buffers, a, b)?;
+        let sum = self.of(at);
+        if sum.is_empty() {
+            *sum = product(multiplier, a, b)?;
             return Ok(());
         }
-        multiplier.multiply(a, b, Sums::FromOut, self.of(at))
+        multiplier.multiply(a, b, Sums::FromOut, sum)
     }
 }
 
@@ -164,29 +161,18 @@ fn column_sums(rows: &[f32], width: usize) -> Vec<f32> {
 
 fn product(
     multiplier: &mut Multiplier,
-    buffers: &Buffers,
     a: Operand<'_>,
     b: Operand<'_>,
 ) -> Result<Vec<f32>, OutOfMemory> {
-    let mut out = buffers.take(a.rows() * b.columns());
+    let mut out = vec![0.0; a.rows() * b.columns()];
     multiplier.multiply(a, b, Sums::FromZero, &mut out)?;
     Ok(out)
 }
 
 impl<'a> Tape<'a> {
     /// Begins with these parameters.
-    pub fn new(
-        parameters: &'a [Given<'a>],
-        multiplier: Multiplier,
-        buffers: &'a Buffers,
-        records: bool,
-    ) -> Self {
-        Self { parameters, values: Vec::new(), multiplier, buffers, records }
-    }
-
-    /// Memory for numbers of the same pass.
-    pub fn buffers(&self) -> &'a Buffers {
-        self.buffers
+    pub fn new(parameters: &'a [Given<'a>], multiplier: Multiplier, records: bool) -> Self {
+        Self { parameters, values: Vec::new(), multiplier, records }
     }
 
     /// Whether gradients can be computed.
@@ -239,7 +225,7 @@ impl<'a> Tape<'a> {
 
     /// `left + right`.
     pub fn add(&mut self, left: NodeId, right: NodeId) -> NodeId {
-        let mut sum = self.buffers.copy(self.value(left));
+        let mut sum = self.value(left).to_vec();
         add(&mut sum, self.value(right));
         self.push(self.width(left), sum, Step::Add { left, right })
     }
@@ -251,9 +237,8 @@ impl<'a> Tape<'a> {
         right: NodeId,
         bias: Option<NodeId>,
     ) -> Result<NodeId, OutOfMemory> {
-        let mut out = self.multiply(|tape, it| {
-            product(it, tape.buffers, tape.operand(left), tape.operand(right))
-        })?;
+        let mut out =
+            self.multiply(|tape, it| product(it, tape.operand(left), tape.operand(right)))?;
         let width = self.width(right);
         self.add_bias(&mut out, bias, width);
         Ok(self.push(width, out, Step::Product { left, right, bias }))
@@ -267,7 +252,7 @@ impl<'a> Tape<'a> {
         bias: Option<NodeId>,
     ) -> Result<NodeId, OutOfMemory> {
         let mut out = self.multiply(|tape, it| {
-            product(it, tape.buffers, tape.operand(left), tape.operand(right).transposed())
+            product(it, tape.operand(left), tape.operand(right).transposed())
         })?;
         let width = self.operand(right).rows();
         self.add_bias(&mut out, bias, width);
@@ -351,14 +336,12 @@ impl<'a> Tape<'a> {
         let mut grads = Gradients {
             parameters: self.parameters.iter().map(|_| Gradient::default()).collect(),
             values: vec![Vec::new(); self.values.len()],
-            buffers: self.buffers,
         };
         grads.add(of, grad);
         let mut multiplier = std::mem::take(&mut self.multiplier);
         // Each value is last read by its own step: it goes when that is done.
-        while let Some(mut value) = self.values.pop() {
+        while let Some(value) = self.values.pop() {
             let grad = grads.values.pop().unwrap_or_default();
-            self.buffers.give(std::mem::take(&mut value.numbers));
             if !grad.is_empty() {
                 self.back(value, grad, &mut grads, &mut multiplier)?;
             }
@@ -371,20 +354,16 @@ impl<'a> Tape<'a> {
         &self,
         value: Value,
         grad: Vec<f32>,
-        grads: &mut Gradients<'_>,
+        grads: &mut Gradients,
         multiplier: &mut Multiplier,
     ) -> Result<(), OutOfMemory> {
         let width = value.width;
         let rows_of = |grad: &[f32]| grad.len() / width;
         match value.step {
-            Step::Rows { table, ids } => {
-                grads.parameters[table.0].rows.push((ids, grad));
-                return Ok(());
-            }
+            Step::Rows { table, ids } => grads.parameters[table.0].rows.push((ids, grad)),
             Step::Add { left, right } => {
-                grads.add(left, self.buffers.copy(&grad));
+                grads.add(left, grad.clone());
                 grads.add(right, grad);
-                return Ok(());
             }
             Step::Product { left, right, bias } => {
                 let out = Operand::new(&grad, rows_of(&grad), width);
@@ -437,14 +416,6 @@ impl<'a> Tape<'a> {
                 grads.add(rows, pool.backward(&grad, &lengths, width));
             }
         }
-        self.buffers.give(grad);
         Ok(())
-    }
-}
-
-/// A pass without gradients is done with its values, too.
-impl std::ops::Drop for Tape<'_> {
-    fn drop(&mut self) {
-        self.values.drain(..).for_each(|value| self.buffers.give(value.numbers));
     }
 }

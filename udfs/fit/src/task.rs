@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use crate::batch::{Begin, Example, Reading, Scoring, parts, readings, sort_by_length};
-use crate::buffers::Buffers;
 use crate::error::FitError;
 use crate::gradients::{Computer, Mode};
 use crate::ops::Pool;
@@ -87,8 +86,7 @@ impl Task {
         }
         let targets = match self {
             Self::Similarity { pool } => {
-                let buffers = Buffers::default();
-                let computer = Computer::new(&origin.plan, &origin.weights, &buffers, threads);
+                let computer = Computer::new(&origin.plan, &origin.weights, threads);
                 computer.vectors(&readings(&distinct), pool, None)?
             }
             Self::Generation { .. } | Self::Policy { .. } | Self::Contrastive { .. } => Vec::new(),

@@ -1,6 +1,5 @@
 //! Cross entropy over the real tokens of a part of a batch.
 
-use crate::buffers::Buffers;
 use crate::math::{exp, greatest, sum};
 
 /// `Σ weight (lse(logits) - (1 - smoothing) logits[target] - smoothing mean(logits))` in 64 bits, for
@@ -18,10 +17,9 @@ pub struct Loss<'a> {
 
 impl Loss<'_> {
     /// The loss, and the gradient of the logits if it is needed; else nothing.
-    pub fn forward(&self, logits: &[f32], vocabulary: usize, buffers: &Buffers) -> (f64, Vec<f32>) {
+    pub fn forward(&self, logits: &[f32], vocabulary: usize) -> (f64, Vec<f32>) {
         let mut loss = 0.0;
-        let mut grad = if self.grad { buffers.take(logits.len()) } else { Vec::new() };
-        let mut of_rows = grad.chunks_exact_mut(vocabulary);
+        let mut grad = Vec::new();
         let mut powers = vec![0.0; vocabulary];
         let even = self.smoothing / vocabulary as f32;
         let rows = logits.chunks_exact(vocabulary).zip(self.targets).zip(self.weights);
@@ -36,12 +34,11 @@ impl Loss<'_> {
             let spread =
                 if even == 0.0 { 0.0 } else { even * (sum(row) - vocabulary as f32 * most) };
             loss += f64::from(weight) * (f64::from(total).ln() - f64::from(right + spread));
-            if let Some(grad) = of_rows.next() {
+            if self.grad {
                 let scale = weight / total;
-                for (grad, power) in grad.iter_mut().zip(&powers) {
-                    *grad = power * scale - weight * even;
-                }
-                grad[target] -= weight * (1.0 - self.smoothing);
+                let from = grad.len();
+                grad.extend(powers.iter().map(|power| power * scale - weight * even));
+                grad[from + target] -= weight * (1.0 - self.smoothing);
             }
         }
         (loss, grad)
