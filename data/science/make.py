@@ -1,4 +1,5 @@
-"""Writes the science world's files beside this one: `python3 data/science/make.py`. `--check` only compares them.
+"""Writes the science world's files beside this one: `python3 data/science/make.py`. `--check` only compares them, and
+`--questions SEED FOLDER` writes other questions about the same world, and their controls, into a folder.
 
 The same Python version or another gives the same rows: nothing but `random.Random` with fixed seeds is drawn from.
 """
@@ -43,6 +44,14 @@ def write(name, rows):
     (HERE / name).write_bytes(gzip.compress(text(rows), mtime=0) if name.endswith(".gz") else text(rows))
 
 
+def fresh(seed, folder):
+    """Questions that no training, no setting and no table has seen, about what the shipped model was brought up on."""
+    facts = upbringing.make(SEED).facts
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    for name, rows in (("questions.jsonl", questions.make(facts, seed)), ("controls.jsonl", controls.make(facts, seed))):
+        (Path(folder) / name).write_bytes(text(rows))
+
+
 def check(name, rows):
     """Packed bytes differ between versions of zlib; what they hold must not."""
     found = (HERE / name).read_bytes()
@@ -68,4 +77,12 @@ def main(put):
 
 
 if __name__ == "__main__":
-    main(check if sys.argv[1:] == ["--check"] else write)
+    match sys.argv[1:]:
+        case ["--questions", seed, folder]:
+            fresh(int(seed), folder)
+        case ["--check"]:
+            main(check)
+        case []:
+            main(write)
+        case _:
+            raise SystemExit(__doc__)
