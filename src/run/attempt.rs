@@ -25,8 +25,8 @@ use proofmill_base::error::Error;
 use proofmill_base::ids::StageName;
 use proofmill_base::retry::RetryPolicy;
 use proofmill_store::{
-    ARTIFACT_VERSION, Artifact, Attempt, StageOutcome, StageStatus, Stored, columns_of, keep_aside,
-    publish, replace, schema_to_hex,
+    ARTIFACT_VERSION, Artifact, Attempt, StageOutcome, StageStatus, Stored, Work, columns_of,
+    keep_aside, publish, replace, schema_to_hex,
 };
 
 /// How long a run that is stopped waits for answers under way: longer than the ledger waits with what came, and shorter
@@ -118,7 +118,7 @@ async fn once(
     let bytes = computed.kept_bytes();
     computed.kept = computed.kept.filter(|_| bytes.is_some_and(|bytes| context.kept.take(bytes)));
     let wall = clock.monotonic().saturating_sub(started);
-    let artifact = record(context, stage, plan, &computed, wall);
+    let artifact = record(context, stage, plan, &computed, (wall, progress.counters().now()));
     let artifact = checked(context, stage, name, artifact, &computed).await?;
     let stored = match plan.replace.as_ref().or(plan.action.stored()) {
         Some(old) => replace(&context.store, &artifact, old).await?,
@@ -163,9 +163,16 @@ fn record(
     stage: &PreparedStage,
     plan: &PlannedStage,
     computed: &Computed,
-    wall: Duration,
+    (wall, asked): (Duration, Counts),
 ) -> Artifact {
     let schema = stage.table.schema();
+    let tables = stage.stage.inputs.iter().filter_map(|it| context.prepared.stages.get(&it.stage));
+    let work = Work {
+        input_rows: tables.map(|input| input.table.rows()).sum(),
+        answered: asked.answered,
+        replayed: asked.replayed,
+        tokens: asked.prompt_tokens + asked.output_tokens,
+    };
     let mut artifact = Artifact {
         v: ARTIFACT_VERSION,
         fingerprint: plan.fingerprint,
@@ -185,6 +192,7 @@ fn record(
         transient_errors: computed.transient_errors,
         checks: Vec::new(),
         wall_ms: wall.as_millis() as u64,
+        work: Some(work),
         notes: computed.notes.clone(),
     };
     artifact.bytes = artifact.objects().iter().map(|(_, bytes)| bytes).sum();

@@ -22,7 +22,7 @@ use proofmill_base::digest::Digest;
 use proofmill_base::ids::{Fingerprint, RunId, StageName};
 
 /// The version of records that this program writes and the newest that it reads.
-pub const ARTIFACT_VERSION: u32 = 2;
+pub const ARTIFACT_VERSION: u32 = 3;
 
 /// The stored result of a stage, named by its fingerprint.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -62,7 +62,24 @@ pub struct Artifact {
     pub checks: Vec<serde_json::Value>,
     /// Time that computing it took, in milliseconds.
     pub wall_ms: u64,
+    /// What else computing it took. Unknown before version 3.
+    #[serde(default)]
+    pub work: Option<Work>,
     pub notes: Vec<String>,
+}
+
+/// What computing a table took beside time, from which [`wall_ms`](Artifact::wall_ms) of more rows can be estimated.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Work {
+    /// Rows of all inputs together.
+    pub input_rows: u64,
+    /// Requests that models answered, equal ones once.
+    pub answered: u64,
+    /// Rows whose answers the ledger had.
+    pub replayed: u64,
+    /// Prompt and new tokens of the requests that models answered.
+    pub tokens: u64,
 }
 
 impl Record for Artifact {

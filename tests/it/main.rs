@@ -45,6 +45,7 @@ mod memory;
 mod model_cache;
 mod models;
 mod named;
+mod needs;
 mod neighbours;
 mod opened;
 mod oracle;
