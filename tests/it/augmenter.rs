@@ -68,3 +68,32 @@ fn what_falls_short_is_asked_again_and_the_page_says_what_it_gave() {
         assert!(plain.contains(&line), "the page lacks `{line}`");
     }
 }
+
+#[test]
+fn a_metric_with_a_head_of_its_own_needs_a_checkpoint_that_has_one() {
+    let workspace = Workspace::new();
+    let asked = |command: &[&str], folder: &str| {
+        let bleurt = format!("bleurt={folder}");
+        let chosen = ["--param", "learned=bleurt", "--param", &bleurt];
+        let mut command = workspace.command(&[command, &chosen[..]].concat());
+        command.current_dir(root()).env("PROOFMILL_STORE", workspace.path("store"));
+        command.output().unwrap()
+    };
+    let run = ["run", "pipelines/augmenter_dstc11.yaml", "--select", "by_models_learned.scores"];
+    let none = asked(&["check", "pipelines/augmenter_dstc11.yaml"], "");
+    assert_eq!(none.status.code(), Some(3));
+    assert!(String::from_utf8_lossy(&none.stderr).contains("E0403"));
+
+    let without = asked(&run, "data/models/tiny-situations/encoder");
+    assert_eq!(without.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&without.stderr).into_owned();
+    assert!(said.contains("the model has no head that tells classes"), "{said}");
+
+    let judged = asked(&run, "udfs/engine/tests/parity/data/bert-reranker");
+    assert!(judged.status.success(), "{}", String::from_utf8_lossy(&judged.stderr));
+    let of = |sql: &str| count(&workspace, sql);
+    let rows = of("SELECT count(*) AS n FROM by_models_learned.scores WHERE bleurt IS NOT NULL");
+    assert_eq!(rows, of("SELECT count(*) AS n FROM study.results"));
+    // The number is the head's output for the reference and the response, in this order.
+    assert!(of("SELECT count(DISTINCT bleurt) AS n FROM by_models_learned.scores") > 10);
+}
