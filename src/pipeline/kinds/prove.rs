@@ -20,6 +20,10 @@ pub struct Prove {
     /// Whether a proof is forced to begin with each fact of the context.
     #[serde(default = "yes")]
     pub forced: bool,
+    /// Whether each fact of the context is a whole proof, instead of beginning one that the model goes on with. No model is
+    /// asked for it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub facts_alone: bool,
     /// Whether proofs that begin freely are written.
     #[serde(default = "yes")]
     pub free: bool,

@@ -110,6 +110,7 @@ fn prove_settings(settings: &ProofSearch, question: bool) -> Prove {
         model: settings.model.clone(),
         context: settings.context.clone(),
         forced: settings.forced,
+        facts_alone: false,
         free: settings.free,
         question,
         options: settings.options.clone(),

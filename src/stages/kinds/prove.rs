@@ -57,6 +57,7 @@ impl Kind for Prove {
             sql_kind::keep(KIND, &self.keep, &COLUMNS, &input, diagnostics),
             diagnostics.options(&[KIND, "options"], self.options.check()),
             something_written(KIND, (self.free, self.forced), context.is_some(), diagnostics),
+            facts_begin(KIND, self.facts_alone, self.forced, diagnostics),
         ];
         if let Some(table) = &context {
             sound.push(recalled((KIND, "context"), &table.schema(), diagnostics));
@@ -105,6 +106,21 @@ pub fn something_written(
         ([kind, "forced"], "proofs are neither free nor forced: none is written")
     };
     diagnostics.error(&steps, Code::WrongValue, message.to_owned(), None);
+    None
+}
+
+/// Facts that are proofs by themselves are facts that begin proofs.
+pub fn facts_begin(
+    kind: &str,
+    alone: bool,
+    forced: bool,
+    diagnostics: &mut Diagnostics<'_>,
+) -> Option<()> {
+    if forced || !alone {
+        return Some(());
+    }
+    let message = "`forced` is off, so that no fact is a proof".to_owned();
+    diagnostics.error(&[kind, "facts_alone"], Code::WrongValue, message, None);
     None
 }
 
@@ -168,10 +184,20 @@ pub fn query(settings: &Prove, has_context: bool) -> String {
         }
         _ => String::new(),
     };
+    let forced = if settings.facts_alone {
+        "named_struct('text', '$proof$ = [PREMISE] ' || forced_fact,
+            'finish_reason', CAST(NULL AS VARCHAR), 'output_tokens', CAST(0 AS BIGINT),
+            'request_digest', CAST(NULL AS VARCHAR),
+            'error', CASE WHEN false THEN named_struct('class', '', 'message', '') END)"
+            .to_owned()
+    } else {
+        format!(
+            "generate({model}, prompt, named_struct(
+                'prefix', '$proof$ = [PREMISE] ' || forced_fact{options}))"
+        )
+    };
     let forced = format!(
-        "SELECT *, 'forced' AS strategy,
-            generate({model}, prompt, named_struct(
-                'prefix', '$proof$ = [PREMISE] ' || forced_fact{options})) AS said_
+        "SELECT *, 'forced' AS strategy, {forced} AS said_
         FROM (SELECT asked.*, recalled.fact_id AS forced_fact_id, recalled.fact AS forced_fact,
                 '/fact' || recalled.rank AS attempt_
             FROM asked JOIN recalled ON recalled.query_id = asked.question_id)"

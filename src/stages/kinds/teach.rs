@@ -52,6 +52,7 @@ impl Kind for Teach {
             sql_kind::keep(KIND, &self.keep, &own, &hypotheses, diagnostics),
             diagnostics.options(&[KIND, "options"], self.options.check()),
             prove::something_written(KIND, (self.free, self.forced), true, diagnostics),
+            prove::facts_begin(KIND, self.facts_alone, self.forced, diagnostics),
         ];
         if let Some(memory) = &memory {
             let schema = inputs.table_of(memory)?.schema();
@@ -144,6 +145,7 @@ impl Steps {
                 model: settings.model.clone(),
                 context: Some(StageRef::default()),
                 forced: settings.forced,
+                facts_alone: settings.facts_alone,
                 free: settings.free,
                 question: settings.question,
                 options: settings.options.clone(),
