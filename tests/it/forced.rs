@@ -89,3 +89,58 @@ fn a_fact_that_the_tokenizer_cannot_say_is_an_error_row() {
     let message = errors[0]["message"].as_str().unwrap();
     assert!(message.contains("the tokenizer has no tokens for a part of the prefix"), "{message}");
 }
+
+#[test]
+fn a_fact_alone_is_a_proof_that_no_model_is_asked_for() {
+    let workspace = Workspace::with(&stages("reader").replace(
+        "free: false, options: { max_tokens: 4 } }\n    max_error_rate: 1",
+        "free: false, facts_alone: true }",
+    ));
+    workspace.add_model("t5", "reader");
+    let run = workspace.proofmill(&["run", "p.yaml", "--json"]).expect(0).json();
+    assert_eq!(run["local_models"]["reader"]["answers"].as_u64().unwrap_or(0), 0);
+    let rows = workspace.sql("SELECT * FROM proofs ORDER BY proof_id");
+    assert_eq!(rows.len(), FACTS.len());
+    for (row, fact) in rows.iter().zip(FACTS) {
+        assert_eq!(row["text"], format!("$proof$ = [PREMISE] {fact}"));
+        assert_eq!(row["premises"], json!([fact]));
+        assert_eq!((&row["strategy"], &row["output_tokens"]), (&json!("forced"), &json!(0)));
+        assert_eq!((&row["request_digest"], &row["finish_reason"]), (&json!(null), &json!(null)));
+    }
+
+    // Beside free ones they are of the same table, and what begins nothing is no proof.
+    let both = stages("reader").replace("free: false,", "free: true, facts_alone: true,");
+    workspace.write("p.yaml", both);
+    workspace.proofmill(&["run", "p.yaml"]).expect(0);
+    let kinds = "SELECT strategy, count(*) AS n FROM proofs GROUP BY strategy ORDER BY strategy";
+    let expected = json!([{"strategy": "forced", "n": 4}, {"strategy": "free", "n": 1}]);
+    assert_eq!(json!(workspace.sql(kinds)), expected);
+    let off = stages("reader").replace("free: false,", "forced: false, facts_alone: true,");
+    workspace.write("p.yaml", off);
+    let refused = workspace.proofmill(&["check", "p.yaml"]).expect(3);
+    assert!(refused.stderr.contains("`forced` is off, so that no fact is a proof"));
+}
+
+#[test]
+fn teaching_by_facts_alone_recalls_what_was_taught_before() {
+    let workspace = Workspace::with(
+        "pipeline: taught
+models:
+  reader: { path: reader, kv_cache_mib: 8 }
+stages:
+  questions:
+    sql: SELECT 'q' || value AS row_id, 'Is a hook hard?' AS question, ['yes', 'no'] AS choices FROM generate_series(1, 2)
+  hypotheses:
+    hypothesize: { from: questions, question: question, choices: choices, hypothesis: \"'a hook is ' || choice\" }
+  lessons:
+    teach: { from: hypotheses, model: reader, correct: 'false', fact: \"'a hook is made of steel.'\", free: false, facts_alone: true }
+",
+    );
+    workspace.add_model("t5", "reader");
+    workspace.proofmill(&["run", "p.yaml"]).expect(0);
+    let tried = "SELECT question_id, unnest(proofs)['premises'] AS premises FROM lessons ORDER BY question_id";
+    let rows = workspace.sql(tried);
+    // The first question has nothing to recall; the second one has the fact for each of its two answers.
+    assert_eq!(rows.len(), 2);
+    assert!(rows.iter().all(|row| row["premises"] == json!(["a hook is made of steel."])));
+}
