@@ -131,16 +131,15 @@ stages:
   questions:
     sql: SELECT 'q' || value AS row_id, 'Is a hook hard?' AS question, ['yes', 'no'] AS choices FROM generate_series(1, 2)
   hypotheses:
-    hypothesize: { from: questions, question: question, choices: choices, hypothesis: \"'a hook is ' || choice\" }
+    hypothesize: { from: questions, question: question, choices: choices, hypothesis: \"'a hook is ' || answer\" }
   lessons:
     teach: { from: hypotheses, model: reader, correct: 'false', fact: \"'a hook is made of steel.'\", free: false, facts_alone: true }
 ",
     );
     workspace.add_model("t5", "reader");
     workspace.proofmill(&["run", "p.yaml"]).expect(0);
-    let tried = "SELECT question_id, unnest(proofs)['premises'] AS premises FROM lessons ORDER BY question_id";
-    let rows = workspace.sql(tried);
+    let tried = "SELECT question_id, unnest(proofs)['premises'][1]['text'] AS premise FROM lessons";
     // The first question has nothing to recall; the second one has the fact for each of its two answers.
-    assert_eq!(rows.len(), 2);
-    assert!(rows.iter().all(|row| row["premises"] == json!(["a hook is made of steel."])));
+    let row = json!({"question_id": "q2", "premise": "a hook is made of steel."});
+    assert_eq!(workspace.sql(tried), [row.clone(), row]);
 }
