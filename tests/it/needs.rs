@@ -29,7 +29,7 @@ stages:
 
 fn write(workspace: &Workspace, rows: usize) {
     let line = |n: usize| format!("{{\"n\": \"{}\", \"text\": \"summer number {n:06}\"}}\n", n + 1);
-    workspace.write("rows.jsonl", &(0..rows).map(line).collect::<String>());
+    workspace.write("rows.jsonl", (0..rows).map(line).collect::<String>());
 }
 
 fn planned(workspace: &Workspace, args: &[&str]) -> Json {
