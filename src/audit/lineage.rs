@@ -221,7 +221,7 @@ pub mod tests {
             transient_errors: 0,
             checks: Vec::new(),
             wall_ms: 0,
-            work: None,
+            usage: None,
             notes: Vec::new(),
         })
     }

@@ -9,10 +9,10 @@ use crate::cli::environment::Environment;
 use crate::cli::run::choice;
 use crate::cli::why::change_json;
 use crate::report::units::{bytes, count, duration, plural};
+use crate::run::estimate::{Estimate, estimates};
 use crate::run::plan::plan as plan_run;
 use crate::run::planned::{PlannedAction, PlannedStage};
 use crate::run::reason::Reason;
-use crate::run::work::{Need, needs};
 use crate::stages::plan::Prepared;
 use proofmill_base::error::Result;
 use proofmill_base::ids::StageName;
@@ -26,16 +26,18 @@ pub async fn plan(args: &args::Plan, environment: &Environment) -> Result<()> {
     let (select, rerun) = (args.select.as_deref(), args.rerun.as_deref());
     let choice = choice(Some(prepared), select, rerun, args.verify, &store).await?;
     let plan = plan_run(prepared, &choice, "plan", &store).await?;
-    let (needs, output) = (needs(prepared, &plan), &environment.output);
+    let (estimates, output) = (estimates(prepared, &plan), &environment.output);
     plan.remarks.iter().for_each(|remark| output.remark(remark));
     if output.json {
-        let stages =
-            plan.stages.iter().map(|(name, stage)| to_json(name, stage, prepared, &needs[name]));
+        let stages = plan
+            .stages
+            .iter()
+            .map(|(name, stage)| to_json(name, stage, prepared, &estimates[name]));
         output.json(&Json::Array(stages.collect()))?;
         return Ok(());
     }
-    let columns = Columns::of(needs.values());
-    let line = |(name, stage)| line(name, stage, prepared, &needs[name], columns);
+    let columns = Columns::of(estimates.values());
+    let line = |(name, stage)| line(name, stage, prepared, &estimates[name], columns);
     let rows = plan.stages.iter().map(line).collect();
     output.long(output.table(&columns.header(), rows, &columns.numbers()))?;
     let run = plan.count(|action| matches!(action, PlannedAction::Run));
@@ -46,18 +48,21 @@ pub async fn plan(args: &args::Plan, environment: &Environment) -> Result<()> {
         n => format!(", {n} more if an input comes out otherwise"),
     };
     output.remark(format!("\n{} would run{pending}, {cached} in the store", plural(run, "stage")));
-    if let Some(all) = in_all(needs.values()) {
+    if let Some(all) = in_all(estimates.values()) {
         output.remark(all);
     }
     Ok(())
 }
 
-/// What all stages need together, as far as their last time tells; `None` if that is nothing worth to be told.
-fn in_all<'a>(needs: impl Iterator<Item = &'a Need> + Clone) -> Option<String> {
-    let sum = |of: fn(&Need) -> Option<u64>| needs.clone().filter_map(of).sum::<u64>();
-    let (requests, tokens) = (sum(|need| need.requests), sum(|need| need.tokens));
-    let time: Duration = needs.clone().filter_map(|need| need.time).sum();
-    let unknown = needs.clone().filter(|need| need.asks && need.requests.is_none()).count();
+/// What all stages estimate together, as far as their last time tells; `None` if that is nothing worth to be told.
+fn in_all<'a>(estimates: impl Iterator<Item = &'a Estimate> + Clone) -> Option<String> {
+    let sum = |of: fn(&Estimate) -> Option<u64>| {
+        estimates.clone().filter_map(of).fold(0, u64::saturating_add)
+    };
+    let (requests, tokens) = (sum(|it| it.requests), sum(|it| it.tokens));
+    let times = estimates.clone().filter_map(|it| it.time);
+    let time = times.fold(Duration::ZERO, Duration::saturating_add);
+    let unknown = estimates.clone().filter(|it| it.asks && it.requests.is_none()).count();
     let mut parts = Vec::new();
     if requests > 0 {
         parts.push(format!("about {}", plural(requests as usize, "request")));
@@ -93,9 +98,9 @@ struct Columns {
 }
 
 impl Columns {
-    fn of<'a>(needs: impl Iterator<Item = &'a Need> + Clone) -> Self {
-        let requests = needs.clone().any(|need| need.requests.is_some());
-        Self { requests, time: needs.clone().any(|need| slow(need).is_some()) }
+    fn of<'a>(estimates: impl Iterator<Item = &'a Estimate> + Clone) -> Self {
+        let requests = estimates.clone().any(|it| it.requests.is_some());
+        Self { requests, time: estimates.clone().any(|it| slow(it).is_some()) }
     }
 
     fn header(self) -> Vec<String> {
@@ -118,15 +123,15 @@ impl Columns {
 }
 
 /// How long a stage runs, if that is worth to be told.
-fn slow(need: &Need) -> Option<Duration> {
-    need.time.filter(|time| *time >= Duration::from_secs(1))
+fn slow(estimate: &Estimate) -> Option<Duration> {
+    estimate.time.filter(|time| *time >= Duration::from_secs(1))
 }
 
 fn line(
     name: &StageName,
     stage: &PlannedStage,
     prepared: &Prepared,
-    need: &Need,
+    estimate: &Estimate,
     columns: Columns,
 ) -> Vec<String> {
     let about = if matches!(stage.action, PlannedAction::Cached(_)) { "" } else { "~" };
@@ -139,20 +144,25 @@ fn line(
         name.to_string(),
         prepared.stages[name].stage.spec.kind.name().to_owned(),
         action(stage).to_owned(),
-        text(need.rows.map(count)),
-        text(need.bytes.map(bytes)),
+        text(estimate.rows.map(count)),
+        text(estimate.bytes.map(bytes)),
     ];
     if columns.requests {
-        cells.extend([text(need.requests.map(count)), text(need.tokens.map(count))]);
+        cells.extend([text(estimate.requests.map(count)), text(estimate.tokens.map(count))]);
     }
     if columns.time {
-        cells.push(text(slow(need).map(duration)));
+        cells.push(text(slow(estimate).map(duration)));
     }
     cells.push(reason);
     cells
 }
 
-fn to_json(name: &StageName, stage: &PlannedStage, prepared: &Prepared, need: &Need) -> Json {
+fn to_json(
+    name: &StageName,
+    stage: &PlannedStage,
+    prepared: &Prepared,
+    estimate: &Estimate,
+) -> Json {
     let changes: Vec<Json> = match &stage.reason {
         Reason::Changed(changes) => changes.iter().map(change_json).collect(),
         _ => Vec::new(),
@@ -164,10 +174,10 @@ fn to_json(name: &StageName, stage: &PlannedStage, prepared: &Prepared, need: &N
         "reason": stage.reason.to_string(),
         "changes": changes,
         "fingerprint": stage.fingerprint,
-        "rows": need.rows,
-        "bytes": need.bytes,
-        "requests": need.requests,
-        "tokens": need.tokens,
-        "seconds": need.time.map(|time| time.as_secs_f64()),
+        "rows": estimate.rows,
+        "bytes": estimate.bytes,
+        "requests": estimate.requests,
+        "tokens": estimate.tokens,
+        "seconds": estimate.time.map(|time| time.as_secs_f64()),
     })
 }

@@ -25,7 +25,7 @@ use proofmill_base::error::Error;
 use proofmill_base::ids::StageName;
 use proofmill_base::retry::RetryPolicy;
 use proofmill_store::{
-    ARTIFACT_VERSION, Artifact, Attempt, StageOutcome, StageStatus, Stored, Work, columns_of,
+    ARTIFACT_VERSION, Artifact, Attempt, StageOutcome, StageStatus, StageUsage, Stored, columns_of,
     keep_aside, publish, replace, schema_to_hex,
 };
 
@@ -167,7 +167,7 @@ fn record(
 ) -> Artifact {
     let schema = stage.table.schema();
     let tables = stage.stage.inputs.iter().filter_map(|it| context.prepared.stages.get(&it.stage));
-    let work = Work {
+    let usage = StageUsage {
         input_rows: tables.map(|input| input.table.rows()).sum(),
         answered: asked.answered,
         replayed: asked.replayed,
@@ -192,7 +192,7 @@ fn record(
         transient_errors: computed.transient_errors,
         checks: Vec::new(),
         wall_ms: wall.as_millis() as u64,
-        work: Some(work),
+        usage: Some(usage),
         notes: computed.notes.clone(),
     };
     artifact.bytes = artifact.objects().iter().map(|(_, bytes)| bytes).sum();

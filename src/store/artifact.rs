@@ -64,14 +64,14 @@ pub struct Artifact {
     pub wall_ms: u64,
     /// What else computing it took. Unknown before version 3.
     #[serde(default)]
-    pub work: Option<Work>,
+    pub usage: Option<StageUsage>,
     pub notes: Vec<String>,
 }
 
 /// What computing a table took beside time, from which [`wall_ms`](Artifact::wall_ms) of more rows can be estimated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Work {
+pub struct StageUsage {
     /// Rows of all inputs together.
     pub input_rows: u64,
     /// Requests that models answered, equal ones once.

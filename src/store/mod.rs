@@ -42,8 +42,8 @@ mod tests;
 mod upload;
 
 pub use artifact::{
-    ARTIFACT_VERSION, Artifact, Lookup, Work, find, find_exact, find_many, keep_aside, publish,
-    replace,
+    ARTIFACT_VERSION, Artifact, Lookup, StageUsage, find, find_exact, find_many, keep_aside,
+    publish, replace,
 };
 pub use columns::{Column, columns_of, schema_from_hex, schema_to_hex};
 pub use create::Created;

@@ -10,8 +10,8 @@ use super::{in_memory, on_disk, run};
 use crate::sealed::seal;
 use crate::{
     ARTIFACT_VERSION, Artifact, FORMAT_VERSION, Head, Location, Lookup, MANIFEST_VERSION, Machine,
-    Manifest, Outcome, Part, PipelineRef, RecordRef, StageOutcome, StageStatus, Store, StoreError,
-    Work, artifact_key, columns_of, find, find_exact, find_many, format_key, latest_manifest,
+    Manifest, Outcome, Part, PipelineRef, RecordRef, StageOutcome, StageStatus, StageUsage, Store,
+    StoreError, artifact_key, columns_of, find, find_exact, find_many, format_key, latest_manifest,
     log_key, manifest_key, newest_published, publish, publish_manifest, read_manifest, replace,
     run_ids, schema_to_hex,
 };
@@ -49,7 +49,7 @@ fn artifact(n: u64, note: &str) -> Artifact {
         transient_errors: 0,
         checks: vec![],
         wall_ms: 12,
-        work: Some(Work { input_rows: 5, answered: 3, replayed: 1, tokens: 120 }),
+        usage: Some(StageUsage { input_rows: 5, answered: 3, replayed: 1, tokens: 120 }),
         notes: vec![note.to_owned()],
     }
 }

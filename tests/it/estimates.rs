@@ -7,7 +7,6 @@ use crate::support::Workspace;
 fn workspace(rows: usize) -> Workspace {
     let workspace = Workspace::with(
         "pipeline: needed
-params: { prompt: text }
 models:
   reader: { path: reader, kv_cache_mib: 8 }
 stages:
@@ -17,7 +16,7 @@ stages:
     sql: SELECT id, text FROM rows WHERE CAST(id AS BIGINT) % 3 = 0
   answers:
     sql: |
-      SELECT id, score('reader', ${params.prompt}, 'a warm season')['logprob'] AS said FROM few
+      SELECT id, score('reader', text, 'a warm season')['logprob'] AS said FROM few
   mean:
     sql: SELECT avg(said) AS said FROM answers
 ",
