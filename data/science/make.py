@@ -78,7 +78,7 @@ def main(put):
 
 if __name__ == "__main__":
     match sys.argv[1:]:
-        case ["--questions", seed, folder]:
+        case ["--questions", seed, folder] if seed.isdigit():
             fresh(int(seed), folder)
         case ["--check"]:
             main(check)
