@@ -1,9 +1,10 @@
 //! Exact maximum inner product search: vectors in, ordinals and scores out.
 //!
-//! Reading order: `flaw` (what is a vector), `block` (many of them, packed), `nearest` (the best
-//! entries of many blocks for many queries).
+//! Reading order: `flaw` (what is a vector), `bound` (what rounding one to bytes may take), `block` (many of them,
+//! packed), `nearest` (the best entries of many blocks for many queries).
 
 mod block;
+mod bound;
 mod flaw;
 mod nearest;
 

@@ -2,14 +2,19 @@
 //!
 //! Each score is one sum, in 32 bits, over the dimensions in their order, a product and an addition rounded on
 //! their own: it depends on its two vectors only, and is the same on every machine.
+//!
+//! Few entries have to be scored like that. Products of bytes, several times as fast, say of most that even with all that rounding
+//! may have taken (`bound`) they are below the worst of the best ones so far.
 
+use std::ops::Range;
 use std::panic::resume_unwind;
 use std::sync::{Mutex, PoisonError};
 
-use proofmill_gemm::{Level, OutOfMemory, Scratch};
+use proofmill_gemm::{Level, OutOfMemory, Panels, Scratch, Store};
 
 use crate::topk::{Hit, TopK};
-use crate::vectors::block::Block;
+use crate::vectors::block::{Block, VECTORS};
+use crate::vectors::bound::Extent;
 use crate::vectors::flaw::{VectorFlaw, check};
 
 /// Most queries that one thread takes at a time: they stay in a core's own cache for common dimensions.
@@ -18,10 +23,12 @@ const GROUP_MAX: usize = 96;
 const TOGETHER: usize = 12;
 /// Groups for each thread while there are queries enough, so that none waits long for the last.
 const GROUPS_PER_THREAD: usize = 4;
-/// Entries whose scores are computed before they are looked at; whole panels of them.
+/// Entries whose products are computed before they are looked at; whole panels of them.
 const ENTRIES: usize = 1024;
-/// Scores that are compared at once.
-const LANES: usize = 16;
+/// Above one in so many products that may matter, all entries are scored together, which is as fast as that many alone.
+const ALONE: usize = 16;
+/// Scores that are summed side by side, each in its order, as a sum alone waits for each of its additions.
+const SIDE: usize = 8;
 
 /// Why a search cannot go on.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
@@ -46,17 +53,26 @@ pub struct Nearest {
 #[derive(Default)]
 struct Group {
     /// `[queries, dimension]`
-    queries: Vec<f32>,
-    /// For each query, its best entries.
-    best: Vec<TopK>,
+    vectors: Vec<f32>,
+    queries: Vec<Query>,
+}
+
+struct Query {
+    extent: Extent,
+    /// Its best entries.
+    best: TopK,
 }
 
 /// The memory of one thread.
 #[derive(Default)]
 struct Work {
     scratch: Scratch,
-    /// `[queries, entries]`
+    /// `[queries, entries]`: products of bytes, or scores.
     scores: Vec<f32>,
+    /// The places of a query and an entry that may be among its best.
+    maybe: Vec<(u32, u32)>,
+    /// Entries that are scored together.
+    panels: Option<Panels>,
 }
 
 impl Nearest {
@@ -82,9 +98,10 @@ impl Nearest {
                 groups.push(Group::default());
             }
             if let Some(group) = groups.last_mut() {
-                group.queries.extend(query);
+                group.vectors.extend(query);
                 // Inner products may be negative, and even then the largest ones are the best.
-                group.best.push(TopK::new(k, f64::NEG_INFINITY));
+                let best = TopK::new(k, f64::NEG_INFINITY);
+                group.queries.push(Query { extent: Extent::of(query), best });
             }
         }
         let level = Level::best();
@@ -93,7 +110,7 @@ impl Nearest {
 
     /// Bytes that one query takes.
     pub fn query_bytes(dimension: usize, k: usize) -> usize {
-        dimension * size_of::<f32>() + TopK::bytes(k)
+        dimension * size_of::<f32>() + size_of::<Query>() + TopK::bytes(k)
     }
 
     /// Compares all queries with the next entries, whose ordinals follow those before.
@@ -137,8 +154,8 @@ impl Nearest {
     /// For each query, its best entries: higher score first, then lower ordinal, also where the
     /// `k`-th place is cut.
     pub fn finish(self) -> Vec<Vec<Hit>> {
-        let best = self.groups.into_iter().flat_map(|group| group.best);
-        best.map(TopK::into_hits).collect()
+        let queries = self.groups.into_iter().flat_map(|group| group.queries);
+        queries.map(|query| query.best.into_hits()).collect()
     }
 }
 
@@ -152,29 +169,105 @@ impl Group {
     ) -> Result<(), OutOfMemory> {
         for start in (0..block.len()).step_by(ENTRIES) {
             let entries = start..(start + ENTRIES).min(block.len());
-            let Work { scratch, scores } = &mut *work;
-            scores.resize(self.best.len() * entries.len(), 0.0);
-            let (queries, first) = (&self.queries, first + start as u32);
-            let panels = block.panels();
-            panels.inner_products(level, queries, entries.clone(), scores, scratch)?;
-            for (best, scores) in self.best.iter_mut().zip(scores.chunks_exact(entries.len())) {
-                offer(best, first, scores);
+            let products = self.queries.len() * entries.len();
+            work.scores.resize(products, 0.0);
+            work.look(level, &self.vectors, &self.queries, block, entries.clone())?;
+            if work.maybe.len() > products / ALONE {
+                work.score(level, &self.vectors, block, entries.clone())?;
+                let scores = work.scores.chunks_exact(entries.len());
+                for (query, scores) in self.queries.iter_mut().zip(scores) {
+                    let ordinals = first + start as u32..;
+                    for (ordinal, &score) in ordinals.zip(scores) {
+                        query.best.offer(Hit { ordinal, score: f64::from(score) });
+                    }
+                }
+            } else {
+                self.offer(block, first, &work.maybe);
             }
         }
         Ok(())
     }
-}
 
-/// Offers the scores of entries from ordinal `first` on.
-fn offer(best: &mut TopK, first: u32, scores: &[f32]) {
-    for (chunk, scores) in scores.chunks(LANES).enumerate() {
-        // Nearly all stay below the floor. It is one of the scores, or infinite: exact in 32 bits.
-        let floor = best.floor() as f32;
-        if !scores.iter().fold(false, |any, &score| any | (score > floor)) {
-            continue;
-        }
-        for (ordinal, &score) in (first + (chunk * LANES) as u32..).zip(scores) {
-            best.offer(Hit { ordinal, score: f64::from(score) });
+    /// Scores pairs one by one, of each query in the order of the entries.
+    fn offer(&mut self, block: &Block, first: u32, pairs: &[(u32, u32)]) {
+        let dimension = block.dimension();
+        for pairs in pairs.chunk_by(|a, b| a.0 == b.0) {
+            let asked = pairs[0].0 as usize;
+            let vector = &self.vectors[asked * dimension..][..dimension];
+            for pairs in pairs.chunks(SIDE) {
+                // A place without a pair repeats the first one.
+                let place = |i: usize| pairs.get(i).unwrap_or(&pairs[0]).1 as usize;
+                let rows: [&[f32]; SIDE] = std::array::from_fn(|i| block.row(place(i)));
+                let scores = scores(vector, rows);
+                for (&(_, entry), score) in pairs.iter().zip(scores) {
+                    let hit = Hit { ordinal: first + entry, score: f64::from(score) };
+                    self.queries[asked].best.offer(hit);
+                }
+            }
         }
     }
+}
+
+impl Work {
+    /// Notes the pairs that may matter.
+    fn look(
+        &mut self,
+        level: Level,
+        vectors: &[f32],
+        queries: &[Query],
+        block: &Block,
+        entries: Range<usize>,
+    ) -> Result<(), OutOfMemory> {
+        let Self { scratch, scores, maybe, .. } = self;
+        block.bytes().multiply(level, vectors, entries.clone(), Store, scores, scratch)?;
+        maybe.clear();
+        let extents = block.extents(entries.clone());
+        for (asked, (query, products)) in
+            queries.iter().zip(scores.chunks_exact(entries.len())).enumerate()
+        {
+            let floor = query.best.floor();
+            for (chunk, (products, &extent)) in products.chunks(VECTORS).zip(extents).enumerate() {
+                let floor = (floor - query.extent.bound(extent, block.dimension())) as f32;
+                // Rounded downwards: what is equal may matter.
+                let floor = floor.next_down();
+                // Nearly all stay below.
+                if !products.iter().fold(false, |any, &product| any | (product > floor)) {
+                    continue;
+                }
+                let places = entries.start + chunk * VECTORS..;
+                let above = places.zip(products).filter(|(_, product)| **product > floor);
+                maybe.extend(above.map(|(place, _)| (asked as u32, place as u32)));
+            }
+        }
+        Ok(())
+    }
+
+    /// The scores of all entries.
+    fn score(
+        &mut self,
+        level: Level,
+        vectors: &[f32],
+        block: &Block,
+        entries: Range<usize>,
+    ) -> Result<(), OutOfMemory> {
+        let panels = match &mut self.panels {
+            Some(panels) => panels,
+            none => none.insert(Panels::new(ENTRIES, block.dimension())?),
+        };
+        for (output, place) in entries.clone().enumerate() {
+            panels.set(output, block.row(place));
+        }
+        panels.inner_products(level, vectors, 0..entries.len(), &mut self.scores, &mut self.scratch)
+    }
+}
+
+/// Each the sum of its products in their order.
+fn scores(query: &[f32], entries: [&[f32]; SIDE]) -> [f32; SIDE] {
+    let mut sums = [0.0f32; SIDE];
+    for (i, &x) in query.iter().enumerate() {
+        for (sum, entry) in sums.iter_mut().zip(entries) {
+            *sum += x * entry[i];
+        }
+    }
+    sums
 }

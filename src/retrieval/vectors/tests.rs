@@ -2,7 +2,10 @@
 
 use proptest::prelude::*;
 
+use proofmill_gemm::{Int8Panels, Isa, Level, Scratch, Store};
+
 use crate::topk::Hit;
+use crate::vectors::bound::Extent;
 use crate::vectors::{Block, Nearest};
 
 /// All entries by falling score, then by ordinal, the first `k` of them.
@@ -78,6 +81,68 @@ proptest! {
     }
 }
 
+/// Numbers in -1..1 (SplitMix64).
+fn numbers(seed: u64) -> impl Iterator<Item = f32> {
+    let mut state = seed;
+    std::iter::repeat_with(move || {
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = state;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ (z >> 31)) >> 40) as f32 / (1u32 << 23) as f32 - 1.0
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+
+    /// Entries enough that most are left out by their bytes: near a few centres, at any distance from each other, of
+    /// any size.
+    #[test]
+    fn what_bytes_leave_out_is_not_among_the_best(
+        seed: u64,
+        dimension in 1usize..50,
+        centres in 1usize..4,
+        spread in prop::sample::select(vec![0.0f32, 1e-7, 1e-4, 1e-2, 1.0]),
+        size in prop::sample::select(vec![1e-38f32, 1e-25, 1e-12, 1.0, 1e15]),
+        k in 1usize..12,
+        threads in 1usize..3,
+    ) {
+        let mut next = numbers(seed);
+        let mut vector = |centre: &[f32], spread: f32| -> Vec<f32> {
+            (0..dimension).map(|i| (centre.get(i).unwrap_or(&0.0) + next.next().unwrap() * spread) * size).collect()
+        };
+        let middle: Vec<Vec<f32>> = (0..centres).map(|_| vector(&[], 1.0 / size)).collect();
+        let entries: Vec<Vec<f32>> = (0..3000).map(|i| vector(&middle[i % centres], spread)).collect();
+        let queries: Vec<Vec<f32>> = (0..7).map(|i| vector(&middle[i % centres], spread)).collect();
+        let found = search(&entries, &queries, dimension, k, 200_000, threads);
+        let expected: Vec<_> = queries.iter().map(|query| oracle(&entries, query, k)).collect();
+        prop_assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn no_product_of_bytes_is_further_from_the_score_than_the_bound(
+        seed: u64,
+        dimension in 1usize..200,
+        sizes in prop::array::uniform2(-44i32..17),
+    ) {
+        let mut next = numbers(seed);
+        let [query, entry] = sizes.map(|size| -> Vec<f32> {
+            (0..dimension).map(|_| (f64::from(next.next().unwrap()) * 10f64.powi(size)) as f32).collect()
+        });
+        let mut bytes = Int8Panels::new(1, dimension).unwrap();
+        bytes.set(0, &entry);
+        let mut product = [0.0];
+        let mut scratch = Scratch::default();
+        for level in Isa::ALL.into_iter().filter_map(Level::of) {
+            bytes.multiply(level, &query, 0..1, Store, &mut product, &mut scratch).unwrap();
+            let score = oracle(std::slice::from_ref(&entry), &query, 1)[0].1;
+            let bound = Extent::of(&query).bound(Extent::of(&entry), dimension);
+            prop_assert!((f64::from(product[0]) - score).abs() <= bound, "{product:?} {score:e} {bound:e}");
+        }
+    }
+}
+
 #[test]
 fn scores_of_zero_and_below_count() {
     let entries = [vec![-1.0], vec![0.0], vec![-3.0], vec![-0.0]];
@@ -87,7 +152,7 @@ fn scores_of_zero_and_below_count() {
 
 #[test]
 fn a_block_holds_what_fits_and_one_panel_at_least() {
-    for (bytes, expected) in [(0, 16), (2 * 16 * 4, 16), (5 * 2 * 16 * 4 + 7, 80)] {
+    for (bytes, expected) in [(0, 16), (2 * 16 * 5, 16), (5 * 2 * 16 * 5 + 7, 80)] {
         let mut block = Block::new(2, bytes).unwrap();
         while !block.is_full() {
             block.push(&[1.0, 2.0]).unwrap();

@@ -24,4 +24,4 @@ pub use operand::Operand;
 pub use panels::{INT8_INPUTS_MAX, Int8Panels, PANEL, Panels, Scratch};
 pub use products::{Multiplier, Sums};
 pub use simd::{Isa, LANES, Level, Simd, SimdKernel};
-pub use tile::Epilogue;
+pub use tile::{Epilogue, Store};

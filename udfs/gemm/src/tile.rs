@@ -16,7 +16,7 @@ pub trait Epilogue: Copy {
 
 /// Leaves sums as they are.
 #[derive(Clone, Copy)]
-pub(crate) struct Store;
+pub struct Store;
 
 /// Goes on with sums that are there.
 #[derive(Clone, Copy)]
