@@ -18,10 +18,11 @@ import numpy as np
 GAMMA = 0x9E3779B97F4A7C15
 
 
-def vectors(seed, count, dimensions):
-    """Those of `Random` in dense.rs: SplitMix64, numbers from -1 to 1."""
+def vectors(seed, count, dimensions, first=0):
+    """Those of `Random` in dense.rs from vector `first` on: SplitMix64, numbers from -1 to 1."""
+    begin = first * dimensions
     with np.errstate(over="ignore"):
-        z = np.uint64(seed) + np.arange(1, count * dimensions + 1, dtype=np.uint64) * np.uint64(GAMMA)
+        z = np.uint64(seed) + np.arange(begin + 1, begin + count * dimensions + 1, dtype=np.uint64) * np.uint64(GAMMA)
         z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     z = (z ^ (z >> np.uint64(31))) >> np.uint64(40)
@@ -42,7 +43,8 @@ def main():
     faiss.omp_set_num_threads(args.threads)
     queries = vectors(42, args.queries, args.dimensions)
     index = faiss.IndexFlatIP(args.dimensions)
-    index.add(vectors(7, args.entries, args.dimensions))
+    for first in range(0, args.entries, 50_000):
+        index.add(vectors(7, min(50_000, args.entries - first), args.dimensions, first))
     ours, theirs = [], []
     for _ in range(args.repeat):
         with tempfile.NamedTemporaryFile() as hits:
