@@ -43,15 +43,20 @@ fn what_contradicts_the_memory_is_rejected_and_not_asked_about() {
             ("cannot", "accepted"),
             ("kind", "premise_contradicted"),
             ("nothing", "no_premises"),
+            // What denies a premise of another proof of the hypothesis is none; what affirms one may be.
+            ("turned", "premise_is_denial"),
+            ("water", "premise_contradicted"),
+            ("wet", "accepted"),
         ],
     );
     let rows = workspace.sql(
         "SELECT premises, entailment, direct, score, accepted, array_length(request_digests) AS digests
-         FROM judged WHERE reject_reason = 'premise_contradicted' ORDER BY proof_id",
+         FROM judged WHERE reject_reason LIKE 'premise_%' AND proof_id <> 'water' ORDER BY proof_id",
     );
     for (row, by) in rows.iter().zip([
         [Json::Null, json!(CANNOT)],
         [json!("a penny is not a kind of coin."), json!(CANNOT)],
+        [Json::Null, Json::Null],
     ]) {
         assert!(row["entailment"].is_null() && row["score"].is_null(), "{row}");
         assert_eq!((&row["accepted"], &row["digests"]), (&json!(false), &json!(1)));
@@ -87,6 +92,9 @@ fn what_contradicts_the_memory_is_rejected_and_not_asked_about() {
             ("cannot", "premise_contradicted"),
             ("kind", "premise_contradicted"),
             ("nothing", "no_premises"),
+            ("turned", "premise_is_denial"),
+            ("water", "premise_contradicted"),
+            ("wet", "accepted"),
         ],
     );
     let of_penny = workspace.sql("SELECT reject_reason FROM by_question WHERE proof_id = 'can'");

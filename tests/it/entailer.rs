@@ -199,7 +199,7 @@ fn two_steps_are_better_than_one() {
     assert_eq!(count(&joined), kept);
 }
 
-/// "This is not so" takes the proof away that used it, and is hardly ever a premise.
+/// "This is not so" takes the proof away that used it, is hardly ever a premise, and never one for the same answer.
 #[test]
 fn denials_and_strange_words() {
     let workspace = Workspace::of_case("entailer");
@@ -232,6 +232,15 @@ fn denied_proofs_are_gone(workspace: &Workspace) {
     };
     let (all, accepted) = (begun("true"), begun("accepted"));
     assert!(all >= 200 && accepted * 10 < all, "{accepted} of {all} proofs rest on a denial");
+    let turned = begun("reject_reason = 'premise_is_denial'");
+    assert!(turned >= 50, "{turned} of {all} proofs rest on what denies another proof");
+    let helped = count(
+        "SELECT count(*) AS n FROM turns_after.verified AS after
+         WHERE after.accepted AND lower(after.premises[1]['text']) = lower(after.denial)
+           AND EXISTS (SELECT 1 FROM turns_before.verified AS before
+             WHERE before.accepted AND before.hypothesis_id = after.hypothesis_id)",
+    );
+    assert_eq!(helped, 0, "a denial proves what the denied mistake had proved");
 }
 
 /// A forced proof begins with the fact as the memory has it, whatever its words; most of them are read.

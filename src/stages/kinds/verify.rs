@@ -39,7 +39,7 @@ const JUDGED: [&str; 7] =
 
 impl Kind for Verify {
     fn traits(&self) -> Traits {
-        Traits { version: 2, rows_can_fail: true, has_partitions: true, is_result: false }
+        Traits { version: 3, rows_can_fail: true, has_partitions: true, is_result: false }
     }
 
     fn prepare(&self, context: &mut Preparing<'_>) -> Option<Preparation> {
@@ -240,12 +240,13 @@ impl Query<'_> {
     }
 
     /// Tables up to `contradicted` (of_proof, place, by_fact): the premises, which are in `placed`, that contradict a
-    /// fact, with the first of such facts; and what `placed` needs of a proof's question.
+    /// fact, with the first of such facts; `clashes`, with each of them; and what `placed` needs of a proof's question.
     fn contradicted(&self) -> (String, &'static str) {
         let Some(scope) = self.said.memory else {
-            let none = "contradicted AS (
+            let none = "clashes AS (
                 SELECT CAST(NULL AS VARCHAR) AS of_proof, CAST(NULL AS BIGINT) AS place,
-                    CAST(NULL AS VARCHAR) AS by_fact WHERE false)";
+                    CAST(NULL AS VARCHAR) AS fact, false AS known_denied WHERE false),
+            contradicted AS (SELECT of_proof, place, fact AS by_fact FROM clashes)";
             return (none.to_owned(), "");
         };
         let (of_same_question, of_question) = match scope {
@@ -267,13 +268,15 @@ impl Query<'_> {
                     FROM (SELECT DISTINCT sentence FROM placed))
             ),
             denials AS (
-                SELECT sentence, fact FROM sentence_claims
+                SELECT sentence, fact, known_denied FROM sentence_claims
                 JOIN known_claims ON known_affirmed = affirmed AND known_denied <> denied
             ),
-            contradicted AS (
-                SELECT placed.of_proof, placed.place, min(denials.fact) AS by_fact
+            clashes AS (
+                SELECT placed.of_proof, placed.place, denials.fact, denials.known_denied
                 FROM placed JOIN denials ON denials.sentence = placed.sentence {of_same_question}
-                GROUP BY placed.of_proof, placed.place
+            ),
+            contradicted AS (
+                SELECT of_proof, place, min(fact) AS by_fact FROM clashes GROUP BY of_proof, place
             )"
         );
         (tables, of_question)
@@ -315,8 +318,11 @@ impl Query<'_> {
             "SELECT CAST(NULL AS BIGINT) AS entry, CAST(NULL AS VARCHAR) AS hypothesis,
                 CAST(NULL AS VARCHAR[]) AS premises WHERE false"
         };
-        let (sentence_key, hypothesis_key) =
-            (without_stop_sql("sentence"), without_stop_sql("hypothesis"));
+        let (sentence_key, hypothesis_key, fact_key) = (
+            without_stop_sql("sentence"),
+            without_stop_sql("hypothesis"),
+            without_stop_sql("clashes.fact"),
+        );
         let premise_call = self.call("valid", "'$valid$ ; $hypothesis$ = ' || sentence");
         let premise_belief = self.belief("said");
         let proof_call = self.call("implied", "prompt");
@@ -335,12 +341,24 @@ impl Query<'_> {
             ),
             facts AS ({facts}),
             {contradicted},
-            refuted AS (SELECT DISTINCT of_proof AS refuted_proof FROM contradicted),
+            keyed AS (SELECT *, {sentence_key} AS known FROM placed),
+            denied AS (
+                SELECT DISTINCT judged.hypothesis_id AS denied_hypothesis, {fact_key} AS denial
+                FROM clashes JOIN judged ON judged.proof_id = clashes.of_proof
+                WHERE clashes.known_denied
+            ),
+            refuted AS (
+                SELECT of_proof AS refuted_proof FROM contradicted
+                UNION SELECT keyed.of_proof FROM keyed
+                JOIN judged ON judged.proof_id = keyed.of_proof
+                JOIN denied ON denied.denied_hypothesis = judged.hypothesis_id
+                    AND denied.denial = keyed.known
+            ),
             told AS (
                 SELECT placed.of_proof, placed.place, placed.sentence, placed.known, facts.fact_id,
-                    contradicted.by_fact,
-                    count(contradicted.by_fact) OVER (PARTITION BY placed.of_proof) > 0 AS is_refuted
-                FROM (SELECT *, {sentence_key} AS known FROM placed) AS placed
+                    contradicted.by_fact, refuted.refuted_proof IS NOT NULL AS is_refuted
+                FROM keyed AS placed
+                LEFT JOIN refuted ON refuted.refuted_proof = placed.of_proof
                 LEFT JOIN facts ON facts.of_proof = placed.of_proof AND facts.known = placed.known
                 LEFT JOIN contradicted ON contradicted.of_proof = placed.of_proof
                     AND contradicted.place = placed.place
@@ -368,6 +386,7 @@ impl Query<'_> {
                     array_agg(belief ORDER BY place) AS beliefs,
                     array_agg(digest ORDER BY place) FILTER (WHERE digest IS NOT NULL) AS digests,
                     bool_and(belief >= {threshold}) AS all_believed, bool_or(is_refuted) AS is_refuted,
+                    count(by_fact) > 0 AS is_contradicted,
                     first_value(failure ORDER BY place) FILTER (WHERE failure IS NOT NULL) AS failure
                 FROM premises_of GROUP BY of_proof
             ),
@@ -407,6 +426,7 @@ impl Query<'_> {
                 SELECT {passed_on}{keep}, folded.premises AS premises_, folded.beliefs AS beliefs_,
                     entailed.entailment AS entailment_, direct_of.direct AS direct_,
                     folded.all_believed AS all_believed_, folded.is_refuted AS is_refuted_,
+                    folded.is_contradicted AS is_contradicted_,
                     blocked_proofs.of_proof IS NOT NULL AS is_blocked_,
                     array_concat(
                         folded.digests,
@@ -424,7 +444,8 @@ impl Query<'_> {
             reasoned AS (
                 SELECT *, CASE
                     WHEN premises_ IS NULL THEN 'no_premises'
-                    WHEN is_refuted_ THEN 'premise_contradicted'
+                    WHEN is_contradicted_ THEN 'premise_contradicted'
+                    WHEN is_refuted_ THEN 'premise_is_denial'
                     WHEN NOT all_believed_ THEN 'premise_not_believed'
                     WHEN entailment_ < {threshold} THEN 'not_entailed'
                     WHEN is_blocked_ THEN 'blocked' END AS reason_

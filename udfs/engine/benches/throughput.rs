@@ -1,6 +1,6 @@
 //! How fast a model answers, by wall and processor time, for a side by side with other engines.
 //!
-//! `cargo bench -p proofmill-engine --bench throughput -- generate|embed|choices --model FOLDER ...`
+//! `cargo bench -p proofmill-engine --bench throughput -- generate|embed|hidden|choices --model FOLDER ...`
 //! prints one JSON object. `docs/results.md` has the commands and the numbers.
 
 #![allow(
@@ -18,10 +18,12 @@ use std::time::Instant;
 use proofmill_engine::backend::Precision;
 use proofmill_engine::checkpoint::{Folder, VectorMode, VectorSettings};
 use proofmill_engine::model::{Claim, Model, Settings};
-use proofmill_engine::request::{Body, Embed, Generate, Prompt, Request, Score, Scored, Strategy};
+use proofmill_engine::request::{
+    Body, Embed, Generate, Hidden, HiddenRows, Prompt, Request, Score, Scored, Strategy,
+};
 use proofmill_engine::schedule::Cancel;
 
-const USAGE: &str = "usage: generate|embed|choices --model FOLDER [--prompts FILE] [--device cpu|cuda:N] \
+const USAGE: &str = "usage: generate|embed|hidden|choices --model FOLDER [--prompts FILE] [--prefix FILE] [--device cpu|cuda:N] \
     [--dtype f32|bf16|int8] [--workers N] [--new-tokens N] [--stop TEXT] [--max-num-seqs N] [--max-batch-tokens N] [--repeat N]";
 
 /// Options by name.
@@ -140,6 +142,8 @@ fn requests(task: &str, options: &Options) -> Result<Vec<Request>, String> {
     }
     let prompts = std::fs::read_to_string(options.text("prompts")?).map_err(|e| e.to_string())?;
     let new_tokens = options.number("new-tokens", 32)? as u32;
+    let prefix = options.0.get("prefix").map_or(Ok(String::new()), std::fs::read_to_string);
+    let prefix = prefix.map_err(|e| format!("--prefix: {e}"))?;
     let request = |prompt: &str| match task {
         "generate" => Ok(Request::Generate(Generate {
             prompt: Prompt::Text(prompt.to_owned()),
@@ -154,6 +158,12 @@ fn requests(task: &str, options: &Options) -> Result<Vec<Request>, String> {
             logprobs: false,
         })),
         "embed" => Ok(Request::Embed(Embed { text: prompt.to_owned(), truncate: None })),
+        "hidden" => Ok(Request::Hidden(Hidden {
+            text: format!("{prefix}{prompt}"),
+            truncate: None,
+            layer: -1,
+            rows: HiddenRows::Last,
+        })),
         other => Err(format!("`{other}` is no task\n{USAGE}")),
     };
     prompts.lines().map(request).collect()
@@ -185,7 +195,7 @@ fn choices() -> Vec<Request> {
 #[derive(Default)]
 struct Tokens {
     written: u64,
-    /// That scores take with a pass of its own for each prompt and continuation.
+    /// That a pass of its own for each text, or prompt and continuation, takes.
     alone: u64,
 }
 
@@ -211,7 +221,8 @@ fn ask(model: &Model, requests: &[Request]) -> Result<Tokens, String> {
                 let alone = |one: &Scored| u64::from(answer.prompt_tokens + one.tokens);
                 tokens.alone += all.iter().map(alone).sum::<u64>();
             }
-            Body::Vector(_) | Body::Vectors(_) | Body::Classes(_) => {}
+            Body::Vector(_) => tokens.alone += u64::from(answer.prompt_tokens),
+            Body::Vectors(_) | Body::Classes(_) => {}
         }
     }
     Ok(tokens)
