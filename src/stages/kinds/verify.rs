@@ -301,7 +301,8 @@ impl Query<'_> {
             "SELECT CAST(NULL AS VARCHAR) AS of_proof, CAST(NULL AS VARCHAR) AS known,
                 CAST(NULL AS VARCHAR) AS fact_id WHERE false"
         };
-        // Nothing is asked about the premises of a proof that is refuted.
+        // Nothing is asked about the premises of a proof that is refuted; whether they entail the hypothesis only where
+        // another proof of it rests on the denial: what follows from both rests on neither.
         let (believed, doubted) = if self.settings.trust_memory {
             (
                 "CASE WHEN told.fact_id IS NULL OR told.is_refuted THEN beliefs.belief
@@ -342,17 +343,14 @@ impl Query<'_> {
             facts AS ({facts}),
             {contradicted},
             keyed AS (SELECT *, {sentence_key} AS known FROM placed),
-            denied AS (
-                SELECT DISTINCT judged.hypothesis_id AS denied_hypothesis, {fact_key} AS denial
-                FROM clashes JOIN judged ON judged.proof_id = clashes.of_proof
-                WHERE clashes.known_denied
-            ),
-            refuted AS (
-                SELECT of_proof AS refuted_proof FROM contradicted
-                UNION SELECT keyed.of_proof FROM keyed
-                JOIN judged ON judged.proof_id = keyed.of_proof
-                JOIN denied ON denied.denied_hypothesis = judged.hypothesis_id
-                    AND denied.denial = keyed.known
+            refuted AS (SELECT DISTINCT of_proof AS refuted_proof FROM contradicted),
+            turned AS (
+                SELECT DISTINCT keyed.of_proof AS turned_proof, clashes.of_proof AS denied_proof
+                FROM clashes JOIN judged AS denied ON denied.proof_id = clashes.of_proof
+                JOIN judged AS turning ON turning.hypothesis_id = denied.hypothesis_id
+                JOIN keyed ON keyed.of_proof = turning.proof_id AND keyed.known = {fact_key}
+                LEFT JOIN refuted ON refuted.refuted_proof = keyed.of_proof
+                WHERE clashes.known_denied AND refuted.refuted_proof IS NULL
             ),
             told AS (
                 SELECT placed.of_proof, placed.place, placed.sentence, placed.known, facts.fact_id,
@@ -386,7 +384,6 @@ impl Query<'_> {
                     array_agg(belief ORDER BY place) AS beliefs,
                     array_agg(digest ORDER BY place) FILTER (WHERE digest IS NOT NULL) AS digests,
                     bool_and(belief >= {threshold}) AS all_believed, bool_or(is_refuted) AS is_refuted,
-                    count(by_fact) > 0 AS is_contradicted,
                     first_value(failure ORDER BY place) FILTER (WHERE failure IS NOT NULL) AS failure
                 FROM premises_of GROUP BY of_proof
             ),
@@ -395,13 +392,21 @@ impl Query<'_> {
                     '$implied$ ; $hypothesis$ = ' || judged.hypothesis || ' ; $proof$ = [PREMISE] '
                         || array_to_string(judged.premises, ' [PREMISE] ') AS prompt
                 FROM judged LEFT JOIN refuted ON refuted.refuted_proof = judged.proof_id
-                WHERE array_length(judged.premises) > 0 AND refuted.refuted_proof IS NULL
+                LEFT JOIN (SELECT DISTINCT denied_proof FROM turned) AS denied
+                    ON denied.denied_proof = judged.proof_id
+                WHERE array_length(judged.premises) > 0
+                    AND (refuted.refuted_proof IS NULL OR denied.denied_proof IS NOT NULL)
             ),
             proof_said AS (SELECT of_proof, {proof_call} AS said FROM proof_asked),
             entailed AS (
                 SELECT of_proof, {proof_belief} AS entailment, said['request_digest'] AS digest,
                     said['error'] AS failure
                 FROM proof_said
+            ),
+            turned_proofs AS (
+                SELECT DISTINCT turned.turned_proof FROM turned
+                JOIN entailed ON entailed.of_proof = turned.denied_proof
+                WHERE entailed.entailment >= {threshold}
             ),
             blocked_entries AS ({blocked}),
             blocked_keys AS (
@@ -426,7 +431,7 @@ impl Query<'_> {
                 SELECT {passed_on}{keep}, folded.premises AS premises_, folded.beliefs AS beliefs_,
                     entailed.entailment AS entailment_, direct_of.direct AS direct_,
                     folded.all_believed AS all_believed_, folded.is_refuted AS is_refuted_,
-                    folded.is_contradicted AS is_contradicted_,
+                    turned_proofs.turned_proof IS NOT NULL AS is_turned_,
                     blocked_proofs.of_proof IS NOT NULL AS is_blocked_,
                     array_concat(
                         folded.digests,
@@ -439,20 +444,21 @@ impl Query<'_> {
                 JOIN direct_of ON of_hypothesis = judged.hypothesis_id
                 LEFT JOIN folded ON folded.of_proof = judged.proof_id
                 LEFT JOIN entailed ON entailed.of_proof = judged.proof_id
+                LEFT JOIN turned_proofs ON turned_proofs.turned_proof = judged.proof_id
                 LEFT JOIN blocked_proofs ON blocked_proofs.of_proof = judged.proof_id
             ),
             reasoned AS (
                 SELECT *, CASE
                     WHEN premises_ IS NULL THEN 'no_premises'
-                    WHEN is_contradicted_ THEN 'premise_contradicted'
-                    WHEN is_refuted_ THEN 'premise_is_denial'
+                    WHEN is_refuted_ THEN 'premise_contradicted'
                     WHEN NOT all_believed_ THEN 'premise_not_believed'
                     WHEN entailment_ < {threshold} THEN 'not_entailed'
+                    WHEN is_turned_ THEN 'premise_is_denial'
                     WHEN is_blocked_ THEN 'blocked' END AS reason_
                 FROM joined
             )
             SELECT {names}, premises_ AS premises, entailment_ AS entailment, direct_ AS direct,
-                entailment_ * list_product(beliefs_) AS score, reason_ IS NULL AS accepted,
+                CASE WHEN NOT is_refuted_ THEN entailment_ * list_product(beliefs_) END AS score, reason_ IS NULL AS accepted,
                 reason_ AS reject_reason, request_digests_ AS request_digests{kept}, error
             FROM reasoned",
             direct = self.direct()

@@ -250,7 +250,7 @@ fn in_words(reason: &str) -> String {
     match reason {
         "no_premises" => "it has no premises".to_owned(),
         "premise_contradicted" => "a premise contradicts the memory".to_owned(),
-        "premise_is_denial" => "a premise denies what another proof rests on".to_owned(),
+        "premise_is_denial" => "a premise denies what proves the same".to_owned(),
         "premise_not_believed" => "a premise is not believed".to_owned(),
         "not_entailed" => "the premises do not entail it".to_owned(),
         "blocked" => "a user blocked it".to_owned(),
