@@ -239,14 +239,14 @@ impl Query<'_> {
         )
     }
 
-    /// Tables up to `contradicted` (of_proof, place, by_fact): the premises, which are in `placed`, that contradict a
-    /// fact, with the first of such facts; `clashes`, with each of them; and what `placed` needs of a proof's question.
+    /// Tables up to `contradicted` (of_proof, place, by_fact, denials): the premises, which are in `placed`, that
+    /// contradict a fact, with the first of such facts and the keys of those that deny; and what `placed` needs of a
+    /// proof's question.
     fn contradicted(&self) -> (String, &'static str) {
         let Some(scope) = self.said.memory else {
-            let none = "clashes AS (
+            let none = "contradicted AS (
                 SELECT CAST(NULL AS VARCHAR) AS of_proof, CAST(NULL AS BIGINT) AS place,
-                    CAST(NULL AS VARCHAR) AS fact, false AS known_denied WHERE false),
-            contradicted AS (SELECT of_proof, place, fact AS by_fact FROM clashes)";
+                    CAST(NULL AS VARCHAR) AS by_fact, CAST(NULL AS VARCHAR[]) AS denials WHERE false)";
             return (none.to_owned(), "");
         };
         let (of_same_question, of_question) = match scope {
@@ -271,13 +271,13 @@ impl Query<'_> {
                 SELECT sentence, fact, known_denied FROM sentence_claims
                 JOIN known_claims ON known_affirmed = affirmed AND known_denied <> denied
             ),
-            clashes AS (
-                SELECT placed.of_proof, placed.place, denials.fact, denials.known_denied
-                FROM placed JOIN denials ON denials.sentence = placed.sentence {of_same_question}
-            ),
             contradicted AS (
-                SELECT of_proof, place, min(fact) AS by_fact FROM clashes GROUP BY of_proof, place
-            )"
+                SELECT placed.of_proof, placed.place, min(denials.fact) AS by_fact,
+                    array_agg({fact_key}) FILTER (WHERE denials.known_denied) AS denials
+                FROM placed JOIN denials ON denials.sentence = placed.sentence {of_same_question}
+                GROUP BY placed.of_proof, placed.place
+            )",
+            fact_key = without_stop_sql("denials.fact")
         );
         (tables, of_question)
     }
@@ -319,15 +319,17 @@ impl Query<'_> {
             "SELECT CAST(NULL AS BIGINT) AS entry, CAST(NULL AS VARCHAR) AS hypothesis,
                 CAST(NULL AS VARCHAR[]) AS premises WHERE false"
         };
-        let (sentence_key, hypothesis_key, fact_key) = (
-            without_stop_sql("sentence"),
-            without_stop_sql("hypothesis"),
-            without_stop_sql("clashes.fact"),
-        );
+        let (sentence_key, hypothesis_key) =
+            (without_stop_sql("sentence"), without_stop_sql("hypothesis"));
         let premise_call = self.call("valid", "'$valid$ ; $hypothesis$ = ' || sentence");
         let premise_belief = self.belief("said");
         let proof_call = self.call("implied", "prompt");
         let proof_belief = self.belief("said");
+        let nothing = "CAST(make_array() AS VARCHAR[])";
+        let keys = format!(
+            "array_agg(known) AS keys,
+            coalesce(flatten(array_agg(denials) FILTER (WHERE denials IS NOT NULL)), {nothing}) AS denied"
+        );
         let passed_on = &after_comma(passed, "judged.")[2..];
         let names = &after_comma(passed, "")[2..];
         let keep = after_comma(&self.settings.keep, "judged.");
@@ -342,21 +344,11 @@ impl Query<'_> {
             ),
             facts AS ({facts}),
             {contradicted},
-            keyed AS (SELECT *, {sentence_key} AS known FROM placed),
-            refuted AS (SELECT DISTINCT of_proof AS refuted_proof FROM contradicted),
-            turned AS (
-                SELECT DISTINCT keyed.of_proof AS turned_proof, clashes.of_proof AS denied_proof
-                FROM clashes JOIN judged AS denied ON denied.proof_id = clashes.of_proof
-                JOIN judged AS turning ON turning.hypothesis_id = denied.hypothesis_id
-                JOIN keyed ON keyed.of_proof = turning.proof_id AND keyed.known = {fact_key}
-                LEFT JOIN refuted ON refuted.refuted_proof = keyed.of_proof
-                WHERE clashes.known_denied AND refuted.refuted_proof IS NULL
-            ),
             told AS (
                 SELECT placed.of_proof, placed.place, placed.sentence, placed.known, facts.fact_id,
-                    contradicted.by_fact, refuted.refuted_proof IS NOT NULL AS is_refuted
-                FROM keyed AS placed
-                LEFT JOIN refuted ON refuted.refuted_proof = placed.of_proof
+                    contradicted.by_fact, contradicted.denials,
+                    count(contradicted.by_fact) OVER (PARTITION BY placed.of_proof) > 0 AS is_refuted
+                FROM (SELECT *, {sentence_key} AS known FROM placed) AS placed
                 LEFT JOIN facts ON facts.of_proof = placed.of_proof AND facts.known = placed.known
                 LEFT JOIN contradicted ON contradicted.of_proof = placed.of_proof
                     AND contradicted.place = placed.place
@@ -369,8 +361,8 @@ impl Query<'_> {
                 FROM sentence_said
             ),
             premises_of AS (
-                SELECT told.of_proof, told.place, told.sentence, told.fact_id, told.by_fact,
-                    told.is_refuted, {believed} AS belief, beliefs.digest, beliefs.failure
+                SELECT told.of_proof, told.place, told.sentence, told.known, told.fact_id,
+                    told.by_fact, told.denials, told.is_refuted, {believed} AS belief, beliefs.digest, beliefs.failure
                 FROM told LEFT JOIN beliefs ON beliefs.sentence = told.sentence AND {doubted}
             ),
             folded AS (
@@ -384,29 +376,30 @@ impl Query<'_> {
                     array_agg(belief ORDER BY place) AS beliefs,
                     array_agg(digest ORDER BY place) FILTER (WHERE digest IS NOT NULL) AS digests,
                     bool_and(belief >= {threshold}) AS all_believed, bool_or(is_refuted) AS is_refuted,
+                    {keys},
                     first_value(failure ORDER BY place) FILTER (WHERE failure IS NOT NULL) AS failure
                 FROM premises_of GROUP BY of_proof
             ),
+            marked AS (
+                SELECT of_proof, bool_or(is_refuted) AS is_refuted, {keys} FROM told GROUP BY of_proof
+            ),
+            beside AS (
+                SELECT judged.proof_id, judged.hypothesis, judged.premises, is_refuted, denied,
+                    flatten(array_agg(CASE WHEN is_refuted THEN {nothing} ELSE keys END)
+                        OVER (PARTITION BY judged.hypothesis_id)) AS rested_on
+                FROM judged JOIN marked ON marked.of_proof = judged.proof_id
+            ),
             proof_asked AS (
-                SELECT DISTINCT judged.proof_id AS of_proof,
-                    '$implied$ ; $hypothesis$ = ' || judged.hypothesis || ' ; $proof$ = [PREMISE] '
-                        || array_to_string(judged.premises, ' [PREMISE] ') AS prompt
-                FROM judged LEFT JOIN refuted ON refuted.refuted_proof = judged.proof_id
-                LEFT JOIN (SELECT DISTINCT denied_proof FROM turned) AS denied
-                    ON denied.denied_proof = judged.proof_id
-                WHERE array_length(judged.premises) > 0
-                    AND (refuted.refuted_proof IS NULL OR denied.denied_proof IS NOT NULL)
+                SELECT DISTINCT proof_id AS of_proof,
+                    '$implied$ ; $hypothesis$ = ' || hypothesis || ' ; $proof$ = [PREMISE] '
+                        || array_to_string(premises, ' [PREMISE] ') AS prompt
+                FROM beside WHERE NOT is_refuted OR array_has_any(denied, rested_on)
             ),
             proof_said AS (SELECT of_proof, {proof_call} AS said FROM proof_asked),
             entailed AS (
                 SELECT of_proof, {proof_belief} AS entailment, said['request_digest'] AS digest,
                     said['error'] AS failure
                 FROM proof_said
-            ),
-            turned_proofs AS (
-                SELECT DISTINCT turned.turned_proof FROM turned
-                JOIN entailed ON entailed.of_proof = turned.denied_proof
-                WHERE entailed.entailment >= {threshold}
             ),
             blocked_entries AS ({blocked}),
             blocked_keys AS (
@@ -431,7 +424,7 @@ impl Query<'_> {
                 SELECT {passed_on}{keep}, folded.premises AS premises_, folded.beliefs AS beliefs_,
                     entailed.entailment AS entailment_, direct_of.direct AS direct_,
                     folded.all_believed AS all_believed_, folded.is_refuted AS is_refuted_,
-                    turned_proofs.turned_proof IS NOT NULL AS is_turned_,
+                    folded.keys AS keys_, folded.denied AS denied_,
                     blocked_proofs.of_proof IS NOT NULL AS is_blocked_,
                     array_concat(
                         folded.digests,
@@ -444,8 +437,13 @@ impl Query<'_> {
                 JOIN direct_of ON of_hypothesis = judged.hypothesis_id
                 LEFT JOIN folded ON folded.of_proof = judged.proof_id
                 LEFT JOIN entailed ON entailed.of_proof = judged.proof_id
-                LEFT JOIN turned_proofs ON turned_proofs.turned_proof = judged.proof_id
                 LEFT JOIN blocked_proofs ON blocked_proofs.of_proof = judged.proof_id
+            ),
+            turned AS (
+                SELECT *, array_has_any(keys_, flatten(array_agg(
+                        CASE WHEN is_refuted_ AND entailment_ >= {threshold} THEN denied_ ELSE {nothing} END)
+                    OVER (PARTITION BY hypothesis_id))) AS is_turned_
+                FROM joined
             ),
             reasoned AS (
                 SELECT *, CASE
@@ -455,7 +453,7 @@ impl Query<'_> {
                     WHEN entailment_ < {threshold} THEN 'not_entailed'
                     WHEN is_turned_ THEN 'premise_is_denial'
                     WHEN is_blocked_ THEN 'blocked' END AS reason_
-                FROM joined
+                FROM turned
             )
             SELECT {names}, premises_ AS premises, entailment_ AS entailment, direct_ AS direct,
                 CASE WHEN NOT is_refuted_ THEN entailment_ * list_product(beliefs_) END AS score, reason_ IS NULL AS accepted,
