@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use proofmill_gemm::{Buffer, Int8Panels, OutOfMemory};
+use proofmill_gemm::{Buffer, INT8_INPUTS_MAX, Int8Panels, OutOfMemory};
 
 use crate::vectors::bound::Extent;
 use crate::vectors::flaw::{VectorFlaw, check};
@@ -34,7 +34,8 @@ impl Block {
         let vectors = (numbers * VECTORS).saturating_mul(size_of::<f32>() + size_of::<i8>());
         let capacity = (bytes / vectors).max(1) * VECTORS;
         let rows = Buffer::new(capacity.saturating_mul(numbers))?;
-        let bytes = Int8Panels::new(capacity, numbers.min(proofmill_gemm::INT8_INPUTS_MAX))?;
+        // `push` refuses vectors of more numbers than bytes can have.
+        let bytes = Int8Panels::new(capacity, numbers.min(INT8_INPUTS_MAX))?;
         Ok(Self { dimension, capacity, len: 0, rows, bytes, extents: Vec::new() })
     }
 

@@ -302,7 +302,8 @@ impl Query<'_> {
                 CAST(NULL AS VARCHAR) AS fact_id WHERE false"
         };
         // Nothing is asked about the premises of a proof that is refuted; whether they entail the hypothesis only where
-        // another proof of it rests on the denial: what follows from both rests on neither.
+        // another proof of it rests on the denial: what follows from both rests on neither. `denying` has the premises of a
+        // hypothesis beside what denies them, a row for each, so that its size grows with them and not with their pairs.
         let (believed, doubted) = if self.settings.trust_memory {
             (
                 "CASE WHEN told.fact_id IS NULL OR told.is_refuted THEN beliefs.belief
@@ -325,11 +326,6 @@ impl Query<'_> {
         let premise_belief = self.belief("said");
         let proof_call = self.call("implied", "prompt");
         let proof_belief = self.belief("said");
-        let nothing = "CAST(make_array() AS VARCHAR[])";
-        let keys = format!(
-            "array_agg(known) AS keys,
-            coalesce(flatten(array_agg(denials) FILTER (WHERE denials IS NOT NULL)), {nothing}) AS denied"
-        );
         let passed_on = &after_comma(passed, "judged.")[2..];
         let names = &after_comma(passed, "")[2..];
         let keep = after_comma(&self.settings.keep, "judged.");
@@ -337,16 +333,18 @@ impl Query<'_> {
         format!(
             "WITH {direct},
             placed AS (
-                SELECT proof_id AS of_proof, place, premises[place] AS sentence{of_question} FROM (
-                    SELECT proof_id, premises{of_question},
+                SELECT proof_id AS of_proof, hypothesis_id AS of_hypothesis, place,
+                    premises[place] AS sentence{of_question}
+                FROM (
+                    SELECT proof_id, hypothesis_id, premises{of_question},
                         unnest(range(1, CAST(array_length(premises) AS BIGINT) + 1)) AS place
                     FROM judged WHERE array_length(premises) > 0)
             ),
             facts AS ({facts}),
             {contradicted},
             told AS (
-                SELECT placed.of_proof, placed.place, placed.sentence, placed.known, facts.fact_id,
-                    contradicted.by_fact, contradicted.denials,
+                SELECT placed.of_proof, placed.of_hypothesis, placed.place, placed.sentence,
+                    placed.known, facts.fact_id, contradicted.by_fact, contradicted.denials,
                     count(contradicted.by_fact) OVER (PARTITION BY placed.of_proof) > 0 AS is_refuted
                 FROM (SELECT *, {sentence_key} AS known FROM placed) AS placed
                 LEFT JOIN facts ON facts.of_proof = placed.of_proof AND facts.known = placed.known
@@ -361,8 +359,8 @@ impl Query<'_> {
                 FROM sentence_said
             ),
             premises_of AS (
-                SELECT told.of_proof, told.place, told.sentence, told.known, told.fact_id,
-                    told.by_fact, told.denials, told.is_refuted, {believed} AS belief, beliefs.digest, beliefs.failure
+                SELECT told.of_proof, told.place, told.sentence, told.fact_id, told.by_fact,
+                    told.is_refuted, {believed} AS belief, beliefs.digest, beliefs.failure
                 FROM told LEFT JOIN beliefs ON beliefs.sentence = told.sentence AND {doubted}
             ),
             folded AS (
@@ -376,30 +374,48 @@ impl Query<'_> {
                     array_agg(belief ORDER BY place) AS beliefs,
                     array_agg(digest ORDER BY place) FILTER (WHERE digest IS NOT NULL) AS digests,
                     bool_and(belief >= {threshold}) AS all_believed, bool_or(is_refuted) AS is_refuted,
-                    {keys},
                     first_value(failure ORDER BY place) FILTER (WHERE failure IS NOT NULL) AS failure
                 FROM premises_of GROUP BY of_proof
             ),
-            marked AS (
-                SELECT of_proof, bool_or(is_refuted) AS is_refuted, {keys} FROM told GROUP BY of_proof
+            denying AS (
+                SELECT of_proof, of_hypothesis, is_refuted, denial, denial <> known AS is_denial,
+                    bool_or(denial = known AND NOT is_refuted) OVER same AS is_used,
+                    bool_or(denial <> known) OVER same AS denies
+                FROM (SELECT of_proof, of_hypothesis, is_refuted, known,
+                        unnest(array_concat(make_array(known), denials)) AS denial FROM told)
+                WINDOW same AS (PARTITION BY of_hypothesis, denial)
             ),
-            beside AS (
-                SELECT judged.proof_id, judged.hypothesis, judged.premises, is_refuted, denied,
-                    flatten(array_agg(CASE WHEN is_refuted THEN {nothing} ELSE keys END)
-                        OVER (PARTITION BY judged.hypothesis_id)) AS rested_on
-                FROM judged JOIN marked ON marked.of_proof = judged.proof_id
+            marked AS (
+                SELECT of_proof, of_hypothesis, is_refuted,
+                    array_agg(denial) FILTER (
+                        WHERE is_used AND denies AND is_denial = is_refuted) AS denials
+                FROM denying GROUP BY of_proof, of_hypothesis, is_refuted
             ),
             proof_asked AS (
-                SELECT DISTINCT proof_id AS of_proof,
-                    '$implied$ ; $hypothesis$ = ' || hypothesis || ' ; $proof$ = [PREMISE] '
-                        || array_to_string(premises, ' [PREMISE] ') AS prompt
-                FROM beside WHERE NOT is_refuted OR array_has_any(denied, rested_on)
+                SELECT marked.*, '$implied$ ; $hypothesis$ = ' || judged.hypothesis
+                        || ' ; $proof$ = [PREMISE] '
+                        || array_to_string(judged.premises, ' [PREMISE] ') AS prompt
+                FROM judged JOIN marked ON marked.of_proof = judged.proof_id
+                WHERE NOT marked.is_refuted OR marked.denials IS NOT NULL
             ),
-            proof_said AS (SELECT of_proof, {proof_call} AS said FROM proof_asked),
-            entailed AS (
-                SELECT of_proof, {proof_belief} AS entailment, said['request_digest'] AS digest,
+            proof_said AS (
+                SELECT of_proof, of_hypothesis, is_refuted, denials, {proof_call} AS said
+                FROM proof_asked
+            ),
+            answered AS (
+                SELECT of_proof, of_hypothesis, is_refuted,
+                    unnest(coalesce(denials, make_array(CAST(NULL AS VARCHAR)))) AS denial,
+                    {proof_belief} AS entailment, said['request_digest'] AS digest,
                     said['error'] AS failure
                 FROM proof_said
+            ),
+            entailed AS (
+                SELECT of_proof, entailment, digest, failure, bool_or(is_turned) AS is_turned
+                FROM (
+                    SELECT *, denial IS NOT NULL AND bool_or(is_refuted AND entailment >= {threshold})
+                        OVER (PARTITION BY of_hypothesis, denial) AS is_turned
+                    FROM answered)
+                GROUP BY of_proof, entailment, digest, failure
             ),
             blocked_entries AS ({blocked}),
             blocked_keys AS (
@@ -424,7 +440,7 @@ impl Query<'_> {
                 SELECT {passed_on}{keep}, folded.premises AS premises_, folded.beliefs AS beliefs_,
                     entailed.entailment AS entailment_, direct_of.direct AS direct_,
                     folded.all_believed AS all_believed_, folded.is_refuted AS is_refuted_,
-                    folded.keys AS keys_, folded.denied AS denied_,
+                    entailed.is_turned AS is_turned_,
                     blocked_proofs.of_proof IS NOT NULL AS is_blocked_,
                     array_concat(
                         folded.digests,
@@ -439,12 +455,6 @@ impl Query<'_> {
                 LEFT JOIN entailed ON entailed.of_proof = judged.proof_id
                 LEFT JOIN blocked_proofs ON blocked_proofs.of_proof = judged.proof_id
             ),
-            turned AS (
-                SELECT *, array_has_any(keys_, flatten(array_agg(
-                        CASE WHEN is_refuted_ AND entailment_ >= {threshold} THEN denied_ ELSE {nothing} END)
-                    OVER (PARTITION BY hypothesis_id))) AS is_turned_
-                FROM joined
-            ),
             reasoned AS (
                 SELECT *, CASE
                     WHEN premises_ IS NULL THEN 'no_premises'
@@ -453,11 +463,11 @@ impl Query<'_> {
                     WHEN entailment_ < {threshold} THEN 'not_entailed'
                     WHEN is_turned_ THEN 'premise_is_denial'
                     WHEN is_blocked_ THEN 'blocked' END AS reason_
-                FROM turned
+                FROM joined
             )
             SELECT {names}, premises_ AS premises, entailment_ AS entailment, direct_ AS direct,
-                CASE WHEN NOT is_refuted_ THEN entailment_ * list_product(beliefs_) END AS score, reason_ IS NULL AS accepted,
-                reason_ AS reject_reason, request_digests_ AS request_digests{kept}, error
+                CASE WHEN NOT is_refuted_ THEN entailment_ * list_product(beliefs_) END AS score,
+                reason_ IS NULL AS accepted, reason_ AS reject_reason, request_digests_ AS request_digests{kept}, error
             FROM reasoned",
             direct = self.direct()
         )
