@@ -205,6 +205,9 @@ pub struct FitSettings {
     #[schemars(range(min = 1))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub evaluate_every: Option<u32>,
+    /// Whether the weights that training begins with are looked at too, and are the result if none are better.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub evaluate_start: Option<bool>,
     /// What says which weights are better on the dev pairs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub judge: Option<FitJudge>,

@@ -144,7 +144,7 @@ impl Kind for Fit {
             // What is absent does not count, and this is not.
             components.set("settings.settings.clip", "none");
         }
-        let schema = schema();
+        let schema = schema(chosen.evaluate_start);
         let path = PathBuf::from(&self.path);
         let plan =
             FitPlan { train, dev, settings: chosen, start, path, schema: Arc::clone(&schema) };
@@ -152,11 +152,11 @@ impl Kind for Fit {
     }
 }
 
-/// Columns: one row for each look at the dev pairs, and one for the last step.
-fn schema() -> SchemaRef {
+/// Columns: one row for each look at the dev pairs, and one for the last step. Before the first step there is no loss.
+fn schema(before: bool) -> SchemaRef {
     Arc::new(Schema::new(vec![
         Field::new("step", DataType::Int64, false),
-        Field::new("loss", DataType::Float64, false),
+        Field::new("loss", DataType::Float64, before),
         Field::new("dev_loss", DataType::Float64, true),
         Field::new("exact_match", DataType::Float64, true),
         Field::new("best", DataType::Boolean, false),
@@ -326,7 +326,9 @@ async fn compute(
     let trained = tokio::task::spawn_blocking(move || {
         let mut looks = Vec::new();
         let mut report = |report: &Report| {
-            progress.set_step(u64::from(report.step), report.loss);
+            if let Some(loss) = report.loss {
+                progress.set_step(u64::from(report.step), loss);
+            }
             if report.dev_loss.is_some() || report.step == report.steps {
                 looks.push(*report);
             }
@@ -430,18 +432,17 @@ async fn keep(
     sink: &Sink,
 ) -> Result<Computed, StageError> {
     let weights = fitted.files.get(WEIGHTS).map(|bytes| Digest::of(bytes).to_string());
-    let each = |value: fn(&Report) -> f64| -> ArrayRef {
-        Arc::new(Float64Array::from_iter_values(looks.iter().map(value)))
+    let each = |value: fn(&Report) -> Option<f64>| -> ArrayRef {
+        Arc::new(looks.iter().map(value).collect::<Float64Array>())
     };
-    let dev: Float64Array = looks.iter().map(|look| look.dev_loss).collect();
     let best: Vec<bool> = looks.iter().map(|look| look.best).collect();
     let columns: Vec<ArrayRef> = vec![
         Arc::new(Int64Array::from_iter_values(looks.iter().map(|look| i64::from(look.step)))),
         each(|look| look.loss),
-        Arc::new(dev),
-        Arc::new(looks.iter().map(|look| look.exact_match).collect::<Float64Array>()),
+        each(|look| look.dev_loss),
+        each(|look| look.exact_match),
         Arc::new(BooleanArray::from(best)),
-        each(|look| look.learning_rate),
+        each(|look| Some(look.learning_rate)),
         Arc::new(StringArray::from(vec![weights.unwrap_or_default(); looks.len()])),
     ];
     let mut computed = sink.table(RecordBatch::try_new(Arc::clone(&plan.schema), columns)?).await?;

@@ -118,11 +118,11 @@ pub enum FitError {
     /// A loss that compares pairs has one alone.
     #[error("expected at least two {set} pairs, which `similarity` compares, found one")]
     OnePair { set: Set },
-    /// Early stopping needs dev pairs.
+    /// Early stopping and a look at the start need dev pairs.
     #[error(
-        "`patience` is {patience}, but there are no dev pairs; give some, or leave `patience` out"
+        "`{setting}` is {value}, but there are no dev pairs; give some, or leave `{setting}` out"
     )]
-    NoDev { patience: u32 },
+    NoDev { setting: &'static str, value: String },
     /// A setting is out of its range.
     #[error("`{name}` is {found}, expected {expected}")]
     Setting { name: &'static str, found: String, expected: String },

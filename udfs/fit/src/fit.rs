@@ -50,8 +50,10 @@ pub fn fit(
     if train.is_empty() {
         return Err(FitError::NoPairs);
     }
-    if let (Some(patience), true) = (settings.patience, dev.is_empty()) {
-        return Err(FitError::NoDev { patience });
+    let patience = settings.patience.map(|most| ("patience", most.to_string()));
+    let before = settings.evaluate_start.then(|| ("evaluate_start", "true".to_owned()));
+    if let (Some((setting, value)), true) = (patience.or(before), dev.is_empty()) {
+        return Err(FitError::NoDev { setting, value });
     }
     input::check(Set::Train, train, settings)?;
     input::check(Set::Dev, dev, settings)?;
@@ -100,6 +102,12 @@ impl Fit<'_> {
         let (began, mut tokens) = ((run.clock)(), 0);
         for look in &self.state.looks {
             run.progress.report(&look.report(self.settings.steps));
+        }
+        if self.settings.evaluate_start && self.state.step == 0 && self.state.looks.is_empty() {
+            let mut report = Report::before(self.settings.steps);
+            self.evaluate(&mut report, &run)?;
+            self.state.looks.push(Look::of(&report));
+            run.progress.report(&report);
         }
         while !self.is_done() {
             if run.cancel.load(atomic::Ordering::Relaxed) {
@@ -167,7 +175,7 @@ impl Fit<'_> {
         Ok(Report {
             step: state.step,
             steps: settings.steps,
-            loss,
+            loss: Some(loss),
             dev_loss: None,
             exact_match: None,
             best: false,

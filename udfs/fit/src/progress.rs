@@ -14,15 +14,15 @@ impl<F: FnMut(&Report)> Progress for F {
     }
 }
 
-/// What a step did.
+/// What a step did, or the look at the dev pairs before the first.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Report {
-    /// The step, from 1.
+    /// The step, from 1; 0 before the first.
     pub step: u32,
     /// Most steps there will be.
     pub steps: u32,
-    /// Loss of its pairs, before it changed the weights: per token in natural logarithms, or a mean over pairs.
-    pub loss: f64,
+    /// Loss of its pairs, before it changed the weights: per token in natural logarithms, or a mean over pairs. None of step 0.
+    pub loss: Option<f64>,
     /// Loss of the dev pairs, likewise, if they were evaluated after this step.
     pub dev_loss: Option<f64>,
     /// The part of the dev pairs that was answered right, if that is the judge and they were evaluated.
@@ -36,12 +36,29 @@ pub struct Report {
     pub tokens_per_second: f64,
 }
 
+impl Report {
+    /// Before the first step of so many.
+    pub(crate) fn before(steps: u32) -> Self {
+        Self {
+            step: 0,
+            steps,
+            loss: None,
+            dev_loss: None,
+            exact_match: None,
+            best: false,
+            gradient: 0.0,
+            learning_rate: 0.0,
+            tokens_per_second: 0.0,
+        }
+    }
+}
+
 /// What an evaluation found, with the loss of its step; the 64 bits of each number, as decimals may not come back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Look {
     step: u32,
-    loss_bits: u64,
+    loss_bits: Option<u64>,
     dev_loss_bits: Option<u64>,
     exact_match_bits: Option<u64>,
     best: bool,
@@ -53,7 +70,7 @@ impl Look {
     pub fn of(report: &Report) -> Self {
         Self {
             step: report.step,
-            loss_bits: report.loss.to_bits(),
+            loss_bits: report.loss.map(f64::to_bits),
             dev_loss_bits: report.dev_loss.map(f64::to_bits),
             exact_match_bits: report.exact_match.map(f64::to_bits),
             best: report.best,
@@ -67,7 +84,7 @@ impl Look {
         Report {
             step: self.step,
             steps,
-            loss: f64::from_bits(self.loss_bits),
+            loss: self.loss_bits.map(f64::from_bits),
             dev_loss: self.dev_loss_bits.map(f64::from_bits),
             exact_match: self.exact_match_bits.map(f64::from_bits),
             best: self.best,

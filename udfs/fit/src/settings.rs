@@ -46,6 +46,8 @@ pub struct Settings {
     pub seed: u64,
     /// Steps between two evaluations on the dev pairs, and between two files of state: at least 1.
     pub evaluate_every: u32,
+    /// Whether the weights that the fit begins with are evaluated too, and are the result if none are better.
+    pub evaluate_start: bool,
     /// What says which weights are better on the dev pairs.
     pub judge: Judge,
     /// Evaluations that found nothing better after which to stop: at least 1, or none.
@@ -154,6 +156,7 @@ impl Default for Settings {
             label_smoothing: 0.0,
             seed: 0,
             evaluate_every: 250,
+            evaluate_start: false,
             judge: Judge::Loss,
             patience: None,
             keep: Keep::Best,

@@ -144,7 +144,7 @@ fn what_is_learnt_is_said() {
     let mut last = f64::MAX;
     let fitted =
         run(&settings, &scratch(Activation::Relu), (&pairs, &[]), (2, None), &mut |it, _| {
-            last = it.loss;
+            last = it.loss.unwrap();
         })
         .unwrap();
     assert!(last < 0.02, "{last}");

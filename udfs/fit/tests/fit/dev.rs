@@ -1,6 +1,6 @@
 //! Dev pairs decide when to stop and what to keep.
 
-use proofmill_fit::{Activation, Judge, Keep, Pair, Settings};
+use proofmill_fit::{Activation, Judge, Keep, Pair, Settings, Start};
 
 use crate::answers::{opened, says, text};
 use crate::made::{fitted, pairs, run, scratch, settings};
@@ -90,4 +90,51 @@ fn exact_matches_can_be_the_judge() {
     let again = run(&settings, &start, (train, dev), (1, Some(&file)), &mut look).unwrap();
     assert!(again == best);
     assert_eq!(told, looks, "those before it was stopped are told too");
+}
+
+/// What was trained well is not made worse by more training that harms it.
+#[test]
+fn the_start_is_kept_where_nothing_is_better() {
+    let dev = &pairs()[..];
+    // What is learnt makes every dev output less likely.
+    let train: Vec<Pair> = dev.iter().map(|pair| Pair::new(text(pair), "zzz")).collect();
+    let train = &train[..];
+    let trained = tempfile::tempdir().unwrap();
+    fitted(&settings(100), &scratch(Activation::Relu), dev, &[]).write(trained.path()).unwrap();
+    let start = Start::Checkpoint { folder: trained.path().to_owned(), digested: None };
+    let harmful = Settings { evaluate_every: 10, ..settings(30) };
+    let without = fitted(&harmful, &start, train, dev);
+    let settings = Settings { evaluate_start: true, ..harmful };
+    let mut told = Vec::new();
+    let mut look = |report: &proofmill_fit::Report, _: &_| {
+        told.extend(report.dev_loss.map(|loss| (report.step, report.loss.is_some(), loss)));
+    };
+    let kept = run(&settings, &start, (train, dev), (1, None), &mut look).unwrap();
+    assert_eq!((kept.step, kept.steps), (0, 30));
+    let steps: Vec<_> = told.iter().map(|it| (it.0, it.1)).collect();
+    assert_eq!(steps, [(0, false), (10, true), (20, true), (30, true)]);
+    assert!(told[1..].iter().all(|it| it.2 > told[0].2), "{told:?}");
+    assert_eq!(kept.dev_loss, Some(told[0].2));
+    assert!(without.dev_loss > kept.dev_loss);
+
+    // Stopped and gone on with, the look at the start is told again, and is still the best.
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("state");
+    let stopped = run(&settings, &start, (train, dev), (1, Some(&file)), &mut |report, cancel| {
+        cancel.store(report.step == 13, std::sync::atomic::Ordering::Relaxed);
+    });
+    assert!(stopped.is_err());
+    let mut again = Vec::new();
+    let mut look = |report: &proofmill_fit::Report, _: &_| {
+        again.extend(report.dev_loss.map(|loss| (report.step, report.loss.is_some(), loss)));
+    };
+    assert!(run(&settings, &start, (train, dev), (2, Some(&file)), &mut look).unwrap() == kept);
+    assert_eq!(again, told);
+
+    let refused = run(&settings, &start, (train, &[]), (1, None), &mut |_, _| {});
+    let message = refused.err().unwrap().to_string();
+    assert!(
+        message.starts_with("`evaluate_start` is true, but there are no dev pairs"),
+        "{message}"
+    );
 }

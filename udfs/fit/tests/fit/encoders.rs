@@ -133,7 +133,7 @@ fn vectors_learn_what_outputs_have_in_common() {
     let settings = Settings { objective, learning_rate: 3e-3, batch: 20, ..settings(60) };
     let mut losses = Vec::new();
     run(&settings, &start("bert-sentence"), (&pairs, &[]), (2, None), &mut |report, _| {
-        losses.push(report.loss);
+        losses.extend(report.loss);
     })
     .unwrap();
     assert!(losses[59] < losses[0] / 4.0, "{} then {}", losses[0], losses[59]);
