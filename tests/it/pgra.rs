@@ -45,9 +45,9 @@ fn every_stage_keeps_its_rule() {
         // FiD reads what stage 1 found first, PGRA what stage 2 put first.
         for (system, rank) in [("fid", "first_rank"), ("pgra", "rank")] {
             none(format!(
-                "SELECT count(*) AS n FROM {at}_inputs.evidence AS e
+                "SELECT count(*) AS n FROM {at}_inputs.evidence_{system} AS e
                  LEFT JOIN {at}_found_rerank.ranked AS r ON r.retriever = 'dense' AND r.query_id = e.query_id AND r.{rank} = e.place
-                 WHERE e.system = '{system}' AND (r.text IS NULL OR r.text <> e.evidence)"
+                 WHERE r.text IS NULL OR r.text <> e.evidence"
             ));
         }
         // Every system answers every sentence once.
@@ -65,4 +65,75 @@ fn every_stage_keeps_its_rule() {
         let of = |column: &str| row[column].as_i64().unwrap();
         assert!(of("shared_tokens") * 10 <= of("pair_tokens"), "{row}");
     }
+}
+
+/// A reader is trained without what it does not read: the index and the language model may take hours.
+#[test]
+fn a_reader_needs_only_what_it_reads() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let stages = |system: &str| {
+        let workspace = Workspace::new();
+        let params = [
+            format!("systems={system}"),
+            format!("output={}", workspace.path("models").display()),
+            "tasks=questions".to_owned(),
+            "steps=1".to_owned(),
+            "reader=nothing".to_owned(),
+            "start=".to_owned(),
+        ];
+        let given = params.iter().flat_map(|param| ["--param", param]);
+        let select = ["--select", "of_questions_readers.best"];
+        let start = ["run", "pipelines/fit_pgra_tasks.yaml"];
+        let args: Vec<&str> = start.into_iter().chain(given).chain(select).collect();
+        let mut run = workspace.command(&args);
+        run.current_dir(root).env("PROOFMILL_STORE", workspace.path("store"));
+        let done = run.output().unwrap();
+        let told = String::from_utf8_lossy(&done.stderr).into_owned();
+        assert!(done.status.success(), "{told}");
+        assert!(workspace.path("models/questions").join(format!("{system}-0")).is_dir());
+        ["indexes_dense.entries", "found_rerank.states"].map(|stage| told.contains(stage))
+    };
+    assert_eq!(stages("plain"), [false, false]);
+    assert_eq!(stages("fid"), [true, false]);
+    assert_eq!(stages("pgra"), [true, true]);
+}
+
+#[test]
+fn stage_1_finds_k_candidates_of_every_sentence_and_a_pool_can_be_recombined() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let workspace = Workspace::new();
+    let run = |more: &[&str]| {
+        let args: Vec<&str> =
+            ["run", "pipelines/pgra_search.yaml"].into_iter().chain(more.iter().copied()).collect();
+        let mut run = workspace.command(&args);
+        run.current_dir(root).env("PROOFMILL_STORE", workspace.path("store"));
+        let done = run.output().unwrap();
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    };
+    let number = |sql: &str| workspace.sql(sql)[0]["n"].as_i64().unwrap();
+    run(&[]);
+    let short = "SELECT count(*) AS n FROM items AS i LEFT JOIN
+        (SELECT query_id, count(*) AS found FROM by.found GROUP BY query_id) AS f ON f.query_id = i.id WHERE coalesce(f.found, 0) <> 150";
+    assert_eq!((number("SELECT count(*) AS n FROM items"), number(short)), (170, 0));
+
+    run(&["--param", "pool_sources=lines,recombined", "--select", "pool.counts"]);
+    let at = "pool_source_recombined";
+    let halves = number(&format!("SELECT count(*) AS n FROM {at}.halves"));
+    let all = number(&format!("SELECT count(*) AS n FROM {at}.texts"));
+    assert_eq!((halves, all), (572, 9 * 572));
+    // Each is made of two halves; a second half comes nine times, as does a first.
+    let made = format!(
+        "SELECT count(*) AS n FROM {at}.texts AS t LEFT JOIN (
+           SELECT DISTINCT array_to_string(array_concat(a.first, b.second), ' ') AS text FROM {at}.halves AS a CROSS JOIN {at}.halves AS b
+         ) AS m ON m.text = t.text WHERE m.text IS NULL"
+    );
+    assert_eq!(number(&made), 0);
+    let words = |table: &str, times: i64| {
+        let each = format!("SELECT sum(cardinality(string_to_array(text, ' '))) AS n FROM {table}");
+        workspace.sql(&format!("SELECT CAST(n AS BIGINT) AS n FROM ({each})"))[0]["n"]
+            .as_i64()
+            .unwrap()
+            * times
+    };
+    assert_eq!(words(&format!("{at}.texts"), 1), words(&format!("{at}.halves"), 9));
 }
