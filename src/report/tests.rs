@@ -285,6 +285,22 @@ fn what_is_left_is_told_by_the_pace_of_late() {
     assert!(shown.contains("9,600/10,000 rows  10 rows/s  40 s left"), "{shown}");
 }
 
+/// Its rows come all at once, at its end.
+#[test]
+fn a_search_tells_of_the_entries_that_it_has_looked_at() {
+    let stand = Stand::new(100, &[("found", 60)]);
+    let found = stand.begin("found");
+    found.expect_rows(1_000);
+    found.expect_entries(2_000_000);
+    let mut shown = String::new();
+    for second in 1..=60 {
+        found.add_entries(10_000);
+        shown = stand.at(f64::from(second)).join("\n");
+    }
+    let expected = "600,000/2,000,000 entries  10,000 entries/s  2 min 20 s left";
+    assert!(shown.contains(expected), "{shown}");
+}
+
 #[test]
 fn the_whole_is_weighed_by_time_and_not_by_stages() {
     let stand = Stand::new(80, &[("small", 1), ("tiny", 1), ("large", 98)]);

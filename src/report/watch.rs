@@ -59,7 +59,7 @@ pub struct Running {
 /// How far a stage is.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Status {
-    /// The share of its rows or steps; `None` if nobody can tell.
+    /// The share of its rows, steps or entries; `None` if nobody can tell.
     pub share: Option<f64>,
     /// What there is to say, in the order of weight.
     pub words: Vec<String>,
@@ -207,16 +207,19 @@ impl Running {
         }
     }
 
-    /// Rows or steps: how many, of how many.
+    /// Rows, steps or entries: how many, of how many.
     fn done(&self) -> (u64, Option<u64>) {
         if let Some(training) = self.progress.training() {
             return (training.step, Some(training.steps));
+        }
+        if let Some((entries, total)) = self.progress.entries() {
+            return (entries, Some(total));
         }
         let rows = self.progress.rows();
         (rows, self.progress.rows_total().map(|total| total.max(rows)))
     }
 
-    /// Rows or steps a second, of late.
+    /// Rows, steps or entries a second, of late.
     fn pace(&self, now: Duration) -> Option<f64> {
         let (since, before) = *self.measured.front()?;
         let time = now.saturating_sub(since);
@@ -259,10 +262,11 @@ impl Running {
         let elapsed = now.saturating_sub(self.began);
         let (done, total) = self.done();
         let training = self.progress.training();
-        let unit = match (training, total.unwrap_or(done)) {
-            (Some(_), _) => "steps",
-            (None, 1) => "row",
-            (None, _) => "rows",
+        let unit = match (training, self.progress.entries(), total.unwrap_or(done)) {
+            (Some(_), _, _) => "steps",
+            (None, Some(_), _) => "entries",
+            (None, None, 1) => "row",
+            (None, None, _) => "rows",
         };
         let of = total.map(|total| format!("/{}", count(total))).unwrap_or_default();
         let mut words = vec![format!("{}{of} {unit}", count(done))];
@@ -273,9 +277,10 @@ impl Running {
         } else if let Some(counts) = self.progress.asked() {
             words.push(asked::under_way(&counts, elapsed));
         } else if let Some(pace) = self.pace(now) {
+            let each = self.progress.entries().map_or("rows", |_| "entries");
             words.push(match pace {
-                slow if slow < 9.95 => format!("{slow:.1} rows/s"),
-                fast => format!("{} rows/s", count(fast.round() as u64)),
+                slow if slow < 9.95 => format!("{slow:.1} {each}/s"),
+                fast => format!("{} {each}/s", count(fast.round() as u64)),
             });
         }
         words.push(match self.left(now) {

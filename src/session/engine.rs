@@ -20,6 +20,7 @@ use proofmill_udfs::scalar::JsonOperators;
 
 use crate::models::{ModelSource, Registry};
 use crate::session::bounded::bounded;
+use crate::session::large_limits::LargeLimits;
 use crate::session::ordered::InOrder;
 use crate::session::registry::OneStore;
 use crate::session::spill::Spill;
@@ -223,6 +224,7 @@ fn state(runtime: &Arc<RuntimeEnv>, functions: &Functions, partitions: usize) ->
         keep_order(options);
         rules.insert(0, Arc::new(InOrder));
     }
+    rules.push(Arc::new(LargeLimits));
     let table_functions = SessionStateDefaults::default_table_functions();
     SessionStateBuilder::new()
         .with_config(config)

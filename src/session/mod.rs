@@ -2,6 +2,7 @@
 
 mod bounded;
 pub mod engine;
+mod large_limits;
 pub mod order;
 mod ordered;
 pub mod planner;

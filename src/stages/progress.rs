@@ -17,6 +17,8 @@ pub struct Progress {
     steps: AtomicU64,
     steps_total: AtomicU64,
     loss: AtomicU64,
+    entries: AtomicU64,
+    entries_total: AtomicU64,
 }
 
 /// How far a training is.
@@ -65,6 +67,22 @@ impl Progress {
             steps,
             loss: f64::from_bits(self.loss.load(Ordering::Relaxed)),
         })
+    }
+
+    /// Says how many entries a search looks at; from here on they are counted, not the rows that come at its end.
+    pub fn expect_entries(&self, entries: u64) {
+        self.entries_total.store(entries, Ordering::Relaxed);
+    }
+
+    /// Counts entries that were looked at.
+    pub fn add_entries(&self, entries: u64) {
+        self.entries.fetch_add(entries, Ordering::Relaxed);
+    }
+
+    /// Entries that were looked at, of how many; `None` if there is no such search.
+    pub fn entries(&self) -> Option<(u64, u64)> {
+        let total = self.entries_total.load(Ordering::Relaxed);
+        (total > 0).then(|| (self.entries.load(Ordering::Relaxed), total))
     }
 
     /// Rows so far.

@@ -77,6 +77,8 @@ fn what_cannot_be_learnt_is_said_at_its_place() {
     check("path: made", "decoder: { layers: 1 }\n      path: made")
         .says("a new decoder needs the `checkpoint` of an encoder")
         .says("p.yaml:11:16");
+    check("seed: 3", "patience: 3").says("`patience` needs dev pairs").says("p.yaml:13");
+    check("seed: 3", "evaluate_start: true").says("`evaluate_start` needs dev pairs");
     let empty = workspace.copy();
     empty.edit("p.yaml", "'one two'", "''");
     empty.proofmill(&["run", "p.yaml"]).expect(1).says("empty output");

@@ -92,3 +92,24 @@ fn what_is_no_number_is_said_in_words() {
         }
     }
 }
+
+/// A heap of so many rows could not spill, and took each batch of a large aggregation for as large as all of it.
+#[test]
+fn a_large_limit_takes_no_more_memory_than_a_sort() {
+    let workspace = Workspace::with(
+        "pipeline: p
+stages:
+  a:
+    sql: SELECT encode(sha256(CAST(n AS VARCHAR)), 'hex') AS id FROM (SELECT unnest(range(300000)) AS n) ORDER BY n
+  q: { sql: SELECT id, min(id) AS least FROM a GROUP BY id ORDER BY id LIMIT 290000 }
+  sorted:
+    sql: SELECT id, row_number() OVER (ORDER BY id) AS place FROM a
+  other:
+    sql: SELECT count(*) AS n FROM q FULL JOIN (SELECT id FROM sorted WHERE place <= 290000) AS s ON s.id = q.id WHERE s.id IS NULL OR q.id IS NULL
+",
+    );
+    workspace.proofmill(&["run", "p.yaml", "--memory", "256MiB"]).expect(0);
+    let number = |sql: &str| workspace.sql(sql)[0]["n"].as_i64();
+    assert_eq!(number("SELECT n FROM other"), Some(0));
+    assert_eq!(number("SELECT count(*) AS n FROM q"), Some(290_000));
+}

@@ -1,6 +1,8 @@
 //! `fit`: trains a model on the rows of a table. The artifact holds the checkpoint's files and, as
 //! its table, how the training went; the folder outside is written from it.
 
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,11 +29,13 @@ use crate::stages::kind::{Kind, Preparation, Preparing, Traits};
 use crate::stages::plan::{Execution, Export, StagePlan};
 use crate::stages::queries::sql_kind::{self, Named};
 use crate::stages::sink::{Computed, Sink};
+use crate::stages::tables::outside;
 use proofmill_base::digest::Digest;
 use proofmill_pipeline::code::Code;
 use proofmill_pipeline::kinds::fit::{Fit, FitObjective};
 use proofmill_pipeline::settings::Expression;
 use proofmill_store::NamedFile;
+use tempfile::TempDir;
 
 const KIND: &str = "fit";
 /// The file whose digest stands for the folder.
@@ -87,6 +91,14 @@ impl Kind for Fit {
         let chosen = Settings { objective: objective(self), ..chosen };
         if let Err(error) = chosen.check() {
             diagnostics.error(&[KIND, "settings"], Code::WrongValue, error.to_string(), None);
+            return None;
+        }
+        let looks =
+            [("patience", chosen.patience.is_some()), ("evaluate_start", chosen.evaluate_start)];
+        if let (None, Some((key, _))) = (&dev, looks.iter().find(|(_, set)| *set)) {
+            let message = format!("`{key}` needs dev pairs");
+            let help = "give `dev`: a table with the same columns".to_owned();
+            diagnostics.error(&[KIND, "settings", key], Code::MissingKey, message, Some(help));
             return None;
         }
         let is_policy = chosen.objective == Objective::Policy;
@@ -313,16 +325,18 @@ async fn compute(
         }
     };
     let key = format!("{:?}\n{start}\n{train:?}\n{dev:?}", plan.settings);
-    let state = scratch.join(format!("fit-{}", Digest::of(key.as_bytes())));
-    std::fs::create_dir_all(scratch)
-        .map_err(|source| StageError::Write { path: scratch.display().to_string(), source })?;
+    // The trainer holds it too, as it goes on for a step when nobody waits for it any more.
+    let place = Place::claim(scratch, &format!("fit-{}", Digest::of(key.as_bytes())));
+    let place = Arc::new(place.map_err(|source| {
+        let path = std::env::temp_dir().display().to_string();
+        StageError::Write { path, source }
+    })?);
+    let held = Arc::clone(&place);
     sink.progress.expect_steps(u64::from(plan.settings.steps));
     let stop = Stop::default();
     let (cancel, progress) = (Arc::clone(&stop.0), Arc::clone(&sink.progress));
     let (settings, start, threads) =
         (plan.settings.clone(), plan.start.clone(), engine.limits().cores);
-    let (kept, judged) = (state.clone(), state.with_extension("judged"));
-    let asked = judged.clone();
     let trained = tokio::task::spawn_blocking(move || {
         let mut looks = Vec::new();
         let mut report = |report: &Report| {
@@ -336,8 +350,8 @@ async fn compute(
         let mut fit = || {
             let run = Run {
                 threads,
-                state: Some(&kept),
-                scratch: &judged,
+                state: Some(&held.state),
+                scratch: &held.judged,
                 cancel: &cancel,
                 // Rates of tokens are not shown here, and nothing else depends on the time.
                 clock: &|| Duration::ZERO,
@@ -348,7 +362,7 @@ async fn compute(
         let fitted = match fit() {
             // A cache is not believed: the training begins again.
             Err(FitError::State { .. } | FitError::OtherState { .. })
-                if std::fs::remove_file(&kept).is_ok() =>
+                if std::fs::remove_file(&held.state).is_ok() =>
             {
                 fit()
             }
@@ -361,11 +375,45 @@ async fn compute(
         message: error.to_string(),
         help: "fix the pairs or the settings".to_owned(),
     })?;
-    let _ = std::fs::remove_dir_all(&asked);
+    let _ = std::fs::remove_dir_all(&place.judged);
     let computed = keep(plan, &fitted, &looks, sink).await?;
     // It has served.
-    let _ = std::fs::remove_file(&state);
+    let _ = std::fs::remove_file(&place.state);
     Ok(computed)
+}
+
+/// Where a fit keeps what it needs to go on. Nobody else works there: two who train the same at once would replace each other's
+/// files, and judge each other's weights.
+struct Place {
+    state: PathBuf,
+    /// The folder of weights that are judged.
+    judged: PathBuf,
+    /// The lock of a state in the cache.
+    _lock: Option<File>,
+    /// A folder that is ours alone, while somebody else trains the same.
+    _own: Option<TempDir>,
+}
+
+impl Place {
+    fn claim(scratch: &Path, name: &str) -> io::Result<Self> {
+        let at = |folder: &Path, lock, own| {
+            let state = folder.join(name);
+            Self { judged: state.with_extension("judged"), state, _lock: lock, _own: own }
+        };
+        // It is removed with what else nobody used for long.
+        let lock = scratch.join(name).with_extension("lock");
+        let open = |()| outside::open_with(OpenOptions::new().create(true).append(true), &lock);
+        match std::fs::create_dir_all(scratch).and_then(open) {
+            Ok(lock) if !matches!(lock.try_lock(), Err(TryLockError::WouldBlock)) => {
+                Ok(at(scratch, Some(lock), None))
+            }
+            // A cache that cannot be used costs time only, if the fit is stopped.
+            _ => {
+                let own = tempfile::tempdir()?;
+                Ok(at(&own.path().to_owned(), None, Some(own)))
+            }
+        }
+    }
 }
 
 /// Tells the trainer to stop when nobody waits for it any more.
@@ -468,6 +516,27 @@ async fn keep(
 mod tests {
     use super::*;
     use proofmill_pipeline::kinds::fit::FitSettings;
+
+    #[test]
+    fn who_trains_the_same_at_once_has_another_place() {
+        let cache = tempfile::tempdir().unwrap();
+        let first = Place::claim(cache.path(), "fit-a").unwrap();
+        let second = Place::claim(cache.path(), "fit-a").unwrap();
+        let other = Place::claim(cache.path(), "fit-b").unwrap();
+        assert_eq!(first.state, cache.path().join("fit-a"));
+        assert_eq!(other.state, cache.path().join("fit-b"));
+        assert!(second.state.parent().unwrap().is_dir());
+        assert!(
+            !second.state.starts_with(cache.path()) && !second.judged.starts_with(cache.path())
+        );
+        // One that was stopped is gone on with.
+        drop(first);
+        assert_eq!(Place::claim(cache.path(), "fit-a").unwrap().state, cache.path().join("fit-a"));
+        // A cache that is none.
+        let file = cache.path().join("file");
+        std::fs::write(&file, "").unwrap();
+        assert!(Place::claim(&file, "fit-a").unwrap().state.parent().unwrap().is_dir());
+    }
 
     #[test]
     fn what_is_null_is_none_and_what_is_absent_has_its_default() {

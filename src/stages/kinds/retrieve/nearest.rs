@@ -18,6 +18,7 @@ use crate::session::{Engine, StageTable};
 use crate::stages::error::StageError;
 use crate::stages::kind::{Preparation, Preparing};
 use crate::stages::plan::{Execution, StagePlan};
+use crate::stages::progress::Progress;
 use crate::stages::sink::{Computed, Sink};
 use crate::stages::tables::rows;
 use crate::stages::tables::vectors::Vectors;
@@ -117,16 +118,19 @@ pub async fn compute(
     if let Some(dimension) = dimension(memory, engine).await? {
         let columns = vec![text(&plan.id).alias("id"), ident(&plan.query)];
         let rows = rows::columns(queries, columns, engine).await?;
+        let asked = queries.rows();
         let mut queries = Queries { rows, batch: None };
         let search = Search {
             plan,
             memory,
             engine,
             dimension,
+            progress: &sink.progress,
             k: plan.top_k.min(usize::try_from(memory.rows()).unwrap_or(usize::MAX)),
             snapshot: memory.stored().map(|stored| stored.snapshot.as_str()).unwrap_or_default(),
         };
         let most = (TILE_BYTES / Nearest::query_bytes(dimension, search.k)).max(1);
+        sink.progress.expect_entries(asked.div_ceil(most as u64) * memory.rows());
         loop {
             let tile = queries.take(most).await?;
             if tile.ids.is_empty() {
@@ -225,6 +229,7 @@ struct Search<'a> {
     memory: &'a Arc<StageTable>,
     engine: &'a Engine,
     dimension: usize,
+    progress: &'a Progress,
     k: usize,
     snapshot: &'a str,
 }
@@ -273,6 +278,7 @@ impl Search<'_> {
             let (searched, done, added) =
                 searching.await.map_err(|error| StageError::Task(error.to_string()))?;
             added.map_err(failed)?;
+            self.progress.add_entries(done.len() as u64);
             (nearest, spare, block) = (searched, done, next);
         }
         Ok(nearest.finish())
