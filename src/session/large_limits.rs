@@ -11,10 +11,8 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::limit::{GlobalLimitExec, LocalLimitExec};
 use datafusion::physical_plan::sorts::sort::SortExec;
 
-use crate::session::engine::BATCH_ROWS;
-
-/// Rows that a heap may hold.
-const HEAP_ROWS_MAX: usize = 8 * BATCH_ROWS;
+/// Batches of rows that a heap may hold.
+const HEAP_BATCHES_MAX: usize = 8;
 
 /// Takes large limits out of sorts. It is the last rule, as others put them there.
 #[derive(Debug)]
@@ -24,12 +22,13 @@ impl PhysicalOptimizerRule for LargeLimits {
     fn optimize(
         &self,
         plan: Arc<dyn ExecutionPlan>,
-        _: &ConfigOptions,
+        options: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
+        let most = HEAP_BATCHES_MAX * options.execution.batch_size.get();
         let apart = |node: Arc<dyn ExecutionPlan>| {
             let found =
                 node.downcast_ref::<SortExec>().and_then(|sort| Some((sort, sort.fetch()?)));
-            let Some((sort, rows)) = found.filter(|(_, rows)| *rows > HEAP_ROWS_MAX) else {
+            let Some((sort, rows)) = found.filter(|(_, rows)| *rows > most) else {
                 return Ok(Transformed::no(node));
             };
             let all = Arc::new(sort.with_fetch(None));

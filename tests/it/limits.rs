@@ -101,7 +101,8 @@ fn a_large_limit_takes_no_more_memory_than_a_sort() {
 stages:
   a:
     sql: SELECT encode(sha256(CAST(n AS VARCHAR)), 'hex') AS id FROM (SELECT unnest(range(300000)) AS n) ORDER BY n
-  q: { sql: SELECT id, min(id) AS least FROM a GROUP BY id ORDER BY id LIMIT 290000 }
+  q:
+    sql: SELECT id, min(id) AS least FROM a GROUP BY id ORDER BY id LIMIT 290000
   sorted:
     sql: SELECT id, row_number() OVER (ORDER BY id) AS place FROM a
   other:
