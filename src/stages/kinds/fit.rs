@@ -396,7 +396,7 @@ struct Place {
 
 impl Place {
     fn claim(scratch: &Path, name: &str) -> io::Result<Self> {
-        let at = |folder: &Path, lock, own| {
+        let at = |folder: PathBuf, lock, own| {
             let state = folder.join(name);
             Self { judged: state.with_extension("judged"), state, _lock: lock, _own: own }
         };
@@ -405,12 +405,12 @@ impl Place {
         let open = |()| outside::open_with(OpenOptions::new().create(true).append(true), &lock);
         match std::fs::create_dir_all(scratch).and_then(open) {
             Ok(lock) if !matches!(lock.try_lock(), Err(TryLockError::WouldBlock)) => {
-                Ok(at(scratch, Some(lock), None))
+                Ok(at(scratch.to_owned(), Some(lock), None))
             }
             // A cache that cannot be used costs time only, if the fit is stopped.
             _ => {
                 let own = tempfile::tempdir()?;
-                Ok(at(&own.path().to_owned(), None, Some(own)))
+                Ok(at(own.path().to_owned(), None, Some(own)))
             }
         }
     }
