@@ -209,9 +209,13 @@ fn products<S: Simd, const R: usize, const C: usize>(
 ) -> [[[i32; LANES]; C]; R] {
     let mut sums = [[s.no_dots(); C]; R];
     for (x, weights) in rows.iter().zip(panel) {
+        let mut lanes = [s.load_weights(&weights[first]); C];
+        for c in 1..C {
+            lanes[c] = s.load_weights(&weights[(first + c) % 2]);
+        }
         for r in 0..R {
             for c in 0..C {
-                sums[r][c] = s.dot(sums[r][c], x[r], &weights[(first + c) % 2]);
+                sums[r][c] = s.dot(sums[r][c], x[r], lanes[c]);
             }
         }
     }

@@ -91,6 +91,7 @@ macro_rules! halves {
 impl<D: Dot> Simd for Avx2<D> {
     type F = [__m256; 2];
     type Dots = [__m256i; 2];
+    type Weights = [__m256i; 2];
     const WIDE: bool = false;
     const BYTE_OFFSET: i32 = D::BYTE_OFFSET;
 
@@ -225,14 +226,16 @@ impl<D: Dot> Simd for Avx2<D> {
     }
 
     #[inline(always)]
-    fn dot(self, sums: Self::Dots, bytes: [u8; 4], weights: &[i8; 4 * LANES]) -> Self::Dots {
+    fn load_weights(self, from: &[i8; 4 * LANES]) -> Self::Weights {
+        let from = from.as_ptr();
+        unsafe { [_mm256_loadu_si256(from.cast()), _mm256_loadu_si256(from.add(32).cast())] }
+    }
+
+    #[inline(always)]
+    fn dot(self, sums: Self::Dots, bytes: [u8; 4], weights: Self::Weights) -> Self::Dots {
         unsafe {
             let bytes = _mm256_set1_epi32(i32::from_le_bytes(bytes));
-            let from = weights.as_ptr();
-            [
-                D::dot(sums[0], bytes, _mm256_loadu_si256(from.cast())),
-                D::dot(sums[1], bytes, _mm256_loadu_si256(from.add(32).cast())),
-            ]
+            [D::dot(sums[0], bytes, weights[0]), D::dot(sums[1], bytes, weights[1])]
         }
     }
 

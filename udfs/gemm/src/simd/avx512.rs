@@ -26,6 +26,7 @@ impl Avx512 {
 impl Simd for Avx512 {
     type F = __m512;
     type Dots = __m512i;
+    type Weights = __m512i;
     const WIDE: bool = true;
     const BYTE_OFFSET: i32 = 128;
 
@@ -144,10 +145,15 @@ impl Simd for Avx512 {
     }
 
     #[inline(always)]
-    fn dot(self, sums: Self::Dots, bytes: [u8; 4], weights: &[i8; 4 * LANES]) -> Self::Dots {
+    fn load_weights(self, from: &[i8; 4 * LANES]) -> Self::Weights {
+        unsafe { _mm512_loadu_si512(from.as_ptr().cast()) }
+    }
+
+    #[inline(always)]
+    fn dot(self, sums: Self::Dots, bytes: [u8; 4], weights: Self::Weights) -> Self::Dots {
         unsafe {
             let bytes = _mm512_set1_epi32(i32::from_le_bytes(bytes));
-            _mm512_dpbusd_epi32(sums, bytes, _mm512_loadu_si512(weights.as_ptr().cast()))
+            _mm512_dpbusd_epi32(sums, bytes, weights)
         }
     }
 

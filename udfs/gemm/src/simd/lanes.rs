@@ -13,6 +13,8 @@ pub trait Simd: Copy {
     type F: Copy;
     /// Sixteen sums of products of bytes.
     type Dots: Copy;
+    /// Four weights, of a byte each, for each of sixteen sums.
+    type Weights: Copy;
     /// Whether there are 32 registers of 16 lanes: how large tiles can be.
     const WIDE: bool;
     /// What is added to bytes on the left of a product: 128 where they must be unsigned, or 0.
@@ -46,7 +48,9 @@ pub trait Simd: Copy {
     /// `to[i * stride..][..4]`.
     fn interleave(self, rows: [&[f32; LANES]; 4], stride: usize, to: &mut [f32]);
 
-    /// Adds to lane `i` the product of `bytes` and `weights[4 * i..4 * i + 4]`, exactly, if weights are in -127..=127.
-    fn dot(self, sums: Self::Dots, bytes: [u8; 4], weights: &[i8; 4 * LANES]) -> Self::Dots;
+    /// Weights for [`Simd::dot`]: four for each lane.
+    fn load_weights(self, from: &[i8; 4 * LANES]) -> Self::Weights;
+    /// Adds to lane `i` the product of `bytes` and its four weights, exactly, if weights are in -127..=127.
+    fn dot(self, sums: Self::Dots, bytes: [u8; 4], weights: Self::Weights) -> Self::Dots;
     fn dots(self, sums: Self::Dots) -> [i32; LANES];
 }

@@ -14,6 +14,7 @@ fn lanes(f: impl Fn(usize) -> f32) -> [f32; LANES] {
 impl Simd for Portable {
     type F = [f32; LANES];
     type Dots = [i32; LANES];
+    type Weights = [[i8; 4]; LANES];
     const WIDE: bool = false;
     const BYTE_OFFSET: i32 = 0;
 
@@ -100,8 +101,13 @@ impl Simd for Portable {
     }
 
     #[inline(always)]
-    fn dot(self, sums: Self::Dots, bytes: [u8; 4], weights: &[i8; 4 * LANES]) -> Self::Dots {
-        let weights = weights.as_chunks::<4>().0;
+    fn load_weights(self, from: &[i8; 4 * LANES]) -> Self::Weights {
+        let from = from.as_chunks().0;
+        std::array::from_fn(|i| from[i])
+    }
+
+    #[inline(always)]
+    fn dot(self, sums: Self::Dots, bytes: [u8; 4], weights: Self::Weights) -> Self::Dots {
         std::array::from_fn(|i| {
             let product = |j: usize| i32::from(bytes[j] as i8) * i32::from(weights[i][j]);
             sums[i] + product(0) + product(1) + product(2) + product(3)
