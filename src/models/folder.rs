@@ -1,6 +1,7 @@
-//! A model in a folder: identified when a query first needs it, loaded when the first row does.
+//! A model in a folder: identified when a query first needs it, loaded when the first row does, and unloaded when no
+//! stage asks it any more.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use proofmill_base::clock::Clock;
@@ -27,8 +28,19 @@ pub struct LocalModel {
     claim: Claim,
     digested: Digested,
     clock: Arc<dyn Clock>,
-    loaded: OnceCell<Result<Arc<Loaded>, OpenError>>,
+    state: Mutex<State>,
 }
+
+/// Whether a model is loaded, and what it did when it was before.
+#[derive(Debug, Default)]
+struct State {
+    loading: Arc<Loading>,
+    counts: Counts,
+    notices: Vec<String>,
+}
+
+/// Filled once the model is loaded, or cannot be.
+type Loading = OnceCell<Result<Arc<Loaded>, OpenError>>;
 
 /// A model that is loaded.
 #[derive(Debug)]
@@ -54,20 +66,34 @@ impl LocalModel {
             claim: claim(model, place, models),
             digested: identity.digested().cloned().unwrap_or_default(),
             clock: Arc::clone(&runtime.clock),
-            loaded: OnceCell::new(),
+            state: Mutex::default(),
         }
     }
 
-    /// What it has done so far; `None` before it is loaded.
-    pub fn counts(&self) -> Option<Counts> {
-        let loaded = self.loaded.get()?.as_ref().ok()?;
-        Some(loaded.model.counts())
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What readers of a run should know of how it ran; nothing before it is loaded.
+    /// What it has done so far.
+    pub fn counts(&self) -> Counts {
+        self.state().now().0
+    }
+
+    /// What readers of a run should know of how it ran.
     pub fn notices(&self) -> Vec<String> {
-        let loaded = self.loaded.get().and_then(|loaded| loaded.as_ref().ok());
-        loaded.map(|loaded| loaded.model.notices()).unwrap_or_default()
+        self.state().now().1
+    }
+
+    /// Gives its memory back. Who asks it again loads it again.
+    pub fn unload(&self) {
+        let mut state = self.state();
+        let (counts, notices) = state.now();
+        let before = std::mem::replace(&mut *state, State { counts, notices, ..State::default() });
+        if before.loaded().is_some() {
+            info!(path = self.model.path, "model is unloaded");
+            // Dropping it waits for its threads.
+            tokio::task::spawn_blocking(move || drop(before));
+        }
     }
 
     async fn loaded(&self) -> Result<Arc<Loaded>, AskError> {
@@ -99,7 +125,23 @@ impl LocalModel {
             }
             opened
         };
-        self.loaded.get_or_init(load).await.clone().map_err(AskError::Model)
+        let loading = Arc::clone(&self.state().loading);
+        loading.get_or_init(load).await.clone().map_err(AskError::Model)
+    }
+}
+
+impl State {
+    fn loaded(&self) -> Option<&Arc<Loaded>> {
+        self.loading.get()?.as_ref().ok()
+    }
+
+    /// What the model did and said so far.
+    fn now(&self) -> (Counts, Vec<String>) {
+        let mut notices = self.notices.clone();
+        let Some(loaded) = self.loaded() else { return (self.counts, notices) };
+        notices.extend(loaded.model.notices());
+        notices.dedup();
+        (self.counts + loaded.model.counts(), notices)
     }
 }
 
@@ -156,8 +198,8 @@ impl LanguageModel for LocalModel {
     }
 
     async fn examine(&self) -> Result<(), OpenError> {
-        let Some(Ok(loaded)) = self.loaded.get() else { return Ok(()) };
-        let watch = loaded.watch.clone();
+        let watch = self.state().loaded().map(|loaded| loaded.watch.clone());
+        let Some(watch) = watch else { return Ok(()) };
         // Seldom, it reads whole files again.
         let examined = tokio::task::spawn_blocking(move || watch.examine()).await;
         examined.map_err(OpenError::new)?.map_err(OpenError::new)

@@ -132,9 +132,17 @@ impl Registry {
     /// What each model in a folder has done so far; without those that did nothing.
     pub fn computed(&self) -> impl Iterator<Item = (&str, Counts)> {
         self.entries.iter().filter_map(|(name, entry)| {
-            let counts = entry.local.get()?.counts()?;
+            let counts = entry.local.get()?.counts();
             Some((name.as_str(), counts)).filter(|(_, counts)| counts.answers > 0)
         })
+    }
+
+    /// Gives back the memory of a model in a folder that no stage asks any more. One that is asked all the same is
+    /// loaded again.
+    pub fn unload(&self, name: &str) {
+        if let Some(model) = self.entries.get(name).and_then(|entry| entry.local.get()) {
+            model.unload();
+        }
     }
 
     /// What readers of a run should know of how its models ran, a sentence each; no answer depends on it.

@@ -65,6 +65,8 @@ struct Dispatcher {
     /// How many inputs each stage still waits for.
     waiting: HashMap<StageName, usize>,
     dependents: HashMap<StageName, Vec<StageName>>,
+    /// How many stages that have not ended ask each model.
+    asking: HashMap<String, usize>,
     ready: std::collections::VecDeque<StageName>,
     tasks: JoinSet<StageResult>,
     /// The stage of each task.
@@ -84,6 +86,7 @@ impl Dispatcher {
             outcomes: HashMap::new(),
             waiting: HashMap::new(),
             dependents: HashMap::new(),
+            asking: HashMap::new(),
             ready: std::collections::VecDeque::new(),
             tasks: JoinSet::new(),
             names: HashMap::new(),
@@ -102,6 +105,9 @@ impl Dispatcher {
                 .collect();
             for input in &inputs {
                 dispatcher.dependents.entry((*input).clone()).or_default().push(name.clone());
+            }
+            for model in &context.prepared.stages[name].models {
+                *dispatcher.asking.entry(model.clone()).or_default() += 1;
             }
             dispatcher.waiting.insert(name.clone(), inputs.len());
             if inputs.is_empty() {
@@ -231,6 +237,7 @@ impl Dispatcher {
             }
             Err(StageError::Stopped) => {}
             Err(error) => {
+                self.unload_models(&name);
                 let message = error.to_string();
                 self.context
                     .observer
@@ -284,6 +291,7 @@ impl Dispatcher {
         let notice = Notice::StageFinished { outcome: &outcome, notes: &notes, asked };
         self.context.observer.notice(&notice);
         self.unlogged.push(outcome.clone());
+        self.unload_models(&name);
         for dependent in self.dependents.remove(&name).unwrap_or_default() {
             if let Some(waiting) = self.waiting.get_mut(&dependent) {
                 *waiting -= 1;
@@ -293,6 +301,17 @@ impl Dispatcher {
             }
         }
         self.outcomes.insert(name, outcome);
+    }
+
+    /// Unloads the models that only the stage asked, which has ended, of those that have not.
+    fn unload_models(&mut self, name: &StageName) {
+        for model in &self.context.prepared.stages[name].models {
+            let Some(stages) = self.asking.get_mut(model) else { continue };
+            *stages -= 1;
+            if *stages == 0 {
+                self.context.engine.models().unload(model);
+            }
+        }
     }
 
     async fn end(mut self) -> Result<Ended, Error> {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, SchemaRef};
 use datafusion::catalog::TableProvider;
 use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{
     Column, DFSchema, DFSchemaRef, DataFusionError, Result, SchemaError, TableReference,
     plan_datafusion_err,
@@ -62,8 +63,45 @@ pub fn query(
     };
     let (plan, calls) =
         plan().map_err(|error| describe(&query.text, Some(query), &error, state))?;
+    if let Some(column) = refers_out(&plan).filter(|_| !can_join(state, &plan)) {
+        return Err(no_join(&query.text, &column));
+    }
     let schema = result_schema(plan.schema(), query)?;
     Ok(Planned { plan, schema, calls })
+}
+
+/// A column that a subquery takes from around it.
+fn refers_out(plan: &LogicalPlan) -> Option<Column> {
+    let mut found = None;
+    let looked = plan.apply_with_subqueries(|node| {
+        node.apply_expressions(|expr| {
+            expr.apply(|part| {
+                if let Expr::OuterReferenceColumn(_, column) = part {
+                    found = Some(column.clone());
+                    return Ok(TreeNodeRecursion::Stop);
+                }
+                Ok(TreeNodeRecursion::Continue)
+            })
+        })
+    });
+    looked.ok().and(found)
+}
+
+/// Whether subqueries that take columns from around them become joins, which alone can be computed. Other mistakes are
+/// not looked for: they can lie in the rows.
+fn can_join(state: &SessionState, plan: &LogicalPlan) -> bool {
+    state.optimize(plan).map_or(true, |plan| refers_out(&plan).is_none())
+}
+
+fn no_join(text: &str, column: &Column) -> PlanError {
+    let name = column.flat_name();
+    let place = text.find(&name).map(|at| at..at + name.len());
+    PlanError {
+        code: Code::SqlPlan,
+        message: format!("a subquery that refers to `{name}` outside it has no plan like this"),
+        range: place.unwrap_or_else(|| first_line(text)),
+        help: Some("write it as a join with `GROUP BY`; in a subquery, such a column can only be compared with `=`".to_owned()),
+    }
 }
 
 #[derive(Clone, Debug)]

@@ -1,6 +1,7 @@
 //! A stage that can run: its columns are known, its settings checked, its inputs bound to tables; and what
 //! it is given when it does.
 
+use std::collections::BTreeSet;
 use std::fmt::Debug;
 use std::path::Path;
 use std::sync::Arc;
@@ -51,6 +52,8 @@ pub struct PreparedStage {
     pub export: Option<Arc<dyn Export>>,
     /// What its fingerprint covers, but for the fingerprints of its inputs.
     pub components: Components,
+    /// The models that it asks, by name.
+    pub models: BTreeSet<String>,
     /// Functions whose value differs between runs: the stage cannot be cached.
     pub volatile: Vec<String>,
     /// Another reason why it cannot be cached.

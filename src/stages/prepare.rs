@@ -76,6 +76,7 @@ pub fn prepare(
             plan: outcome.plan,
             export: outcome.export,
             components,
+            models: calls.models,
             volatile: calls.volatile.into_iter().collect(),
             unrepeatable: outcome.unrepeatable,
             volatile_checks,

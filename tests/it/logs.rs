@@ -151,3 +151,46 @@ fn a_local_model_says_when_it_is_opened_and_what_it_is_asked() {
         &json!({"message": "batch finished", "model": "tiny", "rows": 1, "stage": "answers"}),
     );
 }
+
+#[test]
+fn a_local_model_is_unloaded_when_the_last_stage_that_asks_it_has_ended() {
+    let workspace = Workspace::with(
+        r#"
+pipeline: turns
+models:
+  first: { path: first }
+  second: { path: second }
+stages:
+  asked: { sql: "SELECT 'the cat' AS q" }
+  a: { sql: "SELECT q, array_length(embed('first', q)['vector']) AS n FROM asked" }
+  b: { sql: "SELECT q || ' sat' AS q, array_length(embed('first', q)['vector']) AS n FROM a" }
+  c: { sql: "SELECT q, array_length(embed('first', q)['vector']) AS n FROM b" }
+  d: { sql: "SELECT array_length(hidden('second', q)['vector']) AS n FROM c" }
+"#,
+    );
+    workspace.add_model("bert-sentence", "first");
+    workspace.add_model("gpt2", "second");
+    let all = entries(&workspace, &["run", "p.yaml", "--log", "info"]);
+    let said = all.iter().filter(|entry| {
+        ["model is open", "model is unloaded"].iter().any(|known| entry["message"] == *known)
+    });
+    let said: Vec<String> = said
+        .map(|entry| {
+            let path = entry["path"].as_str().unwrap();
+            format!("{} {}", entry["message"].as_str().unwrap(), path.rsplit('/').next().unwrap())
+        })
+        .collect();
+    assert_eq!(
+        said,
+        [
+            "model is open first",
+            "model is unloaded first",
+            "model is open second",
+            "model is unloaded second"
+        ]
+    );
+    // What it did before counts all the same.
+    let usage = &workspace.json(&["show"])["local_models"];
+    assert_eq!(usage["first"]["answers"], 2);
+    assert_eq!(usage["second"]["answers"], 1);
+}

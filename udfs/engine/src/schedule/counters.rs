@@ -1,5 +1,6 @@
 //! What a model has done so far.
 
+use std::ops::Add;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Sums over all workers.
@@ -26,6 +27,20 @@ pub struct Counts {
     pub steps: u64,
     /// Requests that workers answered, failed ones too. A request is counted before its reply is called.
     pub answers: u64,
+}
+
+impl Add for Counts {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            asked_tokens: self.asked_tokens + other.asked_tokens,
+            encoder_rows: self.encoder_rows + other.encoder_rows,
+            decoder_rows: self.decoder_rows + other.decoder_rows,
+            steps: self.steps + other.steps,
+            answers: self.answers + other.answers,
+        }
+    }
 }
 
 impl Counters {
