@@ -76,18 +76,18 @@ impl LocalModel {
 
     /// What it has done so far.
     pub fn counts(&self) -> Counts {
-        self.state().now().0
+        self.state().so_far().0
     }
 
     /// What readers of a run should know of how it ran.
     pub fn notices(&self) -> Vec<String> {
-        self.state().now().1
+        self.state().so_far().1
     }
 
     /// Gives its memory back. Who asks it again loads it again.
     pub fn unload(&self) {
         let mut state = self.state();
-        let (counts, notices) = state.now();
+        let (counts, notices) = state.so_far();
         let before = std::mem::replace(&mut *state, State { counts, notices, ..State::default() });
         if before.loaded().is_some() {
             info!(path = self.model.path, "model is unloaded");
@@ -136,7 +136,7 @@ impl State {
     }
 
     /// What the model did and said so far.
-    fn now(&self) -> (Counts, Vec<String>) {
+    fn so_far(&self) -> (Counts, Vec<String>) {
         let mut notices = self.notices.clone();
         let Some(loaded) = self.loaded() else { return (self.counts, notices) };
         notices.extend(loaded.model.notices());

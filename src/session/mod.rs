@@ -1,6 +1,7 @@
 //! The one place that knows how queries are planned and run: functions, limits, tables, policy.
 
 mod bounded;
+mod correlated;
 pub mod engine;
 mod large_limits;
 pub mod order;

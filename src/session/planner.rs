@@ -7,7 +7,6 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, SchemaRef};
 use datafusion::catalog::TableProvider;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{
     Column, DFSchema, DFSchemaRef, DataFusionError, Result, SchemaError, TableReference,
     plan_datafusion_err,
@@ -23,6 +22,7 @@ use indexmap::IndexSet;
 use proofmill_udfs::model::CallError;
 use proofmill_udfs::model::placement::asks_model;
 
+use crate::session::correlated;
 use crate::session::policy::{self, Calls};
 use crate::session::wording::{self, Fact};
 use crate::sqltext::{self, Query, SqlErrorKind};
@@ -63,44 +63,28 @@ pub fn query(
     };
     let (plan, calls) =
         plan().map_err(|error| describe(&query.text, Some(query), &error, state))?;
-    if let Some(column) = refers_out(&plan).filter(|_| !can_join(state, &plan)) {
-        return Err(no_join(&query.text, &column));
+    if let Some(column) = correlated::without_join(state, &plan) {
+        return Err(not_joined(&query.text, &column));
     }
     let schema = result_schema(plan.schema(), query)?;
     Ok(Planned { plan, schema, calls })
 }
 
-/// A column that a subquery takes from around it.
-fn refers_out(plan: &LogicalPlan) -> Option<Column> {
-    let mut found = None;
-    let looked = plan.apply_with_subqueries(|node| {
-        node.apply_expressions(|expr| {
-            expr.apply(|part| {
-                if let Expr::OuterReferenceColumn(_, column) = part {
-                    found = Some(column.clone());
-                    return Ok(TreeNodeRecursion::Stop);
-                }
-                Ok(TreeNodeRecursion::Continue)
-            })
-        })
-    });
-    looked.ok().and(found)
-}
-
-/// Whether subqueries that take columns from around them become joins, which alone can be computed. Other mistakes are
-/// not looked for: they can lie in the rows.
-fn can_join(state: &SessionState, plan: &LogicalPlan) -> bool {
-    state.optimize(plan).map_or(true, |plan| refers_out(&plan).is_none())
-}
-
-fn no_join(text: &str, column: &Column) -> PlanError {
+/// The error of a subquery over `column`, which is outside it.
+fn not_joined(text: &str, column: &Column) -> PlanError {
     let name = column.flat_name();
-    let place = text.find(&name).map(|at| at..at + name.len());
+    // `a.id` is not the end of `data.id`.
+    let inside = |at: usize| text[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_');
+    // Subqueries mostly come behind what the query selects.
+    let place = text.rmatch_indices(&name).map(|(at, _)| at).find(|at| !inside(*at));
+    let range = place.map_or_else(|| first_line(text), |at| at..at + name.len());
     PlanError {
         code: Code::SqlPlan,
-        message: format!("a subquery that refers to `{name}` outside it has no plan like this"),
-        range: place.unwrap_or_else(|| first_line(text)),
-        help: Some("write it as a join with `GROUP BY`; in a subquery, such a column can only be compared with `=`".to_owned()),
+        message: format!(
+            "a correlated subquery over `{name}` that does not become a join cannot be computed"
+        ),
+        range,
+        help: Some("write it as a join, with `GROUP BY` where it folds rows".to_owned()),
     }
 }
 

@@ -12,6 +12,8 @@ use std::process::{Command, Output};
 
 use serde_json::Value as Json;
 
+use crate::support::Workspace;
+
 /// Fewest cases: a smaller number means that the folder has moved.
 const CASES_MIN: usize = 70;
 /// Longest message: what fits on two lines of a terminal.
@@ -213,5 +215,35 @@ fn every_code_has_a_page() {
         let lines = page.lines().count();
         assert!(page.starts_with(&format!("# {code}: ")), "{code} has no title");
         assert!((15..=40).contains(&lines), "the page of {code} has {lines} lines");
+    }
+}
+
+/// Correlated subqueries that the optimizer makes joins of are no mistakes, and give what they say.
+#[test]
+fn correlated_subqueries_that_become_joins_run() {
+    let mut text = String::from(
+        "pipeline: p\nstages:\n  \
+         a: { sql: \"SELECT * FROM (VALUES (1, 'x'), (2, 'y'), (3, 'z')) AS t(id, name)\" }\n  \
+         b: { sql: \"SELECT * FROM (VALUES (1), (3)) AS t(id)\" }\n",
+    );
+    let cases = [
+        ("(SELECT max(b.id) FROM b WHERE b.id = a.id) IS NOT NULL", vec![1, 3]),
+        ("EXISTS (SELECT 1 FROM b WHERE b.id < a.id)", vec![2, 3]),
+        ("NOT EXISTS (SELECT 1 FROM b WHERE b.id = a.id OR a.name = 'y')", vec![]),
+        ("id IN (SELECT b.id FROM b WHERE b.id <= a.id)", vec![1, 3]),
+        (
+            "EXISTS (SELECT 1 FROM b WHERE b.id = a.id AND EXISTS (SELECT 1 FROM a AS c WHERE c.id = b.id))",
+            vec![1, 3],
+        ),
+    ];
+    for (n, (condition, _)) in cases.iter().enumerate() {
+        text += &format!("  q{n}: {{ sql: \"SELECT id FROM a WHERE {condition} ORDER BY id\" }}\n");
+    }
+    let workspace = Workspace::with(&text);
+    workspace.proofmill(&["run", "p.yaml"]).expect(0);
+    for (n, (condition, wanted)) in cases.iter().enumerate() {
+        let rows = workspace.sql(&format!("SELECT id FROM q{n} ORDER BY id"));
+        let ids: Vec<i64> = rows.iter().map(|row| row["id"].as_i64().unwrap()).collect();
+        assert_eq!(ids, *wanted, "{condition}");
     }
 }

@@ -209,6 +209,7 @@ fn products<S: Simd, const R: usize, const C: usize>(
 ) -> [[[i32; LANES]; C]; R] {
     let mut sums = [[s.no_dots(); C]; R];
     for (x, weights) in rows.iter().zip(panel) {
+        // Weights outside: they stay in registers, and so do the sums.
         let mut lanes = [s.load_weights(&weights[first]); C];
         for c in 1..C {
             lanes[c] = s.load_weights(&weights[(first + c) % 2]);
