@@ -21,6 +21,12 @@ fn every_stage_keeps_its_rule() {
     };
     for task in TASKS {
         let at = format!("study_of_{task}_pgra");
+        // Both encoders find k candidates for every sentence; BM25 those that share a word with it.
+        none(format!(
+            "SELECT count(*) AS n FROM {at}.items AS i CROSS JOIN (VALUES ('dense'), ('second'), ('bm25')) AS r(retriever)
+             LEFT JOIN (SELECT retriever, query_id, count(DISTINCT id) AS found FROM {at}_found.candidates GROUP BY retriever, query_id) AS c
+             ON c.retriever = r.retriever AND c.query_id = i.id WHERE coalesce(c.found, 0) NOT BETWEEN CASE r.retriever WHEN 'bm25' THEN 0 ELSE 40 END AND 40"
+        ));
         // The reranker orders the candidates of stage 1, all of them, and adds none.
         none(format!(
             "SELECT count(*) AS n FROM {at}_found_rerank.ranked AS r FULL JOIN {at}_found.candidates AS c
