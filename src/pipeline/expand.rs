@@ -2,6 +2,7 @@
 //! checked and typed. Collects every mistake instead of stopping at the first.
 
 mod groups;
+mod models;
 
 use std::sync::Arc;
 
@@ -122,13 +123,13 @@ impl Expander<'_> {
         let given: Vec<_> =
             profile.chain(params).map(|(k, v)| (k.clone(), Given::Text(v.clone()))).collect();
         let values = params::resolve(&tree, &given, Setter::CommandLine, &mut self.diagnostics);
-        let head = without(&tree, &["stages", "params"]);
+        let head = without(&tree, &["stages", "params", "models"]);
         let head = interpolate(&head, &values, &self.sources, "", &mut self.diagnostics);
         self.check("PipelineFile", &head, &["stages"], "");
         self.check_params(&tree, "");
         self.secret_params(&tree, &values);
         self.stages(&tree, &values, &[], "", &mut Vec::new());
-        let models = self.models(&head);
+        let models = self.models(&tree, &values);
         let tests = self.tests(&head);
         let value = |name: &str| values.get(&format!("params.{name}")).map(Node::to_json);
         Some(File {
@@ -145,53 +146,6 @@ impl Expander<'_> {
                 .unwrap_or_default(),
             tests,
         })
-    }
-
-    /// The models that have no mistake.
-    fn models(&mut self, head: &Node) -> IndexMap<String, (Model, Node)> {
-        let mut models = IndexMap::new();
-        for (key, node) in head.get("models").map(Node::entries).unwrap_or_default() {
-            let path = join("models", &key.name);
-            if !is_name(&key.name) {
-                let message = format!("`{}` is not a name", key.name);
-                let help =
-                    "use a lower-case letter, then up to 63 lower-case letters, digits or `_`";
-                let mistake = Diagnostic::error(Code::InvalidName, key.span, path, message);
-                self.diagnostics.push(mistake.with_help(Some(help.to_owned())));
-                continue;
-            }
-            self.address(node, &path);
-            // What is not typed has been reported against the schema.
-            let Ok(model) = serde_json::from_value::<Model>(node.to_json()) else { continue };
-            let beside = if model.path.is_some() { "path" } else { "url" };
-            for idle in model.idle() {
-                let message = format!("`{idle}` means nothing beside `{beside}`");
-                let (span, path) = (node.at(&[idle]).span, join(&path, idle));
-                self.diagnostics.push(Diagnostic::error(Code::UnknownKey, span, path, message));
-            }
-            if model.prices.is_none() && model.budget.is_some_and(|budget| budget.money.is_some()) {
-                let message = "a budget of money needs `prices`".to_owned();
-                let help = "add the prices of a million tokens: `prices: { prompt: 0.15, completion: 0.6 }`";
-                let (span, path) =
-                    (node.at(&["budget", "money"]).span, join(&path, "budget.money"));
-                let mistake = Diagnostic::error(Code::MissingKey, span, path, message);
-                self.diagnostics.push(mistake.with_help(help.to_owned()));
-            }
-            models.insert(key.name.clone(), (model, node.clone()));
-        }
-        models
-    }
-
-    /// A mistake if an endpoint's address has something in it that would be kept and printed, or has a
-    /// query, which it cannot have.
-    fn address(&mut self, model: &Node, path: &str) {
-        let Some(url) = model.get("url") else { return };
-        let text = url.as_str().unwrap_or_default();
-        let query = || text.contains(['?', '#']).then_some("has a query or a fragment");
-        let Some(why) = secret::of_address(text).or_else(query) else { return };
-        let help = "an address is kept with the answers and is shown: put the key into a variable of the \
-                    environment, and name it in `api_key_env`";
-        self.secret(url.span, join(path, "url"), why, help);
     }
 
     /// A mistake for each parameter with an address that has a secret in it: a run keeps its parameters.
@@ -268,15 +222,23 @@ impl Expander<'_> {
     fn check_params(&mut self, tree: &Node, path: &str) {
         let Some(params) = tree.get("params") else { return };
         let path = join(path, "params");
-        if !matches!(params.value, Value::Map(_) | Value::Null) {
-            let message = format!("expected a mapping, found {}", params.describe());
-            self.diagnostics.push(Diagnostic::error(Code::WrongType, params.span, path, message));
+        if params.value != Value::Null && !self.is_mapping(params, &path) {
             return;
         }
         for (key, default) in params.entries() {
             self.name(key, &path);
             self.check("Parameter", default, &[], &join(&path, &key.name));
         }
+    }
+
+    /// A mistake if `node` is no mapping.
+    fn is_mapping(&mut self, node: &Node, path: &str) -> bool {
+        let is_mapping = matches!(node.value, Value::Map(_));
+        if !is_mapping {
+            let message = format!("expected a mapping, found {}", node.describe());
+            self.diagnostics.push(Diagnostic::error(Code::WrongType, node.span, path, message));
+        }
+        is_mapping
     }
 
     /// A mistake if `key` is not a name.
@@ -310,9 +272,7 @@ impl Expander<'_> {
             self.diagnostics.push(Diagnostic::error(Code::MissingKey, span, path, message));
             return;
         };
-        if !matches!(stages.value, Value::Map(_)) {
-            let message = format!("expected a mapping, found {}", stages.describe());
-            self.diagnostics.push(Diagnostic::error(Code::WrongType, stages.span, path, message));
+        if !self.is_mapping(stages, &path) {
             return;
         }
         for (key, node) in stages.entries() {

@@ -1,4 +1,4 @@
-//! Groups: the combinations of a matrix, or the turns of a repeated group, and the names of their instances.
+//! The combinations of a group's or model's matrix, or the turns of a repeated group, and the names of their instances.
 
 use std::collections::{HashMap, HashSet};
 
@@ -15,11 +15,11 @@ const INSTANCES_MAX: usize = 10_000;
 /// The number of a turn, from 1: `${repeat.turn}`, and the first column of a union over turns.
 pub const TURN: &str = "turn";
 
-/// One instance of a group.
+/// One instance of a group, or a model of a matrix.
 pub struct GroupInstance {
     /// The matrix values as texts, or the number of the turn; none for a group that is not repeated.
     pub labels: Vec<String>,
-    /// Full name of the instance's group.
+    /// Full name of the instance's group, or of the model.
     pub group: String,
     /// What `${…}` names inside the instance.
     pub values: Values,
@@ -64,9 +64,9 @@ pub fn instances(
         for (i, item) in items.iter().enumerate() {
             if longest <= NAME_BYTES_MAX && longest + 1 + label(item).len() > NAME_BYTES_MAX {
                 let message = format!(
-                    "with this value, the name of the group has more than {NAME_BYTES_MAX} characters"
+                    "with this value, the name `{group}_…` has more than {NAME_BYTES_MAX} characters"
                 );
-                let help = "use a short value here, and look the long one up in SQL".to_owned();
+                let help = "use a short value here; a query can look up the long one".to_owned();
                 let path = join(&path, &i.to_string());
                 out.push(
                     Diagnostic::error(Code::InvalidName, item.span, path, message).with_help(help),

@@ -27,7 +27,7 @@ pub struct PipelineFile {
     pub params: IndexMap<String, Parameter>,
     /// Language models by name.
     #[serde(default)]
-    pub models: IndexMap<String, Model>,
+    pub models: IndexMap<String, ModelEntry>,
     /// Warnings that are errors here.
     #[serde(default)]
     pub strict: Vec<Strict>,
@@ -62,6 +62,25 @@ pub enum Parameter {
     One(Option<Scalar>),
     /// A list, for a matrix.
     Many(Vec<Scalar>),
+}
+
+/// A model, or several that differ in values.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(untagged)]
+#[expect(clippy::large_enum_variant, reason = "exists for its schema only")]
+pub enum ModelEntry {
+    /// A model.
+    One(Model),
+    /// A model for each combination.
+    Many(ModelMatrix),
+}
+
+/// Models that differ in values. The name of each is that of the entry and its values, joined by `_`.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+pub struct ModelMatrix {
+    /// Parameters and their values: there is a model for each combination, and its settings can use `${matrix.name}`.
+    #[schemars(extend("minProperties" = 1))]
+    pub matrix: IndexMap<String, MatrixValues>,
 }
 
 /// A stage or a group.
