@@ -285,6 +285,40 @@ fn what_is_left_is_told_by_the_pace_of_late() {
     assert!(shown.contains("9,600/10,000 rows  10 rows/s  40 s left"), "{shown}");
 }
 
+/// It looks at its dev set for a minute, and then makes a step every two seconds.
+#[test]
+fn what_a_training_has_left_is_told_by_its_steps_alone() {
+    let stand = Stand::new(100, &[("fit", 60)]);
+    let fit = stand.begin("fit");
+    fit.expect_steps(100);
+    let line = |seconds| {
+        let lines = stand.at(seconds);
+        lines.into_iter().find(|line| line.contains("/100 steps")).unwrap()
+    };
+    for second in 1..=60 {
+        let shown = line(f64::from(second));
+        assert!(!shown.contains("left"), "{shown}");
+    }
+    let mut shown = String::new();
+    for step in 1..=4 {
+        fit.set_step(step, 0.5);
+        shown = line(60.0 + 2.0 * step as f64);
+    }
+    assert!(shown.contains("4/100 steps  loss 0.5000  3 min 12 s left"), "{shown}");
+}
+
+/// Its rows come all at once, at its end, and nobody can tell how many.
+#[test]
+fn a_query_that_sorts_tells_of_its_answers() {
+    let stand = Stand::new(100, &[("states", 60)]);
+    let states = stand.begin("states");
+    for _ in 0..150 {
+        states.counters().answered(100, 0);
+    }
+    let shown = stand.at(2.0).join("\n");
+    assert!(shown.contains("150 answers  7,500 tokens/s"), "{shown}");
+}
+
 /// Its rows come all at once, at its end.
 #[test]
 fn a_search_tells_of_the_entries_that_it_has_looked_at() {

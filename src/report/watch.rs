@@ -192,7 +192,9 @@ impl Running {
         } else {
             self.waiting.get_or_insert(now);
         }
-        if self.wait_shown(now).is_some() {
+        // A training looks at its dev set first, if it is told to, and that is no step.
+        let begins = self.progress.training().is_some_and(|training| training.step == 0);
+        if begins || self.wait_shown(now).is_some() {
             // The pace before says nothing about the one after.
             self.measured.clear();
             return;
@@ -269,7 +271,12 @@ impl Running {
             (None, None, _) => "rows",
         };
         let of = total.map(|total| format!("/{}", count(total))).unwrap_or_default();
-        let mut words = vec![format!("{}{of} {unit}", count(done))];
+        // Of a query that sorts its rows, none is there before the last is answered.
+        let answered = self.progress.asked().filter(|_| done == 0 && total.is_none());
+        let mut words = vec![match answered {
+            Some(counts) => format!("{} answers", count(counts.replayed + counts.answered)),
+            None => format!("{}{of} {unit}", count(done)),
+        }];
         if let Some(waiting) = self.wait_shown(now) {
             words.push(waits(&waiting, now));
         } else if let Some(training) = training.filter(|training| training.step > 0) {

@@ -104,7 +104,7 @@ impl Progress {
 
     /// What models were asked so far; `None` if nothing.
     pub fn asked(&self) -> Option<Counts> {
-        Some(self.asked.now()).filter(|counts| counts.settled > 0 || counts.rows > 0)
+        Some(self.asked.now()).filter(|counts| *counts != Counts::default())
     }
 
     /// Rows expected; `None` if nobody can tell.

@@ -194,7 +194,8 @@ impl Counters {
         self.failed.fetch_add(count as u64, Ordering::Relaxed);
     }
 
-    pub(super) fn answered(&self, prompt_tokens: u64, output_tokens: u64) {
+    /// A model answered a request of so many tokens with so many.
+    pub fn answered(&self, prompt_tokens: u64, output_tokens: u64) {
         self.answered.fetch_add(1, Ordering::Relaxed);
         self.prompt_tokens.fetch_add(prompt_tokens, Ordering::Relaxed);
         self.output_tokens.fetch_add(output_tokens, Ordering::Relaxed);
