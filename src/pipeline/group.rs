@@ -16,25 +16,24 @@ const INSTANCES_MAX: usize = 10_000;
 pub const TURN: &str = "turn";
 
 /// One instance of a group, or a model of a matrix.
-pub struct GroupInstance {
+pub struct Instance {
     /// The matrix values as texts, or the number of the turn; none for a group that is not repeated.
     pub labels: Vec<String>,
     /// Full name of the instance's group, or of the model.
-    pub group: String,
+    pub name: String,
     /// What `${…}` names inside the instance.
     pub values: Values,
 }
 
-/// All instances of the group `group` whose node is `node`.
+/// All instances of the group or model `group` whose node is `node`.
 pub fn instances(
     group: &str,
     node: &Node,
     values: &Values,
     path: &str,
     out: &mut Vec<Diagnostic>,
-) -> Vec<GroupInstance> {
-    let whole =
-        GroupInstance { labels: Vec::new(), group: group.to_owned(), values: values.clone() };
+) -> Vec<Instance> {
+    let whole = Instance { labels: Vec::new(), name: group.to_owned(), values: values.clone() };
     let mut all = vec![whole];
     for Axis { namespace, name, items } in axes(node) {
         let path = join(&join(path, namespace), name);
@@ -55,12 +54,12 @@ pub fn instances(
         if collision {
             return Vec::new();
         }
-        let extend = |instance: &GroupInstance, item: &Node| GroupInstance {
+        let extend = |instance: &Instance, item: &Node| Instance {
             labels: instance.labels.iter().cloned().chain([text(item)]).collect(),
-            group: format!("{}_{}", instance.group, label(item)),
+            name: format!("{}_{}", instance.name, label(item)),
             values: instance.values.clone().with(namespace, name, item.clone()),
         };
-        let longest = all.iter().map(|instance| instance.group.len()).max().unwrap_or(0);
+        let longest = all.iter().map(|instance| instance.name.len()).max().unwrap_or(0);
         for (i, item) in items.iter().enumerate() {
             if longest <= NAME_BYTES_MAX && longest + 1 + label(item).len() > NAME_BYTES_MAX {
                 let message = format!(
@@ -89,8 +88,8 @@ pub fn instances(
     }
     let mut seen = HashSet::new();
     for instance in &all {
-        if !seen.insert(&instance.group) {
-            let message = format!("two combinations share the name `{}`", instance.group);
+        if !seen.insert(&instance.name) {
+            let message = format!("two combinations share the name `{}`", instance.name);
             out.push(Diagnostic::error(Code::Duplicate, node.span, path, message));
         }
     }

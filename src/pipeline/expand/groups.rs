@@ -5,7 +5,7 @@ use indexmap::IndexMap;
 use super::{Expander, without};
 use crate::code::Code;
 use crate::diagnostic::Diagnostic;
-use crate::group::{self, GroupInstance};
+use crate::group::{self, Instance};
 use crate::interpolate::interpolate;
 use crate::kinds::{CarriedRows, Carry, StageKind};
 use crate::node::{Key, Node, Value};
@@ -62,11 +62,11 @@ impl Expander<'_> {
                 group: name,
                 columns: names.collect(),
                 numbers: repeat.is_some(),
-                instances: instances.iter().map(|i| (i.labels.clone(), i.group.clone())).collect(),
+                instances: instances.iter().map(|i| (i.labels.clone(), i.name.clone())).collect(),
             });
         }
         let mut before = None;
-        for GroupInstance { group, values, .. } in instances {
+        for Instance { name: group, values, .. } in instances {
             let inside = |group: String| scope.iter().cloned().chain([group]).collect::<Vec<_>>();
             if let Some(repeat) = repeat {
                 self.carry(repeat, scope, &group, before.as_deref(), &path_of("repeat"));
