@@ -16,7 +16,7 @@ const INSTANCES_MAX: usize = 10_000;
 pub const TURN: &str = "turn";
 
 /// One instance of a group, or a model of a matrix.
-pub struct Instance {
+pub struct MatrixInstance {
     /// The matrix values as texts, or the number of the turn; none for a group that is not repeated.
     pub labels: Vec<String>,
     /// Full name of the instance's group, or of the model.
@@ -32,8 +32,9 @@ pub fn instances(
     values: &Values,
     path: &str,
     out: &mut Vec<Diagnostic>,
-) -> Vec<Instance> {
-    let whole = Instance { labels: Vec::new(), name: group.to_owned(), values: values.clone() };
+) -> Vec<MatrixInstance> {
+    let whole =
+        MatrixInstance { labels: Vec::new(), name: group.to_owned(), values: values.clone() };
     let mut all = vec![whole];
     for Axis { namespace, name, items } in axes(node) {
         let path = join(&join(path, namespace), name);
@@ -54,7 +55,7 @@ pub fn instances(
         if collision {
             return Vec::new();
         }
-        let extend = |instance: &Instance, item: &Node| Instance {
+        let extend = |instance: &MatrixInstance, item: &Node| MatrixInstance {
             labels: instance.labels.iter().cloned().chain([text(item)]).collect(),
             name: format!("{}_{}", instance.name, label(item)),
             values: instance.values.clone().with(namespace, name, item.clone()),

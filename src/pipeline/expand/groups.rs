@@ -5,7 +5,7 @@ use indexmap::IndexMap;
 use super::{Expander, without};
 use crate::code::Code;
 use crate::diagnostic::Diagnostic;
-use crate::group::{self, Instance};
+use crate::group::{self, MatrixInstance};
 use crate::interpolate::interpolate;
 use crate::kinds::{CarriedRows, Carry, StageKind};
 use crate::node::{Key, Node, Value};
@@ -66,7 +66,7 @@ impl Expander<'_> {
             });
         }
         let mut before = None;
-        for Instance { name: group, values, .. } in instances {
+        for MatrixInstance { name: group, values, .. } in instances {
             let inside = |group: String| scope.iter().cloned().chain([group]).collect::<Vec<_>>();
             if let Some(repeat) = repeat {
                 self.carry(repeat, scope, &group, before.as_deref(), &path_of("repeat"));

@@ -5,7 +5,7 @@ use indexmap::IndexMap;
 use super::{Expander, without};
 use crate::code::Code;
 use crate::diagnostic::Diagnostic;
-use crate::group::{self, Instance};
+use crate::group::{self, MatrixInstance};
 use crate::interpolate::interpolate;
 use crate::models::Model;
 use crate::node::{Key, Node, Value};
@@ -36,7 +36,7 @@ impl Expander<'_> {
                 self.diagnostics.push(mistake.with_help(Some(help.to_owned())));
                 continue;
             }
-            for Instance { name, values, .. } in self.combinations(key, node, values, &path) {
+            for MatrixInstance { name, values, .. } in self.combinations(key, node, values, &path) {
                 if models.contains_key(&name) {
                     let message = format!("there is a model `{name}` already");
                     let mistake =
@@ -62,7 +62,7 @@ impl Expander<'_> {
         node: &Node,
         values: &Values,
         path: &str,
-    ) -> Vec<Instance> {
+    ) -> Vec<MatrixInstance> {
         let matrix = node.entries().iter().filter(|(key, _)| key.name == "matrix").cloned();
         let head = Node::new(Value::Map(matrix.collect()), node.span);
         let head = interpolate(&head, values, &self.sources, path, &mut self.diagnostics);
