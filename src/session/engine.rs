@@ -12,7 +12,6 @@ use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::execution::{SessionStateDefaults, TaskContext};
 use datafusion::logical_expr::planner::ExprPlanner;
-use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use object_store::ObjectStore;
 use proofmill_udfs::model::split::SplitModelCalls;
 use proofmill_udfs::model::{Counters, Watch};
@@ -23,6 +22,7 @@ use crate::session::bounded::bounded;
 use crate::session::large_limits::LargeLimits;
 use crate::session::ordered::InOrder;
 use crate::session::registry::OneStore;
+use crate::session::rules;
 use crate::session::spill::Spill;
 use proofmill_base::error::{Error, ErrorKind, Result};
 use proofmill_pipeline::models::Model;
@@ -201,6 +201,9 @@ impl Functions {
         scalar.extend(proofmill_udfs::scalar_functions());
         scalar.extend(proofmill_udfs::model::model_functions(models.asked()));
         let mut aggregate = SessionStateDefaults::default_aggregate_functions();
+        let sum = proofmill_udfs::exact::sum();
+        aggregate.retain(|function| function.name() != sum.name());
+        aggregate.push(sum);
         aggregate.extend(proofmill_udfs::aggregate_functions());
         Self { scalar, aggregate }
     }
@@ -219,12 +222,14 @@ fn state(runtime: &Arc<RuntimeEnv>, functions: &Functions, partitions: usize) ->
     // It moves a field of a model's answer, and with it the call, below filters and joins: rows that nobody wants would be
     // asked about.
     options.optimizer.enable_leaf_expression_pushdown = false;
-    let mut rules = PhysicalOptimizer::new().rules;
+    // The check takes a column that a rule has found never to be NULL for another column.
+    options.execution.skip_physical_aggregate_schema_check = true;
+    let mut physical = rules::physical_rules();
     if partitions == 1 {
         keep_order(options);
-        rules.insert(0, Arc::new(InOrder));
+        physical.insert(0, Arc::new(InOrder));
     }
-    rules.push(Arc::new(LargeLimits));
+    physical.push(Arc::new(LargeLimits));
     let table_functions = SessionStateDefaults::default_table_functions();
     SessionStateBuilder::new()
         .with_config(config)
@@ -233,8 +238,10 @@ fn state(runtime: &Arc<RuntimeEnv>, functions: &Functions, partitions: usize) ->
         .with_scalar_functions(functions.scalar.clone())
         .with_aggregate_functions(functions.aggregate.clone())
         .with_window_functions(SessionStateDefaults::default_window_functions())
+        .with_analyzer_rules(rules::analyzer_rules())
+        .with_optimizer_rules(rules::optimizer_rules())
         .with_optimizer_rule(Arc::new(SplitModelCalls))
-        .with_physical_optimizer_rules(rules)
+        .with_physical_optimizer_rules(physical)
         .with_table_functions(
             table_functions
                 .into_iter()

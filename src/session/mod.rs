@@ -9,10 +9,12 @@ mod ordered;
 pub mod planner;
 pub mod policy;
 pub mod registry;
+mod rules;
 pub mod spill;
 pub mod table;
 mod wording;
 
 pub use engine::{Engine, Limits};
+pub use rules::SQL_VERSION;
 pub use planner::{PlanError, Planned, PlannedExpression, expression, planned_expression, query};
 pub use table::{Content, StageTable, Stored};

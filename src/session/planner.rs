@@ -13,7 +13,7 @@ use datafusion::common::{
 };
 use datafusion::datasource::provider_as_source;
 use datafusion::execution::session_state::SessionState;
-use datafusion::logical_expr::planner::{ContextProvider, ExprPlanner};
+use datafusion::logical_expr::planner::{ContextProvider, ExprPlanner, RelationPlanner};
 use datafusion::logical_expr::{
     AggregateUDF, Expr, HigherOrderUDF, LogicalPlan, ScalarUDF, TableSource, WindowUDF,
 };
@@ -24,8 +24,10 @@ use proofmill_udfs::model::placement::asks_model;
 
 use crate::session::correlated;
 use crate::session::policy::{self, Calls};
+use crate::session::rules::{self, Keyless, Refused};
 use crate::session::wording::{self, Fact};
-use crate::sqltext::{self, Query, SqlErrorKind};
+use crate::session::order::OF_ORDER;
+use crate::sqltext::{self, Called, Query, SqlErrorKind, Unobeyed};
 use proofmill_base::suggest;
 use proofmill_pipeline::code::Code;
 
@@ -53,13 +55,17 @@ pub fn query(
     query: &Query,
     tables: HashMap<String, Arc<dyn TableProvider>>,
 ) -> Result<Planned, PlanError> {
-    let provider = Provider { state, tables };
+    obeyed(&query.text, &query.statement, state)?;
+    let provider = Provider::new(state, tables);
     let plan = || -> Result<_> {
         let planner = SqlToRel::new_with_options(&provider, options());
         let plan = planner.sql_statement_to_plan(query.statement.clone())?;
+        if let Some(left_out) = sqltext::replaced_left_out(&query.statement) {
+            planner.sql_statement_to_plan(left_out)?;
+        }
         let calls = policy::inspect(&plan)?;
         let plan = state.analyzer().execute_and_check(plan, state.config_options(), |_, _| {})?;
-        Ok((plan, calls))
+        Ok((rules::forget_keys(plan)?, calls))
     };
     let (plan, calls) =
         plan().map_err(|error| describe(&query.text, Some(query), &error, state))?;
@@ -73,11 +79,7 @@ pub fn query(
 /// The error of a subquery over `column`, which is outside it.
 fn not_joined(text: &str, column: &Column) -> PlanError {
     let name = column.flat_name();
-    // `a.id` is not the end of `data.id`.
-    let inside = |at: usize| text[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_');
-    // Subqueries mostly come behind what the query selects.
-    let place = text.rmatch_indices(&name).map(|(at, _)| at).find(|at| !inside(*at));
-    let range = place.map_or_else(|| first_line(text), |at| at..at + name.len());
+    let range = last_name(text, &name).unwrap_or_else(|| first_line(text));
     PlanError {
         code: Code::SqlPlan,
         message: format!(
@@ -85,6 +87,39 @@ fn not_joined(text: &str, column: &Column) -> PlanError {
         ),
         range,
         help: Some("write it as a join, with `GROUP BY` where it folds rows".to_owned()),
+    }
+}
+
+/// Where the name `table.column` stands last: subqueries mostly come behind what the query selects.
+fn last_name(text: &str, name: &str) -> Option<Range<usize>> {
+    // `a.id` is not the end of `data.id`.
+    let inside = |at: usize| text[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_');
+    let at = text.rmatch_indices(name).map(|(at, _)| at).find(|at| !inside(*at))?;
+    Some(at..at + name.len())
+}
+
+/// A mistake if a clause of the statement would not be obeyed.
+fn obeyed(
+    text: &str,
+    statement: &datafusion::sql::sqlparser::ast::Statement,
+    state: &SessionState,
+) -> Result<(), PlanError> {
+    let called = |name: &str| {
+        if OF_ORDER.contains(&name) {
+            Called::Ordered
+        } else if state.aggregate_functions().contains_key(name)
+            || state.window_functions().contains_key(name)
+        {
+            Called::Folds
+        } else {
+            Called::Scalar
+        }
+    };
+    match sqltext::unobeyed(text, statement, &called) {
+        None => Ok(()),
+        Some(Unobeyed { message, help, range }) => {
+            Err(PlanError { code: Code::SqlNotAllowed, message, range, help: Some(help) })
+        }
     }
 }
 
@@ -121,7 +156,7 @@ pub fn planned_expression(
         range: error.range,
         help: error.help,
     })?;
-    let provider = Provider { state, tables: HashMap::new() };
+    let provider = Provider::new(state, HashMap::new());
     let plan = || -> Result<_> {
         let planner = SqlToRel::new_with_options(&provider, options());
         let expr = planner.sql_to_expr(parsed, schema, &mut PlannerContext::new())?;
@@ -242,6 +277,14 @@ fn describe(
         let Fact { code, message, help, .. } = fact;
         return PlanError { code, message, range: range.unwrap_or_else(|| first_line(text)), help };
     }
+    if let DataFusionError::External(external) = root
+        && let Some(refused) = external.downcast_ref::<Refused>()
+    {
+        let Refused { message, help, blamed } = refused.clone();
+        let range = blamed.iter().find_map(|name| last_name(text, name));
+        let range = range.unwrap_or_else(|| first_line(text));
+        return PlanError { code: Code::SqlPlan, message, range, help: Some(help) };
+    }
     let message = wording::plain(&root.strip_backtrace());
     let error = |code, message: String, range| PlanError { code, message, range, help: None };
     if let Some(name) = quoted_after(&message, "Invalid function '") {
@@ -333,6 +376,13 @@ fn quoted_after<'a>(message: &'a str, marker: &str) -> Option<&'a str> {
 struct Provider<'a> {
     state: &'a SessionState,
     tables: HashMap<String, Arc<dyn TableProvider>>,
+    relations: [Arc<dyn RelationPlanner>; 1],
+}
+
+impl<'a> Provider<'a> {
+    fn new(state: &'a SessionState, tables: HashMap<String, Arc<dyn TableProvider>>) -> Self {
+        Self { state, tables, relations: [Arc::new(Keyless::default())] }
+    }
 }
 
 impl ContextProvider for Provider<'_> {
@@ -355,6 +405,10 @@ impl ContextProvider for Provider<'_> {
 
     fn get_expr_planners(&self) -> &[Arc<dyn ExprPlanner>] {
         self.state.expr_planners()
+    }
+
+    fn get_relation_planners(&self) -> &[Arc<dyn RelationPlanner>] {
+        &self.relations
     }
 
     fn get_function_meta(&self, name: &str) -> Option<Arc<ScalarUDF>> {

@@ -1,4 +1,4 @@
-//! The parser's dialect, with an end to its work. Where a text is wrong, the parser takes back what it tried and
+//! The parser's dialect: precedences as SQL has them, and an end to its work. Where a text is wrong, the parser takes back what it tried and
 //! tries the other meaning of each keyword around it (`NOT (…)` may call a function `not`), which doubles the work with
 //! each level: 30 levels would take days. So attempts are counted, and there is a last one.
 
@@ -6,7 +6,8 @@ use std::any::TypeId;
 use std::cell::Cell;
 
 use datafusion::sql::sqlparser::ast::Expr;
-use datafusion::sql::sqlparser::dialect::{Dialect, GenericDialect};
+use datafusion::sql::sqlparser::dialect::{Dialect, GenericDialect, Precedence};
+use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::Token;
 
@@ -18,7 +19,8 @@ const ATTEMPTS_MIN: usize = 100_000;
 /// Between `||` (40) and `::` (50).
 const JSON_PRECEDENCE: u8 = 45;
 
-/// [`GenericDialect`] in everything but that it gives up, and how tight the operators of JSON bind.
+/// [`GenericDialect`] in everything but that it gives up, and how tight `IS DISTINCT FROM` and the operators of JSON
+/// bind.
 #[derive(Debug)]
 pub struct Bounded {
     attempts_left: Cell<usize>,
@@ -61,6 +63,34 @@ impl Dialect for Bounded {
     fn get_next_precedence(&self, parser: &Parser) -> Option<Result<u8, ParserError>> {
         matches!(parser.peek_token_ref().token, Token::Arrow | Token::LongArrow)
             .then_some(Ok(JSON_PRECEDENCE))
+    }
+
+    /// The right side of `IS [NOT] DISTINCT FROM` ends at `AND` and `OR`; the parser reads on to the end of the whole
+    /// expression.
+    fn parse_infix(
+        &self,
+        parser: &mut Parser,
+        left: &Expr,
+        _: u8,
+    ) -> Option<Result<Expr, ParserError>> {
+        let negated = if parser.parse_keywords(&[Keyword::IS, Keyword::DISTINCT, Keyword::FROM]) {
+            false
+        } else if parser.parse_keywords(&[
+            Keyword::IS,
+            Keyword::NOT,
+            Keyword::DISTINCT,
+            Keyword::FROM,
+        ]) {
+            true
+        } else {
+            return None;
+        };
+        let left = Box::new(left.clone());
+        let right = parser.parse_subexpr(self.prec_value(Precedence::Is)).map(Box::new);
+        Some(right.map(|right| match negated {
+            true => Expr::IsNotDistinctFrom(left, right),
+            false => Expr::IsDistinctFrom(left, right),
+        }))
     }
 
     fn is_delimited_identifier_start(&self, ch: char) -> bool {
@@ -147,6 +177,20 @@ mod tests {
         }
     }
 
+    #[test]
+    fn distinct_from_ends_at_and_and_or() {
+        for (text, means) in [
+            ("a IS DISTINCT FROM b AND c", "(a IS DISTINCT FROM b) AND c"),
+            ("a IS NOT DISTINCT FROM b OR c", "(a IS NOT DISTINCT FROM b) OR c"),
+            ("c AND a IS DISTINCT FROM b + 1 AND d", "(c AND (a IS DISTINCT FROM (b + 1))) AND d"),
+            ("NOT a IS NOT DISTINCT FROM b AND c", "(NOT (a IS NOT DISTINCT FROM b)) AND c"),
+            ("a IS DISTINCT FROM b IS NULL", "(a IS DISTINCT FROM b) IS NULL"),
+            ("a IS DISTINCT FROM b = c", "a IS DISTINCT FROM (b = c)"),
+        ] {
+            assert_eq!(nesting(text), nesting(means), "{text}");
+        }
+    }
+
     /// How the operators of an expression nest, whatever its parentheses.
     fn nesting(text: &str) -> String {
         fn of(expr: &Expr) -> String {
@@ -155,6 +199,9 @@ mod tests {
                 Expr::BinaryOp { left, op, right } => format!("[{} {op} {}]", of(left), of(right)),
                 Expr::Like { expr, pattern, .. } => format!("[{} LIKE {pattern}]", of(expr)),
                 Expr::IsNull(expr) => format!("[{} IS NULL]", of(expr)),
+                Expr::IsDistinctFrom(a, b) => format!("[{} DISTINCT {}]", of(a), of(b)),
+                Expr::IsNotDistinctFrom(a, b) => format!("[{} SAME {}]", of(a), of(b)),
+                Expr::UnaryOp { op, expr } => format!("[{op} {}]", of(expr)),
                 Expr::InList { expr, .. } => format!("[{} IN]", of(expr)),
                 other => other.to_string(),
             }

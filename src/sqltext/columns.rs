@@ -1,8 +1,11 @@
 //! The columns that a query gives, as its text names them.
 
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
 
-use datafusion::sql::sqlparser::ast::{Expr, Ident, SelectItem, SetExpr, Spanned, Statement};
+use datafusion::sql::sqlparser::ast::{
+    ExceptSelectItem, Expr, Ident, Select, SelectItem, SetExpr, Spanned, Statement, VisitMut,
+    VisitorMut,
+};
 
 use crate::sqltext::parse::Query;
 use crate::sqltext::words::offset;
@@ -25,6 +28,39 @@ pub fn output_place(query: &Query, name: &str) -> Option<Range<usize>> {
     let at = |line, column| offset(&query.text, line, column);
     let range = at(span.start.line, span.start.column)..at(span.end.line, span.end.column);
     (span.start.line > 0).then_some(range)
+}
+
+/// The statement with the columns of each `* REPLACE (… AS column)` left out, where it has one: a column that is not
+/// there cannot be left out, while the planner replaces it without a word.
+pub fn replaced_left_out(statement: &Statement) -> Option<Statement> {
+    struct Replaced(bool);
+    impl VisitorMut for Replaced {
+        type Break = ();
+
+        fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+            for item in &mut select.projection {
+                let (SelectItem::Wildcard(options) | SelectItem::QualifiedWildcard(_, options)) =
+                    item
+                else {
+                    continue;
+                };
+                let replaced = options.opt_replace.take().map(|replace| replace.items);
+                let names: Vec<Ident> =
+                    replaced.into_iter().flatten().map(|item| item.column_name).collect();
+                if let [first, others @ ..] = names.as_slice() {
+                    self.0 = true;
+                    options.opt_except = Some(ExceptSelectItem {
+                        first_element: first.clone(),
+                        additional_elements: others.to_vec(),
+                    });
+                }
+            }
+            ControlFlow::Continue(())
+        }
+    }
+    let (mut left_out, mut replaced) = (statement.clone(), Replaced(false));
+    let _ = left_out.visit(&mut replaced);
+    replaced.0.then_some(left_out)
 }
 
 fn output_name(item: &SelectItem) -> Option<&Ident> {

@@ -4,9 +4,13 @@
 mod bounded;
 mod columns;
 mod limits;
+mod obeyed;
 mod parse;
+mod using;
+mod windows;
 mod words;
 
-pub use columns::output_place;
+pub use columns::{output_place, replaced_left_out};
+pub use obeyed::{Called, Unobeyed, unobeyed};
 pub use parse::{Query, SqlError, SqlErrorKind, TableName, lower_first, parse, parse_expression};
 pub use words::{find_only, find_word, normalized, offset};

@@ -9,10 +9,11 @@ use datafusion::sql::sqlparser::ast::{
     Expr, Ident, ObjectName, Spanned, Statement, TableFactor, Visit, Visitor,
 };
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
-use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
+use datafusion::sql::sqlparser::tokenizer::{Span, Token, TokenWithSpan};
 
 use crate::sqltext::bounded::Bounded;
 use crate::sqltext::limits::{self, Excess};
+use crate::sqltext::{using, windows};
 use crate::sqltext::words::{find_only, first_word, offset, second_statement, tokens};
 
 /// A `SELECT`, parsed.
@@ -110,12 +111,19 @@ pub fn parse(sql: &str) -> Result<Query, SqlError> {
         let message = format!("expected one query, found {} statements", statements.len());
         return Err(not_allowed(&message, range));
     }
-    let statement = statements.remove(0);
+    let mut statement = statements.remove(0);
     if !matches!(statement, Statement::Query(_)) {
         let (word, range) = first_word(sql).unwrap_or_default();
         return Err(no_query(&word.to_uppercase(), range));
     }
     limits::expanded(&statement).map_err(|excess| too_large(sql, excess))?;
+    using::written_out(&mut statement);
+    windows::written_out(&mut statement).map_err(|conflict| SqlError {
+        kind: SqlErrorKind::NotAllowed,
+        message: conflict.message,
+        range: spanned(sql, conflict.span),
+        help: None,
+    })?;
     let tables = tables(sql, &statement)?;
     Ok(Query { text: sql.to_owned(), statement, tables })
 }
@@ -226,9 +234,7 @@ struct Places<'a> {
 
 impl Places<'_> {
     fn range(&self, name: &ObjectName) -> Range<usize> {
-        let span = name.span();
-        let at = |line, column| offset(self.sql, line, column);
-        at(span.start.line, span.start.column)..at(span.end.line, span.end.column)
+        spanned(self.sql, name.span())
     }
 }
 
@@ -249,6 +255,12 @@ impl Visitor for Places<'_> {
         self.found.push((plain(relation), self.range(relation)));
         ControlFlow::Continue(())
     }
+}
+
+/// The bytes of a span.
+fn spanned(sql: &str, span: Span) -> Range<usize> {
+    let at = |line, column| offset(sql, line, column);
+    at(span.start.line, span.start.column)..at(span.end.line, span.end.column)
 }
 
 /// A name without quotes; words that had none in lower case.

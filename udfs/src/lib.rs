@@ -28,6 +28,7 @@ use datafusion::logical_expr::{AggregateUDF, ScalarUDF};
 
 pub mod aggregate;
 pub mod definition;
+pub mod exact;
 pub mod model;
 pub mod scalar;
 pub mod stats;

@@ -1,0 +1,87 @@
+//! Expressions that the engine computes otherwise than SQL says, replaced by [functions](proofmill_udfs::exact) that do
+//! as SQL says: arithmetic of whole numbers, and `TRY_CAST`.
+
+use datafusion::arrow::datatypes::DataType;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::{DFSchema, Result, ScalarValue};
+use datafusion::logical_expr::expr::TryCast;
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::utils::merge_schema;
+use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, lit};
+use datafusion::optimizer::analyzer::AnalyzerRule;
+use proofmill_udfs::exact::{Operation, checked, try_cast};
+
+use crate::session::rules::memberships::Memberships;
+
+/// Replaces them, once all types are settled.
+#[derive(Debug)]
+pub struct Exact;
+
+impl AnalyzerRule for Exact {
+    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        let memberships = Memberships::of(&plan)?;
+        let of_node = |node: LogicalPlan| {
+            let inputs = node.inputs();
+            let schema = match (&node, inputs.is_empty()) {
+                (LogicalPlan::TableScan(scan), _) => scan.projected_schema.as_ref().clone(),
+                (_, true) => DFSchema::empty(),
+                (_, false) => merge_schema(&inputs),
+            };
+            let is_filter = matches!(node, LogicalPlan::Filter(_));
+            let names = NamePreserver::new(&node);
+            let node = node.map_expressions(|expr| {
+                let name = names.save(&expr);
+                let expr = exact(expr, &schema)?;
+                let expr = expr.transform_data(|expr| memberships.apart(expr, is_filter))?;
+                Ok(expr.update_data(|expr| name.restore(expr)))
+            })?;
+            node.map_data(|node| node.recompute_schema())
+        };
+        plan.transform_up_with_subqueries(of_node).data()
+    }
+
+    fn name(&self) -> &str {
+        "exact"
+    }
+}
+
+fn exact(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    expr.transform_up(|part| match part {
+        Expr::BinaryExpr(BinaryExpr { left, op, right }) => {
+            let operation = match op {
+                Operator::Plus => Some(Operation::Add),
+                Operator::Minus => Some(Operation::Subtract),
+                Operator::Multiply => Some(Operation::Multiply),
+                _ => None,
+            };
+            let kind = match operation {
+                Some(_) => whole(&left, schema).filter(|kind| Some(kind) == whole(&right, schema).as_ref()),
+                None => None,
+            };
+            Ok(match (operation, kind) {
+                (Some(operation), Some(kind)) => {
+                    Transformed::yes(checked(operation, kind, *left, *right))
+                }
+                _ => Transformed::no(Expr::BinaryExpr(BinaryExpr { left, op, right })),
+            })
+        }
+        Expr::Negative(inner) => Ok(match (whole(&inner, schema), inner.as_ref()) {
+            // The smallest number is written as its opposite, which has no place.
+            (Some(kind), expr) if !matches!(expr, Expr::Literal(..)) => {
+                let zero = lit(ScalarValue::new_zero(&kind)?);
+                Transformed::yes(checked(Operation::Subtract, kind, zero, *inner))
+            }
+            _ => Transformed::no(Expr::Negative(inner)),
+        }),
+        Expr::TryCast(TryCast { expr, field }) => {
+            Ok(Transformed::yes(try_cast(*expr, field.data_type().clone())))
+        }
+        other => Ok(Transformed::no(other)),
+    })
+}
+
+/// The type of an expression if that is one of whole numbers.
+fn whole(expr: &Expr, schema: &DFSchema) -> Option<DataType> {
+    expr.get_type(schema).ok().filter(DataType::is_integer)
+}

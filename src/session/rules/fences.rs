@@ -1,0 +1,159 @@
+//! What an operator is told of the rows below it. DataFusion keeps two things that do not hold any longer: a column that is
+//! constant on one side of an outer join, which is NULL for rows without a partner, and columns that are equal below
+//! `ROLLUP`, of which some rows have only one. A fence passes rows on and forgets both, and with them the order: a sort
+//! that is asked for above would be moved below, where its keys seem to be constant.
+
+use std::fmt;
+use std::sync::Arc;
+
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::common::{JoinType, Result, Statistics, internal_err};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::aggregates::AggregateExec;
+use datafusion::physical_plan::execution_plan::CardinalityEffect;
+use datafusion::physical_plan::joins::{HashJoinExec, NestedLoopJoinExec, SortMergeJoinExec};
+use datafusion::physical_plan::statistics::{ChildStats, StatisticsArgs};
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties,
+    replace_children_if_necessary,
+};
+
+/// Puts a [`FenceExec`] above every outer join and below every `ROLLUP`. It is the first rule, before any looks at orders.
+#[derive(Debug)]
+pub struct Fences;
+
+impl PhysicalOptimizerRule for Fences {
+    fn optimize(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        _: &ConfigOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let fenced = |node: Arc<dyn ExecutionPlan>| {
+            if fills_with_null(&node) {
+                return Ok(Transformed::yes(Arc::new(FenceExec::new(node)) as _));
+            }
+            let has_sets = node
+                .downcast_ref::<AggregateExec>()
+                .is_some_and(|aggregate| !aggregate.group_expr().is_single());
+            if has_sets {
+                let fence = |child: &Arc<dyn ExecutionPlan>| {
+                    Arc::new(FenceExec::new(Arc::clone(child))) as Arc<dyn ExecutionPlan>
+                };
+                let children = node.children().into_iter().map(fence).collect();
+                return replace_children_if_necessary(node, children).map(Transformed::yes);
+            }
+            Ok(Transformed::no(node))
+        };
+        plan.transform_up(fenced).data()
+    }
+
+    fn name(&self) -> &str {
+        "fences"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+fn fills_with_null(node: &Arc<dyn ExecutionPlan>) -> bool {
+    let kind = node
+        .downcast_ref::<HashJoinExec>()
+        .map(|join| *join.join_type())
+        .or_else(|| node.downcast_ref::<NestedLoopJoinExec>().map(|join| *join.join_type()))
+        .or_else(|| node.downcast_ref::<SortMergeJoinExec>().map(|join| join.join_type()));
+    matches!(kind, Some(JoinType::Left | JoinType::Right | JoinType::Full))
+}
+
+/// The rows of its input, of which nothing is known.
+#[derive(Debug)]
+struct FenceExec {
+    input: Arc<dyn ExecutionPlan>,
+    properties: Arc<PlanProperties>,
+}
+
+impl FenceExec {
+    fn new(input: Arc<dyn ExecutionPlan>) -> Self {
+        let properties = PlanProperties::new(
+            EquivalenceProperties::new(input.schema()),
+            input.output_partitioning().clone(),
+            input.pipeline_behavior(),
+            input.boundedness(),
+        );
+        Self { input, properties: Arc::new(properties) }
+    }
+}
+
+impl DisplayAs for FenceExec {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("FenceExec")
+    }
+}
+
+impl ExecutionPlan for FenceExec {
+    fn name(&self) -> &str {
+        "FenceExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn maintains_input_order(&self) -> Vec<bool> {
+        vec![false]
+    }
+
+    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
+        vec![false]
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![&self.input]
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        mut children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        match (children.pop(), children.is_empty()) {
+            (Some(input), true) => Ok(Arc::new(Self::new(input))),
+            _ => internal_err!("FenceExec has one input"),
+        }
+    }
+
+    fn execute(
+        &self,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        self.input.execute(partition, context)
+    }
+
+    fn child_stats_requests(&self, partition: Option<usize>) -> Vec<ChildStats> {
+        vec![ChildStats::At(partition)]
+    }
+
+    fn statistics_from_inputs(
+        &self,
+        inputs: &[Arc<Statistics>],
+        _: &StatisticsArgs,
+    ) -> Result<Arc<Statistics>> {
+        let [input] = inputs else { return internal_err!("FenceExec has one input") };
+        let unknown = Statistics::new_unknown(&self.schema());
+        Ok(Arc::new(unknown.with_num_rows(input.num_rows)))
+    }
+
+    fn cardinality_effect(&self) -> CardinalityEffect {
+        CardinalityEffect::Equal
+    }
+}

@@ -1,0 +1,296 @@
+//! `USING` of `RIGHT` and `FULL` joins, written out: the planner takes its column from the left side alone, where it is NULL
+//! for rows that only the right side has. `a FULL JOIN b USING (k)` becomes a join `ON a.k = b.k`, and `k` becomes
+//! `coalesce(a.k, b.k)`. Wherever that is not seen to, `k` belongs to two tables, which the planner refuses.
+
+use std::ops::ControlFlow;
+
+use datafusion::sql::sqlparser::ast::{
+    BinaryOperator, ExceptSelectItem, Expr, Function, FunctionArg, FunctionArgExpr,
+    FunctionArgumentList, FunctionArguments, GroupByExpr, Ident, Join, JoinConstraint,
+    JoinOperator, ObjectName, OrderByExpr, OrderByKind, Query, Select, SelectItem, SetExpr,
+    Statement, TableFactor, TableWithJoins, VisitMut, VisitorMut, WildcardAdditionalOptions,
+};
+
+/// Writes out every such join of a statement whose sides have names. Others stay as they are, and are refused.
+pub fn written_out(statement: &mut Statement) {
+    struct Queries;
+    impl VisitorMut for Queries {
+        type Break = ();
+
+        fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+            let order = match query.order_by.as_mut().map(|order| &mut order.kind) {
+                Some(OrderByKind::Expressions(order)) => order.as_mut_slice(),
+                _ => &mut [],
+            };
+            of_body(&mut query.body, order);
+            ControlFlow::Continue(())
+        }
+    }
+    let _ = statement.visit(&mut Queries);
+}
+
+fn of_body(body: &mut SetExpr, order: &mut [OrderByExpr]) {
+    match body {
+        SetExpr::Select(select) => of_select(select, order),
+        SetExpr::SetOperation { left, right, .. } => {
+            of_body(left, &mut []);
+            of_body(right, &mut []);
+        }
+        _ => {}
+    }
+}
+
+/// A column that both sides of a join share, and what it stands for.
+#[derive(Clone)]
+struct Shared {
+    name: Ident,
+    value: Expr,
+}
+
+fn of_select(select: &mut Select, order: &mut [OrderByExpr]) {
+    let [table] = select.from.as_mut_slice() else { return };
+    let Some(shared) = of_table(table) else { return };
+    let mut names = Names { shared: &shared, depth: 0 };
+    let mut items = Vec::new();
+    let mut given: Vec<String> = Vec::new();
+    for item in std::mem::take(&mut select.projection) {
+        match item {
+            SelectItem::Wildcard(mut options) if is_bare(&options) => {
+                for Shared { name, value } in &shared {
+                    given.push(plain(name));
+                    items.push(aliased(value.clone(), name.clone()));
+                }
+                let (first, others) = (&shared[0], &shared[1..]);
+                options.opt_except = Some(ExceptSelectItem {
+                    first_element: first.name.clone(),
+                    additional_elements: others.iter().map(|one| one.name.clone()).collect(),
+                });
+                items.push(SelectItem::Wildcard(options));
+            }
+            SelectItem::UnnamedExpr(Expr::Identifier(name)) => {
+                match shared.iter().find(|one| plain(&one.name) == plain(&name)) {
+                    Some(one) => {
+                        given.push(plain(&name));
+                        items.push(aliased(one.value.clone(), name));
+                    }
+                    None => items.push(SelectItem::UnnamedExpr(Expr::Identifier(name))),
+                }
+            }
+            mut other => {
+                if let SelectItem::ExprWithAlias { alias, .. } = &other {
+                    given.push(plain(alias));
+                }
+                let _ = other.visit(&mut names);
+                items.push(other);
+            }
+        }
+    }
+    select.projection = items;
+    let _ = select.selection.visit(&mut names);
+    if let GroupByExpr::Expressions(groups, _) = &mut select.group_by {
+        let _ = groups.visit(&mut names);
+    }
+    let _ = select.having.visit(&mut names);
+    let _ = select.qualify.visit(&mut names);
+    for item in order {
+        // A column of the result goes first.
+        let is_given = matches!(&item.expr, Expr::Identifier(name) if given.contains(&plain(name)));
+        if !is_given {
+            let _ = item.visit(&mut names);
+        }
+    }
+}
+
+/// Writes out the joins of a `FROM`; the columns that they share, if one of them is `RIGHT` or `FULL` and all have names.
+fn of_table(table: &mut TableWithJoins) -> Option<Vec<Shared>> {
+    let outer = |join: &Join| {
+        matches!(&join.join_operator,
+            JoinOperator::Right(JoinConstraint::Using(_))
+            | JoinOperator::RightOuter(JoinConstraint::Using(_))
+            | JoinOperator::FullOuter(JoinConstraint::Using(_)))
+    };
+    if !table.joins.iter().any(outer) {
+        return None;
+    }
+    let mut shared: Vec<Shared> = Vec::new();
+    let mut joins = table.joins.clone();
+    let left = qualifier(&table.relation)?;
+    for (i, join) in joins.iter_mut().enumerate() {
+        let right = qualifier(&join.relation)?;
+        let (constraint, keeps) = match &mut join.join_operator {
+            JoinOperator::Right(constraint) | JoinOperator::RightOuter(constraint) => {
+                (constraint, Keeps::Right)
+            }
+            JoinOperator::FullOuter(constraint) => (constraint, Keeps::Both),
+            JoinOperator::Join(constraint)
+            | JoinOperator::Inner(constraint)
+            | JoinOperator::Left(constraint)
+            | JoinOperator::LeftOuter(constraint) => (constraint, Keeps::Left),
+            _ => return None,
+        };
+        let JoinConstraint::Using(columns) = constraint else { return None };
+        let mut condition: Option<Expr> = None;
+        let mut named = Vec::new();
+        for column in columns.iter() {
+            let name = column.0.first()?.as_ident()?.clone();
+            let known = shared.iter().find(|one| plain(&one.name) == plain(&name));
+            let value = match known {
+                Some(one) => one.value.clone(),
+                // Which table of several has it, the text does not tell.
+                None if i > 0 => return None,
+                None => qualified(&left, &name),
+            };
+            let other = qualified(&right, &name);
+            let equal = Expr::BinaryOp {
+                left: Box::new(value.clone()),
+                op: BinaryOperator::Eq,
+                right: Box::new(other.clone()),
+            };
+            condition = Some(match condition {
+                None => equal,
+                Some(before) => Expr::BinaryOp {
+                    left: Box::new(before),
+                    op: BinaryOperator::And,
+                    right: Box::new(equal),
+                },
+            });
+            let value = match keeps {
+                Keeps::Left => value,
+                Keeps::Right => other,
+                Keeps::Both => coalesce(value, other),
+            };
+            named.push(Shared { name, value });
+        }
+        // A column that is not shared any longer is one of several.
+        if shared.iter().any(|one| !named.iter().any(|new| plain(&new.name) == plain(&one.name))) {
+            return None;
+        }
+        shared = named;
+        *constraint = JoinConstraint::On(condition?);
+    }
+    table.joins = joins;
+    (!shared.is_empty()).then_some(shared)
+}
+
+/// The side of a join whose rows all stay.
+enum Keeps {
+    Left,
+    Right,
+    Both,
+}
+
+/// What columns of a table are called by.
+fn qualifier(factor: &TableFactor) -> Option<Vec<Ident>> {
+    match factor {
+        TableFactor::Table { alias: Some(alias), .. }
+        | TableFactor::Derived { alias: Some(alias), .. } => Some(vec![alias.name.clone()]),
+        TableFactor::Table { name, alias: None, args: None, .. } => {
+            name.0.iter().map(|part| part.as_ident().cloned()).collect()
+        }
+        _ => None,
+    }
+}
+
+fn qualified(table: &[Ident], column: &Ident) -> Expr {
+    Expr::CompoundIdentifier(table.iter().chain([column]).cloned().collect())
+}
+
+fn coalesce(left: Expr, right: Expr) -> Expr {
+    let arg = |expr| FunctionArg::Unnamed(FunctionArgExpr::Expr(expr));
+    Expr::Function(Function {
+        name: ObjectName::from(vec![Ident::new("coalesce")]),
+        uses_odbc_syntax: false,
+        parameters: FunctionArguments::None,
+        args: FunctionArguments::List(FunctionArgumentList {
+            duplicate_treatment: None,
+            args: vec![arg(left), arg(right)],
+            clauses: Vec::new(),
+        }),
+        filter: None,
+        null_treatment: None,
+        over: None,
+        within_group: Vec::new(),
+    })
+}
+
+fn aliased(expr: Expr, alias: Ident) -> SelectItem {
+    SelectItem::ExprWithAlias { expr, alias }
+}
+
+/// Whether a `*` says no more.
+fn is_bare(options: &WildcardAdditionalOptions) -> bool {
+    let WildcardAdditionalOptions {
+        opt_ilike, opt_exclude, opt_except, opt_replace, opt_rename, ..
+    } = options;
+    opt_ilike.is_none()
+        && opt_exclude.is_none()
+        && opt_except.is_none()
+        && opt_replace.is_none()
+        && opt_rename.is_none()
+}
+
+fn plain(name: &Ident) -> String {
+    match name.quote_style {
+        Some(_) => name.value.clone(),
+        None => name.value.to_lowercase(),
+    }
+}
+
+/// Replaces shared columns by what they stand for, outside of subqueries, which may have columns of that name.
+struct Names<'a> {
+    shared: &'a [Shared],
+    depth: usize,
+}
+
+impl VisitorMut for Names<'_> {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
+        self.depth += 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
+        self.depth -= 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        if self.depth == 0
+            && let Expr::Identifier(name) = expr
+            && let Some(one) = self.shared.iter().find(|one| plain(&one.name) == plain(name))
+        {
+            *expr = one.value.clone();
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::sqltext::parse;
+
+    #[test]
+    fn a_shared_column_is_that_of_the_side_that_stays() {
+        for (text, written) in [
+            (
+                "SELECT k, v FROM a FULL JOIN b USING (k) WHERE k > 1 ORDER BY k",
+                "SELECT coalesce(a.k, b.k) AS k, v FROM a FULL JOIN b ON a.k = b.k \
+                 WHERE coalesce(a.k, b.k) > 1 ORDER BY k",
+            ),
+            (
+                "SELECT count(*) FROM a AS x RIGHT JOIN b USING (k, l) GROUP BY k HAVING max(l) > 2 ORDER BY k",
+                "SELECT count(*) FROM a AS x RIGHT JOIN b ON x.k = b.k AND x.l = b.l \
+                 GROUP BY b.k HAVING max(b.l) > 2 ORDER BY b.k",
+            ),
+            (
+                "SELECT * FROM a FULL JOIN b USING (k) FULL JOIN c USING (k)",
+                "SELECT coalesce(coalesce(a.k, b.k), c.k) AS k, * EXCEPT (k) FROM a FULL JOIN b ON a.k = b.k \
+                 FULL JOIN c ON coalesce(a.k, b.k) = c.k",
+            ),
+            ("SELECT k FROM a LEFT JOIN b USING (k)", "SELECT k FROM a LEFT JOIN b USING(k)"),
+        ] {
+            assert_eq!(parse(text).unwrap().statement.to_string(), written, "{text}");
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! `+`, `-` and `*` of whole numbers, with an error where the result has no place in their type.
+
+use std::fmt;
+use std::sync::Arc;
+
+use datafusion::arrow::array::{Array, ArrayRef, Datum, Scalar, new_null_array};
+use datafusion::arrow::compute::kernels::numeric::{add, mul, sub};
+use datafusion::arrow::datatypes::DataType;
+use datafusion::arrow::error::ArrowError;
+use datafusion::arrow::util::display::array_value_to_string;
+use datafusion::common::{Result, exec_err, internal_err};
+use datafusion::logical_expr::{
+    ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+};
+
+/// An operation of two whole numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Operation {
+    Add,
+    Subtract,
+    Multiply,
+}
+
+impl Operation {
+    fn sign(self) -> char {
+        match self {
+            Self::Add => '+',
+            Self::Subtract => '-',
+            Self::Multiply => '*',
+        }
+    }
+
+    fn compute(self, left: &dyn Datum, right: &dyn Datum) -> Result<ArrayRef, ArrowError> {
+        match self {
+            Self::Add => add(left, right),
+            Self::Subtract => sub(left, right),
+            Self::Multiply => mul(left, right),
+        }
+    }
+}
+
+/// `left operation right`, both of the whole-number type `kind`.
+pub fn checked(operation: Operation, kind: DataType, left: Expr, right: Expr) -> Expr {
+    let text = format!("{left} {} {right}", operation.sign());
+    let signature = Signature::exact(vec![kind.clone(), kind.clone()], Volatility::Immutable);
+    let function = Checked { operation, kind, text, signature };
+    ScalarUDF::new_from_impl(function).call(vec![left, right])
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Checked {
+    operation: Operation,
+    kind: DataType,
+    /// The operation as errors show it.
+    text: String,
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for Checked {
+    fn name(&self) -> &str {
+        match self.operation {
+            Operation::Add => "checked_add",
+            Operation::Subtract => "checked_subtract",
+            Operation::Multiply => "checked_multiply",
+        }
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(self.kind.clone())
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let [left, right] = args.args.as_slice() else {
+            return internal_err!("an operation has two sides");
+        };
+        let both = matches!((left, right), (ColumnarValue::Scalar(_), ColumnarValue::Scalar(_)));
+        let is_null = |side: &ColumnarValue| matches!(side, ColumnarValue::Scalar(v) if v.is_null());
+        let rows = if both { 1 } else { args.number_rows };
+        let values = if is_null(left) || is_null(right) {
+            new_null_array(&self.kind, rows)
+        } else {
+            let (left, right) = (Side::of(left)?, Side::of(right)?);
+            match self.operation.compute(left.datum(), right.datum()) {
+                Ok(values) => values,
+                Err(ArrowError::ArithmeticOverflow(_)) => return self.overflow(&left, &right),
+                Err(error) => return Err(error.into()),
+            }
+        };
+        Ok(match both {
+            true => ColumnarValue::Scalar(datafusion::common::ScalarValue::try_from_array(
+                &values, 0,
+            )?),
+            false => ColumnarValue::Array(values),
+        })
+    }
+}
+
+impl Checked {
+    /// The error of the first row that has no result, with its two values.
+    fn overflow(&self, left: &Side, right: &Side) -> Result<ColumnarValue> {
+        let rows = left.rows().max(right.rows());
+        let fails = |row: &usize| {
+            let (left, right) = (left.row(*row), right.row(*row));
+            self.operation.compute(&left, &right).is_err()
+        };
+        let row = (0..rows).find(fails).unwrap_or(0);
+        let of = |side: &Side| array_value_to_string(side.row(row).get().0, 0);
+        exec_err!(
+            "`{self}` has no place in {}: {} {} {}; cast one side to DOUBLE or DECIMAL(38, 0), or leave such rows out",
+            name(&self.kind),
+            of(left)?,
+            self.operation.sign(),
+            of(right)?
+        )
+    }
+}
+
+impl fmt::Display for Checked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+/// The name of a whole-number type in SQL.
+pub(super) fn name(kind: &DataType) -> String {
+    let name = match kind {
+        DataType::Int8 => "TINYINT",
+        DataType::Int16 => "SMALLINT",
+        DataType::Int32 => "INT",
+        DataType::Int64 => "BIGINT",
+        DataType::UInt8 => "TINYINT UNSIGNED",
+        DataType::UInt16 => "SMALLINT UNSIGNED",
+        DataType::UInt32 => "INT UNSIGNED",
+        DataType::UInt64 => "BIGINT UNSIGNED",
+        other => return other.to_string(),
+    };
+    name.to_owned()
+}
+
+/// One side of an operation.
+enum Side {
+    Same(Scalar<ArrayRef>),
+    Each(ArrayRef),
+}
+
+impl Side {
+    fn of(value: &ColumnarValue) -> Result<Self> {
+        Ok(match value {
+            ColumnarValue::Scalar(scalar) => Self::Same(scalar.to_scalar()?),
+            ColumnarValue::Array(array) => Self::Each(Arc::clone(array)),
+        })
+    }
+
+    fn datum(&self) -> &dyn Datum {
+        match self {
+            Self::Same(scalar) => scalar,
+            Self::Each(array) => array,
+        }
+    }
+
+    fn rows(&self) -> usize {
+        match self {
+            Self::Same(_) => 1,
+            Self::Each(array) => array.len(),
+        }
+    }
+
+    fn row(&self, row: usize) -> Scalar<ArrayRef> {
+        match self {
+            Self::Same(scalar) => scalar.clone(),
+            Self::Each(array) => Scalar::new(array.slice(row, 1)),
+        }
+    }
+}
