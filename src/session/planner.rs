@@ -31,6 +31,13 @@ use crate::sqltext::{self, Called, Query, SqlErrorKind, Unobeyed};
 use proofmill_base::suggest;
 use proofmill_pipeline::code::Code;
 
+/// Aggregates whose value does not depend on an order, which is passed over.
+const OF_NO_ORDER: [&str; 22] = [
+    "avg", "bit_and", "bit_or", "bit_xor", "bool_and", "bool_or", "corr", "count", "covar_pop",
+    "covar_samp", "max", "mean", "median", "min", "stddev", "stddev_pop", "stddev_samp", "sum", "var",
+    "var_pop", "var_samp", "var_sample",
+];
+
 /// Why a text has no plan.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlanError {
@@ -105,14 +112,16 @@ fn obeyed(
     state: &SessionState,
 ) -> Result<(), PlanError> {
     let called = |name: &str| {
-        if OF_ORDER.contains(&name) {
+        if OF_ORDER.contains(&name) || OF_NO_ORDER.contains(&name) {
             Called::Ordered
         } else if state.aggregate_functions().contains_key(name)
             || state.window_functions().contains_key(name)
         {
             Called::Folds
-        } else {
+        } else if state.scalar_functions().contains_key(name) {
             Called::Scalar
+        } else {
+            Called::Unknown
         }
     };
     match sqltext::unobeyed(text, statement, &called) {

@@ -16,11 +16,13 @@ pub struct Calls {
     pub volatile: BTreeSet<String>,
     /// The models that it asks, by name.
     pub models: BTreeSet<String>,
+    /// Whether anything was planned at all: what SQL means is part of the result then.
+    pub planned: bool,
 }
 
 /// Refuses plans that do anything but query; lists the functions of the others.
 pub fn inspect(plan: &LogicalPlan) -> Result<Calls> {
-    let mut calls = Calls { models: models_asked(plan)?, ..Calls::default() };
+    let mut calls = Calls { models: models_asked(plan)?, planned: true, ..Calls::default() };
     plan.apply_with_subqueries(|node| {
         allowed(node)?;
         node.apply_expressions(|expr| {
@@ -54,6 +56,7 @@ impl Calls {
         self.functions.extend(other.functions.iter().cloned());
         self.volatile.extend(other.volatile.iter().cloned());
         self.models.extend(other.models.iter().cloned());
+        self.planned |= other.planned;
     }
 
     fn note(&mut self, expr: &Expr) {

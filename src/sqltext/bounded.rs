@@ -18,6 +18,8 @@ const ATTEMPTS_MIN: usize = 100_000;
 
 /// Between `||` (40) and `::` (50).
 const JSON_PRECEDENCE: u8 = 45;
+/// `IN`, `BETWEEN` and `LIKE`: between `=` (20) and `||`.
+const MEMBER_PRECEDENCE: u8 = 21;
 
 /// [`GenericDialect`] in everything but that it gives up, and how tight `IS DISTINCT FROM` and the operators of JSON
 /// bind.
@@ -63,6 +65,14 @@ impl Dialect for Bounded {
     fn get_next_precedence(&self, parser: &Parser) -> Option<Result<u8, ParserError>> {
         matches!(parser.peek_token_ref().token, Token::Arrow | Token::LongArrow)
             .then_some(Ok(JSON_PRECEDENCE))
+    }
+
+    /// `IN`, `BETWEEN` and `LIKE` bind tighter than comparisons: `flag = x IN (1, 2)` compares with what `IN` finds.
+    fn prec_value(&self, prec: Precedence) -> u8 {
+        match prec {
+            Precedence::Between | Precedence::Like => MEMBER_PRECEDENCE,
+            other => GenericDialect.prec_value(other),
+        }
     }
 
     /// The right side of `IS [NOT] DISTINCT FROM` ends at `AND` and `OR`; the parser reads on to the end of the whole
@@ -172,6 +182,20 @@ mod tests {
             ("j ->> 'a' || 'b'", "(j ->> 'a') || 'b'"),
             ("'b' || j ->> 'a'", "'b' || (j ->> 'a')"),
             ("1 + j ->> 'a' * 2", "1 + ((j ->> 'a') * 2)"),
+        ] {
+            assert_eq!(nesting(text), nesting(means), "{text}");
+        }
+    }
+
+    #[test]
+    fn memberships_bind_tighter_than_comparisons() {
+        for (text, means) in [
+            ("a = b IN (c)", "a = (b IN (c))"),
+            ("b IN (c) = a", "(b IN (c)) = a"),
+            ("a <> b LIKE 'c' AND d", "(a <> (b LIKE 'c')) AND d"),
+            ("a = b || c IN (d)", "a = ((b || c) IN (d))"),
+            ("NOT a IN (b)", "NOT (a IN (b))"),
+            ("a = b IS NULL", "(a = b) IS NULL"),
         ] {
             assert_eq!(nesting(text), nesting(means), "{text}");
         }

@@ -18,10 +18,12 @@ use crate::sqltext::words::{find_only, find_word, offset};
 pub enum Called {
     /// One row in, one value out.
     Scalar,
-    /// An aggregate whose value depends on the order of its rows: it obeys `ORDER BY`.
+    /// An aggregate that obeys `ORDER BY`, or whose value does not depend on it.
     Ordered,
     /// Any other aggregate or window function.
     Folds,
+    /// Nothing that is known.
+    Unknown,
 }
 
 /// A clause that would be passed over.
@@ -206,6 +208,9 @@ impl Clauses<'_> {
             return refuse("(…) (…)", "write its arguments in one pair of parentheses");
         }
         let called = (self.called)(&name);
+        if called == Called::Unknown {
+            return ControlFlow::Continue(());
+        }
         let ordered = |clause: &FunctionArgumentClause| {
             matches!(clause, FunctionArgumentClause::OrderBy(order) if !order.is_empty())
         };

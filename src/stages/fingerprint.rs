@@ -10,7 +10,7 @@ use proofmill_base::digest::Digest;
 use proofmill_base::ids::Fingerprint;
 use proofmill_pipeline::settings;
 
-use crate::session::Engine;
+use crate::session::{Engine, SQL_VERSION};
 use crate::session::policy::Calls;
 use crate::sqltext;
 use crate::stages::diagnostics::Diagnostics;
@@ -71,8 +71,11 @@ impl Components {
         }
     }
 
-    /// Adds the functions that a query calls, with the versions of their behaviour.
+    /// Adds the functions that a query calls, with the versions of their behaviour, and that of SQL itself.
     pub fn set_calls(&mut self, calls: &Calls) {
+        if calls.planned {
+            self.set("sql.version", SQL_VERSION);
+        }
         for name in &calls.functions {
             if let Some(version) = proofmill_udfs::version(name) {
                 self.set(format!("function.{name}"), version);

@@ -37,6 +37,7 @@ mod guides;
 mod hostile;
 mod identity;
 mod input;
+mod known_sql;
 mod limits;
 mod lives;
 mod local_features;

@@ -168,14 +168,15 @@ class Query:
     def query(self, depth, last=False):
         c = self.c
         if depth > 0 and c.rarely(6):
-            return self.sets(depth)
+            text, columns = self.sets(depth)
+            return text + self.ordered(columns, last), columns
         source, scope = self.source(depth)
         where = f" WHERE {self.condition(scope, 2, outer=True)}" if c.rarely(2) else ""
         shape = c.one(["rows", "groups", "window", "distinct", "total", "rollup"])
         kinds = [c.one(["BIGINT", "VARCHAR", "BIGINT"]) for _ in range(1 + c.below(3))]
         items = [(self.value(scope, kind), kind) for kind in kinds]
         names = [self.output(text, i) for i, (text, _) in enumerate(items)]
-        names = [name if names.index(name) == i else f"c{i}" for i, name in enumerate(names)]
+        names = [name if names.index(name) == i and name not in "nrf" else f"c{i}" for i, name in enumerate(names)]
         columns = list(zip(names, kinds))
         tail = ""
         number = self.column(scope, "BIGINT")
@@ -184,6 +185,10 @@ class Query:
         if shape in ("groups", "rollup"):
             groups = ", ".join(str(i + 1) for i in range(len(items)))
             if shape == "rollup":
+                # A column that stands there twice is refused, and a number may be a place.
+                items = list({self.column(scope, kind): kind for kind in kinds}.items())
+                items = [(text, kind) for text, kind in items if "." in text] or [(scope[0][0], scope[0][1])]
+                columns = [(f"c{i}", kind) for i, (_, kind) in enumerate(items)]
                 groups = f"ROLLUP ({', '.join(text for text, _ in items)})"
             tail = f" GROUP BY {groups}"
             if c.rarely(3):
@@ -207,13 +212,16 @@ class Query:
         listed = ", ".join(f"{text} AS {name}" for (text, _), (name, _) in zip(items, columns))
         distinct = "DISTINCT " if shape == "distinct" else ""
         text = f"SELECT {distinct}{listed} FROM {source}{where}{tail}"
-        if last or c.rarely(4):
-            keys = [f"{i + 1} {c.one(['', 'DESC '])}NULLS {c.one(['LAST', 'FIRST'])}" for i in range(len(columns))]
-            if last or c.rarely(2):
-                text += f" ORDER BY {', '.join(keys)}"
-                if not last or c.rarely(3):
-                    text += f" LIMIT {1 + c.below(3)}"
-        return text, columns
+        return text + self.ordered(columns, last), columns
+
+    def ordered(self, columns, last):
+        """An order by all columns, and mostly a limit where the query is not the last one."""
+        c = self.c
+        if not last and not c.rarely(5):
+            return ""
+        keys = [f"{i + 1} {c.one(['', 'DESC '])}NULLS {c.one(['LAST', 'FIRST'])}" for i in range(len(columns))]
+        limit = f" LIMIT {1 + c.below(3)}" if not last or c.rarely(3) else ""
+        return f" ORDER BY {', '.join(keys)}{limit}"
 
     def output(self, text, i):
         """Columns keep their name where they can, so that names repeat on both sides of joins and above expressions."""
@@ -287,17 +295,13 @@ def arrow(rows):
     return pa.table({name: pa.array(list(values), TYPES[kind]) for (name, kind), values in zip(COLUMNS, columns)})
 
 
-def same(got, want):
-    return got == want or (sorted(map(repr, got)) == sorted(map(repr, want)) and " ordered" == "")
-
-
 class Program:
     def __init__(self, binary, folder):
         self.binary, self.folder = binary, Path(folder)
 
-    def run(self, *arguments, **more):
+    def run(self, *arguments, folder=None):
         command = [self.binary, *arguments]
-        return subprocess.run(command, cwd=self.folder, capture_output=True, text=True, **more)
+        return subprocess.run(command, cwd=folder or self.folder, capture_output=True, text=True)
 
     def rows(self, text):
         """The rows of one query that stands alone, or the first line of what was said instead."""
@@ -319,15 +323,14 @@ class Program:
         refused = {}
         while True:
             (here / "p.yaml").write_text(json.dumps({"pipeline": "p", "stages": stages}))
-            checked = self.run("check", "--json", "p.yaml", cwd=None) if False else subprocess.run(
-                [self.binary, "check", "--json", "p.yaml"], cwd=here, capture_output=True, text=True)
+            checked = self.run("check", "--json", "p.yaml", folder=here)
             found = [it for it in json.loads(checked.stdout or "[]") if it.get("severity", "error") == "error"]
             bad = {stage: it["message"] for it in found for stage in [stage_of(it)] if stage in stages}
             if not bad:
                 break
             refused |= bad
             stages = {name: stage for name, stage in stages.items() if name not in bad}
-        subprocess.run([self.binary, "--store", "st", "run", "p.yaml", "--json"], cwd=here, capture_output=True, text=True)
+        self.run("--store", "st", "run", "p.yaml", "--json", folder=here)
         got = {}
         records = sorted((here / "st").glob("runs/*/manifest.json"), key=lambda path: path.stat().st_mtime)
         outcomes = {}
@@ -344,8 +347,7 @@ class Program:
                 rows = [tuple(row.values()) for part in parts for row in part.to_pylist()]
                 got[i] = normal(rows)
             else:
-                done = subprocess.run([self.binary, "--store", "st", "sql", "--json", f"SELECT * FROM {stage}"],
-                                      cwd=here, capture_output=True, text=True)
+                done = self.run("--store", "st", "sql", "--json", f"SELECT * FROM {stage}", folder=here)
                 got[i] = normal(tuple(row.values()) for row in json.loads(done.stdout)) if done.returncode == 0 else "failed"
         return got
 
@@ -387,6 +389,7 @@ def main():
     parser.add_argument("--queries", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--batch", type=int, default=100, help="queries over the same tables in one run")
+    parser.add_argument("--refused", action="store_true", help="show refused queries")
     options = parser.parse_args()
     binary = str(Path(options.bin).resolve())
     rng = random.Random(options.seed)
@@ -409,7 +412,10 @@ def main():
                 for i, got in program.batch(made, queries, partitions).items():
                     if isinstance(got, str) and got.startswith("refused"):
                         counts["refused"] += partitions == 1
-                        counts[got.split("`")[0][:60]] += partitions == 1
+                        why = re.sub(r"`[^`]*`", "`…`", got)
+                        counts[why[:100]] += partitions == 1
+                        if options.refused and partitions == 1:
+                            print(f"{got}\n  {queries[i]}")
                         continue
                     counts["compared"] += partitions == 1
                     if got == wants[i]:

@@ -1,6 +1,8 @@
 //! Expressions that the engine computes otherwise than SQL says, replaced by [functions](proofmill_udfs::exact) that do
 //! as SQL says: arithmetic of whole numbers, and `TRY_CAST`.
 
+use std::collections::HashSet;
+
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
@@ -13,6 +15,7 @@ use datafusion::optimizer::analyzer::AnalyzerRule;
 use proofmill_udfs::exact::{Operation, checked, try_cast};
 
 use crate::session::rules::memberships::Memberships;
+use crate::session::rules::refused::Refused;
 
 /// Replaces them, once all types are settled.
 #[derive(Debug)]
@@ -22,6 +25,9 @@ impl AnalyzerRule for Exact {
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
         let memberships = Memberships::of(&plan)?;
         let of_node = |node: LogicalPlan| {
+            if let LogicalPlan::Aggregate(aggregate) = &node {
+                distinguishable(&aggregate.group_expr)?;
+            }
             let inputs = node.inputs();
             let schema = match (&node, inputs.is_empty()) {
                 (LogicalPlan::TableScan(scan), _) => scan.projected_schema.as_ref().clone(),
@@ -43,6 +49,20 @@ impl AnalyzerRule for Exact {
 
     fn name(&self) -> &str {
         "exact"
+    }
+}
+
+/// Refuses groups that rules cannot tell apart, as a cast is called like what it casts.
+fn distinguishable(groups: &[Expr]) -> Result<()> {
+    let mut names = HashSet::new();
+    match groups.iter().map(|expr| expr.schema_name().to_string()).find(|name| !names.insert(name.clone())) {
+        None => Ok(()),
+        Some(name) => Refused {
+            message: format!("`GROUP BY` of `{name}` and of a cast of it cannot be computed"),
+            help: "cast it in a subquery, under a name of its own, and group by that".to_owned(),
+            blamed: vec![name],
+        }
+        .error(),
     }
 }
 

@@ -1,7 +1,8 @@
-//! What an operator is told of the rows below it. DataFusion keeps two things that do not hold any longer: a column that is
-//! constant on one side of an outer join, which is NULL for rows without a partner, and columns that are equal below
-//! `ROLLUP`, of which some rows have only one. A fence passes rows on and forgets both, and with them the order: a sort
-//! that is asked for above would be moved below, where its keys seem to be constant.
+//! What an operator is told of the rows below it. DataFusion keeps things that do not hold any longer: a column that is
+//! constant on one side of an outer join, which is NULL for rows without a partner; columns that are equal below
+//! `ROLLUP`, of which some rows have only one; expressions that a filter found equal. A fence passes rows on and forgets
+//! all of it, and with it the order: a sort that is asked for above would be moved below, where its keys seem to be
+//! constant.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,10 +11,13 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::common::{JoinType, Result, Statistics, internal_err};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
+use datafusion::logical_expr::Operator;
+use datafusion::physical_expr::expressions::{BinaryExpr, Column, Literal};
+use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr, split_conjunction};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::execution_plan::CardinalityEffect;
+use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::joins::{HashJoinExec, NestedLoopJoinExec, SortMergeJoinExec};
 use datafusion::physical_plan::statistics::{ChildStats, StatisticsArgs};
 use datafusion::physical_plan::{
@@ -21,7 +25,7 @@ use datafusion::physical_plan::{
     replace_children_if_necessary,
 };
 
-/// Puts a [`FenceExec`] above every outer join and below every `ROLLUP`. It is the first rule, before any looks at orders.
+/// Puts a [`FenceExec`] above every outer join and equation of expressions, and below every `ROLLUP`. It is the first rule, before any looks at orders.
 #[derive(Debug)]
 pub struct Fences;
 
@@ -32,7 +36,7 @@ impl PhysicalOptimizerRule for Fences {
         _: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let fenced = |node: Arc<dyn ExecutionPlan>| {
-            if fills_with_null(&node) {
+            if fills_with_null(&node) || equates_expressions(&node) {
                 return Ok(Transformed::yes(Arc::new(FenceExec::new(node)) as _));
             }
             let has_sets = node
@@ -66,6 +70,21 @@ fn fills_with_null(node: &Arc<dyn ExecutionPlan>) -> bool {
         .or_else(|| node.downcast_ref::<NestedLoopJoinExec>().map(|join| *join.join_type()))
         .or_else(|| node.downcast_ref::<SortMergeJoinExec>().map(|join| join.join_type()));
     matches!(kind, Some(JoinType::Left | JoinType::Right | JoinType::Full))
+}
+
+/// Whether a filter or a join finds equal what is no column or value: `s = coalesce(s, 'q')` is taken for two names of one
+/// thing, and a window over `s` then finds its rows not sorted.
+fn equates_expressions(node: &Arc<dyn ExecutionPlan>) -> bool {
+    let plain = |expr: &Arc<dyn PhysicalExpr>| expr.is::<Column>() || expr.is::<Literal>();
+    if let Some(filter) = node.downcast_ref::<FilterExec>() {
+        return split_conjunction(filter.predicate()).into_iter().any(|condition| {
+            condition.downcast_ref::<BinaryExpr>().is_some_and(|binary| {
+                *binary.op() == Operator::Eq && !(plain(binary.left()) && plain(binary.right()))
+            })
+        });
+    }
+    let on = node.downcast_ref::<HashJoinExec>().map(HashJoinExec::on);
+    on.is_some_and(|on| on.iter().any(|(left, right)| !(plain(left) && plain(right))))
 }
 
 /// The rows of its input, of which nothing is known.

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::{Array, ArrayRef, Datum, Scalar, new_null_array};
 use datafusion::arrow::compute::kernels::numeric::{add, mul, sub};
-use datafusion::arrow::datatypes::DataType;
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::arrow::error::ArrowError;
 use datafusion::arrow::util::display::array_value_to_string;
 use datafusion::common::{Result, exec_err, internal_err};
 use datafusion::logical_expr::{
-    ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+    ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 
 /// An operation of two whole numbers.
@@ -71,6 +71,11 @@ impl ScalarUDFImpl for Checked {
 
     fn return_type(&self, _: &[DataType]) -> Result<DataType> {
         Ok(self.kind.clone())
+    }
+
+    fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
+        let nullable = args.arg_fields.iter().any(|field| field.is_nullable());
+        Ok(Field::new(self.name(), self.kind.clone(), nullable).into())
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {

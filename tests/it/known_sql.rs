@@ -1,0 +1,151 @@
+//! SQL that DataFusion answers wrongly or not at all: each query with the rows that are right (DuckDB's), or with what
+//! is said where it is refused. Issues of apache/datafusion are named where there are some.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use serde::Deserialize;
+use serde_json::{Value as Json, json};
+
+use crate::support::Workspace;
+
+/// Pieces that each query runs in.
+const PARTITIONS: [usize; 3] = [1, 2, 3];
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Case {
+    name: String,
+    /// The issue of apache/datafusion.
+    #[serde(default)]
+    #[expect(dead_code, reason = "for people who read the file")]
+    upstream: Option<u32>,
+    /// Columns of each table, by name.
+    tables: BTreeMap<String, serde_json::Map<String, Json>>,
+    query: String,
+    /// The right rows.
+    rows: Option<Vec<Vec<Json>>>,
+    /// What is said instead.
+    refused: Option<String>,
+}
+
+fn cases() -> Vec<Case> {
+    serde_json::from_str(include_str!("../cases/sql/known.json")).unwrap()
+}
+
+/// A table as a query: its rows in two halves, which become a file each.
+fn table(columns: &serde_json::Map<String, Json>) -> String {
+    let values = |name: &str| columns[name].as_array().unwrap();
+    let kind = |name: &str| match values(name).iter().find(|value| !value.is_null()) {
+        Some(Json::String(_)) => "VARCHAR",
+        Some(Json::Number(number)) if number.is_f64() => "DOUBLE",
+        _ => "BIGINT",
+    };
+    let literal = |value: &Json| match value {
+        Json::String(text) => format!("'{text}'"),
+        other => other.to_string(),
+    };
+    let names: Vec<&String> = columns.keys().collect();
+    let rows = columns.values().next().unwrap().as_array().unwrap().len();
+    let half = |from: usize, to: usize| {
+        let row = |i: usize| {
+            let cells: Vec<_> = names.iter().map(|name| literal(&values(name)[i])).collect();
+            format!("({})", cells.join(", "))
+        };
+        let rows: Vec<String> = (from..to).map(row).collect();
+        let casts: Vec<_> = names
+            .iter()
+            .enumerate()
+            .map(|(i, name)| format!("CAST(column{} AS {}) AS {name}", i + 1, kind(name)))
+            .collect();
+        format!("SELECT {} FROM (VALUES {})", casts.join(", "), rows.join(", "))
+    };
+    match rows {
+        1 => half(0, 1),
+        _ => format!("{} UNION ALL {}", half(0, rows / 2), half(rows / 2, rows)),
+    }
+}
+
+/// The query with its tables in front, each by a query.
+fn with_tables(query: &str, tables: impl Iterator<Item = (String, String)>) -> String {
+    let ctes: Vec<String> = tables.map(|(name, text)| format!("{name} AS ({text})")).collect();
+    match (ctes.is_empty(), query.strip_prefix("WITH ")) {
+        (true, _) => query.to_owned(),
+        (false, Some(rest)) => format!("WITH {}, {rest}", ctes.join(", ")),
+        (false, None) => format!("WITH {} {query}", ctes.join(", ")),
+    }
+}
+
+fn sorted(mut rows: Vec<Vec<Json>>) -> Vec<String> {
+    for value in rows.iter_mut().flatten() {
+        // A sum of whole numbers may come as a float.
+        if let Some(number) = value.as_f64() {
+            *value = json!(number);
+        }
+    }
+    let mut rows: Vec<String> = rows.into_iter().map(|row| json!(row).to_string()).collect();
+    rows.sort();
+    rows
+}
+
+#[test]
+fn what_is_known_to_be_answered_wrongly_is_answered_rightly() {
+    let mut pipeline = "pipeline: p\nstages:\n".to_owned();
+    let right: Vec<(usize, Case)> =
+        cases().into_iter().enumerate().filter(|(_, case)| case.rows.is_some()).collect();
+    assert!(right.len() > 80);
+    for (i, case) in &right {
+        for (name, columns) in &case.tables {
+            let text = json!(table(columns));
+            let _ = writeln!(pipeline, "  t{i}_{name}: {{ sql: {text}, partitions: 2 }}");
+        }
+        let read = |name: &String| (name.clone(), format!("SELECT * FROM t{i}_{name}"));
+        let text = json!(with_tables(&case.query, case.tables.keys().map(read)));
+        for partitions in PARTITIONS {
+            let _ = writeln!(
+                pipeline,
+                "  q{i}_{partitions}: {{ sql: {text}, partitions: {partitions} }}"
+            );
+        }
+    }
+    let workspace = Workspace::with(&pipeline);
+    workspace.run();
+    let mut wrong = Vec::new();
+    for (i, case) in &right {
+        for partitions in PARTITIONS {
+            let got = workspace.sql(&format!("SELECT * FROM q{i}_{partitions}"));
+            let cells = |row: &Json| row.as_object().unwrap().values().cloned().collect();
+            let got: Vec<Vec<Json>> = got.iter().map(cells).collect();
+            let want = case.rows.clone().unwrap();
+            // Engines differ in where NULL goes; which rows there are tells in each case.
+            let has_null = want.iter().flatten().any(Json::is_null);
+            let ordered = case.query.contains("ORDER BY") && !has_null;
+            let same = match ordered {
+                true => json!(got) == json!(want),
+                false => sorted(got.clone()) == sorted(want.clone()),
+            };
+            if !same {
+                let name = &case.name;
+                wrong.push(format!(
+                    "{name} in {partitions}: {}\n  got  {got:?}\n  want {want:?}",
+                    case.query
+                ));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{} are wrong:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[test]
+fn what_cannot_be_answered_rightly_is_refused() {
+    let workspace = Workspace::new();
+    let refused: Vec<Case> = cases().into_iter().filter(|case| case.refused.is_some()).collect();
+    assert!(refused.len() > 5);
+    for case in refused {
+        let tables = case.tables.iter().map(|(name, columns)| (name.clone(), table(columns)));
+        let query = with_tables(&case.query, tables);
+        let done = workspace.proofmill(&["--store", "memory://", "sql", &query]);
+        assert_ne!(done.code, Some(0), "{}: {done:?}", case.name);
+        done.says(&case.refused.unwrap());
+    }
+}
