@@ -151,7 +151,8 @@ pub struct Run {
     #[arg(long)]
     pub rerun: Option<String>,
     /// Check every object of every stored table, and compute again what is damaged; without it only
-    /// what this run reads is checked
+    /// what this run reads is checked. Queries are computed by a second plan too, with fewer rules of the
+    /// optimizer: the run fails if that gives other rows
     #[arg(long)]
     pub verify: bool,
     /// Go on with a run that was stopped or failed, under its own name: the beginning of its id, or

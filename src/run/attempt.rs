@@ -5,6 +5,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::TryStreamExt;
 use proofmill_udfs::model::{Counters, Counts};
 use tracing::{Instrument, error_span};
 
@@ -18,7 +19,9 @@ use crate::stages::checks::{self, Verdict};
 use crate::stages::error::{Rejected, StageError};
 use crate::stages::plan::{Execution, PreparedStage, spawn};
 use crate::stages::progress::Progress;
+use crate::stages::queries::second_plan::{Compared, Disagreement, compare};
 use crate::stages::sink::{Computed, Permit, Sink};
+use crate::stages::tables::rows;
 use datafusion::catalog::TableProvider;
 use proofmill_base::digest::Digest;
 use proofmill_base::error::Error;
@@ -33,10 +36,17 @@ use proofmill_store::{
 /// than what schedulers leave between SIGTERM and SIGKILL.
 const DRAIN_MAX: Duration = Duration::from_secs(10);
 
-/// Checks that a cached stage passed under another definition are run again; nothing else is.
+/// Checks that a cached stage passed under another definition are run again, and a query is computed by a second plan
+/// where that is asked for; nothing else is.
 pub async fn confirm(context: &Context, name: &StageName) -> Result<(), StageError> {
     let stage = &context.prepared.stages[name];
     bind(context, name).await?;
+    if context.verify && stage.query.is_some() {
+        for input in &stage.stage.inputs {
+            bind(context, &input.stage).await?;
+        }
+        second_plan(context, name, &stage.table).await?;
+    }
     bind_checked(context, stage).await?;
     let verdicts =
         checks::run(&stage.stage, &stage.table, &context.prepared, &context.engine).await?;
@@ -119,6 +129,11 @@ async fn once(
     computed.kept = computed.kept.filter(|_| bytes.is_some_and(|bytes| context.kept.take(bytes)));
     let wall = clock.monotonic().saturating_sub(started);
     let artifact = record(context, stage, plan, &computed, (wall, progress.counters().now()));
+    if context.verify && stage.query.is_some() {
+        let table = StageTable::new(name.as_str(), stage.table.schema());
+        fill(&table, &artifact, computed.kept.clone(), &context.store).await?;
+        second_plan(context, name, &table).await?;
+    }
     let artifact = checked(context, stage, name, artifact, &computed).await?;
     let stored = match plan.replace.as_ref().or(plan.action.stored()) {
         Some(old) => replace(&context.store, &artifact, old).await?,
@@ -237,6 +252,33 @@ async fn checked(
         artifact.checks.push(verdict);
     }
     Ok(artifact)
+}
+
+/// Compares the rows of `table` with what a second plan of the stage's query gives.
+async fn second_plan(
+    context: &Context,
+    name: &StageName,
+    table: &StageTable,
+) -> Result<(), StageError> {
+    let stage = &context.prepared.stages[name];
+    let Some(query) = &stage.query else { return Ok(()) };
+    let rows = rows::of_table(table, &context.store).try_collect().await?;
+    let inputs = stage.stage.inputs.iter();
+    let tables = inputs.filter_map(|input| context.prepared.stages.get(&input.stage));
+    let input_rows = tables.map(|input| input.table.rows()).sum();
+    let first = context.engine.running(input_rows, stage.stage.spec.common.partitions);
+    let remark = |text: &str| context.observer.notice(&Notice::Remark { text });
+    match compare(query, rows, &first, &context.engine.plain()).await? {
+        Compared::Same => Ok(()),
+        Compared::Open(why) => {
+            remark(&format!("stage `{name}` was not computed by a second plan: {why}"));
+            Ok(())
+        }
+        Compared::Different(Disagreement { message, plans }) => {
+            remark(&format!("stage `{name}`: {plans}"));
+            Err(StageError::SecondPlan(message))
+        }
+    }
 }
 
 /// Binds the tables that checks compare with.

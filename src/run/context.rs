@@ -32,6 +32,8 @@ pub struct Context {
     /// Permits to compute: one for each core.
     pub cores: Arc<Semaphore>,
     pub kept: Kept,
+    /// Whether queries are computed by a second plan too.
+    pub verify: bool,
     /// Which tables have their rows; each is loaded once.
     pub bound: IndexMap<StageName, OnceCell<()>>,
 }

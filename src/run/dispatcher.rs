@@ -135,7 +135,8 @@ impl Dispatcher {
         let context = Arc::clone(&self.context);
         let stage = &context.prepared.stages[name];
         let Some(artifact) = Self::hit(&context, name) else { return false };
-        if needs_confirmation(stage, &artifact.record) {
+        let computed_twice = context.verify && stage.query.is_some();
+        if computed_twice || needs_confirmation(stage, &artifact.record) {
             return false;
         }
         let checks = artifact.record.checks.iter().filter_map(Verdict::from_json);

@@ -126,6 +126,7 @@ async fn run_to_its_end(request: Request, store: Store) -> Result<RunResult> {
         stop: request.stop,
         cores: Arc::new(Semaphore::new(request.jobs)),
         kept: Kept::default(),
+        verify: request.choice.verify,
         bound,
     });
     let Ended { outcome, stages, failed, error, head } =

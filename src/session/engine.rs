@@ -22,7 +22,7 @@ use crate::session::bounded::bounded;
 use crate::session::large_limits::LargeLimits;
 use crate::session::ordered::InOrder;
 use crate::session::registry::OneStore;
-use crate::session::rules;
+use crate::session::rules::{self, Planning};
 use crate::session::spill::Spill;
 use proofmill_base::error::{Error, ErrorKind, Result};
 use proofmill_pipeline::models::Model;
@@ -125,8 +125,8 @@ impl Engine {
     ) -> Self {
         let models = Arc::new(source.registry(models));
         let functions = Functions::all(&models, limits);
-        let single = state(&runtime, &functions, 1);
-        let parallel = state(&runtime, &functions, limits.cores);
+        let single = state(&runtime, &functions, 1, Planning::Usual);
+        let parallel = state(&runtime, &functions, limits.cores, Planning::Usual);
         Self { limits, runtime, source, models, single, parallel, spill }
     }
 
@@ -150,6 +150,14 @@ impl Engine {
         &self.single
     }
 
+    /// The state for a second plan of a query, by as few rules as possible and in one partition.
+    pub fn plain(&self) -> SessionState {
+        let functions = Functions::all(&self.models, self.limits);
+        let mut state = state(&self.runtime, &functions, 1, Planning::Plain);
+        state.mark_start_execution();
+        state
+    }
+
     /// The state that runs a query over `rows` rows of input in `partitions` parts, if that is
     /// asked for.
     pub fn running(&self, rows: u64, partitions: Option<u32>) -> SessionState {
@@ -159,6 +167,7 @@ impl Engine {
                 &self.runtime,
                 &Functions::all(&self.models, self.limits),
                 partitions as usize,
+                Planning::Usual,
             ),
             None if rows < SINGLE_PARTITION_ROWS_MAX => self.single.clone(),
             None => self.parallel.clone(),
@@ -209,7 +218,12 @@ impl Functions {
     }
 }
 
-fn state(runtime: &Arc<RuntimeEnv>, functions: &Functions, partitions: usize) -> SessionState {
+fn state(
+    runtime: &Arc<RuntimeEnv>,
+    functions: &Functions,
+    partitions: usize,
+    planning: Planning,
+) -> SessionState {
     let mut config = SessionConfig::new()
         .with_target_partitions(partitions)
         .with_batch_size(BATCH_ROWS)
@@ -224,7 +238,7 @@ fn state(runtime: &Arc<RuntimeEnv>, functions: &Functions, partitions: usize) ->
     options.optimizer.enable_leaf_expression_pushdown = false;
     // The check takes a column that a rule has found never to be NULL for another column.
     options.execution.skip_physical_aggregate_schema_check = true;
-    let mut physical = rules::physical_rules();
+    let mut physical = rules::physical_rules(planning);
     if partitions == 1 {
         keep_order(options);
         physical.insert(0, Arc::new(InOrder));
@@ -239,7 +253,7 @@ fn state(runtime: &Arc<RuntimeEnv>, functions: &Functions, partitions: usize) ->
         .with_aggregate_functions(functions.aggregate.clone())
         .with_window_functions(SessionStateDefaults::default_window_functions())
         .with_analyzer_rules(rules::analyzer_rules())
-        .with_optimizer_rules(rules::optimizer_rules())
+        .with_optimizer_rules(rules::optimizer_rules(planning))
         .with_optimizer_rule(Arc::new(SplitModelCalls))
         .with_physical_optimizer_rules(physical)
         .with_table_functions(

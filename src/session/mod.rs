@@ -15,6 +15,6 @@ pub mod table;
 mod wording;
 
 pub use engine::{Engine, Limits};
-pub use rules::SQL_VERSION;
 pub use planner::{PlanError, Planned, PlannedExpression, expression, planned_expression, query};
+pub use rules::SQL_VERSION;
 pub use table::{Content, StageTable, Stored};

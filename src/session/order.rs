@@ -15,7 +15,8 @@ use datafusion::logical_expr::{
 use crate::session::table::StageTable;
 
 /// Aggregates whose value depends on the order in which they see rows.
-pub(super) const OF_ORDER: [&str; 5] = ["array_agg", "first_value", "last_value", "nth_value", "string_agg"];
+pub(super) const OF_ORDER: [&str; 5] =
+    ["array_agg", "first_value", "last_value", "nth_value", "string_agg"];
 /// Window functions that tell rows apart which are equal for the order.
 const OF_PLACE: [&str; 4] = ["row_number", "lag", "lead", "ntile"];
 /// Keys of a table that are followed through a query, at most.

@@ -23,19 +23,38 @@ use proofmill_udfs::model::CallError;
 use proofmill_udfs::model::placement::asks_model;
 
 use crate::session::correlated;
-use crate::session::policy::{self, Calls};
-use crate::session::rules::{self, Keyless, Refused};
-use crate::session::wording::{self, Fact};
 use crate::session::order::OF_ORDER;
+use crate::session::policy::{self, Calls};
+use crate::session::rules::{self, Keyless};
+use crate::session::wording::{self, Fact, Refused};
 use crate::sqltext::{self, Called, Query, SqlErrorKind, Unobeyed};
 use proofmill_base::suggest;
 use proofmill_pipeline::code::Code;
 
 /// Aggregates whose value does not depend on an order, which is passed over.
 const OF_NO_ORDER: [&str; 22] = [
-    "avg", "bit_and", "bit_or", "bit_xor", "bool_and", "bool_or", "corr", "count", "covar_pop",
-    "covar_samp", "max", "mean", "median", "min", "stddev", "stddev_pop", "stddev_samp", "sum", "var",
-    "var_pop", "var_samp", "var_sample",
+    "avg",
+    "bit_and",
+    "bit_or",
+    "bit_xor",
+    "bool_and",
+    "bool_or",
+    "corr",
+    "count",
+    "covar_pop",
+    "covar_samp",
+    "max",
+    "mean",
+    "median",
+    "min",
+    "stddev",
+    "stddev_pop",
+    "stddev_samp",
+    "sum",
+    "var",
+    "var_pop",
+    "var_samp",
+    "var_sample",
 ];
 
 /// Why a text has no plan.

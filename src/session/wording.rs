@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use proofmill_udfs::model::CallError;
+use thiserror::Error;
 
 use crate::sqltext::{self, lower_first};
 use proofmill_pipeline::code::Code;
@@ -23,6 +24,23 @@ const OPERATORS: [&str; 20] = [
     "+", "-", "*", "/", "%", "=", "!=", "<", "<=", ">", ">=", "||", "&", "|", "AND", "OR", "LIKE",
     "~", "IS", "IN",
 ];
+
+/// What cannot be answered rightly, and how to write it instead.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{message}")]
+pub struct Refused {
+    pub message: String,
+    pub help: String,
+    /// Words of the text to blame, the best first.
+    pub blamed: Vec<String>,
+}
+
+impl Refused {
+    /// As the planner passes errors on.
+    pub fn error<T>(self) -> datafusion::common::Result<T> {
+        Err(datafusion::common::DataFusionError::External(Box::new(self)))
+    }
+}
 
 /// A mistake as far as the message alone shows it.
 #[derive(Debug, PartialEq)]

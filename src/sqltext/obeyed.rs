@@ -6,8 +6,7 @@ use std::ops::{ControlFlow, Range};
 use datafusion::sql::sqlparser::ast::{
     Distinct, DuplicateTreatment, Expr, Function, FunctionArgumentClause, FunctionArguments,
     GroupByExpr, Join, JoinConstraint, JoinOperator, LimitClause, ObjectName, Query, Select,
-    SelectItem, Spanned, Statement, TableFactor, Visit,
-    Visitor, WildcardAdditionalOptions,
+    SelectItem, Spanned, Statement, TableFactor, Visit, Visitor, WildcardAdditionalOptions,
 };
 use datafusion::sql::sqlparser::tokenizer::Span;
 
@@ -145,9 +144,9 @@ impl Clauses<'_> {
         span: Option<Span>,
     ) -> ControlFlow<Unobeyed> {
         let at = |line, column| offset(self.sql, line, column);
-        let spanned = span.filter(|span| span.start.line > 0).map(|span| {
-            at(span.start.line, span.start.column)..at(span.end.line, span.end.column)
-        });
+        let spanned = span
+            .filter(|span| span.start.line > 0)
+            .map(|span| at(span.start.line, span.start.column)..at(span.end.line, span.end.column));
         let found = spanned.filter(|range| !range.is_empty());
         let found = found.or_else(|| find_only(self.sql, word));
         let found = found.or_else(|| find_word(self.sql, word));
@@ -176,8 +175,9 @@ impl Clauses<'_> {
             JoinConstraint::Natural => ("NATURAL", None, "k".to_owned()),
             _ => return ControlFlow::Continue(()),
         };
-        let message =
-            format!("`{clause}` of a `{word} JOIN` would give NULL for keys of the right side alone");
+        let message = format!(
+            "`{clause}` of a `{word} JOIN` would give NULL for keys of the right side alone"
+        );
         let help = format!(
             "write `ON a.{column} = b.{column}` and select `coalesce(a.{column}, b.{column}) AS {column}`"
         );
@@ -211,9 +211,7 @@ impl Clauses<'_> {
         if called == Called::Unknown {
             return ControlFlow::Continue(());
         }
-        let ordered = |clause: &FunctionArgumentClause| {
-            matches!(clause, FunctionArgumentClause::OrderBy(order) if !order.is_empty())
-        };
+        let ordered = |clause: &FunctionArgumentClause| matches!(clause, FunctionArgumentClause::OrderBy(order) if !order.is_empty());
         let nulls = null_treatment.is_some()
             || list
                 .clauses

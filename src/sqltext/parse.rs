@@ -13,8 +13,8 @@ use datafusion::sql::sqlparser::tokenizer::{Span, Token, TokenWithSpan};
 
 use crate::sqltext::bounded::Bounded;
 use crate::sqltext::limits::{self, Excess};
-use crate::sqltext::{using, windows};
 use crate::sqltext::words::{find_only, first_word, offset, second_statement, tokens};
+use crate::sqltext::{using, windows};
 
 /// A `SELECT`, parsed.
 #[derive(Clone, Debug)]

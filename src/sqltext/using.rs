@@ -104,10 +104,12 @@ fn of_select(select: &mut Select, order: &mut [OrderByExpr]) {
 /// Writes out the joins of a `FROM`; the columns that they share, if one of them is `RIGHT` or `FULL` and all have names.
 fn of_table(table: &mut TableWithJoins) -> Option<Vec<Shared>> {
     let outer = |join: &Join| {
-        matches!(&join.join_operator,
+        matches!(
+            &join.join_operator,
             JoinOperator::Right(JoinConstraint::Using(_))
-            | JoinOperator::RightOuter(JoinConstraint::Using(_))
-            | JoinOperator::FullOuter(JoinConstraint::Using(_)))
+                | JoinOperator::RightOuter(JoinConstraint::Using(_))
+                | JoinOperator::FullOuter(JoinConstraint::Using(_))
+        )
     };
     if !table.joins.iter().any(outer) {
         return None;
@@ -220,7 +222,12 @@ fn aliased(expr: Expr, alias: Ident) -> SelectItem {
 /// Whether a `*` says no more.
 fn is_bare(options: &WildcardAdditionalOptions) -> bool {
     let WildcardAdditionalOptions {
-        opt_ilike, opt_exclude, opt_except, opt_replace, opt_rename, ..
+        opt_ilike,
+        opt_exclude,
+        opt_except,
+        opt_replace,
+        opt_rename,
+        ..
     } = options;
     opt_ilike.is_none()
         && opt_exclude.is_none()

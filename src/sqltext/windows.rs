@@ -11,18 +11,18 @@ use datafusion::sql::sqlparser::tokenizer::Span;
 
 /// A window that cannot go on from the one that it names.
 #[derive(Debug, PartialEq)]
-pub struct Conflict {
+pub struct WindowConflict {
     pub message: String,
     pub span: Span,
 }
 
 /// Writes out every named window of a statement.
-pub fn written_out(statement: &mut Statement) -> Result<(), Conflict> {
+pub fn written_out(statement: &mut Statement) -> Result<(), WindowConflict> {
     struct Queries;
     impl VisitorMut for Queries {
-        type Break = Conflict;
+        type Break = WindowConflict;
 
-        fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Conflict> {
+        fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<WindowConflict> {
             let order = query.order_by.as_mut().map(|order| &mut order.kind);
             let order = match order {
                 Some(OrderByKind::Expressions(order)) => order.as_mut_slice(),
@@ -38,7 +38,7 @@ pub fn written_out(statement: &mut Statement) -> Result<(), Conflict> {
 }
 
 /// The windows of each `SELECT` of a query; `order` is the query's `ORDER BY`, which sees those of a lone `SELECT`.
-fn of_body(body: &mut SetExpr, order: &mut [OrderByExpr]) -> ControlFlow<Conflict> {
+fn of_body(body: &mut SetExpr, order: &mut [OrderByExpr]) -> ControlFlow<WindowConflict> {
     match body {
         SetExpr::Select(select) => of_select(select, order),
         SetExpr::SetOperation { left, right, .. } => {
@@ -50,7 +50,7 @@ fn of_body(body: &mut SetExpr, order: &mut [OrderByExpr]) -> ControlFlow<Conflic
     }
 }
 
-fn of_select(select: &mut Select, order: &mut [OrderByExpr]) -> ControlFlow<Conflict> {
+fn of_select(select: &mut Select, order: &mut [OrderByExpr]) -> ControlFlow<WindowConflict> {
     if select.named_window.is_empty() {
         return ControlFlow::Continue(());
     }
@@ -91,19 +91,19 @@ struct Calls<'a> {
 }
 
 impl VisitorMut for Calls<'_> {
-    type Break = Conflict;
+    type Break = WindowConflict;
 
-    fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<Conflict> {
+    fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<WindowConflict> {
         self.depth += 1;
         ControlFlow::Continue(())
     }
 
-    fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<Conflict> {
+    fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<WindowConflict> {
         self.depth -= 1;
         ControlFlow::Continue(())
     }
 
-    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Conflict> {
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<WindowConflict> {
         let Expr::Function(call) = expr else { return ControlFlow::Continue(()) };
         if self.depth > 0 {
             return ControlFlow::Continue(());
@@ -127,12 +127,12 @@ impl VisitorMut for Calls<'_> {
 }
 
 /// The window with what it goes on from; as in PostgreSQL, it may add an order and a frame, and replace nothing.
-fn extended(known: &[(Ident, WindowSpec)], spec: WindowSpec) -> Result<WindowSpec, Conflict> {
+fn extended(known: &[(Ident, WindowSpec)], spec: WindowSpec) -> Result<WindowSpec, WindowConflict> {
     let Some(name) = spec.window_name else { return Ok(spec) };
     let base = find(known, &name).ok_or_else(|| unknown(&name))?;
     let fail = |what: &str| {
         let message = format!("a window that goes on from `{name}` cannot have {what}");
-        Err(Conflict { message, span: name.span })
+        Err(WindowConflict { message, span: name.span })
     };
     if !spec.partition_by.is_empty() {
         return fail("a `PARTITION BY` of its own");
@@ -161,12 +161,12 @@ fn find<'a>(known: &'a [(Ident, WindowSpec)], name: &Ident) -> Option<&'a Window
     known.iter().find(|(known, _)| plain(known) == plain(name)).map(|(_, spec)| spec)
 }
 
-fn unknown(name: &Ident) -> Conflict {
-    Conflict { message: format!("there is no window `{name}`"), span: name.span }
+fn unknown(name: &Ident) -> WindowConflict {
+    WindowConflict { message: format!("there is no window `{name}`"), span: name.span }
 }
 
-fn conflict(message: String, span: Span) -> ControlFlow<Conflict> {
-    ControlFlow::Break(Conflict { message, span })
+fn conflict(message: String, span: Span) -> ControlFlow<WindowConflict> {
+    ControlFlow::Break(WindowConflict { message, span })
 }
 
 #[cfg(test)]

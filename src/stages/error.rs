@@ -15,6 +15,9 @@ pub enum StageError {
     /// The rows are not what the settings say.
     #[error("{message}")]
     Data { message: String, help: String },
+    /// A second plan of its query gives other rows.
+    #[error("{0}")]
+    SecondPlan(String),
     /// A check that must hold does not.
     #[error("{failed} of its checks failed: {first}")]
     Checks { failed: usize, first: String, rejected: Option<Box<Rejected>> },
@@ -95,6 +98,9 @@ impl From<StageError> for Error {
                     "give it more memory with `--memory`, or make the stage smaller with a filter",
                 )
             }
+            StageError::SecondPlan(_) => Error::new(ErrorKind::Stage, message).with_hint(
+                "the engine answers this query wrongly: please report it with both plans, and write it another way",
+            ),
             StageError::Checks { .. } => Error::new(ErrorKind::Stage, message)
                 .with_hint("fix the data or the check, or set `severity: warn`"),
             StageError::Query(_)

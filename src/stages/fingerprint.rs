@@ -10,8 +10,8 @@ use proofmill_base::digest::Digest;
 use proofmill_base::ids::Fingerprint;
 use proofmill_pipeline::settings;
 
-use crate::session::{Engine, SQL_VERSION};
 use crate::session::policy::Calls;
+use crate::session::{Engine, SQL_VERSION};
 use crate::sqltext;
 use crate::stages::diagnostics::Diagnostics;
 use proofmill_pipeline::kinds::StageKind;

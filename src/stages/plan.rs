@@ -9,6 +9,7 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use async_trait::async_trait;
 use datafusion::execution::session_state::SessionState;
+use datafusion::logical_expr::LogicalPlan;
 use futures::TryStreamExt;
 use indexmap::IndexMap;
 use proofmill_base::ids::StageName;
@@ -56,6 +57,8 @@ pub struct PreparedStage {
     pub models: BTreeSet<String>,
     /// Functions whose value differs between runs: the stage cannot be cached.
     pub volatile: Vec<String>,
+    /// The query behind the plan, where people wrote it and it gives the same rows each time.
+    pub query: Option<LogicalPlan>,
     /// Another reason why it cannot be cached.
     pub unrepeatable: Option<&'static str>,
     /// Whether a check calls such functions: its checks are then run in every run.

@@ -76,6 +76,7 @@ pub fn prepare(
             plan: outcome.plan,
             export: outcome.export,
             components,
+            query: outcome.query.filter(|_| calls.volatile.is_empty() && calls.models.is_empty()),
             models: calls.models,
             volatile: calls.volatile.into_iter().collect(),
             unrepeatable: outcome.unrepeatable,

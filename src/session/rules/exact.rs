@@ -15,7 +15,7 @@ use datafusion::optimizer::analyzer::AnalyzerRule;
 use proofmill_udfs::exact::{Operation, checked, try_cast};
 
 use crate::session::rules::memberships::Memberships;
-use crate::session::rules::refused::Refused;
+use crate::session::wording::Refused;
 
 /// Replaces them, once all types are settled.
 #[derive(Debug)]
@@ -55,7 +55,11 @@ impl AnalyzerRule for Exact {
 /// Refuses groups that rules cannot tell apart, as a cast is called like what it casts.
 fn distinguishable(groups: &[Expr]) -> Result<()> {
     let mut names = HashSet::new();
-    match groups.iter().map(|expr| expr.schema_name().to_string()).find(|name| !names.insert(name.clone())) {
+    match groups
+        .iter()
+        .map(|expr| expr.schema_name().to_string())
+        .find(|name| !names.insert(name.clone()))
+    {
         None => Ok(()),
         Some(name) => Refused {
             message: format!("`GROUP BY` of `{name}` and of a cast of it cannot be computed"),
@@ -76,7 +80,9 @@ fn exact(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
                 _ => None,
             };
             let kind = match operation {
-                Some(_) => whole(&left, schema).filter(|kind| Some(kind) == whole(&right, schema).as_ref()),
+                Some(_) => {
+                    whole(&left, schema).filter(|kind| Some(kind) == whole(&right, schema).as_ref())
+                }
                 None => None,
             };
             Ok(match (operation, kind) {

@@ -53,8 +53,7 @@ impl Memberships {
             changed |= part.transformed;
             parts.push(part.data);
         }
-        let expr = conjunction(parts)
-            .unwrap_or_else(|| datafusion::logical_expr::lit(true));
+        let expr = conjunction(parts).unwrap_or_else(|| datafusion::logical_expr::lit(true));
         Ok(Transformed::new(expr, changed, TreeNodeRecursion::Continue))
     }
 
@@ -88,11 +87,7 @@ impl Memberships {
                     other => other,
                 };
                 let (left, right) = (Box::new(side(*left)), Box::new(side(*right)));
-                Ok(Transformed::yes(Expr::BinaryExpr(BinaryExpr {
-                    left,
-                    op: Operator::Or,
-                    right,
-                })))
+                Ok(Transformed::yes(Expr::BinaryExpr(BinaryExpr { left, op: Operator::Or, right })))
             }
             other => Ok(Transformed::no(other)),
         })

@@ -24,7 +24,7 @@ use datafusion::logical_expr::{
 };
 use datafusion::optimizer::analyzer::AnalyzerRule;
 
-use crate::session::rules::refused::Refused;
+use crate::session::wording::Refused;
 
 /// Writes subqueries so that the optimizer's joins answer them rightly.
 #[derive(Debug)]
@@ -192,9 +192,7 @@ impl Rewriter<'_> {
     /// Whether a query has rows: never unknown.
     fn there_is(&self, plan: LogicalPlan, negated: bool) -> Result<Expr> {
         match self.place {
-            Place::Condition => {
-                Ok(Expr::Exists(Exists { subquery: subquery(plan), negated }))
-            }
+            Place::Condition => Ok(Expr::Exists(Exists { subquery: subquery(plan), negated })),
             Place::Value => {
                 let counted = LogicalPlanBuilder::from(plan)
                     .aggregate(Vec::<Expr>::new(), [count(lit(1_i64)).alias("__rows")])?
@@ -259,7 +257,9 @@ impl Rewriter<'_> {
         let holds = self.compare(&comparison, &set)?;
         let unknown = self.there_is(set.where_(holds.clone().is_unknown())?, false)?;
         match comparison.quantifier {
-            SetQuantifier::Any => three(self.there_is(set.where_(holds)?, false)?, true, unknown, false),
+            SetQuantifier::Any => {
+                three(self.there_is(set.where_(holds)?, false)?, true, unknown, false)
+            }
             SetQuantifier::All => {
                 let fails = self.there_is(set.where_(holds.is_false())?, false)?;
                 three(fails, false, unknown, true)

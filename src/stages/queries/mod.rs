@@ -3,4 +3,5 @@
 pub mod answers;
 pub mod prepared_query;
 pub mod query;
+pub mod second_plan;
 pub mod sql_kind;

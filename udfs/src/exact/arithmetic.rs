@@ -10,7 +10,8 @@ use datafusion::arrow::error::ArrowError;
 use datafusion::arrow::util::display::array_value_to_string;
 use datafusion::common::{Result, exec_err, internal_err};
 use datafusion::logical_expr::{
-    ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+    ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+    Volatility,
 };
 
 /// An operation of two whole numbers.
@@ -83,7 +84,8 @@ impl ScalarUDFImpl for Checked {
             return internal_err!("an operation has two sides");
         };
         let both = matches!((left, right), (ColumnarValue::Scalar(_), ColumnarValue::Scalar(_)));
-        let is_null = |side: &ColumnarValue| matches!(side, ColumnarValue::Scalar(v) if v.is_null());
+        let is_null =
+            |side: &ColumnarValue| matches!(side, ColumnarValue::Scalar(v) if v.is_null());
         let rows = if both { 1 } else { args.number_rows };
         let values = if is_null(left) || is_null(right) {
             new_null_array(&self.kind, rows)
@@ -96,9 +98,9 @@ impl ScalarUDFImpl for Checked {
             }
         };
         Ok(match both {
-            true => ColumnarValue::Scalar(datafusion::common::ScalarValue::try_from_array(
-                &values, 0,
-            )?),
+            true => {
+                ColumnarValue::Scalar(datafusion::common::ScalarValue::try_from_array(&values, 0)?)
+            }
             false => ColumnarValue::Array(values),
         })
     }

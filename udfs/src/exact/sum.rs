@@ -52,7 +52,10 @@ impl Whole {
 
     /// Calls `each` for every value that counts, with its row.
     fn each(self, values: &ArrayRef, each: impl FnMut(usize, i128)) -> Result<()> {
-        fn go<T: ArrowPrimitiveType>(values: &ArrayRef, mut each: impl FnMut(usize, i128)) -> Result<()>
+        fn go<T: ArrowPrimitiveType>(
+            values: &ArrayRef,
+            mut each: impl FnMut(usize, i128),
+        ) -> Result<()>
         where
             i128: From<T::Native>,
         {
@@ -60,7 +63,9 @@ impl Whole {
                 return internal_err!("`sum` got {}", values.data_type());
             };
             match values.nulls().filter(|nulls| nulls.null_count() > 0) {
-                None => values.values().iter().enumerate().for_each(|(row, v)| each(row, (*v).into())),
+                None => {
+                    values.values().iter().enumerate().for_each(|(row, v)| each(row, (*v).into()))
+                }
                 Some(nulls) => {
                     nulls.valid_indices().for_each(|row| each(row, values.value(row).into()));
                 }
@@ -183,9 +188,7 @@ impl AggregateUDFImpl for Sum {
     ) -> Result<Box<dyn GroupsAccumulator>> {
         match Whole::of(args.return_type()) {
             None => self.inner.inner().create_groups_accumulator(args),
-            Some(whole) => {
-                Ok(Box::new(OfGroups { whole, sums: Vec::new(), seen: Vec::new() }))
-            }
+            Some(whole) => Ok(Box::new(OfGroups { whole, sums: Vec::new(), seen: Vec::new() })),
         }
     }
 
@@ -317,7 +320,8 @@ impl OfGroups {
     }
 
     fn take(&mut self, emit_to: EmitTo) -> impl Iterator<Item = Option<i128>> {
-        let (sums, seen) = (emit_to.take_needed(&mut self.sums), emit_to.take_needed(&mut self.seen));
+        let (sums, seen) =
+            (emit_to.take_needed(&mut self.sums), emit_to.take_needed(&mut self.seen));
         sums.into_iter().zip(seen).map(|(sum, seen)| seen.then_some(sum))
     }
 }

@@ -1,0 +1,95 @@
+//! The rules that plans are made by, DataFusion's and ours, in the order in which they run.
+
+use std::sync::Arc;
+
+use datafusion::optimizer::analyzer::AnalyzerRule;
+use datafusion::optimizer::{Analyzer, Optimizer, OptimizerRule};
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
+
+use crate::session::rules::fences::Fences;
+use crate::session::rules::{bags, exact, keys, subqueries};
+
+/// Version of what SQL means here: raised whenever the same query over the same rows would give another table.
+pub const SQL_VERSION: u32 = 2;
+
+/// Rules of DataFusion that are left out: they follow columns of a plan by name alone, and two may have one.
+const LEFT_OUT: [&str; 3] = ["FilterPushdown", "FilterPushdown(Post)", "LimitAggregation"];
+
+/// The logical rules of a plain plan: functions that are only defined by what they are simplified to, subqueries as
+/// joins, and joins by what they compare.
+const PLAIN: [&str; 7] = [
+    "simplify_expressions",
+    "replace_distinct_aggregate",
+    "decorrelate_predicate_subquery",
+    "scalar_subquery_to_join",
+    "decorrelate_lateral_join",
+    "extract_equijoin_predicate",
+    "eliminate_cross_join",
+];
+
+/// Its physical rules: the kind of each join, and the sorts that operators need.
+const PLAIN_PHYSICAL: [&str; 4] =
+    ["OutputRequirements", "join_selection", "EnsureRequirements", "SanityCheckPlan"];
+
+/// From the plan that was written to one with all types settled.
+pub fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
+    // First what is written out, so that it gets its types as if it had been written.
+    let mut rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> =
+        vec![Arc::new(bags::Bags), Arc::new(subqueries::Subqueries)];
+    rules.extend(Analyzer::new().rules);
+    rules.push(Arc::new(exact::Exact));
+    rules
+}
+
+/// Which of DataFusion's rules a plan is made by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Planning {
+    /// All that are right.
+    Usual,
+    /// Those without which a query does not run, or not in a day.
+    Plain,
+}
+
+/// From that plan to one that takes less time.
+pub fn optimizer_rules(planning: Planning) -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
+    let mut rules: Vec<Arc<dyn OptimizerRule + Send + Sync>> = Vec::new();
+    for rule in Optimizer::new().rules {
+        if planning == Planning::Plain && !PLAIN.contains(&rule.name()) {
+            continue;
+        }
+        if keys::RELY_ON_KEYS.contains(&rule.name()) {
+            rules.push(Arc::new(keys::ForgetKeys));
+        }
+        rules.push(rule);
+    }
+    rules
+}
+
+/// From operators to those that run.
+pub fn physical_rules(planning: Planning) -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
+    let mut rules = PhysicalOptimizer::new().rules;
+    rules.retain(|rule| match planning {
+        Planning::Usual => !LEFT_OUT.contains(&rule.name()),
+        Planning::Plain => PLAIN_PHYSICAL.contains(&rule.name()),
+    });
+    rules.insert(0, Arc::new(Fences));
+    rules
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rules_that_are_named_are_there() {
+        let optimizer = Optimizer::new().rules;
+        for name in keys::RELY_ON_KEYS.into_iter().chain(PLAIN) {
+            assert!(optimizer.iter().any(|rule| rule.name() == name), "{name}");
+        }
+        let physical = PhysicalOptimizer::new().rules;
+        for name in LEFT_OUT.into_iter().chain(PLAIN_PHYSICAL) {
+            assert!(physical.iter().any(|rule| rule.name() == name), "{name}");
+        }
+    }
+}
