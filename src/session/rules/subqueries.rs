@@ -177,7 +177,7 @@ impl Rewriter<'_> {
     fn exists(&self, exists: Exists) -> Result<Expr> {
         let Exists { subquery, negated } = exists;
         if !is_correlated(&subquery) {
-            return Ok(self.there_is(subquery.subquery.as_ref().clone(), negated)?);
+            return self.there_is(subquery.subquery.as_ref().clone(), negated);
         }
         // One row is enough.
         let plan = without_limit(&subquery.subquery);
@@ -276,17 +276,17 @@ impl Rewriter<'_> {
     }
 
     fn compare(&self, comparison: &SetComparison, set: &Set) -> Result<Expr> {
-        let left = self.from_inside(&comparison.expr)?;
+        let left = self.as_seen_inside(&comparison.expr)?;
         let (op, right) = (comparison.op, set.value());
         Ok(Expr::BinaryExpr(BinaryExpr::new(Box::new(left), op, Box::new(right))))
     }
 
     fn equal(&self, expr: &Expr, set: &Set) -> Result<Expr> {
-        Ok(set.value().eq(self.from_inside(expr)?))
+        Ok(set.value().eq(self.as_seen_inside(expr)?))
     }
 
     /// An expression over the columns outside, as a subquery names them.
-    fn from_inside(&self, expr: &Expr) -> Result<Expr> {
+    fn as_seen_inside(&self, expr: &Expr) -> Result<Expr> {
         let outside = |part: Expr| match part {
             Expr::Column(column) => {
                 let (_, field) = self.outside.qualified_field_from_column(&column)?;
