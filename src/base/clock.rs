@@ -47,7 +47,8 @@ impl Default for SystemClock {
 #[expect(clippy::disallowed_methods, reason = "the one place that reads the machine's clocks")]
 impl Clock for SystemClock {
     fn now(&self) -> DateTime<Utc> {
-        Utc::now()
+        // `Utc::now()` panics before 1970.
+        std::time::SystemTime::now().into()
     }
 
     fn monotonic(&self) -> Duration {

@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::Path;
 use std::str::FromStr;
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, Datelike as _, NaiveDateTime, TimeDelta, Utc};
 use serde::{Deserialize, Serialize};
 
 use crate::digest::Digest;
@@ -146,11 +146,28 @@ impl AsRef<Path> for FilePath {
 
 /// Length of a run id, in bytes.
 const RUN_ID_BYTES: usize = 25;
+/// How a run id begins, as `chrono` writes it.
+const RUN_ID_TIME: &str = "%Y%m%d-%H%M%S%3f";
+/// The last year that a run id has room for.
+const YEAR_MAX: i32 = 9999;
 
 impl RunId {
     /// A new identity for a run that starts at `now`.
     pub fn new(now: DateTime<Utc>, rng: &dyn Rng) -> Self {
-        Self(format!("{}-{}", now.format("%Y%m%d-%H%M%S%3f"), random_name(rng, 6)))
+        Self(format!("{}-{}", now.format(RUN_ID_TIME), random_name(rng, 6)))
+    }
+
+    /// An identity that sorts behind `newest`, for a run that starts at `now` by a clock that may be behind.
+    pub fn after(newest: &Self, now: DateTime<Utc>, rng: &dyn Rng) -> Self {
+        let next = newest.began().map(|began| began + TimeDelta::milliseconds(1));
+        let fits = |next: &DateTime<Utc>| *next > now && next.year() <= YEAR_MAX;
+        Self::new(next.filter(fits).unwrap_or(now), rng)
+    }
+
+    /// When it began, by the clock of its machine; `None` if no moment is written there.
+    pub fn began(&self) -> Option<DateTime<Utc>> {
+        let (time, _) = self.0.rsplit_once('-')?;
+        Some(NaiveDateTime::parse_from_str(time, RUN_ID_TIME).ok()?.and_utc())
     }
 }
 
@@ -177,6 +194,26 @@ mod tests {
         let later = RunId::new("2026-11-21T00:00:00Z".parse().unwrap(), &rng);
         assert!(earlier < later);
         assert_eq!(earlier.as_str().parse::<RunId>().unwrap(), earlier);
+    }
+
+    #[test]
+    fn run_ids_go_on_behind_the_newest_whatever_the_clock_says() {
+        let rng = SeededRng::new(1);
+        let at = |text: &str| text.parse::<DateTime<Utc>>().unwrap();
+        let newest = RunId::new(at("2026-11-20T23:59:59.999Z"), &rng);
+        assert_eq!(newest.began(), Some(at("2026-11-20T23:59:59.999Z")));
+        for now in ["1969-12-31T00:00:00Z", "2026-11-20T23:59:59.999Z", "2027-01-01T00:00:00Z"] {
+            let next = RunId::after(&newest, at(now), &rng);
+            assert!(next > newest, "{now}");
+            assert_eq!(next.as_str().parse::<RunId>().unwrap(), next);
+            let began = at("2026-11-21T00:00:00Z").max(at(now));
+            assert_eq!(next.began(), Some(began));
+        }
+        // Behind these there is no room, and no moment.
+        for newest in ["99991231-235959999-aaaaaa", "99999999-999999999-aaaaaa"] {
+            let next = RunId::after(&newest.parse().unwrap(), at("2027-01-01T00:00:00Z"), &rng);
+            assert_eq!(next.began(), Some(at("2027-01-01T00:00:00Z")), "{newest}");
+        }
     }
 
     #[test]

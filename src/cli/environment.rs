@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use object_store::memory::InMemory;
 
@@ -12,6 +13,7 @@ use crate::cli::project;
 use crate::cli::shell::quoted;
 use crate::memory::Memories;
 use crate::models::{self, Gpus, NoLedger, Recorded, Runtime};
+use crate::report::units;
 use crate::run::history::RunSummary;
 use crate::run::past_tables::past_tables;
 use crate::run::reference::RunReference;
@@ -23,11 +25,13 @@ use proofmill_base::digest::Digest;
 use proofmill_base::error::{Error, ErrorKind, Result};
 use proofmill_base::ids::RunId;
 use proofmill_base::rng::{Rng, SeededRng};
-use proofmill_store::{Location, Store};
+use proofmill_store::{Location, Store, run_ids};
 
 /// The cache where there is no folder for one: nothing can be kept there, nor planted by others, as could
 /// be in a folder for everybody's temporary files.
 const NO_CACHE: &str = "/dev/null/proofmill";
+/// How far the clocks of two machines may be apart without a word.
+const CLOCKS_DIFFER: Duration = Duration::from_secs(60);
 
 /// What commands work with.
 pub struct Environment {
@@ -125,7 +129,23 @@ impl Environment {
         Ok(run)
     }
 
-    /// An identity for a run, or for a query outside any run, that starts now.
+    /// An identity for a run that starts now, behind all runs of the store; a clock that is behind them is remarked on.
+    pub async fn next_run(&self, store: &Store) -> Result<RunId> {
+        let runs = run_ids(store).await?;
+        let Some(newest) = runs.first() else { return Ok(self.new_run()) };
+        let now = self.clock.now();
+        let behind = newest.began().and_then(|began| (began - now).to_std().ok());
+        if let Some(behind) = behind.filter(|behind| *behind > CLOCKS_DIFFER) {
+            self.output.remark(format!(
+                "the clock of this machine, {}, is {} behind run {newest}: one of two clocks is wrong. This run gets the id after it",
+                now.format("%Y-%m-%d %H:%M:%S UTC"),
+                units::clock(behind),
+            ));
+        }
+        Ok(RunId::after(newest, now, self.rng.as_ref()))
+    }
+
+    /// An identity for a query outside any run.
     pub fn new_run(&self) -> RunId {
         RunId::new(self.clock.now(), self.rng.as_ref())
     }
@@ -179,15 +199,19 @@ impl Environment {
         let draft = self.draft(pipeline)?;
         let tables = match draft.stored_tables() {
             wanted if wanted.is_empty() => StoredTables::default(),
-            wanted => self.past_tables(&self.store().await?, wanted).await,
+            wanted => self.past_tables(&self.store().await?, wanted).await?,
         };
         Ok(draft.prepare(engine, &FromStore { tables, ..FromStore::default() }))
     }
 
-    async fn past_tables(&self, store: &Store, wanted: BTreeSet<StoredTableName>) -> StoredTables {
-        let (tables, remarks) = past_tables(store, wanted).await;
+    async fn past_tables(
+        &self,
+        store: &Store,
+        wanted: BTreeSet<StoredTableName>,
+    ) -> Result<StoredTables> {
+        let (tables, remarks) = past_tables(store, wanted).await?;
         remarks.iter().for_each(|remark| self.output.remark(remark));
-        tables
+        Ok(tables)
     }
 
     /// As [`Self::load`], with what of `store` the pipeline names.
@@ -199,7 +223,7 @@ impl Environment {
     ) -> Result<Loaded> {
         let draft = self.draft(pipeline)?;
         let memories = Memories::read(store, draft.memories()).await?;
-        let tables = self.past_tables(store, draft.stored_tables()).await;
+        let tables = self.past_tables(store, draft.stored_tables()).await?;
         self.sound(draft.prepare(engine, &FromStore { memories, tables }))
     }
 

@@ -56,7 +56,7 @@ pub async fn run(args: &args::Run, environment: &Environment) -> Result<()> {
     };
     let (run, is_resumed) = match resume {
         Some(run) => (run, true),
-        None => (environment.new_run(), false),
+        None => (environment.next_run(&store).await?, false),
     };
     store.sweep_staging();
     let engine = environment.engine(&store, &run)?;

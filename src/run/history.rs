@@ -11,7 +11,7 @@ use crate::run::event::{Event, StageFailure};
 use crate::run::resume::{Outcomes, sessions};
 use crate::session::StageTable;
 use proofmill_base::digest::Digest;
-use proofmill_base::error::Result;
+use proofmill_base::error::{Error, Result};
 use proofmill_base::ids::{RunId, StageName};
 use proofmill_store::{
     Artifact, Life, LocalUsage, ModelUsage, Outcome, PipelineRef, Session, StageOutcome, Store,
@@ -70,6 +70,15 @@ impl RunSummary {
         self.tables().find(|outcome| outcome.stage.as_str() == stage)
     }
 
+    /// The same run, with something more that people should know of it.
+    pub fn remarked(self, note: String) -> Self {
+        let remark = match self.remark {
+            Some(remark) => format!("{remark}; {note}"),
+            None => note,
+        };
+        Self { remark: Some(remark), ..self }
+    }
+
     /// All stages that have a table.
     pub fn tables(&self) -> impl Iterator<Item = &StageOutcome> {
         let rejected = self.failed.iter().filter_map(|failure| failure.outcome.as_ref());
@@ -86,7 +95,7 @@ pub async fn list(
 ) -> Result<Vec<(RunId, Result<RunSummary>)>> {
     let runs = run_ids(store).await?;
     let summaries = runs.into_iter().map(|run| async move {
-        let summary = summary(store, &run).await;
+        let summary = summary(store, &run).await.map_err(Error::from);
         (run, summary)
     });
     let of = |found: &(RunId, Result<RunSummary>)| {
@@ -97,7 +106,12 @@ pub async fn list(
     Ok(summaries.take(limit).collect().await)
 }
 
-pub async fn summary(store: &Store, run: &RunId) -> Result<RunSummary> {
+/// One run, as its manifest or its log tells it.
+///
+/// # Errors
+///
+/// When its records are damaged, or the store fails.
+pub async fn summary(store: &Store, run: &RunId) -> Result<RunSummary, StoreError> {
     let manifest = match read_manifest(store, run).await {
         Err(error @ StoreError::Damaged { .. }) => return from_log(store, run, Some(error)).await,
         manifest => manifest?,
@@ -133,7 +147,11 @@ pub async fn summary(store: &Store, run: &RunId) -> Result<RunSummary> {
 }
 
 /// One run as its log tells it: one that is not published, or whose manifest is `damaged`.
-async fn from_log(store: &Store, run: &RunId, damaged: Option<StoreError>) -> Result<RunSummary> {
+async fn from_log(
+    store: &Store,
+    run: &RunId,
+    damaged: Option<StoreError>,
+) -> Result<RunSummary, StoreError> {
     let remark = damaged.map(|error| {
         format!("{error}; the run is shown as its log tells it, which holds the same")
     });

@@ -9,11 +9,16 @@ use proofmill_base::error::{Error, ErrorKind, Result};
 use proofmill_base::suggest;
 use proofmill_store::Store;
 
-/// Finds the tables `wanted`, and what people should know of the runs that are meant.
+/// Finds the tables `wanted`, and what people should know of the runs that are meant. A run or a table that is not
+/// there is a mistake of the pipeline, which is told at its place.
+///
+/// # Errors
+///
+/// If the store fails.
 pub async fn past_tables(
     store: &Store,
     wanted: BTreeSet<StoredTableName>,
-) -> (StoredTables, BTreeSet<String>) {
+) -> Result<(StoredTables, BTreeSet<String>)> {
     let (mut tables, mut remarks) = (StoredTables::new(), BTreeSet::new());
     for (run, stage) in wanted {
         let found = match run_named(store, &run).await {
@@ -23,10 +28,13 @@ pub async fn past_tables(
             }
             Err(error) => Err(error),
         };
-        let found = found.map_err(|error| (error.message, error.hint));
+        let found = match found {
+            Err(error) if error.kind == ErrorKind::Usage => Err((error.message, error.hint)),
+            found => Ok(found?),
+        };
         tables.insert((run, stage), found);
     }
-    (tables, remarks)
+    Ok((tables, remarks))
 }
 
 async fn run_named(store: &Store, run: &str) -> Result<RunSummary> {

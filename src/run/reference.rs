@@ -68,11 +68,13 @@ impl RunReference {
     pub async fn find(&self, store: &Store) -> Result<RunSummary> {
         match self {
             Self::Id(begin) => by_id(store, begin).await,
-            Self::Latest { back } => match newest(store, |_| true, 0).await? {
-                Some(newest) => succeeded(store, newest, *back).await,
-                None => Err(Error::new(ErrorKind::Usage, "the store has no run")
-                    .with_hint("run a pipeline first")),
-            },
+            Self::Latest { back } => {
+                let newest = newest(store, |run| run.origin.is_some(), 0).await?.or(|| {
+                    Error::new(ErrorKind::Usage, "the store has no run")
+                        .with_hint("run a pipeline first")
+                })?;
+                succeeded(store, newest, *back).await
+            }
             Self::Of { pipeline, back } => {
                 succeeded(store, newest_of(store, pipeline.as_str()).await?, *back).await
             }
@@ -86,8 +88,7 @@ impl RunReference {
 ///
 /// If there is none, or the store fails.
 pub async fn newest_of(store: &Store, pipeline: &str) -> Result<RunSummary> {
-    let found = newest(store, |run| run.pipeline == pipeline, 0).await?;
-    found.ok_or_else(|| {
+    newest(store, |run| run.pipeline == pipeline, 0).await?.or(|| {
         Error::new(ErrorKind::Usage, format!("the store has no run of a pipeline `{pipeline}`"))
             .with_hint("`proofmill runs` lists them")
     })
@@ -104,9 +105,9 @@ async fn by_id(store: &Store, begin: &str) -> Result<RunSummary> {
             let message = format!("the store has no run `{begin}`");
             Err(Error::new(ErrorKind::Usage, message).with_hint(help))
         }
-        [run] => summary(store, run).await,
+        [run] => Ok(summary(store, run).await?),
         several if several.iter().any(|run| run.as_str() == begin) => {
-            summary(store, several[0]).await
+            Ok(summary(store, several[0]).await?)
         }
         several => {
             let listed: Vec<String> =
@@ -118,17 +119,77 @@ async fn by_id(store: &Store, begin: &str) -> Result<RunSummary> {
     }
 }
 
-/// The newest run that fits, or the one so many before; one whose records cannot be read does not fit.
+/// What a search among the runs of a store gave.
+struct Search {
+    run: Option<RunSummary>,
+    /// Runs newer than it of which nothing is known any more.
+    damaged: Vec<RunId>,
+}
+
+impl Search {
+    /// The run, with a remark on newer ones that may be the one meant; or `missing`.
+    fn or(self, missing: impl FnOnce() -> Error) -> Result<RunSummary> {
+        let lost = self.lost();
+        match self.run {
+            Some(run) => Ok(lost.into_iter().fold(run, RunSummary::remarked)),
+            None => Err(lost.into_iter().fold(missing(), |error, lost| Error {
+                message: format!("{}; {lost}", error.message),
+                ..error
+            })),
+        }
+    }
+
+    /// That runs are left out of the search.
+    fn lost(&self) -> Option<String> {
+        let listed: Vec<_> = self.damaged.iter().take(LISTED_MAX).map(RunId::as_str).collect();
+        let left = match self.damaged.len().saturating_sub(LISTED_MAX) {
+            0 => String::new(),
+            left => format!(" and {left} more"),
+        };
+        let what = match listed.as_slice() {
+            [] => return None,
+            [_] if left.is_empty() => "the newer run",
+            _ => "the newer runs",
+        };
+        Some(format!(
+            "the records of {what} {}{left} are damaged, and nobody can tell the pipeline",
+            listed.join(", ")
+        ))
+    }
+}
+
+/// The newest run that fits, or the one so many before.
+///
+/// # Errors
+///
+/// If the records of a newer run cannot be read now: it may be the one meant.
 async fn newest(
     store: &Store,
     fits: impl Fn(&RunSummary) -> bool,
-    back: usize,
-) -> Result<Option<RunSummary>> {
-    let runs = run_ids(store).await?;
-    let summaries = stream::iter(runs).map(|run| async move { summary(store, &run).await.ok() });
-    let summaries = summaries.buffered(READ_AHEAD).filter_map(std::future::ready);
-    let found = summaries.filter(|run| std::future::ready(fits(run))).skip(back);
-    Ok(std::pin::pin!(found).next().await)
+    mut back: usize,
+) -> Result<Search> {
+    let runs = run_ids(store).await?.into_iter();
+    let summaries = runs.map(|run| async move { (summary(store, &run).await, run) });
+    let mut summaries = std::pin::pin!(stream::iter(summaries).buffered(READ_AHEAD));
+    let mut damaged = Vec::new();
+    while let Some((summary, run)) = summaries.next().await {
+        match summary {
+            Ok(found) if fits(&found) && back == 0 => {
+                return Ok(Search { run: Some(found), damaged });
+            }
+            Ok(found) => back -= usize::from(fits(&found)),
+            Err(error) if error.is_broken_record() => damaged.push(run),
+            Err(error) => {
+                let error = Error::from(error);
+                let message =
+                    format!("run {run} may be the one meant, and it cannot be read: {error}");
+                return Err(Error { message, ..error }.with_hint(
+                    "repeat the command once the store answers, or name a run by its id: `proofmill runs` lists them",
+                ));
+            }
+        }
+    }
+    Ok(Search { run: None, damaged })
 }
 
 /// The newest run of the pipeline of `newest` that succeeded, or the one so many before. If none did, the
@@ -137,36 +198,29 @@ async fn succeeded(store: &Store, newest_run: RunSummary, back: usize) -> Result
     let pipeline = newest_run.pipeline.clone();
     let good =
         |run: &RunSummary| run.pipeline == pipeline && run.outcome == Some(Outcome::Succeeded);
-    let found = newest(store, good, back).await?;
+    let search = newest(store, good, back).await?;
     let state = ended(&newest_run);
-    match found {
-        Some(found) if back > 0 || found.run == newest_run.run => Ok(found),
-        Some(mut found) => {
-            let note = format!(
-                "the latest run of `{pipeline}`, {}, did not succeed ({state}); this is the last one \
-                 that did, {}",
-                newest_run.run, found.run
-            );
-            found.remark = Some(match found.remark {
-                Some(remark) => format!("{remark}; {note}"),
-                None => note,
-            });
-            Ok(found)
-        }
-        None if back == 0 => {
-            let note = format!(
-                "run {} of `{pipeline}` did not succeed ({state}): only stages that ended well have \
-                 tables",
-                newest_run.run
-            );
-            Ok(RunSummary { remark: Some(note), ..newest_run })
-        }
-        None => Err(Error::new(
-            ErrorKind::Usage,
-            format!("fewer than {} runs of `{pipeline}` have succeeded", back + 1),
-        )
-        .with_hint("`proofmill runs` lists them")),
+    if search.run.is_none() && back == 0 {
+        let note = format!(
+            "run {} of `{pipeline}` did not succeed ({state}): only stages that ended well have \
+             tables",
+            newest_run.run
+        );
+        return Ok(newest_run.remarked(note));
     }
+    let found = search.or(|| {
+        let message = format!("fewer than {} runs of `{pipeline}` have succeeded", back + 1);
+        Error::new(ErrorKind::Usage, message).with_hint("`proofmill runs` lists them")
+    })?;
+    if back > 0 || found.run == newest_run.run {
+        return Ok(found);
+    }
+    let note = format!(
+        "the latest run of `{pipeline}`, {}, did not succeed ({state}); this is the last one \
+         that did, {}",
+        newest_run.run, found.run
+    );
+    Ok(found.remarked(note))
 }
 
 #[cfg(test)]

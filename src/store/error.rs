@@ -158,6 +158,17 @@ impl StoreError {
         }
     }
 
+    /// True if the records of a run are not what was written, and will not be.
+    pub fn is_broken_record(&self) -> bool {
+        matches!(
+            self,
+            Self::Damaged { .. }
+                | Self::LogGap { .. }
+                | Self::ChainBroken { .. }
+                | Self::WrongEntry { .. }
+        )
+    }
+
     /// True if an object is not there or not what its record says: computing it again helps.
     pub fn is_damage(&self) -> bool {
         matches!(

@@ -1,6 +1,6 @@
 //! Reading the log of a run to its head, checking every link.
 
-use futures::StreamExt as _;
+use futures::TryStreamExt as _;
 use object_store::ObjectStore as _;
 use serde::de::DeserializeOwned;
 
@@ -65,14 +65,17 @@ async fn grew(store: &Store, chain: &Chain) -> Result<bool> {
 /// True when the log has an entry later than `seq`.
 async fn exists_after(store: &Store, run: &RunId, seq: u64) -> Result<bool> {
     let (prefix, from) = (log_prefix(run), log_key(run, seq));
-    let mut listed = store.objects().list_with_offset(Some(&prefix), from.path());
-    while let Some(meta) = listed.next().await {
-        let meta = meta.map_err(|source| StoreError::object("list", &prefix, source))?;
-        let name = meta.location.filename().and_then(|name| name.strip_suffix(".json"));
-        let is_entry = |name: &str| name.len() == 20 && name.bytes().all(|b| b.is_ascii_digit());
-        if meta.location.prefix_matches(&prefix) && name.is_some_and(is_entry) {
-            return Ok(true);
+    let key = Key::try_from(prefix.to_string())?;
+    let is_entry = |name: &str| name.len() == 20 && name.bytes().all(|b| b.is_ascii_digit());
+    let look = || async {
+        let mut listed = store.objects().list_with_offset(Some(&prefix), from.path());
+        while let Some(meta) = listed.try_next().await? {
+            let name = meta.location.filename().and_then(|name| name.strip_suffix(".json"));
+            if meta.location.prefix_matches(&prefix) && name.is_some_and(is_entry) {
+                return Ok(true);
+            }
         }
-    }
-    Ok(false)
+        Ok(false)
+    };
+    store.retry("list", &key, look).await
 }

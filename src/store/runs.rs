@@ -22,7 +22,8 @@ pub async fn run_ids(store: &Store) -> Result<Vec<RunId>> {
     let objects = store.objects();
     let listed = store.retry("list", &key, || objects.list_with_delimiter(Some(&prefix))).await?;
     let names = listed.common_prefixes.iter().filter_map(|path| path.filename());
-    let mut runs: Vec<RunId> = names.filter_map(|name| name.parse().ok()).collect();
+    let runs = names.filter_map(|name| name.parse::<RunId>().ok());
+    let mut runs: Vec<RunId> = runs.filter(|run| run.began().is_some()).collect();
     runs.sort_unstable_by(|a, b| b.cmp(a));
     Ok(runs)
 }

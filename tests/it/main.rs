@@ -79,3 +79,4 @@ mod teach_cli;
 mod teaching;
 mod tidy;
 mod volatile;
+mod which_run;

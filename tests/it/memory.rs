@@ -43,6 +43,29 @@ stages:
     assert_eq!(previous, 1_000_002, "the largest key comes last");
 }
 
+/// Texts that functions make, in every place where rows are kept: a slice of them counts what it shows.
+#[test]
+fn texts_of_functions_are_sorted_in_as_little_as_others() {
+    let workspace = Workspace::with(
+        "pipeline: p
+stages:
+  hashes: { sql: \"SELECT value AS v, md5(CAST(value AS VARCHAR)) AS h FROM range(0, 500000) ORDER BY h\" }
+  groups: { sql: \"SELECT split_part(h, 'a', 1) AS s, count(*) AS n FROM hashes GROUP BY 1 ORDER BY s\" }
+  ranks: { sql: \"SELECT v, row_number() OVER (ORDER BY repeat(h, 2)) AS r FROM hashes\" }
+  equal: { sql: \"SELECT a.v, md5(b.h) AS h FROM hashes AS a JOIN hashes AS b ON md5(a.h) = md5(b.h) ORDER BY 2\" }
+  of_rows: { sql: \"SELECT DISTINCT md5(h) AS h, (SELECT max(md5(i.h)) FROM hashes AS i) AS m FROM hashes ORDER BY 1\" }
+",
+    );
+    workspace.proofmill(&["run", "p.yaml", "--memory", "256MiB"]).expect(0);
+    let count = "SELECT (SELECT sum(n) FROM groups) AS groups, (SELECT sum(r) FROM ranks) AS ranks, \
+                 (SELECT count(*) FROM equal) AS equal, (SELECT count(*) FROM of_rows) AS of_rows";
+    let ranks = 500_000_u64 * 500_001 / 2;
+    let all = json!({"groups": 500_000, "ranks": ranks, "equal": 500_000, "of_rows": 500_000});
+    assert_eq!(workspace.sql(count), [all]);
+    let of_type = workspace.sql("SELECT arrow_typeof(h) AS t FROM hashes LIMIT 1");
+    assert_eq!(of_type, [json!({"t": "Utf8"})]);
+}
+
 #[test]
 fn too_little_memory_is_said() {
     let workspace = Workspace::with(

@@ -9,11 +9,11 @@ use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::logical_expr::expr::TryCast;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
-use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, lit};
 use datafusion::optimizer::analyzer::AnalyzerRule;
 use proofmill_udfs::exact::{Operation, checked, try_cast};
 
+use crate::session::rules::input_schema;
 use crate::session::rules::memberships::Memberships;
 use crate::session::wording::Refused;
 
@@ -28,12 +28,7 @@ impl AnalyzerRule for Exact {
             if let LogicalPlan::Aggregate(aggregate) = &node {
                 distinguishable(&aggregate.group_expr)?;
             }
-            let inputs = node.inputs();
-            let schema = match (&node, inputs.is_empty()) {
-                (LogicalPlan::TableScan(scan), _) => scan.projected_schema.as_ref().clone(),
-                (_, true) => DFSchema::empty(),
-                (_, false) => merge_schema(&inputs),
-            };
+            let schema = input_schema(&node);
             let is_filter = matches!(node, LogicalPlan::Filter(_));
             let names = NamePreserver::new(&node);
             let node = node.map_expressions(|expr| {

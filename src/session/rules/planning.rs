@@ -8,10 +8,10 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 
 use crate::session::rules::fences::Fences;
-use crate::session::rules::{bags, exact, keys, subqueries};
+use crate::session::rules::{bags, exact, keys, subqueries, views};
 
 /// Version of what SQL means here: raised whenever the same query over the same rows would give another table.
-pub const SQL_VERSION: u32 = 2;
+pub const SQL_VERSION: u32 = 3;
 
 /// Rules of DataFusion that are left out: they follow columns of a plan by name alone, and two may have one.
 const LEFT_OUT: [&str; 3] = ["FilterPushdown", "FilterPushdown(Post)", "LimitAggregation"];
@@ -38,6 +38,7 @@ pub fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     let mut rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> =
         vec![Arc::new(bags::Bags), Arc::new(subqueries::Subqueries)];
     rules.extend(Analyzer::new().rules);
+    rules.push(Arc::new(views::Views));
     rules.push(Arc::new(exact::Exact));
     rules
 }

@@ -228,6 +228,19 @@ async fn errors_name_the_entry_and_both_digests() {
     assert!(matches!(read(&store).await.unwrap_err(), StoreError::LogGap { seq: 7, .. }));
 }
 
+/// A missing entry is looked for behind the gap, and a server that does not list is asked again.
+#[tokio::test]
+async fn a_listing_that_fails_is_asked_again() {
+    let (objects, store) = faulty().await;
+    log_of(&store, 5).await;
+    objects.script(vec![(Op::List, 0, Fault::FailBefore)]);
+    assert_eq!(read(&store).await.unwrap().len(), 5);
+    assert_eq!(objects.calls(Op::List), 2);
+    tamper(&store, &Tampering::Drop { seq: 3 }).await;
+    objects.script(vec![(Op::List, 0, Fault::FailBefore), (Op::List, 1, Fault::FailBefore)]);
+    assert!(matches!(read(&store).await.unwrap_err(), StoreError::LogGap { seq: 3, .. }));
+}
+
 #[tokio::test]
 async fn a_log_of_a_newer_program_is_refused_by_version() {
     let store = in_memory().await;

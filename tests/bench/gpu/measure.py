@@ -123,13 +123,21 @@ def theirs_continuous(model, prompts: list[list[int]], device: str) -> dict:
     config = transformers.GenerationConfig(
         max_new_tokens=NEW_TOKENS, min_new_tokens=NEW_TOKENS, do_sample=False,
         pad_token_id=0, eos_token_id=1)
-    once = lambda: model.generate_batch(inputs=prompts, generation_config=config, progress_bar=False)
-    return timed(once, len(prompts), device)
+
+    def once():
+        answers = model.generate_batch(inputs=prompts, generation_config=config, progress_bar=False)
+        # A request that fails is only logged, and is very fast.
+        whole = [len(answer.generated_tokens) == NEW_TOKENS for answer in answers.values()]
+        if len(whole) != len(prompts) or not all(whole):
+            raise RuntimeError(f"{sum(whole)} of {len(prompts)} answers are whole")
+
+    # It computes in a thread of its own, which is not in the inference mode of this one.
+    return timed(once, len(prompts), device, torch.no_grad)
 
 
-def timed(once, rows: int, device: str) -> dict:
+def timed(once, rows: int, device: str, mode=torch.inference_mode) -> dict:
     try:
-        with torch.inference_mode():
+        with mode():
             if device.startswith("cuda"):
                 torch.cuda.reset_peak_memory_stats()
             once()
