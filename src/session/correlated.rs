@@ -1,26 +1,56 @@
-//! Correlated subqueries, those that read columns from outside them: they can only be computed as joins, and DataFusion
-//! says in the run alone where it makes none.
+//! Subqueries that can only be computed as joins, those foremost that read columns from outside them. DataFusion says
+//! in the run alone where it makes none.
 
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, DataFusionError};
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::{Expr, LogicalPlan};
 
-/// A column that a subquery of `plan` reads from outside it, if the optimizer does not make joins of all such
-/// subqueries.
-pub(super) fn without_join(state: &SessionState, plan: &LogicalPlan) -> Option<Column> {
-    let column = outer_reference(plan)?;
+/// A subquery that cannot be computed.
+#[derive(Debug)]
+pub(super) struct Unjoined {
+    /// The column that it reads from outside it, if it does.
+    pub column: Option<Column>,
+}
+
+/// A subquery of `plan` of which the optimizer makes no join, if there is one.
+pub(super) fn without_join(state: &SessionState, plan: &LogicalPlan) -> Option<Unjoined> {
+    let column = outer_reference(plan);
+    if column.is_none() && !has_subqueries(plan) {
+        return None;
+    }
     let joined = match state.optimize(plan) {
-        Ok(plan) => outer_reference(&plan).is_none() && !lacks_columns(&plan),
+        Ok(plan) => {
+            outer_reference(&plan).is_none() && !has_subqueries(&plan) && !lacks_columns(&plan)
+        }
         // What is wrong with constants, such as a division by zero, is left to the run.
         Err(error) => !matches!(
             error.find_root(),
             DataFusionError::SchemaError(..)
                 | DataFusionError::Plan(_)
                 | DataFusionError::NotImplemented(_)
+                | DataFusionError::Internal(_)
         ),
     };
-    (!joined).then_some(column)
+    (!joined).then_some(Unjoined { column })
+}
+
+/// Whether there is a subquery that only a join can compute; one value for all rows needs none.
+fn has_subqueries(plan: &LogicalPlan) -> bool {
+    let asks = |expr: &Expr| {
+        expr.exists(|part| {
+            Ok(matches!(part, Expr::Exists(_) | Expr::InSubquery(_) | Expr::SetComparison(_)))
+        })
+    };
+    let mut found =
+        plan.exists(|node| Ok(matches!(node, LogicalPlan::Subquery(_)))).unwrap_or(false);
+    let looked = plan.apply_with_subqueries(|node| {
+        for expr in node.expressions() {
+            found |= asks(&expr)?;
+        }
+        Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    });
+    looked.is_ok() && found
 }
 
 fn outer_reference(plan: &LogicalPlan) -> Option<Column> {

@@ -95,23 +95,25 @@ pub fn query(
     };
     let (plan, calls) =
         plan().map_err(|error| describe(&query.text, Some(query), &error, state))?;
-    if let Some(column) = correlated::without_join(state, &plan) {
-        return Err(not_joined(&query.text, &column));
+    if let Some(unjoined) = correlated::without_join(state, &plan) {
+        return Err(not_joined(&query.text, unjoined.column.as_ref()));
     }
     let schema = result_schema(plan.schema(), query)?;
     Ok(Planned { plan, schema, calls })
 }
 
-/// The error of a subquery over `column`, which is outside it.
-fn not_joined(text: &str, column: &Column) -> PlanError {
-    let name = column.flat_name();
-    let range = last_name(text, &name).unwrap_or_else(|| first_line(text));
+/// The error of a subquery that is no join, over `column` outside it if it reads one.
+fn not_joined(text: &str, column: Option<&Column>) -> PlanError {
+    let name = column.map(Column::flat_name);
+    let range = name.as_ref().and_then(|name| last_name(text, name));
+    let subquery = match name {
+        Some(name) => format!("a correlated subquery over `{name}`"),
+        None => "a subquery".to_owned(),
+    };
     PlanError {
         code: Code::SqlPlan,
-        message: format!(
-            "a correlated subquery over `{name}` that does not become a join cannot be computed"
-        ),
-        range,
+        message: format!("{subquery} that does not become a join cannot be computed"),
+        range: range.unwrap_or_else(|| first_line(text)),
         help: Some("write it as a join, with `GROUP BY` where it folds rows".to_owned()),
     }
 }

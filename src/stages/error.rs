@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use datafusion::common::DataFusionError;
 
+use crate::stages::queries::kept_order::Disorder;
 use proofmill_base::error::{Error, ErrorKind};
 use proofmill_files::FilesError;
 use proofmill_retrieval::SearchError;
@@ -18,6 +19,9 @@ pub enum StageError {
     /// A second plan of its query gives other rows.
     #[error("{0}")]
     SecondPlan(String),
+    /// Its rows are not in the order that its query ends in.
+    #[error(transparent)]
+    Disorder(#[from] Disorder),
     /// A check that must hold does not.
     #[error("{failed} of its checks failed: {first}")]
     Checks { failed: usize, first: String, rejected: Option<Box<Rejected>> },
@@ -100,6 +104,9 @@ impl From<StageError> for Error {
             }
             StageError::SecondPlan(_) => Error::new(ErrorKind::Stage, message).with_hint(
                 "the engine answers this query wrongly: please report it with both plans, and write it another way",
+            ),
+            StageError::Disorder(_) => Error::new(ErrorKind::Stage, message).with_hint(
+                "the engine does not sort this query as it says: please report it, and sort in a stage of its own",
             ),
             StageError::Checks { .. } => Error::new(ErrorKind::Stage, message)
                 .with_hint("fix the data or the check, or set `severity: warn`"),

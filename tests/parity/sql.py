@@ -70,7 +70,7 @@ class Query:
     """One query; `kinds` says the type of each column in reach, by how it is written."""
 
     def __init__(self, choices):
-        self.c, self.names = choices, 0
+        self.c, self.names, self.ctes = choices, 0, []
 
     def name(self, letter):
         self.names += 1
@@ -89,12 +89,29 @@ class Query:
         a, b = (self.value(scope, kind, depth - 1) for _ in range(2))
         if kind == "BOOLEAN":
             return f"({self.condition(scope, depth - 1)})"
+        if c.rarely(8):
+            return self.subvalue(scope, kind)
         if kind == "VARCHAR":
             return c.one([f"upper({a})", f"coalesce({a}, 'q')", f"CASE WHEN {self.condition(scope, 0)} THEN {a} ELSE {b} END",
-                          f"nullif({a}, {b})", "'q'", f"({a} || {b})"])
+                          f"nullif({a}, {b})", "'q'", f"({a} || {b})", f"CAST({self.column(scope, 'BIGINT')} AS VARCHAR)",
+                          f"CASE {a} WHEN 'p' THEN {b} WHEN {b} THEN 'z' END"])
         return c.one([f"({a} + {b})", f"(3 - {a})", f"({a} * 2)", f"coalesce({a}, 7)", f"(-{a})", "2", f"nullif({a}, 1)",
                       f"CASE WHEN {self.condition(scope, 0)} THEN {a} ELSE {b} END", "CAST(NULL AS BIGINT)",
-                      f"TRY_CAST({self.column(scope, 'VARCHAR')} AS BIGINT)"])
+                      f"TRY_CAST({self.column(scope, 'VARCHAR')} AS BIGINT)", f"greatest({a}, {b})", f"abs({a})",
+                      f"CAST({self.column(scope, 'BOOLEAN')} AS BIGINT)"])
+
+    def subvalue(self, scope, kind):
+        """A subquery that gives one value, of all rows or of those that belong to the row."""
+        c = self.c
+        alias, table = self.name("e"), c.one(NAMES)
+        inner = [(f"{alias}.{name}", its) for name, its in COLUMNS]
+        where = [self.condition(inner, 0)] if c.rarely(2) else []
+        if c.rarely(2):
+            where.append(f"{self.column(inner, 'BIGINT')} = {self.column(scope, 'BIGINT')}")
+        where = f" WHERE {' AND '.join(where)}" if where else ""
+        column = self.column(inner, kind)
+        folds = ["max", "min"] + (["sum", "count"] if kind == "BIGINT" else [])
+        return f"(SELECT {c.one(folds)}({column}) FROM {table} AS {alias}{where})"
 
     def condition(self, scope, depth=2, outer=None):
         """A condition; `outer` says that subqueries may stand in it, and which columns they see."""
@@ -111,7 +128,8 @@ class Query:
         return c.one([f"{a} = {b}", f"{a} < {b}", f"{a} <> {b}", f"{a} IN ({c.one(literals)})",
                       f"{a} NOT IN ({c.one(literals)})", f"{a} IS NULL", f"{a} IS NOT NULL", f"{a} IS DISTINCT FROM {b}",
                       f"{a} IS NOT DISTINCT FROM {b}", self.column(scope, "BOOLEAN"), f"{a} BETWEEN {b} AND {a}",
-                      f"({a} = {b} OR {a} = {c.one(literals[:1]).split(',')[0]})", f"{a} >= {b}"])
+                      f"({a} = {b} OR {a} = {c.one(literals[:1]).split(',')[0]})", f"{a} >= {b}", f"{a} IN ({b}, {literals[0]})",
+                      f"{a} NOT BETWEEN {b} AND {a}", f"{self.column(scope, 'VARCHAR')} LIKE '{c.one(['%q%', 'r_'])}'"])
 
     def subcondition(self, scope, kind):
         c = self.c
@@ -142,14 +160,55 @@ class Query:
         alias = self.name("a")
         if depth > 0 and c.rarely(3):
             inner, columns = self.query(depth - 1)
-            if columns:
+            if columns and c.rarely(3):
+                # Read here, and perhaps once more.
+                self.ctes.append((self.name("c"), inner, columns))
+            elif columns:
                 return f"({inner}) AS {alias}", [(f"{alias}.{name}", kind) for name, kind in columns]
+        if self.ctes and c.rarely(2):
+            name, _, columns = c.one(self.ctes)
+            return f"{name} AS {alias}", [(f"{alias}.{column}", kind) for column, kind in columns]
+        if c.rarely(8):
+            return self.other_table(alias)
         return f"{c.one(NAMES)} AS {alias}", [(f"{alias}.{name}", kind) for name, kind in COLUMNS]
+
+    def other_table(self, alias):
+        """A table that is written out, or one with a column left out or replaced."""
+        c, name = self.c, self.c.one(NAMES)
+        columns = [(f"{alias}.{column}", kind) for column, kind in COLUMNS]
+        return c.one([
+            (f"(SELECT * EXCLUDE (b) FROM {name}) AS {alias}", [(column, kind) for column, kind in columns if kind != "BOOLEAN"]),
+            (f"(SELECT * REPLACE (x + 1 AS x) FROM {name}) AS {alias}", columns),
+            (f"(VALUES (1, 'p'), (NULL, 'q'), (2, NULL), (1, 'p')) AS {alias}(x, s)",
+             [(f"{alias}.x", "BIGINT"), (f"{alias}.s", "VARCHAR")]),
+        ])
+
+    def using(self):
+        """A join by columns of one name, which stand for both sides."""
+        c = self.c
+        left, right = self.name("a"), self.name("a")
+        keys = c.one([["x"], ["g"], ["s"], ["g", "s"]])
+        join = c.one(["JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN"])
+        text = f"{c.one(NAMES)} AS {left} {join} {c.one(NAMES)} AS {right} USING ({', '.join(keys)})"
+        scope = [(name if name in keys else f"{side}.{name}", kind)
+                 for side in (left, right) for name, kind in COLUMNS if side == left or name not in keys]
+        return text, scope
 
     def source(self, depth):
         c = self.c
+        if c.rarely(8):
+            return self.using()
         text, scope = self.table(depth)
         for _ in range(c.one([0, 1, 1, 2])):
+            if c.rarely(12):
+                # Of each row, what belongs to it.
+                alias, inner = self.name("l"), self.name("e")
+                of = [(f"{inner}.{name}", its) for name, its in COLUMNS]
+                folded = c.one(["count(*)", f"max({inner}.x)", f"sum({inner}.x)"])
+                where = f"{self.column(of, 'BIGINT')} = {self.column(scope, 'BIGINT')}"
+                lateral = f"(SELECT {folded} AS x FROM {c.one(NAMES)} AS {inner} WHERE {where}) AS {alias}"
+                text, scope = f"{text} CROSS JOIN LATERAL {lateral}", scope + [(f"{alias}.x", "BIGINT")]
+                continue
             right, added = self.table(depth)
             join = c.one(["JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "CROSS JOIN"])
             if join == "CROSS JOIN":
@@ -172,7 +231,7 @@ class Query:
             return text + self.ordered(columns, last), columns
         source, scope = self.source(depth)
         where = f" WHERE {self.condition(scope, 2, outer=True)}" if c.rarely(2) else ""
-        shape = c.one(["rows", "groups", "window", "distinct", "total", "rollup"])
+        shape = c.one(["rows", "groups", "window", "distinct", "total", "rollup", "first"])
         kinds = [c.one(["BIGINT", "VARCHAR", "BIGINT"]) for _ in range(1 + c.below(3))]
         items = [(self.value(scope, kind), kind) for kind in kinds]
         names = [self.output(text, i) for i, (text, _) in enumerate(items)]
@@ -180,8 +239,12 @@ class Query:
         columns = list(zip(names, kinds))
         tail = ""
         number = self.column(scope, "BIGINT")
+        word = self.column(scope, "VARCHAR")
         folded = c.one(["count(*)", f"sum({number})", f"max({number})", f"count(DISTINCT {number})", f"min({number})",
-                        f"count({number}) FILTER (WHERE {self.condition(scope, 0)})"])
+                        f"count({number}) FILTER (WHERE {self.condition(scope, 0)})", f"sum(DISTINCT {number})",
+                        f"sum({number}) FILTER (WHERE {self.condition(scope, 1)})", f"length(string_agg({word}, ',' ORDER BY {word}))",
+                        f"CAST(round(avg({number}) * 840) AS BIGINT)", f"CAST(bool_or({self.column(scope, 'BOOLEAN')}) AS BIGINT)",
+                        f"count(DISTINCT {word}) + count(DISTINCT {number})", f"max({number}) - min({number})"])
         if shape in ("groups", "rollup"):
             groups = ", ".join(str(i + 1) for i in range(len(items)))
             if shape == "rollup":
@@ -189,7 +252,9 @@ class Query:
                 items = list({self.column(scope, kind): kind for kind in kinds}.items())
                 items = [(text, kind) for text, kind in items if "." in text] or [(scope[0][0], scope[0][1])]
                 columns = [(f"c{i}", kind) for i, (_, kind) in enumerate(items)]
-                groups = f"ROLLUP ({', '.join(text for text, _ in items)})"
+                listed = ", ".join(text for text, _ in items)
+                groups = c.one([f"ROLLUP ({listed})", f"CUBE ({listed})", f"GROUPING SETS (({listed}), ())",
+                                f"GROUPING SETS (({items[0][0]}), ({listed}))"])
             tail = f" GROUP BY {groups}"
             if c.rarely(3):
                 tail += f" HAVING {folded} {c.one(['>', '<', '='])} {c.below(3)}"
@@ -206,11 +271,31 @@ class Query:
                 over = f"OVER (v {order})"
                 tail = f" WINDOW v AS ({part.strip()})"
             call = c.one(["rank()", "dense_rank()", "count(*)", f"sum({number})", f"max({number})", f"min({number})"])
+            if c.rarely(5):
+                # Rows that are equal in all columns are one another's, whichever comes first.
+                every = ", ".join(text for text, _ in scope)
+                over = f"OVER ({part}ORDER BY {every})"
+                call = c.one(["row_number()", f"lag({number})", f"lead({number})", f"first_value({number})", f"last_value({number})"])
+            elif c.rarely(5):
+                frame = c.one(["RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW",
+                               "ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING",
+                               "RANGE BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING"])
+                over, call = f"OVER ({part}{order} {frame})", c.one([f"sum({number})", "count(*)", f"max({number})"])
+            if c.rarely(4) and "WINDOW" not in tail:
+                tail = f" QUALIFY {call} {over} {c.one(['>', '<=', '='])} {c.below(4)}"
             items, columns = items + [(f"{call} {over}", "BIGINT")], columns + [("r", "BIGINT")]
         elif shape == "rows" and c.rarely(4):
             items, columns = items + [(self.condition(scope, 1, outer=True), "BOOLEAN")], columns + [("f", "BOOLEAN")]
         listed = ", ".join(f"{text} AS {name}" for (text, _), (name, _) in zip(items, columns))
         distinct = "DISTINCT " if shape == "distinct" else ""
+        if shape == "first":
+            # The first row of each group, by all that is shown.
+            every = ", ".join(f"{text} NULLS LAST" for text, _ in items)
+            distinct, tail = f"DISTINCT ON ({items[0][0]}) ", f" ORDER BY {every}"
+            text = f"SELECT {distinct}{listed} FROM {source}{where}{tail}"
+            alias = self.name("a")
+            text = f"SELECT {', '.join(f'{alias}.{name}' for name, _ in columns)} FROM ({text}) AS {alias}"
+            return text + self.ordered(columns, last), columns
         text = f"SELECT {distinct}{listed} FROM {source}{where}{tail}"
         return text + self.ordered(columns, last), columns
 
@@ -220,7 +305,7 @@ class Query:
         if not last and not c.rarely(5):
             return ""
         keys = [f"{i + 1} {c.one(['', 'DESC '])}NULLS {c.one(['LAST', 'FIRST'])}" for i in range(len(columns))]
-        limit = f" LIMIT {1 + c.below(3)}" if not last or c.rarely(3) else ""
+        limit = f" LIMIT {1 + c.below(3)}{c.one(['', '', ' OFFSET 1'])}" if not last or c.rarely(3) else ""
         return f" ORDER BY {', '.join(keys)}{limit}"
 
     def output(self, text, i):
@@ -247,8 +332,11 @@ class Query:
 def draw(choices):
     """Tables and a query; the query orders its rows by all of its columns."""
     made = tables(choices)
-    text, columns = Query(choices).query(2, last=True)
-    return made, text, columns
+    query = Query(choices)
+    text, columns = query.query(2, last=True)
+    # A table may read those before it alone.
+    ctes = ", ".join(f"{name} AS ({inner})" for name, inner, _ in query.ctes)
+    return made, f"WITH {ctes} {text}" if ctes else text, columns
 
 
 def literal(value):
@@ -261,13 +349,15 @@ def alone(made, text):
     """The query with its tables written in front, those that it reads."""
     ctes = []
     for name, rows in made.items():
-        if not re.search(rf"\b{name} AS ", text):
+        if not re.search(rf"\b{name}\b", text):
             continue
         listed = ", ".join(f"CAST({column} AS {kind}) AS {column}" for column, kind in COLUMNS)
         values = ", ".join(f"({', '.join(map(literal, row))})" for row in rows) or f"({', '.join(['NULL'] * len(COLUMNS))})"
         none = "" if rows else " WHERE false"
         ctes.append(f"{name} AS (SELECT {listed} FROM (VALUES {values}) AS z({', '.join(c for c, _ in COLUMNS)}){none})")
-    return (f"WITH {', '.join(ctes)} " if ctes else "") + text
+    if not ctes:
+        return text
+    return f"WITH {', '.join(ctes)}" + (f", {text[5:]}" if text.startswith("WITH ") else f" {text}")
 
 
 def normal(rows):
@@ -330,6 +420,8 @@ class Program:
                 break
             refused |= bad
             stages = {name: stage for name, stage in stages.items() if name not in bad}
+        # Tables of the same run may still be in memory; those of one before are read from their files.
+        self.run("--store", "st", "run", "p.yaml", "--json", "--select", ",".join(made), folder=here)
         self.run("--store", "st", "run", "p.yaml", "--json", folder=here)
         got = {}
         records = sorted((here / "st").glob("runs/*/manifest.json"), key=lambda path: path.stat().st_mtime)

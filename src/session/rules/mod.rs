@@ -7,6 +7,7 @@ mod fences;
 mod keys;
 mod memberships;
 mod planning;
+mod repeated_keys;
 mod subqueries;
 mod views;
 

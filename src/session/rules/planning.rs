@@ -8,7 +8,7 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 
 use crate::session::rules::fences::Fences;
-use crate::session::rules::{bags, exact, keys, subqueries, views};
+use crate::session::rules::{bags, exact, keys, repeated_keys, subqueries, views};
 
 /// Version of what SQL means here: raised whenever the same query over the same rows would give another table.
 pub const SQL_VERSION: u32 = 3;
@@ -64,6 +64,7 @@ pub fn optimizer_rules(planning: Planning) -> Vec<Arc<dyn OptimizerRule + Send +
         }
         rules.push(rule);
     }
+    rules.push(Arc::new(repeated_keys::RepeatedKeys));
     rules
 }
 

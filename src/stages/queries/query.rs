@@ -11,6 +11,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 
 use crate::stages::error::StageError;
 use crate::stages::plan::{Execution, StagePlan, spawn};
+use crate::stages::queries::kept_order::{KeptOrder, OrderWatch};
 use crate::stages::sink::{Computed, Sink, Written};
 
 /// A query over the tables of other stages.
@@ -24,27 +25,38 @@ impl StagePlan for QueryPlan {
     }
 }
 
-/// Runs a plan; each of its partitions becomes a part.
+/// Runs a plan; each of its partitions becomes a part. Rows have to come in the order that it ends in.
 pub async fn compute(
     plan: &LogicalPlan,
     state: &SessionState,
     sink: &Sink,
 ) -> Result<Computed, StageError> {
-    let plan = state.create_physical_plan(plan).await?;
+    let order = KeptOrder::of(plan)?;
+    let plan = state.create_physical_plan(&order.plan).await?;
     let partitions = plan.output_partitioning().partition_count();
     let context = state.task_ctx();
     let pieces = (0..partitions).map(|i| {
         let (plan, context, sink) = (Arc::clone(&plan), Arc::clone(&context), sink.clone());
+        let watch = order.watch();
         async move {
             if partitions == 1 {
-                piece(plan, context, &sink, i, partitions).await
+                piece(plan, context, &sink, watch, (i, partitions)).await
             } else {
                 // Partitions compute on several cores only as tasks of their own.
-                spawn(async move { piece(plan, context, &sink, i, partitions).await }).await
+                spawn(async move { piece(plan, context, &sink, watch, (i, partitions)).await })
+                    .await
             }
         }
     });
     let pieces: Vec<_> = stream::iter(pieces).buffered(partitions.max(1)).try_collect().await?;
+    let (pieces, watches): (Vec<Written>, Vec<OrderWatch>) = pieces.into_iter().unzip();
+    let mut watches = watches.iter().filter(|watch| watch.rows() > 0);
+    if let Some(mut before) = watches.next() {
+        for watch in watches {
+            before.ends_before(watch)?;
+            before = watch;
+        }
+    }
     Ok(Computed::of(pieces))
 }
 
@@ -52,13 +64,13 @@ async fn piece(
     plan: Arc<dyn ExecutionPlan>,
     context: Arc<TaskContext>,
     sink: &Sink,
-    number: usize,
-    pieces: usize,
-) -> Result<Written, StageError> {
+    mut watch: OrderWatch,
+    (number, pieces): (usize, usize),
+) -> Result<(Written, OrderWatch), StageError> {
     let mut rows = plan.execute(number, context)?;
     let mut part = sink.part(number, pieces);
     while let Some(batch) = rows.next().await {
-        part.write(batch?).await?;
+        part.write(watch.look(batch?)?).await?;
     }
-    part.finish().await
+    Ok((part.finish().await?, watch))
 }
