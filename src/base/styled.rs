@@ -93,7 +93,8 @@ impl<T: Into<Styled>> Add<T> for Styled {
 pub fn is_hostile(c: char) -> bool {
     match c {
         '\n' | '\t' => false,
-        // Marks of direction, separators of lines, and what has no width.
+        // Marks of direction, separators of lines, and what has no width. Joiners (U+200C, U+200D) stay: emoji and the
+        // scripts of Persia and India are written with them.
         '\u{61c}'
         | '\u{180e}'
         | '\u{200b}'

@@ -13,7 +13,7 @@ use crate::cli::args;
 use crate::cli::environment::Environment;
 use crate::cli::rows::{Batches, Limited, Outlet};
 use crate::run::history::{RunSummary, tables};
-use crate::session::{self, Engine, Planned};
+use crate::session::{self, Engine, Planned, overflow};
 use crate::sqltext::{self, Query, SqlErrorKind};
 use crate::stages::error::StageError;
 use proofmill_base::error::{Error, ErrorKind, Result};
@@ -193,7 +193,13 @@ async fn stream(
 ) -> Result<Batches, StageError> {
     let state = engine.running(input_rows, None);
     let plan = state.create_physical_plan(&planned.plan).await?;
-    Ok(execute_stream(plan, state.task_ctx())?.map_err(StageError::from).boxed())
+    let rows = execute_stream(plan, state.task_ctx())?;
+    let (plan, locating) = (Arc::new(planned.plan.clone()), engine.locating());
+    let with_row = move |error| {
+        let (plan, locating) = (Arc::clone(&plan), locating.clone());
+        async move { Err(overflow::with_row(&plan, error, || locating).await.into()) }
+    };
+    Ok(rows.or_else(with_row).boxed())
 }
 
 /// A query over the given tables, batch by batch; over fewer than a certain number of `input_rows`, in the order

@@ -6,6 +6,7 @@ pub mod engine;
 mod large_limits;
 pub mod order;
 mod ordered;
+pub mod overflow;
 pub mod planner;
 pub mod policy;
 pub mod registry;

@@ -9,7 +9,7 @@ use datafusion::datasource::source_as_provider;
 use datafusion::logical_expr::expr::{AggregateFunction, Sort as SortExpr, WindowFunction};
 use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{
-    Distinct, Expr, Join, Limit, LogicalPlan, Operator, Projection, WindowFrameUnits,
+    Distinct, Expr, FetchType, Join, Limit, LogicalPlan, Operator, Projection, WindowFrameUnits,
 };
 
 use crate::session::table::StageTable;
@@ -90,10 +90,44 @@ pub fn rows_expected(plan: &LogicalPlan) -> u64 {
             inputs().fold(1, u64::saturating_mul)
         }
         LogicalPlan::Join(_) => inputs().max().unwrap_or(0),
-        _ => {
-            let rows = inputs().fold(0, u64::saturating_add);
-            plan.max_rows().map_or(rows, |max| rows.min(max as u64))
-        }
+        LogicalPlan::Aggregate(aggregate) if aggregate.group_expr.is_empty() => 1,
+        _ => inputs().fold(0, u64::saturating_add).min(limit(plan)),
+    }
+}
+
+/// Whether a plan gives one row at most.
+fn is_one_row(plan: &LogicalPlan) -> bool {
+    let inputs = || plan.inputs().into_iter().all(is_one_row);
+    match plan {
+        LogicalPlan::EmptyRelation(_) => true,
+        LogicalPlan::Values(values) => values.values.len() <= 1,
+        LogicalPlan::Aggregate(aggregate) => aggregate.group_expr.is_empty(),
+        LogicalPlan::Join(join) => match join.join_type {
+            JoinType::Inner | JoinType::Left | JoinType::Right => inputs(),
+            JoinType::LeftSemi | JoinType::LeftAnti | JoinType::LeftMark => is_one_row(&join.left),
+            _ => false,
+        },
+        LogicalPlan::Projection(_)
+        | LogicalPlan::Filter(_)
+        | LogicalPlan::Window(_)
+        | LogicalPlan::SubqueryAlias(_)
+        | LogicalPlan::Distinct(_)
+        | LogicalPlan::Sort(_)
+        | LogicalPlan::Limit(_) => limit(plan) <= 1 || inputs(),
+        _ => false,
+    }
+}
+
+/// Rows that a plan lets through at most.
+fn limit(plan: &LogicalPlan) -> u64 {
+    let fetch = match plan {
+        LogicalPlan::Limit(limit) => limit.get_fetch_type().ok(),
+        LogicalPlan::Sort(sort) => Some(FetchType::Literal(sort.fetch)),
+        _ => None,
+    };
+    match fetch {
+        Some(FetchType::Literal(Some(rows))) => rows as u64,
+        _ => u64::MAX,
     }
 }
 
@@ -188,7 +222,7 @@ fn limit_is_fixed(limit: &Limit) -> bool {
                 let order = expressions(sort.expr.iter());
                 return is_within(&names, &order) || has_key(&order, &sort.input);
             }
-            other => return other.max_rows().is_some_and(|rows| rows <= 1),
+            other => return is_one_row(other),
         }
     }
 }
@@ -211,7 +245,7 @@ fn has_key(order: &HashSet<&Expr>, input: &LogicalPlan) -> bool {
             _ => None,
         })
         .collect();
-    input.max_rows().is_some_and(|rows| rows <= 1)
+    is_one_row(input)
         || keys(input).iter().any(|key| key.iter().all(|column| known.contains(column)))
 }
 

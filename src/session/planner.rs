@@ -86,8 +86,12 @@ pub fn query(
     let plan = || -> Result<_> {
         let planner = SqlToRel::new_with_options(&provider, options());
         let plan = planner.sql_statement_to_plan(query.statement.clone())?;
-        if let Some(left_out) = sqltext::replaced_left_out(&query.statement) {
-            planner.sql_statement_to_plan(left_out)?;
+        if let Some(apart) = sqltext::replaced_apart(&query.statement)
+            && let Err(error) = planner.sql_statement_to_plan(apart)
+            // Other columns may not fit where they have moved.
+            && matches!(error.find_root(), DataFusionError::SchemaError(..))
+        {
+            return Err(error);
         }
         let calls = policy::inspect(&plan)?;
         let plan = state.analyzer().execute_and_check(plan, state.config_options(), |_, _| {})?;

@@ -111,6 +111,15 @@ pub fn shorten(message: &str) -> Fact {
         let text = format!("`{operator}` requires {}", sentence(rest));
         return Fact { blamed: vec![operator.to_owned()], ..fact(Code::SqlType, text) };
     }
+    if message.to_lowercase().starts_with("correlated scalar subquery") {
+        let text = "a subquery for one value that reads columns outside it stands where it cannot be computed: in `ON`, \
+                    `GROUP BY`, `ORDER BY`, `DISTINCT ON` or a window";
+        let help = "make it a column in a subquery of its own, as in `FROM (SELECT *, (SELECT …) AS v FROM t)`, and use \
+                    the column";
+        // Which one of several the message does not say.
+        let fact = fact(Code::SqlPlan, text.to_owned());
+        return Fact { help: Some(help.to_owned()), ..fact };
+    }
     if message.starts_with("UNION queries have different number of columns") {
         let text = "the queries of a `UNION` have different numbers of columns".to_owned();
         return Fact { blamed: vec!["UNION".to_owned()], ..fact(Code::SqlType, text) };

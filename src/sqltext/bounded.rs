@@ -5,7 +5,7 @@
 use std::any::TypeId;
 use std::cell::Cell;
 
-use datafusion::sql::sqlparser::ast::Expr;
+use datafusion::sql::sqlparser::ast::{Expr, UnaryOperator};
 use datafusion::sql::sqlparser::dialect::{Dialect, GenericDialect, Precedence};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
@@ -49,15 +49,24 @@ impl Dialect for Bounded {
         GenericDialect.dialect()
     }
 
-    fn parse_prefix(&self, _: &mut Parser) -> Option<Result<Expr, ParserError>> {
-        match self.attempts_left.get().checked_sub(1) {
-            Some(left) => {
-                self.attempts_left.set(left);
-                None
-            }
+    /// Counts attempts; and `NOT` binds as loosely in front of `EXISTS` as elsewhere: `NOT EXISTS (…) IS NULL` is
+    /// `NOT (EXISTS (…) IS NULL)`.
+    fn parse_prefix(&self, parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
+        let Some(left) = self.attempts_left.get().checked_sub(1) else {
             // The one error that no attempt catches.
-            None => Some(Err(ParserError::RecursionLimitExceeded)),
+            return Some(Err(ParserError::RecursionLimitExceeded));
+        };
+        self.attempts_left.set(left);
+        let ahead = |nth: usize, keyword: Keyword| matches!(&parser.peek_nth_token_ref(nth).token, Token::Word(word) if word.keyword == keyword);
+        if !(ahead(0, Keyword::NOT) && ahead(1, Keyword::EXISTS)) {
+            return None;
         }
+        parser.advance_token();
+        let what = parser.parse_subexpr(self.prec_value(Precedence::UnaryNot));
+        Some(what.map(|what| match what {
+            Expr::Exists { subquery, negated } => Expr::Exists { subquery, negated: !negated },
+            other => Expr::UnaryOp { op: UnaryOperator::Not, expr: Box::new(other) },
+        }))
     }
 
     /// The operators of JSON bind tighter than others, so that `json ->> 'label' = 'yes'` compares and
@@ -188,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn memberships_bind_tighter_than_comparisons() {
+    fn memberships_bind_tighter_than_comparisons_and_not_the_loosest() {
         for (text, means) in [
             ("a = b IN (c)", "a = (b IN (c))"),
             ("b IN (c) = a", "(b IN (c)) = a"),
@@ -196,6 +205,9 @@ mod tests {
             ("a = b || c IN (d)", "a = ((b || c) IN (d))"),
             ("NOT a IN (b)", "NOT (a IN (b))"),
             ("a = b IS NULL", "(a = b) IS NULL"),
+            ("NOT EXISTS (SELECT a) IS NULL", "NOT (EXISTS (SELECT a) IS NULL)"),
+            ("NOT EXISTS (SELECT a) = b AND c", "(NOT (EXISTS (SELECT a) = b)) AND c"),
+            ("b = NOT EXISTS (SELECT a)", "b = (NOT EXISTS (SELECT a))"),
         ] {
             assert_eq!(nesting(text), nesting(means), "{text}");
         }

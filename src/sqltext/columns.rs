@@ -30,37 +30,40 @@ pub fn output_place(query: &Query, name: &str) -> Option<Range<usize>> {
     (span.start.line > 0).then_some(range)
 }
 
-/// The statement with the columns of each `* REPLACE (… AS column)` left out, where it has one: a column that is not
-/// there cannot be left out, while the planner replaces it without a word.
-pub fn replaced_left_out(statement: &Statement) -> Option<Statement> {
+/// The statement with the columns of each `* REPLACE (… AS column)` left out and given behind the `*`, where it has one: a
+/// column that is not there cannot be left out, while the planner replaces it without a word.
+pub fn replaced_apart(statement: &Statement) -> Option<Statement> {
     struct Replaced(bool);
     impl VisitorMut for Replaced {
         type Break = ();
 
         fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+            let mut behind = Vec::new();
             for item in &mut select.projection {
                 let (SelectItem::Wildcard(options) | SelectItem::QualifiedWildcard(_, options)) =
                     item
                 else {
                     continue;
                 };
-                let replaced = options.opt_replace.take().map(|replace| replace.items);
-                let names: Vec<Ident> =
-                    replaced.into_iter().flatten().map(|item| item.column_name).collect();
-                if let [first, others @ ..] = names.as_slice() {
-                    self.0 = true;
-                    options.opt_except = Some(ExceptSelectItem {
-                        first_element: first.clone(),
-                        additional_elements: others.to_vec(),
-                    });
-                }
+                let Some(replace) = options.opt_replace.take() else { continue };
+                self.0 = true;
+                let mut names = replace.items.iter().map(|item| item.column_name.clone());
+                options.opt_except = names.next().map(|first_element| ExceptSelectItem {
+                    first_element,
+                    additional_elements: names.collect(),
+                });
+                behind.extend(replace.items.into_iter().map(|item| SelectItem::ExprWithAlias {
+                    expr: item.expr,
+                    alias: item.column_name,
+                }));
             }
+            select.projection.extend(behind);
             ControlFlow::Continue(())
         }
     }
-    let (mut left_out, mut replaced) = (statement.clone(), Replaced(false));
-    let _ = left_out.visit(&mut replaced);
-    replaced.0.then_some(left_out)
+    let (mut apart, mut replaced) = (statement.clone(), Replaced(false));
+    let _ = apart.visit(&mut replaced);
+    replaced.0.then_some(apart)
 }
 
 fn output_name(item: &SelectItem) -> Option<&Ident> {

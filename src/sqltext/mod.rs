@@ -10,7 +10,7 @@ mod using;
 mod windows;
 mod words;
 
-pub use columns::{output_place, replaced_left_out};
+pub use columns::{output_place, replaced_apart};
 pub use obeyed::{Called, Unobeyed, unobeyed};
 pub use parse::{Query, SqlError, SqlErrorKind, TableName, lower_first, parse, parse_expression};
 pub use words::{find_only, find_word, normalized, offset};

@@ -1,11 +1,12 @@
 //! `USING` of `RIGHT` and `FULL` joins, written out: the planner takes its column from the left side alone, where it is NULL
 //! for rows that only the right side has. `a FULL JOIN b USING (k)` becomes a join `ON a.k = b.k`, and `k` becomes
-//! `coalesce(a.k, b.k)`. Wherever that is not seen to, `k` belongs to two tables, which the planner refuses.
+//! `coalesce(a.k, b.k)`. Wherever that is not seen to, `k` belongs to two tables, which the planner refuses. It refuses it
+//! in `WHERE` behind other joins too, where it becomes `a.k`.
 
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, ExceptSelectItem, Expr, Function, FunctionArg, FunctionArgExpr,
+    BinaryOperator, Distinct, ExceptSelectItem, Expr, Function, FunctionArg, FunctionArgExpr,
     FunctionArgumentList, FunctionArguments, GroupByExpr, Ident, Join, JoinConstraint,
     JoinOperator, ObjectName, OrderByExpr, OrderByKind, Query, Select, SelectItem, SetExpr,
     Statement, TableFactor, TableWithJoins, VisitMut, VisitorMut, WildcardAdditionalOptions,
@@ -49,8 +50,14 @@ struct Shared {
 
 fn of_select(select: &mut Select, order: &mut [OrderByExpr]) {
     let [table] = select.from.as_mut_slice() else { return };
-    let Some(shared) = of_table(table) else { return };
+    let Some((shared, joins)) = of_table(table) else { return };
     let mut names = Names { shared: &shared, depth: 0 };
+    if !table.joins.iter().any(keeps_right) {
+        let _ = select.selection.visit(&mut names);
+        return;
+    }
+    table.joins = joins;
+    let is_first = matches!(select.distinct, Some(Distinct::On(_)));
     let mut items = Vec::new();
     let mut given: Vec<String> = Vec::new();
     for item in std::mem::take(&mut select.projection) {
@@ -70,7 +77,8 @@ fn of_select(select: &mut Select, order: &mut [OrderByExpr]) {
             SelectItem::UnnamedExpr(Expr::Identifier(name)) => {
                 match shared.iter().find(|one| plain(&one.name) == plain(&name)) {
                     Some(one) => {
-                        given.push(plain(&name));
+                        // What `DISTINCT ON` names is written out in the order too.
+                        given.extend((!is_first).then(|| plain(&name)));
                         items.push(aliased(one.value.clone(), name));
                     }
                     None => items.push(SelectItem::UnnamedExpr(Expr::Identifier(name))),
@@ -86,6 +94,7 @@ fn of_select(select: &mut Select, order: &mut [OrderByExpr]) {
         }
     }
     select.projection = items;
+    let _ = select.distinct.visit(&mut names);
     let _ = select.selection.visit(&mut names);
     if let GroupByExpr::Expressions(groups, _) = &mut select.group_by {
         let _ = groups.visit(&mut names);
@@ -101,19 +110,17 @@ fn of_select(select: &mut Select, order: &mut [OrderByExpr]) {
     }
 }
 
-/// Writes out the joins of a `FROM`; the columns that they share, if one of them is `RIGHT` or `FULL` and all have names.
-fn of_table(table: &mut TableWithJoins) -> Option<Vec<Shared>> {
-    let outer = |join: &Join| {
-        matches!(
-            &join.join_operator,
-            JoinOperator::Right(JoinConstraint::Using(_))
-                | JoinOperator::RightOuter(JoinConstraint::Using(_))
-                | JoinOperator::FullOuter(JoinConstraint::Using(_))
-        )
-    };
-    if !table.joins.iter().any(outer) {
-        return None;
-    }
+/// Whether rows of the right side stay that have none on the left.
+fn keeps_right(join: &Join) -> bool {
+    matches!(
+        &join.join_operator,
+        JoinOperator::Right(_) | JoinOperator::RightOuter(_) | JoinOperator::FullOuter(_)
+    )
+}
+
+/// The columns that the joins of a `FROM` share, and the joins written out, if all are by such columns and all tables have
+/// names.
+fn of_table(table: &TableWithJoins) -> Option<(Vec<Shared>, Vec<Join>)> {
     let mut shared: Vec<Shared> = Vec::new();
     let mut joins = table.joins.clone();
     let left = qualifier(&table.relation)?;
@@ -170,8 +177,7 @@ fn of_table(table: &mut TableWithJoins) -> Option<Vec<Shared>> {
         shared = named;
         *constraint = JoinConstraint::On(condition?);
     }
-    table.joins = joins;
-    (!shared.is_empty()).then_some(shared)
+    (!shared.is_empty()).then_some((shared, joins))
 }
 
 /// The side of a join whose rows all stay.
@@ -295,7 +301,15 @@ mod tests {
                 "SELECT coalesce(coalesce(a.k, b.k), c.k) AS k, * EXCEPT (k) FROM a FULL JOIN b ON a.k = b.k \
                  FULL JOIN c ON coalesce(a.k, b.k) = c.k",
             ),
-            ("SELECT k FROM a LEFT JOIN b USING (k)", "SELECT k FROM a LEFT JOIN b USING(k)"),
+            (
+                "SELECT DISTINCT ON (k) k, v FROM a FULL JOIN b USING (k) ORDER BY k, v",
+                "SELECT DISTINCT ON (coalesce(a.k, b.k)) coalesce(a.k, b.k) AS k, v FROM a FULL JOIN b ON a.k = b.k \
+                 ORDER BY coalesce(a.k, b.k), v",
+            ),
+            (
+                "SELECT k FROM a LEFT JOIN b AS c USING (k) WHERE k IN (SELECT k FROM d)",
+                "SELECT k FROM a LEFT JOIN b AS c USING(k) WHERE a.k IN (SELECT k FROM d)",
+            ),
         ] {
             assert_eq!(parse(text).unwrap().statement.to_string(), written, "{text}");
         }

@@ -1,5 +1,6 @@
 //! Why a stage failed.
 
+use std::io;
 use std::time::Duration;
 
 use datafusion::common::DataFusionError;
@@ -43,7 +44,7 @@ pub enum StageError {
     Statistics(#[from] proofmill_udfs::stats::StatsError),
     /// A file of the host could not be written.
     #[error("`{path}` cannot be written: {source}")]
-    Write { path: String, source: std::io::Error },
+    Write { path: String, source: io::Error },
     /// It took longer than its `timeout`.
     #[error("it took longer than its timeout of {0:?}")]
     Timeout(Duration),
@@ -74,6 +75,14 @@ impl StageError {
     }
 }
 
+/// Whether there is no room left.
+fn is_full(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge
+    )
+}
+
 /// DataFusion's message without its own prefixes and notes.
 fn first_line(error: &DataFusionError) -> String {
     let message = error.find_root().strip_backtrace();
@@ -95,6 +104,11 @@ impl From<StageError> for Error {
                 .with_hint("raise `memory_mib`, or hold fewer rows at once in the program"),
             StageError::Stopped => Error::new(ErrorKind::Interrupted, message),
             StageError::Task(_) => Error::new(ErrorKind::Internal, message),
+            StageError::Write { source, .. } if is_full(&source) => {
+                Error::new(ErrorKind::Store, message).with_hint(
+                    "make room there and run again: what is stored is not computed again",
+                )
+            }
             StageError::Query(ref query)
                 if matches!(query.find_root(), DataFusionError::ResourcesExhausted(_)) =>
             {
@@ -115,5 +129,25 @@ impl From<StageError> for Error {
             | StageError::Statistics(_)
             | StageError::Write { .. } => Error::new(ErrorKind::Stage, message),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_disk_is_the_stores_and_says_what_to_do() {
+        let written = |kind: io::ErrorKind| {
+            Error::from(StageError::Write { path: "model".to_owned(), source: kind.into() })
+        };
+        for full in
+            [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded, io::ErrorKind::FileTooLarge]
+        {
+            let error = written(full);
+            assert_eq!(error.kind, ErrorKind::Store);
+            assert!(format!("{error:?}").contains("make room there"), "{error:?}");
+        }
+        assert_eq!(written(io::ErrorKind::PermissionDenied).kind, ErrorKind::Stage);
     }
 }

@@ -189,3 +189,24 @@ fn what_cannot_be_answered_rightly_is_refused() {
         done.says(&case.refused.unwrap());
     }
 }
+
+#[test]
+fn a_number_that_has_no_place_is_told_with_its_row() {
+    let workspace = Workspace::with(
+        "pipeline: p
+stages:
+  t: { sql: \"SELECT value AS id, CASE value WHEN 150007 THEN 9223372036854775807 ELSE value END AS x FROM range(0, 200000)\" }
+  u: { sql: \"SELECT t.id, sum(2 * t.x + 1 - 1) AS n FROM t JOIN t AS a ON a.id = t.id WHERE t.id <> 3 GROUP BY t.id\" }
+  v: { sql: \"SELECT id FROM t WHERE x + 1 > 7 ORDER BY id\" }
+",
+    );
+    let told = [
+        "`2 * t.x` has no place in BIGINT: 2 * 9223372036854775807, in the row with t.id = 150007, t.x = 9223372036854775807",
+        "`t.x + 1` has no place in BIGINT: 9223372036854775807 + 1, in the row with id = 150007, x = 9223372036854775807;",
+    ];
+    let run = workspace.proofmill(&["run", "p.yaml"]).expect(1);
+    told.into_iter().fold(run, |run, message| run.says(message));
+    workspace.proofmill(&["sql", "SELECT max(-id - x) AS y FROM t"]).expect(1).says(
+        "9223372036854775807, in the row with id = 150007, x = 9223372036854775807; cast one side",
+    );
+}

@@ -397,7 +397,7 @@ class Program:
         """The rows of one query that stands alone, or the first line of what was said instead."""
         done = self.run("--store", "memory://", "sql", "--json", text)
         if done.returncode:
-            return f"exit {done.returncode}: {done.stderr.strip().splitlines()[0] if done.stderr.strip() else ''}"
+            return f"exit {done.returncode}: {(done.stderr.strip().splitlines() or [''])[0]}"
         return normal(tuple(row.values()) for row in json.loads(done.stdout))
 
     def batch(self, made, queries, partitions):
@@ -422,7 +422,7 @@ class Program:
             stages = {name: stage for name, stage in stages.items() if name not in bad}
         # Tables of the same run may still be in memory; those of one before are read from their files.
         self.run("--store", "st", "run", "p.yaml", "--json", "--select", ",".join(made), folder=here)
-        self.run("--store", "st", "run", "p.yaml", "--json", folder=here)
+        ended = self.run("--store", "st", "run", "p.yaml", "--json", folder=here)
         got = {}
         records = sorted((here / "st").glob("runs/*/manifest.json"), key=lambda path: path.stat().st_mtime)
         outcomes = {}
@@ -440,8 +440,16 @@ class Program:
                 got[i] = normal(rows)
             else:
                 done = self.run("--store", "st", "sql", "--json", f"SELECT * FROM {stage}", folder=here)
-                got[i] = normal(tuple(row.values()) for row in json.loads(done.stdout)) if done.returncode == 0 else "failed"
+                got[i] = f"failed: {why(ended)}" if done.returncode else normal(tuple(row.values()) for row in json.loads(done.stdout))
         return got
+
+
+def why(ended):
+    """How a process ended: its exit code, and where it panicked or the last thing that it said."""
+    lines = ended.stderr.strip().splitlines() or [""]
+    panics = [i for i, line in enumerate(lines) if "panicked at" in line]
+    said = " ".join(lines[panics[0]:panics[0] + 2]) if panics else lines[-1]
+    return f"exit {ended.returncode}: {said}"
 
 
 def stage_of(diagnostic):

@@ -6,20 +6,26 @@ use std::collections::HashSet;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
-use datafusion::common::{DFSchema, Result, ScalarValue};
+use datafusion::common::{Column, DFSchema, Result, ScalarValue};
 use datafusion::logical_expr::expr::TryCast;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, lit};
 use datafusion::optimizer::analyzer::AnalyzerRule;
-use proofmill_udfs::exact::{Operation, checked, try_cast};
+use proofmill_udfs::exact::{Operation, checked, try_cast, with_row};
 
 use crate::session::rules::input_schema;
 use crate::session::rules::memberships::Memberships;
 use crate::session::wording::Refused;
 
+/// Columns of a row that an error shows.
+const SHOWN_MAX: usize = 8;
+
 /// Replaces them, once all types are settled.
 #[derive(Debug)]
-pub struct Exact;
+pub struct Exact {
+    /// Whether errors show the row that they come from. It has to be read for that.
+    pub with_rows: bool,
+}
 
 impl AnalyzerRule for Exact {
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
@@ -29,11 +35,12 @@ impl AnalyzerRule for Exact {
                 distinguishable(&aggregate.group_expr)?;
             }
             let schema = input_schema(&node);
+            let row = if self.with_rows { shown(&schema) } else { Vec::new() };
             let is_filter = matches!(node, LogicalPlan::Filter(_));
             let names = NamePreserver::new(&node);
             let node = node.map_expressions(|expr| {
                 let name = names.save(&expr);
-                let expr = exact(expr, &schema)?;
+                let expr = exact(expr, &schema, &row)?;
                 let expr = expr.transform_data(|expr| memberships.apart(expr, is_filter))?;
                 Ok(expr.update_data(|expr| name.restore(expr)))
             })?;
@@ -65,7 +72,19 @@ fn distinguishable(groups: &[Expr]) -> Result<()> {
     }
 }
 
-fn exact(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+/// The columns of a row that an error shows, with as much of their names as tells them apart.
+fn shown(schema: &DFSchema) -> Vec<(String, Expr)> {
+    let columns = schema.columns();
+    let is_one = |name: &str| columns.iter().filter(|column| column.name == name).count() == 1;
+    let named = |column: &Column| match is_one(&column.name) {
+        true => column.name.clone(),
+        false => column.flat_name(),
+    };
+    let shown = columns.iter().take(SHOWN_MAX);
+    shown.map(|column| (named(column), Expr::Column(column.clone()))).collect()
+}
+
+fn exact(expr: Expr, schema: &DFSchema, row: &[(String, Expr)]) -> Result<Transformed<Expr>> {
     expr.transform_up(|part| match part {
         Expr::BinaryExpr(BinaryExpr { left, op, right }) => {
             let operation = match op {
@@ -82,7 +101,7 @@ fn exact(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
             };
             Ok(match (operation, kind) {
                 (Some(operation), Some(kind)) => {
-                    Transformed::yes(checked(operation, kind, *left, *right))
+                    Transformed::yes(checked(operation, kind, *left, *right, row))
                 }
                 _ => Transformed::no(Expr::BinaryExpr(BinaryExpr { left, op, right })),
             })
@@ -91,9 +110,14 @@ fn exact(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
             // The smallest number is written as its opposite, which has no place.
             (Some(kind), expr) if !matches!(expr, Expr::Literal(..)) => {
                 let zero = lit(ScalarValue::new_zero(&kind)?);
-                Transformed::yes(checked(Operation::Subtract, kind, zero, *inner))
+                Transformed::yes(checked(Operation::Subtract, kind, zero, *inner, row))
             }
             _ => Transformed::no(Expr::Negative(inner)),
+        }),
+        // What was planned before, to be told with its row.
+        Expr::ScalarFunction(call) if !row.is_empty() => Ok(match with_row(&call, row) {
+            Some(told) => Transformed::yes(told),
+            None => Transformed::no(Expr::ScalarFunction(call)),
         }),
         Expr::TryCast(TryCast { expr, field }) => {
             Ok(Transformed::yes(try_cast(*expr, field.data_type().clone())))

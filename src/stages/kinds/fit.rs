@@ -371,10 +371,7 @@ async fn compute(
         fitted.map(|fitted| (fitted, looks))
     });
     let trained = trained.await.map_err(|error| StageError::Task(error.to_string()))?;
-    let (fitted, looks) = trained.map_err(|error| StageError::Data {
-        message: error.to_string(),
-        help: "fix the pairs or the settings".to_owned(),
-    })?;
+    let (fitted, looks) = trained.map_err(failed)?;
     let _ = std::fs::remove_dir_all(&place.judged);
     let computed = keep(plan, &fitted, &looks, sink).await?;
     // It has served.
@@ -472,6 +469,19 @@ fn inputs(column: &ArrayRef) -> Result<Vec<Input>, StageError> {
     lists.iter().map(one).collect()
 }
 
+/// What a failed fit says.
+fn failed(error: FitError) -> StageError {
+    match error {
+        FitError::File { file, source } => {
+            StageError::Write { path: file.display().to_string(), source }
+        }
+        other => StageError::Data {
+            message: other.to_string(),
+            help: "fix the pairs or the settings".to_owned(),
+        },
+    }
+}
+
 /// Stores the table and the files, and writes the folder.
 async fn keep(
     plan: &FitPlan,
@@ -494,7 +504,6 @@ async fn keep(
         Arc::new(StringArray::from(vec![weights.unwrap_or_default(); looks.len()])),
     ];
     let mut computed = sink.table(RecordBatch::try_new(Arc::clone(&plan.schema), columns)?).await?;
-    let failed = |error: proofmill_fit::FitError| StageError::Task(error.to_string());
     fitted.write(&plan.path).map_err(failed)?;
     for (number, (name, bytes)) in (0..).zip(&fitted.files) {
         let file = sink.file(number, name, &plan.path.join(name)).await?;

@@ -9,6 +9,7 @@ use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use futures::{StreamExt, TryStreamExt, stream};
 
+use crate::session::overflow;
 use crate::stages::error::StageError;
 use crate::stages::plan::{Execution, StagePlan, spawn};
 use crate::stages::queries::kept_order::{KeptOrder, OrderWatch};
@@ -21,7 +22,13 @@ pub struct QueryPlan(pub LogicalPlan);
 #[async_trait]
 impl StagePlan for QueryPlan {
     async fn compute(&self, execution: &Execution<'_>) -> Result<Computed, StageError> {
-        compute(&self.0, &execution.session(), execution.sink).await
+        match compute(&self.0, &execution.session(), execution.sink).await {
+            Err(StageError::Query(error)) => {
+                let locating = || execution.engine.locating();
+                Err(overflow::with_row(&self.0, error, locating).await.into())
+            }
+            other => other,
+        }
     }
 }
 

@@ -190,7 +190,7 @@ pub enum FitError {
     /// A checkpoint cannot be read.
     #[error(transparent)]
     Load(#[from] LoadError),
-    /// A file cannot be read or written.
+    /// A file cannot be written.
     #[error("{}: {source}", file.display())]
     File { file: PathBuf, source: io::Error },
     #[error("training failed: {0}")]

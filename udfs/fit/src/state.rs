@@ -78,12 +78,12 @@ impl State {
 
     /// Reads a file if there is one; `fit` is the digest of what is fitted.
     pub fn read(file: &Path, fit: &str, plan: &Plan) -> Result<Option<Self>, FitError> {
+        let refuse = |why: String| FitError::State { file: file.to_owned(), why };
         let bytes = match fs::read(file) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(source) => return Err(FitError::File { file: file.to_owned(), source }),
+            Err(error) => return Err(refuse(error.to_string())),
         };
-        let refuse = |why: String| FitError::State { file: file.to_owned(), why };
         let bytes = unseal(&bytes).ok_or_else(|| refuse("the file is damaged".to_owned()))?;
         let (_, header) =
             SafeTensors::read_metadata(bytes).map_err(|error| refuse(error.to_string()))?;

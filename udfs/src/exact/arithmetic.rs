@@ -1,6 +1,6 @@
 //! `+`, `-` and `*` of whole numbers, with an error where the result has no place in their type.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::sync::Arc;
 
 use datafusion::arrow::array::{Array, ArrayRef, Datum, Scalar, new_null_array};
@@ -8,11 +8,28 @@ use datafusion::arrow::compute::kernels::numeric::{add, mul, sub};
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::arrow::error::ArrowError;
 use datafusion::arrow::util::display::array_value_to_string;
-use datafusion::common::{Result, exec_err, internal_err};
+use datafusion::common::{DataFusionError, Result, internal_err};
+use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
     Volatility,
 };
+use thiserror::Error;
+
+/// Characters of a value that an error shows.
+const VALUE_CHARS_MAX: usize = 40;
+
+/// A result that has no place in its type.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{0}")]
+pub struct Overflow(String);
+
+impl Overflow {
+    /// Whether that is why a query failed.
+    pub fn is_in(error: &DataFusionError) -> bool {
+        matches!(error.find_root(), DataFusionError::External(inner) if inner.is::<Self>())
+    }
+}
 
 /// An operation of two whole numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -40,12 +57,28 @@ impl Operation {
     }
 }
 
-/// `left operation right`, both of the whole-number type `kind`.
-pub fn checked(operation: Operation, kind: DataType, left: Expr, right: Expr) -> Expr {
-    let text = format!("{left} {} {right}", operation.sign());
-    let signature = Signature::exact(vec![kind.clone(), kind.clone()], Volatility::Immutable);
-    let function = Checked { operation, kind, text, signature };
-    ScalarUDF::new_from_impl(function).call(vec![left, right])
+/// `left operation right`, both of the whole-number type `kind`. An error shows the columns of its `row`, each with the
+/// name that it has there.
+pub fn checked(
+    operation: Operation,
+    kind: DataType,
+    left: Expr,
+    right: Expr,
+    row: &[(String, Expr)],
+) -> Expr {
+    let text = format!("{} {} {}", left.human_display(), operation.sign(), right.human_display());
+    let signature = Signature::any(2 + row.len(), Volatility::Immutable);
+    let (names, columns): (Vec<_>, Vec<_>) = row.iter().cloned().unzip();
+    let function = Checked { operation, kind, text, names, signature };
+    ScalarUDF::new_from_impl(function).call([left, right].into_iter().chain(columns).collect())
+}
+
+/// A call of [`checked`] without a row, with one; `None` for another call.
+pub fn with_row(call: &ScalarFunction, row: &[(String, Expr)]) -> Option<Expr> {
+    let function = call.func.inner().downcast_ref::<Checked>()?;
+    let [left, right] = call.args.as_slice() else { return None };
+    let (operation, kind) = (function.operation, function.kind.clone());
+    Some(checked(operation, kind, left.clone(), right.clone(), row))
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -54,6 +87,8 @@ struct Checked {
     kind: DataType,
     /// The operation as errors show it.
     text: String,
+    /// Names of the columns behind the two sides.
+    names: Vec<String>,
     signature: Signature,
 }
 
@@ -75,12 +110,12 @@ impl ScalarUDFImpl for Checked {
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
-        let nullable = args.arg_fields.iter().any(|field| field.is_nullable());
+        let nullable = args.arg_fields.iter().take(2).any(|field| field.is_nullable());
         Ok(Field::new(self.name(), self.kind.clone(), nullable).into())
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let [left, right] = args.args.as_slice() else {
+        let [left, right, row @ ..] = args.args.as_slice() else {
             return internal_err!("an operation has two sides");
         };
         let both = matches!((left, right), (ColumnarValue::Scalar(_), ColumnarValue::Scalar(_)));
@@ -93,7 +128,9 @@ impl ScalarUDFImpl for Checked {
             let (left, right) = (Side::of(left)?, Side::of(right)?);
             match self.operation.compute(left.datum(), right.datum()) {
                 Ok(values) => values,
-                Err(ArrowError::ArithmeticOverflow(_)) => return self.overflow(&left, &right),
+                Err(ArrowError::ArithmeticOverflow(_)) => {
+                    return self.overflow(&left, &right, row);
+                }
                 Err(error) => return Err(error.into()),
             }
         };
@@ -108,7 +145,12 @@ impl ScalarUDFImpl for Checked {
 
 impl Checked {
     /// The error of the first row that has no result, with its two values.
-    fn overflow(&self, left: &Side, right: &Side) -> Result<ColumnarValue> {
+    fn overflow(
+        &self,
+        left: &Side,
+        right: &Side,
+        columns: &[ColumnarValue],
+    ) -> Result<ColumnarValue> {
         let rows = left.rows().max(right.rows());
         let fails = |row: &usize| {
             let (left, right) = (left.row(*row), right.row(*row));
@@ -116,13 +158,27 @@ impl Checked {
         };
         let row = (0..rows).find(fails).unwrap_or(0);
         let of = |side: &Side| array_value_to_string(side.row(row).get().0, 0);
-        exec_err!(
-            "`{self}` has no place in {}: {} {} {}; cast one side to DOUBLE or DECIMAL(38, 0), or leave such rows out",
+        let mut whole = String::new();
+        for (name, column) in self.names.iter().zip(columns) {
+            let before = if whole.is_empty() { ", in the row with" } else { "," };
+            let value = Side::of(column)?.row(row);
+            let value = match value.get().0.is_null(0) {
+                true => "NULL".to_owned(),
+                false => array_value_to_string(value.get().0, 0)?,
+            };
+            let shown: String = value.chars().take(VALUE_CHARS_MAX).collect();
+            let cut = if shown.len() < value.len() { "…" } else { "" };
+            let _ = write!(whole, "{before} {name} = {shown}{cut}");
+        }
+        let message = format!(
+            "`{self}` has no place in {}: {} {} {}{whole}; cast one side to DOUBLE or DECIMAL(38, 0), or leave such \
+             rows out",
             name(&self.kind),
             of(left)?,
             self.operation.sign(),
             of(right)?
-        )
+        );
+        Err(DataFusionError::External(Box::new(Overflow(message))))
     }
 }
 

@@ -6,6 +6,6 @@ mod arithmetic;
 mod opaque;
 mod sum;
 
-pub use arithmetic::{Operation, checked};
+pub use arithmetic::{Operation, Overflow, checked, with_row};
 pub use opaque::{apart, try_cast};
 pub use sum::sum;

@@ -12,7 +12,7 @@ use crate::text::json;
 pub static JSON_GET: ScalarDefinition = ScalarDefinition {
     doc: Doc {
         name: "json_get",
-        version: 1,
+        version: 2,
         kind: FunctionKind::Scalar,
         description: "The value at the end of the steps, as JSON: a text keeps its quotes. The operator `json \
             -> step` is the same. Of a key that an object has twice, the last counts. NULL if there \
@@ -38,7 +38,7 @@ pub static JSON_GET: ScalarDefinition = ScalarDefinition {
 pub static JSON_AS_TEXT: ScalarDefinition = ScalarDefinition {
     doc: Doc {
         name: "json_as_text",
-        version: 1,
+        version: 2,
         kind: FunctionKind::Scalar,
         description: "The value at the end of the steps, as text: of a JSON text what it says, of everything \
             else its JSON. The operator `json ->> step` is the same. NULL for JSON's `null`, if \

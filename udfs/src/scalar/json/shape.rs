@@ -15,9 +15,9 @@ use crate::text::json;
 pub static JSON_LENGTH: ScalarDefinition = ScalarDefinition {
     doc: Doc {
         name: "json_length",
-        version: 1,
+        version: 2,
         kind: FunctionKind::Scalar,
-        description: "The number of items of an array or of keys of an object; NULL for a value of another \
+        description: "The number of items of an array or of keys of an object, equal ones once; NULL for a value of another \
             type. NULL if there is nothing, the text is not JSON, or an argument is NULL.",
         arguments: &[JSON, STEPS_OR_NONE],
         returns: "a whole number",
@@ -46,7 +46,7 @@ pub static JSON_LENGTH: ScalarDefinition = ScalarDefinition {
 pub static JSON_CONTAINS: ScalarDefinition = ScalarDefinition {
     doc: Doc {
         name: "json_contains",
-        version: 1,
+        version: 2,
         kind: FunctionKind::Scalar,
         description: "Whether there is a value at the end of the steps, JSON's `null` among them; false if the \
             text is not JSON. NULL if an argument is NULL.",
@@ -71,7 +71,7 @@ pub static JSON_CONTAINS: ScalarDefinition = ScalarDefinition {
 pub static JSON_GET_ARRAY: ScalarDefinition = ScalarDefinition {
     doc: Doc {
         name: "json_get_array",
-        version: 1,
+        version: 2,
         kind: FunctionKind::Scalar,
         description: "The items of the array at the end of the steps, each as JSON: to be unnested. NULL for a \
             value of another type. NULL if there is nothing, the text is not JSON, or an argument is \
@@ -101,9 +101,9 @@ pub static JSON_GET_ARRAY: ScalarDefinition = ScalarDefinition {
 pub static JSON_OBJECT_KEYS: ScalarDefinition = ScalarDefinition {
     doc: Doc {
         name: "json_object_keys",
-        version: 1,
+        version: 2,
         kind: FunctionKind::Scalar,
-        description: "The keys of the object at the end of the steps, in their order; NULL for a value of \
+        description: "The keys of the object at the end of the steps, in their order and equal ones once; NULL for a value of \
             another type. NULL if there is nothing, the text is not JSON, or an argument is NULL.",
         arguments: &[JSON, STEPS_OR_NONE],
         returns: "list of texts",

@@ -15,8 +15,8 @@ use crate::text::json::{JsonStep, find};
 pub(super) const JSON: Argument =
     Argument::required("json", Kind::Text, "A text that is JSON as a whole.");
 
-const STEP: &str = "A key of an object, or the position in an array from 0 (from its end if negative); more steps \
-                    lead further in.";
+const STEP: &str = "A key of an object (a text), or the position in an array (a whole number) from 0, from its end if \
+                    negative; more steps lead further in.";
 
 /// The way to the value.
 pub(super) const STEPS: Argument = Argument::repeated("step", Kind::Step, STEP);

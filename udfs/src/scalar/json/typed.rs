@@ -12,7 +12,7 @@ use crate::text::json;
 pub static JSON_GET_STR: ScalarDefinition = ScalarDefinition {
     doc: Doc {
         name: "json_get_str",
-        version: 1,
+        version: 2,
         kind: FunctionKind::Scalar,
         description: "The text at the end of the steps; NULL for a value of another type. NULL if there is \
             nothing, the text is not JSON, or an argument is NULL.",
@@ -37,7 +37,7 @@ pub static JSON_GET_STR: ScalarDefinition = ScalarDefinition {
 pub static JSON_GET_INT: ScalarDefinition = ScalarDefinition {
     doc: Doc {
         name: "json_get_int",
-        version: 1,
+        version: 2,
         kind: FunctionKind::Scalar,
         description: "The whole number at the end of the steps, also one written like `7.0`; NULL for a value \
             of another type, a text such as `7` in quotes among them. NULL if there is nothing, the \
@@ -63,7 +63,7 @@ pub static JSON_GET_INT: ScalarDefinition = ScalarDefinition {
 pub static JSON_GET_FLOAT: ScalarDefinition = ScalarDefinition {
     doc: Doc {
         name: "json_get_float",
-        version: 1,
+        version: 2,
         kind: FunctionKind::Scalar,
         description: "The number at the end of the steps; NULL for a value of another type, a text such as \
             `0.5` in quotes among them. NULL if there is nothing, the text is not JSON, or an \
@@ -89,7 +89,7 @@ pub static JSON_GET_FLOAT: ScalarDefinition = ScalarDefinition {
 pub static JSON_GET_BOOL: ScalarDefinition = ScalarDefinition {
     doc: Doc {
         name: "json_get_bool",
-        version: 1,
+        version: 2,
         kind: FunctionKind::Scalar,
         description: "The truth value at the end of the steps; NULL for a value of another type, a text such \
             as `true` in quotes among them. NULL if there is nothing, the text is not JSON, or an \
