@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures::TryStreamExt;
@@ -269,7 +270,10 @@ async fn second_plan(
     let first = context.engine.running(input_rows, stage.stage.spec.common.partitions);
     let remark = |text: &str| context.observer.notice(&Notice::Remark { text });
     match compare(query, rows, &first, &context.engine.plain()).await? {
-        Compared::Same => Ok(()),
+        Compared::Same => {
+            context.agreed.fetch_add(1, Ordering::Relaxed);
+            Ok(())
+        }
         Compared::Open(why) => {
             remark(&format!("stage `{name}` was not computed by a second plan: {why}"));
             Ok(())

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 
 use indexmap::IndexMap;
 use tokio::sync::{OnceCell, Semaphore};
@@ -34,6 +35,8 @@ pub struct Context {
     pub kept: Kept,
     /// Whether queries are computed by a second plan too.
     pub verify: bool,
+    /// Queries that gave the same rows by a second plan.
+    pub agreed: AtomicUsize,
     /// Which tables have their rows; each is loaded once.
     pub bound: IndexMap<StageName, OnceCell<()>>,
 }

@@ -45,10 +45,10 @@ fn has_subqueries(plan: &LogicalPlan) -> bool {
     let mut found =
         plan.exists(|node| Ok(matches!(node, LogicalPlan::Subquery(_)))).unwrap_or(false);
     let looked = plan.apply_with_subqueries(|node| {
-        for expr in node.expressions() {
-            found |= asks(&expr)?;
-        }
-        Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+        node.apply_expressions(|expr| {
+            found |= asks(expr)?;
+            Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+        })
     });
     looked.is_ok() && found
 }

@@ -11,6 +11,7 @@ pub mod planner;
 pub mod policy;
 pub mod registry;
 mod rules;
+mod runnable;
 pub mod spill;
 pub mod table;
 mod wording;

@@ -22,11 +22,11 @@ use indexmap::IndexSet;
 use proofmill_udfs::model::CallError;
 use proofmill_udfs::model::placement::asks_model;
 
-use crate::session::correlated;
 use crate::session::order::OF_ORDER;
 use crate::session::policy::{self, Calls};
 use crate::session::rules::{self, Keyless};
 use crate::session::wording::{self, Fact, Refused};
+use crate::session::{correlated, runnable};
 use crate::sqltext::{self, Called, Query, SqlErrorKind, Unobeyed};
 use proofmill_base::suggest;
 use proofmill_pipeline::code::Code;
@@ -86,7 +86,7 @@ pub fn query(
     let plan = || -> Result<_> {
         let planner = SqlToRel::new_with_options(&provider, options());
         let plan = planner.sql_statement_to_plan(query.statement.clone())?;
-        if let Some(apart) = sqltext::replaced_apart(&query.statement)
+        if let Some(apart) = sqltext::replaced_apart(&query.text, &query.statement)
             && let Err(error) = planner.sql_statement_to_plan(apart)
             // Other columns may not fit where they have moved.
             && matches!(error.find_root(), DataFusionError::SchemaError(..))
@@ -101,6 +101,9 @@ pub fn query(
         plan().map_err(|error| describe(&query.text, Some(query), &error, state))?;
     if let Some(unjoined) = correlated::without_join(state, &plan) {
         return Err(not_joined(&query.text, unjoined.column.as_ref()));
+    }
+    if let Some(error) = runnable::refused(state, &plan) {
+        return Err(describe(&query.text, Some(query), &error, state));
     }
     let schema = result_schema(plan.schema(), query)?;
     Ok(Planned { plan, schema, calls })

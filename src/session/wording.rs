@@ -25,6 +25,49 @@ const OPERATORS: [&str; 20] = [
     "~", "IS", "IN",
 ];
 
+/// What is not supported: a part of the message, ours, how to write it instead, and the word to blame.
+const UNSUPPORTED: [(&str, &str, &str, &str); 10] = [
+    ("JOIN operator Semi", "`SEMI JOIN` needs its side", "write `LEFT SEMI JOIN`", "SEMI"),
+    ("JOIN operator Anti", "`ANTI JOIN` needs its side", "write `LEFT ANTI JOIN`", "ANTI"),
+    (
+        "logical expression WindowFunction",
+        "a window function cannot stand here",
+        "filter with `QUALIFY`, or compute it in a subquery",
+        "OVER",
+    ),
+    ("logical expression Wildcard", "only `count` takes a `*`", "name a column", "*"),
+    (
+        "Unsupported LIMIT expression",
+        "`LIMIT` takes a number",
+        "number rows with `row_number()` and filter with `QUALIFY`",
+        "LIMIT",
+    ),
+    (
+        "Unsupported OFFSET expression",
+        "`OFFSET` takes a number",
+        "number rows with `row_number()` and filter with `QUALIFY`",
+        "OFFSET",
+    ),
+    (
+        "only support Literal types for field",
+        "this argument of a window function is written out as a number",
+        "select the value with `CASE`, or join the row",
+        "OVER",
+    ),
+    (
+        "nnest should be rewritten",
+        "`unnest` stands in the list of `SELECT` alone",
+        "unnest in a subquery",
+        "unnest",
+    ),
+    ("FETCH clause", "`FETCH` is not supported", "write `LIMIT`", "FETCH"),
+    ("TOP", "`TOP` is not supported", "write `LIMIT` at the end", "TOP"),
+];
+
+/// What messages put before the part of a statement that they print as the parser holds it.
+const HELD: [&str; 3] =
+    ["Unsupported ast node in sqltorel: ", "Unsupported ast node ", "Unsupported JOIN operator "];
+
 /// What cannot be answered rightly, and how to write it instead.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{message}")]
@@ -38,7 +81,13 @@ pub struct Refused {
 impl Refused {
     /// As the planner passes errors on.
     pub fn error<T>(self) -> datafusion::common::Result<T> {
-        Err(datafusion::common::DataFusionError::External(Box::new(self)))
+        Err(self.into())
+    }
+}
+
+impl From<Refused> for datafusion::common::DataFusionError {
+    fn from(refused: Refused) -> Self {
+        Self::External(Box::new(refused))
     }
 }
 
@@ -110,6 +159,22 @@ pub fn shorten(message: &str) -> Fact {
     {
         let text = format!("`{operator}` requires {}", sentence(rest));
         return Fact { blamed: vec![operator.to_owned()], ..fact(Code::SqlType, text) };
+    }
+    let known = UNSUPPORTED.iter().find(|(part, ..)| match *part {
+        "TOP" => message == "TOP",
+        part => message.contains(part),
+    });
+    if let Some((_, text, help, word)) = known {
+        let blamed = vec![(*word).to_owned()];
+        return Fact {
+            blamed,
+            help: Some((*help).to_owned()),
+            ..fact(Code::SqlPlan, (*text).to_owned())
+        };
+    }
+    if let Some(held) = HELD.iter().find_map(|before| message.strip_prefix(before)) {
+        let name = held.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
+        return fact(Code::SqlPlan, format!("`{name}` is not supported"));
     }
     if message.to_lowercase().starts_with("correlated scalar subquery") {
         let text = "a subquery for one value that reads columns outside it stands where it cannot be computed: in `ON`, \
@@ -215,8 +280,17 @@ fn operands_of(message: &str) -> String {
 
 /// The first sentence, as a fragment that reads after "error:".
 fn sentence(message: &str) -> String {
-    let first = first_line(message).split(". ").next().unwrap_or_default();
+    let first = readable(first_line(message)).split(". ").next().unwrap_or_default();
     lower_first(&first.trim_end_matches('.').replace('\'', "`"))
+}
+
+/// The message without the part of a statement that it prints as the parser holds it.
+fn readable(message: &str) -> &str {
+    let held = ["Ident {", "ValueWithSpan {"].iter().filter_map(|part| message.find(part)).min();
+    match held {
+        Some(at) => message[..at].rsplit_once(": ").map_or(&message[..at], |(before, _)| before),
+        None => message,
+    }
 }
 
 fn first_line(message: &str) -> &str {

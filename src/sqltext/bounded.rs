@@ -124,6 +124,10 @@ impl Dialect for Bounded {
         GenericDialect.is_identifier_part(ch)
     }
 
+    fn supports_order_by_all(&self) -> bool {
+        true
+    }
+
     // All that `GenericDialect` says otherwise than a dialect by default.
     as_the_generic_dialect! {
         allow_extract_custom allow_extract_single_quotes support_map_literal_syntax

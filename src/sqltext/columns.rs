@@ -1,11 +1,8 @@
 //! The columns that a query gives, as its text names them.
 
-use std::ops::{ControlFlow, Range};
+use std::ops::Range;
 
-use datafusion::sql::sqlparser::ast::{
-    ExceptSelectItem, Expr, Ident, Select, SelectItem, SetExpr, Spanned, Statement, VisitMut,
-    VisitorMut,
-};
+use datafusion::sql::sqlparser::ast::{Expr, Ident, SelectItem, SetExpr, Spanned, Statement};
 
 use crate::sqltext::parse::Query;
 use crate::sqltext::words::offset;
@@ -28,42 +25,6 @@ pub fn output_place(query: &Query, name: &str) -> Option<Range<usize>> {
     let at = |line, column| offset(&query.text, line, column);
     let range = at(span.start.line, span.start.column)..at(span.end.line, span.end.column);
     (span.start.line > 0).then_some(range)
-}
-
-/// The statement with the columns of each `* REPLACE (… AS column)` left out and given behind the `*`, where it has one: a
-/// column that is not there cannot be left out, while the planner replaces it without a word.
-pub fn replaced_apart(statement: &Statement) -> Option<Statement> {
-    struct Replaced(bool);
-    impl VisitorMut for Replaced {
-        type Break = ();
-
-        fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
-            let mut behind = Vec::new();
-            for item in &mut select.projection {
-                let (SelectItem::Wildcard(options) | SelectItem::QualifiedWildcard(_, options)) =
-                    item
-                else {
-                    continue;
-                };
-                let Some(replace) = options.opt_replace.take() else { continue };
-                self.0 = true;
-                let mut names = replace.items.iter().map(|item| item.column_name.clone());
-                options.opt_except = names.next().map(|first_element| ExceptSelectItem {
-                    first_element,
-                    additional_elements: names.collect(),
-                });
-                behind.extend(replace.items.into_iter().map(|item| SelectItem::ExprWithAlias {
-                    expr: item.expr,
-                    alias: item.column_name,
-                }));
-            }
-            select.projection.extend(behind);
-            ControlFlow::Continue(())
-        }
-    }
-    let (mut apart, mut replaced) = (statement.clone(), Replaced(false));
-    let _ = apart.visit(&mut replaced);
-    replaced.0.then_some(apart)
 }
 
 fn output_name(item: &SelectItem) -> Option<&Ident> {

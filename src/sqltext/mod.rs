@@ -6,11 +6,13 @@ mod columns;
 mod limits;
 mod obeyed;
 mod parse;
+mod stars;
 mod using;
 mod windows;
 mod words;
 
-pub use columns::{output_place, replaced_apart};
+pub use columns::output_place;
 pub use obeyed::{Called, Unobeyed, unobeyed};
 pub use parse::{Query, SqlError, SqlErrorKind, TableName, lower_first, parse, parse_expression};
+pub use stars::replaced_apart;
 pub use words::{find_only, find_word, normalized, offset};

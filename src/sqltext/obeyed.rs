@@ -6,7 +6,7 @@ use std::ops::{ControlFlow, Range};
 use datafusion::sql::sqlparser::ast::{
     Distinct, DuplicateTreatment, Expr, Function, FunctionArgumentClause, FunctionArguments,
     GroupByExpr, Join, JoinConstraint, JoinOperator, LimitClause, ObjectName, Query, Select,
-    SelectItem, Spanned, Statement, TableFactor, Visit, Visitor, WildcardAdditionalOptions,
+    SelectItem, Spanned, Statement, TableFactor, Value, Visit, Visitor, WildcardAdditionalOptions,
 };
 use datafusion::sql::sqlparser::tokenizer::Span;
 
@@ -75,6 +75,10 @@ impl Visitor for Clauses<'_> {
         self.absent(exclude.is_some(), "EXCLUDE", "write `* EXCLUDE (…)`")?;
         self.absent(select.value_table_mode.is_some(), "AS", "build records with `struct(…)`")?;
         self.absent(select.select_modifiers.is_some(), "SELECT", "leave its modifiers out")?;
+        if select.projection.is_empty() {
+            let message = "`SELECT` names no column".to_owned();
+            return self.refuse(message, "write `SELECT *`, or its columns", "SELECT", None);
+        }
         let (GroupByExpr::Expressions(_, modifiers) | GroupByExpr::All(modifiers)) =
             &select.group_by;
         let help = "write `GROUP BY ROLLUP (…)`, `CUBE (…)` or `GROUPING SETS (…)`";
@@ -122,6 +126,10 @@ impl Visitor for Clauses<'_> {
     fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<Unobeyed> {
         match expr {
             Expr::Function(call) => self.function(call),
+            Expr::Value(value) => match &value.value {
+                Value::Number(number, _) => self.number(number, value.span),
+                _ => ControlFlow::Continue(()),
+            },
             _ => ControlFlow::Continue(()),
         }
     }
@@ -194,6 +202,23 @@ impl Clauses<'_> {
             return self.refuse(message, "name the columns", "ILIKE", Some(item.span()));
         }
         ControlFlow::Continue(())
+    }
+
+    /// A whole number beyond 64 bits would be rounded to a float, and a larger float be infinite.
+    fn number(&self, number: &str, span: Span) -> ControlFlow<Unobeyed> {
+        let is_whole = number.bytes().all(|byte| byte.is_ascii_digit());
+        let (message, help) = if is_whole && number.parse::<u64>().is_err() {
+            let help = format!(
+                "write `CAST('{number}' AS DECIMAL(38, 0))`, or `{number}.0` for about as much"
+            );
+            (format!("`{number}` has no place in BIGINT and would be rounded"), help)
+        } else if number.parse::<f64>().is_ok_and(f64::is_infinite) {
+            let help = "write `CAST('inf' AS DOUBLE)` for infinity".to_owned();
+            (format!("`{number}` has no place in DOUBLE and would be infinite"), help)
+        } else {
+            return ControlFlow::Continue(());
+        };
+        self.refuse(message, &help, number, Some(span))
     }
 
     fn function(&self, call: &Function) -> ControlFlow<Unobeyed> {

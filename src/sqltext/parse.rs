@@ -13,8 +13,8 @@ use datafusion::sql::sqlparser::tokenizer::{Span, Token, TokenWithSpan};
 
 use crate::sqltext::bounded::Bounded;
 use crate::sqltext::limits::{self, Excess};
-use crate::sqltext::words::{find_only, first_word, offset, second_statement, tokens};
-use crate::sqltext::{using, windows};
+use crate::sqltext::words::{find_only, first_word, offset, place, second_statement, tokens};
+use crate::sqltext::{stars, using, windows};
 
 /// A `SELECT`, parsed.
 #[derive(Clone, Debug)]
@@ -117,6 +117,7 @@ pub fn parse(sql: &str) -> Result<Query, SqlError> {
         return Err(no_query(&word.to_uppercase(), range));
     }
     limits::expanded(&statement).map_err(|excess| too_large(sql, excess))?;
+    stars::all_of_from(&mut statement);
     using::written_out(&mut statement);
     windows::written_out(&mut statement).map_err(|conflict| SqlError {
         kind: SqlErrorKind::NotAllowed,
@@ -151,10 +152,25 @@ fn parser<'d>(
     match tokens {
         Some(tokens) => {
             limits::depth(sql, &tokens).map_err(|excess| too_large(sql, excess))?;
+            named_numbers(sql, &tokens)?;
             Ok(parser.with_tokens_with_locations(tokens))
         }
         None => parser.try_with_sql(sql).map_err(|error| syntax_error(sql, &error)),
     }
+}
+
+/// Refuses a name right behind a number: `1_000` would be a 1 that is called `_000`.
+fn named_numbers(sql: &str, tokens: &[TokenWithSpan]) -> Result<(), SqlError> {
+    let named = |pair: &&[TokenWithSpan]| {
+        matches!((&pair[0].token, &pair[1].token), (Token::Number(..), Token::Word(_)))
+    };
+    let Some([number, name]) = tokens.windows(2).find(named) else { return Ok(()) };
+    Err(SqlError {
+        kind: SqlErrorKind::Syntax,
+        message: format!("`{}` stands right behind a number", name.token),
+        range: place(sql, number).start..place(sql, name).end,
+        help: Some("write digits alone, and a space in front of a name".to_owned()),
+    })
 }
 
 /// The words and signs of a text, and a dialect for as many.

@@ -86,7 +86,7 @@ fn is_full(error: &io::Error) -> bool {
 /// DataFusion's message without its own prefixes and notes.
 fn first_line(error: &DataFusionError) -> String {
     let message = error.find_root().strip_backtrace();
-    let prefixes = ["Execution error: ", "Arrow error: ", "External error: "];
+    let prefixes = ["Execution error: ", "Arrow error: ", "External error: ", "Cast error: "];
     prefixes.iter().fold(&*message, |text, prefix| text.trim_start_matches(prefix)).to_owned()
 }
 

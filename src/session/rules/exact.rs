@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema, Result, ScalarValue};
 use datafusion::logical_expr::expr::TryCast;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
@@ -34,6 +34,10 @@ impl AnalyzerRule for Exact {
             if let LogicalPlan::Aggregate(aggregate) = &node {
                 distinguishable(&aggregate.group_expr)?;
             }
+            if !any(&node, is_open)? {
+                return Ok(Transformed::no(node));
+            }
+            let casts = any(&node, |part| matches!(part, Expr::TryCast(_)))?;
             let schema = input_schema(&node);
             let row = if self.with_rows { shown(&schema) } else { Vec::new() };
             let is_filter = matches!(node, LogicalPlan::Filter(_));
@@ -44,7 +48,11 @@ impl AnalyzerRule for Exact {
                 let expr = expr.transform_data(|expr| memberships.apart(expr, is_filter))?;
                 Ok(expr.update_data(|expr| name.restore(expr)))
             })?;
-            node.map_data(|node| node.recompute_schema())
+            // Names and types are those of before, but that a cast may give NULL.
+            match casts {
+                true => node.map_data(|node| node.recompute_schema()),
+                false => Ok(node),
+            }
         };
         plan.transform_up_with_subqueries(of_node).data()
     }
@@ -54,8 +62,32 @@ impl AnalyzerRule for Exact {
     }
 }
 
+/// Whether a part of an expression is computed otherwise, or may have to be.
+fn is_open(part: &Expr) -> bool {
+    match part {
+        Expr::BinaryExpr(BinaryExpr { op, .. }) => {
+            matches!(op, Operator::Plus | Operator::Minus | Operator::Multiply | Operator::Or)
+        }
+        Expr::Negative(_) | Expr::TryCast(_) | Expr::InList(_) | Expr::ScalarFunction(_) => true,
+        _ => false,
+    }
+}
+
+/// Whether `is_it` is true of a part of a node's expressions.
+fn any(node: &LogicalPlan, is_it: fn(&Expr) -> bool) -> Result<bool> {
+    let mut found = false;
+    node.apply_expressions(|expr| {
+        found |= expr.exists(|part| Ok(is_it(part)))?;
+        Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    })?;
+    Ok(found)
+}
+
 /// Refuses groups that rules cannot tell apart, as a cast is called like what it casts.
 fn distinguishable(groups: &[Expr]) -> Result<()> {
+    if groups.len() < 2 {
+        return Ok(());
+    }
     let mut names = HashSet::new();
     match groups
         .iter()

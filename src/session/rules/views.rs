@@ -2,11 +2,12 @@
 //! batches, would ask for their memory 244 times. DataFusion makes views of what it takes for a text (`md5`,
 //! `upper(5)`); tables have none.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{DataType, Field, Fields};
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchema, Result};
 use datafusion::logical_expr::expr::Cast;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
@@ -22,6 +23,10 @@ pub struct Views;
 
 impl AnalyzerRule for Views {
     fn analyze(&self, plan: LogicalPlan, options: &ConfigOptions) -> Result<LogicalPlan> {
+        if !may_make_views(&plan)? {
+            return Ok(plan);
+        }
+        let has_changed = Cell::new(false);
         let of_node = |node: LogicalPlan| {
             let schema = input_schema(&node);
             let names = NamePreserver::new(&node);
@@ -32,7 +37,11 @@ impl AnalyzerRule for Views {
                 Ok(expr.update_data(|expr| name.restore(expr)))
             })?;
             // A node whose inputs have changed has other types, too.
-            node.map_data(|node| node.recompute_schema())
+            has_changed.set(has_changed.get() || node.transformed);
+            match has_changed.get() {
+                true => node.map_data(|node| node.recompute_schema()),
+                false => Ok(node),
+            }
         };
         let plan = plan.transform_up_with_subqueries(of_node)?;
         match plan.transformed {
@@ -44,6 +53,29 @@ impl AnalyzerRule for Views {
     fn name(&self) -> &str {
         "views"
     }
+}
+
+/// Whether there is anything in a plan that could make a view.
+fn may_make_views(plan: &LogicalPlan) -> Result<bool> {
+    let mut found = false;
+    plan.apply_with_subqueries(|node| {
+        found |=
+            node.schema().fields().iter().any(|field| without_views(field.data_type()).is_some());
+        node.apply_expressions(|expr| {
+            found |= expr.exists(|part| {
+                Ok(!matches!(
+                    part,
+                    Expr::Column(_)
+                        | Expr::Literal(..)
+                        | Expr::Alias(_)
+                        | Expr::BinaryExpr(_)
+                        | Expr::Not(_)
+                ))
+            })?;
+            Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+        })
+    })?;
+    Ok(found)
 }
 
 /// A column of an outer query, which has changed there.
