@@ -1,11 +1,16 @@
 //! Keys of an order that stand there before: `first_value(x ORDER BY a, a)`, as `DISTINCT ON` is computed. The aggregate
 //! counts them in one place and leaves them out in another, and panics.
 
-use datafusion::common::Result;
+use std::sync::Arc;
+
 use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{DFSchema, Result};
+use datafusion::logical_expr::execution_props::ExecutionProps;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::optimizer::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
+use datafusion::physical_expr::create_physical_expr;
 
 /// Leaves them out of aggregates, behind the rules that may make two keys one.
 #[derive(Debug)]
@@ -29,24 +34,29 @@ impl OptimizerRule for RepeatedKeys {
         plan: LogicalPlan,
         _: &dyn OptimizerConfig,
     ) -> Result<Transformed<LogicalPlan>> {
-        if !matches!(plan, LogicalPlan::Aggregate(_)) {
-            return Ok(Transformed::no(plan));
-        }
+        let LogicalPlan::Aggregate(aggregate) = &plan else { return Ok(Transformed::no(plan)) };
+        let rows = Arc::clone(aggregate.input.schema());
         let names = NamePreserver::new(&plan);
         plan.map_expressions(|expr| {
             let name = names.save(&expr);
-            let expr = expr.transform_up(|part| Ok(once(part)))?;
+            let expr = expr.transform_up(|part| Ok(once(part, &rows)))?;
             Ok(expr.update_data(|expr| name.restore(expr)))
         })
     }
 }
 
-fn once(expr: Expr) -> Transformed<Expr> {
+fn once(expr: Expr, rows: &DFSchema) -> Transformed<Expr> {
     let Expr::AggregateFunction(mut call) = expr else { return Transformed::no(expr) };
     let keys = std::mem::take(&mut call.params.order_by);
     let given = keys.len();
+    // Two that differ may be computed alike: `CASE WHEN a = b THEN a ELSE a END` is `a`.
+    let (props, planning) = (ExecutionProps::new(), PhysicalPlanningContext::default());
+    let computed = |key: &Expr| create_physical_expr(key, rows, &props, &planning).ok();
+    let mut kept = Vec::new();
     for key in keys {
-        if !call.params.order_by.iter().any(|before| before.expr == key.expr) {
+        let alike = if given > 1 { computed(&key.expr) } else { None };
+        if alike.is_none() || !kept.contains(&alike) {
+            kept.push(alike);
             call.params.order_by.push(key);
         }
     }

@@ -68,12 +68,29 @@ fn of_node(node: LogicalPlan, sets: &Cell<usize>) -> Result<Transformed<LogicalP
     let inputs = node.inputs();
     let outside = if inputs.is_empty() { DFSchema::empty() } else { merge_schema(&inputs) };
     let rewriter = Rewriter { outside: &outside, place: Place::Value, sets };
+    let is_window = matches!(node, LogicalPlan::Window(_));
     // What a column is called must not change with how it is computed.
     let names = datafusion::logical_expr::expr_rewriter::NamePreserver::new(&node);
     node.map_expressions(|expr| {
         let name = names.save(&expr);
+        let expr =
+            if is_window { expr.transform_up(|part| Ok(of_window(part)))?.data } else { expr };
         Ok(rewriter.inside(expr)?.update_data(|expr| name.restore(expr)))
     })
+}
+
+/// A window whose keys are the same for all rows: by a number they need no column, and rows without columns are not
+/// sorted by a subquery.
+fn of_window(expr: Expr) -> Transformed<Expr> {
+    let is_constant = |key: &Expr| {
+        let asks = |part: &Expr| matches!(part, Expr::ScalarSubquery(subquery) if subquery.outer_ref_columns.is_empty());
+        key.column_refs().is_empty() && key.exists(|part| Ok(asks(part))).unwrap_or(false)
+    };
+    let Expr::WindowFunction(mut call) = expr else { return Transformed::no(expr) };
+    let sorted = call.params.order_by.iter_mut().map(|key| &mut key.expr);
+    let keys = call.params.partition_by.iter_mut().chain(sorted);
+    keys.filter(|key| is_constant(key)).for_each(|key| *key = lit(1));
+    Transformed::yes(Expr::WindowFunction(call))
 }
 
 fn of_filter(filter: Filter, sets: &Cell<usize>) -> Result<LogicalPlan> {
