@@ -280,7 +280,9 @@ fn numbers_text(numbers: &[MetricDiff], output: &Output) -> String {
         let by: Vec<String> =
             metric.by.iter().map(|(name, value)| format!("{name}={value}")).collect();
         let test = metric.test.as_ref();
-        let of = |of: fn(&crate::diff::metrics::PairedTest) -> f64| float(test.map(of));
+        let of = |of: fn(&crate::diff::metrics::PairedTest) -> Option<f64>| {
+            float(test.and_then(of).filter(|value| value.is_finite()))
+        };
         let only = |n: Option<u64>| n.map(count).unwrap_or_default();
         let [a, b] = metric.values;
         vec![
@@ -289,9 +291,9 @@ fn numbers_text(numbers: &[MetricDiff], output: &Output) -> String {
             metric.metric.clone(),
             float(a),
             float(b),
-            of(|test| test.diff),
-            of(|test| test.ci_low),
-            of(|test| test.ci_high),
+            of(|test| Some(test.diff)),
+            of(|test| Some(test.ci_low)),
+            of(|test| Some(test.ci_high)),
             only(test.and_then(|test| test.only_a)),
             only(test.and_then(|test| test.only_b)),
             test.map(|test| count(test.n as u64)).unwrap_or_default(),

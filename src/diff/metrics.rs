@@ -49,10 +49,10 @@ pub struct PairedTest {
     /// Rows that only the first run has right, and only the second; for booleans.
     pub only_a: Option<u64>,
     pub only_b: Option<u64>,
-    /// Clustered, else exact McNemar for booleans, else of the bootstrap.
-    pub p: f64,
+    /// Clustered, else by signs where all rows differ alike, else exact McNemar for booleans, else of the bootstrap.
+    pub p: Option<f64>,
     /// The same after Holm's correction over all tests of the comparison.
-    pub p_holm: f64,
+    pub p_holm: Option<f64>,
 }
 
 impl PairedTest {
@@ -104,11 +104,11 @@ pub async fn metrics(
         }
         all.extend(found);
     }
-    let tested: Vec<f64> = all.iter().filter_map(|it| it.test.as_ref()).map(|it| it.p).collect();
+    let tested: Vec<f64> = all.iter().filter_map(|it| it.test.as_ref()?.p).collect();
     if !tested.is_empty() {
         let corrected = stats::holm(&tested).map_err(StageError::from)?;
-        let tests = all.iter_mut().filter_map(|it| it.test.as_mut());
-        tests.zip(corrected).for_each(|(test, p)| test.p_holm = p);
+        let tests = all.iter_mut().filter_map(|it| it.test.as_mut()).filter(|it| it.p.is_some());
+        tests.zip(corrected).for_each(|(test, p)| test.p_holm = Some(p));
     }
     Ok((all, remarks))
 }

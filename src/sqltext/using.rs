@@ -8,8 +8,9 @@ use std::ops::ControlFlow;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Distinct, ExceptSelectItem, Expr, Function, FunctionArg, FunctionArgExpr,
     FunctionArgumentList, FunctionArguments, GroupByExpr, Ident, Join, JoinConstraint,
-    JoinOperator, ObjectName, OrderByExpr, OrderByKind, Query, Select, SelectItem, SetExpr,
-    Statement, TableFactor, TableWithJoins, VisitMut, VisitorMut, WildcardAdditionalOptions,
+    JoinOperator, ObjectName, OrderByExpr, OrderByKind, Query, ReplaceSelectElement,
+    ReplaceSelectItem, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, Statement,
+    TableFactor, TableWithJoins, VisitMut, VisitorMut, WildcardAdditionalOptions,
 };
 
 /// Writes out every such join of a statement whose sides have names. Others stay as they are, and are refused.
@@ -50,7 +51,7 @@ struct Shared {
 
 fn of_select(select: &mut Select, order: &mut [OrderByExpr]) {
     let [table] = select.from.as_mut_slice() else { return };
-    let Some((shared, joins)) = of_table(table) else { return };
+    let Some(Joined { tables, shared, joins }) = of_table(table) else { return };
     let mut names = Names { shared: &shared, depth: 0 };
     if !table.joins.iter().any(keeps_right) {
         let _ = select.selection.visit(&mut names);
@@ -62,17 +63,9 @@ fn of_select(select: &mut Select, order: &mut [OrderByExpr]) {
     let mut given: Vec<String> = Vec::new();
     for item in std::mem::take(&mut select.projection) {
         match item {
-            SelectItem::Wildcard(mut options) if is_bare(&options) => {
-                for Shared { name, value } in &shared {
-                    given.push(plain(name));
-                    items.push(aliased(value.clone(), name.clone()));
-                }
-                let (first, others) = (&shared[0], &shared[1..]);
-                options.opt_except = Some(ExceptSelectItem {
-                    first_element: first.name.clone(),
-                    additional_elements: others.iter().map(|one| one.name.clone()).collect(),
-                });
-                items.push(SelectItem::Wildcard(options));
+            SelectItem::Wildcard(options) if is_bare(&options) => {
+                given.extend(shared.iter().map(|one| plain(&one.name)));
+                items.extend(all_columns(&tables, &shared, &options));
             }
             SelectItem::UnnamedExpr(Expr::Identifier(name)) => {
                 match shared.iter().find(|one| plain(&one.name) == plain(&name)) {
@@ -110,6 +103,34 @@ fn of_select(select: &mut Select, order: &mut [OrderByExpr]) {
     }
 }
 
+/// What a `*` gives: each shared column once, where the first table has it.
+fn all_columns(
+    tables: &[Vec<Ident>],
+    shared: &[Shared],
+    options: &WildcardAdditionalOptions,
+) -> Vec<SelectItem> {
+    let replaced = shared.iter().map(|Shared { name, value }| {
+        let (expr, column_name) = (value.clone(), name.clone());
+        Box::new(ReplaceSelectElement { expr, column_name, as_keyword: true })
+    });
+    let replaced = ReplaceSelectItem { items: replaced.collect() };
+    let names = || shared.iter().map(|one| one.name.clone());
+    let of_table = |(i, table): (usize, &Vec<Ident>)| {
+        let mut options = options.clone();
+        if i == 0 {
+            options.opt_replace = Some(replaced.clone());
+        } else {
+            options.opt_except = names().next().map(|first_element| ExceptSelectItem {
+                first_element,
+                additional_elements: names().skip(1).collect(),
+            });
+        }
+        let name = ObjectName::from(table.clone());
+        SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(name), options)
+    };
+    tables.iter().enumerate().map(of_table).collect()
+}
+
 /// Whether rows of the right side stay that have none on the left.
 fn keeps_right(join: &Join) -> bool {
     matches!(
@@ -118,12 +139,21 @@ fn keeps_right(join: &Join) -> bool {
     )
 }
 
-/// The columns that the joins of a `FROM` share, and the joins written out, if all are by such columns and all tables have
-/// names.
-fn of_table(table: &TableWithJoins) -> Option<(Vec<Shared>, Vec<Join>)> {
+/// Joins by columns of one name.
+struct Joined {
+    /// What columns of each table are called by.
+    tables: Vec<Vec<Ident>>,
+    shared: Vec<Shared>,
+    /// The joins written out.
+    joins: Vec<Join>,
+}
+
+/// The joins of a `FROM`, if all are by shared columns and all tables have names.
+fn of_table(table: &TableWithJoins) -> Option<Joined> {
     let mut shared: Vec<Shared> = Vec::new();
     let mut joins = table.joins.clone();
     let left = qualifier(&table.relation)?;
+    let mut tables = vec![left.clone()];
     for (i, join) in joins.iter_mut().enumerate() {
         let right = qualifier(&join.relation)?;
         let (constraint, keeps) = match &mut join.join_operator {
@@ -176,8 +206,9 @@ fn of_table(table: &TableWithJoins) -> Option<(Vec<Shared>, Vec<Join>)> {
         }
         shared = named;
         *constraint = JoinConstraint::On(condition?);
+        tables.push(right);
     }
-    (!shared.is_empty()).then_some((shared, joins))
+    (!shared.is_empty()).then_some(Joined { tables, shared, joins })
 }
 
 /// The side of a join whose rows all stay.
@@ -298,8 +329,8 @@ mod tests {
             ),
             (
                 "SELECT * FROM a FULL JOIN b USING (k) FULL JOIN c USING (k)",
-                "SELECT coalesce(coalesce(a.k, b.k), c.k) AS k, * EXCEPT (k) FROM a FULL JOIN b ON a.k = b.k \
-                 FULL JOIN c ON coalesce(a.k, b.k) = c.k",
+                "SELECT a.* REPLACE (coalesce(coalesce(a.k, b.k), c.k) AS k), b.* EXCEPT (k), c.* EXCEPT (k) \
+                 FROM a FULL JOIN b ON a.k = b.k FULL JOIN c ON coalesce(a.k, b.k) = c.k",
             ),
             (
                 "SELECT DISTINCT ON (k) k, v FROM a FULL JOIN b USING (k) ORDER BY k, v",

@@ -151,3 +151,45 @@ stages:
     assert_eq!(spread[0]["noise"]["runs"], 3);
     assert!(spread[1]["noise"]["sd"].is_null(), "{}", spread[1]);
 }
+
+/// Three items in three clusters, right in one system alone.
+#[test]
+fn three_items_are_no_certainty() {
+    let values: Vec<String> = ["base", "cand"]
+        .iter()
+        .flat_map(|s| (0..3).map(move |i| format!("('{s}', {i}, 'c{i}', {})", *s == "cand")))
+        .collect();
+    let workspace = Workspace::with(&format!(
+        "pipeline: p
+stages:
+  rows: {{ sql: \"SELECT * FROM (VALUES {}) AS t(system, item, cluster, ok)\" }}
+  moved: {{ sql: \"SELECT system, item, CASE WHEN system = 'base' THEN 'c0' ELSE cluster END AS cluster, ok FROM rows\" }}
+  one: {{ sql: \"SELECT system, item, 'all' AS cluster, ok FROM rows\" }}
+  three: {{ compare: {{ from: rows, systems: system, key: item, correct: ok, cluster: cluster, look: 1 }} }}
+  alone: {{ compare: {{ from: one, systems: system, key: item, correct: ok, cluster: cluster, look: 1 }} }}
+  torn: {{ compare: {{ from: moved, systems: system, key: item, correct: ok, cluster: cluster }} }}
+",
+        values.join(", ")
+    ));
+    workspace
+        .proofmill(&["run", "p.yaml"])
+        .expect(1)
+        .says("the item `1` is in the cluster `c0` for `base` and in `c1` for `cand`");
+    let of = |stage: &str| {
+        let mut rows = workspace.sql(&format!(
+            "SELECT ci_low, ci_method, p_mcnemar, p_bootstrap, p_clustered, p_holm, alarm FROM {stage}"
+        ));
+        rows.remove(0)
+    };
+    let three = of("three");
+    assert_eq!(three["p_holm"], 0.25, "{three}");
+    assert_eq!(three["alarm"], false, "{three}");
+    assert_eq!(three["ci_method"], "none: all clusters differ alike");
+    for unknown in ["ci_low", "p_bootstrap", "p_clustered"] {
+        assert!(three[unknown].is_null(), "{unknown}: {three}");
+    }
+    let alone = of("alone");
+    for unknown in ["ci_low", "p_mcnemar", "p_bootstrap", "p_clustered", "p_holm", "alarm"] {
+        assert!(alone[unknown].is_null(), "{unknown}: {alone}");
+    }
+}

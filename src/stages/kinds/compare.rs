@@ -43,7 +43,7 @@ impl StagePlan for ComparePlan {
 
 impl Kind for Compare {
     fn traits(&self) -> Traits {
-        Traits { version: 4, rows_can_fail: false, has_partitions: false, is_result: true }
+        Traits { version: 5, rows_can_fail: false, has_partitions: false, is_result: true }
     }
 
     fn prepare(&self, context: &mut Preparing<'_>) -> Option<Preparation> {
@@ -225,7 +225,7 @@ struct Line {
     baseline: String,
     candidate: String,
     found: Paired,
-    p_holm: f64,
+    p_holm: Option<f64>,
     unpaired: usize,
     /// Of the system whose runs lie further apart.
     noise: Option<NoiseFloor>,
@@ -261,9 +261,11 @@ fn pairs(plan: &ComparePlan, systems: &Systems) -> Result<Vec<Line>, StageError>
         for (baseline, candidate) in &wanted {
             of_metric.extend(pair(plan, systems, (baseline, candidate), (m, metric))?);
         }
-        let p: Vec<f64> = of_metric.iter().map(|line: &Line| line.found.p()).collect();
+        let mut tested: Vec<(&mut Line, f64)> =
+            of_metric.iter_mut().filter_map(|line| line.found.p().map(|p| (line, p))).collect();
+        let p: Vec<f64> = tested.iter().map(|(_, p)| *p).collect();
         let corrected = if p.is_empty() { Vec::new() } else { stats::holm(&p)? };
-        of_metric.iter_mut().zip(corrected).for_each(|(line, p)| line.p_holm = p);
+        tested.iter_mut().zip(corrected).for_each(|((line, _), p)| line.p_holm = Some(p));
         lines.extend(of_metric);
     }
     Ok(lines)
@@ -283,6 +285,17 @@ fn pair(
     }
     let a: Vec<f64> = keys.iter().map(|key| first[*key].values[m]).collect();
     let b: Vec<f64> = keys.iter().map(|key| second[*key].values[m]).collect();
+    let two = keys.iter().find(|key| first[**key].cluster != second[**key].cluster);
+    if let Some(key) = two {
+        let (one, other) = (&first[*key].cluster, &second[*key].cluster);
+        return Err(StageError::Data {
+            message: format!(
+                "the item `{}` is in the cluster `{one}` for `{baseline}` and in `{other}` for `{candidate}`",
+                key.join(", ")
+            ),
+            help: "give each item one cluster, or add a column to `key`".to_owned(),
+        });
+    }
     let clusters: Vec<&str> = keys.iter().map(|key| first[*key].cluster.as_str()).collect();
     let clusters = plan.settings.cluster.as_ref().map(|_| clusters.as_slice());
     let found = paired(&a, &b, clusters, metric.boolean, &plan.settings.ci)?;
@@ -300,7 +313,7 @@ fn pair(
         candidate: candidate.to_owned(),
         unpaired: first.len() + second.len() - 2 * found.n,
         found,
-        p_holm: 1.0,
+        p_holm: None,
         noise,
     }))
 }
@@ -343,9 +356,9 @@ fn batch(plan: &ComparePlan, lines: &[Line]) -> Result<RecordBatch, StageError> 
         count(&|line| line.found.discordant.map(|(b, _)| b)),
         count(&|line| line.found.discordant.map(|(_, c)| c)),
         number(&|line| line.found.p_mcnemar),
-        number(&|line| Some(line.found.p_bootstrap)),
+        number(&|line| line.found.p_bootstrap),
         number(&|line| line.found.p_clustered),
-        number(&|line| Some(line.p_holm)),
+        number(&|line| line.p_holm),
         count(&|line| Some(line.found.n as u64)),
         count(&|line| Some(line.unpaired as u64)),
     ];
@@ -363,7 +376,7 @@ fn batch(plan: &ComparePlan, lines: &[Line]) -> Result<RecordBatch, StageError> 
         let alpha = stats::alpha_spent(1.0 - settings.ci.level, look);
         columns.extend([
             number(&|_| alpha),
-            boolean(&|line| alpha.map(|alpha| line.p_holm <= alpha)),
+            boolean(&|line| Some(line.p_holm? <= alpha?)),
             number(&|line| line.found.discordant.map(|(b, c)| stats::sign_e_value(b, c))),
         ]);
     }

@@ -37,6 +37,7 @@ pub use normal::{normal_cdf, normal_multiplier, normal_quantile, two_sided_p};
 pub use paired::{
     PairedBootstrap, PairedDifference, clustered_paired, paired_bootstrap,
     paired_bootstrap_of_differences, paired_difference, paired_difference_with_multiplier,
+    signs_alike_p,
 };
 pub use power::{PowerLine, power_paired_proportions};
 pub use proportions::{TwoProportionZ, two_proportion_z, wilson};

@@ -134,6 +134,11 @@ pub fn clustered_paired<C: Eq + Hash>(
     clustered_se(&differences(a, b)?, clusters)?.difference(level)
 }
 
+/// Two-sided p value of the exact test by signs where all of `n` differences are alike, and not 0: 2^(1-n).
+pub fn signs_alike_p(n: usize) -> f64 {
+    (1.0 - n as f64).exp2().min(1.0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::rng::Stream;
