@@ -9,7 +9,9 @@ use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, Tr
 use datafusion::common::{Column, DFSchema, Result, ScalarValue};
 use datafusion::logical_expr::expr::TryCast;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
-use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, lit};
+use datafusion::logical_expr::{
+    BinaryExpr, Distinct, Expr, ExprSchemable, LogicalPlan, Operator, lit,
+};
 use datafusion::optimizer::analyzer::AnalyzerRule;
 use proofmill_udfs::exact::{Operation, checked, try_cast, with_row};
 
@@ -42,12 +44,19 @@ impl AnalyzerRule for Exact {
             let row = if self.with_rows { shown(&schema) } else { Vec::new() };
             let is_filter = matches!(node, LogicalPlan::Filter(_));
             let names = NamePreserver::new(&node);
+            let is_first = matches!(node, LogicalPlan::Distinct(Distinct::On(_)));
+            let (before, mut most) = (memberships.counted(), memberships.counted());
             let node = node.map_expressions(|expr| {
+                if is_first {
+                    most = most.max(memberships.counted());
+                    memberships.count_from(before);
+                }
                 let name = names.save(&expr);
                 let expr = exact(expr, &schema, &row)?;
                 let expr = expr.transform_data(|expr| memberships.apart(expr, is_filter))?;
                 Ok(expr.update_data(|expr| name.restore(expr)))
             })?;
+            memberships.count_from(most.max(memberships.counted()));
             // Names and types are those of before, but that a cast may give NULL.
             match casts {
                 true => node.map_data(|node| node.recompute_schema()),

@@ -36,6 +36,17 @@ impl Memberships {
         Ok(found)
     }
 
+    /// As far as it has counted. To count on from there gives equal expressions equal numbers, as `DISTINCT ON` and its
+    /// order have to be.
+    pub fn counted(&self) -> usize {
+        self.numbers.get()
+    }
+
+    /// Counts on from `number`.
+    pub fn count_from(&self, number: usize) {
+        self.numbers.set(number);
+    }
+
     /// The expression with its memberships apart; in a filter, not those that stand alone, for which unknown is as good as
     /// false and which tables are pruned by.
     pub fn apart(&self, expr: Expr, is_filter: bool) -> Result<Transformed<Expr>> {
