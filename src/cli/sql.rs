@@ -194,10 +194,10 @@ async fn stream(
     let state = engine.running(input_rows, None);
     let plan = state.create_physical_plan(&planned.plan).await?;
     let rows = execute_stream(plan, state.task_ctx())?;
-    let (plan, locating) = (Arc::new(planned.plan.clone()), engine.locating());
+    let planned = planned.plan.clone();
     let with_row = move |error| {
-        let (plan, locating) = (Arc::clone(&plan), locating.clone());
-        async move { Err(overflow::with_row(&plan, error, || locating).await.into()) }
+        let (planned, state) = (planned.clone(), state.clone());
+        async move { Err(overflow::with_row(&planned, error, &state).await.into()) }
     };
     Ok(rows.or_else(with_row).boxed())
 }

@@ -17,7 +17,7 @@ use crate::run::history::tables_of;
 use crate::session::{Engine, StageTable};
 use crate::stages::error::StageError;
 use crate::stages::queries::sql_kind::quoted;
-use crate::stages::tables::paired::{Paired, paired};
+use crate::stages::tables::paired::{Paired, few_clusters, paired};
 use crate::stages::tables::query::rows_of;
 use crate::stages::tables::values::text_at;
 use proofmill_base::error::Result;
@@ -94,6 +94,10 @@ pub async fn metrics(
         if ours.digest() != theirs.digest() {
             match tests([a, b], [ours, theirs], on, store, engine).await? {
                 Ok(tests) => {
+                    let fewest = tests.values().filter_map(|found| found.clusters).min();
+                    let column = theirs.components.get("settings.cluster").zip(fewest);
+                    let few = column.and_then(|(column, fewest)| few_clusters(column, fewest));
+                    remarks.extend(few.map(|few| format!("`{name}`: {few}")));
                     for metric in &mut found {
                         let key = (texts(&metric.by), metric.metric.clone());
                         metric.test = tests.get(&key).map(PairedTest::new);

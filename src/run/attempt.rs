@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::pin::pin;
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use futures::TryStreamExt;
@@ -269,15 +268,14 @@ async fn second_plan(
     let input_rows = tables.map(|input| input.table.rows()).sum();
     let first = context.engine.running(input_rows, stage.stage.spec.common.partitions);
     let remark = |text: &str| context.observer.notice(&Notice::Remark { text });
-    match compare(query, rows, &first, &context.engine.plain()).await? {
-        Compared::Same => {
-            context.agreed.fetch_add(1, Ordering::Relaxed);
-            Ok(())
-        }
-        Compared::Open(why) => {
-            remark(&format!("stage `{name}` was not computed by a second plan: {why}"));
-            Ok(())
-        }
+    let compared = compare(query, rows, &first, &context.engine.plain()).await?;
+    context
+        .second_plans
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .note(name.as_str(), &compared);
+    match compared {
+        Compared::Same | Compared::Open(_) => Ok(()),
         Compared::Different(Disagreement { message, plans }) => {
             remark(&format!("stage `{name}`: {plans}"));
             Err(StageError::SecondPlan(message))

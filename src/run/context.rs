@@ -1,8 +1,7 @@
 //! What all stages of a run share.
 
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, Mutex};
 
 use indexmap::IndexMap;
 use tokio::sync::{OnceCell, Semaphore};
@@ -12,6 +11,7 @@ use crate::run::notice::Observer;
 use crate::run::planned::RunPlan;
 use crate::session::Engine;
 use crate::stages::plan::Prepared;
+use crate::stages::queries::second_plan::Tally;
 use crate::stages::sink::Kept;
 use proofmill_base::digest::Digest;
 use proofmill_base::ids::{RunId, StageName};
@@ -35,8 +35,8 @@ pub struct Context {
     pub kept: Kept,
     /// Whether queries are computed by a second plan too.
     pub verify: bool,
-    /// Queries that gave the same rows by a second plan.
-    pub agreed: AtomicUsize,
+    /// What these said.
+    pub second_plans: Mutex<Tally>,
     /// Which tables have their rows; each is loaded once.
     pub bound: IndexMap<StageName, OnceCell<()>>,
 }

@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow::array::RecordBatch;
 use indexmap::IndexMap;
@@ -128,7 +127,7 @@ async fn run_to_its_end(request: Request, store: Store) -> Result<RunResult> {
         cores: Arc::new(Semaphore::new(request.jobs)),
         kept: Kept::default(),
         verify: request.choice.verify,
-        agreed: AtomicUsize::new(0),
+        second_plans: Mutex::default(),
         bound,
     });
     let Ended { outcome, stages, failed, error, head } =
@@ -167,10 +166,8 @@ async fn run_to_its_end(request: Request, store: Store) -> Result<RunResult> {
     let pages = reports::of_run(&stages, &store).await?;
     let wall = clock.monotonic().saturating_sub(began);
     if context.verify {
-        let agreed = context.agreed.load(Ordering::Relaxed);
-        let queries = if agreed == 1 { "query" } else { "queries" };
-        let text = format!("a second plan gave the same rows for {agreed} {queries}");
-        request.observer.notice(&Notice::Remark { text: &text });
+        let said = context.second_plans.lock().unwrap_or_else(PoisonError::into_inner).lines();
+        said.iter().for_each(|text| request.observer.notice(&Notice::Remark { text }));
     }
     request.observer.notice(&Notice::Finished { outcome, wall });
     Ok(RunResult { run, outcome, stages, failed, metrics, models, local_models, pages, error })

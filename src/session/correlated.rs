@@ -6,6 +6,8 @@ use datafusion::common::{Column, DataFusionError};
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::{Expr, LogicalPlan};
 
+use crate::session::rules::has_part;
+
 /// A subquery that cannot be computed.
 #[derive(Debug)]
 pub(super) struct Unjoined {
@@ -37,18 +39,15 @@ pub(super) fn without_join(state: &SessionState, plan: &LogicalPlan) -> Option<U
 
 /// Whether there is a subquery that only a join can compute; one value for all rows needs none.
 fn has_subqueries(plan: &LogicalPlan) -> bool {
-    let asks = |expr: &Expr| {
-        expr.exists(|part| {
-            Ok(matches!(part, Expr::Exists(_) | Expr::InSubquery(_) | Expr::SetComparison(_)))
-        })
+    let asks = |part: &Expr| {
+        matches!(part, Expr::Exists(_) | Expr::InSubquery(_) | Expr::SetComparison(_))
     };
+    // A subquery that is no part of an expression: `LATERAL`.
     let mut found =
         plan.exists(|node| Ok(matches!(node, LogicalPlan::Subquery(_)))).unwrap_or(false);
     let looked = plan.apply_with_subqueries(|node| {
-        node.apply_expressions(|expr| {
-            found |= asks(expr)?;
-            Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
-        })
+        found |= has_part(node, asks)?;
+        Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
     });
     looked.is_ok() && found
 }

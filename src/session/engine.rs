@@ -152,17 +152,8 @@ impl Engine {
 
     /// The state for a second plan of a query, by as few rules as possible and in one partition.
     pub fn plain(&self) -> SessionState {
-        self.planned_by(Planning::Plain)
-    }
-
-    /// The state that [tells](crate::session::overflow) which row a number comes from.
-    pub fn locating(&self) -> SessionState {
-        self.planned_by(Planning::Located)
-    }
-
-    fn planned_by(&self, planning: Planning) -> SessionState {
         let functions = Functions::all(&self.models, self.limits);
-        let mut state = state(&self.runtime, &functions, 1, planning);
+        let mut state = state(&self.runtime, &functions, 1, Planning::Plain);
         state.mark_start_execution();
         state
     }
@@ -261,7 +252,7 @@ fn state(
         .with_scalar_functions(functions.scalar.clone())
         .with_aggregate_functions(functions.aggregate.clone())
         .with_window_functions(SessionStateDefaults::default_window_functions())
-        .with_analyzer_rules(rules::analyzer_rules(planning))
+        .with_analyzer_rules(rules::analyzer_rules())
         .with_optimizer_rules(rules::optimizer_rules(planning))
         .with_optimizer_rule(Arc::new(SplitModelCalls))
         .with_physical_optimizer_rules(physical)

@@ -133,10 +133,10 @@ fn last_name(text: &str, name: &str) -> Option<Range<usize>> {
     Some(at..at + name.len())
 }
 
-/// A mistake if a clause of the statement would not be obeyed.
+/// A mistake if a clause would not be obeyed.
 fn obeyed(
     text: &str,
-    statement: &datafusion::sql::sqlparser::ast::Statement,
+    parsed: &impl datafusion::sql::sqlparser::ast::Visit,
     state: &SessionState,
 ) -> Result<(), PlanError> {
     let called = |name: &str| {
@@ -152,7 +152,7 @@ fn obeyed(
             Called::Unknown
         }
     };
-    match sqltext::unobeyed(text, statement, &called) {
+    match sqltext::unobeyed(text, parsed, &called) {
         None => Ok(()),
         Some(Unobeyed { message, help, range }) => {
             Err(PlanError { code: Code::SqlNotAllowed, message, range, help: Some(help) })
@@ -193,6 +193,7 @@ pub fn planned_expression(
         range: error.range,
         help: error.help,
     })?;
+    obeyed(text, &parsed, state)?;
     let provider = Provider::new(state, HashMap::new());
     let plan = || -> Result<_> {
         let planner = SqlToRel::new_with_options(&provider, options());

@@ -61,10 +61,6 @@ fn doubt(plan: &LogicalPlan) -> Option<Doubt> {
         node.apply_expressions(|expr| {
             expr.apply(|part| {
                 match part {
-                    Expr::Placeholder(placeholder) => {
-                        found = Some(Doubt::Refused(no_value(&placeholder.id)));
-                        return Ok(TreeNodeRecursion::Stop);
-                    }
                     Expr::AggregateFunction(call) => match of_distinct(call) {
                         Some(refused) => {
                             found = Some(Doubt::Refused(refused));
@@ -83,14 +79,6 @@ fn doubt(plan: &LogicalPlan) -> Option<Doubt> {
         })
     });
     looked.ok().and(found)
-}
-
-fn no_value(name: &str) -> Refused {
-    Refused {
-        message: format!("`{name}` has no value"),
-        help: "write the value, or `${params.name}`".to_owned(),
-        blamed: vec![name.to_owned()],
-    }
 }
 
 /// An aggregate of `DISTINCT` values that has no accumulator: that shows in the run even where operators are made.

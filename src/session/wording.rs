@@ -26,9 +26,7 @@ const OPERATORS: [&str; 20] = [
 ];
 
 /// What is not supported: a part of the message, ours, how to write it instead, and the word to blame.
-const UNSUPPORTED: [(&str, &str, &str, &str); 10] = [
-    ("JOIN operator Semi", "`SEMI JOIN` needs its side", "write `LEFT SEMI JOIN`", "SEMI"),
-    ("JOIN operator Anti", "`ANTI JOIN` needs its side", "write `LEFT ANTI JOIN`", "ANTI"),
+const UNSUPPORTED: [(&str, &str, &str, &str); 6] = [
     (
         "logical expression WindowFunction",
         "a window function cannot stand here",
@@ -60,8 +58,6 @@ const UNSUPPORTED: [(&str, &str, &str, &str); 10] = [
         "unnest in a subquery",
         "unnest",
     ),
-    ("FETCH clause", "`FETCH` is not supported", "write `LIMIT`", "FETCH"),
-    ("TOP", "`TOP` is not supported", "write `LIMIT` at the end", "TOP"),
 ];
 
 /// What messages put before the part of a statement that they print as the parser holds it.
@@ -160,10 +156,7 @@ pub fn shorten(message: &str) -> Fact {
         let text = format!("`{operator}` requires {}", sentence(rest));
         return Fact { blamed: vec![operator.to_owned()], ..fact(Code::SqlType, text) };
     }
-    let known = UNSUPPORTED.iter().find(|(part, ..)| match *part {
-        "TOP" => message == "TOP",
-        part => message.contains(part),
-    });
+    let known = UNSUPPORTED.iter().find(|(part, ..)| message.contains(part));
     if let Some((_, text, help, word)) = known {
         let blamed = vec![(*word).to_owned()];
         return Fact {

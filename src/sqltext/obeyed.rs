@@ -6,7 +6,7 @@ use std::ops::{ControlFlow, Range};
 use datafusion::sql::sqlparser::ast::{
     Distinct, DuplicateTreatment, Expr, Function, FunctionArgumentClause, FunctionArguments,
     GroupByExpr, Join, JoinConstraint, JoinOperator, LimitClause, ObjectName, Query, Select,
-    SelectItem, Spanned, Statement, TableFactor, Value, Visit, Visitor, WildcardAdditionalOptions,
+    SelectItem, Spanned, TableFactor, Value, Visit, Visitor, WildcardAdditionalOptions,
 };
 use datafusion::sql::sqlparser::tokenizer::Span;
 
@@ -33,13 +33,14 @@ pub struct Unobeyed {
     pub range: Range<usize>,
 }
 
-/// The first clause of `statement` that would not be obeyed; `called` says what a function's name stands for.
+/// The first clause of a statement or an expression that would not be obeyed; `called` says what a function's name stands
+/// for.
 pub fn unobeyed(
     sql: &str,
-    statement: &Statement,
+    parsed: &impl Visit,
     called: &dyn Fn(&str) -> Called,
 ) -> Option<Unobeyed> {
-    match statement.visit(&mut Clauses { sql, called }) {
+    match parsed.visit(&mut Clauses { sql, called }) {
         ControlFlow::Break(found) => Some(found),
         ControlFlow::Continue(()) => None,
     }
@@ -54,7 +55,8 @@ impl Visitor for Clauses<'_> {
     type Break = Unobeyed;
 
     fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<Unobeyed> {
-        let Query { locks, for_clause, settings, format_clause, limit_clause, .. } = query;
+        let Query { locks, for_clause, settings, format_clause, limit_clause, fetch, .. } = query;
+        self.unsupported(fetch.is_some(), "FETCH", "write `LIMIT`")?;
         self.absent(!locks.is_empty(), "FOR", "leave it out: no row of a table changes here")?;
         self.absent(for_clause.is_some(), "FOR", "build JSON or XML with functions")?;
         self.absent(settings.is_some(), "SETTINGS", "leave it out")?;
@@ -67,6 +69,7 @@ impl Visitor for Clauses<'_> {
     }
 
     fn pre_visit_select(&mut self, select: &Select) -> ControlFlow<Unobeyed> {
+        self.unsupported(select.top.is_some(), "TOP", "write `LIMIT` at the end")?;
         let Select { prewhere, connect_by, distribute_by, into, exclude, .. } = select;
         self.absent(prewhere.is_some(), "PREWHERE", "write `WHERE`")?;
         self.absent(!connect_by.is_empty(), "CONNECT", "a query cannot refer to itself")?;
@@ -128,6 +131,11 @@ impl Visitor for Clauses<'_> {
             Expr::Function(call) => self.function(call),
             Expr::Value(value) => match &value.value {
                 Value::Number(number, _) => self.number(number, value.span),
+                Value::Placeholder(name) => {
+                    let message = format!("`{name}` has no value");
+                    let help = "write the value, or `${params.name}`";
+                    self.refuse(message, help, name, Some(value.span))
+                }
                 _ => ControlFlow::Continue(()),
             },
             _ => ControlFlow::Continue(()),
@@ -140,6 +148,14 @@ impl Clauses<'_> {
     fn absent(&self, is_there: bool, word: &str, help: &str) -> ControlFlow<Unobeyed> {
         match is_there {
             true => self.refuse(format!("`{word}` would not be obeyed here"), help, word, None),
+            false => ControlFlow::Continue(()),
+        }
+    }
+
+    /// Refuses what the planner refuses too, in other words.
+    fn unsupported(&self, is_there: bool, word: &str, help: &str) -> ControlFlow<Unobeyed> {
+        match is_there {
+            true => self.refuse(format!("`{word}` is not supported"), help, word, None),
             false => ControlFlow::Continue(()),
         }
     }
@@ -173,6 +189,12 @@ impl Clauses<'_> {
                 ("RIGHT", constraint)
             }
             JoinOperator::FullOuter(constraint) => ("FULL", constraint),
+            JoinOperator::Semi(_) => {
+                return self.unsupported(true, "SEMI", "write `LEFT SEMI JOIN`");
+            }
+            JoinOperator::Anti(_) => {
+                return self.unsupported(true, "ANTI", "write `LEFT ANTI JOIN`");
+            }
             _ => return ControlFlow::Continue(()),
         };
         let (clause, span, column) = match constraint {

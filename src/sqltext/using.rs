@@ -64,7 +64,8 @@ fn of_select(select: &mut Select, order: &mut [OrderByExpr]) {
     for item in std::mem::take(&mut select.projection) {
         match item {
             SelectItem::Wildcard(options) if is_bare(&options) => {
-                given.extend(shared.iter().map(|one| plain(&one.name)));
+                let names = shared.iter().map(|one| plain(&one.name));
+                given.extend(names.filter(|_| !is_first));
                 items.extend(all_columns(&tables, &shared, &options));
             }
             SelectItem::UnnamedExpr(Expr::Identifier(name)) => {

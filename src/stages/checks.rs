@@ -8,12 +8,11 @@ use arrow::compute::cast;
 use arrow::datatypes::DataType;
 use datafusion::catalog::TableProvider;
 use datafusion::common::{DFSchema, TableReference};
-use datafusion::physical_plan::collect;
 use serde_json::{Value as Json, json};
 
 use crate::graph::{Role, Stage};
 use crate::session::planner::Planned;
-use crate::session::{self, Engine, StageTable};
+use crate::session::{self, Engine, StageTable, overflow};
 use crate::sqltext;
 use crate::stages::diagnostics::Diagnostics;
 use crate::stages::error::StageError;
@@ -250,8 +249,7 @@ async fn collected(
     };
     let planned = planned(sql, table, engine).map_err(failed)?;
     let state = engine.running(table.rows(), None);
-    let plan = state.create_physical_plan(&planned.plan).await?;
-    Ok(collect(plan, state.task_ctx()).await?)
+    Ok(overflow::collected(&planned.plan, &state).await?)
 }
 
 /// The one number that a query gave.

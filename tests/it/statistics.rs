@@ -167,6 +167,8 @@ stages:
   one: {{ sql: \"SELECT system, item, 'all' AS cluster, ok FROM rows\" }}
   three: {{ compare: {{ from: rows, systems: system, key: item, correct: ok, cluster: cluster, look: 1 }} }}
   alone: {{ compare: {{ from: one, systems: system, key: item, correct: ok, cluster: cluster, look: 1 }} }}
+  rate: {{ measure: {{ from: rows, correct: ok, metrics: {{ points: CASE WHEN ok THEN 2 ELSE 1 END }}, by: [system], cluster: cluster }} }}
+  resampled: {{ measure: {{ from: rows, correct: ok, by: [system], ci: {{ bootstrap: 100 }} }} }}
   torn: {{ compare: {{ from: moved, systems: system, key: item, correct: ok, cluster: cluster }} }}
 ",
         values.join(", ")
@@ -174,7 +176,19 @@ stages:
     workspace
         .proofmill(&["run", "p.yaml"])
         .expect(1)
-        .says("the item `1` is in the cluster `c0` for `base` and in `c1` for `cand`");
+        .says("the item `1` is in the cluster `c0` for `base` and in `c1` for `cand`")
+        .says("there is a number from 3 clusters by `cluster`: fewer than 10 tell little of");
+    // Right in all of three clusters: as three of three, by the distribution of t.
+    let rates = workspace.sql(
+        "SELECT * FROM (SELECT 1 AS place, * FROM rate UNION ALL SELECT 2 AS place, * FROM resampled) AS both
+         WHERE system = 'cand' ORDER BY place, name",
+    );
+    assert_near(&rates[0], &[("ci_low", 0.13945172828972063), ("ci_high", 1.0)]);
+    assert_eq!(rates[0]["ci_method"], "clustered wilson");
+    for (row, method) in [(1, "none: no clusters that differ"), (2, "none: no rows that differ")] {
+        assert_eq!(rates[row]["ci_method"], method);
+        assert!(rates[row]["ci_low"].is_null() && rates[row]["se"].is_null(), "{}", rates[row]);
+    }
     let of = |stage: &str| {
         let mut rows = workspace.sql(&format!(
             "SELECT ci_low, ci_method, p_mcnemar, p_bootstrap, p_clustered, p_holm, alarm FROM {stage}"

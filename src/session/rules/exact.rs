@@ -4,59 +4,59 @@
 use std::collections::HashSet;
 
 use datafusion::arrow::datatypes::DataType;
-use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
-use datafusion::common::{Column, DFSchema, Result, ScalarValue};
+use datafusion::common::config::{ConfigExtension, ConfigOptions};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::{Column, DFSchema, Result, ScalarValue, extensions_options};
 use datafusion::logical_expr::expr::TryCast;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
-use datafusion::logical_expr::{
-    BinaryExpr, Distinct, Expr, ExprSchemable, LogicalPlan, Operator, lit,
-};
+use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, lit};
 use datafusion::optimizer::analyzer::AnalyzerRule;
 use proofmill_udfs::exact::{Operation, checked, try_cast, with_row};
 
-use crate::session::rules::input_schema;
 use crate::session::rules::memberships::Memberships;
+use crate::session::rules::node::{has_part, input_schema};
 use crate::session::wording::Refused;
 
 /// Columns of a row that an error shows.
 const SHOWN_MAX: usize = 8;
 
-/// Replaces them, once all types are settled.
-#[derive(Debug)]
-pub struct Exact {
-    /// Whether errors show the row that they come from. It has to be read for that.
-    pub with_rows: bool,
+extensions_options! {
+    /// Whether errors of arithmetic show the row that they come from. It has to be read for that.
+    pub struct ToldRows {
+        pub are_told: bool, default = false
+    }
 }
 
+impl ConfigExtension for ToldRows {
+    const PREFIX: &'static str = "told_rows";
+}
+
+/// Replaces them, once all types are settled.
+#[derive(Debug)]
+pub struct Exact;
+
 impl AnalyzerRule for Exact {
-    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+    fn analyze(&self, plan: LogicalPlan, options: &ConfigOptions) -> Result<LogicalPlan> {
+        let are_told = options.extensions.get::<ToldRows>().is_some_and(|rows| rows.are_told);
         let memberships = Memberships::of(&plan)?;
         let of_node = |node: LogicalPlan| {
             if let LogicalPlan::Aggregate(aggregate) = &node {
                 distinguishable(&aggregate.group_expr)?;
             }
-            if !any(&node, is_open)? {
+            if !has_part(&node, is_open)? {
                 return Ok(Transformed::no(node));
             }
-            let casts = any(&node, |part| matches!(part, Expr::TryCast(_)))?;
+            let casts = has_part(&node, |part| matches!(part, Expr::TryCast(_)))?;
             let schema = input_schema(&node);
-            let row = if self.with_rows { shown(&schema) } else { Vec::new() };
+            let row = if are_told { shown(&schema) } else { Vec::new() };
             let is_filter = matches!(node, LogicalPlan::Filter(_));
             let names = NamePreserver::new(&node);
-            let is_first = matches!(node, LogicalPlan::Distinct(Distinct::On(_)));
-            let (before, mut most) = (memberships.counted(), memberships.counted());
             let node = node.map_expressions(|expr| {
-                if is_first {
-                    most = most.max(memberships.counted());
-                    memberships.count_from(before);
-                }
                 let name = names.save(&expr);
                 let expr = exact(expr, &schema, &row)?;
                 let expr = expr.transform_data(|expr| memberships.apart(expr, is_filter))?;
                 Ok(expr.update_data(|expr| name.restore(expr)))
             })?;
-            memberships.count_from(most.max(memberships.counted()));
             // Names and types are those of before, but that a cast may give NULL.
             match casts {
                 true => node.map_data(|node| node.recompute_schema()),
@@ -80,16 +80,6 @@ fn is_open(part: &Expr) -> bool {
         Expr::Negative(_) | Expr::TryCast(_) | Expr::InList(_) | Expr::ScalarFunction(_) => true,
         _ => false,
     }
-}
-
-/// Whether `is_it` is true of a part of a node's expressions.
-fn any(node: &LogicalPlan, is_it: fn(&Expr) -> bool) -> Result<bool> {
-    let mut found = false;
-    node.apply_expressions(|expr| {
-        found |= expr.exists(|part| Ok(is_it(part)))?;
-        Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
-    })?;
-    Ok(found)
 }
 
 /// Refuses groups that rules cannot tell apart, as a cast is called like what it casts.

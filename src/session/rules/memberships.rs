@@ -1,7 +1,7 @@
 //! `x IN (…)` of lists. The optimizer joins two of one `x` to a third, and takes an empty one for false where it is unknown
 //! for a NULL. Where that makes a difference, and there are two in a plan, no two have the same `x`.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 
 use datafusion::common::Result;
@@ -17,6 +17,8 @@ pub struct Memberships {
     asked: HashMap<String, usize>,
     /// Numbers that were given out.
     numbers: Cell<usize>,
+    /// Expressions that were set apart, for equal ones stay equal: `DISTINCT ON` and its order have to be.
+    known: RefCell<HashMap<Expr, Expr>>,
 }
 
 impl Memberships {
@@ -34,17 +36,6 @@ impl Memberships {
             })
         })?;
         Ok(found)
-    }
-
-    /// As far as it has counted. To count on from there gives equal expressions equal numbers, as `DISTINCT ON` and its
-    /// order have to be.
-    pub fn counted(&self) -> usize {
-        self.numbers.get()
-    }
-
-    /// Counts on from `number`.
-    pub fn count_from(&self, number: usize) {
-        self.numbers.set(number);
     }
 
     /// The expression with its memberships apart; in a filter, not those that stand alone, for which unknown is as good as
@@ -69,6 +60,17 @@ impl Memberships {
     }
 
     fn all(&self, expr: Expr) -> Result<Transformed<Expr>> {
+        if let Some(known) = self.known.borrow().get(&expr) {
+            return Ok(Transformed::yes(known.clone()));
+        }
+        let found = self.numbered(expr.clone())?;
+        if found.transformed {
+            self.known.borrow_mut().insert(expr, found.data.clone());
+        }
+        Ok(found)
+    }
+
+    fn numbered(&self, expr: Expr) -> Result<Transformed<Expr>> {
         let next = |value: Expr| {
             let several = self.asked.get(&name(&value)).is_some_and(|asked| *asked > 1);
             match several {

@@ -33,13 +33,13 @@ const PLAIN_PHYSICAL: [&str; 4] =
     ["OutputRequirements", "join_selection", "EnsureRequirements", "SanityCheckPlan"];
 
 /// From the plan that was written to one with all types settled.
-pub fn analyzer_rules(planning: Planning) -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
+pub fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     // First what is written out, so that it gets its types as if it had been written.
     let mut rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> =
         vec![Arc::new(bags::Bags), Arc::new(subqueries::Subqueries)];
     rules.extend(Analyzer::new().rules);
     rules.push(Arc::new(views::Views));
-    rules.push(Arc::new(exact::Exact { with_rows: planning == Planning::Located }));
+    rules.push(Arc::new(exact::Exact));
     rules
 }
 
@@ -50,8 +50,6 @@ pub enum Planning {
     Usual,
     /// Those without which a query does not run, or not in a day.
     Plain,
-    /// As usual; numbers that have no place in their type are told with their rows.
-    Located,
 }
 
 /// From that plan to one that takes less time.
@@ -74,7 +72,7 @@ pub fn optimizer_rules(planning: Planning) -> Vec<Arc<dyn OptimizerRule + Send +
 pub fn physical_rules(planning: Planning) -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     let mut rules = PhysicalOptimizer::new().rules;
     rules.retain(|rule| match planning {
-        Planning::Usual | Planning::Located => !LEFT_OUT.contains(&rule.name()),
+        Planning::Usual => !LEFT_OUT.contains(&rule.name()),
         Planning::Plain => PLAIN_PHYSICAL.contains(&rule.name()),
     });
     rules.insert(0, Arc::new(Fences));

@@ -17,14 +17,19 @@ use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, Tr
 use datafusion::common::{Column, DFSchema, JoinType, Result, ScalarValue, Spans};
 use datafusion::functions_aggregate::expr_fn::count;
 use datafusion::logical_expr::expr::{Exists, InSubquery, SetComparison, SetQuantifier};
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::{conjunction, merge_schema, split_conjunction_owned};
 use datafusion::logical_expr::{
     Aggregate, BinaryExpr, Distinct, Expr, Filter, LogicalPlan, LogicalPlanBuilder, Operator,
-    Subquery, lit, not, when,
+    Subquery, Window, lit, not, when,
 };
 use datafusion::optimizer::analyzer::AnalyzerRule;
 
+use crate::session::rules::node::has_part;
 use crate::session::wording::Refused;
+
+/// What columns of keys are called, with a number.
+const KEY: &str = "__key_";
 
 /// Writes subqueries so that the optimizer's joins answer them rightly.
 #[derive(Debug)]
@@ -51,11 +56,7 @@ enum Place {
 }
 
 fn of_node(node: LogicalPlan, sets: &Cell<usize>) -> Result<Transformed<LogicalPlan>> {
-    let mut asks = false;
-    node.apply_expressions(|expr| {
-        asks |= expr.exists(|part| Ok(is_subquery(part)))?;
-        Ok(TreeNodeRecursion::Continue)
-    })?;
+    let asks = has_part(&node, is_subquery)?;
     if let LogicalPlan::Filter(filter) = node {
         return match asks || has_no_columns(&filter.predicate)? {
             true => of_filter(filter, sets).map(Transformed::yes),
@@ -68,29 +69,58 @@ fn of_node(node: LogicalPlan, sets: &Cell<usize>) -> Result<Transformed<LogicalP
     let inputs = node.inputs();
     let outside = if inputs.is_empty() { DFSchema::empty() } else { merge_schema(&inputs) };
     let rewriter = Rewriter { outside: &outside, place: Place::Value, sets };
-    let is_window = matches!(node, LogicalPlan::Window(_));
     // What a column is called must not change with how it is computed.
-    let names = datafusion::logical_expr::expr_rewriter::NamePreserver::new(&node);
-    node.map_expressions(|expr| {
+    let names = NamePreserver::new(&node);
+    let node = node.map_expressions(|expr| {
         let name = names.save(&expr);
-        let expr =
-            if is_window { expr.transform_up(|part| Ok(of_window(part)))?.data } else { expr };
         Ok(rewriter.inside(expr)?.update_data(|expr| name.restore(expr)))
-    })
+    })?;
+    match &node.data {
+        LogicalPlan::Window(window) if has_part(&node.data, has_constant_key)? => {
+            of_window(window).map(Transformed::yes)
+        }
+        _ => Ok(node),
+    }
 }
 
-/// A window whose keys are the same for all rows: by a number they need no column, and rows without columns are not
-/// sorted by a subquery.
-fn of_window(expr: Expr) -> Transformed<Expr> {
-    let is_constant = |key: &Expr| {
-        let asks = |part: &Expr| matches!(part, Expr::ScalarSubquery(subquery) if subquery.outer_ref_columns.is_empty());
-        key.column_refs().is_empty() && key.exists(|part| Ok(asks(part))).unwrap_or(false)
+/// Whether a key asks a subquery and no column, so that it is the same for all rows.
+fn is_constant(key: &Expr) -> bool {
+    let asks = |part: &Expr| matches!(part, Expr::ScalarSubquery(subquery) if subquery.outer_ref_columns.is_empty());
+    key.column_refs().is_empty() && key.exists(|part| Ok(asks(part))).unwrap_or(false)
+}
+
+fn has_constant_key(part: &Expr) -> bool {
+    let Expr::WindowFunction(call) = part else { return false };
+    let sorted = call.params.order_by.iter().map(|key| &key.expr);
+    call.params.partition_by.iter().chain(sorted).any(is_constant)
+}
+
+/// A window with such keys as columns of what it reads: rows without columns have no number, and cannot be sorted.
+fn of_window(window: &Window) -> Result<LogicalPlan> {
+    let columns = |schema: &DFSchema| schema.columns().into_iter().map(Expr::Column);
+    let mut read: Vec<Expr> = columns(window.input.schema()).collect();
+    let mut with_columns = |expr: Expr| {
+        let Expr::WindowFunction(mut call) = expr else { return Ok(Transformed::no(expr)) };
+        let sorted = call.params.order_by.iter_mut().map(|key| &mut key.expr);
+        let keys = call.params.partition_by.iter_mut().chain(sorted);
+        for key in keys.filter(|key| is_constant(key)) {
+            let name = format!("{KEY}{}", read.len());
+            let constant = std::mem::replace(key, Expr::Column(Column::new_unqualified(&name)));
+            read.push(constant.alias(name));
+        }
+        Ok(Transformed::yes(Expr::WindowFunction(call)))
     };
-    let Expr::WindowFunction(mut call) = expr else { return Transformed::no(expr) };
-    let sorted = call.params.order_by.iter_mut().map(|key| &mut key.expr);
-    let keys = call.params.partition_by.iter_mut().chain(sorted);
-    keys.filter(|key| is_constant(key)).for_each(|key| *key = lit(1));
-    Transformed::yes(Expr::WindowFunction(call))
+    let names = NamePreserver::new_for_projection();
+    let mut calls = Vec::new();
+    for expr in &window.window_expr {
+        let name = names.save(expr);
+        calls.push(name.restore(expr.clone().transform_up(&mut with_columns)?.data));
+    }
+    LogicalPlanBuilder::from(window.input.as_ref().clone())
+        .project(read)?
+        .window(calls)?
+        .project(columns(&window.schema))?
+        .build()
 }
 
 fn of_filter(filter: Filter, sets: &Cell<usize>) -> Result<LogicalPlan> {

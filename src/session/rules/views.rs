@@ -15,7 +15,7 @@ use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan};
 use datafusion::optimizer::analyzer::AnalyzerRule;
 use datafusion::optimizer::analyzer::type_coercion::TypeCoercion;
 
-use crate::session::rules::input_schema;
+use crate::session::rules::node::{has_part, input_schema};
 
 /// Casts to a text what an expression of a plan makes as a view, once all types are settled.
 #[derive(Debug)]
@@ -59,23 +59,20 @@ impl AnalyzerRule for Views {
 fn may_make_views(plan: &LogicalPlan) -> Result<bool> {
     let mut found = false;
     plan.apply_with_subqueries(|node| {
-        found |=
-            node.schema().fields().iter().any(|field| without_views(field.data_type()).is_some());
-        node.apply_expressions(|expr| {
-            found |= expr.exists(|part| {
-                Ok(!matches!(
-                    part,
-                    Expr::Column(_)
-                        | Expr::Literal(..)
-                        | Expr::Alias(_)
-                        | Expr::BinaryExpr(_)
-                        | Expr::Not(_)
-                ))
-            })?;
-            Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
-        })
+        let fields = node.schema().fields();
+        found |= fields.iter().any(|field| without_views(field.data_type()).is_some())
+            || has_part(node, may_be_view)?;
+        Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
     })?;
     Ok(found)
+}
+
+/// Whether a part of an expression could be a view where no column is.
+fn may_be_view(part: &Expr) -> bool {
+    !matches!(
+        part,
+        Expr::Column(_) | Expr::Literal(..) | Expr::Alias(_) | Expr::BinaryExpr(_) | Expr::Not(_)
+    )
 }
 
 /// A column of an outer query, which has changed there.

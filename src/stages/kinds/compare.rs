@@ -17,7 +17,7 @@ use crate::stages::error::StageError;
 use crate::stages::kind::{Kind, Preparation, Preparing, Traits};
 use crate::stages::plan::{Execution, StagePlan};
 use crate::stages::sink::Computed;
-use crate::stages::tables::paired::{Paired, paired};
+use crate::stages::tables::paired::{Paired, few_clusters, paired};
 use crate::stages::tables::values::{self, Columns, Metric, Selection, text_at};
 use proofmill_base::natural::Natural;
 use proofmill_pipeline::code::Code;
@@ -37,13 +37,16 @@ pub struct ComparePlan {
 #[async_trait]
 impl StagePlan for ComparePlan {
     async fn compute(&self, execution: &Execution<'_>) -> Result<Computed, StageError> {
-        execution.sink.table(compute(self, &execution.session()).await?).await
+        let (pairs, note) = compute(self, &execution.session()).await?;
+        let mut computed = execution.sink.table(pairs).await?;
+        computed.notes.extend(note);
+        Ok(computed)
     }
 }
 
 impl Kind for Compare {
     fn traits(&self) -> Traits {
-        Traits { version: 5, rows_can_fail: false, has_partitions: false, is_result: true }
+        Traits { version: 6, rows_can_fail: false, has_partitions: false, is_result: true }
     }
 
     fn prepare(&self, context: &mut Preparing<'_>) -> Option<Preparation> {
@@ -166,8 +169,11 @@ struct Item {
 /// The items of each system, by key.
 type Systems = IndexMap<String, HashMap<Vec<String>, Item>>;
 
-/// Compares all pairs.
-pub async fn compute(plan: &ComparePlan, state: &SessionState) -> Result<RecordBatch, StageError> {
+/// Compares all pairs; with a note where few clusters stand behind them.
+pub async fn compute(
+    plan: &ComparePlan,
+    state: &SessionState,
+) -> Result<(RecordBatch, Option<String>), StageError> {
     let keys = plan.settings.key.all().len();
     let single = [&plan.settings.systems, &plan.settings.cluster, &plan.settings.reruns];
     let texts = keys + single.into_iter().flatten().count();
@@ -180,7 +186,13 @@ pub async fn compute(plan: &ComparePlan, state: &SessionState) -> Result<RecordB
         collect(plan, name.as_deref(), &columns, keys, &mut systems)?;
     }
     let plan = plan.clone();
-    let compare = move || pairs(&plan, &systems).and_then(|lines| batch(&plan, &lines));
+    let compare = move || {
+        let lines = pairs(&plan, &systems)?;
+        let fewest = lines.iter().filter_map(|line| line.found.clusters).min();
+        let column = plan.settings.cluster.as_ref().zip(fewest);
+        let note = column.and_then(|(column, fewest)| few_clusters(column, fewest));
+        Ok((batch(&plan, &lines)?, note))
+    };
     tokio::task::spawn_blocking(compare)
         .await
         .unwrap_or_else(|error| Err(StageError::Task(error.to_string())))

@@ -1,5 +1,6 @@
 //! `measure`: numbers with their denominators and intervals.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray};
@@ -13,6 +14,7 @@ use crate::stages::error::StageError;
 use crate::stages::kind::{Kind, Preparation, Preparing, Traits};
 use crate::stages::plan::{Execution, StagePlan};
 use crate::stages::sink::Computed;
+use crate::stages::tables::paired::{ROUNDING, few_clusters};
 use crate::stages::tables::values::{self, Columns, Metric, Selection, groups, text_at};
 use proofmill_pipeline::code::Code;
 use proofmill_pipeline::kinds::measure::Measure;
@@ -30,16 +32,16 @@ pub struct MeasurePlan {
 #[async_trait]
 impl StagePlan for MeasurePlan {
     async fn compute(&self, execution: &Execution<'_>) -> Result<Computed, StageError> {
-        let (numbers, note) = compute(self, &execution.session()).await?;
+        let (numbers, notes) = compute(self, &execution.session()).await?;
         let mut computed = execution.sink.table(numbers).await?;
-        computed.notes.extend(note);
+        computed.notes.extend(notes);
         Ok(computed)
     }
 }
 
 impl Kind for Measure {
     fn traits(&self) -> Traits {
-        Traits { version: 4, rows_can_fail: false, has_partitions: false, is_result: true }
+        Traits { version: 5, rows_can_fail: false, has_partitions: false, is_result: true }
     }
 
     fn prepare(&self, context: &mut Preparing<'_>) -> Option<Preparation> {
@@ -110,34 +112,40 @@ struct Line {
     attempted: usize,
     errored: usize,
     excluded: usize,
+    /// Groups of rows that are not independent, where there are rows and `cluster` names such groups.
+    clusters: Option<usize>,
     value_answered: Option<f64>,
     value_bound: Option<f64>,
 }
 
-/// Averages all metrics; with a note if there was nothing to average.
+/// Averages all metrics; with what a person should know of the numbers.
 pub async fn compute(
     plan: &MeasurePlan,
     state: &SessionState,
-) -> Result<(RecordBatch, Option<String>), StageError> {
+) -> Result<(RecordBatch, Vec<String>), StageError> {
     let texts = plan.settings.by.len() + usize::from(plan.settings.cluster.is_some());
     let columns = values::read(&plan.plan, texts, state).await?;
     let plan = plan.clone();
     let lines = move || {
         let lines = lines(&plan, &columns)?;
-        Ok((batch(&plan.schema, &lines)?, note(&plan, &lines)))
+        Ok((batch(&plan.schema, &lines)?, notes(&plan, &lines)))
     };
     tokio::task::spawn_blocking(lines)
         .await
         .unwrap_or_else(|error| Err(StageError::Task(error.to_string())))
 }
 
-/// What a person should know of numbers that no row stands behind.
-fn note(plan: &MeasurePlan, lines: &[Line]) -> Option<String> {
+/// That no row stands behind the numbers, or that few clusters do.
+fn notes(plan: &MeasurePlan, lines: &[Line]) -> Vec<String> {
     if lines.iter().all(|line| line.attempted == 0) {
-        return Some(format!("`{}` has no rows: nothing was measured", plan.settings.from));
+        return vec![format!("`{}` has no rows: nothing was measured", plan.settings.from)];
     }
-    let all_excluded = lines.iter().all(|line| line.attempted == line.excluded);
-    all_excluded.then(|| "all rows are excluded: nothing was measured".to_owned())
+    if lines.iter().all(|line| line.attempted == line.excluded) {
+        return vec!["all rows are excluded: nothing was measured".to_owned()];
+    }
+    let fewest = lines.iter().filter_map(|line| line.clusters).min();
+    let column = plan.settings.cluster.as_ref().zip(fewest);
+    column.and_then(|(column, fewest)| few_clusters(column, fewest)).into_iter().collect()
 }
 
 fn lines(plan: &MeasurePlan, columns: &Columns) -> Result<Vec<Line>, StageError> {
@@ -151,6 +159,7 @@ fn lines(plan: &MeasurePlan, columns: &Columns) -> Result<Vec<Line>, StageError>
         let kept: Vec<usize> = rows.iter().copied().filter(|row| !is_excluded(*row)).collect();
         let clusters: Option<Vec<String>> =
             cluster.map(|column| kept.iter().map(|row| text_at(column, *row)).collect());
+        let groups = clusters.as_ref().map(|names| names.iter().collect::<HashSet<_>>().len());
         for (metric, column) in plan.metrics.iter().zip(&columns.values) {
             let answered: Vec<f64> = kept
                 .iter()
@@ -172,6 +181,7 @@ fn lines(plan: &MeasurePlan, columns: &Columns) -> Result<Vec<Line>, StageError>
                 attempted: rows.len(),
                 errored,
                 excluded: rows.len() - kept.len(),
+                clusters: groups.filter(|groups| *groups > 0),
                 value_answered: (!answered.is_empty()).then(|| sum / answered.len() as f64),
                 value_bound: (metric.boolean && !kept.is_empty())
                     .then(|| (sum + errored as f64) / kept.len() as f64),
@@ -181,7 +191,7 @@ fn lines(plan: &MeasurePlan, columns: &Columns) -> Result<Vec<Line>, StageError>
     Ok(lines)
 }
 
-/// The mean with its interval, and how the interval was made.
+/// The mean with its interval, and how the interval was made. Rows that are all alike do not tell how far others might be from them.
 fn estimate(
     metric: &Metric,
     values: &[f64],
@@ -192,25 +202,28 @@ fn estimate(
         return Ok((None, "none".to_owned()));
     }
     let Interval { bootstrap, seed, level } = *ci;
-    Ok(match (bootstrap, clusters) {
+    let (found, method) = match (bootstrap, clusters) {
         (Some(n), None) => {
-            let estimate = stats::bootstrap_mean(values, n, seed, level, Method::Percentile)?;
-            (Some(estimate), format!("bootstrap {n} seed {seed}"))
+            let found = stats::bootstrap_mean(values, n, seed, level, Method::Percentile)?;
+            (known(found), format!("bootstrap {n} seed {seed}"))
         }
         (Some(n), Some(clusters)) => {
-            let estimate =
+            let found =
                 stats::cluster_bootstrap(values, clusters, n, seed, level, Method::Percentile)?;
-            (Some(estimate), format!("cluster bootstrap {n} seed {seed}"))
+            (known(found), format!("cluster bootstrap {n} seed {seed}"))
+        }
+        (None, Some(clusters)) if metric.boolean => {
+            (stats::clustered_wilson(values, clusters, level)?, "clustered wilson".to_owned())
         }
         (None, Some(clusters)) => {
             let found = stats::clustered_se(values, clusters)?;
             // Few clusters tell little of their own spread.
             let multiplier = stats::t_multiplier(level, found.df())?;
-            (Some(within(found.mean, found.se, multiplier)), "clustered".to_owned())
+            (known(within(found.mean, found.se, multiplier)), "clustered".to_owned())
         }
         (None, None) if metric.boolean => {
             let right = values.iter().filter(|value| **value == 1.0).count() as u64;
-            (Some(stats::wilson(right, values.len() as u64, level)?), "wilson".to_owned())
+            (stats::wilson(right, values.len() as u64, level)?, "wilson".to_owned())
         }
         (None, None) => {
             let n = values.len() as f64;
@@ -218,9 +231,20 @@ fn estimate(
             let variance =
                 values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (n - 1.0);
             let multiplier = stats::normal_multiplier(level)?;
-            (Some(within(mean, (variance / n).sqrt(), multiplier)), "normal".to_owned())
+            (known(within(mean, (variance / n).sqrt(), multiplier)), "normal".to_owned())
         }
-    })
+    };
+    let unit = if clusters.is_some() { "clusters" } else { "rows" };
+    let method = if found.low.is_nan() { format!("none: no {unit} that differ") } else { method };
+    Ok((Some(found), method))
+}
+
+/// The estimate without its interval where that would be empty.
+fn known(found: Estimate) -> Estimate {
+    match found.se <= ROUNDING * found.estimate.abs() {
+        true => Estimate { low: f64::NAN, high: f64::NAN, se: f64::NAN, ..found },
+        false => found,
+    }
 }
 
 /// The interval of so many standard errors to either side.

@@ -22,10 +22,10 @@ pub struct QueryPlan(pub LogicalPlan);
 #[async_trait]
 impl StagePlan for QueryPlan {
     async fn compute(&self, execution: &Execution<'_>) -> Result<Computed, StageError> {
-        match compute(&self.0, &execution.session(), execution.sink).await {
+        let session = execution.session();
+        match compute(&self.0, &session, execution.sink).await {
             Err(StageError::Query(error)) => {
-                let locating = || execution.engine.locating();
-                Err(overflow::with_row(&self.0, error, locating).await.into())
+                Err(overflow::with_row(&self.0, error, &session).await.into())
             }
             other => other,
         }

@@ -6,6 +6,7 @@
 //! behind ties, is not compared at all, and [`Compared::Open`] says so.
 
 use std::cmp::Ordering;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
@@ -22,6 +23,8 @@ use crate::stages::error::StageError;
 
 /// Rows of a table that is compared, at most: both tables are held in memory.
 const ROWS_MAX: u64 = 2_000_000;
+/// Queries that are not compared whose stages a run names.
+const NAMED_MAX: usize = 3;
 /// Numbers differ if they differ by more than this part of the larger one.
 const TOLERANCE: f64 = 1e-9;
 
@@ -29,9 +32,63 @@ const TOLERANCE: f64 = 1e-9;
 #[derive(Debug)]
 pub enum Compared {
     Same,
-    /// The query leaves open which rows it gives, or there are too many: why they were not compared.
-    Open(&'static str),
+    Open(Open),
     Different(Disagreement),
+}
+
+/// Why rows are not compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Open {
+    /// Which rows a query gives depends on an order that nothing fixes.
+    Order,
+    /// The table is too large to be held twice.
+    Size,
+}
+
+impl Open {
+    fn text(self) -> &'static str {
+        match self {
+            Self::Order => "an order that nothing fixes decides which rows there are",
+            Self::Size => "two tables of that size cannot be held at once",
+        }
+    }
+}
+
+/// What the second plans of a run said.
+#[derive(Debug, Default)]
+pub struct Tally {
+    same: usize,
+    open: BTreeMap<Open, BTreeSet<String>>,
+}
+
+impl Tally {
+    /// Counts what was said of the query of `stage`.
+    pub fn note(&mut self, stage: &str, compared: &Compared) {
+        match compared {
+            Compared::Same => self.same += 1,
+            Compared::Open(why) => {
+                self.open.entry(*why).or_default().insert(stage.to_owned());
+            }
+            Compared::Different(_) => {}
+        }
+    }
+
+    /// As a run says it at its end, a line each.
+    pub fn lines(&self) -> Vec<String> {
+        let queries = |n: usize| if n == 1 { "1 query".to_owned() } else { format!("{n} queries") };
+        let same = format!("a second plan gave the same rows for {}", queries(self.same));
+        let open = self.open.iter().map(|(why, stages)| {
+            let shown: Vec<_> =
+                stages.iter().take(NAMED_MAX).map(|stage| format!("`{stage}`")).collect();
+            let others = match stages.len() - shown.len() {
+                0 => String::new(),
+                others => format!(" and {others} more"),
+            };
+            let (count, shown) = (queries(stages.len()), shown.join(", "));
+            format!("not compared, as {}: {count}, {shown}{others}", why.text())
+        });
+        [same].into_iter().chain(open).collect()
+    }
 }
 
 /// Two plans of one query that give other rows.
@@ -55,12 +112,10 @@ pub async fn compare(
     second: &SessionState,
 ) -> Result<Compared, StageError> {
     if rows.iter().map(|batch| batch.num_rows() as u64).sum::<u64>() > ROWS_MAX {
-        return Ok(Compared::Open("it has too many rows to be held twice"));
+        return Ok(Compared::Open(Open::Size));
     }
     if !order::unfixed(plan)?.is_empty() {
-        return Ok(Compared::Open(
-            "which rows its query gives depends on an order that nothing fixes",
-        ));
+        return Ok(Compared::Open(Open::Order));
     }
     let physical = second.create_physical_plan(plan).await?;
     let schema = physical.schema();
@@ -234,6 +289,24 @@ mod tests {
         assert_eq!(found.message, "the table has (2) where a second plan of its query gives (3)");
         let (first, second) = found.plans.split_once("the second plan:").unwrap();
         assert!(!first.contains("FilterExec") && second.contains("FilterExec"), "{}", found.plans);
+    }
+
+    #[test]
+    fn a_run_says_how_many_agreed_and_which_were_not_compared() {
+        let mut tally = Tally::default();
+        tally.note("a", &Compared::Same);
+        assert_eq!(tally.lines(), ["a second plan gave the same rows for 1 query"]);
+        for stage in ["e", "d", "c", "b"] {
+            tally.note(stage, &Compared::Open(Open::Order));
+        }
+        tally.note("large", &Compared::Open(Open::Size));
+        assert_eq!(
+            tally.lines()[1..],
+            [
+                "not compared, as an order that nothing fixes decides which rows there are: 4 queries, `b`, `c`, `d` and 1 more",
+                "not compared, as two tables of that size cannot be held at once: 1 query, `large`",
+            ]
+        );
     }
 
     #[test]

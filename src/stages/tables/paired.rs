@@ -11,8 +11,20 @@ use proofmill_udfs::stats::{self, StatsError};
 /// Resamples when the settings give none.
 const BOOTSTRAP_DEFAULT: u32 = 9_999;
 
-/// Differences vary less than this part of the largest by rounding alone.
-const ROUNDING: f64 = 1e-12;
+/// Numbers vary less than this part of their mean by rounding alone.
+pub const ROUNDING: f64 = 1e-12;
+
+/// Clusters that tell little of how far clusters differ: fewer than this.
+const CLUSTERS_MIN: usize = 10;
+
+/// What is said of numbers that rest on so many clusters of `column`; `None` if there are enough.
+pub fn few_clusters(column: &str, clusters: usize) -> Option<String> {
+    let counted =
+        if clusters == 1 { "1 cluster".to_owned() } else { format!("{clusters} clusters") };
+    (clusters < CLUSTERS_MIN).then(|| {
+        format!("there is a number from {counted} by `{column}`: fewer than {CLUSTERS_MIN} tell little of how far clusters differ")
+    })
+}
 
 /// What a paired comparison of a metric found.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,6 +49,8 @@ pub struct Paired {
     pub p_signs: Option<f64>,
     /// Pairs.
     pub n: usize,
+    /// Clusters of pairs, where there are any.
+    pub clusters: Option<usize>,
 }
 
 impl Paired {
@@ -77,6 +91,7 @@ pub fn paired(
         p_clustered: None,
         p_signs: None,
         n: a.len(),
+        clusters: None,
     };
     let differs = found.diff != 0.0;
     let is_diff = |d: f64| (d - found.diff).abs() <= ROUNDING * found.diff.abs();
@@ -85,6 +100,7 @@ pub fn paired(
     }
     let Some(clusters) = clusters else { return Ok(found) };
     let groups = clusters.iter().collect::<HashSet<_>>().len();
+    found.clusters = Some(groups);
     let clustered = stats::clustered_paired(b, a, clusters, ci.level)?;
     if groups < 2 {
         found.interval = (f64::NAN, f64::NAN);
@@ -93,7 +109,9 @@ pub fn paired(
     } else if differs && clustered.se <= ROUNDING * found.diff.abs() {
         found.alike("clusters", groups);
     } else {
-        found.interval = (clustered.low, clustered.high);
+        // The distribution of t knows no bounds; rates do.
+        let bounded = |end: f64| if boolean { end.clamp(-1.0, 1.0) } else { end };
+        found.interval = (bounded(clustered.low), bounded(clustered.high));
         found.method = "clustered".to_owned();
         found.p_clustered = Some(clustered.p);
         found.p_signs = None;

@@ -6,9 +6,8 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use datafusion::catalog::TableProvider;
-use datafusion::physical_plan::collect;
 
-use crate::session::{self, Engine, StageTable};
+use crate::session::{self, Engine, StageTable, overflow};
 use crate::sqltext;
 use crate::stages::error::StageError;
 
@@ -31,6 +30,5 @@ pub async fn rows_of(
         .map_err(|error| StageError::Task(error.message))?;
     let rows = tables.iter().map(|(_, table)| table.rows()).sum();
     let state = engine.running(rows, None);
-    let plan = state.create_physical_plan(&planned.plan).await?;
-    Ok((planned.schema, collect(plan, state.task_ctx()).await?))
+    Ok((planned.schema, overflow::collected(&planned.plan, &state).await?))
 }

@@ -10,10 +10,9 @@ use datafusion::common::{DFSchema, TableReference};
 use datafusion::datasource::provider_as_source;
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, cast as cast_expr, ident};
-use datafusion::physical_plan::collect;
 use indexmap::IndexMap;
 
-use crate::session::Engine;
+use crate::session::{Engine, overflow};
 use crate::stages::diagnostics::Diagnostics;
 use crate::stages::error::StageError;
 use proofmill_base::natural::Natural;
@@ -177,9 +176,11 @@ pub async fn read(
     texts: usize,
     state: &SessionState,
 ) -> Result<Columns, StageError> {
-    let plan = state.create_physical_plan(plan).await?;
-    let schema = plan.schema();
-    let batches = collect(plan, state.task_ctx()).await?;
+    let batches = overflow::collected(plan, state).await?;
+    let schema = match batches.first() {
+        Some(batch) => batch.schema(),
+        None => Arc::new(plan.schema().as_arrow().clone()),
+    };
     let all = arrow::compute::concat_batches(&schema, &batches)?;
     let column = |i: usize, kind: &DataType| cast(all.column(i), kind);
     let text = |i| Ok::<_, StageError>(text_array(&column(i, &DataType::Utf8)?));

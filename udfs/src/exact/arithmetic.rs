@@ -166,8 +166,9 @@ impl Checked {
                 true => "NULL".to_owned(),
                 false => array_value_to_string(value.get().0, 0)?,
             };
-            let shown: String = value.chars().take(VALUE_CHARS_MAX).collect();
-            let cut = if shown.len() < value.len() { "…" } else { "" };
+            let on_one_line = |c: char| if c.is_control() { ' ' } else { c };
+            let shown: String = value.chars().take(VALUE_CHARS_MAX).map(on_one_line).collect();
+            let cut = if value.chars().nth(VALUE_CHARS_MAX).is_some() { "…" } else { "" };
             let _ = write!(whole, "{before} {name} = {shown}{cut}");
         }
         let message = format!(

@@ -40,7 +40,7 @@ pub use paired::{
     signs_alike_p,
 };
 pub use power::{PowerLine, power_paired_proportions};
-pub use proportions::{TwoProportionZ, two_proportion_z, wilson};
+pub use proportions::{TwoProportionZ, clustered_wilson, two_proportion_z, wilson};
 pub use randomization::randomization_of_differences;
 pub use sequential::{alpha_spent, sign_e_value};
 pub use student::{t_multiplier, t_two_sided_p};
