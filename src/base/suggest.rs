@@ -1,7 +1,11 @@
-//! "Did you mean": the nearest of the names that would have been right.
+//! Names in messages: "did you mean" the nearest of those that would have been right, and some of many.
+
+use std::fmt::Display;
 
 /// Longest name for which a near one is looked for, in characters.
 const LETTERS_MAX: usize = 1_000;
+/// Names that [`some_names`] shows.
+const NAMED_MAX: usize = 3;
 /// Longest list of names, in bytes.
 const LISTED_BYTES_MAX: usize = 2_000;
 
@@ -81,6 +85,17 @@ pub fn help<'a>(
     let bytes: usize = all.iter().map(String::len).sum();
     (!all.is_empty() && all.len() <= LISTED_MAX && bytes <= LISTED_BYTES_MAX)
         .then(|| format!("expected one of {}", all.join(", ")))
+}
+
+/// The first of the names, and how many others there are: "`a`, `b`, `c` and 4 more".
+pub fn some_names<T: Display>(names: impl IntoIterator<Item = T>) -> String {
+    let mut names = names.into_iter();
+    let shown: Vec<_> = names.by_ref().take(NAMED_MAX).map(|name| format!("`{name}`")).collect();
+    let more = match names.count() {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    shown.join(", ") + &more
 }
 
 #[cfg(test)]

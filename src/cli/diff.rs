@@ -6,17 +6,18 @@ use crate::cli::args;
 use crate::cli::environment::Environment;
 use crate::cli::output::Output;
 use crate::diff::metrics::{MetricDiff, metrics};
-use crate::diff::rows::{ChangedRow, RowsDiff, TablePair};
+use crate::diff::pair::TablePair;
+use crate::diff::rows::{ChangedRow, RowsDiff};
 use crate::diff::runs::{RunsDiff, Side, StageDiff, StageState, runs};
 use crate::draw::cells::format_float;
 use crate::report::units::{count, plural};
-use crate::run::history::{RunSummary, ended, tables};
+use crate::run::history::{RunSummary, ended};
 use crate::run::reason::Change;
 use crate::session::Engine;
 use proofmill_base::error::{Error, ErrorKind, Result};
 use proofmill_base::secret;
 use proofmill_base::styled::printable;
-use proofmill_base::suggest;
+use proofmill_base::suggest::{self, some_names};
 use proofmill_pipeline::project::plain;
 use proofmill_store::Store;
 
@@ -55,15 +56,23 @@ impl Comparison<'_> {
         let [a, b] = &self.sides;
         let found = runs(a, b);
         let (numbers, remarks) = metrics(a, b, &self.args.on, self.store, self.engine).await?;
-        let mut rows = Vec::new();
+        let (mut rows, mut unpaired) = (Vec::new(), Vec::new());
         for stage in found.stages.iter().filter(|stage| stage.state == StageState::Changed) {
             let Some(pair) = self.pair(stage.stage.as_str()).await? else { continue };
-            // A table of which nothing identifies the rows is still listed as changed.
-            let Ok(on) = pair.key(&[], self.engine).await else { continue };
-            rows.push(pair.diff(&on, &self.args.ignore, 0, self.engine).await?);
+            match self.key(&pair).await {
+                Ok(on) => rows.push(pair.diff(&on, &self.args.ignore, 0, self.engine).await?),
+                // Such a table is still listed as changed.
+                Err(_) => unpaired.push(pair.stage),
+            }
         }
         let output = &self.environment.output;
         remarks.iter().for_each(|remark| output.remark(printable(remark, true)));
+        if !unpaired.is_empty() {
+            let named = some_names(unpaired.iter().map(String::as_str));
+            output.remark(format!(
+                "rows are not compared where nothing says which columns identify them: {named}; name these with `--on`"
+            ));
+        }
         if output.json {
             return output.json(&json!({
                 "a": run_json(&a.run),
@@ -125,16 +134,24 @@ impl Comparison<'_> {
 
     /// The table of a stage in both runs; `None` unless both have one.
     async fn pair(&self, stage: &str) -> Result<Option<TablePair>> {
-        let mut both = Vec::new();
-        for side in &self.sides {
-            let Some(outcome) = side.run.table(stage) else { return Ok(None) };
-            let Some((_, table)) = tables(self.store, outcome).await?.into_iter().next() else {
-                return Ok(None);
-            };
-            both.push(table);
+        let [a, b] = &self.sides;
+        let record =
+            |side: &'_ Side| side.stages.keys().find(|name| name.as_str() == stage).cloned();
+        let Some(name) = record(a) else { return Ok(None) };
+        match (a.record(&name), b.record(&name)) {
+            (Some(ours), Some(theirs)) => {
+                TablePair::of(stage, [a, b], [ours, theirs], self.store).await
+            }
+            _ => Ok(None),
         }
-        let [a, b] = both.try_into().unwrap_or_else(|_| unreachable!("two sides"));
-        Ok(Some(TablePair { stage: stage.to_owned(), a, b }))
+    }
+
+    /// The key of a table among others: that of `--on` where it fits.
+    async fn key(&self, pair: &TablePair) -> Result<Vec<String>> {
+        match pair.key(&self.args.on, self.engine).await {
+            Err(_) if !self.args.on.is_empty() => pair.key(&[], self.engine).await,
+            found => found,
+        }
     }
 
     fn heading(&self) -> String {
@@ -154,8 +171,12 @@ impl Comparison<'_> {
             let [a, b] = &self.sides;
             let runs = format!("{} {}", a.run.run, b.run.run);
             let store = self.environment.store_option();
-            text +=
-                &format!("\n{}\n  proofmill diff{store} {runs} {}\n", summary(found), found.stage);
+            let on = match self.args.on.is_empty() {
+                true => String::new(),
+                false => format!(" --on {}", found.on.join(",")),
+            };
+            let (said, stage) = (summary(found), &found.stage);
+            text += &format!("\n{said}\n  proofmill diff{store} {runs} {stage}{on}\n");
         }
         text
     }
@@ -277,8 +298,11 @@ fn numbers_text(numbers: &[MetricDiff], output: &Output) -> String {
     }
     let float = |value: Option<f64>| value.map(format_float).unwrap_or_default();
     let row = |metric: &MetricDiff| {
-        let by: Vec<String> =
-            metric.by.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let by: Vec<String> = metric
+            .by
+            .iter()
+            .map(|(name, value)| format!("{name}={}", value.as_deref().unwrap_or("NULL")))
+            .collect();
         let test = metric.test.as_ref();
         let of = |of: fn(&crate::diff::metrics::PairedTest) -> Option<f64>| {
             float(test.and_then(of).filter(|value| value.is_finite()))
@@ -296,7 +320,8 @@ fn numbers_text(numbers: &[MetricDiff], output: &Output) -> String {
             of(|test| Some(test.ci_high)),
             only(test.and_then(|test| test.only_a)),
             only(test.and_then(|test| test.only_b)),
-            test.map(|test| count(test.n as u64)).unwrap_or_default(),
+            test.map(|test| format!("{} by {}", count(test.n as u64), test.on.join(", ")))
+                .unwrap_or_default(),
             of(|test| test.p),
             of(|test| test.p_holm),
         ]

@@ -11,16 +11,15 @@ use arrow::compute::{cast, concat_batches};
 use arrow::datatypes::DataType;
 use serde::Serialize;
 
-use crate::diff::rows::TablePair;
+use crate::diff::pair::{TablePair, table_of};
 use crate::diff::runs::Side;
-use crate::run::history::tables_of;
 use crate::session::{Engine, StageTable};
 use crate::stages::error::StageError;
 use crate::stages::queries::sql_kind::quoted;
 use crate::stages::tables::paired::{Paired, few_clusters, paired};
 use crate::stages::tables::query::rows_of;
-use crate::stages::tables::values::text_at;
-use proofmill_base::error::Result;
+use crate::stages::tables::values::{Key, text_at};
+use proofmill_base::error::{Error, Result};
 use proofmill_pipeline::kinds::statistics::{ACCURACY, Interval};
 use proofmill_store::{Artifact, Store};
 use proofmill_udfs::stats;
@@ -30,7 +29,7 @@ use proofmill_udfs::stats;
 pub struct MetricDiff {
     pub stage: String,
     /// The columns that split the table, with their values.
-    pub by: Vec<(String, String)>,
+    pub by: Vec<(String, Option<String>)>,
     pub metric: String,
     /// Its value in each run, over all rows of the run.
     pub values: [Option<f64>; 2],
@@ -42,6 +41,8 @@ pub struct MetricDiff {
 pub struct PairedTest {
     /// Rows in both runs.
     pub n: usize,
+    /// The columns that they are paired by.
+    pub on: Vec<String>,
     /// Mean of the second run less that of the first.
     pub diff: f64,
     pub ci_low: f64,
@@ -56,10 +57,11 @@ pub struct PairedTest {
 }
 
 impl PairedTest {
-    fn new(found: &Paired) -> Self {
+    fn new(found: &Paired, on: &[String]) -> Self {
         let (ci_low, ci_high) = found.interval;
         Self {
             n: found.n,
+            on: on.to_vec(),
             diff: found.diff,
             ci_low,
             ci_high,
@@ -93,14 +95,14 @@ pub async fn metrics(
         let mut found = values(name.as_str(), [ours, theirs], store, engine).await?;
         if ours.digest() != theirs.digest() {
             match tests([a, b], [ours, theirs], on, store, engine).await? {
-                Ok(tests) => {
+                Ok((key, tests)) => {
                     let fewest = tests.values().filter_map(|found| found.clusters).min();
                     let column = theirs.components.get("settings.cluster").zip(fewest);
                     let few = column.and_then(|(column, fewest)| few_clusters(column, fewest));
                     remarks.extend(few.map(|few| format!("`{name}`: {few}")));
                     for metric in &mut found {
-                        let key = (texts(&metric.by), metric.metric.clone());
-                        metric.test = tests.get(&key).map(PairedTest::new);
+                        let of = (texts(&metric.by), metric.metric.clone());
+                        metric.test = tests.get(&of).map(|found| PairedTest::new(found, &key));
                     }
                 }
                 Err(why) => remarks.push(format!("`{name}` is not tested: {why}")),
@@ -117,7 +119,7 @@ pub async fn metrics(
     Ok((all, remarks))
 }
 
-fn texts(by: &[(String, String)]) -> Vec<String> {
+fn texts(by: &[(String, Option<String>)]) -> Key {
     by.iter().map(|(_, value)| value.clone()).collect()
 }
 
@@ -144,7 +146,7 @@ async fn values(
         let rows = Columns::of(&sql, "t", &table, split.len() + 1, engine).await?;
         for row in 0..rows.len() {
             let by = split.iter().cloned().zip(rows.text(row, 0..split.len())).collect();
-            let metric = text_at(&rows.texts[split.len()], row);
+            let metric = text_at(&rows.texts[split.len()], row).unwrap_or_default();
             let value = rows.value(row, 0);
             match all.iter_mut().find(|known| known.metric == metric && known.by == by) {
                 Some(known) => known.values[side] = value,
@@ -160,16 +162,17 @@ async fn values(
     Ok(all)
 }
 
-/// The paired comparison of each group and metric; or why there is none.
-type Tests = HashMap<(Vec<String>, String), Paired>;
+/// The paired comparison of each group and metric.
+type Tests = HashMap<(Key, String), Paired>;
 
+/// The columns that rows are paired by, and the comparisons; or why there are none.
 async fn tests(
     sides: [&Side; 2],
     records: [&Artifact; 2],
     on: &[String],
     store: &Store,
     engine: &Engine,
-) -> Result<std::result::Result<Tests, String>> {
+) -> Result<std::result::Result<(Vec<String>, Tests), String>> {
     let [ours, theirs] = records;
     let settings = |record: &Artifact| -> BTreeMap<String, String> {
         let settings = record.components.iter().filter(|(name, _)| name.starts_with("settings."));
@@ -184,21 +187,24 @@ async fn tests(
         let Some(input) = input else {
             return Ok(Err(format!("run {} does not have the rows behind it", side.run.run)));
         };
-        match table_of(input, store).await? {
-            Some(table) => measured.push((input.stage.to_string(), table)),
-            None => return Ok(Err(format!("`{}` has no rows", input.stage))),
-        }
+        measured.push(input);
     }
-    let [(name, a), (_, b)] = measured.as_slice() else { return Ok(Ok(Tests::new())) };
-    let pair = TablePair { stage: name.clone(), a: Arc::clone(a), b: Arc::clone(b) };
+    let [first, second] = measured.as_slice() else { return Ok(Ok((Vec::new(), Tests::new()))) };
+    let name = first.stage.as_str();
+    let Some(pair) = TablePair::of(name, sides, [first, second], store).await? else {
+        return Ok(Err(format!("`{name}` has no rows")));
+    };
     let on = match pair.key(on, engine).await {
         Ok(on) => on,
-        Err(error) => return Ok(Err(error.message)),
+        Err(Error { message, hint, .. }) => {
+            let hint = hint.map(|hint| format!("; {hint}")).unwrap_or_default();
+            return Ok(Err(format!("{message}{hint}")));
+        }
     };
     let plan = Measured::of(theirs, on);
-    let first = plan.items(name, a, engine).await?;
-    let second = plan.items(name, b, engine).await?;
-    plan.compared(&first, &second).map(Ok)
+    let first = plan.items(name, &pair.a, engine).await?;
+    let second = plan.items(name, &pair.b, engine).await?;
+    plan.compared(&first, &second).map(|tests| Ok((plan.on, tests)))
 }
 
 /// What a `measure` counts, row by row.
@@ -214,13 +220,13 @@ struct Measured {
 
 /// A row that was measured.
 struct Item {
-    cluster: String,
+    cluster: Option<String>,
     /// By metric.
     values: Vec<f64>,
 }
 
 /// Rows by group and key.
-type Items = BTreeMap<(Vec<String>, Vec<String>), Item>;
+type Items = BTreeMap<(Key, Key), Item>;
 
 impl Measured {
     fn of(record: &Artifact, on: Vec<String>) -> Self {
@@ -263,7 +269,7 @@ impl Measured {
         let item = |row: usize| {
             let cluster = match self.cluster {
                 Some(_) => text_at(&rows.texts[key.end], row),
-                None => String::new(),
+                None => None,
             };
             let values = (0..self.metrics.len()).map(|i| rows.value(row, i).unwrap_or(0.0));
             let id = (rows.text(row, 0..key.start), rows.text(row, key.clone()));
@@ -273,7 +279,7 @@ impl Measured {
     }
 
     fn compared(&self, first: &Items, second: &Items) -> Result<Tests> {
-        let mut groups: BTreeMap<&[String], Vec<(&Item, &Item)>> = BTreeMap::new();
+        let mut groups: BTreeMap<&[Option<String>], Vec<(&Item, &Item)>> = BTreeMap::new();
         for (id, item) in first {
             if let Some(theirs) = second.get(id) {
                 groups.entry(&id.0).or_default().push((item, theirs));
@@ -281,7 +287,7 @@ impl Measured {
         }
         let mut tests = Tests::new();
         for (group, pairs) in groups {
-            let clusters: Vec<&str> = pairs.iter().map(|(ours, _)| &*ours.cluster).collect();
+            let clusters: Vec<_> = pairs.iter().map(|(ours, _)| ours.cluster.as_deref()).collect();
             let clusters = self.cluster.as_ref().map(|_| clusters.as_slice());
             for (m, (metric, _)) in self.metrics.iter().enumerate() {
                 let a: Vec<f64> = pairs.iter().map(|(ours, _)| ours.values[m]).collect();
@@ -330,7 +336,7 @@ impl Columns {
         self.rows
     }
 
-    fn text(&self, row: usize, columns: std::ops::Range<usize>) -> Vec<String> {
+    fn text(&self, row: usize, columns: std::ops::Range<usize>) -> Key {
         self.texts[columns].iter().map(|column| text_at(column, row)).collect()
     }
 
@@ -338,9 +344,4 @@ impl Columns {
         let column = &self.values[column];
         column.is_valid(row).then(|| column.value(row))
     }
-}
-
-async fn table_of(record: &Artifact, store: &Store) -> Result<Option<Arc<StageTable>>> {
-    let tables = tables_of(store, &record.stage, record).await?;
-    Ok(tables.into_iter().next().map(|(_, table)| table))
 }

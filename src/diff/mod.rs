@@ -2,5 +2,6 @@
 //! rows changed.
 
 pub mod metrics;
+pub mod pair;
 pub mod rows;
 pub mod runs;

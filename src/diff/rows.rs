@@ -1,30 +1,15 @@
 //! Rows of one table in two runs: how many changed, in which columns, and the first of them with both values.
 
-use std::sync::Arc;
-
-use arrow::array::{Array, AsArray, RecordBatch};
-use arrow::datatypes::Int64Type;
 use datafusion::catalog::TableProvider;
 use serde::Serialize;
 use serde_json::{Map, Value as Json};
 
-use crate::session::{Engine, StageTable};
+use crate::diff::pair::{TablePair, count_at};
+use crate::session::Engine;
 use crate::stages::queries::sql_kind::quoted;
 use crate::stages::tables::query::rows_of;
 use crate::stages::tables::rows::objects;
-use proofmill_base::error::{Error, ErrorKind, Result};
-use proofmill_base::suggest;
-
-/// Columns that are tried as the key of a table.
-const CANDIDATES_MAX: usize = 8;
-
-/// A table of two runs.
-#[derive(Clone)]
-pub struct TablePair {
-    pub stage: String,
-    pub a: Arc<StageTable>,
-    pub b: Arc<StageTable>,
-}
+use proofmill_base::error::Result;
 
 /// What changed in the rows of a table.
 #[derive(Clone, Debug, Serialize)]
@@ -66,96 +51,6 @@ impl ChangedRow {
 }
 
 impl TablePair {
-    /// The columns that identify a row in both runs: those `wanted`, else the first column, or pair of columns,
-    /// whose values no two rows share; of several, the first by which some rows are in both runs.
-    ///
-    /// # Errors
-    ///
-    /// If those wanted are not there or do not identify rows, or none do.
-    pub async fn key(&self, wanted: &[String], engine: &Engine) -> Result<Vec<String>> {
-        let usage = |message: String, help: String| {
-            Err(Error::new(ErrorKind::Usage, message).with_hint(help))
-        };
-        if wanted.is_empty() {
-            return match self.found_key(engine).await? {
-                Some(key) => Ok(key),
-                None => usage(
-                    format!("no column of `{}` identifies its rows in both runs", self.stage),
-                    "name columns that do with `--on`, separated by commas".to_owned(),
-                ),
-            };
-        }
-        let shared = self.shared(&[]);
-        for column in wanted {
-            if !shared.contains(column) {
-                let message = format!("`{}` has no column `{column}` in both runs", self.stage);
-                let help = suggest::help(column, shared.iter().map(String::as_str));
-                return usage(message, help.unwrap_or_else(|| "see `proofmill show`".to_owned()));
-            }
-        }
-        for (name, table) in [("first", &self.a), ("second", &self.b)] {
-            if !identifies(table, wanted, engine).await? {
-                let on = wanted.join("`, `");
-                let message =
-                    format!("in the {name} run `{}` has several rows with one `{on}`", self.stage);
-                return usage(message, "add a column to `--on`".to_owned());
-            }
-        }
-        Ok(wanted.to_vec())
-    }
-
-    async fn found_key(&self, engine: &Engine) -> Result<Option<Vec<String>>> {
-        let schema = self.a.schema();
-        let plain = |column: &String| {
-            schema.field_with_name(column).is_ok_and(|field| {
-                let kind = field.data_type();
-                kind.is_integer() || kind.is_string()
-            })
-        };
-        let mut candidates = self.shared(&[]);
-        candidates.retain(plain);
-        candidates.truncate(CANDIDATES_MAX);
-        let single = candidates.iter().map(|column| vec![column.clone()]);
-        let pairs = candidates.iter().enumerate().flat_map(|(i, first)| {
-            let rest = &candidates[i + 1..];
-            rest.iter().map(move |second| vec![first.clone(), second.clone()])
-        });
-        // A `row_id` may hold the digest of a source: it identifies rows, and never one of another source.
-        let mut of_no_pair = None;
-        for key in single.chain(pairs) {
-            if identifies(&self.a, &key, engine).await? && identifies(&self.b, &key, engine).await?
-            {
-                if self.has_pairs(&key, engine).await? {
-                    return Ok(Some(key));
-                }
-                of_no_pair.get_or_insert(key);
-            }
-        }
-        Ok(of_no_pair)
-    }
-
-    /// Whether some row is in both tables.
-    async fn has_pairs(&self, key: &[String], engine: &Engine) -> Result<bool> {
-        let names: Vec<String> = key.iter().map(|name| quoted(name)).collect();
-        let names = names.join(", ");
-        let sql = format!(
-            "SELECT count(*) AS n FROM (SELECT {names} FROM a INTERSECT SELECT {names} FROM b)"
-        );
-        let (_, found) = rows_of(&sql, &[("a", &self.a), ("b", &self.b)], engine).await?;
-        Ok(found.first().map_or(0, |row| count_at(row, 0)) > 0)
-    }
-
-    /// Columns that both runs have with the same type, in their order, without those ignored.
-    fn shared(&self, ignored: &[String]) -> Vec<String> {
-        let (a, b) = (self.a.schema(), self.b.schema());
-        let fits = |name: &String| {
-            let other = b.field_with_name(name).ok();
-            let own = a.field_with_name(name).ok();
-            !ignored.contains(name) && own.map(|f| f.data_type()) == other.map(|f| f.data_type())
-        };
-        a.fields().iter().map(|field| field.name().clone()).filter(fits).collect()
-    }
-
     /// Compares the rows by the columns `on`; keeps the first `limit` that differ. Columns `ignored` do not count.
     ///
     /// # Errors
@@ -267,22 +162,4 @@ impl TablePair {
         };
         Ok(objects(&found).into_iter().map(changed).collect())
     }
-}
-
-/// Whether no two rows share the values of `columns`, and none of these is NULL.
-async fn identifies(table: &Arc<StageTable>, columns: &[String], engine: &Engine) -> Result<bool> {
-    let names: Vec<String> = columns.iter().map(|name| quoted(name)).collect();
-    let some: Vec<String> = names.iter().map(|name| format!("{name} IS NOT NULL")).collect();
-    let sql = format!(
-        "SELECT count(*) AS n FROM (SELECT DISTINCT {} FROM t WHERE {})",
-        names.join(", "),
-        some.join(" AND ")
-    );
-    let (_, found) = rows_of(&sql, &[("t", table)], engine).await?;
-    Ok(found.first().map_or(0, |row| count_at(row, 0)) == table.rows())
-}
-
-fn count_at(row: &RecordBatch, column: usize) -> u64 {
-    let counts = row.column(column).as_primitive_opt::<Int64Type>();
-    counts.filter(|counts| !counts.is_empty()).map_or(0, |counts| counts.value(0).unsigned_abs())
 }

@@ -58,23 +58,6 @@ pub struct ColumnMismatch {
     pub fault: Fault,
 }
 
-impl Column {
-    fn misfit(&self, row: usize, value: String) -> ColumnMismatch {
-        let expected = match self.data_type {
-            DataType::Int64 => "a whole number of 64 bits",
-            DataType::Float64 => "a number that 64-bit floating point keeps",
-            _ => "another type",
-        };
-        let found: String = value.chars().take(40).collect();
-        let fault = Fault {
-            class: ErrorClass::Type,
-            column: Some(self.path.to_string()),
-            message: format!("column `{}`: expected {expected}, found `{found}`", self.name),
-        };
-        ColumnMismatch { row, value, fault }
-    }
-}
-
 impl ParquetPlan {
     /// The plan for files with these columns, the first of which is `path`.
     pub fn new(path: &str, schema: &Schema, options: &Options) -> Result<Self, FilesError> {
@@ -136,12 +119,8 @@ impl ParquetPlan {
             let value = descend(head, &column.path)?;
             let safe = CastOptions { safe: true, ..CastOptions::default() };
             let array = cast_with_options(&value, &column.data_type, &safe)?;
-            let lost = lost(&value, &array)?;
-            if !lost.is_empty() {
-                let format = ArrayFormatter::try_new(&value, &FormatOptions::default())?;
-                let misfit = |row| column.misfit(row, format.value(row).to_string());
-                columns.misfits.extend(lost.into_iter().map(misfit));
-            }
+            let path = column.path.to_string();
+            columns.misfits.extend(misfits((&column.name, &path), &value, &array)?);
             if column.name == ROW_ID {
                 let missing = (0..array.len()).filter(|row| array.is_null(*row));
                 let missing = missing.map(|row| ColumnMismatch {
@@ -217,9 +196,69 @@ fn repeated_inside(data_type: &DataType) -> Option<String> {
     }
 }
 
-/// The rows whose value did not survive its conversion: what became NULL, and numbers that floating
-/// point had to round.
+/// The values of a column, known by its name and where it was found, that did not survive the conversion to `array`.
+///
+/// # Errors
+///
+/// When values cannot be compared.
+pub fn misfits(
+    (name, path): (&str, &str),
+    value: &ArrayRef,
+    array: &ArrayRef,
+) -> Result<Vec<ColumnMismatch>, ArrowError> {
+    let lost = lost(value, array)?;
+    if lost.is_empty() {
+        return Ok(Vec::new());
+    }
+    let kind = match array.data_type() {
+        DataType::List(item) => item.data_type(),
+        kind => kind,
+    };
+    let expected = match kind {
+        DataType::Int64 => "a whole number of 64 bits",
+        DataType::Float64 => "a number that 64-bit floating point keeps",
+        _ => "another type",
+    };
+    let format = ArrayFormatter::try_new(value, &FormatOptions::default())?;
+    let misfit = |row: usize| {
+        let value = format.value(row).to_string();
+        let found: String = value.chars().take(40).collect();
+        let fault = Fault {
+            class: ErrorClass::Type,
+            column: Some(path.to_owned()),
+            message: format!("column `{name}`: expected {expected}, found `{found}`"),
+        };
+        ColumnMismatch { row, value, fault }
+    };
+    Ok(lost.into_iter().map(misfit).collect())
+}
+
+/// The rows whose value did not survive its conversion to `array`: what became NULL, and numbers that floating
+/// point had to round; of lists, those with such an item.
 fn lost(value: &ArrayRef, array: &ArrayRef) -> Result<Vec<usize>, ArrowError> {
+    let value = &cast(value, &plain(value.data_type()))?;
+    let item = match value.data_type() {
+        DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => item,
+        _ => return lost_values(value, array),
+    };
+    let DataType::List(wanted) = array.data_type() else { return lost_values(value, array) };
+    let lists = cast(value, &DataType::List(Arc::clone(item)))?;
+    let lists = lists.as_list::<i32>();
+    let safe = CastOptions { safe: true, ..CastOptions::default() };
+    let items = cast_with_options(lists.values(), wanted.data_type(), &safe)?;
+    let offsets = lists.value_offsets();
+    let row_of = |item: usize| offsets.partition_point(|start| *start as usize <= item) - 1;
+    let mut rows: Vec<usize> = lost(lists.values(), &items)?
+        .into_iter()
+        .filter(|item| *item >= offsets[0] as usize)
+        .map(row_of)
+        .collect();
+    rows.dedup();
+    rows.retain(|row| *row < lists.len() && lists.is_valid(*row));
+    Ok(rows)
+}
+
+fn lost_values(value: &ArrayRef, array: &ArrayRef) -> Result<Vec<usize>, ArrowError> {
     let to_float = *array.data_type() == DataType::Float64;
     let is_kept: Box<dyn Fn(usize) -> bool> = match value.data_type() {
         DataType::Int64

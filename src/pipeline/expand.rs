@@ -9,6 +9,7 @@ use std::sync::Arc;
 use indexmap::IndexMap;
 
 use crate::code::Code;
+use crate::declared::Declaration;
 use crate::diagnostic::{self, Diagnostic};
 use crate::interpolate::interpolate;
 use crate::kinds::{Stage, StageKind};
@@ -151,16 +152,17 @@ impl Expander<'_> {
     /// A mistake for each parameter with an address that has a secret in it: a run keeps its parameters.
     fn secret_params(&mut self, tree: &Node, values: &Values) {
         let declared = tree.get("params").map(Node::entries).unwrap_or_default();
-        for (key, default) in declared {
+        for (key, declared) in declared {
             let value = values.get(&format!("params.{}", key.name));
-            let texts = value.into_iter().chain([default]).flat_map(|node| match &node.value {
+            let default = Declaration::of(declared).default();
+            let texts = value.into_iter().chain([&default]).flat_map(|node| match &node.value {
                 Value::Seq(items) => items.iter().filter_map(Node::as_str).collect(),
                 _ => node.as_str().into_iter().collect::<Vec<_>>(),
             });
             let mut secrets = texts.filter_map(secret::of_address);
             let Some(why) = secrets.next() else { continue };
             let help = "a run keeps its parameters and shows them: put what is secret into the environment";
-            self.secret(default.span, join("params", &key.name), why, help);
+            self.secret(declared.span, join("params", &key.name), why, help);
         }
     }
 

@@ -82,7 +82,12 @@ fn scalar(
         unresolved |= value.is_none() || found.is_some_and(Node::is_unresolved);
         result.push_str(&text[rest..start]);
         match value {
-            Some(value) => {
+            Some(mut value) => {
+                // Two minus signs begin a comment of SQL.
+                let is_quoted = result.matches('\'').count() % 2 == 1;
+                if result.ends_with('-') && !is_quoted && found.is_some_and(is_negative) {
+                    value = format!("({value})");
+                }
                 holes.push((result.len()..result.len() + value.len(), start..end));
                 result.push_str(&value);
             }
@@ -127,6 +132,14 @@ fn plain(node: &Node) -> Option<String> {
     }
 }
 
+fn is_negative(node: &Node) -> bool {
+    match node.value {
+        Value::Int(value) => value < 0,
+        Value::Float(value) => value.is_sign_negative(),
+        _ => false,
+    }
+}
+
 fn not_found(
     reference: &str,
     values: &Values,
@@ -156,7 +169,9 @@ mod tests {
         let tree = yaml::parse(&sources, source, &mut Vec::new()).unwrap();
         let k = Node::new(Value::Int(5), tree.span);
         let table = Node::new(Value::Str("answers".to_owned()), tree.span);
+        let n = Node::new(Value::Int(-1), tree.span);
         let values = Values::default().with("params", "k", k).with("params", "table", table);
+        let values = values.with("params", "n", n);
         let mut out = Vec::new();
         let node = interpolate(&tree, &values, &sources, "", &mut out);
         (node, out, sources)
@@ -190,5 +205,16 @@ mod tests {
         let (_, out, sources) = run("a: 'x ${params.kk} y'\n");
         assert_eq!(sources.slice(out[0].span), "${params.kk}");
         assert_eq!(out[0].help.as_deref(), Some("did you mean `params.k`?"));
+    }
+
+    #[test]
+    fn a_negative_number_behind_a_minus_begins_no_comment() {
+        let of = |text: &str| {
+            let (node, ..) = run(&format!("a: \"{text}\"\n"));
+            node.get("a").unwrap().as_str().unwrap().to_owned()
+        };
+        assert_eq!(of("5 -${params.n}"), "5 -(-1)");
+        assert_eq!(of("5 - ${params.n}"), "5 - -1");
+        assert_eq!(of("concat('run-${params.n}', 2-${params.n})"), "concat('run--1', 2-(-1))");
     }
 }

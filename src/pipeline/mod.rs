@@ -3,6 +3,7 @@
 
 pub mod checks;
 pub mod code;
+pub mod declared;
 pub mod device;
 pub mod diagnostic;
 pub mod expand;

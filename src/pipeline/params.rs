@@ -1,8 +1,10 @@
-//! Parameters: declared with a default, set from outside, typed by the default.
+//! Parameters: set from outside, or as declared.
 
 use crate::code::Code;
+use crate::declared::{Declaration, ParameterType, Wrong};
 use crate::diagnostic::Diagnostic;
 use crate::node::{Key, Node, Value};
+use crate::source::Span;
 use crate::validate::join;
 use proofmill_base::suggest;
 
@@ -89,34 +91,52 @@ pub fn resolve(
         }
     }
     let mut values = Values::default();
-    for (key, default) in entries {
+    for (key, declared) in entries {
+        let declaration = Declaration::of(declared);
         let given = given.iter().rev().find(|(name, _)| *name == key.name).map(|(_, given)| given);
-        let value = match given {
+        let mut value = match given {
             Some(Given::Node(_, node)) => node.clone(),
-            Some(Given::Text(text)) => match typed(text, default) {
-                Ok(value) => Node::new(value, default.span),
+            Some(Given::Text(text)) => match typed(text, declaration, declared.span) {
+                Ok(value) => Node::new(value, declared.span),
                 Err(expected) => {
-                    let name = &key.name;
-                    let many = if matches!(default.value, Value::Seq(_)) {
-                        "a list of items, each of them "
-                    } else {
-                        ""
+                    let many =
+                        if declaration.is_list() { "a list of items, each of them " } else { "" };
+                    let wrong = Wrong {
+                        code: Code::WrongType,
+                        expected: format!("{many}{expected}"),
+                        help: None,
                     };
-                    let message =
-                        format!("parameter `{name}` must be {many}{expected}, found `{text}`");
-                    let path = join("params", name);
-                    out.push(Diagnostic::error(Code::WrongType, default.span, path, message));
-                    Node::new(Value::Null, default.span)
+                    let place = (declared.span, join("params", &key.name));
+                    out.push(refused(&key.name, wrong, &format!("`{text}`"), place));
+                    Node::new(Value::Null, declared.span)
                 }
             },
-            None => default.clone(),
+            None => declaration.default(),
         };
-        if value.value == Value::Null && !matches!(given, Some(Given::Text(_))) {
+        let is_text = matches!(given, Some(Given::Text(_)));
+        if value.value == Value::Null && !is_text && declaration.is_known() {
             out.push(missing(key, given, setter));
+        }
+        if let Some((wrong, part)) = declaration.refused(&value) {
+            let path = match (given, setter) {
+                (Some(Given::Node(..)), Setter::Group(_, path)) => join(path, "with"),
+                _ => "params".to_owned(),
+            };
+            let place = (part.span, join(&path, &key.name));
+            out.push(refused(&key.name, wrong, &part.describe(), place));
+            // Nothing is said of what follows from it.
+            value = Node::new(Value::Null, value.span);
         }
         values = values.with("params", &key.name, value);
     }
     values
+}
+
+/// The mistake that parameter `name` has a value that its declaration does not allow.
+fn refused(name: &str, wrong: Wrong, found: &str, (span, path): (Span, String)) -> Diagnostic {
+    let Wrong { code, expected, help } = wrong;
+    let message = format!("parameter `{name}` must be {expected}, found {found}");
+    Diagnostic::error(code, span, path, message).with_help(help)
 }
 
 /// The mistake that parameter `key` has no value.
@@ -138,27 +158,22 @@ fn missing(key: &Key, given: Option<&Given>, setter: Setter<'_>) -> Diagnostic {
     Diagnostic::error(Code::MissingParameter, span, path, message).with_help(help)
 }
 
-/// `text` as a value of the default's type; the name of the type if it is none.
-fn typed(text: &str, default: &Node) -> Result<Value, &'static str> {
-    match &default.value {
-        Value::Bool(_) => text.parse().map(Value::Bool).map_err(|_| "`true` or `false`"),
-        Value::Int(_) => text.parse().map(Value::Int).map_err(|_| "a whole number"),
-        Value::Float(_) => float(text).map(Value::Float),
-        Value::Seq(items) => {
-            // Each item is of the type of the default's first; brackets as in YAML may stand around.
-            let inner = text.strip_prefix('[').and_then(|text| text.strip_suffix(']'));
-            let like = items.first();
-            let item = |part: &str| {
-                let value = match like {
-                    Some(like) => typed(part.trim(), like)?,
-                    None => Value::Str(part.trim().to_owned()),
-                };
-                Ok(Node::new(value, default.span))
-            };
-            inner.unwrap_or(text).split(',').map(item).collect::<Result<_, _>>().map(Value::Seq)
-        }
-        Value::Null | Value::Str(_) | Value::Map(_) => Ok(Value::Str(text.to_owned())),
+/// `text` as a value of the parameter's type; the name of the type if it is none.
+fn typed(text: &str, declaration: Declaration<'_>, place: Span) -> Result<Value, &'static str> {
+    let kind = declaration.kind().unwrap_or(ParameterType::Text);
+    let one = |text: &str| match kind {
+        ParameterType::Text => Ok(Value::Str(text.to_owned())),
+        ParameterType::Boolean => text.parse().map(Value::Bool).map_err(|_| kind.name()),
+        ParameterType::Integer => text.parse().map(Value::Int).map_err(|_| kind.name()),
+        ParameterType::Number => float(text).map(Value::Float),
+    };
+    if !declaration.is_list() {
+        return one(text);
     }
+    // Brackets as in YAML may stand around the items.
+    let inner = text.strip_prefix('[').and_then(|text| text.strip_suffix(']'));
+    let item = |part: &str| Ok(Node::new(one(part.trim())?, place));
+    inner.unwrap_or(text).split(',').map(item).collect::<Result<_, _>>().map(Value::Seq)
 }
 
 /// The number that a text spells. A whole number may be the name of a thing, and is not rounded.
@@ -173,7 +188,6 @@ fn float(text: &str) -> Result<f64, &'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::source::Span;
 
     fn node(value: Value) -> Node {
         Node::new(value, Span { source: 0, start: 0, end: 0 })
@@ -181,7 +195,7 @@ mod tests {
 
     fn items(text: &str, default: Vec<Value>) -> Result<Vec<Value>, &'static str> {
         let default = node(Value::Seq(default.into_iter().map(node).collect()));
-        match typed(text, &default)? {
+        match typed(text, Declaration::of(&default), default.span)? {
             Value::Seq(items) => Ok(items.into_iter().map(|item| item.value).collect()),
             other => panic!("{other:?} is no list"),
         }

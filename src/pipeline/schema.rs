@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value as Json, json};
 
 use crate::checks::Scalar;
+use crate::declared::{Parameter, ParameterValue};
 use crate::kinds::Stage;
 use crate::models::Model;
 use crate::pipeline::Strict;
@@ -22,7 +23,7 @@ pub struct PipelineFile {
     pub pipeline: String,
     /// What it evaluates, for people.
     pub description: Option<String>,
-    /// Parameters and their defaults; `--param name=value` sets them, `${params.name}` uses them.
+    /// Parameters with their defaults, or what is declared of them; `--param name=value` sets them, `${params.name}` uses them.
     #[serde(default)]
     pub params: IndexMap<String, Parameter>,
     /// Language models by name.
@@ -47,21 +48,11 @@ pub struct TemplateFile {
     pub template: String,
     /// What it is for.
     pub description: Option<String>,
-    /// Parameters and their defaults; `with` sets them.
+    /// Parameters with their defaults, or what is declared of them; `with` sets them.
     #[serde(default)]
     pub params: IndexMap<String, Parameter>,
     /// Stages and groups of stages by name.
     pub stages: IndexMap<String, Entry>,
-}
-
-/// The default of a parameter; nothing for one that must be given.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(untagged)]
-pub enum Parameter {
-    /// A scalar or nothing.
-    One(Option<Scalar>),
-    /// A list, for a matrix.
-    Many(Vec<Scalar>),
 }
 
 /// A model, or several that differ in values.
@@ -105,7 +96,7 @@ pub struct Group {
     #[serde(rename = "use")]
     pub template: Option<String>,
     /// Values of the template's parameters.
-    pub with: Option<IndexMap<String, Parameter>>,
+    pub with: Option<IndexMap<String, ParameterValue>>,
     /// Parameters and their values: the group is repeated for each combination.
     #[schemars(extend("minProperties" = 1))]
     pub matrix: Option<IndexMap<String, MatrixValues>>,

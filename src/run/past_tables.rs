@@ -1,6 +1,6 @@
 //! The tables of past runs that a pipeline reads: which run is meant, and what it gave.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::run::history::{RunSummary, artifact};
 use crate::run::reference::RunReference;
@@ -20,30 +20,51 @@ pub async fn past_tables(
     wanted: BTreeSet<StoredTableName>,
 ) -> Result<(StoredTables, BTreeSet<String>)> {
     let (mut tables, mut remarks) = (StoredTables::new(), BTreeSet::new());
-    for (run, stage) in wanted {
-        let found = match run_named(store, &run).await {
-            Ok(summary) => {
-                remarks.extend(summary.remark.clone());
-                table(store, &summary, &stage).await
+    let mut stages_of: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (run, stage) in &wanted {
+        stages_of.entry(run).or_default().push(stage);
+    }
+    for (run, stages) in stages_of {
+        let named = mistake(run_named(store, run, &stages).await)?;
+        if let Ok(named) = &named {
+            if named.run.as_str() != run {
+                remarks.insert(format!("`{run}` is run {}", named.run));
             }
-            Err(error) => Err(error),
-        };
-        let found = match found {
-            Err(error) if error.kind == ErrorKind::Usage => Err((error.message, error.hint)),
-            found => Ok(found?),
-        };
-        tables.insert((run, stage), found);
+            remarks.extend(named.remark.clone());
+        }
+        for stage in stages {
+            let found = match &named {
+                Ok(named) => mistake(table(store, named, stage).await)?,
+                Err(mistake) => Err(mistake.clone()),
+            };
+            tables.insert((run.to_owned(), stage.to_owned()), found);
+        }
     }
     Ok((tables, remarks))
 }
 
-async fn run_named(store: &Store, run: &str) -> Result<RunSummary> {
-    run.parse::<RunReference>()?.find(store).await
+/// What a mistake of the pipeline says, apart from what keeps the store from answering.
+fn mistake<T>(found: Result<T>) -> Result<std::result::Result<T, (String, Option<String>)>> {
+    match found {
+        Err(error) if error.kind == ErrorKind::Usage => Ok(Err((error.message, error.hint))),
+        found => found.map(Ok),
+    }
+}
+
+/// The run that gives all of `stages`: the tables of a reference are those of one run.
+async fn run_named(store: &Store, run: &str, stages: &[&str]) -> Result<RunSummary> {
+    let own: Vec<&str> = stages.iter().map(|stage| own(stage)).collect();
+    run.parse::<RunReference>()?.find_with(store, &own).await
+}
+
+/// The stage whose table or error rows are named.
+fn own(stage: &str) -> &str {
+    stage.strip_suffix("__errors").unwrap_or(stage)
 }
 
 /// The table of a stage that ended well: one that failed its checks is for people only.
 async fn table(store: &Store, run: &RunSummary, stage: &str) -> Result<StoredTable> {
-    let own = stage.strip_suffix("__errors").unwrap_or(stage);
+    let own = own(stage);
     let found = run.stages.iter().find(|outcome| outcome.stage.as_str() == own);
     let record = match found {
         Some(outcome) => artifact(store, outcome).await?,

@@ -66,20 +66,69 @@ impl RunReference {
     ///
     /// If the store has none, or several that an id begins, or fails.
     pub async fn find(&self, store: &Store) -> Result<RunSummary> {
-        match self {
-            Self::Id(begin) => by_id(store, begin).await,
+        match self.newest_and_back(store).await? {
+            Ok((newest, back)) => succeeded(store, newest, back).await,
+            Err(begin) => by_id(store, begin).await,
+        }
+    }
+
+    /// The run that gives all tables of `stages`: a run that lacks one, as it computed a part of the pipeline, is passed
+    /// over, and so is one that did not succeed, unless its id is named.
+    ///
+    /// # Errors
+    ///
+    /// If the store has none that succeeded, or fails. Where no run has all of them, the newest that succeeded is given.
+    pub async fn find_with(&self, store: &Store, stages: &[&str]) -> Result<RunSummary> {
+        let (newest_run, back) = match self.newest_and_back(store).await? {
+            Ok(found) => found,
+            Err(begin) => return by_id(store, begin).await,
+        };
+        let lacking = |run: &RunSummary| {
+            let has =
+                |stage: &str| run.stages.iter().any(|outcome| outcome.stage.as_str() == stage);
+            stages.iter().copied().find(|stage| !has(stage)).map(str::to_owned)
+        };
+        let pipeline = newest_run.pipeline.clone();
+        let good = |run: &RunSummary| is_good(run, &pipeline);
+        if back == 0 && newest(store, good, back).await?.run.is_none() {
+            let (ended, run) = (ended(&newest_run), &newest_run.run);
+            let message = format!("no run of `{pipeline}` has succeeded: {run} is {ended}");
+            return Err(Error::new(ErrorKind::Usage, message).with_hint(
+                "what such a run has can be read by its id: `proofmill runs` lists them",
+            ));
+        }
+        let usual = succeeded(store, newest_run, back).await?;
+        let Some(missing) = lacking(&usual) else { return Ok(usual) };
+        let whole = |run: &RunSummary| good(run) && lacking(run).is_none();
+        let Some(found) = newest(store, whole, back).await?.run else { return Ok(usual) };
+        let note = format!(
+            "run {} of `{pipeline}` has no table `{missing}`; this is the last one that has, {}",
+            usual.run, found.run
+        );
+        Ok(usual.remark.into_iter().chain([note]).fold(found, RunSummary::remarked))
+    }
+
+    /// The newest run of the pipeline that is meant, and how many before that; the beginning of an id where that is given.
+    async fn newest_and_back(
+        &self,
+        store: &Store,
+    ) -> Result<std::result::Result<(RunSummary, usize), &str>> {
+        Ok(match self {
+            Self::Id(begin) => Err(begin),
             Self::Latest { back } => {
                 let newest = newest(store, |run| run.origin.is_some(), 0).await?.or(|| {
                     Error::new(ErrorKind::Usage, "the store has no run")
                         .with_hint("run a pipeline first")
                 })?;
-                succeeded(store, newest, *back).await
+                Ok((newest, *back))
             }
-            Self::Of { pipeline, back } => {
-                succeeded(store, newest_of(store, pipeline.as_str()).await?, *back).await
-            }
-        }
+            Self::Of { pipeline, back } => Ok((newest_of(store, pipeline.as_str()).await?, *back)),
+        })
     }
+}
+
+fn is_good(run: &RunSummary, pipeline: &str) -> bool {
+    run.pipeline == pipeline && run.outcome == Some(Outcome::Succeeded)
 }
 
 /// The newest run of a pipeline, however it ended.
@@ -196,9 +245,7 @@ async fn newest(
 /// newest itself. What is newer and did not succeed is remarked on.
 async fn succeeded(store: &Store, newest_run: RunSummary, back: usize) -> Result<RunSummary> {
     let pipeline = newest_run.pipeline.clone();
-    let good =
-        |run: &RunSummary| run.pipeline == pipeline && run.outcome == Some(Outcome::Succeeded);
-    let search = newest(store, good, back).await?;
+    let search = newest(store, |run| is_good(run, &pipeline), back).await?;
     let state = ended(&newest_run);
     if search.run.is_none() && back == 0 {
         let note = format!(

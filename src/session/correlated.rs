@@ -39,8 +39,11 @@ pub(super) fn without_join(state: &SessionState, plan: &LogicalPlan) -> Option<U
 
 /// Whether there is a subquery that only a join can compute; one value for all rows needs none.
 fn has_subqueries(plan: &LogicalPlan) -> bool {
-    let asks = |part: &Expr| {
-        matches!(part, Expr::Exists(_) | Expr::InSubquery(_) | Expr::SetComparison(_))
+    let asks = |part: &Expr| match part {
+        Expr::Exists(_) | Expr::InSubquery(_) | Expr::SetComparison(_) => true,
+        // It still says so where the optimizer has found that it gives nothing.
+        Expr::ScalarSubquery(subquery) => !subquery.outer_ref_columns.is_empty(),
+        _ => false,
     };
     // A subquery that is no part of an expression: `LATERAL`.
     let mut found =

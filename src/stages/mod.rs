@@ -11,6 +11,7 @@ pub mod error;
 mod expected;
 pub mod fingerprint;
 mod folders;
+pub mod gate;
 pub mod kind;
 pub mod kinds;
 pub mod load;

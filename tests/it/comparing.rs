@@ -10,7 +10,7 @@ pipeline: nightly
 params: { cut: 3 }
 stages:
   asked: { sql: \"SELECT value AS i, concat('q', value) AS q, value % 2 = 0 AS hard FROM generate_series(1, 60)\" }
-  answers: { sql: \"SELECT q, i, hard, i % 7 >= ${params.cut} AS correct, 1.0 / i AS score FROM asked\" }
+  answers: { checks: [{ unique: q }], sql: \"SELECT q, i, hard, i % 7 >= ${params.cut} AS correct, 1.0 / i AS score FROM asked\" }
   accuracy: { measure: { from: answers, correct: correct, metrics: { mean score: score }, by: [hard] } }
   same: { measure: { from: asked, correct: hard } }
 ";
@@ -114,8 +114,12 @@ stages:
     );
     workspace.run();
     workspace.json(&["run", "p.yaml", "--param", "night=2"]);
-    let found = workspace.json(&["diff", "latest~1", "latest", "t"])["rows"].clone();
-    assert_eq!(found["on"], json!(["id", "part"]), "no single column identifies a row");
+    let unknown = workspace.proofmill(&["diff", "latest~1", "latest", "t"]).expect(2);
+    unknown.says("no two rows share `id,part`");
+    let on = |rest: &[&'static str]| {
+        [&["diff", "latest~1", "latest", "t", "--on", "id,part"], rest].concat()
+    };
+    let found = workspace.json(&on(&[]))["rows"].clone();
     assert_eq!(
         (&found["both"], &found["changed"], &found["only_a"], &found["only_b"]),
         (&json!(2), &json!(1), &json!(1), &json!(1))
@@ -127,9 +131,8 @@ stages:
     assert_eq!(rows[0]["b"], json!({"text": "new", "v": [3.0, 4.5]}));
     assert_eq!((&rows[1]["key"], &rows[1]["b"]), (&json!([2, "a"]), &Json::Null));
     assert_eq!((&rows[2]["key"], &rows[2]["a"]), (&json!([3, "a"]), &Json::Null));
-    let ignoring = ["diff", "latest~1", "latest", "t", "--ignore", "text,v"];
-    assert_eq!(workspace.json(&ignoring)["rows"]["changed"], 0);
-    let first = workspace.proofmill(&["diff", "latest~1", "latest", "t", "--limit", "1"]);
+    assert_eq!(workspace.json(&on(&["--ignore", "text,v"]))["rows"]["changed"], 0);
+    let first = workspace.proofmill(&on(&["--limit", "1"]));
     let first = first.expect(0).says("the first 1 of 3 rows");
     assert!(
         first.stdout.contains("NULL") && !first.stdout.contains("(absent)"),
@@ -155,6 +158,55 @@ fn rows_of_a_changed_file_are_paired_by_what_both_have() {
     // Their `row_id` tells of the file, and no two rows of the two files share one.
     let diff = workspace.proofmill(&["diff", "p~1", "p"]).expect(0).stdout;
     assert!(diff.contains("raw: of 3 rows in both runs, paired by id, 1 differ"), "{diff}");
+}
+
+/// Latencies tell the rows of each run apart too, and pair rows of two items.
+#[test]
+fn a_key_is_named_and_never_guessed() {
+    let rows = |key: &str| {
+        format!(
+            "
+params: {{ night: 0 }}
+stages:
+  answers: {{ sql: \"SELECT (value * 7 + ${{params.night}}) % 40 AS latency, concat('q', value) AS {key}, value % (2 + ${{params.night}}) = 0 AS ok
+    FROM range(0, 40)\" }}
+  accuracy: {{ measure: {{ from: answers, correct: ok }} }}
+"
+        )
+    };
+    let workspace = Workspace::new();
+    let two_nights = |name: &str, text: &str| {
+        workspace.write("p.yaml", format!("pipeline: {name}{text}"));
+        workspace.run();
+        workspace.json(&["run", "p.yaml", "--param", "night=1"]);
+    };
+    two_nights("unnamed", &rows("asked"));
+    let diff = workspace.proofmill(&["diff", "unnamed~1", "unnamed"]).expect(0);
+    assert!(!diff.stdout.contains("paired by"), "{}", diff.stdout);
+    diff.says("`accuracy` is not tested: nothing says which columns identify a row of `answers`; say it with `--on` or a check `unique`; no two rows share `latency`")
+        .says("rows are not compared where nothing says which columns identify them: `answers`");
+    workspace.proofmill(&["diff", "unnamed~1", "unnamed", "answers"]).expect(2).says("`--on`");
+    let diff = workspace.proofmill(&["diff", "unnamed~1", "unnamed", "--on", "asked"]).expect(0);
+    assert!(diff.stdout.contains("40 by asked"), "{}", diff.stdout);
+    assert!(diff.stdout.contains("answers --on asked"), "{}", diff.stdout);
+
+    // Called like a key; named by the stage that reads the rows; named by a check.
+    two_nights("called", &rows("id"));
+    let compared = "  other: { sql: SELECT * FROM answers }
+  versus: { compare: { baseline: answers, candidate: other, key: asked, correct: ok } }
+";
+    two_nights("read", &(rows("asked") + compared));
+    two_nights(
+        "checked",
+        &rows("asked")
+            .replace("range(0, 40)", "range(0, 40) WHERE true")
+            .replace("answers: {", "answers: { checks: [{ unique: [asked] }],"),
+    );
+    for (pipeline, key) in [("called", "id"), ("read", "asked"), ("checked", "asked")] {
+        let diff = workspace.json(&["diff", &format!("{pipeline}~1"), pipeline]);
+        assert_eq!(diff["metrics"][0]["test"]["on"], json!([key]), "{pipeline}");
+        assert_eq!(diff["rows"][0]["on"], json!([key]), "{pipeline}");
+    }
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The guides work as they stand: their files are written, their commands run in their order, in an empty folder.
 //!
-//! A fenced block whose first line is `# NAME` is a file; a block of `sh` without one is run. Blocks of other
-//! kinds are output, parts of files, or (`console`) commands that need what is not there. The README is one of them.
+//! A fenced block below a line that is only a name, such as `answers.csv`, is a file: what is copied from the page is all of it. A
+//! block of `sh` is run. Blocks of other kinds are output, parts of files, or (`console`) commands that need what is not there. The README is one of them.
 
 use std::fs;
 use std::path::Path;
@@ -18,38 +18,35 @@ enum Block {
 
 /// The blocks of a guide that are files or commands.
 fn blocks(guide: &str) -> Vec<Block> {
-    let mut blocks = Vec::new();
+    let (mut blocks, mut above) = (Vec::new(), "");
     let mut lines = guide.lines();
     while let Some(line) = lines.next() {
-        let Some(language) = line.strip_prefix("```") else { continue };
+        let Some(language) = line.strip_prefix("```") else {
+            above = if line.is_empty() { above } else { line };
+            continue;
+        };
         let body: Vec<&str> = lines.by_ref().take_while(|line| *line != "```").collect();
-        let name = body.first().and_then(|first| first.strip_prefix("# "));
-        match name.filter(|name| name.contains('.') && !name.contains(' ')) {
+        let name = above.strip_prefix('`').and_then(|above| above.strip_suffix('`'));
+        match name.filter(|name| name.contains('.') && !name.contains([' ', '`'])) {
             Some(name) => {
-                // Where a line cannot be a comment, the name is not a part of the file.
-                let skipped = usize::from(matches!(language, "json" | "csv"));
-                let text = body[skipped..].join("\n") + "\n";
-                blocks.push(Block::File { name: name.to_owned(), text });
+                blocks.push(Block::File { name: name.to_owned(), text: body.join("\n") + "\n" });
             }
             None if language == "sh" => blocks.push(Block::Script(body.join("\n"))),
             None => {}
         }
+        above = "";
     }
     blocks
 }
 
 #[test]
 fn blocks_are_told_apart() {
-    let guide = "text\n```yaml\n# a.yaml\nx: 1\n```\n```json\n# b.jsonl\n{}\n```\n```sh\n# Not a name.\nls\n```\n```text\nout\n```\n";
+    let guide = "text\n`a.yaml`\n\n```yaml\nx: 1\n```\n`b.jsonl`\n\n```json\n{}\n```\n`ls`\n```sh\nls\n```\n```text\nout\n```\n";
     let file =
         |name: &str, text: &str| Block::File { name: name.to_owned(), text: text.to_owned() };
     assert_eq!(
         blocks(guide),
-        [
-            file("a.yaml", "# a.yaml\nx: 1\n"),
-            file("b.jsonl", "{}\n"),
-            Block::Script("# Not a name.\nls".to_owned())
-        ]
+        [file("a.yaml", "x: 1\n"), file("b.jsonl", "{}\n"), Block::Script("ls".to_owned())]
     );
 }
 

@@ -307,6 +307,17 @@ fn only_regular_files_of_bounded_length_are_read_as_pipelines() {
 }
 
 #[test]
+fn a_comment_above_the_names_of_columns_is_told() {
+    let workspace = reader("read: { path: t.csv }");
+    workspace.write("t.csv", "# t.csv\nid,answer\na,yes\n");
+    let checked = workspace.proofmill(&["check", "p.yaml"]).expect(0);
+    checked.says("the only column is called `# t.csv`").says("comment, take it out");
+    workspace.write("t.csv", "#id,answer\na,yes\n");
+    let checked = workspace.proofmill(&["check", "p.yaml"]).expect(0);
+    assert!(!checked.stderr.contains("comment"), "{}", checked.stderr);
+}
+
+#[test]
 fn an_empty_source_is_told_and_can_be_an_error() {
     for (name, content) in [
         ("t.jsonl", ""),

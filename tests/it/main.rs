@@ -52,6 +52,7 @@ mod opened;
 mod oracle;
 mod order;
 mod output;
+mod parameters;
 mod pgra;
 mod pipelines;
 mod projects;

@@ -104,3 +104,43 @@ fn ids_go_on_behind_the_newest_when_clocks_differ() {
     let done = workspace.proofmill(&["run", "p.yaml", "--param", "n=5"]).expect(0);
     assert!(done.stderr.contains("run 20990101-000000003-"), "{}", done.stderr);
 }
+
+/// A run of a part, one that failed, and one that goes on are no source.
+#[test]
+fn a_pipeline_reads_the_last_run_that_has_all_its_tables() {
+    let workspace = Workspace::with(
+        "\
+pipeline: p
+params: { n: 1, bad: 0 }
+stages:
+  a: { sql: \"SELECT ${params.n} AS x\" }
+  m: { sql: \"SELECT x + 10 AS x FROM a\", checks: [{ expect: \"${params.bad} = 0\" }] }
+",
+    );
+    workspace.write(
+        "reader.yaml",
+        "\
+pipeline: reader
+stages:
+  a: { read: { run: p, stage: a } }
+  m: { read: { run: p, stage: m } }
+  both: { sql: \"SELECT a.x AS a, m.x AS m FROM a CROSS JOIN m\" }
+",
+    );
+    let read = || workspace.proofmill(&["run", "reader.yaml"]);
+    workspace.proofmill(&["run", "p.yaml", "--param", "bad=1"]).expect(1);
+    read().expect(3).says("no run of `p` has succeeded").says("by its id");
+    let whole = workspace.json(&["run", "p.yaml", "--param", "n=2"])["run"].clone();
+    let whole = whole.as_str().unwrap();
+    read().expect(0).says(&format!("`p` is run {whole}"));
+    workspace.json(&["run", "p.yaml", "--select", "a", "--param", "n=3"]);
+    workspace.proofmill(&["run", "p.yaml", "--param", "bad=1", "--param", "n=4"]).expect(1);
+    let done = read().expect(0);
+    done.says(&format!("has no table `m`; this is the last one that has, {whole}"))
+        .says("did not succeed");
+    let rows = workspace.sql("SELECT a, m FROM both");
+    assert_eq!((rows[0]["a"].as_i64(), rows[0]["m"].as_i64()), (Some(2), Some(12)));
+    // A table that no run has is a mistake, and names the newest.
+    workspace.write("reader.yaml", "pipeline: r\nstages:\n  a: { read: { run: p, stage: mm } }\n");
+    read().expect(3).says("has no table `mm`").says("expected one of");
+}

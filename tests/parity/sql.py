@@ -181,6 +181,8 @@ class Query:
             (f"(SELECT * REPLACE (x + 1 AS x) FROM {name}) AS {alias}", columns),
             (f"(VALUES (1, 'p'), (NULL, 'q'), (2, NULL), (1, 'p')) AS {alias}(x, s)",
              [(f"{alias}.x", "BIGINT"), (f"{alias}.s", "VARCHAR")]),
+            (f"(SELECT * FROM {name} AS p {c.one(['JOIN', 'LEFT JOIN', 'RIGHT JOIN', 'FULL JOIN'])} "
+             f"(SELECT x, s AS o FROM {c.one(NAMES)}) AS q USING (x)) AS {alias}", columns + [(f"{alias}.o", "VARCHAR")]),
         ])
 
     def using(self):

@@ -18,7 +18,7 @@ use crate::stages::kind::{Kind, Preparation, Preparing, Traits};
 use crate::stages::plan::{Execution, StagePlan};
 use crate::stages::sink::Computed;
 use crate::stages::tables::paired::{Paired, few_clusters, paired};
-use crate::stages::tables::values::{self, Columns, Metric, Selection, text_at};
+use crate::stages::tables::values::{self, Columns, Key, Metric, Selection, text_at};
 use proofmill_base::natural::Natural;
 use proofmill_pipeline::code::Code;
 use proofmill_pipeline::kinds::compare::Compare;
@@ -161,13 +161,13 @@ fn schema(settings: &Compare) -> SchemaRef {
 
 /// An item of one system: its cluster, its run, and its values by metric.
 struct Item {
-    cluster: String,
-    run: String,
+    cluster: Option<String>,
+    run: Option<String>,
     values: Vec<f64>,
 }
 
 /// The items of each system, by key.
-type Systems = IndexMap<String, HashMap<Vec<String>, Item>>;
+type Systems = IndexMap<String, HashMap<Key, Item>>;
 
 /// Compares all pairs; with a note where few clusters stand behind them.
 pub async fn compute(
@@ -211,24 +211,35 @@ fn collect(
     let run = plan.settings.reruns.as_ref().and_then(|_| rest.next());
     for row in 0..rows {
         let identity = columns.texts[..keys].iter().chain(run);
-        let key: Vec<String> = identity.map(|column| text_at(column, row)).collect();
-        let system = name.map_or_else(|| text_at(&columns.texts[keys], row), str::to_owned);
+        let key: Key = identity.map(|column| text_at(column, row)).collect();
+        let system = match name {
+            Some(name) => name.to_owned(),
+            None => text_at(&columns.texts[keys], row).ok_or_else(|| StageError::Data {
+                message: format!("the system of the item `{}` is NULL", shown(&key)),
+                help: "give each row of `systems` a text, or leave such rows out".to_owned(),
+            })?,
+        };
         let value =
             |column: &Float64Array| if column.is_valid(row) { column.value(row) } else { 0.0 };
         let item = Item {
-            cluster: cluster.map(|column| text_at(column, row)).unwrap_or_default(),
-            run: run.map(|column| text_at(column, row)).unwrap_or_default(),
+            cluster: cluster.and_then(|column| text_at(column, row)),
+            run: run.and_then(|column| text_at(column, row)),
             values: columns.values.iter().map(value).collect(),
         };
         let items = systems.entry(system.clone()).or_default();
         if items.insert(key.clone(), item).is_some() {
             return Err(StageError::Data {
-                message: format!("`{system}` has two rows for the item `{}`", key.join(", ")),
+                message: format!("`{system}` has two rows for the item `{}`", shown(&key)),
                 help: "`key` must identify one row of each system; add a column to it".to_owned(),
             });
         }
     }
     Ok(())
+}
+
+/// The values of a key, for messages.
+fn shown(key: &[Option<String>]) -> String {
+    key.iter().map(|text| text.as_deref().unwrap_or("NULL")).collect::<Vec<_>>().join(", ")
 }
 
 /// One comparison.
@@ -299,22 +310,24 @@ fn pair(
     let b: Vec<f64> = keys.iter().map(|key| second[*key].values[m]).collect();
     let two = keys.iter().find(|key| first[**key].cluster != second[**key].cluster);
     if let Some(key) = two {
-        let (one, other) = (&first[*key].cluster, &second[*key].cluster);
+        let cluster =
+            |items: &HashMap<Key, Item>| shown(std::slice::from_ref(&items[*key].cluster));
+        let (one, other) = (cluster(first), cluster(second));
         return Err(StageError::Data {
             message: format!(
                 "the item `{}` is in the cluster `{one}` for `{baseline}` and in `{other}` for `{candidate}`",
-                key.join(", ")
+                shown(key)
             ),
             help: "give each item one cluster, or add a column to `key`".to_owned(),
         });
     }
-    let clusters: Vec<&str> = keys.iter().map(|key| first[*key].cluster.as_str()).collect();
+    let clusters: Vec<_> = keys.iter().map(|key| first[*key].cluster.as_deref()).collect();
     let clusters = plan.settings.cluster.as_ref().map(|_| clusters.as_slice());
     let found = paired(&a, &b, clusters, metric.boolean, &plan.settings.ci)?;
     let noise = match plan.settings.reruns {
         None => None,
         Some(_) => {
-            let runs: Vec<&str> = keys.iter().map(|key| first[*key].run.as_str()).collect();
+            let runs: Vec<_> = keys.iter().map(|key| first[*key].run.as_deref()).collect();
             let of_both = [noise(&a, &runs)?, noise(&b, &runs)?];
             of_both.into_iter().max_by(|a, b| a.floor.total_cmp(&b.floor))
         }
@@ -331,8 +344,8 @@ fn pair(
 }
 
 /// How far the means of the runs lie apart.
-fn noise(values: &[f64], runs: &[&str]) -> Result<NoiseFloor, StageError> {
-    let mut sums: BTreeMap<&str, (f64, f64)> = BTreeMap::new();
+fn noise(values: &[f64], runs: &[Option<&str>]) -> Result<NoiseFloor, StageError> {
+    let mut sums: BTreeMap<&Option<&str>, (f64, f64)> = BTreeMap::new();
     for (value, run) in values.iter().zip(runs) {
         let sum = sums.entry(run).or_default();
         *sum = (sum.0 + value, sum.1 + 1.0);

@@ -15,7 +15,7 @@ use crate::stages::kind::{Kind, Preparation, Preparing, Traits};
 use crate::stages::plan::{Execution, StagePlan};
 use crate::stages::sink::Computed;
 use crate::stages::tables::paired::{ROUNDING, few_clusters};
-use crate::stages::tables::values::{self, Columns, Metric, Selection, groups, text_at};
+use crate::stages::tables::values::{self, Columns, Key, Metric, Selection, groups, text_at};
 use proofmill_pipeline::code::Code;
 use proofmill_pipeline::kinds::measure::Measure;
 use proofmill_pipeline::kinds::statistics::{Interval, all_metrics};
@@ -105,7 +105,7 @@ fn schema(settings: &Measure) -> SchemaRef {
 
 /// One line of the result.
 struct Line {
-    by: Vec<String>,
+    by: Key,
     name: String,
     estimate: Option<Estimate>,
     method: String,
@@ -157,7 +157,7 @@ fn lines(plan: &MeasurePlan, columns: &Columns) -> Result<Vec<Line>, StageError>
     let mut lines = Vec::new();
     for (by, rows) in groups(&columns.texts[..settings.by.len()], rows) {
         let kept: Vec<usize> = rows.iter().copied().filter(|row| !is_excluded(*row)).collect();
-        let clusters: Option<Vec<String>> =
+        let clusters: Option<Key> =
             cluster.map(|column| kept.iter().map(|row| text_at(column, *row)).collect());
         let groups = clusters.as_ref().map(|names| names.iter().collect::<HashSet<_>>().len());
         for (metric, column) in plan.metrics.iter().zip(&columns.values) {
@@ -195,7 +195,7 @@ fn lines(plan: &MeasurePlan, columns: &Columns) -> Result<Vec<Line>, StageError>
 fn estimate(
     metric: &Metric,
     values: &[f64],
-    clusters: Option<&[String]>,
+    clusters: Option<&[Option<String>]>,
     ci: &Interval,
 ) -> Result<(Option<Estimate>, String), StageError> {
     if values.is_empty() {
@@ -261,18 +261,18 @@ fn batch(schema: &SchemaRef, lines: &[Line]) -> Result<RecordBatch, StageError> 
     let count = |of: &dyn Fn(&Line) -> usize| -> ArrayRef {
         Arc::new(lines.iter().map(|line| Some(of(line) as i64)).collect::<Int64Array>())
     };
-    let text = |of: &dyn Fn(&Line) -> String| -> ArrayRef {
-        Arc::new(lines.iter().map(|line| Some(of(line))).collect::<StringArray>())
+    let text = |of: &dyn Fn(&Line) -> Option<String>| -> ArrayRef {
+        Arc::new(lines.iter().map(of).collect::<StringArray>())
     };
     let groups = schema.fields().len() - 12;
     let mut columns: Vec<ArrayRef> =
         (0..groups).map(|i| text(&|line| line.by[i].clone())).collect();
     columns.extend([
-        text(&|line| line.name.clone()),
+        text(&|line| Some(line.name.clone())),
         number(&|line| line.estimate.map(|e| e.estimate)),
         number(&|line| line.estimate.map(|e| e.low)),
         number(&|line| line.estimate.map(|e| e.high)),
-        text(&|line| line.method.clone()),
+        text(&|line| Some(line.method.clone())),
         number(&|line| line.estimate.map(|e| e.se)),
         count(&|line| line.attempted),
         count(&|line| line.attempted - line.excluded - line.errored),

@@ -10,9 +10,11 @@ use tokio::sync::mpsc;
 
 use crate::session::engine::BATCH_ROWS;
 use crate::stages::error::StageError;
+use crate::stages::gate::Gate;
 use crate::stages::kind::{Kind, Preparation, Preparing, Traits};
 use crate::stages::plan::{Execution, StagePlan};
 use crate::stages::sink::{Computed, Sink, Written};
+use proofmill_base::styled::printable;
 use proofmill_files::{Chunk, ErrorRow, Source};
 use proofmill_pipeline::code::Code;
 use proofmill_pipeline::kinds::OnError;
@@ -35,7 +37,7 @@ impl StagePlan for ReadPlan {
         let common = execution.common();
         let cores = execution.engine.limits().cores;
         let pieces = common.partitions.map_or(cores, |n| n as usize);
-        compute(&self.0, common.on_error, common.max_error_rate, pieces, execution.sink).await
+        compute(&self.0, Gate::of(common), pieces, execution.sink).await
     }
 }
 
@@ -71,6 +73,12 @@ impl Kind for Read {
             let (message, help) = empty(&source);
             diagnostics.warning(&["read", "path"], Code::SourceEmpty, message, Some(help));
         }
+        if let Some(name) = comment(&source) {
+            let name = printable(&name, false);
+            let message = format!("the only column is called `{name}`");
+            let help = "if the first line of the file is a comment, take it out".to_owned();
+            diagnostics.warning(&["read", "path"], Code::SourceSchema, message, Some(help));
+        }
         components.set_settings(&Read { format: Some(source.format()), ..self.clone() });
         // Of this kind both count whatever they are.
         let common = &inputs.stage.spec.common;
@@ -97,11 +105,19 @@ fn empty(source: &Source) -> (String, String) {
     (message, help)
 }
 
+/// The name of the only column where it looks like a comment above the names.
+fn comment(source: &Source) -> Option<String> {
+    let schema = source.schema();
+    let mut names =
+        schema.fields().iter().map(|field| field.name()).filter(|name| *name != "row_id");
+    let only = names.next().filter(|_| names.next().is_none())?;
+    only.starts_with('#').then(|| only.clone())
+}
+
 /// Reads all files; pieces are read at the same time and stored in order.
 pub async fn compute(
     source: &Arc<Source>,
-    on_error: OnError,
-    max_error_rate: f64,
+    gate: Gate,
     pieces: usize,
     sink: &Sink,
 ) -> Result<Computed, StageError> {
@@ -127,7 +143,8 @@ pub async fn compute(
                     part.write(batch).await?;
                 }
                 errors.extend(chunk.errors);
-                if on_error == OnError::Fail && !errors.is_empty() || errors.len() > ERROR_ROWS_MAX
+                if gate.on_error == OnError::Fail && !errors.is_empty()
+                    || errors.len() > ERROR_ROWS_MAX
                 {
                     break;
                 }
@@ -158,22 +175,16 @@ pub async fn compute(
     computed.notes = notes;
     if !errors.is_empty() {
         let rows: u64 = computed.parts.iter().map(|part| part.rows).sum();
-        gate(&errors, rows, on_error, max_error_rate)?;
+        check(&errors, rows, gate)?;
         computed.errors.push(sink.errors(0, &proofmill_files::error_batch(&errors)).await?);
     }
     Ok(computed)
 }
 
 /// Fails if there are more error rows than the settings accept.
-fn gate(
-    errors: &[ErrorRow],
-    rows: u64,
-    on_error: OnError,
-    max_error_rate: f64,
-) -> Result<(), StageError> {
+fn check(errors: &[ErrorRow], rows: u64, gate: Gate) -> Result<(), StageError> {
     let failed = errors.len() as u64;
-    let rate = failed as f64 / (failed + rows) as f64;
-    if on_error == OnError::Capture && rate <= max_error_rate {
+    if gate.passes(failed, rows) {
         return Ok(());
     }
     let shown: Vec<_> = errors

@@ -44,7 +44,7 @@ impl CodeError {
 }
 
 impl Code {
-    /// Digests files, and all files below folders but hidden ones and those that interpreters cache. Paths are
+    /// Digests files, and all files below folders but hidden ones and those that interpreters cache. Links are followed. Paths are
     /// relative to the working directory.
     pub fn read(declared: Vec<String>) -> Result<Self, CodeError> {
         let mut files = Vec::new();
@@ -53,12 +53,17 @@ impl Code {
                 io::ErrorKind::NotFound => CodeError::Missing { at, path: shown(found) },
                 _ => CodeError::Unreadable { at, path: shown(found), source },
             };
-            let mut open = vec![PathBuf::from(path)];
-            while let Some(next) = open.pop() {
+            // Each with the folders around it, by their real names: a link back to one of these is not entered.
+            let mut open = vec![(PathBuf::from(path), Vec::new())];
+            while let Some((next, around)) = open.pop() {
                 let meta = fs::metadata(&next).map_err(|error| failed(&next, error))?;
                 if meta.is_dir() {
-                    let below = entries(&next).map_err(|error| failed(&next, error))?;
-                    open.extend(below);
+                    let real = next.canonicalize().map_err(|error| failed(&next, error))?;
+                    if !around.contains(&real) {
+                        let below = entries(&next).map_err(|error| failed(&next, error))?;
+                        let around = [around.as_slice(), &[real]].concat();
+                        open.extend(below.into_iter().map(|path| (path, around.clone())));
+                    }
                 } else if meta.is_file() {
                     let digest = digest(&next).map_err(|error| failed(&next, error))?;
                     files.push((next, digest));
@@ -100,15 +105,14 @@ impl Code {
     }
 }
 
-/// What a folder holds. Folders that are links are not entered: they may lead back.
+/// What a folder holds.
 fn entries(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let mut below = Vec::new();
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
         let name = entry.file_name();
         let is_hidden = name.as_encoded_bytes().starts_with(b".");
-        let is_link_to_folder = entry.file_type()?.is_symlink() && entry.path().is_dir();
-        if !is_hidden && !is_link_to_folder && !WRITTEN_BY_RUNS.iter().any(|it| name == *it) {
+        if !is_hidden && !WRITTEN_BY_RUNS.iter().any(|it| name == *it) {
             below.push(entry.path());
         }
     }
@@ -133,6 +137,23 @@ fn shown(path: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_linked_folder_counts_and_a_circle_ends() {
+        let made = tempfile::tempdir().unwrap();
+        let root = made.path();
+        for folder in ["lib", "shared/deep"] {
+            fs::create_dir_all(root.join(folder)).unwrap();
+        }
+        fs::write(root.join("shared/deep/rules.py"), "a").unwrap();
+        std::os::unix::fs::symlink(root.join("shared"), root.join("lib/linked")).unwrap();
+        std::os::unix::fs::symlink(root.join("lib"), root.join("shared/back")).unwrap();
+        let code = Code::read(vec![shown(&root.join("lib"))]).unwrap();
+        let found: Vec<String> = code.files().map(|(path, _)| path).collect();
+        assert_eq!(found, [shown(&root.join("lib/linked/deep/rules.py"))]);
+        fs::write(root.join("shared/deep/rules.py"), "b").unwrap();
+        assert_eq!(code.changed(), Some(found[0].clone()));
+    }
 
     #[test]
     fn what_is_added_changed_or_removed_is_seen() {

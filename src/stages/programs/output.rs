@@ -1,18 +1,20 @@
 //! Tables on their way back from a program: bytes to rows of the declared columns, and to error rows.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions};
-use arrow::compute::{CastOptions, cast_with_options, filter_record_batch, is_null};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch, RecordBatchOptions};
+use arrow::compute::{CastOptions, cast_with_options, filter};
 use arrow::datatypes::{DataType, SchemaRef};
 use indexmap::IndexMap;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use proofmill_base::clock::Clock;
 use proofmill_base::suggest;
 use proofmill_files::{
-    DeclaredRows, ERROR_FIELD, ErrorClass, ErrorRow, RECORD_BYTES_MAX, declared_schema, error_batch,
+    ColumnMismatch, DeclaredRows, ERROR_FIELD, ErrorClass, ErrorRow, Fault, RECORD_BYTES_MAX,
+    declared_schema, error_batch, misfits,
 };
 use proofmill_pipeline::kinds::OnError;
 use proofmill_pipeline::kinds::command::OutputColumn;
@@ -23,6 +25,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::stages::diagnostics::mismatch;
 use crate::stages::error::StageError;
+use crate::stages::gate::Gate;
 use crate::stages::programs::arrow_stream::ArrowStream;
 use crate::stages::sink::{Computed, PartSink, Sink};
 use crate::stages::tables::outside;
@@ -83,13 +86,6 @@ pub async fn read(
         },
         () = ended.and_silent() => Ok(Read::Held),
     }
-}
-
-/// How many rows may fail.
-#[derive(Clone, Copy, Debug)]
-pub struct Gate {
-    pub on_error: OnError,
-    pub max_error_rate: f64,
 }
 
 /// Takes what a program writes.
@@ -239,54 +235,62 @@ impl<'a> ProgramOutput<'a> {
     /// Takes rows of Arrow; true if no more are needed.
     async fn batch(&mut self, batch: RecordBatch) -> Result<bool, StageError> {
         let positions = self.positions(&batch.schema())?;
-        let (table, failed) = match batch.column_by_name(ERROR_FIELD) {
-            Some(errors) => {
-                let strict = CastOptions { safe: false, ..CastOptions::default() };
-                let errors = cast_with_options(errors, &DataType::Utf8, &strict)?;
-                let good = filter_record_batch(&batch, &is_null(&errors)?)?;
-                (good, Some(errors))
-            }
-            None => (batch.clone(), None),
-        };
-        let first = self.rows + self.errors.len() as u64;
-        if let Some(errors) = failed.filter(|errors| errors.null_count() < errors.len()) {
+        let mut failed: BTreeMap<usize, Fault> = BTreeMap::new();
+        if let Some(errors) = batch.column_by_name(ERROR_FIELD) {
+            let strict = CastOptions { safe: false, ..CastOptions::default() };
+            let errors = cast_with_options(errors, &DataType::Utf8, &strict)?;
             let errors = errors.as_string::<i32>();
             for row in (0..batch.num_rows()).filter(|row| errors.is_valid(*row)) {
-                let values = objects(&[batch.slice(row, 1)]).pop().unwrap_or_default();
-                let source = values.get("row_id").and_then(|id| id.as_str()).unwrap_or_default();
-                let raw = serde_json::Value::from(values.clone()).to_string();
-                let enough = self.note(ErrorRow {
-                    source: source.to_owned(),
-                    row: first + row as u64 + 1,
-                    line: None,
-                    column: None,
-                    class: ErrorClass::Program,
-                    message: errors.value(row).to_owned(),
-                    raw: raw.chars().take(RAW_CHARS_MAX).collect(),
-                });
-                if enough {
-                    return Ok(true);
-                }
+                let message = errors.value(row).to_owned();
+                failed.insert(row, Fault { class: ErrorClass::Program, column: None, message });
             }
         }
-        let strict = CastOptions { safe: false, ..CastOptions::default() };
+        let safe = CastOptions { safe: true, ..CastOptions::default() };
         let mut columns: Vec<ArrayRef> = Vec::with_capacity(positions.len());
         for (position, field) in positions.into_iter().zip(self.schema.fields()) {
-            let column = cast_with_options(table.column(position), field.data_type(), &strict);
-            let column = column.map_err(|error| {
-                let message = format!("column `{}`: {error}", field.name());
-                self.wrong(message, "write values that fit the type in `columns`")
-            })?;
+            let (value, name) = (batch.column(position), field.name());
+            let column = cast_with_options(value, field.data_type(), &safe)?;
+            for ColumnMismatch { row, fault, .. } in misfits((name, name), value, &column)? {
+                failed.entry(row).or_insert(fault);
+            }
+            columns.push(column);
+        }
+        let first = self.rows + self.errors.len() as u64;
+        for (row, Fault { class, column, message }) in &failed {
+            let values = objects(&[batch.slice(*row, 1)]).pop().unwrap_or_default();
+            let source = values.get("row_id").and_then(|id| id.as_str()).unwrap_or_default();
+            let raw = serde_json::Value::from(values.clone()).to_string();
+            let enough = self.note(ErrorRow {
+                source: source.to_owned(),
+                row: first + *row as u64 + 1,
+                line: None,
+                column: column.clone(),
+                class: *class,
+                message: message.clone(),
+                raw: raw.chars().take(RAW_CHARS_MAX).collect(),
+            });
+            if enough {
+                return Ok(true);
+            }
+        }
+        for (column, field) in columns.iter().zip(self.schema.fields()) {
+            let missing = |row: &usize| column.is_null(*row) && !failed.contains_key(row);
             if !field.is_nullable()
-                && let Some(row) = (0..column.len()).find(|row| column.is_null(*row))
+                && let Some(row) = (0..column.len()).find(missing)
             {
                 let message =
                     format!("column `{}` is null in row {}", field.name(), first + row as u64 + 1);
                 return Err(self.wrong(message, "declare it with `nullable: true` if it may be"));
             }
-            columns.push(column);
         }
-        let options = RecordBatchOptions::new().with_row_count(Some(table.num_rows()));
+        let good: BooleanArray =
+            (0..batch.num_rows()).map(|row| Some(!failed.contains_key(&row))).collect();
+        let kept = good.true_count();
+        if !failed.is_empty() {
+            columns =
+                columns.iter().map(|column| filter(column, &good)).collect::<Result<_, _>>()?;
+        }
+        let options = RecordBatchOptions::new().with_row_count(Some(kept));
         let rows = RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?;
         self.write(rows).await?;
         Ok(false)
@@ -342,9 +346,7 @@ impl<'a> ProgramOutput<'a> {
             error.message = covered(&error.message);
         }
         let (failed, all) = (self.errors.len() as u64, self.errors.len() as u64 + self.rows);
-        let accepted = self.gate.on_error == OnError::Capture
-            && failed as f64 <= self.gate.max_error_rate * all as f64;
-        if failed > 0 && !accepted {
+        if !self.gate.passes(failed, self.rows) {
             let shown = self.errors.iter().take(ERRORS_SHOWN).map(|error| {
                 let which = match (error.source.as_str(), error.line) {
                     ("", Some(line)) => format!("line {line}"),

@@ -17,10 +17,11 @@ use tracing::info;
 
 use crate::stages::error::StageError;
 use crate::stages::fingerprint::Components;
+use crate::stages::gate::Gate;
 use crate::stages::kind::Preparation;
 use crate::stages::plan::{Execution, StagePlan, spawn};
 use crate::stages::programs::failure::{LINE_BYTES_MAX, Said};
-use crate::stages::programs::output::{Gate, ProgramEnd, ProgramOutput, Read, read};
+use crate::stages::programs::output::{ProgramEnd, ProgramOutput, Read, read};
 use crate::stages::programs::process::{Process, Start};
 use crate::stages::programs::program::Program;
 use crate::stages::programs::{feed, memory};
@@ -54,7 +55,7 @@ impl StagePlan for ProgramPlan {
         let Environment { variables, secrets } = environment(program, folder)?;
         write_inputs(program, execution, folder).await?;
         let common = execution.common();
-        let gate = Gate { on_error: common.on_error, max_error_rate: common.max_error_rate };
+        let gate = Gate::of(common);
         let mut output = ProgramOutput::new(&program.name, &program.columns, gate, execution.sink);
         let said = Mutex::new(Said::new(secrets.into_iter()));
         let status = run(program, execution, variables, &mut output, &said).await?;

@@ -16,6 +16,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 use proofmill_udfs::model::{Class, ModelError, Stopped};
 
 use crate::stages::error::StageError;
+use crate::stages::gate::Gate;
 use crate::stages::plan::{Execution, StagePlan, spawn};
 use crate::stages::sink::{Computed, Sink, Written};
 use proofmill_pipeline::kinds::OnError;
@@ -50,47 +51,16 @@ impl StagePlan for InferencePlan {
         let (sink, common) = (execution.sink, execution.common());
         let rows = execution.input_rows();
         sink.progress.expect_answers(rows);
-        let gate = Gate {
-            on_error: common.on_error,
-            max_error_rate: common.max_error_rate,
-            rows_max: match self.requests {
-                Requests::OneEach(each) => each.map(|each| rows.saturating_mul(each)),
-                Requests::Any => None,
-            },
+        let rows_max = match self.requests {
+            Requests::OneEach(each) => each.map(|each| rows.saturating_mul(each)),
+            Requests::Any => None,
         };
-        if let (Requests::OneEach(_), Some(most)) = (self.requests, gate.failures_max()) {
+        let gate = Gate::of(common);
+        if let (Requests::OneEach(_), Some(most)) = (self.requests, gate.failures_max(rows_max)) {
             sink.progress.counters().stop_beyond(most);
         }
-        let computed = compute(&self.plan, &execution.session(), gate, sink).await;
+        let computed = compute(&self.plan, &execution.session(), (gate, rows_max), sink).await;
         computed.map_err(|error| spent(error, sink, rows))
-    }
-}
-
-/// How many rows may fail.
-#[derive(Clone, Copy, Debug)]
-struct Gate {
-    /// What becomes of a row that fails.
-    on_error: OnError,
-    /// The share of rows that may.
-    max_error_rate: f64,
-    /// Most rows that there can be, with and without an answer, where that is known.
-    rows_max: Option<u64>,
-}
-
-impl Gate {
-    /// Most failures with which the stage can still pass; `None` if it passes with any.
-    fn failures_max(&self) -> Option<u64> {
-        if self.on_error == OnError::Fail {
-            return Some(0);
-        }
-        if self.max_error_rate >= 1.0 {
-            return None;
-        }
-        let Some(rows) = self.rows_max else { return Some(u64::MAX) };
-        let passes = |failures: u64| failures as f64 / rows as f64 <= self.max_error_rate;
-        // A product may be off by one, and the quotient decides.
-        let near = (self.max_error_rate * rows as f64) as u64;
-        (near.saturating_sub(1)..=near + 1).rev().find(|failures| passes(*failures)).or(Some(0))
     }
 }
 
@@ -108,7 +78,7 @@ struct Failed {
 async fn compute(
     plan: &LogicalPlan,
     state: &SessionState,
-    gate: Gate,
+    (gate, rows_max): (Gate, Option<u64>),
     sink: &Sink,
 ) -> Result<Computed, StageError> {
     let plan = state.create_physical_plan(plan).await?;
@@ -124,7 +94,7 @@ async fn compute(
     let failed: Vec<Failed> = failed.into_iter().flatten().collect();
     let mut computed = Computed::of(written);
     if let Some(stopped) = sink.progress.counters().stopped() {
-        return Err(ended_early(&stopped, &failed, gate));
+        return Err(ended_early(&stopped, &failed, (gate, rows_max)));
     }
     if !failed.is_empty() {
         let rows: u64 = computed.parts.iter().map(|part| part.rows).sum();
@@ -218,8 +188,7 @@ fn batch(failed: &[Failed]) -> Result<RecordBatch, StageError> {
 /// Fails if more rows failed than the settings accept.
 fn check(failed: &[Failed], rows: u64, gate: Gate) -> Result<(), StageError> {
     let count = failed.len() as u64;
-    let rate = count as f64 / (count + rows) as f64;
-    if gate.on_error == OnError::Capture && rate <= gate.max_error_rate {
+    if gate.passes(count, rows) {
         return Ok(());
     }
     Err(StageError::Data {
@@ -240,11 +209,15 @@ fn first(failed: &[Failed]) -> String {
 }
 
 /// The error of a stage that asked no more before all rows were asked: it could not pass any more.
-fn ended_early(stopped: &Stopped, failed: &[Failed], gate: Gate) -> StageError {
+fn ended_early(
+    stopped: &Stopped,
+    failed: &[Failed],
+    (gate, rows_max): (Gate, Option<u64>),
+) -> StageError {
     let (count, first) = (failed.len(), first(failed));
-    let all = gate.rows_max.map(|rows| format!(" of {rows}")).unwrap_or_default();
+    let all = rows_max.map(|rows| format!(" of {rows}")).unwrap_or_default();
     let rows = format!("{count}{all} rows have no answer");
-    let (message, help) = match (stopped, gate.failures_max()) {
+    let (message, help) = match (stopped, gate.failures_max(rows_max)) {
         (Stopped::Interrupted, _) => return StageError::Stopped,
         (Stopped::FailedRows, Some(most)) => {
             (format!("{rows}, and {most} may fail; no more were asked:{first}"), FIX.to_owned())
@@ -276,29 +249,5 @@ fn spent(error: StageError, sink: &Sink, rows: u64) -> StageError {
         help: "run it again, which may spend as much once more, or raise `budget` before: what was answered is \
                replayed and costs nothing"
             .to_owned(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn as_many_may_fail_as_the_rate_says_and_no_more() {
-        for rate in [0.0, 0.05, 0.1, 0.29, 0.3, 0.57, 0.9999] {
-            for rows in [0, 1, 7, 10, 40, 100, 1000, 1_000_003] {
-                let gate =
-                    Gate { on_error: OnError::Capture, max_error_rate: rate, rows_max: Some(rows) };
-                let most = gate.failures_max().unwrap();
-                let passes = |failures: u64| failures as f64 / rows as f64 <= rate;
-                assert!(rows == 0 || passes(most), "{rate} {rows} {most}");
-                assert!(!passes(most + 1), "{rate} {rows} {most}");
-            }
-        }
-        let gate = Gate { on_error: OnError::Capture, max_error_rate: 1.0, rows_max: Some(5) };
-        assert_eq!(gate.failures_max(), None);
-        assert_eq!(Gate { on_error: OnError::Fail, ..gate }.failures_max(), Some(0));
-        let unknown = Gate { max_error_rate: 0.5, rows_max: None, ..gate };
-        assert_eq!(unknown.failures_max(), Some(u64::MAX));
     }
 }

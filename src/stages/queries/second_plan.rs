@@ -20,11 +20,10 @@ use datafusion::physical_plan::{collect, displayable};
 
 use crate::session::order;
 use crate::stages::error::StageError;
+use proofmill_base::suggest::some_names;
 
 /// Rows of a table that is compared, at most: both tables are held in memory.
 const ROWS_MAX: u64 = 2_000_000;
-/// Queries that are not compared whose stages a run names.
-const NAMED_MAX: usize = 3;
 /// Numbers differ if they differ by more than this part of the larger one.
 const TOLERANCE: f64 = 1e-9;
 
@@ -78,14 +77,8 @@ impl Tally {
         let queries = |n: usize| if n == 1 { "1 query".to_owned() } else { format!("{n} queries") };
         let same = format!("a second plan gave the same rows for {}", queries(self.same));
         let open = self.open.iter().map(|(why, stages)| {
-            let shown: Vec<_> =
-                stages.iter().take(NAMED_MAX).map(|stage| format!("`{stage}`")).collect();
-            let others = match stages.len() - shown.len() {
-                0 => String::new(),
-                others => format!(" and {others} more"),
-            };
-            let (count, shown) = (queries(stages.len()), shown.join(", "));
-            format!("not compared, as {}: {count}, {shown}{others}", why.text())
+            let (count, named) = (queries(stages.len()), some_names(stages));
+            format!("not compared, as {}: {count}, {named}", why.text())
         });
         [same].into_iter().chain(open).collect()
     }

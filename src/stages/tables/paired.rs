@@ -69,7 +69,7 @@ impl Paired {
 pub fn paired(
     a: &[f64],
     b: &[f64],
-    clusters: Option<&[&str]>,
+    clusters: Option<&[Option<&str>]>,
     boolean: bool,
     ci: &Interval,
 ) -> Result<Paired, StatsError> {
@@ -134,7 +134,9 @@ mod tests {
     use super::*;
 
     fn compared(a: &[f64], b: &[f64], clusters: Option<&[&str]>, boolean: bool) -> Paired {
-        paired(a, b, clusters, boolean, &Interval::default()).unwrap()
+        let clusters: Option<Vec<_>> =
+            clusters.map(|names| names.iter().copied().map(Some).collect());
+        paired(a, b, clusters.as_deref(), boolean, &Interval::default()).unwrap()
     }
 
     #[test]

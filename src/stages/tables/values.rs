@@ -207,10 +207,13 @@ fn float_array(array: &ArrayRef) -> Float64Array {
         .unwrap_or_else(|| Float64Array::new_null(array.len()))
 }
 
-/// The rows of each combination of the given text columns, in the order of the combinations: numbers by
+/// What tells groups or items apart: texts, or NULL.
+pub type Key = Vec<Option<String>>;
+
+/// The rows of each combination of the given text columns, in the order of the combinations: NULL first, numbers by
 /// value.
-pub fn groups(texts: &[StringArray], rows: usize) -> Vec<(Vec<String>, Vec<usize>)> {
-    let mut groups: IndexMap<Vec<String>, Vec<usize>> = IndexMap::new();
+pub fn groups(texts: &[StringArray], rows: usize) -> Vec<(Key, Vec<usize>)> {
+    let mut groups: IndexMap<Key, Vec<usize>> = IndexMap::new();
     for row in 0..rows {
         let key = texts.iter().map(|column| text_at(column, row)).collect();
         groups.entry(key).or_default().push(row);
@@ -220,14 +223,16 @@ pub fn groups(texts: &[StringArray], rows: usize) -> Vec<(Vec<String>, Vec<usize
         groups.insert(Vec::new(), Vec::new());
     }
     groups.sort_unstable_by(|a, _, b, _| {
-        a.iter().map(|text| Natural::of(text)).cmp(b.iter().map(|text| Natural::of(text)))
+        a.iter()
+            .map(|text| text.as_deref().map(Natural::of))
+            .cmp(b.iter().map(|text| text.as_deref().map(Natural::of)))
     });
     groups.into_iter().collect()
 }
 
-/// The text of a row; empty for NULL.
-pub fn text_at(column: &StringArray, row: usize) -> String {
-    if column.is_null(row) { String::new() } else { column.value(row).to_owned() }
+/// The text of a row; `None` for NULL.
+pub fn text_at(column: &StringArray, row: usize) -> Option<String> {
+    column.is_valid(row).then(|| column.value(row).to_owned())
 }
 
 pub fn table(schema: &SchemaRef, columns: Vec<ArrayRef>) -> Result<RecordBatch, StageError> {

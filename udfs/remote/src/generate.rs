@@ -17,6 +17,9 @@ use crate::wire::{
 /// Roles of the turn that instructs the model.
 const SYSTEM: [&str; 2] = ["system", "developer"];
 
+/// Log-probabilities are at most 0, but for rounding.
+const LOGPROB_MAX: f64 = 1e-3;
+
 /// A generation that an endpoint can be asked for.
 #[derive(Clone, Debug)]
 pub struct Task<'a> {
@@ -155,6 +158,11 @@ impl<'a> Task<'a> {
         if new.is_empty() && cut.is_none() && total == 0 && choice.logprobs.is_empty() {
             return failed("the endpoint generated nothing: an empty text of no tokens");
         }
+        if let Some(logprob) = choice.logprobs.iter().flatten().find(|it| **it > LOGPROB_MAX) {
+            return failed(format!(
+                "the endpoint gave a log-probability of {logprob}: it is above 0"
+            ));
+        }
         let output_tokens = match self.samples {
             1 => total,
             // `usage` has only the sum over all answers.
@@ -278,14 +286,24 @@ pub fn completions_answer(
     task: &Task<'_>,
     response: CompletionsResponse,
 ) -> Result<Answer, RequestError> {
-    let choices = response.choices.into_iter().map(|choice: CompletionsChoice| RawChoice {
-        index: choice.index,
-        text: choice.text,
-        finish_reason: choice.finish_reason,
-        stop_reason: choice.stop_reason,
-        logprobs: choice.logprobs.unwrap_or_default().token_logprobs,
-    });
-    task.answer(choices.collect(), response.usage)
+    let choice = |choice: CompletionsChoice| {
+        let told = choice.logprobs.unwrap_or_default();
+        let (tokens, logprobs) = (told.tokens.len(), told.token_logprobs.len());
+        if tokens > 0 && tokens != logprobs {
+            return failed(format!(
+                "the endpoint gave {tokens} tokens and log-probabilities of {logprobs}"
+            ));
+        }
+        Ok(RawChoice {
+            index: choice.index,
+            text: choice.text,
+            finish_reason: choice.finish_reason,
+            stop_reason: choice.stop_reason,
+            logprobs: told.token_logprobs,
+        })
+    };
+    let choices = response.choices.into_iter().map(choice).collect::<Result<_, _>>()?;
+    task.answer(choices, response.usage)
 }
 
 /// The call of `POST /chat/completions`: the messages as they are, or the prompt as the user's turn; after

@@ -106,6 +106,27 @@ async fn several_answers_come_in_their_order() {
 }
 
 #[tokio::test]
+async fn log_probabilities_belong_to_tokens_and_are_none_above_0() {
+    let answer = |tokens: Value, values: Value| {
+        let logprobs = json!({"tokens": tokens, "token_logprobs": values});
+        json!({
+            "choices": [{"index": 0, "text": "a", "finish_reason": "stop", "logprobs": logprobs}],
+            "usage": {"prompt_tokens": 1, "completion_tokens": 2},
+        })
+    };
+    for (tokens, values, says) in [
+        (json!(["a", "b", "c"]), json!([-1.0]), "3 tokens and log-probabilities of 1"),
+        (json!(["a"]), json!([-1.0, -2.0]), "1 tokens and log-probabilities of 2"),
+        (json!(["a", "b"]), json!([-1.0, 5.0]), "a log-probability of 5"),
+    ] {
+        let error = read(&greedy(), &answer(tokens, values), |_| ()).await.unwrap_err();
+        assert!(error.to_string().contains(says), "{error}");
+    }
+    let fine = answer(json!(["a", "b"]), json!([-1.0, 0.0]));
+    assert_eq!(generations(read(&greedy(), &fine, |_| ()).await.unwrap())[0].logprob, Some(-1.0));
+}
+
+#[tokio::test]
 async fn a_chat() {
     let chat = |settings: &mut Settings| settings.api = Api::Chat { system: None };
     let response = json!({
