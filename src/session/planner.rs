@@ -15,10 +15,12 @@ use datafusion::datasource::provider_as_source;
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::planner::{ContextProvider, ExprPlanner, RelationPlanner};
 use datafusion::logical_expr::{
-    AggregateUDF, Expr, HigherOrderUDF, LogicalPlan, ScalarUDF, TableSource, WindowUDF,
+    AggregateUDF, Expr, ExprSchemable, HigherOrderUDF, LogicalPlan, ScalarUDF, TableSource,
+    WindowUDF,
 };
 use datafusion::sql::planner::{ParserOptions, PlannerContext, SqlToRel};
 use indexmap::IndexSet;
+use proofmill_udfs::exact;
 use proofmill_udfs::model::CallError;
 use proofmill_udfs::model::placement::asks_model;
 
@@ -450,7 +452,16 @@ impl ContextProvider for Provider<'_> {
     }
 
     fn get_function_meta(&self, name: &str) -> Option<Arc<ScalarUDF>> {
-        self.state.scalar_functions().get(name).cloned()
+        let known = self.state.scalar_functions().get(name).cloned();
+        known.or_else(|| {
+            let cast = sqltext::parse_expression(&sqltext::cast_of(name)?).ok()?;
+            let planner = SqlToRel::new_with_options(self, options());
+            let nothing = DFSchema::empty();
+            let cast = planner.sql_to_expr(cast, &nothing, &mut PlannerContext::new()).ok()?;
+            let kind = cast.get_type(&nothing).ok()?;
+            let may_fail = matches!(cast, Expr::Cast(_));
+            Some(Arc::new(exact::named_cast(name.to_owned(), kind, may_fail)))
+        })
     }
 
     fn get_higher_order_meta(&self, name: &str) -> Option<Arc<HigherOrderUDF>> {

@@ -2,6 +2,7 @@
 //! Knows grammar only; what names mean is decided above.
 
 mod bounded;
+mod casts;
 mod columns;
 mod limits;
 mod obeyed;
@@ -11,6 +12,7 @@ mod using;
 mod windows;
 mod words;
 
+pub use casts::cast_of;
 pub use columns::output_place;
 pub use obeyed::{Called, Unobeyed, unobeyed};
 pub use parse::{Query, SqlError, SqlErrorKind, TableName, lower_first, parse, parse_expression};

@@ -14,7 +14,7 @@ use datafusion::sql::sqlparser::tokenizer::{Span, Token, TokenWithSpan};
 use crate::sqltext::bounded::Bounded;
 use crate::sqltext::limits::{self, Excess};
 use crate::sqltext::words::{find_only, first_word, offset, place, second_statement, tokens};
-use crate::sqltext::{stars, using, windows};
+use crate::sqltext::{casts, stars, using, windows};
 
 /// A `SELECT`, parsed.
 #[derive(Clone, Debug)]
@@ -119,6 +119,7 @@ pub fn parse(sql: &str) -> Result<Query, SqlError> {
     limits::expanded(&statement).map_err(|excess| too_large(sql, excess))?;
     stars::all_of_from(&mut statement);
     using::written_out(&mut statement);
+    casts::written_out(&mut statement);
     windows::written_out(&mut statement).map_err(|conflict| SqlError {
         kind: SqlErrorKind::NotAllowed,
         message: conflict.message,

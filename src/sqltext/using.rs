@@ -236,14 +236,19 @@ fn qualified(table: &[Ident], column: &Ident) -> Expr {
 }
 
 fn coalesce(left: Expr, right: Expr) -> Expr {
+    call(Ident::new("coalesce"), vec![left, right])
+}
+
+/// The call of a function.
+pub fn call(name: Ident, args: Vec<Expr>) -> Expr {
     let arg = |expr| FunctionArg::Unnamed(FunctionArgExpr::Expr(expr));
     Expr::Function(Function {
-        name: ObjectName::from(vec![Ident::new("coalesce")]),
+        name: ObjectName::from(vec![name]),
         uses_odbc_syntax: false,
         parameters: FunctionArguments::None,
         args: FunctionArguments::List(FunctionArgumentList {
             duplicate_treatment: None,
-            args: vec![arg(left), arg(right)],
+            args: args.into_iter().map(arg).collect(),
             clauses: Vec::new(),
         }),
         filter: None,

@@ -18,6 +18,10 @@ pub const SQL_VERSION: u32 = 4;
 const LEFT_OUT: [&str; 4] =
     ["FilterPushdown", "FilterPushdown(Post)", "LimitAggregation", "aggregate_statistics"];
 
+/// A rule of DataFusion that runs once instead of twice: the second time it takes columns of a filter that has been given a projection by the
+/// places that they had before.
+const ONCE: &str = "ProjectionPushdown";
+
 /// The logical rules of a plain plan: functions that are only defined by what they are simplified to, subqueries as
 /// joins, and joins by what they compare.
 const PLAIN: [&str; 7] = [
@@ -77,6 +81,8 @@ pub fn physical_rules(planning: Planning) -> Vec<Arc<dyn PhysicalOptimizerRule +
         Planning::Usual => !LEFT_OUT.contains(&rule.name()),
         Planning::Plain => PLAIN_PHYSICAL.contains(&rule.name()),
     });
+    let mut is_first = true;
+    rules.retain(|rule| rule.name() != ONCE || std::mem::replace(&mut is_first, false));
     rules.insert(0, Arc::new(Fences));
     rules
 }
@@ -95,5 +101,9 @@ mod tests {
         for name in LEFT_OUT.into_iter().chain(PLAIN_PHYSICAL) {
             assert!(physical.iter().any(|rule| rule.name() == name), "{name}");
         }
+        let times = |rules: &[Arc<dyn PhysicalOptimizerRule + Send + Sync>]| {
+            rules.iter().filter(|rule| rule.name() == ONCE).count()
+        };
+        assert_eq!((times(&physical), times(&physical_rules(Planning::Usual))), (2, 1));
     }
 }

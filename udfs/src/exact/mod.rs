@@ -7,5 +7,5 @@ mod opaque;
 mod sum;
 
 pub use arithmetic::{Operation, Overflow, checked, with_row};
-pub use opaque::{apart, try_cast};
+pub use opaque::{apart, named_cast, try_cast};
 pub use sum::sum;
