@@ -17,6 +17,28 @@ const TEXT_WIDTH_MIN: usize = 8;
 /// The same for the first one, which says what a row is about: a name of a run is as long.
 const FIRST_WIDTH_MIN: usize = 25;
 
+/// Columns of numbers that leave first where there is no room. What people decide by, a difference and its p-value, stays.
+const LEAVE_FIRST: [&str; 16] = [
+    "excluded",
+    "errored",
+    "answered",
+    "only a",
+    "only b",
+    "only base",
+    "only cand",
+    "p mcnemar",
+    "p boot",
+    "p",
+    "n",
+    "pairs",
+    "attempted",
+    "low",
+    "high",
+    "by",
+];
+/// Rows of which what leaves is said below.
+const BELOW_ROWS_MAX: usize = 20;
+
 /// An aligned table from a header and rows of texts, each on one line; `right` tells which columns are
 /// numbers. Names of columns are cut like texts of cells.
 pub fn aligned(header: &[String], rows: Vec<Vec<String>>, right: &[bool]) -> String {
@@ -31,23 +53,9 @@ pub fn fitted(
     right: &[bool],
     width: Option<usize>,
 ) -> (String, usize) {
-    // Before columns are measured: an escape is wider than what it stands for.
-    let header: Vec<String> = header.iter().map(|name| printable(name, false)).collect();
-    let shown = |row: &[String]| row.iter().map(|text| printable(text, true)).collect::<Vec<_>>();
-    let rows: Vec<Vec<String>> = rows.iter().map(|row| shown(row)).collect();
+    let (header, rows) = shown(header, &rows);
     let is_number = |i: usize| right.get(i).copied().unwrap_or(false);
-    let cells = |i: usize| rows.iter().map(move |row| display_width(&row[i])).max().unwrap_or(0);
-    let columns = header.iter().enumerate().map(|(i, name)| {
-        let cells = cells(i);
-        let natural = cells.max(display_width(name));
-        let least = match (is_number(i), i) {
-            (true, _) => cells.max(TEXT_WIDTH_MIN),
-            (false, 0) => FIRST_WIDTH_MIN,
-            (false, _) => TEXT_WIDTH_MIN,
-        };
-        (natural, least.min(natural))
-    });
-    let widths = widths(&columns.collect::<Vec<_>>(), width);
+    let widths = widths(&measured(&header, &rows, right), width);
     let mut table = Table::new();
     table.load_preset(presets::NOTHING);
     let align = |i| if is_number(i) { CellAlignment::Right } else { CellAlignment::Left };
@@ -74,16 +82,88 @@ pub fn fitted(
     (trimmed.join("\n") + "\n", header.len() - widths.len())
 }
 
+/// The same for numbers that people compare: where there is no room, columns leave in the order of [`LEAVE_FIRST`], then from the right, and what they
+/// hold follows below, row by row. `elsewhere` says where columns are that too many rows leave no room for.
+pub fn numbers(
+    header: &[String],
+    rows: Vec<Vec<String>>,
+    right: &[bool],
+    width: Option<usize>,
+    elsewhere: &str,
+) -> String {
+    let mut kept: Vec<usize> = (0..header.len()).collect();
+    let mut left: Vec<usize> = Vec::new();
+    if let Some(width) = width {
+        let (names, cells) = shown(header, &rows);
+        let columns = measured(&names, &cells, right);
+        while kept.len() > 1 && needed(kept.iter().map(|i| columns[*i].1)) > width {
+            let first = LEAVE_FIRST
+                .iter()
+                .find_map(|name| kept.iter().position(|i| *i > 0 && header[*i] == *name));
+            left.push(kept.remove(first.unwrap_or(kept.len() - 1)));
+        }
+    }
+    left.sort_unstable();
+    let cut = |row: &[String]| kept.iter().map(|i| row[*i].clone()).collect::<Vec<_>>();
+    let right: Vec<bool> = kept.iter().map(|i| right.get(*i).copied().unwrap_or(false)).collect();
+    let narrow = rows.iter().map(|row| cut(row)).collect();
+    let (mut text, _) = fitted(&cut(header), narrow, &right, width);
+    if rows.len() > BELOW_ROWS_MAX {
+        return text + &more_columns(left.len(), elsewhere);
+    }
+    let pair = |row: &[String], i: usize| {
+        let cell = printable(&row[i], true);
+        (!cell.is_empty()).then(|| format!("{}: {cell}", printable(&header[i], false)))
+    };
+    for (n, row) in rows.iter().enumerate() {
+        let pairs: Vec<String> = left.iter().filter_map(|i| pair(row, *i)).collect();
+        if !pairs.is_empty() {
+            let lines = textwrap::fill(
+                &format!("row {}  {}", n + 1, pairs.join(", ")),
+                width.unwrap_or(usize::MAX),
+            );
+            text += &format!("{lines}\n");
+        }
+    }
+    text
+}
+
+/// Names and cells as a terminal shows them. Before columns are measured: an escape is wider than what it stands for.
+fn shown(header: &[String], rows: &[Vec<String>]) -> (Vec<String>, Vec<Vec<String>>) {
+    let row = |row: &Vec<String>| -> Vec<String> {
+        row.iter().map(|text| printable(text, true)).collect()
+    };
+    (header.iter().map(|name| printable(name, false)).collect(), rows.iter().map(row).collect())
+}
+
+/// The natural and the least width of each column.
+fn measured(header: &[String], rows: &[Vec<String>], right: &[bool]) -> Vec<(usize, usize)> {
+    let cells = |i: usize| rows.iter().map(move |row| display_width(&row[i])).max().unwrap_or(0);
+    let column = |(i, name): (usize, &String)| {
+        let cells = cells(i);
+        let natural = cells.max(display_width(name));
+        let least = match (right.get(i).copied().unwrap_or(false), i) {
+            (true, _) => cells.max(TEXT_WIDTH_MIN),
+            (false, 0) => FIRST_WIDTH_MIN,
+            (false, _) => TEXT_WIDTH_MIN,
+        };
+        (natural, least.min(natural))
+    };
+    header.iter().enumerate().map(column).collect()
+}
+
+/// The width of a table with columns of such widths.
+fn needed(widths: impl Iterator<Item = usize>) -> usize {
+    widths.map(|one| one + GAP).sum::<usize>().saturating_sub(GAP)
+}
+
 /// How wide each column becomes, of those that have room; each is given as its natural and its least width.
 fn widths(columns: &[(usize, usize)], width: Option<usize>) -> Vec<usize> {
     let natural = || columns.iter().map(|(natural, _)| *natural).collect::<Vec<_>>();
     let Some(width) = width else { return natural() };
-    let needed = |widths: &mut dyn Iterator<Item = usize>| {
-        widths.map(|one| one + GAP).sum::<usize>().saturating_sub(GAP)
-    };
     // The first column is shown in any case.
     let mut fitting = columns.len();
-    while fitting > 1 && needed(&mut columns[..fitting].iter().map(|(_, least)| *least)) > width {
+    while fitting > 1 && needed(columns[..fitting].iter().map(|(_, least)| *least)) > width {
         fitting -= 1;
     }
     let columns = &columns[..fitting];
@@ -94,14 +174,14 @@ fn widths(columns: &[(usize, usize)], width: Option<usize>) -> Vec<usize> {
     let (mut low, mut high) = (0, widest);
     while low < high {
         let cap = (low + high).div_ceil(2);
-        match needed(&mut capped(cap)) <= width {
+        match needed(capped(cap)) <= width {
             true => low = cap,
             false => high = cap - 1,
         }
     }
     let mut widths: Vec<usize> = capped(low).collect();
     // What is left over goes to those that were cut.
-    let mut left = width.saturating_sub(needed(&mut widths.iter().copied()));
+    let mut left = width.saturating_sub(needed(widths.iter().copied()));
     for (one, (natural, _)) in widths.iter_mut().zip(columns) {
         let more = natural.saturating_sub(*one).min(left);
         *one += more;
@@ -225,6 +305,40 @@ mod tests {
             fitted(&header, rows(), &right, Some(100)),
             fitted(&header, rows(), &right, None)
         );
+    }
+
+    #[test]
+    fn a_p_value_stays_and_what_leaves_is_said_below() {
+        let header = [
+            "stage", "by", "metric", "a", "b", "diff", "low", "high", "only a", "only b", "pairs",
+            "p", "p holm",
+        ]
+        .map(str::to_owned);
+        let rows = texts_of(&[&[
+            "accuracy",
+            "split=test",
+            "accuracy",
+            "0.6125",
+            "0.6458",
+            "0.0333",
+            "-0.0126",
+            "0.0792",
+            "11",
+            "19",
+            "240 by question_id",
+            "0.2005",
+            "0.4010",
+        ]]);
+        let right: Vec<bool> = (0..13).map(|i| i > 2).collect();
+        let text = numbers(&header, rows.clone(), &right, Some(80), "");
+        assert!(text.lines().all(|line| display_width(line) <= 80), "{text}");
+        insta::assert_snapshot!(text, @r"
+        stage     by          metric         a       b    diff      low    high  p holm
+        ────────  ──────────  ────────  ──────  ──────  ──────  ───────  ──────  ──────
+        accuracy  split=test  accuracy  0.6125  0.6458  0.0333  -0.0126  0.0792  0.4010
+        row 1  only a: 11, only b: 19, pairs: 240 by question_id, p: 0.2005
+        ");
+        assert!(!numbers(&header, rows, &right, Some(200), "").contains("row 1"));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use arrow::compute::concat_batches;
 use arrow::datatypes::DataType;
 
 use crate::draw::cells::texts;
-use crate::draw::table::{fitted, more_columns};
+use crate::draw::table::numbers;
 use proofmill_base::ids::StageName;
 
 /// Columns of `measure` and `compare` that hold numbers people compare first; the table in the
@@ -57,9 +57,9 @@ pub fn of_stage(stage: &StageName, batches: &[RecordBatch], width: Option<usize>
     }
     let rows = (0..all.num_rows()).map(|row| columns.iter().map(|c| c[row].clone()).collect());
     let method = method(&all);
-    let (table, cut) = fitted(&header, rows.collect(), &right, width);
-    let more = more_columns(cut, &format!(": `proofmill show {stage} --format vertical`"));
-    format!("{stage}{method}\n{table}{more}")
+    let elsewhere = format!(": `proofmill show {stage} --format vertical`");
+    let table = numbers(&header, rows.collect(), &right, width, &elsewhere);
+    format!("{stage}{method}\n{table}")
 }
 
 /// How the intervals were made, if it is the same for all.

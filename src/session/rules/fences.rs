@@ -13,19 +13,24 @@ use datafusion::common::{JoinType, Result, Statistics, internal_err};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::expressions::{BinaryExpr, Column, Literal};
+use datafusion::physical_expr::{Distribution, OrderingRequirements};
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr, split_conjunction};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_optimizer::output_requirements::OutputRequirementExec;
 use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::execution_plan::CardinalityEffect;
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::joins::{HashJoinExec, NestedLoopJoinExec, SortMergeJoinExec};
+use datafusion::physical_plan::limit::{GlobalLimitExec, LocalLimitExec};
+use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::statistics::{ChildStats, StatisticsArgs};
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties,
     replace_children_if_necessary,
 };
 
-/// Puts a [`FenceExec`] above every outer join and equation of expressions, and below every `ROLLUP`. It is the first rule, before any looks at orders.
+/// Keeps the sorts below limits, and puts a [`FenceExec`] above every outer join and equation of expressions, and below every `ROLLUP`. It is the first rule, before any looks at orders.
 #[derive(Debug)]
 pub struct Fences;
 
@@ -38,6 +43,9 @@ impl PhysicalOptimizerRule for Fences {
         let fenced = |node: Arc<dyn ExecutionPlan>| {
             if fills_with_null(&node) || equates_expressions(&node) {
                 return Ok(Transformed::yes(Arc::new(FenceExec::new(node)) as _));
+            }
+            if node.is::<GlobalLimitExec>() || node.is::<LocalLimitExec>() {
+                return node.map_children(sorted);
             }
             let has_sets = node
                 .downcast_ref::<AggregateExec>()
@@ -60,6 +68,24 @@ impl PhysicalOptimizerRule for Fences {
 
     fn schema_check(&self) -> bool {
         true
+    }
+}
+
+/// What a limit reads, with its sort: one whose keys do not reach the limit counts as useless, and `OFFSET` would skip any rows.
+fn sorted(node: Arc<dyn ExecutionPlan>) -> Result<Transformed<Arc<dyn ExecutionPlan>>> {
+    if let Some(sort) = node.downcast_ref::<SortExec>() {
+        let order = OrderingRequirements::from(sort.expr().clone());
+        let kept = OutputRequirementExec::new(
+            Arc::clone(&node),
+            Some(order),
+            Distribution::SinglePartition,
+            None,
+        );
+        return Ok(Transformed::yes(Arc::new(kept)));
+    }
+    match node.is::<ProjectionExec>() || node.is::<FenceExec>() {
+        true => node.map_children(sorted),
+        false => Ok(Transformed::no(node)),
     }
 }
 

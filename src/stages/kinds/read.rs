@@ -43,7 +43,7 @@ impl StagePlan for ReadPlan {
 
 impl Kind for Read {
     fn traits(&self) -> Traits {
-        Traits { version: 2, rows_can_fail: true, has_partitions: true, is_result: false }
+        Traits { version: 3, rows_can_fail: true, has_partitions: true, is_result: false }
     }
 
     fn prepare(&self, context: &mut Preparing<'_>) -> Option<Preparation> {
