@@ -45,7 +45,12 @@ impl PhysicalOptimizerRule for Fences {
                 return Ok(Transformed::yes(Arc::new(FenceExec::new(node)) as _));
             }
             if node.is::<GlobalLimitExec>() || node.is::<LocalLimitExec>() {
-                return node.map_children(sorted);
+                let limit = node.map_children(sorted)?;
+                // A sort that is asked for above must not take the place of that below.
+                return match limit.transformed {
+                    true => Ok(Transformed::yes(Arc::new(FenceExec::new(limit.data)) as _)),
+                    false => Ok(limit),
+                };
             }
             let has_sets = node
                 .downcast_ref::<AggregateExec>()
@@ -74,6 +79,9 @@ impl PhysicalOptimizerRule for Fences {
 /// What a limit reads, with its sort: one whose keys do not reach the limit counts as useless, and `OFFSET` would skip any rows.
 fn sorted(node: Arc<dyn ExecutionPlan>) -> Result<Transformed<Arc<dyn ExecutionPlan>>> {
     if let Some(sort) = node.downcast_ref::<SortExec>() {
+        if sort.fetch().is_some() {
+            return Ok(Transformed::no(node));
+        }
         let order = OrderingRequirements::from(sort.expr().clone());
         let kept = OutputRequirementExec::new(
             Arc::clone(&node),

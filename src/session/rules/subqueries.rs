@@ -57,15 +57,17 @@ enum Place {
 
 fn of_node(node: LogicalPlan, sets: &Cell<usize>) -> Result<Transformed<LogicalPlan>> {
     let asks = has_part(&node, is_subquery)?;
-    if let LogicalPlan::Filter(filter) = node {
-        return match asks || has_no_columns(&filter.predicate)? {
-            true => of_filter(filter, sets).map(Transformed::yes),
-            false => Ok(Transformed::no(LogicalPlan::Filter(filter))),
-        };
-    }
+    let node = match node {
+        LogicalPlan::Filter(filter) if asks => {
+            return of_filter(filter, sets).map(Transformed::yes);
+        }
+        node @ (LogicalPlan::Filter(_) | LogicalPlan::Join(_)) => node.map_children(held)?,
+        node => Transformed::no(node),
+    };
     if !asks {
-        return Ok(Transformed::no(node));
+        return Ok(node);
     }
+    let node = node.data;
     let inputs = node.inputs();
     let outside = if inputs.is_empty() { DFSchema::empty() } else { merge_schema(&inputs) };
     let rewriter = Rewriter { outside: &outside, place: Place::Value, sets };
@@ -126,33 +128,19 @@ fn of_window(window: &Window) -> Result<LogicalPlan> {
 fn of_filter(filter: Filter, sets: &Cell<usize>) -> Result<LogicalPlan> {
     let outside = filter.input.schema().as_ref().clone();
     let rewriter = Rewriter { outside: &outside, place: Place::Condition, sets };
-    let mut input = filter.input;
+    let input = Arc::new(held(Arc::unwrap_or_clone(filter.input))?.data);
     let conditions = split_conjunction_owned(filter.predicate);
-    for condition in &conditions {
-        if has_no_columns(condition)? {
-            input = Arc::new(held(Arc::unwrap_or_clone(input))?);
-        }
-    }
     let alone = |condition| rewriter.alone(condition);
     let conditions = conditions.into_iter().map(alone).collect::<Result<Vec<_>>>()?;
     let predicate = conjunction(conditions).unwrap_or_else(|| lit(true));
     Ok(LogicalPlan::Filter(Filter::try_new(predicate, input)?))
 }
 
-/// A condition that looks at no column, such as `(SELECT 1) > 5`.
-fn has_no_columns(condition: &Expr) -> Result<bool> {
-    let mut found = false;
-    for part in datafusion::logical_expr::utils::split_conjunction(condition) {
-        let fixed = matches!(part, Expr::Literal(..));
-        found |= !fixed && part.column_refs().is_empty() && !part.contains_outer();
-    }
-    Ok(found)
-}
-
-/// The plan with a `LIMIT` on each aggregate that always gives a row: the optimizer takes a condition without columns
-/// below it, where it removes rows that are folded instead of the row that comes out, and passes no `LIMIT`.
-fn held(plan: LogicalPlan) -> Result<LogicalPlan> {
-    let hold = |node: LogicalPlan| match node {
+/// What a condition is about, with a `LIMIT` on each aggregate that always gives a row: a condition without columns, as it is written
+/// or as the optimizer finds that its columns are constants, would be taken below that, where it removes rows that are folded
+/// instead of the row that comes out. It passes no `LIMIT`.
+fn held(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    plan.transform_down(|node| match node {
         LogicalPlan::Limit(_) => Ok(Transformed::new(node, false, TreeNodeRecursion::Jump)),
         LogicalPlan::Aggregate(ref aggregate) if gives_rows_for_none(aggregate) => {
             let rows = if aggregate.group_expr.is_empty() { 1 } else { i64::MAX as usize };
@@ -160,8 +148,7 @@ fn held(plan: LogicalPlan) -> Result<LogicalPlan> {
             Ok(Transformed::new(limited, true, TreeNodeRecursion::Jump))
         }
         other => Ok(Transformed::no(other)),
-    };
-    plan.transform_down(hold).data()
+    })
 }
 
 /// Whether an aggregate has a row where its input has none: one without groups, and the total of a `ROLLUP`.
