@@ -66,6 +66,7 @@ mod repeat;
 mod replaced;
 mod report;
 mod resume;
+mod rounded;
 mod rows;
 mod runs;
 mod searching;

@@ -264,6 +264,10 @@ class Query:
         elif shape == "total":
             items, columns = [(folded, "BIGINT")], [("n", "BIGINT")]
             if c.rarely(3):
+                # A constant beside it, of which conditions above can be false for all rows.
+                items.insert(0, (c.one(["1", "CAST(NULL AS BIGINT)", "2"]), "BIGINT"))
+                columns.insert(0, ("k", "BIGINT"))
+            if c.rarely(3):
                 tail = f" HAVING {c.one([folded, f'(SELECT {folded} FROM {source})'])} {c.one(['>', '<'])} {c.below(3)}"
         elif shape == "window":
             part = c.one(["", f"PARTITION BY {self.value(scope, 'VARCHAR')} "])
@@ -299,6 +303,12 @@ class Query:
             text = f"SELECT {', '.join(f'{alias}.{name}' for name, _ in columns)} FROM ({text}) AS {alias}"
             return text + self.ordered(columns, last), columns
         text = f"SELECT {distinct}{listed} FROM {source}{where}{tail}"
+        if not last and len(columns) > 1 and c.rarely(6):
+            # The first of them by columns that are not given.
+            alias = self.name("a")
+            keys = ", ".join(f"{alias}.{name} {c.one(['', 'DESC '])}NULLS LAST" for name, _ in reversed(columns))
+            cut = c.one(["LIMIT 2", "OFFSET 1", "LIMIT 2 OFFSET 1"])
+            return f"SELECT {alias}.{columns[0][0]} FROM ({text}) AS {alias} ORDER BY {keys} {cut}", columns[:1]
         return text + self.ordered(columns, last), columns
 
     def ordered(self, columns, last):
@@ -307,7 +317,8 @@ class Query:
         if not last and not c.rarely(5):
             return ""
         keys = [f"{i + 1} {c.one(['', 'DESC '])}NULLS {c.one(['LAST', 'FIRST'])}" for i in range(len(columns))]
-        limit = f" LIMIT {1 + c.below(3)}{c.one(['', '', ' OFFSET 1'])}" if not last or c.rarely(3) else ""
+        cuts = [f" LIMIT {1 + c.below(3)}", f" LIMIT {1 + c.below(3)} OFFSET 1", " OFFSET 1"]
+        limit = c.one(cuts) if not last or c.rarely(3) else ""
         return f" ORDER BY {', '.join(keys)}{limit}"
 
     def output(self, text, i):
