@@ -82,7 +82,7 @@ pub fn fitted(
     (trimmed.join("\n") + "\n", header.len() - widths.len())
 }
 
-/// The same for numbers that people compare: where there is no room, columns leave in the order of [`LEAVE_FIRST`], then from the right, and what they
+/// The same for numbers that people compare: where there is no room, columns that people decide least by leave first, then those on the right, and what they
 /// hold follows below, row by row. `elsewhere` says where columns are that too many rows leave no room for.
 pub fn numbers(
     header: &[String],
