@@ -15,6 +15,7 @@ use crate::run::history::{RunSummary, ended};
 use crate::run::reason::Change;
 use crate::session::Engine;
 use proofmill_base::error::{Error, ErrorKind, Result};
+use proofmill_base::ids::StageName;
 use proofmill_base::secret;
 use proofmill_base::styled::printable;
 use proofmill_base::suggest::{self, some_names};
@@ -134,10 +135,8 @@ impl Comparison<'_> {
 
     /// The table of a stage in both runs; `None` unless both have one.
     async fn pair(&self, stage: &str) -> Result<Option<TablePair>> {
+        let Ok(name) = stage.parse::<StageName>() else { return Ok(None) };
         let [a, b] = &self.sides;
-        let record =
-            |side: &'_ Side| side.stages.keys().find(|name| name.as_str() == stage).cloned();
-        let Some(name) = record(a) else { return Ok(None) };
         match (a.record(&name), b.record(&name)) {
             (Some(ours), Some(theirs)) => {
                 TablePair::of(stage, [a, b], [ours, theirs], self.store).await

@@ -7,7 +7,7 @@ use serde_json::Value as Json;
 use crate::cli::args::Colour;
 use crate::cli::pager;
 use crate::console::{self, Stream};
-use crate::draw::table::numbers;
+use crate::draw::table::prioritized;
 use proofmill_base::error::{Error, ErrorKind, Result};
 use proofmill_base::secret;
 use proofmill_base::styled::{Ink, Styled};
@@ -38,7 +38,7 @@ impl Output {
 
     /// A table for people, as wide as the terminal if data goes to one.
     pub fn table(&self, header: &[String], rows: Vec<Vec<String>>, right: &[bool]) -> String {
-        numbers(header, rows, right, self.width(), ": `--json`")
+        prioritized(header, rows, right, self.width(), ": `--json`")
     }
 
     /// Data that may be longer than the screen: through a pager then.

@@ -11,7 +11,7 @@ use arrow::compute::{cast, concat_batches};
 use arrow::datatypes::DataType;
 use serde::Serialize;
 
-use crate::diff::pair::{TablePair, table_of};
+use crate::diff::pair::{TablePair, by, table_of};
 use crate::diff::runs::Side;
 use crate::session::{Engine, StageTable};
 use crate::stages::error::StageError;
@@ -121,12 +121,6 @@ pub async fn metrics(
 
 fn texts(by: &[(String, Option<String>)]) -> Key {
     by.iter().map(|(_, value)| value.clone()).collect()
-}
-
-/// The columns that split the table of a `measure`.
-fn by(record: &Artifact) -> Vec<String> {
-    let column = |i: usize| record.components.get(&format!("settings.by[{i}]")).cloned();
-    (0..).map_while(column).collect()
 }
 
 /// The values of a `measure` in both runs.

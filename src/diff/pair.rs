@@ -45,7 +45,24 @@ fn named(side: &Side, record: &Artifact) -> Vec<Vec<String>> {
         inputs.any(|(_, input)| *input == fingerprint)
     };
     let readers = side.stages.values().map(|(_, found)| found.record.as_ref()).filter(reads);
-    checks.chain([record].into_iter().chain(readers).filter_map(setting)).collect()
+    let settings = [record].into_iter().chain(readers).filter_map(setting);
+    checks.chain(result(record)).chain(settings).collect()
+}
+
+/// The columns that identify a row of what `measure` and `compare` give.
+fn result(record: &Artifact) -> Option<Vec<String>> {
+    let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+    match record.kind.as_str() {
+        "measure" => Some([by(record), names(&["name"])].concat()),
+        "compare" => Some(names(&["metric", "baseline", "candidate"])),
+        _ => None,
+    }
+}
+
+/// The columns that split the table of a `measure`.
+pub fn by(record: &Artifact) -> Vec<String> {
+    let column = |i: usize| record.components.get(&format!("settings.by[{i}]")).cloned();
+    (0..).map_while(column).collect()
 }
 
 /// The columns that the settings of a stage name as the identity of a row.

@@ -84,7 +84,7 @@ pub fn fitted(
 
 /// The same for numbers that people compare: where there is no room, columns that people decide least by leave first, then those on the right, and what they
 /// hold follows below, row by row. `elsewhere` says where columns are that too many rows leave no room for.
-pub fn numbers(
+pub fn prioritized(
     header: &[String],
     rows: Vec<Vec<String>>,
     right: &[bool],
@@ -330,7 +330,7 @@ mod tests {
             "0.4010",
         ]]);
         let right: Vec<bool> = (0..13).map(|i| i > 2).collect();
-        let text = numbers(&header, rows.clone(), &right, Some(80), "");
+        let text = prioritized(&header, rows.clone(), &right, Some(80), "");
         assert!(text.lines().all(|line| display_width(line) <= 80), "{text}");
         insta::assert_snapshot!(text, @r"
         stage     by          metric         a       b    diff      low    high  p holm
@@ -338,7 +338,7 @@ mod tests {
         accuracy  split=test  accuracy  0.6125  0.6458  0.0333  -0.0126  0.0792  0.4010
         row 1  only a: 11, only b: 19, pairs: 240 by question_id, p: 0.2005
         ");
-        assert!(!numbers(&header, rows, &right, Some(200), "").contains("row 1"));
+        assert!(!prioritized(&header, rows, &right, Some(200), "").contains("row 1"));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use serde::Deserialize;
 
 use crate::checks::Scalar;
 use crate::code::Code;
-use crate::node::{Node, Value};
+use crate::node::{Node, Value, Written};
 use proofmill_base::suggest;
 
 /// A parameter: its default, nothing if it must be given, or more than that.
@@ -120,6 +120,19 @@ impl<'a> Declaration<'a> {
             }
             _ => self.0.clone(),
         }
+    }
+
+    /// What takes the place of a value that was refused, so that nothing else is found wrong for it: the default, else the first of
+    /// the values that are right, else nothing that is known.
+    pub fn stand_in(self) -> Node {
+        let first = self.one_of().and_then(|all| all.first()).filter(|_| !self.is_list());
+        let right = |node: &Node| node.value != Value::Null && self.refused(node).is_none();
+        [Some(self.default()), first.cloned()].into_iter().flatten().find(right).unwrap_or_else(
+            || {
+                let written = Written { text: String::new(), holes: Vec::new(), unresolved: true };
+                Node { written: Some(Box::new(written)), ..Node::new(Value::Null, self.0.span) }
+            },
+        )
     }
 
     /// Whether it is one: a mapping of other keys is a mistake that is told by its keys.

@@ -94,7 +94,7 @@ pub fn resolve(
     for (key, declared) in entries {
         let declaration = Declaration::of(declared);
         let given = given.iter().rev().find(|(name, _)| *name == key.name).map(|(_, given)| given);
-        let mut value = match given {
+        let value = match given {
             Some(Given::Node(_, node)) => node.clone(),
             Some(Given::Text(text)) => match typed(text, declaration, declared.span) {
                 Ok(value) => Node::new(value, declared.span),
@@ -108,25 +108,28 @@ pub fn resolve(
                     };
                     let place = (declared.span, join("params", &key.name));
                     out.push(refused(&key.name, wrong, &format!("`{text}`"), place));
-                    Node::new(Value::Null, declared.span)
+                    declaration.stand_in()
                 }
             },
             None => declaration.default(),
         };
-        let is_text = matches!(given, Some(Given::Text(_)));
-        if value.value == Value::Null && !is_text && declaration.is_known() {
+        // What has no value as something else is wrong is told there.
+        let is_open = value.value == Value::Null && !value.is_unresolved();
+        if is_open && !matches!(given, Some(Given::Text(_))) && declaration.is_known() {
             out.push(missing(key, given, setter));
         }
-        if let Some((wrong, part)) = declaration.refused(&value) {
-            let path = match (given, setter) {
-                (Some(Given::Node(..)), Setter::Group(_, path)) => join(path, "with"),
-                _ => "params".to_owned(),
-            };
-            let place = (part.span, join(&path, &key.name));
-            out.push(refused(&key.name, wrong, &part.describe(), place));
-            // Nothing is said of what follows from it.
-            value = Node::new(Value::Null, value.span);
-        }
+        let value = match declaration.refused(&value) {
+            None => value,
+            Some((wrong, part)) => {
+                let path = match (given, setter) {
+                    (Some(Given::Node(..)), Setter::Group(_, path)) => join(path, "with"),
+                    _ => "params".to_owned(),
+                };
+                let place = (part.span, join(&path, &key.name));
+                out.push(refused(&key.name, wrong, &part.describe(), place));
+                declaration.stand_in()
+            }
+        };
         values = values.with("params", &key.name, value);
     }
     values

@@ -5,7 +5,7 @@ use arrow::compute::concat_batches;
 use arrow::datatypes::DataType;
 
 use crate::draw::cells::texts;
-use crate::draw::table::numbers;
+use crate::draw::table::prioritized;
 use proofmill_base::ids::StageName;
 
 /// Columns of `measure` and `compare` that hold numbers people compare first; the table in the
@@ -58,7 +58,7 @@ pub fn of_stage(stage: &StageName, batches: &[RecordBatch], width: Option<usize>
     let rows = (0..all.num_rows()).map(|row| columns.iter().map(|c| c[row].clone()).collect());
     let method = method(&all);
     let elsewhere = format!(": `proofmill show {stage} --format vertical`");
-    let table = numbers(&header, rows.collect(), &right, width, &elsewhere);
+    let table = prioritized(&header, rows.collect(), &right, width, &elsewhere);
     format!("{stage}{method}\n{table}")
 }
 

@@ -90,14 +90,14 @@ impl RunReference {
         };
         let pipeline = newest_run.pipeline.clone();
         let good = |run: &RunSummary| is_good(run, &pipeline);
-        if back == 0 && newest(store, good, back).await?.run.is_none() {
-            let (ended, run) = (ended(&newest_run), &newest_run.run);
+        let usual = succeeded(store, newest_run, back).await?;
+        if !good(&usual) {
+            let (ended, run) = (ended(&usual), &usual.run);
             let message = format!("no run of `{pipeline}` has succeeded: {run} is {ended}");
             return Err(Error::new(ErrorKind::Usage, message).with_hint(
                 "what such a run has can be read by its id: `proofmill runs` lists them",
             ));
         }
-        let usual = succeeded(store, newest_run, back).await?;
         let Some(missing) = lacking(&usual) else { return Ok(usual) };
         let whole = |run: &RunSummary| good(run) && lacking(run).is_none();
         let Some(found) = newest(store, whole, back).await?.run else { return Ok(usual) };

@@ -458,8 +458,12 @@ impl ContextProvider for Provider<'_> {
             let planner = SqlToRel::new_with_options(self, options());
             let nothing = DFSchema::empty();
             let cast = planner.sql_to_expr(cast, &nothing, &mut PlannerContext::new()).ok()?;
+            let may_fail = match cast {
+                Expr::Cast(_) => true,
+                Expr::TryCast(_) => false,
+                _ => return None,
+            };
             let kind = cast.get_type(&nothing).ok()?;
-            let may_fail = matches!(cast, Expr::Cast(_));
             Some(Arc::new(exact::named_cast(name.to_owned(), kind, may_fail)))
         })
     }

@@ -5,11 +5,11 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    CastKind, Expr, GroupByExpr, Ident, OrderByExpr, OrderByKind, Query, Select, SelectItem,
-    SetExpr, Statement, Value, Visit, VisitMut, Visitor, VisitorMut,
+    CastKind, Expr, GroupByExpr, Ident, OrderByExpr, Select, SelectItem, Statement, Value, Visit,
+    VisitMut, Visitor, VisitorMut,
 };
 
-use crate::sqltext::using::call;
+use crate::sqltext::rewriting::{call, each_select};
 
 /// What functions that are casts are called, in front of the type: nobody else can write such a name without quotes.
 const CAST: &str = "cast as ";
@@ -17,20 +17,10 @@ const TRY_CAST: &str = "try_cast as ";
 
 /// Writes the casts of queries that group by one as such functions.
 pub fn written_out(statement: &mut Statement) {
-    struct Queries;
-    impl VisitorMut for Queries {
-        type Break = ();
-
-        fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
-            let order = match query.order_by.as_mut().map(|order| &mut order.kind) {
-                Some(OrderByKind::Expressions(order)) => order.as_mut_slice(),
-                _ => &mut [],
-            };
-            of_body(&mut query.body, order);
-            ControlFlow::Continue(())
-        }
-    }
-    let _ = VisitMut::visit(statement, &mut Queries);
+    let _ = each_select(statement, |select, order| {
+        of_select(select, order);
+        ControlFlow::<()>::Continue(())
+    });
 }
 
 /// The cast that a function of such a name is, written over NULL; `None` for other functions.
@@ -38,17 +28,6 @@ pub fn cast_of(function: &str) -> Option<String> {
     let cast =
         |kind: &str, word: &str| Some(format!("{word}(NULL AS {})", function.strip_prefix(kind)?));
     cast(CAST, "CAST").or_else(|| cast(TRY_CAST, "TRY_CAST"))
-}
-
-fn of_body(body: &mut SetExpr, order: &mut [OrderByExpr]) {
-    match body {
-        SetExpr::Select(select) => of_select(select, order),
-        SetExpr::SetOperation { left, right, .. } => {
-            of_body(left, &mut []);
-            of_body(right, &mut []);
-        }
-        _ => {}
-    }
 }
 
 fn of_select(select: &mut Select, order: &mut [OrderByExpr]) {
@@ -68,6 +47,7 @@ fn of_select(select: &mut Select, order: &mut [OrderByExpr]) {
     if let GroupByExpr::Expressions(groups, _) = &mut select.group_by {
         let _ = VisitMut::visit(groups, &mut Casts);
     }
+    let _ = VisitMut::visit(&mut select.distinct, &mut Casts);
     let _ = VisitMut::visit(&mut select.having, &mut Casts);
     let _ = VisitMut::visit(&mut select.qualify, &mut Casts);
     for key in order {

@@ -7,6 +7,7 @@ mod columns;
 mod limits;
 mod obeyed;
 mod parse;
+mod rewriting;
 mod stars;
 mod using;
 mod windows;

@@ -119,13 +119,13 @@ pub fn parse(sql: &str) -> Result<Query, SqlError> {
     limits::expanded(&statement).map_err(|excess| too_large(sql, excess))?;
     stars::all_of_from(&mut statement);
     using::written_out(&mut statement);
-    casts::written_out(&mut statement);
     windows::written_out(&mut statement).map_err(|conflict| SqlError {
         kind: SqlErrorKind::NotAllowed,
         message: conflict.message,
         range: spanned(sql, conflict.span),
         help: None,
     })?;
+    casts::written_out(&mut statement);
     let tables = tables(sql, &statement)?;
     Ok(Query { text: sql.to_owned(), statement, tables })
 }

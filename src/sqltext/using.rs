@@ -6,40 +6,20 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Distinct, ExceptSelectItem, Expr, Function, FunctionArg, FunctionArgExpr,
-    FunctionArgumentList, FunctionArguments, GroupByExpr, Ident, Join, JoinConstraint,
-    JoinOperator, ObjectName, OrderByExpr, OrderByKind, Query, ReplaceSelectElement,
-    ReplaceSelectItem, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, Statement,
-    TableFactor, TableWithJoins, VisitMut, VisitorMut, WildcardAdditionalOptions,
+    BinaryOperator, Distinct, ExceptSelectItem, Expr, GroupByExpr, Ident, Join, JoinConstraint,
+    JoinOperator, ObjectName, OrderByExpr, Query, ReplaceSelectElement, ReplaceSelectItem, Select,
+    SelectItem, SelectItemQualifiedWildcardKind, Statement, TableFactor, TableWithJoins, VisitMut,
+    VisitorMut, WildcardAdditionalOptions,
 };
+
+use crate::sqltext::rewriting::{call, each_select};
 
 /// Writes out every such join of a statement whose sides have names. Others stay as they are, and are refused.
 pub fn written_out(statement: &mut Statement) {
-    struct Queries;
-    impl VisitorMut for Queries {
-        type Break = ();
-
-        fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
-            let order = match query.order_by.as_mut().map(|order| &mut order.kind) {
-                Some(OrderByKind::Expressions(order)) => order.as_mut_slice(),
-                _ => &mut [],
-            };
-            of_body(&mut query.body, order);
-            ControlFlow::Continue(())
-        }
-    }
-    let _ = statement.visit(&mut Queries);
-}
-
-fn of_body(body: &mut SetExpr, order: &mut [OrderByExpr]) {
-    match body {
-        SetExpr::Select(select) => of_select(select, order),
-        SetExpr::SetOperation { left, right, .. } => {
-            of_body(left, &mut []);
-            of_body(right, &mut []);
-        }
-        _ => {}
-    }
+    let _ = each_select(statement, |select, order| {
+        of_select(select, order);
+        ControlFlow::<()>::Continue(())
+    });
 }
 
 /// A column that both sides of a join share, and what it stands for.
@@ -237,25 +217,6 @@ fn qualified(table: &[Ident], column: &Ident) -> Expr {
 
 fn coalesce(left: Expr, right: Expr) -> Expr {
     call(Ident::new("coalesce"), vec![left, right])
-}
-
-/// The call of a function.
-pub fn call(name: Ident, args: Vec<Expr>) -> Expr {
-    let arg = |expr| FunctionArg::Unnamed(FunctionArgExpr::Expr(expr));
-    Expr::Function(Function {
-        name: ObjectName::from(vec![name]),
-        uses_odbc_syntax: false,
-        parameters: FunctionArguments::None,
-        args: FunctionArguments::List(FunctionArgumentList {
-            duplicate_treatment: None,
-            args: args.into_iter().map(arg).collect(),
-            clauses: Vec::new(),
-        }),
-        filter: None,
-        null_treatment: None,
-        over: None,
-        within_group: Vec::new(),
-    })
 }
 
 fn aliased(expr: Expr, alias: Ident) -> SelectItem {

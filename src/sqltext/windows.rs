@@ -4,10 +4,12 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, Ident, NamedWindowDefinition, NamedWindowExpr, OrderByExpr, OrderByKind, Query, Select,
-    SetExpr, Statement, VisitMut, VisitorMut, WindowSpec, WindowType,
+    Expr, Ident, NamedWindowDefinition, NamedWindowExpr, OrderByExpr, Query, Select, Statement,
+    VisitMut, VisitorMut, WindowSpec, WindowType,
 };
 use datafusion::sql::sqlparser::tokenizer::Span;
+
+use crate::sqltext::rewriting::each_select;
 
 /// A window that cannot go on from the one that it names.
 #[derive(Debug, PartialEq)]
@@ -18,38 +20,13 @@ pub struct WindowConflict {
 
 /// Writes out every named window of a statement.
 pub fn written_out(statement: &mut Statement) -> Result<(), WindowConflict> {
-    struct Queries;
-    impl VisitorMut for Queries {
-        type Break = WindowConflict;
-
-        fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<WindowConflict> {
-            let order = query.order_by.as_mut().map(|order| &mut order.kind);
-            let order = match order {
-                Some(OrderByKind::Expressions(order)) => order.as_mut_slice(),
-                _ => &mut [],
-            };
-            of_body(&mut query.body, order)
-        }
-    }
-    match statement.visit(&mut Queries) {
+    match each_select(statement, of_select) {
         ControlFlow::Break(conflict) => Err(conflict),
         ControlFlow::Continue(()) => Ok(()),
     }
 }
 
-/// The windows of each `SELECT` of a query; `order` is the query's `ORDER BY`, which sees those of a lone `SELECT`.
-fn of_body(body: &mut SetExpr, order: &mut [OrderByExpr]) -> ControlFlow<WindowConflict> {
-    match body {
-        SetExpr::Select(select) => of_select(select, order),
-        SetExpr::SetOperation { left, right, .. } => {
-            of_body(left, &mut [])?;
-            of_body(right, &mut [])
-        }
-        // A query in parentheses is visited as one of its own.
-        _ => ControlFlow::Continue(()),
-    }
-}
-
+/// The windows of a `SELECT`, which the order of its rows sees too.
 fn of_select(select: &mut Select, order: &mut [OrderByExpr]) -> ControlFlow<WindowConflict> {
     if select.named_window.is_empty() {
         return ControlFlow::Continue(());

@@ -182,7 +182,12 @@ stages:
     };
     two_nights("unnamed", &rows("asked"));
     let diff = workspace.proofmill(&["diff", "unnamed~1", "unnamed"]).expect(0);
-    assert!(!diff.stdout.contains("paired by"), "{}", diff.stdout);
+    assert!(!diff.stdout.contains("answers: of"), "{}", diff.stdout);
+    assert!(
+        diff.stdout.contains("accuracy: of 1 row in both runs, paired by name"),
+        "{}",
+        diff.stdout
+    );
     diff.says("`accuracy` is not tested: nothing says which columns identify a row of `answers`; say it with `--on` or a check `unique`; no two rows share `latency`")
         .says("rows are not compared where nothing says which columns identify them: `answers`");
     workspace.proofmill(&["diff", "unnamed~1", "unnamed", "answers"]).expect(2).says("`--on`");

@@ -1,7 +1,7 @@
 //! Expressions that the engine computes otherwise than SQL says, replaced by [functions](proofmill_udfs::exact) that do
 //! as SQL says: arithmetic of whole numbers, and `TRY_CAST`.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::config::{ConfigExtension, ConfigOptions};
@@ -87,12 +87,15 @@ fn distinguishable(groups: &[Expr]) -> Result<()> {
     if groups.len() < 2 {
         return Ok(());
     }
-    let mut names = HashSet::new();
-    match groups
-        .iter()
-        .map(|expr| expr.schema_name().to_string())
-        .find(|name| !names.insert(name.clone()))
-    {
+    let mut known: HashMap<String, &Expr> = HashMap::new();
+    let other = groups.iter().find_map(|expr| {
+        let name = expr.schema_name().to_string();
+        match known.insert(name.clone(), expr) {
+            Some(other) if other != expr => Some(name),
+            _ => None,
+        }
+    });
+    match other {
         None => Ok(()),
         Some(name) => Refused {
             message: format!("`GROUP BY` of `{name}` and of a cast of it cannot be computed"),

@@ -6,6 +6,7 @@ mod exact;
 mod fences;
 mod keys;
 mod memberships;
+mod mirrored;
 mod node;
 mod planning;
 mod repeated_keys;

@@ -8,7 +8,7 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 
 use crate::session::rules::fences::Fences;
-use crate::session::rules::{bags, exact, keys, repeated_keys, subqueries, views};
+use crate::session::rules::{bags, exact, keys, mirrored, repeated_keys, subqueries, views};
 
 /// Version of what SQL means here: raised whenever the same query over the same rows would give another table.
 pub const SQL_VERSION: u32 = 4;
@@ -17,6 +17,9 @@ pub const SQL_VERSION: u32 = 4;
 /// statistics that call a constant NULL a value.
 const LEFT_OUT: [&str; 4] =
     ["FilterPushdown", "FilterPushdown(Post)", "LimitAggregation", "aggregate_statistics"];
+
+/// The rule of DataFusion in which filters meet.
+const MEETING: &str = "push_down_filter";
 
 /// A rule of DataFusion that runs once instead of twice: the second time it takes columns of a filter that has been given a projection by the
 /// places that they had before.
@@ -68,6 +71,9 @@ pub fn optimizer_rules(planning: Planning) -> Vec<Arc<dyn OptimizerRule + Send +
         if keys::RELY_ON_KEYS.contains(&rule.name()) {
             rules.push(Arc::new(keys::ForgetKeys));
         }
+        if rule.name() == MEETING {
+            rules.push(Arc::new(mirrored::Mirrored));
+        }
         rules.push(rule);
     }
     rules.push(Arc::new(repeated_keys::RepeatedKeys));
@@ -94,7 +100,7 @@ mod tests {
     #[test]
     fn the_rules_that_are_named_are_there() {
         let optimizer = Optimizer::new().rules;
-        for name in keys::RELY_ON_KEYS.into_iter().chain(PLAIN) {
+        for name in keys::RELY_ON_KEYS.into_iter().chain(PLAIN).chain([MEETING]) {
             assert!(optimizer.iter().any(|rule| rule.name() == name), "{name}");
         }
         let physical = PhysicalOptimizer::new().rules;

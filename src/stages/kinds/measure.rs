@@ -8,13 +8,13 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use async_trait::async_trait;
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::LogicalPlan;
-use proofmill_udfs::stats::{self, Interval as Estimate, Method};
+use proofmill_udfs::stats::{self, Interval as Estimate, Method, ROUNDING};
 
 use crate::stages::error::StageError;
 use crate::stages::kind::{Kind, Preparation, Preparing, Traits};
 use crate::stages::plan::{Execution, StagePlan};
 use crate::stages::sink::Computed;
-use crate::stages::tables::paired::{ROUNDING, few_clusters};
+use crate::stages::tables::paired::few_clusters;
 use crate::stages::tables::values::{self, Columns, Key, Metric, Selection, groups, text_at};
 use proofmill_pipeline::code::Code;
 use proofmill_pipeline::kinds::measure::Measure;

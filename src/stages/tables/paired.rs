@@ -6,13 +6,10 @@
 use std::collections::HashSet;
 
 use proofmill_pipeline::kinds::statistics::Interval;
-use proofmill_udfs::stats::{self, StatsError};
+use proofmill_udfs::stats::{self, ROUNDING, StatsError};
 
 /// Resamples when the settings give none.
 const BOOTSTRAP_DEFAULT: u32 = 9_999;
-
-/// Numbers vary less than this part of their mean by rounding alone.
-pub const ROUNDING: f64 = 1e-12;
 
 /// Clusters that tell little of how far clusters differ: fewer than this.
 const CLUSTERS_MIN: usize = 10;

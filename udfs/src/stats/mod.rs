@@ -46,6 +46,9 @@ pub use sequential::{alpha_spent, sign_e_value};
 pub use student::{t_multiplier, t_two_sided_p};
 pub use votes::{majority, mode, weighted_vote};
 
+/// Numbers vary less than this part of their mean by rounding alone.
+pub const ROUNDING: f64 = 1e-12;
+
 /// Checks the number of resamples.
 fn check_resamples(n_resamples: u32) -> Result<(), StatsError> {
     if n_resamples == 0 || n_resamples > RESAMPLES_MAX {

@@ -2,7 +2,9 @@
 
 use std::hash::Hash;
 
-use super::{Interval, StatsError, clustered_se, normal_multiplier, t_multiplier, two_sided_p};
+use super::{
+    Interval, ROUNDING, StatsError, clustered_se, normal_multiplier, t_multiplier, two_sided_p,
+};
 
 /// The Wilson score interval of a proportion (Wilson 1927). `se` is sqrt(p(1-p)/n).
 ///
@@ -52,9 +54,6 @@ fn score(p: f64, trials: f64, multiplier: f64) -> (f64, f64) {
     let high = if p == 1.0 && !half.is_nan() { 1.0 } else { (center + half).clamp(0.0, 1.0) };
     (low, high)
 }
-
-/// A clustered error below this comes from rounding alone.
-const ROUNDING: f64 = 1e-12;
 
 /// The unpaired z test of two proportions.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -179,6 +178,19 @@ mod tests {
             }
         }
         assert!(worst > 0.94 && of_t < 0.6, "{worst} {of_t}");
+    }
+
+    /// Few large clusters that mostly agree: where none of a dozen shows the rare outcome, nothing tells how much they agree, and
+    /// no interval from the rows alone holds the rate as often as it says.
+    #[test]
+    fn few_large_clusters_of_a_high_rate_are_not() {
+        for (rate, clusters) in [(0.5, 12), (0.9, 12), (0.97, 12), (0.97, 40)] {
+            let (wilson, plain) = coverage(rate, clusters, 20, 0.6);
+            println!(
+                "rate {rate}, {clusters} clusters of 20, 0.6 shared: {wilson:.3} (t alone {plain:.3})"
+            );
+            assert_eq!(wilson > 0.94, rate == 0.5, "{rate} {clusters}: {wilson}");
+        }
     }
 
     #[test]
