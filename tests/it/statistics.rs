@@ -1,7 +1,7 @@
 //! Statistics as users reach them: settings of `compare`, and functions in SQL. The numbers are those of
 //! statsmodels and scipy, or of the definitions in Python.
 
-use serde_json::Value as Json;
+use serde_json::{Value as Json, json};
 
 use crate::support::{Workspace, set};
 
@@ -206,4 +206,27 @@ stages:
     for unknown in ["ci_low", "p_mcnemar", "p_bootstrap", "p_clustered", "p_holm", "alarm"] {
         assert!(alone[unknown].is_null(), "{unknown}: {alone}");
     }
+}
+
+/// NULL and the empty text are two values of a column, and no name of a system.
+#[test]
+fn null_is_no_empty_text() {
+    let workspace = Workspace::with(
+        "pipeline: p
+stages:
+  rows: { sql: \"SELECT * FROM (VALUES (1, NULL, true), (2, '', false), (3, '', false), (4, 'x', true)) AS t(id, split, ok)\" }
+  by_split: { measure: { from: rows, correct: ok, by: [split] } }
+  versus: { compare: { from: rows, systems: split, key: id, correct: ok } }
+",
+    );
+    workspace.proofmill(&["run", "p.yaml"]).expect(1).says("the system of the item `1` is NULL");
+    let found = workspace.sql("SELECT split, value, n_attempted AS n FROM by_split");
+    assert_eq!(
+        found,
+        [
+            json!({"split": null, "value": 1.0, "n": 1}),
+            json!({"split": "", "value": 0.0, "n": 2}),
+            json!({"split": "x", "value": 1.0, "n": 1}),
+        ]
+    );
 }
