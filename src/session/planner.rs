@@ -328,6 +328,9 @@ fn describe(
     let message = wording::plain(&root.strip_backtrace());
     let error = |code, message: String, range| PlanError { code, message, range, help: None };
     if let Some(name) = quoted_after(&message, "Invalid function '") {
+        if let Some(Err(error)) = Provider::new(state, HashMap::new()).cast(name) {
+            return describe(text, query, &error, state);
+        }
         let values = state.scalar_functions().keys().chain(state.aggregate_functions().keys());
         let tables = state.window_functions().keys().chain(state.table_functions().keys());
         let names = values.chain(tables).map(String::as_str);
@@ -423,6 +426,13 @@ impl<'a> Provider<'a> {
     fn new(state: &'a SessionState, tables: HashMap<String, Arc<dyn TableProvider>>) -> Self {
         Self { state, tables, relations: [Arc::new(Keyless::default())] }
     }
+
+    /// The [cast](sqltext::cast_of) that a function of such a name is, or what is wrong with it; `None` for other functions.
+    fn cast(&self, name: &str) -> Option<Result<Expr>> {
+        let cast = sqltext::parse_expression(&sqltext::cast_of(name)?).ok()?;
+        let planner = SqlToRel::new_with_options(self, options());
+        Some(planner.sql_to_expr(cast, &DFSchema::empty(), &mut PlannerContext::new()))
+    }
 }
 
 impl ContextProvider for Provider<'_> {
@@ -454,16 +464,13 @@ impl ContextProvider for Provider<'_> {
     fn get_function_meta(&self, name: &str) -> Option<Arc<ScalarUDF>> {
         let known = self.state.scalar_functions().get(name).cloned();
         known.or_else(|| {
-            let cast = sqltext::parse_expression(&sqltext::cast_of(name)?).ok()?;
-            let planner = SqlToRel::new_with_options(self, options());
-            let nothing = DFSchema::empty();
-            let cast = planner.sql_to_expr(cast, &nothing, &mut PlannerContext::new()).ok()?;
+            let cast = self.cast(name)?.ok()?;
             let may_fail = match cast {
                 Expr::Cast(_) => true,
                 Expr::TryCast(_) => false,
                 _ => return None,
             };
-            let kind = cast.get_type(&nothing).ok()?;
+            let kind = cast.get_type(&DFSchema::empty()).ok()?;
             Some(Arc::new(exact::named_cast(name.to_owned(), kind, may_fail)))
         })
     }

@@ -142,6 +142,10 @@ fn of_filter(filter: Filter, sets: &Cell<usize>) -> Result<LogicalPlan> {
 fn held(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     plan.transform_down(|node| match node {
         LogicalPlan::Limit(_) => Ok(Transformed::new(node, false, TreeNodeRecursion::Jump)),
+        // It becomes a join of groups, in which no row is made of none.
+        LogicalPlan::Subquery(ref lateral) if is_correlated(lateral) => {
+            Ok(Transformed::new(node, false, TreeNodeRecursion::Jump))
+        }
         LogicalPlan::Aggregate(ref aggregate) if gives_rows_for_none(aggregate) => {
             let rows = if aggregate.group_expr.is_empty() { 1 } else { i64::MAX as usize };
             let limited = LogicalPlanBuilder::from(node).limit(0, Some(rows))?.build()?;
