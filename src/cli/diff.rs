@@ -5,6 +5,7 @@ use serde_json::{Value as Json, json};
 use crate::cli::args;
 use crate::cli::environment::Environment;
 use crate::cli::output::Output;
+use crate::cli::shell::quoted;
 use crate::diff::metrics::{MetricDiff, metrics};
 use crate::diff::pair::TablePair;
 use crate::diff::rows::{ChangedRow, RowsDiff};
@@ -172,7 +173,7 @@ impl Comparison<'_> {
             let store = self.environment.store_option();
             let on = match self.args.on.is_empty() {
                 true => String::new(),
-                false => format!(" --on {}", found.on.join(",")),
+                false => format!(" --on {}", quoted(&found.on.join(","))),
             };
             let (said, stage) = (summary(found), &found.stage);
             text += &format!("\n{said}\n  proofmill diff{store} {runs} {stage}{on}\n");

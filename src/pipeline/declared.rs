@@ -138,8 +138,9 @@ impl<'a> Declaration<'a> {
     /// Whether it is one: a mapping of other keys is a mistake that is told by its keys.
     pub fn is_known(self) -> bool {
         let keys = ["default", "description", "type", "one_of", "min", "max"];
-        let entries = self.0.entries();
-        entries.is_empty() || entries.iter().any(|(key, _)| keys.contains(&key.name.as_str()))
+        let is_key = |name: &str| keys.contains(&name);
+        !matches!(self.0.value, Value::Map(_))
+            || self.0.entries().iter().any(|(key, _)| is_key(&key.name))
     }
 
     /// Whether values are lists.
@@ -193,13 +194,18 @@ impl<'a> Declaration<'a> {
         }
         if let Some(all) = self.one_of().filter(|all| all.iter().all(|one| !is_same(one, value))) {
             let names: Vec<String> = all.iter().map(text).collect();
-            let listed: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+            let listed = names.iter().map(|name| match name.as_str() {
+                "" => "an empty text".to_owned(),
+                name => format!("`{name}`"),
+            });
+            let listed: Vec<String> = listed.collect();
             let expected = match listed.as_slice() {
                 [one] => one.clone(),
                 [rest @ .., last] => format!("{} or {last}", rest.join(", ")),
                 [] => return None,
             };
-            let help = suggest::renamed_or_near(&text(value), names.iter().map(String::as_str));
+            let near = |text| suggest::renamed_or_near(text, names.iter().map(String::as_str));
+            let help = value.as_str().and_then(near);
             return Some(Wrong { code: Code::WrongValue, expected, help });
         }
         let number = number(value)?;
