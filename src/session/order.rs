@@ -287,9 +287,9 @@ fn keys(plan: &LogicalPlan) -> Vec<Key> {
         LogicalPlan::Aggregate(aggregate)
             if !aggregate.group_expr.iter().any(|e| matches!(e, Expr::GroupingSet(_))) =>
         {
-            // Fewer columns than expressions where one expression is grouped by twice.
-            let grouped = aggregate.schema.fields().len() - aggregate.aggr_expr.len();
-            vec![aggregate.schema.columns()[..grouped].to_vec()]
+            // Fewer columns than groups where the text names one twice.
+            let groups = aggregate.schema.fields().len() - aggregate.aggr_expr.len();
+            vec![aggregate.schema.columns()[..groups].to_vec()]
         }
         LogicalPlan::Window(window) => {
             let mut all = keys(&window.input);

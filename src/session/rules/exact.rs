@@ -1,8 +1,6 @@
 //! Expressions that the engine computes otherwise than SQL says, replaced by [functions](proofmill_udfs::exact) that do
 //! as SQL says: arithmetic of whole numbers, and `TRY_CAST`.
 
-use std::collections::HashMap;
-
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::config::{ConfigExtension, ConfigOptions};
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
@@ -15,7 +13,7 @@ use proofmill_udfs::exact::{Operation, checked, try_cast, with_row};
 
 use crate::session::rules::memberships::Memberships;
 use crate::session::rules::node::{has_part, input_schema};
-use crate::session::wording::Refused;
+use crate::session::rules::repeated_keys;
 
 /// Columns of a row that an error shows.
 const SHOWN_MAX: usize = 8;
@@ -40,9 +38,7 @@ impl AnalyzerRule for Exact {
         let are_told = options.extensions.get::<ToldRows>().is_some_and(|rows| rows.are_told);
         let memberships = Memberships::of(&plan)?;
         let of_node = |node: LogicalPlan| {
-            if let LogicalPlan::Aggregate(aggregate) = &node {
-                distinguishable(&aggregate.group_expr)?;
-            }
+            let node = repeated_keys::grouped_once(node)?;
             if !has_part(&node, is_open)? {
                 return Ok(Transformed::no(node));
             }
@@ -79,30 +75,6 @@ fn is_open(part: &Expr) -> bool {
         }
         Expr::Negative(_) | Expr::TryCast(_) | Expr::InList(_) | Expr::ScalarFunction(_) => true,
         _ => false,
-    }
-}
-
-/// Refuses groups that rules cannot tell apart, as a cast is called like what it casts.
-fn distinguishable(groups: &[Expr]) -> Result<()> {
-    if groups.len() < 2 {
-        return Ok(());
-    }
-    let mut known: HashMap<String, &Expr> = HashMap::new();
-    let other = groups.iter().find_map(|expr| {
-        let name = expr.schema_name().to_string();
-        match known.insert(name.clone(), expr) {
-            Some(other) if other != expr => Some(name),
-            _ => None,
-        }
-    });
-    match other {
-        None => Ok(()),
-        Some(name) => Refused {
-            message: format!("`GROUP BY` of `{name}` and of a cast of it cannot be computed"),
-            help: "cast it in a subquery, under a name of its own, and group by that".to_owned(),
-            blamed: vec![name],
-        }
-        .error(),
     }
 }
 

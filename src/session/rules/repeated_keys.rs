@@ -1,6 +1,7 @@
-//! Keys of an order that stand there before: `first_value(x ORDER BY a, a)`, as `DISTINCT ON` is computed. The aggregate
-//! counts them in one place and leaves them out in another, and panics.
+//! Keys of groups and of orders that stand there before: `GROUP BY a, a`, and `first_value(x ORDER BY a, a)`, as
+//! `DISTINCT ON` is computed. The aggregate counts them in one place and leaves them out in another.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use datafusion::common::tree_node::{Transformed, TreeNode};
@@ -12,7 +13,9 @@ use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::optimizer::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 use datafusion::physical_expr::create_physical_expr;
 
-/// Leaves them out of aggregates, behind the rules that may make two keys one.
+use crate::session::wording::Refused;
+
+/// Leaves keys of orders out of aggregates, behind the rules that may make two keys one.
 #[derive(Debug)]
 pub struct RepeatedKeys;
 
@@ -62,4 +65,34 @@ fn once(expr: Expr, rows: &DFSchema) -> Transformed<Expr> {
     }
     let is_changed = call.params.order_by.len() < given;
     Transformed::new_transformed(Expr::AggregateFunction(call), is_changed)
+}
+
+/// An aggregate by each of its groups once, which is all that its columns have. A cast is called like what it casts:
+/// groups that rules cannot tell apart are refused.
+pub fn grouped_once(node: LogicalPlan) -> Result<LogicalPlan> {
+    let LogicalPlan::Aggregate(mut aggregate) = node else { return Ok(node) };
+    if aggregate.group_expr.len() < 2 {
+        return Ok(LogicalPlan::Aggregate(aggregate));
+    }
+    let mut known: HashMap<String, Expr> = HashMap::new();
+    for expr in std::mem::take(&mut aggregate.group_expr) {
+        let name = expr.schema_name().to_string();
+        match known.get(&name) {
+            Some(other) if *other == expr => continue,
+            Some(_) => {
+                return Refused {
+                    message: format!(
+                        "`GROUP BY` of `{name}` and of a cast of it cannot be computed"
+                    ),
+                    help: "cast it in a subquery, under a name of its own, and group by that"
+                        .to_owned(),
+                    blamed: vec![name],
+                }
+                .error();
+            }
+            None => known.insert(name, expr.clone()),
+        };
+        aggregate.group_expr.push(expr);
+    }
+    Ok(LogicalPlan::Aggregate(aggregate))
 }
