@@ -162,21 +162,24 @@ impl Lineage {
     }
 }
 
-/// The inputs of a table among all of them, those of a list in its order.
+/// The inputs of a table among all of them.
 fn inputs(artifact: &Artifact, ids: &HashMap<Fingerprint, TableId>) -> Vec<(String, TableId)> {
-    let mut inputs: Vec<(String, TableId)> =
-        inputs_of(artifact).filter_map(|(part, input)| Some((part, *ids.get(&input)?))).collect();
+    inputs_of(artifact)
+        .into_iter()
+        .filter_map(|(part, input)| Some((part, *ids.get(&input)?)))
+        .collect()
+}
+
+/// The inputs that a record names, each with its part, those of a list in its order.
+pub fn inputs_of(artifact: &Artifact) -> Vec<(String, Fingerprint)> {
+    let input = |(name, value): (&String, &String)| {
+        let part = name.strip_prefix(INPUT)?;
+        Some((part.to_owned(), Fingerprint(value.parse::<Digest>().ok()?)))
+    };
+    let mut inputs: Vec<_> = artifact.components.iter().filter_map(input).collect();
     let number = |part: &str| -> Option<usize> { part.split(['[', ']']).nth(1)?.parse().ok() };
     inputs.sort_by_key(|(part, _)| (number(part), part.clone()));
     inputs
-}
-
-/// The inputs that a record names, each with its part.
-fn inputs_of(artifact: &Artifact) -> impl Iterator<Item = (String, Fingerprint)> {
-    artifact.components.iter().filter_map(|(name, value)| {
-        let part = name.strip_prefix(INPUT)?;
-        Some((part.to_owned(), Fingerprint(value.parse::<Digest>().ok()?)))
-    })
 }
 
 #[cfg(test)]

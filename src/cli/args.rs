@@ -1,6 +1,7 @@
 //! Arguments and options. A flag says how to run; a key of the file says what.
 
-use std::path::PathBuf;
+use std::num::NonZeroU64;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use tracing_subscriber::filter::Targets;
@@ -134,6 +135,17 @@ pub struct Pipeline {
     /// Set a parameter; may be given several times
     #[arg(long = "param", value_name = "NAME=VALUE", value_parser = parse_param)]
     pub params: Vec<(String, String)>,
+    /// At most so many rows of each `read`, those that come first by `row_id`: for a quick look at whether all works.
+    /// Numbers of such a run are not those of the pipeline
+    #[arg(long, value_name = "ROWS")]
+    pub limit: Option<NonZeroU64>,
+}
+
+impl Pipeline {
+    /// A pipeline with all rows that it reads.
+    pub fn with(pipeline: &Path, params: &[(String, String)]) -> Self {
+        Self { pipeline: pipeline.to_owned(), params: params.to_vec(), limit: None }
+    }
 }
 
 /// `run`

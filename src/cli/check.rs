@@ -1,5 +1,7 @@
 //! `proofmill check`
 
+use std::collections::HashSet;
+
 use serde_json::Value as Json;
 
 use crate::cli::args::{self, Pipeline};
@@ -8,31 +10,46 @@ use crate::report::units::plural;
 use proofmill_base::error::{Error, ErrorKind, Result};
 use proofmill_pipeline::diagnostic::Severity;
 
-/// Finds all mistakes of the files.
+/// Finds all mistakes of the files. What a template says in several files is told once.
 pub async fn check(args: &args::Check, environment: &Environment) -> Result<()> {
     let engine = environment.planner()?;
     let output = &environment.output;
-    let (mut mistakes, mut all, mut stages) = (0, Vec::new(), 0);
+    let (mut mistakes, mut warnings, mut stages) = (0, 0, 0);
+    let (mut known, mut all) = (HashSet::new(), Vec::new());
     for path in &args.pipelines {
-        let pipeline = Pipeline { pipeline: path.clone(), params: args.params.clone() };
-        let loaded = environment.load_with_mistakes(&pipeline, &engine).await?;
+        let pipeline = Pipeline::with(path, &args.params);
+        let mut loaded = environment.load_with_mistakes(&pipeline, &engine).await?;
         stages += loaded.prepared.as_ref().map_or(0, |prepared| prepared.stages.len());
-        mistakes += loaded.diagnostics.iter().filter(|d| d.severity == Severity::Error).count();
-        if output.json {
-            all.extend(loaded.diagnostics.iter().map(|d| d.to_json(&loaded.sources)));
-        } else {
-            output.diagnostics(&loaded.diagnostics, &loaded.sources)?;
+        let sources = &loaded.sources;
+        loaded.diagnostics.retain(|said| {
+            let json = said.to_json(sources);
+            let is_new = known.insert(json.to_string());
+            if is_new {
+                all.push(json);
+                match said.severity {
+                    Severity::Error => mistakes += 1,
+                    Severity::Warning => warnings += 1,
+                }
+            }
+            is_new
+        });
+        if !output.json {
+            output.diagnostics(&loaded.diagnostics, sources)?;
         }
     }
     if output.json {
         output.json(&Json::Array(all))?;
     }
+    let warned = match warnings {
+        0 => String::new(),
+        n => format!(", {}", plural(n, "warning")),
+    };
     let files = plural(args.pipelines.len(), "file");
     if mistakes > 0 {
-        let message = format!("{} in {files}", plural(mistakes, "mistake"));
+        let message = format!("{}{warned} in {files}", plural(mistakes, "mistake"));
         return Err(Error::new(ErrorKind::Pipeline, message)
             .with_hint("`proofmill explain CODE` says more about each"));
     }
-    output.remark(format!("{files}, {}: no mistakes", plural(stages, "stage")));
+    output.remark(format!("{files}, {}: no mistakes{warned}", plural(stages, "stage")));
     Ok(())
 }

@@ -77,7 +77,9 @@ impl Environment {
 
     /// Reads a pipeline file, with the parameters that were given and those of the profile.
     pub fn draft(&self, pipeline: &Pipeline) -> Result<Draft> {
-        load::read(&pipeline.pipeline, &pipeline.params, &self.profile_params)
+        let mut draft = load::read(&pipeline.pipeline, &pipeline.params, &self.profile_params)?;
+        pipeline.limit.iter().for_each(|rows| draft.limit(rows.get()));
+        Ok(draft)
     }
 
     /// The option that gives another command the same parameters; nothing if none was asked for.

@@ -10,6 +10,7 @@ use crate::cli::output::Output;
 use crate::cli::shell::quoted;
 use crate::report::units::{count, plural};
 use crate::run::history::{RunSummary, tables};
+use crate::stages::load::LIMIT;
 use crate::stages::tables::query::rows_of;
 use crate::stages::tables::rows::objects;
 use proofmill_base::error::{Error, ErrorKind, Result};
@@ -119,10 +120,10 @@ fn commands(
     environment: &Environment,
 ) -> BTreeMap<String, String> {
     let Some(origin) = &run.origin else { return BTreeMap::new() };
-    let params = run
-        .params
-        .iter()
-        .map(|(name, value)| format!(" --param {}", quoted(&format!("{name}={}", plain(value)))));
+    let params = run.params.iter().map(|(name, value)| match name.as_str() {
+        LIMIT => format!(" {LIMIT} {}", plain(value)),
+        name => format!(" --param {}", quoted(&format!("{name}={}", plain(value)))),
+    });
     let params: String = params.collect();
     let command = |stage: &String| {
         let is_read = run.table(stage).is_some_and(|outcome| outcome.kind == "read");

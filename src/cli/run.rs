@@ -64,6 +64,10 @@ pub async fn run(args: &args::Run, environment: &Environment) -> Result<()> {
     if let Some(why) = loaded.engine.models().why_no_gpu() {
         environment.remark_once(&format!("no GPU is used: {why}; models run on the processor"));
     }
+    let limited = args.pipeline.limit.map(|rows| {
+        format!("`--limit {rows}`: each `read` gives {rows} rows at most. These are not the numbers of the pipeline")
+    });
+    limited.iter().for_each(|text| environment.output.remark(text));
     let (select, rerun) = (args.select.as_deref(), args.rerun.as_deref());
     let choice = choice(loaded.prepared.as_ref(), select, rerun, args.verify, &store).await?;
     if stop.is_cancelled() {
@@ -94,6 +98,7 @@ pub async fn run(args: &args::Run, environment: &Environment) -> Result<()> {
     let mut result = result?;
     // What failed in the run is said first, whatever becomes of its numbers.
     let printed = print(&result, environment, &store);
+    limited.iter().for_each(|text| environment.output.remark(text));
     let Some(error) = result.error.take() else { return printed };
     Err(match error.kind {
         ErrorKind::Interrupted => {
@@ -133,7 +138,10 @@ fn resume_command(args: &args::Run, run: &RunId, environment: &Environment) -> S
         command += &format!(" --param {}", quoted(&format!("{name}={value}")));
     }
     let budget = args.budget.as_ref().map(ToString::to_string);
-    for (option, value) in [("select", &args.select), ("rerun", &args.rerun), ("budget", &budget)] {
+    let limit = args.pipeline.limit.as_ref().map(ToString::to_string);
+    let options =
+        [("limit", &limit), ("select", &args.select), ("rerun", &args.rerun), ("budget", &budget)];
+    for (option, value) in options {
         command.extend(value.iter().map(|value| format!(" --{option} {}", quoted(value))));
     }
     command

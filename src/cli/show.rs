@@ -6,6 +6,7 @@ use std::sync::Arc;
 use datafusion::catalog::TableProvider;
 use serde_json::json;
 
+use crate::audit::lineage::inputs_of;
 use crate::cli::args::{self, Format};
 use crate::cli::environment::Environment;
 use crate::cli::rows::{Limited, Outlet};
@@ -152,12 +153,12 @@ async fn show_stage(
         let rows = rows_json(&outcome.stage, &batches);
         return output.json(&json!({"artifact": record.as_ref(), "rows": rows}));
     }
-    outlet.heading = heading(record);
+    outlet.heading = heading(record, run);
     outlet.give(&schema, rows, output).await
 }
 
 /// What stands above the rows of a stage.
-fn heading(record: &Artifact) -> String {
+fn heading(record: &Artifact, run: &RunSummary) -> String {
     let mut text = format!(
         "{} ({}): {}, {}\nfingerprint {}\nmade by run {} at {}\n",
         record.stage,
@@ -168,6 +169,10 @@ fn heading(record: &Artifact) -> String {
         record.created_by,
         record.created_at.format("%Y-%m-%d %H:%M:%S UTC"),
     );
+    let made_of = made_of(record, run);
+    if !made_of.is_empty() {
+        text += &format!("made of: {}\n", made_of.join(", "));
+    }
     for part in record.parts.iter().chain(&record.errors) {
         text += &format!("  {}  sha256 {}\n", part.key, part.sha256);
     }
@@ -175,4 +180,15 @@ fn heading(record: &Artifact) -> String {
         text += &format!("note: {}\n", printable(note, true));
     }
     text + "\n"
+}
+
+/// The tables that a table was computed from, by their names in `run`, each with its part in the stage.
+fn made_of(record: &Artifact, run: &RunSummary) -> Vec<String> {
+    let inputs = inputs_of(record).into_iter().map(|(part, input)| {
+        let stage = run.stages.iter().find(|stage| stage.fingerprint == Some(input));
+        let name = stage.map_or_else(|| input.0.short(), |stage| stage.stage.to_string());
+        // In SQL the part is the name.
+        if part == name { name } else { format!("{name} ({})", printable(&part, true)) }
+    });
+    inputs.collect()
 }

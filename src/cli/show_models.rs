@@ -14,9 +14,9 @@ use proofmill_base::error::{Error, ErrorKind, Result};
 pub async fn show_models(args: &args::ShowModels, environment: &Environment) -> Result<()> {
     let engine = environment.planner()?;
     let (mut locals, mut remotes) = (Vec::new(), Vec::new());
-    if let Some(pipeline) = args.pipeline.clone() {
-        let params = args.params.clone();
-        let loaded = environment.load(&args::Pipeline { pipeline, params }, &engine).await?;
+    if let Some(pipeline) = &args.pipeline {
+        let pipeline = args::Pipeline::with(pipeline, &args.params);
+        let loaded = environment.load(&pipeline, &engine).await?;
         for (name, facts) in loaded.engine.models().facts() {
             match facts {
                 Ok(ModelInfo::Local(local)) => locals.push((name.to_owned(), local)),

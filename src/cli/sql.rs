@@ -56,8 +56,8 @@ pub async fn sql(args: &args::Sql, environment: &Environment) -> Result<()> {
     };
     let named = named_tables(&query, &runs, &store, environment).await?;
     let mut engine = environment.engine(&store, &environment.new_run())?;
-    if let Some(pipeline) = args.models.clone() {
-        let pipeline = args::Pipeline { pipeline, params: Vec::new() };
+    if let Some(pipeline) = &args.models {
+        let pipeline = args::Pipeline::with(pipeline, &[]);
         engine = environment.load(&pipeline, &engine).await?.engine;
     }
     let input_rows = named.values().filter_map(rows_of).sum::<usize>() as u64;

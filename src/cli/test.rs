@@ -14,7 +14,7 @@ pub async fn test(args: &args::Check, environment: &Environment) -> Result<()> {
     let output = &environment.output;
     let (mut passed, mut failed, mut all) = (0, 0, Vec::new());
     for path in &args.pipelines {
-        let pipeline = Pipeline { pipeline: path.clone(), params: args.params.clone() };
+        let pipeline = Pipeline::with(path, &args.params);
         let store = environment.memory_store().await?;
         let engine = environment.engine(&store, &environment.new_run())?;
         let tests = environment

@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 
-use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema, JoinType, Result};
 use datafusion::datasource::source_as_provider;
 use datafusion::logical_expr::expr::{AggregateFunction, Sort as SortExpr, WindowFunction};
@@ -60,8 +60,7 @@ pub fn unfixed(plan: &LogicalPlan) -> Result<Vec<Unfixed>> {
             LogicalPlan::Limit(limit) if !limit_is_fixed(limit) => vec![of_limit(limit)],
             LogicalPlan::Distinct(Distinct::On(on)) => {
                 let order = expressions(on.sort_expr.iter().flatten());
-                let chosen = on.select_expr.iter().all(|expr| order.contains(bare(expr)));
-                match chosen || has_key(&order, &on.input) {
+                match is_within(&on.select_expr, &order) || has_key(&order, &on.input) {
                     true => Vec::new(),
                     false => vec![of_distinct()],
                 }
@@ -169,7 +168,7 @@ fn of_distinct() -> Unfixed {
     }
 }
 
-/// An expression without what changes neither order nor identity.
+/// What a shown expression follows from: itself without its name and its casts.
 fn bare(expr: &Expr) -> &Expr {
     match expr {
         Expr::Alias(alias) => bare(&alias.expr),
@@ -178,8 +177,17 @@ fn bare(expr: &Expr) -> &Expr {
     }
 }
 
+/// A key of an order or a group without its name. Only a cast to a text keeps apart what was apart.
+fn key(expr: &Expr) -> &Expr {
+    match expr {
+        Expr::Alias(alias) => key(&alias.expr),
+        Expr::Cast(cast) if cast.field.data_type().is_string() => key(&cast.expr),
+        other => other,
+    }
+}
+
 fn expressions<'a>(order: impl Iterator<Item = &'a SortExpr>) -> HashSet<&'a Expr> {
-    order.map(|sort| bare(&sort.expr)).collect()
+    order.map(|sort| key(&sort.expr)).collect()
 }
 
 fn aggregate_is_fixed(call: &AggregateFunction, groups: &[Expr], input: &LogicalPlan) -> bool {
@@ -189,7 +197,7 @@ fn aggregate_is_fixed(call: &AggregateFunction, groups: &[Expr], input: &Logical
     let mut order = expressions(call.params.order_by.iter());
     // Rows that are equal in all that is shown can come in any order.
     let shown = !order.is_empty() && is_within(&call.params.args, &order);
-    order.extend(groups.iter().map(bare));
+    order.extend(groups.iter().map(key));
     shown || has_key(&order, input)
 }
 
@@ -203,7 +211,7 @@ fn window_is_fixed(call: &WindowFunction, input: &LogicalPlan) -> bool {
         return true;
     }
     let mut order = expressions(params.order_by.iter());
-    order.extend(params.partition_by.iter().map(bare));
+    order.extend(params.partition_by.iter().map(key));
     of_value && !params.order_by.is_empty() && is_within(&params.args, &order)
         || has_key(&order, input)
 }
@@ -215,7 +223,7 @@ fn limit_is_fixed(limit: &Limit) -> bool {
     loop {
         match below {
             LogicalPlan::Projection(projection) => {
-                names = projection.expr.clone();
+                names = names.into_iter().map(|expr| below_of(expr, projection)).collect();
                 below = projection.input.as_ref();
             }
             LogicalPlan::Sort(sort) => {
@@ -227,9 +235,30 @@ fn limit_is_fixed(limit: &Limit) -> bool {
     }
 }
 
+/// An expression over the columns of a projection, as one over the columns of its input.
+fn below_of(expr: Expr, projection: &Projection) -> Expr {
+    let replaced = expr.clone().transform_down(|part| {
+        Ok(match &part {
+            Expr::Column(column) => match projection.schema.maybe_index_of_column(column) {
+                Some(place) => Transformed::new(
+                    projection.expr[place].clone().unalias_nested().data,
+                    true,
+                    TreeNodeRecursion::Jump,
+                ),
+                None => Transformed::no(part),
+            },
+            _ => Transformed::no(part),
+        })
+    });
+    replaced.map_or(expr, |replaced| replaced.data)
+}
+
 fn is_within(shown: &[Expr], order: &HashSet<&Expr>) -> bool {
-    let decided = |expr: &Expr| matches!(expr, Expr::Literal(..)) || order.contains(expr);
-    shown.iter().map(bare).all(decided)
+    let decided = |expr: &Expr| {
+        matches!(bare(expr), Expr::Literal(..))
+            || [key(expr), bare(expr)].iter().any(|e| order.contains(e))
+    };
+    shown.iter().all(decided)
 }
 
 fn columns(schema: &DFSchema) -> Vec<Expr> {
@@ -276,7 +305,13 @@ fn keys(plan: &LogicalPlan) -> Vec<Key> {
             let place = |column: &Column| expr.iter().position(|expr| is_it(expr, column));
             renamed(&keys(input), schema, place)
         }
-        LogicalPlan::Filter(filter) => keys(&filter.input),
+        LogicalPlan::Filter(filter) => {
+            let fixed: Vec<&Column> =
+                split_conjunction(&filter.predicate).into_iter().filter_map(fixed).collect();
+            let mut all = keys(&filter.input);
+            all.iter_mut().for_each(|key| key.retain(|column| !fixed.contains(&column)));
+            all
+        }
         LogicalPlan::Sort(sort) => keys(&sort.input),
         LogicalPlan::Limit(limit) => keys(&limit.input),
         LogicalPlan::Distinct(Distinct::All(input)) => {
@@ -309,6 +344,20 @@ fn keys(plan: &LogicalPlan) -> Vec<Key> {
     };
     keys.truncate(KEYS_MAX);
     keys
+}
+
+/// The column to which a condition gives one value.
+fn fixed(condition: &Expr) -> Option<&Column> {
+    match condition {
+        Expr::BinaryExpr(equal) if equal.op == Operator::Eq => {
+            match (&*equal.left, &*equal.right) {
+                (Expr::Column(column), Expr::Literal(..))
+                | (Expr::Literal(..), Expr::Column(column)) => Some(column),
+                _ => None,
+            }
+        }
+        _ => None,
+    }
 }
 
 /// Keys under the names of `schema`, where each of their columns has a place.

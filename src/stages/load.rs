@@ -22,6 +22,9 @@ use proofmill_pipeline::kinds::StageKind;
 use proofmill_pipeline::source::Sources;
 use proofmill_pipeline::text::FILE_BYTES_MAX;
 
+/// The option that limits every `read`, as runs list it beside their parameters: whoever compares two runs sees it.
+pub const LIMIT: &str = "--limit";
+
 /// A loaded pipeline.
 #[derive(Debug)]
 pub struct Loaded {
@@ -114,6 +117,17 @@ impl Draft {
             _ => None,
         });
         named.collect()
+    }
+
+    /// Has every `read` give at most so many rows, and says so among the parameters of the run.
+    pub fn limit(&mut self, rows: u64) {
+        let Some(pipeline) = &mut self.parsed.pipeline else { return };
+        for stage in pipeline.stages.values_mut() {
+            if let StageKind::Read(read) = &mut stage.kind {
+                read.limit = Some(read.limit.map_or(rows, |own| own.min(rows)));
+            }
+        }
+        pipeline.params.insert(LIMIT.to_owned(), rows.into());
     }
 
     /// Prepares its stages; `from_store` has what it names, as it is now.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{DataType, Field, SchemaRef};
 use indexmap::IndexMap;
 use proofmill_base::ids::StageName;
 use proofmill_pipeline::code::Code;
@@ -39,7 +39,7 @@ pub fn prepare(
         if stage.inputs.iter().any(|input| !stages.contains_key(&input.stage)) {
             continue;
         }
-        let kind = behaviour(&stage.spec.kind);
+        let (kind, kind_name) = (behaviour(&stage.spec.kind), stage.spec.kind.name());
         let traits = kind.traits();
         let mut context = Preparing {
             inputs: Inputs { stage, stages: &stages },
@@ -57,6 +57,9 @@ pub fn prepare(
             continue;
         };
         let Preparing { inputs, mut components, mut diagnostics, .. } = context;
+        if !is_storable(&outcome.schema, kind_name, &mut diagnostics) {
+            continue;
+        }
         let calls = diagnostics.calls().clone();
         expected::fixed_order(inputs, query, &outcome, strict, &mut diagnostics);
         let table = StageTable::new(name.as_str(), Arc::clone(&outcome.schema))
@@ -116,9 +119,34 @@ fn common_keys_apply(stage: &Stage, traits: Traits, diagnostics: &mut Diagnostic
     found.is_empty()
 }
 
+/// An error for each column that no file can hold.
+fn is_storable(schema: &SchemaRef, kind: &str, diagnostics: &mut Diagnostics<'_>) -> bool {
+    let is_open = |field: &&Arc<Field>| holds_interval(field.data_type());
+    let found: Vec<_> = schema.fields().iter().filter(is_open).collect();
+    for field in &found {
+        let message =
+            format!("the column `{}` is an interval, which no table can hold", field.name());
+        let help = "give its seconds, `date_part('epoch', …)`, or its text, `CAST(… AS VARCHAR)`";
+        diagnostics.error(&[kind], Code::SqlType, message, Some(help.to_owned()));
+    }
+    found.is_empty()
+}
+
+fn holds_interval(kind: &DataType) -> bool {
+    match kind {
+        DataType::Interval(_) => true,
+        DataType::List(item)
+        | DataType::LargeList(item)
+        | DataType::FixedSizeList(item, _)
+        | DataType::Map(item, _) => holds_interval(item.data_type()),
+        DataType::Struct(fields) => fields.iter().any(|field| holds_interval(field.data_type())),
+        _ => false,
+    }
+}
+
 /// Columns as text: `name type`, with `?` where NULL may stand.
 fn schema_text(schema: &SchemaRef) -> String {
-    let column = |field: &Arc<arrow::datatypes::Field>| {
+    let column = |field: &Arc<Field>| {
         let null = if field.is_nullable() { "?" } else { "" };
         format!("{} {}{null}", field.name(), field.data_type())
     };

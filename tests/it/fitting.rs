@@ -54,6 +54,26 @@ fn the_folder_is_a_model_and_the_same_bytes_every_time() {
 }
 
 #[test]
+fn epochs_are_counted_in_pairs() {
+    let workspace = Workspace::with(PIPELINE);
+    workspace.run();
+    let weights = || std::fs::read(workspace.path("made/model/model.safetensors")).unwrap();
+    let by_steps = weights();
+    // Three pairs in batches of two: an epoch is two steps.
+    workspace.edit("p.yaml", "steps: 4", "epochs: 2");
+    assert_eq!(workspace.run(), set(&["model"]));
+    assert_eq!(workspace.sql("SELECT step FROM model")[0]["step"], 4);
+    assert!(weights() == by_steps);
+    workspace.edit("p.yaml", "warmup: 1", "warmup: 5");
+    workspace
+        .proofmill(&["run", "p.yaml"])
+        .expect(1)
+        .says("`warmup` is 5, expected a whole number from 0 to 4");
+    workspace.edit("p.yaml", "warmup: 5", "warmup: 1, steps: 4");
+    workspace.proofmill(&["check", "p.yaml"]).expect(3).says("`epochs` stands instead of `steps`");
+}
+
+#[test]
 fn what_cannot_be_learnt_is_said_at_its_place() {
     let workspace = Workspace::with(PIPELINE);
     let check = |old: &str, new: &str| {

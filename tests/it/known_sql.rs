@@ -161,6 +161,7 @@ stages:
   names: { sql: \"SELECT count(*) AS n FROM (SELECT id, k FROM t WHERE id < 10) AS o RIGHT JOIN t AS n ON o.id = n.id WHERE o.k IS DISTINCT FROM n.k AND n.k = 0\" }
   absent: { sql: \"SELECT count(*) AS n FROM t WHERE id NOT IN (SELECT nullif(id, 5) FROM t WHERE id % 2 = 1)\" }
   gate: { sql: \"SELECT count(*) AS n FROM t HAVING (SELECT count(*) FROM s) > 5\" }
+  parted: { sql: \"SELECT id FROM t ORDER BY id % 2 = 0, abs(id) >= 7, id DESC\", partitions: 3 }
 ",
     );
     workspace.proofmill(&["run", "p.yaml", "--select", "t,s"]).expect(0);
@@ -173,6 +174,7 @@ stages:
         ("SELECT * FROM names", json!([[400_000 - 4]])),
         ("SELECT * FROM absent", json!([[0]])),
         ("SELECT count(*) AS n FROM gate", json!([[0]])),
+        ("SELECT * FROM parted LIMIT 4", json!([[5], [3], [1], [1_199_999]])),
     ] {
         let rows = workspace.sql(query);
         let rows: Vec<Vec<&Json>> =

@@ -80,5 +80,6 @@ mod support;
 mod teach_cli;
 mod teaching;
 mod tidy;
+mod variables;
 mod volatile;
 mod which_run;

@@ -64,6 +64,9 @@ const OF_OTHERS: [&str; 31] = [
     "wgmma",
 ];
 
+/// How variables of object storage begin: `variables` asks the clients for each.
+const OF_CLIENTS: [&str; 3] = ["AWS_", "AZURE_", "GOOGLE_"];
+
 /// Macros that write entries of the log: the names of their fields are seen by users.
 const LOGGED: [&str; 10] = [
     "debug",
@@ -268,7 +271,8 @@ fn what_documents_name_is_there() {
 }
 
 fn is_there(name: &str, page: &Path, own: &BTreeSet<String>, names: &Names) -> bool {
-    if OF_OTHERS.contains(&name) || names.options.contains(name) {
+    let is_of_client = OF_CLIENTS.iter().any(|start| name.starts_with(start));
+    if is_of_client || OF_OTHERS.contains(&name) || names.options.contains(name) {
         return true;
     }
     if name.starts_with("--") {

@@ -255,6 +255,9 @@ fn what_no_order_fixes_is_said_at_its_place() {
         ("LIMIT", "SELECT x, g FROM a ORDER BY x LIMIT 10"),
         ("LIMIT", "SELECT * FROM a WHERE x IN (SELECT u FROM a ORDER BY g LIMIT 3)"),
         ("OFFSET", "SELECT x FROM a ORDER BY g OFFSET 10"),
+        ("LIMIT", "SELECT x FROM a ORDER BY CAST(row_id AS BIGINT) / 2 LIMIT 10"),
+        ("LIMIT", "SELECT x, g FROM a ORDER BY CAST(x AS BOOLEAN), g LIMIT 10"),
+        ("LIMIT", "SELECT x FROM a WHERE v <> 1 ORDER BY u LIMIT 10"),
         ("DISTINCT", "SELECT DISTINCT ON (g) g, x FROM a ORDER BY g"),
     ] {
         let workspace = warned(7, "strict: [order]\n", query, "");
@@ -280,6 +283,8 @@ fn what_an_order_fixes_is_not_complained_about() {
         "SELECT count(*) AS n FROM a LIMIT 1",
         "SELECT b.x FROM a JOIN a AS b ON a.row_id = b.row_id ORDER BY b.row_id LIMIT 3",
         "SELECT t.x FROM (SELECT row_id AS r, x FROM a WHERE x > 2) AS t ORDER BY t.r LIMIT 3",
+        "SELECT x, g FROM a ORDER BY x, CAST(g AS VARCHAR) LIMIT 10",
+        "SELECT t.x FROM (SELECT u, x FROM a WHERE v = 1) AS t ORDER BY t.u LIMIT 3",
     ] {
         let workspace = warned(7, "strict: [order]\n", query, "");
         workspace.proofmill(&["check", "p.yaml"]).expect(0);

@@ -157,6 +157,10 @@ pub struct FitSettings {
     #[schemars(range(min = 1, max = 10_000_000))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub steps: Option<u32>,
+    /// How often each pair is seen, at most: instead of `steps`.
+    #[schemars(range(min = 1, max = 100_000))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub epochs: Option<u32>,
     /// Pairs of a step.
     #[schemars(range(min = 1, max = 65_536))]
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -34,6 +34,10 @@ pub struct Read {
     /// For `csv` and `tsv`: whether the first line names the columns. It does when absent;
     /// otherwise they are called `column_1`, `column_2`, ….
     pub header: Option<bool>,
+    /// So many rows, those that come first by `row_id`: a sample that does not depend on the order of records. All when
+    /// absent; `--limit` gives one to every `read` of the file.
+    #[schemars(range(min = 1))]
+    pub limit: Option<u64>,
 }
 
 /// A name that leads to a stored table. The table counts for a fingerprint, not what leads to it.

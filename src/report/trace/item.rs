@@ -43,26 +43,38 @@ fn step(one: &Step, rows: usize) -> Tree {
     )
 }
 
+/// Characters of a text that is shown again where another column of the row has it too.
+const REPEATED_CHARS_MAX: usize = 80;
+
 /// A row: its texts on lines of their own, all else on one line.
 fn row(row: &Map<String, Json>) -> Tree {
     let seen = |name: &str| !HIDDEN.contains(&name) && !IDS.contains(&name);
     let mut texts: Vec<Styled> = Vec::new();
-    let mut said: Vec<&str> = Vec::new();
+    let mut said: Vec<(&str, &str)> = Vec::new();
     let mut others: Vec<Option<Styled>> = Vec::new();
     for (name, value) in row.iter().filter(|(name, value)| seen(name) && !value.is_null()) {
         match value {
             Json::String(text) if name.ends_with("digest") || name.ends_with("_id") => {
                 others.push(Some(format!("{} {}", clean(name), short(text)).into()));
             }
-            // A fact may stand in a kept column once more.
-            Json::String(text) if said.contains(&text.as_str()) => {}
             Json::String(text) => {
-                said.push(text);
-                texts.push(clean(&format!("{name}: {text}")).into());
+                // A fact may stand in a kept column once more.
+                let known = said.iter().find(|(_, other)| other == text);
+                texts.push(match known.filter(|_| text.chars().count() > REPEATED_CHARS_MAX) {
+                    Some((other, _)) => clean(&format!("{name}: as {other}")).into(),
+                    None => clean(&format!("{name}: {text}")).into(),
+                });
+                said.push((name, text));
             }
             Json::Array(items) if items.iter().all(Json::is_string) => {
                 let items: Vec<&str> = items.iter().filter_map(Json::as_str).collect();
                 texts.push(clean(&format!("{name}: {}", items.join(" | "))).into());
+            }
+            Json::Array(items)
+                if !items.is_empty() && items.iter().all(|it| message(it).is_some()) =>
+            {
+                let messages = items.iter().filter_map(message);
+                texts.extend(messages.map(|(role, said)| clean(&format!("{role}: {said}")).into()));
             }
             Json::Array(items) => {
                 others
@@ -83,4 +95,10 @@ fn row(row: &Map<String, Json>) -> Tree {
     }
     texts.extend(commas(others));
     Tree::leaf(texts.into_iter().reduce(|all, line| all + "\n" + line).unwrap_or_default())
+}
+
+/// Who says what in a message of a chat.
+fn message(value: &Json) -> Option<(&str, &str)> {
+    let fields = value.as_object().filter(|fields| fields.len() == 2)?;
+    Some((fields.get("role")?.as_str()?, fields.get("content")?.as_str()?))
 }

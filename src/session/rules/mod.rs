@@ -2,6 +2,7 @@
 //! stands in [ADR 0033](../../../docs/decisions/0033-sql.md).
 
 mod bags;
+mod computed_keys;
 mod exact;
 mod fences;
 mod keys;

@@ -8,7 +8,9 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 
 use crate::session::rules::fences::Fences;
-use crate::session::rules::{bags, exact, keys, mirrored, repeated_keys, subqueries, views};
+use crate::session::rules::{
+    bags, computed_keys, exact, keys, mirrored, repeated_keys, subqueries, views,
+};
 
 /// Version of what SQL means here: raised whenever the same query over the same rows would give another table.
 pub const SQL_VERSION: u32 = 4;
@@ -49,6 +51,7 @@ pub fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     rules.extend(Analyzer::new().rules);
     rules.push(Arc::new(views::Views));
     rules.push(Arc::new(exact::Exact));
+    rules.push(Arc::new(computed_keys::ComputedKeys));
     rules
 }
 

@@ -32,7 +32,7 @@ use crate::stages::sink::{Computed, Sink};
 use crate::stages::tables::outside;
 use proofmill_base::digest::Digest;
 use proofmill_pipeline::code::Code;
-use proofmill_pipeline::kinds::fit::{Fit, FitObjective};
+use proofmill_pipeline::kinds::fit::{Fit, FitObjective, FitSettings};
 use proofmill_pipeline::settings::Expression;
 use proofmill_store::NamedFile;
 use tempfile::TempDir;
@@ -40,13 +40,17 @@ use tempfile::TempDir;
 const KIND: &str = "fit";
 /// The file whose digest stands for the folder.
 const WEIGHTS: &str = "model.safetensors";
+/// Steps of a training, at most.
+const STEPS_MAX: u32 = 10_000_000;
 
 /// A prepared `fit`.
 #[derive(Debug)]
 pub struct FitPlan {
     train: LogicalPlan,
     dev: Option<LogicalPlan>,
+    /// With `epochs`, their steps are counted when the pairs are there.
     settings: Settings,
+    epochs: Option<u32>,
     start: Start,
     path: PathBuf,
     schema: SchemaRef,
@@ -85,7 +89,15 @@ impl Kind for Fit {
             Some(table) => Some(pairs(self, table, engine, diagnostics)?),
             None => None,
         };
-        let chosen = converted::<Settings>(&self.settings, &["settings"], diagnostics);
+        let epochs = self.settings.epochs;
+        if let (Some(_), Some(_)) = (epochs, self.settings.steps) {
+            let message = "`epochs` stands instead of `steps`".to_owned();
+            diagnostics.error(&[KIND, "settings", "epochs"], Code::WrongValue, message, None);
+            return None;
+        }
+        let steps = self.settings.steps.or(epochs.map(|_| STEPS_MAX));
+        let counted = FitSettings { steps, epochs: None, ..self.settings.clone() };
+        let chosen = converted::<Settings>(&counted, &["settings"], diagnostics);
         let start = start(self, engine, components, diagnostics);
         let (train, chosen, start) = (train?, chosen?, start?);
         let chosen = Settings { objective: objective(self), ..chosen };
@@ -158,8 +170,9 @@ impl Kind for Fit {
         }
         let schema = schema(chosen.evaluate_start);
         let path = PathBuf::from(&self.path);
+        let schema_of_table = Arc::clone(&schema);
         let plan =
-            FitPlan { train, dev, settings: chosen, start, path, schema: Arc::clone(&schema) };
+            FitPlan { train, dev, settings: chosen, epochs, start, path, schema: schema_of_table };
         Some(Preparation::exporting(schema, plan))
     }
 }
@@ -308,6 +321,13 @@ async fn compute(
         Some(dev) => rows(dev, engine).await?,
         None => Vec::new(),
     };
+    let mut settings = plan.settings.clone();
+    if let Some(epochs) = plan.epochs {
+        // As the order of pairs counts them: the last step of an epoch may have fewer.
+        let each = train.len().div_ceil(settings.batch as usize).max(1);
+        settings.steps = u32::try_from(each).unwrap_or(u32::MAX).saturating_mul(epochs);
+        settings.check().map_err(failed)?;
+    }
     // Not found out only when all is trained.
     plan.start.check_target(plan.settings.objective, &plan.path).map_err(|error| {
         StageError::Data {
@@ -324,7 +344,7 @@ async fn compute(
             format!("WithDecoder({folder:?}, {decoder:?})")
         }
     };
-    let key = format!("{:?}\n{start}\n{train:?}\n{dev:?}", plan.settings);
+    let key = format!("{settings:?}\n{start}\n{train:?}\n{dev:?}");
     // The trainer holds it too, as it goes on for a step when nobody waits for it any more.
     let place = Place::claim(scratch, &format!("fit-{}", Digest::of(key.as_bytes())));
     let place = Arc::new(place.map_err(|source| {
@@ -332,11 +352,10 @@ async fn compute(
         StageError::Write { path, source }
     })?);
     let held = Arc::clone(&place);
-    sink.progress.expect_steps(u64::from(plan.settings.steps));
+    sink.progress.expect_steps(u64::from(settings.steps));
     let stop = Stop::default();
     let (cancel, progress) = (Arc::clone(&stop.0), Arc::clone(&sink.progress));
-    let (settings, start, threads) =
-        (plan.settings.clone(), plan.start.clone(), engine.limits().cores);
+    let (start, threads) = (plan.start.clone(), engine.limits().cores);
     let trained = tokio::task::spawn_blocking(move || {
         let mut looks = Vec::new();
         let mut report = |report: &Report| {

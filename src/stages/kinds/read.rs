@@ -1,5 +1,6 @@
 //! `read`: a table from files, or of a past run. Records that do not parse become error rows.
 
+mod limit;
 mod stored;
 
 use std::ops::ControlFlow;
@@ -12,6 +13,7 @@ use crate::session::engine::BATCH_ROWS;
 use crate::stages::error::StageError;
 use crate::stages::gate::Gate;
 use crate::stages::kind::{Kind, Preparation, Preparing, Traits};
+use crate::stages::kinds::read::limit::FirstRows;
 use crate::stages::plan::{Execution, StagePlan};
 use crate::stages::sink::{Computed, Sink, Written};
 use proofmill_base::styled::printable;
@@ -27,9 +29,12 @@ const ERRORS_SHOWN: usize = 3;
 /// Error rows that are kept; a source with more is not worth auditing row by row.
 const ERROR_ROWS_MAX: usize = 100_000;
 
-/// The source files, as they were when the pipeline was loaded.
+/// The source files, as they were when the pipeline was loaded, and how many of their rows are taken.
 #[derive(Debug)]
-struct ReadPlan(Arc<Source>);
+struct ReadPlan {
+    source: Arc<Source>,
+    limit: Option<u64>,
+}
 
 #[async_trait]
 impl StagePlan for ReadPlan {
@@ -37,7 +42,7 @@ impl StagePlan for ReadPlan {
         let common = execution.common();
         let cores = execution.engine.limits().cores;
         let pieces = common.partitions.map_or(cores, |n| n as usize);
-        compute(&self.0, Gate::of(common), pieces, execution.sink).await
+        compute(&self.source, self.limit, Gate::of(common), pieces, execution.sink).await
     }
 }
 
@@ -90,7 +95,9 @@ impl Kind for Read {
         let (schema, rows) = (source.schema(), source.rows_estimate());
         // Whether identities that records bring are different is for a check to say.
         let unique = (!source.has_row_ids()).then_some("row_id");
-        let outcome = Preparation::new(schema, ReadPlan(Arc::new(source))).expecting(rows);
+        let rows = rows.map(|rows| self.limit.map_or(rows, |limit| limit.min(rows)));
+        let plan = ReadPlan { source: Arc::new(source), limit: self.limit };
+        let outcome = Preparation::new(schema, plan).expecting(rows);
         Some(Preparation { unique, ..outcome })
     }
 }
@@ -117,6 +124,7 @@ fn comment(source: &Source) -> Option<String> {
 /// Reads all files; pieces are read at the same time and stored in order.
 pub async fn compute(
     source: &Arc<Source>,
+    limit: Option<u64>,
     gate: Gate,
     pieces: usize,
     sink: &Sink,
@@ -137,10 +145,13 @@ pub async fn compute(
                     })
                 });
             let mut part = sink.part(i, n);
+            let mut limited = limit.map(FirstRows::to);
             let mut errors: Vec<ErrorRow> = Vec::new();
             while let Some(chunk) = chunks.recv().await {
-                if let Some(batch) = chunk.batch {
-                    part.write(batch).await?;
+                match (chunk.batch, &mut limited) {
+                    (Some(batch), Some(limited)) => limited.add(batch)?,
+                    (Some(batch), None) => part.write(batch).await?,
+                    (None, _) => {}
                 }
                 errors.extend(chunk.errors);
                 if gate.on_error == OnError::Fail && !errors.is_empty()
@@ -151,21 +162,34 @@ pub async fn compute(
             }
             drop(chunks);
             let summary = reader.await.map_err(|error| StageError::Task(error.to_string()))??;
-            Ok::<_, StageError>((part.finish().await?, errors, summary))
+            Ok::<_, StageError>((part.finish().await?, limited, errors, summary))
         }
     });
     let done = futures::future::try_join_all(reads).await?;
     let mut errors = Vec::new();
     let mut notes = source.notes().to_vec();
     let mut written: Vec<Written> = Vec::new();
-    for (part, failed, summary) in done {
+    let mut limited: Option<FirstRows> = None;
+    for (part, of_part, failed, summary) in done {
         written.push(part);
+        limited = match (limited, of_part) {
+            (Some(mut all), Some(one)) => {
+                all.append(one)?;
+                Some(all)
+            }
+            (all, one) => all.or(one),
+        };
         errors.extend(failed);
         notes.extend(summary.ignored.iter().map(|(field, times)| {
             format!("the field `{field}` has no column and was passed over in {times} records")
         }));
     }
-    let mut computed = Computed::of(written);
+    let seen = limited.as_ref().map(|limited| limited.seen);
+    notes.extend(limited.as_ref().and_then(FirstRows::note));
+    let mut computed = match limited.map(FirstRows::finish).transpose()?.flatten() {
+        Some(rows) => sink.table(rows).await?,
+        None => Computed::of(written),
+    };
     if computed.parts.is_empty() {
         notes.push(match errors.len() {
             0 => "the source has no records: the table is empty".to_owned(),
@@ -174,8 +198,8 @@ pub async fn compute(
     }
     computed.notes = notes;
     if !errors.is_empty() {
-        let rows: u64 = computed.parts.iter().map(|part| part.rows).sum();
-        check(&errors, rows, gate)?;
+        let rows = || computed.parts.iter().map(|part| part.rows).sum();
+        check(&errors, seen.unwrap_or_else(rows), gate)?;
         computed.errors.push(sink.errors(0, &proofmill_files::error_batch(&errors)).await?);
     }
     Ok(computed)

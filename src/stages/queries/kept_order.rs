@@ -151,11 +151,23 @@ fn carrying(plan: &LogicalPlan, keys: &[Expr]) -> Result<LogicalPlan> {
             let input = Arc::new(carrying(&limit.input, keys)?);
             LogicalPlan::Limit(Limit { input, ..limit.clone() })
         }
-        sort => {
-            let own = sort.schema().columns().into_iter().map(Expr::Column);
+        // Below the sort: a key that is computed above it gives the planner a reason to divide the rows again.
+        LogicalPlan::Sort(sort) => {
+            let own = sort.input.schema().columns().into_iter().map(Expr::Column);
             let all = own.chain(keys.iter().cloned()).collect();
-            LogicalPlan::Projection(Projection::try_new(all, Arc::new(sort.clone()))?)
+            let input = Projection::try_new(all, Arc::clone(&sort.input))?;
+            let carried = |key: &Expr| keys.iter().position(|other| unnamed(other) == unnamed(key));
+            let sorted = sort.expr.iter().map(|key| match carried(&key.expr) {
+                Some(i) => {
+                    SortExpr { expr: Expr::Column(Column::from_name(format!("{KEY}{i}"))), ..*key }
+                }
+                None => key.clone(),
+            });
+            let expr = sorted.collect();
+            let input = Arc::new(LogicalPlan::Projection(input));
+            LogicalPlan::Sort(Sort { expr, input, fetch: sort.fetch })
         }
+        other => other.clone(),
     })
 }
 

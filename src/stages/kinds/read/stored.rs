@@ -3,14 +3,17 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use futures::TryStreamExt;
 use proofmill_files::error_schema;
 use proofmill_store::{Part, verify_part};
 
 use crate::stages::error::StageError;
 use crate::stages::kind::{Preparation, Preparing};
+use crate::stages::kinds::read::limit::FirstRows;
 use crate::stages::plan::{Execution, StagePlan};
 use crate::stages::sink::Computed;
 use crate::stages::stored_tables::StoredTable;
+use crate::stages::tables::rows::of_parts;
 use proofmill_base::digest::Digest;
 use proofmill_pipeline::code::Code;
 use proofmill_pipeline::kinds::read::{Read, StoredName};
@@ -21,6 +24,7 @@ struct StoredPlan {
     parts: Vec<Part>,
     /// Rows that failed there.
     errors: Vec<Part>,
+    limit: Option<u64>,
     note: String,
 }
 
@@ -30,12 +34,20 @@ impl StagePlan for StoredPlan {
         for part in self.parts.iter().chain(&self.errors) {
             verify_part(&execution.sink.store, part).await?;
         }
-        Ok(Computed {
-            parts: self.parts.clone(),
-            errors: self.errors.clone(),
-            notes: vec![self.note.clone()],
-            ..Computed::default()
-        })
+        let mut computed = Computed { parts: self.parts.clone(), ..Computed::default() };
+        let mut notes = vec![self.note.clone()];
+        if let Some(limit) = self.limit {
+            let mut limited = FirstRows::to(limit);
+            let mut rows = of_parts(self.parts.clone(), execution.sink.store.clone());
+            while let Some(batch) = rows.try_next().await? {
+                limited.add(batch)?;
+            }
+            notes.extend(limited.note());
+            if let Some(rows) = limited.finish()? {
+                computed = execution.sink.table(rows).await?;
+            }
+        }
+        Ok(Computed { errors: self.errors.clone(), notes, ..computed })
     }
 }
 
@@ -99,6 +111,8 @@ pub fn prepare(
     components.set("stored.errors.sha256", Digest::of(failed.as_bytes()));
     components.set("stored.part", if *is_errors { "errors" } else { "rows" });
     let rows = parts.iter().map(|part| part.rows).sum::<u64>();
+    let limit = settings.limit;
     let note = format!("the table `{}` of run {run}", stage.0);
-    Some(Preparation::new(schema, StoredPlan { parts, errors, note }).expecting(rows))
+    let plan = StoredPlan { parts, errors, limit, note };
+    Some(Preparation::new(schema, plan).expecting(limit.map_or(rows, |limit| limit.min(rows))))
 }

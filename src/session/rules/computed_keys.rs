@@ -1,0 +1,126 @@
+//! Keys of orders that are computed: `OVER (ORDER BY a >= abs(b))`, `ORDER BY sqrt(a)`. DataFusion asks for the range of values
+//! of each part of a key, takes an error for an order that it does not know, and refuses a plan that sorts as it should.
+//! Here such keys are columns of a projection below what sorts by them.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::common::{Column, Result};
+use datafusion::logical_expr::expr::Sort as SortExpr;
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::{Distinct, DistinctOn, Expr, LogicalPlan, Projection};
+use datafusion::optimizer::analyzer::AnalyzerRule;
+
+use crate::session::rules::node::has_part;
+
+/// What a key is called that is computed below.
+const KEY: &str = "__computed_key_";
+
+/// Computes keys first, once all types are settled.
+#[derive(Debug)]
+pub struct ComputedKeys;
+
+impl AnalyzerRule for ComputedKeys {
+    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        plan.transform_up_with_subqueries(of_node).data()
+    }
+
+    fn name(&self) -> &str {
+        "computed_keys"
+    }
+}
+
+fn of_node(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    let is_sorting = match &node {
+        LogicalPlan::Sort(_) | LogicalPlan::Window(_) => true,
+        LogicalPlan::Distinct(Distinct::On(_)) | LogicalPlan::Aggregate(_) => true,
+        _ => false,
+    };
+    if !is_sorting || !has_part(&node, is_open)? {
+        return Ok(Transformed::no(node));
+    }
+    let keys = keys_of(&node)?;
+    if keys.is_empty() {
+        return Ok(Transformed::no(node));
+    }
+    let is_sort = matches!(node, LogicalPlan::Sort(_));
+    let passes_on = is_sort || matches!(node, LogicalPlan::Window(_));
+    let names = NamePreserver::new(&node);
+    let shown: Vec<Expr> = node.schema().columns().into_iter().map(Expr::Column).collect();
+    let node = node.map_children(|input| with_keys(input, &keys).map(Transformed::yes))?.data;
+    let node = node.map_expressions(|expr| {
+        let name = names.save(&expr);
+        let expr = expr.transform_down(|part| {
+            Ok(match keys.get(&part) {
+                Some(name) => Transformed::yes(Expr::Column(Column::from_name(name))),
+                None => Transformed::no(part),
+            })
+        })?;
+        Ok(expr.update_data(|expr| if is_sort { expr } else { name.restore(expr) }))
+    })?;
+    let node = node.data.recompute_schema()?;
+    // What has all columns of its input has the keys, too.
+    Ok(Transformed::yes(match passes_on {
+        true => LogicalPlan::Projection(Projection::try_new(shown, Arc::new(node))?),
+        false => node,
+    }))
+}
+
+/// The computed keys of a node, each with the name of its column.
+fn keys_of(node: &LogicalPlan) -> Result<HashMap<Expr, String>> {
+    let mut keys: HashMap<Expr, String> = HashMap::new();
+    let mut note = |key: &Expr| -> Result<()> {
+        if !key.contains_outer() && key.exists(|part| Ok(is_open(part)))? && !keys.contains_key(key)
+        {
+            keys.insert(key.clone(), format!("{KEY}{}", keys.len()));
+        }
+        Ok(())
+    };
+    match node {
+        LogicalPlan::Sort(sort) => sorted(&sort.expr).try_for_each(&mut note)?,
+        LogicalPlan::Distinct(Distinct::On(DistinctOn { on_expr, sort_expr, .. })) => {
+            let order = sort_expr.iter().flat_map(|keys| sorted(keys));
+            on_expr.iter().chain(order).try_for_each(&mut note)?;
+        }
+        other => {
+            for expr in other.expressions() {
+                expr.apply(|part| {
+                    match part {
+                        Expr::WindowFunction(call) => {
+                            let params = &call.params;
+                            let order = sorted(&params.order_by);
+                            params.partition_by.iter().chain(order).try_for_each(&mut note)?;
+                        }
+                        Expr::AggregateFunction(call) => {
+                            sorted(&call.params.order_by).try_for_each(&mut note)?;
+                        }
+                        _ => {}
+                    }
+                    Ok(TreeNodeRecursion::Continue)
+                })?;
+            }
+        }
+    }
+    Ok(keys)
+}
+
+fn sorted(keys: &[SortExpr]) -> impl Iterator<Item = &Expr> {
+    keys.iter().map(|key| &key.expr)
+}
+
+/// Whether a part of a key may have no range of values: all but columns, values and casts.
+fn is_open(part: &Expr) -> bool {
+    !matches!(part, Expr::Column(_) | Expr::Literal(..) | Expr::Cast(_) | Expr::Alias(_))
+}
+
+/// The rows of `input`, with `keys` as further columns.
+fn with_keys(input: LogicalPlan, keys: &HashMap<Expr, String>) -> Result<LogicalPlan> {
+    let own = input.schema().columns().into_iter().map(Expr::Column);
+    let mut computed: Vec<(&Expr, &String)> = keys.iter().collect();
+    computed.sort_by_key(|(_, name)| (name.len(), *name));
+    let computed = computed.into_iter().map(|(key, name)| key.clone().alias(name));
+    let all = own.chain(computed).collect();
+    Ok(LogicalPlan::Projection(Projection::try_new(all, Arc::new(input))?))
+}
