@@ -13,6 +13,7 @@ use crate::run::estimate::{Estimate, estimates};
 use crate::run::plan::plan as plan_run;
 use crate::run::planned::{PlannedAction, PlannedStage};
 use crate::run::reason::Reason;
+use crate::run::recorded::recorded;
 use crate::stages::plan::Prepared;
 use proofmill_base::error::Result;
 use proofmill_base::ids::StageName;
@@ -26,7 +27,11 @@ pub async fn plan(args: &args::Plan, environment: &Environment) -> Result<()> {
     let (select, rerun) = (args.select.as_deref(), args.rerun.as_deref());
     let choice = choice(Some(prepared), select, rerun, args.verify, &store).await?;
     let plan = plan_run(prepared, &choice, "plan", &store).await?;
-    let (estimates, output) = (estimates(prepared, &plan), &environment.output);
+    let recorded = recorded(prepared, &plan, &loaded.engine, &store).await?;
+    let (mut estimates, output) = (estimates(prepared, &plan), &environment.output);
+    for (name, found) in &recorded {
+        estimates.entry(name).and_modify(|estimate| *estimate = estimate.with(*found));
+    }
     plan.remarks.iter().for_each(|remark| output.remark(remark));
     if output.json {
         let stages = plan
@@ -60,12 +65,15 @@ fn in_all<'a>(estimates: impl Iterator<Item = &'a Estimate> + Clone) -> Option<S
         estimates.clone().filter_map(of).fold(0, u64::saturating_add)
     };
     let (requests, tokens) = (sum(|it| it.requests), sum(|it| it.tokens));
+    let recorded = sum(|it| it.recorded);
     let times = estimates.clone().filter_map(|it| it.time);
     let time = times.fold(Duration::ZERO, Duration::saturating_add);
     let unknown = estimates.clone().filter(|it| it.asks && it.requests.is_none()).count();
     let mut parts = Vec::new();
     if requests > 0 {
-        parts.push(format!("about {}", plural(requests as usize, "request")));
+        let has =
+            if recorded > 0 { format!(", {} recorded", count(recorded)) } else { String::new() };
+        parts.push(format!("about {}{has}", plural(requests as usize, "request")));
     }
     if tokens > 0 {
         parts.push(format!("about {} tokens", count(tokens)));
@@ -148,7 +156,10 @@ fn line(
         text(estimate.bytes.map(bytes)),
     ];
     if columns.requests {
-        cells.extend([text(estimate.requests.map(count)), text(estimate.tokens.map(count))]);
+        let has = |recorded| format!(", {} recorded", count(recorded));
+        let has = estimate.recorded.filter(|recorded| *recorded > 0).map(has).unwrap_or_default();
+        let requests = estimate.requests.map(|requests| count(requests) + &has);
+        cells.extend([text(requests), text(estimate.tokens.map(count))]);
     }
     if columns.time {
         cells.push(text(slow(estimate).map(duration)));
@@ -177,6 +188,7 @@ fn to_json(
         "rows": estimate.rows,
         "bytes": estimate.bytes,
         "requests": estimate.requests,
+        "recorded": estimate.recorded,
         "tokens": estimate.tokens,
         "seconds": estimate.time.map(|time| time.as_secs_f64()),
     })

@@ -10,6 +10,7 @@ use proofmill_pipeline::kinds::StageKind;
 use proofmill_store::{Artifact, StageUsage};
 
 use crate::run::planned::{PlannedAction, PlannedStage, RunPlan};
+use crate::run::recorded::Recorded;
 use crate::stages::plan::{Prepared, PreparedStage};
 
 /// Rows of a stage of which nothing is known.
@@ -25,14 +26,32 @@ const ASKED_ROW: Duration = Duration::from_millis(20);
 pub struct Estimate {
     pub rows: Option<u64>,
     pub bytes: Option<u64>,
-    /// Requests to models, if the ledger has none of their answers.
+    /// Requests to models, whether the ledger has their answers or not.
     pub requests: Option<u64>,
-    /// Their prompt and new tokens.
+    /// Those whose answer it has.
+    pub recorded: Option<u64>,
+    /// Prompt and new tokens of all, or of the others where that is known.
     pub tokens: Option<u64>,
     /// How long it runs, at the speed of the last time.
     pub time: Option<Duration>,
     /// Whether it asks a model, whatever is known of that.
     pub asks: bool,
+}
+
+impl Estimate {
+    /// The same, where it is known what the ledger has: that costs nothing.
+    pub fn with(self, found: Recorded) -> Self {
+        let Recorded { requests, recorded } = found;
+        let asked = requests.saturating_sub(recorded) as f64 / requests.max(1) as f64;
+        let time = self.time.map(|time| time.as_secs_f64() * asked);
+        Self {
+            requests: Some(requests),
+            recorded: Some(recorded),
+            tokens: self.tokens.map(|tokens| (tokens as f64 * asked).round() as u64),
+            time: time.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()),
+            ..self
+        }
+    }
 }
 
 /// What each stage has in the store or may need. A stage gives as many rows, and needs as much, for each row of its inputs as
@@ -99,6 +118,7 @@ fn as_the_last_time(
         rows: Some(scaled(rows, growth)),
         bytes: Some(scaled(bytes, growth)),
         requests: (requests > 0).then(|| scaled(requests, growth)),
+        recorded: None,
         tokens: (tokens > 0).then(|| scaled(tokens, of_all * growth)),
         time: Duration::try_from_secs_f64(seconds).ok(),
         asks: false,

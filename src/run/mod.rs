@@ -15,6 +15,7 @@ pub mod planned;
 pub mod provenance;
 pub mod publish;
 pub mod reason;
+pub mod recorded;
 pub mod reference;
 pub mod reports;
 pub mod resume;

@@ -90,6 +90,8 @@ pub struct Preparation {
     pub export: Option<Arc<dyn Export>>,
     /// The query behind the plan, where people wrote it: whether it depends on an order can be told from it.
     pub query: Option<LogicalPlan>,
+    /// The query that asks a model, where one alone does.
+    pub asking: Option<LogicalPlan>,
     /// Columns that no two rows share.
     pub unique: Option<&'static str>,
     /// Rows expected, where that is known.
@@ -101,17 +103,20 @@ pub struct Preparation {
 impl Preparation {
     /// A table of these columns and nothing else.
     pub fn new(schema: SchemaRef, plan: impl StagePlan + 'static) -> Self {
-        let plan = Arc::new(plan);
-        let (export, query) = (None, None);
-        Self { schema, plan, export, query, unique: None, rows_expected: None, unrepeatable: None }
+        Self::of(schema, Arc::new(plan))
     }
 
     /// A table of these columns, and files outside the store.
     pub fn exporting(schema: SchemaRef, plan: impl StagePlan + Export + 'static) -> Self {
         let plan = Arc::new(plan);
         let export = Some(Arc::clone(&plan) as Arc<dyn Export>);
-        let (query, unique) = (None, None);
-        Self { schema, plan, export, query, unique, rows_expected: None, unrepeatable: None }
+        Self { export, ..Self::of(schema, plan) }
+    }
+
+    fn of(schema: SchemaRef, plan: Arc<dyn StagePlan>) -> Self {
+        let (export, query, asking) = (None, None, None);
+        let (unique, rows_expected, unrepeatable) = (None, None, None);
+        Self { schema, plan, export, query, asking, unique, rows_expected, unrepeatable }
     }
 
     /// The same, with so many rows expected.

@@ -59,6 +59,8 @@ pub struct PreparedStage {
     pub volatile: Vec<String>,
     /// The query behind the plan, where people wrote it and it gives the same rows each time.
     pub query: Option<LogicalPlan>,
+    /// The query that asks a model, where one alone does.
+    pub asking: Option<LogicalPlan>,
     /// Another reason why it cannot be cached.
     pub unrepeatable: Option<&'static str>,
     /// Whether a check calls such functions: its checks are then run in every run.

@@ -79,6 +79,9 @@ pub fn prepare(
             plan: outcome.plan,
             export: outcome.export,
             components,
+            asking: outcome
+                .asking
+                .or_else(|| outcome.query.clone().filter(|_| !calls.models.is_empty())),
             query: outcome.query.filter(|_| calls.volatile.is_empty() && calls.models.is_empty()),
             models: calls.models,
             volatile: calls.volatile.into_iter().collect(),

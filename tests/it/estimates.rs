@@ -76,3 +76,26 @@ fn answers_that_the_ledger_had_are_counted_as_requests() {
     let answers = stage(&plan, "answers");
     assert_eq!((&answers["requests"], &answers["tokens"]), (&10.into(), &Json::Null));
 }
+
+#[test]
+fn what_the_ledger_has_is_counted_where_the_inputs_are_stored() {
+    let workspace = workspace(30);
+    workspace.proofmill(&["run", "p.yaml"]).expect(0);
+    let again = planned(&workspace, &["--rerun", "answers"]);
+    let again = stage(&again, "answers");
+    assert_eq!((&again["requests"], &again["recorded"]), (&10.into(), &10.into()));
+    assert_eq!((&again["tokens"], &again["seconds"]), (&0.into(), &0.0.into()));
+    write(&workspace, 45);
+    // Its inputs may come out otherwise: nobody knows.
+    let plan = planned(&workspace, &[]);
+    assert_eq!(stage(&plan, "answers")["recorded"], Json::Null);
+    workspace.proofmill(&["run", "p.yaml", "--select", "rows,few"]).expect(0);
+    let plan = planned(&workspace, &[]);
+    let answers = stage(&plan, "answers");
+    assert_eq!((&answers["requests"], &answers["recorded"]), (&15.into(), &10.into()));
+    let text = workspace.proofmill(&["plan", "p.yaml"]).expect(0);
+    assert!(text.stdout.contains("~15, 10 recorded"), "{}", text.stdout);
+    assert!(text.stderr.contains("about 15 requests, 10 recorded"), "{}", text.stderr);
+    // Nothing was asked, and nothing written.
+    workspace.proofmill(&["run", "p.yaml"]).expect(0).says("5 answers");
+}

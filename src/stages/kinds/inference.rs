@@ -187,7 +187,8 @@ fn prepare(
     fields.pop();
     let requests = Requests::OneEach(asked.rows_each);
     let schema = Arc::new(arrow::datatypes::Schema::new(fields));
-    Some(Preparation::new(schema, InferencePlan { plan, requests }))
+    let asking = Some(plan.clone());
+    Some(Preparation { asking, ..Preparation::new(schema, InferencePlan { plan, requests }) })
 }
 
 /// The fields of a message.

@@ -68,7 +68,8 @@ impl SqlKind<'_> {
         Some(match fails {
             true => {
                 let (plan, requests) = (planned.plan, Requests::Any);
-                Preparation::new(schema, InferencePlan { plan, requests })
+                let asking = Some(plan.clone());
+                Preparation { asking, ..Preparation::new(schema, InferencePlan { plan, requests }) }
             }
             false => Preparation::new(schema, QueryPlan(planned.plan)),
         })

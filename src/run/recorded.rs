@@ -1,0 +1,96 @@
+//! How many of the requests of a run have recorded answers, told before it begins: the queries that ask models run over
+//! the tables that are stored, with the ledger alone. Nothing is asked and nothing is written.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use datafusion::physical_plan::execute_stream;
+use futures::StreamExt;
+use proofmill_base::ids::StageName;
+use proofmill_store::Store;
+use proofmill_udfs::model::Counters;
+
+use crate::graph::Role;
+use crate::run::bind::fill;
+use crate::run::planned::{PlannedAction, RunPlan};
+use crate::session::Engine;
+use crate::stages::error::StageError;
+use crate::stages::plan::{Prepared, PreparedStage};
+
+/// Rows of inputs above which nobody waits for it.
+const ROWS_MAX: u64 = 100_000;
+
+/// The rows of a stage that ask a model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Recorded {
+    /// Requests that are made, answered or not.
+    pub requests: u64,
+    /// Those whose answer is in the ledger.
+    pub recorded: u64,
+}
+
+/// What is known of each stage that would run, asks a model, and reads nothing but stored tables. The tables of `prepared` are
+/// filled for it.
+///
+/// # Errors
+///
+/// If the store fails. A query that fails is no error: its stage is left out.
+pub async fn recorded(
+    prepared: &Prepared,
+    plan: &RunPlan,
+    engine: &Engine,
+    store: &Store,
+) -> Result<HashMap<StageName, Recorded>, StageError> {
+    let mut all = HashMap::new();
+    for (name, planned) in &plan.stages {
+        let stage = &prepared.stages[name];
+        if !matches!(planned.action, PlannedAction::Run) || stage.asking.is_none() {
+            continue;
+        }
+        if let Some(rows) = inputs(stage, prepared, plan, store).await?
+            && rows <= ROWS_MAX
+            && let Ok(found) = asked(stage, rows, engine).await
+        {
+            all.insert(name.clone(), found);
+        }
+    }
+    Ok(all)
+}
+
+/// Fills the tables that the stage reads; the rows of all, or `None` if one of them is not stored or may change.
+async fn inputs(
+    stage: &PreparedStage,
+    prepared: &Prepared,
+    plan: &RunPlan,
+    store: &Store,
+) -> Result<Option<u64>, StageError> {
+    let mut rows: u64 = 0;
+    for input in stage.stage.inputs.iter().filter(|input| !matches!(input.role, Role::Check(_))) {
+        let Some(PlannedAction::Cached(stored)) =
+            plan.stages.get(&input.stage).map(|planned| &planned.action)
+        else {
+            return Ok(None);
+        };
+        rows = rows.saturating_add(stored.record.rows);
+        let table = &prepared.stages[&input.stage].table;
+        if rows <= ROWS_MAX && table.stored().is_none() {
+            fill(table, &stored.record, None, store).await?;
+        }
+    }
+    Ok(Some(rows))
+}
+
+async fn asked(stage: &PreparedStage, rows: u64, engine: &Engine) -> Result<Recorded, StageError> {
+    let Some(query) = &stage.asking else { return Ok(Recorded { requests: 0, recorded: 0 }) };
+    let counters = Arc::new(Counters::default());
+    // What the ledger does not have is left alone, as where a run is stopped.
+    counters.interrupt();
+    let state = engine.watched(rows, stage.stage.spec.common.partitions, &counters);
+    let operators = state.create_physical_plan(query).await?;
+    let mut batches = execute_stream(operators, state.task_ctx())?;
+    while let Some(batch) = batches.next().await {
+        batch?;
+    }
+    let counts = counters.now();
+    Ok(Recorded { requests: counts.rows, recorded: counts.replayed })
+}
