@@ -182,6 +182,10 @@ fn typed(text: &str, declaration: Declaration<'_>, place: Span) -> Result<Value,
 /// The number that a text spells. A whole number may be the name of a thing, and is not rounded.
 fn float(text: &str) -> Result<f64, &'static str> {
     let value: f64 = text.parse().map_err(|_| "a number")?;
+    // `inf` is written so, and no number of digits is.
+    if value.is_infinite() && text.bytes().any(|byte| byte.is_ascii_digit()) {
+        return Err("a number that 64-bit floating point keeps");
+    }
     match text.parse::<i128>() {
         Ok(whole) if value as i128 != whole => Err("a number that 64-bit floating point keeps"),
         _ => Ok(value),
@@ -216,6 +220,7 @@ mod tests {
         assert_eq!(items("3,b", Vec::new()).unwrap(), texts);
         let fractions = || vec![Value::Float(0.5)];
         assert_eq!(items("2,1e9", fractions()).unwrap(), [Value::Float(2.0), Value::Float(1e9)]);
+        assert_eq!(items("1e400", fractions()), Err("a number that 64-bit floating point keeps"));
         assert!(items("9007199254740993", fractions()).is_err());
     }
 }

@@ -10,7 +10,7 @@ use proofmill_pipeline::kinds::StageKind;
 use proofmill_store::{Artifact, StageUsage};
 
 use crate::run::planned::{PlannedAction, PlannedStage, RunPlan};
-use crate::run::recorded::Recorded;
+use crate::run::recorded::LookedUp;
 use crate::stages::plan::{Prepared, PreparedStage};
 
 /// Rows of a stage of which nothing is known.
@@ -40,8 +40,8 @@ pub struct Estimate {
 
 impl Estimate {
     /// The same, where it is known what the ledger has: that costs nothing.
-    pub fn with(self, found: Recorded) -> Self {
-        let Recorded { requests, recorded } = found;
+    pub fn with(self, found: LookedUp) -> Self {
+        let LookedUp { requests, recorded } = found;
         let asked = requests.saturating_sub(recorded) as f64 / requests.max(1) as f64;
         let time = self.time.map(|time| time.as_secs_f64() * asked);
         Self {

@@ -22,7 +22,7 @@ const ROWS_MAX: u64 = 100_000;
 
 /// The rows of a stage that ask a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Recorded {
+pub struct LookedUp {
     /// Requests that are made, answered or not.
     pub requests: u64,
     /// Those whose answer is in the ledger.
@@ -40,7 +40,7 @@ pub async fn recorded(
     plan: &RunPlan,
     engine: &Engine,
     store: &Store,
-) -> Result<HashMap<StageName, Recorded>, StageError> {
+) -> Result<HashMap<StageName, LookedUp>, StageError> {
     let mut all = HashMap::new();
     for (name, planned) in &plan.stages {
         let stage = &prepared.stages[name];
@@ -80,8 +80,8 @@ async fn inputs(
     Ok(Some(rows))
 }
 
-async fn asked(stage: &PreparedStage, rows: u64, engine: &Engine) -> Result<Recorded, StageError> {
-    let Some(query) = &stage.asking else { return Ok(Recorded { requests: 0, recorded: 0 }) };
+async fn asked(stage: &PreparedStage, rows: u64, engine: &Engine) -> Result<LookedUp, StageError> {
+    let Some(query) = &stage.asking else { return Ok(LookedUp { requests: 0, recorded: 0 }) };
     let counters = Arc::new(Counters::default());
     // What the ledger does not have is left alone, as where a run is stopped.
     counters.interrupt();
@@ -92,5 +92,5 @@ async fn asked(stage: &PreparedStage, rows: u64, engine: &Engine) -> Result<Reco
         batch?;
     }
     let counts = counters.now();
-    Ok(Recorded { requests: counts.rows, recorded: counts.replayed })
+    Ok(LookedUp { requests: counts.rows, recorded: counts.replayed })
 }

@@ -26,7 +26,7 @@ const OPERATORS: [&str; 20] = [
 ];
 
 /// What is not supported: a part of the message, ours, how to write it instead, and the word to blame.
-const UNSUPPORTED: [(&str, &str, &str, &str); 6] = [
+const UNSUPPORTED: [(&str, &str, &str, &str); 8] = [
     (
         "logical expression WindowFunction",
         "a window function cannot stand here",
@@ -57,6 +57,18 @@ const UNSUPPORTED: [(&str, &str, &str, &str); 6] = [
         "`unnest` stands in the list of `SELECT` alone",
         "unnest in a subquery",
         "unnest",
+    ),
+    (
+        "rguments must be literals",
+        "a function that stands for a table takes values that are written out",
+        "write numbers, or make rows with `unnest(range(…))` in the list of `SELECT`",
+        "FROM",
+    ),
+    (
+        "does not satisfy order requirements",
+        "the engine cannot follow how a key of an order is computed",
+        "compute the key in a subquery, and order by its name",
+        "ORDER",
     ),
 ];
 
@@ -156,6 +168,11 @@ pub fn shorten(message: &str) -> Fact {
         let text = format!("`{operator}` requires {}", sentence(rest));
         return Fact { blamed: vec![operator.to_owned()], ..fact(Code::SqlType, text) };
     }
+    // Values as the library holds them are no words.
+    let message = match message.split_once(", got ") {
+        Some((said, held)) if held.contains('(') => said,
+        _ => message,
+    };
     let known = UNSUPPORTED.iter().find(|(part, ..)| message.contains(part));
     if let Some((_, text, help, word)) = known {
         let blamed = vec![(*word).to_owned()];
@@ -170,8 +187,7 @@ pub fn shorten(message: &str) -> Fact {
         return fact(Code::SqlPlan, format!("`{name}` is not supported"));
     }
     if message.to_lowercase().starts_with("correlated scalar subquery") {
-        let text = "a subquery for one value that reads columns outside it stands where it cannot be computed: in `ON`, \
-                    `GROUP BY`, `ORDER BY`, `DISTINCT ON` or a window";
+        let text = "a subquery for one value that reads columns outside it stands where it cannot be computed, as in `ON`";
         let help = "make it a column in a subquery of its own, as in `FROM (SELECT *, (SELECT …) AS v FROM t)`, and use \
                     the column";
         // Which one of several the message does not say.

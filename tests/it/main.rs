@@ -69,6 +69,7 @@ mod resume;
 mod rounded;
 mod rows;
 mod runs;
+mod scripts;
 mod searching;
 mod secrets;
 mod server;

@@ -285,6 +285,7 @@ fn what_an_order_fixes_is_not_complained_about() {
         "SELECT t.x FROM (SELECT row_id AS r, x FROM a WHERE x > 2) AS t ORDER BY t.r LIMIT 3",
         "SELECT x, g FROM a ORDER BY x, CAST(g AS VARCHAR) LIMIT 10",
         "SELECT t.x FROM (SELECT u, x FROM a WHERE v = 1) AS t ORDER BY t.u LIMIT 3",
+        "SELECT x, row_number() OVER (PARTITION BY g ORDER BY x) AS n FROM (SELECT g, x FROM a) AS t",
     ] {
         let workspace = warned(7, "strict: [order]\n", query, "");
         workspace.proofmill(&["check", "p.yaml"]).expect(0);

@@ -85,6 +85,11 @@ fn keys_of(node: &LogicalPlan) -> Result<HashMap<Expr, String>> {
             on_expr.iter().chain(order).try_for_each(&mut note)?;
         }
         other => {
+            // Groups by a value that a subquery has for each row: only a projection can compute it.
+            if let LogicalPlan::Aggregate(aggregate) = other {
+                let groups = aggregate.group_expr.iter();
+                groups.filter(|group| is_of_rows(group)).try_for_each(&mut note)?;
+            }
             for expr in other.expressions() {
                 expr.apply(|part| {
                     match part {
@@ -104,6 +109,15 @@ fn keys_of(node: &LogicalPlan) -> Result<HashMap<Expr, String>> {
         }
     }
     Ok(keys)
+}
+
+/// Whether a part of an expression is a subquery that reads columns outside it.
+fn is_of_rows(expr: &Expr) -> bool {
+    let is_one = |part: &Expr| match part {
+        Expr::ScalarSubquery(subquery) => !subquery.outer_ref_columns.is_empty(),
+        _ => false,
+    };
+    !matches!(expr, Expr::GroupingSet(_)) && expr.exists(|part| Ok(is_one(part))).unwrap_or(false)
 }
 
 fn sorted(keys: &[SortExpr]) -> impl Iterator<Item = &Expr> {

@@ -1,0 +1,89 @@
+"""Kills runs of a pipeline at random moments, goes on, and compares every table with those of an undisturbed run.
+
+Each round begins with an empty store: the run is killed (SIGKILL) `--each` times, each time at a moment drawn evenly from the time that an
+undisturbed run takes, and started again; then it may end. Tables are compared by the digests of their files, error rows and
+trained models too.
+"""
+
+import argparse
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+
+def command(options, store):
+    limit = ["--limit", str(options.limit)] if options.limit else []
+    params = [word for param in options.param for word in ("--param", param)]
+    return [options.bin, "run", options.pipeline, "--store", str(store), "--json", *limit, *params]
+
+
+def tables(store):
+    """The digests of each table of the newest run that succeeded, by stage."""
+    manifests = [json.loads(path.read_text()) for path in Path(store).glob("runs/*/manifest.json")]
+    newest = max(manifests, key=lambda manifest: manifest["run"])
+    found = {}
+    for outcome in newest["stages"]:
+        record = json.loads((Path(store) / outcome["artifact"]["key"]).read_text())
+        parts = [part["sha256"] for part in record["parts"] + record["errors"]]
+        found[outcome["stage"]] = parts + [file["sha256"] for file in record["files"] or []]
+    return found
+
+
+def run(options, store, kill_after=None):
+    """Runs once; whether it was killed."""
+    program = subprocess.Popen(
+        command(options, store), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True
+    )
+    try:
+        _, said = program.communicate(timeout=kill_after)
+    except subprocess.TimeoutExpired:
+        os.killpg(program.pid, signal.SIGKILL)
+        program.communicate()
+        return True
+    if program.returncode != 0:
+        sys.exit(f"exit {program.returncode}: {said.decode()[-2000:]}")
+    return False
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("pipeline")
+    parser.add_argument("--bin", default=os.environ.get("PROOFMILL", "target/debug/proofmill"))
+    parser.add_argument("--limit", type=int, help="rows of each source")
+    parser.add_argument("--param", action="append", default=[])
+    parser.add_argument("--rounds", type=int, default=25, help="stores that begin empty")
+    parser.add_argument("--each", type=int, default=4, help="kills of each")
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    options.bin = str(Path(options.bin).resolve())
+    rng = random.Random(options.seed)
+    with tempfile.TemporaryDirectory() as folder:
+        began = time.monotonic()
+        run(options, Path(folder) / "whole")
+        takes = time.monotonic() - began
+        right = tables(Path(folder) / "whole")
+        kills = other = 0
+        for number in range(options.rounds):
+            store = Path(folder) / f"killed-{number}"
+            for _ in range(options.each):
+                kills += run(options, store, rng.uniform(0, takes))
+            run(options, store)
+            found = tables(store)
+            differ = sorted(stage for stage in right.keys() | found.keys() if right.get(stage) != found.get(stage))
+            if differ:
+                other += 1
+                print(f"round {number}: {len(differ)} of {len(right)} tables differ: {', '.join(differ[:5])}", flush=True)
+            shutil.rmtree(store)
+    print(f"{kills} kills in {options.rounds} rounds of {len(right)} tables: {other} rounds with other tables")
+    sys.exit(1 if other else 0)
+
+
+if __name__ == "__main__":
+    main()

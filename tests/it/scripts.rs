@@ -1,0 +1,42 @@
+//! Scripts that attack the program: that they run, and see what they look for.
+
+use std::process::Command;
+
+use crate::support::Workspace;
+use crate::tidy::root;
+
+#[test]
+fn killed_runs_are_compared_with_an_undisturbed_one() {
+    let pipeline = |seed: &str| {
+        format!(
+            "pipeline: killed\nstages:\n  a: {{ sql: \"SELECT value AS x FROM generate_series(1, 50000)\" }}\n  b: {{ sql: \"SELECT x, {seed} AS y FROM a\" }}\n"
+        )
+    };
+    let workspace = Workspace::with(&pipeline("x * 2"));
+    let killed = || {
+        let done = Command::new("python3")
+            .current_dir(workspace.path(""))
+            .arg("-B")
+            .arg(root().join("tests/attacks/kills.py"))
+            .args([
+                "p.yaml",
+                "--rounds",
+                "2",
+                "--each",
+                "2",
+                "--bin",
+                env!("CARGO_BIN_EXE_proofmill"),
+            ])
+            .output()
+            .unwrap();
+        (done.status.code(), String::from_utf8_lossy(&done.stdout).into_owned())
+    };
+    let (code, said) = killed();
+    assert!(
+        code == Some(0) && said.contains("2 rounds of 2 tables: 0 rounds with other"),
+        "{said}"
+    );
+    workspace.write("p.yaml", pipeline("random()"));
+    let (code, said) = killed();
+    assert!(code == Some(1) && said.contains("1 of 2 tables differ: b"), "{said}");
+}
