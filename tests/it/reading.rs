@@ -157,3 +157,28 @@ fn too_many_wrong_rows_fail_the_stage() {
         assert_eq!(workspace.run(), set(&["t"]));
     }
 }
+
+#[test]
+fn a_limit_takes_the_first_by_identity_and_says_so() {
+    let ids = [7, 2, 9, 0, 4, 1, 8, 3, 6, 5];
+    let line = |id: &i32| format!("{{\"row_id\": \"r{id}\", \"x\": {id}}}\n");
+    for pieces in [1, 4] {
+        let workspace = reader(&format!("read: {{ path: a.jsonl }}\n    partitions: {pieces}"));
+        workspace.write("a.jsonl", ids.iter().map(line).collect::<String>());
+        let values = || -> Vec<i64> {
+            let rows = workspace.sql("SELECT x FROM t");
+            rows.iter().map(|row| row["x"].as_i64().unwrap()).collect()
+        };
+        let done = workspace.proofmill(&["run", "p.yaml", "--limit", "3"]).expect(0);
+        done.says("`--limit 3`: each `read` gives 3 rows at most").says("3 of 10 rows");
+        assert_eq!(values(), [2, 0, 1]);
+        let runs = workspace.proofmill(&["runs", "--json"]).expect(0).json();
+        assert_eq!(runs[0]["params"], json!({ "--limit": 3 }));
+        // Another table, and neither goes on as the other.
+        assert_eq!(workspace.run(), set(&["t"]));
+        assert_eq!(values().len(), 10);
+        workspace.edit("p.yaml", "a.jsonl }", "a.jsonl, limit: 2 }");
+        workspace.proofmill(&["run", "p.yaml", "--limit", "3"]).expect(0);
+        assert_eq!(values(), [0, 1]);
+    }
+}

@@ -33,11 +33,13 @@ impl AnalyzerRule for ComputedKeys {
 }
 
 fn of_node(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
-    let is_sorting = match &node {
-        LogicalPlan::Sort(_) | LogicalPlan::Window(_) => true,
-        LogicalPlan::Distinct(Distinct::On(_)) | LogicalPlan::Aggregate(_) => true,
-        _ => false,
-    };
+    let is_sorting = matches!(
+        &node,
+        LogicalPlan::Sort(_)
+            | LogicalPlan::Window(_)
+            | LogicalPlan::Aggregate(_)
+            | LogicalPlan::Distinct(Distinct::On(_))
+    );
     if !is_sorting || !has_part(&node, is_open)? {
         return Ok(Transformed::no(node));
     }
