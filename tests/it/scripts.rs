@@ -40,3 +40,25 @@ fn killed_runs_are_compared_with_an_undisturbed_one() {
     let (code, said) = killed();
     assert!(code == Some(1) && said.contains("1 of 2 tables differ: b"), "{said}");
 }
+
+#[test]
+fn much_at_once_on_one_store_disturbs_nothing() {
+    let workspace = Workspace::with(
+        "pipeline: mixed\nstages:\n  a: { sql: \"SELECT value AS x FROM generate_series(1, 500)\" }\n  b: { sql: \"SELECT x, x * 2 AS y FROM a\" }\n",
+    );
+    let done = Command::new("python3")
+        .current_dir(workspace.path(""))
+        .arg("-B")
+        .arg(root().join("tests/attacks/mixed.py"))
+        .args(["p.yaml", "--rerun", "b", "--seconds", "2"])
+        .args(["--bin", env!("CARGO_BIN_EXE_proofmill")])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&done.stdout).into_owned();
+    let right = "0 commands failed, 0 of 2 tables differ, 0 lessons are lost";
+    assert!(
+        done.status.success() && said.contains(right),
+        "{said}{}",
+        String::from_utf8_lossy(&done.stderr)
+    );
+}

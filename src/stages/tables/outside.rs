@@ -5,11 +5,17 @@ use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rustix::fs::OFlags;
 use tempfile::NamedTempFile;
 
 use crate::stages::error::StageError;
+
+/// How the names of files begin that are not whole.
+const PARTIAL: &str = ".proofmill-";
+/// One that nobody has written to for so long, and that nobody holds, was left behind by a process that was killed.
+const LEFT_BEHIND: Duration = Duration::from_secs(3600);
 
 /// A file that takes its place when it is whole.
 pub struct Replacement {
@@ -29,8 +35,12 @@ impl Replacement {
         fs::create_dir_all(&folder).map_err(failed)?;
         // The process's mask takes away what it takes away from any new file.
         let all = Permissions::from_mode(0o666);
-        let partial = tempfile::Builder::new().permissions(all).tempfile_in(&folder);
+        let partial =
+            tempfile::Builder::new().prefix(PARTIAL).permissions(all).tempfile_in(&folder);
         let partial = partial.map_err(failed)?;
+        // Where there are no locks, its age protects it.
+        let _ = partial.as_file().try_lock();
+        sweep(&folder, partial.as_file());
         if let Some(mode) = mode {
             let mode = Permissions::from_mode(mode);
             partial.as_file().set_permissions(mode).map_err(failed)?;
@@ -62,6 +72,21 @@ impl Replacement {
             }
         });
         moved.map_err(|source| failed(&to, source))
+    }
+}
+
+/// Removes what killed processes left in `folder`, as of the time of the file `ours` there. What cannot be looked at or removed
+/// stays: it harms nobody.
+fn sweep(folder: &Path, ours: &File) {
+    let Ok(now) = ours.metadata().and_then(|meta| meta.modified()) else { return };
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    for entry in entries.filter(|it| it.file_name().to_string_lossy().starts_with(PARTIAL)) {
+        let age = |meta: fs::Metadata| now.duration_since(meta.modified().ok()?).ok();
+        let meta = entry.metadata().ok().filter(fs::Metadata::is_file);
+        let is_old = meta.and_then(age).is_some_and(|age| age >= LEFT_BEHIND);
+        if is_old && File::open(entry.path()).is_ok_and(|file| file.try_lock().is_ok()) {
+            let _ = fs::remove_file(entry.path());
+        }
     }
 }
 
@@ -105,4 +130,37 @@ fn replaced(path: &Path) -> io::Result<Option<u32>> {
         "a device, a pipe or a socket; name a file"
     };
     Err(io::Error::new(ErrorKind::InvalidInput, format!("it is {what}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_killed_processes_left_goes_and_what_others_write_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = |name: &str, age: Duration| {
+            let file = File::create(folder.path().join(name)).unwrap();
+            file.set_modified(file.metadata().unwrap().modified().unwrap() - age).unwrap();
+            file
+        };
+        drop(file(".proofmill-left", 2 * LEFT_BEHIND));
+        drop(file(".proofmill-young", LEFT_BEHIND / 2));
+        drop(file("mine", 2 * LEFT_BEHIND));
+        let held = file(".proofmill-held", 2 * LEFT_BEHIND);
+        held.try_lock().unwrap();
+        let names = || {
+            let entries = fs::read_dir(folder.path()).unwrap();
+            let mut all: Vec<String> = entries
+                .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
+                .collect();
+            all.sort();
+            all
+        };
+        Replacement::of(&folder.path().join("out.csv")).unwrap().commit().unwrap();
+        assert_eq!(names(), [".proofmill-held", ".proofmill-young", "mine", "out.csv"]);
+        drop(held);
+        Replacement::of(&folder.path().join("out.csv")).unwrap().commit().unwrap();
+        assert_eq!(names(), [".proofmill-young", "mine", "out.csv"]);
+    }
 }
