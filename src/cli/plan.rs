@@ -27,7 +27,7 @@ pub async fn plan(args: &args::Plan, environment: &Environment) -> Result<()> {
     let (select, rerun) = (args.select.as_deref(), args.rerun.as_deref());
     let choice = choice(Some(prepared), select, rerun, args.verify, &store).await?;
     let plan = plan_run(prepared, &choice, "plan", &store).await?;
-    let recorded = recorded(prepared, &plan, &loaded.engine, &store).await?;
+    let recorded = recorded(prepared, &plan, &loaded.engine, &store).await;
     let (mut estimates, output) = (estimates(prepared, &plan), &environment.output);
     for (name, found) in &recorded {
         estimates.entry(name).and_modify(|estimate| *estimate = estimate.with(*found));

@@ -30,31 +30,27 @@ pub struct LookedUp {
 }
 
 /// What is known of each stage that would run, asks a model, and reads nothing but stored tables. The tables of `prepared` are
-/// filled for it.
-///
-/// # Errors
-///
-/// If the store fails. A query that fails is no error: its stage is left out.
+/// filled for it. Where a table cannot be read or a query fails, nothing is known: a plan goes on without.
 pub async fn recorded(
     prepared: &Prepared,
     plan: &RunPlan,
     engine: &Engine,
     store: &Store,
-) -> Result<HashMap<StageName, LookedUp>, StageError> {
+) -> HashMap<StageName, LookedUp> {
     let mut all = HashMap::new();
     for (name, planned) in &plan.stages {
         let stage = &prepared.stages[name];
         if !matches!(planned.action, PlannedAction::Run) || stage.asking.is_none() {
             continue;
         }
-        if let Some(rows) = inputs(stage, prepared, plan, store).await?
+        if let Ok(Some(rows)) = inputs(stage, prepared, plan, store).await
             && rows <= ROWS_MAX
             && let Ok(found) = asked(stage, rows, engine).await
         {
             all.insert(name.clone(), found);
         }
     }
-    Ok(all)
+    all
 }
 
 /// Fills the tables that the stage reads; the rows of all, or `None` if one of them is not stored or may change.

@@ -18,5 +18,5 @@ mod wording;
 
 pub use engine::{Engine, Limits};
 pub use planner::{PlanError, Planned, PlannedExpression, expression, planned_expression, query};
-pub use rules::SQL_VERSION;
+pub use rules::{SQL_VERSION, new_names};
 pub use table::{Content, StageTable, Stored};

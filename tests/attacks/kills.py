@@ -18,6 +18,15 @@ import time
 from pathlib import Path
 
 
+def parsed(parser):
+    """The arguments, with the whole path of a program that is there."""
+    options = parser.parse_args()
+    options.bin = shutil.which(str(Path(options.bin).resolve()))
+    if options.bin is None:
+        parser.error("--bin names no program: build one, or set PROOFMILL")
+    return options
+
+
 def command(options, store):
     limit = ["--limit", str(options.limit)] if options.limit else []
     params = [word for param in options.param for word in ("--param", param)]
@@ -61,8 +70,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=25, help="stores that begin empty")
     parser.add_argument("--each", type=int, default=4, help="kills of each")
     parser.add_argument("--seed", type=int, default=1)
-    options = parser.parse_args()
-    options.bin = str(Path(options.bin).resolve())
+    options = parsed(parser)
     rng = random.Random(options.seed)
     with tempfile.TemporaryDirectory() as folder:
         began = time.monotonic()

@@ -13,7 +13,6 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from pathlib import Path
 
 import kills
 
@@ -60,13 +59,14 @@ def main():
     parser.add_argument("--limit", type=int, default=20, help="rows of each source")
     parser.add_argument("--rerun", help="stages that the verified runs compute again, as `--rerun` takes them")
     parser.add_argument("--seconds", type=float, default=120)
-    options = parser.parse_args()
-    options.bin = str(Path(options.bin).resolve())
+    options = kills.parsed(parser)
     first = options.pipelines[0]
     again = ["--rerun", options.rerun] if options.rerun else []
     with tempfile.TemporaryDirectory() as folder:
         mixed, alone = Mixed(options, f"{folder}/mixed"), Mixed(options, f"{folder}/alone")
         mixed.run(first, 0)
+        if mixed.failures:
+            sys.exit(mixed.failures[0])
         works = [mixed.forget, mixed.teach, lambda turn: mixed.run(first, 0, "--verify", *again)]
         works += [lambda turn, pipeline=pipeline: mixed.run(pipeline, turn % 2) for pipeline in options.pipelines]
         threads = [threading.Thread(target=mixed.loop, args=(work,)) for work in works]

@@ -55,8 +55,30 @@ fn an_item_is_traced_through_stages_of_any_kind() {
     for part in ["1 more; `--rows N`", "a penny is made of copper", "correct true"] {
         assert!(shown.contains(part), "{part}: {shown}");
     }
+    let found = workspace.proofmill(&["show", "found"]).expect(0).stdout;
+    assert!(found.contains("made of: situations (from), memory\n"), "{found}");
     text(&["made of"]).expect(2).says("may be any of 2 questions").says("q2  what is a nail");
     text(&["q3"]).expect(2).says("no question `q3`").says("did you mean `q1`");
     text(&["q1", "--answers", "accuracy"]).expect(2).says("`accuracy` has no rows of `q1`");
     text(&["q1", "--answers", "founds"]).expect(2).says("no stage `founds`").says("`found`");
+}
+
+#[test]
+fn what_is_said_twice_and_messages_are_shown() {
+    let workspace = Workspace::with(
+        r#"
+pipeline: said
+stages:
+  asked:
+    sql: |
+      SELECT 'q1' AS id, '6' AS answer, '6' AS gold, repeat('long ', 30) AS first, repeat('long ', 30) AS second,
+        [named_struct('role', 'system', 'content', 'Be short.'), named_struct('role', 'user', 'content', 'How many?')] AS messages
+"#,
+    );
+    workspace.run();
+    let shown = workspace.proofmill(&["audit", "trace", "q1"]).expect(0).stdout;
+    for part in ["answer: 6", "gold: 6", "second: as first", "system: Be short.", "user: How many?"]
+    {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
 }

@@ -304,3 +304,27 @@ fn small_evaluations_hear_nothing_of_order() {
     check(120_000, "strict: [order]\n", "    partitions: 1\n").expect(0);
     check(7, "strict: [ordre]\n", "").expect(3);
 }
+
+#[test]
+fn what_a_template_warns_of_is_told_once_and_counted() {
+    let workspace = warned(7, "", "SELECT 1 AS x", "");
+    workspace.write("lib.yaml", "template: lib\nstages:\n  a: { sql: 'SELECT value AS x FROM range(5)' }\n  l: { sql: SELECT x FROM a LIMIT 2, partitions: 2 }\n");
+    for name in ["one", "two"] {
+        workspace.write(
+            &format!("{name}.yaml"),
+            format!("pipeline: {name}\nstages:\n  g: {{ use: lib.yaml }}\n"),
+        );
+    }
+    let done = workspace.proofmill(&["check", "one.yaml", "two.yaml"]).expect(0);
+    let done = done.says("2 files, 4 stages: no mistakes, 1 warning");
+    assert_eq!(done.stderr.matches("warning[E0309]").count(), 1, "{}", done.stderr);
+    assert_eq!(workspace.json(&["check", "one.yaml", "two.yaml"]).as_array().unwrap().len(), 1);
+    workspace.write(
+        "three.yaml",
+        "pipeline: three\nstages:\n  g: { use: lib.yaml }\n  b: { sql: SELECT y FROM g.a }\n",
+    );
+    workspace
+        .proofmill(&["check", "one.yaml", "three.yaml"])
+        .expect(3)
+        .says("1 mistake, 1 warning in 2 files");
+}

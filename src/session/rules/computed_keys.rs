@@ -13,7 +13,7 @@ use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{Distinct, DistinctOn, Expr, LogicalPlan, Projection};
 use datafusion::optimizer::analyzer::AnalyzerRule;
 
-use crate::session::rules::node::has_part;
+use crate::session::rules::node::{has_part, input_schema, new_names};
 
 /// What a key is called that is computed below.
 const KEY: &str = "__computed_key_";
@@ -72,11 +72,13 @@ fn of_node(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
 
 /// The computed keys of a node, each with the name of its column.
 fn keys_of(node: &LogicalPlan) -> Result<HashMap<Expr, String>> {
-    let mut keys: HashMap<Expr, String> = HashMap::new();
+    let rows = input_schema(node);
+    let schemas = [&rows];
+    let (mut keys, mut names) = (HashMap::new(), new_names(&schemas, KEY));
     let mut note = |key: &Expr| -> Result<()> {
         if !key.contains_outer() && key.exists(|part| Ok(is_open(part)))? && !keys.contains_key(key)
         {
-            keys.insert(key.clone(), format!("{KEY}{}", keys.len()));
+            keys.extend(names.next().map(|name| (key.clone(), name)));
         }
         Ok(())
     };
@@ -115,10 +117,8 @@ fn keys_of(node: &LogicalPlan) -> Result<HashMap<Expr, String>> {
 
 /// Whether a part of an expression is a subquery that reads columns outside it.
 fn is_of_rows(expr: &Expr) -> bool {
-    let is_one = |part: &Expr| match part {
-        Expr::ScalarSubquery(subquery) => !subquery.outer_ref_columns.is_empty(),
-        _ => false,
-    };
+    let is_one =
+        |part: &Expr| matches!(part, Expr::ScalarSubquery(it) if !it.outer_ref_columns.is_empty());
     !matches!(expr, Expr::GroupingSet(_)) && expr.exists(|part| Ok(is_one(part))).unwrap_or(false)
 }
 

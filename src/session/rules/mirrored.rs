@@ -4,43 +4,23 @@
 use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::logical_expr::{BinaryExpr, Expr, LogicalPlan};
-use datafusion::optimizer::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 
-use crate::session::rules::node::has_part;
+use crate::session::rules::node::{EachNode, has_part};
 
 /// Turns comparisons of conditions, where filters are about to meet.
-#[derive(Debug)]
-pub struct Mirrored;
+pub const MIRRORED: EachNode = EachNode { name: "mirrored", rewrite };
 
-impl OptimizerRule for Mirrored {
-    fn name(&self) -> &str {
-        "mirrored"
+fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    let is_condition = matches!(plan, LogicalPlan::Filter(_) | LogicalPlan::Join(_));
+    if !is_condition || !has_part(&plan, |part| turned(part).is_some())? {
+        return Ok(Transformed::no(plan));
     }
-
-    fn apply_order(&self) -> Option<ApplyOrder> {
-        Some(ApplyOrder::BottomUp)
-    }
-
-    fn supports_rewrite(&self) -> bool {
-        true
-    }
-
-    fn rewrite(
-        &self,
-        plan: LogicalPlan,
-        _: &dyn OptimizerConfig,
-    ) -> Result<Transformed<LogicalPlan>> {
-        let is_condition = matches!(plan, LogicalPlan::Filter(_) | LogicalPlan::Join(_));
-        if !is_condition || !has_part(&plan, |part| turned(part).is_some())? {
-            return Ok(Transformed::no(plan));
-        }
-        plan.map_expressions(|expr| {
-            expr.transform_up(|part| match turned(&part) {
-                Some(turned) => Ok(Transformed::yes(turned)),
-                None => Ok(Transformed::no(part)),
-            })
+    plan.map_expressions(|expr| {
+        expr.transform_up(|part| match turned(&part) {
+            Some(turned) => Ok(Transformed::yes(turned)),
+            None => Ok(Transformed::no(part)),
         })
-    }
+    })
 }
 
 /// The comparison with its sides changed, if a value stands left of a column.

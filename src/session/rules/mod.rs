@@ -16,5 +16,5 @@ mod views;
 
 pub use exact::ToldRows;
 pub use keys::{Keyless, forget_keys};
-pub use node::has_part;
+pub use node::{has_part, new_names};
 pub use planning::{Planning, SQL_VERSION, analyzer_rules, optimizer_rules, physical_rules};

@@ -1,9 +1,39 @@
-//! What rules ask of a node of a plan.
+//! What rules ask of a node of a plan, and a rule that is a function of one.
 
-use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchema, Result};
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Expr, LogicalPlan};
+use datafusion::optimizer::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
+
+/// A rule of the optimizer that rewrites each node alone, inputs first.
+#[derive(Debug)]
+pub struct EachNode {
+    pub name: &'static str,
+    pub rewrite: fn(LogicalPlan) -> Result<Transformed<LogicalPlan>>,
+}
+
+impl OptimizerRule for EachNode {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn apply_order(&self) -> Option<ApplyOrder> {
+        Some(ApplyOrder::BottomUp)
+    }
+
+    fn supports_rewrite(&self) -> bool {
+        true
+    }
+
+    fn rewrite(
+        &self,
+        plan: LogicalPlan,
+        _: &dyn OptimizerConfig,
+    ) -> Result<Transformed<LogicalPlan>> {
+        (self.rewrite)(plan)
+    }
+}
 
 /// Whether `is_it` is true of a part of a node's expressions.
 pub fn has_part(node: &LogicalPlan, is_it: impl Fn(&Expr) -> bool) -> Result<bool> {
@@ -23,4 +53,14 @@ pub fn input_schema(node: &LogicalPlan) -> DFSchema {
         (_, true) => DFSchema::empty(),
         (_, false) => merge_schema(&inputs),
     }
+}
+
+/// Names that begin with `start` and that no column of `schemas` has.
+pub fn new_names<'a>(
+    schemas: &'a [&DFSchema],
+    start: &'a str,
+) -> impl Iterator<Item = String> + 'a {
+    let fields = move || schemas.iter().flat_map(|schema| schema.fields().iter());
+    let is_new = move |name: &String| fields().all(|field| field.name() != name);
+    (0..).map(move |number: usize| format!("{start}{number}")).filter(is_new)
 }

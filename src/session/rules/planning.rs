@@ -75,11 +75,11 @@ pub fn optimizer_rules(planning: Planning) -> Vec<Arc<dyn OptimizerRule + Send +
             rules.push(Arc::new(keys::ForgetKeys));
         }
         if rule.name() == MEETING {
-            rules.push(Arc::new(mirrored::Mirrored));
+            rules.push(Arc::new(mirrored::MIRRORED));
         }
         rules.push(rule);
     }
-    rules.push(Arc::new(repeated_keys::RepeatedKeys));
+    rules.push(Arc::new(repeated_keys::REPEATED_KEYS));
     rules
 }
 

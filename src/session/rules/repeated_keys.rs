@@ -10,42 +10,23 @@ use datafusion::logical_expr::execution_props::ExecutionProps;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
 use datafusion::logical_expr::{Expr, LogicalPlan};
-use datafusion::optimizer::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 use datafusion::physical_expr::create_physical_expr;
 
+use crate::session::rules::node::EachNode;
 use crate::session::wording::Refused;
 
 /// Leaves keys of orders out of aggregates, behind the rules that may make two keys one.
-#[derive(Debug)]
-pub struct RepeatedKeys;
+pub const REPEATED_KEYS: EachNode = EachNode { name: "repeated_keys", rewrite };
 
-impl OptimizerRule for RepeatedKeys {
-    fn name(&self) -> &str {
-        "repeated_keys"
-    }
-
-    fn apply_order(&self) -> Option<ApplyOrder> {
-        Some(ApplyOrder::BottomUp)
-    }
-
-    fn supports_rewrite(&self) -> bool {
-        true
-    }
-
-    fn rewrite(
-        &self,
-        plan: LogicalPlan,
-        _: &dyn OptimizerConfig,
-    ) -> Result<Transformed<LogicalPlan>> {
-        let LogicalPlan::Aggregate(aggregate) = &plan else { return Ok(Transformed::no(plan)) };
-        let rows = Arc::clone(aggregate.input.schema());
-        let names = NamePreserver::new(&plan);
-        plan.map_expressions(|expr| {
-            let name = names.save(&expr);
-            let expr = expr.transform_up(|part| Ok(once(part, &rows)))?;
-            Ok(expr.update_data(|expr| name.restore(expr)))
-        })
-    }
+fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    let LogicalPlan::Aggregate(aggregate) = &plan else { return Ok(Transformed::no(plan)) };
+    let rows = Arc::clone(aggregate.input.schema());
+    let names = NamePreserver::new(&plan);
+    plan.map_expressions(|expr| {
+        let name = names.save(&expr);
+        let expr = expr.transform_up(|part| Ok(once(part, &rows)))?;
+        Ok(expr.update_data(|expr| name.restore(expr)))
+    })
 }
 
 fn once(expr: Expr, rows: &DFSchema) -> Transformed<Expr> {

@@ -17,7 +17,8 @@ use datafusion::catalog::TableProvider;
 use datafusion::logical_expr::LogicalPlan;
 use futures::TryStreamExt;
 use proofmill_fit::{
-    FitError, Fitted, Input, Logged, Objective, Pair, Report, Run, Settings, Start, Tokens,
+    FitError, Fitted, Input, Logged, Objective, Pair, Report, Run, STEPS_MAX, Settings, Start,
+    Tokens,
 };
 
 use crate::session::Engine;
@@ -40,8 +41,6 @@ use tempfile::TempDir;
 const KIND: &str = "fit";
 /// The file whose digest stands for the folder.
 const WEIGHTS: &str = "model.safetensors";
-/// Steps of a training, at most.
-const STEPS_MAX: u32 = 10_000_000;
 
 /// A prepared `fit`.
 #[derive(Debug)]

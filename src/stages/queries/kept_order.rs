@@ -14,6 +14,8 @@ use datafusion::logical_expr::expr::Sort as SortExpr;
 use datafusion::logical_expr::{Expr, ExprSchemable, Limit, LogicalPlan, Projection, Sort};
 use proofmill_udfs::model::placement::asks_model;
 
+use crate::session::new_names;
+
 /// What a key is called that no column of the result is.
 const KEY: &str = "__order_key_";
 /// Characters of a value that a message shows.
@@ -56,9 +58,11 @@ impl KeptOrder {
             return Ok(Self { plan: plan.clone(), shown, keys: Arc::new([]) });
         };
         let (mut keys, mut missing) = (Vec::new(), Vec::new());
+        let schemas = [plan.schema().as_ref(), sort.input.schema().as_ref()];
+        let mut names = new_names(&schemas, KEY);
         for key in sort.expr.iter().take_while(|key| can_be_looked_at(key, sort)) {
             let column = place(plan, &key.expr).unwrap_or_else(|| {
-                missing.push(key.expr.clone().alias(format!("{KEY}{}", missing.len())));
+                missing.extend(names.next().map(|name| (key.expr.clone(), name)));
                 shown + missing.len() - 1
             });
             let text = match unnamed(&key.expr) {
@@ -139,11 +143,11 @@ fn place(plan: &LogicalPlan, key: &Expr) -> Option<usize> {
 }
 
 /// The query with `keys` of its sort as further columns.
-fn carrying(plan: &LogicalPlan, keys: &[Expr]) -> Result<LogicalPlan> {
+fn carrying(plan: &LogicalPlan, keys: &[(Expr, String)]) -> Result<LogicalPlan> {
+    let columns = || keys.iter().map(|(_, name)| Expr::Column(Column::from_name(name)));
     Ok(match plan {
         LogicalPlan::Projection(projection) => {
-            let names = (0..keys.len()).map(|i| Column::from_name(format!("{KEY}{i}")));
-            let all = projection.expr.iter().cloned().chain(names.map(Expr::Column));
+            let all = projection.expr.iter().cloned().chain(columns());
             let input = Arc::new(carrying(&projection.input, keys)?);
             LogicalPlan::Projection(Projection::try_new(all.collect(), input)?)
         }
@@ -154,15 +158,15 @@ fn carrying(plan: &LogicalPlan, keys: &[Expr]) -> Result<LogicalPlan> {
         // Below the sort: a key that is computed above it gives the planner a reason to divide the rows again.
         LogicalPlan::Sort(sort) => {
             let own = sort.input.schema().columns().into_iter().map(Expr::Column);
-            let all = own.chain(keys.iter().cloned()).collect();
-            let input = Projection::try_new(all, Arc::clone(&sort.input))?;
-            let carried = |key: &Expr| keys.iter().position(|other| unnamed(other) == unnamed(key));
-            let sorted = sort.expr.iter().map(|key| match carried(&key.expr) {
-                Some(i) => {
-                    SortExpr { expr: Expr::Column(Column::from_name(format!("{KEY}{i}"))), ..*key }
-                }
-                None => key.clone(),
-            });
+            let computed = keys.iter().map(|(key, name)| key.clone().alias(name));
+            let input =
+                Projection::try_new(own.chain(computed).collect(), Arc::clone(&sort.input))?;
+            let carried = |key: &SortExpr| {
+                let mut pairs = keys.iter().zip(columns());
+                let found = pairs.find(|((expr, _), _)| *expr == key.expr);
+                found.map_or_else(|| key.clone(), |(_, expr)| SortExpr { expr, ..*key })
+            };
+            let sorted = sort.expr.iter().map(carried);
             let expr = sorted.collect();
             let input = Arc::new(LogicalPlan::Projection(input));
             LogicalPlan::Sort(Sort { expr, input, fetch: sort.fetch })

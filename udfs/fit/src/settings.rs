@@ -4,6 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::FitError;
 
+/// Steps of a training, at most.
+pub const STEPS_MAX: u32 = 10_000_000;
+
 /// How a model is trained.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -18,7 +21,7 @@ pub struct Settings {
     pub baseline: f64,
     /// The largest importance weight, likewise: 1 to 1,000,000.
     pub ratio_max: f64,
-    /// Steps of the optimiser, at most: 1 to 10,000,000.
+    /// Steps of the optimiser, at most: 1 to [`STEPS_MAX`].
     pub steps: u32,
     /// Pairs of a step: 1 to 65,536.
     pub batch: u32,
@@ -201,7 +204,7 @@ impl Settings {
                 expected,
             });
         }
-        whole("steps", self.steps, 1..=10_000_000)?;
+        whole("steps", self.steps, 1..=STEPS_MAX)?;
         whole("batch", self.batch, 1..=65_536)?;
         real(
             "learning_rate",
