@@ -65,7 +65,8 @@ pub async fn run(args: &args::Run, environment: &Environment) -> Result<()> {
         environment.remark_once(&format!("no GPU is used: {why}; models run on the processor"));
     }
     let limited = args.pipeline.limit.map(|rows| {
-        format!("`--limit {rows}`: each `read` gives {rows} rows at most. These are not the numbers of the pipeline")
+        format!("`--limit {rows}`: each `read` gives {} at most. These are not the numbers of the pipeline",
+            plural(usize::try_from(rows.get()).unwrap_or(usize::MAX), "row"),)
     });
     limited.iter().for_each(|text| environment.output.remark(text));
     let (select, rerun) = (args.select.as_deref(), args.rerun.as_deref());

@@ -23,7 +23,7 @@ const ROWS_MAX: u64 = 100_000;
 /// The rows of a stage that ask a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LookedUp {
-    /// Requests that are made, answered or not.
+    /// Those that ask; of equal requests each row counts.
     pub requests: u64,
     /// Those whose answer is in the ledger.
     pub recorded: u64,
