@@ -99,6 +99,7 @@ mod tests {
             failed: 2,
             prompt_tokens: 12_000,
             output_tokens: 345,
+            ..Counts::default()
         }
     }
 

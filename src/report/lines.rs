@@ -177,6 +177,7 @@ mod tests {
             failed: 2,
             prompt_tokens: 8000,
             output_tokens: 21,
+            ..Counts::default()
         };
         let said = |asked, notes: &[String]| {
             let notice = Notice::StageFinished { outcome: &outcome(), notes, asked };

@@ -14,6 +14,7 @@ use crate::run::bind::{bind, fill};
 use crate::run::context::Context;
 use crate::run::notice::Notice;
 use crate::run::planned::PlannedStage;
+use crate::run::refused::refused;
 use crate::session::StageTable;
 use crate::stages::checks::{self, Verdict};
 use crate::stages::error::{Rejected, StageError};
@@ -103,6 +104,7 @@ async fn once(
     }
     let notice = Notice::StageStarted { stage: name, progress: Arc::clone(&progress) };
     context.observer.notice(&notice);
+    progress.counters().refuse(refused(&context.store, plan).await);
     let sink = Sink {
         store: context.store.clone(),
         run: context.run.clone(),

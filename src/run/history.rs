@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use arrow::datatypes::SchemaRef;
 use chrono::{DateTime, Utc};
 use futures::{StreamExt, stream};
 
@@ -15,7 +16,7 @@ use proofmill_base::error::{Error, Result};
 use proofmill_base::ids::{RunId, StageName};
 use proofmill_store::{
     Artifact, Life, LocalUsage, ModelUsage, Outcome, PipelineRef, Session, StageOutcome, Store,
-    StoreError, Stored, find_exact, life, read_log, read_manifest, run_ids,
+    StoreError, Stored, find_exact, life, read_log, read_manifest, run_ids, stream_part,
 };
 
 /// Logs that are read at the same time.
@@ -246,6 +247,14 @@ pub async fn tables(
     }
 }
 
+/// The columns of the error rows of a record: what kinds of stages say of them differs, and did in older stores.
+pub async fn error_schema(store: &Store, found: &Artifact) -> Result<SchemaRef> {
+    match found.errors.first() {
+        Some(part) => Ok(stream_part(store, part).await?.0),
+        None => Ok(proofmill_files::error_schema()),
+    }
+}
+
 /// The tables that a record names, under the name of a stage.
 pub async fn tables_of(
     store: &Store,
@@ -266,7 +275,8 @@ pub async fn tables_of(
             files: Vec::new(),
             ..found.clone()
         };
-        let table = Arc::new(StageTable::new(name.as_str(), proofmill_files::error_schema()));
+        let schema = error_schema(store, found).await?;
+        let table = Arc::new(StageTable::new(name.as_str(), schema));
         fill(&table, &errors, None, store).await?;
         tables.push((name, table));
     }

@@ -17,6 +17,7 @@ pub mod publish;
 pub mod reason;
 pub mod recorded;
 pub mod reference;
+pub mod refused;
 pub mod reports;
 pub mod resume;
 pub mod stored;

@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::run::history::{RunSummary, artifact};
+use crate::run::history::{RunSummary, artifact, error_schema};
 use crate::run::reference::RunReference;
 use crate::stages::stored_tables::{StoredTable, StoredTableName, StoredTables};
 use proofmill_base::error::{Error, ErrorKind, Result};
 use proofmill_base::suggest;
-use proofmill_store::Store;
+use proofmill_store::{Store, Stored};
 
 /// Finds the tables `wanted`, and what people should know of the runs that are meant. A run or a table that is not
 /// there is a mistake of the pipeline, which is told at its place.
@@ -71,11 +71,13 @@ async fn table(store: &Store, run: &RunSummary, stage: &str) -> Result<StoredTab
         None => None,
     };
     match record {
-        Some(found) => Ok(StoredTable {
-            run: run.run.clone(),
-            artifact: found.record,
-            is_errors: own != stage,
-        }),
+        Some(Stored { record, .. }) => {
+            let errors = match own != stage {
+                true => Some(error_schema(store, &record).await?),
+                false => None,
+            };
+            Ok(StoredTable { run: run.run.clone(), artifact: record, errors })
+        }
         None => {
             let error =
                 Error::new(ErrorKind::Usage, format!("run `{}` has no table `{stage}`", run.run));

@@ -8,11 +8,12 @@ use datafusion::physical_plan::execute_stream;
 use futures::StreamExt;
 use proofmill_base::ids::StageName;
 use proofmill_store::Store;
-use proofmill_udfs::model::Counters;
+use proofmill_udfs::model::{Counters, Failure, Key};
 
 use crate::graph::Role;
 use crate::run::bind::fill;
 use crate::run::planned::{PlannedAction, RunPlan};
+use crate::run::refused::refused;
 use crate::session::Engine;
 use crate::stages::error::StageError;
 use crate::stages::plan::{Prepared, PreparedStage};
@@ -23,7 +24,7 @@ const ROWS_MAX: u64 = 100_000;
 /// The rows of a stage that ask a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LookedUp {
-    /// Those that ask; of equal requests each row counts.
+    /// Those that ask; of equal requests each row counts. What failed before for a reason that stays does not ask.
     pub requests: u64,
     /// Those whose answer is in the ledger.
     pub recorded: u64,
@@ -45,7 +46,7 @@ pub async fn recorded(
         }
         if let Ok(Some(rows)) = inputs(stage, prepared, plan, store).await
             && rows <= ROWS_MAX
-            && let Ok(found) = asked(stage, rows, engine).await
+            && let Ok(found) = asked(stage, rows, engine, refused(store, planned).await).await
         {
             all.insert(name.clone(), found);
         }
@@ -76,11 +77,17 @@ async fn inputs(
     Ok(Some(rows))
 }
 
-async fn asked(stage: &PreparedStage, rows: u64, engine: &Engine) -> Result<LookedUp, StageError> {
+async fn asked(
+    stage: &PreparedStage,
+    rows: u64,
+    engine: &Engine,
+    refused: HashMap<Key, Failure>,
+) -> Result<LookedUp, StageError> {
     let Some(query) = &stage.asking else { return Ok(LookedUp { requests: 0, recorded: 0 }) };
     let counters = Arc::new(Counters::default());
     // What the ledger does not have is left alone, as where a run is stopped.
     counters.interrupt();
+    counters.refuse(refused);
     let state = engine.watched(rows, stage.stage.spec.common.partitions, &counters);
     let operators = state.create_physical_plan(query).await?;
     let mut batches = execute_stream(operators, state.task_ctx())?;
@@ -88,5 +95,5 @@ async fn asked(stage: &PreparedStage, rows: u64, engine: &Engine) -> Result<Look
         batch?;
     }
     let counts = counters.now();
-    Ok(LookedUp { requests: counts.rows, recorded: counts.replayed })
+    Ok(LookedUp { requests: counts.rows - counts.refused, recorded: counts.replayed })
 }

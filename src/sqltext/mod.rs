@@ -4,6 +4,7 @@
 mod bounded;
 mod casts;
 mod columns;
+mod distinct;
 mod limits;
 mod obeyed;
 mod parse;

@@ -14,7 +14,7 @@ use datafusion::sql::sqlparser::tokenizer::{Span, Token, TokenWithSpan};
 use crate::sqltext::bounded::Bounded;
 use crate::sqltext::limits::{self, Excess};
 use crate::sqltext::words::{find_only, first_word, offset, place, second_statement, tokens};
-use crate::sqltext::{casts, stars, using, windows};
+use crate::sqltext::{casts, distinct, stars, using, windows};
 
 /// A `SELECT`, parsed.
 #[derive(Clone, Debug)]
@@ -125,6 +125,7 @@ pub fn parse(sql: &str) -> Result<Query, SqlError> {
         range: spanned(sql, conflict.span),
         help: None,
     })?;
+    distinct::written_out(&mut statement);
     casts::written_out(&mut statement);
     let tables = tables(sql, &statement)?;
     Ok(Query { text: sql.to_owned(), statement, tables })

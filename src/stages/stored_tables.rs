@@ -4,6 +4,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use arrow::datatypes::SchemaRef;
+
 use crate::memory::Memories;
 use proofmill_base::ids::RunId;
 use proofmill_store::Artifact;
@@ -17,8 +19,8 @@ pub struct StoredTable {
     /// The run that was meant.
     pub run: RunId,
     pub artifact: Arc<Artifact>,
-    /// Whether its error rows are meant.
-    pub is_errors: bool,
+    /// The columns of its error rows, if they are meant and not its rows.
+    pub errors: Option<SchemaRef>,
 }
 
 /// The tables of past runs that a pipeline names; or why there is none, and what to do.

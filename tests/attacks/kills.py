@@ -2,10 +2,11 @@
 
 Each round begins with an empty store: the run is killed (SIGKILL) `--each` times, each time at a moment drawn evenly from the time that an
 undisturbed run takes, and started again; then it may end. Tables are compared by the digests of their files, error rows and
-trained models too.
+trained models too. With `--at-once 2`, a second run of the same begins beside the one that is killed, and ends.
 """
 
 import argparse
+import hashlib
 import json
 import os
 import random
@@ -45,20 +46,34 @@ def tables(store):
     return found
 
 
+def results(options, store):
+    """The tables, and the files of the folder."""
+    found = tables(store)
+    for path in sorted(Path(options.folder).rglob("*")) if options.folder else []:
+        if path.is_file():
+            found[str(path)] = hashlib.sha256(path.read_bytes()).hexdigest()
+    return found
+
+
 def run(options, store, kill_after=None):
     """Runs once; whether it was killed."""
-    program = subprocess.Popen(
-        command(options, store), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True
-    )
+    programs = [
+        subprocess.Popen(
+            command(options, store), stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
+        )
+        for _ in range(options.at_once)
+    ]
+    said = []
     try:
-        _, said = program.communicate(timeout=kill_after)
+        said.append(programs[0].communicate(timeout=kill_after))
     except subprocess.TimeoutExpired:
-        os.killpg(program.pid, signal.SIGKILL)
-        program.communicate()
-        return True
-    if program.returncode != 0:
-        sys.exit(f"exit {program.returncode}: {said.decode()[-2000:]}")
-    return False
+        os.killpg(programs[0].pid, signal.SIGKILL)
+    killed = not said
+    said += [program.communicate() for program in programs[len(said) :]]
+    for program, texts in list(zip(programs, said))[int(killed) :]:
+        if program.returncode != 0:
+            sys.exit(f"exit {program.returncode}: {b''.join(texts).decode()[-2000:]}")
+    return killed
 
 
 def main():
@@ -70,20 +85,24 @@ def main():
     parser.add_argument("--rounds", type=int, default=25, help="stores that begin empty")
     parser.add_argument("--each", type=int, default=4, help="kills of each")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--at-once", type=int, default=1, help="runs that begin together")
+    parser.add_argument("--folder", help="that the pipeline writes, such as a fitted model's: compared, and removed before each round")
     options = parsed(parser)
     rng = random.Random(options.seed)
     with tempfile.TemporaryDirectory() as folder:
         began = time.monotonic()
         run(options, Path(folder) / "whole")
         takes = time.monotonic() - began
-        right = tables(Path(folder) / "whole")
+        right = results(options, Path(folder) / "whole")
         kills = other = 0
         for number in range(options.rounds):
             store = Path(folder) / f"killed-{number}"
+            if options.folder:
+                shutil.rmtree(options.folder)
             for _ in range(options.each):
                 kills += run(options, store, rng.uniform(0, takes))
             run(options, store)
-            found = tables(store)
+            found = results(options, store)
             differ = sorted(stage for stage in right.keys() | found.keys() if right.get(stage) != found.get(stage))
             if differ:
                 other += 1

@@ -275,3 +275,55 @@ fn failures_that_may_pass_are_told_from_those_of_the_row() {
         .map(|(source, class)| json!({ "source": source, "class": class }));
     assert_eq!(workspace.sql(classes), expected);
 }
+
+/// Takes no `wrong` request, and none but `right` in the first run.
+fn recovers(place: usize, body: &Json) -> (&'static str, Json) {
+    match body["prompt"].as_str().unwrap() {
+        "right" => fails(place, &json!({ "prompt": "right" })),
+        "busy" | "broken" if place > 4 => fails(place, &json!({ "prompt": "right" })),
+        _ => fails(place, body),
+    }
+}
+
+#[test]
+fn only_what_may_pass_is_asked_again() {
+    let (url, received) = serve(recovers);
+    let workspace = Workspace::with(&format!(
+        "pipeline: fails\nmodels:\n  far: {{ url: \"{url}\", model: small, retries: 0 }}\nstages:\n  \
+         asked: {{ sql: \"SELECT column1 AS row_id, column1 AS q FROM (VALUES ('busy'), ('broken'), \
+         ('wrong'), ('right')) AS t\" }}\n  said:\n    generate: {{ from: asked, model: far, prompt: q \
+         }}\n    max_error_rate: 0.9\n"
+    ));
+    let mut seen = 0;
+    let mut prompts = || {
+        let sent = received.lock().unwrap();
+        let new = sent[std::mem::replace(&mut seen, sent.len())..].iter();
+        let mut prompts: Vec<String> =
+            new.map(|(_, body)| body["prompt"].as_str().unwrap().to_owned()).collect();
+        prompts.sort();
+        prompts
+    };
+    workspace.proofmill(&["run", "p.yaml"]).expect(0).says("3 error rows");
+    assert_eq!(prompts(), ["broken", "busy", "right", "wrong"]);
+    let digests = "SELECT request_digest FROM said__errors WHERE source = 'wrong'";
+    let failed = workspace.sql(digests);
+    assert_eq!(failed[0]["request_digest"].as_str().unwrap().len(), 64);
+    let plan = workspace.proofmill(&["plan", "p.yaml"]).expect(0);
+    assert!(plan.stdout.contains("~3, 1 recorded"), "{}", plan.stdout);
+    workspace.proofmill(&["run", "p.yaml"]).expect(0).says("2 asked, 1 replayed, 1 failed");
+    assert_eq!(prompts(), ["broken", "busy"]);
+    assert_eq!(workspace.sql("SELECT count(*) AS n FROM said")[0]["n"], 3);
+    assert_eq!(workspace.sql(digests), failed);
+    workspace.proofmill(&["run", "p.yaml"]).expect(0).says("2 from the store");
+    // Who asks for it has all failures asked.
+    workspace.proofmill(&["run", "p.yaml", "--rerun", "said"]).expect(0);
+    assert_eq!(prompts(), ["wrong"]);
+    // Another pipeline reads the error rows with their digests.
+    workspace.write(
+        "q.yaml",
+        "pipeline: q\nstages:\n  read: { read: { run: fails, stage: said__errors, limit: 1 } }\n  \
+         told: { sql: \"SELECT class, request_digest FROM read\" }\n",
+    );
+    workspace.proofmill(&["run", "q.yaml"]).expect(0);
+    assert_eq!(workspace.sql("SELECT request_digest FROM told"), failed);
+}

@@ -1,5 +1,6 @@
 //! Scripts that attack the program: that they run, and see what they look for.
 
+use std::io::Write;
 use std::process::Command;
 
 use crate::support::Workspace;
@@ -61,4 +62,41 @@ fn much_at_once_on_one_store_disturbs_nothing() {
         "{said}{}",
         String::from_utf8_lossy(&done.stderr)
     );
+}
+
+#[test]
+fn a_bucket_that_makes_faults_changes_no_table() {
+    let python = std::env::var("PROOFMILL_PYTHON").unwrap_or_else(|_| "python3".to_owned());
+    let import = Command::new(&python).args(["-c", "import boto3, moto.server"]).output();
+    if !import.is_ok_and(|output| output.status.success()) {
+        // Past the test runner's capture: what is skipped must be seen.
+        let why = "no moto; see tests/attacks/requirements.txt";
+        let _ = writeln!(std::io::stderr(), "SKIPPED: {why}");
+        return;
+    }
+    let pipeline = |seed: &str| {
+        format!(
+            "pipeline: flaky\nstages:\n  r: {{ read: {{ path: r.csv }} }}\n  a: {{ sql: \"SELECT n, {seed} AS y FROM r\" }}\n"
+        )
+    };
+    let workspace = Workspace::with(&pipeline("n * 2"));
+    let rows: String = (0..60).map(|n| format!("{n}\n")).collect();
+    workspace.write("r.csv", format!("n\n{rows}"));
+    let disturbed = |rounds: &str| {
+        let done = Command::new(&python)
+            .current_dir(workspace.path(""))
+            .arg("-B")
+            .arg(root().join("tests/attacks/flaky_s3.py"))
+            .args(["p.yaml", "--rounds", rounds, "--share", "0.2"])
+            .args(["--bin", env!("CARGO_BIN_EXE_proofmill")])
+            .output()
+            .unwrap();
+        let text = [done.stdout, done.stderr].concat();
+        (done.status.code(), String::from_utf8_lossy(&text).into_owned())
+    };
+    let (code, said) = disturbed("2");
+    assert!(code == Some(0) && said.contains("of 2 tables: 0 runs with other tables"), "{said}");
+    workspace.write("p.yaml", pipeline("random()"));
+    let (code, said) = disturbed("1");
+    assert!(code == Some(1) && said.contains("1 of 2 tables differ: a"), "{said}");
 }

@@ -1,7 +1,7 @@
 //! Our scores against the Python packages, on 200 random pairs of texts and about 3,300 word forms.
 //!
 //! The packages are those of `tests/parity/requirements.txt`. Set `PROOFMILL_PYTHON` to the
-//! interpreter that has them; without them the test says that it was skipped.
+//! interpreter that has them; without them the test says that it was skipped. `PROOFMILL_SEED` makes other pairs.
 
 #![allow(clippy::unwrap_used, reason = "a test fails where it cannot go on")]
 
@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 #[test]
 fn text_metrics_agree_with_the_reference_packages() {
     let python = std::env::var("PROOFMILL_PYTHON").unwrap_or_else(|_| "python3".to_owned());
-    let imports = "import sacrebleu, rouge_score, nltk";
+    let imports = "import sacrebleu, rouge_score, nltk, rapidfuzz";
     let available = Command::new(&python).args(["-c", imports]).output();
     if !available.is_ok_and(|output| output.status.success()) {
         // Past the test runner's capture: a skipped comparison must be seen.
@@ -45,7 +45,8 @@ fn text_metrics_agree_with_the_reference_packages() {
         assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
         text
     };
-    run(&[&pairs], "pairs");
+    let seed = std::env::var("PROOFMILL_SEED").unwrap_or_else(|_| "20240229".to_owned());
+    run(&[&pairs, Path::new(&seed)], "pairs");
     let data: Value = serde_json::from_slice(&std::fs::read(&pairs).expect("pairs")).expect("JSON");
     std::fs::write(&ours, scores(&data).to_string()).expect("scores are written");
     print!("{}", run(&[&pairs, &ours], "compare"));

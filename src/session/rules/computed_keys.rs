@@ -43,27 +43,40 @@ fn of_node(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     if !is_sorting || !has_part(&node, is_open)? {
         return Ok(Transformed::no(node));
     }
-    let keys = keys_of(&node)?;
-    if keys.is_empty() {
+    computed_below(node, keys_of)
+}
+
+/// A node with `parts` of its expressions as columns of projections below it, until there are none. Each part has the name of its
+/// column.
+pub fn computed_below(
+    mut node: LogicalPlan,
+    parts: impl Fn(&LogicalPlan) -> Result<HashMap<Expr, String>>,
+) -> Result<Transformed<LogicalPlan>> {
+    let mut computed = parts(&node)?;
+    if computed.is_empty() {
         return Ok(Transformed::no(node));
     }
     let is_sort = matches!(node, LogicalPlan::Sort(_));
-    let passes_on = is_sort || matches!(node, LogicalPlan::Window(_));
-    let names = NamePreserver::new(&node);
+    let passes_on = is_sort || matches!(node, LogicalPlan::Window(_) | LogicalPlan::Filter(_));
     let shown: Vec<Expr> = node.schema().columns().into_iter().map(Expr::Column).collect();
-    let node = node.map_children(|input| with_keys(input, &keys).map(Transformed::yes))?.data;
-    let node = node.map_expressions(|expr| {
-        let name = names.save(&expr);
-        let expr = expr.transform_down(|part| {
-            Ok(match keys.get(&part) {
-                Some(name) => Transformed::yes(Expr::Column(Column::from_name(name))),
-                None => Transformed::no(part),
-            })
+    while !computed.is_empty() {
+        let names = NamePreserver::new(&node);
+        node =
+            node.map_children(|input| with_columns(input, &computed).map(Transformed::yes))?.data;
+        let with_names = node.map_expressions(|expr| {
+            let name = names.save(&expr);
+            let expr = expr.transform_down(|part| {
+                Ok(match computed.get(&part) {
+                    Some(name) => Transformed::yes(Expr::Column(Column::from_name(name))),
+                    None => Transformed::no(part),
+                })
+            })?;
+            Ok(expr.update_data(|expr| if is_sort { expr } else { name.restore(expr) }))
         })?;
-        Ok(expr.update_data(|expr| if is_sort { expr } else { name.restore(expr) }))
-    })?;
-    let node = node.data.recompute_schema()?;
-    // What has all columns of its input has the keys, too.
+        node = with_names.data.recompute_schema()?;
+        computed = parts(&node)?;
+    }
+    // What has all columns of its input has the added ones, too.
     Ok(Transformed::yes(match passes_on {
         true => LogicalPlan::Projection(Projection::try_new(shown, Arc::new(node))?),
         false => node,
@@ -94,9 +107,16 @@ fn keys_of(node: &LogicalPlan) -> Result<HashMap<Expr, String>> {
                 let groups = aggregate.group_expr.iter();
                 groups.filter(|group| is_of_rows(group)).try_for_each(&mut note)?;
             }
-            for expr in other.expressions() {
+            let calls = match other {
+                LogicalPlan::Aggregate(aggregate) => &aggregate.aggr_expr,
+                LogicalPlan::Window(window) => &window.window_expr,
+                _ => return Ok(keys),
+            };
+            for expr in calls {
                 expr.apply(|part| {
                     match part {
+                        // What is folded may be such a value as well.
+                        Expr::ScalarSubquery(_) if is_of_rows(part) => note(part)?,
                         Expr::WindowFunction(call) => {
                             let params = &call.params;
                             let order = sorted(&params.order_by);
@@ -131,12 +151,12 @@ fn is_open(part: &Expr) -> bool {
     !matches!(part, Expr::Column(_) | Expr::Literal(..) | Expr::Cast(_) | Expr::Alias(_))
 }
 
-/// The rows of `input`, with `keys` as further columns.
-fn with_keys(input: LogicalPlan, keys: &HashMap<Expr, String>) -> Result<LogicalPlan> {
+/// The rows of `input`, with `computed` as further columns.
+fn with_columns(input: LogicalPlan, computed: &HashMap<Expr, String>) -> Result<LogicalPlan> {
     let own = input.schema().columns().into_iter().map(Expr::Column);
-    let mut computed: Vec<(&Expr, &String)> = keys.iter().collect();
+    let mut computed: Vec<(&Expr, &String)> = computed.iter().collect();
     computed.sort_by_key(|(_, name)| (name.len(), *name));
-    let computed = computed.into_iter().map(|(key, name)| key.clone().alias(name));
+    let computed = computed.into_iter().map(|(part, name)| part.clone().alias(name));
     let all = own.chain(computed).collect();
     Ok(LogicalPlan::Projection(Projection::try_new(all, Arc::new(input))?))
 }

@@ -10,6 +10,7 @@
 //! between the condition and the top would see other rows, and is refused.
 
 use std::cell::Cell;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use datafusion::common::config::ConfigOptions;
@@ -21,15 +22,16 @@ use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::{conjunction, merge_schema, split_conjunction_owned};
 use datafusion::logical_expr::{
     Aggregate, BinaryExpr, Distinct, Expr, Filter, LogicalPlan, LogicalPlanBuilder, Operator,
-    Subquery, Window, lit, not, when,
+    Subquery, lit, not, when,
 };
 use datafusion::optimizer::analyzer::AnalyzerRule;
 
-use crate::session::rules::node::has_part;
+use crate::session::rules::computed_keys::computed_below;
+use crate::session::rules::node::{has_part, input_schema, new_names};
 use crate::session::wording::Refused;
 
-/// What columns of keys are called, with a number.
-const KEY: &str = "__key_";
+/// What values that are computed below are called, with a number.
+const VALUE: &str = "__value_";
 
 /// Writes subqueries so that the optimizer's joins answer them rightly.
 #[derive(Debug)]
@@ -38,6 +40,7 @@ pub struct Subqueries;
 impl AnalyzerRule for Subqueries {
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
         let sets = Cell::new(0);
+        let plan = plan.transform_up_with_subqueries(first)?.data;
         plan.transform_up_with_subqueries(|node| of_node(node, &sets)).data()
     }
 
@@ -77,52 +80,97 @@ fn of_node(node: LogicalPlan, sets: &Cell<usize>) -> Result<Transformed<LogicalP
         let name = names.save(&expr);
         Ok(rewriter.inside(expr)?.update_data(|expr| name.restore(expr)))
     })?;
-    match &node.data {
-        LogicalPlan::Window(window) if has_part(&node.data, has_constant_key)? => {
-            of_window(window).map(Transformed::yes)
-        }
+    match node.data {
+        window @ LogicalPlan::Window(_) => computed_below(window, constant_keys),
         _ => Ok(node),
     }
 }
 
-/// Whether a key asks a subquery and no column, so that it is the same for all rows.
-fn is_constant(key: &Expr) -> bool {
-    let asks = |part: &Expr| matches!(part, Expr::ScalarSubquery(subquery) if subquery.outer_ref_columns.is_empty());
-    key.column_refs().is_empty() && key.exists(|part| Ok(asks(part))).unwrap_or(false)
-}
-
-fn has_constant_key(part: &Expr) -> bool {
-    let Expr::WindowFunction(call) = part else { return false };
-    let sorted = call.params.order_by.iter().map(|key| &key.expr);
-    call.params.partition_by.iter().chain(sorted).any(is_constant)
-}
-
-/// A window with such keys as columns of what it reads: rows without columns have no number, and cannot be sorted.
-fn of_window(window: &Window) -> Result<LogicalPlan> {
-    let columns = |schema: &DFSchema| schema.columns().into_iter().map(Expr::Column);
-    let mut read: Vec<Expr> = columns(window.input.schema()).collect();
-    let mut with_columns = |expr: Expr| {
-        let Expr::WindowFunction(mut call) = expr else { return Ok(Transformed::no(expr)) };
-        let sorted = call.params.order_by.iter_mut().map(|key| &mut key.expr);
-        let keys = call.params.partition_by.iter_mut().chain(sorted);
-        for key in keys.filter(|key| is_constant(key)) {
-            let name = format!("{KEY}{}", read.len());
-            let constant = std::mem::replace(key, Expr::Column(Column::new_unqualified(&name)));
-            read.push(constant.alias(name));
-        }
-        Ok(Transformed::yes(Expr::WindowFunction(call)))
-    };
-    let names = NamePreserver::new_for_projection();
-    let mut calls = Vec::new();
-    for expr in &window.window_expr {
-        let name = names.save(expr);
-        calls.push(name.restore(expr.clone().transform_up(&mut with_columns)?.data));
+/// What is computed below before anything is asked about it: values of each row that stand left of another subquery, which would
+/// read them two levels further out.
+fn first(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    if !has_part(&node, asks_about_value)? {
+        return Ok(Transformed::no(node));
     }
-    LogicalPlanBuilder::from(window.input.as_ref().clone())
-        .project(read)?
-        .window(calls)?
-        .project(columns(&window.schema))?
-        .build()
+    computed_below(node, |node| {
+        let mut parts = Vec::new();
+        node.apply_expressions(|expr| {
+            expr.apply(|part| {
+                let Some(left) = left_of(part) else { return Ok(TreeNodeRecursion::Continue) };
+                left.apply(|value| {
+                    // The innermost come first.
+                    if is_of_rows(value) && !value.exists(|part| Ok(asks_about_value(part)))? {
+                        parts.push(value.clone());
+                        return Ok(TreeNodeRecursion::Jump);
+                    }
+                    Ok(TreeNodeRecursion::Continue)
+                })
+            })
+        })?;
+        named(node, parts)
+    })
+}
+
+/// What `IN`, `ANY` and `ALL` look for.
+fn left_of(part: &Expr) -> Option<&Expr> {
+    match part {
+        Expr::InSubquery(InSubquery { expr, .. })
+        | Expr::SetComparison(SetComparison { expr, .. }) => Some(expr),
+        _ => None,
+    }
+}
+
+/// Whether it looks for what another subquery gives for each row.
+fn asks_about_value(part: &Expr) -> bool {
+    left_of(part).is_some_and(|left| {
+        !left.contains_outer() && left.exists(|part| Ok(is_of_rows(part))).unwrap_or(false)
+    })
+}
+
+/// Whether it is a subquery that becomes a join with the rows outside.
+fn is_of_rows(part: &Expr) -> bool {
+    match part {
+        Expr::ScalarSubquery(subquery) | Expr::Exists(Exists { subquery, .. }) => {
+            is_correlated(subquery)
+        }
+        Expr::InSubquery(_) | Expr::SetComparison(_) => true,
+        _ => false,
+    }
+}
+
+/// Names for columns that are added below a node, one for each part.
+fn named(node: &LogicalPlan, parts: Vec<Expr>) -> Result<HashMap<Expr, String>> {
+    let rows = input_schema(node);
+    let schemas = [&rows];
+    let (mut all, mut names) = (HashMap::new(), new_names(&schemas, VALUE));
+    for part in parts.into_iter().filter(|part| !part.contains_outer()) {
+        if !all.contains_key(&part) {
+            all.extend(names.next().map(|name| (part, name)));
+        }
+    }
+    Ok(all)
+}
+
+/// Keys of windows that ask a subquery and no column, so that they are the same for all rows: rows without columns
+/// have no number, and cannot be sorted.
+fn constant_keys(node: &LogicalPlan) -> Result<HashMap<Expr, String>> {
+    let asks = |part: &Expr| matches!(part, Expr::ScalarSubquery(it) if !is_correlated(it));
+    let mut keys = Vec::new();
+    node.apply_expressions(|expr| {
+        expr.apply(|part| {
+            if let Expr::WindowFunction(call) = part {
+                let sorted = call.params.order_by.iter().map(|key| &key.expr);
+                let all = call.params.partition_by.iter().chain(sorted);
+                let is_constant = |key: &&Expr| {
+                    key.column_refs().is_empty()
+                        && key.exists(|part| Ok(asks(part))).unwrap_or(false)
+                };
+                keys.extend(all.filter(is_constant).cloned());
+            }
+            Ok(TreeNodeRecursion::Continue)
+        })
+    })?;
+    named(node, keys)
 }
 
 fn of_filter(filter: Filter, sets: &Cell<usize>) -> Result<LogicalPlan> {
@@ -282,6 +330,9 @@ impl Rewriter<'_> {
     }
 
     fn compared_alone(&self, comparison: SetComparison) -> Result<Expr> {
+        if let Some(within) = as_within(&comparison) {
+            return self.within_alone(within);
+        }
         let set = self.compared_set(&comparison)?;
         let holds = self.compare(&comparison, &set)?;
         match comparison.quantifier {
@@ -291,6 +342,9 @@ impl Rewriter<'_> {
     }
 
     fn compared(&self, comparison: SetComparison) -> Result<Expr> {
+        if let Some(within) = as_within(&comparison) {
+            return self.within(within);
+        }
         let set = self.compared_set(&comparison)?;
         let holds = self.compare(&comparison, &set)?;
         let unknown = self.there_is(set.where_(holds.clone().is_unknown())?, false)?;
@@ -349,6 +403,16 @@ impl Rewriter<'_> {
             .build()?;
         Ok(Set { plan, value: Column::new_unqualified(name) })
     }
+}
+
+/// `= ANY` as `IN`, and `<> ALL` as `NOT IN`, which join by equal values.
+fn as_within(comparison: &SetComparison) -> Option<InSubquery> {
+    let negated = match (comparison.quantifier, comparison.op) {
+        (SetQuantifier::Any, Operator::Eq) => false,
+        (SetQuantifier::All, Operator::NotEq) => true,
+        _ => return None,
+    };
+    Some(InSubquery::new(comparison.expr.clone(), comparison.subquery.clone(), negated))
 }
 
 /// `then` where `condition` holds, otherwise NULL where `unknown` does, otherwise `otherwise`.

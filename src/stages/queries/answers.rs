@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch, StringArray, UInt64Array};
 use arrow::compute::{cast, filter_record_batch, is_not_null, not};
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, Field, Schema};
 use arrow::util::display::array_value_to_string;
 use async_trait::async_trait;
 use datafusion::common::DataFusionError;
@@ -21,6 +21,8 @@ use crate::stages::plan::{Execution, StagePlan, spawn};
 use crate::stages::sink::{Computed, Sink, Written};
 use proofmill_pipeline::kinds::OnError;
 
+/// The column with the digest of the request that a row asks.
+pub const REQUEST_DIGEST: &str = "request_digest";
 /// Failures that a message shows.
 const FAILURES_SHOWN: usize = 3;
 /// Failures that are kept of one piece.
@@ -72,6 +74,8 @@ struct Failed {
     class: String,
     message: String,
     raw: String,
+    /// Digest of its request, where the table has it.
+    request: Option<String>,
 }
 
 /// Runs a plan whose last column says why a row failed; each of its partitions becomes a part.
@@ -152,6 +156,7 @@ fn note(
         if cell.is_valid(0) { cell.value(0).to_owned() } else { String::new() }
     };
     let named = |name: &str, row| error.column_by_name(name).map(|column| text(column, row));
+    let digests = batch.column_by_name(REQUEST_DIGEST);
     for row in (0..batch.num_rows()).filter(|&row| is_failed.value(row)) {
         let class = named("class", row).unwrap_or_default();
         if Class::named(&class) == Some(Class::Unasked) {
@@ -164,11 +169,12 @@ fn note(
             class,
             message: named("message", row).unwrap_or_default(),
             raw: text(batch.column(1), row).chars().take(RAW_CHARS_MAX).collect(),
+            request: digests.filter(|it| it.is_valid(row)).map(|it| text(it, row)),
         });
     }
 }
 
-/// Failures under the columns that all error rows have; `source` is the row's id.
+/// Failures under the columns that all error rows have, and the digests of their requests; `source` is the row's id.
 fn batch(failed: &[Failed]) -> Result<RecordBatch, StageError> {
     let text = |of: fn(&Failed) -> &str| -> ArrayRef {
         Arc::new(StringArray::from_iter_values(failed.iter().map(of)))
@@ -181,8 +187,12 @@ fn batch(failed: &[Failed]) -> Result<RecordBatch, StageError> {
         text(|it| &it.class),
         text(|it| &it.message),
         text(|it| &it.raw),
+        Arc::new(StringArray::from_iter(failed.iter().map(|it| it.request.as_deref()))),
     ];
-    Ok(RecordBatch::try_new(proofmill_files::error_schema(), columns)?)
+    let digests = Arc::new(Field::new(REQUEST_DIGEST, DataType::Utf8, true));
+    let fields: Vec<_> =
+        proofmill_files::error_schema().fields().iter().cloned().chain([digests]).collect();
+    Ok(RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)?)
 }
 
 /// Fails if more rows failed than the settings accept.

@@ -2,6 +2,7 @@
 //! nothing more is to be asked.
 
 use std::any::Any;
+use std::collections::HashMap;
 use std::ops::Add;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -11,11 +12,17 @@ use datafusion::common::{Result, plan_err};
 use proofmill_base::waits::Waits;
 use tokio::sync::watch;
 
+use super::canonical::Key;
+use super::error::Failure;
+
 /// Counters of one query. They only grow; beside them, what is under way.
 #[derive(Debug, Default)]
 pub struct Counters {
     failed_rows: AtomicU64,
     failed_rows_max: OnceLock<u64>,
+    /// Requests that failed before for reasons that stay.
+    refused_before: OnceLock<HashMap<Key, Failure>>,
+    refused: AtomicU64,
     /// Requests that failed after all retries, since the last one that did not.
     unanswered: AtomicU64,
     stopped: watch::Sender<Option<Stopped>>,
@@ -55,6 +62,8 @@ pub struct Counts {
     pub settled: u64,
     /// Rows whose answer the ledger had.
     pub replayed: u64,
+    /// Rows whose request failed before for a reason that stays, so that nobody is asked.
+    pub refused: u64,
     /// Requests that a model was asked, whatever came of it. Rows with equal requests share one.
     pub asked: u64,
     /// Requests that a model answered. Rows with equal requests share one.
@@ -75,6 +84,7 @@ impl Add for Counts {
             rows: self.rows + other.rows,
             settled: self.settled + other.settled,
             replayed: self.replayed + other.replayed,
+            refused: self.refused + other.refused,
             asked: self.asked + other.asked,
             answered: self.answered + other.answered,
             failed: self.failed + other.failed,
@@ -91,6 +101,16 @@ impl Counters {
     pub fn stop_beyond(&self, failed_rows: u64) {
         // Who says it twice is not heard the second time.
         let _ = self.failed_rows_max.set(failed_rows);
+    }
+
+    /// Has these requests fail as they did before, without asking. Set once, before anything is asked.
+    pub fn refuse(&self, before: HashMap<Key, Failure>) {
+        let _ = self.refused_before.set(before);
+    }
+
+    /// How a request failed before, if that stays.
+    pub(super) fn refused_before(&self, key: &Key) -> Option<&Failure> {
+        self.refused_before.get()?.get(key)
     }
 
     /// Has the query ask no more: somebody stops the run.
@@ -145,6 +165,7 @@ impl Counters {
             rows: read(&self.rows),
             settled: read(&self.settled),
             replayed: read(&self.replayed),
+            refused: read(&self.refused),
             asked: read(&self.asked),
             answered: read(&self.answered),
             failed: read(&self.failed),
@@ -188,6 +209,10 @@ impl Counters {
 
     pub(super) fn replayed(&self, count: usize) {
         self.replayed.fetch_add(count as u64, Ordering::Relaxed);
+    }
+
+    pub(super) fn refused(&self, count: usize) {
+        self.refused.fetch_add(count as u64, Ordering::Relaxed);
     }
 
     pub(super) fn failed(&self, count: usize) {

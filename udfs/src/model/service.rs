@@ -134,7 +134,7 @@ impl<'a> Batch<'a> {
         Self { models, opened, function, counters, questions, rows, chunk, chunk_bytes, due }
     }
 
-    /// Takes what the ledger has.
+    /// Takes what the ledger has, and what is known to fail.
     async fn replay(&mut self) -> Result<(), ModelError> {
         let keys: Vec<Key> = self.questions.iter().map(|question| question.key).collect();
         let recorded = self.models.ledger.look_up(&keys).await;
@@ -144,6 +144,15 @@ impl<'a> Batch<'a> {
             let Some(json) = json else { continue };
             self.settle(at, &json)?;
             self.counters.replayed(self.questions[at].rows);
+        }
+        for at in 0..self.questions.len() {
+            let Question { key, outcome: None, rows, .. } = &self.questions[at] else { continue };
+            if let Some(failure) = self.counters.refused_before(key).cloned() {
+                self.counters.refused(*rows);
+                self.counters.failed(1);
+                self.counters.rows_failed(*rows);
+                self.fail(at, failure).await?;
+            }
         }
         Ok(())
     }

@@ -8,6 +8,7 @@ use serde_json::json;
 
 use crate::session::Engine;
 use crate::stages::kinds::inference::stage::{CHOICE, ERROR, InferenceStage, ROW_ID, Shape};
+use crate::stages::queries::answers::REQUEST_DIGEST;
 
 /// The whole answer, inside the plan.
 const ANSWER: &str = "answer";
@@ -56,7 +57,7 @@ pub fn plan(
             let count = cast(count, DataType::Int64);
             let numbers = function("range", vec![lit(0_i64), count])?;
             let lists = [choices.alias("one"), numbers.alias(CHOICE)];
-            let whole = ["best", "prompt_tokens", "request_digest", ERROR];
+            let whole = ["best", "prompt_tokens", REQUEST_DIGEST, ERROR];
             let whole = whole.into_iter().map(part);
             plan = plan.project(own.into_iter().chain(whole).chain(lists))?;
             plan = plan.unnest_columns_with_options(
@@ -64,7 +65,7 @@ pub fn plan(
                 UnnestOptions::default(),
             )?;
             let column = |name: &'static str| match name {
-                CHOICE | "prompt_tokens" | "request_digest" | ERROR => ident(name),
+                CHOICE | "prompt_tokens" | REQUEST_DIGEST | ERROR => ident(name),
                 "best" => cast(ident("best"), DataType::Int64).eq(ident(CHOICE)).alias("best"),
                 "continuation" => get_field(ident("one"), "choice").alias("continuation"),
                 name => get_field(ident("one"), name).alias(name),

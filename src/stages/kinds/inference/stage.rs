@@ -8,6 +8,7 @@ use proofmill_pipeline::kinds::score::Score;
 use proofmill_pipeline::settings::Expression;
 use serde_json::{Value as Json, json};
 
+use crate::stages::queries::answers::REQUEST_DIGEST;
 use crate::stages::queries::sql_kind::inside;
 
 /// The column that says why a row has no answer: the last one of the plan, not of the table.
@@ -65,11 +66,11 @@ impl Shape {
                 "score",
                 "seed",
                 "sample",
-                "request_digest",
+                REQUEST_DIGEST,
                 ERROR,
             ],
             Self::Score => {
-                &["logprob", "tokens", "is_greedy", "prompt_tokens", "request_digest", ERROR]
+                &["logprob", "tokens", "is_greedy", "prompt_tokens", REQUEST_DIGEST, ERROR]
             }
             Self::Choices => &[
                 CHOICE,
@@ -80,10 +81,10 @@ impl Shape {
                 "probability",
                 "best",
                 "prompt_tokens",
-                "request_digest",
+                REQUEST_DIGEST,
                 ERROR,
             ],
-            Self::Vector => &["vector", "tokens", "request_digest", ERROR],
+            Self::Vector => &["vector", "tokens", REQUEST_DIGEST, ERROR],
         }
     }
 }

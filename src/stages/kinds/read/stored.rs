@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures::TryStreamExt;
-use proofmill_files::error_schema;
 use proofmill_store::{Part, verify_part};
 
 use crate::stages::error::StageError;
@@ -87,14 +86,14 @@ pub fn prepare(
             return None;
         }
     };
-    let StoredTable { run, artifact, is_errors } = table;
-    let (parts, errors) = match is_errors {
+    let StoredTable { run, artifact, errors: of_errors } = table;
+    let (parts, errors) = match of_errors.is_some() {
         true => (artifact.errors.clone(), Vec::new()),
         false => (artifact.parts.clone(), artifact.errors.clone()),
     };
-    let schema = match is_errors {
-        true => Some(error_schema()),
-        false => artifact.arrow_schema().filter(|_| artifact.files.is_empty()).map(Arc::new),
+    let schema = match of_errors {
+        Some(schema) => Some(Arc::clone(schema)),
+        None => artifact.arrow_schema().filter(|_| artifact.files.is_empty()).map(Arc::new),
     };
     let Some(schema) = schema else {
         let message = format!(
@@ -109,7 +108,7 @@ pub fn prepare(
     components.set("stored.sha256", artifact.digest());
     let failed: String = errors.iter().map(|part| format!("{}\n", part.sha256)).collect();
     components.set("stored.errors.sha256", Digest::of(failed.as_bytes()));
-    components.set("stored.part", if *is_errors { "errors" } else { "rows" });
+    components.set("stored.part", if of_errors.is_some() { "errors" } else { "rows" });
     let rows = parts.iter().map(|part| part.rows).sum::<u64>();
     let limit = settings.limit;
     let note = format!("the table `{}` of run {run}", stage.0);

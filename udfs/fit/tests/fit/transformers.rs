@@ -1,6 +1,7 @@
 //! transformers and sentence-transformers load what was fitted, and answer as the engine does. Needs a Python that has
 //! them (`udfs/engine/tests/parity/requirements.txt`), which `PROOFMILL_PYTHON` names.
 
+use std::ffi::OsString;
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -14,9 +15,13 @@ use crate::decoders::{continued, decoder, passages, read};
 use crate::encoders::{DECODER, start, vectors, with_decoder};
 use crate::made::{fitted, pairs, scratch, settings};
 
-/// What Python makes of the texts; `None` where no Python is named.
+/// What Python makes of the texts; `None` where none is named that has the packages.
 fn theirs<T: DeserializeOwned>(fitted: &Fitted, texts: &impl Serialize) -> Option<T> {
-    let Some(python) = std::env::var_os("PROOFMILL_PYTHON") else {
+    let has_packages = |python: &OsString| {
+        let import = ["-c", "import transformers, sentence_transformers"];
+        Command::new(python).args(import).output().is_ok_and(|output| output.status.success())
+    };
+    let Some(python) = std::env::var_os("PROOFMILL_PYTHON").filter(has_packages) else {
         // Past the test runner's capture: a skipped comparison must be seen.
         let why = "PROOFMILL_PYTHON does not name a Python with transformers";
         let _ = writeln!(std::io::stderr(), "SKIPPED: {why}");
