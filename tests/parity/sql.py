@@ -382,20 +382,29 @@ def normal(rows):
     return [tuple(one(value) for value in row) for row in rows]
 
 
-def expected(made, text):
-    """DuckDB's rows; None where it refuses the query or fails."""
-    connection = duckdb.connect()
-    for name, rows in made.items():
-        connection.register(name, arrow(rows))
-    try:
-        return normal(connection.sql(text).fetchall())
-    except duckdb.Error:
-        return None
+class Duck:
+    """DuckDB over some tables."""
+
+    def __init__(self, made):
+        self.connection = duckdb.connect()
+        for name, rows in made.items():
+            self.connection.register(name, arrow(rows))
+
+    def rows(self, text):
+        """The rows of a query; None where it is refused or fails."""
+        try:
+            return normal(self.connection.sql(text).fetchall())
+        except duckdb.Error:
+            return None
 
 
 def arrow(rows):
     columns = list(zip(*rows)) or [[] for _ in COLUMNS]
     return pa.table({name: pa.array(list(values), TYPES[kind]) for (name, kind), values in zip(COLUMNS, columns)})
+
+
+# The exit code of a pipeline with mistakes.
+MISTAKES = 3
 
 
 class Program:
@@ -406,6 +415,10 @@ class Program:
         command = [self.binary, *arguments]
         return subprocess.run(command, cwd=folder or self.folder, capture_output=True, text=True)
 
+    def pipeline(self, here, stages):
+        (here / "p.yaml").write_text(json.dumps({"pipeline": "p", "stages": stages}))
+        return self.run("--store", "st", "run", "p.yaml", "--json", folder=here)
+
     def rows(self, text):
         """The rows of one query that stands alone, or the first line of what was said instead."""
         done = self.run("--store", "memory://", "sql", "--json", text)
@@ -413,31 +426,31 @@ class Program:
             return f"exit {done.returncode}: {(done.stderr.strip().splitlines() or [''])[0]}"
         return normal(tuple(row.values()) for row in json.loads(done.stdout))
 
-    def batch(self, made, queries, partitions):
-        """The rows of many queries over the same tables, each as a stage; refused ones are left out and said why."""
+    def batch(self, made, queries, partitions, refused):
+        """The rows of many queries over the same tables, each as a stage; what is refused is added to `refused`, with why."""
         here = self.folder / f"batch{partitions}"
         here.mkdir(exist_ok=True)
         for name, rows in made.items():
             parquet.write_table(arrow(rows), here / f"{name}.parquet", row_group_size=3)
-        stages = {f"raw_{name}": {"read": {"path": f"{name}.parquet"}} for name in made}
         listed = ", ".join(name for name, _ in COLUMNS)
+        stages = {f"raw_{name}": {"read": {"path": f"{name}.parquet"}} for name in made}
         stages |= {name: {"sql": f"SELECT {listed} FROM raw_{name}"} for name in made}
+        # Tables of the same run may still be in memory; those of one before are read from their files.
+        self.pipeline(here, stages)
         stages |= {f"q{i}": {"sql": text, "partitions": partitions} for i, text in queries.items()}
-        refused = {}
         while True:
-            (here / "p.yaml").write_text(json.dumps({"pipeline": "p", "stages": stages}))
-            checked = self.run("check", "--json", "p.yaml", folder=here)
-            found = [it for it in json.loads(checked.stdout or "[]") if it.get("severity", "error") == "error"]
+            stages = {name: stage for name, stage in stages.items() if name not in refused}
+            ended = self.pipeline(here, stages)
+            if ended.returncode != MISTAKES:
+                break
+            found = [it for it in json.loads(ended.stdout) if it.get("severity", "error") == "error"]
             bad = {stage: it["message"] for it in found for stage in [stage_of(it)] if stage in stages}
             if not bad:
                 break
             refused |= bad
-            stages = {name: stage for name, stage in stages.items() if name not in bad}
-        # Tables of the same run may still be in memory; those of one before are read from their files.
-        self.run("--store", "st", "run", "p.yaml", "--json", "--select", ",".join(made), folder=here)
-        ended = self.run("--store", "st", "run", "p.yaml", "--json", folder=here)
         got = {}
-        outcomes = {it["stage"]: it for it in json.loads(ended.stdout or "{}").get("stages", []) if it["artifact"]}
+        shown = json.loads(ended.stdout) if ended.returncode != MISTAKES and ended.stdout else {}
+        outcomes = {it["stage"]: it for it in shown.get("stages", []) if it["artifact"]}
         for i in queries:
             stage = f"q{i}"
             if stage in refused:
@@ -469,7 +482,7 @@ def smaller(program, numbers):
     """A list of choices whose query still differs when it stands alone, as short and as small as it gets."""
     def differs(numbers):
         made, text, _ = draw(Choices(numbers))
-        want = expected(made, text)
+        want = Duck(made).rows(text)
         got = program.rows(alone(made, text))
         return want is not None and got != want and not (isinstance(got, str) and got.startswith("exit 2"))
 
@@ -507,17 +520,19 @@ def main():
             program = Program(binary, folder)
             head = Choices([], rng)
             made = tables(head)
+            duck = Duck(made)
             drawn, queries, wants = {}, {}, {}
             for i in range(options.batch):
                 choices = Choices(head.numbers, rng)
                 _, text, _ = draw(choices)
-                want = expected(made, text)
+                want = duck.rows(text)
                 if want is None:
                     counts["no answer of DuckDB"] += 1
                     continue
                 drawn[i], queries[i], wants[i] = choices.numbers, text, want
+            refused = {}
             for partitions in (1, 3):
-                for i, got in program.batch(made, queries, partitions).items():
+                for i, got in program.batch(made, queries, partitions, refused).items():
                     if isinstance(got, str) and got.startswith("refused"):
                         counts["refused"] += partitions == 1
                         why = re.sub(r"`[^`]*`", "`…`", got)
@@ -536,7 +551,7 @@ def main():
                         print(f"  {alone(made, queries[i])}\n  got  {str(got)[:300]}\n  want {str(wants[i])[:300]}")
                     else:
                         less, text, _ = draw(Choices(numbers))
-                        print(f"  {alone(less, text)}\n  got  {program.rows(alone(less, text))}\n  want {expected(less, text)}")
+                        print(f"  {alone(less, text)}\n  got  {program.rows(alone(less, text))}\n  want {Duck(less).rows(text)}")
                     sys.stdout.flush()
     for what, count in sorted(counts.items()):
         print(f"{count:8} {what}")
