@@ -48,8 +48,10 @@ import time
 import harness
 from harness import Cases, measure
 
-CHAINS, LENGTH = 100, 10
+LENGTH = 10
 GROUP = 50
+# Tables that one `UNION ALL` takes; the others are united inside of it.
+UNITED = 100
 
 
 # ------------------------------------------------------------------------------- pipelines
@@ -82,8 +84,9 @@ def fan(width: int) -> str:
     lines = ["pipeline: overhead", "stages:", "  root:", "    sql: SELECT 1 AS x"]
     for i in range(width):
         lines += [f"  f{i}:", f"    sql: SELECT x + {i} AS x FROM root"]
-    union = " UNION ALL ".join(f"SELECT x FROM f{i}" for i in range(width))
-    return "\n".join([*lines, "  last:", f"    sql: SELECT sum(x) AS x FROM ({union})", ""])
+    each = [f"SELECT x FROM f{i}" for i in range(width)]
+    united = [f"SELECT x FROM ({' UNION ALL '.join(each[at:at + UNITED])})" for at in range(0, width, UNITED)]
+    return "\n".join([*lines, "  last:", f"    sql: SELECT sum(x) AS x FROM ({' UNION ALL '.join(united)})", ""])
 
 
 def fan_matrix(width: int) -> str:
@@ -153,15 +156,18 @@ def files_of(store: pathlib.Path) -> list[tuple[str, int]]:
             for path in sorted(store.rglob("*")) if path.is_file()]
 
 
-def groups(ours: Ours, floor: dict) -> list:
+def groups(ours: Ours, floor: dict, stages: int) -> list:
     """What every round does, each with its cases in a fixed order."""
-    d1, d2 = ours.file("d1", chains(CHAINS, LENGTH)), ours.file("d2", chains(1, 1000))
+    count = stages // LENGTH
+    middle = count // 2
+    d1, d2 = ours.file("d1", chains(count, LENGTH)), ours.file("d2", chains(1, stages))
     one = ours.file("one", chains(1, 1))
-    last = ours.file("w2", chains(CHAINS, LENGTH, {(42, LENGTH - 1): f"SELECT x + 2 AS x FROM c42_s{LENGTH - 2}"}))
-    first = ours.file("w3", chains(CHAINS, LENGTH, {(42, 0): "SELECT 1042 AS x"}))
-    looks = ours.file("w4", other_looks(CHAINS, LENGTH))
-    wide, matrix = ours.file("d3", fan(1000)), ours.file("d3-matrix", fan_matrix(1000))
-    ends = [f"c{c}_s{LENGTH - 1}" for c in (0, 42, CHAINS - 1)]
+    leaf = {(middle, LENGTH - 1): f"SELECT x + 2 AS x FROM c{middle}_s{LENGTH - 2}"}
+    last = ours.file("w2", chains(count, LENGTH, leaf))
+    first = ours.file("w3", chains(count, LENGTH, {(middle, 0): f"SELECT {1000 + middle} AS x"}))
+    looks = ours.file("w4", other_looks(count, LENGTH))
+    wide, matrix = ours.file("d3", fan(stages)), ours.file("d3-matrix", fan_matrix(stages))
+    ends = [f"c{c}_s{LENGTH - 1}" for c in (0, middle, count - 1)]
 
     def start_up(cases: Cases) -> None:
         for _ in range(3):
@@ -178,9 +184,9 @@ def groups(ours: Ours, floor: dict) -> list:
 
     def d1_and_edits(cases: Cases) -> None:
         store = ours.fresh_store()
-        ends_at = [0 + LENGTH - 1, 42 + LENGTH - 1, CHAINS - 1 + LENGTH - 1]
+        ends_at = [c + LENGTH - 1 for c in (0, middle, count - 1)]
         steps = [
-            ("D1 cold", d1, CHAINS * LENGTH, 0),
+            ("D1 cold", d1, stages, 0),
             ("D1 warm", d1, 0, 0),
             ("W4 looks", looks, 0, 0),
             ("W2 leaf", last, 1, 1),
@@ -196,36 +202,37 @@ def groups(ours: Ours, floor: dict) -> list:
                 sample["bytes"] = sum(size for _, size in floor["files"])
             cases.add(name, sample, computed=found)
 
-    def twice(name: str, pipeline: pathlib.Path, stages: int, end: str, value: int):
+    def twice(name: str, pipeline: pathlib.Path, in_all: int, end: str, value: int):
         def both(cases: Cases) -> None:
             store = ours.fresh_store()
-            for temperature, computed in (("cold", stages), ("warm", 0)):
+            for temperature, computed in (("cold", in_all), ("warm", 0)):
                 sample, found = ours.run(pipeline, store)
                 expect(f"{name} {temperature}, computed", computed, found)
                 expect(f"{name} {temperature}, value", [value], ours.values([end], store))
                 cases.add(f"{name} {temperature}", sample, computed=found)
         return both
 
-    total = sum(1 + i for i in range(1000))
+    total = sum(1 + i for i in range(stages))
     return [
         start_up, check, one_stage, d1_and_edits,
-        twice("D2", d2, 1000, "c0_s999", 999),
-        twice("D3", wide, 1002, "last", total),
-        twice("D3 matrix", matrix, 1003, "last", total),
+        twice("D2", d2, stages, f"c0_s{stages - 1}", stages - 1),
+        twice("D3", wide, stages + 2, "last", total),
+        twice("D3 matrix", matrix, stages + 3, "last", total),
     ]
 
 
-def large(ours: Ours):
+def large(ours: Ours, count: int):
     """D4."""
-    pipeline = ours.file("d4", chains(1000, LENGTH))
-    ends = [f"c{c}_s{LENGTH - 1}" for c in (0, 500, 999)]
+    pipeline = ours.file("d4", chains(count, LENGTH))
+    chosen = (0, count // 2, count - 1)
+    ends = [f"c{c}_s{LENGTH - 1}" for c in chosen]
 
     def both(cases: Cases) -> None:
         store = ours.fresh_store()
-        for name, computed in (("D4 cold", 1000 * LENGTH), ("D4 warm", 0)):
+        for name, computed in (("D4 cold", count * LENGTH), ("D4 warm", 0)):
             sample, found = ours.run(pipeline, store)
             expect(f"{name}, computed", computed, found)
-            expect(f"{name}, values", [9, 509, 1008], ours.values(ends, store))
+            expect(f"{name}, values", [c + LENGTH - 1 for c in chosen], ours.values(ends, store))
             cases.add(name, sample, computed=found)
 
     return both
@@ -321,7 +328,7 @@ def write_loop(folder: str, grouped: bool) -> None:
     print(json.dumps({"wall_s": wall, "user_s": user, "sys_s": system, "cpu_s": user + system}))
 
 
-def floors(folder: pathlib.Path, floor: dict) -> list:
+def floors(folder: pathlib.Path, floor: dict, count: int) -> list:
     """The floors, as groups of cases."""
     numbers = iter(range(1_000_000))
 
@@ -339,9 +346,9 @@ def floors(folder: pathlib.Path, floor: dict) -> list:
     def make(cases: Cases) -> None:
         target = folder / f"make-{next(numbers)}"
         target.mkdir()
-        (target / "Makefile").write_text(makefile(CHAINS, LENGTH), encoding="utf-8")
+        (target / "Makefile").write_text(makefile(count, LENGTH), encoding="utf-8")
         cases.add("make -j2 cold", measure(["make", "-s", "-j2", "-C", target])[0])
-        expect("make", str(42 + LENGTH - 1), (target / f"c42_s{LENGTH - 1}").read_text().strip())
+        expect("make", str(count - 1 + LENGTH - 1), (target / f"c{count - 1}_s{LENGTH - 1}").read_text().strip())
         cases.add("make -j2 warm", measure(["make", "-s", "-j2", "-C", target])[0])
 
     found = [loop("loop, fsync", False), loop("loop, syncfs", True)]
@@ -351,7 +358,7 @@ def floors(folder: pathlib.Path, floor: dict) -> list:
 # ---------------------------------------------------------------------------------- report
 
 
-def summary(cases: Cases, counted: dict | None) -> str:
+def summary(cases: Cases, counted: dict | None, stages: int) -> str:
     """What follows from the medians, beside the targets."""
     def cpu(name: str) -> float:
         return cases.median(name, "cpu_s")
@@ -360,8 +367,8 @@ def summary(cases: Cases, counted: dict | None) -> str:
         return cases.median(name, "wall_s")
 
     base = cpu("one stage")
-    small, big = (cpu("D1 cold") - base) / 1000 * 1e6, (cpu("D4 cold") - base) / 10000 * 1e6
-    warm, big_warm = (cpu("D1 warm") - base) / 1000 * 1e6, (cpu("D4 warm") - base) / 10000 * 1e6
+    small, big = (cpu("D1 cold") - base) / stages * 1e6, (cpu("D4 cold") - base) / stages * 1e5
+    warm, big_warm = (cpu("D1 warm") - base) / stages * 1e6, (cpu("D4 warm") - base) / stages * 1e5
 
     def micro(value: float) -> str:
         return "-" if value != value else f"{value:.0f} µs"
@@ -402,7 +409,12 @@ def main() -> None:
     parser.add_argument("--warm-ups", type=int, default=2, help="rounds before them")
     parser.add_argument("--large-rounds", type=int, default=3, help="samples of D4; 0 leaves it out")
     parser.add_argument("--quick", action="store_true", help="2 rounds, no warm-up, D4 once")
+    parser.add_argument("--stages", type=int, default=1000,
+                        help=f"of D1 to D3, a multiple of {LENGTH} and no fewer than {3 * LENGTH}; ten times as many in D4. "
+                        "The cases keep their names")
     args = parser.parse_args()
+    if args.stages % LENGTH or args.stages < 3 * LENGTH:
+        parser.error(f"--stages {args.stages} is no multiple of {LENGTH}, or too few")
     if args.quick:
         args.rounds, args.warm_ups, args.large_rounds = 2, 1, 1
     binary = harness.find_binary(args.binary)
@@ -412,11 +424,12 @@ def main() -> None:
         machine = harness.facts(folder, binary, contended)
         harness.print_facts(machine)
         ours, floor, cases = Ours(binary, folder), {}, Cases()
-        cases.interleave([*groups(ours, floor), *floors(folder, floor)], args.rounds, args.warm_ups)
+        count = args.stages // LENGTH
+        cases.interleave([*groups(ours, floor, args.stages), *floors(folder, floor, count)], args.rounds, args.warm_ups)
         if args.large_rounds:
-            cases.interleave([large(ours)], args.large_rounds, 0)
+            cases.interleave([large(ours, args.stages)], args.large_rounds, 0)
         counted = flushes(ours, folder / "d1.yaml")
-        report = harness.case_table(cases) + "\n\n" + summary(cases, counted)
+        report = harness.case_table(cases) + "\n\n" + summary(cases, counted, args.stages)
         print(report)
         harness.write_results(args, "overhead", machine, report, cases.rows, flushes=counted)
     finally:

@@ -9,71 +9,6 @@ use proc_macro2::{Delimiter, TokenStream, TokenTree};
 
 use crate::tidy;
 
-/// The circles that are left: the folder of the crate, all files of the circle as modules, and why. A circle
-/// that is gone, or has other files now, fails until its line goes or shrinks; none may be added.
-const LEFT: &[(&str, &[&str], &str)] = &[
-    (
-        "udfs/src",
-        &[
-            "model::arguments",
-            "model::columns",
-            "model::definition",
-            "model::error",
-            "model::options",
-            "model::settings",
-        ],
-        "options, what reads and defines them, and what is wrong with them",
-    ),
-    (
-        "udfs/engine/src",
-        &["checkpoint::folder", "checkpoint::identity"],
-        "a folder, and who lies in it",
-    ),
-    (
-        "udfs/engine/src",
-        &[
-            "cuda::attend",
-            "cuda::device",
-            "cuda::gemm",
-            "cuda::gemm::cublaslt",
-            "cuda::input",
-            "cuda::kv_cache",
-            "cuda::kv_write",
-            "cuda::metadata",
-            "cuda::rows",
-            "cuda::sampler::run",
-            "cuda::staging",
-        ],
-        "a device, and its operations as files of its own",
-    ),
-    (
-        "udfs/engine/src",
-        &["cuda::system::cublas", "cuda::system::cublas::library"],
-        "a library, and its handle",
-    ),
-    (
-        "udfs/engine/src",
-        &["model::gpu", "model::open", "model::settings", "model::start"],
-        "steps of opening that share an error",
-    ),
-    (
-        "udfs/engine/src",
-        &[
-            "schedule::limits",
-            "schedule::score",
-            "schedule::scoring_tree",
-            "schedule::vectors",
-            "schedule::workspace",
-        ],
-        "room for sequences, and what takes it",
-    ),
-    (
-        "udfs/gemm/src",
-        &["gemm_f32", "gemm_int8", "panels", "tile"],
-        "packed panels, and the products over them",
-    ),
-];
-
 /// A module by its path from the root of its crate.
 type Module = Vec<String>;
 
@@ -447,18 +382,12 @@ fn no_file_needs_itself_through_others() {
     let crates = crates();
     assert!(crates.len() > 4, "the tree has moved: {crates:?}");
     let mut errors = Vec::new();
-    let mut left: BTreeSet<(&str, &[&str])> = BTreeSet::new();
     for folder in crates {
         let relative = folder.strip_prefix(tidy::root()).unwrap().display().to_string();
         let tree = Crate::read(&folder);
         let needs = tree.needs();
         for circle in tree.circles() {
             let names: Vec<String> = circle.iter().map(|module| name(module)).collect();
-            let known = LEFT.iter().find(|(of, files, _)| *of == relative && names == *files);
-            if let Some((of, files, _)) = known {
-                left.insert((of, files));
-                continue;
-            }
             let arrows = circle.iter().flat_map(|from| {
                 let to = needs[from].intersection(&circle);
                 to.map(|to| format!("    {} -> {}", name(from), name(to)))
@@ -466,11 +395,6 @@ fn no_file_needs_itself_through_others() {
             let arrows: Vec<String> = arrows.collect();
             errors.push(format!("({relative:?}, &{names:?})\n{}", arrows.join("\n")));
         }
-    }
-    for (of, files, _) in LEFT.iter().filter(|(of, files, _)| !left.contains(&(*of, *files))) {
-        errors.push(format!(
-            "({of:?}, &{files:?}) is no circle any more, or another: take it off LEFT"
-        ));
     }
     assert!(
         errors.is_empty(),

@@ -9,6 +9,7 @@
 mod audit;
 mod audit_items;
 mod augmenter;
+mod benches;
 mod broken;
 mod budget;
 mod cache;

@@ -230,3 +230,19 @@ stages:
         ]
     );
 }
+
+#[test]
+fn values_that_cannot_be_added_up_have_no_mean() {
+    let workspace = Workspace::with(
+        "pipeline: large
+stages:
+  rows: { sql: \"SELECT true AS ok, column1 AS v, column2 AS g FROM (VALUES (1e308, 'a'), (1.5e308, 'a'), (-1e308, 'b')) AS t\" }
+  means: { measure: { from: rows, correct: ok, metrics: { large: v } } }
+  spreads: { measure: { from: rows, correct: ok, metrics: { large: v * 1e-100 }, cluster: g } }
+  resampled: { measure: { from: rows, correct: ok, metrics: { large: v }, ci: { bootstrap: 100 } } }
+",
+    );
+    let done = workspace.proofmill(&["run", "p.yaml"]).expect(1);
+    let said = "the values of `large`, or their squares, are too large to be added up";
+    assert_eq!(done.stderr.matches(said).count(), 3, "{}", done.stderr);
+}

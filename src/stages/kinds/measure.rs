@@ -234,6 +234,15 @@ fn estimate(
             (known(within(mean, (variance / n).sqrt(), multiplier)), "normal".to_owned())
         }
     };
+    if !found.estimate.is_finite() || found.se.is_infinite() {
+        return Err(StageError::Data {
+            message: format!(
+                "the values of `{}`, or their squares, are too large to be added up",
+                metric.name
+            ),
+            help: "divide them in its expression, such as by 1e6".to_owned(),
+        });
+    }
     let unit = if clusters.is_some() { "clusters" } else { "rows" };
     let method = if found.low.is_nan() { format!("none: no {unit} that differ") } else { method };
     Ok((Some(found), method))

@@ -2,9 +2,8 @@
 //! product and a sum), so tiles, blocks and instruction sets do not show in the bits.
 
 use crate::operand::Operand;
-use crate::panels::PANEL;
 use crate::simd::{LANES, Simd, SimdKernel};
-use crate::tile::{Epilogue, Tile, columns, group_panels, load, tiles};
+use crate::tile::{Epilogue, PANEL, Tile, columns, group_panels, load, tiles};
 
 /// Floats of packed rows that stay in the second-level cache while the weights pass by.
 const BLOCK_FLOATS: usize = 128 * 1024;

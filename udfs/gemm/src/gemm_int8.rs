@@ -1,10 +1,13 @@
 //! `x W^T` in bytes: rows are scaled to -127..=127 one by one, sums are exact.
 
-use crate::panels::{Int8Panels, PANEL, QUAD, SMALLEST};
 use crate::reduce::{largest, padded};
 use crate::simd::{LANES, Simd, SimdKernel};
-use crate::tile::{Epilogue, Tile, columns, group_panels, tiles};
+use crate::tile::{Epilogue, PANEL, Tile, columns, group_panels, tiles};
 
+/// Inputs whose products with bytes are added at once.
+pub(crate) const QUAD: usize = 4;
+/// Rows below this size are taken for zeros in bytes: f32 cannot divide 127 by them.
+pub(crate) const SMALLEST: f32 = 1e-35;
 /// Bytes of packed rows that stay in the second-level cache while the weights pass by.
 const BLOCK_BYTES: usize = 384 * 1024;
 /// Tile sizes with 32 registers: at most 12 rows by 32 columns.
@@ -22,8 +25,7 @@ pub(crate) struct GemmInt8<'a, E> {
     pub(crate) first: usize,
     /// `[n / 32][k / 4][32][4]`
     pub(crate) panels: &'a [i8],
-    /// What the bytes of all outputs are worth.
-    pub(crate) weights: &'a Int8Panels,
+    pub(crate) outputs: Outputs<'a>,
     pub(crate) epilogue: E,
     /// `[rows, n]`
     pub(crate) out: &'a mut [f32],
@@ -31,6 +33,15 @@ pub(crate) struct GemmInt8<'a, E> {
     pub(crate) packed: &'a mut [u8],
     /// Room for [`scales_len`] numbers: what a byte of each row is worth.
     pub(crate) scales: &'a mut [f32],
+}
+
+/// What the bytes of all outputs stand for.
+#[derive(Clone, Copy)]
+pub(crate) struct Outputs<'a> {
+    /// What a byte of each output is worth.
+    pub(crate) scales: &'a [f32],
+    /// The sum of each output's bytes: what every 1 that is added to the bytes of a row adds to its sum.
+    pub(crate) offsets: &'a [i32],
 }
 
 /// Bytes of packed rows at a time.
@@ -53,7 +64,7 @@ impl<E: Epilogue> SimdKernel for GemmInt8<'_, E> {
 
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
-        let Self { x, k, n, first, panels, weights, epilogue, out, packed, scales } = self;
+        let Self { x, k, n, first, panels, outputs, epilogue, out, packed, scales } = self;
         let sizes = if S::WIDE { WIDE } else { NARROW };
         let (block, depth) = (block_rows(k), k.next_multiple_of(QUAD));
         for (x, out) in x.chunks(block * k).zip(out.chunks_mut(block * n)) {
@@ -71,7 +82,7 @@ impl<E: Epilogue> SimdKernel for GemmInt8<'_, E> {
                     for (panel, column) in places {
                         let panel = panel.as_chunks().0.as_chunks().0;
                         let place =
-                            PanelOutput { panel, column, n, first, depth, weights, epilogue };
+                            PanelOutput { panel, column, n, first, depth, outputs, epilogue };
                         match tile.size {
                             12 => place.wide::<S, 12>(s, x, scales, out),
                             8 => place.wide::<S, 8>(s, x, scales, out),
@@ -142,7 +153,7 @@ struct PanelOutput<'a, E> {
     n: usize,
     first: usize,
     depth: usize,
-    weights: &'a Int8Panels,
+    outputs: Outputs<'a>,
     epilogue: E,
 }
 
@@ -180,10 +191,10 @@ impl<E: Epilogue> PanelOutput<'_, E> {
         for c in 0..C {
             let column = self.column + (half + c) * LANES;
             let place = self.first + column;
-            let Some(offsets) = self.weights.offsets[place..].first_chunk::<LANES>() else {
+            let Some(offsets) = self.outputs.offsets[place..].first_chunk::<LANES>() else {
                 break;
             };
-            let Some(worth) = self.weights.scales[place..].first_chunk::<LANES>() else { break };
+            let Some(worth) = self.outputs.scales[place..].first_chunk::<LANES>() else { break };
             let rows = sums.iter().zip(scales).zip(out.chunks_exact_mut(self.n));
             for ((sums, &scale), out) in rows {
                 if column < self.n {

@@ -3,18 +3,12 @@
 use std::ops::Range;
 
 use crate::gemm_f32::{self, GemmF32};
-use crate::gemm_int8::{self, GemmInt8};
+use crate::gemm_int8::{self, GemmInt8, Outputs, QUAD, SMALLEST};
 use crate::memory::{Buffer, OutOfMemory};
 use crate::operand::Operand;
-use crate::simd::{LANES, Level};
-use crate::tile::{Epilogue, Store};
+use crate::simd::Level;
+use crate::tile::{Epilogue, PANEL, Store};
 
-/// Outputs of a panel: two registers.
-pub const PANEL: usize = 2 * LANES;
-/// Inputs whose products with bytes are added at once.
-pub(crate) const QUAD: usize = 4;
-/// Rows below this size are taken for zeros in bytes: f32 cannot divide 127 by them.
-pub(crate) const SMALLEST: f32 = 1e-35;
 /// Most inputs of [`Int8Panels`]: above it, sums of products of bytes could overflow 32 bits.
 pub const INT8_INPUTS_MAX: usize = 1 << 16;
 /// Added and taken away again, it rounds what is small to the nearest whole number, halves to even:
@@ -46,9 +40,9 @@ pub struct Int8Panels {
     /// `[n / 32][k / 4][32][4]`, with zeros up to a whole four.
     bytes: Buffer<i8>,
     /// What a byte of each output is worth.
-    pub(crate) scales: Buffer<f32>,
-    /// The sum of each output's bytes: what every 1 that is added to the bytes of a row adds to its sum.
-    pub(crate) offsets: Buffer<i32>,
+    scales: Buffer<f32>,
+    /// The sum of each output's bytes.
+    offsets: Buffer<i32>,
 }
 
 impl Panels {
@@ -238,7 +232,8 @@ impl Int8Panels {
         let panels =
             &self.bytes[columns.start * depth..columns.end.next_multiple_of(PANEL) * depth];
         let (first, n) = (columns.start, columns.len());
-        Ok(GemmInt8 { x, k, n, first, panels, weights: self, epilogue, out, packed, scales })
+        let outputs = Outputs { scales: &self.scales, offsets: &self.offsets };
+        Ok(GemmInt8 { x, k, n, first, panels, outputs, epilogue, out, packed, scales })
     }
 }
 

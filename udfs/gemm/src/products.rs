@@ -5,9 +5,8 @@ use std::ops::Range;
 use crate::gemm_f32::{GemmF32, pack, packed_len};
 use crate::memory::{Buffer, OutOfMemory};
 use crate::operand::Operand;
-use crate::panels::PANEL;
 use crate::simd::{Level, Simd, SimdKernel};
-use crate::tile::{Continue, Store, Tile};
+use crate::tile::{Continue, PANEL, Store, Tile};
 
 /// Inputs that are multiplied at a time: 12 rows of them fit the first-level cache. Sums go on from block to block,
 /// so that it does not show.

@@ -1,8 +1,10 @@
 //! What kernels share: how rows are cut into tiles, and what happens to finished sums.
 
-use crate::panels::PANEL;
 use crate::reduce::padded;
 use crate::simd::{LANES, Simd};
+
+/// Outputs of a panel: two registers.
+pub const PANEL: usize = 2 * LANES;
 
 /// What happens to sums.
 pub trait Epilogue: Copy {

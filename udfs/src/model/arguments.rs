@@ -11,9 +11,9 @@ use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs};
 
 use proofmill_engine::request::{Message, Prompt};
 
-use super::error::Failure;
-use super::options::{OnError, Options, OptionsError, Takes};
-use super::settings::Settings;
+use super::error::{Failure, OptionsError};
+use super::options::{Options, Takes};
+use super::settings::{OnError, Settings};
 use crate::definition::{Doc, Kind, is_list_of, texts_type};
 
 /// The arguments of one call.

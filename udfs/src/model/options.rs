@@ -4,32 +4,11 @@ use proofmill_engine::options::{
     EmbedOptions, GenerateOptions, HiddenOptions, OptionError, ScoreOptions,
 };
 use proofmill_engine::request::{Generate, Prompt, ResponseFormat};
-use serde::Deserialize;
 
-use super::definition::Shape;
-use super::settings::{Settings, keys_of};
+use super::error::OptionsError;
+use super::settings::{OnError, Replay, Settings, keys_of};
+use super::shape::Shape;
 use super::suggest;
-
-/// What a failed row does to the query.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum OnError {
-    #[default]
-    Fail,
-    /// The row keeps the error.
-    Capture,
-}
-
-/// Where answers may come from.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Replay {
-    /// The ledger if it has one, else the model.
-    #[default]
-    First,
-    /// The ledger alone: a row without a recorded answer fails.
-    Only,
-}
 
 /// The options of a call. A function has only one of the last four; the others keep their defaults and
 /// are not read.
@@ -154,63 +133,6 @@ impl Takes {
     pub(super) fn unknown(self, key: &str) -> OptionsError {
         let hint = suggest::instead_of(key, self.keys().into_iter());
         OptionsError::Unknown { key: key.to_owned(), hint }
-    }
-}
-
-/// Why an options argument is none.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum OptionsError {
-    /// Not a JSON object.
-    #[error("argument `options` is no JSON object: {0}")]
-    Json(String),
-    #[error("option `{0}` stands twice")]
-    Repeated(String),
-    /// A key that the function does not have.
-    #[error("option `{key}` is unknown")]
-    Unknown { key: String, hint: String },
-    /// A value that the key cannot have.
-    #[error("option `{key}` is {value}")]
-    Value { key: String, value: String, expected: String },
-    /// A value out of range, or one that does not go with the others.
-    #[error(transparent)]
-    Invalid(#[from] OptionError),
-    /// A call that returns one answer per row asks for several.
-    #[error("the options of a row ask for {0} answers, and the call returns one per row")]
-    Several(u32),
-    /// A row names what changes the result of the call, which is known without it.
-    #[error("the options of a row name `{0}`, and the result has no field for it")]
-    NoField(&'static str),
-    /// Several answers are asked for in a text that is known only when the call is made.
-    #[error(
-        "argument `options` names `samples` or `num_return_sequences` in a text that is put together"
-    )]
-    Unforeseen,
-}
-
-impl OptionsError {
-    /// What to do about it.
-    pub fn help(&self) -> Option<String> {
-        match self {
-            Self::Json(_) => None,
-            Self::Repeated(_) => Some("keep one".to_owned()),
-            Self::Unknown { hint, .. } => Some(hint.clone()),
-            Self::Value { expected, .. } => Some(format!("expected {expected}")),
-            Self::Invalid(error) => error.help.clone(),
-            Self::NoField(_) => Some("write the options as a struct, or as one constant text".to_owned()),
-            Self::Several(_) => Some(
-                "write options with `samples` or `num_return_sequences` as a constant text or as a struct"
-                    .to_owned(),
-            ),
-            Self::Unforeseen => Some("write one constant text, or a struct".to_owned()),
-        }
-    }
-
-    /// The mistake and what to do about it, where there is one line for both.
-    pub fn in_one_line(&self) -> String {
-        match self.help() {
-            Some(help) => format!("{self}; {help}"),
-            None => self.to_string(),
-        }
     }
 }
 

@@ -17,9 +17,8 @@ use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 
 use super::arguments;
 use super::definition::ModelDefinition;
-use super::error::CallError;
+use super::error::{CallError, OptionsError};
 use super::functions::DEFINITIONS;
-use super::options::OptionsError;
 
 /// Whether a function asks a model. Such a function is declared volatile, but its results are
 /// recorded and replayed: a query that calls it may be cached.

@@ -23,7 +23,7 @@ use super::in_flight::{Fresh, Running};
 use super::language_model::OpenError;
 use super::ledger::{LedgerError, New};
 use super::models::{Models, Opened};
-use super::options::{OnError, Replay};
+use super::settings::{OnError, Replay};
 
 /// Requests in a row without an answer, after all retries, that show that there will be none; or twice as
 /// many as the model is asked at a time, if that is more: these fail together.

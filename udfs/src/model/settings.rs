@@ -8,12 +8,33 @@ use serde::de::{
     self, DeserializeOwned, DeserializeSeed, Deserializer, IntoDeserializer as _, MapAccess,
     SeqAccess, Visitor,
 };
-use serde::forward_to_deserialize_any;
+use serde::{Deserialize, forward_to_deserialize_any};
 use serde_json::Value;
 
 use proofmill_engine::options::TEXTS;
 
-use super::options::{OnError, OptionsError};
+use super::error::OptionsError;
+
+/// What a failed row does to the query.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OnError {
+    #[default]
+    Fail,
+    /// The row keeps the error.
+    Capture,
+}
+
+/// Where answers may come from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Replay {
+    /// The ledger if it has one, else the model.
+    #[default]
+    First,
+    /// The ledger alone: a row without a recorded answer fails.
+    Only,
+}
 
 /// Key-value pairs, each key once, none NULL.
 #[derive(Debug, Default)]

@@ -16,12 +16,14 @@ use super::arguments::{self, Arguments};
 use super::canonical::hex;
 use super::columns::{Answered, Row};
 use super::counters::{Counters, Watch};
-use super::definition::{ModelDefinition, Shape};
-use super::error::{CallError, Failure, ModelError};
+use super::definition::ModelDefinition;
+use super::error::{CallError, Failure, ModelError, OptionsError};
 use super::functions::DEFINITIONS;
 use super::models::Models;
-use super::options::{OnError, Options, OptionsError};
+use super::options::Options;
 use super::service::{self, Ask};
+use super::settings::OnError;
+use super::shape::Shape;
 use crate::definition::Kind;
 
 /// Every model function over these models, ready to be registered, together with the optimizer rule

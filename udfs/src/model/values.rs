@@ -5,7 +5,7 @@ use datafusion::arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
 use serde_json::{Number, Value};
 
-use super::options::OptionsError;
+use super::error::OptionsError;
 use super::settings::Settings;
 
 impl Settings {

@@ -6,6 +6,10 @@ use std::path::PathBuf;
 
 use crate::request::DeviceError;
 
+/// What to do about a folder without `tokenizer.json`.
+pub(super) const NO_TOKENIZER: &str = "write it once with transformers: \
+     AutoTokenizer.from_pretrained(folder).save_pretrained(folder)";
+
 /// A model's folder is not what it should be.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {

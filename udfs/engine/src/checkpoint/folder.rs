@@ -6,7 +6,7 @@ use std::string::FromUtf8Error;
 use std::sync::Arc;
 
 use super::digest::{DigestCache, Trust};
-use super::identity::NO_TOKENIZER;
+use super::error::NO_TOKENIZER;
 use super::open_file::{Digested, Files, OpenFile, Part, Watch};
 use super::sentence::{Sentence, VectorSettings};
 use super::tensors::{Tensors, open_weights};

@@ -44,7 +44,3 @@ impl Identity {
         }
     }
 }
-
-/// What to do about a folder without `tokenizer.json`.
-pub(super) const NO_TOKENIZER: &str = "write it once with transformers: \
-     AutoTokenizer.from_pretrained(folder).save_pretrained(folder)";

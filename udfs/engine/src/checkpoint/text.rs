@@ -11,7 +11,7 @@ use tokenizers::{
 
 use super::chat::ChatTemplate;
 use super::config::Config;
-use super::identity::NO_TOKENIZER;
+use super::error::NO_TOKENIZER;
 use super::token_bytes::token_bytes;
 use super::{Folder, LoadError};
 use crate::request::{Keep, Message, Truncate};

@@ -1,24 +1,13 @@
-//! [`Gpu`] and its operations. Each is checked and put on a list; the list runs when something is
-//! sampled or brought back, so that a whole step is known before it begins.
+//! [`Gpu`]: what waits to be run, and memory that operations use from step to step. Each operation is checked and put on a
+//! list; the list runs when something is sampled or brought back, so that a whole step is known before it begins.
 
-use std::mem;
+use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-use zerocopy::IntoBytes;
+use super::driver::{Driver, Launch, Memory, Role};
+use crate::backend::{DeviceError, Precision};
 
-use super::driver::{Driver, Launch, Memory};
-use super::gemm::Matrix;
-use super::input::{GpuInput, GpuTokens};
-use super::kv_cache::Cache;
-use super::memory::{Table, Tensor, Vector};
-use super::metadata::GpuMetadata;
-use super::sampler::GpuSampled;
-use super::{attend, gemm, kv_write, rows, sampler};
-use crate::backend::{
-    Activation, Attend, AttentionMetadata, Backend, CacheShape, DeviceError, Embedding, Input,
-    KvWrite, Linear, LoadWeights, MatrixSource, Norm, Pool, Precision, SamplerOutput,
-    SamplingMetadata, Write,
-};
-use crate::checkpoint::StoredTensor;
+/// Logits that are computed before the next rows follow, unless [`Gpu::with_logits`] says otherwise: 256 MiB.
+pub(super) const LOGITS_BYTES: usize = 256 << 20;
 
 /// A GPU, or what stands for one, with the kernels that wait to be run.
 ///
@@ -33,13 +22,80 @@ pub struct Gpu<D: Driver> {
 
 /// Memory that operations use from step to step.
 pub(super) struct Scratch<M> {
-    pub(super) row_indices: super::staging::StagingBuffer<M>,
-    pub(super) copies: super::staging::StagingBuffer<M>,
-    pub(super) sampler: sampler::Scratch<M>,
+    pub(super) row_indices: StagingBuffer<M>,
+    pub(super) copies: StagingBuffer<M>,
+    pub(super) sampler: SamplerScratch<M>,
     /// Products that are to be added to something, and sums of slices.
-    pub(super) sums: super::staging::StagingBuffer<M>,
+    pub(super) sums: StagingBuffer<M>,
     /// Rows of bytes, and what a byte of each is worth.
-    pub(super) bytes: super::staging::StagingBuffer<M>,
+    pub(super) bytes: StagingBuffer<M>,
+}
+
+/// Buffers of the sampler, kept from step to step.
+#[derive(Debug)]
+pub(super) struct SamplerScratch<M> {
+    pub(super) logits: StagingBuffer<M>,
+    pub(super) asked: StagingBuffer<M>,
+    pub(super) results: StagingBuffer<M>,
+    /// Bytes of logits that are computed before the next rows follow.
+    pub(super) logits_bytes: usize,
+}
+
+impl<M> Default for SamplerScratch<M> {
+    fn default() -> Self {
+        Self {
+            logits: StagingBuffer::default(),
+            asked: StagingBuffer::default(),
+            results: StagingBuffer::default(),
+            logits_bytes: LOGITS_BYTES,
+        }
+    }
+}
+
+/// Lists that were brought to the device together. It keeps its place from step to step unless it
+/// has to grow, so that the launches that name it stay the same.
+#[derive(Debug)]
+pub(super) struct StagingBuffer<M> {
+    memory: Option<M>,
+}
+
+impl<M> Default for StagingBuffer<M> {
+    fn default() -> Self {
+        Self { memory: None }
+    }
+}
+
+impl<M: Memory> StagingBuffer<M> {
+    /// Room for `bytes`, whatever they hold. Kernels that wait and name the old place run first.
+    pub(super) fn room<D: Driver<Memory = M>>(
+        &mut self,
+        gpu: &mut Gpu<D>,
+        bytes: usize,
+    ) -> Result<&M, DeviceError> {
+        match &mut self.memory {
+            Some(memory) if memory.bytes() >= bytes => {}
+            slot => {
+                gpu.flush()?;
+                let room = bytes.next_power_of_two().max(256);
+                *slot = None;
+                *slot = Some(gpu.driver().alloc(Role::Staging, room)?);
+            }
+        }
+        self.memory.as_ref().ok_or(DeviceError::OutOfMemory { bytes })
+    }
+
+    /// Replaces what it holds by `numbers`.
+    pub(super) fn replace<D: Driver<Memory = M>, T: IntoBytes + Immutable>(
+        &mut self,
+        gpu: &mut Gpu<D>,
+        numbers: &[T],
+    ) -> Result<&M, DeviceError> {
+        let bytes = numbers.as_bytes();
+        self.room(gpu, bytes.len())?;
+        let memory = self.memory.as_ref().ok_or(DeviceError::OutOfMemory { bytes: bytes.len() })?;
+        gpu.upload(bytes, memory)?;
+        Ok(memory)
+    }
 }
 
 impl<D: Driver> Gpu<D> {
@@ -66,6 +122,11 @@ impl<D: Driver> Gpu<D> {
     /// What runs the kernels.
     pub fn driver(&self) -> &D {
         &self.driver
+    }
+
+    /// Of weights, keys and values.
+    pub(super) fn precision(&self) -> Precision {
+        self.precision
     }
 
     /// Whether activations are bfloat16 where they are multiplied, and so keys and values.
@@ -101,193 +162,17 @@ impl<D: Driver> Gpu<D> {
         }
         self.driver.upload(from, to, 0)
     }
-}
 
-impl<D: Driver> LoadWeights for Gpu<D> {
-    type Matrix = Matrix<D::Memory>;
-    type Vector = Vector<D::Memory>;
-    type Table = Table<D::Memory>;
-
-    fn matrix(
-        &self,
-        source: &MatrixSource,
-        precision: Precision,
-    ) -> Result<Self::Matrix, DeviceError> {
-        Matrix::new(&self.driver, source, precision)
-    }
-
-    fn vector(&self, values: &[f32]) -> Result<Self::Vector, DeviceError> {
-        Vector::new(&self.driver, values)
-    }
-
-    fn table(&self, rows: &StoredTensor) -> Result<Self::Table, DeviceError> {
-        Table::new(&self.driver, rows)
-    }
-}
-
-impl<D: Driver> Backend for Gpu<D> {
-    type Tensor = Tensor<D::Memory>;
-    type Cache = Cache<D::Memory>;
-    type Input = GpuInput<D::Memory>;
-    type Metadata = GpuMetadata<D::Memory>;
-    type Tokens = GpuTokens<D::Memory>;
-    type Sampled = GpuSampled<D::Download>;
-
-    fn runs_ahead(&self) -> bool {
-        true
-    }
-
-    fn tensor(&self, rows: usize, width: usize) -> Result<Self::Tensor, DeviceError> {
-        Tensor::new(&self.driver, rows, width, self.has_halves())
-    }
-
-    fn cache(&self, shape: CacheShape) -> Result<Self::Cache, DeviceError> {
-        // Keys and values are kept as this device computes, whatever the processor would do.
-        Cache::new(&self.driver, CacheShape { precision: self.precision, ..shape })
-    }
-
-    fn tokens(&self, rows: usize) -> Result<Self::Tokens, DeviceError> {
-        GpuTokens::new(&self.driver, rows)
-    }
-
-    fn upload_input(
+    /// Numbers from the device, `offset` numbers into `from`.
+    pub(super) fn numbers<T: FromBytes + IntoBytes + Clone + Default>(
         &mut self,
-        from: &Input,
-        sampled: Option<&Self::Tokens>,
-        to: &mut Self::Input,
-    ) -> Result<(), DeviceError> {
-        to.bring(self, from, sampled)
-    }
-
-    fn upload_metadata(
-        &mut self,
-        from: &AttentionMetadata,
-        to: &mut Self::Metadata,
-    ) -> Result<(), DeviceError> {
-        to.bring(self, from)
-    }
-
-    fn embed(
-        &mut self,
-        rows: &Self::Input,
-        embedding: &Embedding<Self>,
-        out: &mut Self::Tensor,
-    ) -> Result<(), DeviceError> {
-        rows::embed(self, rows, embedding, out)
-    }
-
-    fn norm(
-        &mut self,
-        x: &Self::Tensor,
-        norm: &Norm<Self>,
-        out: &mut Self::Tensor,
-    ) -> Result<(), DeviceError> {
-        rows::norm(self, x, norm, out)
-    }
-
-    fn linear(
-        &mut self,
-        x: &Self::Tensor,
-        weights: &Linear<Self>,
-        activation: Activation,
-        write: Write,
-        out: &mut Self::Tensor,
-    ) -> Result<(), DeviceError> {
-        gemm::linear(self, x, weights, activation, write, out)
-    }
-
-    fn glu(
-        &mut self,
-        x: &Self::Tensor,
-        activation: Activation,
-        out: &mut Self::Tensor,
-    ) -> Result<(), DeviceError> {
-        rows::glu(self, x, activation, out)
-    }
-
-    fn write_kv(
-        &mut self,
-        qkv: &mut Self::Tensor,
-        rows: &Self::Input,
-        kv_write: &KvWrite<'_, Self>,
-        cache: &mut Self::Cache,
-        layer: usize,
-    ) -> Result<(), DeviceError> {
-        kv_write::write_kv(self, qkv, rows, kv_write, cache, layer)
-    }
-
-    fn attend(
-        &mut self,
-        q: &Self::Tensor,
-        metadata: &Self::Metadata,
-        attend: &Attend<'_, Self>,
-        cache: &Self::Cache,
-        layer: usize,
-        out: &mut Self::Tensor,
-    ) -> Result<(), DeviceError> {
-        attend::attend(self, q, metadata, attend, cache, layer, out)
-    }
-
-    fn index_select(
-        &mut self,
-        x: &Self::Tensor,
-        rows: &[u32],
-        out: &mut Self::Tensor,
-    ) -> Result<(), DeviceError> {
-        rows::index_select(self, x, rows, out)
-    }
-
-    fn sample(
-        &mut self,
-        x: &Self::Tensor,
-        head: &Linear<Self>,
-        scale: f32,
-        sampling: &SamplingMetadata,
-        tokens: Option<&mut Self::Tokens>,
-    ) -> Result<Self::Sampled, DeviceError> {
-        sampler::sample(self, x, head, scale, sampling, tokens)
-    }
-
-    fn read_sampled(
-        &mut self,
-        sampled: Self::Sampled,
-        out: &mut SamplerOutput,
-    ) -> Result<(), DeviceError> {
-        sampled.read(&self.driver, out)
-    }
-
-    fn pool(
-        &mut self,
-        x: &Self::Tensor,
-        metadata: &Self::Metadata,
-        pool: Pool,
-        normalize: bool,
-        out: &mut Self::Tensor,
-    ) -> Result<(), DeviceError> {
-        rows::pool(self, x, metadata, pool, normalize, out)
-    }
-
-    fn copy_blocks(
-        &mut self,
-        cache: &mut Self::Cache,
-        pairs: &[(u32, u32)],
-    ) -> Result<(), DeviceError> {
-        kv_write::copy_blocks(self, cache, pairs)
-    }
-
-    fn download(&mut self, x: &Self::Tensor, out: &mut Vec<f32>) -> Result<(), DeviceError> {
-        let (rows, width, stride) = (x.rows(), x.width(), x.stride());
-        rows::floats(self, x)?;
+        from: &D::Memory,
+        offset: usize,
+        count: usize,
+    ) -> Result<Vec<T>, DeviceError> {
         self.flush()?;
-        let mut all = mem::take(out);
-        all.clear();
-        all.resize(rows * stride, 0.0);
-        self.driver.download(x.floats(), 0, all.as_mut_bytes())?;
-        for row in 1..rows {
-            all.copy_within(row * stride..row * stride + width, row * width);
-        }
-        all.truncate(rows * width);
-        *out = all;
-        Ok(())
+        let mut all = vec![T::default(); count];
+        self.driver().download(from, offset * size_of::<T>(), all.as_mut_bytes())?;
+        Ok(all)
     }
 }

@@ -2,20 +2,19 @@
 
 mod cublaslt;
 mod matrix;
+mod product;
 mod tiling;
 
-use std::mem;
-
-use super::device::{Gpu, Scratch};
+use super::device::Gpu;
 use super::driver::{Driver, Launch, Memory};
-use super::kernel::Kernel;
+use super::kernel::{Kernel, activation_code};
 use super::memory::{Holds, STRIDE, Tensor, Vector};
 use super::rows;
-use super::staging::StagingBuffer;
 use crate::backend::{Activation, DeviceError, Linear, Write, check};
 pub(super) use cublaslt::{Multiplication, Shape};
 pub use matrix::Matrix;
 use matrix::{TILE_INT8, Weights};
+use product::{ADD_F32, Product, STORE_BF16, STORE_F32, room};
 use tiling::{SLICES, Size, TileKind, Tiling};
 
 /// `out = activation(x W^T + bias)`, or that added to `out`. A result that is stored is bf16 where
@@ -87,25 +86,6 @@ pub(super) fn logits<D: Driver>(
     let sums = Some(out);
     multiply(gpu, x, first, head, Product { rows, scale, activation, write, out, out_stride, sums })
 }
-
-/// What becomes of a product.
-struct Product {
-    /// Of the activations, and of the result.
-    rows: usize,
-    scale: f32,
-    activation: Activation,
-    write: usize,
-    out: u64,
-    out_stride: usize,
-    /// Where f32 sums may stand meanwhile, in rows of the same length; `out` if that is f32. Nowhere
-    /// if `out` is added to.
-    sums: Option<u64>,
-}
-
-/// As `common.cu` numbers them.
-const STORE_F32: usize = 0;
-const ADD_F32: usize = 1;
-const STORE_BF16: usize = 2;
 
 /// Launches `product` of the rows of `x` from `first` on.
 fn multiply<D: Driver>(
@@ -254,18 +234,6 @@ fn quantise<D: Driver>(
     Ok(TensorRows { address, stride, scales })
 }
 
-/// Where a buffer of the scratch memory begins, with room for `bytes`.
-fn room<D: Driver>(
-    gpu: &mut Gpu<D>,
-    buffer: impl Fn(&mut Scratch<D::Memory>) -> &mut StagingBuffer<D::Memory>,
-    bytes: usize,
-) -> Result<u64, DeviceError> {
-    let mut taken = mem::take(buffer(&mut gpu.scratch));
-    let address = taken.room(gpu, bytes).map(Memory::address);
-    *buffer(&mut gpu.scratch) = taken;
-    address
-}
-
 /// Fails unless the parts of `linear` fit each other and `x`.
 fn expect_linear<D: Driver>(
     x: &Tensor<D::Memory>,
@@ -275,16 +243,4 @@ fn expect_linear<D: Driver>(
     check::linear(linear, (n, k))?;
     linear.bias.as_ref().map_or(Ok(()), |bias| bias.expect_len(n))?;
     x.expect_width(k)
-}
-
-/// The number by which kernels know an activation.
-pub(super) fn activation_code(activation: Activation) -> usize {
-    match activation {
-        Activation::None => 0,
-        Activation::Relu => 1,
-        Activation::Gelu => 2,
-        Activation::GeluTanh => 3,
-        Activation::Silu => 4,
-        Activation::Tanh => 5,
-    }
 }

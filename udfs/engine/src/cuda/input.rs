@@ -1,9 +1,8 @@
 //! Tokens, positions and slots of a step on the device, and the tokens that it samples.
 
-use super::device::Gpu;
+use super::device::{Gpu, StagingBuffer};
 use super::driver::{Driver, Memory, Role};
 use super::memory::bucket;
-use super::staging::StagingBuffer;
 use crate::backend::{DeviceError, Input, check};
 
 /// The slot of rows that only fill up a launch: nothing is written.

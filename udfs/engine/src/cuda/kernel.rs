@@ -1,5 +1,7 @@
 //! The kernels by name, and their source.
 
+use crate::backend::Activation;
+
 /// A kernel of `udfs/kernels`. Its name there is [`Kernel::name`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kernel {
@@ -186,5 +188,17 @@ impl Kernel {
             Self::NearestBlock => "nearest_block",
             Self::NearestMerge => "nearest_merge",
         }
+    }
+}
+
+/// The number by which kernels know an activation.
+pub(super) fn activation_code(activation: Activation) -> usize {
+    match activation {
+        Activation::None => 0,
+        Activation::Relu => 1,
+        Activation::Gelu => 2,
+        Activation::GeluTanh => 3,
+        Activation::Silu => 4,
+        Activation::Tanh => 5,
     }
 }

@@ -3,11 +3,10 @@
 use std::cell::Cell;
 use std::cmp::Reverse;
 
-use super::device::Gpu;
+use super::device::{Gpu, StagingBuffer};
 use super::driver::{Driver, Launch, Memory};
 use super::kernel::Kernel;
 use super::memory::bucket;
-use super::staging::StagingBuffer;
 use crate::backend::{
     AttentionMetadata, BLOCK_SLOTS, BlockRef, CacheShape, DeviceError, Segment, check,
 };

@@ -3,6 +3,7 @@
 //! tests, so that all but the driver is tested without a GPU.
 
 mod attend;
+mod backend;
 mod device;
 mod driver;
 mod gemm;
@@ -15,7 +16,6 @@ mod metadata;
 mod nearest;
 mod rows;
 mod sampler;
-mod staging;
 pub mod system;
 
 pub use device::Gpu;

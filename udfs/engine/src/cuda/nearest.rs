@@ -2,10 +2,9 @@
 
 use zerocopy::IntoBytes;
 
-use super::device::Gpu;
+use super::device::{Gpu, StagingBuffer};
 use super::driver::{Driver, Launch, Role};
 use super::kernel::Kernel;
-use super::staging::StagingBuffer;
 use crate::backend::{DeviceError, check};
 
 /// Most vectors that can be asked for at once.

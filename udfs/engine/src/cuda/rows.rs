@@ -5,9 +5,8 @@ use std::mem;
 
 use super::device::Gpu;
 use super::driver::{Driver, Launch, Memory};
-use super::gemm::activation_code;
 use super::input::GpuInput;
-use super::kernel::Kernel;
+use super::kernel::{Kernel, activation_code};
 use super::memory::bucket;
 use super::memory::{Holds, Table, Tensor, type_code};
 use super::metadata::GpuMetadata;

@@ -2,7 +2,9 @@
 
 use std::sync::{Arc, OnceLock};
 
-use super::open::{Model, OpenError};
+use super::graphs::WithoutGraphs;
+use super::open::Model;
+use super::open_error::OpenError;
 use super::settings::Settings;
 use super::start::{LoadedDevice, WorkerInit, load};
 use crate::checkpoint::Folder;
@@ -94,24 +96,6 @@ fn open(number: u32, gemm: GemmBackend) -> Result<System, OpenError> {
     opened.map_err(|error| OpenError::Gpu(error.to_string()))
 }
 
-/// By the number of a GPU: why it does not record what it launches any more, once that is so.
-#[derive(Debug, Default)]
-pub(super) struct WithoutGraphs(Vec<(u32, Arc<OnceLock<String>>)>);
-
-impl WithoutGraphs {
-    fn of(gpus: &[u32]) -> Self {
-        Self(gpus.iter().map(|&number| (number, Arc::default())).collect())
-    }
-
-    /// A sentence for each GPU of which that is so.
-    pub(super) fn notices(&self) -> impl Iterator<Item = String> {
-        self.0.iter().filter_map(|(number, why)| {
-            let why = why.get()?;
-            Some(format!("cuda:{number} launches its kernels one by one, which is slower: {why}"))
-        })
-    }
-}
-
 /// Fails if two of the GPUs with these numbers would give answers of different bits.
 fn expect_alike(numbers: &[u32]) -> Result<(), OpenError> {
     let all = gpus().map_err(|no| OpenError::Gpu(no.to_string()))?;
@@ -185,14 +169,5 @@ mod tests {
         let numbers: Vec<u32> = GpuInfo::newest(&all).iter().map(|gpu| gpu.number).collect();
         assert_eq!(numbers, [1, 3]);
         assert!(GpuInfo::newest(&[]).is_empty());
-    }
-
-    #[test]
-    fn a_gpu_that_records_no_graphs_is_told_of() {
-        let gpus = WithoutGraphs::of(&[0, 3]);
-        assert_eq!(gpus.notices().count(), 0);
-        gpus.0[1].1.set("no recording here".to_owned()).unwrap();
-        let said = "cuda:3 launches its kernels one by one, which is slower: no recording here";
-        assert_eq!(gpus.notices().collect::<Vec<_>>(), [said]);
     }
 }

@@ -1,15 +1,18 @@
 //! The public API of the engine: a model opened from a folder, asked by any number of threads.
 
 mod gpu;
+mod graphs;
 mod measure;
 mod open;
+mod open_error;
 mod prepare;
 mod settings;
 mod start;
 
 pub use gpu::{Claim, GpuInfo, NoGpu, Opened, gpus, open_gpu};
 pub use measure::{Size, measure};
-pub use open::{Model, OpenError};
+pub use open::Model;
+pub use open_error::OpenError;
 pub use settings::Settings;
 pub use start::DeviceFactory;
 

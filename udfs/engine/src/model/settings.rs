@@ -1,6 +1,6 @@
 //! How a model is run. Only the precision and the GEMM implementation can change an answer.
 
-use super::open::OpenError;
+use super::open_error::OpenError;
 use crate::backend::{BLOCK_SLOTS, Backend, LoadWeights, Precision};
 use crate::cuda::GemmBackend;
 use crate::network::{Network, Transformer};

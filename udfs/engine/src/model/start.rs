@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, Sender};
 use std::thread::{self, JoinHandle};
 
-use super::open::OpenError;
+use super::open_error::OpenError;
 use super::prepare::ModelKind;
 use super::settings::Settings;
 use crate::architecture;

@@ -36,6 +36,17 @@ pub enum Transformer<B: LoadWeights> {
     },
 }
 
+impl<B: LoadWeights> Transformer<B> {
+    /// The encoder and the decoder, as far as there are any.
+    pub fn stacks(&self) -> (Option<&Stack<B>>, Option<&Stack<B>>) {
+        match self {
+            Self::Encoder(encoder) => (Some(encoder), None),
+            Self::Decoder(decoder) => (None, Some(decoder)),
+            Self::EncoderDecoder { encoder, decoder } => (Some(encoder), Some(decoder)),
+        }
+    }
+}
+
 /// Embedding, blocks, final norm.
 pub struct Stack<B: LoadWeights> {
     /// From tokens to rows.

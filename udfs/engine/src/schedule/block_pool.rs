@@ -1,6 +1,6 @@
 //! The blocks of a KV cache: which are free, and which sequences read the others.
 
-use crate::backend::{BLOCK_SLOTS, BlockRef};
+use crate::backend::{BLOCK_SLOTS, BlockRef, DeviceError};
 
 /// Free blocks, and for each block how many block tables list it.
 #[derive(Debug)]
@@ -156,6 +156,11 @@ impl BlockTable {
     pub fn tokens(&self) -> usize {
         self.refs.iter().map(|part| part.used as usize).sum()
     }
+}
+
+/// Cannot happen where blocks were reserved.
+pub(super) fn cache_is_full() -> DeviceError {
+    DeviceError::Failed("the KV cache is full".to_owned())
 }
 
 #[cfg(test)]

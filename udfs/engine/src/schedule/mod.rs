@@ -14,6 +14,7 @@ mod prefix_cache;
 mod prefix_tree;
 mod queue;
 mod score;
+mod scorer;
 mod scoring_tree;
 mod sequence;
 mod sequence_group;

@@ -1,18 +1,14 @@
 //! Log-probabilities of continuations; whatever several texts begin with is computed once.
 
-use super::batch_size::{BatchSize, PassFailure};
-use super::block_pool::{BlockTable, blocks_for};
+use super::batch_size::BatchSize;
+use super::block_pool::blocks_for;
 use super::caches::Caches;
-use super::counters::Counters;
 use super::detokenizer::Detokenizer;
 use super::encoder_cache::Source;
 use super::job::{Job, ScoreWork};
-use super::prefix_cache::PrefixCache;
 use super::queue::Queue;
-use super::scoring_tree::{ScoringTree, run_steps};
 use super::step::Step;
-use crate::backend::{Backend, DeviceError};
-use crate::network::{LmHead, Stack};
+use crate::backend::Backend;
 use crate::request::{Answer, Body, RequestError, Scored};
 
 /// Steps that a batch fills, roughly: more share more, fewer answer sooner.
@@ -133,7 +129,7 @@ pub struct LogprobSum {
 
 impl LogprobSum {
     /// Of continuation `index` of `work`, before any of its tokens.
-    fn new(work: &ScoreWork, index: usize) -> Self {
+    pub fn new(work: &ScoreWork, index: usize) -> Self {
         Self {
             logprob: 0.0,
             is_greedy: true,
@@ -164,79 +160,6 @@ impl ScoreWork {
     pub fn first_scored(&self, index: usize) -> usize {
         let before = self.continuations[index].1;
         if self.prompt_logprobs && index == 0 { before.min(1) } else { before }
-    }
-}
-
-/// Scores one batch.
-pub struct Scorer<'a, B: Backend> {
-    pub backend: &'a mut B,
-    pub stack: &'a Stack<B>,
-    pub head: &'a LmHead<B>,
-    pub step: &'a mut Step<B>,
-    pub prefix_cache: &'a mut PrefixCache,
-    pub counters: &'a Counters,
-}
-
-impl<B: Backend> Scorer<'_, B> {
-    /// Scores `batch`; `encoder_states[i]` are those of job `i`, empty for a decoder-only model.
-    /// The sums of each job's continuations.
-    pub fn run(
-        &mut self,
-        batch: &mut Batch,
-        mut encoder_states: Vec<BlockTable>,
-        batch_size: BatchSize,
-    ) -> Result<Vec<Vec<LogprobSum>>, PassFailure> {
-        let Batch { jobs, reserved, samples, .. } = batch;
-        let mut sums: Vec<Vec<LogprobSum>> = jobs
-            .iter()
-            .map(|job| {
-                let count = job.work.continuations.len();
-                (0..count).map(|index| LogprobSum::new(&job.work, index)).collect()
-            })
-            .collect();
-        // All targets might be of one row, and a row's targets are sampled in one step.
-        self.step.allow(batch_size.rows.max(*samples));
-        let scored = self.compute(jobs, &encoder_states, &mut sums, reserved);
-        for table in &mut encoder_states {
-            self.step.blocks.free_table(table);
-        }
-        let (requests, rows, least) = (jobs.len(), self.step.rows(), *samples);
-        let rows = scored.map_err(|error| PassFailure { error, requests, rows, least })?;
-        self.counters.decoded(rows);
-        Ok(sums)
-    }
-
-    fn compute(
-        &mut self,
-        jobs: &[Job<ScoreWork>],
-        encoder_states: &[BlockTable],
-        sums: &mut [Vec<LogprobSum>],
-        reserved: &mut usize,
-    ) -> Result<usize, DeviceError> {
-        let nothing = BlockTable::default();
-        // What two texts read may differ even where they write the same: a tree each, but one batch
-        // of rows.
-        let apart = encoder_states.iter().any(|table| !table.refs.is_empty());
-        let mut trees: Vec<ScoringTree<'_>> = if apart {
-            let each = encoder_states.iter().enumerate();
-            each.map(|(index, encoder_states)| {
-                ScoringTree::new(jobs, index..index + 1, encoder_states)
-            })
-            .collect()
-        } else {
-            vec![ScoringTree::new(jobs, 0..jobs.len(), &nothing)]
-        };
-        if let Some(tree) = trees.first_mut().filter(|_| !apart) {
-            tree.reuse(self.prefix_cache, &mut self.step.blocks);
-        }
-        let done = run_steps(self, &mut trees, sums);
-        if let (Some(tree), Ok(_)) = (trees.first().filter(|_| !apart), &done) {
-            tree.keep(self.prefix_cache, reserved, &mut self.step.blocks);
-        }
-        for tree in &mut trees {
-            tree.release(&mut self.step.blocks);
-        }
-        done
     }
 }
 

@@ -1,6 +1,6 @@
 //! Vectors of texts: embeddings, hidden states, and what a head makes of them.
 
-use super::block_pool::{BlockTable, blocks_for};
+use super::block_pool::{BlockTable, blocks_for, cache_is_full};
 use super::caches::{Held, Reads};
 use super::counters::Counters;
 use super::encode::Encoder;
@@ -8,7 +8,6 @@ use super::job::{Job, VectorOutput, VectorWork};
 use super::prefix_cache::{PrefixCache, Scheduled};
 use super::queue::Queue;
 use super::step::Step;
-use super::workspace::{cache_is_full, stacks};
 use crate::backend::{AttentionMetadata, Backend, BlockRef, DeviceError, Pool};
 use crate::checkpoint::Labels;
 use crate::network::{Network, Stack};
@@ -77,7 +76,7 @@ struct Reading {
 impl<B: Backend> PooledVectors<B> {
     /// Room for up to `texts` vectors.
     pub fn new(backend: &B, network: &Network<B>, texts: usize) -> Result<Self, DeviceError> {
-        let (encoder, decoder) = stacks(&network.transformer);
+        let (encoder, decoder) = network.transformer.stacks();
         let stack = encoder.or(decoder);
         let (width, inner) = stack.map_or((0, 0), |stack| (stack.output_width(), stack.width));
         let classes = network.classifier.as_ref().map_or(0, |it| it.labels.names.len());

@@ -12,10 +12,11 @@ use super::encoder_cache::Source;
 use super::job::{GenerateWork, Job, VectorWork};
 use super::limits::Limits;
 use super::queue::{Ordered, Queue, WaitingJobs};
-use super::score::{self, Scorer};
+use super::score;
+use super::scorer::Scorer;
 use super::sequence_group::{self, SequenceGroup};
 use super::vectors;
-use super::workspace::{WorkerWorkspace, stacks};
+use super::workspace::WorkerWorkspace;
 use crate::backend::{Backend, DeviceError, SamplerOutput};
 use crate::network::{LmHead, Network, Stack};
 use crate::request::RequestError;
@@ -106,7 +107,7 @@ impl<B: Backend> Worker<B> {
     /// One batch of vectors.
     fn vectors(&mut self) {
         let network = Arc::clone(&self.shared.network);
-        let (encoder, decoder) = stacks(&network.transformer);
+        let (encoder, decoder) = network.transformer.stacks();
         match (encoder, decoder) {
             (Some(stack), _) => self.encoded_vectors(&network, stack),
             (None, Some(stack)) => {
@@ -229,7 +230,7 @@ impl<B: Backend> Worker<B> {
     /// One batch of continuations to be scored.
     fn score(&mut self) {
         let network = Arc::clone(&self.shared.network);
-        let (_, Some(stack)) = stacks(&network.transformer) else { return };
+        let (_, Some(stack)) = network.transformer.stacks() else { return };
         let Some(head) = &network.head else { return };
         let Some(step) = &mut self.workspace.step else { return };
         let batch_size = self.batch_size.now();
@@ -270,7 +271,7 @@ impl<B: Backend> Worker<B> {
     /// One step of all answers under way, after new ones were begun.
     fn generate(&mut self) {
         let network = Arc::clone(&self.shared.network);
-        let (_, Some(stack)) = stacks(&network.transformer) else { return };
+        let (_, Some(stack)) = network.transformer.stacks() else { return };
         let Some(head) = &network.head else { return };
         let detokenizer = Arc::clone(&self.shared.detokenizer);
         match self.advance(stack, head, &detokenizer) {

@@ -1,7 +1,7 @@
 //! A worker's buffers on its device, and how encoder states get into the decoder's KV cache.
 
 use super::batch_size::{BatchSize, PassFailure};
-use super::block_pool::BlockTable;
+use super::block_pool::{BlockTable, cache_is_full};
 use super::counters::Counters;
 use super::encode::Encoder;
 use super::encoder_cache::Source;
@@ -9,7 +9,7 @@ use super::limits::{Limits, Shortage};
 use super::step::Step;
 use super::vectors::PooledVectors;
 use crate::backend::{Backend, CacheShape, DeviceError, Input};
-use crate::network::{Network, Stack, Transformer, Workspace};
+use crate::network::{Network, Stack, Workspace};
 
 /// All buffers of a worker: activations, KV caches, lists of a step.
 pub struct WorkerWorkspace<B: Backend> {
@@ -34,7 +34,7 @@ impl<B: Backend> WorkerWorkspace<B> {
         network: &Network<B>,
         limits: Limits,
     ) -> Result<Self, (Shortage, DeviceError)> {
-        let (encoder, decoder) = stacks(&network.transformer);
+        let (encoder, decoder) = network.transformer.stacks();
         let rows = limits.max_batch_tokens;
         let short = |error| (Shortage::Activations, error);
         let encodes = encoder.map(|stack| Encoder::new(backend, stack, rows)).transpose();
@@ -74,7 +74,7 @@ impl<B: Backend> WorkerWorkspace<B> {
         counters: &Counters,
     ) -> Result<Vec<BlockTable>, PassFailure> {
         let mut tables = vec![BlockTable::default(); texts.len()];
-        let (Some(stack), Some(decoder)) = stacks(&network.transformer) else {
+        let (Some(stack), Some(decoder)) = network.transformer.stacks() else {
             return Ok(tables);
         };
         let (Some(encoder), Some(step), Some(cross_kv)) =
@@ -146,21 +146,5 @@ impl<B: Backend> CrossKvWriter<B> {
         let (rows, _) = encoder.run(backend, stack, batch.iter().map(|text| &**text))?;
         backend.upload_input(&self.rows, None, &mut self.input)?;
         decoder.write_cross_kv(backend, rows, &self.input, step.cache(), &mut self.kv)
-    }
-}
-
-/// Cannot happen where blocks were reserved.
-pub(super) fn cache_is_full() -> DeviceError {
-    DeviceError::Failed("the KV cache is full".to_owned())
-}
-
-/// The encoder and the decoder of a network, as far as it has them.
-pub(super) fn stacks<B: Backend>(
-    transformer: &Transformer<B>,
-) -> (Option<&Stack<B>>, Option<&Stack<B>>) {
-    match transformer {
-        Transformer::Encoder(encoder) => (Some(encoder), None),
-        Transformer::Decoder(decoder) => (None, Some(decoder)),
-        Transformer::EncoderDecoder { encoder, decoder } => (Some(encoder), Some(decoder)),
     }
 }

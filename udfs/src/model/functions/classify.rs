@@ -14,9 +14,10 @@ use super::shared::{MODEL, READING_OPTIONS};
 use crate::definition::{Argument, Doc, Example, FunctionKind, Kind};
 use crate::model::arguments::Arguments;
 use crate::model::columns::{Answered, Row, answer_type, answers, field, fields_of};
-use crate::model::definition::{ModelDefinition, Shape};
+use crate::model::definition::ModelDefinition;
 use crate::model::error::Failure;
 use crate::model::options::{Options, Takes};
+use crate::model::shape::Shape;
 
 /// SQL function `classify`.
 pub static CLASSIFY: ModelDefinition = ModelDefinition {

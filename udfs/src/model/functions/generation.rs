@@ -13,7 +13,7 @@ use proofmill_engine::request::{Body, Finish, Generation, Request, Strategy, Tok
 
 use super::told::{told_column, told_type};
 use crate::model::columns::{Answered, Row, answer_type, answers, field};
-use crate::model::definition::Shape;
+use crate::model::shape::Shape;
 
 /// How the result is documented.
 pub(super) const RETURNS: &str = "struct(text, finish_reason, prompt_tokens, prompt_truncated, \

@@ -12,9 +12,10 @@ use super::told::{told_column, told_type};
 use crate::definition::{Argument, Doc, Example, FunctionKind, Kind};
 use crate::model::arguments::Arguments;
 use crate::model::columns::{Answered, Row, answer_type, answers, field};
-use crate::model::definition::{ModelDefinition, Shape};
+use crate::model::definition::ModelDefinition;
 use crate::model::error::Failure;
 use crate::model::options::{Options, Takes};
+use crate::model::shape::Shape;
 
 /// SQL function `score`.
 pub static SCORE: ModelDefinition = ModelDefinition {

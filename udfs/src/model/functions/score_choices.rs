@@ -16,9 +16,10 @@ use super::shared::{MODEL, PROMPT, before};
 use crate::definition::{Argument, Doc, Example, FunctionKind, Kind};
 use crate::model::arguments::{Arguments, Passage};
 use crate::model::columns::{Answered, Row, answer_type, answers, field, fields_of};
-use crate::model::definition::{ModelDefinition, Shape};
+use crate::model::definition::ModelDefinition;
 use crate::model::error::Failure;
 use crate::model::options::{Options, Takes};
+use crate::model::shape::Shape;
 
 /// SQL function `score_choices`.
 pub static SCORE_CHOICES: ModelDefinition = ModelDefinition {

@@ -9,7 +9,7 @@ use datafusion::common::Result;
 use proofmill_engine::request::Body;
 
 use crate::model::columns::{Answered, Row, answer_type, answers, field};
-use crate::model::definition::Shape;
+use crate::model::shape::Shape;
 
 /// How the result is documented.
 pub(super) const RETURNS: &str =

@@ -1,11 +1,11 @@
 //! GEMM by cuBLASLt: first the sums in f32, then the epilogue.
 
 use super::matrix::TILE;
-use super::{Product, STORE_F32, activation_code, room};
+use super::product::{Product, STORE_F32, room};
 use crate::backend::{Activation, DeviceError, Linear};
 use crate::cuda::device::Gpu;
 use crate::cuda::driver::{Driver, Launch, Memory};
-use crate::cuda::kernel::Kernel;
+use crate::cuda::kernel::{Kernel, activation_code};
 use crate::cuda::memory::{Tensor, Vector};
 use crate::cuda::rows;
 
@@ -114,7 +114,7 @@ fn finished(product: &Product, bias: bool) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::ADD_F32;
+    use super::super::product::ADD_F32;
     use super::*;
 
     #[test]

@@ -6,4 +6,4 @@ mod results;
 mod run;
 
 pub use run::GpuSampled;
-pub(super) use run::{Scratch, sample};
+pub(super) use run::sample;

@@ -4,45 +4,21 @@ use std::mem;
 
 use zerocopy::IntoBytes;
 
-use super::super::device::Gpu;
+use super::super::device::{Gpu, SamplerScratch};
 use super::super::driver::{Driver, Launch, Memory};
 use super::super::gemm;
 use super::super::input::GpuTokens;
 use super::super::kernel::Kernel;
 use super::super::memory::bucket;
 use super::super::memory::{STRIDE, Tensor};
-use super::super::staging::StagingBuffer;
 use super::records::{OWN_CELLS, RECORD, SamplerRecords};
 use super::results::answer;
 use crate::backend::{DeviceError, Linear, RowSampling, SamplerOutput, SamplingMetadata, check};
 
-/// Logits that are computed before the next rows follow, unless [`Gpu::with_logits`] says otherwise: 256 MiB.
-const LOGITS_BYTES: usize = 256 << 20;
 /// Threads of a block, as `pick.cu` has it.
 const THREADS: usize = 512;
 /// The same, of `pick_ids`.
 const IDS_THREADS: usize = 256;
-
-/// Buffers of the sampler, kept from step to step.
-#[derive(Debug)]
-pub(in crate::cuda) struct Scratch<M> {
-    logits: StagingBuffer<M>,
-    asked: StagingBuffer<M>,
-    results: StagingBuffer<M>,
-    /// Bytes of logits that are computed before the next rows follow.
-    pub(in crate::cuda) logits_bytes: usize,
-}
-
-impl<M> Default for Scratch<M> {
-    fn default() -> Self {
-        Self {
-            logits: StagingBuffer::default(),
-            asked: StagingBuffer::default(),
-            results: StagingBuffer::default(),
-            logits_bytes: LOGITS_BYTES,
-        }
-    }
-}
 
 /// What rows were asked for, whose cells are on their way to the host.
 #[derive(Debug)]
@@ -100,7 +76,7 @@ fn rows_at_once(stride: usize, bytes: usize) -> usize {
     (1..=most).rev().find(|&rows| bucket(rows) == rows).unwrap_or(1)
 }
 
-impl<M: Memory> Scratch<M> {
+impl<M: Memory> SamplerScratch<M> {
     /// Runs what was launched so far and the sampling of `rows` rows, so many at once, and begins to bring the cells
     /// back. Their tokens go to `ids`, if somebody goes on with them.
     fn launch<D: Driver<Memory = M>>(
@@ -158,7 +134,8 @@ impl<M: Memory> Scratch<M> {
 
 #[cfg(test)]
 mod tests {
-    use super::{LOGITS_BYTES, rows_at_once};
+    use super::rows_at_once;
+    use crate::cuda::device::LOGITS_BYTES;
     use crate::cuda::memory::bucket;
 
     #[test]

@@ -5,27 +5,18 @@ mod library;
 use std::cell::RefCell;
 use std::env;
 use std::ffi::{OsString, c_void};
-use std::panic::{self, AssertUnwindSafe};
 use std::path::Path;
 use std::sync::Arc;
 
-use cudarc::cublaslt::result::CublasError;
 use cudarc::cublaslt::sys;
 
-use super::failure::panicked;
 use super::locate;
 use super::matmul_algorithms::AlgorithmCache;
 use super::memory::Slab;
 use super::stream::Stream;
 use crate::backend::DeviceError;
 use crate::cuda::gemm::Multiplication;
-use library::Library;
-
-/// Memory for whatever an algorithm needs beside its arguments.
-const WORKSPACE_BYTES: usize = 32 << 20;
-/// Rows, weights and results begin at multiples of so many bytes: all strides are multiples of 32
-/// numbers.
-const ALIGN: usize = 64;
+use library::{ALIGN, Library, WORKSPACE_BYTES, guarded};
 
 /// cuBLASLt, opened.
 pub(super) struct CublasLt {
@@ -116,20 +107,4 @@ fn present() -> bool {
     unsafe {
         sys::is_culib_present()
     }
-}
-
-/// Calls the bindings, which panic where the library lacks a function.
-fn guarded<T>(
-    doing: &str,
-    call: impl FnOnce() -> Result<T, CublasError>,
-) -> Result<T, DeviceError> {
-    let called = panic::catch_unwind(AssertUnwindSafe(call));
-    let why = match called {
-        Ok(Ok(done)) => return Ok(done),
-        Ok(Err(CublasError(status))) => format!("cuBLASLt returned {status:?}"),
-        Err(panic) => panicked(&*panic),
-    };
-    Err(DeviceError::Failed(format!(
-        "while {doing}, {why}; leaving `gemm` out does without this library"
-    )))
 }

@@ -1,16 +1,22 @@
 //! The library's handles, and the algorithms that it is asked for.
 
 use std::ffi::c_void;
+use std::panic::{self, AssertUnwindSafe};
 use std::ptr;
 
 use cudarc::cublaslt::result::CublasError;
 use cudarc::cublaslt::sys;
 
+use super::super::failure::panicked;
 use super::super::matmul_algorithms::AlgorithmPlanner;
-use super::{ALIGN, WORKSPACE_BYTES, guarded};
 use crate::backend::DeviceError;
 use crate::cuda::gemm::Shape;
 
+/// Memory for whatever an algorithm needs beside its arguments.
+pub(super) const WORKSPACE_BYTES: usize = 32 << 20;
+/// Rows, weights and results begin at multiples of so many bytes: all strides are multiples of 32
+/// numbers.
+pub(super) const ALIGN: usize = 64;
 /// Rows for which an algorithm is the fastest: those of a step of a GPU's usual number of answers.
 const ROWS_NOMINAL: usize = 256;
 /// Rows for which it must work beside.
@@ -242,4 +248,20 @@ impl<T: Copy> Drop for Owned<T> {
         // Nothing is to be done where that fails.
         let _ = unsafe { (self.destroy)(self.raw) };
     }
+}
+
+/// Calls the bindings, which panic where the library lacks a function.
+pub(super) fn guarded<T>(
+    doing: &str,
+    call: impl FnOnce() -> Result<T, CublasError>,
+) -> Result<T, DeviceError> {
+    let called = panic::catch_unwind(AssertUnwindSafe(call));
+    let why = match called {
+        Ok(Ok(done)) => return Ok(done),
+        Ok(Err(CublasError(status))) => format!("cuBLASLt returned {status:?}"),
+        Err(panic) => panicked(&*panic),
+    };
+    Err(DeviceError::Failed(format!(
+        "while {doing}, {why}; leaving `gemm` out does without this library"
+    )))
 }
