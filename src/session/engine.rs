@@ -22,6 +22,7 @@ use crate::session::bounded::bounded;
 use crate::session::large_limits::LargeLimits;
 use crate::session::ordered::InOrder;
 use crate::session::registry::OneStore;
+use crate::session::replanned::Replanned;
 use crate::session::rules::{self, Planning};
 use crate::session::spill::Spill;
 use proofmill_base::error::{Error, ErrorKind, Result};
@@ -256,6 +257,7 @@ fn state(
         .with_optimizer_rules(rules::optimizer_rules(planning))
         .with_optimizer_rule(Arc::new(SplitModelCalls))
         .with_physical_optimizer_rules(physical)
+        .with_query_planner(Arc::new(Replanned))
         .with_table_functions(
             table_functions
                 .into_iter()

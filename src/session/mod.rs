@@ -10,6 +10,7 @@ pub mod overflow;
 pub mod planner;
 pub mod policy;
 pub mod registry;
+mod replanned;
 mod rules;
 mod runnable;
 pub mod spill;

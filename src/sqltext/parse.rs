@@ -8,6 +8,7 @@ use datafusion::sql::resolve::resolve_table_references;
 use datafusion::sql::sqlparser::ast::{
     Expr, Ident, ObjectName, Spanned, Statement, TableFactor, Visit, Visitor,
 };
+use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::{Span, Token, TokenWithSpan};
 
@@ -88,12 +89,17 @@ const COMMANDS: [&str; 29] = [
 
 /// Parses exactly one `SELECT` (or `WITH`, `VALUES`, `TABLE`).
 pub fn parse(sql: &str) -> Result<Query, SqlError> {
-    if let Some((word, range)) = first_word(sql)
+    let (tokens, dialect) = lexed(sql);
+    let first = tokens.as_deref().and_then(|all| first_word(sql, all));
+    let has = [Keyword::USING, Keyword::WINDOW, Keyword::DISTINCT, Keyword::GROUP].map(|keyword| {
+        let is_it = |token: &TokenWithSpan| matches!(&token.token, Token::Word(word) if word.keyword == keyword);
+        tokens.iter().flatten().any(is_it)
+    });
+    if let Some((word, range)) = &first
         && let Some(command) = COMMANDS.iter().find(|command| word.eq_ignore_ascii_case(command))
     {
-        return Err(no_query(command, range));
+        return Err(no_query(command, range.clone()));
     }
-    let (tokens, dialect) = lexed(sql);
     let mut statements = parser(sql, tokens, &dialect)?
         .parse_statements()
         .map_err(|error| syntax_error(sql, &error))?;
@@ -113,20 +119,30 @@ pub fn parse(sql: &str) -> Result<Query, SqlError> {
     }
     let mut statement = statements.remove(0);
     if !matches!(statement, Statement::Query(_)) {
-        let (word, range) = first_word(sql).unwrap_or_default();
+        let (word, range) = first.unwrap_or_default();
         return Err(no_query(&word.to_uppercase(), range));
     }
     limits::expanded(&statement).map_err(|excess| too_large(sql, excess))?;
     stars::all_of_from(&mut statement);
-    using::written_out(&mut statement);
-    windows::written_out(&mut statement).map_err(|conflict| SqlError {
-        kind: SqlErrorKind::NotAllowed,
-        message: conflict.message,
-        range: spanned(sql, conflict.span),
-        help: None,
-    })?;
-    distinct::written_out(&mut statement);
-    casts::written_out(&mut statement);
+    // Each visits the whole statement: none where its word is not there.
+    let [joins, windows, distinct, groups] = has;
+    if joins {
+        using::written_out(&mut statement);
+    }
+    if windows {
+        windows::written_out(&mut statement).map_err(|conflict| SqlError {
+            kind: SqlErrorKind::NotAllowed,
+            message: conflict.message,
+            range: spanned(sql, conflict.span),
+            help: None,
+        })?;
+    }
+    if distinct {
+        distinct::written_out(&mut statement);
+    }
+    if groups {
+        casts::written_out(&mut statement);
+    }
     let tables = tables(sql, &statement)?;
     Ok(Query { text: sql.to_owned(), statement, tables })
 }

@@ -34,8 +34,7 @@ pub fn find_only(sql: &str, text: &str) -> Option<Range<usize>> {
 }
 
 /// The first word and its place.
-pub fn first_word(sql: &str) -> Option<(String, Range<usize>)> {
-    let all = tokens(sql)?;
+pub fn first_word(sql: &str, all: &[TokenWithSpan]) -> Option<(String, Range<usize>)> {
     let first = all.iter().find(|token| !matches!(token.token, Token::Whitespace(_)))?;
     match &first.token {
         Token::Word(word) => Some((word.value.clone(), place(sql, first))),

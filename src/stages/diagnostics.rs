@@ -9,7 +9,7 @@ use datafusion::catalog::TableProvider;
 use datafusion::common::DFSchema;
 use datafusion::logical_expr::Expr;
 use indexmap::IndexMap;
-use proofmill_engine::options::OptionError;
+use proofmill_settings::options::OptionError;
 
 use crate::graph::Stage;
 use crate::session::policy::Calls;

@@ -1,6 +1,6 @@
 //! Settings of `embed`: a vector for every row, by a model.
 
-use proofmill_engine::options::EmbedOptions;
+use proofmill_settings::options::EmbedOptions;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

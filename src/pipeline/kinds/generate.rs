@@ -1,6 +1,6 @@
 //! Settings of `generate`: a text for every row, written by a model.
 
-use proofmill_engine::options::GenerateOptions;
+use proofmill_settings::options::GenerateOptions;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -1,6 +1,6 @@
 //! Settings of `hypothesize`: questions -> the hypotheses that their answers stand for.
 
-use proofmill_engine::options::GenerateOptions;
+use proofmill_settings::options::GenerateOptions;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

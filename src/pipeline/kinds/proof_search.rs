@@ -1,6 +1,6 @@
 //! Settings of `proof_search`: hypotheses -> trees of proofs, each premise proved in its turn.
 
-use proofmill_engine::options::GenerateOptions;
+use proofmill_settings::options::GenerateOptions;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

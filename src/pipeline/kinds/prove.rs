@@ -1,6 +1,6 @@
 //! Settings of `prove`: hypotheses x recalled facts -> one-step proofs, not judged yet.
 
-use proofmill_engine::options::GenerateOptions;
+use proofmill_settings::options::GenerateOptions;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

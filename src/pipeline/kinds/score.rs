@@ -1,6 +1,6 @@
 //! Settings of `score`: how likely texts are after a prompt, by a model.
 
-use proofmill_engine::options::ScoreOptions;
+use proofmill_settings::options::ScoreOptions;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

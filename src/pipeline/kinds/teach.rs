@@ -1,6 +1,6 @@
 //! Settings of `teach`: a memory grows while questions are answered and corrected.
 
-use proofmill_engine::options::GenerateOptions;
+use proofmill_settings::options::GenerateOptions;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -31,8 +31,25 @@ use datafusion::physical_plan::{
 };
 
 /// Keeps the sorts below limits, and puts a [`FenceExec`] above every outer join and equation of expressions, and below every `ROLLUP`. It is the first rule, before any looks at orders.
-#[derive(Debug)]
-pub struct Fences;
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fences {
+    /// Where what is kept does not hold.
+    Needed,
+    /// Above every join and filter too, and where values are written out: nothing counts as constant anywhere.
+    Everywhere,
+}
+
+impl Fences {
+    /// What the rule is called.
+    pub const NAME: &str = "fences";
+
+    fn stands_above(self, node: &Arc<dyn ExecutionPlan>) -> bool {
+        let everywhere = || joined(node).is_some() || node.is::<FilterExec>() || writes_out(node);
+        fills_with_null(node)
+            || equates_expressions(node)
+            || self == Self::Everywhere && everywhere()
+    }
+}
 
 impl PhysicalOptimizerRule for Fences {
     fn optimize(
@@ -41,7 +58,7 @@ impl PhysicalOptimizerRule for Fences {
         _: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let fenced = |node: Arc<dyn ExecutionPlan>| {
-            if fills_with_null(&node) || equates_expressions(&node) {
+            if self.stands_above(&node) {
                 return Ok(Transformed::yes(Arc::new(FenceExec::new(node)) as _));
             }
             if node.is::<GlobalLimitExec>() || node.is::<LocalLimitExec>() {
@@ -68,7 +85,7 @@ impl PhysicalOptimizerRule for Fences {
     }
 
     fn name(&self) -> &str {
-        "fences"
+        Self::NAME
     }
 
     fn schema_check(&self) -> bool {
@@ -97,13 +114,26 @@ fn sorted(node: Arc<dyn ExecutionPlan>) -> Result<Transformed<Arc<dyn ExecutionP
     }
 }
 
-fn fills_with_null(node: &Arc<dyn ExecutionPlan>) -> bool {
-    let kind = node
-        .downcast_ref::<HashJoinExec>()
+/// The kind of a join, if it is one.
+fn joined(node: &Arc<dyn ExecutionPlan>) -> Option<JoinType> {
+    node.downcast_ref::<HashJoinExec>()
         .map(|join| *join.join_type())
         .or_else(|| node.downcast_ref::<NestedLoopJoinExec>().map(|join| *join.join_type()))
-        .or_else(|| node.downcast_ref::<SortMergeJoinExec>().map(|join| join.join_type()));
-    matches!(kind, Some(JoinType::Left | JoinType::Right | JoinType::Full))
+        .or_else(|| node.downcast_ref::<SortMergeJoinExec>().map(|join| join.join_type()))
+}
+
+fn fills_with_null(node: &Arc<dyn ExecutionPlan>) -> bool {
+    matches!(joined(node), Some(JoinType::Left | JoinType::Right | JoinType::Full))
+}
+
+/// Whether a column is a value that is written out. Above a sort that is the order of the result, which a fence would hide.
+fn writes_out(node: &Arc<dyn ExecutionPlan>) -> bool {
+    let Some(projection) = node.downcast_ref::<ProjectionExec>() else { return false };
+    let mut below = projection.input();
+    while let Some(inner) = below.downcast_ref::<ProjectionExec>() {
+        below = inner.input();
+    }
+    !below.is::<SortExec>() && projection.expr().iter().any(|it| it.expr.is::<Literal>())
 }
 
 /// Whether a filter or a join finds equal what is no column or value: `s = coalesce(s, 'q')` is taken for two names of one

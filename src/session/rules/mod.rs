@@ -9,12 +9,14 @@ mod keys;
 mod memberships;
 mod mirrored;
 mod node;
+mod open_lists;
 mod planning;
 mod repeated_keys;
 mod subqueries;
 mod views;
 
 pub use exact::ToldRows;
+pub use fences::Fences;
 pub use keys::{Keyless, forget_keys};
 pub use node::{has_part, new_names};
 pub use planning::{Planning, SQL_VERSION, analyzer_rules, optimizer_rules, physical_rules};

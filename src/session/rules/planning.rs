@@ -9,11 +9,11 @@ use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 
 use crate::session::rules::fences::Fences;
 use crate::session::rules::{
-    bags, computed_keys, exact, keys, mirrored, repeated_keys, subqueries, views,
+    bags, computed_keys, exact, keys, mirrored, open_lists, repeated_keys, subqueries, views,
 };
 
 /// Version of what SQL means here: raised whenever the same query over the same rows would give another table.
-pub const SQL_VERSION: u32 = 4;
+pub const SQL_VERSION: u32 = 5;
 
 /// Rules of DataFusion that are left out: three follow columns of a plan by name alone, and two may have one; the last answers by
 /// statistics that call a constant NULL a value.
@@ -79,6 +79,7 @@ pub fn optimizer_rules(planning: Planning) -> Vec<Arc<dyn OptimizerRule + Send +
         }
         rules.push(rule);
     }
+    rules.push(Arc::new(open_lists::OPEN_LISTS));
     rules.push(Arc::new(repeated_keys::REPEATED_KEYS));
     rules
 }
@@ -92,7 +93,7 @@ pub fn physical_rules(planning: Planning) -> Vec<Arc<dyn PhysicalOptimizerRule +
     });
     let mut is_first = true;
     rules.retain(|rule| rule.name() != ONCE || std::mem::replace(&mut is_first, false));
-    rules.insert(0, Arc::new(Fences));
+    rules.insert(0, Arc::new(Fences::Needed));
     rules
 }
 

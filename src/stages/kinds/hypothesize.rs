@@ -1,7 +1,7 @@
 //! `hypothesize`: one declarative hypothesis for each possible answer of a question.
 
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use proofmill_engine::options::GenerateOptions;
+use proofmill_settings::options::GenerateOptions;
 use serde_json::json;
 
 use crate::session::Engine;

@@ -5,7 +5,7 @@
 //! code (allenai/entailment_bank, `entailer.md`).
 
 use arrow::datatypes::SchemaRef;
-use proofmill_engine::options::GenerateOptions;
+use proofmill_settings::options::GenerateOptions;
 use serde_json::{Value as Json, json};
 
 use crate::stages::diagnostics::Diagnostics;

@@ -1,114 +1,10 @@
-//! How a request is to be answered, as people write it: in a pipeline file, and in SQL as a JSON object or a
-//! struct. One type for each kind of request. What is absent has its default.
+//! What options make of requests. They are checked before: a number that has no place in 32 bits counts as absent.
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use proofmill_settings::options::{
+    GenerateOptions, HiddenOptions, MAX_TOKENS, TokenPool, TruncationSide, narrowed,
+};
 
 use crate::request::{Generate, Hidden, HiddenRows, Keep, Prompt, Strategy, Truncate};
-
-/// Most new tokens of a generation that says nothing about it.
-const MAX_TOKENS: u32 = 128;
-
-/// Why options cannot be followed, without the name of the function or the setting that has them.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("option `{field}` {problem}")]
-pub struct OptionError {
-    /// The option to blame.
-    pub field: &'static str,
-    /// What is wrong with it, as the rest of a sentence that begins with the option.
-    pub problem: String,
-    /// What would be right.
-    pub help: Option<String>,
-}
-
-impl OptionError {
-    fn new(field: &'static str, problem: String, help: impl Into<String>) -> Self {
-        Self { field, problem, help: Some(help.into()) }
-    }
-
-    /// An option that has no effect without another.
-    fn needs(field: &'static str, what: &str) -> Self {
-        Self::new(field, format!("without {what}"), format!("add it, or leave `{field}` out"))
-    }
-
-    fn value(field: &'static str, value: impl std::fmt::Display, expected: &str) -> Self {
-        Self::new(field, format!("is {value}"), format!("expected {expected}"))
-    }
-}
-
-/// How a model writes; `docs/specs/functions-model.md` has the rules.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct GenerateOptions {
-    /// Most new tokens; 128 when absent.
-    #[schemars(range(min = 1))]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub max_tokens: Option<u32>,
-    /// No end before so many new tokens.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub min_tokens: Option<u32>,
-    /// Divides the logits; 0 takes the likeliest token.
-    #[schemars(range(min = 0.0))]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub temperature: Option<f64>,
-    /// Only the likeliest so many tokens.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub top_k: Option<u32>,
-    /// Only the likeliest tokens whose probabilities reach this sum.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub top_p: Option<f64>,
-    /// Seed of the samples.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub seed: Option<u64>,
-    /// Answers for each row, each a row of its own.
-    #[schemars(range(min = 1))]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub samples: Option<u32>,
-    /// Beam search with so many hypotheses.
-    #[schemars(range(min = 2))]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub num_beams: Option<u32>,
-    /// The best so many of a beam search, each a row of its own.
-    #[schemars(range(min = 1))]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub num_return_sequences: Option<u32>,
-    /// Exponent of the length in the score of a beam search.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub length_penalty: Option<f64>,
-    /// Ends a beam search as soon as all hypotheses are complete.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub early_stopping: Option<bool>,
-    /// The answer ends before the first of these texts.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub stop: Option<Vec<String>>,
-    /// Text that the answer is made to begin with.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub prefix: Option<String>,
-    /// The answer is one of these texts.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub choices: Option<Vec<String>>,
-    /// Whether the answer has the log-probability of each new token.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub logprobs: Option<bool>,
-    /// Most tokens of a prompt; a longer one is cut instead of refused.
-    #[schemars(range(min = 1))]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub truncate: Option<u32>,
-    /// The side on which a long prompt is cut; `right` when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub truncation_side: Option<TruncationSide>,
-}
-
-/// The side on which a text that is too long loses tokens.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum TruncationSide {
-    /// The beginning is lost.
-    Left,
-    /// The end is lost.
-    #[default]
-    Right,
-}
 
 impl From<TruncationSide> for Keep {
     fn from(side: TruncationSide) -> Self {
@@ -119,301 +15,62 @@ impl From<TruncationSide> for Keep {
     }
 }
 
-/// How texts are judged; `docs/specs/functions-model.md` has the rules.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct ScoreOptions {
-    /// Whether the end of the text is part of each continuation.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub include_eos: Option<bool>,
-    /// Whether the answer has the log-probability of each token of the continuation.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub logprobs: Option<bool>,
-    /// Whether it has that of each token of the prompt; not where an encoder reads the prompt.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub prompt_logprobs: Option<bool>,
-    /// What the choices' log-probabilities are divided by before they are compared.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub normalize: Option<Normalize>,
-    /// Most tokens of a prompt; a longer one is cut instead of refused.
-    #[schemars(range(min = 1))]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub truncate: Option<u32>,
-    /// The side on which a long prompt is cut; `right` when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub truncation_side: Option<TruncationSide>,
-}
-
-/// What log-probabilities are divided by before they are compared.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Normalize {
-    /// Nothing.
-    #[default]
-    None,
-    /// The number of tokens.
-    Tokens,
-    /// The number of bytes.
-    Bytes,
-}
-
-/// How texts are read; `docs/specs/functions-model.md` has the rules.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct EmbedOptions {
-    /// Most tokens of a text; a longer one is cut instead of refused.
-    #[schemars(range(min = 1))]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub truncate: Option<u32>,
-    /// The side on which a long text is cut; `right` when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub truncation_side: Option<TruncationSide>,
-}
-
-/// Which hidden states are given; `docs/specs/functions-model.md` has the rules.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct HiddenOptions {
-    /// The layer: 0 is the embedding, -1 the last, which is meant when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub layer: Option<i32>,
-    /// Which tokens make the vector; the last when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub pool: Option<TokenPool>,
-    /// A vector for each token instead of one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub all_tokens: Option<bool>,
-    /// Most tokens of a text; a longer one is cut instead of refused.
-    #[schemars(range(min = 1))]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub truncate: Option<u32>,
-    /// The side on which a long text is cut; `right` when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub truncation_side: Option<TruncationSide>,
-}
-
-/// Which tokens make a vector.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum TokenPool {
-    First,
-    Last,
-    /// The mean of all, special ones included.
-    Mean,
-}
-
-impl GenerateOptions {
-    /// Whether the options say how many answers there are, which makes the result a list.
-    pub fn is_counted(&self) -> bool {
-        self.samples.is_some() || self.num_return_sequences.is_some()
-    }
-
-    /// Whether all options have values that they may have, and go together.
-    pub fn check(&self) -> Result<(), OptionError> {
-        for (field, value) in [
-            ("max_tokens", self.max_tokens),
-            ("samples", self.samples),
-            ("num_beams", self.num_beams),
-            ("num_return_sequences", self.num_return_sequences),
-        ] {
-            at_least_one(field, value)?;
-        }
-        self.check_truncation()?;
-        let (max, min) = (self.max_tokens.unwrap_or(MAX_TOKENS), self.min_tokens.unwrap_or(0));
-        if min > max {
-            let problem = format!("is {min} and `max_tokens` {max}");
-            return Err(OptionError::new("min_tokens", problem, "expected at most as many"));
-        }
-        let number = |field, value: Option<f64>, expected, fits: fn(f32) -> bool| match value {
-            Some(value) if !narrowed(value).is_some_and(fits) => {
-                Err(OptionError::value(field, value, expected))
-            }
-            _ => Ok(()),
-        };
-        number("temperature", self.temperature, "a number of 0 or more", |t| t >= 0.0)?;
-        number("length_penalty", self.length_penalty, "a number", |_| true)?;
-        let share = "a number above 0 and at most 1";
-        number("top_p", self.top_p, share, |p| p > 0.0 && p <= 1.0)?;
-        for (field, texts) in [("stop", &self.stop), ("choices", &self.choices)] {
-            if let Some(texts) = texts.as_ref().filter(|texts| texts.iter().any(String::is_empty)) {
-                return Err(OptionError::value(field, format_args!("{texts:?}"), TEXTS));
-            }
-        }
-        self.check_strategy()
-    }
-
-    fn check_truncation(&self) -> Result<(), OptionError> {
-        check_truncation(self.truncate, self.truncation_side)
-    }
-
-    fn check_strategy(&self) -> Result<(), OptionError> {
-        let (temperature, beams) = (self.temperature.unwrap_or(0.0), self.num_beams.unwrap_or(1));
-        let (samples, answers) =
-            (self.samples.unwrap_or(1), self.num_return_sequences.unwrap_or(1));
-        if temperature > 0.0 && beams > 1 {
-            let problem = format!("is {beams} and `temperature` {temperature}");
-            let help = "a beam search does not sample: leave one out";
-            return Err(OptionError::new("num_beams", problem, help));
-        }
-        if temperature == 0.0 {
-            for (field, given) in [("top_k", self.top_k.is_some()), ("top_p", self.top_p.is_some())]
-            {
-                if given {
-                    return Err(OptionError::needs(field, "a `temperature` above 0"));
-                }
-            }
-            if samples > 1 {
-                let problem = format!("is {samples} without a `temperature` above 0");
-                return Err(OptionError::new("samples", problem, "all of them would be the same"));
-            }
-        }
-        if beams == 1 {
-            for (field, given) in [
-                ("length_penalty", self.length_penalty.is_some()),
-                ("early_stopping", self.early_stopping.is_some()),
-            ] {
-                if given {
-                    return Err(OptionError::needs(field, "`num_beams` of 2 or more"));
-                }
-            }
-        }
-        if answers > beams {
-            let problem = format!("is {answers} and `num_beams` {beams}");
-            return Err(OptionError::new(
-                "num_return_sequences",
-                problem,
-                "expected at most as many",
-            ));
-        }
-        Ok(())
-    }
-
-    /// How tokens are chosen. The options are [checked](Self::check).
-    pub fn strategy(&self) -> Strategy {
-        let (temperature, beams) = (narrow(self.temperature, 0.0), self.num_beams.unwrap_or(1));
-        if temperature > 0.0 {
-            Strategy::Sample {
-                temperature,
-                top_k: self.top_k.unwrap_or(0),
-                top_p: narrow(self.top_p, 1.0),
-                // A seed is allowed everywhere: a file may set one for all its calls.
-                seed: self.seed.unwrap_or(0),
-                samples: self.samples.unwrap_or(1),
-            }
-        } else if beams > 1 {
-            Strategy::Beam {
-                beams,
-                answers: self.num_return_sequences.unwrap_or(1),
-                length_penalty: narrow(self.length_penalty, 1.0),
-                early_stopping: self.early_stopping.unwrap_or(false),
-            }
-        } else {
-            Strategy::Greedy
-        }
-    }
-
-    /// The generation that these options, which are [checked](Self::check), make of a prompt.
-    pub fn generate(&self, prompt: Prompt) -> Generate {
-        Generate {
-            prompt,
-            truncate: truncation(self.truncate, self.truncation_side),
-            prefix: self.prefix.clone().unwrap_or_default(),
-            strategy: self.strategy(),
-            max_tokens: self.max_tokens.unwrap_or(MAX_TOKENS),
-            min_tokens: self.min_tokens.unwrap_or(0),
-            stop: self.stop.clone().unwrap_or_default(),
-            choices: self.choices.clone().unwrap_or_default(),
-            response_format: None,
-            logprobs: self.logprobs.unwrap_or(false),
-        }
-    }
-}
-
-impl ScoreOptions {
-    /// Whether all options have values that they may have, and go together.
-    pub fn check(&self) -> Result<(), OptionError> {
-        check_truncation(self.truncate, self.truncation_side)
-    }
-
-    /// What happens to a prompt that is too long.
-    pub fn truncation(&self) -> Option<Truncate> {
-        truncation(self.truncate, self.truncation_side)
-    }
-}
-
-impl EmbedOptions {
-    /// Whether all options have values that they may have, and go together.
-    pub fn check(&self) -> Result<(), OptionError> {
-        check_truncation(self.truncate, self.truncation_side)
-    }
-
-    /// What happens to a text that is too long.
-    pub fn truncation(&self) -> Option<Truncate> {
-        truncation(self.truncate, self.truncation_side)
-    }
-}
-
-impl HiddenOptions {
-    /// Whether all options have values that they may have, and go together.
-    pub fn check(&self) -> Result<(), OptionError> {
-        if let (Some(true), Some(rows)) = (self.all_tokens, self.pool) {
-            let problem = format!("is {rows:?}").to_lowercase() + " beside `all_tokens`";
-            let help = "a vector for each token is no pool of them: leave one out";
-            return Err(OptionError::new("pool", problem, help));
-        }
-        check_truncation(self.truncate, self.truncation_side)
-    }
-
-    /// The hidden states of a text that these options, which are [checked](Self::check), ask for.
-    pub fn hidden(&self, text: String) -> Hidden {
-        let rows = match (self.all_tokens, self.pool) {
-            (Some(true), _) => HiddenRows::All,
-            (_, Some(TokenPool::First)) => HiddenRows::First,
-            (_, Some(TokenPool::Mean)) => HiddenRows::Mean,
-            (_, Some(TokenPool::Last) | None) => HiddenRows::Last,
-        };
-        let truncate = truncation(self.truncate, self.truncation_side);
-        Hidden { text, truncate, layer: self.layer.unwrap_or(-1), rows }
-    }
-}
-
-/// What lists of texts hold, in words.
-pub const TEXTS: &str = "a list of texts that are not empty";
-
-fn at_least_one(field: &'static str, value: Option<u32>) -> Result<(), OptionError> {
-    match value {
-        Some(0) => {
-            let expected = format!("a whole number from 1 to {}", u32::MAX);
-            Err(OptionError::value(field, 0, &expected))
-        }
-        _ => Ok(()),
-    }
-}
-
-fn check_truncation(
-    truncate: Option<u32>,
-    side: Option<TruncationSide>,
-) -> Result<(), OptionError> {
-    at_least_one("truncate", truncate)?;
-    if side.is_some() && truncate.is_none() {
-        return Err(OptionError::needs("truncation_side", "`truncate`"));
-    }
-    Ok(())
-}
-
-fn truncation(truncate: Option<u32>, side: Option<TruncationSide>) -> Option<Truncate> {
+/// How many tokens of a text are read, and which.
+pub fn truncation(truncate: Option<u32>, side: Option<TruncationSide>) -> Option<Truncate> {
     truncate.map(|tokens| Truncate { tokens, keep: side.unwrap_or_default().into() })
 }
 
-/// A number in 32 bits; `None` where it would become infinite, or 0 although it is not, which would
-/// change its meaning.
-fn narrowed(value: f64) -> Option<f32> {
-    let narrow = value as f32;
-    (narrow.is_finite() && (narrow != 0.0 || value == 0.0)).then_some(narrow)
+/// How tokens are chosen.
+pub fn strategy(options: &GenerateOptions) -> Strategy {
+    let narrow = |value: Option<f64>, default: f32| value.and_then(narrowed).unwrap_or(default);
+    let (temperature, beams) = (narrow(options.temperature, 0.0), options.num_beams.unwrap_or(1));
+    if temperature > 0.0 {
+        Strategy::Sample {
+            temperature,
+            top_k: options.top_k.unwrap_or(0),
+            top_p: narrow(options.top_p, 1.0),
+            // A seed is allowed everywhere: a file may set one for all its calls.
+            seed: options.seed.unwrap_or(0),
+            samples: options.samples.unwrap_or(1),
+        }
+    } else if beams > 1 {
+        Strategy::Beam {
+            beams,
+            answers: options.num_return_sequences.unwrap_or(1),
+            length_penalty: narrow(options.length_penalty, 1.0),
+            early_stopping: options.early_stopping.unwrap_or(false),
+        }
+    } else {
+        Strategy::Greedy
+    }
 }
 
-fn narrow(value: Option<f64>, default: f32) -> f32 {
-    value.and_then(narrowed).unwrap_or(default)
+/// The generation that options make of a prompt.
+pub fn generate(options: &GenerateOptions, prompt: Prompt) -> Generate {
+    Generate {
+        prompt,
+        truncate: truncation(options.truncate, options.truncation_side),
+        prefix: options.prefix.clone().unwrap_or_default(),
+        strategy: strategy(options),
+        max_tokens: options.max_tokens.unwrap_or(MAX_TOKENS),
+        min_tokens: options.min_tokens.unwrap_or(0),
+        stop: options.stop.clone().unwrap_or_default(),
+        choices: options.choices.clone().unwrap_or_default(),
+        response_format: None,
+        logprobs: options.logprobs.unwrap_or(false),
+    }
+}
+
+/// The hidden states of a text that options ask for.
+pub fn hidden(options: &HiddenOptions, text: String) -> Hidden {
+    let rows = match (options.all_tokens, options.pool) {
+        (Some(true), _) => HiddenRows::All,
+        (_, Some(TokenPool::First)) => HiddenRows::First,
+        (_, Some(TokenPool::Mean)) => HiddenRows::Mean,
+        (_, Some(TokenPool::Last) | None) => HiddenRows::Last,
+    };
+    let truncate = truncation(options.truncate, options.truncation_side);
+    Hidden { text, truncate, layer: options.layer.unwrap_or(-1), rows }
 }
 
 #[cfg(test)]
@@ -426,13 +83,13 @@ mod tests {
 
     #[test]
     fn defaults_are_those_of_the_specification() {
-        let request = options("{}").generate(Prompt::Text("x".into()));
+        let request = generate(&options("{}"), Prompt::Text("x".into()));
         assert_eq!((request.max_tokens, request.min_tokens), (128, 0));
         assert_eq!(request.strategy, Strategy::Greedy);
         assert!(request.truncate.is_none() && !options("{}").is_counted());
         assert_eq!(options(r#"{"max_tokens": null}"#), options("{}"));
         let seeded = options(r#"{"seed": 7, "num_beams": 1, "temperature": 0}"#);
-        assert_eq!(seeded.generate(Prompt::Text("x".into())), request);
+        assert_eq!(generate(&seeded, Prompt::Text("x".into())), request);
     }
 
     #[test]
@@ -440,78 +97,13 @@ mod tests {
         let sample = options(r#"{"temperature": 0.7, "samples": 1, "seed": 3}"#);
         let expected =
             Strategy::Sample { temperature: 0.7, top_k: 0, top_p: 1.0, seed: 3, samples: 1 };
-        assert_eq!((sample.strategy(), sample.is_counted()), (expected, true));
+        assert_eq!((strategy(&sample), sample.is_counted()), (expected, true));
         let beam = options(r#"{"num_beams": 4, "num_return_sequences": 2}"#);
         let expected =
             Strategy::Beam { beams: 4, answers: 2, length_penalty: 1.0, early_stopping: false };
-        assert_eq!((beam.strategy(), beam.is_counted()), (expected, true));
+        assert_eq!((strategy(&beam), beam.is_counted()), (expected, true));
         let cut = options(r#"{"truncate": 9, "truncation_side": "left"}"#);
-        let cut = cut.generate(Prompt::Text("x".into()));
+        let cut = generate(&cut, Prompt::Text("x".into()));
         assert_eq!(cut.truncate, Some(Truncate { tokens: 9, keep: Keep::End }));
-    }
-
-    #[test]
-    fn what_cannot_be_followed_is_named_with_what_to_do() {
-        for (text, expected) in [
-            (
-                r#"{"max_tokens": 0}"#,
-                "option `max_tokens` is 0; expected a whole number from 1 to 4294967295",
-            ),
-            (
-                r#"{"min_tokens": 9, "max_tokens": 8}"#,
-                "option `min_tokens` is 9 and `max_tokens` 8; expected at most as many",
-            ),
-            (
-                r#"{"temperature": -1}"#,
-                "option `temperature` is -1; expected a number of 0 or more",
-            ),
-            (
-                r#"{"temperature": 1, "top_p": 0}"#,
-                "option `top_p` is 0; expected a number above 0 and at most 1",
-            ),
-            (
-                r#"{"top_p": 0.9}"#,
-                "option `top_p` without a `temperature` above 0; add it, or leave `top_p` out",
-            ),
-            (
-                r#"{"temperature": 0, "top_k": 5}"#,
-                "option `top_k` without a `temperature` above 0; add it, or leave `top_k` out",
-            ),
-            (
-                r#"{"samples": 2}"#,
-                "option `samples` is 2 without a `temperature` above 0; all of them would be the same",
-            ),
-            (
-                r#"{"num_beams": 2, "temperature": 0.5}"#,
-                "option `num_beams` is 2 and `temperature` 0.5; a beam search does not sample: leave one out",
-            ),
-            (
-                r#"{"num_return_sequences": 2}"#,
-                "option `num_return_sequences` is 2 and `num_beams` 1; expected at most as many",
-            ),
-            (
-                r#"{"length_penalty": 2}"#,
-                "option `length_penalty` without `num_beams` of 2 or more; add it, or leave `length_penalty` out",
-            ),
-            (
-                r#"{"choices": [""]}"#,
-                "option `choices` is [\"\"]; expected a list of texts that are not empty",
-            ),
-            (
-                r#"{"truncation_side": "left"}"#,
-                "option `truncation_side` without `truncate`; add it, or leave `truncation_side` out",
-            ),
-            (
-                r#"{"truncate": 0}"#,
-                "option `truncate` is 0; expected a whole number from 1 to 4294967295",
-            ),
-        ] {
-            let error = options(text).check().unwrap_err();
-            let help = error.help.as_deref().unwrap();
-            assert_eq!(format!("{error}; {help}"), expected, "{text}");
-        }
-        // Neither may become 0 or infinite in 32 bits.
-        assert!(options(r#"{"temperature": 1e-60}"#).check().is_err());
-        assert!(options(r#"{"temperature": 1e60}"#).check().is_err());
     }
 }

@@ -1,8 +1,8 @@
 //! Why a row has no answer, and why a query has no result.
 
 use datafusion::common::DataFusionError;
-use proofmill_engine::options::OptionError;
 use proofmill_engine::request::{Generate, Message, Prompt, Request, RequestError};
+use proofmill_settings::options::OptionError;
 
 use super::canonical::{Key, hex};
 use super::language_model::{AskError, OpenError};

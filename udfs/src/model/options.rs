@@ -1,9 +1,10 @@
 //! What a call is told beside its texts: how its requests are to be answered, and what happens to its rows.
 
-use proofmill_engine::options::{
+use proofmill_engine::options::generate;
+use proofmill_engine::request::{Generate, Prompt, ResponseFormat};
+use proofmill_settings::options::{
     EmbedOptions, GenerateOptions, HiddenOptions, OptionError, ScoreOptions,
 };
-use proofmill_engine::request::{Generate, Prompt, ResponseFormat};
 
 use super::error::OptionsError;
 use super::settings::{OnError, Replay, Settings, keys_of};
@@ -30,7 +31,7 @@ impl Options {
     /// The generation that these options make of a prompt.
     pub(super) fn generation(&self, prompt: Prompt) -> Generate {
         let response_format = self.response_format.clone();
-        Generate { response_format, ..self.generate.generate(prompt) }
+        Generate { response_format, ..generate(&self.generate, prompt) }
     }
 
     /// What the keys that they have make of the result.
@@ -138,6 +139,7 @@ impl Takes {
 
 #[cfg(test)]
 mod tests {
+    use proofmill_engine::options::strategy;
     use proofmill_engine::request::Strategy;
 
     use super::*;
@@ -153,7 +155,7 @@ mod tests {
         assert_eq!(parse(r#"{"max_tokens": null, "on_error": null}"#).unwrap(), options);
         let other = parse(r#"{"on_error": "capture", "replay": "only", "num_beams": 3}"#).unwrap();
         assert_eq!((other.on_error, other.replay), (OnError::Capture, Replay::Only));
-        assert!(matches!(other.generate.strategy(), Strategy::Beam { beams: 3, .. }));
+        assert!(matches!(strategy(&other.generate), Strategy::Beam { beams: 3, .. }));
     }
 
     #[test]

@@ -11,7 +11,7 @@ use serde::de::{
 use serde::{Deserialize, forward_to_deserialize_any};
 use serde_json::Value;
 
-use proofmill_engine::options::TEXTS;
+use proofmill_settings::options::TEXTS;
 
 use super::error::OptionsError;
 

@@ -11,6 +11,7 @@ use datafusion::logical_expr::{
     ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
     TypeSignature, Volatility,
 };
+use proofmill_engine::options::strategy;
 
 use super::arguments::{self, Arguments};
 use super::canonical::hex;
@@ -220,7 +221,7 @@ impl ModelFunction {
         let invalid = |error: OptionsError| Failure::invalid(error.in_one_line());
         let options =
             arguments.options(row).map_err(|(on_error, error)| (on_error, invalid(error)))?;
-        let answers = options.generate.strategy().answers();
+        let answers = strategy(&options.generate).answers();
         if answers > 1 && !shape.list {
             return Err((options.on_error, invalid(OptionsError::Several(answers))));
         }

@@ -1,11 +1,12 @@
 //! What `generate`, `score` and `embed` have in common: a model, what it is asked for each row, and the
 //! columns that its answers become.
 
-use proofmill_engine::options::OptionError;
+use proofmill_engine::options::strategy;
 use proofmill_pipeline::kinds::embed::Embed;
 use proofmill_pipeline::kinds::generate::{Generate, Turn};
 use proofmill_pipeline::kinds::score::Score;
 use proofmill_pipeline::settings::Expression;
+use proofmill_settings::options::OptionError;
 use serde_json::{Value as Json, json};
 
 use crate::stages::queries::answers::REQUEST_DIGEST;
@@ -140,7 +141,7 @@ impl InferenceStage {
             arguments: vec![read(&settings.prompt, &settings.messages)?],
             turns: contents(&settings.messages),
             options: json!(options),
-            rows_each: checked.is_ok().then(|| options.strategy().answers().into()),
+            rows_each: checked.is_ok().then(|| strategy(options).answers().into()),
             checked,
             shape: if many { Shape::Texts } else { Shape::Text },
             told: told([("logprobs", options.logprobs.is_some())]),

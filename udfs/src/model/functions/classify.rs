@@ -8,6 +8,7 @@ use datafusion::arrow::array::{
 use datafusion::arrow::buffer::{NullBuffer, OffsetBuffer};
 use datafusion::arrow::datatypes::{DataType, Field};
 use datafusion::common::Result;
+use proofmill_engine::options::truncation;
 use proofmill_engine::request::{Body, ClassScore, Classify, Request};
 
 use super::shared::{MODEL, READING_OPTIONS};
@@ -74,7 +75,7 @@ fn request(
     Ok(Some(Request::Classify(Classify {
         text: text.to_owned(),
         pair: pair.map(str::to_owned),
-        truncate: options.embed.truncation(),
+        truncate: truncation(options.embed.truncate, options.embed.truncation_side),
     })))
 }
 

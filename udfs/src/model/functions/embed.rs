@@ -1,5 +1,6 @@
 //! `embed`: the vector of a text.
 
+use proofmill_engine::options::truncation;
 use proofmill_engine::request::{Embed, Request};
 
 use super::shared::{MODEL, READING_OPTIONS};
@@ -45,6 +46,9 @@ fn request(
     row: usize,
     options: &Options,
 ) -> Result<Option<Request>, Failure> {
-    let embed = |text: &str| Embed { text: text.to_owned(), truncate: options.embed.truncation() };
+    let embed = |text: &str| Embed {
+        text: text.to_owned(),
+        truncate: truncation(options.embed.truncate, options.embed.truncation_side),
+    };
     Ok(arguments.text(0, row).map(|text| Request::Embed(embed(text))))
 }

@@ -1,5 +1,6 @@
 //! `hidden`: hidden states of a text, of the last token behind the last layer if nothing else is said.
 
+use proofmill_engine::options::hidden;
 use proofmill_engine::request::Request;
 
 use super::shared::MODEL;
@@ -54,5 +55,5 @@ fn request(
     options: &Options,
 ) -> Result<Option<Request>, Failure> {
     let text = arguments.text(0, row);
-    Ok(text.map(|text| Request::Hidden(options.hidden.hidden(text.to_owned()))))
+    Ok(text.map(|text| Request::Hidden(hidden(&options.hidden, text.to_owned()))))
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use datafusion::arrow::array::{ArrayRef, BooleanArray, Float64Array, Int64Array};
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::Result;
+use proofmill_engine::options::truncation;
 use proofmill_engine::request::{Body, Request, Score, Scored, TokenLogprob};
 
 use super::shared::{MODEL, PROMPT, before};
@@ -71,7 +72,7 @@ fn request(
         Request::Score(Score {
             prompt,
             messages,
-            truncate: options.score.truncation(),
+            truncate: truncation(options.score.truncate, options.score.truncation_side),
             continuations: vec![continuation.to_owned()],
             include_eos: options.score.include_eos.unwrap_or(false),
             logprobs: options.score.logprobs.unwrap_or(false),

@@ -8,8 +8,9 @@ use datafusion::arrow::array::{
 use datafusion::arrow::buffer::{NullBuffer, OffsetBuffer};
 use datafusion::arrow::datatypes::{DataType, Field};
 use datafusion::common::Result;
-use proofmill_engine::options::Normalize;
+use proofmill_engine::options::truncation;
 use proofmill_engine::request::{Request, Score, Scored};
+use proofmill_settings::options::Normalize;
 
 use super::score::scores;
 use super::shared::{MODEL, PROMPT, before};
@@ -90,7 +91,7 @@ fn request(
     Ok(Some(Request::Score(Score {
         prompt,
         messages,
-        truncate: options.score.truncation(),
+        truncate: truncation(options.score.truncate, options.score.truncation_side),
         continuations: choices.into_iter().enumerate().map(choice).collect::<Result<_, _>>()?,
         include_eos: options.score.include_eos.unwrap_or(false),
         logprobs: false,
