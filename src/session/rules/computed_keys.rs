@@ -9,11 +9,10 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, Result};
 use datafusion::logical_expr::expr::Sort as SortExpr;
-use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{Distinct, DistinctOn, Expr, LogicalPlan, Projection};
 use datafusion::optimizer::analyzer::AnalyzerRule;
 
-use crate::session::rules::node::{has_part, input_schema, new_names};
+use crate::session::rules::node::{has_part, input_schema, keeping_names, new_names};
 
 /// What a key is called that is computed below.
 const KEY: &str = "__computed_key_";
@@ -60,20 +59,21 @@ pub fn computed_below(
     let passes_on = is_sort || matches!(node, LogicalPlan::Window(_) | LogicalPlan::Filter(_));
     let shown: Vec<Expr> = node.schema().columns().into_iter().map(Expr::Column).collect();
     while !computed.is_empty() {
-        let names = NamePreserver::new(&node);
         node =
             node.map_children(|input| with_columns(input, &computed).map(Transformed::yes))?.data;
-        let with_names = node.map_expressions(|expr| {
-            let name = names.save(&expr);
-            let expr = expr.transform_down(|part| {
+        let column = |expr: Expr| {
+            expr.transform_down(|part| {
                 Ok(match computed.get(&part) {
                     Some(name) => Transformed::yes(Expr::Column(Column::from_name(name))),
                     None => Transformed::no(part),
                 })
-            })?;
-            Ok(expr.update_data(|expr| if is_sort { expr } else { name.restore(expr) }))
-        })?;
-        node = with_names.data.recompute_schema()?;
+            })
+        };
+        let rewritten = match is_sort {
+            true => node.map_expressions(column)?,
+            false => keeping_names(node, column)?,
+        };
+        node = rewritten.data.recompute_schema()?;
         computed = parts(&node)?;
     }
     // What has all columns of its input has the added ones, too.

@@ -6,13 +6,12 @@ use datafusion::common::config::{ConfigExtension, ConfigOptions};
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{Column, DFSchema, Result, ScalarValue, extensions_options};
 use datafusion::logical_expr::expr::TryCast;
-use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, lit};
 use datafusion::optimizer::analyzer::AnalyzerRule;
 use proofmill_udfs::exact::{Operation, checked, try_cast, with_row};
 
 use crate::session::rules::memberships::Memberships;
-use crate::session::rules::node::{has_part, input_schema};
+use crate::session::rules::node::{has_part, input_schema, keeping_names};
 use crate::session::rules::repeated_keys;
 
 /// Columns of a row that an error shows.
@@ -46,12 +45,9 @@ impl AnalyzerRule for Exact {
             let schema = input_schema(&node);
             let row = if are_told { shown(&schema) } else { Vec::new() };
             let is_filter = matches!(node, LogicalPlan::Filter(_));
-            let names = NamePreserver::new(&node);
-            let node = node.map_expressions(|expr| {
-                let name = names.save(&expr);
-                let expr = exact(expr, &schema, &row)?;
-                let expr = expr.transform_data(|expr| memberships.apart(expr, is_filter))?;
-                Ok(expr.update_data(|expr| name.restore(expr)))
+            let node = keeping_names(node, |expr| {
+                exact(expr, &schema, &row)?
+                    .transform_data(|expr| memberships.apart(expr, is_filter))
             })?;
             // Names and types are those of before, but that a cast may give NULL.
             match casts {

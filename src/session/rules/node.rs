@@ -2,6 +2,7 @@
 
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchema, Result};
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::optimizer::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
@@ -33,6 +34,22 @@ impl OptimizerRule for EachNode {
     ) -> Result<Transformed<LogicalPlan>> {
         (self.rewrite)(plan)
     }
+}
+
+/// Rewrites each expression of a node, which keeps its name. Grouping sets have none: each of their parts keeps its own.
+pub fn keeping_names(
+    node: LogicalPlan,
+    rewrite: impl Fn(Expr) -> Result<Transformed<Expr>>,
+) -> Result<Transformed<LogicalPlan>> {
+    let names = NamePreserver::new(&node);
+    let named = |expr: Expr| {
+        let name = names.save(&expr);
+        Ok(rewrite(expr)?.update_data(|expr| name.restore(expr)))
+    };
+    node.map_expressions(|expr| match expr {
+        sets @ Expr::GroupingSet(_) => sets.map_children(named),
+        expr => named(expr),
+    })
 }
 
 /// Whether `is_it` is true of a part of a node's expressions.

@@ -4,10 +4,9 @@
 use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::logical_expr::expr::InList;
-use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{Expr, LogicalPlan, not};
 
-use crate::session::rules::node::{EachNode, has_part};
+use crate::session::rules::node::{EachNode, has_part, keeping_names};
 
 /// Compares with each part of such a list, behind the rules that may put an expression there.
 pub const OPEN_LISTS: EachNode = EachNode { name: "open_lists", rewrite };
@@ -16,12 +15,7 @@ fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     if !has_part(&plan, is_open)? {
         return Ok(Transformed::no(plan));
     }
-    let names = NamePreserver::new(&plan);
-    plan.map_expressions(|expr| {
-        let name = names.save(&expr);
-        let expr = expr.transform_up(|part| Ok(compared(part)))?;
-        Ok(expr.update_data(|expr| name.restore(expr)))
-    })
+    keeping_names(plan, |expr| expr.transform_up(|part| Ok(compared(part))))
 }
 
 /// Whether it is such a list, and what is looked for in it may be computed several times.

@@ -18,7 +18,6 @@ use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, Tr
 use datafusion::common::{Column, DFSchema, JoinType, Result, ScalarValue, Spans};
 use datafusion::functions_aggregate::expr_fn::count;
 use datafusion::logical_expr::expr::{Exists, InSubquery, SetComparison, SetQuantifier};
-use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::{conjunction, merge_schema, split_conjunction_owned};
 use datafusion::logical_expr::{
     Aggregate, BinaryExpr, Distinct, Expr, Filter, LogicalPlan, LogicalPlanBuilder, Operator,
@@ -27,7 +26,7 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::analyzer::AnalyzerRule;
 
 use crate::session::rules::computed_keys::computed_below;
-use crate::session::rules::node::{has_part, input_schema, new_names};
+use crate::session::rules::node::{has_part, input_schema, keeping_names, new_names};
 use crate::session::wording::Refused;
 
 /// What values that are computed below are called, with a number.
@@ -74,12 +73,7 @@ fn of_node(node: LogicalPlan, sets: &Cell<usize>) -> Result<Transformed<LogicalP
     let inputs = node.inputs();
     let outside = if inputs.is_empty() { DFSchema::empty() } else { merge_schema(&inputs) };
     let rewriter = Rewriter { outside: &outside, place: Place::Value, sets };
-    // What a column is called must not change with how it is computed.
-    let names = NamePreserver::new(&node);
-    let node = node.map_expressions(|expr| {
-        let name = names.save(&expr);
-        Ok(rewriter.inside(expr)?.update_data(|expr| name.restore(expr)))
-    })?;
+    let node = keeping_names(node, |expr| rewriter.inside(expr))?;
     match node.data {
         window @ LogicalPlan::Window(_) => computed_below(window, constant_keys),
         _ => Ok(node),
