@@ -13,8 +13,8 @@ use crate::graph::Role;
 use crate::run::bind::{bind, fill};
 use crate::run::context::Context;
 use crate::run::notice::Notice;
+use crate::run::permanent_failures::permanent_failures;
 use crate::run::planned::PlannedStage;
-use crate::run::refused::refused;
 use crate::session::StageTable;
 use crate::stages::checks::{self, Verdict};
 use crate::stages::error::{Rejected, StageError};
@@ -104,7 +104,7 @@ async fn once(
     }
     let notice = Notice::StageStarted { stage: name, progress: Arc::clone(&progress) };
     context.observer.notice(&notice);
-    progress.counters().refuse(refused(&context.store, plan).await);
+    progress.counters().fail_again(permanent_failures(&context.store, plan).await);
     let sink = Sink {
         store: context.store.clone(),
         run: context.run.clone(),

@@ -12,8 +12,8 @@ use proofmill_udfs::model::{Counters, Failure, Key};
 
 use crate::graph::Role;
 use crate::run::bind::fill;
+use crate::run::permanent_failures::permanent_failures;
 use crate::run::planned::{PlannedAction, RunPlan};
-use crate::run::refused::refused;
 use crate::session::Engine;
 use crate::stages::error::StageError;
 use crate::stages::plan::{Prepared, PreparedStage};
@@ -46,7 +46,8 @@ pub async fn recorded(
         }
         if let Ok(Some(rows)) = inputs(stage, prepared, plan, store).await
             && rows <= ROWS_MAX
-            && let Ok(found) = asked(stage, rows, engine, refused(store, planned).await).await
+            && let failures = permanent_failures(store, planned).await
+            && let Ok(found) = asked(stage, rows, engine, failures).await
         {
             all.insert(name.clone(), found);
         }
@@ -81,13 +82,13 @@ async fn asked(
     stage: &PreparedStage,
     rows: u64,
     engine: &Engine,
-    refused: HashMap<Key, Failure>,
+    failures: HashMap<Key, Failure>,
 ) -> Result<LookedUp, StageError> {
     let Some(query) = &stage.asking else { return Ok(LookedUp { requests: 0, recorded: 0 }) };
     let counters = Arc::new(Counters::default());
     // What the ledger does not have is left alone, as where a run is stopped.
     counters.interrupt();
-    counters.refuse(refused);
+    counters.fail_again(failures);
     let state = engine.watched(rows, stage.stage.spec.common.partitions, &counters);
     let operators = state.create_physical_plan(query).await?;
     let mut batches = execute_stream(operators, state.task_ctx())?;
@@ -95,5 +96,5 @@ async fn asked(
         batch?;
     }
     let counts = counters.now();
-    Ok(LookedUp { requests: counts.rows - counts.refused, recorded: counts.replayed })
+    Ok(LookedUp { requests: counts.rows - counts.failed_again, recorded: counts.replayed })
 }

@@ -14,7 +14,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
 
 use crate::session::rules::Fences;
-use crate::session::wording::{UNORDERED, UNPLACED};
+use crate::session::wording::UNORDERED;
 
 /// Makes operators, and once more where that gives none.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ impl QueryPlanner for Replanned {
         let planner = DefaultPhysicalPlanner::default();
         let made = planner.create_physical_plan(plan, state).await;
         match (made, state.as_any().downcast_ref::<SessionState>()) {
-            (Err(error), Some(state)) if is_spoilt(&error) => {
+            (Err(error), Some(state)) if lacks_sort(&error) => {
                 planner.create_physical_plan(plan, &fenced(state)).await
             }
             (made, _) => made,
@@ -38,10 +38,9 @@ impl QueryPlanner for Replanned {
     }
 }
 
-/// Whether it is what the check of operators says.
-fn is_spoilt(error: &DataFusionError) -> bool {
-    let DataFusionError::Plan(message) = error.find_root() else { return false };
-    [UNORDERED, UNPLACED].iter().any(|said| message.contains(said))
+/// Whether the check of operators misses a sort.
+fn lacks_sort(error: &DataFusionError) -> bool {
+    matches!(error.find_root(), DataFusionError::Plan(message) if message.contains(UNORDERED))
 }
 
 /// The same state, whose operators know of no constants.

@@ -24,13 +24,14 @@ pub(super) fn refused(state: &SessionState, plan: &LogicalPlan) -> Option<DataFu
             // Over tables without rows it waits for nothing.
             let error = planned.now_or_never()?.err()?;
             // What is wrong with constants, such as a division by zero, is left to the run.
-            let is_of_the_plan = matches!(
-                error.find_root(),
+            let is_of_the_plan = match error.find_root() {
                 DataFusionError::SchemaError(..)
-                    | DataFusionError::Plan(_)
-                    | DataFusionError::NotImplemented(_)
-                    | DataFusionError::Internal(_)
-            );
+                | DataFusionError::Plan(_)
+                | DataFusionError::NotImplemented(_)
+                | DataFusionError::Internal(_) => true,
+                DataFusionError::External(external) => external.is::<Refused>(),
+                _ => false,
+            };
             is_of_the_plan.then_some(error)
         }
     }
@@ -70,6 +71,7 @@ fn doubt(plan: &LogicalPlan) -> Option<Doubt> {
                         None => {}
                     },
                     Expr::WindowFunction(_) | Expr::Unnest(_) => found = Some(Doubt::Operator),
+                    Expr::InList(list) if list.expr.is_volatile() => found = Some(Doubt::Operator),
                     #[expect(deprecated, reason = "the planner still makes it")]
                     Expr::Wildcard { .. } => found = Some(Doubt::Operator),
                     _ => {}

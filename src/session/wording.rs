@@ -74,8 +74,6 @@ const UNSUPPORTED: [(&str, &str, &str, &str); 8] = [
 
 /// What the check of operators says of an order that is missing.
 pub const UNORDERED: &str = "does not satisfy order requirements";
-/// And of rows that are not divided as an operator needs them.
-pub const UNPLACED: &str = "does not satisfy distribution requirements";
 
 /// What messages put before the part of a statement that they print as the parser holds it.
 const HELD: [&str; 3] =

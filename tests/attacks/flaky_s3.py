@@ -19,11 +19,14 @@ from collections import Counter
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-import boto3
-import requests
-from moto.server import ThreadedMotoServer
-
 import kills
+
+try:
+    import boto3
+    import requests
+    from moto.server import ThreadedMotoServer
+except ImportError as missing:
+    sys.exit(f"{missing}: pip install -r {Path(__file__).parent}/requirements.txt")
 
 BEFORE = ["503", "500", "closed"]
 AFTER = ["lost", "cut", "twice"]

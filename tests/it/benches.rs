@@ -72,6 +72,17 @@ fn sql_beside_its_peers() {
 }
 
 #[test]
+fn another_build_in_turns() {
+    let python = std::env::var("PROOFMILL_PYTHON").unwrap_or_else(|_| "python3".to_owned());
+    let args = [env!("CARGO_BIN_EXE_proofmill"), "--rows", "2000", "--stages", "30"];
+    let args = [args.as_slice(), &["--peers", &python]].concat();
+    let Some(said) = ours("against.py", "duckdb", &args) else { return };
+    for line in ["sql, cpu", "cold, wall", "check, wall"] {
+        assert!(said.contains(line), "{said}");
+    }
+}
+
+#[test]
 fn a_retrieval_pipeline() {
     let binary = ["--binary", env!("CARGO_BIN_EXE_proofmill")];
     let args = [binary.as_slice(), &["--facts", "300", "--queries", "20"]].concat();

@@ -11,7 +11,7 @@ use crate::server::serve;
 use crate::support::{Workspace, set};
 
 /// Fits a model into `made`.
-const FITS: &str = r#"
+pub const FITS: &str = r#"
 pipeline: fits
 stages:
   pairs:

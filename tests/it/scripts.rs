@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::process::Command;
 
+use crate::identity::FITS;
 use crate::support::Workspace;
 use crate::tidy::root;
 
@@ -40,6 +41,24 @@ fn killed_runs_are_compared_with_an_undisturbed_one() {
     workspace.write("p.yaml", pipeline("random()"));
     let (code, said) = killed();
     assert!(code == Some(1) && said.contains("1 of 2 tables differ: b"), "{said}");
+}
+
+#[test]
+fn fits_that_are_killed_beside_others_give_the_same_model() {
+    let workspace = Workspace::with(FITS);
+    let done = Command::new("python3")
+        .current_dir(workspace.path(""))
+        .arg("-B")
+        .arg(root().join("tests/attacks/kills.py"))
+        .args(["p.yaml", "--rounds", "2", "--each", "1", "--at-once", "2", "--folder", "made"])
+        .args(["--bin", env!("CARGO_BIN_EXE_proofmill")])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&[done.stdout, done.stderr].concat()).into_owned();
+    // Two tables, and the files of the model.
+    let files = workspace.path("made").read_dir().unwrap().count();
+    let right = format!("2 rounds of {} tables: 0 rounds with other tables", 2 + files);
+    assert!(done.status.success() && files > 3 && said.contains(&right), "{said}");
 }
 
 #[test]

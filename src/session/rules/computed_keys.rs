@@ -14,8 +14,8 @@ use datafusion::optimizer::analyzer::AnalyzerRule;
 
 use crate::session::rules::node::{has_part, input_schema, keeping_names, new_names};
 
-/// What a key is called that is computed below.
-const KEY: &str = "__computed_key_";
+/// What a column is called that is computed below, with a number.
+const COMPUTED: &str = "__computed_key_";
 
 /// Computes keys first, once all types are settled.
 #[derive(Debug)]
@@ -45,13 +45,13 @@ fn of_node(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     computed_below(node, keys_of)
 }
 
-/// A node with `parts` of its expressions as columns of projections below it, until there are none. Each part has the name of its
-/// column.
+/// A node with `parts` of its expressions as columns of projections below it, until there are none. Columns outside a subquery
+/// stay where they are.
 pub fn computed_below(
     mut node: LogicalPlan,
-    parts: impl Fn(&LogicalPlan) -> Result<HashMap<Expr, String>>,
+    parts: impl Fn(&LogicalPlan) -> Result<Vec<Expr>>,
 ) -> Result<Transformed<LogicalPlan>> {
-    let mut computed = parts(&node)?;
+    let mut computed = named(&node, parts(&node)?);
     if computed.is_empty() {
         return Ok(Transformed::no(node));
     }
@@ -74,7 +74,7 @@ pub fn computed_below(
             false => keeping_names(node, column)?,
         };
         node = rewritten.data.recompute_schema()?;
-        computed = parts(&node)?;
+        computed = named(&node, parts(&node)?);
     }
     // What has all columns of its input has the added ones, too.
     Ok(Transformed::yes(match passes_on {
@@ -83,56 +83,61 @@ pub fn computed_below(
     }))
 }
 
-/// The computed keys of a node, each with the name of its column.
-fn keys_of(node: &LogicalPlan) -> Result<HashMap<Expr, String>> {
+/// The names of columns for `parts`, one for each.
+fn named(node: &LogicalPlan, parts: Vec<Expr>) -> HashMap<Expr, String> {
     let rows = input_schema(node);
     let schemas = [&rows];
-    let (mut keys, mut names) = (HashMap::new(), new_names(&schemas, KEY));
-    let mut note = |key: &Expr| -> Result<()> {
-        if !key.contains_outer() && key.exists(|part| Ok(is_open(part)))? && !keys.contains_key(key)
-        {
-            keys.extend(names.next().map(|name| (key.clone(), name)));
-        }
-        Ok(())
-    };
-    match node {
-        LogicalPlan::Sort(sort) => sorted(&sort.expr).try_for_each(&mut note)?,
-        LogicalPlan::Distinct(Distinct::On(DistinctOn { on_expr, sort_expr, .. })) => {
-            let order = sort_expr.iter().flat_map(|keys| sorted(keys));
-            on_expr.iter().chain(order).try_for_each(&mut note)?;
-        }
-        other => {
-            // Groups by a value that a subquery has for each row: only a projection can compute it.
-            if let LogicalPlan::Aggregate(aggregate) = other {
-                let groups = aggregate.group_expr.iter();
-                groups.filter(|group| is_of_rows(group)).try_for_each(&mut note)?;
-            }
-            let calls = match other {
-                LogicalPlan::Aggregate(aggregate) => &aggregate.aggr_expr,
-                LogicalPlan::Window(window) => &window.window_expr,
-                _ => return Ok(keys),
-            };
-            for expr in calls {
-                expr.apply(|part| {
-                    match part {
-                        // What is folded may be such a value as well.
-                        Expr::ScalarSubquery(_) if is_of_rows(part) => note(part)?,
-                        Expr::WindowFunction(call) => {
-                            let params = &call.params;
-                            let order = sorted(&params.order_by);
-                            params.partition_by.iter().chain(order).try_for_each(&mut note)?;
-                        }
-                        Expr::AggregateFunction(call) => {
-                            sorted(&call.params.order_by).try_for_each(&mut note)?;
-                        }
-                        _ => {}
-                    }
-                    Ok(TreeNodeRecursion::Continue)
-                })?;
-            }
+    let (mut all, mut names) = (HashMap::new(), new_names(&schemas, COMPUTED));
+    for part in parts.into_iter().filter(|part| !part.contains_outer()) {
+        if !all.contains_key(&part) {
+            all.extend(names.next().map(|name| (part, name)));
         }
     }
-    Ok(keys)
+    all
+}
+
+/// The computed keys of a node, and what it folds that only a projection can compute.
+fn keys_of(node: &LogicalPlan) -> Result<Vec<Expr>> {
+    let is_computed = |key: &&Expr| key.exists(|part| Ok(is_open(part))).unwrap_or(false);
+    let keys_in = |calls: &[Expr]| {
+        let mut keys = Vec::new();
+        for expr in calls {
+            expr.apply(|part| {
+                match part {
+                    Expr::ScalarSubquery(_) if is_of_rows(part) => keys.push(part.clone()),
+                    Expr::WindowFunction(call) => {
+                        let params = &call.params;
+                        let order = sorted(&params.order_by);
+                        keys.extend(
+                            params.partition_by.iter().chain(order).filter(is_computed).cloned(),
+                        );
+                    }
+                    Expr::AggregateFunction(call) => {
+                        keys.extend(sorted(&call.params.order_by).filter(is_computed).cloned());
+                    }
+                    _ => {}
+                }
+                Ok(TreeNodeRecursion::Continue)
+            })?;
+        }
+        Ok(keys)
+    };
+    match node {
+        LogicalPlan::Sort(sort) => Ok(sorted(&sort.expr).filter(is_computed).cloned().collect()),
+        LogicalPlan::Distinct(Distinct::On(DistinctOn { on_expr, sort_expr, .. })) => {
+            let order = sort_expr.iter().flat_map(|keys| sorted(keys));
+            Ok(on_expr.iter().chain(order).filter(is_computed).cloned().collect())
+        }
+        LogicalPlan::Aggregate(aggregate) => {
+            // Groups by a value that a subquery has for each row.
+            let groups = aggregate.group_expr.iter().filter(|group| is_of_rows(group));
+            let mut keys: Vec<Expr> = groups.cloned().collect();
+            keys.extend(keys_in(&aggregate.aggr_expr)?);
+            Ok(keys)
+        }
+        LogicalPlan::Window(window) => keys_in(&window.window_expr),
+        _ => Ok(Vec::new()),
+    }
 }
 
 /// Whether a part of an expression is a subquery that reads columns outside it.

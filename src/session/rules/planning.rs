@@ -9,7 +9,7 @@ use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 
 use crate::session::rules::fences::Fences;
 use crate::session::rules::{
-    bags, computed_keys, exact, keys, mirrored, open_lists, repeated_keys, subqueries, views,
+    bags, computed_keys, exact, in_lists, keys, mirrored, repeated_keys, subqueries, views,
 };
 
 /// Version of what SQL means here: raised whenever the same query over the same rows would give another table.
@@ -79,7 +79,7 @@ pub fn optimizer_rules(planning: Planning) -> Vec<Arc<dyn OptimizerRule + Send +
         }
         rules.push(rule);
     }
-    rules.push(Arc::new(open_lists::OPEN_LISTS));
+    rules.push(Arc::new(in_lists::IN_LISTS));
     rules.push(Arc::new(repeated_keys::REPEATED_KEYS));
     rules
 }

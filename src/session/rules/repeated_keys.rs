@@ -7,12 +7,11 @@ use std::sync::Arc;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, Result};
 use datafusion::logical_expr::execution_props::ExecutionProps;
-use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::physical_expr::create_physical_expr;
 
-use crate::session::rules::node::EachNode;
+use crate::session::rules::node::{EachNode, keeping_names};
 use crate::session::wording::Refused;
 
 /// Leaves keys of orders out of aggregates, behind the rules that may make two keys one.
@@ -21,12 +20,7 @@ pub const REPEATED_KEYS: EachNode = EachNode { name: "repeated_keys", rewrite };
 fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let LogicalPlan::Aggregate(aggregate) = &plan else { return Ok(Transformed::no(plan)) };
     let rows = Arc::clone(aggregate.input.schema());
-    let names = NamePreserver::new(&plan);
-    plan.map_expressions(|expr| {
-        let name = names.save(&expr);
-        let expr = expr.transform_up(|part| Ok(once(part, &rows)))?;
-        Ok(expr.update_data(|expr| name.restore(expr)))
-    })
+    keeping_names(plan, |expr| expr.transform_up(|part| Ok(once(part, &rows))))
 }
 
 fn once(expr: Expr, rows: &DFSchema) -> Transformed<Expr> {

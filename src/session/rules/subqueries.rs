@@ -10,7 +10,6 @@
 //! between the condition and the top would see other rows, and is refused.
 
 use std::cell::Cell;
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use datafusion::common::config::ConfigOptions;
@@ -26,11 +25,8 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::analyzer::AnalyzerRule;
 
 use crate::session::rules::computed_keys::computed_below;
-use crate::session::rules::node::{has_part, input_schema, keeping_names, new_names};
+use crate::session::rules::node::{has_part, keeping_names};
 use crate::session::wording::Refused;
-
-/// What values that are computed below are called, with a number.
-const VALUE: &str = "__value_";
 
 /// Writes subqueries so that the optimizer's joins answer them rightly.
 #[derive(Debug)]
@@ -73,11 +69,7 @@ fn of_node(node: LogicalPlan, sets: &Cell<usize>) -> Result<Transformed<LogicalP
     let inputs = node.inputs();
     let outside = if inputs.is_empty() { DFSchema::empty() } else { merge_schema(&inputs) };
     let rewriter = Rewriter { outside: &outside, place: Place::Value, sets };
-    let node = keeping_names(node, |expr| rewriter.inside(expr))?;
-    match node.data {
-        window @ LogicalPlan::Window(_) => computed_below(window, constant_keys),
-        _ => Ok(node),
-    }
+    keeping_names(node, |expr| rewriter.inside(expr))
 }
 
 /// What is computed below before anything is asked about it: values of each row that stand left of another subquery, which would
@@ -101,7 +93,7 @@ fn first(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
                 })
             })
         })?;
-        named(node, parts)
+        Ok(parts)
     })
 }
 
@@ -130,41 +122,6 @@ fn is_of_rows(part: &Expr) -> bool {
         Expr::InSubquery(_) | Expr::SetComparison(_) => true,
         _ => false,
     }
-}
-
-/// Names for columns that are added below a node, one for each part.
-fn named(node: &LogicalPlan, parts: Vec<Expr>) -> Result<HashMap<Expr, String>> {
-    let rows = input_schema(node);
-    let schemas = [&rows];
-    let (mut all, mut names) = (HashMap::new(), new_names(&schemas, VALUE));
-    for part in parts.into_iter().filter(|part| !part.contains_outer()) {
-        if !all.contains_key(&part) {
-            all.extend(names.next().map(|name| (part, name)));
-        }
-    }
-    Ok(all)
-}
-
-/// Keys of windows that ask a subquery and no column, so that they are the same for all rows: rows without columns
-/// have no number, and cannot be sorted.
-fn constant_keys(node: &LogicalPlan) -> Result<HashMap<Expr, String>> {
-    let asks = |part: &Expr| matches!(part, Expr::ScalarSubquery(it) if !is_correlated(it));
-    let mut keys = Vec::new();
-    node.apply_expressions(|expr| {
-        expr.apply(|part| {
-            if let Expr::WindowFunction(call) = part {
-                let sorted = call.params.order_by.iter().map(|key| &key.expr);
-                let all = call.params.partition_by.iter().chain(sorted);
-                let is_constant = |key: &&Expr| {
-                    key.column_refs().is_empty()
-                        && key.exists(|part| Ok(asks(part))).unwrap_or(false)
-                };
-                keys.extend(all.filter(is_constant).cloned());
-            }
-            Ok(TreeNodeRecursion::Continue)
-        })
-    })?;
-    named(node, keys)
 }
 
 fn of_filter(filter: Filter, sets: &Cell<usize>) -> Result<LogicalPlan> {

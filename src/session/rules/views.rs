@@ -10,12 +10,11 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchema, Result};
 use datafusion::logical_expr::expr::Cast;
-use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan};
 use datafusion::optimizer::analyzer::AnalyzerRule;
 use datafusion::optimizer::analyzer::type_coercion::TypeCoercion;
 
-use crate::session::rules::node::{has_part, input_schema};
+use crate::session::rules::node::{has_part, input_schema, keeping_names};
 
 /// Casts to a text what an expression of a plan makes as a view, once all types are settled.
 #[derive(Debug)]
@@ -29,12 +28,8 @@ impl AnalyzerRule for Views {
         let has_changed = Cell::new(false);
         let of_node = |node: LogicalPlan| {
             let schema = input_schema(&node);
-            let names = NamePreserver::new(&node);
-            let node = node.map_expressions(|expr| {
-                let name = names.save(&expr);
-                let expr = expr.transform_up(retyped)?;
-                let expr = expr.transform_data(|expr| flat(expr, &schema))?;
-                Ok(expr.update_data(|expr| name.restore(expr)))
+            let node = keeping_names(node, |expr| {
+                expr.transform_up(retyped)?.transform_data(|expr| flat(expr, &schema))
             })?;
             // A node whose inputs have changed has other types, too.
             has_changed.set(has_changed.get() || node.transformed);

@@ -21,8 +21,8 @@ pub struct Counters {
     failed_rows: AtomicU64,
     failed_rows_max: OnceLock<u64>,
     /// Requests that failed before for reasons that stay.
-    refused_before: OnceLock<HashMap<Key, Failure>>,
-    refused: AtomicU64,
+    failed_before: OnceLock<HashMap<Key, Failure>>,
+    failed_again: AtomicU64,
     /// Requests that failed after all retries, since the last one that did not.
     unanswered: AtomicU64,
     stopped: watch::Sender<Option<Stopped>>,
@@ -63,7 +63,7 @@ pub struct Counts {
     /// Rows whose answer the ledger had.
     pub replayed: u64,
     /// Rows whose request failed before for a reason that stays, so that nobody is asked.
-    pub refused: u64,
+    pub failed_again: u64,
     /// Requests that a model was asked, whatever came of it. Rows with equal requests share one.
     pub asked: u64,
     /// Requests that a model answered. Rows with equal requests share one.
@@ -84,7 +84,7 @@ impl Add for Counts {
             rows: self.rows + other.rows,
             settled: self.settled + other.settled,
             replayed: self.replayed + other.replayed,
-            refused: self.refused + other.refused,
+            failed_again: self.failed_again + other.failed_again,
             asked: self.asked + other.asked,
             answered: self.answered + other.answered,
             failed: self.failed + other.failed,
@@ -104,13 +104,13 @@ impl Counters {
     }
 
     /// Has these requests fail as they did before, without asking. Set once, before anything is asked.
-    pub fn refuse(&self, before: HashMap<Key, Failure>) {
-        let _ = self.refused_before.set(before);
+    pub fn fail_again(&self, before: HashMap<Key, Failure>) {
+        let _ = self.failed_before.set(before);
     }
 
     /// How a request failed before, if that stays.
-    pub(super) fn refused_before(&self, key: &Key) -> Option<&Failure> {
-        self.refused_before.get()?.get(key)
+    pub(super) fn failed_before(&self, key: &Key) -> Option<&Failure> {
+        self.failed_before.get()?.get(key)
     }
 
     /// Has the query ask no more: somebody stops the run.
@@ -165,7 +165,7 @@ impl Counters {
             rows: read(&self.rows),
             settled: read(&self.settled),
             replayed: read(&self.replayed),
-            refused: read(&self.refused),
+            failed_again: read(&self.failed_again),
             asked: read(&self.asked),
             answered: read(&self.answered),
             failed: read(&self.failed),
@@ -211,8 +211,8 @@ impl Counters {
         self.replayed.fetch_add(count as u64, Ordering::Relaxed);
     }
 
-    pub(super) fn refused(&self, count: usize) {
-        self.refused.fetch_add(count as u64, Ordering::Relaxed);
+    pub(super) fn failed_again(&self, count: usize) {
+        self.failed_again.fetch_add(count as u64, Ordering::Relaxed);
     }
 
     pub(super) fn failed(&self, count: usize) {

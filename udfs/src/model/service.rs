@@ -147,8 +147,8 @@ impl<'a> Batch<'a> {
         }
         for at in 0..self.questions.len() {
             let Question { key, outcome: None, rows, .. } = &self.questions[at] else { continue };
-            if let Some(failure) = self.counters.refused_before(key).cloned() {
-                self.counters.refused(*rows);
+            if let Some(failure) = self.counters.failed_before(key).cloned() {
+                self.counters.failed_again(*rows);
                 self.counters.failed(1);
                 self.counters.rows_failed(*rows);
                 self.fail(at, failure).await?;

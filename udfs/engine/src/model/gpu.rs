@@ -2,11 +2,10 @@
 
 use std::sync::{Arc, OnceLock};
 
-use super::graphs::WithoutGraphs;
 use super::open::Model;
 use super::open_error::OpenError;
 use super::settings::Settings;
-use super::start::{LoadedDevice, WorkerInit, load};
+use super::start::{LoadedDevice, WithoutGraphs, WorkerInit, load};
 use crate::checkpoint::Folder;
 use crate::cuda::system::{self, System};
 use crate::cuda::{GemmBackend, Gpu};

@@ -1,7 +1,6 @@
 //! The public API of the engine: a model opened from a folder, asked by any number of threads.
 
 mod gpu;
-mod graphs;
 mod measure;
 mod open;
 mod open_error;

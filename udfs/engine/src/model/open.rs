@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
-use super::graphs::WithoutGraphs;
 use super::open_error::OpenError;
 use super::prepare::{self, ModelKind};
 use super::settings::Settings;
-use super::start::{DeviceFactory, LoadedDevice, ModelInfo, SharedState, WorkerInit, load, start};
+use super::start::{
+    DeviceFactory, LoadedDevice, ModelInfo, SharedState, WithoutGraphs, WorkerInit, load, start,
+};
 use crate::backend::Backend;
 use crate::checkpoint::{Codec, Folder, Special};
 use crate::cpu::{Cpu, Team};

@@ -1,7 +1,7 @@
 //! Starting workers: each creates its device in its own thread, which the device need never leave.
 
-use std::sync::Arc;
 use std::sync::mpsc::{self, Sender};
+use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
 
 use super::open_error::OpenError;
@@ -26,6 +26,24 @@ pub(super) struct LoadedDevice<B: Backend> {
 
 /// Creates a device and loads the weights onto it, in the worker's thread.
 pub(super) type WorkerInit<B> = Box<dyn FnOnce() -> Result<LoadedDevice<B>, OpenError> + Send>;
+
+/// By the number of a GPU: why it does not record what it launches any more, once that is so.
+#[derive(Debug, Default)]
+pub(super) struct WithoutGraphs(pub(super) Vec<(u32, Arc<OnceLock<String>>)>);
+
+impl WithoutGraphs {
+    pub(super) fn of(gpus: &[u32]) -> Self {
+        Self(gpus.iter().map(|&number| (number, Arc::default())).collect())
+    }
+
+    /// A sentence for each GPU of which that is so.
+    pub(super) fn notices(&self) -> impl Iterator<Item = String> {
+        self.0.iter().filter_map(|(number, why)| {
+            let why = why.get()?;
+            Some(format!("cuda:{number} launches its kernels one by one, which is slower: {why}"))
+        })
+    }
+}
 
 /// What is known of a model whose workers are ready.
 #[derive(Clone, Debug)]
@@ -182,5 +200,19 @@ impl Drop for CloseOnPanic {
         if thread::panicking() {
             self.0.close();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gpu_that_records_no_graphs_is_told_of() {
+        let gpus = WithoutGraphs::of(&[0, 3]);
+        assert_eq!(gpus.notices().count(), 0);
+        gpus.0[1].1.set("no recording here".to_owned()).unwrap();
+        let said = "cuda:3 launches its kernels one by one, which is slower: no recording here";
+        assert_eq!(gpus.notices().collect::<Vec<_>>(), [said]);
     }
 }

@@ -4,43 +4,51 @@
 use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::logical_expr::expr::InList;
-use datafusion::logical_expr::{Expr, LogicalPlan, not};
+use datafusion::logical_expr::{Expr, LogicalPlan, lit, not};
 
 use crate::session::rules::node::{EachNode, has_part, keeping_names};
+use crate::session::wording::Refused;
 
 /// Compares with each part of such a list, behind the rules that may put an expression there.
-pub const OPEN_LISTS: EachNode = EachNode { name: "open_lists", rewrite };
+pub const IN_LISTS: EachNode = EachNode { name: "in_lists", rewrite };
 
 fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     if !has_part(&plan, is_open)? {
         return Ok(Transformed::no(plan));
     }
-    keeping_names(plan, |expr| expr.transform_up(|part| Ok(compared(part))))
+    keeping_names(plan, |expr| expr.transform_up(compared))
 }
 
-/// Whether it is such a list, and what is looked for in it may be computed several times.
+/// Whether it is a list that holds more than values. What a model is asked becomes a column first.
 fn is_open(part: &Expr) -> bool {
     let is_asked =
         |part: &Expr| matches!(part, Expr::ScalarFunction(call) if call.func.as_async().is_some());
     match part {
         Expr::InList(InList { expr, list, .. }) => {
             list.iter().any(|value| !matches!(value, Expr::Literal(..)))
-                && !expr.is_volatile()
                 && !expr.exists(|part| Ok(is_asked(part))).unwrap_or(true)
         }
         _ => false,
     }
 }
 
-fn compared(part: Expr) -> Transformed<Expr> {
+fn compared(part: Expr) -> Result<Transformed<Expr>> {
     if !is_open(&part) {
-        return Transformed::no(part);
+        return Ok(Transformed::no(part));
     }
-    let Expr::InList(InList { expr, list, negated }) = part else { return Transformed::no(part) };
+    let Expr::InList(InList { expr, list, negated }) = part else {
+        return Ok(Transformed::no(part));
+    };
+    if list.len() > 1 && expr.is_volatile() {
+        return Refused {
+            message: "what differs in each call cannot be looked for in a list of expressions"
+                .to_owned(),
+            help: "give it a name in a subquery, and look for that".to_owned(),
+            blamed: vec!["IN".to_owned()],
+        }
+        .error();
+    }
     let each = list.into_iter().map(|value| expr.as_ref().clone().eq(value));
-    match (each.reduce(Expr::or), negated) {
-        (Some(found), false) => Transformed::yes(found),
-        (Some(found), true) => Transformed::yes(not(found)),
-        (None, _) => Transformed::no(Expr::InList(InList { expr, list: Vec::new(), negated })),
-    }
+    let found = each.reduce(Expr::or).unwrap_or_else(|| lit(false));
+    Ok(Transformed::yes(if negated { not(found) } else { found }))
 }
