@@ -24,6 +24,8 @@ pub mod diff;
 
 pub mod report;
 
+pub mod views;
+
 pub mod cli;
 
 pub mod reference;

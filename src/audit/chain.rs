@@ -6,7 +6,6 @@ use serde_json::{Map, json};
 
 use crate::audit::assemble::Found;
 use crate::audit::find::belongs;
-use crate::audit::lineage::{Lineage, TableId};
 use crate::audit::read::Reader;
 use crate::audit::row::JsonRow;
 use crate::audit::source::Walk;
@@ -14,6 +13,7 @@ use crate::stages::kinds::select_answer;
 use crate::stages::queries::sql_kind::literal;
 use proofmill_base::error::Result;
 use proofmill_base::sentence::fact_id;
+use proofmill_catalog::lineage::{Lineage, TableId};
 
 /// The columns of `teach` beside those of `select_answer`.
 const LESSON: [&str; 8] =

@@ -8,16 +8,16 @@ use crate::audit::assemble::{ShownProofs, assemble};
 use crate::audit::chain::Chain;
 use crate::audit::find::{Candidate, resolve};
 use crate::audit::item::{self, ItemTrace};
-use crate::audit::lineage::{Lineage, TableId};
 use crate::audit::read::Reader;
 use crate::audit::trace::{Answered, Audit, Question, Trace};
-use crate::run::history::RunSummary;
 use crate::session::Engine;
 use crate::stages::queries::sql_kind::literal;
 use proofmill_base::error::{Error, ErrorKind, Result};
 use proofmill_base::ids::StageName;
 use proofmill_base::sentence::{normalized, normalized_sql};
 use proofmill_base::suggest;
+use proofmill_catalog::lineage::{Lineage, TableId};
+use proofmill_catalog::summary::RunSummary;
 use proofmill_store::Store;
 
 /// Kinds that answer questions.

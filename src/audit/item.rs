@@ -7,13 +7,13 @@ use serde::Serialize;
 use serde_json::{Map, Value as Json};
 
 use crate::audit::find::{Candidate, resolve};
-use crate::audit::lineage::{Lineage, Table, TableId};
 use crate::audit::read::Reader;
 use crate::audit::trace::{Failure, Question};
-use crate::run::history::RunSummary;
 use crate::stages::queries::sql_kind::{literal, quoted};
 use proofmill_base::error::{Error, ErrorKind, Result};
 use proofmill_base::sentence::{normalized, normalized_sql};
+use proofmill_catalog::lineage::{Lineage, Table, TableId};
+use proofmill_catalog::summary::RunSummary;
 
 /// Columns that say whose row it is, that of a query first.
 pub const IDS: [&str; 4] = ["query_id", "question_id", "row_id", "id"];

@@ -5,7 +5,6 @@ pub mod chain;
 pub mod find;
 pub mod inquiry;
 pub mod item;
-pub mod lineage;
 pub mod origin;
 pub mod read;
 pub mod row;

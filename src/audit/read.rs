@@ -4,16 +4,16 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::audit::find::belongs;
-use crate::audit::lineage::Table;
 use crate::audit::row::JsonRow;
 use crate::audit::trace::Failure;
-use crate::run::history::tables_of;
+use crate::run::bind::tables_of;
 use crate::session::{Engine, StageTable};
 use crate::stages::queries::sql_kind::literal;
 use crate::stages::tables::query::rows_of;
 use crate::stages::tables::rows::objects;
 use proofmill_base::error::Result;
 use proofmill_base::ids::Fingerprint;
+use proofmill_catalog::lineage::Table;
 use proofmill_store::Store;
 
 /// What a query calls the table that it asks.

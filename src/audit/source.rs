@@ -3,12 +3,12 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
-use crate::audit::lineage::{Lineage, TableId};
 use crate::audit::origin::{Known, entries, first_lessons, hint, holders};
 use crate::audit::read::Reader;
 use crate::stages::queries::sql_kind::{literal, name};
 use proofmill_base::error::Result;
 use proofmill_base::sentence::{normalized_sql, without_stop};
+use proofmill_catalog::lineage::{Lineage, TableId};
 
 /// Rows of one table that are looked at.
 const ROWS_MAX: usize = 1000;

@@ -10,21 +10,22 @@ use object_store::memory::InMemory;
 use crate::cli::args::{Global, Pipeline, STORE_DEFAULT};
 use crate::cli::output::{Output, sound};
 use crate::cli::project;
-use crate::cli::shell::quoted;
 use crate::memory::Memories;
 use crate::models::{self, Gpus, NoLedger, Recorded, Runtime};
 use crate::report::units;
-use crate::run::history::RunSummary;
 use crate::run::past_tables::past_tables;
-use crate::run::reference::RunReference;
 use crate::session::{Engine, Limits};
 use crate::stages::load::{self, Draft, Loaded};
 use crate::stages::stored_tables::{FromStore, StoredTableName, StoredTables};
+use crate::views::run::sql_command;
+use crate::views::shell::quoted;
 use proofmill_base::clock::{Clock, SystemClock};
 use proofmill_base::digest::Digest;
 use proofmill_base::error::{Error, ErrorKind, Result};
 use proofmill_base::ids::RunId;
 use proofmill_base::rng::{Rng, SeededRng};
+use proofmill_catalog::reference::RunReference;
+use proofmill_catalog::summary::RunSummary;
 use proofmill_store::{Location, Store, run_ids};
 
 /// The cache where there is no folder for one: nothing can be kept there, nor planted by others, as could
@@ -115,7 +116,7 @@ impl Environment {
 
     /// The command that asks `query` of a run, as a shell takes it.
     pub fn sql_command(&self, run: &RunId, query: &str) -> String {
-        format!("proofmill sql{} --run {run} {}", self.store_option(), quoted(query))
+        sql_command(&self.store_option(), run, query)
     }
 
     /// A store that lasts as long as the command.

@@ -13,7 +13,8 @@ pub fn explain(args: &args::Explain, environment: &Environment) -> Result<()> {
     let output = &environment.output;
     let Some(wanted) = &args.code else {
         if output.json {
-            return output.json(&CODES.iter().map(|code| to_json(*code, false)).collect());
+            return output
+                .json(&CODES.iter().map(|code| to_json(*code, false)).collect::<Vec<_>>());
         }
         for code in CODES {
             output.data(format!("{}\n", title(*code)))?;

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::cli::args;
 use crate::cli::environment::Environment;
-use crate::cli::shell::quoted;
+use crate::views::shell::quoted;
 use proofmill_base::error::{Error, ErrorKind, Result};
 use proofmill_pipeline::project::PROJECT_FILE;
 use proofmill_pipeline::schema::FormatSchema;

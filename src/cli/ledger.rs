@@ -1,19 +1,17 @@
 //! `proofmill ledger`
 
-use chrono::{DateTime, Utc};
-use serde_json::{Map, Value as Json, json};
+use serde_json::{Value as Json, json};
 
 use crate::cli::args::{self, LedgerAction};
 use crate::cli::environment::Environment;
-use crate::report::units::{count, plural};
+use crate::report::units::plural;
+use crate::views::ledger::{LedgerView, described, model_id, parts};
 use proofmill_base::digest::Digest;
 use proofmill_base::error::{Error, ErrorKind, Result};
 use proofmill_base::secret;
 use proofmill_base::styled::printable;
-use proofmill_ledger::{Forgotten, Ledger, ModelAnswers, Scope};
+use proofmill_ledger::{Ledger, ModelAnswers, Scope};
 
-/// Digits of the id of a model, of the digest of its identity.
-const ID_DIGITS: usize = 12;
 /// The fewest digits that name a digest.
 const DIGITS_MIN: usize = 6;
 
@@ -29,28 +27,7 @@ pub async fn ledger(args: &args::Ledger, environment: &Environment) -> Result<()
 
 async fn list(ledger: &Ledger, environment: &Environment) -> Result<()> {
     let (models, forgotten) = (ledger.models().await?, ledger.forgotten());
-    let output = &environment.output;
-    if output.json {
-        let models: Vec<Json> = models.iter().map(model_json).collect();
-        let forgotten: Vec<Json> = forgotten.iter().map(forgotten_json).collect();
-        output.json(&json!({"models": models, "forgotten": forgotten}))?;
-        return Ok(());
-    }
-    if models.is_empty() {
-        output.data("no answer of a model is recorded\n".to_owned())?;
-    } else {
-        let header = ["id", "answers", "kinds", "first (UTC)", "last (UTC)", "model"];
-        let right = [false, true, false, false, false, false];
-        let rows = models.iter().map(model_row).collect();
-        output.long(output.table(&header.map(str::to_owned), rows, &right))?;
-    }
-    if !forgotten.is_empty() {
-        let header = ["forgotten (UTC)", "answers", "what", "author", "reason"];
-        let right = [false, true, false, false, false];
-        let rows = forgotten.iter().map(forgotten_row).collect();
-        output.data(format!("\n{}", output.table(&header.map(str::to_owned), rows, &right)))?;
-    }
-    Ok(())
+    environment.output.view(&LedgerView::of(&models, &forgotten))
 }
 
 async fn forget(args: &args::Forget, ledger: &Ledger, environment: &Environment) -> Result<()> {
@@ -95,7 +72,7 @@ fn named(wanted: &[String], models: &[ModelAnswers]) -> Result<Vec<String>> {
                 Err(Error::new(ErrorKind::Usage, message).with_hint(hint))
             }
             _ => {
-                let ids: Vec<String> = found.iter().map(|known| id(&known.model)).collect();
+                let ids: Vec<String> = found.iter().map(|known| model_id(&known.model)).collect();
                 let all: String = ids.iter().map(|id| format!(" --model {id}")).collect();
                 let message = format!("`{shown}` may be any of {}", ids.join(", "));
                 let hint = format!("name those that are meant; all of them are{all}");
@@ -123,95 +100,5 @@ fn request(text: &str) -> Result<Digest> {
         let message = format!("`{}` is not the digest of a request", printable(text, false));
         Error::new(ErrorKind::Usage, message)
             .with_hint("give the 64 hex digits of the column `request_digest`")
-    })
-}
-
-fn id(identity: &str) -> String {
-    Digest::of(identity.as_bytes()).to_string().chars().take(ID_DIGITS).collect()
-}
-
-fn parts(identity: &str) -> Map<String, Json> {
-    serde_json::from_str(identity).unwrap_or_default()
-}
-
-/// A model on one line: where it is, or what it is made of.
-fn summary(identity: &str) -> String {
-    let parts = parts(identity);
-    let text = |key: &str| parts.get(key).and_then(Json::as_str).unwrap_or_default();
-    let shown = match (text("url"), text("weights")) {
-        ("", "") => identity.to_owned(),
-        ("", weights) => {
-            let weights: String = weights.chars().take(ID_DIGITS).collect();
-            format!("weights {weights}, {}, {}", text("dtype"), text("device"))
-        }
-        (url, _) => format!("`{}` at {url}", text("model")),
-    };
-    printable(&secret::covered(&shown), false)
-}
-
-fn described(scope: &Scope) -> String {
-    match scope {
-        Scope::Models(models) => {
-            let one = |model: &String| format!("{} ({})", id(model), summary(model));
-            models.iter().map(one).collect::<Vec<_>>().join(", ")
-        }
-        Scope::Requests(requests) => {
-            let requests: Vec<String> = requests.iter().map(Digest::to_string).collect();
-            format!("request {}", requests.join(", "))
-        }
-    }
-}
-
-fn time(at: DateTime<Utc>) -> String {
-    at.format("%Y-%m-%d %H:%M:%S").to_string()
-}
-
-fn model_row(model: &ModelAnswers) -> Vec<String> {
-    let kind = |(kind, n): (&String, &u64)| format!("{} {}", count(*n), printable(kind, false));
-    vec![
-        id(&model.model),
-        count(model.answers()),
-        model.kinds.iter().map(kind).collect::<Vec<_>>().join(", "),
-        time(model.first),
-        time(model.last),
-        summary(&model.model),
-    ]
-}
-
-fn model_json(model: &ModelAnswers) -> Json {
-    json!({
-        "id": id(&model.model),
-        "answers": model.answers(),
-        "kinds": model.kinds,
-        "first": model.first,
-        "last": model.last,
-        "model": secret::covered(&model.model),
-    })
-}
-
-fn forgotten_row(forgotten: &Forgotten) -> Vec<String> {
-    let forget = &forgotten.forget;
-    vec![
-        time(forgotten.t_utc),
-        count(forget.answers),
-        described(&forget.what),
-        printable(&forget.author, false),
-        printable(&forget.reason, false),
-    ]
-}
-
-fn forgotten_json(forgotten: &Forgotten) -> Json {
-    let forget = &forgotten.forget;
-    let (models, requests) = match &forget.what {
-        Scope::Models(models) => (models.iter().map(|model| id(model)).collect(), Vec::new()),
-        Scope::Requests(requests) => (Vec::new(), requests.clone()),
-    };
-    json!({
-        "at": forgotten.t_utc,
-        "answers": forget.answers,
-        "models": models,
-        "requests": requests,
-        "author": forget.author,
-        "reason": forget.reason,
     })
 }

@@ -23,7 +23,6 @@ pub mod rows;
 pub mod run;
 pub mod runs;
 pub mod schema;
-pub mod shell;
 pub mod show;
 pub mod show_models;
 pub mod sql;

@@ -2,12 +2,15 @@
 
 use std::io;
 
+use serde::Serialize;
 use serde_json::Value as Json;
 
 use crate::cli::args::Colour;
 use crate::cli::pager;
 use crate::console::{self, Stream};
+use crate::draw::plot::text::draw;
 use crate::draw::table::prioritized;
+use crate::views::section::{Grid, Section, View};
 use proofmill_base::error::{Error, ErrorKind, Result};
 use proofmill_base::secret;
 use proofmill_base::styled::{Ink, Styled};
@@ -75,8 +78,36 @@ impl Output {
     /// # Errors
     ///
     /// As [`Self::data`].
-    pub fn json(&self, value: &Json) -> Result<()> {
-        written(console::print_json(value))
+    pub fn json(&self, value: &impl Serialize) -> Result<()> {
+        let value = serde_json::to_value(value).map_err(|error| {
+            Error::new(ErrorKind::Resources, format!("what was found is no JSON: {error}"))
+        })?;
+        written(console::print_json(&value))
+    }
+
+    /// What a command found: JSON for programs, or its sections for people.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::data`].
+    pub fn view(&self, view: &impl View) -> Result<()> {
+        if self.json {
+            return self.json(view);
+        }
+        let sections: Vec<String> =
+            view.sections().into_iter().map(|it| self.section(it)).collect();
+        self.long(sections.join("\n"))
+    }
+
+    fn section(&self, section: Section) -> String {
+        match section {
+            Section::Text(text) => text,
+            Section::Table(Grid { title, header, rows, right, note }) => {
+                let line = |text: Option<String>| text.map(|it| it + "\n").unwrap_or_default();
+                line(title) + &self.table(&header, rows, &right) + &line(note)
+            }
+            Section::Plot(plot) => draw(&plot),
+        }
     }
 
     /// A remark, to standard error.

@@ -4,13 +4,11 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::{Value as Json, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::args;
 use crate::cli::budget::Watch;
 use crate::cli::environment::Environment;
-use crate::cli::shell::quoted;
 use crate::cli::stop::on_signals;
 use crate::console::{Stream, is_terminal};
 use crate::graph::select::{UnknownSelection, select, upstream};
@@ -25,12 +23,14 @@ use crate::run::notice::Observer;
 use crate::run::plan::changed;
 use crate::run::planned::Choice;
 use crate::run::provenance::machine;
-use crate::run::publish::{Request, RunResult, rows_json, run as run_pipeline};
-use crate::run::reference::newest_of;
+use crate::run::publish::{Request, RunResult, run as run_pipeline};
 use crate::stages::plan::Prepared;
+use crate::views::result::ResultView;
+use crate::views::shell::quoted;
 use proofmill_base::clock::Clock;
 use proofmill_base::error::{Error, ErrorKind, Result};
 use proofmill_base::ids::{RunId, StageName};
+use proofmill_catalog::reference::newest_of;
 use proofmill_store::{StageStatus, Store};
 
 /// How often a display is brought up to date: its clock shows each second.
@@ -257,7 +257,7 @@ impl Display {
 fn print(result: &RunResult, environment: &Environment, store: &Store) -> Result<()> {
     let output = &environment.output;
     if output.json {
-        output.json(&json(result, store))?;
+        output.json(&ResultView::of(result, store))?;
     } else {
         // What a page shows is not shown a second time.
         let on_a_page = |stage| result.pages.iter().any(|page| page.tables.contains_key(stage));
@@ -295,20 +295,4 @@ fn print(result: &RunResult, environment: &Environment, store: &Store) -> Result
         }
     }
     Ok(())
-}
-
-fn json(result: &RunResult, store: &Store) -> Json {
-    let metrics: Vec<Json> =
-        result.metrics.iter().flat_map(|(stage, batches)| rows_json(stage, batches)).collect();
-    json!({
-        "run": result.run,
-        "outcome": result.outcome,
-        "store": store.url().as_str(),
-        "error": result.error.as_ref().map(|error| error.message.clone()),
-        "metrics": metrics,
-        "models": result.models,
-        "local_models": result.local_models,
-        "pages": result.pages.iter().map(page::json).collect::<Vec<_>>(),
-        "stages": result.stages.values().collect::<Vec<_>>(),
-    })
 }

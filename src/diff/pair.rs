@@ -12,7 +12,7 @@ use proofmill_pipeline::checks::Check;
 use proofmill_store::{Artifact, Store};
 
 use crate::diff::runs::Side;
-use crate::run::history::tables_of;
+use crate::run::bind::tables_of;
 use crate::session::{Engine, StageTable};
 use crate::stages::queries::sql_kind::quoted;
 use crate::stages::tables::query::rows_of;

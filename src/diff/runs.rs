@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use indexmap::IndexMap;
 use serde::Serialize;
 
-use crate::run::history::{RunOrigin, RunSummary, artifact};
 use crate::run::reason::{Change, Reason};
 use proofmill_base::error::Result;
 use proofmill_base::ids::{Fingerprint, StageName};
+use proofmill_catalog::summary::{RunOrigin, RunSummary, artifact};
 use proofmill_pipeline::project::plain;
 use proofmill_store::{Artifact, StageOutcome, Store, Stored};
 

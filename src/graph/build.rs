@@ -14,7 +14,7 @@ use proofmill_base::ids::StageName;
 use proofmill_base::suggest;
 use proofmill_pipeline::code::Code;
 use proofmill_pipeline::diagnostic::Diagnostic;
-use proofmill_pipeline::kinds::index::{Index, IndexBy, IndexKind, Variant};
+use proofmill_pipeline::kinds::index::{Index, IndexKind};
 use proofmill_pipeline::kinds::retrieve::Retrieve;
 use proofmill_pipeline::kinds::{Instance, MatrixUnion, StageKind};
 use proofmill_pipeline::names::{self, candidates};
@@ -23,6 +23,7 @@ use proofmill_pipeline::pipeline::{Common, Matrix, Pipeline, StageSpec};
 use proofmill_pipeline::settings::StageRef;
 use proofmill_pipeline::source::{Sources, Span};
 use proofmill_pipeline::validate::join;
+use proofmill_settings::search::{IndexBy, Variant};
 
 /// Resolves all names of `pipeline`. Stages with a mistake, and those that need one, are left out.
 pub fn build(mut pipeline: Pipeline, diagnostics: &mut Vec<Diagnostic>) -> Graph {
@@ -271,7 +272,7 @@ impl Builder<'_> {
     ) -> Input {
         let mut name = format!("{}__{}", memory.stage, kind.as_str());
         if !analyzer.is_default() {
-            name = format!("{name}_{}", analyzer.as_str());
+            name = format!("{name}_{}", analyzer.name());
         }
         if !keep.is_empty() {
             // Columns may be called what no stage can: a digest tells lists of them apart.

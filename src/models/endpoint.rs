@@ -8,13 +8,11 @@ use std::time::Duration;
 use async_trait::async_trait;
 use proofmill_base::waits::Waits;
 use proofmill_engine::request::{Answer, Request};
-use proofmill_remote::{
-    Budget, ModelError, Money, Prices, RemoteError, RemoteModel, Settings, Usage,
-};
+use proofmill_remote::{ModelError, Money, RemoteError, RemoteModel, Settings, Usage};
 use proofmill_udfs::model::{AskError, Key, LanguageModel, OpenError};
 
 use crate::models::runtime::Runtime;
-use proofmill_pipeline::models::{Api, Model};
+use proofmill_pipeline::models::Model;
 
 /// A model behind an endpoint.
 #[derive(Debug)]
@@ -52,33 +50,16 @@ impl RemoteEndpoint {
 fn settings(model: &Model) -> Settings {
     let url = model.url.clone().unwrap_or_default();
     let mut settings = Settings::new(url, model.model.clone().unwrap_or_default());
-    settings.api = match model.api.unwrap_or_default() {
-        Api::Completions => proofmill_remote::Api::Completions,
-        Api::Chat => proofmill_remote::Api::Chat { system: model.system.clone() },
-    };
-    let capabilities = model.capabilities.clone().unwrap_or_default();
-    settings.capabilities.logprobs = capabilities.logprobs;
-    settings.capabilities.scores = capabilities.scores;
-    settings.capabilities.top_k = capabilities.top_k;
-    settings.capabilities.samples = capabilities.samples;
+    settings.api = model.api.unwrap_or_default();
+    settings.system.clone_from(&model.system);
+    settings.capabilities = model.capabilities.unwrap_or_default();
     settings.api_key_env.clone_from(&model.api_key_env);
     settings.concurrency =
         model.concurrency.and_then(NonZeroU32::new).unwrap_or(settings.concurrency);
     settings.requests_per_minute = model.requests_per_minute.and_then(NonZeroU32::new);
     settings.tokens_per_minute = model.tokens_per_minute.and_then(NonZeroU32::new);
-    if let Some(budget) = &model.budget {
-        settings.budget = Budget {
-            requests: budget.requests,
-            prompt_tokens: budget.prompt_tokens,
-            completion_tokens: budget.completion_tokens,
-            money: budget.money.map(|money| Money::millionths(money.millionths())),
-        };
-    }
-    settings.prices = model.prices.map(|prices| Prices {
-        prompt: prices.prompt.millionths(),
-        cached: prices.cached.unwrap_or(prices.prompt).millionths(),
-        completion: prices.completion.millionths(),
-    });
+    settings.budget = model.budget.unwrap_or_default();
+    settings.prices = model.prices;
     if let Some(seconds) = model.timeout_seconds {
         settings.timeout = Duration::from_secs(seconds.into());
     }

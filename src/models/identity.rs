@@ -9,7 +9,8 @@ use proofmill_engine::model::GemmBackend;
 
 use crate::models::device::{NoPlacement, Placement};
 use crate::models::runtime::Runtime;
-use proofmill_pipeline::models::{Api, Model, Pooling};
+use proofmill_pipeline::models::{Model, Pooling};
+use proofmill_settings::endpoint::Api;
 
 /// The version of the engine's arithmetic: raised when the same model and request would give other
 /// bits or other text.
@@ -156,7 +157,7 @@ fn remote(model: &Model, url: &str) -> Vec<(&'static str, String)> {
         Api::Completions => "completions",
         Api::Chat => "chat",
     };
-    let capabilities = model.capabilities.clone().unwrap_or_default();
+    let capabilities = model.capabilities.unwrap_or_default();
     let offered = [
         ("samples", capabilities.samples),
         ("scores", capabilities.scores),

@@ -3,22 +3,25 @@
 use proofmill_engine::checkpoint::{Family, LoadError};
 use proofmill_engine::cpu::{Cpu, Isa};
 use proofmill_engine::model::{self, measure, open_gpu};
+use serde::Serialize;
 
 use crate::models::device::{NoPlacement, Placement, name_of};
 use crate::models::folder::{claim, settings};
 use crate::models::identity::open_folder;
 use crate::models::runtime::Runtime;
-use proofmill_pipeline::models::{Api, Model};
+use proofmill_pipeline::models::Model;
+use proofmill_settings::endpoint::Api;
 
 /// What a model is and takes.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
 pub enum ModelInfo {
     Local(Local),
     Remote(Endpoint),
 }
 
 /// A model in a folder.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Local {
     /// As `config.json` calls it.
     pub family: &'static str,
@@ -35,8 +38,10 @@ pub struct Local {
 }
 
 /// A model behind an endpoint.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Endpoint {
+    /// What the endpoint calls it.
+    #[serde(rename = "there")]
     pub model: String,
     pub api: &'static str,
     pub url: String,

@@ -20,7 +20,6 @@ pub mod refusal;
 pub mod schema;
 pub mod settings;
 pub mod source;
-pub mod spending;
 pub mod tag;
 pub mod testcase;
 pub mod text;

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::device::Device;
-use crate::spending::{Budget, Prices};
+use proofmill_settings::endpoint::{Api, Budget, Capabilities, Prices};
 
 /// A model: a folder on this machine (`path`), or an endpoint that speaks OpenAI's protocol (`url`).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -72,35 +72,6 @@ pub struct Model {
     pub prices: Option<Prices>,
 }
 
-/// What an endpoint can do beyond the least of the protocol; anything else is refused before it is
-/// sent.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Capabilities {
-    /// Log-probabilities of what it writes.
-    #[serde(default)]
-    pub logprobs: bool,
-    /// Log-probabilities of the prompt (`echo`), which scores need.
-    #[serde(default)]
-    pub scores: bool,
-    /// The parameter `top_k`.
-    #[serde(default)]
-    pub top_k: bool,
-    /// Several answers to one request.
-    #[serde(default = "yes")]
-    pub samples: bool,
-}
-
-fn yes() -> bool {
-    true
-}
-
-impl Default for Capabilities {
-    fn default() -> Self {
-        Self { logprobs: false, scores: false, top_k: false, samples: true }
-    }
-}
-
 /// How weights are kept and multiplied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
@@ -136,17 +107,6 @@ pub enum Pooling {
     Last,
     /// The first, through BERT's pooler.
     Pooler,
-}
-
-/// How an endpoint is asked for text.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Api {
-    /// The prompt is continued.
-    #[default]
-    Completions,
-    /// Messages, or the prompt as a user's.
-    Chat,
 }
 
 impl Model {

@@ -10,8 +10,8 @@ use crate::device::Device;
 use crate::diagnostic::Diagnostic;
 use crate::node::{Node, Value};
 use crate::source::Span;
-use crate::spending::Amount;
 use proofmill_base::suggest;
+use proofmill_settings::endpoint::Amount;
 
 /// Keys that a message lists; more of them are left to its help.
 const LISTED_MAX: usize = 8;

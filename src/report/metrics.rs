@@ -6,52 +6,22 @@ use arrow::datatypes::DataType;
 
 use crate::draw::cells::texts;
 use crate::draw::table::prioritized;
+use crate::stages::tables::results::result_column;
 use proofmill_base::ids::StageName;
-
-/// Columns of `measure` and `compare` that hold numbers people compare first; the table in the
-/// store has more.
-const SHOWN: [(&str, &str); 20] = [
-    ("metric", "metric"),
-    ("name", "metric"),
-    ("baseline", "baseline"),
-    ("candidate", "candidate"),
-    ("value", "value"),
-    ("baseline_value", "baseline"),
-    ("candidate_value", "candidate"),
-    ("diff", "diff"),
-    ("ci_low", "low"),
-    ("ci_high", "high"),
-    ("n_attempted", "attempted"),
-    ("n_answered", "answered"),
-    ("n_errored", "errored"),
-    ("n_excluded", "excluded"),
-    ("only_baseline", "only base"),
-    ("only_candidate", "only cand"),
-    ("p_mcnemar", "p mcnemar"),
-    ("p_bootstrap", "p boot"),
-    ("p_holm", "p holm"),
-    ("n", "n"),
-];
-/// Columns that are in the store and not shown.
-const HIDDEN: [&str; 6] =
-    ["ci_method", "se", "value_answered", "value_bound", "p_clustered", "n_unpaired"];
 
 /// The table of one stage's numbers, under its name; in `width` columns of a terminal if that is given.
 pub fn of_stage(stage: &StageName, batches: &[RecordBatch], width: Option<usize>) -> String {
     let Some(first) = batches.first() else { return format!("{stage}: no rows\n") };
     let Ok(all) = concat_batches(&first.schema(), batches) else { return String::new() };
     let schema = all.schema();
-    let shown =
-        |name: &str| SHOWN.iter().find(|(column, _)| *column == name).map(|(_, title)| *title);
     let mut header = Vec::new();
     let mut columns: Vec<Vec<String>> = Vec::new();
     let mut right = Vec::new();
     for (field, column) in schema.fields().iter().zip(all.columns()) {
         let name = field.name().as_str();
-        if HIDDEN.contains(&name) || is_empty(column) {
-            continue;
-        }
-        header.push(shown(name).unwrap_or(name).to_owned());
+        let title = result_column(name).map_or(Some(name), |column| column.title);
+        let Some(title) = title.filter(|_| !is_empty(column)) else { continue };
+        header.push(title.to_owned());
         columns.push(texts(column, false));
         right.push(field.data_type().is_numeric());
     }

@@ -1,10 +1,8 @@
 //! A page that a `report` stage drew, as text.
 
 use arrow::array::{Array, AsArray, RecordBatch};
-use serde_json::{Value as Json, json};
 
 use crate::run::reports::Page;
-use crate::stages::tables::rows::objects;
 
 /// The page as it was drawn, then where the tables lie that it shows.
 pub fn text(page: &Page) -> String {
@@ -50,13 +48,4 @@ fn blocks(batch: &RecordBatch) -> Vec<String> {
 fn underlined(heading: &str, rule: char) -> String {
     let widest = heading.lines().map(|line| line.chars().count()).max().unwrap_or(0);
     format!("{heading}\n{}\n", String::from(rule).repeat(widest))
-}
-
-/// The page for programs.
-pub fn json(page: &Page) -> Json {
-    json!({
-        "stage": page.stage,
-        "blocks": objects(&page.blocks),
-        "tables": page.tables,
-    })
 }

@@ -1,12 +1,8 @@
 //! Text → terms: a closed set of analyzers, the same for entries and for queries.
 
-use std::fmt;
-use std::str::FromStr;
-
-use serde::{Deserialize, Serialize};
+use proofmill_settings::search::Analyzer;
 use tantivy::tokenizer::{Language, Stemmer, Token, TokenFilter, TokenStream, Tokenizer};
 
-use crate::error::SearchError;
 use crate::word::is_word;
 use proofmill_base::digest::Digest;
 
@@ -21,39 +17,19 @@ const STOP_WORDS: [&str; 33] = [
     "they", "this", "to", "was", "will", "with",
 ];
 
-/// How a text becomes terms.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub enum Analyzer {
-    /// Lower-case, then Python's `re.findall(r"\w+", text)`. No stop words. The project's default.
-    #[default]
-    Word,
-    /// [`Analyzer::Word`], then the Snowball stemmer for English ("Porter2").
-    WordStemEn,
-    /// [`Analyzer::Word`] without Lucene's 33 English stop words: entries that share only such words
-    /// with a query do not answer it.
-    WordStopEn,
-    /// Python's `text.split(" ")`: case and punctuation kept, and two spaces in a row give an
-    /// empty term. What PGRA's released code feeds to rank_bm25.
-    Whitespace,
+/// What an analyzer does. `word` is Python's `re.findall(r"\w+", text)` of the lower-cased text, `word_stem_en` the Snowball stemmer
+/// for English ("Porter2") behind it, `word_stop_en` the same without Lucene's stop words, and `whitespace` Python's
+/// `text.split(" ")`: two spaces in a row give an empty term (what PGRA's released code feeds to rank_bm25).
+pub(crate) trait Terms {
+    /// The terms of `text`, in order, with repetitions.
+    fn terms(self, text: &str) -> Vec<String>;
+    /// Writes the terms of `text` to `joined`, one space between two, and returns their number. No
+    /// term holds a space.
+    fn join_terms(self, text: &str, joined: &mut String) -> usize;
 }
 
-impl Analyzer {
-    /// All analyzers, in the order of the documentation.
-    pub const ALL: [Self; 4] = [Self::Word, Self::WordStemEn, Self::WordStopEn, Self::Whitespace];
-
-    /// The name in pipeline files and in `bm25.json`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Word => "word",
-            Self::WordStemEn => "word_stem_en",
-            Self::WordStopEn => "word_stop_en",
-            Self::Whitespace => "whitespace",
-        }
-    }
-
-    /// The terms of `text`, in order, with repetitions.
-    pub fn terms(self, text: &str) -> Vec<String> {
+impl Terms for Analyzer {
+    fn terms(self, text: &str) -> Vec<String> {
         let mut joined = String::new();
         match self.join_terms(text, &mut joined) {
             0 => Vec::new(),
@@ -61,9 +37,7 @@ impl Analyzer {
         }
     }
 
-    /// Writes the terms of `text` to `joined`, one space between two, and returns their number. No
-    /// term holds a space.
-    pub(super) fn join_terms(self, text: &str, joined: &mut String) -> usize {
+    fn join_terms(self, text: &str, joined: &mut String) -> usize {
         joined.clear();
         match self {
             Self::Word => join(words(&text.to_lowercase()), joined),
@@ -124,7 +98,7 @@ impl Tokenizer for Words {
     }
 }
 
-/// Takes what [`Analyzer::join_terms`] wrote apart again, for tantivy's writer.
+/// Takes what [`Terms::join_terms`] wrote apart again, for tantivy's writer.
 #[derive(Clone)]
 pub(super) struct JoinedTerms;
 
@@ -169,55 +143,9 @@ impl TokenStream for Pieces<'_> {
     }
 }
 
-impl fmt::Display for Analyzer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-impl FromStr for Analyzer {
-    type Err = SearchError;
-
-    fn from_str(name: &str) -> Result<Self, SearchError> {
-        Self::ALL.into_iter().find(|analyzer| analyzer.name() == name).ok_or_else(|| {
-            SearchError::UnknownName {
-                what: "analyzer",
-                name: name.to_owned(),
-                expected: Self::ALL.map(|analyzer| format!("`{analyzer}`")).join(", "),
-            }
-        })
-    }
-}
-
-impl TryFrom<String> for Analyzer {
-    type Error = SearchError;
-
-    fn try_from(name: String) -> Result<Self, SearchError> {
-        name.parse()
-    }
-}
-
-impl From<Analyzer> for String {
-    fn from(analyzer: Analyzer) -> Self {
-        analyzer.name().to_owned()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn names_and_analyzers_correspond() {
-        for analyzer in Analyzer::ALL {
-            assert_eq!(analyzer.name().parse::<Analyzer>().unwrap(), analyzer);
-        }
-        let error = "words".parse::<Analyzer>().unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "unknown analyzer `words`; expected `word`, `word_stem_en`, `word_stop_en`, `whitespace`"
-        );
-    }
 
     /// Expected values: `re.findall(r"\w+", text.lower())` of CPython.
     #[test]

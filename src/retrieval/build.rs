@@ -10,6 +10,7 @@ use tantivy::tokenizer::{TextAnalyzer, TokenizerManager};
 use tantivy::{TantivyDocument, TantivyError};
 
 use crate::analyzer::JoinedTerms;
+use crate::analyzer::Terms;
 use crate::error::{ENTRIES_MAX, ENTRY_BYTES_MAX, SearchError};
 use crate::layout::{self, Fields, ORDINAL, TOKENIZER};
 use crate::meta::{IndexMeta, IndexSpec};

@@ -3,29 +3,10 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::fmt;
-use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
-
-use crate::error::SearchError;
 use proofmill_base::digest::Digest;
 use proofmill_base::sentence::normalized;
-
-/// What is indexed for each fact of a memory.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub enum MemoryIndexing {
-    /// One entry per fact: the fact ("F", best in the paper and the default).
-    #[default]
-    Fact,
-    /// One entry per pair of question and fact: the question that the fact was taught for ("Q").
-    Question,
-    /// One entry per pair: the question, a space, the fact ("Q+F").
-    QuestionFact,
-    /// One entry per fact: the fact, then all its questions ("Relevant-Qs+F").
-    RelevantQuestions,
-}
+use proofmill_settings::search::IndexBy;
 
 /// One row of a memory: a fact and the question that it was taught for, which may be empty.
 #[derive(Clone, Copy, Debug)]
@@ -46,25 +27,9 @@ pub struct MemoryEntry {
     pub rows: Vec<u32>,
 }
 
-impl MemoryIndexing {
-    /// All ways, in the order of the paper.
-    pub const ALL: [Self; 4] =
-        [Self::Fact, Self::Question, Self::QuestionFact, Self::RelevantQuestions];
-
-    /// The name in pipeline files.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Fact => "fact",
-            Self::Question => "question",
-            Self::QuestionFact => "question_fact",
-            Self::RelevantQuestions => "relevant_questions",
-        }
-    }
-
-    /// True if equal facts share an entry whatever their questions.
-    const fn is_per_fact(self) -> bool {
-        matches!(self, Self::Fact | Self::RelevantQuestions)
-    }
+/// True if equal facts share an entry whatever their questions.
+const fn is_per_fact(by: IndexBy) -> bool {
+    matches!(by, IndexBy::Fact | IndexBy::RelevantQuestions)
 }
 
 /// The entries of a memory, in order of first occurrence. Facts and questions are the same if they
@@ -72,7 +37,7 @@ impl MemoryIndexing {
 /// entry.
 pub fn memory_entries<'a>(
     rows: impl IntoIterator<Item = MemoryRow<'a>>,
-    indexing: MemoryIndexing,
+    indexing: IndexBy,
 ) -> Vec<MemoryEntry> {
     let mut groups: Vec<Group<'a>> = Vec::new();
     let mut by_key: HashMap<(String, String), usize> = HashMap::new();
@@ -82,7 +47,7 @@ pub fn memory_entries<'a>(
             continue;
         }
         let question = normalized(row.question);
-        let key_question = if indexing.is_per_fact() { String::new() } else { question.clone() };
+        let key_question = if is_per_fact(indexing) { String::new() } else { question.clone() };
         let index = match by_key.entry((fact, key_question)) {
             Entry::Occupied(entry) => *entry.get(),
             Entry::Vacant(entry) => {
@@ -103,7 +68,7 @@ pub fn memory_entries<'a>(
 /// same text stay apart. Rows without a fact give no entry.
 pub fn row_entries<'a>(
     rows: impl IntoIterator<Item = MemoryRow<'a>>,
-    indexing: MemoryIndexing,
+    indexing: IndexBy,
 ) -> Vec<MemoryEntry> {
     let entry = |(number, row): (u32, MemoryRow<'a>)| {
         let question = normalized(row.question);
@@ -127,7 +92,7 @@ pub struct FirstRow {
 /// rows that come one by one. Holds a digest for each entry and no text.
 pub struct FirstRows {
     /// `None`: each row is an entry.
-    indexing: Option<MemoryIndexing>,
+    indexing: Option<IndexBy>,
     by_key: HashMap<Digest, usize>,
     found: Vec<FirstRow>,
     next: u64,
@@ -135,7 +100,7 @@ pub struct FirstRows {
 
 impl FirstRows {
     /// No rows yet, of entries as [`memory_entries`] gives them.
-    pub fn new(indexing: MemoryIndexing) -> Self {
+    pub fn new(indexing: IndexBy) -> Self {
         Self { indexing: Some(indexing), by_key: HashMap::new(), found: Vec::new(), next: 0 }
     }
 
@@ -155,7 +120,7 @@ impl FirstRows {
         let Some(indexing) = self.indexing else {
             return self.found.push(FirstRow { row: number, rows: 1 });
         };
-        let per_fact = indexing.is_per_fact();
+        let per_fact = is_per_fact(indexing);
         let question = if per_fact { String::new() } else { normalized(row.question) };
         let key = Digest::of(format!("{}:{fact}{question}", fact.len()).as_bytes());
         match self.by_key.entry(key) {
@@ -182,49 +147,15 @@ struct Group<'a> {
 }
 
 impl Group<'_> {
-    fn into_entry(self, indexing: MemoryIndexing) -> MemoryEntry {
+    fn into_entry(self, indexing: IndexBy) -> MemoryEntry {
         let questions = self.questions.iter().map(|(_, question)| *question);
         let parts: Vec<&str> = match indexing {
-            MemoryIndexing::Fact => vec![self.fact],
-            MemoryIndexing::Question => questions.collect(),
-            MemoryIndexing::QuestionFact => questions.chain([self.fact]).collect(),
-            MemoryIndexing::RelevantQuestions => [self.fact].into_iter().chain(questions).collect(),
+            IndexBy::Fact => vec![self.fact],
+            IndexBy::Question => questions.collect(),
+            IndexBy::QuestionFact => questions.chain([self.fact]).collect(),
+            IndexBy::RelevantQuestions => [self.fact].into_iter().chain(questions).collect(),
         };
         MemoryEntry { text: parts.join(" "), fact: self.fact.to_owned(), rows: self.rows }
-    }
-}
-
-impl fmt::Display for MemoryIndexing {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-impl FromStr for MemoryIndexing {
-    type Err = SearchError;
-
-    fn from_str(name: &str) -> Result<Self, SearchError> {
-        Self::ALL.into_iter().find(|indexing| indexing.name() == name).ok_or_else(|| {
-            SearchError::UnknownName {
-                what: "way to index a memory",
-                name: name.to_owned(),
-                expected: Self::ALL.map(|indexing| format!("`{indexing}`")).join(", "),
-            }
-        })
-    }
-}
-
-impl TryFrom<String> for MemoryIndexing {
-    type Error = SearchError;
-
-    fn try_from(name: String) -> Result<Self, SearchError> {
-        name.parse()
-    }
-}
-
-impl From<MemoryIndexing> for String {
-    fn from(indexing: MemoryIndexing) -> Self {
-        indexing.name().to_owned()
     }
 }
 
@@ -241,7 +172,7 @@ mod tests {
         MemoryRow { fact: "Metals conduct electricity.", question: "" },
     ];
 
-    fn entries(indexing: MemoryIndexing) -> Vec<(String, String, Vec<u32>)> {
+    fn entries(indexing: IndexBy) -> Vec<(String, String, Vec<u32>)> {
         let entries = memory_entries(ROWS, indexing).into_iter();
         entries.map(|entry| (entry.text, entry.fact, entry.rows)).collect()
     }
@@ -258,7 +189,7 @@ mod tests {
     fn facts_are_unique_and_keep_their_first_spelling() {
         let expected =
             [entry(IRON, IRON, &[0, 2, 3]), entry(PENNY, PENNY, &[1]), entry(METALS, METALS, &[5])];
-        assert_eq!(entries(MemoryIndexing::Fact), expected);
+        assert_eq!(entries(IndexBy::Fact), expected);
     }
 
     #[test]
@@ -269,7 +200,7 @@ mod tests {
             entry("Does a magnet attract iron?", "iron  IS a metal. ", &[2]),
             entry("", METALS, &[5]),
         ];
-        assert_eq!(entries(MemoryIndexing::Question), expected);
+        assert_eq!(entries(IndexBy::Question), expected);
 
         let expected = [
             entry("Is iron a metal? Iron is a metal.", IRON, &[0, 3]),
@@ -277,7 +208,7 @@ mod tests {
             entry("Does a magnet attract iron? iron  IS a metal. ", "iron  IS a metal. ", &[2]),
             entry(METALS, METALS, &[5]),
         ];
-        assert_eq!(entries(MemoryIndexing::QuestionFact), expected);
+        assert_eq!(entries(IndexBy::QuestionFact), expected);
     }
 
     #[test]
@@ -291,18 +222,18 @@ mod tests {
             entry("A penny is made of copper. Can a magnet attract a penny?", PENNY, &[1]),
             entry(METALS, METALS, &[5]),
         ];
-        assert_eq!(entries(MemoryIndexing::RelevantQuestions), expected);
+        assert_eq!(entries(IndexBy::RelevantQuestions), expected);
     }
 
     #[test]
     fn first_rows_are_those_of_the_entries() {
-        for indexing in MemoryIndexing::ALL {
+        for indexing in IndexBy::ALL {
             let mut first = FirstRows::new(indexing);
             ROWS.into_iter().for_each(|row| first.add(row));
             let expected = memory_entries(ROWS, indexing)
                 .into_iter()
                 .map(|entry| FirstRow { row: entry.rows[0].into(), rows: entry.rows.len() as u32 });
-            assert_eq!(first.finish(), expected.collect::<Vec<_>>(), "{indexing}");
+            assert_eq!(first.finish(), expected.collect::<Vec<_>>(), "{indexing:?}");
         }
     }
 
@@ -315,18 +246,11 @@ mod tests {
             entry("is iron\ta METAL? Iron is a metal.", IRON, &[3]),
             entry(METALS, METALS, &[5]),
         ];
-        let entries = row_entries(ROWS, MemoryIndexing::QuestionFact).into_iter();
+        let entries = row_entries(ROWS, IndexBy::QuestionFact).into_iter();
         let entries: Vec<_> = entries.map(|entry| (entry.text, entry.fact, entry.rows)).collect();
         assert_eq!(entries, expected);
         let mut first = FirstRows::of_rows();
         ROWS.into_iter().for_each(|row| first.add(row));
         assert_eq!(first.finish(), [0, 1, 2, 3, 5].map(|row| FirstRow { row, rows: 1 }));
-    }
-
-    #[test]
-    fn names_and_ways_correspond() {
-        for indexing in MemoryIndexing::ALL {
-            assert_eq!(indexing.name().parse::<MemoryIndexing>().unwrap(), indexing);
-        }
     }
 }

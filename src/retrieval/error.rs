@@ -40,9 +40,6 @@ pub enum SearchError {
     /// A parameter is outside its range.
     #[error("`{name}` is {value}; expected {expected}")]
     Parameter { name: &'static str, value: String, expected: &'static str },
-    /// A name is not one of the closed set.
-    #[error("unknown {what} `{name}`; expected {expected}")]
-    UnknownName { what: &'static str, name: String, expected: String },
     /// A single text is larger than the limit.
     #[error("entry {ordinal} has {bytes} bytes of text; expected at most {}", ENTRY_BYTES_MAX)]
     EntryTooLong {
@@ -82,10 +79,9 @@ impl SearchError {
             | Self::NotAnIndex { .. }
             | Self::Format { .. }
             | Self::Damaged { .. } => ErrorKind::Store,
-            Self::Parameter { .. }
-            | Self::UnknownName { .. }
-            | Self::EntryTooLong { .. }
-            | Self::TooManyEntries => ErrorKind::Stage,
+            Self::Parameter { .. } | Self::EntryTooLong { .. } | Self::TooManyEntries => {
+                ErrorKind::Stage
+            }
         }
     }
 
@@ -98,9 +94,7 @@ impl SearchError {
             Self::NotAnIndex { .. } | Self::Format { .. } | Self::Damaged { .. } => {
                 "build the index again from its table"
             }
-            Self::Parameter { .. } | Self::UnknownName { .. } => {
-                "correct the settings of the index stage"
-            }
+            Self::Parameter { .. } => "correct the settings of the index stage",
             Self::EntryTooLong { .. } => "split the text into passages before indexing it",
             Self::TooManyEntries => "split the table over several indexes",
         }

@@ -6,12 +6,14 @@
 
 use std::collections::BTreeMap;
 
+use crate::analyzer::Terms;
 use crate::error::{ENTRIES_MAX, ENTRY_BYTES_MAX, SearchError};
 use crate::meta::{IndexMeta, IndexSpec};
 use crate::scoring::Scoring;
 use crate::terms::{by_weight, counts};
 use crate::topk::{Hit, TopK};
-use crate::variant::Variant;
+use crate::variant::raw_okapi_idf;
+use proofmill_settings::search::Variant;
 
 /// An entry that has a term, and how often.
 type Posting = (u32, u32);
@@ -106,8 +108,7 @@ impl GrowingIndex {
             return 0.0;
         }
         let documents = self.lengths.len() as f64;
-        let idfs =
-            self.postings.values().map(|list| Variant::raw_okapi_idf(documents, list.len() as f64));
+        let idfs = self.postings.values().map(|list| raw_okapi_idf(documents, list.len() as f64));
         idfs.fold(0.0, |sum, idf| sum + idf) / self.postings.len() as f64
     }
 }

@@ -4,10 +4,10 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::analyzer::Analyzer;
 use crate::error::SearchError;
 use crate::layout::META_FILE;
-use crate::variant::Variant;
+use crate::variant::{Formula, stored};
+use proofmill_settings::search::{Analyzer, Variant};
 
 /// Version of the folder's layout. A change that old programs cannot read adds one.
 pub const FORMAT: u32 = 1;
@@ -17,11 +17,11 @@ pub const FORMAT: u32 = 1;
 #[serde(deny_unknown_fields)]
 pub struct IndexSpec {
     pub variant: Variant,
-    /// Saturation; `None` takes [`Variant::default_k1`].
+    /// Saturation; `None` takes [`Formula::default_k1`].
     pub k1: Option<f64>,
-    /// Length normalisation; `None` takes [`Variant::default_b`].
+    /// Length normalisation; `None` takes [`Formula::default_b`].
     pub b: Option<f64>,
-    /// Lower bound of a matching term; `None` takes [`Variant::default_delta`].
+    /// Lower bound of a matching term; `None` takes [`Formula::default_delta`].
     pub delta: Option<f64>,
     pub analyzer: Analyzer,
 }
@@ -71,6 +71,7 @@ impl IndexSpec {
 pub struct IndexMeta {
     /// [`FORMAT`] at the time of writing.
     pub format: u32,
+    #[serde(with = "stored")]
     pub variant: Variant,
     pub k1: f64,
     /// Length normalisation in force.

@@ -27,15 +27,11 @@ mod word;
 #[cfg(test)]
 mod tests;
 
-pub use analyzer::Analyzer;
 pub use build::{IndexBuilder, IndexStats, MEMORY_BYTES_MIN};
-pub use entries::{
-    FirstRow, FirstRows, MemoryEntry, MemoryIndexing, MemoryRow, memory_entries, row_entries,
-};
+pub use entries::{FirstRow, FirstRows, MemoryEntry, MemoryRow, memory_entries, row_entries};
 pub use error::{ENTRIES_MAX, ENTRY_BYTES_MAX, SearchError};
 pub use growing::GrowingIndex;
 pub use layout::META_FILE;
 pub use meta::{FORMAT, IndexMeta, IndexSpec};
 pub use query::Bm25Index;
 pub use topk::Hit;
-pub use variant::Variant;

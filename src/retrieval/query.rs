@@ -15,7 +15,8 @@ use crate::meta::IndexMeta;
 use crate::scoring::Scoring;
 use crate::terms::{KnownTerm, KnownTerms, by_weight, counts};
 use crate::topk::Hit;
-use crate::variant::Variant;
+use crate::variant::raw_okapi_idf;
+use proofmill_settings::search::Variant;
 
 /// An index that is ready to be asked, from any number of threads.
 pub struct Bm25Index {
@@ -147,7 +148,7 @@ fn mean_okapi_idf(
     let (mut sum, mut terms) = (0.0, 0u64);
     while stream.advance() {
         let doc_freq = f64::from(stream.value().doc_freq);
-        sum += Variant::raw_okapi_idf(f64::from(documents), doc_freq);
+        sum += raw_okapi_idf(f64::from(documents), doc_freq);
         terms += 1;
     }
     Ok(if terms == 0 { 0.0 } else { sum / terms as f64 })

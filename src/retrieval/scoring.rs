@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 
 use crate::meta::IndexMeta;
-use crate::variant::Variant;
+use crate::variant::Formula;
+use proofmill_settings::search::Variant;
 
 /// Frequencies up to this one are looked up.
 const TABLE_FREQUENCY_MAX: u32 = 4;
@@ -29,7 +30,7 @@ pub(super) struct Scoring {
 }
 
 impl Scoring {
-    /// `lengths` by ordinal; `mean_idf` as in [`Variant::idf`].
+    /// `lengths` by ordinal; `mean_idf` as in [`Formula::idf`].
     pub fn new(meta: &IndexMeta, lengths: &[u32], mean_idf: f64) -> Self {
         let long = (0..).zip(lengths).filter(|&(_, &length)| length >= TABLE_LENGTHS);
         let mut scoring = Self {

@@ -10,9 +10,10 @@ use tantivy::index::InvertedIndexReader;
 use tantivy::postings::TermInfo;
 use tantivy::schema::IndexRecordOption;
 
-use crate::analyzer::Analyzer;
+use crate::analyzer::Terms;
 use crate::dense::Dense;
 use crate::scoring::Scoring;
+use proofmill_settings::search::Analyzer;
 
 /// Terms remembered at once. Beyond it everything is forgotten, which costs time and nothing else.
 const TERMS_CACHED_MAX: usize = 1 << 17;

@@ -5,76 +5,46 @@
 //! bm25s 0.3, rank_bm25 0.2.2 and tantivy 0.27, and Kamphuis et al., "Which BM25 Do You Mean?"
 //! (ECIR 2020). Check values: the `bm25.*` cases of the golden file.
 
-use std::fmt;
-use std::str::FromStr;
-
-use serde::{Deserialize, Serialize};
-
-use crate::error::SearchError;
+use proofmill_settings::search::Variant;
 
 /// Share of the mean idf that replaces a negative one (rank_bm25's `epsilon`).
 pub const OKAPI_EPSILON: f64 = 0.25;
 
-/// Which BM25.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub enum Variant {
-    /// Lucene 8 and later; the project's default: `ln(1 + (N-n+.5)/(n+.5)) * f / (f + k1 p)`.
-    #[default]
-    Lucene,
-    /// Lucene before 8: [`Variant::Lucene`] times `k1 + 1`. Same ranking, other numbers.
-    Lucene7,
-    /// tantivy: as [`Variant::Lucene7`], but a repeated query term counts once. Lengths are exact
-    /// here; tantivy itself rounds those above 40 tokens to one byte.
-    Tantivy,
-    /// rank_bm25's `BM25Okapi`: `ln((N-n+.5)/(n+.5)) * f (k1+1) / (f + k1 p)`, where a negative
-    /// idf becomes a quarter of the mean idf over all terms.
-    Okapi,
-    /// bm25s `robertson`: `max(0, ln((N-n+.5)/(n+.5))) * f / (f + k1 p)`.
-    Robertson,
-    /// bm25s `atire`: `ln(N/n) * f (k1+1) / (f + k1 p)`.
-    Atire,
-    /// bm25s `bm25l`: `ln((N+1)/(n+.5)) * (k1+1)(c+d) / (k1+c+d)` with `c = f/p`; also for `f = 0`.
-    Bm25l,
-    /// bm25s `bm25+`: `ln((N+1)/n) * (d + f (k1+1) / (f + k1 p))`; also for `f = 0`. With delta 1
-    /// these are the numbers of rank_bm25's `BM25Plus`.
-    Bm25Plus,
-    /// rank_bm25's `BM25L`, which multiplies by `f` once more:
-    /// `ln((N+1)/(n+.5)) * f (k1+1)(c+d) / (k1+c+d)`.
-    RankBm25l,
+/// What a variant computes. With `N` documents, `n` of which have the term, `c = f/p` and a lower bound `d`, the sum is of
+///
+/// - `lucene`: `ln(1 + (N-n+.5)/(n+.5)) * f / (f + k1 p)`; `lucene7` times `k1 + 1`; `tantivy` likewise, and a repeated query
+///   term counts once. Lengths are exact; tantivy itself rounds those above 40 tokens to one byte.
+/// - `okapi`: `ln((N-n+.5)/(n+.5)) * f (k1+1) / (f + k1 p)`, where a negative idf becomes a quarter of the mean idf over all
+///   terms; `robertson` (bm25s): `max(0, ln((N-n+.5)/(n+.5))) * f / (f + k1 p)`.
+/// - `atire` (bm25s): `ln(N/n) * f (k1+1) / (f + k1 p)`.
+/// - `bm25l` (bm25s): `ln((N+1)/(n+.5)) * (k1+1)(c+d) / (k1+c+d)`, also for `f = 0`; `rank_bm25l` times `f`.
+/// - `bm25+` (bm25s): `ln((N+1)/n) * (d + f (k1+1) / (f + k1 p))`, also for `f = 0`. With delta 1 these are the numbers of
+///   rank_bm25's `BM25Plus`.
+pub(crate) trait Formula {
+    /// Saturation `k1` where none is given: what the named implementation has.
+    fn default_k1(self) -> f64;
+    /// Length normalisation `b` where none is given.
+    fn default_b(self) -> f64;
+    /// Lower-bounding `delta` where none is given; `None` if the formula has none.
+    fn default_delta(self) -> Option<f64>;
+    /// How often a term counts that stands `count` times in the query.
+    fn query_count(self, count: u32) -> f64;
+    /// Inverse document frequency of a term in `n` of `total` documents; `mean` is the mean of
+    /// [`raw_okapi_idf`] over all terms and matters to `okapi` only.
+    fn idf(self, total: f64, n: f64, mean: f64) -> f64;
+    /// What a document with frequency `f` and length pivot `p` gets, before the idf.
+    fn part(self, k1: f64, delta: f64, f: f64, p: f64) -> f64;
+    /// What a document without the term gets, before the idf.
+    fn absent_part(self, k1: f64, delta: f64) -> f64;
 }
 
-impl Variant {
-    /// All variants, in the order of the documentation.
-    pub const ALL: [Self; 9] = [
-        Self::Lucene,
-        Self::Lucene7,
-        Self::Tantivy,
-        Self::Okapi,
-        Self::Robertson,
-        Self::Atire,
-        Self::Bm25l,
-        Self::Bm25Plus,
-        Self::RankBm25l,
-    ];
+/// The idf of Robertson and Spärck Jones, which is negative for terms in most documents.
+pub(crate) fn raw_okapi_idf(total: f64, n: f64) -> f64 {
+    (total - n + 0.5).ln() - (n + 0.5).ln()
+}
 
-    /// The name in pipeline files and in `bm25.json`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Lucene => "lucene",
-            Self::Lucene7 => "lucene7",
-            Self::Tantivy => "tantivy",
-            Self::Okapi => "okapi",
-            Self::Robertson => "robertson",
-            Self::Atire => "atire",
-            Self::Bm25l => "bm25l",
-            Self::Bm25Plus => "bm25plus",
-            Self::RankBm25l => "rank_bm25l",
-        }
-    }
-
-    /// Saturation `k1` where none is given: what the named implementation has.
-    pub const fn default_k1(self) -> f64 {
+impl Formula for Variant {
+    fn default_k1(self) -> f64 {
         match self {
             Self::Lucene | Self::Lucene7 | Self::Tantivy => 1.2,
             Self::Okapi
@@ -86,13 +56,11 @@ impl Variant {
         }
     }
 
-    /// Length normalisation `b` where none is given.
-    pub const fn default_b(self) -> f64 {
+    fn default_b(self) -> f64 {
         0.75
     }
 
-    /// Lower-bounding `delta` where none is given; `None` if the formula has none.
-    pub const fn default_delta(self) -> Option<f64> {
+    fn default_delta(self) -> Option<f64> {
         match self {
             Self::Bm25l | Self::Bm25Plus | Self::RankBm25l => Some(0.5),
             Self::Lucene
@@ -104,22 +72,19 @@ impl Variant {
         }
     }
 
-    /// How often a term counts that stands `count` times in the query.
-    pub(super) fn query_count(self, count: u32) -> f64 {
+    fn query_count(self, count: u32) -> f64 {
         match self {
             Self::Tantivy => 1.0,
             _ => f64::from(count),
         }
     }
 
-    /// Inverse document frequency of a term in `n` of `total` documents; `mean` is the mean of
-    /// [`Variant::raw_okapi_idf`] over all terms and matters to [`Variant::Okapi`] only.
-    pub(super) fn idf(self, total: f64, n: f64, mean: f64) -> f64 {
+    fn idf(self, total: f64, n: f64, mean: f64) -> f64 {
         match self {
             Self::Lucene | Self::Lucene7 | Self::Tantivy => {
                 (1.0 + (total - n + 0.5) / (n + 0.5)).ln()
             }
-            Self::Okapi => match Self::raw_okapi_idf(total, n) {
+            Self::Okapi => match raw_okapi_idf(total, n) {
                 idf if idf < 0.0 => OKAPI_EPSILON * mean,
                 idf => idf,
             },
@@ -130,13 +95,7 @@ impl Variant {
         }
     }
 
-    /// The idf of Robertson and Spärck Jones, which is negative for terms in most documents.
-    pub(super) fn raw_okapi_idf(total: f64, n: f64) -> f64 {
-        (total - n + 0.5).ln() - (n + 0.5).ln()
-    }
-
-    /// What a document with frequency `f` and length pivot `p` gets, before the idf.
-    pub(super) fn part(self, k1: f64, delta: f64, f: f64, p: f64) -> f64 {
+    fn part(self, k1: f64, delta: f64, f: f64, p: f64) -> f64 {
         match self {
             Self::Lucene | Self::Robertson => f / (f + k1 * p),
             Self::Lucene7 | Self::Tantivy | Self::Okapi | Self::Atire => {
@@ -154,8 +113,7 @@ impl Variant {
         }
     }
 
-    /// What a document without the term gets, before the idf.
-    pub(super) fn absent_part(self, k1: f64, delta: f64) -> f64 {
+    fn absent_part(self, k1: f64, delta: f64) -> f64 {
         match self {
             Self::Bm25l if k1 + delta > 0.0 => (k1 + 1.0) * delta / (k1 + delta),
             Self::Bm25Plus => delta,
@@ -164,52 +122,28 @@ impl Variant {
     }
 }
 
-impl fmt::Display for Variant {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
+/// Variants by their names in `bm25.json`.
+pub(crate) mod stored {
+    use proofmill_settings::search::Variant;
+    use serde::de::{Error, Unexpected};
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub fn serialize<S: Serializer>(variant: &Variant, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(variant.stored_name())
     }
-}
 
-impl FromStr for Variant {
-    type Err = SearchError;
-
-    fn from_str(name: &str) -> Result<Self, SearchError> {
-        Self::ALL.into_iter().find(|variant| variant.name() == name).ok_or_else(|| {
-            SearchError::UnknownName {
-                what: "BM25 variant",
-                name: name.to_owned(),
-                expected: Self::ALL.map(|variant| format!("`{variant}`")).join(", "),
-            }
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Variant, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        let named = |variant: &Variant| variant.stored_name() == name;
+        Variant::ALL.into_iter().find(named).ok_or_else(|| {
+            D::Error::invalid_value(Unexpected::Str(&name), &"the name of a BM25 variant")
         })
-    }
-}
-
-impl TryFrom<String> for Variant {
-    type Error = SearchError;
-
-    fn try_from(name: String) -> Result<Self, SearchError> {
-        name.parse()
-    }
-}
-
-impl From<Variant> for String {
-    fn from(variant: Variant) -> Self {
-        variant.name().to_owned()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn names_and_variants_correspond() {
-        for variant in Variant::ALL {
-            assert_eq!(variant.name().parse::<Variant>().unwrap(), variant);
-        }
-        let error = "bm25".parse::<Variant>().unwrap_err().to_string();
-        assert!(error.starts_with("unknown BM25 variant `bm25`; expected `lucene`, "), "{error}");
-    }
 
     #[test]
     fn okapi_replaces_negative_idf_by_a_quarter_of_the_mean() {
@@ -224,7 +158,7 @@ mod tests {
             let mut last = variant.absent_part(1.2, delta);
             for f in 1..50 {
                 let part = variant.part(1.2, delta, f64::from(f), 0.8);
-                assert!(part >= last, "{variant} at {f}");
+                assert!(part >= last, "{variant:?} at {f}");
                 last = part;
             }
         }

@@ -10,7 +10,6 @@ use tracing::{Instrument, error_span};
 
 use crate::run::attempt::{self, Done};
 use crate::run::context::Context;
-use crate::run::event::{Event, StageFailure};
 use crate::run::notice::Notice;
 use crate::run::planned::PlannedAction;
 use crate::run::stored::needs_confirmation;
@@ -18,6 +17,7 @@ use crate::stages::checks::Verdict;
 use crate::stages::error::StageError;
 use proofmill_base::error::{Error, ErrorKind};
 use proofmill_base::ids::StageName;
+use proofmill_catalog::event::{Event, StageFailure};
 use proofmill_store::{
     Artifact, Head, Outcome, RunLog, StageOutcome, StageStatus, StoreError, Stored,
 };

@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::run::history::{RunSummary, artifact, error_schema};
-use crate::run::reference::RunReference;
+use crate::run::bind::error_schema;
 use crate::stages::stored_tables::{StoredTable, StoredTableName, StoredTables};
 use proofmill_base::error::{Error, ErrorKind, Result};
 use proofmill_base::suggest;
+use proofmill_catalog::reference::RunReference;
+use proofmill_catalog::summary::{RunSummary, artifact};
 use proofmill_store::{Store, Stored};
 
 /// Finds the tables `wanted`, and what people should know of the runs that are meant. A run or a table that is not

@@ -15,7 +15,6 @@ use crate::run::bind::bind;
 use crate::run::context::Context;
 use crate::run::dispatcher::{Ended, dispatch};
 use crate::run::estimate::expected;
-use crate::run::event::{Event, StageFailure};
 use crate::run::notice::{Notice, Observer};
 use crate::run::plan::plan;
 use crate::run::planned::{Choice, PlannedAction};
@@ -29,6 +28,7 @@ use crate::stages::sink::Kept;
 use crate::stages::tables::rows::objects;
 use proofmill_base::error::{Error, ErrorKind, Result};
 use proofmill_base::ids::{PipelineName, RunId, StageName};
+use proofmill_catalog::event::{Event, StageFailure};
 use proofmill_store::{
     Lease, LocalUsage, MANIFEST_VERSION, Machine, Manifest, ModelUsage, Outcome, PipelineRef,
     RunLog, Session, StageOutcome, Store, publish_manifest,

@@ -3,22 +3,30 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use proofmill_base::ids::StageName;
+use proofmill_base::secret;
 
 /// Changes that a reason names.
 const CHANGES_SHOWN: usize = 3;
 
-/// One part of a fingerprint that is not what it was.
+/// One part of a fingerprint that is not what it was. What was recorded before secrets in addresses were refused may have
+/// one, and shows none.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Change {
     /// Its name, such as `settings.top_k`.
     pub component: String,
     /// What it was; `None` if it is new.
+    #[serde(serialize_with = "covered")]
     pub old: Option<String>,
     /// What it is; `None` if it is gone.
+    #[serde(serialize_with = "covered")]
     pub new: Option<String>,
+}
+
+fn covered<S: Serializer>(value: &Option<String>, serializer: S) -> Result<S::Ok, S::Error> {
+    value.as_deref().map(secret::covered).serialize(serializer)
 }
 
 /// Why a stage is cached or runs.

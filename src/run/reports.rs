@@ -4,10 +4,11 @@ use arrow::array::{AsArray, RecordBatch};
 use futures::TryStreamExt;
 use indexmap::{IndexMap, IndexSet};
 
-use crate::run::history::{artifact, tables};
+use crate::run::bind::tables;
 use crate::stages::tables::rows;
 use proofmill_base::error::Result;
 use proofmill_base::ids::StageName;
+use proofmill_catalog::summary::artifact;
 use proofmill_store::{StageOutcome, Store};
 
 /// The kind of stage that draws pages.

@@ -21,7 +21,8 @@ use proofmill_engine::checkpoint::Folder;
 use proofmill_engine::request::{Embed, Generate, Prompt, Request, Score, Strategy};
 use proofmill_files as files;
 use proofmill_pipeline::expand::{self, Loader};
-use proofmill_remote::{Api, Capabilities, RemoteModel, Retry, Settings};
+use proofmill_remote::{RemoteModel, Retry, Settings};
+use proofmill_settings::endpoint::{Api, Capabilities};
 use tempfile::TempDir;
 
 /// A parser, and what to begin with.
@@ -290,7 +291,7 @@ impl Endpoint {
             let (clock, rng) = (Arc::new(WaitsForNothing::default()), Arc::new(SeededRng::new(7)));
             RemoteModel::open(settings, |_| None, clock, rng).unwrap()
         };
-        let models = [model(Api::Completions), model(Api::Chat { system: None })];
+        let models = [model(Api::Completions), model(Api::Chat)];
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         Self { says, models, runtime }
     }

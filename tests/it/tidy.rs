@@ -9,21 +9,23 @@ use crate::circles;
 /// Lower layers first. A module may name only modules in strictly lower layers.
 const LAYERS: &[&[&str]] = &[
     &["base"],
-    &["draw"],
+    &["draw", "settings"],
     &["console", "pipeline", "retrieval", "sqltext", "store"],
-    &["files", "graph", "ledger"],
+    &["catalog", "files", "graph", "ledger"],
     &["memory", "models"],
     &["session"],
     &["stages"],
     &["run"],
     &["audit", "diff"],
     &["report"],
+    &["views"],
     &["cli"],
     &["reference"],
     &["lib", "main"],
 ];
 /// The modules of `src` that are crates of their own: named `proofmill_<module>` from outside.
-const CRATES: &[&str] = &["base", "files", "ledger", "pipeline", "retrieval", "store"];
+const CRATES: &[&str] =
+    &["base", "catalog", "files", "ledger", "pipeline", "retrieval", "settings", "store"];
 /// The same for `udfs/engine/src`.
 const ENGINE_LAYERS: &[&[&str]] = &[
     &["request", "rng"],

@@ -9,11 +9,12 @@ use serde_json::{Map, Value as Json};
 use crate::cli::environment::Environment;
 use crate::cli::sql::fetch;
 use crate::memory::Sentence;
-use crate::run::history::{RunSummary, artifact, tables};
+use crate::run::bind::tables;
 use crate::stages::tables::rows::objects;
 use proofmill_base::error::{Error, ErrorKind, Result};
 use proofmill_base::ids::RunId;
 use proofmill_base::suggest;
+use proofmill_catalog::summary::{RunSummary, artifact};
 use proofmill_store::{StageOutcome, Store};
 
 /// The columns that tables of proofs have.

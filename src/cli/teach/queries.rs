@@ -19,7 +19,7 @@ pub async fn list(args: &Of, store: &Store, environment: &Environment) -> Result
     let rows = journal.state().rows();
     let output = &environment.output;
     if output.json {
-        output.json(&rows.iter().map(row_json).collect())?;
+        output.json(&rows.iter().map(row_json).collect::<Vec<_>>())?;
         return Ok(());
     }
     let line = |row: &Row| {
@@ -49,7 +49,9 @@ pub async fn history(args: &Of, store: &Store, environment: &Environment) -> Res
     let output = &environment.output;
     let entries = || journal.entries().iter().zip(journal.undone_by());
     if output.json {
-        output.json(&entries().map(|(entry, undone)| entry_json(entry, undone)).collect())?;
+        output.json(
+            &entries().map(|(entry, undone)| entry_json(entry, undone)).collect::<Vec<_>>(),
+        )?;
         return Ok(());
     }
     let line = |(entry, undone): (&JournalEntry, Option<u64>)| {
@@ -81,7 +83,7 @@ pub async fn conflicts(args: &Of, store: &Store, environment: &Environment) -> R
     if output.json {
         let json =
             |(_, later, conflict): &(Row, Row, Conflict)| conflict_json(later.entry, conflict);
-        output.json(&found.iter().map(json).collect())?;
+        output.json(&found.iter().map(json).collect::<Vec<_>>())?;
         return Ok(());
     }
     if found.is_empty() {

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::settings::StageRef;
+use proofmill_settings::search::{Analyzer, IndexBy, Variant};
 
 /// Builds an index over a memory of facts. As a table it lists its entries.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -83,93 +84,6 @@ impl IndexKind {
     /// True for what an index is unless its settings say otherwise: fingerprints of those made
     /// before there was a choice stay.
     fn is_default(&self) -> bool {
-        *self == Self::default()
-    }
-}
-
-/// What an entry's text is made of.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum IndexBy {
-    /// One entry per distinct fact; its own words.
-    #[default]
-    Fact,
-    /// One entry per question and fact; the question's words.
-    Question,
-    /// One entry per question and fact; the words of both.
-    QuestionFact,
-    /// One entry per distinct fact; its words and those of all its questions.
-    RelevantQuestions,
-}
-
-impl IndexBy {
-    /// The name in the pipeline file.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Fact => "fact",
-            Self::Question => "question",
-            Self::QuestionFact => "question_fact",
-            Self::RelevantQuestions => "relevant_questions",
-        }
-    }
-}
-
-/// Formula of the score. All drop entries that match no term.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Variant {
-    /// Lucene's: idf ln(1 + (N-n+.5)/(n+.5)), no factor k1+1, repeated query terms counted.
-    #[default]
-    Lucene,
-    /// Lucene's before 8: the factor k1+1 as well. The same rankings with other scores.
-    Lucene7,
-    /// tantivy's: as Lucene's with the factor k1+1, repeated query terms counted once.
-    Tantivy,
-    /// `rank_bm25`'s BM25Okapi with its floor for negative idf.
-    Okapi,
-    /// Robertson and Spärck Jones's idf, floored at zero.
-    Robertson,
-    /// ATIRE's.
-    Atire,
-    /// BM25L.
-    Bm25l,
-    /// BM25+.
-    #[serde(rename = "bm25+")]
-    Bm25plus,
-    /// `rank_bm25`'s BM25L, which multiplies by the term's frequency once more.
-    #[serde(rename = "rank_bm25l")]
-    RankBm25l,
-}
-
-/// How texts become terms.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Analyzer {
-    /// Lower-cased runs of letters, digits and `_`; no stop words.
-    #[default]
-    Word,
-    /// The same, reduced by the English Snowball stemmer.
-    WordStemEn,
-    /// As `word`, without Lucene's 33 English stop words.
-    WordStopEn,
-    /// Split at single spaces, case kept.
-    Whitespace,
-}
-
-impl Analyzer {
-    /// The name in the pipeline file.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Word => "word",
-            Self::WordStemEn => "word_stem_en",
-            Self::WordStopEn => "word_stop_en",
-            Self::Whitespace => "whitespace",
-        }
-    }
-
-    /// True for what an analyzer is unless settings say otherwise: fingerprints of what was made
-    /// before there was a choice stay.
-    pub fn is_default(&self) -> bool {
         *self == Self::default()
     }
 }

@@ -3,8 +3,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::kinds::index::{Analyzer, IndexKind};
+use crate::kinds::index::IndexKind;
 use crate::settings::StageRef;
+use proofmill_settings::search::Analyzer;
 
 /// Ranks the entries of a memory for every row of a table.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

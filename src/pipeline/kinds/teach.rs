@@ -4,11 +4,11 @@ use proofmill_settings::options::GenerateOptions;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::kinds::index::Analyzer;
 use crate::kinds::prove::yes;
 use crate::kinds::select_answer::WithoutProof;
 use crate::kinds::verify::{Probability, half};
 use crate::settings::{Expression, ModelRef, StageRef};
+use proofmill_settings::search::Analyzer;
 
 /// Walks through questions, answers each with proofs over the memory so far, and has a simulated
 /// user correct what is wrong (TeachMe, section 4.1). One row for each question: the lesson.

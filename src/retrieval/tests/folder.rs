@@ -9,9 +9,8 @@ use tantivy::schema::{Schema, TEXT};
 use tantivy::{Index, TantivyDocument};
 
 use crate::tests::support::{PENNY, build, index};
-use crate::{
-    Analyzer, Bm25Index, IndexBuilder, IndexSpec, MEMORY_BYTES_MIN, META_FILE, SearchError, Variant,
-};
+use crate::{Bm25Index, IndexBuilder, IndexSpec, MEMORY_BYTES_MIN, META_FILE, SearchError};
+use proofmill_settings::search::{Analyzer, Variant};
 
 fn files(dir: &Path) -> BTreeMap<String, Vec<u8>> {
     let files = std::fs::read_dir(dir).unwrap().map(|file| file.unwrap());

@@ -4,8 +4,9 @@
 //! the closed form of Lucene's formula. A case that fails after an upgrade means that the metric
 //! changed.
 
+use crate::IndexSpec;
 use crate::tests::support::{PENNY, index};
-use crate::{IndexSpec, Variant};
+use proofmill_settings::search::Variant;
 
 struct Case {
     id: &'static str,

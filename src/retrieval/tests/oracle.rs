@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 
-use crate::variant::Variant;
+use crate::analyzer::Terms;
+use crate::variant::{Formula, raw_okapi_idf};
 use crate::{Hit, IndexSpec};
 
 /// All entries with a score above 0, best first; the first `k` are the answer.
@@ -21,7 +22,7 @@ pub fn answer(spec: &IndexSpec, texts: &[String], query: &str, excluded: &[u32])
     }
     let mut sorted: Vec<_> = doc_freqs.iter().collect();
     sorted.sort_unstable_by_key(|(term, _)| *term);
-    let raw = sorted.iter().map(|(_, n)| Variant::raw_okapi_idf(total, **n)).sum::<f64>();
+    let raw = sorted.iter().map(|(_, n)| raw_okapi_idf(total, **n)).sum::<f64>();
     let mean_idf = raw / sorted.len() as f64;
 
     let mut counts: HashMap<String, u32> = HashMap::new();

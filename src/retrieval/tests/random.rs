@@ -4,7 +4,8 @@ use proptest::prelude::*;
 
 use crate::tests::oracle;
 use crate::tests::support::index;
-use crate::{Analyzer, GrowingIndex, Hit, IndexSpec, Variant};
+use crate::{GrowingIndex, Hit, IndexSpec};
+use proofmill_settings::search::{Analyzer, Variant};
 
 fn assert_same(found: &[Hit], expected: &[Hit]) -> Result<(), TestCaseError> {
     let bits = |hits: &[Hit]| -> Vec<(u32, u64)> {

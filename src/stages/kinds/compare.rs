@@ -407,3 +407,18 @@ fn batch(plan: &ComparePlan, lines: &[Line]) -> Result<RecordBatch, StageError> 
     }
     values::table(&plan.schema, columns)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stages::tables::results::result_column;
+
+    #[test]
+    fn all_columns_are_known() {
+        let settings = r#"{"from": "t", "correct": "hit", "key": "id", "systems": "system",
+            "baseline": "a", "reruns": "run", "look": 1}"#;
+        let schema = schema(&serde_json::from_str(settings).unwrap());
+        assert!(schema.field_with_name("above_noise").is_ok());
+        assert!(schema.fields().iter().all(|field| result_column(field.name()).is_some()));
+    }
+}

@@ -17,8 +17,7 @@ use datafusion::catalog::TableProvider;
 use datafusion::logical_expr::LogicalPlan;
 use futures::TryStreamExt;
 use proofmill_fit::{
-    FitError, Fitted, Input, Logged, Objective, Pair, Report, Run, STEPS_MAX, Settings, Start,
-    Tokens,
+    Checked, FitError, Fitted, Input, Logged, Pair, Report, Run, STEPS_MAX, Start, Tokens,
 };
 
 use crate::session::Engine;
@@ -33,8 +32,9 @@ use crate::stages::sink::{Computed, Sink};
 use crate::stages::tables::outside;
 use proofmill_base::digest::Digest;
 use proofmill_pipeline::code::Code;
-use proofmill_pipeline::kinds::fit::{Fit, FitObjective, FitSettings};
+use proofmill_pipeline::kinds::fit::Fit;
 use proofmill_pipeline::settings::Expression;
+use proofmill_settings::fit::{FitSettings, Objective, Training};
 use proofmill_store::NamedFile;
 use tempfile::TempDir;
 
@@ -48,7 +48,7 @@ pub struct FitPlan {
     train: LogicalPlan,
     dev: Option<LogicalPlan>,
     /// With `epochs`, their steps are counted when the pairs are there.
-    settings: Settings,
+    settings: Training,
     epochs: Option<u32>,
     start: Start,
     path: PathBuf,
@@ -95,11 +95,10 @@ impl Kind for Fit {
             return None;
         }
         let steps = self.settings.steps.or(epochs.map(|_| STEPS_MAX));
-        let counted = FitSettings { steps, epochs: None, ..self.settings.clone() };
-        let chosen = converted::<Settings>(&counted, &["settings"], diagnostics);
+        let chosen = FitSettings { steps, ..self.settings.clone() };
+        let chosen = chosen.with_defaults(self.objective.unwrap_or_default());
         let start = start(self, engine, components, diagnostics);
-        let (train, chosen, start) = (train?, chosen?, start?);
-        let chosen = Settings { objective: objective(self), ..chosen };
+        let (train, start) = (train?, start?);
         if let Err(error) = chosen.check() {
             diagnostics.error(&[KIND, "settings"], Code::WrongValue, error.to_string(), None);
             return None;
@@ -247,30 +246,6 @@ fn input(
     None
 }
 
-/// Settings of the file as those of the trainer, whose names they have.
-fn converted<T: serde::de::DeserializeOwned>(
-    from: &impl serde::Serialize,
-    steps: &[&str],
-    diagnostics: &mut Diagnostics<'_>,
-) -> Option<T> {
-    let converted = serde_json::to_value(from).and_then(serde_json::from_value);
-    converted
-        .map_err(|error| {
-            let steps: Vec<&str> = [KIND].into_iter().chain(steps.iter().copied()).collect();
-            diagnostics.error(&steps, Code::WrongValue, error.to_string(), None);
-        })
-        .ok()
-}
-
-fn objective(settings: &Fit) -> Objective {
-    match settings.objective {
-        None | Some(FitObjective::Generation) => Objective::Generation,
-        Some(FitObjective::Similarity) => Objective::Similarity,
-        Some(FitObjective::Contrastive) => Objective::Contrastive,
-        Some(FitObjective::Policy) => Objective::Policy,
-    }
-}
-
 fn start(
     settings: &Fit,
     engine: &Engine,
@@ -285,18 +260,16 @@ fn start(
             None
         }
         (Some(sizes), None) => {
-            let sizes = converted(sizes, &["sizes"], diagnostics)?;
-            Some(Start::Scratch { sizes, tokens: Tokens::Words { also: Vec::new() } })
+            Some(Start::Scratch { sizes: *sizes, tokens: Tokens::Words { also: Vec::new() } })
         }
         (None, Some(folder)) => match engine.models().checkpoint(folder) {
             Ok((digest, digested)) => {
                 components.set("checkpoint", digest);
                 let (folder, digested) = (PathBuf::from(folder), Some(digested));
-                let Some(decoder) = &settings.decoder else {
-                    return Some(Start::Checkpoint { folder, digested });
-                };
-                let decoder = converted(decoder, &["decoder"], diagnostics)?;
-                Some(Start::WithDecoder { folder, digested, decoder })
+                Some(match settings.decoder {
+                    None => Start::Checkpoint { folder, digested },
+                    Some(decoder) => Start::WithDecoder { folder, digested, decoder },
+                })
             }
             Err(error) => {
                 let message = error.to_string();
@@ -542,7 +515,6 @@ async fn keep(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proofmill_pipeline::kinds::fit::FitSettings;
 
     #[test]
     fn who_trains_the_same_at_once_has_another_place() {
@@ -563,17 +535,5 @@ mod tests {
         let file = cache.path().join("file");
         std::fs::write(&file, "").unwrap();
         assert!(Place::claim(&file, "fit-a").unwrap().state.parent().unwrap().is_dir());
-    }
-
-    #[test]
-    fn what_is_null_is_none_and_what_is_absent_has_its_default() {
-        let clip = |text: &str| {
-            let read: FitSettings = serde_json::from_str(text).unwrap();
-            let json = serde_json::to_value(&read).unwrap();
-            serde_json::from_value::<Settings>(json).unwrap().clip
-        };
-        assert_eq!(clip(r#"{"clip": null}"#), None);
-        assert_eq!(clip("{}"), Some(1.0));
-        assert_eq!(clip(r#"{"clip": 2.5}"#), Some(2.5));
     }
 }

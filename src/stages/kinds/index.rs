@@ -24,11 +24,11 @@ use crate::stages::tables::columns;
 use proofmill_base::ids::StageName;
 use proofmill_base::sentence::fact_id;
 use proofmill_pipeline::code::Code;
-use proofmill_pipeline::kinds::index::{self as settings, Index, IndexBy, IndexKind};
+use proofmill_pipeline::kinds::index::{Index, IndexKind};
 use proofmill_retrieval::{
-    Analyzer, IndexBuilder, IndexSpec, MEMORY_BYTES_MIN, MemoryEntry, MemoryIndexing, MemoryRow,
-    Variant, memory_entries, row_entries,
+    IndexBuilder, IndexSpec, MEMORY_BYTES_MIN, MemoryEntry, MemoryRow, memory_entries, row_entries,
 };
+use proofmill_settings::search::IndexBy;
 
 /// Most memory of the index builder before it spills to its folder, in bytes.
 const BUILDER_BYTES_MAX: usize = 128 << 20;
@@ -42,7 +42,7 @@ pub struct IndexPlan {
     memory: StageName,
     fact: usize,
     question: Option<usize>,
-    by: MemoryIndexing,
+    by: IndexBy,
     kept: KeptColumns,
     spec: IndexSpec,
     schema: SchemaRef,
@@ -67,8 +67,8 @@ pub fn label(settings: &Index) -> String {
     let spec = spec(settings);
     format!(
         "bm25/{}/{}/k1={}/b={}/{}{}",
-        settings.by.as_str(),
-        spec.variant.name(),
+        settings.by.name(),
+        spec.variant.stored_name(),
         spec.k1(),
         spec.b(),
         spec.analyzer.name(),
@@ -118,12 +118,7 @@ impl Kind for Index {
             memory,
             fact: fact?,
             question,
-            by: match self.by {
-                IndexBy::Fact => MemoryIndexing::Fact,
-                IndexBy::Question => MemoryIndexing::Question,
-                IndexBy::QuestionFact => MemoryIndexing::QuestionFact,
-                IndexBy::RelevantQuestions => MemoryIndexing::RelevantQuestions,
-            },
+            by: self.by,
             kept,
             spec,
             schema: Arc::clone(&schema),
@@ -155,31 +150,11 @@ fn refuse_idle(
 
 fn spec(settings: &Index) -> IndexSpec {
     IndexSpec {
-        variant: match settings.variant {
-            settings::Variant::Lucene => Variant::Lucene,
-            settings::Variant::Lucene7 => Variant::Lucene7,
-            settings::Variant::Tantivy => Variant::Tantivy,
-            settings::Variant::Okapi => Variant::Okapi,
-            settings::Variant::Robertson => Variant::Robertson,
-            settings::Variant::Atire => Variant::Atire,
-            settings::Variant::Bm25l => Variant::Bm25l,
-            settings::Variant::Bm25plus => Variant::Bm25Plus,
-            settings::Variant::RankBm25l => Variant::RankBm25l,
-        },
+        variant: settings.variant,
         k1: settings.k1,
         b: settings.b,
         delta: settings.delta,
-        analyzer: analyzer(settings.analyzer),
-    }
-}
-
-/// The analyzer that a setting names.
-pub fn analyzer(setting: settings::Analyzer) -> Analyzer {
-    match setting {
-        settings::Analyzer::Word => Analyzer::Word,
-        settings::Analyzer::WordStemEn => Analyzer::WordStemEn,
-        settings::Analyzer::WordStopEn => Analyzer::WordStopEn,
-        settings::Analyzer::Whitespace => Analyzer::Whitespace,
+        analyzer: settings.analyzer,
     }
 }
 

@@ -11,7 +11,7 @@ use arrow::datatypes::DataType;
 use datafusion::common::{DFSchema, TableReference};
 use datafusion::datasource::provider_as_source;
 use datafusion::logical_expr::LogicalPlanBuilder;
-use proofmill_pipeline::models::Api;
+use proofmill_settings::endpoint::Api;
 use proofmill_udfs::definition::is_list_of;
 use proofmill_udfs::model::canonical_format;
 use serde::Serialize;

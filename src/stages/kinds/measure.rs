@@ -292,3 +292,17 @@ fn batch(schema: &SchemaRef, lines: &[Line]) -> Result<RecordBatch, StageError> 
     ]);
     values::table(schema, columns)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stages::tables::results::result_column;
+
+    #[test]
+    fn all_columns_but_those_of_by_are_known() {
+        let settings = r#"{"from": "t", "correct": "hit", "by": ["seed"]}"#;
+        let schema = schema(&serde_json::from_str(settings).unwrap());
+        let unknown = schema.fields().iter().filter(|field| result_column(field.name()).is_none());
+        assert_eq!(unknown.map(|field| field.name().as_str()).collect::<Vec<_>>(), ["seed"]);
+    }
+}

@@ -5,6 +5,7 @@ pub mod export;
 pub mod outside;
 pub mod paired;
 pub mod query;
+pub mod results;
 pub mod rows;
 pub mod values;
 pub mod vectors;

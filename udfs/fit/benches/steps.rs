@@ -16,10 +16,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use proofmill_fit::{
-    DecoderSizes, Objective, Pair, Report, Run, Settings, Sizes, Start, Tokens, fit,
-};
+use proofmill_fit::{Pair, Report, Run, Start, Tokens, fit};
 use proofmill_gemm::{Multiplier, Operand, Sums};
+use proofmill_settings::fit::{DecoderSizes, Objective, Sizes, Training};
 use safetensors::tensor::TensorView;
 use safetensors::{Dtype, serialize};
 use serde_json::json;
@@ -35,7 +34,7 @@ struct Case {
     name: &'static str,
     start: Start,
     pairs: Vec<Pair>,
-    settings: Settings,
+    settings: Training,
     /// Operations of the products with matrices in a step.
     operations: f64,
 }
@@ -78,7 +77,7 @@ fn product() -> f64 {
 
 fn t5() -> Case {
     let tokens = Tokens::Words { also: Vec::new() };
-    let settings = Settings { steps: 25, warmup: 0, ..Settings::default() };
+    let settings = Training { steps: 25, warmup: 0, ..Training::default() };
     // Two blocks on each side, where keys and values of cross attention are of the inputs, and the matrix of tokens.
     let (square, inside) = (128.0 * 128.0, 2.0 * 128.0 * 512.0);
     let reads = 2.0 * (4.0 * square + inside) + 2.0 * 2.0 * square;
@@ -95,12 +94,12 @@ fn t5() -> Case {
 }
 
 fn contrastive(folder: &Path) -> Case {
-    let settings = Settings {
+    let settings = Training {
         objective: Objective::Contrastive,
         steps: 4,
         warmup: 0,
         learning_rate: 1e-5,
-        ..Settings::default()
+        ..Training::default()
     };
     let start = Start::Checkpoint { folder: folder.to_owned(), digested: None };
     // The way forward is made twice.
@@ -109,7 +108,7 @@ fn contrastive(folder: &Path) -> Case {
 }
 
 fn two_berts(folder: &Path) -> Case {
-    let settings = Settings { steps: 4, warmup: 0, learning_rate: 1e-5, ..Settings::default() };
+    let settings = Training { steps: 4, warmup: 0, learning_rate: 1e-5, ..Training::default() };
     let decoder = DecoderSizes { layers: 3, heads: None, d_ff: None };
     let start = Start::WithDecoder { folder: folder.to_owned(), digested: None, decoder };
     // Queries and results of cross attention are of the outputs, keys and values of the inputs.

@@ -8,8 +8,8 @@ use crate::origin::object;
 use crate::places::{
     Attention, Block, Cross, Drops, Head, Learned, Mlp, NormPlace, Places, Stack, Transform,
 };
-use crate::sizes::{DecoderSizes, Sizes};
 use crate::weights::{Draft, Kind, Plan};
+use proofmill_settings::fit::{DecoderSizes, Sizes};
 
 /// The standard deviation of first values (`initializer_range` of transformers).
 const SPREAD: f32 = 0.02;

@@ -17,10 +17,11 @@ use crate::origin::Origin;
 use crate::progress::{Look, Progress, Report};
 use crate::reward::Baseline;
 use crate::rng::{CounterRng, Purpose};
-use crate::settings::{Judge, Keep, Objective, Save, Settings};
+use crate::settings::Checked;
 use crate::start::Start;
 use crate::state::{Best, State, digest};
 use crate::task::{Examples, Task};
+use proofmill_settings::fit::{Judge, Keep, Objective, Save, Training};
 
 /// How a fit runs on this machine. None of it changes a byte of the result.
 pub struct Run<'a> {
@@ -40,7 +41,7 @@ pub struct Run<'a> {
 
 /// Trains a model on `train`, and stops by `dev` if there are any and the settings say so.
 pub fn fit(
-    settings: &Settings,
+    settings: &Training,
     start: &Start,
     train: &[Pair],
     dev: &[Pair],
@@ -81,7 +82,7 @@ pub fn fit(
 
 /// A fit under way.
 struct Fit<'a> {
-    settings: &'a Settings,
+    settings: &'a Training,
     origin: &'a Origin,
     task: Task,
     train: &'a Examples,
@@ -94,7 +95,7 @@ struct Fit<'a> {
 
 impl Fit<'_> {
     fn run(mut self, run: Run<'_>) -> Result<Fitted, FitError> {
-        let Settings { batch, seed, .. } = *self.settings;
+        let Training { batch, seed, .. } = *self.settings;
         let pairs = &self.train.pairs;
         let mut order = Order::new(pairs, batch as usize, seed, self.task.compares());
         let inertia = self.settings.baseline;

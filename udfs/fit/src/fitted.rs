@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use crate::error::FitError;
 use crate::folder;
 use crate::origin::{Origin, pretty};
-use crate::settings::Save;
 use crate::weights::Weights;
+use proofmill_settings::fit::Save;
 
 /// The settings of the model.
 const CONFIG: &str = "config.json";

@@ -232,8 +232,8 @@ mod tests {
     use crate::pairs::contrastive;
     use crate::places::Places;
     use crate::rng::Purpose;
-    use crate::sizes::{Activation, DecoderSizes, Sizes};
     use crate::t5::T5Shape;
+    use proofmill_settings::fit::{Activation, DecoderSizes, Sizes};
 
     fn plan(activation: Activation, own_head: bool) -> Plan {
         let shape = T5Shape {
@@ -446,8 +446,13 @@ mod tests {
             weight: 1.0,
             logged: None,
         });
-        let wide =
-            T5Shape::new(&crate::sizes::Sizes { d_ff: 1100, ..crate::sizes::Sizes::tiny() }, 13);
+        let wide = T5Shape::new(
+            &proofmill_settings::fit::Sizes {
+                d_ff: 1100,
+                ..proofmill_settings::fit::Sizes::tiny()
+            },
+            13,
+        );
         let all: Vec<usize> = (0..5).collect();
         for plan in [wide.plan(), two_berts(Inner::Gelu, false)] {
             let weights = first(&plan);

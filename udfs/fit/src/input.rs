@@ -3,11 +3,11 @@
 use crate::batch::{Begin, Example, Input, Pair};
 use crate::error::{FitError, Set, Side};
 use crate::origin::Origin;
-use crate::settings::{Judge, Objective, Settings};
+use proofmill_settings::fit::{Judge, Objective, Training};
 
 /// Refuses pairs without text or weight, and without a reward where rewards are learnt.
-pub fn check(set: Set, pairs: &[Pair], settings: &Settings) -> Result<(), FitError> {
-    let Settings { objective, judge, .. } = *settings;
+pub fn check(set: Set, pairs: &[Pair], settings: &Training) -> Result<(), FitError> {
+    let Training { objective, judge, .. } = *settings;
     for (pair, it) in pairs.iter().enumerate() {
         if (set, judge, &it.input) == (Set::Dev, Judge::ExactMatch, &Input::Nothing) {
             let (name, found) = ("judge", "exact_match".to_owned());
@@ -40,7 +40,7 @@ pub fn encode(
     set: Set,
     pairs: &[Pair],
     origin: &Origin,
-    settings: &Settings,
+    settings: &Training,
 ) -> Result<Vec<Example>, FitError> {
     let decoder_only = origin.writes.as_ref().is_some_and(|writes| writes.begin == Begin::Input);
     let example = |(pair, it): (usize, &Pair)| {
@@ -80,7 +80,7 @@ struct Place<'a> {
     set: Set,
     pair: usize,
     origin: &'a Origin,
-    settings: &'a Settings,
+    settings: &'a Training,
 }
 
 impl Place<'_> {

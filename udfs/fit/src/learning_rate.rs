@@ -1,9 +1,9 @@
 //! The learning rate of each step.
 
-use crate::settings::{Decay, Settings};
+use proofmill_settings::fit::{Decay, Training};
 
 /// The rate of a step, from 0.
-pub fn rate(settings: &Settings, step: u32) -> f64 {
+pub fn rate(settings: &Training, step: u32) -> f64 {
     let (top, warmup) = (settings.learning_rate, settings.warmup);
     if step < warmup {
         return top * f64::from(step + 1) / f64::from(warmup);
@@ -28,12 +28,13 @@ fn cos_half_turn(part: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::settings::Checked;
 
     #[test]
     fn rates_rise_and_fall() {
         let rates = |decay| {
-            let base = Settings::default();
-            let settings = Settings { steps: 10, warmup: 2, learning_rate: 1.0, decay, ..base };
+            let base = Training::default();
+            let settings = Training { steps: 10, warmup: 2, learning_rate: 1.0, decay, ..base };
             settings.check().unwrap();
             (0..10).map(|step| rate(&settings, step)).collect::<Vec<_>>()
         };
@@ -49,7 +50,7 @@ mod tests {
 
     #[test]
     fn warming_up_to_the_end_divides_nothing_by_nothing() {
-        let settings = Settings { steps: 4, warmup: 4, ..Settings::default() };
+        let settings = Training { steps: 4, warmup: 4, ..Training::default() };
         assert_eq!(rate(&settings, 3), settings.learning_rate);
     }
 }

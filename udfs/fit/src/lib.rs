@@ -49,6 +49,5 @@ pub use fit::{Run, fit};
 pub use fitted::Fitted;
 pub use origin::Tokens;
 pub use progress::{Progress, Report};
-pub use settings::{Decay, Judge, Keep, Objective, STEPS_MAX, Save, Settings};
-pub use sizes::{Activation, Architecture, DecoderSizes, Sizes};
+pub use settings::{Checked, STEPS_MAX};
 pub use start::Start;

@@ -52,12 +52,13 @@ fn agree(queries: &mut [f32], keys: &[f32]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sizes::Sizes;
+    use crate::sizes::BUCKETS;
     use crate::t5::T5Shape;
+    use proofmill_settings::fit::Sizes;
 
     #[test]
     fn the_first_heads_ask_for_what_they_stand_on() {
-        let sizes = Sizes { d_kv: 4, heads: 3, matching_heads: 2, ..Sizes::tiny() };
+        let sizes = Sizes { d_kv: 4, heads: 3, matching_heads: Some(2), ..Sizes::tiny() };
         let plan = T5Shape::new(&sizes, 10).plan();
         let mut weights = plan.first(3);
         let chance = weights.clone();
@@ -83,8 +84,8 @@ mod tests {
             (tensor(&weights, cross.q.matrix, "q"), tensor(&weights, cross.kv.matrix, "k"));
         assert!(q[..matched].iter().zip(&k).all(|(q, k)| *q == 0.5 * k));
         let positions = &weights[plan.places.first().relative.as_ref().unwrap().0];
-        let near: Vec<usize> = (0..sizes.buckets).filter(|i| positions[i * 3] == PENALTY).collect();
+        let near: Vec<usize> = (0..BUCKETS).filter(|i| positions[i * 3] == PENALTY).collect();
         assert_eq!(near, [0, 1, 2, 17, 18]);
-        assert!((0..sizes.buckets).all(|i| positions[i * 3 + 2] != PENALTY));
+        assert!((0..BUCKETS).all(|i| positions[i * 3 + 2] != PENALTY));
     }
 }

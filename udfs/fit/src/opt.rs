@@ -6,8 +6,8 @@ use serde_json::{Map, Value, json};
 use crate::ops::{Heads, Inner, MlpShape};
 use crate::origin::object;
 use crate::places::{Attention, Block, Drops, Head, Learned, Mlp, NormPlace, Places, Stack};
-use crate::sizes::Sizes;
 use crate::weights::{Draft, Kind, Plan};
+use proofmill_settings::fit::Sizes;
 
 /// The standard deviation of first values (`init_std` of transformers).
 const SPREAD: f32 = 0.02;

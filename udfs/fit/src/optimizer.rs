@@ -1,8 +1,8 @@
 //! AdamW: decay apart from the gradient, gradients shortened all together.
 
 use crate::math::squares;
-use crate::settings::Settings;
 use crate::weights::{Parameter, Weights};
+use proofmill_settings::fit::Training;
 
 /// What the optimiser remembers.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,7 +26,7 @@ pub fn length(gradient: &Weights) -> f64 {
 
 /// Changes the weights against a gradient of this length; `step` counts from 1.
 pub fn step(
-    settings: &Settings,
+    settings: &Training,
     parameters: &[Parameter],
     weights: &mut Weights,
     moments: &mut Moments,
@@ -79,13 +79,13 @@ mod tests {
 
     #[test]
     fn two_steps_by_hand() {
-        let settings = Settings {
+        let settings = Training {
             beta1: 0.5,
             beta2: 0.75,
             weight_decay: 0.1,
             clip: Some(2.5),
             epsilon: 1e-8,
-            ..Settings::default()
+            ..Training::default()
         };
         let matrix = Parameter::for_tests(Kind::Matrix { inputs: 1, outputs: 1 });
         let norm = Parameter::for_tests(Kind::Norm { width: 1 });

@@ -13,10 +13,11 @@ use crate::ops::Pool;
 use crate::opt::OptShape;
 use crate::origin::{Ends, Origin, Tokens, pretty};
 use crate::sentence;
-use crate::settings::Objective;
-use crate::sizes::{Activation, Architecture, Sizes};
+use crate::settings::Checked;
 use crate::t5::T5Shape;
 use crate::tokens::{Around, BEGIN, END, PAD, Reader, UNKNOWN, id, read, words};
+use proofmill_settings::fit::Objective;
+use proofmill_settings::fit::{Activation, Architecture, Sizes};
 
 /// Most tokens of a text that a new BERT reads.
 const POSITIONS: usize = 512;
@@ -34,7 +35,7 @@ enum Made {
 
 impl Made {
     fn of(sizes: &Sizes, objective: Objective) -> Self {
-        match (objective.writes(), sizes.architecture) {
+        match (objective.writes(), sizes.architecture()) {
             (false, _) => Self::Bert,
             (true, Architecture::T5) => Self::T5,
             (true, Architecture::Opt) => Self::Opt,
@@ -64,7 +65,7 @@ pub fn check(sizes: &Sizes, objective: Objective) -> Result<(), FitError> {
         (Made::T5, _) => Ok(()),
         (Made::Opt, Objective::Policy) => told("generation: rewards are learnt behind an encoder"),
         (Made::Opt, _) => one_stack(sizes, "an OPT"),
-        (Made::Bert, _) if sizes.architecture == Architecture::Opt => {
+        (Made::Bert, _) if sizes.architecture() == Architecture::Opt => {
             told("generation: a decoder-only model, `opt`, has no vectors to train")
         }
         (Made::Bert, _) => one_stack(sizes, "a BERT"),
@@ -83,11 +84,11 @@ fn one_stack(sizes: &Sizes, model: &str) -> Result<(), FitError> {
         let expected = format!("none: {model} has one stack of `layers`");
         return refuse("decoder_layers", layers.to_string(), expected);
     }
-    if sizes.matching_heads > 0 {
+    if sizes.matching_heads() > 0 {
         let expected = format!("0: heads of {model} begin by chance");
-        return refuse("matching_heads", sizes.matching_heads.to_string(), expected);
+        return refuse("matching_heads", sizes.matching_heads().to_string(), expected);
     }
-    match sizes.activation {
+    match sizes.activation() {
         Activation::Relu => Ok(()),
         Activation::GatedGelu => {
             refuse("activation", "gated_gelu".to_owned(), format!("relu, of {model} from nothing"))
@@ -109,7 +110,7 @@ pub fn scratch<'a>(
         Tokens::Words { also } => {
             let texts = |pair: &'a Pair| pair.input.texts().iter().chain([&pair.output]);
             let texts = train.iter().flat_map(texts).chain(also).map(String::as_str);
-            words(texts, sizes.min_count, made.around())?
+            words(texts, sizes.min_count(), made.around())?
         }
     };
     let tokenizer = read(&json)?;
@@ -161,7 +162,7 @@ pub fn scratch<'a>(
     files.insert("tokenizer_config.json".to_owned(), pretty(&settings));
     let mut weights = plan.first(seed);
     if made == Made::T5 {
-        match_heads(&plan, sizes.matching_heads, &mut weights);
+        match_heads(&plan, sizes.matching_heads(), &mut weights);
     }
     Ok(Origin {
         weights,

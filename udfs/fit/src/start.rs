@@ -17,11 +17,12 @@ use crate::opt::OptShape;
 use crate::origin::{Ends, Origin, Tokens, object, pretty};
 use crate::scratch::{self, scratch};
 use crate::sentence;
-use crate::settings::Objective;
-use crate::sizes::{Architecture, DecoderSizes, Sizes};
+use crate::settings::Checked;
 use crate::t5::T5Shape;
 use crate::tokens::Reader;
 use crate::weights::{Plan, Stored};
+use proofmill_settings::fit::Objective;
+use proofmill_settings::fit::{Architecture, DecoderSizes, Sizes};
 
 /// Where a fit begins.
 #[derive(Clone, Debug)]
@@ -144,7 +145,7 @@ impl Start {
     /// Whether it is a decoder-only model, which reads no passages apart and needs no input.
     pub fn is_decoder(&self) -> Result<bool, FitError> {
         match self {
-            Self::Scratch { sizes, .. } => Ok(sizes.architecture == Architecture::Opt),
+            Self::Scratch { sizes, .. } => Ok(sizes.architecture() == Architecture::Opt),
             Self::Checkpoint { folder, .. } => Ok(Folder::open(folder)?.family() == Family::Opt),
             Self::WithDecoder { .. } => Ok(false),
         }

@@ -17,8 +17,8 @@ use crate::error::FitError;
 use crate::optimizer::Moments;
 use crate::origin::Origin;
 use crate::progress::Look;
-use crate::settings::Settings;
 use crate::weights::{Plan, Weights};
+use proofmill_settings::fit::Training;
 
 /// The key of the counters in the header.
 const COUNTERS: &str = "state";
@@ -198,7 +198,7 @@ fn replace(file: &Path, bytes: &[u8]) -> io::Result<()> {
 
 /// The digest of all that decides the bytes of a fit.
 pub fn digest(
-    settings: &Settings,
+    settings: &Training,
     origin: &Origin,
     train: &[Example],
     dev: &[Example],

@@ -8,8 +8,10 @@ use crate::error::FitError;
 use crate::ops::{Heads, Inner, MlpShape};
 use crate::origin::object;
 use crate::places::{Attention, Block, Cross, Drops, Head, Linear, Mlp, NormPlace, Places, Stack};
-use crate::sizes::{Activation, Architecture, Sizes};
+use crate::settings::Checked;
+use crate::sizes::{BUCKETS, MAX_DISTANCE, check_positions, config_name, projections};
 use crate::weights::{Draft, Kind, Plan};
+use proofmill_settings::fit::{Activation, Sizes};
 
 /// Everything that decides which parameters there are and what is computed with them.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -38,11 +40,11 @@ impl T5Shape {
             width: sizes.d_model,
             heads: Heads { count: sizes.heads, width: sizes.d_kv },
             mlp_width: sizes.d_ff,
-            activation: sizes.activation,
+            activation: sizes.activation(),
             layers: sizes.layers,
-            decoder_layers: sizes.decoder_layers.unwrap_or(sizes.layers),
-            buckets: sizes.buckets,
-            max_distance: sizes.max_distance,
+            decoder_layers: sizes.decoder_layers(),
+            buckets: BUCKETS,
+            max_distance: MAX_DISTANCE,
             eps: 1e-6,
             own_head: false,
             scaled: true,
@@ -69,20 +71,16 @@ impl T5Shape {
             scaled: config.flag_or("scale_decoder_outputs", tied)?,
         };
         Sizes {
-            architecture: Architecture::T5,
             d_model: shape.width,
             d_kv: shape.heads.width,
             d_ff: shape.mlp_width,
             heads: shape.heads.count,
             layers,
             decoder_layers: Some(shape.decoder_layers),
-            activation: shape.activation,
-            matching_heads: 0,
-            buckets: shape.buckets,
-            max_distance: shape.max_distance,
-            min_count: 1,
+            ..Sizes::tiny()
         }
         .check()?;
+        check_positions(shape.buckets, shape.max_distance)?;
         Ok(shape)
     }
 
@@ -189,7 +187,7 @@ impl T5Shape {
         });
         let last = if decoder { 2 } else { 1 };
         let dense = format!("{at}.{last}.DenseReluDense");
-        let up: &[&str] = match self.activation.projections() {
+        let up: &[&str] = match projections(self.activation) {
             1 => &["wi"],
             _ => &["wi_0", "wi_1"],
         };
@@ -211,7 +209,7 @@ impl T5Shape {
             "decoder_start_token_id": pad,
             "dropout_rate": 0.0,
             "eos_token_id": end,
-            "feed_forward_proj": self.activation.name(),
+            "feed_forward_proj": config_name(self.activation),
             "initializer_factor": 1.0,
             "is_encoder_decoder": true,
             "layer_norm_epsilon": 1e-6,

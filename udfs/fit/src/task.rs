@@ -8,8 +8,8 @@ use crate::gradients::{Computer, Mode};
 use crate::ops::Pool;
 use crate::origin::Origin;
 use crate::pairs::{BatchLoss, contrastive, similarity};
-use crate::settings::{Objective, Settings};
 use crate::weights::Weights;
+use proofmill_settings::fit::{Objective, Training};
 
 /// What is learnt of examples.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -45,7 +45,7 @@ fn texts<'a>(pairs: &[&'a Example], outputs: bool) -> Vec<&'a [u32]> {
 
 impl Task {
     /// The task of an objective, for a model that can have it.
-    pub fn new(settings: &Settings, origin: &Origin) -> Self {
+    pub fn new(settings: &Training, origin: &Origin) -> Self {
         let (pool, temperature) = (origin.pool, settings.temperature);
         let begin = origin.writes.as_ref().map_or(Begin::Token(0), |writes| writes.begin);
         match settings.objective {

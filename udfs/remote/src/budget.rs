@@ -3,48 +3,36 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::error::Exhausted;
-use crate::usage::{Money, Prices, Usage};
+use crate::usage::{Money, Usage, cost};
 use crate::wire::WireUsage;
+use proofmill_settings::endpoint::{Budget, Prices};
 
-/// The most that may be spent; `None` is no limit.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Budget {
-    /// HTTP requests, repeated attempts included.
-    pub requests: Option<u64>,
-    pub prompt_tokens: Option<u64>,
-    pub completion_tokens: Option<u64>,
-    /// Needs prices.
-    pub money: Option<Money>,
-}
-
-impl Budget {
-    /// Whether one more request may be sent after `usage`.
-    pub fn check(&self, usage: &Usage, prices: Option<&Prices>) -> Result<(), Exhausted> {
-        let Self { requests, prompt_tokens, completion_tokens, money } = *self;
-        let by_tokens = [prompt_tokens, completion_tokens].iter().any(Option::is_some);
-        if (by_tokens || money.is_some()) && usage.uncounted > 0 {
-            return Err(Exhausted::Uncounted);
+/// Whether one more request may be sent after `usage`. A limit of money needs prices.
+fn check(budget: &Budget, usage: &Usage, prices: Option<&Prices>) -> Result<(), Exhausted> {
+    let Budget { requests, prompt_tokens, completion_tokens, money } = *budget;
+    let by_tokens = [prompt_tokens, completion_tokens].iter().any(Option::is_some);
+    if (by_tokens || money.is_some()) && usage.uncounted > 0 {
+        return Err(Exhausted::Uncounted);
+    }
+    let counts = [
+        ("requests", requests, usage.requests),
+        ("prompt_tokens", prompt_tokens, usage.prompt_tokens),
+        ("completion_tokens", completion_tokens, usage.output_tokens),
+    ];
+    let used_up = |limit: &'static str, most: String| {
+        let spent = usage.in_words(prices.map(|prices| cost(prices, usage)));
+        Err(Exhausted::UsedUp { limit, most, spent })
+    };
+    for (limit, most, spent) in counts {
+        if let Some(most) = most.filter(|most| spent >= *most) {
+            return used_up(limit, most.to_string());
         }
-        let counts = [
-            ("requests", requests, usage.requests),
-            ("prompt_tokens", prompt_tokens, usage.prompt_tokens),
-            ("completion_tokens", completion_tokens, usage.output_tokens),
-        ];
-        let used_up = |limit: &'static str, most: String| {
-            let cost = prices.map(|prices| prices.cost(usage));
-            Err(Exhausted::UsedUp { limit, most, spent: usage.in_words(cost) })
-        };
-        for (limit, most, spent) in counts {
-            if let Some(most) = most.filter(|most| spent >= *most) {
-                return used_up(limit, most.to_string());
-            }
+    }
+    match (money.map(Money::of), prices) {
+        (Some(most), Some(prices)) if cost(prices, usage) >= most => {
+            used_up("money", most.to_string())
         }
-        match (money, prices) {
-            (Some(most), Some(prices)) if prices.cost(usage) >= most => {
-                used_up("money", most.to_string())
-            }
-            _ => Ok(()),
-        }
+        _ => Ok(()),
     }
 }
 
@@ -65,7 +53,7 @@ impl Meter {
     /// Counts an attempt, unless the budget is used up; the first one has number 1.
     pub fn attempt(&self, number: u32) -> Result<(), Exhausted> {
         let mut usage = self.lock();
-        self.budget.check(&usage, self.prices.as_ref())?;
+        check(&self.budget, &usage, self.prices.as_ref())?;
         usage.requests += 1;
         usage.retries += u64::from(number > 1);
         Ok(())
@@ -89,7 +77,7 @@ impl Meter {
 
     /// What they cost; `None` without prices.
     pub fn cost(&self) -> Option<Money> {
-        Some(self.prices?.cost(&self.read()))
+        Some(cost(&self.prices?, &self.read()))
     }
 
     fn lock(&self) -> MutexGuard<'_, Usage> {
@@ -99,9 +87,15 @@ impl Meter {
 
 #[cfg(test)]
 mod tests {
+    use proofmill_settings::endpoint::Amount;
+
     use super::*;
 
-    const PRICES: Prices = Prices { prompt: 150_000, cached: 75_000, completion: 600_000 };
+    const PRICES: Prices = Prices {
+        prompt: Amount::of_millionths(150_000),
+        cached: Some(Amount::of_millionths(75_000)),
+        completion: Amount::of_millionths(600_000),
+    };
 
     fn usage(prompt_tokens: u64, cached_tokens: u64, output_tokens: u64) -> Usage {
         Usage { prompt_tokens, cached_tokens, output_tokens, ..Usage::default() }
@@ -109,23 +103,23 @@ mod tests {
 
     #[test]
     fn a_budget_is_used_up_when_as_much_is_spent() {
-        let budget = Budget { money: Some(Money::millionths(450)), ..Budget::default() };
-        assert_eq!(budget.check(&usage(2999, 0, 0), Some(&PRICES)), Ok(()));
-        let error = budget.check(&usage(3000, 0, 0), Some(&PRICES)).unwrap_err();
+        let budget = Budget { money: Some(Amount::of_millionths(450)), ..Budget::default() };
+        assert_eq!(check(&budget, &usage(2999, 0, 0), Some(&PRICES)), Ok(()));
+        let error = check(&budget, &usage(3000, 0, 0), Some(&PRICES)).unwrap_err();
         let Exhausted::UsedUp { limit: "money", most, spent } = &error else { panic!("{error:?}") };
         assert_eq!(most, "0.00045");
         assert!(spent.contains("3000 prompt tokens") && spent.ends_with("cost 0.00045"), "{spent}");
         let budget = Budget { completion_tokens: Some(5), ..Budget::default() };
-        assert_eq!(budget.check(&usage(9, 0, 4), None), Ok(()));
-        assert!(budget.check(&usage(9, 0, 6), None).is_err());
+        assert_eq!(check(&budget, &usage(9, 0, 4), None), Ok(()));
+        assert!(check(&budget, &usage(9, 0, 6), None).is_err());
     }
 
     #[test]
     fn tokens_that_nobody_counts_are_not_taken_for_none() {
         let uncounted = Usage { uncounted: 1, ..Usage::default() };
         let budget = Budget { prompt_tokens: Some(1000), ..Budget::default() };
-        assert_eq!(budget.check(&uncounted, None), Err(Exhausted::Uncounted));
+        assert_eq!(check(&budget, &uncounted, None), Err(Exhausted::Uncounted));
         let budget = Budget { requests: Some(1000), ..Budget::default() };
-        assert_eq!(budget.check(&uncounted, None), Ok(()));
+        assert_eq!(check(&budget, &uncounted, None), Ok(()));
     }
 }

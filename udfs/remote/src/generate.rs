@@ -8,11 +8,12 @@ use proofmill_engine::request::{
 use serde_json::Value;
 
 use crate::call::{Call, TRUNCATE, failed, invalid};
-use crate::settings::{Capabilities, Settings};
+use crate::settings::Settings;
 use crate::wire::{
     ChatChoice, ChatRequest, ChatResponse, CompletionsChoice, CompletionsRequest,
     CompletionsResponse, Message, Sampling, WireUsage,
 };
+use proofmill_settings::endpoint::Capabilities;
 
 /// Roles of the turn that instructs the model.
 const SYSTEM: [&str; 2] = ["system", "developer"];

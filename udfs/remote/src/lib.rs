@@ -26,8 +26,7 @@ mod transport;
 pub mod usage;
 mod wire;
 
-pub use budget::Budget;
 pub use error::{Exhausted, ModelError, OpenError, RemoteError};
 pub use model::RemoteModel;
-pub use settings::{Api, Capabilities, Retry, Settings};
-pub use usage::{Money, Prices, Usage};
+pub use settings::{Retry, Settings};
+pub use usage::{Money, Usage};

@@ -18,10 +18,11 @@ use crate::generate::{self, Task};
 use crate::limits::{Gate, Sending};
 use crate::retry::next_wait;
 use crate::score;
-use crate::settings::{Api, Settings};
+use crate::settings::Settings;
 use crate::transport::Transport;
 use crate::usage::{Money, Usage};
 use crate::wire::Counted;
+use proofmill_settings::endpoint::Api;
 
 /// Answers requests by asking an endpoint. Shared by reference; dropping the future of an answer
 /// gives the request up.
@@ -84,14 +85,15 @@ impl RemoteModel {
             Request::Generate(generate) => {
                 let task =
                     Task::parse(generate, &settings.capabilities).map_err(RemoteError::unsent)?;
-                match &settings.api {
+                match settings.api {
                     Api::Completions => {
                         let call = generate::completions_call(&task, settings);
                         let read = |body| generate::completions_answer(&task, body);
                         self.exchange(call, read, waits).await
                     }
-                    Api::Chat { system } => {
-                        let call = generate::chat_call(&task, system.as_deref(), settings);
+                    Api::Chat => {
+                        let system = settings.system.as_deref();
+                        let call = generate::chat_call(&task, system, settings);
                         let read = |body| generate::chat_answer(&task, body);
                         self.exchange(call, read, waits).await
                     }

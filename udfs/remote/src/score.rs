@@ -6,8 +6,9 @@ use std::ops::Range;
 use proofmill_engine::request::{Answer, Body, RequestError, Score, Scored};
 
 use crate::call::{Call, TRUNCATE, failed, invalid};
-use crate::settings::{Api, Settings};
+use crate::settings::Settings;
 use crate::wire::{CompletionsRequest, CompletionsResponse, Sampling, TokenLogprobs};
+use proofmill_settings::endpoint::Api;
 
 /// Refuses what no endpoint does, or not this one.
 pub fn check(score: &Score, settings: &Settings) -> Result<(), RequestError> {

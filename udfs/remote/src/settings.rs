@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use reqwest::header::HeaderValue;
 
-use crate::budget::Budget;
-use crate::usage::Prices;
+use proofmill_settings::endpoint::{Api, Budget, Capabilities, Prices};
 
 /// Where a model is and how it is to be used.
 #[derive(Clone, Debug, PartialEq)]
@@ -17,8 +16,11 @@ pub struct Settings {
     pub base_url: String,
     /// What the endpoint calls the model.
     pub model: String,
-    /// Which interface generations use.
+    /// Which interface generations use: `POST /completions` continues the prompt as it is, `POST /chat/completions` takes it for
+    /// what the user says.
     pub api: Api,
+    /// What comes before that, for a chat.
+    pub system: Option<String>,
     /// What the endpoint can do beyond the least of the protocol.
     pub capabilities: Capabilities,
     /// Name of the environment variable that holds the key. Its value is read once, on opening,
@@ -54,6 +56,7 @@ impl Settings {
             base_url: base_url.into(),
             model: model.into(),
             api: Api::Completions,
+            system: None,
             capabilities: Capabilities::default(),
             api_key_env: None,
             concurrency: NonZeroU32::MIN.saturating_add(7),
@@ -67,39 +70,6 @@ impl Settings {
             response_bytes_max: 64 << 20,
             environment_proxy: false,
         }
-    }
-}
-
-/// Which interface generations use.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Api {
-    /// `POST /completions`: the model continues the prompt as it is.
-    Completions,
-    /// `POST /chat/completions`: the prompt is what the user says.
-    Chat {
-        /// What comes before it.
-        system: Option<String>,
-    },
-}
-
-/// What an endpoint can do beyond the least of the protocol. Asking for more is refused before
-/// anything is sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Capabilities {
-    /// `logprobs` of generated tokens.
-    pub logprobs: bool,
-    /// `echo` with the log-probabilities of the prompt (completions), which scores need.
-    pub scores: bool,
-    /// `top_k` as a parameter of its own.
-    pub top_k: bool,
-    /// `n`: several answers to one request.
-    pub samples: bool,
-}
-
-impl Default for Capabilities {
-    /// Several samples; nothing else.
-    fn default() -> Self {
-        Self { logprobs: false, scores: false, top_k: false, samples: true }
     }
 }
 

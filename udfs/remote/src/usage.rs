@@ -3,6 +3,8 @@
 
 use std::fmt::{self, Write};
 
+use proofmill_settings::endpoint::{Amount, Prices};
+
 /// What was asked of a model so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
@@ -45,16 +47,6 @@ impl Usage {
     }
 }
 
-/// What tokens cost, in millionths of the currency for a million tokens; which currency is the user's
-/// business.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Prices {
-    pub prompt: u64,
-    /// Prompt tokens that the endpoint had in its cache.
-    pub cached: u64,
-    pub completion: u64,
-}
-
 /// An amount in the currency of the prices: so many of 10^-12 of its unit, which is what a token costs at
 /// a price of a millionth for a million.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -64,9 +56,9 @@ pub struct Money(pub u128);
 const UNIT: u128 = 1_000_000_000_000;
 
 impl Money {
-    /// So many millionths of the currency's unit.
-    pub fn millionths(count: u64) -> Self {
-        Self(u128::from(count) * (UNIT / 1_000_000))
+    /// An amount that people wrote.
+    pub fn of(amount: Amount) -> Self {
+        Self(u128::from(amount.millionths()) * (UNIT / 1_000_000))
     }
 }
 
@@ -82,25 +74,27 @@ impl fmt::Display for Money {
     }
 }
 
-impl Prices {
-    /// What `usage` costs.
-    pub fn cost(&self, usage: &Usage) -> Money {
-        let cached = usage.cached_tokens.min(usage.prompt_tokens);
-        let parts = [
-            (usage.prompt_tokens - cached, self.prompt),
-            (cached, self.cached),
-            (usage.output_tokens, self.completion),
-        ];
-        let cost = |(tokens, price): (u64, u64)| u128::from(tokens) * u128::from(price);
-        Money(parts.into_iter().map(cost).sum())
-    }
+/// What `usage` costs at prices in the currency for a million tokens; which currency is the user's business.
+pub fn cost(prices: &Prices, usage: &Usage) -> Money {
+    let cached = usage.cached_tokens.min(usage.prompt_tokens);
+    let parts = [
+        (usage.prompt_tokens - cached, prices.prompt),
+        (cached, prices.cached.unwrap_or(prices.prompt)),
+        (usage.output_tokens, prices.completion),
+    ];
+    let cost = |(tokens, price): (u64, Amount)| u128::from(tokens) * u128::from(price.millionths());
+    Money(parts.into_iter().map(cost).sum())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const PRICES: Prices = Prices { prompt: 150_000, cached: 75_000, completion: 600_000 };
+    const PRICES: Prices = Prices {
+        prompt: Amount::of_millionths(150_000),
+        cached: Some(Amount::of_millionths(75_000)),
+        completion: Amount::of_millionths(600_000),
+    };
 
     fn usage(prompt_tokens: u64, cached_tokens: u64, output_tokens: u64) -> Usage {
         Usage { prompt_tokens, cached_tokens, output_tokens, ..Usage::default() }
@@ -109,14 +103,13 @@ mod tests {
     #[test]
     fn sums_of_money_are_exact() {
         // 0.15, 0.075 and 0.60 for a million: 900 and 100 and 7 tokens.
-        let cost = PRICES.cost(&usage(1000, 100, 7));
-        assert_eq!(cost.to_string(), "0.0001467");
-        assert_eq!(PRICES.cost(&usage(3_000_000, 0, 0)).to_string(), "0.45");
-        assert_eq!(PRICES.cost(&usage(20_000_000, 20_000_000, 0)).to_string(), "1.5");
-        assert_eq!(Money::millionths(2_000_000).to_string(), "2");
+        assert_eq!(cost(&PRICES, &usage(1000, 100, 7)).to_string(), "0.0001467");
+        assert_eq!(cost(&PRICES, &usage(3_000_000, 0, 0)).to_string(), "0.45");
+        assert_eq!(cost(&PRICES, &usage(20_000_000, 20_000_000, 0)).to_string(), "1.5");
+        assert_eq!(Money::of(Amount::of_millionths(2_000_000)).to_string(), "2");
         assert_eq!(Money(1).to_string(), "0.000000000001");
         // Three times a third of a cent is a cent, whatever floats make of it.
-        let thirds = Prices { prompt: 3_333_333_333, cached: 0, completion: 0 };
-        assert_eq!(thirds.cost(&usage(3, 0, 0)).to_string(), "0.009999999999");
+        let thirds = Prices { prompt: Amount::of_millionths(3_333_333_333), ..PRICES };
+        assert_eq!(cost(&thirds, &usage(3, 0, 0)).to_string(), "0.009999999999");
     }
 }

@@ -29,11 +29,10 @@ use crate::stages::tables::vectors::{self, Vectors};
 use proofmill_base::ids::StageName;
 use proofmill_base::sentence::fact_id;
 use proofmill_pipeline::code::Code;
-use proofmill_pipeline::kinds::index::{Index, IndexBy};
+use proofmill_pipeline::kinds::index::Index;
 use proofmill_retrieval::vectors::{VectorFlaw, check};
-use proofmill_retrieval::{
-    ENTRIES_MAX, FirstRow, FirstRows, MemoryIndexing, MemoryRow, SearchError,
-};
+use proofmill_retrieval::{ENTRIES_MAX, FirstRow, FirstRows, MemoryRow, SearchError};
+use proofmill_settings::search::IndexBy;
 
 /// Bytes of vectors after which a part ends.
 const PART_BYTES: usize = 64 << 20;
@@ -52,7 +51,7 @@ pub struct DensePlan {
     vector: String,
     /// The column that names a row in messages, if there is one.
     row_name: Option<String>,
-    indexing: MemoryIndexing,
+    indexing: IndexBy,
     kept: KeptColumns,
     schema: SchemaRef,
 }
@@ -81,7 +80,7 @@ pub fn question(
         (None, IndexBy::Fact) => Some(None),
         (None, by) => {
             let message =
-                format!("`by: {}` needs `question`, the column of the questions", by.as_str());
+                format!("`by: {}` needs `question`, the column of the questions", by.name());
             diagnostics.error(&["index", "by"], Code::MissingKey, message, None);
             None
         }
@@ -90,7 +89,7 @@ pub fn question(
 
 /// The kind and the way, as `retrieved.index` shows it.
 pub fn label(settings: &Index) -> String {
-    format!("dense/{}{}", settings.by.as_str(), KeptColumns::label(settings))
+    format!("dense/{}{}", settings.by.name(), KeptColumns::label(settings))
 }
 
 #[async_trait]
@@ -113,10 +112,9 @@ pub fn prepare(
     let memory = inputs.name("from")?.clone();
     let input = inputs.table_of(&memory)?.schema();
     let indexing = match settings.by {
-        IndexBy::Fact => Some(MemoryIndexing::Fact),
-        IndexBy::Question => Some(MemoryIndexing::Question),
+        by @ (IndexBy::Fact | IndexBy::Question) => Some(by),
         by @ (IndexBy::QuestionFact | IndexBy::RelevantQuestions) => {
-            let message = format!("`by: {}` joins texts, and vectors are not", by.as_str());
+            let message = format!("`by: {}` joins texts, and vectors are not", by.name());
             let help = "write `fact` or `question`, and join the texts before they are embedded";
             diagnostics.error(&["index", "by"], Code::WrongValue, message, Some(help.to_owned()));
             None
@@ -129,7 +127,7 @@ pub fn prepare(
     let kept = KeptColumns::of(settings, &input, diagnostics);
     let (indexing, question, kept, _, _) = (indexing?, question?, kept?, fact?, is_vector?);
     components.set("settings.kind", settings.kind.as_str());
-    components.set("settings.by", settings.by.as_str());
+    components.set("settings.by", settings.by.name());
     components.set("settings.fact", &settings.fact);
     components.set("settings.vector", vector);
     if let Some(question) = &settings.question {

@@ -11,7 +11,8 @@ use crate::stages::error::StageError;
 use crate::stages::queries::sql_kind;
 use proofmill_base::digest::Digest;
 use proofmill_pipeline::code::Code;
-use proofmill_pipeline::kinds::index::{Index, IndexBy};
+use proofmill_pipeline::kinds::index::Index;
+use proofmill_settings::search::IndexBy;
 
 /// Columns that indexes and rankings have of their own.
 const TAKEN: [&str; 12] = [

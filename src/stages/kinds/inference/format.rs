@@ -3,7 +3,7 @@
 use proofmill_engine::request::{NamedSchema, ResponseFormat};
 use proofmill_pipeline::code::Code;
 use proofmill_pipeline::kinds::generate::{AnswerSchema, AnswerType, Generate};
-use proofmill_pipeline::models::Api;
+use proofmill_settings::endpoint::Api;
 use serde_json::Value as Json;
 
 use crate::stages::diagnostics::Diagnostics;

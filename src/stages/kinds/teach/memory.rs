@@ -9,7 +9,8 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 
 use crate::stages::error::StageError;
 pub use proofmill_base::sentence::fact_id;
-use proofmill_retrieval::{Analyzer, GrowingIndex, IndexSpec, Variant};
+use proofmill_retrieval::{GrowingIndex, IndexSpec};
+use proofmill_settings::search::{Analyzer, Variant};
 
 /// Different facts; case and white space make no difference.
 pub struct Memory {

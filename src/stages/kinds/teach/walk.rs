@@ -11,7 +11,6 @@ use indexmap::IndexMap;
 
 use crate::session::Engine;
 use crate::stages::error::StageError;
-use crate::stages::kinds::index;
 use crate::stages::kinds::teach::memory::{self, Memory};
 use crate::stages::plan::{Execution, StagePlan};
 use crate::stages::queries::prepared_query::{Planner, PreparedQuery};
@@ -60,7 +59,7 @@ async fn compute(
 ) -> Result<Computed, StageError> {
     let all = concat_batches(&plan.hypotheses, &hypotheses)?;
     let questions = questions(&all, plan.settings.order)?;
-    let mut memory = Memory::new(index::analyzer(plan.settings.analyzer))?;
+    let mut memory = Memory::new(plan.settings.analyzer)?;
     for batch in &facts {
         let facts = texts(batch, "fact")?;
         facts.iter().flatten().try_for_each(|fact| memory.learn(fact))?;

@@ -7,7 +7,8 @@ use proofmill_engine::checkpoint::{Codec, Folder};
 use proofmill_engine::model::{self, Model};
 use proofmill_engine::request::{Body, Generate, Prompt, Request, Score, Strategy};
 use proofmill_engine::schedule::Cancel;
-use proofmill_fit::{Activation, Fitted, Keep, Pair, Save, Settings, Start, Tokens};
+use proofmill_fit::{Fitted, Pair, Start, Tokens};
+use proofmill_settings::fit::{Activation, Keep, Save, Training};
 
 use crate::made::{fitted, pairs, run, scratch, settings, sizes};
 
@@ -91,7 +92,7 @@ fn checkpoint(folder: &Path) -> Start {
 }
 
 /// The loss that the fit tells of its dev pairs is the engine's.
-pub fn agree(settings: &Settings, start: &Start, pairs: &[Pair]) -> Fitted {
+pub fn agree(settings: &Training, start: &Start, pairs: &[Pair]) -> Fitted {
     let mut pairs = pairs.to_vec();
     pairs[3].weight = 2.5;
     let fitted = fitted(settings, start, &pairs, &pairs);
@@ -104,12 +105,12 @@ pub fn agree(settings: &Settings, start: &Start, pairs: &[Pair]) -> Fitted {
 #[test]
 fn losses_are_the_engines() {
     for activation in [Activation::Relu, Activation::GatedGelu] {
-        let settings = Settings { keep: Keep::Last, ..settings(15) };
+        let settings = Training { keep: Keep::Last, ..settings(15) };
         let fitted = agree(&settings, &scratch(activation), &pairs());
         // And those of a checkpoint that is trained further.
         let folder = tempfile::tempdir().unwrap();
         fitted.write(folder.path()).unwrap();
-        let more = Settings { steps: 1, warmup: 0, learning_rate: 1e-9, ..settings };
+        let more = Training { steps: 1, warmup: 0, learning_rate: 1e-9, ..settings };
         let again = agree(&more, &checkpoint(folder.path()), &pairs());
         assert_eq!(again.parameters, fitted.parameters);
         assert!((again.dev_loss.unwrap() - fitted.dev_loss.unwrap()).abs() < 1e-5);
@@ -122,7 +123,7 @@ fn checkpoints_of_others_are_trained() {
     let data = concat!(env!("CARGO_MANIFEST_DIR"), "/../engine/tests/parity/data/");
     for name in ["t5", "flan-t5", "flan-t5-old"] {
         let start = checkpoint(format!("{data}{name}").as_ref());
-        let settings = Settings { label_smoothing: 0.1, dropout: 0.1, ..settings(5) };
+        let settings = Training { label_smoothing: 0.1, dropout: 0.1, ..settings(5) };
         agree(&settings, &start, &pairs());
     }
 }
@@ -140,7 +141,7 @@ fn a_tokenizer_can_be_given() {
 #[test]
 fn what_is_learnt_is_said() {
     let pairs = pairs();
-    let settings = Settings { batch: 20, evaluate_every: 500, ..settings(200) };
+    let settings = Training { batch: 20, evaluate_every: 500, ..settings(200) };
     let mut last = f64::MAX;
     let fitted =
         run(&settings, &scratch(Activation::Relu), (&pairs, &[]), (2, None), &mut |it, _| {
@@ -159,10 +160,10 @@ fn what_is_learnt_is_said() {
 #[test]
 fn halves_of_numbers_say_the_same() {
     let pairs = pairs();
-    let base = Settings { batch: 20, evaluate_every: 500, ..settings(150) };
+    let base = Training { batch: 20, evaluate_every: 500, ..settings(150) };
     let start = scratch(Activation::Relu);
     let full = fitted(&base, &start, &pairs, &[]);
-    let half = fitted(&Settings { save: Save::Bf16, ..base }, &start, &pairs, &[]);
+    let half = fitted(&Training { save: Save::Bf16, ..base }, &start, &pairs, &[]);
     let size = |fitted: &Fitted| fitted.files["model.safetensors"].len();
     assert!(size(&half) < size(&full) * 6 / 10);
     let (model, _) = opened(&half);

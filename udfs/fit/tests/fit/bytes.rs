@@ -3,17 +3,18 @@
 use std::sync::atomic::Ordering;
 
 use proofmill_engine::checkpoint::Digest;
-use proofmill_fit::{Activation, FitError, Fitted, Input, Report, Settings};
+use proofmill_fit::{FitError, Fitted, Input, Report};
+use proofmill_settings::fit::{Activation, Training};
 
 use crate::answers::text;
 use crate::made::{pairs, run, scratch, settings};
 
-fn long() -> Settings {
+fn long() -> Training {
     // Several parts a step, several epochs, and all kinds of chance.
-    Settings { batch: 16, dropout: 0.1, label_smoothing: 0.05, ..settings(12) }
+    Training { batch: 16, dropout: 0.1, label_smoothing: 0.05, ..settings(12) }
 }
 
-fn on(threads: usize, settings: &Settings) -> Fitted {
+fn on(threads: usize, settings: &Training) -> Fitted {
     let mut pairs = pairs();
     for (number, pair) in pairs.iter_mut().enumerate() {
         // Long enough that a batch falls into parts.
@@ -32,7 +33,7 @@ fn threads_and_repetition_change_nothing() {
     for threads in [1, 2, 3, 16] {
         assert!(on(threads, &long()) == once, "{threads} threads");
     }
-    let other = on(1, &Settings { seed: 1, ..long() });
+    let other = on(1, &Training { seed: 1, ..long() });
     assert_ne!(other.files["model.safetensors"], once.files["model.safetensors"]);
 }
 
@@ -50,7 +51,7 @@ fn machines_change_nothing() {
 fn stopping_changes_nothing() {
     let (all, start) = (pairs(), scratch(Activation::Relu));
     let pairs = (&all[..12], &all[12..]);
-    let settings = Settings { dropout: 0.2, ..settings(12) };
+    let settings = Training { dropout: 0.2, ..settings(12) };
     let never = run(&settings, &start, pairs, (1, None), &mut |_, _| ()).unwrap();
     for stops in [vec![1], vec![3, 4, 9], vec![5], (1..12).collect()] {
         let folder = tempfile::tempdir().unwrap();
@@ -80,11 +81,11 @@ fn a_state_belongs_to_its_fit() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("state.safetensors");
     let base = settings(2);
-    let fit = |settings: &Settings, pairs: &[_]| {
+    let fit = |settings: &Training, pairs: &[_]| {
         run(settings, &start, (pairs, &[]), (1, Some(&file)), &mut |_, _| ())
     };
     fit(&base, &pairs).unwrap();
-    let other = Settings { seed: 3, ..base.clone() };
+    let other = Training { seed: 3, ..base.clone() };
     assert!(matches!(fit(&other, &pairs), Err(FitError::OtherState { .. })));
     assert!(matches!(fit(&base, &pairs[1..]), Err(FitError::OtherState { .. })));
     // A damaged one is never gone on with: its weights would be others.

@@ -5,10 +5,8 @@ use std::path::Path;
 
 use proofmill_engine::model::Model;
 use proofmill_engine::request::{Body, Generate, Prompt, Request, Strategy};
-use proofmill_fit::{
-    Architecture, DecoderSizes, Fitted, Input, Judge, Objective, Pair, Settings, Sizes, Start,
-    Tokens,
-};
+use proofmill_fit::{Fitted, Input, Pair, Start, Tokens};
+use proofmill_settings::fit::{Architecture, DecoderSizes, Judge, Objective, Sizes, Training};
 
 use crate::answers::{agree, ask, logprob, opened, says};
 use crate::made::{fitted, pairs, run, scratch, settings, sizes};
@@ -19,7 +17,7 @@ fn data(name: &str) -> std::path::PathBuf {
 
 /// A decoder of a few thousand numbers.
 pub fn decoder() -> Start {
-    let sizes = Sizes { architecture: Architecture::Opt, layers: 2, ..sizes() };
+    let sizes = Sizes { architecture: Some(Architecture::Opt), layers: 2, ..sizes() };
     Start::Scratch { sizes, tokens: Tokens::Words { also: Vec::new() } }
 }
 
@@ -28,20 +26,20 @@ pub fn continued() -> Vec<Pair> {
     pairs().into_iter().map(|pair| Pair { output: format!(" {}", pair.output), ..pair }).collect()
 }
 
-fn refusal(settings: &Settings, start: &Start, train: &[Pair], dev: &[Pair]) -> String {
+fn refusal(settings: &Training, start: &Start, train: &[Pair], dev: &[Pair]) -> String {
     run(settings, start, (train, dev), (1, None), &mut |_, _| ()).unwrap_err().to_string()
 }
 
 #[test]
 fn losses_of_a_decoder_are_the_engines() {
-    let settings = Settings { label_smoothing: 0.1, dropout: 0.1, ..settings(15) };
+    let settings = Training { label_smoothing: 0.1, dropout: 0.1, ..settings(15) };
     let first = agree(&settings, &decoder(), &continued());
     // And those of checkpoints that are trained further, our own and one of others.
     let folder = tempfile::tempdir().unwrap();
     first.write(folder.path()).unwrap();
     for from in [folder.path(), &data("opt")] {
         let start = Start::Checkpoint { folder: from.to_owned(), digested: None };
-        agree(&Settings { steps: 3, warmup: 0, ..settings.clone() }, &start, &continued());
+        agree(&Training { steps: 3, warmup: 0, ..settings.clone() }, &start, &continued());
     }
 }
 
@@ -62,7 +60,7 @@ fn outputs_without_an_input_are_learnt_from_their_beginning() {
         tokens += f64::from(count);
     }
     assert!((sum / tokens - told).abs() < 1e-5, "{} by the engine, {told}", sum / tokens);
-    let judged = Settings { judge: Judge::ExactMatch, ..settings };
+    let judged = Training { judge: Judge::ExactMatch, ..settings };
     let message = refusal(&judged, &decoder(), &texts, &texts);
     assert_eq!(message, "`judge` is exact_match, expected loss, where outputs have no input");
 }
@@ -70,7 +68,7 @@ fn outputs_without_an_input_are_learnt_from_their_beginning() {
 #[test]
 fn a_decoder_says_what_it_learnt() {
     let pairs = continued();
-    let settings = Settings { batch: 20, evaluate_every: 500, ..settings(250) };
+    let settings = Training { batch: 20, evaluate_every: 500, ..settings(250) };
     let (model, _) = opened(&fitted(&settings, &decoder(), &pairs, &[]));
     for pair in &pairs {
         assert_eq!(says(&model, &pair.input.texts()[0]).trim(), pair.output.trim());
@@ -118,11 +116,11 @@ fn passages_are_fused_as_the_engine_fuses_them() {
     let pairs = passages();
     let two = DecoderSizes { layers: 1, heads: None, d_ff: None };
     let starts = [
-        ("T5", scratch(proofmill_fit::Activation::Relu)),
+        ("T5", scratch(proofmill_settings::fit::Activation::Relu)),
         ("two BERTs", Start::WithDecoder { folder: data("bert"), digested: None, decoder: two }),
     ];
     for (name, start) in starts {
-        let settings = Settings { batch: 9, learning_rate: 5e-3, ..settings(30) };
+        let settings = Training { batch: 9, learning_rate: 5e-3, ..settings(30) };
         let fitted = fitted(&settings, &start, &pairs, &pairs);
         let told = fitted.dev_loss.unwrap();
         let (model, codec) = opened(&fitted);
@@ -134,8 +132,8 @@ fn passages_are_fused_as_the_engine_fuses_them() {
         let loss = sum / tokens as f64;
         assert!((loss - told).abs() < 1e-5, "{name}: {told}, {loss} by the engine");
     }
-    let settings = Settings { batch: 9, evaluate_every: 500, ..settings(250) };
-    let start = scratch(proofmill_fit::Activation::Relu);
+    let settings = Training { batch: 9, evaluate_every: 500, ..settings(250) };
+    let start = scratch(proofmill_settings::fit::Activation::Relu);
     let (model, _) = opened(&fitted(&settings, &start, &pairs, &[]));
     for pair in &pairs {
         assert_eq!(read(&model, pair, Vec::new()).0, pair.output);
@@ -144,7 +142,7 @@ fn passages_are_fused_as_the_engine_fuses_them() {
 
 #[test]
 fn what_a_model_does_not_read_is_refused() {
-    let (base, t5) = (settings(1), scratch(proofmill_fit::Activation::Relu));
+    let (base, t5) = (settings(1), scratch(proofmill_settings::fit::Activation::Relu));
     let with = |input| vec![Pair { input, ..Pair::new("", "b") }];
     let expected = "training pair 0 has 0 texts as its input; an encoder reads one or, where a decoder stands behind it, \
                     several, and only a decoder-only model learns outputs without an input";
@@ -152,22 +150,22 @@ fn what_a_model_does_not_read_is_refused() {
     assert_eq!(refusal(&base, &t5, &with(Input::Passages(Vec::new())), &[]), expected);
     let two = with(Input::Passages(vec!["a".to_owned(), "b".to_owned()]));
     assert!(refusal(&base, &decoder(), &two, &[]).contains("has 2 texts as its input"));
-    let vectors = Settings { objective: Objective::Contrastive, ..base.clone() };
+    let vectors = Training { objective: Objective::Contrastive, ..base.clone() };
     assert!(refusal(&vectors, &t5, &two, &[]).contains("has 2 texts as its input"));
     let empty = with(Input::Passages(vec!["a".to_owned(), " ".to_owned()]));
     assert!(refusal(&base, &t5, &empty, &[]).contains("pair 0 has an empty input"));
     let long = Pair::new("a ".repeat(500), " b".repeat(600));
     let message =
-        refusal(&Settings { output_tokens: 2000, ..base.clone() }, &decoder(), &[long], &[]);
+        refusal(&Training { output_tokens: 2000, ..base.clone() }, &decoder(), &[long], &[]);
     assert!(message.contains("has 1102 tokens, and the model reads at most 1024"), "{message}");
-    let policy = Settings { objective: Objective::Policy, ..base };
+    let policy = Training { objective: Objective::Policy, ..base };
     let message = refusal(&policy, &decoder(), &pairs(), &[]);
     assert!(message.contains("finite reward"), "{message}");
 }
 
 #[test]
 fn a_decoder_is_the_same_for_any_number_of_threads() {
-    let settings = Settings { dropout: 0.1, batch: 20, ..settings(6) };
+    let settings = Training { dropout: 0.1, batch: 20, ..settings(6) };
     let of = |threads| -> Fitted {
         run(&settings, &decoder(), (&continued(), &[]), (threads, None), &mut |_, _| ()).unwrap()
     };

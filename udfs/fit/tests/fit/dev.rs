@@ -1,6 +1,7 @@
 //! Dev pairs decide when to stop and what to keep.
 
-use proofmill_fit::{Activation, Judge, Keep, Pair, Settings, Start};
+use proofmill_fit::{Pair, Start};
+use proofmill_settings::fit::{Activation, Judge, Keep, Training};
 
 use crate::answers::{opened, says, text};
 use crate::made::{fitted, pairs, run, scratch, settings};
@@ -11,7 +12,7 @@ fn the_best_is_kept_and_patience_ends() {
     // What is learnt by heart makes other pairs less likely sooner or later.
     let dev = train.split_off(12);
     let start = scratch(Activation::Relu);
-    let settings = Settings { patience: Some(3), evaluate_every: 4, ..settings(400) };
+    let settings = Training { patience: Some(3), evaluate_every: 4, ..settings(400) };
     let mut evaluations = Vec::new();
     let best = run(&settings, &start, (&train, &dev), (1, None), &mut |report, _| {
         if let Some(loss) = report.dev_loss {
@@ -27,8 +28,8 @@ fn the_best_is_kept_and_patience_ends() {
     assert!(best.steps < 400);
 
     // The weights are those of that step, and not the last ones.
-    let until = Settings { patience: None, ..settings.clone() };
-    let last = Settings { keep: Keep::Last, ..settings };
+    let until = Training { patience: None, ..settings.clone() };
+    let last = Training { keep: Keep::Last, ..settings };
     let last = fitted(&last, &start, &train, &dev);
     assert_eq!((last.steps, last.step, last.dev_loss), (best.steps, best.steps, None));
     assert_ne!(last.files["model.safetensors"], best.files["model.safetensors"]);
@@ -55,7 +56,7 @@ fn exact_matches_can_be_the_judge() {
     let dev = &dev[..];
     let start = scratch(Activation::Relu);
     let settings =
-        Settings { judge: Judge::ExactMatch, batch: 14, evaluate_every: 2, ..settings(80) };
+        Training { judge: Judge::ExactMatch, batch: 14, evaluate_every: 2, ..settings(80) };
     let mut looks = Vec::new();
     let mut look = |report: &proofmill_fit::Report, _: &_| {
         if let (Some(loss), Some(exact)) = (report.dev_loss, report.exact_match) {
@@ -102,9 +103,9 @@ fn the_start_is_kept_where_nothing_is_better() {
     let trained = tempfile::tempdir().unwrap();
     fitted(&settings(100), &scratch(Activation::Relu), dev, &[]).write(trained.path()).unwrap();
     let start = Start::Checkpoint { folder: trained.path().to_owned(), digested: None };
-    let harmful = Settings { evaluate_every: 10, ..settings(30) };
+    let harmful = Training { evaluate_every: 10, ..settings(30) };
     let without = fitted(&harmful, &start, train, dev);
-    let settings = Settings { evaluate_start: true, ..harmful };
+    let settings = Training { evaluate_start: true, ..harmful };
     let mut told = Vec::new();
     let mut look = |report: &proofmill_fit::Report, _: &_| {
         told.extend(report.dev_loss.map(|loss| (report.step, report.loss.is_some(), loss)));

@@ -6,7 +6,8 @@ use std::sync::atomic::Ordering;
 use proofmill_engine::checkpoint::Folder;
 use proofmill_engine::model::Model;
 use proofmill_engine::request::{Body, Embed, Request};
-use proofmill_fit::{Activation, DecoderSizes, Fitted, Keep, Objective, Pair, Settings, Start};
+use proofmill_fit::{Fitted, Pair, Start};
+use proofmill_settings::fit::{Activation, DecoderSizes, Keep, Objective, Training};
 
 use crate::answers::{agree, ask, opened, says, text};
 use crate::made::{fitted, pairs, run, scratch, settings};
@@ -90,7 +91,7 @@ fn losses_of_vectors_are_the_engines() {
     let pairs = meant();
     for name in ["bert", "bert-sentence"] {
         for objective in [Objective::Similarity, Objective::Contrastive] {
-            let settings = Settings { objective, learning_rate: 1e-3, ..settings(15) };
+            let settings = Training { objective, learning_rate: 1e-3, ..settings(15) };
             let fitted = fitted(&settings, &start(name), &pairs, &pairs);
             let (after, _) = opened(&fitted);
             let (own, engine) =
@@ -106,7 +107,7 @@ fn losses_of_vectors_are_the_engines() {
 #[test]
 fn what_belongs_together_is_found() {
     let pairs = pairs();
-    let settings = Settings {
+    let settings = Training {
         objective: Objective::Contrastive,
         learning_rate: 3e-3,
         batch: 20,
@@ -130,7 +131,7 @@ fn what_belongs_together_is_found() {
 fn vectors_learn_what_outputs_have_in_common() {
     let pairs = pairs();
     let objective = Objective::Similarity;
-    let settings = Settings { objective, learning_rate: 3e-3, batch: 20, ..settings(60) };
+    let settings = Training { objective, learning_rate: 3e-3, batch: 20, ..settings(60) };
     let mut losses = Vec::new();
     run(&settings, &start("bert-sentence"), (&pairs, &[]), (2, None), &mut |report, _| {
         losses.extend(report.loss);
@@ -149,7 +150,7 @@ fn stopping_and_threads_change_nothing() {
         (Objective::Generation, with_decoder(DECODER)),
     ];
     for (objective, start) in starts {
-        let settings = Settings { objective, dropout: 0.1, learning_rate: 1e-3, ..settings(8) };
+        let settings = Training { objective, dropout: 0.1, learning_rate: 1e-3, ..settings(8) };
         let once = run(&settings, &start, pairs, (1, None), &mut |_, _| ()).unwrap();
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("state");
@@ -166,24 +167,24 @@ fn stopping_and_threads_change_nothing() {
 
 #[test]
 fn two_berts_are_trained_from_one_and_further() {
-    let settings = Settings { keep: Keep::Last, learning_rate: 1e-3, ..settings(15) };
+    let settings = Training { keep: Keep::Last, learning_rate: 1e-3, ..settings(15) };
     let fitted = agree(&settings, &with_decoder(DECODER), &pairs());
     let folder = tempfile::tempdir().unwrap();
     fitted.write(folder.path()).unwrap();
     let again = Start::Checkpoint { folder: folder.path().to_owned(), digested: None };
-    let more = Settings { steps: 1, warmup: 0, learning_rate: 1e-9, ..settings };
+    let more = Training { steps: 1, warmup: 0, learning_rate: 1e-9, ..settings };
     let again = agree(&more, &again, &pairs());
     assert_eq!(again.parameters, fitted.parameters);
     assert!((again.dev_loss.unwrap() - fitted.dev_loss.unwrap()).abs() < 1e-5);
     for name in ["bert2bert", "bert2bert-untied"] {
-        let settings = Settings { label_smoothing: 0.1, dropout: 0.1, ..more.clone() };
+        let settings = Training { label_smoothing: 0.1, dropout: 0.1, ..more.clone() };
         agree(&settings, &start(name), &pairs());
     }
 }
 
 #[test]
 fn a_new_decoder_begins_with_the_embeddings_of_its_encoder() {
-    let settings = Settings { learning_rate: 1e-12, weight_decay: 0.0, warmup: 0, ..settings(1) };
+    let settings = Training { learning_rate: 1e-12, weight_decay: 0.0, warmup: 0, ..settings(1) };
     let fitted = fitted(&settings, &with_decoder(DECODER), &pairs(), &[]);
     let folder = tempfile::tempdir().unwrap();
     fitted.write(folder.path()).unwrap();
@@ -214,7 +215,7 @@ fn a_new_decoder_begins_with_the_embeddings_of_its_encoder() {
 fn what_two_berts_learnt_is_said() {
     let pairs = pairs();
     let settings =
-        Settings { batch: 20, learning_rate: 3e-3, evaluate_every: 500, ..settings(200) };
+        Training { batch: 20, learning_rate: 3e-3, evaluate_every: 500, ..settings(200) };
     let decoder = DecoderSizes { layers: 2, heads: None, d_ff: None };
     let (model, codec) = opened(&fitted(&settings, &with_decoder(decoder), &pairs, &[]));
     for pair in &pairs {
@@ -227,7 +228,7 @@ fn what_two_berts_learnt_is_said() {
 #[test]
 fn an_encoder_from_nothing_finds_what_it_learnt_and_gets_a_decoder() {
     let objective = Objective::Contrastive;
-    let settings = Settings { objective, steps: 60, learning_rate: 3e-3, ..settings(60) };
+    let settings = Training { objective, steps: 60, learning_rate: 3e-3, ..settings(60) };
     let start = scratch(Activation::Relu);
     // Ten situations, each with an understanding of its own.
     let pairs: Vec<Pair> = (0..10)
@@ -250,7 +251,7 @@ fn an_encoder_from_nothing_finds_what_it_learnt_and_gets_a_decoder() {
     // Its tokenizer puts a token on either side, which begin and end what a decoder behind it writes.
     let behind =
         Start::WithDecoder { folder: folder.path().to_owned(), digested: None, decoder: DECODER };
-    let settings = Settings { steps: 400, learning_rate: 3e-3, ..crate::made::settings(400) };
+    let settings = Training { steps: 400, learning_rate: 3e-3, ..crate::made::settings(400) };
     let (writer, _) = opened(&fitted(&settings, &behind, &pairs, &[]));
     for pair in &pairs {
         assert_eq!(says(&writer, &text(pair)), pair.output);
@@ -260,7 +261,7 @@ fn an_encoder_from_nothing_finds_what_it_learnt_and_gets_a_decoder() {
 #[test]
 fn a_fitted_encoder_is_a_folder_of_sentence_transformers() {
     let objective = Objective::Contrastive;
-    let settings = Settings { objective, learning_rate: 1e-3, ..settings(2) };
+    let settings = Training { objective, learning_rate: 1e-3, ..settings(2) };
     let of = |name: &str| -> Fitted { fitted(&settings, &start(name), &pairs(), &[]) };
     for name in ["bert", "bert-sentence"] {
         let fitted = of(name);

@@ -4,9 +4,8 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use proofmill_fit::{
-    Activation, Decay, FitError, Fitted, Pair, Report, Run, Settings, Sizes, Start, Tokens, fit,
-};
+use proofmill_fit::{FitError, Fitted, Pair, Report, Run, Start, Tokens, fit};
+use proofmill_settings::fit::{Activation, Decay, Sizes, Training};
 
 /// Twenty pairs with outputs of several lengths that no rule tells.
 pub fn pairs() -> Vec<Pair> {
@@ -39,25 +38,25 @@ pub fn sizes() -> Sizes {
 /// One token a word.
 pub fn scratch(activation: Activation) -> Start {
     let tokens = Tokens::Words { also: Vec::new() };
-    Start::Scratch { sizes: Sizes { activation, ..sizes() }, tokens }
+    Start::Scratch { sizes: Sizes { activation: Some(activation), ..sizes() }, tokens }
 }
 
 /// A few quick steps.
-pub fn settings(steps: u32) -> Settings {
-    Settings {
+pub fn settings(steps: u32) -> Training {
+    Training {
         steps,
         batch: 8,
         warmup: steps.min(10),
         decay: Decay::Cosine,
         learning_rate: 1e-2,
         evaluate_every: 5,
-        ..Settings::default()
+        ..Training::default()
     }
 }
 
 /// A fit on this many threads; every report goes to `told`.
 pub fn run(
-    settings: &Settings,
+    settings: &Training,
     start: &Start,
     (train, dev): (&[Pair], &[Pair]),
     (threads, state): (usize, Option<&Path>),
@@ -79,6 +78,6 @@ pub fn run(
 }
 
 /// A fit on one thread that nobody watches.
-pub fn fitted(settings: &Settings, start: &Start, train: &[Pair], dev: &[Pair]) -> Fitted {
+pub fn fitted(settings: &Training, start: &Start, train: &[Pair], dev: &[Pair]) -> Fitted {
     run(settings, start, (train, dev), (1, None), &mut |_, _| ()).unwrap()
 }

@@ -3,7 +3,8 @@
 use std::sync::atomic::Ordering;
 
 use proofmill_engine::model::Model;
-use proofmill_fit::{Activation, Keep, Logged, Objective, Pair, Settings, Start};
+use proofmill_fit::{Logged, Pair, Start};
+use proofmill_settings::fit::{Activation, Keep, Objective, Training};
 
 use crate::answers::{logprob, opened, says};
 use crate::made::{fitted, run, scratch, settings};
@@ -29,8 +30,8 @@ fn logged() -> Vec<Pair> {
     pairs
 }
 
-fn policy(steps: u32) -> Settings {
-    Settings { objective: Objective::Policy, batch: 6, keep: Keep::Last, ..settings(steps) }
+fn policy(steps: u32) -> Training {
+    Training { objective: Objective::Policy, batch: 6, keep: Keep::Last, ..settings(steps) }
 }
 
 /// A policy that has learnt from its logs what actions there are, then which of them are worth something.
@@ -57,7 +58,7 @@ fn what_is_rewarded_is_written_and_what_is_not_is_not() {
 fn the_dev_loss_is_the_reward_to_be_expected() {
     let (train, start) = (logged(), scratch(Activation::Relu));
     for ratio_max in [1.5, 10.0] {
-        let settings = Settings { ratio_max, keep: Keep::Best, ..policy(20) };
+        let settings = Training { ratio_max, keep: Keep::Best, ..policy(20) };
         let fitted = fitted(&settings, &start, &train, &train);
         let (model, _) = opened(&fitted);
         let expected = train.iter().map(|pair| {
@@ -85,7 +86,7 @@ fn a_stopped_fit_goes_on_with_the_baseline_it_had() {
     assert!(stopped.is_err());
     let rest = run(&settings, &start, (&train, &[]), (1, Some(&state)), &mut |_, _| ()).unwrap();
     assert_eq!(rest.files["model.safetensors"], whole.files["model.safetensors"]);
-    let other = Settings { baseline: 0.0, ..settings };
+    let other = Training { baseline: 0.0, ..settings };
     let other = fitted(&other, &start, &train, &[]);
     assert_ne!(other.files["model.safetensors"], whole.files["model.safetensors"]);
 }
@@ -93,7 +94,7 @@ fn a_stopped_fit_goes_on_with_the_baseline_it_had() {
 #[test]
 fn rewards_stand_where_they_are_learnt_and_nowhere_else() {
     let (train, start) = (logged(), scratch(Activation::Relu));
-    let refused = |settings: &Settings, train: &[Pair]| {
+    let refused = |settings: &Training, train: &[Pair]| {
         run(settings, &start, (train, &[]), (1, None), &mut |_, _| ()).unwrap_err().to_string()
     };
     assert!(refused(&settings(1), &train).contains("the objective is `generation`"));

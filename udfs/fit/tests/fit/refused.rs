@@ -2,13 +2,14 @@
 
 use std::path::Path;
 
-use proofmill_fit::{
-    Activation, Architecture, Decay, DecoderSizes, Objective, Pair, Settings, Sizes, Start, Tokens,
+use proofmill_fit::{Pair, Start, Tokens};
+use proofmill_settings::fit::{
+    Activation, Architecture, Decay, DecoderSizes, Objective, Sizes, Training,
 };
 
 use crate::made::{pairs, run, scratch, settings, sizes};
 
-fn refusal(settings: &Settings, start: &Start, train: &[Pair], dev: &[Pair]) -> String {
+fn refusal(settings: &Training, start: &Start, train: &[Pair], dev: &[Pair]) -> String {
     run(settings, start, (train, dev), (1, None), &mut |_, _| ()).unwrap_err().to_string()
 }
 
@@ -25,11 +26,11 @@ fn bad_pairs() {
     assert!(refused(&[weight]).contains("training pair 0 has weight 0, expected a number above 0"));
     let dev = refusal(&base, &start, &[good()], &[Pair::new("a", "")]);
     assert!(dev.contains("dev pair 0 has an empty output"), "{dev}");
-    let short = Settings { input_tokens: 2, ..base.clone() };
+    let short = Training { input_tokens: 2, ..base.clone() };
     let expected = "the input of training pair 0 has 3 tokens, and `input_tokens` allows 2; shorten \
                     or leave out the pair, or raise `input_tokens`";
     assert_eq!(refusal(&short, &start, &[good()], &[]), expected);
-    let patient = Settings { patience: Some(2), ..base.clone() };
+    let patient = Training { patience: Some(2), ..base.clone() };
     let expected =
         "`patience` is 2, but there are no dev pairs; give some, or leave `patience` out";
     assert_eq!(refusal(&patient, &start, &[good()], &[]), expected);
@@ -41,7 +42,7 @@ fn bad_pairs() {
 fn bad_settings_sizes_and_tokenizers() {
     let base = settings(1);
     let train = [Pair::new("a", "b")];
-    let wrong = Settings { batch: 0, ..base.clone() };
+    let wrong = Training { batch: 0, ..base.clone() };
     let start = scratch(Activation::Relu);
     assert!(refusal(&wrong, &start, &train, &[]).starts_with("`batch` is 0, expected"));
     let tokens = Tokens::Words { also: Vec::new() };
@@ -55,7 +56,7 @@ fn bad_settings_sizes_and_tokenizers() {
 #[test]
 fn weights_that_run_away() {
     let train = pairs();
-    let wild = Settings {
+    let wild = Training {
         learning_rate: 1.0,
         warmup: 0,
         clip: None,
@@ -136,17 +137,17 @@ fn objectives_that_a_model_cannot_have() {
         ),
         (
             contrastive,
-            of(Sizes { matching_heads: 1, ..sizes() }),
+            of(Sizes { matching_heads: Some(1), ..sizes() }),
             "`matching_heads` is 1, expected 0: heads of a BERT begin by chance",
         ),
         (
             contrastive,
-            of(Sizes { architecture: Architecture::Opt, ..sizes() }),
+            of(Sizes { architecture: Some(Architecture::Opt), ..sizes() }),
             "`objective` is contrastive, expected generation: a decoder-only model, `opt`, has no vectors to train",
         ),
         (
             generation,
-            of(Sizes { architecture: Architecture::Opt, d_kv: 16, ..sizes() }),
+            of(Sizes { architecture: Some(Architecture::Opt), d_kv: 16, ..sizes() }),
             "`d_kv` is 16, expected `d_model` over `heads`, as the heads of an OPT share its width",
         ),
         (
@@ -176,10 +177,10 @@ fn objectives_that_a_model_cannot_have() {
         ),
     ];
     for (objective, start, expected) in cases {
-        let message = refusal(&Settings { objective, ..settings(1) }, &start, &train, &[]);
+        let message = refusal(&Training { objective, ..settings(1) }, &start, &train, &[]);
         assert!(message.ends_with(expected), "{message}");
     }
-    let settings = Settings { objective: similarity, ..settings(1) };
+    let settings = Training { objective: similarity, ..settings(1) };
     let expected = "expected at least two dev pairs, which `similarity` compares, found one";
     assert_eq!(refusal(&settings, &checkpoint("bert"), &train, &train[..1]), expected);
     let long = [Pair::new(["ba"; 70].join(" "), "bi"), Pair::new("ba", "bo")];

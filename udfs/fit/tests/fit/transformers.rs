@@ -6,7 +6,8 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use proofmill_fit::{Activation, Fitted, Objective, Settings};
+use proofmill_fit::Fitted;
+use proofmill_settings::fit::{Activation, Objective, Training};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -49,7 +50,7 @@ fn theirs<T: DeserializeOwned>(fitted: &Fitted, texts: &impl Serialize) -> Optio
 #[test]
 fn vectors_are_theirs() {
     let objective = Objective::Contrastive;
-    let settings = Settings { objective, learning_rate: 1e-3, ..settings(10) };
+    let settings = Training { objective, learning_rate: 1e-3, ..settings(10) };
     let texts: Vec<String> = pairs().iter().map(text).collect();
     let starts = [
         ("bert", start("bert")),
@@ -68,7 +69,7 @@ fn vectors_are_theirs() {
 
 #[test]
 fn answers_are_theirs() {
-    let settings = Settings { batch: 20, learning_rate: 3e-3, evaluate_every: 500, ..settings(60) };
+    let settings = Training { batch: 20, learning_rate: 3e-3, evaluate_every: 500, ..settings(60) };
     let texts: Vec<String> = pairs().iter().map(text).collect();
     let starts = [
         ("two BERTs", with_decoder(DECODER)),
@@ -91,7 +92,7 @@ fn answers_are_theirs() {
 /// transformers reads passages apart where it is given the states of all of them as one.
 #[test]
 fn fused_answers_are_theirs() {
-    let settings = Settings { batch: 9, learning_rate: 3e-3, evaluate_every: 500, ..settings(60) };
+    let settings = Training { batch: 9, learning_rate: 3e-3, evaluate_every: 500, ..settings(60) };
     let pairs = passages();
     for start in [scratch(Activation::Relu), with_decoder(DECODER)] {
         let fitted = fitted(&settings, &start, &pairs, &[]);

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use proofmill_engine::request::{
     Answer, Body, Embed, Finish, Generate, Generation, Request, RequestError, Score, Scored,
 };
-use proofmill_remote::{Api, Capabilities, RemoteError, Settings};
+use proofmill_remote::{RemoteError, Settings};
+use proofmill_settings::endpoint::{Api, Capabilities};
 use serde_json::{Value, json};
 
 use crate::fake_clock::FakeClock;
@@ -128,7 +129,7 @@ async fn log_probabilities_belong_to_tokens_and_are_none_above_0() {
 
 #[tokio::test]
 async fn a_chat() {
-    let chat = |settings: &mut Settings| settings.api = Api::Chat { system: None };
+    let chat = |settings: &mut Settings| settings.api = Api::Chat;
     let response = json!({
         "choices": [{
             "message": {"role": "assistant", "content": "yes", "reasoning": "hm"},

@@ -5,9 +5,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use proofmill_base::clock::SystemClock;
-use proofmill_remote::{
-    Budget, Exhausted, ModelError, Money, Prices, RemoteError, RemoteModel, Settings,
-};
+use proofmill_remote::{Exhausted, ModelError, RemoteError, RemoteModel, Settings};
+use proofmill_settings::endpoint::{Amount, Budget, Prices};
 
 use crate::fake_clock::FakeClock;
 use crate::fake_server::{FakeServer, Reply};
@@ -122,7 +121,11 @@ async fn who_waits_to_be_sent_again_takes_no_place_of_the_fewer() {
 }
 
 fn budgeted(server: &FakeServer, budget: Budget) -> RemoteModel {
-    let prices = Some(Prices { prompt: 1_000_000, cached: 0, completion: 2_000_000 });
+    let prices = Some(Prices {
+        prompt: Amount::of_millionths(1_000_000),
+        cached: Some(Amount::of_millionths(0)),
+        completion: Amount::of_millionths(2_000_000),
+    });
     let settings = Settings { budget, prices, ..settings(&server.base_url) };
     open(settings, Arc::new(FakeClock::default()))
 }
@@ -168,7 +171,7 @@ async fn budgets_of_tokens_and_money_end_with_the_answer_that_reaches_them() {
         (Budget { prompt_tokens: Some(6), ..Budget::default() }, "prompt_tokens"),
         (Budget { completion_tokens: Some(4), ..Budget::default() }, "completion_tokens"),
         // 3 + 2 · 2 millionths of a unit an answer.
-        (Budget { money: Some(Money::millionths(14)), ..Budget::default() }, "money"),
+        (Budget { money: Some(Amount::of_millionths(14)), ..Budget::default() }, "money"),
     ] {
         let server = FakeServer::start([Reply::ok(HI)]).await;
         let model = budgeted(&server, budget);

@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use proofmill_base::clock::SystemClock;
 use proofmill_engine::request::{Body, Embed, Finish, Generate, Request, Score, Strategy};
-use proofmill_remote::{Api, Capabilities, ModelError, RemoteError, RemoteModel, Settings};
+use proofmill_remote::{ModelError, RemoteError, RemoteModel, Settings};
+use proofmill_settings::endpoint::{Api, Capabilities};
 
 use crate::fake_clock::Always;
 use crate::support::{generate, generations};
@@ -112,7 +113,7 @@ async fn completions() {
 #[tokio::test]
 async fn chat() {
     let Some(mut live) = Live::with("chat") else { return };
-    live.settings.api = Api::Chat { system: None };
+    live.settings.api = Api::Chat;
     generates(live).await;
 }
 

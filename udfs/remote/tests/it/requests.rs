@@ -4,7 +4,8 @@ use proofmill_engine::request::{
     Classify, Embed, Generate, Hidden, HiddenRows, Keep, Message, Prompt, Request, RequestError,
     ResponseFormat, Score, Strategy, Truncate,
 };
-use proofmill_remote::{Api, Capabilities, RemoteError, Settings};
+use proofmill_remote::{RemoteError, Settings};
+use proofmill_settings::endpoint::{Api, Capabilities};
 use serde_json::{Value, json};
 
 use crate::fake_clock::FakeClock;
@@ -55,7 +56,7 @@ async fn everything_that_completions_take() {
 async fn chat() {
     let task = Generate { strategy: sample(1), ..generate("say hi") };
     let (line, body) = sent(Request::Generate(task), |settings| {
-        settings.api = Api::Chat { system: Some("be brief".to_owned()) };
+        (settings.api, settings.system) = (Api::Chat, Some("be brief".to_owned()));
         settings.capabilities = ALL;
     })
     .await;
@@ -85,7 +86,7 @@ async fn a_form_of_the_answer_is_sent_as_it_is() {
     ] {
         let response_format = Some(serde_json::from_value(format.clone()).unwrap());
         let task = Request::Generate(Generate { response_format, ..generate("p") });
-        let (_, body) = sent(task, |settings| settings.api = Api::Chat { system: None }).await;
+        let (_, body) = sent(task, |settings| settings.api = Api::Chat).await;
         assert_eq!(body["response_format"].to_string(), format.to_string());
     }
 }
@@ -107,7 +108,7 @@ async fn messages_are_sent_as_they_are_after_the_models_own_system() {
     {
         let task = Generate { prompt: turns(messages), ..generate("") };
         let (line, body) = sent(Request::Generate(task), |settings| {
-            settings.api = Api::Chat { system: Some("be brief".to_owned()) };
+            (settings.api, settings.system) = (Api::Chat, Some("be brief".to_owned()));
         })
         .await;
         assert_eq!(line, "post /v1/chat/completions http/1.1");
@@ -166,7 +167,7 @@ async fn what_an_endpoint_cannot_do_is_never_sent() {
     let classify = Classify { text: text(), pair: None, truncate: None };
     let plain: fn(&mut Settings) = |_| ();
     let chat: fn(&mut Settings) = |settings| {
-        settings.api = Api::Chat { system: None };
+        settings.api = Api::Chat;
         settings.capabilities = ALL;
     };
     let all: fn(&mut Settings) = |settings| settings.capabilities = ALL;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, Schema};
 use futures::{StreamExt, TryStreamExt, stream};
 
-use crate::run::history::{RunSummary, artifact};
+use crate::summary::{RunSummary, artifact};
 use proofmill_base::digest::Digest;
 use proofmill_base::error::Result;
 use proofmill_base::ids::{Fingerprint, StageName};
@@ -183,7 +183,7 @@ pub fn inputs_of(artifact: &Artifact) -> Vec<(String, Fingerprint)> {
 }
 
 #[cfg(test)]
-pub mod tests {
+mod tests {
     use std::collections::BTreeMap;
 
     use arrow::datatypes::Field;

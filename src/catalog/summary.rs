@@ -1,22 +1,18 @@
-//! Past runs: how they ended, and their tables.
+//! Past runs: what they were made of, how they ended, what they gave.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
-use arrow::datatypes::SchemaRef;
 use chrono::{DateTime, Utc};
 use futures::{StreamExt, stream};
 
-use crate::run::bind::fill;
-use crate::run::event::{Event, StageFailure};
-use crate::run::resume::{Outcomes, sessions};
-use crate::session::StageTable;
+use crate::event::{Event, StageFailure};
+use crate::outcomes::{Outcomes, sessions};
 use proofmill_base::digest::Digest;
 use proofmill_base::error::{Error, Result};
-use proofmill_base::ids::{RunId, StageName};
+use proofmill_base::ids::RunId;
 use proofmill_store::{
     Artifact, Life, LocalUsage, ModelUsage, Outcome, PipelineRef, Session, StageOutcome, Store,
-    StoreError, Stored, find_exact, life, read_log, read_manifest, run_ids, stream_part,
+    StoreError, Stored, find_exact, life, read_log, read_manifest, run_ids,
 };
 
 /// Logs that are read at the same time.
@@ -234,51 +230,4 @@ pub async fn artifact(store: &Store, stage: &StageOutcome) -> Result<Option<Stor
         }
         _ => Ok(None),
     }
-}
-
-/// The tables of a stage of a past run: its rows, and its error rows as `<stage>__errors`.
-pub async fn tables(
-    store: &Store,
-    stage: &StageOutcome,
-) -> Result<Vec<(StageName, Arc<StageTable>)>> {
-    match artifact(store, stage).await? {
-        Some(found) => tables_of(store, &stage.stage, &found.record).await,
-        None => Ok(Vec::new()),
-    }
-}
-
-/// The columns of the error rows of a record: what kinds of stages say of them differs, and did in older stores.
-pub async fn error_schema(store: &Store, found: &Artifact) -> Result<SchemaRef> {
-    match found.errors.first() {
-        Some(part) => Ok(stream_part(store, part).await?.0),
-        None => Ok(proofmill_files::error_schema()),
-    }
-}
-
-/// The tables that a record names, under the name of a stage.
-pub async fn tables_of(
-    store: &Store,
-    stage: &StageName,
-    found: &Artifact,
-) -> Result<Vec<(StageName, Arc<StageTable>)>> {
-    let Some(schema) = found.arrow_schema() else { return Ok(Vec::new()) };
-    let table = Arc::new(StageTable::new(stage.as_str(), Arc::new(schema)));
-    fill(&table, found, None, store).await?;
-    let mut tables = vec![(stage.clone(), table)];
-    if !found.errors.is_empty()
-        && let Ok(name) = format!("{stage}__errors").parse::<StageName>()
-    {
-        let errors = Artifact {
-            rows: found.errors.iter().map(|part| part.rows).sum(),
-            parts: found.errors.clone(),
-            errors: Vec::new(),
-            files: Vec::new(),
-            ..found.clone()
-        };
-        let schema = error_schema(store, found).await?;
-        let table = Arc::new(StageTable::new(name.as_str(), schema));
-        fill(&table, &errors, None, store).await?;
-        tables.push((name, table));
-    }
-    Ok(tables)
 }

@@ -1,13 +1,53 @@
-//! What may be spent on a model, and what it costs.
+//! How a model behind an endpoint is asked, what it can do, what it costs, and what may be spent on it.
 
 use std::borrow::Cow;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
+/// How an endpoint is asked for text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Api {
+    /// The prompt is continued.
+    #[default]
+    Completions,
+    /// Messages, or the prompt as a user's.
+    Chat,
+}
+
+/// What an endpoint can do beyond the least of the protocol; anything else is refused before it is
+/// sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Capabilities {
+    /// Log-probabilities of what it writes.
+    #[serde(default)]
+    pub logprobs: bool,
+    /// Log-probabilities of the prompt (`echo`), which scores need.
+    #[serde(default)]
+    pub scores: bool,
+    /// The parameter `top_k`.
+    #[serde(default)]
+    pub top_k: bool,
+    /// Several answers to one request.
+    #[serde(default = "yes")]
+    pub samples: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+impl Default for Capabilities {
+    fn default() -> Self {
+        Self { logprobs: false, scores: false, top_k: false, samples: true }
+    }
+}
+
 /// The most that one command may spend on a model: no request is sent once one of these is reached. What
 /// is under way then is answered and counts too.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Budget {
     /// HTTP requests, repeated ones included.
@@ -46,6 +86,11 @@ pub struct Amount(u64);
 pub struct NotAnAmount(f64);
 
 impl Amount {
+    /// So many millionths of the currency's unit.
+    pub const fn of_millionths(count: u64) -> Self {
+        Self(count)
+    }
+
     /// How many millionths of the currency's unit it is.
     pub fn millionths(self) -> u64 {
         self.0

@@ -8,7 +8,7 @@ use proofmill_base::ids::{PipelineName, RunId};
 use proofmill_base::suggest;
 use proofmill_store::{Outcome, Store, run_ids};
 
-use crate::run::history::{RunSummary, ended, summary};
+use crate::summary::{RunSummary, ended, summary};
 
 /// Summaries that are read at the same time.
 const READ_AHEAD: usize = 16;

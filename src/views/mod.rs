@@ -1,0 +1,16 @@
+//! What commands show of a store: typed values, each computed once. A view is what `--json` prints, and it gives the
+//! sections that people see.
+
+pub mod diff;
+pub mod errors;
+pub mod ledger;
+pub mod models;
+pub mod plan;
+pub mod result;
+pub mod run;
+pub mod runs;
+pub mod section;
+pub mod shell;
+pub mod stage;
+pub mod trends;
+pub mod why;
