@@ -211,9 +211,10 @@ impl Functions {
         scalar.extend(proofmill_udfs::scalar_functions());
         scalar.extend(proofmill_udfs::model::model_functions(models.asked()));
         let mut aggregate = SessionStateDefaults::default_aggregate_functions();
-        let sum = proofmill_udfs::exact::sum();
-        aggregate.retain(|function| function.name() != sum.name());
-        aggregate.push(sum);
+        let mut exact = vec![proofmill_udfs::exact::sum()];
+        exact.extend(proofmill_udfs::exact::extremes());
+        aggregate.retain(|function| exact.iter().all(|ours| ours.name() != function.name()));
+        aggregate.extend(exact);
         aggregate.extend(proofmill_udfs::aggregate_functions());
         Self { scalar, aggregate }
     }

@@ -12,6 +12,7 @@ use datafusion::logical_expr::{
     Distinct, Expr, FetchType, Join, Limit, LogicalPlan, Operator, Projection, WindowFrameUnits,
 };
 
+use crate::session::rules::{COMPUTED, without_zero};
 use crate::session::table::StageTable;
 
 /// Aggregates whose value depends on the order in which they see rows.
@@ -59,7 +60,7 @@ pub fn unfixed(plan: &LogicalPlan) -> Result<Vec<Unfixed>> {
             }
             LogicalPlan::Limit(limit) if !limit_is_fixed(limit) => vec![of_limit(limit)],
             LogicalPlan::Distinct(Distinct::On(on)) => {
-                let order = expressions(on.sort_expr.iter().flatten());
+                let order = expressions(on.sort_expr.iter().flatten(), &on.input);
                 match is_within(&on.select_expr, &order) || has_key(&order, &on.input) {
                     true => Vec::new(),
                     false => vec![of_distinct()],
@@ -186,15 +187,38 @@ fn key(expr: &Expr) -> &Expr {
     }
 }
 
-fn expressions<'a>(order: impl Iterator<Item = &'a SortExpr>) -> HashSet<&'a Expr> {
-    order.map(|sort| key(&sort.expr)).collect()
+/// The keys of an order of the rows of `input`.
+fn expressions<'a>(
+    order: impl Iterator<Item = &'a SortExpr>,
+    input: &'a LogicalPlan,
+) -> HashSet<&'a Expr> {
+    order.map(|sort| written(&sort.expr, input)).collect()
+}
+
+/// Whether a column is a key that rules have computed: it follows from the others.
+fn is_computed(column: &Expr) -> bool {
+    matches!(column, Expr::Column(column) if column.name.starts_with(COMPUTED))
+}
+
+/// A key as it was written, where rules have computed it below and made its zeros one.
+fn written<'a>(expr: &'a Expr, input: &'a LogicalPlan) -> &'a Expr {
+    let computed = match (key(expr), input) {
+        (own @ Expr::Column(column), LogicalPlan::Projection(below)) if is_computed(own) => {
+            below.expr.iter().find_map(|expr| match expr {
+                Expr::Alias(alias) if alias.name == column.name => Some(alias.expr.as_ref()),
+                _ => None,
+            })
+        }
+        _ => None,
+    };
+    key(without_zero(computed.unwrap_or(key(expr))))
 }
 
 fn aggregate_is_fixed(call: &AggregateFunction, groups: &[Expr], input: &LogicalPlan) -> bool {
     if !OF_ORDER.contains(&call.func.name()) {
         return true;
     }
-    let mut order = expressions(call.params.order_by.iter());
+    let mut order = expressions(call.params.order_by.iter(), input);
     // Rows that are equal in all that is shown can come in any order.
     let shown = !order.is_empty() && is_within(&call.params.args, &order);
     order.extend(groups.iter().map(key));
@@ -210,10 +234,11 @@ fn window_is_fixed(call: &WindowFunction, input: &LogicalPlan) -> bool {
     if !of_value && !OF_PLACE.contains(&name) && !by_rows {
         return true;
     }
-    let mut order = expressions(params.order_by.iter());
-    order.extend(params.partition_by.iter().map(key));
+    let mut order = expressions(params.order_by.iter(), input);
+    order.extend(params.partition_by.iter().map(|part| written(part, input)));
     // Rows that are equal in everything can come in any order.
-    if columns(input.schema()).iter().all(|column| order.contains(column)) {
+    let mut own = columns(input.schema()).into_iter().filter(|column| !is_computed(column));
+    if own.all(|column| order.contains(&column)) {
         return true;
     }
     of_value && !params.order_by.is_empty() && is_within(&params.args, &order)
@@ -231,7 +256,7 @@ fn limit_is_fixed(limit: &Limit) -> bool {
                 below = projection.input.as_ref();
             }
             LogicalPlan::Sort(sort) => {
-                let order = expressions(sort.expr.iter());
+                let order = expressions(sort.expr.iter(), &sort.input);
                 return is_within(&names, &order) || has_key(&order, &sort.input);
             }
             other => return is_one_row(other),

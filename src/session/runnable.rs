@@ -10,9 +10,12 @@ use datafusion::datasource::provider_as_source;
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::expr::{AggregateFunction, AggregateFunctionParams};
 use datafusion::logical_expr::{Expr, FetchType, LogicalPlan, SkipType};
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::aggregates::AggregateExec;
+use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
 use futures::FutureExt;
 
-use crate::session::wording::Refused;
+use crate::session::wording::{self, Refused};
 
 /// Why no operators can be made of a plan, where some of its expressions are of kinds that not all have one.
 pub(super) fn refused(state: &SessionState, plan: &LogicalPlan) -> Option<DataFusionError> {
@@ -22,7 +25,11 @@ pub(super) fn refused(state: &SessionState, plan: &LogicalPlan) -> Option<DataFu
         Some(Doubt::Operator) => {
             let planned = async { state.create_physical_plan(&without_rows(plan)?).await };
             // Over tables without rows it waits for nothing.
-            let error = planned.now_or_never()?.err()?;
+            let error = match planned.now_or_never()? {
+                // No row has been read, so it is the plan that is wrong.
+                Ok(operators) => return accumulators(&operators).err(),
+                Err(error) => error,
+            };
             // What is wrong with constants, such as a division by zero, is left to the run.
             let is_of_the_plan = match error.find_root() {
                 DataFusionError::SchemaError(..)
@@ -30,12 +37,37 @@ pub(super) fn refused(state: &SessionState, plan: &LogicalPlan) -> Option<DataFu
                 | DataFusionError::NotImplemented(_)
                 | DataFusionError::Internal(_) => true,
                 DataFusionError::External(external) => external.is::<Refused>(),
+                DataFusionError::Execution(message) => wording::is_unsupported(message),
                 _ => false,
             };
             is_of_the_plan.then_some(error)
         }
     }
 }
+
+/// Makes what folds rows, which operators make only in the run.
+fn accumulators(operators: &Arc<dyn ExecutionPlan>) -> datafusion::common::Result<()> {
+    operators.apply(|node| {
+        if let Some(aggregate) = node.downcast_ref::<AggregateExec>() {
+            for call in aggregate.aggr_expr() {
+                match call.groups_accumulator_supported() && !aggregate.group_expr().is_empty() {
+                    true => call.create_groups_accumulator().map(drop)?,
+                    false => call.create_accumulator().map(drop)?,
+                }
+            }
+        }
+        let bounded = node.downcast_ref::<BoundedWindowAggExec>().map(|it| it.window_expr());
+        let windows = node.downcast_ref::<WindowAggExec>().map(|it| it.window_expr());
+        for call in bounded.or(windows).into_iter().flatten() {
+            call.create_window_fn()?;
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(())
+}
+
+/// Aggregates that take all types that their signatures have.
+const OF_ALL_TYPES: [&str; 5] = ["avg", "count", "max", "min", "sum"];
 
 /// What the run may refuse.
 enum Doubt {
@@ -67,7 +99,7 @@ fn doubt(plan: &LogicalPlan) -> Option<Doubt> {
                             found = Some(Doubt::Refused(refused));
                             return Ok(TreeNodeRecursion::Stop);
                         }
-                        None if !call.params.order_by.is_empty() => found = Some(Doubt::Operator),
+                        None if is_unusual(call) => found = Some(Doubt::Operator),
                         None => {}
                     },
                     Expr::WindowFunction(_) | Expr::Unnest(_) => found = Some(Doubt::Operator),
@@ -81,6 +113,14 @@ fn doubt(plan: &LogicalPlan) -> Option<Doubt> {
         })
     });
     looked.ok().and(found)
+}
+
+/// Whether an aggregate may have no accumulator for what it is given.
+fn is_unusual(call: &AggregateFunction) -> bool {
+    let is_null = |arg: &Expr| matches!(arg, Expr::Literal(value, _) if value.is_null());
+    !call.params.order_by.is_empty()
+        || !OF_ALL_TYPES.contains(&call.func.name())
+        || call.params.args.iter().any(is_null)
 }
 
 /// An aggregate of `DISTINCT` values that has no accumulator: that shows in the run even where operators are made.

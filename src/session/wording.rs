@@ -26,7 +26,7 @@ const OPERATORS: [&str; 20] = [
 ];
 
 /// What is not supported: a part of the message, ours, how to write it instead, and the word to blame.
-const UNSUPPORTED: [(&str, &str, &str, &str); 8] = [
+const UNSUPPORTED: [(&str, &str, &str, &str); 13] = [
     (
         "logical expression WindowFunction",
         "a window function cannot stand here",
@@ -51,6 +51,36 @@ const UNSUPPORTED: [(&str, &str, &str, &str); 8] = [
         "this argument of a window function is written out as a number",
         "select the value with `CASE`, or join the row",
         "OVER",
+    ),
+    (
+        "Expected a signed integer literal",
+        "this argument of a window function is written out as a number",
+        "select the value with `CASE`, or join the row",
+        "OVER",
+    ),
+    (
+        "ccumulator for (Null",
+        "`NULL` alone has no type",
+        "give it one, such as `CAST(NULL AS DOUBLE)`",
+        "NULL",
+    ),
+    (
+        "not supported for Null",
+        "`NULL` alone has no type",
+        "give it one, such as `CAST(NULL AS DOUBLE)`",
+        "NULL",
+    ),
+    (
+        "for GROUPING aggregate function",
+        "`grouping` is no window function",
+        "compute it in a subquery",
+        "grouping",
+    ),
+    (
+        "(DISTINCT) aggregations are not available",
+        "this aggregate does not take `DISTINCT` values",
+        "fold the rows of a `SELECT DISTINCT` in a subquery",
+        "DISTINCT",
     ),
     (
         "nnest should be rewritten",
@@ -100,6 +130,17 @@ impl From<Refused> for datafusion::common::DataFusionError {
     fn from(refused: Refused) -> Self {
         Self::External(Box::new(refused))
     }
+}
+
+fn unsupported(
+    message: &str,
+) -> Option<&'static (&'static str, &'static str, &'static str, &'static str)> {
+    UNSUPPORTED.iter().find(|(part, ..)| message.contains(part))
+}
+
+/// Whether a message says that something is not supported, whatever the rows are.
+pub fn is_unsupported(message: &str) -> bool {
+    unsupported(message).is_some()
 }
 
 /// A mistake as far as the message alone shows it.
@@ -176,8 +217,7 @@ pub fn shorten(message: &str) -> Fact {
         Some((said, held)) if held.contains('(') => said,
         _ => message,
     };
-    let known = UNSUPPORTED.iter().find(|(part, ..)| message.contains(part));
-    if let Some((_, text, help, word)) = known {
+    if let Some((_, text, help, word)) = unsupported(message) {
         let blamed = vec![(*word).to_owned()];
         return Fact {
             blamed,

@@ -129,6 +129,19 @@ impl Visitor for Clauses<'_> {
     fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<Unobeyed> {
         match expr {
             Expr::Function(call) => self.function(call),
+            Expr::SimilarTo { .. } => {
+                let help = "write the pattern out, or use `regexp_like`";
+                let message = "`SIMILAR TO` needs a pattern that is written out".to_owned();
+                self.refuse(message, help, "SIMILAR", None)
+            }
+            Expr::Like { escape_char: Some(escape), .. }
+            | Expr::ILike { escape_char: Some(escape), .. }
+                if escape.value != Value::SingleQuotedString("\\".to_owned()) =>
+            {
+                let help = "write the pattern out, or escape with backslashes";
+                let message = "`ESCAPE` needs a pattern that is written out".to_owned();
+                self.refuse(message, help, "ESCAPE", None)
+            }
             Expr::Value(value) => match &value.value {
                 Value::Number(number, _) => self.number(number, value.span),
                 Value::Placeholder(name) => {

@@ -6,7 +6,7 @@ use std::ops::{ControlFlow, Range};
 use datafusion::sql::parser::Statement as AnyStatement;
 use datafusion::sql::resolve::resolve_table_references;
 use datafusion::sql::sqlparser::ast::{
-    Expr, Ident, ObjectName, Spanned, Statement, TableFactor, Visit, Visitor,
+    Expr, Ident, ObjectName, Spanned, Statement, TableFactor, Visit, VisitMut, Visitor,
 };
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
@@ -15,7 +15,9 @@ use datafusion::sql::sqlparser::tokenizer::{Span, Token, TokenWithSpan};
 use crate::sqltext::bounded::Bounded;
 use crate::sqltext::limits::{self, Excess};
 use crate::sqltext::words::{find_only, first_word, offset, place, second_statement, tokens};
-use crate::sqltext::{casts, distinct, stars, using, windows};
+use crate::sqltext::{
+    casts, distinct, fetch, patterns, row_values, set_arms, stars, using, windows,
+};
 
 /// A `SELECT`, parsed.
 #[derive(Clone, Debug)]
@@ -91,10 +93,18 @@ const COMMANDS: [&str; 29] = [
 pub fn parse(sql: &str) -> Result<Query, SqlError> {
     let (tokens, dialect) = lexed(sql);
     let first = tokens.as_deref().and_then(|all| first_word(sql, all));
-    let has = [Keyword::USING, Keyword::WINDOW, Keyword::DISTINCT, Keyword::GROUP].map(|keyword| {
-        let is_it = |token: &TokenWithSpan| matches!(&token.token, Token::Word(word) if word.keyword == keyword);
-        tokens.iter().flatten().any(is_it)
-    });
+    let has = [
+        Keyword::USING,
+        Keyword::WINDOW,
+        Keyword::DISTINCT,
+        Keyword::GROUP,
+        Keyword::FETCH,
+        Keyword::UNION,
+        Keyword::EXCEPT,
+        Keyword::INTERSECT,
+    ]
+    .map(|keyword| has_word(tokens.as_deref(), keyword));
+    let written = Written::of(tokens.as_deref());
     if let Some((word, range)) = &first
         && let Some(command) = COMMANDS.iter().find(|command| word.eq_ignore_ascii_case(command))
     {
@@ -125,7 +135,14 @@ pub fn parse(sql: &str) -> Result<Query, SqlError> {
     limits::expanded(&statement).map_err(|excess| too_large(sql, excess))?;
     stars::all_of_from(&mut statement);
     // Each visits the whole statement: none where its word is not there.
-    let [joins, windows, distinct, groups] = has;
+    let [joins, windows, distinct, groups, fetches, unions, excepts, intersects] = has;
+    written.out(&mut statement);
+    if fetches {
+        fetch::written_out(&mut statement);
+    }
+    if unions || excepts || intersects {
+        set_arms::written_out(&mut statement);
+    }
     if joins {
         using::written_out(&mut statement);
     }
@@ -150,14 +167,57 @@ pub fn parse(sql: &str) -> Result<Query, SqlError> {
 /// Parses exactly one expression.
 pub fn parse_expression(sql: &str) -> Result<Expr, SqlError> {
     let (tokens, dialect) = lexed(sql);
+    let written = Written::of(tokens.as_deref());
     let mut parser = parser(sql, tokens, &dialect)?;
-    parser
+    let mut expr = parser
         .parse_expr()
         .and_then(|expr| match parser.peek_token().token {
             Token::EOF => Ok(expr),
             _ => parser.expected("the end of the expression", parser.peek_token()),
         })
-        .map_err(|error| syntax_error(sql, &error))
+        .map_err(|error| syntax_error(sql, &error))?;
+    written.out(&mut expr);
+    Ok(expr)
+}
+
+fn has_word(tokens: Option<&[TokenWithSpan]>, keyword: Keyword) -> bool {
+    let is_it = |token: &TokenWithSpan| matches!(&token.token, Token::Word(word) if word.keyword == keyword);
+    tokens.into_iter().flatten().any(is_it)
+}
+
+/// What of a text is written out, be it a statement or an expression.
+struct Written {
+    patterns: bool,
+    rows: bool,
+}
+
+impl Written {
+    fn of(tokens: Option<&[TokenWithSpan]>) -> Self {
+        let patterns = [Keyword::ESCAPE, Keyword::SIMILAR];
+        let is = |token: &TokenWithSpan, wanted: Token| token.token == wanted;
+        // A name in front of parentheses is a function.
+        let mut last = None;
+        let opens_row = |token: &TokenWithSpan| {
+            let before = last.replace(token.token.clone());
+            let is_call =
+                matches!(before, Some(Token::Word(word)) if word.keyword == Keyword::NoKeyword);
+            is(token, Token::LParen) && !is_call
+        };
+        Self {
+            patterns: patterns.into_iter().any(|keyword| has_word(tokens, keyword)),
+            rows: tokens.into_iter().flatten().any(|token| is(token, Token::Comma))
+                && tokens.into_iter().flatten().any(opens_row),
+        }
+    }
+
+    fn out(&self, parsed: &mut impl VisitMut) {
+        if self.patterns {
+            patterns::written_out(parsed);
+        }
+        if self.rows {
+            row_values::written_out(parsed);
+        }
+    }
 }
 
 /// A parser of a text that is not too deep to be parsed.

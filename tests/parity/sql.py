@@ -26,9 +26,9 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as parquet
 
-COLUMNS = [("id", "BIGINT"), ("g", "BIGINT"), ("x", "BIGINT"), ("s", "VARCHAR"), ("b", "BOOLEAN")]
+COLUMNS = [("id", "BIGINT"), ("g", "BIGINT"), ("x", "BIGINT"), ("s", "VARCHAR"), ("b", "BOOLEAN"), ("d", "DOUBLE")]
 NAMES = ["t", "u", "w"]
-TYPES = {"BIGINT": pa.int64(), "VARCHAR": pa.string(), "BOOLEAN": pa.bool_()}
+TYPES = {"BIGINT": pa.int64(), "VARCHAR": pa.string(), "BOOLEAN": pa.bool_(), "DOUBLE": pa.float64()}
 
 
 class Choices:
@@ -57,7 +57,8 @@ def tables(choices):
         if choices.rarely(5):
             return None
         return {"BIGINT": lambda: choices.below(4), "VARCHAR": lambda: choices.one(["p", "q", "rr"]),
-                "BOOLEAN": lambda: choices.below(2) == 1}[kind]()
+                "BOOLEAN": lambda: choices.below(2) == 1,
+                "DOUBLE": lambda: choices.one([0.5, 0.0, -0.0, 1e16, 2.0, -0.4])}[kind]()
 
     made = {}
     for name in NAMES:
@@ -80,7 +81,7 @@ class Query:
 
     def column(self, scope, kind):
         found = [written for written, its in scope if its == kind]
-        return self.c.one(found) if found else {"BIGINT": "1", "VARCHAR": "'p'", "BOOLEAN": "true"}[kind]
+        return self.c.one(found) if found else {"BIGINT": "1", "VARCHAR": "'p'", "BOOLEAN": "true", "DOUBLE": "CAST(0.5 AS DOUBLE)"}[kind]
 
     def value(self, scope, kind, depth=1):
         c = self.c
@@ -124,6 +125,13 @@ class Query:
         if outer and c.rarely(3):
             return self.subcondition(scope, kind)
         a, b = self.value(scope, kind), self.value(scope, kind)
+        if c.rarely(6):
+            # Zeros of either sign, decimals among floating-point numbers, patterns.
+            x, y, word = self.column(scope, "DOUBLE"), self.column(scope, "DOUBLE"), self.column(scope, "VARCHAR")
+            return c.one([f"round({x}) = 0", f"round({x}) IN (0.0, 1.0, 2.0, 3.0)", f"CASE round({x}) WHEN 0 THEN {y} = 2 ELSE {y} < 1 END",
+                          f"nullif(round({x}), 0) IS NULL", f"{x} >= CAST({a if kind == 'BIGINT' else 1} AS DECIMAL(18, 2))",
+                          f"coalesce({x}, CAST(1.25 AS DECIMAL(3, 2))) > {y}", f"{x} NOT IN (0.0, 2.0)", f"{word} SIMILAR TO '(p|r+)'",
+                          f"{word} NOT LIKE 'r!r' ESCAPE '!'"])
         literals = {"BIGINT": ["0, 1", "2, 3", "1", "1, NULL"], "VARCHAR": ["'p'", "'q', 'rr'", "'p', NULL"]}[kind]
         return c.one([f"{a} = {b}", f"{a} < {b}", f"{a} <> {b}", f"{a} IN ({c.one(literals)})",
                       f"{a} NOT IN ({c.one(literals)})", f"{a} IS NULL", f"{a} IS NOT NULL", f"{a} IS DISTINCT FROM {b}",
@@ -246,7 +254,9 @@ class Query:
                         f"count({number}) FILTER (WHERE {self.condition(scope, 0)})", f"sum(DISTINCT {number})",
                         f"sum({number}) FILTER (WHERE {self.condition(scope, 1)})", f"length(string_agg({word}, ',' ORDER BY {word}))",
                         f"CAST(round(avg({number}) * 840) AS BIGINT)", f"CAST(bool_or({self.column(scope, 'BOOLEAN')}) AS BIGINT)",
-                        f"count(DISTINCT {word}) + count(DISTINCT {number})", f"max({number}) - min({number})"])
+                        f"count(DISTINCT {word}) + count(DISTINCT {number})", f"max({number}) - min({number})",
+                        f"count(DISTINCT round({self.column(scope, 'DOUBLE')})) + count(DISTINCT {number})",
+                        f"CAST(max({self.column(scope, 'DOUBLE')}) AS BIGINT)"])
         if shape in ("groups", "rollup"):
             groups = ", ".join(str(i + 1) for i in range(len(items)))
             if shape == "rollup":
@@ -255,8 +265,12 @@ class Query:
                 items = [(text, kind) for text, kind in items if "." in text] or [(scope[0][0], scope[0][1])]
                 columns = [(f"c{i}", kind) for i, (_, kind) in enumerate(items)]
                 listed = ", ".join(text for text, _ in items)
+                if c.rarely(4):
+                    # A key that is a value.
+                    items, columns = [("7", "BIGINT")] + items, [("k9", "BIGINT")] + columns
+                    listed = f"k9, {listed}"
                 groups = c.one([f"ROLLUP ({listed})", f"CUBE ({listed})", f"GROUPING SETS (({listed}), ())",
-                                f"GROUPING SETS (({items[0][0]}), ({listed}))"])
+                                f"GROUPING SETS (({listed.split(', ')[0]}), ({listed}))"])
             tail = f" GROUP BY {groups}"
             if c.rarely(3):
                 tail += f" HAVING {folded} {c.one(['>', '<', '='])} {c.below(3)}"
@@ -270,7 +284,7 @@ class Query:
             if c.rarely(3):
                 tail = f" HAVING {c.one([folded, f'(SELECT {folded} FROM {source})'])} {c.one(['>', '<'])} {c.below(3)}"
         elif shape == "window":
-            part = c.one(["", f"PARTITION BY {self.value(scope, 'VARCHAR')} "])
+            part = c.one(["", f"PARTITION BY {self.value(scope, 'VARCHAR')} ", f"PARTITION BY round({self.column(scope, 'DOUBLE')}) "])
             order = f"ORDER BY {self.value(scope, 'BIGINT')} {c.one(['', 'DESC '])}NULLS {c.one(['FIRST', 'LAST'])}"
             over = f"OVER ({part}{order})"
             if c.rarely(3):
@@ -281,11 +295,19 @@ class Query:
                 # Rows that are equal in all columns are one another's, whichever comes first.
                 every = ", ".join(text for text, _ in scope)
                 over = f"OVER ({part}ORDER BY {every})"
+                if c.rarely(2):
+                    over = over[:-1] + c.one([" ROWS BETWEEN 1 PRECEDING AND CURRENT ROW)", " ROWS BETWEEN CURRENT ROW AND 1 FOLLOWING)"])
+                    real = self.column(scope, "DOUBLE")
                 call = c.one(["row_number()", f"lag({number})", f"lead({number})", f"first_value({number})", f"last_value({number})"])
+                if "ROWS" in over:
+                    # Two rows: more would be added up in another order.
+                    call = c.one([f"sum({number})", f"count(DISTINCT {number})", f"bit_xor({number})", f"min({real})", f"max({number})",
+                                  f"sum({real})", f"avg({real})", f"count({real})"])
             elif c.rarely(5):
                 frame = c.one(["RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW",
                                "ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING",
-                               "RANGE BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING"])
+                               "RANGE BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING",
+                               "RANGE BETWEEN 1 PRECEDING AND 1 FOLLOWING"])
                 over, call = f"OVER ({part}{order} {frame})", c.one([f"sum({number})", "count(*)", f"max({number})"])
             if c.rarely(4) and "WINDOW" not in tail:
                 tail = f" QUALIFY {call} {over} {c.one(['>', '<=', '='])} {c.below(4)}"
@@ -355,6 +377,8 @@ def draw(choices):
 def literal(value):
     if value is None:
         return "NULL"
+    if isinstance(value, float):
+        return f"CAST('{value!r}' AS DOUBLE)"
     return f"'{value}'" if isinstance(value, str) else str(value).lower()
 
 

@@ -15,7 +15,7 @@ use datafusion::optimizer::analyzer::AnalyzerRule;
 use crate::session::rules::node::{has_part, input_schema, keeping_names, new_names};
 
 /// What a column is called that is computed below, with a number.
-const COMPUTED: &str = "__computed_key_";
+pub const COMPUTED: &str = "__computed_key_";
 
 /// Computes keys first, once all types are settled.
 #[derive(Debug)]

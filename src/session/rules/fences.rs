@@ -13,6 +13,7 @@ use datafusion::common::{JoinType, Result, Statistics, internal_err};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::expressions::{BinaryExpr, Column, Literal};
+use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr::{Distribution, OrderingRequirements};
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr, split_conjunction};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
@@ -77,7 +78,12 @@ impl PhysicalOptimizerRule for Fences {
                     Arc::new(FenceExec::new(Arc::clone(child))) as Arc<dyn ExecutionPlan>
                 };
                 let children = node.children().into_iter().map(fence).collect();
-                return replace_children_if_necessary(node, children).map(Transformed::yes);
+                let node = replace_children_if_necessary(node, children)?;
+                // Of a key that is a value, some rows have NULL.
+                return Ok(Transformed::yes(match groups_by_value(&node) {
+                    true => Arc::new(FenceExec::new(node)),
+                    false => node,
+                }));
             }
             Ok(Transformed::no(node))
         };
@@ -112,6 +118,12 @@ fn sorted(node: Arc<dyn ExecutionPlan>) -> Result<Transformed<Arc<dyn ExecutionP
         true => node.map_children(sorted),
         false => Ok(Transformed::no(node)),
     }
+}
+
+/// Whether a key of groups is the same for all rows.
+fn groups_by_value(node: &Arc<dyn ExecutionPlan>) -> bool {
+    let keys = node.downcast_ref::<AggregateExec>().map(|it| it.group_expr().expr());
+    keys.is_some_and(|keys| keys.iter().any(|(key, _)| collect_columns(key).is_empty()))
 }
 
 /// The kind of a join, if it is one.

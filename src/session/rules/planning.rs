@@ -9,11 +9,12 @@ use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 
 use crate::session::rules::fences::Fences;
 use crate::session::rules::{
-    bags, computed_keys, exact, in_lists, keys, mirrored, repeated_keys, subqueries, views,
+    bags, computed_keys, exact, frames, in_lists, keys, mirrored, mixed_types, repeated_keys,
+    subqueries, views, zeros,
 };
 
 /// Version of what SQL means here: raised whenever the same query over the same rows would give another table.
-pub const SQL_VERSION: u32 = 5;
+pub const SQL_VERSION: u32 = 6;
 
 /// Rules of DataFusion that are left out: three follow columns of a plan by name alone, and two may have one; the last answers by
 /// statistics that call a constant NULL a value.
@@ -46,11 +47,17 @@ const PLAIN_PHYSICAL: [&str; 4] =
 /// From the plan that was written to one with all types settled.
 pub fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     // First what is written out, so that it gets its types as if it had been written.
-    let mut rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> =
-        vec![Arc::new(bags::Bags), Arc::new(subqueries::Subqueries)];
+    let mut rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![
+        Arc::new(bags::Bags),
+        Arc::new(subqueries::Subqueries),
+        Arc::new(frames::FrameOffsets),
+        Arc::new(mixed_types::MixedTypes),
+    ];
     rules.extend(Analyzer::new().rules);
     rules.push(Arc::new(views::Views));
     rules.push(Arc::new(exact::Exact));
+    rules.push(Arc::new(frames::SlidingFrames));
+    rules.push(Arc::new(zeros::Zeros));
     rules.push(Arc::new(computed_keys::ComputedKeys));
     rules
 }

@@ -4,8 +4,11 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, DynComparator, RecordBatch, make_comparator};
+use arrow::array::{
+    Array, ArrayRef, DynComparator, Float32Array, Float64Array, RecordBatch, make_comparator,
+};
 use arrow::compute::SortOptions;
+use arrow::compute::kernels::numeric::add;
 use arrow::datatypes::DataType;
 use arrow::util::display::array_value_to_string;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
@@ -175,6 +178,17 @@ fn carrying(plan: &LogicalPlan, keys: &[(Expr, String)]) -> Result<LogicalPlan> 
     })
 }
 
+/// The values of a key, with one zero: those of either sign are equal for an order.
+fn even(column: &ArrayRef) -> ArrayRef {
+    let sum = match column.data_type() {
+        DataType::Float64 => add(column, &Float64Array::new_scalar(0.0)),
+        DataType::Float32 => add(column, &Float32Array::new_scalar(0.0)),
+        _ => return Arc::clone(column),
+    };
+    // It cannot fail for numbers of one type.
+    sum.unwrap_or_else(|_| Arc::clone(column))
+}
+
 /// The rows of one partition that have come so far.
 #[derive(Debug)]
 pub struct OrderWatch {
@@ -195,8 +209,7 @@ impl OrderWatch {
     pub fn look(&mut self, batch: RecordBatch) -> Result<RecordBatch, Disorder> {
         let rows = batch.num_rows();
         if !self.keys.is_empty() && rows > 0 {
-            let keys: Vec<_> =
-                self.keys.iter().map(|key| Arc::clone(batch.column(key.column))).collect();
+            let keys: Vec<_> = self.keys.iter().map(|key| even(batch.column(key.column))).collect();
             if let Some(last) = &self.last {
                 self.in_order(last, &keys, std::iter::once((0, 0)))?;
             }

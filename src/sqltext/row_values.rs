@@ -1,0 +1,131 @@
+//! Rows of values that are compared, written out: `(a, b) < (c, d)`, `(a, b) IN ((1, 2), …)`. The planner makes records of them, and
+//! records have an order in which NULL is the smallest value, and are equal where both have NULL.
+
+use std::ops::ControlFlow;
+
+use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, UnaryOperator, VisitMut, VisitorMut};
+
+/// Writes out the comparisons of a statement or an expression.
+pub fn written_out(parsed: &mut impl VisitMut) {
+    let _ = VisitMut::visit(parsed, &mut Rows);
+}
+
+struct Rows;
+
+impl VisitorMut for Rows {
+    type Break = ();
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        let written = match expr {
+            Expr::BinaryOp { left, op, right } => compared(left, op, right),
+            Expr::IsDistinctFrom(left, right) => each(left, right, BinaryOperator::Or, |a, b| {
+                Expr::IsDistinctFrom(Box::new(a), Box::new(b))
+            }),
+            Expr::IsNotDistinctFrom(left, right) => {
+                each(left, right, BinaryOperator::And, |a, b| {
+                    Expr::IsNotDistinctFrom(Box::new(a), Box::new(b))
+                })
+            }
+            Expr::InList { expr, list, negated } => {
+                let found = list.iter().map(|item| compared(expr, &BinaryOperator::Eq, item));
+                let found: Option<Vec<Expr>> = found.collect();
+                let found = found.and_then(|all| joined(all, &BinaryOperator::Or));
+                found.map(|found| match *negated {
+                    true => Expr::UnaryOp { op: UnaryOperator::Not, expr: Box::new(found) },
+                    false => found,
+                })
+            }
+            _ => None,
+        };
+        if let Some(written) = written {
+            *expr = written;
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// The values of a row.
+fn values(expr: &Expr) -> Option<&[Expr]> {
+    match expr {
+        Expr::Tuple(values) => Some(values),
+        Expr::Nested(inner) => values(inner),
+        _ => None,
+    }
+}
+
+/// Both sides of each place of two rows.
+fn pairs(left: &Expr, right: &Expr) -> Option<Vec<(Expr, Expr)>> {
+    let (left, right) = (values(left)?, values(right)?);
+    let pairs = left.iter().cloned().zip(right.iter().cloned()).collect::<Vec<_>>();
+    (left.len() == right.len() && !pairs.is_empty()).then_some(pairs)
+}
+
+fn each(
+    left: &Expr,
+    right: &Expr,
+    by: BinaryOperator,
+    one: impl Fn(Expr, Expr) -> Expr,
+) -> Option<Expr> {
+    let all = pairs(left, right)?.into_iter().map(|(a, b)| one(a, b)).collect();
+    joined(all, &by)
+}
+
+fn compared(left: &Expr, op: &BinaryOperator, right: &Expr) -> Option<Expr> {
+    let strict = match op {
+        BinaryOperator::Eq => {
+            return each(left, right, BinaryOperator::And, |a, b| binary(a, op, b));
+        }
+        BinaryOperator::NotEq => {
+            return each(left, right, BinaryOperator::Or, |a, b| binary(a, op, b));
+        }
+        BinaryOperator::Lt | BinaryOperator::LtEq => BinaryOperator::Lt,
+        BinaryOperator::Gt | BinaryOperator::GtEq => BinaryOperator::Gt,
+        _ => return None,
+    };
+    // The first place that differs decides.
+    let mut pairs = pairs(left, right)?.into_iter().rev();
+    let last = pairs.next().map(|(a, b)| binary(a, op, b))?;
+    let whole = pairs.fold(last, |rest, (a, b)| {
+        let equal = binary(a.clone(), &BinaryOperator::Eq, b.clone());
+        let behind = binary(equal, &BinaryOperator::And, rest);
+        binary(binary(a, &strict, b), &BinaryOperator::Or, behind)
+    });
+    Some(whole)
+}
+
+fn binary(left: Expr, op: &BinaryOperator, right: Expr) -> Expr {
+    let compared = Expr::BinaryOp { left: Box::new(left), op: op.clone(), right: Box::new(right) };
+    Expr::Nested(Box::new(compared))
+}
+
+fn joined(all: Vec<Expr>, by: &BinaryOperator) -> Option<Expr> {
+    let whole = all.into_iter().reduce(|left, right| binary(left, by, right))?;
+    Some(match whole {
+        nested @ Expr::Nested(_) => nested,
+        other => Expr::Nested(Box::new(other)),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::sqltext::parse_expression;
+
+    #[test]
+    fn rows_are_compared_place_by_place() {
+        for (written, expected) in [
+            ("(a, b) = (1, 2)", "((a = 1) AND (b = 2))"),
+            ("(a, b) <> (1, 2)", "((a <> 1) OR (b <> 2))"),
+            ("(a, b) < (1, 2)", "((a < 1) OR ((a = 1) AND (b < 2)))"),
+            ("(a, b) >= (c, d)", "((a > c) OR ((a = c) AND (b >= d)))"),
+            (
+                "(a, b) NOT IN ((1, 2), (3, 4))",
+                "NOT (((a = 1) AND (b = 2)) OR ((a = 3) AND (b = 4)))",
+            ),
+            ("(a, b) IS DISTINCT FROM (1, 2)", "(a IS DISTINCT FROM 1 OR b IS DISTINCT FROM 2)"),
+            ("(a, b) = (1, 2, 3)", "(a, b) = (1, 2, 3)"),
+            ("a IN (1, 2)", "a IN (1, 2)"),
+        ] {
+            assert_eq!(parse_expression(written).unwrap().to_string(), expected);
+        }
+    }
+}
