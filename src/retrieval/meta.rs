@@ -17,11 +17,11 @@ pub const FORMAT: u32 = 1;
 #[serde(deny_unknown_fields)]
 pub struct IndexSpec {
     pub variant: Variant,
-    /// Saturation; `None` takes [`Formula::default_k1`].
+    /// Saturation; `None` takes that of the variant.
     pub k1: Option<f64>,
-    /// Length normalisation; `None` takes [`Formula::default_b`].
+    /// Length normalisation; `None` takes that of the variant.
     pub b: Option<f64>,
-    /// Lower bound of a matching term; `None` takes [`Formula::default_delta`].
+    /// Lower bound of a matching term; `None` takes that of the variant.
     pub delta: Option<f64>,
     pub analyzer: Analyzer,
 }
