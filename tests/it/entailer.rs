@@ -110,7 +110,7 @@ fn the_lot_decides(workspace: &Workspace) {
     assert_eq!(workspace.sql(forced)[0]["n"], 0, "a fact that was not drawn was recalled");
 }
 
-/// The headline: what README and the page say of the model that ships is what comes out, over all questions.
+/// The headline: what the tour and the page say of the model that ships is what comes out, over all questions.
 #[test]
 fn the_study_has_the_numbers_of_its_page() {
     const RIGHT: [(&str, &str, u64); 6] = [
@@ -129,7 +129,7 @@ fn the_study_has_the_numbers_of_its_page() {
     let rows = workspace
         .sql("SELECT configuration, n, accuracy, won, lost, p_mcnemar FROM study.before_after");
     let page = std::fs::read_to_string(root().join("docs/papers/teachme.md")).unwrap();
-    let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
+    let tour = std::fs::read_to_string(root().join("docs/guides/tour.md")).unwrap();
     for (system, configuration, right) in RIGHT {
         let row = rows.iter().find(|row| row["configuration"] == configuration);
         let row = row.unwrap_or_else(|| panic!("no {system}: {rows:?}"));
@@ -137,8 +137,8 @@ fn the_study_has_the_numbers_of_its_page() {
         let accuracy = row["accuracy"].as_f64().unwrap();
         assert_eq!((accuracy * 328.0).round() as u64, right, "{system}: {row}");
         // As the documents round it.
-        let line = readme.lines().find(|line| line.starts_with(configuration));
-        let line = line.unwrap_or_else(|| panic!("README has no line `{configuration}`"));
+        let line = tour.lines().find(|line| line.starts_with(configuration));
+        let line = line.unwrap_or_else(|| panic!("the tour has no line `{configuration}`"));
         assert!(line.contains(&format!("{accuracy:.4}")), "{line}: {row}");
         let short = format!("{accuracy:.3}").trim_start_matches('0').to_owned();
         let line = page.lines().find(|line| line.starts_with(&format!("| {configuration} |")));
