@@ -1,7 +1,8 @@
-//! Casts that rows are grouped by. The planner calls a cast like what it casts, so that `ORDER BY`, `HAVING` and the result may take
-//! one for the other: `SELECT upper(s) AS s … GROUP BY upper(s), TRY_CAST(s AS INT) ORDER BY 1` orders by the cast. A function has a name of
+//! Casts that rows are grouped by, and those in calls that differ by nothing else. The planner calls a cast like what it casts, so that
+//! `ORDER BY`, `HAVING` and the result may take one for the other: `SELECT upper(s) AS s … GROUP BY upper(s), TRY_CAST(s AS INT) ORDER BY 1` orders by the cast. A function has a name of
 //! its own.
 
+use std::collections::HashMap;
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
@@ -15,7 +16,7 @@ use crate::sqltext::rewriting::{call, each_select};
 const CAST: &str = "cast as ";
 const TRY_CAST: &str = "try_cast as ";
 
-/// Writes the casts of queries that group by one as such functions.
+/// Writes the casts of queries that group by one, or call with and without one, as such functions.
 pub fn written_out(statement: &mut Statement) {
     let _ = each_select(statement, |select, order| {
         of_select(select, order);
@@ -31,7 +32,7 @@ pub fn cast_of(function: &str) -> Option<String> {
 }
 
 fn of_select(select: &mut Select, order: &mut [OrderByExpr]) {
-    if !groups_by_cast(select) {
+    if !groups_by_cast(select) && !folds_alike(select, order) {
         return;
     }
     for item in &mut select.projection {
@@ -77,6 +78,32 @@ fn groups_by_cast(select: &Select) -> bool {
         }),
         other => has_cast(other),
     })
+}
+
+/// Whether two calls differ by casts alone, such as `max(x)` and `max(CAST(x AS TEXT))`.
+fn folds_alike(select: &Select, order: &[OrderByExpr]) -> bool {
+    #[derive(Default)]
+    struct Calls(HashMap<String, String>);
+    impl Visitor for Calls {
+        type Break = ();
+
+        fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+            if matches!(expr, Expr::Function(_)) {
+                let text = expr.to_string();
+                let known = self.0.entry(name_without_casts(expr.clone()));
+                if *known.or_insert_with(|| text.clone()) != text {
+                    return ControlFlow::Break(());
+                }
+            }
+            ControlFlow::Continue(())
+        }
+    }
+    let mut calls = Calls::default();
+    let Select { projection, having, qualify, .. } = select;
+    projection.visit(&mut calls).is_break()
+        || having.visit(&mut calls).is_break()
+        || qualify.visit(&mut calls).is_break()
+        || order.iter().any(|key| key.visit(&mut calls).is_break())
 }
 
 fn has_cast(expr: &Expr) -> bool {
@@ -151,6 +178,10 @@ mod tests {
             (
                 "SELECT upper(TRY_CAST(CAST(s AS INT) AS TEXT)) AS u FROM a GROUP BY u HAVING s::INT > 1",
                 "SELECT upper(\"try_cast as TEXT\"(\"cast as INT\"(s))) AS u FROM a GROUP BY u HAVING \"cast as INT\"(s) > 1",
+            ),
+            (
+                "SELECT max(x) AS a, max(CAST(x AS TEXT)) AS b FROM a",
+                "SELECT max(x) AS a, max(\"cast as TEXT\"(x)) AS b FROM a",
             ),
             (
                 "SELECT s, max(x::INT) FROM (SELECT CAST(x AS INT) AS x, s FROM a) GROUP BY s",

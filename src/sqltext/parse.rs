@@ -104,6 +104,7 @@ pub fn parse(sql: &str) -> Result<Query, SqlError> {
         Keyword::INTERSECT,
     ]
     .map(|keyword| has_word(tokens.as_deref(), keyword));
+    let has_casts = tokens.iter().flatten().any(|token| is_cast(&token.token));
     let written = Written::of(tokens.as_deref());
     if let Some((word, range)) = &first
         && let Some(command) = COMMANDS.iter().find(|command| word.eq_ignore_ascii_case(command))
@@ -157,7 +158,7 @@ pub fn parse(sql: &str) -> Result<Query, SqlError> {
     if distinct {
         distinct::written_out(&mut statement);
     }
-    if groups {
+    if groups || has_casts {
         casts::written_out(&mut statement);
     }
     let tables = tables(sql, &statement)?;
@@ -178,6 +179,17 @@ pub fn parse_expression(sql: &str) -> Result<Expr, SqlError> {
         .map_err(|error| syntax_error(sql, &error))?;
     written.out(&mut expr);
     Ok(expr)
+}
+
+/// Whether a word or a sign begins a cast.
+fn is_cast(token: &Token) -> bool {
+    match token {
+        Token::DoubleColon => true,
+        Token::Word(word) => {
+            matches!(word.keyword, Keyword::CAST | Keyword::TRY_CAST | Keyword::SAFE_CAST)
+        }
+        _ => false,
+    }
 }
 
 fn has_word(tokens: Option<&[TokenWithSpan]>, keyword: Keyword) -> bool {

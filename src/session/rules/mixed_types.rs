@@ -15,7 +15,7 @@ use datafusion::logical_expr::{
 };
 use datafusion::optimizer::analyzer::AnalyzerRule;
 
-use crate::session::rules::node::{input_schema, keeping_names};
+use crate::session::rules::node::{has_part, input_schema, keeping_names};
 use crate::session::wording::Refused;
 
 /// Functions that give one of their arguments.
@@ -61,11 +61,12 @@ fn has_such_types(plan: &LogicalPlan) -> Result<bool> {
     let mut found = false;
     plan.apply_with_subqueries(|node| {
         found |= node.schema().fields().iter().any(|field| is_such(field.data_type()));
-        node.apply_expressions(|expr| {
-            found |= expr.exists(|part| {
-                Ok(matches!(part, Expr::Cast(cast) if is_such(cast.field.data_type())))
-            })?;
-            Ok(TreeNodeRecursion::Continue)
+        found |= has_part(node, |part| match part {
+            Expr::Cast(cast) => is_such(cast.field.data_type()),
+            Expr::ScalarFunction(_) => {
+                part.get_type(&input_schema(node)).is_ok_and(|kind| is_such(&kind))
+            }
+            _ => false,
         })?;
         Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
     })?;

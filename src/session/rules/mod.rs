@@ -6,6 +6,7 @@ mod computed_keys;
 mod exact;
 mod fences;
 mod frames;
+mod guards;
 mod in_lists;
 mod keys;
 mod memberships;

@@ -9,8 +9,8 @@ use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 
 use crate::session::rules::fences::Fences;
 use crate::session::rules::{
-    bags, computed_keys, exact, frames, in_lists, keys, mirrored, mixed_types, repeated_keys,
-    subqueries, views, zeros,
+    bags, computed_keys, exact, frames, guards, in_lists, keys, mirrored, mixed_types,
+    repeated_keys, subqueries, views, zeros,
 };
 
 /// Version of what SQL means here: raised whenever the same query over the same rows would give another table.
@@ -56,6 +56,7 @@ pub fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     rules.extend(Analyzer::new().rules);
     rules.push(Arc::new(views::Views));
     rules.push(Arc::new(exact::Exact));
+    rules.push(Arc::new(guards::Guards));
     rules.push(Arc::new(frames::SlidingFrames));
     rules.push(Arc::new(zeros::Zeros));
     rules.push(Arc::new(computed_keys::ComputedKeys));
