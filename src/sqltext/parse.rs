@@ -137,7 +137,7 @@ pub fn parse(sql: &str) -> Result<Query, SqlError> {
     stars::all_of_from(&mut statement);
     // Each visits the whole statement: none where its word is not there.
     let [joins, windows, distinct, groups, fetches, unions, excepts, intersects] = has;
-    written.out(&mut statement);
+    written.out(&mut statement).map_err(|excess| too_large(sql, excess))?;
     if fetches {
         fetch::written_out(&mut statement);
     }
@@ -177,7 +177,7 @@ pub fn parse_expression(sql: &str) -> Result<Expr, SqlError> {
             _ => parser.expected("the end of the expression", parser.peek_token()),
         })
         .map_err(|error| syntax_error(sql, &error))?;
-    written.out(&mut expr);
+    written.out(&mut expr).map_err(|excess| too_large(sql, excess))?;
     Ok(expr)
 }
 
@@ -222,12 +222,13 @@ impl Written {
         }
     }
 
-    fn out(&self, parsed: &mut impl VisitMut) {
+    fn out(&self, parsed: &mut impl VisitMut) -> Result<(), Excess> {
         if self.patterns {
             patterns::written_out(parsed);
         }
-        if self.rows {
-            row_values::written_out(parsed);
+        match self.rows {
+            true => row_values::written_out(parsed),
+            false => Ok(()),
         }
     }
 }

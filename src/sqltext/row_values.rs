@@ -5,17 +5,32 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, UnaryOperator, VisitMut, VisitorMut};
 
+use crate::sqltext::limits::Excess;
+
+/// Comparisons that one of rows may become, as many as operators may stand in a row.
+const COMPARISONS_MAX: usize = 500;
+/// Values of a row that is ordered: each is one level deeper than that before it.
+const ORDERED_MAX: usize = 20;
+
 /// Writes out the comparisons of a statement or an expression.
-pub fn written_out(parsed: &mut impl VisitMut) {
-    let _ = VisitMut::visit(parsed, &mut Rows);
+///
+/// # Errors
+///
+/// If there are too many.
+pub fn written_out(parsed: &mut impl VisitMut) -> Result<(), Excess> {
+    match VisitMut::visit(parsed, &mut Rows) {
+        ControlFlow::Break(excess) => Err(excess),
+        ControlFlow::Continue(()) => Ok(()),
+    }
 }
 
 struct Rows;
 
 impl VisitorMut for Rows {
-    type Break = ();
+    type Break = Excess;
 
-    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Excess> {
+        within(expr)?;
         let written = match expr {
             Expr::BinaryOp { left, op, right } => compared(left, op, right),
             Expr::IsDistinctFrom(left, right) => each(left, right, BinaryOperator::Or, |a, b| {
@@ -42,6 +57,27 @@ impl VisitorMut for Rows {
         }
         ControlFlow::Continue(())
     }
+}
+
+/// Stops at more comparisons than a plan may have.
+fn within(expr: &Expr) -> ControlFlow<Excess> {
+    let places = |expr: &Expr| values(expr).map_or(0, <[Expr]>::len);
+    let (comparisons, most) = match expr {
+        Expr::BinaryOp { left, op, .. } => match op {
+            BinaryOperator::Eq | BinaryOperator::NotEq => (places(left), COMPARISONS_MAX),
+            _ => (places(left), ORDERED_MAX),
+        },
+        Expr::InList { expr, list, .. } => (places(expr) * list.len(), COMPARISONS_MAX),
+        _ => return ControlFlow::Continue(()),
+    };
+    if comparisons <= most {
+        return ControlFlow::Continue(());
+    }
+    ControlFlow::Break(Excess {
+        message: format!("rows of values are compared {comparisons} times here, at most {most}"),
+        help: "join the rows: `JOIN (VALUES …) AS v(a, b) ON v.a = t.a AND v.b = t.b`",
+        range: 0..0,
+    })
 }
 
 /// The values of a row.
@@ -98,8 +134,20 @@ fn binary(left: Expr, op: &BinaryOperator, right: Expr) -> Expr {
     Expr::Nested(Box::new(compared))
 }
 
-fn joined(all: Vec<Expr>, by: &BinaryOperator) -> Option<Expr> {
-    let whole = all.into_iter().reduce(|left, right| binary(left, by, right))?;
+/// All of them, as a tree of few levels.
+fn joined(mut all: Vec<Expr>, by: &BinaryOperator) -> Option<Expr> {
+    while all.len() > 1 {
+        let mut left = all.into_iter();
+        all = std::iter::from_fn(|| {
+            let first = left.next()?;
+            Some(match left.next() {
+                Some(second) => binary(first, by, second),
+                None => first,
+            })
+        })
+        .collect();
+    }
+    let whole = all.pop()?;
     Some(match whole {
         nested @ Expr::Nested(_) => nested,
         other => Expr::Nested(Box::new(other)),
@@ -108,7 +156,20 @@ fn joined(all: Vec<Expr>, by: &BinaryOperator) -> Option<Expr> {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use crate::sqltext::parse_expression;
+
+    #[test]
+    fn too_many_comparisons_are_refused() {
+        let list = |rows: usize| vec!["(1, 2)"; rows].join(", ");
+        assert!(parse_expression(&format!("(a, b) IN ({})", list(COMPARISONS_MAX / 2))).is_ok());
+        let more = parse_expression(&format!("(a, b) IN ({})", list(30_000))).unwrap_err();
+        assert_eq!(more.message, "rows of values are compared 60000 times here, at most 500");
+        let row = |places: usize| vec!["a"; places].join(", ");
+        let ordered = |places: usize| format!("({}) < ({})", row(places), row(places));
+        assert!(parse_expression(&ordered(ORDERED_MAX)).is_ok());
+        assert!(parse_expression(&ordered(ORDERED_MAX + 1)).is_err());
+    }
 
     #[test]
     fn rows_are_compared_place_by_place() {
