@@ -3,17 +3,17 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::datatypes::FieldRef;
-use datafusion::arrow::datatypes::{DataType, Float32Type, Float64Type};
+use datafusion::arrow::datatypes::{DataType, FieldRef, Float32Type, Float64Type};
 use datafusion::common::Result;
 use datafusion::functions_aggregate::min_max::{max_udaf, min_udaf};
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::utils::AggregateOrderSensitivity;
 use datafusion::logical_expr::{
-    Accumulator, AggregateUDF, AggregateUDFImpl, Documentation, GroupsAccumulator, ReversedUDAF,
-    SetMonotonicity, Signature,
+    Accumulator, AggregateUDF, AggregateUDFImpl, GroupsAccumulator, ReversedUDAF, SetMonotonicity,
 };
 use datafusion_functions_aggregate_common::aggregate::groups_accumulator::prim_op::PrimitiveGroupsAccumulator;
+
+use crate::exact::wrapped::as_inner;
 
 /// The aggregates `min` and `max`.
 pub fn extremes() -> [Arc<AggregateUDF>; 2] {
@@ -55,25 +55,7 @@ macro_rules! of_floats {
 }
 
 impl AggregateUDFImpl for Extreme {
-    fn name(&self) -> &str {
-        self.inner.name()
-    }
-
-    fn aliases(&self) -> &[String] {
-        self.inner.aliases()
-    }
-
-    fn signature(&self) -> &Signature {
-        self.inner.signature()
-    }
-
-    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
-        self.inner.inner().return_type(types)
-    }
-
-    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
-        self.inner.inner().coerce_types(types)
-    }
+    as_inner!();
 
     fn accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
         self.inner.inner().accumulator(args)
@@ -119,9 +101,5 @@ impl AggregateUDFImpl for Extreme {
 
     fn set_monotonicity(&self, kind: &DataType) -> SetMonotonicity {
         self.inner.inner().set_monotonicity(kind)
-    }
-
-    fn documentation(&self) -> Option<&Documentation> {
-        self.inner.inner().documentation()
     }
 }

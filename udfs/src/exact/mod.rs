@@ -7,6 +7,7 @@ mod extremes;
 mod opaque;
 mod sliding;
 mod sum;
+mod wrapped;
 
 pub use arithmetic::{Operation, Overflow, checked, with_row};
 pub use extremes::extremes;

@@ -10,10 +10,10 @@ use datafusion::arrow::datatypes::{DataType, FieldRef, Schema};
 use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::utils::AggregateOrderSensitivity;
-use datafusion::logical_expr::{
-    Accumulator, AggregateUDF, AggregateUDFImpl, Documentation, ReversedUDAF, Signature,
-};
+use datafusion::logical_expr::{Accumulator, AggregateUDF, AggregateUDFImpl, ReversedUDAF};
 use datafusion::physical_expr::{PhysicalExpr, PhysicalSortExpr};
+
+use crate::exact::wrapped::as_inner;
 
 /// The aggregate `inner`, over frames that move.
 pub fn sliding(inner: Arc<AggregateUDF>) -> Arc<AggregateUDF> {
@@ -26,21 +26,7 @@ struct Sliding {
 }
 
 impl AggregateUDFImpl for Sliding {
-    fn name(&self) -> &str {
-        self.inner.name()
-    }
-
-    fn aliases(&self) -> &[String] {
-        self.inner.aliases()
-    }
-
-    fn signature(&self) -> &Signature {
-        self.inner.signature()
-    }
-
-    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
-        self.inner.inner().return_type(types)
-    }
+    as_inner!();
 
     fn return_field(&self, fields: &[FieldRef]) -> Result<FieldRef> {
         self.inner.inner().return_field(fields)
@@ -48,10 +34,6 @@ impl AggregateUDFImpl for Sliding {
 
     fn is_nullable(&self) -> bool {
         self.inner.inner().is_nullable()
-    }
-
-    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
-        self.inner.inner().coerce_types(types)
     }
 
     fn default_value(&self, kind: &DataType) -> Result<ScalarValue> {
@@ -86,10 +68,6 @@ impl AggregateUDFImpl for Sliding {
 
     fn supports_null_handling_clause(&self) -> bool {
         self.inner.inner().supports_null_handling_clause()
-    }
-
-    fn documentation(&self) -> Option<&Documentation> {
-        self.inner.documentation()
     }
 }
 

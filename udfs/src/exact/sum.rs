@@ -17,9 +17,11 @@ use datafusion::functions_aggregate::sum::sum_udaf;
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::utils::AggregateOrderSensitivity;
 use datafusion::logical_expr::{
-    Accumulator, AggregateUDF, AggregateUDFImpl, Documentation, EmitTo, GroupsAccumulator,
-    ReversedUDAF, SetMonotonicity, Signature,
+    Accumulator, AggregateUDF, AggregateUDFImpl, EmitTo, GroupsAccumulator, ReversedUDAF,
+    SetMonotonicity,
 };
+
+use crate::exact::wrapped::as_inner;
 
 /// Digits of a sum while it is added up.
 const DIGITS: u8 = 38;
@@ -126,25 +128,7 @@ fn only(values: &[ArrayRef]) -> Result<&ArrayRef> {
 }
 
 impl AggregateUDFImpl for Sum {
-    fn name(&self) -> &str {
-        self.inner.name()
-    }
-
-    fn aliases(&self) -> &[String] {
-        self.inner.aliases()
-    }
-
-    fn signature(&self) -> &Signature {
-        self.inner.signature()
-    }
-
-    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
-        self.inner.inner().return_type(types)
-    }
-
-    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
-        self.inner.inner().coerce_types(types)
-    }
+    as_inner!();
 
     fn accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
         match Whole::of(args.return_type()) {
@@ -202,10 +186,6 @@ impl AggregateUDFImpl for Sum {
 
     fn set_monotonicity(&self, kind: &DataType) -> SetMonotonicity {
         self.inner.inner().set_monotonicity(kind)
-    }
-
-    fn documentation(&self) -> Option<&Documentation> {
-        self.inner.inner().documentation()
     }
 }
 
