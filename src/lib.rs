@@ -19,11 +19,12 @@ pub mod stages;
 
 pub mod run;
 
-pub mod audit;
 pub mod diff;
+pub mod trace;
 
 pub mod report;
 
+pub mod host;
 pub mod views;
 
 pub mod cli;

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use tracing_subscriber::filter::Targets;
 
-use crate::cli::budget::Budget;
 use crate::cli::log::{LogFormat, parse_filter};
 use crate::cli::teach::args::Teach;
+use crate::host::budget::Budget;
 
 /// The run that a command shows if none is named.
 pub const LATEST: &str = "latest";

@@ -1,14 +1,12 @@
 //! `proofmill audit`
 
-use serde_json::json;
-
-use crate::audit::assemble::ShownProofs;
-use crate::audit::inquiry::{self, Inquiry, Traced};
-use crate::audit::trace::Audit;
 use crate::cli::args::{self, AuditOf, ProofsShown};
 use crate::cli::environment::Environment;
 use crate::report::trace::{Style, item, text};
 use crate::report::width;
+use crate::trace::assemble::ShownProofs;
+use crate::trace::document::Audit;
+use crate::trace::inquiry::{self, Inquiry, Traced};
 use proofmill_base::error::Result;
 
 /// Looks into what a run did.
@@ -19,9 +17,9 @@ pub async fn audit(args: &args::AuditArgs, environment: &Environment) -> Result<
 }
 
 async fn trace(args: &args::TraceArgs, environment: &Environment) -> Result<()> {
-    let store = environment.store_to_read().await?;
+    let store = environment.host.store_to_read().await?;
     let run = environment.run(&store, Some(&args.run)).await?;
-    let engine = environment.engine(&store, &environment.new_run())?;
+    let engine = environment.host.engine(&store, &environment.host.new_run())?;
     let inquiry = Inquiry {
         question: args.question.clone(),
         answers: args.answers.clone(),
@@ -34,7 +32,7 @@ async fn trace(args: &args::TraceArgs, environment: &Environment) -> Result<()> 
     let traced = inquiry::trace(&inquiry, &run, &store, &engine).await?;
     let output = &environment.output;
     if output.json {
-        output.json(&json!(traced))?;
+        output.json(&traced)?;
         return Ok(());
     }
     let style = Style {

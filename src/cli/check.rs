@@ -12,7 +12,7 @@ use proofmill_pipeline::diagnostic::Severity;
 
 /// Finds all mistakes of the files. What a template says in several files is told once.
 pub async fn check(args: &args::Check, environment: &Environment) -> Result<()> {
-    let engine = environment.planner()?;
+    let engine = environment.host.planner()?;
     let output = &environment.output;
     let (mut mistakes, mut warnings, mut stages) = (0, 0, 0);
     let (mut known, mut all) = (HashSet::new(), Vec::new());

@@ -15,7 +15,7 @@ use proofmill_store::Store;
 
 /// Compares two runs, or the rows of one of their stages.
 pub async fn diff(args: &args::Diff, environment: &Environment) -> Result<()> {
-    let store = environment.store_to_read().await?;
+    let store = environment.host.store_to_read().await?;
     let a = environment.run(&store, Some(&args.a)).await?;
     let b = environment.run(&store, Some(&args.b)).await?;
     if a.run == b.run {
@@ -23,7 +23,7 @@ pub async fn diff(args: &args::Diff, environment: &Environment) -> Result<()> {
         let help = "name two runs: `proofmill runs` lists them";
         return Err(Error::new(ErrorKind::Usage, message).with_hint(help));
     }
-    let engine = environment.engine(&store, &environment.new_run())?;
+    let engine = environment.host.engine(&store, &environment.host.new_run())?;
     let sides = [Side::open(a, &store).await?, Side::open(b, &store).await?];
     let comparison = Comparison { args, sides, store: &store, engine: &engine, environment };
     match &args.stage {

@@ -8,7 +8,7 @@ use proofmill_base::suggest;
 
 /// Lists the rows of a run that failed, and how to ask them again.
 pub async fn errors(args: &args::Errors, environment: &Environment) -> Result<()> {
-    let store = environment.store_to_read().await?;
+    let store = environment.host.store_to_read().await?;
     let run = environment.run(&store, Some(&args.run)).await.map_err(|error| match args.stage {
         None if args.run != args::LATEST => {
             error.with_hint("a stage comes second: `proofmill errors latest STAGE`")
@@ -23,7 +23,7 @@ pub async fn errors(args: &args::Errors, environment: &Environment) -> Result<()
         let error = Error::new(ErrorKind::Usage, message);
         return Err(suggest::help(stage, names).into_iter().fold(error, Error::with_hint));
     }
-    let engine = environment.engine(&store, &environment.new_run())?;
+    let engine = environment.host.engine(&store, &environment.host.new_run())?;
     let limit = if args.limit == 0 { u64::MAX as usize } else { args.limit };
     let (stage, option) = (args.stage.as_deref(), environment.store_option());
     let view = ErrorsView::of(&run, stage, limit, &store, &engine, &option).await?;

@@ -1,11 +1,10 @@
 //! `proofmill ledger`
 
-use serde_json::{Value as Json, json};
+use serde_json::Value as Json;
 
 use crate::cli::args::{self, LedgerAction};
 use crate::cli::environment::Environment;
-use crate::report::units::plural;
-use crate::views::ledger::{LedgerView, described, model_id, parts};
+use crate::views::ledger::{ForgotView, LedgerView, described, model_id, parts};
 use proofmill_base::digest::Digest;
 use proofmill_base::error::{Error, ErrorKind, Result};
 use proofmill_base::secret;
@@ -17,7 +16,7 @@ const DIGITS_MIN: usize = 6;
 
 /// Shows or forgets recorded answers.
 pub async fn ledger(args: &args::Ledger, environment: &Environment) -> Result<()> {
-    let store = environment.store().await?;
+    let store = environment.host.store().await?;
     let ledger = Ledger::open(&store).await?;
     match &args.action {
         LedgerAction::List => list(&ledger, environment).await,
@@ -45,12 +44,7 @@ async fn forget(args: &args::Forget, ledger: &Ledger, environment: &Environment)
             .with_hint("`proofmill ledger list` shows which models answered"));
     }
     let output = &environment.output;
-    if output.json {
-        output.json(&json!({"forgotten": answers, "what": what}))?;
-    } else {
-        let answers = usize::try_from(answers).unwrap_or(usize::MAX);
-        output.data(format!("forgot {} of {what}\n", plural(answers, "answer")))?;
-    }
+    output.view(&ForgotView { forgotten: answers, what })?;
     output.remark(
         "tables that are stored already keep what was answered: `proofmill run PIPELINE --rerun STAGE` \
          asks again; runs that are under way may still replay what they opened before",

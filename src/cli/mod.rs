@@ -3,7 +3,6 @@
 
 pub mod args;
 pub mod audit;
-pub mod budget;
 pub mod check;
 pub mod completions;
 pub mod diff;

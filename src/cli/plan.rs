@@ -2,21 +2,21 @@
 
 use crate::cli::args;
 use crate::cli::environment::Environment;
-use crate::cli::run::choice;
 use crate::run::estimate::estimates;
 use crate::run::plan::plan as plan_run;
 use crate::run::recorded::recorded;
+use crate::run::selection::choice;
 use crate::views::plan::PlanView;
 use proofmill_base::error::Result;
 
 /// Says what a run would do.
 pub async fn plan(args: &args::Plan, environment: &Environment) -> Result<()> {
-    let store = environment.store_to_read().await?;
-    let engine = environment.engine(&store, &environment.new_run())?;
+    let store = environment.host.store_to_read().await?;
+    let engine = environment.host.engine(&store, &environment.host.new_run())?;
     let loaded = environment.load_from_store(&args.pipeline, &engine, &store).await?;
     let Some(prepared) = &loaded.prepared else { return Ok(()) };
     let (select, rerun) = (args.select.as_deref(), args.rerun.as_deref());
-    let choice = choice(Some(prepared), select, rerun, args.verify, &store).await?;
+    let choice = choice(prepared, select, rerun, args.verify, &store).await?;
     let plan = plan_run(prepared, &choice, "plan", &store).await?;
     let recorded = recorded(prepared, &plan, &loaded.engine, &store).await;
     let (mut estimates, output) = (estimates(prepared, &plan), &environment.output);

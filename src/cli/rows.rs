@@ -9,7 +9,8 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use futures::stream::{self, BoxStream};
 use futures::{Stream, StreamExt};
-use serde_json::{Value as Json, json};
+use serde::Serialize;
+use serde_json::Value as Json;
 
 use crate::cli::args::{Format, RowOptions};
 use crate::cli::output::{Output, written};
@@ -112,11 +113,7 @@ impl Outlet {
                 let done = to_file(path.clone(), *format, schema, rows).await?;
                 let path = path.display().to_string();
                 if output.json {
-                    let Exported { rows, bytes, sha256 } = done;
-                    let sha256 = sha256.to_string();
-                    let report =
-                        json!({"output": path, "rows": rows, "bytes": bytes, "sha256": sha256});
-                    return output.json(&report);
+                    return output.json(&ExportedFile { output: path, done });
                 }
                 let rows = plural(done.rows as usize, "row");
                 output.remark(format!("{rows}, {} in {path}", bytes(done.bytes)));
@@ -188,6 +185,14 @@ impl Limited {
             Ok(rows.next().await?.map(|batch| (batch, rows)))
         }))
     }
+}
+
+/// A file that rows were written to.
+#[derive(Serialize)]
+struct ExportedFile {
+    output: String,
+    #[serde(flatten)]
+    done: Exported,
 }
 
 /// One JSON document: a list of objects, as `serde_json` prints it.

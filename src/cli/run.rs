@@ -1,17 +1,15 @@
 //! `proofmill run`
 
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::args;
-use crate::cli::budget::Watch;
 use crate::cli::environment::Environment;
 use crate::cli::stop::on_signals;
 use crate::console::{Stream, is_terminal};
-use crate::graph::select::{UnknownSelection, select, upstream};
+use crate::host::{Ended, Start};
 use crate::report::asked;
 use crate::report::lines::Lines;
 use crate::report::logged::Logged;
@@ -20,31 +18,26 @@ use crate::report::page;
 use crate::report::terminal::{ErrorTerminal, Terminal};
 use crate::report::units::plural;
 use crate::run::notice::Observer;
-use crate::run::plan::changed;
 use crate::run::planned::Choice;
-use crate::run::provenance::machine;
-use crate::run::publish::{Request, RunResult, run as run_pipeline};
-use crate::stages::plan::Prepared;
+use crate::run::publish::RunResult;
+use crate::run::selection::choice;
 use crate::views::result::ResultView;
 use crate::views::shell::quoted;
 use proofmill_base::clock::Clock;
 use proofmill_base::error::{Error, ErrorKind, Result};
-use proofmill_base::ids::{RunId, StageName};
+use proofmill_base::ids::RunId;
 use proofmill_catalog::reference::newest_of;
 use proofmill_store::{StageStatus, Store};
 
 /// How often a display is brought up to date: its clock shows each second.
 const TICK: Duration = Duration::from_millis(200);
 
-/// In a selection: what would run for a reason of its own.
-const CHANGED: &str = "changed";
-
 /// Runs a pipeline and prints its numbers.
 pub async fn run(args: &args::Run, environment: &Environment) -> Result<()> {
     let stop = CancellationToken::new();
     let display = Display::of(environment);
     let watch = on_signals(stop.clone(), display.eraser())?;
-    let store = environment.store().await?;
+    let store = environment.host.store().await?;
     let resume = match args.resume.as_deref() {
         // A file without a name is refused below.
         Some("latest") => match environment.draft(&args.pipeline)?.name() {
@@ -59,7 +52,7 @@ pub async fn run(args: &args::Run, environment: &Environment) -> Result<()> {
         None => (environment.next_run(&store).await?, false),
     };
     store.sweep_staging();
-    let engine = environment.engine(&store, &run)?;
+    let engine = environment.host.engine(&store, &run)?;
     let loaded = environment.load_from_store(&args.pipeline, &engine, &store).await?;
     if let Some(why) = loaded.engine.models().why_no_gpu() {
         environment.remark_once(&format!("no GPU is used: {why}; models run on the processor"));
@@ -70,33 +63,21 @@ pub async fn run(args: &args::Run, environment: &Environment) -> Result<()> {
     });
     limited.iter().for_each(|text| environment.output.remark(text));
     let (select, rerun) = (args.select.as_deref(), args.rerun.as_deref());
-    let choice = choice(loaded.prepared.as_ref(), select, rerun, args.verify, &store).await?;
+    let choice = match &loaded.prepared {
+        Some(prepared) => choice(prepared, select, rerun, args.verify, &store).await?,
+        None => Choice::default(),
+    };
     if stop.is_cancelled() {
         return Err(Error::new(ErrorKind::Interrupted, "it was stopped before anything ran"));
     }
-    let budget = args.budget.clone().map(|budget| {
-        let engine = Arc::clone(&loaded.engine);
-        Watch::start(budget, engine, environment.clock(), stop.clone())
-    });
-    let request = Request {
-        loaded,
-        path: args.pipeline.pipeline.display().to_string(),
-        machine: machine(&environment.limits),
-        choice,
-        run,
-        is_resumed,
-        jobs: environment.limits.cores,
-        cache: environment.cache()?,
-        observer: display.observer(),
-        stop,
-    };
-    let ticker = display.start(environment.clock());
-    let result = run_pipeline(request, store.clone()).await;
+    let path = args.pipeline.pipeline.display().to_string();
+    let start = Start { loaded, path, choice, run, is_resumed, budget: args.budget.clone() };
+    let ticker = display.start(environment.host.clock());
+    let ended = environment.host.run(start, store.clone(), display.observer(), stop).await;
     watch.abort();
-    let spent = budget.and_then(Watch::end);
     ticker.abort();
     display.eraser()();
-    let mut result = result?;
+    let Ended { mut result, spent } = ended?;
     // What failed in the run is said first, whatever becomes of its numbers.
     let printed = print(&result, environment, &store);
     limited.iter().for_each(|text| environment.output.remark(text));
@@ -152,53 +133,6 @@ fn resume_command(args: &args::Run, run: &RunId, environment: &Environment) -> S
         + run.as_str()
 }
 
-/// The stages that options choose.
-pub async fn choice(
-    prepared: Option<&Prepared>,
-    selected: Option<&str>,
-    rerun: Option<&str>,
-    verify: bool,
-    store: &Store,
-) -> Result<Choice> {
-    let Some(prepared) = prepared else { return Ok(Choice { verify, ..Choice::default() }) };
-    let graph = &prepared.graph;
-    let again = match rerun {
-        Some(terms) => chosen(prepared, terms, store).await?,
-        None => HashSet::new(),
-    };
-    let selected = match selected {
-        // What a selected stage needs must at least be in the store.
-        Some(terms) => Some(upstream(graph, chosen(prepared, terms, store).await?)),
-        None => None,
-    };
-    Ok(Choice { selected, again, verify })
-}
-
-/// The stages that `terms` name; `changed` stands for those that would run for a reason of their own, unless a stage is
-/// called so.
-async fn chosen(prepared: &Prepared, terms: &str, store: &Store) -> Result<HashSet<StageName>> {
-    let is_word = |term: &str| term.trim_matches('+') == CHANGED;
-    let parts: Vec<&str> = terms.split([',', ' ']).collect();
-    let mut terms = terms.to_owned();
-    let is_stage = prepared.stages.keys().any(|stage| stage.as_str() == CHANGED);
-    if !is_stage && parts.iter().any(|term| is_word(term)) {
-        let changed = changed(prepared, store).await?;
-        let expand = |term: &str| match is_word(term) {
-            true => {
-                let all = changed.iter().map(|stage| term.replace(CHANGED, stage.as_str()));
-                all.collect::<Vec<_>>().join(",")
-            }
-            false => term.to_owned(),
-        };
-        terms = parts.into_iter().map(expand).collect::<Vec<_>>().join(",");
-    }
-    select(&prepared.graph, &terms).map_err(|error: UnknownSelection| {
-        let help = error.help.clone();
-        let error = Error::new(ErrorKind::Usage, error.to_string());
-        help.into_iter().fold(error, Error::with_hint)
-    })
-}
-
 /// What shows a run while it goes on.
 #[derive(Clone)]
 enum Display {
@@ -215,8 +149,10 @@ impl Display {
             return Self::Logged;
         }
         match is_terminal(Stream::Err) {
-            true => Self::Terminal(Arc::new(Terminal::new(ErrorTerminal, environment.clock()))),
-            false => Self::Lines(Arc::new(Lines::new(environment.clock()))),
+            true => {
+                Self::Terminal(Arc::new(Terminal::new(ErrorTerminal, environment.host.clock())))
+            }
+            false => Self::Lines(Arc::new(Lines::new(environment.host.clock()))),
         }
     }
 

@@ -9,7 +9,7 @@ use proofmill_catalog::summary::list;
 
 /// Lists runs.
 pub async fn runs(args: &args::Runs, environment: &Environment) -> Result<()> {
-    let store = environment.store_to_read().await?;
+    let store = environment.host.store_to_read().await?;
     let (mut runs, mut damaged) = (Vec::new(), None);
     for (run, summary) in list(&store, args.limit, args.pipeline.as_deref()).await? {
         match summary {

@@ -29,7 +29,7 @@ pub async fn show(args: &args::Show, environment: &Environment) -> Result<()> {
     if let Some(args::ShowOther::Models(args)) = &args.other {
         return show_models(args, environment).await;
     }
-    let store = environment.store_to_read().await?;
+    let store = environment.host.store_to_read().await?;
     let run = environment.run(&store, Some(&args.run)).await?;
     match &args.stage {
         None => {
@@ -82,7 +82,7 @@ async fn show_stage(
         None => outlet.limit,
         rows => rows,
     };
-    let engine = environment.engine(store, &environment.new_run())?;
+    let engine = environment.host.engine(store, &environment.host.new_run())?;
     let Some((name, table)) = tables(store, outcome).await?.into_iter().next() else {
         return Ok(());
     };

@@ -7,7 +7,7 @@ use proofmill_base::error::{Error, ErrorKind, Result};
 
 /// Shows what the models of a pipeline are and take, and the GPUs of the machine.
 pub async fn show_models(args: &args::ShowModels, environment: &Environment) -> Result<()> {
-    let engine = environment.planner()?;
+    let engine = environment.host.planner()?;
     let mut models = Vec::new();
     if let Some(pipeline) = &args.pipeline {
         let pipeline = args::Pipeline::with(pipeline, &args.params);
@@ -20,6 +20,6 @@ pub async fn show_models(args: &args::ShowModels, environment: &Environment) -> 
             models.push((name.to_owned(), info));
         }
     }
-    let gpus = environment.gpus();
+    let gpus = environment.host.gpus();
     environment.output.view(&ModelsView::of(models, gpus.all()))
 }

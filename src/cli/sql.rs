@@ -6,14 +6,14 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use datafusion::catalog::TableProvider;
-use datafusion::physical_plan::execute_stream;
 use futures::{StreamExt, TryStreamExt};
 
 use crate::cli::args;
 use crate::cli::environment::Environment;
 use crate::cli::rows::{Batches, Limited, Outlet};
 use crate::run::bind::tables;
-use crate::session::{self, Engine, Planned, overflow};
+use crate::session::execute::{Operators, with_row};
+use crate::session::{self, Engine, Planned};
 use crate::sqltext::{self, Query, SqlErrorKind};
 use crate::stages::error::StageError;
 use proofmill_base::error::{Error, ErrorKind, Result};
@@ -47,8 +47,8 @@ pub async fn sql(args: &args::Sql, environment: &Environment) -> Result<()> {
     })?;
     let store = match args.models {
         // What models say is recorded there.
-        Some(_) => environment.store().await?,
-        None => environment.store_to_read().await?,
+        Some(_) => environment.host.store().await?,
+        None => environment.host.store_to_read().await?,
     };
     // A query without tables needs no run.
     let runs = match query.tables.is_empty() {
@@ -56,7 +56,7 @@ pub async fn sql(args: &args::Sql, environment: &Environment) -> Result<()> {
         false => runs(&args.runs, &store, environment).await?,
     };
     let named = named_tables(&query, &runs, &store, environment).await?;
-    let mut engine = environment.engine(&store, &environment.new_run())?;
+    let mut engine = environment.host.engine(&store, &environment.host.new_run())?;
     if let Some(pipeline) = &args.models {
         let pipeline = args::Pipeline::with(pipeline, &[]);
         engine = environment.load(&pipeline, &engine).await?.engine;
@@ -193,14 +193,13 @@ async fn stream(
     input_rows: u64,
 ) -> Result<Batches, StageError> {
     let state = engine.running(input_rows, None);
-    let plan = state.create_physical_plan(&planned.plan).await?;
-    let rows = execute_stream(plan, state.task_ctx())?;
+    let rows = Operators::of(&planned.plan, &state).await?.stream()?;
     let planned = planned.plan.clone();
-    let with_row = move |error| {
+    let located = move |error| {
         let (planned, state) = (planned.clone(), state.clone());
-        async move { Err(overflow::with_row(&planned, error, &state).await.into()) }
+        async move { Err(with_row(&planned, error, &state).await.into()) }
     };
-    Ok(rows.or_else(with_row).boxed())
+    Ok(rows.or_else(located).boxed())
 }
 
 /// A query over the given tables, batch by batch; over fewer than a certain number of `input_rows`, in the order

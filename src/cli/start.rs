@@ -50,7 +50,8 @@ pub fn start() -> ExitCode {
 /// Sets up the log, if one is wanted.
 fn log(global: &Global, environment: &Environment) -> Result<()> {
     let wanted = global.log.as_ref();
-    wanted.map_or(Ok(()), |filter| log::install(filter, global.log_format, environment.clock()))
+    wanted
+        .map_or(Ok(()), |filter| log::install(filter, global.log_format, environment.host.clock()))
 }
 
 /// Prints what the parser of the arguments says: help, a version, or what is wrong with them.

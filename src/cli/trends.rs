@@ -9,7 +9,7 @@ use proofmill_store::Outcome;
 
 /// Shows how a metric of a pipeline changed from run to run.
 pub async fn trends(args: &args::Trends, environment: &Environment) -> Result<()> {
-    let (store, output) = (environment.store_to_read().await?, &environment.output);
+    let (store, output) = (environment.host.store_to_read().await?, &environment.output);
     let mut runs = Vec::new();
     for (run, summary) in list(&store, usize::MAX, Some(&args.pipeline)).await? {
         match summary {

@@ -11,8 +11,8 @@ use proofmill_base::suggest;
 
 /// Explains why a stage is cached or would run.
 pub async fn why(args: &args::Why, environment: &Environment) -> Result<()> {
-    let store = environment.store_to_read().await?;
-    let engine = environment.engine(&store, &environment.new_run())?;
+    let store = environment.host.store_to_read().await?;
+    let engine = environment.host.engine(&store, &environment.host.new_run())?;
     let loaded = environment.load_from_store(&args.pipeline, &engine, &store).await?;
     let Some(prepared) = &loaded.prepared else { return Ok(()) };
     let plan = plan(prepared, &Choice::default(), "plan", &store).await?;

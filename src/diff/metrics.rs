@@ -21,6 +21,7 @@ use crate::stages::tables::query::rows_of;
 use crate::stages::tables::values::{Key, text_at};
 use proofmill_base::error::{Error, Result};
 use proofmill_pipeline::kinds::statistics::{ACCURACY, Interval};
+use proofmill_pipeline::role::KindRole;
 use proofmill_store::{Artifact, Store};
 use proofmill_udfs::stats;
 
@@ -89,7 +90,8 @@ pub async fn metrics(
     for (name, (_, theirs)) in &b.stages {
         let theirs = theirs.record.as_ref();
         let Some(ours) = a.record(name) else { continue };
-        if theirs.kind != "measure" || ours.kind != "measure" {
+        let is_metrics = |it: &Artifact| KindRole::of(&it.kind) == Some(KindRole::Metrics);
+        if !is_metrics(theirs) || !is_metrics(ours) {
             continue;
         }
         let mut found = values(name.as_str(), [ours, theirs], store, engine).await?;

@@ -9,6 +9,7 @@ use datafusion::catalog::TableProvider;
 use proofmill_base::error::{Error, ErrorKind, Result};
 use proofmill_base::suggest;
 use proofmill_pipeline::checks::Check;
+use proofmill_pipeline::role::KindRole;
 use proofmill_store::{Artifact, Store};
 
 use crate::diff::runs::Side;
@@ -52,9 +53,9 @@ fn named(side: &Side, record: &Artifact) -> Vec<Vec<String>> {
 /// The columns that identify a row of what `measure` and `compare` give.
 fn result(record: &Artifact) -> Option<Vec<String>> {
     let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
-    match record.kind.as_str() {
-        "measure" => Some([by(record), names(&["name"])].concat()),
-        "compare" => Some(names(&["metric", "baseline", "candidate"])),
+    match KindRole::of(&record.kind) {
+        Some(KindRole::Metrics) => Some([by(record), names(&["name"])].concat()),
+        Some(KindRole::Comparison) => Some(names(&["metric", "baseline", "candidate"])),
         _ => None,
     }
 }

@@ -5,19 +5,8 @@ use std::io::{self, Read};
 use std::path::Path;
 
 use crate::error::FilesError;
+use crate::format::{Beginning, FORMATS, FormatTraits, traits};
 use proofmill_pipeline::kinds::read::{Compression, Format};
-
-/// The format as messages name it.
-pub fn format_name(format: Format) -> &'static str {
-    match format {
-        Format::Jsonl => "jsonl",
-        Format::Json => "json",
-        Format::Csv => "csv",
-        Format::Tsv => "tsv",
-        Format::Parquet => "parquet",
-        Format::Lines => "lines",
-    }
-}
 
 /// What the name of a file says: its format, and its compression.
 pub fn by_name(name: &str) -> (Option<Format>, Compression) {
@@ -27,15 +16,10 @@ pub fn by_name(name: &str) -> (Option<Format>, Compression) {
         Some((stem, "zst" | "zstd")) => (stem, Compression::Zstd),
         _ => (name.as_str(), Compression::None),
     };
-    let format = match stem.rsplit_once('.').map(|(_, extension)| extension) {
-        Some("jsonl" | "ndjson") => Some(Format::Jsonl),
-        Some("json") => Some(Format::Json),
-        Some("csv") => Some(Format::Csv),
-        Some("tsv") => Some(Format::Tsv),
-        Some("parquet") => Some(Format::Parquet),
-        Some("txt" | "lines") => Some(Format::Lines),
-        _ => None,
-    };
+    let ending = stem.rsplit_once('.').map(|(_, ending)| ending);
+    let format = ending.and_then(|ending| {
+        FORMATS.into_iter().find(|format| traits(*format).endings.contains(&ending))
+    });
     (format, compression)
 }
 
@@ -53,9 +37,9 @@ pub fn one_format<'a>(
         if known != format {
             return Err(FilesError::MixedFormats {
                 first: first.to_owned(),
-                first_format: format_name(known),
+                first_format: traits(known).name,
                 second: path.to_owned(),
-                second_format: format_name(format),
+                second_format: traits(format).name,
             });
         }
     }
@@ -71,8 +55,9 @@ pub fn compression(
     path: &Path,
 ) -> Result<Compression, FilesError> {
     let compression = set.unwrap_or_else(|| by_name(shown).1);
-    if format == Format::Parquet && compression != Compression::None {
-        return Err(FilesError::NotForFormat { field: "compression", format: "parquet" });
+    let FormatTraits { name, settings, begins, .. } = traits(format);
+    if !settings.contains(&"compression") && compression != Compression::None {
+        return Err(FilesError::NotForFormat { field: "compression", format: name });
     }
     let content = |fact, field, help: &str| {
         Err(FilesError::Content { path: shown.to_owned(), fact, field, help: help.to_owned() })
@@ -92,23 +77,24 @@ pub fn compression(
         (Compression::None, Some(Magic::Zstd), _) if set.is_none() => {
             return content("is zstd-compressed", "compression", "set `compression: zstd`");
         }
-        (Compression::None, Some(Magic::Parquet), Format::Parquet) => {}
-        (Compression::None, Some(Magic::Parquet), _) => {
-            return content("is a Parquet file", "format", "set `format: parquet`");
+        (Compression::None, Some(Magic::Format(found, _)), format) if found == format => {}
+        (Compression::None, Some(Magic::Format(found, beginning)), _) => {
+            let help = format!("set `format: {}`", traits(found).name);
+            return content(beginning.is, "format", &help);
         }
-        (Compression::None, _, Format::Parquet) => {
-            return content("is not a Parquet file", "format", "set `format` to what it is");
+        (Compression::None, ..) => {
+            if let Some(beginning) = begins {
+                return content(beginning.is_not, "format", "set `format` to what it is");
+            }
         }
-        (Compression::None, ..) => {}
     }
     Ok(compression)
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
 enum Magic {
     Gzip,
     Zstd,
-    Parquet,
+    Format(Format, Beginning),
 }
 
 /// What the first bytes of a file say.
@@ -118,8 +104,10 @@ fn magic(path: &Path) -> io::Result<Option<Magic>> {
     Ok(match start[..] {
         [0x1f, 0x8b, ..] => Some(Magic::Gzip),
         [0x28, 0xb5, 0x2f, 0xfd] | [0x50..=0x5f, 0x2a, 0x4d, 0x18] => Some(Magic::Zstd),
-        [b'P', b'A', b'R', b'1'] => Some(Magic::Parquet),
-        _ => None,
+        _ => FORMATS.into_iter().find_map(|format| {
+            let beginning = traits(format).begins?;
+            start.starts_with(beginning.bytes).then_some(Magic::Format(format, beginning))
+        }),
     })
 }
 

@@ -14,6 +14,7 @@ mod encoding;
 mod error;
 mod error_rows;
 mod field_path;
+mod format;
 mod held;
 mod ignored;
 mod infer;

@@ -6,6 +6,7 @@ use arrow::datatypes::Schema;
 
 use crate::detect::{compression, one_format};
 use crate::error::FilesError;
+use crate::format::Fields;
 use crate::limits::{SAMPLE_BYTES_MAX, SAMPLE_RECORDS};
 use crate::locate::{Located, locate};
 use crate::parquet;
@@ -16,16 +17,16 @@ use crate::settings::Options;
 use crate::source::{Layout, Source};
 use crate::source_file::SourceFile;
 use crate::stream::digest_of;
-use proofmill_pipeline::kinds::read::{Compression, Format, Paths, Read};
+use proofmill_pipeline::kinds::read::{Compression, Paths, Read};
 
 /// Opens the files of a `read`: finds them, digests them, and tells the schema from them.
 pub fn open(settings: &Read) -> Result<Source, FilesError> {
     let located = locate(settings.path.as_ref().map(Paths::all).unwrap_or_default())?;
     let format = one_format(settings.format, located.iter().map(|file| file.shown.as_str()))?;
     let options = Options::new(settings, format)?;
-    match format {
-        Format::Parquet => open_parquet(located, &options),
-        _ => open_texts(located, options),
+    match options.fields() {
+        Fields::Columns => open_parquet(located, &options),
+        Fields::Named | Fields::Cells { .. } | Fields::Line => open_texts(located, options),
     }
 }
 
@@ -146,11 +147,11 @@ impl Seen {
 fn read_headers(files: &mut [SourceFile], options: &Options) -> Result<(), FilesError> {
     let mut first: Option<(String, Vec<String>)> = None;
     for file in files {
-        let header = match (options.format, &first) {
-            (Format::Jsonl | Format::Json | Format::Parquet, _) => return Ok(()),
-            (Format::Lines, _) => vec!["line".to_owned()],
-            (Format::Csv | Format::Tsv, Some((_, known))) if !options.header => known.clone(),
-            (Format::Csv | Format::Tsv, _) => read_header(file, options)?,
+        let header = match (options.fields(), &first) {
+            (Fields::Named | Fields::Columns, _) => return Ok(()),
+            (Fields::Line, _) => vec!["line".to_owned()],
+            (Fields::Cells { .. }, Some((_, known))) if !options.header => known.clone(),
+            (Fields::Cells { .. }, _) => read_header(file, options)?,
         };
         match &first {
             Some((path, known)) if !header.is_empty() => {

@@ -6,6 +6,7 @@ use crate::chunk::{Chunk, Sink, Summary};
 use crate::columns::Plan;
 use crate::error::FilesError;
 use crate::error_rows::{ErrorRow, Fault, raw_text};
+use crate::format::Fields;
 use crate::limits::BATCH_BYTES_MAX;
 use crate::records::Records;
 use crate::settings::Options;
@@ -13,7 +14,6 @@ use crate::source_file::SourceFile;
 use crate::stream::{HashingReader, open_text};
 use crate::table::Table;
 use proofmill_base::digest::Digest;
-use proofmill_pipeline::kinds::read::Format;
 
 /// Opens a text file at its first record.
 pub fn open_records(
@@ -22,8 +22,7 @@ pub fn open_records(
 ) -> Result<(Records, HashingReader), FilesError> {
     let (text, hashing) = open_text(&file.location, file.compression, options.encoding)
         .map_err(|error| FilesError::io(&file.path, error))?;
-    let delimited = matches!(options.format, Format::Csv | Format::Tsv);
-    let named = delimited && options.header;
+    let named = matches!(options.fields(), Fields::Cells { .. }) && options.header;
     let width = file.header.as_ref().map(Vec::len).filter(|_| !named);
     let mut records = Records::open(&file.path, text, options, width)?;
     if named && file.header.is_some() {

@@ -6,6 +6,7 @@ use crate::delimited::{Progress, Splitter};
 use crate::document::Document;
 use crate::error::FilesError;
 use crate::error_rows::{ErrorClass, Fault};
+use crate::format::Fields;
 use crate::json::{Json, Mistake, Object, parse};
 use crate::limits::RECORD_BYTES_MAX;
 use crate::lines::{Line, Lines, without_end};
@@ -51,15 +52,15 @@ impl Records {
         options: &Options,
         width: Option<usize>,
     ) -> Result<Self, FilesError> {
-        let source = match options.format {
-            Format::Json => Source::Json(Document::read(shown, text, &options.records)?),
-            Format::Csv | Format::Tsv => Source::Delimited {
+        let source = match (options.fields(), options.format) {
+            (Fields::Cells { quoted, .. }, _) => Source::Delimited {
                 lines: Lines::new(text),
-                splitter: Splitter::new(options.delimiter, options.format == Format::Csv),
+                splitter: Splitter::new(options.delimiter, quoted),
                 width,
             },
-            Format::Lines => Source::Lines(Lines::new(text)),
-            Format::Jsonl | Format::Parquet => Source::Jsonl(Lines::new(text)),
+            (Fields::Line, _) => Source::Lines(Lines::new(text)),
+            (_, Format::Json) => Source::Json(Document::read(shown, text, &options.records)?),
+            (Fields::Named | Fields::Columns, _) => Source::Jsonl(Lines::new(text)),
         };
         Ok(Self { shown: shown.to_owned(), source, record: Vec::new(), blank: 0 })
     }

@@ -6,6 +6,7 @@ use crate::cells::CellGuess;
 use crate::columns::{Column, Plan};
 use crate::error::FilesError;
 use crate::field_path::FieldPath;
+use crate::format::Fields;
 use crate::infer::Guess;
 use crate::json::{Object, get};
 use crate::kind::Kind;
@@ -14,7 +15,6 @@ use crate::records::RecordContent;
 use crate::settings::{Options, Wanted};
 use proofmill_base::styled::printable;
 use proofmill_base::suggest;
-use proofmill_pipeline::kinds::read::Format;
 
 /// Columns that notes name.
 const NOTES_MAX: usize = 5;
@@ -112,7 +112,7 @@ impl<'o> Sample<'o> {
         let typed = |wanted: &Wanted| wanted.declared.is_some();
         let cells = |name: &str| {
             let cell = self.names.get_index_of(name).and_then(|i| self.cells.get(i));
-            self.options.format != Format::Lines && cell.is_some_and(CellGuess::has_digits)
+            self.options.fields() != Fields::Line && cell.is_some_and(CellGuess::has_digits)
         };
         let columns: Vec<&str> = match &self.options.columns {
             Some(wanted) if self.has_cells() => {
@@ -178,8 +178,8 @@ impl<'o> Sample<'o> {
 
     /// The type of a column of cells.
     fn cell(&self, i: usize) -> Option<Kind> {
-        match self.options.format {
-            Format::Lines => Some(Kind::Text),
+        match self.options.fields() {
+            Fields::Line => Some(Kind::Text),
             _ => self.cells.get(i).map(CellGuess::kind),
         }
     }
@@ -223,6 +223,6 @@ impl<'o> Sample<'o> {
     }
 
     fn has_cells(&self) -> bool {
-        matches!(self.options.format, Format::Csv | Format::Tsv | Format::Lines)
+        self.options.fields().are_cells()
     }
 }

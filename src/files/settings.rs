@@ -2,9 +2,9 @@
 
 use encoding_rs::Encoding;
 
-use crate::detect::format_name;
 use crate::error::FilesError;
 use crate::field_path::{FieldPath, Step};
+use crate::format::{Fields, FormatTraits, traits};
 use crate::kind::Kind;
 use proofmill_base::suggest;
 use proofmill_pipeline::kinds::read::{Column, ColumnType, Compression, Format, Read};
@@ -22,7 +22,7 @@ pub struct Options {
     pub encoding: Option<&'static Encoding>,
     /// For `json`: names on the way to the list of records.
     pub records: Vec<String>,
-    /// For `csv`: the character between fields.
+    /// The character between cells.
     pub delimiter: u8,
     /// For `csv` and `tsv`: whether the first line names the columns.
     pub header: bool,
@@ -47,6 +47,11 @@ impl Wanted {
 }
 
 impl Options {
+    /// Where the names of fields come from.
+    pub fn fields(&self) -> Fields {
+        traits(self.format).fields
+    }
+
     /// Whether a top-level field leads to a column; all do where no columns are asked for.
     pub fn reads(&self, field: &str) -> bool {
         let leads = |path: &str| match path.strip_prefix(field) {
@@ -58,26 +63,27 @@ impl Options {
 
     /// Checks `settings` for files of `format`.
     pub fn new(settings: &Read, format: Format) -> Result<Self, FilesError> {
-        let delimited = matches!(format, Format::Csv | Format::Tsv);
-        for (field, set, applies) in [
-            ("encoding", settings.encoding.is_some(), format != Format::Parquet),
-            ("records", settings.records.is_some(), format == Format::Json),
-            ("delimiter", settings.delimiter.is_some(), format == Format::Csv),
-            ("header", settings.header.is_some(), delimited),
+        let FormatTraits { name, fields, settings: own, .. } = traits(format);
+        for (field, set) in [
+            ("encoding", settings.encoding.is_some()),
+            ("records", settings.records.is_some()),
+            ("delimiter", settings.delimiter.is_some()),
+            ("header", settings.header.is_some()),
         ] {
-            if set && !applies {
-                return Err(FilesError::NotForFormat { field, format: format_name(format) });
+            if set && !own.contains(&field) {
+                return Err(FilesError::NotForFormat { field, format: name });
             }
         }
+        let usual = match fields {
+            Fields::Cells { delimiter, .. } => delimiter,
+            Fields::Named | Fields::Line | Fields::Columns => b',',
+        };
         Ok(Self {
             format,
             compression: settings.compression,
             encoding: settings.encoding.as_deref().map(encoding).transpose()?,
             records: settings.records.as_deref().map(records).transpose()?.unwrap_or_default(),
-            delimiter: match format {
-                Format::Tsv => b'\t',
-                _ => settings.delimiter.as_deref().map(delimiter).transpose()?.unwrap_or(b','),
-            },
+            delimiter: settings.delimiter.as_deref().map(delimiter).transpose()?.unwrap_or(usual),
             header: settings.header.unwrap_or(true),
             columns: columns(settings)?,
         })

@@ -30,12 +30,17 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::checks::Check;
+use crate::role::KindRole;
 use crate::settings::{Expression, Reference, StageRef, references};
 
-/// From the list of kinds: what a stage is in a file, which kind it has, and what the kinds are called. The
-/// settings of the kind `key` are the type that stands behind it, in the module `key`.
+/// The names of the kinds that the program makes itself.
+const MATRIX_UNION: &str = "matrix_union";
+const CARRY: &str = "carry";
+
+/// From the list of kinds: what a stage is in a file, which kind it has, what the kinds are called, and what their tables
+/// are to others. A line is `key: Settings => Role`: the settings lie in the module `key`.
 macro_rules! kinds {
-    ($($(#[$doc:meta])* $key:ident: $Kind:ident,)*) => {
+    ($($(#[$doc:meta])* $key:ident: $Kind:ident => $Role:ident,)*) => {
         /// A stage: one key that names its kind, and common keys.
         #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
         #[serde(deny_unknown_fields)]
@@ -79,8 +84,17 @@ macro_rules! kinds {
             pub fn name(&self) -> &'static str {
                 match self {
                     $(Self::$Kind(_) => stringify!($key),)*
-                    Self::MatrixUnion(_) => "matrix_union",
-                    Self::Carry(_) => "carry",
+                    Self::MatrixUnion(_) => MATRIX_UNION,
+                    Self::Carry(_) => CARRY,
+                }
+            }
+
+            /// What its table is to others.
+            pub fn role(&self) -> KindRole {
+                match self {
+                    $(Self::$Kind(_) => KindRole::$Role,)*
+                    Self::MatrixUnion(_) => KindRole::Union,
+                    Self::Carry(_) => KindRole::Carried,
                 }
             }
 
@@ -100,56 +114,68 @@ macro_rules! kinds {
                 kinds.next().filter(|_| kinds.next().is_none())
             }
         }
+
+        impl KindRole {
+            /// That of the kind with this name; `None` if this program has no such kind.
+            pub fn of(kind: &str) -> Option<Self> {
+                match kind {
+                    $(stringify!($key) => Some(Self::$Role),)*
+                    MATRIX_UNION => Some(Self::Union),
+                    CARRY => Some(Self::Carried),
+                    _ => None,
+                }
+            }
+        }
     };
 }
 
 kinds! {
     /// Reads files into a table.
-    read: Read,
+    read: Read => Source,
     /// Reads a memory that users teach.
-    memory: Memory,
+    memory: Memory => Memory,
     /// One `SELECT` over the tables of other stages.
-    sql: Sql,
+    sql: Sql => Rows,
     /// Builds an index over a memory of facts: of words (BM25) or of vectors (dense).
-    index: Index,
+    index: Index => Ranking,
     /// Ranks the entries of a memory for every row of a table.
-    retrieve: Retrieve,
+    retrieve: Retrieve => Retrieval,
     /// Merges the tables of several `retrieve` stages by reciprocal rank fusion.
-    rank_fusion: RankFusion,
+    rank_fusion: RankFusion => Ranking,
     /// Fills in a template for every row of a table.
-    prompt: Prompt,
+    prompt: Prompt => Rows,
     /// Writes a text for every row of a table, with a model.
-    generate: Generate,
+    generate: Generate => Rows,
     /// Says how likely texts are for every row of a table, with a model.
-    score: Score,
+    score: Score => Rows,
     /// Gives a vector for every row of a table, with a model.
-    embed: Embed,
+    embed: Embed => Rows,
     /// Turns questions into hypotheses, one for each possible answer.
-    hypothesize: Hypothesize,
+    hypothesize: Hypothesize => Hypotheses,
     /// Writes one-step proofs of hypotheses, with a model.
-    prove: Prove,
+    prove: Prove => Proofs,
     /// Says what a model believes of proofs and hypotheses, and accepts or rejects proofs.
-    verify: Verify,
+    verify: Verify => Judgements,
     /// Answers questions by their best proofs or beliefs.
-    select_answer: SelectAnswer,
+    select_answer: SelectAnswer => Answers,
     /// Searches for proofs of several steps, with a model.
-    proof_search: ProofSearch,
+    proof_search: ProofSearch => SearchedProofs,
     /// Answers questions in turn while a simulated user corrects what is wrong.
-    teach: Teach,
+    teach: Teach => Lessons,
     /// Trains a small model on pairs of texts.
-    fit: Fit,
+    fit: Fit => Model,
     /// Runs a program that reads tables and writes one.
-    command: Command,
+    command: Command => Rows,
     /// Calls a Python function with the rows of a table.
-    python: Python,
+    python: Python => Rows,
     /// Averages values over the rows of a table, with intervals.
-    measure: Measure,
+    measure: Measure => Metrics,
     /// Compares systems item by item.
-    compare: Compare,
+    compare: Compare => Comparison,
     /// Exports a table to a file.
-    write: Write,
+    write: Write => Export,
     /// Shows tables, plots and proofs on one page, which a run prints at its end.
-    report: Report,
+    report: Report => Page,
 }
 
 /// What becomes of a row that cannot be read or computed.

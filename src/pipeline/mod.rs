@@ -17,6 +17,7 @@ pub mod params;
 pub mod pipeline;
 pub mod project;
 pub mod refusal;
+pub mod role;
 pub mod schema;
 pub mod settings;
 pub mod source;

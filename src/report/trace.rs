@@ -6,13 +6,13 @@ pub mod item;
 mod proofs;
 mod words;
 
-use crate::audit::trace::{Answered, Audit, Decision, Failure, LessonRow, Question, Trace};
 use crate::draw::cells::format_float;
 use crate::draw::table::aligned;
 use crate::draw::tree::Tree;
 pub use crate::report::trace::words::Style;
 use crate::report::trace::words::{clean, columns, commas, lines, named, number, short};
 use crate::report::units::plural;
+use crate::trace::document::{Answered, Audit, Decision, Failure, LessonRow, Question, Trace};
 use proofmill_base::styled::Styled;
 use proofmill_base::styled::printable;
 

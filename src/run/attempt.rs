@@ -95,8 +95,8 @@ async fn once(
     let plan = &context.plan.stages[name];
     let progress = Arc::new(Progress::default());
     context.observer.notice(&Notice::StageQueued { stage: name });
-    let cores = Arc::clone(&context.cores);
-    let permit = Permit::new(cores.acquire_owned().await.map_err(|_| StageError::Stopped)?);
+    let permits = Arc::clone(&context.permits);
+    let permit = Permit::new(permits.acquire_owned().await.map_err(|_| StageError::Stopped)?);
     let started = clock.monotonic();
     // What the source says, or else what the stage gave the last time.
     if let Some(rows) = stage.rows_expected.or(plan.last.as_ref().map(|last| last.record.rows)) {

@@ -31,7 +31,7 @@ pub struct Context {
     /// Set when somebody stops the run.
     pub stop: CancellationToken,
     /// Permits to compute: one for each core.
-    pub cores: Arc<Semaphore>,
+    pub permits: Arc<Semaphore>,
     pub kept: Kept,
     /// Whether queries are computed by a second plan too.
     pub verify: bool,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use indexmap::IndexMap;
 use proofmill_base::ids::StageName;
-use proofmill_pipeline::kinds::StageKind;
+use proofmill_pipeline::role::KindRole;
 use proofmill_store::{Artifact, StageUsage};
 
 use crate::run::planned::{PlannedAction, PlannedStage, RunPlan};
@@ -85,7 +85,7 @@ fn to_compute(stage: &PreparedStage, planned: &PlannedStage, read: Option<u64>) 
         return Estimate { rows: stage.rows_expected, asks, ..Estimate::default() };
     };
     // A training makes its steps, however many pairs there are.
-    let read = read.filter(|_| !matches!(stage.stage.spec.kind, StageKind::Fit(_)));
+    let read = read.filter(|_| stage.stage.spec.kind.role() != KindRole::Model);
     let (took, usage) = ((last.rows, last.bytes, last.wall_ms), last.usage.unwrap_or_default());
     let mut estimate = Estimate { asks, ..as_the_last_time(took, usage, read) };
     if stage.stage.inputs.is_empty() {

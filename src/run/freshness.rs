@@ -12,7 +12,7 @@ use crate::run::reason::Reason;
 use crate::run::stored::{is_result, needs_confirmation};
 use crate::stages::plan::Prepared;
 use proofmill_base::ids::StageName;
-use proofmill_pipeline::kinds::StageKind;
+use proofmill_pipeline::role::KindRole;
 use proofmill_store::{Artifact, Store, StoreError, Stored, read_part, verify_file, verify_part};
 
 /// Tables whose objects are hashed at the same time.
@@ -179,7 +179,7 @@ fn read_by(plan: &RunPlan, prepared: &Prepared) -> Vec<StageName> {
         if runs(planned) || is_checked {
             read.extend(stage.stage.inputs.iter().map(|input| input.stage.clone()));
         }
-        let is_page = matches!(stage.stage.spec.kind, StageKind::Report(_));
+        let is_page = stage.stage.spec.kind.role() == KindRole::Page;
         if is_checked || is_page || is_result(prepared, name) {
             read.insert(name.clone());
         }

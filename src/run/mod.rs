@@ -17,5 +17,6 @@ pub mod reason;
 pub mod recorded;
 pub mod reports;
 pub mod resume;
+pub mod selection;
 pub mod stored;
 pub mod testing;

@@ -45,8 +45,10 @@ pub struct Request {
     pub run: RunId,
     /// Whether the run was begun before and goes on.
     pub is_resumed: bool,
-    /// Stages that compute at the same time.
-    pub jobs: usize,
+    /// Permits to compute, which all runs of a process share.
+    pub permits: Arc<Semaphore>,
+    /// What it keeps in memory.
+    pub kept: Kept,
     /// Folder on this machine for opened indexes.
     pub cache: PathBuf,
     pub observer: Arc<dyn Observer>,
@@ -124,8 +126,8 @@ async fn run_to_its_end(request: Request, store: Store) -> Result<RunResult> {
         cache: request.cache,
         observer: Arc::clone(&request.observer),
         stop: request.stop,
-        cores: Arc::new(Semaphore::new(request.jobs)),
-        kept: Kept::default(),
+        permits: request.permits,
+        kept: request.kept,
         verify: request.choice.verify,
         second_plans: Mutex::default(),
         bound,

@@ -4,8 +4,6 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use datafusion::physical_plan::execute_stream;
-use futures::StreamExt;
 use proofmill_base::ids::StageName;
 use proofmill_store::Store;
 use proofmill_udfs::model::{Counters, Failure, Key};
@@ -15,6 +13,7 @@ use crate::run::bind::fill;
 use crate::run::permanent_failures::permanent_failures;
 use crate::run::planned::{PlannedAction, RunPlan};
 use crate::session::Engine;
+use crate::session::execute::drained;
 use crate::stages::error::StageError;
 use crate::stages::plan::{Prepared, PreparedStage};
 
@@ -90,11 +89,7 @@ async fn asked(
     counters.interrupt();
     counters.fail_again(failures);
     let state = engine.watched(rows, stage.stage.spec.common.partitions, &counters);
-    let operators = state.create_physical_plan(query).await?;
-    let mut batches = execute_stream(operators, state.task_ctx())?;
-    while let Some(batch) = batches.next().await {
-        batch?;
-    }
+    drained(query, &state).await?;
     let counts = counters.now();
     Ok(LookedUp { requests: counts.rows - counts.failed_again, recorded: counts.replayed })
 }

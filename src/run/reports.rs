@@ -9,10 +9,8 @@ use crate::stages::tables::rows;
 use proofmill_base::error::Result;
 use proofmill_base::ids::StageName;
 use proofmill_catalog::summary::artifact;
+use proofmill_pipeline::role::KindRole;
 use proofmill_store::{StageOutcome, Store};
-
-/// The kind of stage that draws pages.
-const KIND: &str = "report";
 
 pub struct Page {
     pub stage: StageName,
@@ -38,7 +36,7 @@ pub async fn of_stage<'a>(
     find: impl Fn(&str) -> Option<&'a StageOutcome>,
     store: &Store,
 ) -> Result<Option<Page>> {
-    if outcome.kind != KIND {
+    if KindRole::of(&outcome.kind) != Some(KindRole::Page) {
         return Ok(None);
     }
     let Some((_, table)) = tables(store, outcome).await?.into_iter().next() else {

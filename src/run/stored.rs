@@ -1,7 +1,7 @@
 //! What a run wants of a stage whose table is stored: its checks again, its numbers at the end.
 
 use proofmill_base::ids::StageName;
-use proofmill_pipeline::kinds::StageKind;
+use proofmill_pipeline::role::KindRole;
 use proofmill_store::Artifact;
 
 use crate::stages::plan::{Prepared, PreparedStage};
@@ -17,18 +17,20 @@ pub fn needs_confirmation(stage: &PreparedStage, artifact: &Artifact) -> bool {
     stage.volatile_checks || elsewhere || wanted != passed
 }
 
-/// True for a stage of numbers: `measure`, `compare`, or a union of them that nothing else unites.
+/// True for a stage of numbers: `measure`, `compare`, or a union of them that no other union contains.
 pub fn is_result(prepared: &Prepared, name: &StageName) -> bool {
-    let stages = &prepared.stages;
-    let counts = |name: &StageName| stages[name].is_result;
-    let gathered = stages.values().any(|stage| {
-        matches!(stage.stage.spec.kind, StageKind::MatrixUnion(_))
-            && stage.stage.inputs.iter().any(|input| input.stage == *name)
-    });
-    match &stages[name].stage.spec.kind {
-        StageKind::MatrixUnion(_) => {
-            stages[name].stage.inputs.iter().all(|input| counts(&input.stage))
+    let (stages, role) = (&prepared.stages, |stage: &PreparedStage| stage.stage.spec.kind.role());
+    let reads = |stage: &PreparedStage, input: &StageName| {
+        stage.stage.inputs.iter().any(|it| it.stage == *input)
+    };
+    let stage = &stages[name];
+    match role(stage) {
+        KindRole::Union => {
+            stage.stage.inputs.iter().all(|input| role(&stages[&input.stage]).is_result())
         }
-        _ => counts(name) && !gathered,
+        other => {
+            let mut unions = stages.values().filter(|other| role(other) == KindRole::Union);
+            other.is_result() && !unions.any(|union| reads(union, name))
+        }
     }
 }

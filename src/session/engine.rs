@@ -1,16 +1,13 @@
-//! The query engine: one set of functions, one memory pool, one spill folder for all stages.
+//! The query engine: one set of functions and models for all stages of a run.
 
 use std::collections::HashMap;
-use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use datafusion::common::config::ConfigOptions;
+use datafusion::execution::SessionStateDefaults;
 use datafusion::execution::context::SessionConfig;
-use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
-use datafusion::execution::memory_pool::{FairSpillPool, TrackConsumersPool};
-use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
+use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
-use datafusion::execution::{SessionStateDefaults, TaskContext};
 use datafusion::logical_expr::planner::ExprPlanner;
 use object_store::ObjectStore;
 use proofmill_udfs::model::split::SplitModelCalls;
@@ -21,11 +18,10 @@ use crate::models::{ModelSource, Registry};
 use crate::session::bounded::bounded;
 use crate::session::large_limits::LargeLimits;
 use crate::session::ordered::InOrder;
-use crate::session::registry::OneStore;
 use crate::session::replanned::Replanned;
+use crate::session::resources::{Limits, Resources};
 use crate::session::rules::{self, Planning};
-use crate::session::spill::Spill;
-use proofmill_base::error::{Error, ErrorKind, Result};
+use proofmill_base::error::Result;
 use proofmill_pipeline::models::Model;
 
 /// Rows of a batch between operators.
@@ -37,41 +33,11 @@ pub const SINGLE_PARTITION_ROWS_MAX: u64 = 100_000;
 const SORTED_AT_ONCE_BYTES_MAX: usize = 1 << 30;
 /// The part of the memory that one call of a function may fill.
 const CALL_SHARE: u64 = 4;
-/// How many of the largest consumers an out-of-memory error names.
-const CONSUMERS_NAMED: NonZeroUsize = NonZeroUsize::new(3).unwrap();
-
-/// What the engine may use.
-#[derive(Clone, Copy, Debug)]
-pub struct Limits {
-    /// Partitions of a large query, and stages that compute at the same time.
-    pub cores: usize,
-    /// Memory of all queries together, in bytes; more is spilled to disk.
-    pub memory_bytes: usize,
-    /// Disk for spilling, in bytes.
-    pub spill_bytes: u64,
-}
-
-impl Limits {
-    /// All cores, most of the memory that is free now, and 100 GiB of spill.
-    pub fn of_this_machine() -> Self {
-        const FALLBACK: usize = 4 << 30;
-        let cores = std::thread::available_parallelism().map_or(2, usize::from);
-        let memory_bytes = free_memory_bytes().map_or(FALLBACK, |free| free / 10 * 7);
-        Self { cores, memory_bytes, spill_bytes: 100 << 30 }
-    }
-}
-
-/// Memory the kernel says can be had without swapping.
-fn free_memory_bytes() -> Option<usize> {
-    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    line.trim().trim_end_matches(" kB").trim().parse::<usize>().ok().map(|kib| kib * 1024)
-}
 
 /// Plans and runs queries.
 #[derive(Debug)]
 pub struct Engine {
-    limits: Limits,
+    resources: Resources,
     runtime: Arc<RuntimeEnv>,
     source: ModelSource,
     /// The models that functions may name.
@@ -80,55 +46,40 @@ pub struct Engine {
     single: SessionState,
     /// As many partitions as cores.
     parallel: SessionState,
-    /// Where queries spill; kept while anybody runs some.
-    spill: Option<Arc<Spill>>,
 }
 
 impl Engine {
     /// An engine over one store, without models.
-    pub fn new(store: Arc<dyn ObjectStore>, limits: Limits, source: ModelSource) -> Result<Self> {
-        let pool =
-            TrackConsumersPool::new(FairSpillPool::new(limits.memory_bytes), CONSUMERS_NAMED);
-        // Whatever only plans needs no such folder; what spills without one says so.
-        let now = source.runtime.clock.now().into();
-        let spill = Spill::new(now).ok().map(Arc::new);
-        let mode = match &spill {
-            Some(spill) => DiskManagerMode::Directories(vec![spill.path().to_owned()]),
-            None => DiskManagerMode::OsTmpDirectory,
-        };
-        let disk = DiskManagerBuilder::default()
-            .with_mode(mode)
-            .with_max_temp_directory_size(limits.spill_bytes);
-        let runtime = RuntimeEnvBuilder::new()
-            .with_memory_pool(Arc::new(pool))
-            .with_disk_manager_builder(disk)
-            .with_object_store_registry(Arc::new(OneStore(store)))
-            .build_arc()
-            .map_err(|error| {
-                Error::new(ErrorKind::Resources, "the query engine does not start")
-                    .with_source(error)
-            })?;
-        Ok(Self::over(runtime, limits, source, [], spill))
+    ///
+    /// # Errors
+    ///
+    /// If it does not start.
+    pub fn new(
+        store: Arc<dyn ObjectStore>,
+        resources: Resources,
+        source: ModelSource,
+    ) -> Result<Self> {
+        Ok(Self::over(resources.over(store)?, resources, source, []))
     }
 
     /// The same engine, with models that functions may name.
     pub fn with_models(&self, models: impl IntoIterator<Item = (String, Model)>) -> Self {
-        let (runtime, spill) = (Arc::clone(&self.runtime), self.spill.clone());
-        Self::over(runtime, self.limits, self.source.clone(), models, spill)
+        let (runtime, resources) = (Arc::clone(&self.runtime), self.resources.clone());
+        Self::over(runtime, resources, self.source.clone(), models)
     }
 
     fn over(
         runtime: Arc<RuntimeEnv>,
-        limits: Limits,
+        resources: Resources,
         source: ModelSource,
         models: impl IntoIterator<Item = (String, Model)>,
-        spill: Option<Arc<Spill>>,
     ) -> Self {
         let models = Arc::new(source.registry(models));
+        let limits = resources.limits();
         let functions = Functions::all(&models, limits);
         let single = state(&runtime, &functions, 1, Planning::Usual);
         let parallel = state(&runtime, &functions, limits.cores, Planning::Usual);
-        Self { limits, runtime, source, models, single, parallel, spill }
+        Self { resources, runtime, source, models, single, parallel }
     }
 
     /// The models that functions may name.
@@ -138,12 +89,12 @@ impl Engine {
 
     /// A folder that goes with the process, for files that nobody else needs; `None` where none could be made.
     pub fn scratch(&self) -> Option<&std::path::Path> {
-        self.spill.as_deref().map(Spill::path)
+        self.resources.scratch()
     }
 
     /// What the engine may use.
     pub fn limits(&self) -> Limits {
-        self.limits
+        self.resources.limits()
     }
 
     /// The state that plans SQL; it runs nothing.
@@ -153,7 +104,7 @@ impl Engine {
 
     /// The state for a second plan of a query, by as few rules as possible and in one partition.
     pub fn plain(&self) -> SessionState {
-        let functions = Functions::all(&self.models, self.limits);
+        let functions = Functions::all(&self.models, self.limits());
         let mut state = state(&self.runtime, &functions, 1, Planning::Plain);
         state.mark_start_execution();
         state
@@ -166,7 +117,7 @@ impl Engine {
             Some(1) => self.single.clone(),
             Some(partitions) => state(
                 &self.runtime,
-                &Functions::all(&self.models, self.limits),
+                &Functions::all(&self.models, self.limits()),
                 partitions as usize,
                 Planning::Usual,
             ),
@@ -189,11 +140,6 @@ impl Engine {
         let watch = Watch(Arc::clone(counters));
         state.config_mut().options_mut().extensions.insert(watch);
         state
-    }
-
-    /// The context that streams of any state run in.
-    pub fn task(&self) -> Arc<TaskContext> {
-        self.single.task_ctx()
     }
 }
 

@@ -3,21 +3,23 @@
 mod bounded;
 mod correlated;
 pub mod engine;
+pub mod execute;
 mod large_limits;
 pub mod order;
 mod ordered;
-pub mod overflow;
 pub mod planner;
 pub mod policy;
 pub mod registry;
 mod replanned;
+mod resources;
 mod rules;
 mod runnable;
 pub mod spill;
 pub mod table;
 mod wording;
 
-pub use engine::{Engine, Limits};
+pub use engine::Engine;
 pub use planner::{PlanError, Planned, PlannedExpression, expression, planned_expression, query};
+pub use resources::{Limits, Resources};
 pub use rules::{SQL_VERSION, new_names};
 pub use table::{Content, StageTable, Stored};

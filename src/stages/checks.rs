@@ -12,7 +12,7 @@ use serde_json::{Value as Json, json};
 
 use crate::graph::{Role, Stage};
 use crate::session::planner::Planned;
-use crate::session::{self, Engine, StageTable, overflow};
+use crate::session::{self, Engine, StageTable, execute};
 use crate::sqltext;
 use crate::stages::diagnostics::Diagnostics;
 use crate::stages::error::StageError;
@@ -249,7 +249,7 @@ async fn collected(
     };
     let planned = planned(sql, table, engine).map_err(failed)?;
     let state = engine.running(table.rows(), None);
-    Ok(overflow::collected(&planned.plan, &state).await?)
+    Ok(execute::collected(&planned.plan, &state).await?)
 }
 
 /// The one number that a query gave.

@@ -34,8 +34,6 @@ pub struct Traits {
     pub rows_can_fail: bool,
     /// Whether it computes in parts, so that `partitions` means something.
     pub has_partitions: bool,
-    /// Whether its rows are results: numbers that a run shows at its end.
-    pub is_result: bool,
 }
 
 /// What a stage is prepared with.

@@ -65,8 +65,6 @@ pub struct PreparedStage {
     pub unrepeatable: Option<&'static str>,
     /// Whether a check calls such functions: its checks are then run in every run.
     pub volatile_checks: bool,
-    /// Whether its rows are results: numbers that a run shows at its end.
-    pub is_result: bool,
     /// Rows expected before it runs, where that is known.
     pub rows_expected: Option<u64>,
 }

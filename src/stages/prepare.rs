@@ -87,7 +87,6 @@ pub fn prepare(
             volatile: calls.volatile.into_iter().collect(),
             unrepeatable: outcome.unrepeatable,
             volatile_checks,
-            is_result: traits.is_result,
             rows_expected: outcome.rows_expected,
         };
         stages.insert(name.clone(), prepared);

@@ -17,12 +17,32 @@ use proofmill_store::{
 
 /// Rows of one stage that are kept in memory for the stages that read them, in bytes.
 const KEPT_STAGE_BYTES_MAX: u64 = 4 << 20;
-/// The same for all stages of a run together.
-const KEPT_RUN_BYTES_MAX: u64 = 256 << 20;
+/// The same for all runs of a process together.
+const KEPT_BYTES_MAX: u64 = 256 << 20;
 
-/// How much a run keeps in memory.
-#[derive(Debug, Default)]
-pub struct Kept(AtomicU64);
+/// How much all runs of a process keep in memory, in bytes; clones are the same budget.
+#[derive(Clone, Debug, Default)]
+pub struct KeptBudget(Arc<AtomicU64>);
+
+impl KeptBudget {
+    /// What one run keeps of it, nothing yet.
+    pub fn of_run(&self) -> Kept {
+        Kept { all: self.clone(), own: AtomicU64::new(0) }
+    }
+}
+
+/// How much a run keeps in memory; given back when the run is gone.
+#[derive(Debug)]
+pub struct Kept {
+    all: KeptBudget,
+    own: AtomicU64,
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        self.all.0.fetch_sub(*self.own.get_mut(), Ordering::Relaxed);
+    }
+}
 
 impl Kept {
     /// Takes `bytes` of the budget, if so much is left.
@@ -30,11 +50,12 @@ impl Kept {
         if bytes > KEPT_STAGE_BYTES_MAX {
             return false;
         }
-        let taken = self.0.fetch_add(bytes, Ordering::Relaxed);
-        if taken + bytes > KEPT_RUN_BYTES_MAX {
-            self.0.fetch_sub(bytes, Ordering::Relaxed);
+        let taken = self.all.0.fetch_add(bytes, Ordering::Relaxed);
+        if taken + bytes > KEPT_BYTES_MAX {
+            self.all.0.fetch_sub(bytes, Ordering::Relaxed);
             return false;
         }
+        self.own.fetch_add(bytes, Ordering::Relaxed);
         true
     }
 }
@@ -215,5 +236,23 @@ impl Computed {
     pub fn kept_bytes(&self) -> Option<u64> {
         let kept = self.kept.as_ref()?;
         Some(kept.iter().map(|batch| batch.get_array_memory_size() as u64).sum())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_runs_keep_counts_together_and_is_given_back() {
+        let all = KeptBudget::default();
+        let (one, other) = (all.of_run(), all.of_run());
+        for _ in 0..KEPT_BYTES_MAX / KEPT_STAGE_BYTES_MAX {
+            assert!(one.take(KEPT_STAGE_BYTES_MAX));
+        }
+        assert!(!one.take(KEPT_STAGE_BYTES_MAX + 1), "more than one stage may keep");
+        assert!(!other.take(1));
+        drop(one);
+        assert!(other.take(KEPT_STAGE_BYTES_MAX));
     }
 }

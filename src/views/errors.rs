@@ -17,6 +17,7 @@ use proofmill_base::error::Result;
 use proofmill_base::ids::RunId;
 use proofmill_catalog::summary::RunSummary;
 use proofmill_pipeline::project::plain;
+use proofmill_pipeline::role::KindRole;
 use proofmill_store::Store;
 
 /// Characters of a message that a table shows.
@@ -154,7 +155,8 @@ fn commands(
     let params: String = params.collect();
     let file = quoted(&origin.file.path);
     let command = |stage: &String| {
-        let is_read = run.table(stage).is_some_and(|outcome| outcome.kind == "read");
+        let is_read =
+            run.table(stage).and_then(|it| KindRole::of(&it.kind)) == Some(KindRole::Source);
         let again = if is_read { String::new() } else { format!(" --rerun {}", quoted(stage)) };
         (stage.clone(), format!("proofmill run {file}{params}{again}{store_option}"))
     };

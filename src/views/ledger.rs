@@ -6,7 +6,7 @@ use chrono::{DateTime, Utc};
 use serde::Serialize;
 use serde_json::{Map, Value as Json};
 
-use crate::report::units::{count, date_and_time};
+use crate::report::units::{count, date_and_time, plural};
 use crate::views::section::{Grid, Section, View};
 use proofmill_base::digest::Digest;
 use proofmill_base::secret;
@@ -65,6 +65,21 @@ impl LedgerView {
             models: models.collect(),
             forgotten: forgotten.iter().map(ForgottenLine::from).collect(),
         }
+    }
+}
+
+/// Answers that were forgotten just now.
+#[derive(Clone, Debug, Serialize)]
+pub struct ForgotView {
+    pub forgotten: u64,
+    /// Whose answers they were.
+    pub what: String,
+}
+
+impl View for ForgotView {
+    fn sections(&self) -> Vec<Section> {
+        let answers = usize::try_from(self.forgotten).unwrap_or(usize::MAX);
+        vec![Section::Text(format!("forgot {} of {}\n", plural(answers, "answer"), self.what))]
     }
 }
 

@@ -3,7 +3,10 @@
 
 pub mod diff;
 pub mod errors;
+pub mod explain;
+pub mod functions;
 pub mod ledger;
+pub mod memory;
 pub mod models;
 pub mod plan;
 pub mod result;
@@ -12,5 +15,6 @@ pub mod runs;
 pub mod section;
 pub mod shell;
 pub mod stage;
+pub mod testing;
 pub mod trends;
 pub mod why;

@@ -292,3 +292,99 @@ fn is_there(name: &str, page: &Path, own: &BTreeSet<String>, names: &Names) -> b
             || is_for_developers && names.sources.contains(made)
     })
 }
+
+/// What a source defines under a name, as far as its words tell.
+struct Sources(Vec<(Vec<String>, BTreeSet<String>)>);
+
+impl Sources {
+    /// Each file, as the parts of its path and its words.
+    fn collect() -> Self {
+        let mut found = Vec::new();
+        for folder in ["src", "udfs", "tests"] {
+            files(&root().join(folder), "rs", &mut found);
+        }
+        let parts = |path: &Path| {
+            let path = path.strip_prefix(root()).unwrap().with_extension("");
+            path.iter().map(|part| part.to_string_lossy().into_owned()).collect()
+        };
+        let text = |path: &Path| fs::read_to_string(path).unwrap();
+        let words_of = |path: &Path| words(&text(path)).map(str::to_owned).collect();
+        Self(found.iter().map(|path| (parts(path), words_of(path))).collect())
+    }
+
+    /// Whether one file has all parts of `a::b::c`: the last as a word, the others as words or in its path.
+    fn have(&self, path: &[&str]) -> bool {
+        let Some((item, above)) = path.split_last() else { return false };
+        let is_module = |parts: &[String]| parts.iter().any(|part| part == item);
+        self.0.iter().any(|(parts, words)| {
+            let has = |it: &&str| parts.iter().any(|part| part == it) || words.contains(*it);
+            (words.contains(*item) || is_module(parts)) && above.iter().all(|it| has(&it))
+        })
+    }
+}
+
+/// `a::{b, c}` as `a::b` and `a::c`, and `a/{b,c}.rs` likewise.
+fn alternatives(span: &str) -> Vec<String> {
+    let Some((before, rest)) = span.split_once('{') else { return vec![span.to_owned()] };
+    let Some((inner, behind)) = rest.split_once('}') else { return vec![span.to_owned()] };
+    inner.split(',').map(|one| format!("{before}{}{behind}", one.trim())).collect()
+}
+
+/// A path of modules, such as a test is named by; `None` for other code.
+fn modules(span: &str) -> Option<Vec<&str>> {
+    let span = span.split('<').next()?;
+    let parts: Vec<&str> = span.split("::").collect();
+    let is_name = |part: &&str| words(part).eq([*part]);
+    // `x::INT` is a cast of SQL.
+    let is_cast = parts.last()?.chars().all(|c| c.is_uppercase());
+    (parts.len() > 1 && !is_cast && parts.iter().all(is_name)).then_some(parts)
+}
+
+/// A file of the tree, and what of it is meant: `path` or `path: name`.
+fn file(span: &str) -> Option<(&str, Option<&str>)> {
+    let (path, item) = match span.split_once(": ") {
+        Some((path, item)) => (path, Some(item)),
+        None => (span, None),
+    };
+    let folder = path.split('/').next()?;
+    let is_ours = ["src", "tests", "udfs", "docs", "data", "pipelines", ".ci", ".config"];
+    let is_plain = !path.contains(['*', '<', ' ', '…', '$', '(']);
+    (path.contains('/') && is_plain && is_ours.contains(&folder)).then_some((path, item))
+}
+
+#[test]
+fn modules_and_files_that_documents_name_are_there() {
+    assert_eq!(modules("a::b_c"), Some(vec!["a", "b_c"]));
+    assert_eq!(modules("(x)::INT"), None);
+    assert_eq!(alternatives("a::{b, c}"), ["a::b", "a::c"]);
+    assert_eq!(file("src/a.rs: is_so"), Some(("src/a.rs", Some("is_so"))));
+    let sources = Sources::collect();
+    assert!(sources.have(&["named", "modules_and_files_that_documents_name_are_there"]));
+    assert!(!sources.have(&["named", &["modules", "nobody", "named"].join("_")]));
+    let mut pages = vec![root().join("README.md"), root().join("pipelines/README.md")];
+    files(&root().join("docs"), "md", &mut pages);
+    // What was there when it was written.
+    pages.retain(|page| !page.ends_with("CHANGELOG.md"));
+    let (mut wrong, mut looked_at) = (Vec::new(), 0);
+    for path in pages {
+        let (found, _) = spans(&fs::read_to_string(&path).unwrap());
+        let page = path.strip_prefix(root()).unwrap();
+        for span in found.iter().flat_map(|span| alternatives(span)) {
+            let is_there = match (modules(&span), file(&span)) {
+                (Some(parts), _) => sources.have(&parts),
+                (None, Some((file, item))) => {
+                    let text = fs::read_to_string(root().join(file));
+                    root().join(file).exists()
+                        && item.is_none_or(|item| text.is_ok_and(|text| text.contains(item)))
+                }
+                (None, None) => continue,
+            };
+            looked_at += 1;
+            if !is_there {
+                wrong.push(format!("{}: `{span}`", page.display()));
+            }
+        }
+    }
+    assert!(looked_at > 300, "{looked_at} only");
+    assert!(wrong.is_empty(), "named and not there:\n{}", wrong.join("\n"));
+}

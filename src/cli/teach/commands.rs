@@ -1,7 +1,5 @@
 //! `proofmill teach`: from the arguments to entries of a memory.
 
-use serde_json::{Value as Json, json};
-
 use crate::cli::environment::Environment;
 use crate::cli::teach::args::{
     Add, Block, Confirm, Import, Negate, Signed, Steer, Teach, Undo, What,
@@ -11,6 +9,7 @@ use crate::memory::{
     Action, Conflict, Conflicts, Journal, Lesson, MemoryError, Sentence, Taught, read_lessons,
 };
 use crate::report::units::plural;
+use crate::views::memory::{AllTaughtView, ConflictLine, ImportedView, TaughtView};
 use proofmill_base::error::{Error, ErrorKind, Result};
 use proofmill_base::ids::{MemoryName, RunId};
 use proofmill_base::suggest;
@@ -21,7 +20,7 @@ const UNKNOWN: &str = "unknown";
 
 /// Teaches, or shows what was taught.
 pub async fn teach(args: &Teach, environment: &Environment) -> Result<()> {
-    let store = environment.store().await?;
+    let store = environment.host.store().await?;
     let desk = CommandContext { store: &store, environment };
     match &args.what {
         What::Add(args) => desk.add(args).await,
@@ -139,12 +138,10 @@ impl CommandContext<'_> {
         let mut all = Vec::new();
         for lesson in &lessons {
             let taught = journal.teach(lesson, Conflicts::Show).await?;
-            all.push(self.told(&args.name, lesson, &taught)?);
+            self.remark(&args.name, &taught);
+            all.push(TaughtView::of(&args.name, lesson, &taught));
         }
-        if self.environment.output.json {
-            self.environment.output.json(&Json::Array(all))?;
-        }
-        Ok(())
+        self.environment.output.view(&AllTaughtView(all))
     }
 
     async fn import(&self, args: &Import) -> Result<()> {
@@ -164,26 +161,15 @@ impl CommandContext<'_> {
                 Taught::Entry { seq, conflicts } => {
                     self.warn(&conflicts);
                     added.push(seq);
-                    found.extend(
-                        conflicts.iter().map(|conflict| queries::conflict_json(seq, conflict)),
-                    );
+                    found.extend(conflicts.iter().map(|it| ConflictLine::of(seq, it)));
                 }
                 Taught::Known { .. } => known += 1,
             }
         }
         let output = &self.environment.output;
-        if output.json {
-            let name = &args.name;
-            output.json(
-                &json!({"memory": name, "entries": added, "known": known, "conflicts": found}),
-            )?;
-            return Ok(());
-        }
-        output.data(match (added.first(), added.last()) {
-            (Some(first), Some(last)) => format!("entries {first} to {last} of `{}`\n", args.name),
-            _ => format!("nothing new for `{}`\n", args.name),
-        })?;
-        if known > 0 {
+        let memory = args.name.clone();
+        output.view(&ImportedView { memory, entries: added, known, conflicts: found })?;
+        if known > 0 && !output.json {
             output.remark(format!("{} known already", plural(known, "lesson")));
         }
         Ok(())
@@ -193,10 +179,8 @@ impl CommandContext<'_> {
     async fn one(&self, name: &MemoryName, lesson: Lesson, conflicts: Conflicts) -> Result<()> {
         let mut journal = self.open(name).await?;
         let taught = journal.teach(&lesson, conflicts).await?;
-        let told = self.told(name, &lesson, &taught)?;
-        if self.environment.output.json {
-            self.environment.output.json(&told)?;
-        }
+        self.environment.output.view(&TaughtView::of(name, &lesson, &taught))?;
+        self.remark(name, &taught);
         Ok(())
     }
 
@@ -212,31 +196,15 @@ impl CommandContext<'_> {
         }
     }
 
-    /// Says what became of a lesson; the same for programs.
-    fn told(&self, name: &MemoryName, lesson: &Lesson, taught: &Taught) -> Result<Json> {
-        let output = &self.environment.output;
-        let verb = lesson.action.verb();
-        Ok(match taught {
-            Taught::Entry { seq, conflicts } => {
-                if !output.json {
-                    output.data(format!("entry {seq} of `{name}`: {verb} {}\n", lesson.action))?;
-                }
-                self.warn(conflicts);
-                let all: Vec<Json> =
-                    conflicts.iter().map(|it| queries::conflict_json(*seq, it)).collect();
-                json!({
-                    "memory": name, "entry": seq, "action": lesson.action, "known": null,
-                    "conflicts": all,
-                })
-            }
+    /// What people should know of what became of a lesson.
+    fn remark(&self, name: &MemoryName, taught: &Taught) {
+        match taught {
+            Taught::Entry { conflicts, .. } => self.warn(conflicts),
             Taught::Known { seq } => {
-                output.remark(format!("nothing new: entry {seq} of `{name}` says so already"));
-                json!({
-                    "memory": name, "entry": null, "action": lesson.action, "known": seq,
-                    "conflicts": [],
-                })
+                let text = format!("nothing new: entry {seq} of `{name}` says so already");
+                self.environment.output.remark(text);
             }
-        })
+        }
     }
 
     fn warn(&self, conflicts: &[Conflict]) {

@@ -15,12 +15,11 @@ use proofmill_base::error::{Error, ErrorKind, Result};
 use proofmill_base::ids::RunId;
 use proofmill_base::suggest;
 use proofmill_catalog::summary::{RunSummary, artifact};
+use proofmill_pipeline::role::KindRole;
 use proofmill_store::{StageOutcome, Store};
 
 /// The columns that tables of proofs have.
 const NEEDED: [&str; 3] = ["proof_id", "hypothesis", "premises"];
-/// The kind whose tables are asked first.
-const VERIFY: &str = "verify";
 
 /// A proof of a past run.
 #[derive(Clone, Debug, PartialEq)]
@@ -44,8 +43,9 @@ pub async fn find(
 ) -> Result<(RunId, TaughtProof)> {
     let run = environment.run(store, run).await?;
     let mut found: Vec<(String, TaughtProof)> = Vec::new();
-    let (verified, others): (Vec<&StageOutcome>, Vec<&StageOutcome>) =
-        chosen(&run, stage)?.into_iter().partition(|outcome| outcome.kind == VERIFY);
+    let (verified, others): (Vec<&StageOutcome>, Vec<&StageOutcome>) = chosen(&run, stage)?
+        .into_iter()
+        .partition(|it| KindRole::of(&it.kind) == Some(KindRole::Judgements));
     for outcomes in [verified, others] {
         // What no model judged is looked at only if nothing that was judged is found.
         if found.is_empty() {
@@ -112,7 +112,7 @@ async fn of_stage(
         id.replace('\'', "''")
     );
     let named = HashMap::from([(name.to_string(), table as Arc<dyn TableProvider>)]);
-    let engine = environment.engine(store, &environment.new_run())?;
+    let engine = environment.host.engine(store, &environment.host.new_run())?;
     let (_, batches) = fetch(&sql, named, &engine, usize::MAX, 0).await?;
     objects(&batches).iter().map(|row| of_row(row).map_err(|e| unusable(id, &name, e))).collect()
 }

@@ -21,30 +21,90 @@ pub struct Report {
     pub path: Option<String>,
 }
 
-/// A block of the page: exactly one of the keys.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(extend("oneOf" = [
-    {"required": ["text"]}, {"required": ["table"]}, {"required": ["plot"]},
-    {"required": ["bars"]}, {"required": ["histogram"]}, {"required": ["tree"]},
-    {"required": ["proofs"]},
-]))]
-pub struct Block {
-    /// Words.
-    #[schemars(length(min = 1))]
-    pub text: Option<String>,
+/// From the list of blocks: what a block is in a file, and which it is. A line is `key: Block(Settings)`; all but words show
+/// a table `from`, under a `title`.
+macro_rules! blocks {
+    ($($(#[$doc:meta])* $key:ident: $Block:ident($Settings:ident),)*) => {
+        /// A block of the page: exactly one of the keys.
+        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+        #[serde(deny_unknown_fields)]
+        #[schemars(extend("oneOf" = [
+            {"required": ["text"]}, $({"required": [stringify!($key)]}),*
+        ]))]
+        pub struct Block {
+            /// Words.
+            #[schemars(length(min = 1))]
+            pub text: Option<String>,
+            $($(#[$doc])* pub $key: Option<$Settings>,)*
+        }
+
+        /// The closed set of blocks.
+        #[derive(Clone, Debug, PartialEq)]
+        pub enum BlockKind<'a> {
+            /// Words.
+            Text(&'a str),
+            $($(#[$doc])* $Block(&'a $Settings),)*
+        }
+
+        impl Block {
+            /// Which block it is; `None` if not exactly one key is there.
+            pub fn kind(&self) -> Option<BlockKind<'_>> {
+                let kinds = [
+                    self.text.as_deref().map(BlockKind::Text),
+                    $(self.$key.as_ref().map(BlockKind::$Block),)*
+                ];
+                let mut kinds = kinds.into_iter().flatten();
+                kinds.next().filter(|_| kinds.next().is_none())
+            }
+
+            /// The table that it shows; `None` for words.
+            pub fn from_mut(&mut self) -> Option<&mut StageRef> {
+                let of_blocks = [$(self.$key.as_mut().map(|block| &mut block.from),)*];
+                of_blocks.into_iter().flatten().next()
+            }
+        }
+
+        impl BlockKind<'_> {
+            /// The block's key in the file.
+            pub fn name(&self) -> &'static str {
+                match self {
+                    Self::Text(_) => "text",
+                    $(Self::$Block(_) => stringify!($key),)*
+                }
+            }
+
+            /// The table that it shows; `None` for words.
+            pub fn from(&self) -> Option<&str> {
+                match self {
+                    Self::Text(_) => None,
+                    $(Self::$Block(block) => Some(&block.from),)*
+                }
+            }
+
+            /// Its heading.
+            pub fn title(&self) -> Option<&str> {
+                match self {
+                    Self::Text(_) => None,
+                    $(Self::$Block(block) => block.title.as_deref(),)*
+                }
+            }
+        }
+    };
+}
+
+blocks! {
     /// Rows of a table.
-    pub table: Option<TableBlock>,
+    table: Table(TableBlock),
     /// Numbers over numbers.
-    pub plot: Option<PlotBlock>,
+    plot: Plot(PlotBlock),
     /// A number for each name.
-    pub bars: Option<BarsBlock>,
+    bars: Bars(BarsBlock),
     /// How numbers are spread.
-    pub histogram: Option<HistogramBlock>,
+    histogram: Histogram(HistogramBlock),
     /// Rows of a table, as a tree.
-    pub tree: Option<TreeBlock>,
+    tree: Tree(TreeBlock),
     /// Proofs, drawn as trees.
-    pub proofs: Option<ProofsBlock>,
+    proofs: Proofs(ProofsBlock),
 }
 
 /// Rows of a table, in the order in which they are stored.
@@ -206,94 +266,4 @@ pub struct ProofsBlock {
 
 fn proofs() -> u32 {
     1
-}
-
-/// The closed set of blocks.
-#[derive(Clone, Debug, PartialEq)]
-pub enum BlockKind<'a> {
-    /// Words.
-    Text(&'a str),
-    /// Rows of a table.
-    Table(&'a TableBlock),
-    /// Numbers over numbers.
-    Plot(&'a PlotBlock),
-    /// A number for each name.
-    Bars(&'a BarsBlock),
-    /// How numbers are spread.
-    Histogram(&'a HistogramBlock),
-    /// Rows of a table, as a tree.
-    Tree(&'a TreeBlock),
-    /// Proofs.
-    Proofs(&'a ProofsBlock),
-}
-
-impl Block {
-    /// Which block it is; `None` if not exactly one key is there.
-    pub fn kind(&self) -> Option<BlockKind<'_>> {
-        let kinds = [
-            self.text.as_deref().map(BlockKind::Text),
-            self.table.as_ref().map(BlockKind::Table),
-            self.plot.as_ref().map(BlockKind::Plot),
-            self.bars.as_ref().map(BlockKind::Bars),
-            self.histogram.as_ref().map(BlockKind::Histogram),
-            self.tree.as_ref().map(BlockKind::Tree),
-            self.proofs.as_ref().map(BlockKind::Proofs),
-        ];
-        let mut kinds = kinds.into_iter().flatten();
-        kinds.next().filter(|_| kinds.next().is_none())
-    }
-
-    /// The table that it shows; `None` for words.
-    pub fn from_mut(&mut self) -> Option<&mut StageRef> {
-        let of_blocks = [
-            self.table.as_mut().map(|block| &mut block.from),
-            self.plot.as_mut().map(|block| &mut block.from),
-            self.bars.as_mut().map(|block| &mut block.from),
-            self.histogram.as_mut().map(|block| &mut block.from),
-            self.tree.as_mut().map(|block| &mut block.from),
-            self.proofs.as_mut().map(|block| &mut block.from),
-        ];
-        of_blocks.into_iter().flatten().next()
-    }
-}
-
-impl BlockKind<'_> {
-    /// The block's key in the file.
-    pub fn name(&self) -> &'static str {
-        match self {
-            Self::Text(_) => "text",
-            Self::Table(_) => "table",
-            Self::Plot(_) => "plot",
-            Self::Bars(_) => "bars",
-            Self::Histogram(_) => "histogram",
-            Self::Tree(_) => "tree",
-            Self::Proofs(_) => "proofs",
-        }
-    }
-
-    /// The table that it shows; `None` for words.
-    pub fn from(&self) -> Option<&str> {
-        match self {
-            Self::Text(_) => None,
-            Self::Table(block) => Some(&block.from),
-            Self::Plot(block) => Some(&block.from),
-            Self::Bars(block) => Some(&block.from),
-            Self::Histogram(block) => Some(&block.from),
-            Self::Tree(block) => Some(&block.from),
-            Self::Proofs(block) => Some(&block.from),
-        }
-    }
-
-    /// Its heading.
-    pub fn title(&self) -> Option<&str> {
-        match self {
-            Self::Text(_) => None,
-            Self::Table(block) => block.title.as_deref(),
-            Self::Plot(block) => block.title.as_deref(),
-            Self::Bars(block) => block.title.as_deref(),
-            Self::Histogram(block) => block.title.as_deref(),
-            Self::Tree(block) => block.title.as_deref(),
-            Self::Proofs(block) => block.title.as_deref(),
-        }
-    }
 }

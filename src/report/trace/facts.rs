@@ -1,10 +1,10 @@
 //! What was recalled, and who or what put it into memory.
 
-use crate::audit::trace::{Origin, Recalled, SourceRow, TaughtFact, Trace};
 use crate::draw::cells::format_float;
 use crate::draw::tree::Tree;
 use crate::report::trace::words::{clean, columns, lines, short};
 use crate::report::units::plural;
+use crate::trace::document::{Origin, Recalled, SourceRow, TaughtFact, Trace};
 use proofmill_base::styled::Styled;
 
 /// Tables that a fact came through of which the names are shown.

@@ -2,12 +2,12 @@
 
 use serde_json::{Map, Value as Json};
 
-use crate::audit::item::{IDS, ItemTrace, Step};
 use crate::draw::cells::format_float;
 use crate::draw::tree::Tree;
 use crate::report::trace::words::{Style, clean, commas, lines, number, short};
 use crate::report::trace::{failure, head};
 use crate::report::units::plural;
+use crate::trace::item::{IDS, ItemTrace, Step};
 use proofmill_base::styled::Styled;
 
 /// Columns that a person need not see; the JSON has them.

@@ -1,10 +1,10 @@
 //! A hypothesis with its proofs: what the model read and wrote, what it believes, and the verdict.
 
-use crate::audit::trace::{Hypothesis, Premise, Proof};
 use crate::draw::cells::format_float;
 use crate::draw::tree::Tree;
 use crate::report::trace::words::{Style, clean, commas, lines, named, number, short};
 use crate::report::units::plural;
+use crate::trace::document::{Hypothesis, Premise, Proof};
 use proofmill_base::styled::Styled;
 
 /// A hypothesis with its proofs.

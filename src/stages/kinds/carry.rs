@@ -14,7 +14,7 @@ const KIND: &str = "carry";
 
 impl Kind for Carry {
     fn traits(&self) -> Traits {
-        Traits { version: 1, rows_can_fail: false, has_partitions: true, is_result: false }
+        Traits { version: 1, rows_can_fail: false, has_partitions: true }
     }
 
     fn prepare(&self, context: &mut Preparing<'_>) -> Option<Preparation> {

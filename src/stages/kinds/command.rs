@@ -15,7 +15,7 @@ const ROWS_EACH: usize = 8192;
 
 impl Kind for Command {
     fn traits(&self) -> Traits {
-        Traits { version: 2, rows_can_fail: true, has_partitions: false, is_result: false }
+        Traits { version: 2, rows_can_fail: true, has_partitions: false }
     }
 
     fn prepare(&self, context: &mut Preparing<'_>) -> Option<Preparation> {

@@ -46,7 +46,7 @@ impl StagePlan for ComparePlan {
 
 impl Kind for Compare {
     fn traits(&self) -> Traits {
-        Traits { version: 6, rows_can_fail: false, has_partitions: false, is_result: true }
+        Traits { version: 6, rows_can_fail: false, has_partitions: false }
     }
 
     fn prepare(&self, context: &mut Preparing<'_>) -> Option<Preparation> {

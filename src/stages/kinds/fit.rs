@@ -21,6 +21,7 @@ use proofmill_fit::{
 };
 
 use crate::session::Engine;
+use crate::session::execute::Operators;
 use crate::sqltext;
 use crate::stages::diagnostics::{Diagnostics, mismatch};
 use crate::stages::error::StageError;
@@ -78,7 +79,7 @@ impl Export for FitPlan {
 
 impl Kind for Fit {
     fn traits(&self) -> Traits {
-        Traits { version: 4, rows_can_fail: false, has_partitions: false, is_result: false }
+        Traits { version: 4, rows_can_fail: false, has_partitions: false }
     }
 
     fn prepare(&self, context: &mut Preparing<'_>) -> Option<Preparation> {
@@ -416,8 +417,7 @@ impl Drop for Stop {
 
 async fn rows(plan: &LogicalPlan, engine: &Engine) -> Result<Vec<Pair>, StageError> {
     let state = engine.running(0, Some(1));
-    let physical = state.create_physical_plan(plan).await?;
-    let mut batches = datafusion::physical_plan::execute_stream(physical, state.task_ctx())?;
+    let mut batches = Operators::of(plan, &state).await?.stream()?;
     let mut pairs = Vec::new();
     while let Some(batch) = batches.try_next().await? {
         let inputs = inputs(batch.column(0))?;

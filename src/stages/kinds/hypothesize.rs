@@ -28,7 +28,7 @@ pub const COLUMNS: [&str; 8] = [
 
 impl Kind for Hypothesize {
     fn traits(&self) -> Traits {
-        Traits { version: 2, rows_can_fail: true, has_partitions: true, is_result: false }
+        Traits { version: 2, rows_can_fail: true, has_partitions: true }
     }
 
     fn prepare(&self, context: &mut Preparing<'_>) -> Option<Preparation> {

@@ -85,7 +85,7 @@ impl StagePlan for IndexPlan {
 
 impl Kind for Index {
     fn traits(&self) -> Traits {
-        Traits { version: 1, rows_can_fail: false, has_partitions: false, is_result: false }
+        Traits { version: 1, rows_can_fail: false, has_partitions: false }
     }
 
     fn prepare(&self, context: &mut Preparing<'_>) -> Option<Preparation> {

@@ -32,8 +32,7 @@ use proofmill_pipeline::kinds::generate::Generate;
 use proofmill_pipeline::kinds::score::Score;
 
 /// What is true of all three.
-const TRAITS: Traits =
-    Traits { version: 1, rows_can_fail: true, has_partitions: true, is_result: false };
+const TRAITS: Traits = Traits { version: 1, rows_can_fail: true, has_partitions: true };
 
 impl Kind for Generate {
     fn traits(&self) -> Traits {

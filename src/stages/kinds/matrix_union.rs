@@ -16,7 +16,7 @@ use proofmill_pipeline::kinds::{Instance, MatrixUnion};
 
 impl Kind for MatrixUnion {
     fn traits(&self) -> Traits {
-        Traits { version: 2, rows_can_fail: false, has_partitions: true, is_result: false }
+        Traits { version: 2, rows_can_fail: false, has_partitions: true }
     }
 
     fn prepare(&self, context: &mut Preparing<'_>) -> Option<Preparation> {

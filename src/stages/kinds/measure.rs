@@ -41,7 +41,7 @@ impl StagePlan for MeasurePlan {
 
 impl Kind for Measure {
     fn traits(&self) -> Traits {
-        Traits { version: 5, rows_can_fail: false, has_partitions: false, is_result: true }
+        Traits { version: 5, rows_can_fail: false, has_partitions: false }
     }
 
     fn prepare(&self, context: &mut Preparing<'_>) -> Option<Preparation> {

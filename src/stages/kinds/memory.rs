@@ -38,7 +38,7 @@ impl StagePlan for MemoryPlan {
 
 impl Kind for Memory {
     fn traits(&self) -> Traits {
-        Traits { version: 1, rows_can_fail: false, has_partitions: false, is_result: false }
+        Traits { version: 1, rows_can_fail: false, has_partitions: false }
     }
 
     fn prepare(&self, context: &mut Preparing<'_>) -> Option<Preparation> {

@@ -31,7 +31,7 @@ const ADDED: [&str; 7] =
 
 impl Kind for ProofSearch {
     fn traits(&self) -> Traits {
-        Traits { version: 3, rows_can_fail: false, has_partitions: false, is_result: false }
+        Traits { version: 3, rows_can_fail: false, has_partitions: false }
     }
 
     fn prepare(&self, context: &mut Preparing<'_>) -> Option<Preparation> {

@@ -38,7 +38,7 @@ const COLUMNS: [&str; 17] = [
 
 impl Kind for Prove {
     fn traits(&self) -> Traits {
-        Traits { version: 1, rows_can_fail: true, has_partitions: true, is_result: false }
+        Traits { version: 1, rows_can_fail: true, has_partitions: true }
     }
 
     fn prepare(&self, context: &mut Preparing<'_>) -> Option<Preparation> {

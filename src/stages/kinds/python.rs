@@ -23,7 +23,7 @@ const BATCH_ROWS: u32 = 1024;
 
 impl Kind for Python {
     fn traits(&self) -> Traits {
-        Traits { version: 2, rows_can_fail: true, has_partitions: false, is_result: false }
+        Traits { version: 2, rows_can_fail: true, has_partitions: false }
     }
 
     fn prepare(&self, context: &mut Preparing<'_>) -> Option<Preparation> {

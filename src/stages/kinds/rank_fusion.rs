@@ -21,7 +21,7 @@ const COLUMNS: [&str; 7] = ["query_id", "rank", "score", "fact_id", "fact", "ind
 
 impl Kind for RankFusion {
     fn traits(&self) -> Traits {
-        Traits { version: 1, rows_can_fail: false, has_partitions: true, is_result: false }
+        Traits { version: 1, rows_can_fail: false, has_partitions: true }
     }
 
     fn prepare(&self, context: &mut Preparing<'_>) -> Option<Preparation> {

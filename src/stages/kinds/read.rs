@@ -48,7 +48,7 @@ impl StagePlan for ReadPlan {
 
 impl Kind for Read {
     fn traits(&self) -> Traits {
-        Traits { version: 3, rows_can_fail: true, has_partitions: true, is_result: false }
+        Traits { version: 3, rows_can_fail: true, has_partitions: true }
     }
 
     fn prepare(&self, context: &mut Preparing<'_>) -> Option<Preparation> {

@@ -96,7 +96,7 @@ impl Export for ReportPlan {
 
 impl Kind for Report {
     fn traits(&self) -> Traits {
-        Traits { version: 2, rows_can_fail: false, has_partitions: false, is_result: false }
+        Traits { version: 2, rows_can_fail: false, has_partitions: false }
     }
 
     fn prepare(&self, context: &mut Preparing<'_>) -> Option<Preparation> {

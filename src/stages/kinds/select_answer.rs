@@ -28,7 +28,7 @@ const CONFIRMED: &str = "confirmed";
 
 impl Kind for SelectAnswer {
     fn traits(&self) -> Traits {
-        Traits { version: 1, rows_can_fail: false, has_partitions: true, is_result: false }
+        Traits { version: 1, rows_can_fail: false, has_partitions: true }
     }
 
     fn prepare(&self, context: &mut Preparing<'_>) -> Option<Preparation> {

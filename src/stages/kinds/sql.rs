@@ -13,7 +13,7 @@ use crate::stages::queries::query::QueryPlan;
 
 impl Kind for Sql {
     fn traits(&self) -> Traits {
-        Traits { version: 2, rows_can_fail: false, has_partitions: true, is_result: false }
+        Traits { version: 2, rows_can_fail: false, has_partitions: true }
     }
 
     fn prepare(&self, context: &mut Preparing<'_>) -> Option<Preparation> {

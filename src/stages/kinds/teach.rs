@@ -33,7 +33,7 @@ const AFTER: [&str; 5] = ["correct", "taught", "fact_id", "fact", "proofs"];
 
 impl Kind for Teach {
     fn traits(&self) -> Traits {
-        Traits { version: 3, rows_can_fail: false, has_partitions: false, is_result: false }
+        Traits { version: 3, rows_can_fail: false, has_partitions: false }
     }
 
     fn prepare(&self, context: &mut Preparing<'_>) -> Option<Preparation> {

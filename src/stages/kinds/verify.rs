@@ -39,7 +39,7 @@ const JUDGED: [&str; 7] =
 
 impl Kind for Verify {
     fn traits(&self) -> Traits {
-        Traits { version: 3, rows_can_fail: true, has_partitions: true, is_result: false }
+        Traits { version: 3, rows_can_fail: true, has_partitions: true }
     }
 
     fn prepare(&self, context: &mut Preparing<'_>) -> Option<Preparation> {

@@ -64,7 +64,7 @@ impl Export for WritePlan {
 
 impl Kind for Write {
     fn traits(&self) -> Traits {
-        Traits { version: 1, rows_can_fail: false, has_partitions: false, is_result: false }
+        Traits { version: 1, rows_can_fail: false, has_partitions: false }
     }
 
     fn prepare(&self, context: &mut Preparing<'_>) -> Option<Preparation> {

@@ -8,13 +8,12 @@ use arrow::datatypes::{DataType, Field, Schema};
 use arrow::util::display::array_value_to_string;
 use async_trait::async_trait;
 use datafusion::common::DataFusionError;
-use datafusion::execution::TaskContext;
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::LogicalPlan;
-use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use futures::{StreamExt, TryStreamExt, stream};
 use proofmill_udfs::model::{Class, ModelError, Stopped};
 
+use crate::session::execute::Operators;
 use crate::stages::error::StageError;
 use crate::stages::gate::Gate;
 use crate::stages::plan::{Execution, StagePlan, spawn};
@@ -85,15 +84,14 @@ async fn compute(
     (gate, rows_max): (Gate, Option<u64>),
     sink: &Sink,
 ) -> Result<Computed, StageError> {
-    let plan = state.create_physical_plan(plan).await?;
-    let partitions = plan.output_partitioning().partition_count();
-    let context = state.task_ctx();
+    let operators = Operators::of(plan, state).await?;
+    let partitions = operators.partitions();
     let pieces = (0..partitions).map(|i| {
-        let (plan, context, sink) = (Arc::clone(&plan), Arc::clone(&context), sink.clone());
-        spawn(async move { piece(plan, context, gate.on_error, &sink, (i, partitions)).await })
+        let (operators, sink) = (operators.clone(), sink.clone());
+        spawn(async move { piece(&operators, gate.on_error, &sink, (i, partitions)).await })
     });
     let pieces: Vec<(Written, Vec<Failed>)> =
-        stream::iter(pieces).buffered(partitions.max(1)).try_collect().await?;
+        stream::iter(pieces).buffered(partitions).try_collect().await?;
     let (written, failed): (Vec<Written>, Vec<Vec<Failed>>) = pieces.into_iter().unzip();
     let failed: Vec<Failed> = failed.into_iter().flatten().collect();
     let mut computed = Computed::of(written);
@@ -111,13 +109,12 @@ async fn compute(
 }
 
 async fn piece(
-    plan: Arc<dyn ExecutionPlan>,
-    context: Arc<TaskContext>,
+    operators: &Operators,
     on_error: OnError,
     sink: &Sink,
     (number, pieces): (usize, usize),
 ) -> Result<(Written, Vec<Failed>), StageError> {
-    let mut rows = plan.execute(number, context)?;
+    let mut rows = operators.partition(number)?;
     let mut part = sink.part(number, pieces);
     let mut failed = Vec::new();
     let mut row = 0;

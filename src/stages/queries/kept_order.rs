@@ -288,10 +288,10 @@ mod tests {
     use datafusion::common::tree_node::Transformed;
     use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
     use datafusion::optimizer::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
-    use datafusion::physical_plan::collect;
     use datafusion::prelude::SessionContext;
 
     use super::*;
+    use crate::session::execute::Operators;
 
     /// A rule that is wrong: the last key of each sort is gone.
     #[derive(Debug)]
@@ -325,10 +325,10 @@ mod tests {
     async fn looked_at(sql: &str, state: &SessionState) -> (Result<u64, Disorder>, usize) {
         let plan = state.create_logical_plan(sql).await.unwrap();
         let order = KeptOrder::of(&plan).unwrap();
-        let physical = state.create_physical_plan(&order.plan).await.unwrap();
+        let operators = Operators::of(&order.plan, state).await.unwrap();
         let mut watch = order.watch();
         let (mut found, mut columns) = (Ok(0), 0);
-        for batch in collect(physical, state.task_ctx()).await.unwrap() {
+        for batch in operators.collect().await.unwrap() {
             for row in 0..batch.num_rows() {
                 // Each row is a batch, so that all pairs cross a border.
                 match watch.look(batch.slice(row, 1)) {

@@ -10,12 +10,11 @@ use datafusion::catalog::streaming::StreamingTable;
 use datafusion::datasource::MemTable;
 use datafusion::execution::session_state::SessionState;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_plan::execution_plan::reset_plan_states;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::streaming::PartitionStream;
-use datafusion::physical_plan::{ExecutionPlan, collect};
 use futures::stream;
 
+use crate::session::execute::Operators;
 use crate::session::{self, Engine};
 use crate::sqltext;
 use crate::stages::diagnostics::Diagnostics;
@@ -27,8 +26,7 @@ use proofmill_pipeline::code::Code;
 /// A planned query and its tables.
 #[derive(Debug)]
 pub struct PreparedQuery {
-    plan: Arc<dyn ExecutionPlan>,
-    context: Arc<TaskContext>,
+    operators: Operators,
     tables: Vec<Arc<Rows>>,
     /// Its columns, without [`ERROR`].
     schema: SchemaRef,
@@ -78,10 +76,9 @@ impl<'a> Planner<'a> {
         let query = sqltext::parse(sql).map_err(|error| StageError::Task(error.message))?;
         let planned = session::query(self.engine.planning(), &query, named)
             .map_err(|error| StageError::Task(error.message))?;
-        let plan = self.state.create_physical_plan(&planned.plan).await?;
-        let schema = shown(&plan.schema());
-        let context = self.state.task_ctx();
-        Ok(PreparedQuery { plan, context, tables: rows, schema, help: self.help })
+        let operators = Operators::of(&planned.plan, &self.state).await?;
+        let schema = shown(&operators.schema());
+        Ok(PreparedQuery { operators, tables: rows, schema, help: self.help })
     }
 }
 
@@ -136,10 +133,9 @@ impl PreparedQuery {
         for (table, batch) in self.tables.iter().zip(tables) {
             table.set(batch)?;
         }
-        let plan = reset_plan_states(Arc::clone(&self.plan))?;
-        let schema = plan.schema();
-        let batches = collect(plan, Arc::clone(&self.context)).await?;
-        self.without_failures(&concat_batches(&schema, &batches)?)
+        let operators = self.operators.reset()?;
+        let batches = operators.collect().await?;
+        self.without_failures(&concat_batches(&operators.schema(), &batches)?)
     }
 
     /// The rows without the column that says why one failed; an error if one did.

@@ -1,15 +1,11 @@
 //! A plan that is a query: each of its partitions becomes a part.
 
-use std::sync::Arc;
-
 use async_trait::async_trait;
-use datafusion::execution::TaskContext;
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::LogicalPlan;
-use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use futures::{StreamExt, TryStreamExt, stream};
 
-use crate::session::overflow;
+use crate::session::execute::{Operators, with_row};
 use crate::stages::error::StageError;
 use crate::stages::plan::{Execution, StagePlan, spawn};
 use crate::stages::queries::kept_order::{KeptOrder, OrderWatch};
@@ -24,9 +20,7 @@ impl StagePlan for QueryPlan {
     async fn compute(&self, execution: &Execution<'_>) -> Result<Computed, StageError> {
         let session = execution.session();
         match compute(&self.0, &session, execution.sink).await {
-            Err(StageError::Query(error)) => {
-                Err(overflow::with_row(&self.0, error, &session).await.into())
-            }
+            Err(StageError::Query(error)) => Err(with_row(&self.0, error, &session).await.into()),
             other => other,
         }
     }
@@ -39,23 +33,20 @@ pub async fn compute(
     sink: &Sink,
 ) -> Result<Computed, StageError> {
     let order = KeptOrder::of(plan)?;
-    let plan = state.create_physical_plan(&order.plan).await?;
-    let partitions = plan.output_partitioning().partition_count();
-    let context = state.task_ctx();
+    let operators = Operators::of(&order.plan, state).await?;
+    let partitions = operators.partitions();
     let pieces = (0..partitions).map(|i| {
-        let (plan, context, sink) = (Arc::clone(&plan), Arc::clone(&context), sink.clone());
-        let watch = order.watch();
+        let (operators, sink, watch) = (operators.clone(), sink.clone(), order.watch());
         async move {
             if partitions == 1 {
-                piece(plan, context, &sink, watch, (i, partitions)).await
+                piece(&operators, &sink, watch, (i, partitions)).await
             } else {
                 // Partitions compute on several cores only as tasks of their own.
-                spawn(async move { piece(plan, context, &sink, watch, (i, partitions)).await })
-                    .await
+                spawn(async move { piece(&operators, &sink, watch, (i, partitions)).await }).await
             }
         }
     });
-    let pieces: Vec<_> = stream::iter(pieces).buffered(partitions.max(1)).try_collect().await?;
+    let pieces: Vec<_> = stream::iter(pieces).buffered(partitions).try_collect().await?;
     let (pieces, watches): (Vec<Written>, Vec<OrderWatch>) = pieces.into_iter().unzip();
     let mut watches = watches.iter().filter(|watch| watch.rows() > 0);
     if let Some(mut before) = watches.next() {
@@ -68,13 +59,12 @@ pub async fn compute(
 }
 
 async fn piece(
-    plan: Arc<dyn ExecutionPlan>,
-    context: Arc<TaskContext>,
+    operators: &Operators,
     sink: &Sink,
     mut watch: OrderWatch,
     (number, pieces): (usize, usize),
 ) -> Result<(Written, OrderWatch), StageError> {
-    let mut rows = plan.execute(number, context)?;
+    let mut rows = operators.partition(number)?;
     let mut part = sink.part(number, pieces);
     while let Some(batch) = rows.next().await {
         part.write(watch.look(batch?)?).await?;

@@ -16,8 +16,8 @@ use arrow::row::{RowConverter, Rows, SortField};
 use arrow::util::display::array_value_to_string;
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::LogicalPlan;
-use datafusion::physical_plan::{collect, displayable};
 
+use crate::session::execute::Operators;
 use crate::session::order;
 use crate::stages::error::StageError;
 use proofmill_base::suggest::some_names;
@@ -110,9 +110,9 @@ pub async fn compare(
     if !order::unfixed(plan)?.is_empty() {
         return Ok(Compared::Open(Open::Order));
     }
-    let physical = second.create_physical_plan(plan).await?;
-    let schema = physical.schema();
-    let again = collect(Arc::clone(&physical), second.task_ctx()).await?;
+    let operators = Operators::of(plan, second).await?;
+    let schema = operators.schema();
+    let again = operators.collect().await?;
     let named = |batches: &[RecordBatch]| match batches.first() {
         Some(batch) => concat_batches(&batch.schema(), batches),
         None => Ok(RecordBatch::new_empty(Arc::clone(&schema))),
@@ -120,13 +120,9 @@ pub async fn compare(
     let Some(message) = difference(&named(&rows)?, &named(&again)?)? else {
         return Ok(Compared::Same);
     };
-    let shown = |plan| displayable(plan).indent(false).to_string();
-    let usual = first.create_physical_plan(plan).await?;
-    let plans = format!(
-        "the plan of the table:\n{}the second plan:\n{}",
-        shown(usual.as_ref()),
-        shown(physical.as_ref())
-    );
+    let usual = Operators::of(plan, first).await?;
+    let plans =
+        format!("the plan of the table:\n{}the second plan:\n{}", usual.text(), operators.text());
     Ok(Compared::Different(Disagreement { message, plans }))
 }
 
@@ -272,8 +268,7 @@ mod tests {
             .with_optimizer_rule(Arc::new(DropsFilters))
             .build();
         let rows = async |state: &SessionState| {
-            let plan = state.create_physical_plan(&plan).await.unwrap();
-            collect(plan, state.task_ctx()).await.unwrap()
+            Operators::of(&plan, &state).await.unwrap().collect().await.unwrap()
         };
         let same = compare(&plan, rows(&right).await, &right, &right).await.unwrap();
         assert!(matches!(same, Compared::Same), "{same:?}");

@@ -11,6 +11,7 @@ use arrow::datatypes::{Field, SchemaRef};
 use arrow::error::ArrowError;
 use futures::{Stream, StreamExt};
 use parquet::arrow::ArrowWriter;
+use serde::Serialize;
 use tokio::sync::mpsc;
 
 use crate::stages::error::StageError;
@@ -22,7 +23,7 @@ use proofmill_pipeline::kinds::write::WriteFormat;
 const BATCHES_QUEUED_MAX: usize = 4;
 
 /// A file that was written.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize)]
 pub struct Exported {
     pub rows: u64,
     pub bytes: u64,

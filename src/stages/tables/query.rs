@@ -7,7 +7,7 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use datafusion::catalog::TableProvider;
 
-use crate::session::{self, Engine, StageTable, overflow};
+use crate::session::{self, Engine, StageTable, execute};
 use crate::sqltext;
 use crate::stages::error::StageError;
 
@@ -30,5 +30,5 @@ pub async fn rows_of(
         .map_err(|error| StageError::Task(error.message))?;
     let rows = tables.iter().map(|(_, table)| table.rows()).sum();
     let state = engine.running(rows, None);
-    Ok((planned.schema, overflow::collected(&planned.plan, &state).await?))
+    Ok((planned.schema, execute::collected(&planned.plan, &state).await?))
 }

@@ -8,11 +8,11 @@ use datafusion::catalog::TableProvider;
 use datafusion::common::{Result as QueryResult, TableReference};
 use datafusion::datasource::provider_as_source;
 use datafusion::logical_expr::{Expr, LogicalPlanBuilder};
-use datafusion::physical_plan::execute_stream;
 use futures::stream::BoxStream;
 use futures::{StreamExt, TryStreamExt, stream};
 use serde_json::{Map, Value as Json};
 
+use crate::session::execute::Operators;
 use crate::session::{Content, Engine, StageTable};
 use crate::stages::error::StageError;
 use proofmill_store::{Part, Store, stream_part};
@@ -60,8 +60,8 @@ pub async fn columns(
     };
     // One partition: the parts one after the other.
     let state = engine.running(0, Some(1));
-    let plan = state.create_physical_plan(&plan()?).await?;
-    Ok(execute_stream(plan, state.task_ctx())?.map_err(StageError::from).boxed())
+    let rows = Operators::of(&plan()?, &state).await?.stream()?;
+    Ok(rows.map_err(StageError::from).boxed())
 }
 
 /// The rows of a small table as JSON objects; nothing for what JSON cannot hold.

@@ -12,7 +12,7 @@ use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, cast as cast_expr, ident};
 use indexmap::IndexMap;
 
-use crate::session::{Engine, overflow};
+use crate::session::{Engine, execute};
 use crate::stages::diagnostics::Diagnostics;
 use crate::stages::error::StageError;
 use proofmill_base::natural::Natural;
@@ -176,7 +176,7 @@ pub async fn read(
     texts: usize,
     state: &SessionState,
 ) -> Result<Columns, StageError> {
-    let batches = overflow::collected(plan, state).await?;
+    let batches = execute::collected(plan, state).await?;
     let schema = match batches.first() {
         Some(batch) => batch.schema(),
         None => Arc::new(plan.schema().as_arrow().clone()),

@@ -4,14 +4,35 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 
 use crate::draw::cells::texts;
-use crate::draw::plot::bars::{BARS_MAX, Bars};
+use crate::draw::plot::bars::{BARS_MAX, Bars, svg, text};
 use crate::stages::diagnostics::Diagnostics;
 use crate::stages::error::StageError;
+use crate::stages::kinds::report::block::{Drawing, Needs, RowsBlock};
 use crate::stages::kinds::report::plot::{numbers, of_numbers, scalar, value};
 use proofmill_pipeline::kinds::report::BarsBlock;
 
-/// The positions of `label`, `value`, then `low` and `high` if there are any; `None` after mistakes.
-pub fn columns(
+impl RowsBlock for BarsBlock {
+    fn needs(
+        &self,
+        schema: &SchemaRef,
+        steps: &[&str; 4],
+        diagnostics: &mut Diagnostics<'_>,
+    ) -> Option<Needs> {
+        Some(Needs { columns: columns(self, schema, steps, diagnostics)?, most: BARS_MAX + 1 })
+    }
+
+    fn picture(&self) -> Option<Option<&str>> {
+        Some(self.name.as_deref())
+    }
+
+    fn draw(&self, rows: &RecordBatch, _: u64, title: Option<&str>) -> Result<Drawing, StageError> {
+        let bars = of_rows(self, rows)?;
+        Ok(Drawing::Picture { text: text(&bars), svg: svg(&bars, title) })
+    }
+}
+
+/// The positions of `label`, `value`, then `low` and `high` if there are any; `None` after an error.
+fn columns(
     settings: &BarsBlock,
     schema: &SchemaRef,
     steps: &[&str; 4],
@@ -29,7 +50,7 @@ pub fn columns(
 }
 
 /// The bars of rows with these columns.
-pub fn of_rows(settings: &BarsBlock, rows: &RecordBatch) -> Result<Bars, StageError> {
+fn of_rows(settings: &BarsBlock, rows: &RecordBatch) -> Result<Bars, StageError> {
     if rows.num_rows() > BARS_MAX {
         return Err(StageError::Data {
             message: format!("`{}` has more than {BARS_MAX} rows to draw as bars", settings.from),

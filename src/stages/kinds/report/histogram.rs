@@ -4,17 +4,38 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 
 use crate::draw::cells::texts;
-use crate::draw::plot::histogram::{Histogram, SERIES_MAX};
+use crate::draw::plot::histogram::{Histogram, SERIES_MAX, svg, text};
 use crate::stages::diagnostics::Diagnostics;
 use crate::stages::error::StageError;
+use crate::stages::kinds::report::block::{Drawing, Needs, RowsBlock};
 use crate::stages::kinds::report::plot::{few_series, numbers, of_numbers, of_series, value};
 use proofmill_pipeline::kinds::report::HistogramBlock;
 
 /// Rows of a histogram, at most: their values are in memory together.
-pub const ROWS_MAX: usize = 1_000_000;
+const ROWS_MAX: usize = 1_000_000;
 
-/// The positions of `x`, then of `by` if there is one; `None` after mistakes.
-pub fn columns(
+impl RowsBlock for HistogramBlock {
+    fn needs(
+        &self,
+        schema: &SchemaRef,
+        steps: &[&str; 4],
+        diagnostics: &mut Diagnostics<'_>,
+    ) -> Option<Needs> {
+        Some(Needs { columns: columns(self, schema, steps, diagnostics)?, most: ROWS_MAX + 1 })
+    }
+
+    fn picture(&self) -> Option<Option<&str>> {
+        Some(self.name.as_deref())
+    }
+
+    fn draw(&self, rows: &RecordBatch, _: u64, title: Option<&str>) -> Result<Drawing, StageError> {
+        let histogram = of_rows(self, rows)?;
+        Ok(Drawing::Picture { text: text(&histogram), svg: svg(&histogram, title) })
+    }
+}
+
+/// The positions of `x`, then of `by` if there is one; `None` after an error.
+fn columns(
     settings: &HistogramBlock,
     schema: &SchemaRef,
     steps: &[&str; 4],
@@ -26,7 +47,7 @@ pub fn columns(
 }
 
 /// The histogram of rows with these columns.
-pub fn of_rows(settings: &HistogramBlock, rows: &RecordBatch) -> Result<Histogram, StageError> {
+fn of_rows(settings: &HistogramBlock, rows: &RecordBatch) -> Result<Histogram, StageError> {
     if rows.num_rows() > ROWS_MAX {
         return Err(StageError::Data {
             message: format!("`{}` has more than {ROWS_MAX} rows to count", settings.from),

@@ -6,18 +6,41 @@ use arrow::datatypes::{DataType, Float64Type, SchemaRef};
 
 use crate::draw::cells::texts;
 use crate::draw::plot::series::{Plot, SERIES_MAX};
+use crate::draw::plot::{svg, text};
 use crate::stages::diagnostics::Diagnostics;
 use crate::stages::error::StageError;
+use crate::stages::kinds::report::block::{Drawing, Needs, RowsBlock};
 use proofmill_pipeline::code::Code;
 use proofmill_pipeline::kinds::report::PlotBlock;
 use proofmill_pipeline::settings::StageRef;
 
 /// Points of a plot, at most: what a picture can hold.
-pub const POINTS_MAX: usize = 20_000;
+const POINTS_MAX: usize = 20_000;
+
+impl RowsBlock for PlotBlock {
+    fn needs(
+        &self,
+        schema: &SchemaRef,
+        steps: &[&str; 4],
+        diagnostics: &mut Diagnostics<'_>,
+    ) -> Option<Needs> {
+        // One more than can be drawn, to be told apart from just as many.
+        Some(Needs { columns: columns(self, schema, steps, diagnostics)?, most: POINTS_MAX + 1 })
+    }
+
+    fn picture(&self) -> Option<Option<&str>> {
+        Some(self.name.as_deref())
+    }
+
+    fn draw(&self, rows: &RecordBatch, _: u64, title: Option<&str>) -> Result<Drawing, StageError> {
+        let plot = of_rows(self, rows)?;
+        Ok(Drawing::Picture { text: text::draw(&plot), svg: svg::draw(&plot, title) })
+    }
+}
 
 /// The positions of `x`, `y`, then `low` and `high` if there are any, then `by` if there is one; `None`
 /// after mistakes.
-pub fn columns(
+fn columns(
     settings: &PlotBlock,
     schema: &SchemaRef,
     steps: &[&str; 4],
@@ -100,7 +123,7 @@ fn number(
 }
 
 /// The plot of rows with these columns.
-pub fn of_rows(settings: &PlotBlock, rows: &RecordBatch) -> Result<Plot, StageError> {
+fn of_rows(settings: &PlotBlock, rows: &RecordBatch) -> Result<Plot, StageError> {
     few_enough(&settings.from, rows)?;
     let number = |at: usize| numbers(rows, at);
     let (x, y) = (number(0)?, number(1)?);
@@ -135,7 +158,7 @@ pub fn of_rows(settings: &PlotBlock, rows: &RecordBatch) -> Result<Plot, StageEr
 }
 
 /// An error if there are more rows than a picture can hold.
-pub fn few_enough(from: &StageRef, rows: &RecordBatch) -> Result<(), StageError> {
+fn few_enough(from: &StageRef, rows: &RecordBatch) -> Result<(), StageError> {
     if rows.num_rows() <= POINTS_MAX {
         return Ok(());
     }

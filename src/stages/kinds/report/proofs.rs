@@ -11,9 +11,12 @@ use crate::draw::cells::format_float;
 use crate::draw::tree::Tree;
 use crate::stages::diagnostics::{Diagnostics, mismatch};
 use crate::stages::error::StageError;
+use crate::stages::kinds::report::block::{Drawing, Needs, RowsBlock};
+use crate::stages::kinds::report::table::more;
 use proofmill_base::styled::Styled;
 use proofmill_base::styled::printable;
 use proofmill_pipeline::code::Code;
+use proofmill_pipeline::kinds::report::ProofsBlock;
 
 /// What `proofs` knows of a table; only the first two must be there.
 const COLUMNS: [(&str, Kind); 14] = [
@@ -89,8 +92,28 @@ fn premise(kind: &DataType) -> bool {
         })
 }
 
-/// The positions of the columns that are shown; `None` after mistakes.
-pub fn columns(
+impl RowsBlock for ProofsBlock {
+    fn needs(
+        &self,
+        schema: &SchemaRef,
+        steps: &[&str; 4],
+        diagnostics: &mut Diagnostics<'_>,
+    ) -> Option<Needs> {
+        Some(Needs { columns: columns(schema, steps, diagnostics)?, most: self.limit as usize })
+    }
+
+    fn picture(&self) -> Option<Option<&str>> {
+        None
+    }
+
+    fn draw(&self, rows: &RecordBatch, all: u64, _: Option<&str>) -> Result<Drawing, StageError> {
+        let text = draw(rows)? + &more(rows.num_rows(), all, "proofs");
+        Ok(Drawing::verbatim(text))
+    }
+}
+
+/// The positions of the columns that are shown; `None` after an error.
+fn columns(
     schema: &SchemaRef,
     steps: &[&str; 4],
     diagnostics: &mut Diagnostics<'_>,
@@ -152,7 +175,7 @@ struct Premise {
 }
 
 /// The proofs of a table with some of [`COLUMNS`], one tree for each question.
-pub fn draw(rows: &RecordBatch) -> Result<String, StageError> {
+fn draw(rows: &RecordBatch) -> Result<String, StageError> {
     let mut trees: Vec<Tree> = Vec::new();
     for proof in proofs(rows)? {
         let Some(question) = proof.question().map(Styled::from) else {

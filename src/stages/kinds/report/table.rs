@@ -7,11 +7,36 @@ use crate::draw::cells::texts;
 use crate::draw::markdown;
 use crate::draw::table::aligned;
 use crate::stages::diagnostics::Diagnostics;
+use crate::stages::error::StageError;
+use crate::stages::kinds::report::block::{Drawing, Needs, RowsBlock};
 use proofmill_base::styled::printable;
 use proofmill_pipeline::kinds::report::TableBlock;
 
-/// The positions of the columns that are shown; `None` after mistakes.
-pub fn columns(
+impl RowsBlock for TableBlock {
+    fn needs(
+        &self,
+        schema: &SchemaRef,
+        steps: &[&str; 4],
+        diagnostics: &mut Diagnostics<'_>,
+    ) -> Option<Needs> {
+        Some(Needs {
+            columns: columns(self, schema, steps, diagnostics)?,
+            most: self.limit as usize,
+        })
+    }
+
+    fn picture(&self) -> Option<Option<&str>> {
+        None
+    }
+
+    fn draw(&self, rows: &RecordBatch, all: u64, _: Option<&str>) -> Result<Drawing, StageError> {
+        let (text, markdown) = table(rows, all);
+        Ok(Drawing::Text { text, markdown })
+    }
+}
+
+/// The positions of the columns that are shown; `None` after an error.
+fn columns(
     settings: &TableBlock,
     schema: &SchemaRef,
     steps: &[&str; 4],
@@ -31,7 +56,7 @@ pub fn columns(
 
 /// The first of `all` rows, or how many there are if none is wanted: as text, each line ended, and
 /// as Markdown.
-pub fn draw(rows: &RecordBatch, all: u64) -> (String, String) {
+fn table(rows: &RecordBatch, all: u64) -> (String, String) {
     if rows.num_rows() == 0 && all > 0 {
         // `limit: 0`: the page says where they lie.
         let rows = if all == 1 { "row" } else { "rows" };

@@ -7,11 +7,37 @@ use crate::draw::WIDTH;
 use crate::draw::cells::texts;
 use crate::draw::tree::Tree;
 use crate::stages::diagnostics::Diagnostics;
+use crate::stages::error::StageError;
+use crate::stages::kinds::report::block::{Drawing, Needs, RowsBlock};
 use crate::stages::kinds::report::plot::scalar;
+use crate::stages::kinds::report::table::more;
 use proofmill_pipeline::kinds::report::TreeBlock;
 
-/// The positions of the levels, then of the details; `None` after mistakes.
-pub fn columns(
+impl RowsBlock for TreeBlock {
+    fn needs(
+        &self,
+        schema: &SchemaRef,
+        steps: &[&str; 4],
+        diagnostics: &mut Diagnostics<'_>,
+    ) -> Option<Needs> {
+        Some(Needs {
+            columns: columns(self, schema, steps, diagnostics)?,
+            most: self.limit as usize,
+        })
+    }
+
+    fn picture(&self) -> Option<Option<&str>> {
+        None
+    }
+
+    fn draw(&self, rows: &RecordBatch, all: u64, _: Option<&str>) -> Result<Drawing, StageError> {
+        let text = trees(self, rows) + &more(rows.num_rows(), all, "rows");
+        Ok(Drawing::verbatim(text))
+    }
+}
+
+/// The positions of the levels, then of the details; `None` after an error.
+fn columns(
     settings: &TreeBlock,
     schema: &SchemaRef,
     steps: &[&str; 4],
@@ -29,7 +55,7 @@ pub fn columns(
 }
 
 /// The trees of rows with these columns, each line ended.
-pub fn draw(settings: &TreeBlock, rows: &RecordBatch) -> String {
+fn trees(settings: &TreeBlock, rows: &RecordBatch) -> String {
     let (levels, details) = rows.columns().split_at(settings.levels.len());
     let levels: Vec<Vec<Option<String>>> = levels.iter().map(cells).collect();
     let details: Vec<Vec<Option<String>>> = details.iter().map(cells).collect();

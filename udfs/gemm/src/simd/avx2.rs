@@ -39,6 +39,7 @@ impl Dot for Pairs {
 
     #[inline(always)]
     unsafe fn dot(sums: __m256i, bytes: __m256i, weights: __m256i) -> __m256i {
+        // SAFETY: the caller has seen that the processor has the instruction.
         unsafe {
             // One side must be unsigned: the signs of the bytes go to the weights.
             let products =
@@ -53,6 +54,7 @@ impl Dot for Vnni {
 
     #[inline(always)]
     unsafe fn dot(sums: __m256i, bytes: __m256i, weights: __m256i) -> __m256i {
+        // SAFETY: the caller has seen that the processor has the instruction.
         unsafe { _mm256_dpbusd_avx_epi32(sums, bytes, weights) }
     }
 }
@@ -63,6 +65,7 @@ impl Dot for Vnni512 {
 
     #[inline(always)]
     unsafe fn dot(sums: __m256i, bytes: __m256i, weights: __m256i) -> __m256i {
+        // SAFETY: the caller has seen that the processor has the instruction.
         unsafe { _mm256_dpbusd_epi32(sums, bytes, weights) }
     }
 }
@@ -84,6 +87,7 @@ impl<D: Dot> Avx2<D> {
 /// The same intrinsic on both halves.
 macro_rules! halves {
     ($intrinsic:ident, $($x:expr),+) => {
+        // SAFETY: a value of this type is made only where the processor has these instructions.
         unsafe { [$intrinsic($($x[0]),+), $intrinsic($($x[1]),+)] }
     };
 }
@@ -97,16 +101,19 @@ impl<D: Dot> Simd for Avx2<D> {
 
     #[inline(always)]
     fn splat(self, x: f32) -> Self::F {
+        // SAFETY: a value of this type is made only where the processor has these instructions.
         unsafe { [_mm256_set1_ps(x); 2] }
     }
 
     #[inline(always)]
     fn load(self, from: &[f32; LANES]) -> Self::F {
+        // SAFETY: as everywhere in this file the processor has the instructions; the arrays hold all that is touched.
         unsafe { [_mm256_loadu_ps(from.as_ptr()), _mm256_loadu_ps(from.as_ptr().add(8))] }
     }
 
     #[inline(always)]
     fn load_halves(self, from: &[u16; LANES]) -> Self::F {
+        // SAFETY: as everywhere in this file the processor has the instructions; the arrays hold all that is touched.
         unsafe {
             [0, 8].map(|first| {
                 let eight = _mm_loadu_si128(from.as_ptr().add(first).cast());
@@ -117,6 +124,7 @@ impl<D: Dot> Simd for Avx2<D> {
 
     #[inline(always)]
     fn store(self, x: Self::F, to: &mut [f32; LANES]) {
+        // SAFETY: as everywhere in this file the processor has the instructions; the arrays hold all that is touched.
         unsafe {
             _mm256_storeu_ps(to.as_mut_ptr(), x[0]);
             _mm256_storeu_ps(to.as_mut_ptr().add(8), x[1]);
@@ -160,12 +168,14 @@ impl<D: Dot> Simd for Avx2<D> {
 
     #[inline(always)]
     fn where_less(self, a: Self::F, b: Self::F, yes: Self::F, no: Self::F) -> Self::F {
+        // SAFETY: a value of this type is made only where the processor has these instructions.
         let less = [0, 1].map(|i| unsafe { _mm256_cmp_ps::<_CMP_LT_OQ>(a[i], b[i]) });
         halves!(_mm256_blendv_ps, no, yes, less)
     }
 
     #[inline(always)]
     fn half_power(self, shifted: Self::F) -> Self::F {
+        // SAFETY: a value of this type is made only where the processor has these instructions.
         shifted.map(|shifted| unsafe {
             let bits = _mm256_add_epi32(_mm256_castps_si256(shifted), _mm256_set1_epi32(126));
             _mm256_castsi256_ps(_mm256_slli_epi32::<23>(bits))
@@ -174,6 +184,7 @@ impl<D: Dot> Simd for Avx2<D> {
 
     #[inline(always)]
     fn to_bytes(self, x: Self::F) -> [u8; LANES] {
+        // SAFETY: as everywhere in this file the processor has the instructions; the arrays hold all that is touched.
         unsafe {
             let [low, high] = x.map(|x| _mm256_cvtps_epi32(x));
             // Packing works within halves of a register: put the quarters back in order.
@@ -195,6 +206,7 @@ impl<D: Dot> Simd for Avx2<D> {
         assert!(to.len() >= (LANES - 1) * stride + 4, "no room for four rows");
         let to = to.as_mut_ptr();
         for first in [0, 8] {
+            // SAFETY: the assertion has shown that there is room for all rows; the processor has the instructions.
             unsafe {
                 let a = _mm256_loadu_ps(rows[0].as_ptr().add(first));
                 let b = _mm256_loadu_ps(rows[1].as_ptr().add(first));
@@ -222,17 +234,20 @@ impl<D: Dot> Simd for Avx2<D> {
 
     #[inline(always)]
     fn no_dots(self) -> Self::Dots {
+        // SAFETY: a value of this type is made only where the processor has these instructions.
         unsafe { [_mm256_setzero_si256(); 2] }
     }
 
     #[inline(always)]
     fn load_weights(self, from: &[i8; 4 * LANES]) -> Self::Weights {
         let from = from.as_ptr();
+        // SAFETY: as everywhere in this file the processor has the instructions; the arrays hold all that is touched.
         unsafe { [_mm256_loadu_si256(from.cast()), _mm256_loadu_si256(from.add(32).cast())] }
     }
 
     #[inline(always)]
     fn dot(self, sums: Self::Dots, bytes: [u8; 4], weights: Self::Weights) -> Self::Dots {
+        // SAFETY: a value of this type is made only where the processor has these instructions.
         unsafe {
             let bytes = _mm256_set1_epi32(i32::from_le_bytes(bytes));
             [D::dot(sums[0], bytes, weights[0]), D::dot(sums[1], bytes, weights[1])]
@@ -242,6 +257,7 @@ impl<D: Dot> Simd for Avx2<D> {
     #[inline(always)]
     fn dots(self, sums: Self::Dots) -> [i32; LANES] {
         let mut out = [0; LANES];
+        // SAFETY: as everywhere in this file the processor has the instructions; the arrays hold all that is touched.
         unsafe {
             _mm256_storeu_si256(out.as_mut_ptr().cast(), sums[0]);
             _mm256_storeu_si256(out.as_mut_ptr().add(8).cast(), sums[1]);

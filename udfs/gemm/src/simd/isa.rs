@@ -74,10 +74,13 @@ impl Level {
     pub fn run<K: SimdKernel>(self, kernel: K) -> K::Output {
         match self.0 {
             #[cfg(target_arch = "x86_64")]
+            // SAFETY: a `Level` is only made of a set that the processor has.
             Isa::Avx512 => unsafe { avx512(kernel) },
             #[cfg(target_arch = "x86_64")]
+            // SAFETY: a `Level` is only made of a set that the processor has.
             Isa::AvxVnni => unsafe { avx_vnni(kernel) },
             #[cfg(target_arch = "x86_64")]
+            // SAFETY: a `Level` is only made of a set that the processor has.
             Isa::Avx2 => unsafe { avx2(kernel) },
             #[cfg(not(target_arch = "x86_64"))]
             Isa::Avx512 | Isa::AvxVnni | Isa::Avx2 => kernel.run(Portable),
@@ -90,6 +93,7 @@ impl Level {
 #[expect(unsafe_code, reason = "the attribute names the instructions that the token stands for")]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,fma")]
 fn avx512<K: SimdKernel>(kernel: K) -> K::Output {
+    // SAFETY: the attribute above names the instructions that the token stands for.
     kernel.run(unsafe { super::avx512::Avx512::new() })
 }
 
@@ -97,6 +101,7 @@ fn avx512<K: SimdKernel>(kernel: K) -> K::Output {
 #[expect(unsafe_code, reason = "the attribute names the instructions that the token stands for")]
 #[target_feature(enable = "avx2,fma,avxvnni")]
 fn avx_vnni<K: SimdKernel>(kernel: K) -> K::Output {
+    // SAFETY: the attribute above names the instructions that the token stands for.
     kernel.run(unsafe { Avx2::<Vnni>::new() })
 }
 
@@ -104,6 +109,7 @@ fn avx_vnni<K: SimdKernel>(kernel: K) -> K::Output {
 #[expect(unsafe_code, reason = "the attribute names the instructions that the token stands for")]
 #[target_feature(enable = "avx2,fma")]
 fn avx2<K: SimdKernel>(kernel: K) -> K::Output {
+    // SAFETY: the attribute above names the instructions that the token stands for.
     kernel.run(unsafe { Avx2::<Pairs>::new() })
 }
 
@@ -113,7 +119,9 @@ fn avx2<K: SimdKernel>(kernel: K) -> K::Output {
 pub fn avx_vnni_as_avx512<K: SimdKernel>(kernel: K) -> Option<K::Output> {
     #[target_feature(enable = "avx2,fma,avx512vnni,avx512vl")]
     fn run<K: SimdKernel>(kernel: K) -> K::Output {
+        // SAFETY: the attribute above names the instructions that the token stands for.
         kernel.run(unsafe { Avx2::<super::avx2::Vnni512>::new() })
     }
+    // SAFETY: a `Level` of AVX-512 is only made where the processor has it, and AVX2 with it.
     Level::of(Isa::Avx512).map(|_| unsafe { run(kernel) })
 }

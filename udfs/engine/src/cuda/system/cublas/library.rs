@@ -47,17 +47,18 @@ impl Library {
     pub(super) fn new() -> Result<Self, CublasError> {
         use sys::cublasLtMatmulDescAttributes_t::CUBLASLT_MATMUL_DESC_TRANSA;
         use sys::cublasLtMatmulPreferenceAttributes_t as Preference;
-        // SAFETY (all of this function): what is made lives as long as its owner, and attributes
-        // are of the sizes that are said.
+        // SAFETY: the pointer is to a handle.
         let handle = Owned::new(|to| unsafe { sys::cublasLtCreate(to) }, sys::cublasLtDestroy)?;
         let (sums, scale) =
             (sys::cublasComputeType_t::CUBLAS_COMPUTE_32F, sys::cudaDataType::CUDA_R_32F);
         let description = Owned::new(
+            // SAFETY: the pointer is to a descriptor.
             |to| unsafe { sys::cublasLtMatmulDescCreate(to, sums, scale) },
             sys::cublasLtMatmulDescDestroy,
         )?;
         // `CUBLAS_OP_T` of a header that the bindings leave out.
         let transposed = 1_i32;
+        // SAFETY: the descriptor lives, and the attribute is an integer of the size that is said.
         unsafe {
             let (from, bytes) = ((&raw const transposed).cast(), size_of_val(&transposed));
             let attribute = CUBLASLT_MATMUL_DESC_TRANSA;
@@ -65,9 +66,11 @@ impl Library {
                 .result()?;
         }
         let preference = Owned::new(
+            // SAFETY: the pointer is to a preference.
             |to| unsafe { sys::cublasLtMatmulPreferenceCreate(to) },
             sys::cublasLtMatmulPreferenceDestroy,
         )?;
+        // SAFETY: the preference lives, and its callers below give an attribute of the size that they say.
         let prefer = |attribute, from: *const c_void, bytes| unsafe {
             sys::cublasLtMatmulPreferenceSetAttribute(preference.raw, attribute, from, bytes)
                 .result()

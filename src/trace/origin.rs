@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde_json::{Map, Value as Json};
 
-use crate::audit::row::JsonRow;
-use crate::audit::trace::{Entry, Origin, SourceRow, TaughtFact};
+use crate::trace::document::{Entry, Origin, SourceRow, TaughtFact};
+use crate::trace::row::JsonRow;
 use proofmill_base::sentence::fact_id;
 
 /// What is known about where a fact comes from.

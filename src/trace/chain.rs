@@ -4,16 +4,18 @@ use std::collections::{BTreeMap, HashSet};
 
 use serde_json::{Map, json};
 
-use crate::audit::assemble::Found;
-use crate::audit::find::belongs;
-use crate::audit::read::Reader;
-use crate::audit::row::JsonRow;
-use crate::audit::source::Walk;
 use crate::stages::kinds::select_answer;
 use crate::stages::queries::sql_kind::literal;
+use crate::trace::assemble::Found;
+use crate::trace::find::belongs;
+use crate::trace::read::Reader;
+use crate::trace::roles;
+use crate::trace::row::JsonRow;
+use crate::trace::source::Walk;
 use proofmill_base::error::Result;
 use proofmill_base::sentence::fact_id;
 use proofmill_catalog::lineage::{Lineage, TableId};
+use proofmill_pipeline::role::KindRole;
 
 /// The columns of `teach` beside those of `select_answer`.
 const LESSON: [&str; 8] =
@@ -41,20 +43,18 @@ pub struct Chain {
 impl Chain {
     /// Of a `select_answer` or `teach` stage.
     pub fn of(lineage: &Lineage, answers: TableId) -> Self {
-        let of_kind = |from: TableId, kind: &str| -> Vec<TableId> {
-            let all = lineage.upstream(from).into_iter();
-            all.filter(|id| lineage.table(*id).kind() == kind).collect()
-        };
+        let all = |from: TableId, wanted| roles::upstream(lineage, from, wanted).collect();
         let from = lineage.input(answers, "from");
-        let hypotheses = from.map(|from| of_kind(from, "hypothesize")).unwrap_or_default();
-        if is_teach(lineage, answers) {
+        let hypotheses = from.map(|from| all(from, KindRole::Hypotheses)).unwrap_or_default();
+        if roles::is(lineage, answers, KindRole::Lessons) {
             return Self { answers, hypotheses, ..Self::default() };
         }
         let judged = lineage.input(answers, "proofs");
         let details = judged.and_then(|judged| lineage.nearest(judged, &JUDGED));
-        let writes = |id: &TableId| ["prove", "proof_search"].contains(&lineage.table(*id).kind());
+        let is_search = |id: &TableId| roles::is(lineage, *id, KindRole::SearchedProofs);
+        let writes = |id: &TableId| is_search(id) || roles::is(lineage, *id, KindRole::Proofs);
         let nearest = judged.and_then(|judged| lineage.upstream(judged).into_iter().find(writes));
-        let search = nearest.filter(|id| lineage.table(*id).kind() == "proof_search");
+        let search = nearest.filter(is_search);
         let written = judged.filter(|_| search.is_none());
         Self {
             answers,
@@ -62,14 +62,14 @@ impl Chain {
             beliefs: from,
             judged,
             details: details.filter(|details| Some(*details) != judged),
-            written: written.map(|judged| of_kind(judged, "prove")).unwrap_or_default(),
+            written: written.map(|judged| all(judged, KindRole::Proofs)).unwrap_or_default(),
             search,
         }
     }
 
     /// The tables whose failures cost a question its answer.
     pub fn losing(&self, lineage: &Lineage) -> Vec<TableId> {
-        let judge = self.beliefs.and_then(|beliefs| nearest_of_kind(lineage, beliefs, "verify"));
+        let judge = self.beliefs.and_then(|beliefs| judge(lineage, beliefs));
         self.hypotheses.first().copied().into_iter().chain(judge).collect()
     }
 
@@ -90,7 +90,7 @@ impl Chain {
         if let Some(table) = self.worded(lineage, reader, question_id).await? {
             names.set("hypotheses", table);
         }
-        if is_teach(lineage, self.answers) {
+        if roles::is(lineage, self.answers, KindRole::Lessons) {
             found.threshold = lineage.table(self.answers).setting("threshold");
             self.lesson(lineage, reader, &mut found).await?;
         } else {
@@ -99,7 +99,7 @@ impl Chain {
             }
             if let Some(judged) = self.judged {
                 names.set("proofs_judged", judged);
-                let judge = self.search.or_else(|| nearest_of_kind(lineage, judged, "verify"));
+                let judge = self.search.or_else(|| self::judge(lineage, judged));
                 failing.extend(judge);
                 found.threshold = lineage.table(judge.unwrap_or(judged)).setting("threshold");
             }
@@ -137,14 +137,14 @@ impl Chain {
     ) -> Result<Found> {
         let answer = reader.of_question(lineage.table(self.answers), question_id).await?;
         let mut own: Vec<&'static str> = select_answer::COLUMNS.to_vec();
-        if is_teach(lineage, self.answers) {
+        if roles::is(lineage, self.answers, KindRole::Lessons) {
             own.extend(LESSON);
         }
         own.extend(lineage.input(self.answers, "confirmed").map(|_| "confirmed"));
         let mut found = Found {
             answer: answer.into_iter().next(),
             own,
-            proves: self.judged.is_some() || is_teach(lineage, self.answers),
+            proves: self.judged.is_some() || roles::is(lineage, self.answers, KindRole::Lessons),
             ..Found::default()
         };
         if let Some(table) = self.worded(lineage, reader, question_id).await? {
@@ -336,12 +336,9 @@ fn forced(proofs: &[JsonRow]) -> (Vec<JsonRow>, Vec<(String, String)>) {
     (recalled, facts.collect())
 }
 
-fn is_teach(lineage: &Lineage, id: TableId) -> bool {
-    lineage.table(id).kind() == "teach"
-}
-
-fn nearest_of_kind(lineage: &Lineage, from: TableId, kind: &str) -> Option<TableId> {
-    lineage.upstream(from).into_iter().find(|id| lineage.table(*id).kind() == kind)
+/// The nearest table of beliefs: `from`, or one upstream of it.
+fn judge(lineage: &Lineage, from: TableId) -> Option<TableId> {
+    roles::upstream(lineage, from, KindRole::Judgements).next()
 }
 
 /// The tables that the queries of a ranking went through, such as an `embed` stage: rows that failed
@@ -353,7 +350,7 @@ fn queries_of(lineage: &Lineage, recalled: TableId) -> Vec<TableId> {
         tables.push(id);
         next = lineage.input(id, "from");
     }
-    tables.retain(|id| lineage.table(*id).kind() != "read");
+    tables.retain(|id| !roles::is(lineage, *id, KindRole::Source));
     tables
 }
 

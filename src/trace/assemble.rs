@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, HashSet};
 
 use serde_json::{Map, Value as Json};
 
-use crate::audit::row::JsonRow;
-use crate::audit::source::Sources;
-use crate::audit::trace::{
+use crate::trace::document::{
     Decision, Failure, Hypothesis, LessonRow, Premise, Proof, Recalled, RunnerUp, Trace,
 };
+use crate::trace::row::JsonRow;
+use crate::trace::source::Sources;
 use proofmill_base::sentence::fact_id;
 use proofmill_base::sentence::normalized;
 

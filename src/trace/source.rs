@@ -3,12 +3,14 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
-use crate::audit::origin::{Known, entries, first_lessons, hint, holders};
-use crate::audit::read::Reader;
 use crate::stages::queries::sql_kind::{literal, name};
+use crate::trace::origin::{Known, entries, first_lessons, hint, holders};
+use crate::trace::read::Reader;
+use crate::trace::roles::{handed_on, role};
 use proofmill_base::error::Result;
 use proofmill_base::sentence::{normalized_sql, without_stop};
 use proofmill_catalog::lineage::{Lineage, TableId};
+use proofmill_pipeline::role::KindRole;
 
 /// Rows of one table that are looked at.
 const ROWS_MAX: usize = 1000;
@@ -105,12 +107,12 @@ impl<'a, 'r> Walk<'a, 'r> {
     }
 
     async fn step(&mut self, table: TableId, facts: Vec<String>) -> Result<()> {
-        if let Some(inputs) = passed_on(self.lineage, table) {
+        if let Some(inputs) = handed_on(self.lineage, table) {
             inputs.into_iter().for_each(|input| self.push(input, facts.clone()));
             return Ok(());
         }
-        match self.lineage.table(table).kind() {
-            "teach" => self.lessons(table, &facts, "").await,
+        match role(self.lineage.table(table)) {
+            Some(KindRole::Lessons) => self.lessons(table, &facts, "").await,
             _ => self.held(table, &facts).await,
         }
     }
@@ -119,7 +121,7 @@ impl<'a, 'r> Walk<'a, 'r> {
     fn leave_the_way(&mut self) {
         let has_taught = |id: TableId| {
             let table = self.lineage.table(id);
-            table.kind() == "teach" || table.has(&ENTRY)
+            role(table) == Some(KindRole::Lessons) || table.has(&ENTRY)
         };
         for (fact, known) in &mut self.sources {
             if known.lessons.is_empty() && known.entries.is_empty() {
@@ -145,7 +147,7 @@ impl<'a, 'r> Walk<'a, 'r> {
                     if self.holding.contains(&(input, fact.clone())) {
                         return false;
                     }
-                    queue.extend(passed_on(self.lineage, input).into_iter().flatten());
+                    queue.extend(handed_on(self.lineage, input).into_iter().flatten());
                 }
                 true
             });
@@ -215,14 +217,5 @@ impl<'a, 'r> Walk<'a, 'r> {
             self.push(input, found.clone());
         }
         Ok(())
-    }
-}
-
-/// Where a table has its facts from, if it only holds what those hold, in another form.
-fn passed_on(lineage: &Lineage, table: TableId) -> Option<Vec<TableId>> {
-    match lineage.table(table).kind() {
-        "retrieve" => Some(lineage.input(table, "memory").into_iter().collect()),
-        "index" | "rank_fusion" | "matrix_union" | "carry" => Some(lineage.inputs(table).collect()),
-        _ => None,
     }
 }

@@ -6,23 +6,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 use serde_json::{Map, Value as Json};
 
-use crate::audit::find::{Candidate, resolve};
-use crate::audit::read::Reader;
-use crate::audit::trace::{Failure, Question};
 use crate::stages::queries::sql_kind::{literal, quoted};
+use crate::trace::document::{Failure, Question};
+use crate::trace::find::{Candidate, resolve};
+use crate::trace::read::Reader;
+use crate::trace::roles::role;
 use proofmill_base::error::{Error, ErrorKind, Result};
 use proofmill_base::sentence::{normalized, normalized_sql};
 use proofmill_catalog::lineage::{Lineage, Table, TableId};
 use proofmill_catalog::summary::RunSummary;
+use proofmill_pipeline::role::KindRole;
 
 /// Columns that say whose row it is, that of a query first.
 pub const IDS: [&str; 4] = ["query_id", "question_id", "row_id", "id"];
 /// Columns that say what an item is about, the first that is there.
 const TEXTS: [&str; 5] = ["question", "x", "query", "prompt", "text"];
-/// Kinds that look at answers.
-const JUDGES: [&str; 2] = ["measure", "compare"];
-/// Kinds whose rows are about a whole table.
-const SUMMARIES: [&str; 3] = ["measure", "compare", "report"];
 /// Items of a table that are compared with what was asked for.
 const CANDIDATES_MAX: usize = 10_000;
 /// Rows of an item in one table that leave it.
@@ -92,7 +90,7 @@ pub async fn trace(
         failures.extend(reader.failures(table, &item.id).await?);
         let (rows, rows_all) = rows(&item.id, table, reader).await?;
         // A union of a matrix says again what its parts say, and a carried table what the turn before said.
-        let repeats = matches!(table.kind(), "matrix_union" | "carry");
+        let repeats = role(table).is_some_and(KindRole::repeats);
         if rows.is_empty() || (repeats && id != last) {
             continue;
         }
@@ -123,8 +121,9 @@ pub async fn trace(
 /// Tables whose rows may be answers, the likeliest last: what is looked at most often.
 fn answer_tables(lineage: &Lineage) -> Vec<TableId> {
     let has_items = |id: &TableId| has_ids(lineage.table(*id));
-    let judges = lineage.tables().filter(|(_, table)| JUDGES.contains(&table.kind()));
-    let looked = judges.flat_map(|(id, _)| lineage.inputs(id)).filter(has_items);
+    let results =
+        lineage.tables().filter(|(_, table)| role(table).is_some_and(KindRole::is_result));
+    let looked = results.flat_map(|(id, _)| lineage.inputs(id)).filter(has_items);
     let mut looks: BTreeMap<TableId, usize> = BTreeMap::new();
     looked.for_each(|id| *looks.entry(id).or_default() += 1);
     if !looks.is_empty() {
@@ -132,7 +131,8 @@ fn answer_tables(lineage: &Lineage) -> Vec<TableId> {
         judged.sort_by_key(|id| (looks[id], *id));
         return judged;
     }
-    let all = lineage.tables().filter(|(_, table)| !SUMMARIES.contains(&table.kind()));
+    let is_summary = |table: &Table| role(table).is_some_and(KindRole::is_summary);
+    let all = lineage.tables().filter(|(_, table)| !is_summary(table));
     all.map(|(id, _)| id).filter(has_items).collect()
 }
 

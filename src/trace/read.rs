@@ -3,14 +3,14 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::audit::find::belongs;
-use crate::audit::row::JsonRow;
-use crate::audit::trace::Failure;
 use crate::run::bind::tables_of;
 use crate::session::{Engine, StageTable};
 use crate::stages::queries::sql_kind::literal;
 use crate::stages::tables::query::rows_of;
 use crate::stages::tables::rows::objects;
+use crate::trace::document::Failure;
+use crate::trace::find::belongs;
+use crate::trace::row::JsonRow;
 use proofmill_base::error::Result;
 use proofmill_base::ids::Fingerprint;
 use proofmill_catalog::lineage::Table;

@@ -4,24 +4,24 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
-use crate::audit::assemble::{ShownProofs, assemble};
-use crate::audit::chain::Chain;
-use crate::audit::find::{Candidate, resolve};
-use crate::audit::item::{self, ItemTrace};
-use crate::audit::read::Reader;
-use crate::audit::trace::{Answered, Audit, Question, Trace};
 use crate::session::Engine;
 use crate::stages::queries::sql_kind::literal;
+use crate::trace::assemble::{ShownProofs, assemble};
+use crate::trace::chain::Chain;
+use crate::trace::document::{Answered, Audit, Question, Trace};
+use crate::trace::find::{Candidate, resolve};
+use crate::trace::item::{self, ItemTrace};
+use crate::trace::read::Reader;
+use crate::trace::roles::{instances, role};
 use proofmill_base::error::{Error, ErrorKind, Result};
 use proofmill_base::ids::StageName;
 use proofmill_base::sentence::{normalized, normalized_sql};
 use proofmill_base::suggest;
-use proofmill_catalog::lineage::{Lineage, TableId};
+use proofmill_catalog::lineage::{Lineage, Table, TableId};
 use proofmill_catalog::summary::RunSummary;
+use proofmill_pipeline::role::KindRole;
 use proofmill_store::Store;
 
-/// Kinds that answer questions.
-const ANSWER: [&str; 2] = ["select_answer", "teach"];
 /// Names every stage that answers the question.
 pub const ALL: &str = "all";
 /// Questions of a table that are compared with what was asked for.
@@ -60,7 +60,7 @@ pub async fn trace(
     let mut reader = Reader::new(store, engine);
     let chains: Vec<Chain> = lineage
         .tables()
-        .filter(|(_, table)| ANSWER.contains(&table.kind()))
+        .filter(|(_, table)| role(table).is_some_and(KindRole::is_answer))
         .map(|(id, _)| Chain::of(&lineage, id))
         .collect();
     let named = match inquiry.answers.as_deref() {
@@ -68,10 +68,7 @@ pub async fn trace(
         Some(stage) => Some(lineage.named(stage).ok_or_else(|| no_stage(stage, &lineage))?),
     };
     let answers = |id: &TableId| {
-        let parts = match lineage.table(*id).kind() {
-            "matrix_union" => lineage.inputs(*id).collect(),
-            _ => vec![*id],
-        };
+        let parts = instances(&lineage, *id);
         chains.iter().any(|chain| parts.contains(&chain.answers))
     };
     let other = named.filter(|id| !answers(id));
@@ -136,7 +133,8 @@ async fn find(wanted: &str, lineage: &Lineage, reader: &mut Reader<'_>) -> Resul
     );
     let mut candidates = candidates(&asked, lineage, reader).await?;
     if candidates.is_empty() {
-        for (_, table) in lineage.tables().filter(|(_, table)| table.kind() == "hypothesize") {
+        let expands = |table: &Table| role(table) == Some(KindRole::Hypotheses);
+        for (_, table) in lineage.tables().filter(|(_, table)| expands(table)) {
             if !reader.failures(table, of_row).await?.is_empty() {
                 return Ok(Candidate { id: of_row.to_owned(), text: None });
             }
@@ -164,8 +162,10 @@ async fn candidates(
         "SELECT DISTINCT question_id, question FROM t WHERE {condition} LIMIT {CANDIDATES_MAX}"
     );
     let mut all = BTreeSet::new();
-    let has_questions = |kind: &str| ANSWER.contains(&kind) || kind == "hypothesize";
-    for (_, table) in lineage.tables().filter(|(_, table)| has_questions(table.kind())) {
+    let has_questions = |table: &Table| {
+        role(table).is_some_and(|role| role.is_answer() || role == KindRole::Hypotheses)
+    };
+    for (_, table) in lineage.tables().filter(|(_, table)| has_questions(table)) {
         for row in reader.rows(table, &sql).await? {
             let text = row.text("question");
             all.extend(row.text("question_id").map(|id| Candidate { id, text }));

@@ -1,0 +1,9 @@
+//! What a process needs to start runs, put together once and without a terminal: commands start them through it, and so does
+//! whatever else does. Runs of one process share its permits, its memory and its disk for spilling.
+
+pub mod budget;
+mod process;
+mod start;
+
+pub use process::{Host, Place};
+pub use start::{Ended, Start};

@@ -1,0 +1,219 @@
+//! Clock, randomness, stores and engines of a process.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use object_store::memory::InMemory;
+use tokio::sync::Semaphore;
+
+use crate::memory::Memories;
+use crate::models::{Gpus, ModelSource, NoLedger, Recorded, Runtime};
+use crate::report::units;
+use crate::run::past_tables::past_tables;
+use crate::session::{Engine, Limits, Resources};
+use crate::stages::load::{Draft, Loaded};
+use crate::stages::sink::KeptBudget;
+use crate::stages::stored_tables::{FromStore, StoredTables};
+use proofmill_base::clock::Clock;
+use proofmill_base::error::{Error, ErrorKind, Result};
+use proofmill_base::ids::RunId;
+use proofmill_base::rng::Rng;
+use proofmill_store::{Location, Store, run_ids};
+
+/// The cache where there is no folder for one: nothing can be kept there, nor planted by others, as could
+/// be in a folder for everybody's temporary files.
+const NO_CACHE: &str = "/dev/null/proofmill";
+/// How far the clocks of two machines may be apart without a word.
+const CLOCKS_DIFFER: Duration = Duration::from_secs(60);
+
+/// Where a process is: what it takes from the machine and from its user.
+pub struct Place {
+    pub limits: Limits,
+    pub clock: Arc<dyn Clock>,
+    pub rng: Arc<dyn Rng>,
+    pub gpus: Gpus,
+    /// The environment, for keys of endpoints.
+    pub environment: fn(&str) -> Option<String>,
+    /// Folder for what can be computed again; `None` where there is none.
+    pub cache: Option<PathBuf>,
+    /// The store, as [`Location`] reads it.
+    pub store: String,
+}
+
+/// What all runs of a process share.
+pub struct Host {
+    place: Place,
+    /// Made by the first engine: a command that runs no query needs no folder to spill to.
+    resources: Mutex<Option<Resources>>,
+    /// Permits to compute: one for each core.
+    pub(super) permits: Arc<Semaphore>,
+    pub(super) kept: KeptBudget,
+}
+
+impl Host {
+    pub fn new(place: Place) -> Self {
+        let permits = Arc::new(Semaphore::new(place.limits.cores));
+        Self { place, resources: Mutex::default(), permits, kept: KeptBudget::default() }
+    }
+
+    /// What its queries may use, all together.
+    pub fn limits(&self) -> Limits {
+        self.place.limits
+    }
+
+    pub fn clock(&self) -> Arc<dyn Clock> {
+        Arc::clone(&self.place.clock)
+    }
+
+    pub fn gpus(&self) -> &Gpus {
+        &self.place.gpus
+    }
+
+    /// The store, opened.
+    ///
+    /// # Errors
+    ///
+    /// If its address cannot be read, or it does not answer.
+    pub async fn store(&self) -> Result<Store> {
+        let location: Location = self.place.store.parse()?;
+        Ok(Store::open(&location, self.clock(), Arc::clone(&self.place.rng)).await?)
+    }
+
+    /// The store, for what only reads: a folder that is not there is not made, and an empty store stands for it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::store`].
+    pub async fn store_to_read(&self) -> Result<Store> {
+        match self.place.store.parse()? {
+            Location::Local(path) if !path.try_exists().unwrap_or(true) => {
+                self.memory_store().await
+            }
+            _ => self.store().await,
+        }
+    }
+
+    /// A store that lasts as long as it is held.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be set up.
+    pub async fn memory_store(&self) -> Result<Store> {
+        Ok(Store::in_memory(self.clock(), Arc::clone(&self.place.rng)).await?)
+    }
+
+    /// An identity for a query outside any run.
+    pub fn new_run(&self) -> RunId {
+        RunId::new(self.place.clock.now(), self.place.rng.as_ref())
+    }
+
+    /// An identity for a run that starts now, behind all runs of the store; and a remark if the clock is behind them.
+    ///
+    /// # Errors
+    ///
+    /// If the store does not answer.
+    pub async fn next_run(&self, store: &Store) -> Result<(RunId, Option<String>)> {
+        let runs = run_ids(store).await?;
+        let Some(newest) = runs.first() else { return Ok((self.new_run(), None)) };
+        let now = self.place.clock.now();
+        let behind = newest.began().and_then(|began| (began - now).to_std().ok());
+        let remark = behind.filter(|behind| *behind > CLOCKS_DIFFER).map(|behind| {
+            format!(
+                "the clock of this machine, {}, is {} behind run {newest}: one of two clocks is wrong. This run gets the id after it",
+                now.format("%Y-%m-%d %H:%M:%S UTC"),
+                units::clock(behind),
+            )
+        });
+        Ok((RunId::after(newest, now, self.place.rng.as_ref()), remark))
+    }
+
+    /// An engine over `store`; what models say is kept there, as said to `run`.
+    ///
+    /// # Errors
+    ///
+    /// If it does not start.
+    pub fn engine(&self, store: &Store, run: &RunId) -> Result<Arc<Engine>> {
+        let ledger = Arc::new(Recorded::new(store.clone(), run.clone()));
+        let source = ModelSource { runtime: self.runtime(), ledger };
+        Engine::new(Arc::clone(store.objects()), self.resources()?, source).map(Arc::new)
+    }
+
+    /// An engine that only plans.
+    ///
+    /// # Errors
+    ///
+    /// If it does not start.
+    pub fn planner(&self) -> Result<Arc<Engine>> {
+        let source = ModelSource { runtime: self.runtime(), ledger: Arc::new(NoLedger) };
+        Engine::new(Arc::new(InMemory::new()), self.resources()?, source).map(Arc::new)
+    }
+
+    /// Prepares a pipeline with what of `store` it names; and remarks about the runs that it reads.
+    ///
+    /// # Errors
+    ///
+    /// If the store does not answer, or a run cannot be read.
+    pub async fn load(
+        &self,
+        draft: Draft,
+        engine: &Arc<Engine>,
+        store: &Store,
+    ) -> Result<(Loaded, BTreeSet<String>)> {
+        let memories = Memories::read(store, draft.memories()).await?;
+        let (tables, remarks) = past_tables(store, draft.stored_tables()).await?;
+        Ok((draft.prepare(engine, &FromStore { memories, tables }), remarks))
+    }
+
+    /// The same without memories: their tables are empty. The store is opened only for tables of past runs.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::load`].
+    pub async fn load_without_memories(
+        &self,
+        draft: Draft,
+        engine: &Arc<Engine>,
+    ) -> Result<(Loaded, BTreeSet<String>)> {
+        let (tables, remarks) = match draft.stored_tables() {
+            wanted if wanted.is_empty() => (StoredTables::default(), BTreeSet::new()),
+            wanted => past_tables(&self.store().await?, wanted).await?,
+        };
+        let from_store = FromStore { tables, ..FromStore::default() };
+        Ok((draft.prepare(engine, &from_store), remarks))
+    }
+
+    /// The folder for opened indexes.
+    ///
+    /// # Errors
+    ///
+    /// Where there is no folder for caches.
+    pub fn cache(&self) -> Result<PathBuf> {
+        let folder = self.place.cache.as_ref().ok_or_else(|| {
+            Error::new(ErrorKind::Usage, "there is no folder for caches")
+                .with_hint("set XDG_CACHE_HOME or HOME")
+        })?;
+        Ok(folder.join("index"))
+    }
+
+    fn runtime(&self) -> Runtime {
+        Runtime {
+            cores: self.place.limits.cores,
+            gpus: self.place.gpus.clone(),
+            clock: self.clock(),
+            rng: Arc::clone(&self.place.rng),
+            environment: self.place.environment,
+            cache: self.place.cache.clone().unwrap_or_else(|| PathBuf::from(NO_CACHE)),
+        }
+    }
+
+    fn resources(&self) -> Result<Resources> {
+        let mut resources = self.resources.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(made) = resources.as_ref() {
+            return Ok(made.clone());
+        }
+        let made = Resources::new(self.place.limits, self.place.clock.now().into())?;
+        Ok(resources.insert(made).clone())
+    }
+}
