@@ -140,7 +140,7 @@ impl Environment {
         let behind = newest.began().and_then(|began| (began - now).to_std().ok());
         if let Some(behind) = behind.filter(|behind| *behind > CLOCKS_DIFFER) {
             self.output.remark(format!(
-                "the clock of this machine, {}, is {} behind run {newest}: one of two clocks is wrong. This run gets the id after it",
+                "the clock of this machine, {}, is {} behind run {newest}: one of the two clocks is wrong. This run gets the next id after it",
                 now.format("%Y-%m-%d %H:%M:%S UTC"),
                 units::clock(behind),
             ));
@@ -242,7 +242,7 @@ impl Environment {
     /// The folder for opened indexes: `$XDG_CACHE_HOME/proofmill`, or its usual place.
     pub fn cache(&self) -> Result<PathBuf> {
         let folder = cache_root().ok_or_else(|| {
-            Error::new(ErrorKind::Usage, "there is no folder for caches")
+            Error::new(ErrorKind::Usage, "there is no cache folder")
                 .with_hint("set XDG_CACHE_HOME or HOME")
         })?;
         Ok(folder.join("index"))

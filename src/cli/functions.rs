@@ -23,7 +23,7 @@ pub fn functions(args: &args::Functions, environment: &Environment) -> Result<()
             output.data(format!("{} → {}\n    {}\n", doc.syntax(), doc.returns, doc.summary()))?;
         }
         output.remark(
-            "these are beside DataFusion's own, such as `round`; `proofmill functions NAME` says more of each",
+            "DataFusion's own, such as `round`, are available too; `proofmill functions NAME` explains each",
         );
         return Ok(());
     };
@@ -43,9 +43,7 @@ pub fn functions(args: &args::Functions, environment: &Environment) -> Result<()
                 false => output.data(format!("{name}\n\n{text}")),
             }
         }
-        Some(None) => {
-            output.data(format!("{name}: a function of DataFusion, which says no more of it\n"))
-        }
+        Some(None) => output.data(format!("{name}: a DataFusion function without documentation\n")),
         None => {
             let error = Error::new(ErrorKind::Usage, format!("there is no function `{wanted}`"));
             let names = ours.iter().map(|doc| doc.name).chain(theirs.keys().map(String::as_str));

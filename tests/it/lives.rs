@@ -83,7 +83,7 @@ fn what_service_managers_send_stops_a_run_as_ctrl_c_does() {
         send(&child, signal);
         assert_eq!(code(&mut child), Some(130), "{signal}");
         let log = workspace.read("run.log");
-        assert!(log.contains("goes on where it was"), "{signal}: {log}");
+        assert!(log.contains("` resumes it"), "{signal}: {log}");
         assert_eq!(outcome(&workspace), "stopped", "{signal}");
     }
 }

@@ -115,7 +115,7 @@ fn files_are_written_again_if_they_are_not_what_was_drawn() {
     });
     for (name, content) in &files {
         workspace.write(name, "edited by hand\n");
-        assert!(workspace.reason("page").contains("not what was written"));
+        assert!(workspace.reason("page").contains("differs from what was written"));
         assert_eq!(workspace.run(), set(&["page"]), "{name}");
         assert_eq!(&workspace.read(name), content);
         fs::remove_file(workspace.path(name)).unwrap();

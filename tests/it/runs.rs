@@ -156,10 +156,8 @@ fn are_compared_by_one_query() {
     };
     refused(&["--run", "chain", "--run", "chain~1", query]).says("two runs have no name");
     refused(&["--run", "a=chain", "--run", "a=chain~1", query]).says("two runs are called `a`");
-    refused(&["--run", "A=chain", query]).says("cannot stand before the tables");
-    refused(&["--run", "a=chain", "SELECT * FROM c"])
-        .says("does not say of which run")
-        .says("`a.c`");
+    refused(&["--run", "A=chain", query]).says("is not a valid name for a run");
+    refused(&["--run", "a=chain", "SELECT * FROM c"]).says("does not say which run").says("`a.c`");
     refused(&["--run", "a=chain", "SELECT * FROM a.d"]).says("has no table `d`");
 }
 

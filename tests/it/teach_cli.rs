@@ -112,7 +112,7 @@ fn mistakes_of_a_memory_stage_are_named_with_their_place() {
     run.says("E0404").says("p.yaml:3:28").says("did you mean `science`?");
     let json = workspace.proofmill(&["run", "p.yaml", "--json"]).expect(0).says("E0404");
     json.json();
-    workspace.proofmill(&["check", "p.yaml"]).expect(0).says("no mistakes");
+    workspace.proofmill(&["check", "p.yaml"]).expect(0).says("no errors");
     workspace.edit("p.yaml", "name: scence", "name: science, until: 2");
     let run = workspace.proofmill(&["run", "p.yaml"]).expect(3);
     run.says("E0105").says("p.yaml:3:44").says("no entry 2: it has 1");
@@ -318,7 +318,7 @@ fn a_file_is_imported_as_a_whole_or_not_at_all() {
     let authors: Vec<&Json> =
         history.as_array().unwrap().iter().map(|entry| &entry["author"]).collect();
     assert_eq!(authors, ["bob", "ada", "ada"]);
-    teach(&workspace, &first).expect(0).says("4 lessons known already");
+    teach(&workspace, &first).expect(0).says("4 lessons already known");
     assert_eq!(told(&workspace, &["history", "science"]), history);
 
     for (file, content, place, said) in [

@@ -184,7 +184,7 @@ impl CommandContext<'_> {
             _ => format!("nothing new for `{}`\n", args.name),
         })?;
         if known > 0 {
-            output.remark(format!("{} known already", plural(known, "lesson")));
+            output.remark(format!("{} already known", plural(known, "lesson")));
         }
         Ok(())
     }
@@ -230,7 +230,7 @@ impl CommandContext<'_> {
                 })
             }
             Taught::Known { seq } => {
-                output.remark(format!("nothing new: entry {seq} of `{name}` says so already"));
+                output.remark(format!("nothing new: entry {seq} of `{name}` already says so"));
                 json!({
                     "memory": name, "entry": null, "action": lesson.action, "known": seq,
                     "conflicts": [],
@@ -287,7 +287,7 @@ fn refusing(refuse: bool) -> Conflicts {
 /// A part of a lesson that neither an option nor the proof gives.
 fn known(value: Option<Sentence>, what: &str) -> Result<Sentence> {
     value.ok_or_else(|| {
-        Error::new(ErrorKind::Usage, format!("the {what} is not known"))
-            .with_hint(format!("say it with `--{what}`"))
+        Error::new(ErrorKind::Usage, format!("the {what} is missing"))
+            .with_hint(format!("give it with `--{what}`"))
     })
 }
