@@ -193,8 +193,8 @@ fn what_cannot_be_told_apart_is_not_drawn() {
         "SELECT value AS x, value * 2 AS y, value % 9 AS kind FROM generate_series(1, 30000)";
     of(rows, "plot: { from: many, x: x, y: y }").expect(1).says("more than 20000 rows to plot");
     let few = format!("{rows} WHERE value < 100");
-    of(&few, "plot: { from: many, x: x, y: y, by: kind }").expect(1).says("9 series, and 8");
-    of(&few, "histogram: { from: many, x: x, by: y }").expect(1).says("25 series, and 24");
+    of(&few, "plot: { from: many, x: x, y: y, by: kind }").expect(1).says("9 series, but only 8");
+    of(&few, "histogram: { from: many, x: x, by: y }").expect(1).says("25 series, but only 24");
     of(&few, "bars: { from: many, label: x, value: y }").expect(1).says("more than 60 rows");
     of(rows, "histogram: { from: many, x: x, by: kind }").expect(0);
     let done = of(&few, "plot: { from: many, x: x, y: y }").expect(0);

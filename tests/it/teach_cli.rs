@@ -44,7 +44,7 @@ fn fact(text: &str) -> (String, String) {
 fn a_run_reads_what_was_taught_and_computes_what_depends_on_it() {
     let workspace = Workspace::with(PIPELINE);
     let first = workspace.proofmill(&["run", "p.yaml"]).expect(0);
-    first.says("warning[E0404]").says("p.yaml:3:28").says("nobody taught the memory `science`");
+    first.says("warning[E0404]").says("p.yaml:3:28").says("memory `science` has no entries");
     assert_eq!(workspace.sql("SELECT n FROM number")[0]["n"], 0);
 
     let below = set(&["known", "facts", "number"]);
