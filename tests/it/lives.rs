@@ -176,7 +176,7 @@ fn a_damaged_manifest_stops_nothing() {
         }
         // The log holds the same.
         for args in [&["runs"][..], &["show"], &["show", "b"], &["sql", "SELECT * FROM b"]] {
-            workspace.proofmill(args).expect(0).says(&key).says("its log tells it");
+            workspace.proofmill(args).expect(0).says(&key).says("is shown from its log");
         }
         workspace.write("q.yaml", workspace.read("p.yaml").replace("pipeline: p", "pipeline: q"));
         let plan = workspace.proofmill(&["plan", "q.yaml", "--param", "least=1"]).expect(0);

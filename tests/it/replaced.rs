@@ -174,7 +174,7 @@ fn a_trace_of_the_past_reads_the_tables_of_the_past() {
     // Without the record that the run names, it is refused rather than answered from another.
     let refused =
         workspace.proofmill(&["sql", "--run", &before, "SELECT * FROM answers"]).expect(4);
-    refused.says("is another record than the run names");
+    refused.says("is not the record that the run names");
     workspace.proofmill(&["show", "n", "--run", &before]).expect(4);
     assert_eq!(counts(&workspace, "latest"), (5, 5, 10));
 }
