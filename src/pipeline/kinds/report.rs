@@ -30,16 +30,16 @@ pub struct Report {
     {"required": ["proofs"]},
 ]))]
 pub struct Block {
-    /// Words.
+    /// Text.
     #[schemars(length(min = 1))]
     pub text: Option<String>,
     /// Rows of a table.
     pub table: Option<TableBlock>,
-    /// Numbers over numbers.
+    /// Points of two columns of numbers.
     pub plot: Option<PlotBlock>,
     /// A number for each name.
     pub bars: Option<BarsBlock>,
-    /// How numbers are spread.
+    /// Distribution of numbers.
     pub histogram: Option<HistogramBlock>,
     /// Rows of a table, as a tree.
     pub tree: Option<TreeBlock>,
@@ -59,7 +59,7 @@ pub struct TableBlock {
     /// Columns that are shown; all when absent.
     #[schemars(length(min = 1))]
     pub columns: Option<Vec<String>>,
-    /// Rows at most; with 0 the page tells how many there are, and where.
+    /// Maximum number of rows; with 0 the page shows only how many there are, and where.
     #[serde(default = "rows")]
     #[schemars(range(min = 0, max = 1000))]
     pub limit: u32,
@@ -90,12 +90,12 @@ pub struct PlotBlock {
     pub low: Option<String>,
     /// Column of numbers: where that range ends.
     pub high: Option<String>,
-    /// Column whose values tell series apart.
+    /// Column whose values separate series.
     pub by: Option<String>,
-    /// What stands at the x axis; the column's name when absent.
+    /// Label of the x axis; the column's name when absent.
     #[schemars(length(min = 1))]
     pub x_label: Option<String>,
-    /// What stands at the y axis; the column's name when absent.
+    /// Label of the y axis; the column's name when absent.
     #[schemars(length(min = 1))]
     pub y_label: Option<String>,
     /// Whether the points of a series are joined.
@@ -128,12 +128,12 @@ pub struct BarsBlock {
     pub low: Option<String>,
     /// Column of numbers: where that range ends.
     pub high: Option<String>,
-    /// What stands at the axis; the name of `value` when absent.
+    /// Label of the axis; the name of `value` when absent.
     #[schemars(length(min = 1))]
     pub x_label: Option<String>,
 }
 
-/// How the numbers of a column are spread: the share of each series in bins of equal width.
+/// Distribution of the numbers of a column: the share of each series in bins of equal width.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HistogramBlock {
@@ -148,13 +148,13 @@ pub struct HistogramBlock {
     pub name: Option<String>,
     /// Column of numbers.
     pub x: String,
-    /// Column whose values tell series apart.
+    /// Column whose values separate series.
     pub by: Option<String>,
     /// Bins from one end of the axis to the other.
     #[serde(default = "bins")]
     #[schemars(range(min = 1, max = 40))]
     pub bins: u32,
-    /// What stands at the axis; the name of `x` when absent.
+    /// Label of the axis; the name of `x` when absent.
     #[schemars(length(min = 1))]
     pub x_label: Option<String>,
 }
@@ -176,10 +176,10 @@ pub struct TreeBlock {
     /// Columns, from the root down. A row ends above its first NULL.
     #[schemars(length(min = 1, max = 16))]
     pub levels: Vec<String>,
-    /// Columns that are told below the last node of a row, where they are not NULL.
+    /// Columns that are shown below the last node of a row, where they are not NULL.
     #[serde(default)]
     pub details: Vec<String>,
-    /// Rows at most.
+    /// Maximum number of rows.
     #[serde(default = "tree_rows")]
     #[schemars(range(min = 1, max = 1000))]
     pub limit: u32,
@@ -189,7 +189,7 @@ fn tree_rows() -> u32 {
     50
 }
 
-/// Proofs that `verify` looked at, in the order in which they are stored.
+/// Proofs of a `verify` stage, in the order in which they are stored.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ProofsBlock {
@@ -198,7 +198,7 @@ pub struct ProofsBlock {
     /// Heading of the block.
     #[schemars(length(min = 1))]
     pub title: Option<String>,
-    /// Proofs at most.
+    /// Maximum number of proofs.
     #[serde(default = "proofs")]
     #[schemars(range(min = 1, max = 100))]
     pub limit: u32,
@@ -211,15 +211,15 @@ fn proofs() -> u32 {
 /// The closed set of blocks.
 #[derive(Clone, Debug, PartialEq)]
 pub enum BlockKind<'a> {
-    /// Words.
+    /// Text.
     Text(&'a str),
     /// Rows of a table.
     Table(&'a TableBlock),
-    /// Numbers over numbers.
+    /// Points of two columns of numbers.
     Plot(&'a PlotBlock),
     /// A number for each name.
     Bars(&'a BarsBlock),
-    /// How numbers are spread.
+    /// Distribution of numbers.
     Histogram(&'a HistogramBlock),
     /// Rows of a table, as a tree.
     Tree(&'a TreeBlock),
