@@ -273,7 +273,7 @@ stages:
     };
     refused("answers", "answer").says("has no table `answer`").says("did you mean `answers`?");
     refused("of: nightly", "of: weekly").says("no run of a pipeline `weekly`");
-    refused("stage: answers", "stage: answers, format: csv").says("`format` is for files");
+    refused("stage: answers", "stage: answers, format: csv").says("`format` applies to files");
     refused(", stage: answers", "").says("run");
 }
 

@@ -311,7 +311,7 @@ fn a_comment_above_the_names_of_columns_is_told() {
     let workspace = reader("read: { path: t.csv }");
     workspace.write("t.csv", "# t.csv\nid,answer\na,yes\n");
     let checked = workspace.proofmill(&["check", "p.yaml"]).expect(0);
-    checked.says("the only column is called `# t.csv`").says("comment, take it out");
+    checked.says("the only column is called `# t.csv`").says("comment, remove it");
     workspace.write("t.csv", "#id,answer\na,yes\n");
     let checked = workspace.proofmill(&["check", "p.yaml"]).expect(0);
     assert!(!checked.stderr.contains("comment"), "{}", checked.stderr);

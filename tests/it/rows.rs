@@ -221,7 +221,7 @@ fn a_table_that_lacks_rows_says_so_when_it_is_reused() {
     workspace.write("t.jsonl", "{\"v\": 1}\n{\"v\n{\"v\": 3}\n");
     let run = || workspace.proofmill(&["run", "p.yaml"]).expect(0);
     run().says("done t: 2 rows, ").says(", 1 error row, ");
-    run().says("reused t: 2 rows, 1 error row; `--rerun t` tries those again");
+    run().says("reused t: 2 rows, 1 error row; `--rerun t` retries them");
 }
 
 #[test]
