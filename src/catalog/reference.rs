@@ -15,8 +15,8 @@ const READ_AHEAD: usize = 16;
 /// Runs that an ambiguous beginning lists.
 const LISTED_MAX: usize = 3;
 /// What a reference may be.
-const FORMS: &str = "name a run by its id or the beginning of it, by `latest`, by the name of its pipeline, or by \
-                     either with `~N` for the Nth before";
+const FORMS: &str = "name a run by its id or a prefix of it, by `latest`, or by the name of its pipeline; `~N` after \
+                     either of the last two means the Nth before";
 
 /// A run as people name it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,7 +95,7 @@ impl RunReference {
             let (ended, run) = (ended(&usual), &usual.run);
             let message = format!("no run of `{pipeline}` has succeeded: {run} is {ended}");
             return Err(Error::new(ErrorKind::Usage, message).with_hint(
-                "what such a run has can be read by its id: `proofmill runs` lists them",
+                "tables of such a run can be read by its id: `proofmill runs` lists them",
             ));
         }
         let Some(missing) = lacking(&usual) else { return Ok(usual) };
@@ -162,7 +162,7 @@ async fn by_id(store: &Store, begin: &str) -> Result<RunSummary> {
             let listed: Vec<String> =
                 several.iter().take(LISTED_MAX).map(|run| format!("`{run}`")).collect();
             let message = format!("{} runs begin with `{begin}`", several.len());
-            let help = format!("among them {}: write more of it", listed.join(", "));
+            let help = format!("among them {}: give a longer prefix", listed.join(", "));
             Err(Error::new(ErrorKind::Usage, message).with_hint(help))
         }
     }
@@ -201,7 +201,7 @@ impl Search {
             _ => "the newer runs",
         };
         Some(format!(
-            "the records of {what} {}{left} are damaged, and nobody can tell the pipeline",
+            "the records of {what} {}{left} are damaged, so that the pipeline is unknown",
             listed.join(", ")
         ))
     }
@@ -230,8 +230,7 @@ async fn newest(
             Err(error) if error.is_broken_record() => damaged.push(run),
             Err(error) => {
                 let error = Error::from(error);
-                let message =
-                    format!("run {run} may be the one meant, and it cannot be read: {error}");
+                let message = format!("run {run} may match, but cannot be read: {error}");
                 return Err(Error { message, ..error }.with_hint(
                     "repeat the command once the store answers, or name a run by its id: `proofmill runs` lists them",
                 ));
@@ -249,7 +248,7 @@ async fn succeeded(store: &Store, newest_run: RunSummary, back: usize) -> Result
     let state = ended(&newest_run);
     if search.run.is_none() && back == 0 {
         let note = format!(
-            "run {} of `{pipeline}` did not succeed ({state}): only stages that ended well have \
+            "run {} of `{pipeline}` did not succeed ({state}): only stages that succeeded have \
              tables",
             newest_run.run
         );

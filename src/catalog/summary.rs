@@ -149,9 +149,8 @@ async fn from_log(
     run: &RunId,
     damaged: Option<StoreError>,
 ) -> Result<RunSummary, StoreError> {
-    let remark = damaged.map(|error| {
-        format!("{error}; the run is shown as its log tells it, which holds the same")
-    });
+    let remark = damaged
+        .map(|error| format!("{error}; the run is shown from its log, which holds the same"));
     let entries = read_log::<Event>(store, run).await?;
     let mut summary = RunSummary {
         run: run.clone(),

@@ -31,13 +31,13 @@ pub const STORE_DEFAULT: &str = "proofmill-store";
 /// Options of all commands.
 #[derive(Clone, Debug, Args)]
 pub struct Global {
-    /// Where tables and runs are kept: a folder, or `memory://`, `s3://bucket/prefix`,
+    /// Where tables and runs are stored: a folder, or `memory://`, `s3://bucket/prefix`,
     /// `gs://bucket/prefix`, `az://container/prefix`
     /// [default: that of the profile, else the folder `proofmill-store`]
     #[arg(long, global = true, env = "PROOFMILL_STORE", hide_env_values = true)]
     pub store: Option<String>,
-    /// The profile of the project file `proofmill.yaml` whose store and parameters count [default: the one that
-    /// the file names]
+    /// The profile of the project file `proofmill.yaml` that sets the store and parameters [default: the one
+    /// that the file names]
     #[arg(
         long,
         global = true,
@@ -46,27 +46,27 @@ pub struct Global {
         hide_env_values = true
     )]
     pub profile: Option<String>,
-    /// Memory that queries may use together, such as `8GiB`; more is spilled to disk [default: 70 %
-    /// of what is free]
+    /// Memory limit of all queries together, such as `8GiB`; beyond it they spill to disk [default: 70 %
+    /// of free memory]
     #[arg(long, global = true, value_parser = parse_bytes)]
     pub memory: Option<usize>,
-    /// Stages that compute at the same time [default: the number of cores]
+    /// Number of stages computed in parallel [default: the number of cores]
     #[arg(long, short, global = true, value_parser = clap::value_parser!(u16).range(1..))]
     pub jobs: Option<u16>,
     /// Print results as JSON
     #[arg(long, global = true)]
     pub json: bool,
-    /// Print what is longer than the screen at once, not through `$PAGER` or `less`
+    /// Do not page long output through `$PAGER` or `less`
     #[arg(long, global = true)]
     pub no_pager: bool,
     /// When to use colours
     #[arg(long, global = true, value_enum, default_value_t = Colour::Auto)]
     pub color: Colour,
-    /// Log to standard error what happens, instead of progress: `error`, `warn`, `info`, `debug` or
-    /// `trace`; or levels of modules, such as `warn,proofmill_remote=debug`
+    /// Log to standard error instead of showing progress: `error`, `warn`, `info`, `debug` or
+    /// `trace`; or levels per module, such as `warn,proofmill_remote=debug`
     #[arg(long, global = true, value_name = "LEVEL|FILTER", value_parser = parse_filter)]
     pub log: Option<Targets>,
-    /// How log entries are written: one line each
+    /// Format of log entries, one per line
     #[arg(long, global = true, value_enum, default_value_t = LogFormat::Text)]
     pub log_format: LogFormat,
 }
@@ -85,13 +85,13 @@ pub enum Colour {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Run a pipeline: what is in the store already is not computed again
+    /// Run a pipeline; stages that are already in the store are not recomputed
     Run(Run),
-    /// Say what a run would do, stage by stage, and why
+    /// Show what a run would do, stage by stage, and why
     Plan(Plan),
-    /// Find all mistakes of pipeline files without running anything
+    /// Find all errors in pipeline files without running anything
     Check(Check),
-    /// Run the tests that pipeline files carry
+    /// Run the tests in pipeline files
     Test(Check),
     /// Explain why a stage is cached or would run
     Why(Why),
@@ -101,19 +101,19 @@ pub enum Command {
     Show(Show),
     /// Query the tables of a run
     Sql(Sql),
-    /// Compare two runs: what they were made of, their metrics with paired tests, and which rows changed
+    /// Compare two runs: their inputs, their metrics with paired tests, and which rows changed
     Diff(Diff),
     /// Show how a metric of a pipeline changed from run to run, as a table and a plot
     Trends(Trends),
-    /// List the rows of a run that failed, with reasons and the commands that ask them again
+    /// List the failed rows of a run, with reasons and the commands that retry them
     Errors(Errors),
-    /// Teach a memory: facts that are missing or false, bad reasoning, right answers; show it, undo
+    /// Teach a memory (missing or false facts, bad reasoning, right answers), show it, undo entries
     Teach(Teach),
-    /// Look into what a run did: where its answers come from
+    /// Trace where the answers of a run come from
     Audit(AuditArgs),
-    /// Look into the answers that models gave on this store, and forget those that are wrong
+    /// List the model answers recorded in this store, and forget wrong ones
     Ledger(Ledger),
-    /// Begin a project: a first pipeline with its data, a project file, and the schema that editors check with
+    /// Start a project: a first pipeline with its data, a project file, and the schema for editors
     Init(Init),
     /// List the SQL functions, or explain one
     Functions(Functions),
@@ -135,8 +135,8 @@ pub struct Pipeline {
     /// Set a parameter; may be given several times
     #[arg(long = "param", value_name = "NAME=VALUE", value_parser = parse_param)]
     pub params: Vec<(String, String)>,
-    /// At most so many rows of each `read`, those that come first by `row_id`: for a quick look at whether all works.
-    /// Numbers of such a run are not those of the pipeline
+    /// Limit each `read` to its first ROWS rows by `row_id`, for a quick trial. Metrics of such a run are not
+    /// those of the full pipeline
     #[arg(long, value_name = "ROWS")]
     pub limit: Option<NonZeroU64>,
 }
@@ -154,25 +154,25 @@ pub struct Run {
     /// What to run.
     #[command(flatten)]
     pub pipeline: Pipeline,
-    /// Only these stages: `stage`, `+stage` with all it needs, `stage+` with all that need it; `changed`
-    /// for those that are new or have other settings, sources or models; several with commas. What they
-    /// need is taken from the store or computed
+    /// Only these stages: `stage`, `+stage` with all upstream stages, `stage+` with all downstream stages;
+    /// `changed` for stages that are new or have other settings, sources or models; separate several with
+    /// commas. Their inputs are taken from the store or computed
     #[arg(long)]
     pub select: Option<String>,
-    /// Run these stages again even if they are in the store; written as for `--select`
+    /// Rerun these stages even if they are in the store; same syntax as `--select`
     #[arg(long)]
     pub rerun: Option<String>,
-    /// Check every object of every stored table, and compute again what is damaged; without it only
-    /// what this run reads is checked. Queries are computed by a second plan too, with fewer rules of the
-    /// optimizer: the run fails if that gives other rows
+    /// Check every object of every stored table, and recompute damaged ones; without it only the objects
+    /// that this run reads are checked. Queries are also computed by a second plan, with fewer optimizer
+    /// rules: the run fails if its rows differ
     #[arg(long)]
     pub verify: bool,
-    /// Go on with a run that was stopped or failed, under its own name: the beginning of its id, or
-    /// `latest` of this pipeline
+    /// Resume a stopped or failed run under its own id: give a prefix of the id, or `latest` for the latest
+    /// run of this pipeline
     #[arg(long, value_name = "RUN")]
     pub resume: Option<String>,
-    /// Stop between rows once so much is spent, so that `--resume` goes on there: `tokens=1000000` that models compute or
-    /// endpoints count, `time=30m`, or both with a comma. Exit code 5
+    /// Stop between rows once this much is spent, so that `--resume` continues there: `tokens=1000000`
+    /// (computed by models or counted by endpoints), `time=30m`, or both separated by a comma. Exit code 5
     #[arg(long, value_name = "LIMITS")]
     pub budget: Option<Budget>,
 }
@@ -183,10 +183,10 @@ pub struct Plan {
     /// What to plan.
     #[command(flatten)]
     pub pipeline: Pipeline,
-    /// Only these stages, written as for `run`
+    /// Only these stages; same syntax as for `run`
     #[arg(long)]
     pub select: Option<String>,
-    /// What running these stages again would lead to, written as for `run`
+    /// Plan as if these stages were rerun; same syntax as for `run`
     #[arg(long)]
     pub rerun: Option<String>,
     /// Check every object of every stored table, as `run --verify` does
@@ -218,7 +218,7 @@ pub struct Why {
 /// `runs`
 #[derive(Debug, Args)]
 pub struct Runs {
-    /// How many
+    /// Maximum number of runs
     #[arg(long, default_value_t = 20)]
     pub limit: usize,
     /// Only runs of this pipeline
@@ -235,10 +235,10 @@ pub struct Show {
     pub other: Option<ShowOther>,
     /// The stage; all stages of the run when absent
     pub stage: Option<String>,
-    /// The run: the beginning of its id, `latest`, `PIPELINE`, or either with `~N` for the Nth before
+    /// The run: a prefix of its id, `latest` or `PIPELINE`; `~N` after either means the Nth before
     #[arg(long, default_value = LATEST)]
     pub run: String,
-    /// How many rows, where they are not all wanted [default: 10 of a table]
+    /// Maximum number of rows [default: 10 of a table]
     #[arg(long, conflicts_with = "limit")]
     pub rows: Option<usize>,
     /// How rows are given out.
@@ -249,17 +249,17 @@ pub struct Show {
 /// How rows are given out: for `sql` and `show STAGE`.
 #[derive(Clone, Debug, Args)]
 pub struct RowOptions {
-    /// Most rows; 0 for all [default: 100 of a query and 10 of a stage for people, all for programs and
-    /// files]
+    /// Maximum number of rows; 0 for all [default: 100 of a query and 10 of a stage as tables, all in
+    /// machine-readable formats and files]
     #[arg(long)]
     pub limit: Option<usize>,
-    /// How rows are printed [default: table]
+    /// Output format [default: table]
     #[arg(long, value_enum)]
     pub format: Option<Format>,
-    /// Write the rows to a file instead: `.csv`, `.jsonl` or `.parquet`. It takes its place when it is whole
+    /// Write the rows to a file instead: `.csv`, `.jsonl` or `.parquet`. It appears once it is complete
     #[arg(long, short, value_name = "FILE", conflicts_with = "format")]
     pub output: Option<PathBuf>,
-    /// Do not cut long texts, nor fit tables to the terminal
+    /// Do not truncate long texts or fit tables to the terminal
     #[arg(long)]
     pub full: bool,
 }
@@ -269,11 +269,11 @@ pub struct RowOptions {
 pub enum Format {
     /// A table, fitted to the terminal if there is one.
     Table,
-    /// Rows one below the other, with a line for each column.
+    /// One row below the other, with a line for each column.
     Vertical,
-    /// CSV with the names of the columns.
+    /// CSV with a header.
     Csv,
-    /// JSON Lines: an object on each line.
+    /// JSON Lines: one object per line.
     Jsonl,
     /// One JSON document, as with `--json`.
     Json,
@@ -282,7 +282,7 @@ pub enum Format {
 /// `diff`
 #[derive(Debug, Args)]
 pub struct Diff {
-    /// The first run, written as for `show --run`
+    /// The first run, as for `show --run`
     #[arg(default_value = "latest~1")]
     pub a: String,
     /// The second run
@@ -290,13 +290,13 @@ pub struct Diff {
     pub b: String,
     /// Show the rows of this stage that differ, with both values
     pub stage: Option<String>,
-    /// Columns that identify a row; found when absent
+    /// Columns that identify a row; detected when absent
     #[arg(long, value_name = "COLUMNS", value_delimiter = ',')]
     pub on: Vec<String>,
-    /// Columns that do not count
+    /// Columns to leave out of the comparison
     #[arg(long, value_name = "COLUMNS", value_delimiter = ',')]
     pub ignore: Vec<String>,
-    /// How many rows that differ
+    /// Maximum number of differing rows
     #[arg(long, default_value_t = 20)]
     pub limit: usize,
 }
@@ -306,9 +306,9 @@ pub struct Diff {
 pub struct Trends {
     /// The pipeline, by its name
     pub pipeline: String,
-    /// The metric, or `STAGE.METRIC`; without one, the metrics there are are listed
+    /// The metric, or `STAGE.METRIC`; without one, the available metrics are listed
     pub metric: Option<String>,
-    /// How many runs, the newest ones
+    /// Maximum number of runs, newest first
     #[arg(long, default_value_t = 30)]
     pub limit: usize,
 }
@@ -316,12 +316,12 @@ pub struct Trends {
 /// `errors`
 #[derive(Debug, Args)]
 pub struct Errors {
-    /// The run, written as for `show`
+    /// The run, as for `show`
     #[arg(default_value = LATEST)]
     pub run: String,
     /// Only rows of this stage
     pub stage: Option<String>,
-    /// How many rows; 0 for all
+    /// Maximum number of rows; 0 for all
     #[arg(long, default_value_t = 50)]
     pub limit: usize,
 }
@@ -329,7 +329,7 @@ pub struct Errors {
 /// What `show` shows beside runs.
 #[derive(Debug, Subcommand)]
 pub enum ShowOther {
-    /// Show what models are and take, and the GPUs of this machine
+    /// Show models with their sizes and devices, and the GPUs of this machine
     Models(ShowModels),
 }
 
@@ -352,14 +352,14 @@ pub struct Sql {
     /// A file that holds the query
     #[arg(long, short, value_name = "FILE", conflicts_with = "query")]
     pub file: Option<PathBuf>,
-    /// The run, as for `show`; or `NAME=RUN`, whose tables are `NAME.table`. May be given several times, so
-    /// that one query compares runs
+    /// The run, as for `show`; or `NAME=RUN`, whose tables are `NAME.table`. May be given several times, to
+    /// compare runs in one query
     #[arg(long = "run", default_value = LATEST, value_name = "[NAME=]RUN")]
     pub runs: Vec<String>,
     /// How rows are given out.
     #[command(flatten)]
     pub out: RowOptions,
-    /// A pipeline file whose models the query may ask
+    /// A pipeline file whose models the query may call
     #[arg(long, value_name = "PIPELINE")]
     pub models: Option<PathBuf>,
 }
@@ -377,25 +377,25 @@ pub struct AuditArgs {
 #[derive(Debug, Subcommand)]
 pub enum AuditOf {
     /// Show the whole path of an answer: what was recalled and who taught it, every proof with its
-    /// beliefs and the reason why it counts or not, what was decided
+    /// beliefs and why it was accepted or rejected, and the decision
     Trace(TraceArgs),
 }
 
 /// `audit trace`
 #[derive(Debug, Args)]
 pub struct TraceArgs {
-    /// The question: its id, its text or a part of it that no other question has, or the
-    /// id of one of its hypotheses or proofs
+    /// The question: its id, its text or a unique part of it, or the id of one of its hypotheses or
+    /// proofs
     pub question: String,
-    /// The run: the beginning of its id, `latest`, `PIPELINE`, or either with `~N` for the Nth before
+    /// The run: a prefix of its id, `latest` or `PIPELINE`; `~N` after either means the Nth before
     #[arg(long, default_value = LATEST)]
     pub run: String,
     /// The `select_answer` or `teach` stage whose answer is traced, or `all` of them [default: the last
-    /// that answers the question]; or any other stage, of which the rows of the question are traced
-    /// [default without those kinds: the one that most `measure` and `compare` stages look at]
+    /// that answers the question]; or any other stage, whose rows of the question are traced
+    /// [default without those kinds: the one that most `measure` and `compare` stages read]
     #[arg(long, value_name = "STAGE")]
     pub answers: Option<String>,
-    /// Rows of each table to show, of a stage that does not answer with proofs
+    /// Rows to show of each table, for a stage that does not answer with proofs
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     pub rows: u32,
     /// Which proofs to show
@@ -408,7 +408,7 @@ pub struct TraceArgs {
 pub enum ProofsShown {
     /// All.
     All,
-    /// Those that were accepted.
+    /// Accepted ones.
     Accepted,
     /// The one that the answer rests on.
     Best,
@@ -428,8 +428,8 @@ pub struct Ledger {
 pub enum LedgerAction {
     /// List the models that answered, how often and when, and what was forgotten
     List,
-    /// Make answers count no more: whoever asks again gets a new one. What was forgotten, by whom and
-    /// why, stays on record
+    /// Invalidate recorded answers; the next request calls the model again. What was forgotten, by whom
+    /// and why, stays on record
     Forget(Forget),
 }
 
@@ -452,10 +452,10 @@ pub struct Forget {
     /// Which answers.
     #[command(flatten)]
     pub what: ForgetWhat,
-    /// Why
+    /// The reason
     #[arg(long, default_value = "")]
     pub reason: String,
-    /// Who forgets
+    /// The author of this entry
     #[arg(long, env = "USER", hide_env_values = true, default_value = "unknown")]
     pub author: String,
 }
@@ -463,7 +463,7 @@ pub struct Forget {
 /// `init`
 #[derive(Debug, Args)]
 pub struct Init {
-    /// Where; the folder is made
+    /// The folder; created if missing
     #[arg(default_value = ".")]
     pub folder: PathBuf,
 }
@@ -479,7 +479,7 @@ pub struct Completions {
 /// `functions`
 #[derive(Debug, Args)]
 pub struct Functions {
-    /// The function, of ours or of DataFusion; all of ours when absent
+    /// The function, proofmill's own or DataFusion's; all of proofmill's own when absent
     pub name: Option<String>,
 }
 

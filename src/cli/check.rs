@@ -46,10 +46,10 @@ pub async fn check(args: &args::Check, environment: &Environment) -> Result<()> 
     };
     let files = plural(args.pipelines.len(), "file");
     if mistakes > 0 {
-        let message = format!("{}{warned} in {files}", plural(mistakes, "mistake"));
+        let message = format!("{}{warned} in {files}", plural(mistakes, "error"));
         return Err(Error::new(ErrorKind::Pipeline, message)
-            .with_hint("`proofmill explain CODE` says more about each"));
+            .with_hint("`proofmill explain CODE` explains each"));
     }
-    output.remark(format!("{files}, {}: no mistakes{warned}", plural(stages, "stage")));
+    output.remark(format!("{files}, {}: no errors{warned}", plural(stages, "stage")));
     Ok(())
 }

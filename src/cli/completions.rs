@@ -17,7 +17,7 @@ pub fn completions(args: &args::Completions, environment: &Environment) -> Resul
 pub fn man(environment: &Environment) -> Result<()> {
     let mut page = Vec::new();
     clap_mangen::Man::new(Cli::command()).render(&mut page).map_err(|error| {
-        Error::new(ErrorKind::Internal, "the manual page cannot be made").with_source(error)
+        Error::new(ErrorKind::Internal, "the manual page cannot be generated").with_source(error)
     })?;
     environment.output.data(String::from_utf8_lossy(&page).into_owned())
 }

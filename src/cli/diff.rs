@@ -59,7 +59,7 @@ impl Comparison<'_> {
         if !unpaired.is_empty() {
             let named = some_names(unpaired.iter().map(String::as_str));
             output.remark(format!(
-                "rows are not compared where nothing says which columns identify them: {named}; name these with `--on`"
+                "rows of tables without known key columns are not compared: {named}; name the columns with `--on`"
             ));
         }
         let (option, names_key) = (self.environment.store_option(), !self.args.on.is_empty());

@@ -4,33 +4,33 @@ use std::process::ExitCode;
 
 use proofmill_base::error::ErrorKind;
 
-/// Everything went well.
+/// Success.
 pub const OK: u8 = 0;
 /// A stage, a check or a test failed.
 pub const FAILED: u8 = 1;
 /// The command line was wrong.
 pub const USAGE: u8 = 2;
-/// A pipeline file has mistakes.
+/// A pipeline file has errors.
 pub const PIPELINE: u8 = 3;
 /// The store failed or refused.
 pub const STORE: u8 = 4;
 /// A limit on memory, disk or time was reached, or results could not be printed.
 pub const RESOURCES: u8 = 5;
-/// A mistake in proofmill itself.
+/// A bug in proofmill.
 pub const INTERNAL: u8 = 70;
-/// Somebody stopped the run.
+/// The run was stopped.
 pub const INTERRUPTED: u8 = 130;
 
 /// Every code and what it means, for the reference.
 pub const MEANINGS: [(u8, &str); 8] = [
-    (OK, "everything went well"),
+    (OK, "success"),
     (FAILED, "a stage, a check or a test failed"),
     (USAGE, "the command line was wrong, or named a file or a store that cannot be opened"),
-    (PIPELINE, "a pipeline file has mistakes"),
+    (PIPELINE, "a pipeline file has errors"),
     (STORE, "the store failed or refused"),
     (RESOURCES, "a limit on memory, disk or time was reached, or results could not be printed"),
-    (INTERNAL, "a mistake in proofmill itself"),
-    (INTERRUPTED, "somebody stopped the run"),
+    (INTERNAL, "a bug in proofmill"),
+    (INTERRUPTED, "the run was stopped"),
 ];
 
 pub fn code(kind: ErrorKind) -> ExitCode {

@@ -13,7 +13,7 @@ pub fn functions(args: &args::Functions, environment: &Environment) -> Result<()
         output.view(&ours)?;
         if !output.json {
             output.remark(
-                "these are beside DataFusion's own, such as `round`; `proofmill functions NAME` says more of each",
+                "DataFusion's own, such as `round`, are available too; `proofmill functions NAME` explains each",
             );
         }
         return Ok(());

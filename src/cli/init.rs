@@ -17,7 +17,7 @@ const SCHEMA: &str = ".proofmill/pipeline.schema.json";
 const FIRST: &str = "\
 # yaml-language-server: $schema=.proofmill/pipeline.schema.json
 pipeline: first
-description: How often a classifier is right. Change answers.csv, and only what depends on it is computed again.
+description: Accuracy of a classifier. Change answers.csv, and only stages that depend on it are recomputed.
 
 stages:
   answers: { read: { path: answers.csv } }
@@ -29,7 +29,7 @@ stages:
   accuracy: { measure: { from: scored, correct: correct } }
 
 tests:
-  - name: an answer that is missing is wrong
+  - name: a missing answer counts as wrong
     given: { answers: [{ row_id: a, id: a, question: Is it?, answer: null, gold: 'yes' }] }
     expect: { accuracy: [{ name: accuracy, value: 0.0 }] }
 ";
@@ -42,7 +42,7 @@ c,Is ice water?,yes,yes
 ";
 
 const PROJECT: &str = "\
-# What belongs to this machine and not to a pipeline. Choose another profile with --profile NAME.
+# Settings of this machine, not of a pipeline. Choose another profile with --profile NAME.
 profile: here
 profiles:
   here:
@@ -65,11 +65,11 @@ pub fn init(args: &args::Init, environment: &Environment) -> Result<()> {
     ] {
         let path = folder.join(name);
         match create(&path, content) {
-            Ok(()) => environment.output.remark(format!("made {}", path.display())),
+            Ok(()) => environment.output.remark(format!("created {}", path.display())),
             Err(error) if error.kind() == Io::AlreadyExists => {
                 environment
                     .output
-                    .remark(format!("{} is there and stays as it is", path.display()));
+                    .remark(format!("{} exists and is left unchanged", path.display()));
             }
             Err(error) => return Err(failed(&path, error)),
         }
@@ -78,7 +78,7 @@ pub fn init(args: &args::Init, environment: &Environment) -> Result<()> {
     let written =
         fs::create_dir_all(folder.join(".proofmill")).and_then(|()| fs::write(&path, schema));
     written.map_err(|error| failed(&path, error))?;
-    environment.output.remark(format!("made {}", path.display()));
+    environment.output.remark(format!("created {}", path.display()));
     let enter = match folder == Path::new(".") {
         true => String::new(),
         false => format!("cd {} && ", quoted(&folder.to_string_lossy())),

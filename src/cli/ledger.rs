@@ -46,8 +46,8 @@ async fn forget(args: &args::Forget, ledger: &Ledger, environment: &Environment)
     let output = &environment.output;
     output.view(&ForgotView { forgotten: answers, what })?;
     output.remark(
-        "tables that are stored already keep what was answered: `proofmill run PIPELINE --rerun STAGE` \
-         asks again; runs that are under way may still replay what they opened before",
+        "stored tables keep the old answers: `proofmill run PIPELINE --rerun STAGE` calls the model \
+         again; runs in progress may still replay answers that they opened before",
     );
     Ok(())
 }
@@ -68,8 +68,8 @@ fn named(wanted: &[String], models: &[ModelAnswers]) -> Result<Vec<String>> {
             _ => {
                 let ids: Vec<String> = found.iter().map(|known| model_id(&known.model)).collect();
                 let all: String = ids.iter().map(|id| format!(" --model {id}")).collect();
-                let message = format!("`{shown}` may be any of {}", ids.join(", "));
-                let hint = format!("name those that are meant; all of them are{all}");
+                let message = format!("`{shown}` matches several models: {}", ids.join(", "));
+                let hint = format!("name the ones you mean; all of them:{all}");
                 Err(Error::new(ErrorKind::Usage, message).with_hint(hint))
             }
         }

@@ -59,11 +59,11 @@ pub fn parse_filter(text: &str) -> std::result::Result<Targets, String> {
         let is_word = !level.is_empty() && level.bytes().all(|byte| byte.is_ascii_alphabetic());
         match level.parse::<LevelFilter>() {
             Ok(level) if is_word && !module.is_empty() => Ok(filter.with_target(module, level)),
-            _ => {
-                Err("expected `error`, `warn`, `info`, `debug` or `trace`, or MODULE=LEVEL, with \
-                      commas between several"
-                    .to_owned())
-            }
+            _ => Err(
+                "expected `error`, `warn`, `info`, `debug` or `trace`, or MODULE=LEVEL, several \
+                      separated by commas"
+                    .to_owned(),
+            ),
         }
     })
 }

@@ -80,7 +80,10 @@ impl Output {
     /// As [`Self::data`].
     pub fn json(&self, value: &impl Serialize) -> Result<()> {
         let value = serde_json::to_value(value).map_err(|error| {
-            Error::new(ErrorKind::Resources, format!("what was found is no JSON: {error}"))
+            Error::new(
+                ErrorKind::Resources,
+                format!("the result cannot be written as JSON: {error}"),
+            )
         })?;
         written(console::print_json(&value))
     }
@@ -172,7 +175,7 @@ pub fn written(done: io::Result<()>) -> Result<()> {
     done.map_err(|error| {
         let message = format!("standard output cannot be written: {error}");
         Error::new(ErrorKind::Resources, message)
-            .with_hint("what it holds is not whole; make room or name another place, and ask again")
+            .with_hint("the output is incomplete; free space or choose another destination, then run the command again")
     })
 }
 
@@ -182,9 +185,9 @@ pub fn sound(diagnostics: &[Diagnostic]) -> Result<()> {
     match errors {
         0 => Ok(()),
         n => {
-            let n = crate::report::units::plural(n, "mistake");
+            let n = crate::report::units::plural(n, "error");
             Err(Error::new(ErrorKind::Pipeline, format!("the pipeline has {n}"))
-                .with_hint("`proofmill explain CODE` says more about each"))
+                .with_hint("`proofmill explain CODE` explains each"))
         }
     }
 }

@@ -20,8 +20,8 @@ pub fn profile(wanted: Option<&str>, output: &Output) -> Result<Profile> {
         Err(_) if wanted.is_none() => Project::default(),
         Err(_) => {
             let message =
-                format!("there is no project file `{PROJECT_FILE}` here to have profiles");
-            let help = "go to its folder, or begin a project with `proofmill init`";
+                format!("there is no project file `{PROJECT_FILE}` here, and so no profiles");
+            let help = "change to its folder, or start a project with `proofmill init`";
             return Err(Error::new(ErrorKind::Usage, message).with_hint(help));
         }
     };

@@ -57,14 +57,15 @@ impl Outlet {
         let to = match (&options.output, options.format, output.json) {
             (Some(path), _, _) => {
                 let format = format_of(path).ok_or_else(|| {
-                    let message = format!("the name `{}` does not tell a format", path.display());
+                    let message =
+                        format!("cannot infer a format from the name `{}`", path.display());
                     Error::new(ErrorKind::Usage, message)
                         .with_hint("end it in `.csv`, `.jsonl` or `.parquet`")
                 })?;
                 To::File(path.clone(), format)
             }
             (None, Some(format), true) if format != Format::Json => {
-                let message = "`--json` and `--format` ask for two formats";
+                let message = "`--json` and `--format` select different formats";
                 return Err(
                     Error::new(ErrorKind::Usage, message).with_hint("leave out one of them")
                 );
@@ -256,7 +257,7 @@ async fn to_file(
             error => error.into(),
         }),
         _ = tokio::signal::ctrl_c() => {
-            Err(Error::new(ErrorKind::Interrupted, "it was stopped; no file was written"))
+            Err(Error::new(ErrorKind::Interrupted, "the command was stopped; no file was written"))
         }
     }
 }
@@ -265,5 +266,5 @@ fn refuse_nested(schema: &SchemaRef) -> Result<()> {
     let Some(field) = first_nested(schema) else { return Ok(()) };
     let message = format!("the column `{}` is nested, which CSV cannot hold", field.name());
     Err(Error::new(ErrorKind::Usage, message)
-        .with_hint("take JSON Lines (`jsonl`) or `--output FILE.parquet`, or select plain columns"))
+        .with_hint("use JSON Lines (`jsonl`) or `--output FILE.parquet`, or select plain columns"))
 }

@@ -58,7 +58,7 @@ pub async fn run(args: &args::Run, environment: &Environment) -> Result<()> {
         environment.remark_once(&format!("no GPU is used: {why}; models run on the processor"));
     }
     let limited = args.pipeline.limit.map(|rows| {
-        format!("`--limit {rows}`: each `read` gives {} at most. These are not the numbers of the pipeline",
+        format!("`--limit {rows}`: each `read` gives at most {}. These are not the numbers of the full pipeline",
             plural(usize::try_from(rows.get()).unwrap_or(usize::MAX), "row"),)
     });
     limited.iter().for_each(|text| environment.output.remark(text));
@@ -68,7 +68,7 @@ pub async fn run(args: &args::Run, environment: &Environment) -> Result<()> {
         None => Choice::default(),
     };
     if stop.is_cancelled() {
-        return Err(Error::new(ErrorKind::Interrupted, "it was stopped before anything ran"));
+        return Err(Error::new(ErrorKind::Interrupted, "the run was stopped before any stage ran"));
     }
     let path = args.pipeline.pipeline.display().to_string();
     let start = Start { loaded, path, choice, run, is_resumed, budget: args.budget.clone() };
@@ -92,7 +92,7 @@ pub async fn run(args: &args::Run, environment: &Environment) -> Result<()> {
                 }
                 _ => error,
             };
-            error.with_hint(format!("`{command}` goes on where it was"))
+            error.with_hint(format!("`{command}` resumes it"))
         }
         // Where there is a log, why it failed stands there, if that was wanted.
         _ if environment.is_logged => error,
@@ -106,8 +106,8 @@ fn said_once(error: Error, result: &RunResult) -> Error {
     let failed: Vec<String> = failed.map(|stage| format!("`{}`", stage.stage)).collect();
     let message = match failed.as_slice() {
         [] => return error,
-        [one] => format!("stage {one} failed: why stands above"),
-        several => format!("stages {} failed: why stands above", several.join(", ")),
+        [one] => format!("stage {one} failed (see above)"),
+        several => format!("stages {} failed (see above)", several.join(", ")),
     };
     Error { message, ..error }
 }

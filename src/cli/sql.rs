@@ -96,7 +96,7 @@ async fn runs(wanted: &[String], store: &Store, environment: &Environment) -> Re
         let (name, run) = match wanted.split_once('=') {
             Some((name, run)) if is_name(name) => (Some(name.to_owned()), run),
             Some((name, _)) => {
-                let message = format!("`{name}` cannot stand before the tables of a run");
+                let message = format!("`{name}` is not a valid name for a run");
                 let help = "use a lower-case letter, then lower-case letters, digits or `_`";
                 return Err(Error::new(ErrorKind::Usage, message).with_hint(help));
             }
@@ -137,7 +137,7 @@ async fn named_tables(
     let mut named: HashMap<String, Arc<dyn TableProvider>> = HashMap::new();
     for table in &query.tables {
         let Some((run, own)) = run_of(runs, &table.name) else {
-            let message = format!("`{}` does not say of which run it is", table.name);
+            let message = format!("`{}` does not say which run it belongs to", table.name);
             let names: Vec<String> = runs.iter().filter_map(|(name, _)| name.clone()).collect();
             let help = Some(format!("write `{}.{}`", names.join("` or `"), table.name));
             let range = table.range.clone();

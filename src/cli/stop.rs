@@ -21,7 +21,8 @@ pub fn on_signals(
 ) -> Result<JoinHandle<()>> {
     let watched = |kind| {
         signal(kind).map_err(|error| {
-            Error::new(ErrorKind::Resources, "signals cannot be watched").with_source(error)
+            Error::new(ErrorKind::Resources, "signal handlers cannot be installed")
+                .with_source(error)
         })
     };
     let mut interrupt = watched(SignalKind::interrupt())?;

@@ -181,7 +181,10 @@ async fn tests(
     for (side, record) in sides.into_iter().zip(records) {
         let input = record.components.get("input.from").and_then(|input| side.stage_of(input));
         let Some(input) = input else {
-            return Ok(Err(format!("run {} does not have the rows behind it", side.run.run)));
+            return Ok(Err(format!(
+                "run {} does not have the rows that it was measured on",
+                side.run.run
+            )));
         };
         measured.push(input);
     }

@@ -129,8 +129,10 @@ impl TablePair {
         for (name, table) in [("first", &self.a), ("second", &self.b)] {
             if !identifies(table, wanted, engine).await? {
                 let on = wanted.join("`, `");
-                let message =
-                    format!("in the {name} run `{}` has several rows with one `{on}`", self.stage);
+                let message = format!(
+                    "in the {name} run, several rows of `{}` have the same `{on}`",
+                    self.stage
+                );
                 return usage(message, "add a column to `--on`".to_owned());
             }
         }
@@ -165,13 +167,12 @@ impl TablePair {
             let rest = &candidates[i + 1..];
             rest.iter().map(move |second| vec![first.clone(), second.clone()])
         });
-        let message = format!("nothing says which columns identify a row of `{}`", self.stage);
+        let message = format!("the columns that identify a row of `{}` are unknown", self.stage);
         let help = match self.first_of(single.chain(pairs), engine).await? {
-            Some(key) => format!(
-                "say it with `--on` or a check `unique`; no two rows share `{}`",
-                key.join(",")
-            ),
-            None => "no two of its columns do; name those that do with `--on`".to_owned(),
+            Some(key) => {
+                format!("name them with `--on` or a check `unique`; `{}` is unique", key.join(","))
+            }
+            None => "no two of its columns are enough; name those that are with `--on`".to_owned(),
         };
         Ok(Error::new(ErrorKind::Usage, message).with_hint(help))
     }

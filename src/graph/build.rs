@@ -196,7 +196,7 @@ impl Builder<'_> {
         place: Span,
     ) {
         let help = if written.contains('/') {
-            Some("a stage of the kind `read` makes a table of a file".to_owned())
+            Some("a `read` stage turns a file into a table".to_owned())
         } else {
             let known = self.names.iter().filter(|name| Some(*name) != own);
             let gathered = self.matrices.iter().flat_map(|matrix| {

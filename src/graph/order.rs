@@ -109,10 +109,10 @@ fn describe(stages: &IndexMap<StageName, Stage>, members: &[usize]) -> Diagnosti
         .collect();
     let spec = &stages[members[first]].spec;
     let (message, help) = if members.len() == 1 {
-        (format!("stage {} needs itself", names[0]), None)
+        (format!("stage {} depends on itself", names[0]), None)
     } else {
-        let message = format!("stages wait for each other: {}", names.join(" needs "));
-        (message, Some("one of them must do without the next".to_owned()))
+        let message = format!("stages depend on each other: {}", names.join(" needs "));
+        (message, Some("remove one of these dependencies".to_owned()))
     };
     Diagnostic::error(Code::Cycle, spec.key, spec.path.clone(), message).with_help(help)
 }

@@ -29,7 +29,8 @@ impl FromStr for Budget {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let expected = "expected `tokens=N`, `time=LENGTH` such as `30m`, or both with a comma";
+        let expected =
+            "expected `tokens=N`, `time=LENGTH` such as `30m`, or both separated by a comma";
         let mut budget = Self { text: text.to_owned(), tokens: None, time: None };
         for part in text.split(',') {
             let (key, value) = part.split_once('=').ok_or(expected)?;
@@ -43,10 +44,10 @@ impl FromStr for Budget {
                     let time = parse_duration(value.trim()).ok_or_else(wrong)?;
                     budget.time.replace(time).is_some()
                 }
-                other => return Err(format!("`{other}` is no part of a budget; {expected}")),
+                other => return Err(format!("unknown budget key `{other}`; {expected}")),
             };
             if twice {
-                return Err(format!("`{}` stands twice; {expected}", key.trim()));
+                return Err(format!("`{}` is given twice; {expected}", key.trim()));
             }
         }
         Ok(budget)
@@ -103,7 +104,7 @@ impl Budget {
         if self.tokens.is_some_and(|most| tokens >= most) {
             return Some(format!("{} tokens were computed or paid for", count(tokens)));
         }
-        self.time.filter(|most| time >= *most).map(|_| format!("{} s went by", time.as_secs()))
+        self.time.filter(|most| time >= *most).map(|_| format!("{} s have passed", time.as_secs()))
     }
 }
 
@@ -127,8 +128,8 @@ mod tests {
             ("", "expected `tokens=N`"),
             ("tokens=0", "`tokens` is \"0\""),
             ("time=3", "`time` is \"3\""),
-            ("money=3", "`money` is no part of a budget"),
-            ("tokens=1,tokens=2", "`tokens` stands twice"),
+            ("money=3", "unknown budget key `money`"),
+            ("tokens=1,tokens=2", "`tokens` is given twice"),
         ] {
             let error = text.parse::<Budget>().unwrap_err();
             assert!(error.starts_with(expected), "{error}");
@@ -142,6 +143,6 @@ mod tests {
         let tokens = budget.exceeded(1234, Duration::from_secs(20));
         assert_eq!(tokens.as_deref(), Some("1,234 tokens were computed or paid for"));
         let time = budget.exceeded(0, Duration::from_secs(10));
-        assert_eq!(time.as_deref(), Some("10 s went by"));
+        assert_eq!(time.as_deref(), Some("10 s have passed"));
     }
 }

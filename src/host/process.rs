@@ -121,7 +121,7 @@ impl Host {
         let behind = newest.began().and_then(|began| (began - now).to_std().ok());
         let remark = behind.filter(|behind| *behind > CLOCKS_DIFFER).map(|behind| {
             format!(
-                "the clock of this machine, {}, is {} behind run {newest}: one of two clocks is wrong. This run gets the id after it",
+                "the clock of this machine, {}, is {} behind run {newest}: one of the two clocks is wrong. This run gets the next id after it",
                 now.format("%Y-%m-%d %H:%M:%S UTC"),
                 units::clock(behind),
             )
@@ -188,10 +188,10 @@ impl Host {
     ///
     /// # Errors
     ///
-    /// Where there is no folder for caches.
+    /// Where there is no cache folder.
     pub fn cache(&self) -> Result<PathBuf> {
         let folder = self.place.cache.as_ref().ok_or_else(|| {
-            Error::new(ErrorKind::Usage, "there is no folder for caches")
+            Error::new(ErrorKind::Usage, "there is no cache folder")
                 .with_hint("set XDG_CACHE_HOME or HOME")
         })?;
         Ok(folder.join("index"))

@@ -23,13 +23,13 @@ pub enum LedgerError {
     #[error("`{key}` is not a readable segment of the ledger: {reason}")]
     Segment { key: String, reason: String },
     /// Other processes were faster every time.
-    #[error("the ledger could not append: other processes did so {attempts} times in between")]
+    #[error("the ledger could not append: other processes appended {attempts} times in between")]
     Contended { attempts: u32 },
 }
 
 /// What helps when a part of the ledger is lost.
 const RESTORE: &str = "restore the folder `ledger` of the store from a backup; without one, move the \
-     folder away as a whole, and every request is asked anew";
+     folder away as a whole, and every request is sent again";
 
 /// Result with the ledger's error.
 pub(crate) type Result<T, E = LedgerError> = std::result::Result<T, E>;
@@ -55,7 +55,7 @@ impl From<LedgerError> for Error {
                 (ErrorKind::Store, RESTORE)
             }
             LedgerError::Refused { .. } => {
-                (ErrorKind::Internal, "this is a mistake in proofmill; please report it")
+                (ErrorKind::Internal, "this is a bug in proofmill; please report it")
             }
             LedgerError::Contended { .. } => {
                 (ErrorKind::Store, "run again when fewer processes write to this store")

@@ -109,7 +109,7 @@ pub(crate) async fn checkpoint(store: &Store, state: &State, margin: u64) -> Res
     let key = ledger_checkpoint_key(record.seq);
     let bytes = seal(&key, &record)?;
     if store.create(&key, bytes).await? != Created::Won {
-        let reason = "it is not what the log amounts to".to_owned();
+        let reason = "it does not match the log".to_owned();
         return Err(StoreError::Damaged { key: key.to_string(), reason }.into());
     }
     let (mut entries, mut checkpoints) = (Vec::new(), Vec::new());

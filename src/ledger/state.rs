@@ -58,7 +58,7 @@ impl State {
                     return Err(broken("merges segments that are not neighbours".into()));
                 };
                 if into.past > self.forgotten.len() as u64 {
-                    return Err(broken("leaves out what nobody forgot".into()));
+                    return Err(broken("leaves out answers that were not forgotten".into()));
                 }
                 self.live.splice(at..at + from.len(), [Arc::new(into)]);
             }

@@ -31,7 +31,7 @@ pub enum MemoryError {
     #[error("this is not a sentence: {reason}")]
     Sentence { reason: String },
     /// A sentence whose negation the rules do not make.
-    #[error("what is true instead of \"{fact}\" is not plain")]
+    #[error("the negation of \"{fact}\" cannot be derived")]
     NoNegation { fact: String },
     /// Blocked reasoning without premises.
     #[error("reasoning without a premise cannot be blocked")]
@@ -51,10 +51,10 @@ pub enum MemoryError {
         entries: usize,
     },
     /// An entry that does not count already.
-    #[error("entry {entry} is undone already, by entry {by}")]
+    #[error("entry {entry} is already undone, by entry {by}")]
     UndoneBefore { entry: u64, by: u64 },
     /// A fact that conflicts with others, where that is refused.
-    #[error("\"{fact}\" conflicts with what the memory holds: {with}")]
+    #[error("\"{fact}\" conflicts with the memory: {with}")]
     Conflict {
         fact: String,
         /// The others, with their entries.
@@ -83,17 +83,18 @@ impl MemoryError {
             Self::Contended { .. } => "try again when fewer processes teach it".to_owned(),
             Self::Unknown { near: Some(near), .. } => format!("did you mean `{near}`?"),
             Self::Unknown { .. } => {
-                "`proofmill teach memories` lists them; `proofmill teach add` makes one".to_owned()
+                "`proofmill teach memories` lists them; `proofmill teach add` creates one"
+                    .to_owned()
             }
-            Self::Sentence { .. } => "say it in one sentence, between quotes".to_owned(),
-            Self::NoNegation { .. } => "say it with `--as \"…\"`".to_owned(),
+            Self::Sentence { .. } => "give one sentence, in quotes".to_owned(),
+            Self::NoNegation { .. } => "give it with `--as \"…\"`".to_owned(),
             Self::NoPremises => {
                 "name each premise with `--premise`, or the proof with `--proof`".to_owned()
             }
             Self::UnknownFact { near: Some(near), .. } => format!("did you mean \"{near}\"?"),
             Self::UnknownFact { .. } => "add it first, with `proofmill teach add`".to_owned(),
-            Self::NoEntry { .. } => "`proofmill teach history` numbers them".to_owned(),
-            Self::UndoneBefore { by, .. } => format!("undo entry {by} to make it count again"),
+            Self::NoEntry { .. } => "`proofmill teach history` lists them".to_owned(),
+            Self::UndoneBefore { by, .. } => format!("undo entry {by} to restore it"),
             Self::Conflict { .. } => {
                 "retire the other with `proofmill teach negate` or `undo`, or leave out \
                  `--refuse-conflicts`"

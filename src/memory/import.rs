@@ -46,7 +46,7 @@ struct Wrong {
 impl From<MemoryError> for Wrong {
     fn from(error: MemoryError) -> Self {
         let help = match &error {
-            MemoryError::NoNegation { .. } => "say it in the column `as`".to_owned(),
+            MemoryError::NoNegation { .. } => "give it in the column `as`".to_owned(),
             MemoryError::NoPremises => "give the column `premises`".to_owned(),
             error => error.hint(),
         };
@@ -64,7 +64,7 @@ pub fn read_lessons(path: &str, author: &str) -> Result<Vec<(String, Lesson)>> {
     let source = proofmill_files::open(&settings)?;
     if matches!(source.format(), Format::Parquet | Format::Lines) {
         let wrong = Wrong {
-            reason: "lessons are not read from this format".to_owned(),
+            reason: "lessons cannot be read from this format".to_owned(),
             help: "write them as `.jsonl`, `.json`, `.csv` or `.tsv`".to_owned(),
         };
         return Err(wrong.at(path.to_owned()));
@@ -93,7 +93,7 @@ fn lesson(fields: Map<String, Value>, author: &str) -> Result<Lesson, Wrong> {
     let record: Record = serde_json::from_value(Value::Object(fields)).map_err(|error| Wrong {
         reason: error.to_string(),
         help: "the columns are `fact`, `action`, `as`, `question`, `answer`, `hypothesis`, `premises`, \
-               `author`, `reason`, `proof` and `run`; all but `run` hold texts"
+               `author`, `reason`, `proof` and `run`; all but `run` are strings"
             .to_owned(),
     })?;
     let action = action(&record)?;
@@ -138,7 +138,7 @@ fn action(record: &Record) -> Result<Action, Wrong> {
         Verb::Force => Action::Force { fact: fact()?, question: question()? },
         Verb::Undo => {
             return Err(Wrong {
-                reason: "entries are not undone by a file".to_owned(),
+                reason: "a file cannot undo entries".to_owned(),
                 help: "use `proofmill teach undo`".to_owned(),
             });
         }

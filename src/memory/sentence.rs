@@ -38,16 +38,16 @@ impl FromStr for Sentence {
         let sentence = words.join(" ");
         let refuse = |reason: String| Err(MemoryError::Sentence { reason });
         if sentence.trim_matches(['.', ' ']).is_empty() {
-            return refuse("it says nothing".to_owned());
+            return refuse("it is empty".to_owned());
         }
         if sentence.chars().count() > SENTENCE_CHARS_MAX {
             return refuse(format!("it is longer than {SENTENCE_CHARS_MAX} characters"));
         }
         if sentence.contains(MARK) {
-            return refuse(format!("it holds `{MARK}`, which stands between premises"));
+            return refuse(format!("it contains `{MARK}`, the separator of premises"));
         }
         if sentence.chars().any(char::is_control) {
-            return refuse("it holds characters that cannot be seen".to_owned());
+            return refuse("it contains control characters".to_owned());
         }
         Ok(Self(sentence))
     }

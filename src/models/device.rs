@@ -50,24 +50,24 @@ pub struct Placement {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoPlacement {
     /// A GPU is asked for, and there is none.
-    #[error("`device: {device}` asks for a GPU, and {why}")]
+    #[error("`device: {device}` needs a GPU, but {why}")]
     NoGpu {
         device: Device,
         /// Why there is none.
         why: NoGpu,
     },
     /// Another GPU is asked for than there are.
-    #[error("`device: {device}` is not there, but {found}")]
+    #[error("`device: {device}` does not exist, found {found}")]
     OtherGpus { device: Device, found: String },
     /// All GPUs are asked for, and they are not alike.
     #[error(
-        "`device: cuda` asks for GPUs whose answers may differ in their last bits: {}",
+        "`device: cuda` selects GPUs whose answers may differ in their last bits: {}",
         found.iter().map(with_capability).collect::<Vec<_>>().join(", ")
     )]
     UnlikeGpus { found: Vec<GpuInfo> },
     /// The processor cannot compute so.
     #[error(
-        "`dtype: bf16` needs a GPU, and the model runs on the processor{}",
+        "`dtype: bf16` needs a GPU, but the model runs on the processor{}",
         why.as_ref().map(|no| format!(", as {}", no.why)).unwrap_or_default()
     )]
     Bf16 {
@@ -76,7 +76,7 @@ pub enum NoPlacement {
     },
     /// The processor has no such library.
     #[error(
-        "`gemm: cublaslt` needs a GPU, and the model runs on the processor{}",
+        "`gemm: cublaslt` needs a GPU, but the model runs on the processor{}",
         why.as_ref().map(|no| format!(", as {}", no.why)).unwrap_or_default()
     )]
     GemmOfNoGpu {
@@ -84,7 +84,7 @@ pub enum NoPlacement {
         why: Option<NoGpu>,
     },
     /// The library multiplies otherwise.
-    #[error("`gemm: cublaslt` multiplies with `dtype: bf16` only")]
+    #[error("`gemm: cublaslt` works only with `dtype: bf16`")]
     GemmOfOtherType,
 }
 
@@ -102,7 +102,7 @@ impl NoPlacement {
     pub fn help(&self) -> &'static str {
         match self {
             Self::NoGpu { .. } => {
-                "write `device: auto` to use one where there is one, or `device: cpu`"
+                "write `device: auto` to use a GPU if there is one, or `device: cpu`"
             }
             Self::OtherGpus { .. } => "name one of these, or write `device: cuda` for all",
             Self::UnlikeGpus { .. } => {
@@ -263,9 +263,9 @@ mod tests {
     #[test]
     fn what_is_not_there_is_said_with_what_is() {
         let error = place(r#", "device": "cuda""#, &none()).unwrap_err();
-        assert!(error.starts_with("`device: cuda` asks for a GPU, and there is no driver; "));
+        assert!(error.starts_with("`device: cuda` needs a GPU, but there is no driver; "));
         let error = place(r#", "device": "cuda:1""#, &two()).unwrap_err();
-        assert!(error.contains("`device: cuda:1` is not there, but cuda:0 G0, cuda:3 G3; "));
+        assert!(error.contains("`device: cuda:1` does not exist, found cuda:0 G0, cuda:3 G3; "));
         let error = place(r#", "dtype": "bf16""#, &none()).unwrap_err();
         assert!(error.contains("runs on the processor, as there is no driver; write"), "{error}");
         let error = place(r#", "dtype": "bf16", "device": "cpu""#, &two()).unwrap_err();
@@ -282,7 +282,7 @@ mod tests {
         assert_eq!(gemm("", &two()), Ok(GemmBackend::CublasLt));
         assert_eq!(gemm(r#", "dtype": "bf16""#, &two()), Ok(GemmBackend::CublasLt));
         let error = gemm(r#", "dtype": "int8""#, &two()).unwrap_err();
-        assert!(error.contains("with `dtype: bf16` only; leave one"), "{error}");
+        assert!(error.contains("only with `dtype: bf16`; leave one"), "{error}");
         let error = gemm("", &none()).unwrap_err();
         assert!(error.contains("on the processor, as there is no driver; leave"), "{error}");
         let error = gemm(r#", "device": "cpu""#, &two()).unwrap_err();

@@ -34,11 +34,11 @@ pub struct Check {
 #[serde(deny_unknown_fields)]
 #[schemars(extend("minProperties" = 1))]
 pub struct Rows {
-    /// At least so many.
+    /// Minimum number of rows.
     pub min: Option<u64>,
-    /// At most so many.
+    /// Maximum number of rows.
     pub max: Option<u64>,
-    /// Exactly so many.
+    /// Exact number of rows.
     pub equal: Option<u64>,
     /// Exactly as many as another stage has.
     pub equal_to: Option<String>,
@@ -50,7 +50,7 @@ pub struct Rows {
 pub struct AcceptedValues {
     /// The column; NULL is accepted.
     pub column: String,
-    /// The values: compared as texts if one of them is a text, as they are otherwise.
+    /// The values: compared as texts if one of them is a text, with their own types otherwise.
     #[schemars(length(min = 1))]
     pub values: Vec<Scalar>,
 }
@@ -81,13 +81,13 @@ impl Scalar {
     }
 }
 
-/// What a violation means.
+/// Severity of a violation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum CheckSeverity {
     /// The stage fails: nothing depends on it and the run is not published.
     #[default]
     Error,
-    /// The run goes on and says so.
+    /// The violation is reported and the run continues.
     Warn,
 }

@@ -8,7 +8,7 @@ use crate::code::Code;
 use crate::node::{Node, Value, Written};
 use proofmill_base::suggest;
 
-/// A parameter: its default, nothing if it must be given, or more than that.
+/// A parameter: its default, nothing if it must be given, or a declaration.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Parameter {
@@ -16,28 +16,28 @@ pub enum Parameter {
     One(Option<Scalar>),
     /// A list, for a matrix.
     Many(Vec<Scalar>),
-    /// Which values are right.
+    /// Which values are valid.
     Declared(Declared),
 }
 
-/// A parameter and the values that are right for it; of a list, for each item.
+/// A parameter and its valid values; of a list, those of each item.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(extend("minProperties" = 1))]
 pub struct Declared {
-    /// Its value where none is given; without it, one must be.
+    /// Its value if none is given; without it, a value is required.
     pub default: Option<ParameterValue>,
     /// What it is for.
     pub description: Option<String>,
     /// Its type; that of the default if there is one.
     #[serde(rename = "type")]
     pub kind: Option<ParameterType>,
-    /// All values that it may have.
+    /// All valid values.
     #[schemars(length(min = 1))]
     pub one_of: Option<Vec<Scalar>>,
-    /// The least number.
+    /// The smallest valid number.
     pub min: Option<f64>,
-    /// The largest number.
+    /// The largest valid number.
     pub max: Option<f64>,
 }
 

@@ -161,7 +161,7 @@ impl Expander<'_> {
             });
             let mut secrets = texts.filter_map(secret::of_address);
             let Some(why) = secrets.next() else { continue };
-            let help = "a run keeps its parameters and shows them: put what is secret into the environment";
+            let help = "runs store and show their parameters: put secrets in the environment";
             self.secret(declared.span, join("params", &key.name), why, help);
         }
     }
@@ -305,7 +305,7 @@ impl Expander<'_> {
             return None;
         };
         if self.stages.contains_key(&name) {
-            let message = format!("there is a stage `{full}` already");
+            let message = format!("a stage `{full}` already exists");
             let help =
                 "a group's name is joined by `_` with the groups around it, its matrix values and its turns"
                     .to_owned();

@@ -44,7 +44,7 @@ pub fn instances(
             let label = label(item);
             if let Some(first) = labels.insert(label.clone(), item) {
                 let message = match (text(first), text(item)) {
-                    (a, b) if a == b => format!("`{b}` stands here already"),
+                    (a, b) if a == b => format!("duplicate value `{b}`"),
                     (a, b) => format!("`{b}` and `{a}` both make the name `{group}_{label}`"),
                 };
                 let path = join(&path, &i.to_string());

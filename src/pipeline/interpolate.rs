@@ -63,7 +63,7 @@ fn scalar(
         }
         let Some(end) = text[start..].find('}').map(|at| start + at + 1) else {
             let place = node.place_in_text(sources, start..start + 2);
-            let message = "`${` without its `}`";
+            let message = "`${` without a closing `}`";
             let help = "write `$${` for a literal `${`".to_owned();
             let diagnostic = Diagnostic::error(Code::UnknownParameter, place, path, message);
             out.push(diagnostic.with_help(help));
@@ -147,14 +147,14 @@ fn not_found(
     path: &str,
 ) -> Diagnostic {
     if values.get(reference).is_some() {
-        let message = format!("`{reference}` is a list and cannot stand inside a string");
+        let message = format!("`{reference}` is a list and cannot be used inside a string");
         let help = "a list must be the whole value".to_owned();
         return Diagnostic::error(Code::WrongType, place, path, message).with_help(help);
     }
     let known = values.references();
     let help = suggest::help(reference, known.iter().map(String::as_str))
         .unwrap_or_else(|| "declare it under `params:` and write `${params.name}`".to_owned());
-    let message = format!("`${{{reference}}}` names nothing");
+    let message = format!("`${{{reference}}}` is not defined");
     Diagnostic::error(Code::UnknownParameter, place, path, message).with_help(help)
 }
 

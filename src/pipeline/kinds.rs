@@ -52,16 +52,16 @@ macro_rules! kinds {
             /// What must hold for the table.
             #[serde(default)]
             pub checks: Vec<Check>,
-            /// What becomes of rows that cannot be read or computed.
+            /// What happens to rows that cannot be read or computed.
             #[serde(default)]
             pub on_error: OnError,
             /// Share of failed rows above which the stage fails, from 0 to 1.
             #[serde(default)]
             #[schemars(range(min = 0.0, max = 1.0))]
             pub max_error_rate: f64,
-            /// Longest time the stage may take, such as `90s`, `15m` or `2h`.
+            /// Time limit of the stage, such as `90s`, `15m` or `2h`.
             pub timeout: Option<String>,
-            /// Parts the table is computed and stored in; as many as there are cores when absent.
+            /// Partitions that the table is computed and stored in; as many as there are cores when absent.
             #[schemars(range(min = 1, max = 1024))]
             pub partitions: Option<u32>,
         }
@@ -146,7 +146,7 @@ kinds! {
     prompt: Prompt => Rows,
     /// Writes a text for every row of a table, with a model.
     generate: Generate => Rows,
-    /// Says how likely texts are for every row of a table, with a model.
+    /// Scores texts for every row of a table, with a model.
     score: Score => Rows,
     /// Gives a vector for every row of a table, with a model.
     embed: Embed => Rows,
@@ -154,7 +154,7 @@ kinds! {
     hypothesize: Hypothesize => Hypotheses,
     /// Writes one-step proofs of hypotheses, with a model.
     prove: Prove => Proofs,
-    /// Says what a model believes of proofs and hypotheses, and accepts or rejects proofs.
+    /// Judges proofs and hypotheses with a model, and accepts or rejects proofs.
     verify: Verify => Judgements,
     /// Answers questions by their best proofs or beliefs.
     select_answer: SelectAnswer => Answers,
@@ -178,11 +178,11 @@ kinds! {
     report: Report => Page,
 }
 
-/// What becomes of a row that cannot be read or computed.
+/// What happens to a row that cannot be read or computed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum OnError {
-    /// It becomes a row of `<stage>__errors`, and `max_error_rate` decides about the stage.
+    /// It becomes a row of `<stage>__errors`, and `max_error_rate` decides whether the stage fails.
     #[default]
     Capture,
     /// The first one stops the stage.

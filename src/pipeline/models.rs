@@ -11,14 +11,14 @@ use proofmill_settings::endpoint::{Api, Budget, Capabilities, Prices};
 #[serde(deny_unknown_fields)]
 #[schemars(extend("oneOf" = [{"required": ["path"]}, {"required": ["url"]}]))]
 pub struct Model {
-    /// A folder as Hugging Face lays it out: `config.json`, `*.safetensors`, `tokenizer.json`.
+    /// A folder in the Hugging Face layout: `config.json`, `*.safetensors`, `tokenizer.json`.
     pub path: Option<String>,
     /// Where it computes: `cpu`, `cuda` (all GPUs), `cuda:N` (one), or `auto`: all GPUs if there are
     /// any, or else the processor; `auto` when absent. Only with `path`, as the next eight.
     pub device: Option<Device>,
-    /// How weights are kept and multiplied; `f32` on the processor and `bf16` on a GPU when absent.
+    /// How weights are stored and multiplied; `f32` on the processor and `bf16` on a GPU when absent.
     pub dtype: Option<Dtype>,
-    /// What multiplies matrices on a GPU with `bf16`; `builtin` when absent.
+    /// GEMM implementation on a GPU with `bf16`; `builtin` when absent.
     pub gemm: Option<Gemm>,
     /// Threads on the processor, each with its own batch; as many as cores when absent. A GPU has
     /// one.
@@ -28,11 +28,10 @@ pub struct Model {
     /// for an encoder alone 512, on a GPU 4096.
     #[schemars(range(min = 16, max = 1_048_576))]
     pub max_batch_tokens: Option<u32>,
-    /// Answers that a worker has under way at a time.
+    /// Maximum number of answers in flight per worker.
     #[schemars(range(min = 1, max = 65_536))]
     pub max_num_seqs: Option<u32>,
-    /// MiB of keys and values of all workers; 1024 on the processor and most of a GPU's memory when
-    /// absent.
+    /// KV cache of all workers in MiB; 1024 on the processor and most of a GPU's memory when absent.
     #[schemars(range(min = 1, max = 1_048_576))]
     pub kv_cache_mib: Option<u32>,
     /// Which rows of a text make its vector; as the folder says when absent.
@@ -41,38 +40,38 @@ pub struct Model {
     pub normalize: Option<bool>,
     /// Base address, such as `http://localhost:8000/v1`.
     pub url: Option<String>,
-    /// The model's name there. Only with `url`, as the next twelve.
+    /// The model's name at the endpoint. Only with `url`, as the next twelve.
     pub model: Option<String>,
-    /// How text is asked for; `completions` when absent.
+    /// API for text requests; `completions` when absent.
     pub api: Option<Api>,
-    /// What stands before every prompt as the system's message; only for `chat`.
+    /// System message before every prompt; only for `chat`.
     pub system: Option<String>,
-    /// What the endpoint can do beyond the least of the protocol.
+    /// Capabilities of the endpoint beyond the minimum of the protocol.
     pub capabilities: Option<Capabilities>,
     /// Name of the environment variable that holds the key. The key itself is never written.
     pub api_key_env: Option<String>,
     /// Requests in flight at a time; 8 when absent.
     #[schemars(range(min = 1, max = 4096))]
     pub concurrency: Option<u32>,
-    /// Most requests a minute.
+    /// Maximum number of requests per minute.
     #[schemars(range(min = 1))]
     pub requests_per_minute: Option<u32>,
-    /// Most tokens a minute.
+    /// Maximum number of tokens per minute.
     #[schemars(range(min = 1))]
     pub tokens_per_minute: Option<u32>,
-    /// Longest wait for one answer in seconds; 600 when absent.
+    /// Timeout of one answer in seconds; 600 when absent.
     #[schemars(range(min = 1, max = 86_400))]
     pub timeout_seconds: Option<u32>,
-    /// How often a request is tried again; 6 when absent.
+    /// Maximum number of retries of a request; 6 when absent.
     #[schemars(range(min = 0, max = 100))]
     pub retries: Option<u32>,
     /// The most that one command may spend on it; what the ledger replays costs nothing.
     pub budget: Option<Budget>,
-    /// What a million tokens cost, in whichever currency.
+    /// Price per million tokens, in any currency.
     pub prices: Option<Prices>,
 }
 
-/// How weights are kept and multiplied.
+/// How weights are stored and multiplied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Dtype {
@@ -84,11 +83,11 @@ pub enum Dtype {
     Int8,
 }
 
-/// What multiplies matrices on a GPU.
+/// GEMM implementation on a GPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Gemm {
-    /// Kernels of this program.
+    /// Built-in kernels.
     #[default]
     Builtin,
     /// NVIDIA's library cuBLASLt, where it is installed.

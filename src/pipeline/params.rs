@@ -184,10 +184,10 @@ fn float(text: &str) -> Result<f64, &'static str> {
     let value: f64 = text.parse().map_err(|_| "a number")?;
     // `inf` is written so, and no number of digits is.
     if value.is_infinite() && text.bytes().any(|byte| byte.is_ascii_digit()) {
-        return Err("a number that 64-bit floating point keeps");
+        return Err("a number that is exact as a 64-bit float");
     }
     match text.parse::<i128>() {
-        Ok(whole) if value as i128 != whole => Err("a number that 64-bit floating point keeps"),
+        Ok(whole) if value as i128 != whole => Err("a number that is exact as a 64-bit float"),
         _ => Ok(value),
     }
 }
@@ -220,7 +220,7 @@ mod tests {
         assert_eq!(items("3,b", Vec::new()).unwrap(), texts);
         let fractions = || vec![Value::Float(0.5)];
         assert_eq!(items("2,1e9", fractions()).unwrap(), [Value::Float(2.0), Value::Float(1e9)]);
-        assert_eq!(items("1e400", fractions()), Err("a number that 64-bit floating point keeps"));
+        assert_eq!(items("1e400", fractions()), Err("a number that is exact as a 64-bit float"));
         assert!(items("9007199254740993", fractions()).is_err());
     }
 }

@@ -47,7 +47,7 @@ pub struct Pipeline {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Strict {
-    /// An answer that depends on an order which nothing fixes, whatever the number of rows.
+    /// A result that depends on an unspecified order, regardless of the number of rows.
     Order,
 }
 
@@ -77,7 +77,7 @@ pub struct Common {
     pub description: Option<String>,
     /// What must hold for the table.
     pub checks: Vec<Check>,
-    /// What becomes of rows that cannot be read or computed.
+    /// What happens to rows that cannot be read or computed.
     pub on_error: OnError,
     /// Share of failed rows above which the stage fails.
     pub max_error_rate: f64,

@@ -17,12 +17,12 @@ const WORDS: &[(&str, &str, Option<&str>)] = &[
     ("unclosed quote", "the quote is never closed", None),
     (
         "trailing content after single-quoted",
-        "a string goes on after its closing quote",
+        "a string continues after its closing quote",
         Some("inside single quotes, write `''` for a quote"),
     ),
     (
         "trailing content after double-quoted",
-        "a string goes on after its closing quote",
+        "a string continues after its closing quote",
         Some("inside double quotes, write `\\\"` for a quote"),
     ),
     ("',' or '}'", "expected `,` or `}`", Some("what `{` opens must be closed by `}`")),
@@ -31,7 +31,7 @@ const WORDS: &[(&str, &str, Option<&str>)] = &[
     ("unclosed bracket '['", "the `[` is never closed", None),
     (
         "did not find expected key",
-        "this line is indented like none of those above it",
+        "the indentation of this line matches no line above it",
         Some("keys of one mapping start in the same column"),
     ),
     (
@@ -42,7 +42,7 @@ const WORDS: &[(&str, &str, Option<&str>)] = &[
     (
         "mapping values are not allowed",
         "`:` is not allowed here",
-        Some("put quotes around a string that holds `: `, or fix the line before"),
+        Some("put quotes around a string that contains `: `, or fix the line before"),
     ),
     (
         "illegal placement of ':'",
@@ -51,12 +51,12 @@ const WORDS: &[(&str, &str, Option<&str>)] = &[
     ),
     (
         "unknown escape",
-        "the text has an escape that YAML does not know",
+        "the string has an escape that YAML does not know",
         Some("write `\\\\` for a backslash, or use single quotes"),
     ),
     (
         "unknown anchor",
-        "`*` names something that `&` has not marked above",
+        "`*` refers to an anchor that `&` does not define above",
         Some("put quotes around a string that starts with `*`"),
     ),
     (
@@ -66,7 +66,7 @@ const WORDS: &[(&str, &str, Option<&str>)] = &[
     ),
     ("expected string scalar", "a key must be a string", None),
     ("Depth", "the file is nested too deeply", None),
-    ("budget breached", "the file is larger than any pipeline needs to be", None),
+    ("budget breached", "the file is too large for a pipeline", None),
 ];
 
 /// The library's `message` about byte `start` of `text` as a refusal of ours.

@@ -13,13 +13,12 @@ pub const FILE_BYTES_MAX: usize = 4 << 20;
 pub fn add(name: &str, bytes: &[u8], sources: &mut Sources) -> Result<u32, Box<Diagnostic>> {
     if bytes.len() > FILE_BYTES_MAX {
         let source = sources.add(name, "");
-        let message =
-            format!("the file is larger than the {} MiB that are accepted", FILE_BYTES_MAX >> 20);
+        let message = format!("the file is larger than the limit of {} MiB", FILE_BYTES_MAX >> 20);
         return Err(mistake(source, 0, 0, message, "one file is one pipeline or template"));
     }
     if let [0xff, 0xfe, ..] | [0xfe, 0xff, ..] = bytes {
         let source = sources.add(name, "");
-        let message = "the file starts as UTF-16 does, and must be UTF-8".to_owned();
+        let message = "the file starts like UTF-16, but must be UTF-8".to_owned();
         return Err(mistake(source, 0, 0, message, SAVE));
     }
     match std::str::from_utf8(bytes) {
@@ -40,7 +39,7 @@ pub fn add(name: &str, bytes: &[u8], sources: &mut Sources) -> Result<u32, Box<D
             let at = error.valid_up_to();
             // What follows is shown as far as it can be; up to the place, both texts are the same.
             let source = sources.add(name, String::from_utf8_lossy(bytes));
-            let message = format!("the byte {:#04x} at offset {at} is no UTF-8", bytes[at]);
+            let message = format!("the byte {:#04x} at offset {at} is not valid UTF-8", bytes[at]);
             Err(mistake(source, at, char::REPLACEMENT_CHARACTER.len_utf8(), message, SAVE))
         }
     }
@@ -68,12 +67,12 @@ mod tests {
     #[test]
     fn bytes_that_are_no_text_have_a_place() {
         let cases: [(&[u8], &str, (usize, usize)); 6] = [
-            (b"a: 1\nb: caf\xe9 \xff\n", "the byte 0xe9 at offset 11 is no UTF-8", (2, 7)),
-            (b"\xc3\xa9\n\xc3", "the byte 0xc3 at offset 3 is no UTF-8", (2, 1)),
+            (b"a: 1\nb: caf\xe9 \xff\n", "the byte 0xe9 at offset 11 is not valid UTF-8", (2, 7)),
+            (b"\xc3\xa9\n\xc3", "the byte 0xc3 at offset 3 is not valid UTF-8", (2, 1)),
             (b"a: 1\nb\0: 2\n", "the byte at offset 6 is NUL, which a text cannot contain", (2, 2)),
             (b"a\0:\0", "the byte at offset 1 is NUL, which a text cannot contain", (1, 2)),
-            (b"\xff\xfea\0", "the file starts as UTF-16 does, and must be UTF-8", (1, 1)),
-            (b"\xfe\xff\0a", "the file starts as UTF-16 does, and must be UTF-8", (1, 1)),
+            (b"\xff\xfea\0", "the file starts like UTF-16, but must be UTF-8", (1, 1)),
+            (b"\xfe\xff\0a", "the file starts like UTF-16, but must be UTF-8", (1, 1)),
         ];
         for (bytes, message, place) in cases {
             assert_eq!(refused(bytes), (message.to_owned(), place));

@@ -260,9 +260,9 @@ fn exactly_one(
                 let listed: Vec<_> = keys.iter().map(|key| format!("`{key}`")).collect();
                 let listed = listed.join(", ");
                 let (message, help) = if keys.len() <= LISTED_MAX {
-                    (format!("one of the keys {listed} must be here"), None)
+                    (format!("one of the keys {listed} is required"), None)
                 } else {
-                    let message = format!("one of {} keys must be here", keys.len());
+                    let message = format!("one of {} keys is required", keys.len());
                     (message, Some(format!("expected one of {listed}")))
                 };
                 let code = Code::NotExactlyOne;
@@ -272,7 +272,7 @@ fn exactly_one(
         }
         [(first, _), rest @ ..] => {
             for (extra, _) in rest {
-                let message = format!("`{}` cannot stand beside `{}`", extra.name, first.name);
+                let message = format!("`{}` and `{}` cannot be combined", extra.name, first.name);
                 let help = "keep one of them".to_owned();
                 let path = join(path, &extra.name);
                 out.push(

@@ -152,7 +152,7 @@ impl Reader<'_> {
                 kept.push((key, node));
                 continue;
             }
-            let message = format!("the key `{}` stands here already", key.name);
+            let message = format!("duplicate key `{}`", key.name);
             let help = "keep one of the two".to_owned();
             self.out
                 .push(Diagnostic::error(Code::Duplicate, key.span, path, message).with_help(help));

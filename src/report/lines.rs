@@ -128,7 +128,7 @@ fn reused(outcome: &StageOutcome) -> Option<String> {
     let errors = outcome.error_rows;
     (errors > 0).then(|| {
         format!(
-            "reused {}: {}, {}; `--rerun {}` tries those again",
+            "reused {}: {}, {}; `--rerun {}` retries them",
             outcome.stage,
             plural(outcome.rows as usize, "row"),
             plural(errors as usize, "error row"),

@@ -254,7 +254,7 @@ fn the_clock_runs_and_names_what_is_waited_for() {
     assert!(!line(17.0).contains("waits"));
     let shown = line(18.0);
     assert!(
-        shown.contains("20/200 rows  waits 12 s as the endpoint asked (Retry-After)"),
+        shown.contains("20/200 rows  waits 12 s, set by the endpoint (Retry-After)"),
         "{shown}"
     );
     // Nobody can tell how long it takes as long as it waits.

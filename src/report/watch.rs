@@ -307,8 +307,8 @@ fn waits(waiting: &Waiting, now: Duration) -> String {
     match waiting.what {
         WaitFor::Turn => "waits for its turn at the model".to_owned(),
         WaitFor::Loading => "waits for the model to load".to_owned(),
-        WaitFor::RateLimit => format!("waits{time} for the limit per minute"),
-        WaitFor::RetryAfter => format!("waits{time} as the endpoint asked (Retry-After)"),
-        WaitFor::Backoff => format!("waits{time} before another attempt"),
+        WaitFor::RateLimit => format!("waits{time} for the rate limit"),
+        WaitFor::RetryAfter => format!("waits{time}, set by the endpoint (Retry-After)"),
+        WaitFor::Backoff => format!("waits{time} before the next retry"),
     }
 }

@@ -340,7 +340,7 @@ async fn within<T>(
             if asked.now().asked > 0 {
                 asked.interrupt();
                 let text = format!(
-                    "stage `{name}` waits up to {} s for {} answers under way; a second signal ends it at once",
+                    "stage `{name}` waits up to {} s for {} answers in flight; a second signal stops it immediately",
                     DRAIN_MAX.as_secs(),
                     asked.in_flight(),
                 );

@@ -113,7 +113,7 @@ async fn explain(plan: &mut RunPlan, prepared: &Prepared, store: &Store) -> Resu
     let Ok(pipeline) = prepared.graph.pipeline.name.parse::<PipelineName>() else { return Ok(()) };
     let latest = latest_manifest(store, &pipeline).await?;
     plan.remarks.extend(latest.unreadable.iter().map(|error| {
-        format!("{error}; what changed since that run cannot be told, and nothing else needs it")
+        format!("{error}; changes since that run are unknown, and nothing else depends on it")
     }));
     let Some(last) = latest.manifest else { return Ok(()) };
     let before = fingerprints_of(&last.record);

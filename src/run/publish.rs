@@ -89,7 +89,7 @@ async fn run_to_its_end(request: Request, store: Store) -> Result<RunResult> {
     };
     let (templates, code) = (templates(&request.loaded.sources), code_versions());
     let Some(prepared) = request.loaded.prepared else {
-        return Err(Error::new(ErrorKind::Pipeline, "the pipeline has mistakes"));
+        return Err(Error::new(ErrorKind::Pipeline, "the pipeline has errors"));
     };
     let params: BTreeMap<String, Json> =
         prepared.graph.pipeline.params.iter().map(|(k, v)| (k.clone(), v.clone())).collect();

@@ -102,21 +102,21 @@ impl fmt::Display for Reason {
                 write!(f, "it calls {}, which differs between runs", functions.join(", "))
             }
             Self::Unrepeatable(why) => write!(f, "{why}"),
-            Self::Asked => write!(f, "it was asked to run again"),
-            Self::Lost => write!(f, "the store has lost part of its table"),
+            Self::Asked => write!(f, "a rerun was requested"),
+            Self::Lost => write!(f, "part of its table is missing from the store"),
             Self::Damaged(error) => write!(f, "{error}"),
             Self::InputsReplaced(inputs) => {
-                write!(f, "it was made of another table of {}", names(inputs))
+                write!(f, "it was computed from another table of {}", names(inputs))
             }
             Self::InputsRun(inputs) => {
-                write!(f, "it runs if {} comes out otherwise", names(inputs))
+                write!(f, "it runs if {} changes", names(inputs))
             }
             Self::InputsUnknown => {
-                write!(f, "an older proofmill did not record which tables it was made of")
+                write!(f, "an older proofmill did not record which tables it was computed from")
             }
-            Self::Transient(1) => write!(f, "1 row failed for a reason that may pass"),
-            Self::Transient(rows) => write!(f, "{rows} rows failed for reasons that may pass"),
-            Self::ExportChanged => write!(f, "the exported file is not what was written"),
+            Self::Transient(1) => write!(f, "1 row failed with a transient error"),
+            Self::Transient(rows) => write!(f, "{rows} rows failed with transient errors"),
+            Self::ExportChanged => write!(f, "the exported file differs from what was written"),
         }
     }
 }

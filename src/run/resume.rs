@@ -34,7 +34,7 @@ pub async fn take_over(
     let is_published = store.size(&manifest_key(run)).await?.is_some();
     may_go_on(run, &read_log::<Event>(store, run).await?, started, is_published)?;
     if !store.is_local() {
-        let text = "looking for a sign of life of the run's process, for up to 35 s";
+        let text = "checking for up to 35 s whether the run's process is alive";
         observer.notice(&Notice::Remark { text });
     }
     let Some(lease) = Lease::take(store, run).await? else {
@@ -67,14 +67,14 @@ fn may_go_on(
     let succeeded = |e: &Event| matches!(e, Event::Finished { outcome: Outcome::Succeeded });
     // One that was killed between its last entry and its manifest still has to be published.
     if is_published && entries.iter().filter_map(Entry::event).any(succeeded) {
-        return Err(usage(format!("run `{run}` has succeeded and cannot go on"))
-            .with_hint("run the pipeline again; what is unchanged is taken from the store"));
+        return Err(usage(format!("run `{run}` has succeeded and cannot be resumed"))
+            .with_hint("run the pipeline again; unchanged stages are taken from the store"));
     }
     let begun: Vec<&Event> = starts(entries).collect();
     let differs = |event: &&Event| difference(event, started);
     let Some(other) = begun.last().and_then(differs) else { return Ok(()) };
     Err(usage(format!("run `{run}` was started with {other}"))
-        .with_hint("give the same ones, or start a new run without `--resume`"))
+        .with_hint("use the same ones, or start a new run without `--resume`"))
 }
 
 fn starts(entries: &[Entry<Event>]) -> impl Iterator<Item = &Event> {
@@ -125,7 +125,7 @@ fn other_code(entries: &[Entry<Event>], started: &Event) -> Option<String> {
     let parts: Vec<String> = parts.collect();
     (!parts.is_empty()).then(|| {
         format!(
-            "the run was begun by another program and goes on with {}; the log tells which stages \
+            "the run was started by another build and continues with {}; the log shows which stages \
              each computed",
             parts.join(", ")
         )

@@ -55,7 +55,7 @@ async fn differences(
 ) -> Result<Vec<String>> {
     let engine = &loaded.engine;
     let Some(prepared) = loaded.prepared else {
-        return Err(Error::new(ErrorKind::Pipeline, "the pipeline has mistakes"));
+        return Err(Error::new(ErrorKind::Pipeline, "the pipeline has errors"));
     };
     let case = prepared.graph.pipeline.tests[number].0.clone();
     give(&prepared, &case)?;
@@ -116,10 +116,8 @@ fn known(prepared: &Prepared, name: &str) -> Result<StageName> {
     let found = prepared.stages.keys().find(|stage| stage.as_str() == name).cloned();
     found.ok_or_else(|| {
         let help = suggest::help(name, prepared.stages.keys().map(StageName::as_str));
-        let error = Error::new(
-            ErrorKind::Pipeline,
-            format!("a test names the stage `{name}`, which is not there"),
-        );
+        let error =
+            Error::new(ErrorKind::Pipeline, format!("a test names the unknown stage `{name}`"));
         help.into_iter().fold(error, Error::with_hint)
     })
 }
@@ -166,7 +164,7 @@ fn batch(name: &StageName, rows: &[Row], schema: &SchemaRef) -> Result<RecordBat
         .map_err(|error| failed(error.to_string()))?;
     decoder.serialize(&rows).map_err(|error| failed(error.to_string()))?;
     let batch = decoder.flush().map_err(|error| failed(error.to_string()))?;
-    batch.ok_or_else(|| failed("there is nothing".to_owned()))
+    batch.ok_or_else(|| failed("there are no rows".to_owned()))
 }
 
 /// The row with an empty value in each column that the row leaves out and that is never NULL.

@@ -101,8 +101,8 @@ impl ScalarUDFImpl for Bounded {
         let bytes = self.makes.bytes(&args);
         if bytes > self.bytes_max {
             return resources_err!(
-                "`{}` would make {} MiB at once, and a call may make {} MiB: make less, or raise \
-                 `--memory`",
+                "`{}` would produce {} MiB at once, but a call may produce {} MiB: produce less, or \
+                 raise `--memory`",
                 self.name(),
                 bytes >> 20,
                 self.bytes_max >> 20

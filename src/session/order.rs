@@ -134,7 +134,7 @@ fn limit(plan: &LogicalPlan) -> u64 {
 fn of_function(name: &str) -> Unfixed {
     Unfixed {
         word: name.to_owned(),
-        message: format!("what `{name}` gives depends on an order of rows that nothing fixes"),
+        message: format!("the result of `{name}` depends on an unspecified row order"),
         help: format!(
             "write `{name}(… ORDER BY …)` with columns that no two rows share, or `partitions: 1`"
         ),
@@ -144,7 +144,7 @@ fn of_function(name: &str) -> Unfixed {
 fn of_window(name: &str) -> Unfixed {
     Unfixed {
         word: name.to_owned(),
-        message: format!("what `{name}` gives depends on an order of rows that nothing fixes"),
+        message: format!("the result of `{name}` depends on an unspecified row order"),
         help: "write `OVER (… ORDER BY …)` with columns that no two rows share, or `partitions: 1`"
             .to_owned(),
     }
@@ -154,7 +154,7 @@ fn of_limit(limit: &Limit) -> Unfixed {
     let word = if limit.fetch.is_some() { "LIMIT" } else { "OFFSET" };
     Unfixed {
         word: word.to_owned(),
-        message: format!("which rows `{word}` keeps depends on an order that nothing fixes"),
+        message: format!("which rows `{word}` keeps depends on an unspecified order"),
         help: "add an `ORDER BY` with columns that no two rows share, or `partitions: 1`"
             .to_owned(),
     }
@@ -163,7 +163,7 @@ fn of_limit(limit: &Limit) -> Unfixed {
 fn of_distinct() -> Unfixed {
     Unfixed {
         word: "DISTINCT".to_owned(),
-        message: "which row `DISTINCT ON` keeps depends on an order that nothing fixes".to_owned(),
+        message: "which row `DISTINCT ON` keeps depends on an unspecified order".to_owned(),
         help: "add an `ORDER BY` with columns that no two rows share, or `partitions: 1`"
             .to_owned(),
     }

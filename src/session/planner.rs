@@ -121,9 +121,9 @@ fn not_joined(text: &str, column: Option<&Column>) -> PlanError {
     };
     PlanError {
         code: Code::SqlPlan,
-        message: format!("{subquery} that does not become a join cannot be computed"),
+        message: format!("{subquery} that cannot be rewritten as a join is not supported"),
         range: range.unwrap_or_else(|| first_line(text)),
-        help: Some("write it as a join, with `GROUP BY` where it folds rows".to_owned()),
+        help: Some("write it as a join, with `GROUP BY` where it aggregates".to_owned()),
     }
 }
 
@@ -201,7 +201,7 @@ pub fn planned_expression(
         let planner = SqlToRel::new_with_options(&provider, options());
         let expr = planner.sql_to_expr(parsed, schema, &mut PlannerContext::new())?;
         if let Some(name) = policy::folds_rows(&expr)? {
-            return Ok(Err((name, "folds many rows")));
+            return Ok(Err((name, "aggregates rows")));
         }
         // An expression has types only inside a plan, where the analyzer settles them.
         let empty = LogicalPlan::EmptyRelation(datafusion::logical_expr::EmptyRelation {
@@ -214,7 +214,7 @@ pub fn planned_expression(
         let calls = policy::inspect(&plan)?;
         let asks = |name: &&String| asks_model(name);
         if let Some(name) = calls.functions.iter().find(asks) {
-            return Ok(Err((name.clone(), "asks a model")));
+            return Ok(Err((name.clone(), "calls a model")));
         }
         let plan = state.analyzer().execute_and_check(plan, state.config_options(), |_, _| {})?;
         let kind = plan.schema().field(0).data_type().clone();
@@ -223,7 +223,7 @@ pub fn planned_expression(
     let planned = plan().map_err(|error| describe(text, None, &error, state))?;
     planned.map_err(|(name, does)| PlanError {
         code: Code::SqlType,
-        message: format!("`{name}` {does}, and this expression only computes with one row"),
+        message: format!("`{name}` {does}, but this expression is computed row by row"),
         range: sqltext::find_word(text, &name).unwrap_or_else(|| first_line(text)),
         help: Some("compute it in a stage of its own".to_owned()),
     })

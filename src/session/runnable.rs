@@ -134,7 +134,7 @@ fn of_distinct(call: &AggregateFunction) -> Option<Refused> {
         ("`count(DISTINCT …)` takes one argument".to_owned(), help)
     } else if order_by.iter().any(|key| !args.contains(&key.expr)) {
         let help = "order by the argument, or take `DISTINCT` rows in a subquery";
-        (format!("`{name}(DISTINCT …)` is ordered by its arguments alone"), help)
+        (format!("`{name}(DISTINCT …)` can be ordered only by its arguments"), help)
     } else {
         return None;
     };

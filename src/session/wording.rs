@@ -29,7 +29,7 @@ const OPERATORS: [&str; 20] = [
 const UNSUPPORTED: [(&str, &str, &str, &str); 13] = [
     (
         "logical expression WindowFunction",
-        "a window function cannot stand here",
+        "a window function is not allowed here",
         "filter with `QUALIFY`, or compute it in a subquery",
         "OVER",
     ),
@@ -48,13 +48,13 @@ const UNSUPPORTED: [(&str, &str, &str, &str); 13] = [
     ),
     (
         "only support Literal types for field",
-        "this argument of a window function is written out as a number",
+        "this argument of a window function must be a literal number",
         "select the value with `CASE`, or join the row",
         "OVER",
     ),
     (
         "Expected a signed integer literal",
-        "this argument of a window function is written out as a number",
+        "this argument of a window function must be a literal number",
         "select the value with `CASE`, or join the row",
         "OVER",
     ),
@@ -72,31 +72,31 @@ const UNSUPPORTED: [(&str, &str, &str, &str); 13] = [
     ),
     (
         "for GROUPING aggregate function",
-        "`grouping` is no window function",
+        "`grouping` is not a window function",
         "compute it in a subquery",
         "grouping",
     ),
     (
         "(DISTINCT) aggregations are not available",
         "this aggregate does not take `DISTINCT` values",
-        "fold the rows of a `SELECT DISTINCT` in a subquery",
+        "aggregate the rows of a `SELECT DISTINCT` in a subquery",
         "DISTINCT",
     ),
     (
         "nnest should be rewritten",
-        "`unnest` stands in the list of `SELECT` alone",
+        "`unnest` is allowed only in the `SELECT` list",
         "unnest in a subquery",
         "unnest",
     ),
     (
         "rguments must be literals",
-        "a function that stands for a table takes values that are written out",
-        "write numbers, or make rows with `unnest(range(…))` in the list of `SELECT`",
+        "a table function takes only literal arguments",
+        "write numbers, or make rows with `unnest(range(…))` in the `SELECT` list",
         "FROM",
     ),
     (
         UNORDERED,
-        "the engine cannot follow how a key of an order is computed",
+        "the engine cannot track the order of a computed key",
         "compute the key in a subquery, and order by its name",
         "ORDER",
     ),
@@ -202,7 +202,7 @@ pub fn shorten(message: &str) -> Fact {
         && let Some((predicate, kind)) = rest.split_once("' returning ")
     {
         let column = predicate.rsplit('.').next().unwrap_or(predicate).to_owned();
-        let text = format!("a condition is true or false, and `{predicate}` is {kind}");
+        let text = format!("a condition must be a boolean, but `{predicate}` is {kind}");
         let blamed = vec![column, "WHERE".to_owned(), "HAVING".to_owned()];
         return Fact { blamed, ..fact(Code::SqlType, text) };
     }
@@ -230,7 +230,7 @@ pub fn shorten(message: &str) -> Fact {
         return fact(Code::SqlPlan, format!("`{name}` is not supported"));
     }
     if message.to_lowercase().starts_with("correlated scalar subquery") {
-        let text = "a subquery for one value that reads columns outside it stands where it cannot be computed, as in `ON`";
+        let text = "a correlated scalar subquery is not supported in this place, such as in `ON`";
         let help = "make it a column in a subquery of its own, as in `FROM (SELECT *, (SELECT …) AS v FROM t)`, and use \
                     the column";
         // Which one of several the message does not say.
@@ -243,7 +243,7 @@ pub fn shorten(message: &str) -> Fact {
     }
     if message.starts_with("Aggregate functions are not allowed in the WHERE clause") {
         let help = "filter groups with `HAVING`, or aggregate in a subquery".to_owned();
-        let text = "`WHERE` looks at single rows and cannot aggregate".to_owned();
+        let text = "`WHERE` is evaluated row by row and cannot aggregate".to_owned();
         let blamed = vec!["WHERE".to_owned()];
         return Fact { blamed, help: Some(help), ..fact(Code::SqlPlan, text) };
     }
@@ -265,12 +265,12 @@ pub fn shorten(message: &str) -> Fact {
         return Fact { blamed, help: Some(help), ..fact(Code::SqlType, operands_of(message)) };
     }
     if message.starts_with("Aggregate function calls cannot be nested") {
-        let text = "an aggregate function cannot stand inside another".to_owned();
+        let text = "aggregate functions cannot be nested".to_owned();
         let help = "compute the inner one in a subquery".to_owned();
         return Fact { help: Some(help), ..fact(Code::SqlPlan, text) };
     }
     if message.starts_with("Too many columns! The subquery should only return one column") {
-        let text = "a subquery that stands for a value must have one column".to_owned();
+        let text = "a scalar subquery must have one column".to_owned();
         // The message names columns, which may be called like functions.
         return Fact { blamed: vec!["SELECT".to_owned()], ..fact(Code::SqlPlan, text) };
     }

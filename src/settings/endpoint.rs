@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
-/// How an endpoint is asked for text.
+/// API of an endpoint for text requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Api {
@@ -16,12 +16,12 @@ pub enum Api {
     Chat,
 }
 
-/// What an endpoint can do beyond the least of the protocol; anything else is refused before it is
-/// sent.
+/// Capabilities of an endpoint beyond the minimum of the protocol; requests that need others are rejected before
+/// they are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Capabilities {
-    /// Log-probabilities of what it writes.
+    /// Log-probabilities of generated tokens.
     #[serde(default)]
     pub logprobs: bool,
     /// Log-probabilities of the prompt (`echo`), which scores need.
@@ -45,12 +45,12 @@ impl Default for Capabilities {
     }
 }
 
-/// The most that one command may spend on a model: no request is sent once one of these is reached. What
-/// is under way then is answered and counts too.
+/// The most that one command may spend on a model: no request is sent once one of these is reached. Requests in
+/// flight are still answered and count too.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Budget {
-    /// HTTP requests, repeated ones included.
+    /// HTTP requests, retries included.
     #[schemars(range(min = 1))]
     pub requests: Option<u64>,
     /// Tokens of prompts, as the endpoint counts them.
@@ -63,7 +63,7 @@ pub struct Budget {
     pub money: Option<Amount>,
 }
 
-/// What a million tokens cost.
+/// Price per million tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Prices {
@@ -71,7 +71,7 @@ pub struct Prices {
     pub prompt: Amount,
     /// Tokens of answers.
     pub completion: Amount,
-    /// Tokens of prompts that the endpoint had in its cache; the price of prompts when absent.
+    /// Prompt tokens that the endpoint had in its cache; the price of prompts when absent.
     pub cached: Option<Amount>,
 }
 

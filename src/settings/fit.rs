@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// What is made small.
+/// Training objective.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "FitObjective")]
@@ -11,12 +11,12 @@ pub enum Objective {
     /// The cross entropy of the output's tokens, which an encoder-decoder or a decoder writes.
     #[default]
     Generation,
-    /// The square by which the cosine of two inputs differs from that of their outputs, over all two pairs of a batch;
-    /// vectors of outputs are those of `checkpoint`.
+    /// The squared difference between the cosine of two inputs and that of their outputs, over all two pairs of a
+    /// batch; vectors of outputs are those of `checkpoint`.
     Similarity,
     /// The cross entropy of the right output among those of a batch, by the cosines of their vectors with the input's.
     Contrastive,
-    /// The reward of outputs that were written before is made large (REINFORCE), by an encoder-decoder.
+    /// Maximizes the reward of outputs that were written before (REINFORCE), with an encoder-decoder.
     Policy,
 }
 
@@ -60,7 +60,7 @@ pub struct DecoderSizes {
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "FitSizes")]
 pub struct Sizes {
-    /// What is built where outputs are written; `t5` when absent.
+    /// Architecture of a model that generates; `t5` when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub architecture: Option<Architecture>,
     /// Numbers of a token.
@@ -82,15 +82,15 @@ pub struct Sizes {
     #[schemars(range(min = 1, max = 96))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decoder_layers: Option<usize>,
-    /// Heads that begin by looking for the token they stand on; none when absent.
+    /// Heads that initially attend to the same token elsewhere; none when absent.
     #[schemars(range(min = 0, max = 256))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub matching_heads: Option<usize>,
     /// Between the two matrices of a feed-forward part; `relu` when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub activation: Option<Activation>,
-    /// How often a word must come in the pairs to be a token of the vocabulary; rarer ones are spelled in bytes. 1 when
-    /// absent.
+    /// Minimum count of a word in the pairs to become a token of the vocabulary; rarer ones are spelled in bytes. 1
+    /// when absent.
     #[schemars(range(min = 1, max = 1_000_000_000))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_count: Option<u32>,
@@ -114,7 +114,7 @@ impl Sizes {
         }
     }
 
-    /// What is built where outputs are written.
+    /// Architecture of a model that generates.
     pub fn architecture(&self) -> Architecture {
         self.architecture.unwrap_or_default()
     }
@@ -140,7 +140,7 @@ impl Sizes {
     }
 }
 
-/// What is built where outputs are written.
+/// Architecture of a model that generates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "FitArchitecture")]
@@ -164,31 +164,31 @@ pub enum Activation {
     GatedGelu,
 }
 
-/// The learning rate after its highest.
+/// Decay of the learning rate after its highest value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "FitDecay")]
 pub enum Decay {
-    /// Evenly down to 0.
+    /// Linear decay to 0.
     Linear,
-    /// Half a wave down to 0.
+    /// Cosine decay to 0.
     Cosine,
-    /// It stays.
+    /// Constant.
     Constant,
 }
 
-/// What says which weights are better on the dev pairs.
+/// Criterion for better weights on the dev pairs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "FitJudge")]
 pub enum Judge {
     /// The lower loss.
     Loss,
-    /// More inputs that are answered with just their output.
+    /// More inputs that are answered with exactly their output.
     ExactMatch,
 }
 
-/// Which weights are the result.
+/// Which weights are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "FitKeep")]
@@ -222,7 +222,7 @@ macro_rules! training {
         #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
         #[serde(deny_unknown_fields)]
         pub struct FitSettings {
-            /// How often each pair is seen, at most: instead of `steps`.
+            /// Maximum number of epochs, instead of `steps`.
             #[schemars(range(min = 1, max = 100_000))]
             #[serde(skip_serializing_if = "Option::is_none")]
             pub epochs: Option<u32>,
@@ -238,7 +238,7 @@ macro_rules! training {
         /// How a model is trained, with all defaults. Every setting but the sizes of texts can change the bytes of the result.
         #[derive(Clone, Debug, PartialEq, Serialize)]
         pub struct Training {
-            /// What is made small.
+            /// Training objective.
             pub objective: Objective,
             /// Added to the root of the mean of squared gradients: above 0, at most 1.
             pub epsilon: f64,
@@ -266,10 +266,10 @@ macro_rules! training {
 }
 
 training! {
-    /// What cosines are divided by where the objective is `contrastive`.
+    /// Divisor of cosines for the objective `contrastive`.
     #[schemars(range(max = 1.0))]
     temperature: f64 = 0.05;
-    /// Steps of the optimiser, at most.
+    /// Maximum number of optimiser steps.
     #[schemars(range(min = 1, max = 10_000_000))]
     steps: u32 = 1000;
     /// Pairs of a step.
@@ -278,46 +278,46 @@ training! {
     /// The highest learning rate.
     #[schemars(range(max = 1.0))]
     learning_rate: f64 = 2e-3;
-    /// Steps over which the rate grows from nothing.
+    /// Warm-up steps of the learning rate.
     warmup: u32 = 100;
-    /// The rate after that.
+    /// Decay of the learning rate after the warm-up.
     decay: Decay = Decay::Linear;
-    /// Part of each matrix that is taken away at each step, times the rate.
+    /// Part of each matrix that is subtracted at each step, times the learning rate.
     weight_decay: f64 = 0.01;
-    /// How slowly the mean of gradients moves.
+    /// Decay rate of the running mean of gradients.
     beta1: f64 = 0.9;
-    /// How slowly the mean of their squares moves.
+    /// Decay rate of the running mean of their squares.
     beta2: f64 = 0.999;
-    /// Longest gradient over all weights together; `null` for any.
+    /// Maximum norm of the gradient over all weights; `null` for no clipping.
     #[serde(default, deserialize_with = "said")]
     clip: Option<f64> = Some(1.0);
-    /// Chance that a number is dropped.
+    /// Dropout probability.
     dropout: f64 = 0.0;
-    /// What the entropy of a token's distribution counts with the objective `policy`.
+    /// Weight of the entropy of a token's distribution with the objective `policy`.
     entropy: f64 = 0.01;
-    /// How slowly the baseline of rewards moves, likewise.
+    /// Decay rate of the running baseline of rewards, likewise.
     baseline: f64 = 0.9;
     /// The largest importance weight, likewise.
     ratio_max: f64 = 10.0;
-    /// Part of the target that is spread over the vocabulary.
+    /// Label smoothing: the part of the target that is spread over the vocabulary.
     label_smoothing: f64 = 0.0;
-    /// First weights, order, dropout.
+    /// Seed of initial weights, order and dropout.
     seed: u64 = 0;
-    /// Steps between two looks at the dev pairs.
+    /// Steps between two evaluations on the dev pairs.
     #[schemars(range(min = 1))]
     evaluate_every: u32 = 250;
-    /// Whether the weights that training begins with are looked at too, and are the result if none are better.
+    /// Whether the initial weights are evaluated too, and kept if none are better.
     evaluate_start: bool = false;
-    /// What says which weights are better on the dev pairs.
+    /// Criterion for better weights on the dev pairs.
     judge: Judge = Judge::Loss;
-    /// Looks that found nothing better after which to stop.
+    /// Evaluations without improvement after which training stops.
     #[schemars(range(min = 1))]
     patience: Option<u32> = None;
-    /// Which weights are the result where there are dev pairs.
+    /// Which weights are kept if there are dev pairs.
     keep: Keep = Keep::Best;
-    /// Most tokens of an input.
+    /// Maximum number of tokens of an input.
     input_tokens: u32 = 512;
-    /// Most tokens of an output.
+    /// Maximum number of tokens of an output.
     output_tokens: u32 = 256;
     /// How weights are stored.
     save: Save = Save::F32;

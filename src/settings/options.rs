@@ -34,39 +34,39 @@ impl OptionError {
     }
 }
 
-/// How a model writes; `docs/specs/functions-model.md` has the rules.
+/// How a model generates text; `docs/specs/functions-model.md` has the rules.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GenerateOptions {
-    /// Most new tokens; 128 when absent.
+    /// Maximum number of new tokens; 128 when absent.
     #[schemars(range(min = 1))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_tokens: Option<u32>,
-    /// No end before so many new tokens.
+    /// Minimum number of new tokens.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_tokens: Option<u32>,
-    /// Divides the logits; 0 takes the likeliest token.
+    /// Divides the logits; 0 takes the most likely token.
     #[schemars(range(min = 0.0))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub temperature: Option<f64>,
-    /// Only the likeliest so many tokens.
+    /// Samples only from this many most likely tokens.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub top_k: Option<u32>,
-    /// Only the likeliest tokens whose probabilities reach this sum.
+    /// Samples only from the most likely tokens whose probabilities reach this sum.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub top_p: Option<f64>,
     /// Seed of the samples.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
-    /// Answers for each row, each a row of its own.
+    /// Number of answers for each row, each in its own row.
     #[schemars(range(min = 1))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub samples: Option<u32>,
-    /// Beam search with so many hypotheses.
+    /// Beam search with this many beams.
     #[schemars(range(min = 2))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub num_beams: Option<u32>,
-    /// The best so many of a beam search, each a row of its own.
+    /// Number of best sequences of a beam search to return, each in its own row.
     #[schemars(range(min = 1))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub num_return_sequences: Option<u32>,
@@ -79,20 +79,20 @@ pub struct GenerateOptions {
     /// The answer ends before the first of these texts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stop: Option<Vec<String>>,
-    /// Text that the answer is made to begin with.
+    /// Text that the answer is forced to begin with.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prefix: Option<String>,
     /// The answer is one of these texts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub choices: Option<Vec<String>>,
-    /// Whether the answer has the log-probability of each new token.
+    /// Whether the answer includes the log-probability of each new token.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub logprobs: Option<bool>,
-    /// Most tokens of a prompt; a longer one is cut instead of refused.
+    /// Maximum number of tokens of a prompt; a longer one is truncated instead of rejected.
     #[schemars(range(min = 1))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub truncate: Option<u32>,
-    /// The side on which a long prompt is cut; `right` when absent.
+    /// The side on which a long prompt is truncated; `right` when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub truncation_side: Option<TruncationSide>,
 }
@@ -108,32 +108,32 @@ pub enum TruncationSide {
     Right,
 }
 
-/// How texts are judged; `docs/specs/functions-model.md` has the rules.
+/// How texts are scored; `docs/specs/functions-model.md` has the rules.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ScoreOptions {
     /// Whether the end of the text is part of each continuation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub include_eos: Option<bool>,
-    /// Whether the answer has the log-probability of each token of the continuation.
+    /// Whether the answer includes the log-probability of each token of the continuation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub logprobs: Option<bool>,
-    /// Whether it has that of each token of the prompt; not where an encoder reads the prompt.
+    /// Whether it includes that of each token of the prompt; not available where an encoder reads the prompt.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prompt_logprobs: Option<bool>,
-    /// What the choices' log-probabilities are divided by before they are compared.
+    /// Divisor of the choices' log-probabilities before they are compared.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub normalize: Option<Normalize>,
-    /// Most tokens of a prompt; a longer one is cut instead of refused.
+    /// Maximum number of tokens of a prompt; a longer one is truncated instead of rejected.
     #[schemars(range(min = 1))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub truncate: Option<u32>,
-    /// The side on which a long prompt is cut; `right` when absent.
+    /// The side on which a long prompt is truncated; `right` when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub truncation_side: Option<TruncationSide>,
 }
 
-/// What log-probabilities are divided by before they are compared.
+/// Divisor of log-probabilities before they are compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Normalize {
@@ -150,11 +150,11 @@ pub enum Normalize {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EmbedOptions {
-    /// Most tokens of a text; a longer one is cut instead of refused.
+    /// Maximum number of tokens of a text; a longer one is truncated instead of rejected.
     #[schemars(range(min = 1))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub truncate: Option<u32>,
-    /// The side on which a long text is cut; `right` when absent.
+    /// The side on which a long text is truncated; `right` when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub truncation_side: Option<TruncationSide>,
 }
@@ -163,7 +163,7 @@ pub struct EmbedOptions {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HiddenOptions {
-    /// The layer: 0 is the embedding, -1 the last, which is meant when absent.
+    /// The layer: 0 is the embedding, -1 the last; the last when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub layer: Option<i32>,
     /// Which tokens make the vector; the last when absent.
@@ -172,11 +172,11 @@ pub struct HiddenOptions {
     /// A vector for each token instead of one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub all_tokens: Option<bool>,
-    /// Most tokens of a text; a longer one is cut instead of refused.
+    /// Maximum number of tokens of a text; a longer one is truncated instead of rejected.
     #[schemars(range(min = 1))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub truncate: Option<u32>,
-    /// The side on which a long text is cut; `right` when absent.
+    /// The side on which a long text is truncated; `right` when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub truncation_side: Option<TruncationSide>,
 }

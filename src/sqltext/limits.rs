@@ -193,7 +193,7 @@ pub fn depth(sql: &str, tokens: &[TokenWithSpan]) -> Result<(), Excess> {
                     "more than {DEPTH_MAX} operators, joins or queries in a row and inside each other"
                 ),
                 range: place(sql, token),
-                help: "write `IN (…)` for many `OR`, gather many tables with a `matrix`, or compute \
+                help: "write `IN (…)` for many `OR`, union many tables with a `matrix`, or compute \
                        parts in stages of their own",
             });
         }
@@ -207,7 +207,7 @@ pub fn expanded(statement: &Statement) -> Result<(), Excess> {
     let _ = statement.visit(&mut sizes);
     let Some(name) = sizes.first_beyond else { return Ok(()) };
     Err(Excess {
-        message: format!("`{name}` stands for more than {EXPANDED_MAX} queries and tables"),
+        message: format!("`{name}` expands to more than {EXPANDED_MAX} queries and tables"),
         range: 0..0,
         help: "give parts of the query stages of their own: a stage is computed once, however often \
                it is named",
@@ -330,6 +330,6 @@ mod tests {
         assert!(parse(&doubling(9)).is_ok());
         let error = parse(&doubling(40)).unwrap_err();
         assert_eq!(error.kind, SqlErrorKind::TooLarge);
-        assert!(error.message.contains("`c12` stands for more than 5000"), "{error:?}");
+        assert!(error.message.contains("`c12` expands to more than 5000"), "{error:?}");
     }
 }

@@ -131,7 +131,7 @@ impl Visitor for Clauses<'_> {
             Expr::Function(call) => self.function(call),
             Expr::SimilarTo { .. } => {
                 let help = "write the pattern out, or use `regexp_like`";
-                let message = "`SIMILAR TO` needs a pattern that is written out".to_owned();
+                let message = "`SIMILAR TO` needs a literal pattern".to_owned();
                 self.refuse(message, help, "SIMILAR", None)
             }
             Expr::Like { escape_char: Some(escape), .. }
@@ -139,7 +139,7 @@ impl Visitor for Clauses<'_> {
                 if escape.value != Value::SingleQuotedString("\\".to_owned()) =>
             {
                 let help = "write the pattern out, or escape with backslashes";
-                let message = "`ESCAPE` needs a pattern that is written out".to_owned();
+                let message = "`ESCAPE` needs a literal pattern".to_owned();
                 self.refuse(message, help, "ESCAPE", None)
             }
             Expr::Value(value) => match &value.value {
@@ -160,7 +160,7 @@ impl Clauses<'_> {
     /// Refuses the clause that begins with `word` where it is there.
     fn absent(&self, is_there: bool, word: &str, help: &str) -> ControlFlow<Unobeyed> {
         match is_there {
-            true => self.refuse(format!("`{word}` would not be obeyed here"), help, word, None),
+            true => self.refuse(format!("`{word}` would be ignored here"), help, word, None),
             false => ControlFlow::Continue(()),
         }
     }
@@ -219,7 +219,7 @@ impl Clauses<'_> {
             _ => return ControlFlow::Continue(()),
         };
         let message = format!(
-            "`{clause}` of a `{word} JOIN` would give NULL for keys of the right side alone"
+            "`{clause}` of a `{word} JOIN` would give NULL for keys that only the right side has"
         );
         let help = format!(
             "write `ON a.{column} = b.{column}` and select `coalesce(a.{column}, b.{column}) AS {column}`"
@@ -233,7 +233,7 @@ impl Clauses<'_> {
         options: &WildcardAdditionalOptions,
     ) -> ControlFlow<Unobeyed> {
         if options.opt_ilike.is_some() {
-            let message = "`* ILIKE` would give every column".to_owned();
+            let message = "`* ILIKE` would select every column".to_owned();
             return self.refuse(message, "name the columns", "ILIKE", Some(item.span()));
         }
         ControlFlow::Continue(())
@@ -244,12 +244,12 @@ impl Clauses<'_> {
         let is_whole = number.bytes().all(|byte| byte.is_ascii_digit());
         let (message, help) = if is_whole && number.parse::<u64>().is_err() {
             let help = format!(
-                "write `CAST('{number}' AS DECIMAL(38, 0))`, or `{number}.0` for about as much"
+                "write `CAST('{number}' AS DECIMAL(38, 0))`, or `{number}.0` for an approximation"
             );
-            (format!("`{number}` has no place in BIGINT and would be rounded"), help)
+            (format!("`{number}` does not fit in BIGINT and would be rounded"), help)
         } else if number.parse::<f64>().is_ok_and(f64::is_infinite) {
             let help = "write `CAST('inf' AS DOUBLE)` for infinity".to_owned();
-            (format!("`{number}` has no place in DOUBLE and would be infinite"), help)
+            (format!("`{number}` does not fit in DOUBLE and would be infinite"), help)
         } else {
             return ControlFlow::Continue(());
         };
@@ -261,7 +261,7 @@ impl Clauses<'_> {
         let Function { args, filter, null_treatment, over, within_group, parameters, .. } = call;
         let FunctionArguments::List(list) = args else { return ControlFlow::Continue(()) };
         let refuse = |clause: &str, help: &str| {
-            let message = format!("`{name}` would not obey `{clause}`");
+            let message = format!("`{name}` would ignore `{clause}`");
             self.refuse(message, help, &name, Some(call.name.span()))
         };
         if !matches!(parameters, FunctionArguments::None) {
@@ -285,7 +285,7 @@ impl Clauses<'_> {
         }
         if called == Called::Scalar {
             let distinct = list.duplicate_treatment == Some(DuplicateTreatment::Distinct);
-            let folds = "only functions that fold rows have one; use `CASE` or a subquery";
+            let folds = "only aggregate and window functions take it; use `CASE` or a subquery";
             let clause = [
                 (distinct, "DISTINCT"),
                 (filter.is_some(), "FILTER"),

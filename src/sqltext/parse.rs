@@ -258,9 +258,9 @@ fn named_numbers(sql: &str, tokens: &[TokenWithSpan]) -> Result<(), SqlError> {
     let Some([number, name]) = tokens.windows(2).find(named) else { return Ok(()) };
     Err(SqlError {
         kind: SqlErrorKind::Syntax,
-        message: format!("`{}` stands right behind a number", name.token),
+        message: format!("`{}` directly follows a number", name.token),
         range: place(sql, number).start..place(sql, name).end,
-        help: Some("write digits alone, and a space in front of a name".to_owned()),
+        help: Some("write digits alone, and put a space before a name".to_owned()),
     })
 }
 
@@ -287,7 +287,7 @@ fn no_query(command: &str, range: Range<usize>) -> SqlError {
         message: format!("`{command}` is not allowed: only queries are"),
         range,
         help: Some(
-            "a stage's SQL is one `SELECT`; `read` makes tables of files and `write` files of tables"
+            "a stage's SQL is one `SELECT`; `read` turns files into tables, and `write` tables into files"
                 .to_owned(),
         ),
     }

@@ -79,7 +79,9 @@ fn within(expr: &Expr) -> ControlFlow<Excess> {
         return ControlFlow::Continue(());
     }
     ControlFlow::Break(Excess {
-        message: format!("rows of values are compared {comparisons} times here, at most {most}"),
+        message: format!(
+            "row values are compared {comparisons} times here, expected at most {most}"
+        ),
         help: "join the rows: `JOIN (VALUES …) AS v(a, b) ON v.a = t.a AND v.b = t.b`",
         range: 0..0,
     })
@@ -185,7 +187,7 @@ mod tests {
         let list = |rows: usize| vec!["(1, 2)"; rows].join(", ");
         assert!(parse_expression(&format!("(a, b) IN ({})", list(COMPARISONS_MAX / 2))).is_ok());
         let more = parse_expression(&format!("(a, b) IN ({})", list(30_000))).unwrap_err();
-        assert_eq!(more.message, "rows of values are compared 60000 times here, at most 500");
+        assert_eq!(more.message, "row values are compared 60000 times here, expected at most 500");
         let row = |places: usize| vec!["a"; places].join(", ");
         let ordered = |places: usize| format!("({}) < ({})", row(places), row(places));
         assert!(parse_expression(&ordered(ORDERED_MAX)).is_ok());

@@ -108,7 +108,7 @@ fn extended(known: &[(Ident, WindowSpec)], spec: WindowSpec) -> Result<WindowSpe
     let Some(name) = spec.window_name else { return Ok(spec) };
     let base = find(known, &name).ok_or_else(|| unknown(&name))?;
     let fail = |what: &str| {
-        let message = format!("a window that goes on from `{name}` cannot have {what}");
+        let message = format!("a window based on `{name}` cannot have {what}");
         Err(WindowConflict { message, span: name.span })
     };
     if !spec.partition_by.is_empty() {
@@ -182,7 +182,7 @@ mod tests {
         for (text, message) in [
             (
                 "SELECT sum(x) OVER (w PARTITION BY z) FROM t WINDOW w AS (PARTITION BY y)",
-                "a window that goes on from `w` cannot have a `PARTITION BY` of its own",
+                "a window based on `w` cannot have a `PARTITION BY` of its own",
             ),
             ("SELECT sum(x) OVER v FROM t WINDOW w AS (PARTITION BY y)", "there is no window `v`"),
         ] {

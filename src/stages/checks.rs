@@ -104,7 +104,7 @@ pub fn validate(
                         .is_some_and(|planned| !planned.calls.volatile.is_empty());
                 }
                 Ok((_, kind)) => {
-                    let message = format!("this is {kind}, and a condition is true or false");
+                    let message = format!("a condition must be a boolean, found {kind}");
                     diagnostics.error(&steps, Code::SqlType, message, None);
                 }
                 Err(error) => {

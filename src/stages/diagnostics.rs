@@ -51,8 +51,8 @@ impl<'a> Diagnostics<'a> {
     pub fn expect_error(&mut self) {
         let is_error = |it: &Diagnostic| it.severity == Severity::Error;
         if !self.out.iter().any(is_error) {
-            let message = "this stage cannot be prepared, and nothing says why".to_owned();
-            let help = "this is a bug of proofmill: please report it with the file".to_owned();
+            let message = "this stage cannot be prepared, and no diagnostic says why".to_owned();
+            let help = "this is a bug in proofmill: please report it with the file".to_owned();
             self.error(&[], Code::SqlPlan, message, Some(help));
         }
     }
@@ -135,8 +135,8 @@ impl<'a> Diagnostics<'a> {
         let Some((_, node)) = self.models.get(model) else { return };
         let (path, span) = (join(&join("models", model), "path"), node.at(&["path"]).span);
         let message =
-            format!("`{model}` has a chat template, and stages give it prompts without one");
-        let help = "write the turns as `messages`; a `prompt` is read as it is, which an instruct model \
+            format!("`{model}` has a chat template, but stages give it prompts without one");
+        let help = "write the turns as `messages`; a `prompt` is passed verbatim, which an instruct model \
                     was not trained on";
         let remark = Diagnostic::error(Code::RawPrompt, span, path, message).as_warning();
         self.out.push(remark.with_help(help.to_owned()));

@@ -49,7 +49,7 @@ pub enum StageError {
     #[error("it took longer than its timeout of {0:?}")]
     Timeout(Duration),
     /// A program took more memory than it may.
-    #[error("`{program}` and what it started took more than {mib} MiB of memory")]
+    #[error("`{program}` and its child processes took more than {mib} MiB of memory")]
     Memory { program: String, mib: u64 },
     #[error("it was stopped")]
     Stopped,
@@ -106,7 +106,7 @@ impl From<StageError> for Error {
             StageError::Task(_) => Error::new(ErrorKind::Internal, message),
             StageError::Write { source, .. } if is_full(&source) => {
                 Error::new(ErrorKind::Store, message).with_hint(
-                    "make room there and run again: what is stored is not computed again",
+                    "free space there, then run again: stored stages are not recomputed",
                 )
             }
             StageError::Query(ref query)
@@ -117,10 +117,10 @@ impl From<StageError> for Error {
                 )
             }
             StageError::SecondPlan(_) => Error::new(ErrorKind::Stage, message).with_hint(
-                "the engine answers this query wrongly: please report it with both plans, and write it another way",
+                "this is a bug in the query engine: please report it with both plans, and rewrite the query",
             ),
             StageError::Disorder(_) => Error::new(ErrorKind::Stage, message).with_hint(
-                "the engine does not sort this query as it says: please report it, and sort in a stage of its own",
+                "the engine does not sort this query as specified: please report it, and sort in a stage of its own",
             ),
             StageError::Checks { .. } => Error::new(ErrorKind::Stage, message)
                 .with_hint("fix the data or the check, or set `severity: warn`"),
@@ -146,7 +146,7 @@ mod tests {
         {
             let error = written(full);
             assert_eq!(error.kind, ErrorKind::Store);
-            assert!(format!("{error:?}").contains("make room there"), "{error:?}");
+            assert!(format!("{error:?}").contains("free space there"), "{error:?}");
         }
         assert_eq!(written(io::ErrorKind::PermissionDenied).kind, ErrorKind::Stage);
     }

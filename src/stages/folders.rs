@@ -40,7 +40,7 @@ pub fn check(graph: &Graph, diagnostics: &mut Vec<Diagnostic>) {
     });
     let starts = fits.iter().filter_map(|(name, fit)| {
         let folder = real(fit.checkpoint.as_deref()?);
-        Some(Reader { what: format!("`{name}` begins with"), folder, stage: None })
+        Some(Reader { what: format!("`{name}` starts from"), folder, stage: None })
     });
     let targets = fits.iter().map(|(name, fit)| {
         let what = format!("`{name}` writes");
@@ -58,8 +58,8 @@ pub fn check(graph: &Graph, diagnostics: &mut Vec<Diagnostic>) {
         let help = match reader.stage {
             Some(_) => "give each its own folder",
             None => {
-                "who a model is must be known before anything runs: give another folder, or use what is \
-                 written here in a pipeline of its own, which is run after this one"
+                "model identities must be known before anything runs: give another folder, or use the \
+                 written model in a separate pipeline that runs after this one"
             }
         };
         stage_diagnostics.error(&["fit", "path"], Code::WrongValue, message, Some(help.to_owned()));

@@ -45,7 +45,7 @@ pub fn bytes_of(path: &Path) -> std::result::Result<Vec<u8>, String> {
     let shown = path.display();
     let why = |error: io::Error| match dangling(path) {
         Some((link, target)) => format!(
-            "`{shown}` cannot be read: `{}` is a link to `{}`, which is not there",
+            "`{shown}` cannot be read: `{}` is a link to `{}`, which does not exist",
             link.display(),
             target.display()
         ),

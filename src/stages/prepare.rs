@@ -114,8 +114,9 @@ fn common_keys_apply(stage: &Stage, traits: Traits, diagnostics: &mut Diagnostic
     let own = stage.spec.node.get(kind).is_some();
     let found: Vec<_> = idle.filter(|key| own && stage.spec.node.get(key).is_some()).collect();
     for key in &found {
-        let message = format!("`{key}` means nothing for `{kind}`");
-        let help = "only kinds whose rows can fail, or that compute in parts, have it".to_owned();
+        let message = format!("`{key}` has no effect on `{kind}` stages");
+        let help =
+            "only kinds whose rows can fail, or that compute in partitions, accept it".to_owned();
         diagnostics.error(&[key], Code::UnknownKey, message, Some(help));
     }
     found.is_empty()

@@ -29,7 +29,7 @@ pub enum StoreError {
     #[error("the store `{url}` does not answer")]
     Unreachable { url: String, source: object_store::Error },
     /// The bucket or folder of the store is not there any more.
-    #[error("failed to {op} `{key}`: the bucket or folder of the store is not there any more")]
+    #[error("failed to {op} `{key}`: the bucket or folder of the store no longer exists")]
     Gone { op: &'static str, key: String, source: object_store::Error },
     /// An operation on one object failed, also after retries.
     #[error("failed to {op} `{key}`")]
@@ -47,7 +47,7 @@ pub enum StoreError {
     #[error("the record `{key}` is damaged: {reason}")]
     Damaged { key: String, reason: String },
     /// A run names a record that another took the place of, and no copy of it is there.
-    #[error("`{key}` is another record than the run names, the one with SHA-256 {expected}")]
+    #[error("`{key}` is not the record that the run names, the one with SHA-256 {expected}")]
     Replaced {
         key: String,
         /// The digest of the one that is named.
@@ -95,7 +95,7 @@ pub enum StoreError {
     #[error("failed to decode `{key}` as Parquet: {reason}")]
     Decode { key: String, reason: String },
     /// A run that should be new has a log already.
-    #[error("run `{run}` has a log already")]
+    #[error("run `{run}` already has a log")]
     LogExists { run: RunId },
     /// A run has no log.
     #[error("run `{run}` has no log in this store")]
@@ -135,7 +135,7 @@ pub enum StoreError {
     #[error("the log of run `{run}` takes no more entries after an earlier failure")]
     LogStopped { run: RunId },
     /// A run has a manifest already, with other content.
-    #[error("run `{run}` was published already")]
+    #[error("run `{run}` is already published")]
     ManifestExists { run: RunId },
     /// A blocking task of ours panicked.
     #[error("a task of the store failed")]
@@ -267,7 +267,7 @@ impl StoreError {
             }
             Self::Object { .. } => "check the connection or the disk, then run the command again",
             Self::CommitUnknown { .. } => {
-                "nothing was deleted; resume the run, which finds out what was stored"
+                "nothing was deleted; resume the run, which checks what was stored"
             }
             Self::Missing { .. }
             | Self::Corrupt { .. }
@@ -281,8 +281,8 @@ impl StoreError {
                 "restore the record from a backup, or delete it and run the pipeline again"
             }
             Self::Replaced { .. } => {
-                "somebody changed the record, or an older proofmill, which kept no copy, computed the table \
-                 again; a newer run has its own"
+                "the record was changed, or an older proofmill, which kept no copy, recomputed the table; \
+                 a newer run has its own"
             }
             Self::Newer { .. } => "use the proofmill that wrote this store, or a newer one",
             Self::Encode { .. } => {
@@ -296,7 +296,7 @@ impl StoreError {
             Self::Fenced { .. } => "another process owns the run now; let it finish",
             Self::Foreign { .. } => "two processes write one run; stop both, then resume the run",
             Self::LogStopped { .. } => "resume the run",
-            Self::Task { .. } => "this is a mistake in proofmill; please report it",
+            Self::Task { .. } => "this is a bug in proofmill; please report it",
         }
     }
 }

@@ -69,7 +69,7 @@ impl FromStr for Location {
             return match text.trim() {
                 "" => Err(wrong(text, "it is empty")),
                 _ if ["file", "memory", "s3", "gs", "az"].iter().any(|name| scheme(name)) => {
-                    Err(wrong(text, "a scheme is followed by `://`"))
+                    Err(wrong(text, "a scheme must be followed by `://`"))
                 }
                 _ => Ok(Self::Local(text.into())),
             };

@@ -89,7 +89,7 @@ impl Obstacle {
     pub fn help(self) -> &'static str {
         match self {
             Self::Absent => {
-                "make it first, or correct the name in `--store` or the endpoint in the environment"
+                "create it first, or correct the name in `--store` or the endpoint in the environment"
             }
             Self::NoCredentials => {
                 "set a key in the environment: `AWS_ACCESS_KEY_ID` and `AWS_SECRET_ACCESS_KEY`, \

@@ -78,11 +78,11 @@ fn check_seal(bytes: &[u8]) -> Result<&[u8], &'static str> {
     let sealed = tail
         .strip_prefix(BEFORE_DIGEST)
         .and_then(|tail| tail.strip_suffix(AFTER_DIGEST))
-        .ok_or("it does not end with its seal")?;
+        .ok_or("it does not end with its checksum")?;
     if sealed == Digest::of(body).to_string().as_bytes() {
         Ok(body)
     } else {
-        Err("its content does not match its seal")
+        Err("its content does not match its checksum")
     }
 }
 

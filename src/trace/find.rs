@@ -62,8 +62,8 @@ fn ambiguous(wanted: &str, several: &[&Candidate]) -> Error {
     let more = if more > 0 { format!("\n  and {more} more") } else { String::new() };
     let count = several.len();
     let message =
-        format!("`{wanted}` may be any of {count} questions:{}{more}", lines.collect::<String>());
-    Error::new(ErrorKind::Usage, message).with_hint("give the id, which stands first")
+        format!("`{wanted}` matches {count} questions:{}{more}", lines.collect::<String>());
+    Error::new(ErrorKind::Usage, message).with_hint("give the id, shown first")
 }
 
 fn unknown(wanted: &str, texts: &[(String, &Candidate)], candidates: &[Candidate]) -> Error {
@@ -85,7 +85,7 @@ fn unknown(wanted: &str, texts: &[(String, &Candidate)], candidates: &[Candidate
                 candidates.iter().take(3).map(|candidate| format!("`{}`", candidate.id)).collect();
             match some.is_empty() {
                 true => "no stage of the run has answered a question".to_owned(),
-                false => format!("questions of the run are called {}", some.join(", ")),
+                false => format!("questions of the run have ids such as {}", some.join(", ")),
             }
         }
     };
@@ -143,17 +143,17 @@ mod tests {
     #[test]
     fn several_are_listed_with_their_ids() {
         insta::assert_snapshot!(refused("can a magnet"), @r"
-        `can a magnet` may be any of 2 questions:
+        `can a magnet` matches 2 questions:
           q1  Can a magnet attract a penny?
           q2  Can a magnet attract a nail?
-        give the id, which stands first
+        give the id, shown first
         ");
-        assert!(refused("Is a penny made of iron?").contains("any of 2 questions"));
+        assert!(refused("Is a penny made of iron?").contains("matches 2 questions"));
         let many: Vec<_> = (0..12)
             .map(|n| Candidate { id: format!("q{n}"), text: Some("the same".into()) })
             .collect();
         let message = resolve("same", &many).unwrap_err().message;
-        assert!(message.contains("any of 12 questions") && message.ends_with("and 2 more"));
+        assert!(message.contains("matches 12 questions") && message.ends_with("and 2 more"));
         assert_eq!(message.lines().count(), 1 + LISTED_MAX + 1);
     }
 
@@ -167,7 +167,7 @@ mod tests {
             refused("Can a magnet atract a nial?")
                 .ends_with("did you mean `q2` (Can a magnet attract a nail?)?")
         );
-        assert!(refused("photosynthesis").ends_with("are called `q1`, `q2`, `q3`"));
+        assert!(refused("photosynthesis").ends_with("ids such as `q1`, `q2`, `q3`"));
         assert!(refused("  ").contains("no question"), "nothing is in every text");
         assert!(resolve("x", &[]).unwrap_err().hint.unwrap().starts_with("no stage"));
     }

@@ -194,7 +194,7 @@ fn no_rows(wanted: &str, tables: &[TableId], lineage: &Lineage) -> Error {
         [] => format!("no stage of the run has rows of `{wanted}`"),
         names => format!("{} has no rows of `{wanted}`", names.join(", ")),
     };
-    let hint = "`--answers` names a stage whose rows have one of the columns";
+    let hint = "give `--answers` a stage whose rows have one of the columns";
     Error::new(ErrorKind::Usage, message).with_hint(format!("{hint} `{}`", IDS.join("`, `")))
 }
 

@@ -169,7 +169,7 @@ fn summary(found: &RowsDiff) -> String {
     }
     if !found.not_compared.is_empty() {
         let names = printable(&found.not_compared.join(", "), true);
-        text += &format!("; not compared, as not in both or of another type: {names}");
+        text += &format!("; not compared (missing in one run or of another type): {names}");
     }
     text
 }
@@ -187,8 +187,8 @@ fn cells(found: &RowsDiff) -> Section {
                 let lines = ChangedRow::changed(row).into_iter();
                 rows.extend(lines.map(|column| line(column, value(&a[column]), value(&b[column]))));
             }
-            (Some(_), None) => rows.push(line("", "(there)".to_owned(), "(absent)".to_owned())),
-            (None, _) => rows.push(line("", "(absent)".to_owned(), "(there)".to_owned())),
+            (Some(_), None) => rows.push(line("", "(present)".to_owned(), "(absent)".to_owned())),
+            (None, _) => rows.push(line("", "(absent)".to_owned(), "(present)".to_owned())),
         }
     }
     let names: Vec<&str> =
@@ -229,11 +229,11 @@ fn stages(found: &RunsDiff) -> Section {
     let rows: Vec<Vec<String>> = differing.map(stage_line).collect();
     let same = found.stages.len() - rows.len();
     if rows.is_empty() {
-        return Section::Text(format!("all {} gave the same\n", plural(same, "stage")));
+        return Section::Text(format!("all {} gave the same result\n", plural(same, "stage")));
     }
     let header = ["stage", "kind", "table", "rows in a", "rows in b", "because of"];
     let table = Grid::new(&header, &["rows in a", "rows in b"], rows);
-    Section::Table(table.noted(format!("{} gave the same", plural(same, "other stage"))))
+    Section::Table(table.noted(format!("{} gave the same result", plural(same, "other stage"))))
 }
 
 fn stage_line(stage: &StageDiff) -> Vec<String> {

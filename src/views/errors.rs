@@ -97,7 +97,7 @@ impl ErrorsView {
         }
         let again = self.ask_again.iter();
         remarks.extend(
-            again.map(|(stage, command)| format!("ask the rows of {stage} again:\n  {command}")),
+            again.map(|(stage, command)| format!("retry the rows of {stage}:\n  {command}")),
         );
         remarks
     }

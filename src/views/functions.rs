@@ -134,7 +134,7 @@ impl View for EngineFunctionView {
         let Self { name, documentation } = self;
         vec![Section::Text(match documentation {
             Some(text) => format!("{name}\n\n{text}"),
-            None => format!("{name}: a function of DataFusion without documentation\n"),
+            None => format!("{name}: a DataFusion function without documentation\n"),
         })]
     }
 }

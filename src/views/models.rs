@@ -75,7 +75,7 @@ impl View for ModelsView {
             ["model", "family", "parameters", "dtype", "device", "kernels", "weights", "cache"];
         let tables = [
             Grid::new(&local, &["parameters", "weights", "cache"], locals),
-            Grid::new(&["model", "there", "api", "url"], &[], remotes),
+            Grid::new(&["model", "remote name", "api", "url"], &[], remotes),
         ];
         let gpus = match &self.no_gpu {
             Some(why) => format!("no GPU: {why}\n"),

@@ -92,7 +92,7 @@ impl PlanView {
         let of = |action| self.0.iter().filter(|line| line.action == action).count();
         let pending = match of(Action::Revalidate) {
             0 => String::new(),
-            n => format!(", {n} more if an input comes out otherwise"),
+            n => format!(", {n} more if an input changes"),
         };
         let (run, cached) = (plural(of(Action::Run), "stage"), of(Action::Cached));
         let stages = format!("\n{run} would run{pending}, {cached} in the store");
@@ -119,11 +119,13 @@ impl PlanView {
         }
         if time >= Duration::from_secs(1) {
             let time = duration(time);
-            parts.push(format!("about {time} one stage after the other, as fast as the last time"));
+            parts.push(format!(
+                "about {time} one stage after the other, at the speed of the last run"
+            ));
         }
         if unknown > 0 && requests > 0 {
             let stages = plural(unknown, "stage");
-            parts.push(format!("what {stages} more will ask is not known before its first run"));
+            parts.push(format!("requests of {stages} more are unknown before its first run"));
         }
         (!parts.is_empty()).then(|| parts.join(", "))
     }

@@ -22,7 +22,7 @@ pub struct StageView {
 /// What stands above the rows of a stage of `run`.
 pub fn heading(record: &Artifact, run: &RunSummary) -> String {
     let mut text = format!(
-        "{} ({}): {}, {}\nfingerprint {}\nmade by run {} at {} UTC\n",
+        "{} ({}): {}, {}\nfingerprint {}\ncomputed by run {} at {} UTC\n",
         record.stage,
         printable(&record.kind, true),
         plural(record.rows as usize, "row"),

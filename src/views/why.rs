@@ -70,14 +70,14 @@ impl View for WhyView<'_> {
         let (stage, verdict) = (self.stage, self.verdict);
         let mut text = format!("`{stage}` {verdict}: {}\n", printable(&self.reason, true));
         if let Some((run, at)) = &self.made {
-            text += &format!("made by run {run} at {at}\n");
+            text += &format!("computed by run {run} at {at}\n");
         }
         let mut sections = vec![Section::Text(text)];
         if self.changes.is_empty() {
             let cells = |(name, value): (&String, &String)| vec![name.clone(), cell(value)];
             let rows = self.components.iter().map(cells).collect();
             let table = Grid::new(&["component", "value"], &[], rows);
-            sections.push(Section::Table(table.titled("what counts:")));
+            sections.push(Section::Table(table.titled("cache-key inputs:")));
         } else {
             let shown =
                 |value: &Option<String>| value.as_deref().map_or("(absent)".to_owned(), cell);
@@ -88,7 +88,7 @@ impl View for WhyView<'_> {
         if !self.upstream.is_empty() {
             let names: Vec<_> = self.upstream.iter().map(|name| format!("`{name}`")).collect();
             let names = names.join(", ");
-            let text = format!("its inputs {names} would run too; ask about them\n");
+            let text = format!("its inputs {names} would run too; see `proofmill why` for each\n");
             sections.push(Section::Text(text));
         }
         sections

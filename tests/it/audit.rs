@@ -371,12 +371,12 @@ fn questions_are_found_by_id_or_text() {
     assert_eq!(id("penny#1/fact1"), "penny", "a proof is one of its question");
     let refused = |wanted: &str| workspace.proofmill(&["audit", "trace", wanted]).expect(2);
     refused("can a magnet")
-        .says("`can a magnet` may be any of 2 questions:")
+        .says("`can a magnet` matches 2 questions:")
         .says("  nail   Can a magnet attract a nail?\n")
         .says("  penny  Can a magnet attract a penny?\n")
         .says("give the id");
     refused("pennny").says("no question `pennny`").says("did you mean `penny` (Can a magnet");
-    refused("quantum electrodynamics").says("questions of the run are called");
+    refused("quantum electrodynamics").says("questions of the run have ids such as");
 }
 
 #[test]

@@ -57,7 +57,7 @@ fn an_item_is_traced_through_stages_of_any_kind() {
     }
     let found = workspace.proofmill(&["show", "found"]).expect(0).stdout;
     assert!(found.contains("made of: situations (from), memory\n"), "{found}");
-    text(&["made of"]).expect(2).says("may be any of 2 questions").says("q2  what is a nail");
+    text(&["made of"]).expect(2).says("matches 2 questions").says("q2  what is a nail");
     text(&["q3"]).expect(2).says("no question `q3`").says("did you mean `q1`");
     text(&["q1", "--answers", "accuracy"]).expect(2).says("`accuracy` has no rows of `q1`");
     text(&["q1", "--answers", "founds"]).expect(2).says("no stage `founds`").says("`found`");

@@ -64,5 +64,8 @@ fn a_budget_of_time_stops_too_and_a_wrong_one_is_refused() {
     let parts = workspace();
     let stopped = parts.proofmill(&["run", "p.yaml", "--budget", "time=1ms"]).expect(5);
     stopped.says("and `--budget` is time=1ms");
-    parts.proofmill(&["run", "p.yaml", "--budget", "rows=3"]).expect(2).says("`rows` is no part");
+    parts
+        .proofmill(&["run", "p.yaml", "--budget", "rows=3"])
+        .expect(2)
+        .says("unknown budget key `rows`");
 }

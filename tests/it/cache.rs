@@ -438,7 +438,7 @@ fn a_file_that_was_exported_counts() {
     let base = finished();
     let exported = base.read("out/score.jsonl");
     base.write("out/score.jsonl", "edited by hand\n");
-    assert!(base.reason("export").contains("not what was written"));
+    assert!(base.reason("export").contains("differs from what was written"));
     assert_eq!(base.run(), set(&["export"]));
     assert_eq!(base.read("out/score.jsonl"), exported);
     std::fs::remove_file(base.path("out/score.jsonl")).unwrap();

@@ -154,7 +154,7 @@ stages:
     workspace.add_model("gpt2", "plain");
     let said = workspace.proofmill(&["check", "p.yaml"]).expect(3).stderr;
     for expected in [
-        "the model has no chat template that messages could be read through",
+        "the model has no chat template for messages",
         "p.yaml:7:63",
         "`type: regex` needs `regex`",
         "p.yaml:8:80",

@@ -279,14 +279,14 @@ fn rows_that_fail_become_error_rows_up_to_a_share() {
 #[test]
 fn every_way_to_write_a_wrong_table_is_told() {
     for (script, says) in [
-        ("exit 3", "`sh` ended with exit code 3 and said nothing"),
+        ("exit 3", "`sh` ended with exit code 3 and wrote nothing to standard error"),
         ("echo no file >&2; exit 1", "`sh` ended with exit code 1:\n      | no file"),
-        ("nothing-like-this", "exit code 127: something that it starts is not there"),
+        ("nothing-like-this", "exit code 127: a command that it starts was not found"),
         ("kill -9 $$", "was ended by signal 9 (SIGKILL"),
         ("cat; kill -11 $$", "was ended by signal 11 (SIGSEGV)"),
         ("echo garbage", "failed:\n      line 1: character 1: expected a value"),
         ("head -c 300000 /dev/urandom", "from `sh` failed:"),
-        (r#"printf '{"row_id":"a","n":1}\n{"row_id":"b"'"#, "what `sh` wrote: ends within line 2"),
+        (r#"printf '{"row_id":"a","n":1}\n{"row_id":"b"'"#, "output of `sh`: ends within line 2"),
         (r#"printf '{"row_id":"a","n":1}\n{"row_id":"b","n"'; exit 4"#, "ended with exit code 4"),
         (r#"echo '{"row_id":"a"}'"#, "a: there is no `n`"),
         (
@@ -320,15 +320,11 @@ fn wrong_arrow_and_parquet_are_told() {
     let all = "row_id: string, n: integer, share: number, late: boolean, parts: { type: integer, list: true }";
     let whole = format!("{{ {all} }}");
     for (script, columns, says) in [
-        (
-            "echo garbage",
-            whole.as_str(),
-            "message 1 of it does not begin as one of an Arrow IPC stream does",
-        ),
+        ("echo garbage", whole.as_str(), "message 1 does not begin like an Arrow IPC message"),
         ("head -c 2000", &whole, "ends within an Arrow IPC stream"),
         ("head -c 2000; echo sorry >&2; exit 2", &whole, "ended with exit code 2:\n      | sorry"),
-        ("cat; echo more", &whole, "something follows its end"),
-        ("printf '\\377\\377\\377\\377\\377\\377\\377\\177'", &whole, "2147483647 bytes"),
+        ("cat; echo more", &whole, "bytes after the end of the stream"),
+        ("printf '\\377\\377\\377\\377\\377\\377\\377\\177'", &whole, "length 2147483647"),
         ("cat", "{ row_id: string }", "column `n` is not among `columns`"),
         ("cat", &format!("{{ {all}, why: string }}"), "has no column `why`"),
         (
@@ -339,19 +335,19 @@ fn wrong_arrow_and_parquet_are_told() {
     ] {
         fails(
             &of("arrow", script, columns),
-            &["what `sh` wrote", says]
+            &["output of `sh`", says]
                 .map(|says| if script.contains("exit") { "sorry" } else { says }),
         );
     }
     for (script, says) in [
-        ("exit 0", "is no Parquet file that can be read: No such file"),
-        ("echo garbage > \"$PROOFMILL_OUTPUT\"", "is no Parquet file that can be read"),
+        ("exit 0", "is not a readable Parquet file: No such file"),
+        ("echo garbage > \"$PROOFMILL_OUTPUT\"", "is not a readable Parquet file"),
         (
             "head -c 900 \"$PROOFMILL_INPUT\" > \"$PROOFMILL_OUTPUT\"",
-            "is no Parquet file that can be read",
+            "is not a readable Parquet file",
         ),
-        ("ln -s \"$PROOFMILL_INPUT\" \"$PROOFMILL_OUTPUT\"", "is no Parquet file that can be read"),
-        ("mkdir \"$PROOFMILL_OUTPUT\"", "is no Parquet file that can be read"),
+        ("ln -s \"$PROOFMILL_INPUT\" \"$PROOFMILL_OUTPUT\"", "is not a readable Parquet file"),
+        ("mkdir \"$PROOFMILL_OUTPUT\"", "is not a readable Parquet file"),
         ("echo loud words; exit 9", "ended with exit code 9:\n      | loud words"),
     ] {
         fails(&of("parquet", script, &whole), &[says]);
@@ -392,7 +388,7 @@ fn output_without_end_is_ended() {
     let many = shell(3, "yes garbage", "");
     fails(&many, &["100001 rows of 100001 from `sh` failed", "and 99998 more"]);
     let one_line = shell(3, "exec cat /dev/zero", "");
-    fails(&one_line, &["what `sh` wrote: line 1 is longer than 64 MiB"]);
+    fails(&one_line, &["output of `sh`: line 1 is longer than 64 MiB"]);
     let rows = shell(3, "yes '{\"row_id\":\"a\",\"n\":1}'", "    timeout: 2s");
     rows.proofmill(&["run", "p.yaml"]).expect(5).says("it took longer than its timeout of 2s");
 }
@@ -438,7 +434,7 @@ fn what_a_program_leaves_behind_is_ended_with_it() {
     let holds = shell(3, "sleep 1000 & echo $! >> pids; echo '{\"row_id\":\"a\",\"n\":1}'", "");
     fails(
         &holds,
-        &["`sh` has ended, and something that it started holds its standard output open"],
+        &["`sh` has ended, but a process that it started holds its standard output open"],
     );
     let found = pids(&holds, 1);
     wait("the end of what was left", || (!lives(&found[0])).then_some(()));
@@ -451,7 +447,7 @@ fn memory_is_limited_for_all_processes_together() {
         held = bytearray(os.urandom(1 << 20)) * 60\n    held[::4096] = b'x' * len(held[::4096])\n    time.sleep(1e6)\n";
     let workspace = python(1, text, ", memory_mib: 150", "");
     let done = workspace.proofmill(&["run", "p.yaml"]).expect(5);
-    done.says("`own.py` and what it started took more than 150 MiB of memory")
+    done.says("`own.py` and its child processes took more than 150 MiB of memory")
         .says("raise `memory_mib`");
     let modest = python(
         1,
@@ -512,7 +508,7 @@ fn what_decides_the_table_counts_and_what_is_not_said_is_not_cached() {
     assert_eq!(workspace.run(), set(&["own", "after"]));
 
     workspace.edit("p.yaml", "code: [own.sh, lib], ", "");
-    let why = "nothing says which files decide what its program writes: name them in `code`, or say `pure: true`";
+    let why = "the files that its output depends on are not declared: name them in `code`, or set `pure: true`";
     for _ in 0..2 {
         assert!(workspace.run().contains("own"));
         assert_eq!(workspace.reason("own"), why);
@@ -524,7 +520,7 @@ fn what_decides_the_table_counts_and_what_is_not_said_is_not_cached() {
     workspace.edit("p.yaml", "pure: true,", "pure: false, code: [own.sh, lib],");
     workspace.run();
     assert!(workspace.run().contains("own"));
-    assert_eq!(workspace.reason("own"), "it says `pure: false`");
+    assert_eq!(workspace.reason("own"), "it is declared `pure: false`");
 }
 
 #[test]

@@ -115,7 +115,7 @@ stages:
     workspace.run();
     workspace.json(&["run", "p.yaml", "--param", "night=2"]);
     let unknown = workspace.proofmill(&["diff", "latest~1", "latest", "t"]).expect(2);
-    unknown.says("no two rows share `id,part`");
+    unknown.says("`id,part` is unique");
     let on = |rest: &[&'static str]| {
         [&["diff", "latest~1", "latest", "t", "--on", "id,part"], rest].concat()
     };
@@ -143,7 +143,7 @@ stages:
         let args: Vec<&str> = ["diff", "latest~1", "latest"].iter().chain(args).copied().collect();
         workspace.proofmill(&args).expect(2)
     };
-    refused(&["t", "--on", "id"]).says("several rows with one `id`");
+    refused(&["t", "--on", "id"]).says("several rows of `t` have the same `id`");
     refused(&["t", "--on", "idd"]).says("no column `idd` in both runs").says("`id`");
     refused(&["u"]).says("`u` is not a table in both runs").says("did you mean `t`?");
 }
@@ -188,8 +188,8 @@ stages:
         "{}",
         diff.stdout
     );
-    diff.says("`accuracy` is not tested: nothing says which columns identify a row of `answers`; say it with `--on` or a check `unique`; no two rows share `latency`")
-        .says("rows are not compared where nothing says which columns identify them: `answers`");
+    diff.says("`accuracy` is not tested: the columns that identify a row of `answers` are unknown; name them with `--on` or a check `unique`; `latency` is unique")
+        .says("rows of tables without known key columns are not compared: `answers`");
     workspace.proofmill(&["diff", "unnamed~1", "unnamed", "answers"]).expect(2).says("`--on`");
     let diff = workspace.proofmill(&["diff", "unnamed~1", "unnamed", "--on", "asked"]).expect(0);
     assert!(diff.stdout.contains("40 by asked"), "{}", diff.stdout);
@@ -253,7 +253,7 @@ stages:
         let of = format!("of={of}");
         crate::support::executed(&workspace.json(&["run", "after.yaml", "--param", &of]))
     };
-    workspace.proofmill(&["check", "after.yaml"]).expect(0).says("no mistakes");
+    workspace.proofmill(&["check", "after.yaml"]).expect(0).says("no errors");
     let before = workspace.keys("").iter().filter(|key| key.ends_with(".parquet")).count();
     assert_eq!(run("nightly"), set(&["past", "n"]));
     let parts = workspace.keys("").iter().filter(|key| key.ends_with(".parquet")).count();
@@ -273,7 +273,7 @@ stages:
     };
     refused("answers", "answer").says("has no table `answer`").says("did you mean `answers`?");
     refused("of: nightly", "of: weekly").says("no run of a pipeline `weekly`");
-    refused("stage: answers", "stage: answers, format: csv").says("`format` is for files");
+    refused("stage: answers", "stage: answers, format: csv").says("`format` applies to files");
     refused(", stage: answers", "").says("run");
 }
 

@@ -79,7 +79,7 @@ fn a_gpu_that_is_not_there_is_a_mistake_with_its_place() {
     let writer = "path: models/writer, device: cpu";
     check(writer, "path: models/writer, device: cuda:4711").says("E0403").says("p.yaml:4:42");
     check(writer, "path: models/writer, device: cpu, dtype: bf16")
-        .says("`dtype: bf16` needs a GPU, and the model runs on the processor")
+        .says("`dtype: bf16` needs a GPU, but the model runs on the processor")
         .says("write `dtype: f32` or `dtype: int8`");
 }
 

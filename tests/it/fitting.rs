@@ -70,7 +70,10 @@ fn epochs_are_counted_in_pairs() {
         .expect(1)
         .says("`warmup` is 5, expected a whole number from 0 to 4");
     workspace.edit("p.yaml", "warmup: 5", "warmup: 1, steps: 4");
-    workspace.proofmill(&["check", "p.yaml"]).expect(3).says("`epochs` stands instead of `steps`");
+    workspace
+        .proofmill(&["check", "p.yaml"])
+        .expect(3)
+        .says("`epochs` and `steps` cannot be given together");
 }
 
 #[test]

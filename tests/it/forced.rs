@@ -118,7 +118,7 @@ fn a_fact_alone_is_a_proof_that_no_model_is_asked_for() {
     let off = stages("reader").replace("free: false,", "forced: false, facts_alone: true,");
     workspace.write("p.yaml", off);
     let refused = workspace.proofmill(&["check", "p.yaml"]).expect(3);
-    assert!(refused.stderr.contains("`forced` is off, so that no fact is a proof"));
+    assert!(refused.stderr.contains("`facts_alone` has no effect when `forced` is off"));
 }
 
 #[test]

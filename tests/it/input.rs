@@ -131,7 +131,7 @@ fn numbers_of_a_pipeline_keep_their_digits() {
     workspace.run();
     assert_eq!(workspace.sql("SELECT id FROM t")[0]["id"], huge);
     let rounded = ["check", "p.yaml", "--param", "half=9007199254740993"];
-    workspace.proofmill(&rounded).expect(3).says("a number that 64-bit floating point keeps");
+    workspace.proofmill(&rounded).expect(3).says("a number that is exact as a 64-bit float");
 }
 
 #[test]
@@ -186,11 +186,11 @@ fn pipelines_that_are_no_text_are_mistakes_of_the_file() {
             &b"pipeline: p\nstages:\n  caf\xe9: 1\n"[..],
             3,
             6,
-            "the byte 0xe9 at offset 25 is no UTF-8",
+            "the byte 0xe9 at offset 25 is not valid UTF-8",
         ),
         (b"pipeline: p\n# a \0 b\n", 2, 5, "the byte at offset 16 is NUL"),
         (b"p\0i\0p\0", 1, 2, "the byte at offset 1 is NUL"),
-        (&utf16, 1, 1, "starts as UTF-16 does"),
+        (&utf16, 1, 1, "starts like UTF-16"),
     ] {
         let workspace = Workspace::new();
         workspace.write("p.yaml", bytes);
@@ -311,7 +311,7 @@ fn a_comment_above_the_names_of_columns_is_told() {
     let workspace = reader("read: { path: t.csv }");
     workspace.write("t.csv", "# t.csv\nid,answer\na,yes\n");
     let checked = workspace.proofmill(&["check", "p.yaml"]).expect(0);
-    checked.says("the only column is called `# t.csv`").says("comment, take it out");
+    checked.says("the only column is called `# t.csv`").says("comment, remove it");
     workspace.write("t.csv", "#id,answer\na,yes\n");
     let checked = workspace.proofmill(&["check", "p.yaml"]).expect(0);
     assert!(!checked.stderr.contains("comment"), "{}", checked.stderr);

@@ -215,8 +215,8 @@ stages:
 ",
     );
     let told = [
-        "`2 * t.x` has no place in BIGINT: 2 * 9223372036854775807, in the row with t.id = 150007, t.x = 9223372036854775807",
-        "`t.x + 1` has no place in BIGINT: 9223372036854775807 + 1, in the row with id = 150007, x = 9223372036854775807;",
+        "`2 * t.x` does not fit in BIGINT: 2 * 9223372036854775807, in the row with t.id = 150007, t.x = 9223372036854775807",
+        "`t.x + 1` does not fit in BIGINT: 9223372036854775807 + 1, in the row with id = 150007, x = 9223372036854775807;",
     ];
     let run = workspace.proofmill(&["run", "p.yaml"]).expect(1);
     told.into_iter().fold(run, |run, message| run.says(message));

@@ -68,7 +68,7 @@ fn functions_cannot_make_more_than_there_is_memory_for() {
     ] {
         let done = run(&format!("SELECT {call} AS y FROM a"));
         assert!(done.code != Some(0) && done.code.is_some(), "{call}: {done:?}");
-        done.says(&format!("`{function}` would make")).says("a call may make 64 MiB");
+        done.says(&format!("`{function}` would produce")).says("a call may produce 64 MiB");
     }
     run("SELECT length(repeat('x', 10000000)) + cardinality(range(1000000)) AS y FROM a").expect(0);
 }

@@ -83,7 +83,7 @@ fn what_service_managers_send_stops_a_run_as_ctrl_c_does() {
         send(&child, signal);
         assert_eq!(code(&mut child), Some(130), "{signal}");
         let log = workspace.read("run.log");
-        assert!(log.contains("goes on where it was"), "{signal}: {log}");
+        assert!(log.contains("` resumes it"), "{signal}: {log}");
         assert_eq!(outcome(&workspace), "stopped", "{signal}");
     }
 }
@@ -176,7 +176,7 @@ fn a_damaged_manifest_stops_nothing() {
         }
         // The log holds the same.
         for args in [&["runs"][..], &["show"], &["show", "b"], &["sql", "SELECT * FROM b"]] {
-            workspace.proofmill(args).expect(0).says(&key).says("its log tells it");
+            workspace.proofmill(args).expect(0).says(&key).says("is shown from its log");
         }
         workspace.write("q.yaml", workspace.read("p.yaml").replace("pipeline: p", "pipeline: q"));
         let plan = workspace.proofmill(&["plan", "q.yaml", "--param", "least=1"]).expect(0);

@@ -90,7 +90,7 @@ fn a_store_that_cannot_be_opened_is_said_at_once() {
         (
             |_| xml("404 Not Found", "NoSuchBucket", "The specified bucket does not exist"),
             "there is no bucket or container `the-bucket`",
-            "make it first",
+            "create it first",
         ),
         // A service that hides the bucket from who reads: only the put tells.
         (
@@ -99,7 +99,7 @@ fn a_store_that_cannot_be_opened_is_said_at_once() {
                 _ => xml("404 Not Found", "NoSuchKey", "The specified key does not exist."),
             },
             "there is no bucket or container `the-bucket`",
-            "make it first",
+            "create it first",
         ),
         (
             |_| xml("403 Forbidden", "InvalidAccessKeyId", "The key does not exist"),

@@ -321,7 +321,7 @@ fn rows_keep_the_columns_that_they_are_told_to() {
     workspace.add_model("bert-sentence", "encoder");
     let said = workspace.proofmill(&["check", "p.yaml"]).expect(3).stderr;
     assert!(said.contains("the input has no column `nothing`"), "{said}");
-    assert!(said.contains("the table has a column `question` already"), "{said}");
+    assert!(said.contains("the table already has a column `question`"), "{said}");
 }
 
 #[test]

@@ -246,12 +246,12 @@ fn what_cannot_be_kept_is_refused_at_its_place() {
         (
             "memory: meanings, top_k",
             "memory: meanings, keep: [day], top_k",
-            "column `Label` of `by_meaning` is not there, and `keep` takes it from all rankings",
+            "column `Label` of `by_meaning` is missing, but `keep` takes it from all rankings",
         ),
         (
             "kind: dense, id: number, keep: [Label, weight, list, flag, day] } }",
             "kind: dense } }",
-            "`by_words` knows facts by a column of their rows and `by_meaning` by their text",
+            "`by_words` identifies facts by a column and `by_meaning` by their text",
         ),
     ] {
         let workspace = Workspace::with(MEMORY);

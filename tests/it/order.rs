@@ -316,7 +316,7 @@ fn what_a_template_warns_of_is_told_once_and_counted() {
         );
     }
     let done = workspace.proofmill(&["check", "one.yaml", "two.yaml"]).expect(0);
-    let done = done.says("2 files, 4 stages: no mistakes, 1 warning");
+    let done = done.says("2 files, 4 stages: no errors, 1 warning");
     assert_eq!(done.stderr.matches("warning[E0309]").count(), 1, "{}", done.stderr);
     assert_eq!(workspace.json(&["check", "one.yaml", "two.yaml"]).as_array().unwrap().len(), 1);
     workspace.write(
@@ -326,5 +326,5 @@ fn what_a_template_warns_of_is_told_once_and_counted() {
     workspace
         .proofmill(&["check", "one.yaml", "three.yaml"])
         .expect(3)
-        .says("1 mistake, 1 warning in 2 files");
+        .says("1 error, 1 warning in 2 files");
 }

@@ -47,7 +47,7 @@ fn proofmill(command: &str, pipelines: &[PathBuf]) -> String {
 #[test]
 fn have_no_mistakes() {
     let said = proofmill("check", &pipelines());
-    assert!(said.ends_with("no mistakes\n") && !said.contains("warning"), "{said}");
+    assert!(said.ends_with("no errors\n") && !said.contains("warning"), "{said}");
 }
 
 #[test]

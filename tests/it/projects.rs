@@ -38,7 +38,10 @@ fn a_new_project_runs_and_is_never_overwritten() {
 
     workspace.write("my evals/first.yaml", "mine");
     fs::remove_file(workspace.path("my evals/answers.csv")).unwrap();
-    workspace.proofmill(&["init", "my evals"]).expect(0).says("first.yaml is there and stays");
+    workspace
+        .proofmill(&["init", "my evals"])
+        .expect(0)
+        .says("first.yaml exists and is left unchanged");
     assert_eq!(workspace.read("my evals/first.yaml"), "mine");
     assert!(workspace.path("my evals/answers.csv").exists());
     workspace.write("file", "");

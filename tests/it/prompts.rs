@@ -64,10 +64,10 @@ fn mistakes_are_found_by_check() {
     workspace.write("prompt.jinja", "{{ qestion }}");
     check().says("no column `qestion`").says("did you mean `question`?");
     workspace.write("prompt.jinja", "a\n{% if %}");
-    check().says("this is no template").says("line 2 of the template");
+    check().says("this is not a valid template").says("line 2 of the template");
     workspace.write("prompt.jinja", [0xff, 0xfe]);
     check().says("not UTF-8");
     workspace.write("prompt.jinja", "{{ question }}");
     workspace.edit("p.yaml", "column: text", "column: id");
-    check().says("the table has a column `id` already");
+    check().says("the table already has a column `id`");
 }

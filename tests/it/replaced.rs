@@ -80,7 +80,7 @@ fn what_is_below_a_rerun_stage_follows() {
     assert_eq!(planned(&workspace, &rerun, "answers").0, "run");
     let (action, reason) = planned(&workspace, &rerun, "n");
     assert_eq!(action, "revalidate");
-    assert!(reason.contains("runs if `answers` comes out otherwise"), "{reason}");
+    assert!(reason.contains("runs if `answers` changes"), "{reason}");
     assert_eq!(planned(&workspace, &rerun, "aside").0, "cached");
     assert_eq!(planned(&workspace, &[], "n").0, "cached");
     let run = workspace.json(&["run", "p.yaml", "--rerun", "answers"]);
@@ -101,10 +101,7 @@ fn what_is_below_a_rerun_stage_follows() {
 fn failures_that_may_pass_are_asked_again_by_the_next_run() {
     let workspace = run_against(two_too_many);
     let (action, reason) = planned(&workspace, &[], "answers");
-    assert_eq!(
-        (action.as_str(), reason.as_str()),
-        ("run", "2 rows failed for reasons that may pass")
-    );
+    assert_eq!((action.as_str(), reason.as_str()), ("run", "2 rows failed with transient errors"));
     assert_eq!(workspace.run(), set(&["answers", "n", "twice", "out"]));
     assert_eq!(counts(&workspace, "latest"), (5, 5, 10));
     assert_eq!(workspace.run(), set(&[]));
@@ -128,10 +125,10 @@ fn what_is_below_a_stage_that_ran_alone_follows_later() {
     let (action, reason) = planned(&workspace, &[], "n");
     assert_eq!(
         (action.as_str(), reason.as_str()),
-        ("run", "it was made of another table of `answers`")
+        ("run", "it was computed from another table of `answers`")
     );
     let why = workspace.proofmill(&["why", "p.yaml", "n"]).expect(0).stdout;
-    assert!(why.contains("would run: it was made of another table of `answers`"), "{why}");
+    assert!(why.contains("would run: it was computed from another table of `answers`"), "{why}");
     assert_eq!(planned(&workspace, &[], "twice").0, "revalidate");
     assert_eq!(workspace.run(), set(&["n", "twice", "out"]));
     assert_eq!(counts(&workspace, "latest"), (5, 5, 10));
@@ -177,7 +174,7 @@ fn a_trace_of_the_past_reads_the_tables_of_the_past() {
     // Without the record that the run names, it is refused rather than answered from another.
     let refused =
         workspace.proofmill(&["sql", "--run", &before, "SELECT * FROM answers"]).expect(4);
-    refused.says("is another record than the run names");
+    refused.says("is not the record that the run names");
     workspace.proofmill(&["show", "n", "--run", &before]).expect(4);
     assert_eq!(counts(&workspace, "latest"), (5, 5, 10));
 }
@@ -201,7 +198,7 @@ fn a_record_that_does_not_say_what_it_was_made_of_is_no_hit() {
     }
     let (action, reason) = planned(&workspace, &[], "b");
     assert_eq!(action, "run", "{reason}");
-    assert!(reason.contains("did not record which tables it was made of"), "{reason}");
+    assert!(reason.contains("did not record which tables it was computed from"), "{reason}");
     assert_eq!(workspace.run(), set(&["b"]), "what has no inputs is what it was");
     assert_eq!(workspace.run(), set(&[]));
     assert_eq!(workspace.sql("SELECT x FROM b"), [json!({"x": 2})]);

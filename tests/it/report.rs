@@ -115,7 +115,7 @@ fn files_are_written_again_if_they_are_not_what_was_drawn() {
     });
     for (name, content) in &files {
         workspace.write(name, "edited by hand\n");
-        assert!(workspace.reason("page").contains("not what was written"));
+        assert!(workspace.reason("page").contains("differs from what was written"));
         assert_eq!(workspace.run(), set(&["page"]), "{name}");
         assert_eq!(&workspace.read(name), content);
         fs::remove_file(workspace.path(name)).unwrap();
@@ -193,8 +193,8 @@ fn what_cannot_be_told_apart_is_not_drawn() {
         "SELECT value AS x, value * 2 AS y, value % 9 AS kind FROM generate_series(1, 30000)";
     of(rows, "plot: { from: many, x: x, y: y }").expect(1).says("more than 20000 rows to plot");
     let few = format!("{rows} WHERE value < 100");
-    of(&few, "plot: { from: many, x: x, y: y, by: kind }").expect(1).says("9 series, and 8");
-    of(&few, "histogram: { from: many, x: x, by: y }").expect(1).says("25 series, and 24");
+    of(&few, "plot: { from: many, x: x, y: y, by: kind }").expect(1).says("9 series, but only 8");
+    of(&few, "histogram: { from: many, x: x, by: y }").expect(1).says("25 series, but only 24");
     of(&few, "bars: { from: many, label: x, value: y }").expect(1).says("more than 60 rows");
     of(rows, "histogram: { from: many, x: x, by: kind }").expect(0);
     let done = of(&few, "plot: { from: many, x: x, y: y }").expect(0);

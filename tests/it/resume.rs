@@ -136,7 +136,7 @@ fn stopped_by_hand_and_resumed_under_the_same_name() {
     let run = first["run"].as_str().unwrap();
     let log = workspace.read("stopped.log");
     let command = format!("proofmill run p.yaml --store store --resume {run}");
-    assert!(log.contains(&format!("`{command}` goes on where it was")), "{log}");
+    assert!(log.contains(&format!("`{command}` resumes it")), "{log}");
     assert_eq!(workspace.json(&["runs"])[0]["outcome"], "stopped");
     assert!(workspace.keys("manifest.json").is_empty(), "a stopped run is not published");
 
@@ -162,7 +162,7 @@ fn a_stopped_run_goes_on_by_the_printed_command_whatever_ran_since() {
     workspace.write("other.yaml", other);
     workspace.json(&["run", "other.yaml"]);
     let log = workspace.read("stopped.log");
-    let command = log.lines().find(|line| line.contains("goes on where it was")).unwrap();
+    let command = log.lines().find(|line| line.contains("` resumes it")).unwrap();
     let command = command.split('`').nth(1).unwrap();
     let words: Vec<&str> = command.split(' ').skip(1).chain(["--select", "a"]).collect();
     assert_eq!(workspace.json(&words)["run"], run);
@@ -189,7 +189,7 @@ fn a_run_is_only_resumed_as_what_it_was_and_otherwise_left_alone() {
     workspace.json(&["run", "p.yaml", "--resume", &run]);
     let entries = workspace.keys("/log/");
     let again = workspace.proofmill(&["run", "p.yaml", "--resume", &run]).expect(2);
-    again.says("has succeeded and cannot go on");
+    again.says("has succeeded and cannot be resumed");
     assert_eq!(workspace.keys("/log/"), entries, "a refused resume wrote to the log");
 }
 

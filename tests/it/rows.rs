@@ -204,9 +204,9 @@ fn a_failure_is_told_once() {
     );
     let done = workspace.proofmill(&["run", "p.yaml", "--select", "a"]).expect(1);
     assert_eq!(done.stderr.matches("zero").count(), 1, "{}", done.stderr);
-    done.says("error: stage `a` failed: why stands above");
+    done.says("error: stage `a` failed (see above)");
     let both = workspace.proofmill(&["run", "p.yaml"]).expect(1);
-    both.says("error: stages `a`, `b` failed: why stands above");
+    both.says("error: stages `a`, `b` failed (see above)");
     let json = workspace.proofmill(&["run", "p.yaml", "--json"]).expect(1).json();
     assert!(json["error"].as_str().unwrap().contains("zero"), "{json}");
     // A log may leave out why.
@@ -221,7 +221,7 @@ fn a_table_that_lacks_rows_says_so_when_it_is_reused() {
     workspace.write("t.jsonl", "{\"v\": 1}\n{\"v\n{\"v\": 3}\n");
     let run = || workspace.proofmill(&["run", "p.yaml"]).expect(0);
     run().says("done t: 2 rows, ").says(", 1 error row, ");
-    run().says("reused t: 2 rows, 1 error row; `--rerun t` tries those again");
+    run().says("reused t: 2 rows, 1 error row; `--rerun t` retries them");
 }
 
 #[test]

@@ -87,8 +87,8 @@ fn are_named_by_beginnings_pipelines_and_how_many_before() {
     let refused = |name: &str| workspace.proofmill(&["show", "--run", name]).expect(2);
     refused("chain~2").says("fewer than 3 runs of `chain` have succeeded");
     refused("half").says("no run of a pipeline `half`");
-    refused("2").says("2 runs begin with `2`").says("write more of it");
-    refused("Chain").says("names no run").says("`~N` for the Nth before");
+    refused("2").says("2 runs begin with `2`").says("give a longer prefix");
+    refused("Chain").says("names no run").says("`~N` after either");
     refused("chain~x").says("expected a whole number after `~`");
 
     // Another pipeline, which fails: what is shown is said.
@@ -156,10 +156,8 @@ fn are_compared_by_one_query() {
     };
     refused(&["--run", "chain", "--run", "chain~1", query]).says("two runs have no name");
     refused(&["--run", "a=chain", "--run", "a=chain~1", query]).says("two runs are called `a`");
-    refused(&["--run", "A=chain", query]).says("cannot stand before the tables");
-    refused(&["--run", "a=chain", "SELECT * FROM c"])
-        .says("does not say of which run")
-        .says("`a.c`");
+    refused(&["--run", "A=chain", query]).says("is not a valid name for a run");
+    refused(&["--run", "a=chain", "SELECT * FROM c"]).says("does not say which run").says("`a.c`");
     refused(&["--run", "a=chain", "SELECT * FROM a.d"]).says("has no table `d`");
 }
 

@@ -273,9 +273,12 @@ stages:
         assert_eq!(found, set(&[]), "`{old}` -> `{new}`");
     }
     for (new, says) in [
-        ("free: false, forced: false", "proofs are neither free nor forced"),
+        (
+            "free: false, forced: false",
+            "no proofs would be written: `free` and `forced` are both off",
+        ),
         ("keep: [root]", "the input has no column `root`"),
-        ("keep: [label]", "the table has a column `label` already"),
+        ("keep: [label]", "the table already has a column `label`"),
         ("options: { top_p: 2 }", "top_p"),
         ("depth: 11", "depth"),
     ] {

@@ -177,7 +177,7 @@ stages:
         .proofmill(&["run", "p.yaml"])
         .expect(1)
         .says("the item `1` is in the cluster `c0` for `base` and in `c1` for `cand`")
-        .says("there is a number from 3 clusters by `cluster`: fewer than 10 tell little of");
+        .says("a metric rests on 3 clusters of `cluster`: fewer than 10 say little about");
     // Right in all of three clusters: as three of three, by the distribution of t.
     let rates = workspace.sql(
         "SELECT * FROM (SELECT 1 AS place, * FROM rate UNION ALL SELECT 2 AS place, * FROM resampled) AS both
@@ -243,7 +243,7 @@ stages:
 ",
     );
     let done = workspace.proofmill(&["run", "p.yaml"]).expect(1);
-    let said = "the values of `large`, or their squares, are too large to be added up";
+    let said = "the values of `large`, or their squares, are too large to sum";
     assert_eq!(done.stderr.matches(said).count(), 2, "{}", done.stderr);
     // What does not add up to do it is told.
     assert!(done.stderr.contains("done resampled"), "{}", done.stderr);

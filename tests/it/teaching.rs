@@ -169,5 +169,5 @@ fn a_question_that_cannot_be_asked_fails_the_lessons() {
     workspace.edit("p.yaml", "kv_cache_mib: 8", "kv_cache_mib: 8, max_batch_tokens: 80");
     let done = workspace.proofmill(&["run", "p.yaml", "--select", "+by_one"]).expect(1);
     done.says("rows have no answer, the first (too_long)")
-        .says("a lesson depends on all before it");
+        .says("a lesson depends on all previous ones");
 }

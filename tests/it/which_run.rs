@@ -91,7 +91,7 @@ fn ids_go_on_behind_the_newest_when_clocks_differ() {
     fs::create_dir(folder.with_file_name(ahead)).unwrap();
     fs::write(folder.with_file_name(ahead).join("x"), "").unwrap();
     let done = workspace.proofmill(&["run", "p.yaml", "--param", "n=3"]).expect(0);
-    let done = done.says(&format!("behind run {ahead}")).says("one of two clocks is wrong");
+    let done = done.says(&format!("behind run {ahead}")).says("one of the two clocks is wrong");
     assert!(done.stderr.contains("run 20990101-000000001-"), "{}", done.stderr);
     assert_eq!(workspace.sql("SELECT x FROM a")[0]["x"], 3);
     workspace.json(&["run", "p.yaml", "--param", "n=4"]);

@@ -19,22 +19,22 @@ pub struct Teach {
 /// What `teach` does.
 #[derive(Debug, Subcommand)]
 pub enum What {
-    /// Add a fact that is missing, or that is to be used
+    /// Add a fact that is missing or should be used
     Add(Add),
-    /// Say that a fact is false: it is retired, and its negation is added
+    /// Mark a fact as false: it is retired, and its negation is added
     Negate(Negate),
     /// Block bad reasoning: premises that do not entail a hypothesis
     Block(Block),
-    /// Confirm an answer, which the question keeps; the premises of its proof are noted as facts
+    /// Confirm an answer: the question keeps it, and the premises of its proof are recorded as facts
     Confirm(Confirm),
-    /// Say that a fact is irrelevant for a question
+    /// Mark a fact as irrelevant to a question
     Exclude(Steer),
-    /// Use a fact of the memory for a question, before all that is recalled
+    /// Use a fact of the memory for a question, ahead of all recalled facts
     Force(Steer),
-    /// Take entries back; undoing an `undo` restores what it took back
+    /// Undo entries; undoing an `undo` restores the entries
     Undo(Undo),
     /// Add the lessons of a file (`.jsonl`, `.json`, `.csv`, `.tsv`): all of them, or none if one is
-    /// wrong
+    /// invalid
     Import(Import),
     /// Show what a memory holds
     List(Of),
@@ -49,16 +49,16 @@ pub enum What {
 /// Who says something, and why.
 #[derive(Clone, Debug, Args)]
 pub struct Signed {
-    /// Who says so
+    /// The author
     #[arg(long, env = "USER", hide_env_values = true, default_value = "unknown")]
     pub author: String,
-    /// Why
+    /// The reason
     #[arg(long, value_name = "TEXT")]
     pub reason: Option<String>,
     /// The proof that prompted it: its `proof_id`
     #[arg(long, value_name = "PROOF_ID")]
     pub proof: Option<String>,
-    /// The run that has the proof, as for `show`
+    /// The run of the proof, as for `show`
     #[arg(long)]
     pub run: Option<String>,
 }
@@ -66,15 +66,15 @@ pub struct Signed {
 /// `teach add`
 #[derive(Debug, Args)]
 pub struct Add {
-    /// The memory; it is made if nobody taught it yet
+    /// The memory; created if it does not exist
     #[arg(value_name = "MEMORY")]
     pub name: MemoryName,
     /// The fact, as one sentence
     pub fact: Sentence,
-    /// The fact is there and true, whatever the model believes: its `source` is `affirmed`
+    /// The fact is true regardless of what the model believes: its `source` is `affirmed`
     #[arg(long = "true")]
     pub is_true: bool,
-    /// The question that it is said for
+    /// The question that the fact is for
     #[arg(long)]
     pub question: Option<Sentence>,
     /// Add nothing if it conflicts with a fact of the memory
@@ -88,18 +88,18 @@ pub struct Add {
 /// `teach negate`
 #[derive(Debug, Args)]
 pub struct Negate {
-    /// The memory; it is made if nobody taught it yet
+    /// The memory; created if it does not exist
     #[arg(value_name = "MEMORY")]
     pub name: MemoryName,
-    /// What is false, as one sentence
+    /// The false fact, as one sentence
     pub fact: Sentence,
-    /// What is true instead [default: its negation, by rule]
+    /// The true fact instead [default: its negation, by rule]
     #[arg(long = "as", value_name = "SENTENCE")]
     pub instead: Option<Sentence>,
-    /// The question that it is said for
+    /// The question that the fact is for
     #[arg(long)]
     pub question: Option<Sentence>,
-    /// Add nothing if what is true instead conflicts with a fact of the memory
+    /// Add nothing if the replacement conflicts with a fact of the memory
     #[arg(long)]
     pub refuse_conflicts: bool,
     /// Who says so.
@@ -110,7 +110,7 @@ pub struct Negate {
 /// `teach block`
 #[derive(Debug, Args)]
 pub struct Block {
-    /// The memory; it is made if nobody taught it yet
+    /// The memory; created if it does not exist
     #[arg(value_name = "MEMORY")]
     pub name: MemoryName,
     /// The hypothesis [default: that of `--proof`]
@@ -119,7 +119,7 @@ pub struct Block {
     /// A premise; may be given several times [default: those of `--proof`]
     #[arg(long = "premise", value_name = "PREMISE", required_unless_present = "proof")]
     pub premises: Vec<Sentence>,
-    /// The stage whose proof is meant, where several have one of that name
+    /// The stage of the proof, if several stages have one with that id
     #[arg(long)]
     pub stage: Option<String>,
     /// Who says so.
@@ -130,19 +130,19 @@ pub struct Block {
 /// `teach confirm`
 #[derive(Debug, Args)]
 pub struct Confirm {
-    /// The memory; it is made if nobody taught it yet
+    /// The memory; created if it does not exist
     #[arg(value_name = "MEMORY")]
     pub name: MemoryName,
     /// The question [default: that of `--proof`]
     #[arg(long, required_unless_present = "proof")]
     pub question: Option<Sentence>,
-    /// Its answer, as it stands among the choices [default: that of `--proof`]
+    /// Its answer, exactly as among the choices [default: that of `--proof`]
     #[arg(long, required_unless_present = "proof")]
     pub answer: Option<Sentence>,
     /// A premise of its proof; may be given several times [default: those of `--proof`]
     #[arg(long = "premise", value_name = "PREMISE")]
     pub premises: Vec<Sentence>,
-    /// The stage whose proof is meant, where several have one of that name
+    /// The stage of the proof, if several stages have one with that id
     #[arg(long)]
     pub stage: Option<String>,
     /// Who says so.
@@ -172,7 +172,7 @@ pub struct Undo {
     /// The memory
     #[arg(value_name = "MEMORY")]
     pub name: MemoryName,
-    /// Numbers of entries, as `history` shows them
+    /// Entry numbers, as shown by `history`
     #[arg(required = true)]
     pub entries: Vec<u64>,
     /// Who says so.
@@ -183,16 +183,16 @@ pub struct Undo {
 /// `teach import`
 #[derive(Debug, Args)]
 pub struct Import {
-    /// The memory; it is made if nobody taught it yet
+    /// The memory; created if it does not exist
     #[arg(value_name = "MEMORY")]
     pub name: MemoryName,
-    /// The file: a column `fact`, and where they are needed `action`, `as`, `question`, `answer`,
+    /// The file: a column `fact`, and as needed `action`, `as`, `question`, `answer`,
     /// `hypothesis`, `premises`, `author`, `reason`, `proof`, `run`
     pub file: PathBuf,
     /// Add nothing if a fact conflicts with another one
     #[arg(long)]
     pub refuse_conflicts: bool,
-    /// Who says what names nobody
+    /// The author of lessons that name none
     #[arg(long, env = "USER", hide_env_values = true, default_value = "unknown")]
     pub author: String,
 }

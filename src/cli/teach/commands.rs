@@ -170,7 +170,7 @@ impl CommandContext<'_> {
         let memory = args.name.clone();
         output.view(&ImportedView { memory, entries: added, known, conflicts: found })?;
         if known > 0 && !output.json {
-            output.remark(format!("{} known already", plural(known, "lesson")));
+            output.remark(format!("{} already known", plural(known, "lesson")));
         }
         Ok(())
     }
@@ -201,7 +201,7 @@ impl CommandContext<'_> {
         match taught {
             Taught::Entry { conflicts, .. } => self.warn(conflicts),
             Taught::Known { seq } => {
-                let text = format!("nothing new: entry {seq} of `{name}` says so already");
+                let text = format!("nothing new: entry {seq} of `{name}` already says so");
                 self.environment.output.remark(text);
             }
         }
@@ -255,7 +255,7 @@ fn refusing(refuse: bool) -> Conflicts {
 /// A part of a lesson that neither an option nor the proof gives.
 fn known(value: Option<Sentence>, what: &str) -> Result<Sentence> {
     value.ok_or_else(|| {
-        Error::new(ErrorKind::Usage, format!("the {what} is not known"))
-            .with_hint(format!("say it with `--{what}`"))
+        Error::new(ErrorKind::Usage, format!("the {what} is missing"))
+            .with_hint(format!("give it with `--{what}`"))
     })
 }

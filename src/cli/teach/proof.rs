@@ -63,13 +63,12 @@ pub async fn find(
         (None, _) => {
             let message = format!("run `{}` has no proof `{id}`", run.run);
             Err(Error::new(ErrorKind::Usage, message).with_hint(
-                "a proof is named as in the column `proof_id`, such as `penny#0/free`; `--run` names \
-                 another run",
+                "give the `proof_id` of a proof, such as `penny#0/free`; `--run` selects another run",
             ))
         }
         (Some(_), Some(_)) => {
-            let message = format!("`{id}` names different proofs, in {}", stages.join(", "));
-            Err(Error::new(ErrorKind::Usage, message).with_hint("say which with `--stage`"))
+            let message = format!("`{id}` is the id of different proofs, in {}", stages.join(", "));
+            Err(Error::new(ErrorKind::Usage, message).with_hint("choose one with `--stage`"))
         }
     }
 }
@@ -119,7 +118,7 @@ async fn of_stage(
 
 fn unusable(id: &str, stage: &impl std::fmt::Display, error: impl std::fmt::Display) -> Error {
     Error::new(ErrorKind::Usage, format!("proof `{id}` of stage `{stage}` cannot be used: {error}"))
-        .with_hint("say hypothesis and premises yourself")
+        .with_hint("give hypothesis and premises yourself")
 }
 
 fn of_row(row: &Map<String, Json>) -> std::result::Result<TaughtProof, crate::memory::MemoryError> {

@@ -64,14 +64,14 @@ fn tables_are_read_too() {
 fn the_first_wrong_record_is_named_with_its_line() {
     for (content, line, said, help) in [
         ("{\"fact\": \"a\"}\n{\"fct\": \"b\"}\n", 2, "unknown field `fct`", "`fact`"),
-        ("{\"fact\": \"a\"}\n{\"fact\": 3}\n", 2, "invalid type", "texts"),
+        ("{\"fact\": \"a\"}\n{\"fact\": 3}\n", 2, "invalid type", "strings"),
         ("{\"fact\": \"a\"}\n{\"fact\": \n", 2, "character", "fix"),
         ("{\"action\": \"ad\", \"fact\": \"a\"}\n", 1, "no action `ad`", "did you mean `add`?"),
-        ("{\"action\": \"undo\", \"fact\": \"a\"}\n", 1, "not undone by a file", "teach undo"),
+        ("{\"action\": \"undo\", \"fact\": \"a\"}\n", 1, "cannot undo entries", "teach undo"),
         (
             "{\"action\": \"negate\", \"fact\": \"All metals rust.\"}\n",
             1,
-            "not plain",
+            "cannot be derived",
             "column `as`",
         ),
         ("{\"action\": \"block\", \"hypothesis\": \"H\"}\n", 1, "without a premise", "`premises`"),
@@ -81,7 +81,7 @@ fn the_first_wrong_record_is_named_with_its_line() {
             "`force` needs a `question`",
             "`question`",
         ),
-        ("{\"fact\": \" \"}\n", 1, "says nothing", "sentence"),
+        ("{\"fact\": \" \"}\n", 1, "is empty", "sentence"),
         ("{\"fact\": \"a\", \"run\": \"x\"}\n", 1, "run id", "`run`"),
     ] {
         let error = read("lessons.jsonl", content).unwrap_err();

@@ -123,7 +123,7 @@ fn actions_that_make_no_sense_are_refused() {
     };
     assert!(refused(undo(2), &all[..1]).contains("no entry 2"));
     assert!(refused(undo(0), &all).contains("no entry 0"));
-    assert!(refused(undo(1), &all).contains("undone already, by entry 2"));
+    assert!(refused(undo(1), &all).contains("already undone, by entry 2"));
     let error = state.accepts(&force("A penny is made of coper", PENNY), &all[..1]).unwrap_err();
     assert!(error.hint().contains("did you mean \"A penny is made of copper.\""), "{error}");
     assert!(state.accepts(&force("a penny is made of copper", PENNY), &all[..1]).is_ok());

@@ -46,8 +46,8 @@ impl Expander<'_> {
             return;
         }
         if let (Some(repeat), false) = (repeat, matrix.is_empty()) {
-            let message = "`repeat` cannot stand beside `matrix`".to_owned();
-            let help = "put one of them into a group inside the other".to_owned();
+            let message = "`repeat` and `matrix` cannot be combined".to_owned();
+            let help = "put one of them in a group inside the other".to_owned();
             let diagnostic =
                 Diagnostic::error(Code::NotExactlyOne, repeat.span, path_of("repeat"), message);
             self.diagnostics.push(diagnostic.with_help(help));

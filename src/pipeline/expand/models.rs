@@ -38,7 +38,7 @@ impl Expander<'_> {
             }
             for MatrixInstance { name, values, .. } in self.combinations(key, node, values, &path) {
                 if models.contains_key(&name) {
-                    let message = format!("there is a model `{name}` already");
+                    let message = format!("a model `{name}` already exists");
                     let mistake =
                         Diagnostic::error(Code::Duplicate, key.span, path.clone(), message);
                     self.diagnostics.push(mistake);
@@ -84,14 +84,13 @@ impl Expander<'_> {
         let model = serde_json::from_value::<Model>(node.to_json()).ok()?;
         let beside = if model.path.is_some() { "path" } else { "url" };
         for idle in model.idle() {
-            let message = format!("`{idle}` means nothing beside `{beside}`");
+            let message = format!("`{idle}` has no effect with `{beside}`");
             let (span, path) = (node.at(&[idle]).span, join(path, idle));
             self.diagnostics.push(Diagnostic::error(Code::UnknownKey, span, path, message));
         }
         if model.prices.is_none() && model.budget.is_some_and(|budget| budget.money.is_some()) {
-            let message = "a budget of money needs `prices`".to_owned();
-            let help =
-                "add the prices of a million tokens: `prices: { prompt: 0.15, completion: 0.6 }`";
+            let message = "a `money` budget requires `prices`".to_owned();
+            let help = "add prices per million tokens: `prices: { prompt: 0.15, completion: 0.6 }`";
             let (span, path) = (node.at(&["budget", "money"]).span, join(path, "budget.money"));
             let mistake = Diagnostic::error(Code::MissingKey, span, path, message);
             self.diagnostics.push(mistake.with_help(help.to_owned()));
@@ -106,8 +105,8 @@ impl Expander<'_> {
         let text = url.as_str().unwrap_or_default();
         let query = || text.contains(['?', '#']).then_some("has a query or a fragment");
         let Some(why) = secret::of_address(text).or_else(query) else { return };
-        let help = "an address is kept with the answers and is shown: put the key into a variable of the \
-                    environment, and name it in `api_key_env`";
+        let help = "addresses are stored with the answers and shown: put the key in an environment \
+                    variable, and name it in `api_key_env`";
         self.secret(url.span, join(path, "url"), why, help);
     }
 }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::kinds::read::ColumnType;
 use crate::settings::StageRef;
 
-/// Runs a program that reads tables and writes one. No shell takes its arguments apart.
+/// Runs a program that reads tables and writes one. Its arguments are not parsed by a shell.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Command {
@@ -22,27 +22,26 @@ pub struct Command {
     /// Further tables by name: each is a file, which `PROOFMILL_INPUT_<NAME>` names.
     #[serde(default)]
     pub inputs: IndexMap<String, StageRef>,
-    /// How tables go in and out.
+    /// How tables are passed in and out.
     #[serde(default)]
     pub format: Exchange,
     /// The columns that the program writes: name to type.
     #[schemars(extend("minProperties" = 1))]
     pub columns: IndexMap<String, OutputColumn>,
-    /// Files and folders that decide what the program writes: scripts, modules, lock files, data.
-    /// Their bytes count for the fingerprint. Without any, the stage is computed in every run.
+    /// Files and folders that decide what the program writes: scripts, modules, lock files, data. Their bytes are
+    /// part of the fingerprint. Without any, the stage is computed in every run.
     #[serde(default)]
     pub code: Vec<String>,
-    /// Environment variables that are passed on, by name. Their values are stored nowhere and do not
-    /// count.
+    /// Names of environment variables to pass on. Their values are not stored and not part of the fingerprint.
     #[serde(default)]
     pub env: Vec<String>,
-    /// Environment variables with their values, which count.
+    /// Environment variables with their values, which are part of the fingerprint.
     #[serde(default)]
     pub vars: IndexMap<String, String>,
     /// Working folder of the program, relative to the working directory; that itself when absent.
     #[schemars(length(min = 1))]
     pub folder: Option<String>,
-    /// Memory in MiB that the program and all that it starts may take together.
+    /// Memory limit in MiB of the program and its child processes together.
     #[schemars(range(min = 1))]
     pub memory_mib: Option<u64>,
     /// Whether the same inputs and settings always give the same table, so that it may come from the
@@ -50,11 +49,11 @@ pub struct Command {
     pub pure: Option<bool>,
 }
 
-/// How tables go to a program and come back.
+/// How tables are passed to a program and back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Exchange {
-    /// One JSON object a line, in UTF-8.
+    /// One JSON object per line, in UTF-8.
     #[default]
     Jsonl,
     /// Streams of Arrow IPC.
@@ -83,7 +82,7 @@ pub struct OutputType {
     /// Whether each value is a list.
     #[serde(default)]
     pub list: bool,
-    /// Whether a row may be without a value.
+    /// Whether a row may have no value.
     #[serde(default)]
     pub nullable: bool,
 }

@@ -12,7 +12,7 @@ use crate::settings::{Expression, StageRef};
 #[serde(deny_unknown_fields)]
 #[schemars(extend("oneOf" = [{"required": ["from"]}, {"required": ["baseline"]}]))]
 pub struct Compare {
-    /// One table with the rows of all systems, told apart by `systems`.
+    /// One table with the rows of all systems, distinguished by `systems`.
     pub from: Option<StageRef>,
     /// With `from`: column that names the system.
     pub systems: Option<String>,
@@ -31,8 +31,8 @@ pub struct Compare {
     pub metrics: Option<Metrics>,
     /// Column whose equal values mark items that are not independent.
     pub cluster: Option<String>,
-    /// Column that tells repeated runs of the systems apart, such as a seed: items are paired within a run, and a
-    /// difference is set against the spread of the runs.
+    /// Column that distinguishes repeated runs of the systems, such as a seed: items are paired within a run, and a
+    /// difference is compared with the spread of the runs.
     pub reruns: Option<String>,
     /// For a comparison that is repeated, such as every night: the number of this look, from 1. The chance of a
     /// false alarm of a metric, over all looks together, is then at most 1 less the level of `ci`.

@@ -28,14 +28,14 @@ pub struct Generate {
     /// Other columns of the table that every row keeps.
     #[serde(default)]
     pub keep: Vec<String>,
-    /// How the model writes.
+    /// How the model generates text.
     #[serde(default)]
     pub options: GenerateOptions,
-    /// The form that the answers are to have; of a model on this machine, or with `api: chat`.
+    /// Required format of the answers; for a model on this machine, or with `api: chat`.
     pub response_format: Option<AnswerFormat>,
 }
 
-/// The form of an answer, as OpenAI's protocol writes it.
+/// The format of an answer, as in OpenAI's protocol.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AnswerFormat {
@@ -44,20 +44,20 @@ pub struct AnswerFormat {
     pub kind: AnswerType,
     /// The schema, for `json_schema`.
     pub json_schema: Option<AnswerSchema>,
-    /// The regular expression of the whole answer, for `regex`; only of models on this machine.
+    /// The regular expression of the whole answer, for `regex`; only for models on this machine.
     #[schemars(length(min = 1))]
     pub regex: Option<String>,
 }
 
-/// Which form.
+/// Type of the format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum AnswerType {
-    /// Some JSON object.
+    /// Any JSON object.
     JsonObject,
-    /// JSON that a schema describes.
+    /// JSON that matches a schema.
     JsonSchema,
-    /// Text that a regular expression describes as a whole.
+    /// Text that matches a regular expression as a whole.
     Regex,
 }
 
@@ -66,14 +66,15 @@ pub enum AnswerType {
 #[serde(deny_unknown_fields)]
 #[schemars(extend("oneOf" = [{"required": ["schema"]}, {"required": ["file"]}]))]
 pub struct AnswerSchema {
-    /// What the endpoint calls it: letters, digits, `_` and `-`.
+    /// Name of the schema at the endpoint: letters, digits, `_` and `-`.
     #[serde(default = "answer")]
     pub name: String,
     /// The schema itself.
     pub schema: Option<serde_json::Value>,
-    /// A file that holds the schema as JSON, relative to the working directory. Its content counts for the fingerprint, not its name.
+    /// A file that holds the schema as JSON, relative to the working directory. The fingerprint covers its content,
+    /// not its name.
     pub file: Option<String>,
-    /// Whether the endpoint must hold the model to it.
+    /// Whether the endpoint must enforce the schema.
     pub strict: Option<bool>,
 }
 
@@ -85,22 +86,22 @@ fn answer() -> String {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Turn {
-    /// Who says it.
+    /// Role of the speaker.
     pub role: Role,
-    /// What is said: an SQL expression over the columns of the table that gives a text.
+    /// Content of the message: an SQL expression over the columns of the table that gives a text.
     #[schemars(length(min = 1))]
     pub content: Expression,
 }
 
-/// Who says something in a chat.
+/// Role of a speaker in a chat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
-    /// Whoever instructs the model.
+    /// Instructions for the model.
     System,
     /// The same, for newer models of OpenAI.
     Developer,
-    /// Whoever asks.
+    /// The user.
     User,
     /// The model.
     Assistant,

@@ -40,7 +40,7 @@ pub struct Hypothesize {
     pub hypothesis: Option<Expression>,
     /// A model of `models:` that writes hypotheses (Entailer's angle `$hypothesis$`).
     pub model: Option<ModelRef>,
-    /// How that model writes.
+    /// How that model generates text.
     #[serde(default)]
     pub options: GenerateOptions,
     /// Other columns of the table that every row keeps.
@@ -48,7 +48,7 @@ pub struct Hypothesize {
     pub keep: Vec<String>,
 }
 
-/// Answers sampled from a model: the most frequent different texts.
+/// Answers sampled from a model: the most frequent distinct texts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Candidates {
@@ -57,11 +57,11 @@ pub struct Candidates {
     /// What the model reads: an SQL expression over the columns of the table.
     #[schemars(length(min = 1))]
     pub prompt: Expression,
-    /// Different answers that are kept at most; not published, 4 here.
+    /// Maximum number of distinct answers to keep; not published, 4 here.
     #[serde(default = "four")]
     #[schemars(range(min = 1, max = 26))]
     pub keep: u32,
-    /// How the model writes; `samples` and a `temperature` above 0 are needed.
+    /// How the model generates text; `samples` and a `temperature` above 0 are required.
     pub options: GenerateOptions,
 }
 

@@ -21,7 +21,7 @@ pub struct Index {
     /// Column of the fact.
     #[serde(default = "fact_column")]
     pub fact: String,
-    /// Column of the question that the fact belongs to; needed by all ways but `fact`.
+    /// Column of the question that the fact belongs to; required by all values of `by` but `fact`.
     pub question: Option<String>,
     /// Column that identifies a row of the memory. With it, each row with a fact is an entry, equal texts
     /// included, and the row's value is the entry's `fact_id`. `row_id` when absent beside `keep`; without
@@ -41,7 +41,7 @@ pub struct Index {
     /// For `bm25`: length normalisation; the variant's own when absent.
     #[schemars(range(min = 0.0, max = 1.0))]
     pub b: Option<f64>,
-    /// For `bm25l`, `bm25+` and `rank_bm25l`: what a term adds at least; the variant's own when absent.
+    /// For `bm25l`, `bm25+` and `rank_bm25l`: the least that a term adds; the variant's own when absent.
     #[schemars(range(min = 0.0))]
     pub delta: Option<f64>,
     /// For `bm25`: how texts become terms.

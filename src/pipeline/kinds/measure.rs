@@ -21,7 +21,7 @@ pub struct Measure {
     /// Columns that split the table; every metric is given for each of their values.
     #[serde(default)]
     pub by: Vec<String>,
-    /// SQL expression that is true for rows that do not count at all.
+    /// SQL expression that is true for rows to exclude entirely.
     #[schemars(length(min = 1))]
     pub exclude: Option<Expression>,
     /// Column whose equal values mark rows that are not independent.

@@ -12,7 +12,8 @@ use crate::settings::StageRef;
 pub struct Prompt {
     /// Table whose columns fill the slots.
     pub from: StageRef,
-    /// A file that holds the template, relative to the working directory. Its content counts for the fingerprint, not its name.
+    /// A file that holds the template, relative to the working directory. The fingerprint covers its content, not
+    /// its name.
     #[schemars(length(min = 1))]
     pub file: Option<String>,
     /// The template itself: Jinja, whose variables are columns of the table.

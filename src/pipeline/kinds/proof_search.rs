@@ -21,14 +21,14 @@ pub struct ProofSearch {
     /// Table of a `retrieve` stage whose queries are the questions. Its facts are the context of every
     /// proof of a question.
     pub context: Option<StageRef>,
-    /// Most proofs on the way from a hypothesis down to a sentence that has none.
+    /// Maximum number of proofs on the path from a hypothesis down to a sentence without one.
     #[serde(default = "three")]
     #[schemars(range(min = 0, max = 10))]
     pub depth: u32,
     /// Whether a proof is forced to begin with each fact of the context.
     #[serde(default = "yes")]
     pub forced: bool,
-    /// Whether proofs that begin freely are written.
+    /// Whether free proofs are written.
     #[serde(default = "yes")]
     pub free: bool,
     /// Whether the model reads question and answer beside a hypothesis; never beside a premise.
@@ -37,25 +37,26 @@ pub struct ProofSearch {
     /// How free proofs are written; when absent, 6 samples with `top_p: 0.95`.
     #[serde(default = "sampled")]
     pub options: GenerateOptions,
-    /// What is believed is at least so likely.
+    /// Probability from which a sentence is believed.
     #[serde(default = "half")]
     #[schemars(range(min = 0.0, max = 1.0))]
     pub threshold: f64,
-    /// What a probability is.
+    /// Definition of a probability.
     #[serde(default)]
     pub probability: Probability,
     /// Whether the end of the output counts for a probability; `false` for endpoints.
     #[serde(default = "yes")]
     pub include_eos: bool,
-    /// Whether sentences of the context are believed without being asked about.
+    /// Whether sentences of the context are believed without asking the model.
     #[serde(default)]
     pub trust_memory: bool,
     /// Table of entailments that users blocked: columns `hypothesis` and `premises`.
     pub blocked: Option<StageRef>,
-    /// Table of what is known, a column `fact`: a proof with a premise that contradicts a fact is rejected, and the model is
-    /// not asked about it. With a column `query_id`, as of `retrieve`, a fact counts for the question of this id only.
+    /// Table of what is known, a column `fact`: a proof with a premise that contradicts a fact is rejected without
+    /// asking the model. With a column `query_id`, as of `retrieve`, a fact counts for the question of this id
+    /// only.
     pub memory: Option<StageRef>,
-    /// Most tokens of a verifier's prompt; a longer one is cut instead of refused.
+    /// Maximum number of tokens of a verifier's prompt; a longer one is truncated instead of rejected.
     #[schemars(range(min = 1))]
     pub truncate: Option<u32>,
     /// Columns of `from` that every row keeps.

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::settings::{ModelRef, StageRef};
 
-/// Lets a model write one-step proofs (Entailer's prover): for every hypothesis one that begins
-/// freely, and one that is made to begin with each recalled fact (TeachMe's forced generation).
+/// Generates one-step proofs with a model (Entailer's prover): for every hypothesis one that begins freely, and one
+/// that is forced to begin with each recalled fact (TeachMe's forced generation).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Prove {
@@ -20,11 +20,11 @@ pub struct Prove {
     /// Whether a proof is forced to begin with each fact of the context.
     #[serde(default = "yes")]
     pub forced: bool,
-    /// Whether each fact of the context is a whole proof, instead of beginning one that the model goes on with. No model is
-    /// asked for it.
+    /// Whether each fact of the context is a whole proof, instead of the beginning of one that the model continues.
+    /// No model is called for it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub facts_alone: bool,
-    /// Whether proofs that begin freely are written.
+    /// Whether free proofs are written.
     #[serde(default = "yes")]
     pub free: bool,
     /// Whether the model reads question and answer beside the hypothesis.

@@ -12,7 +12,7 @@ use crate::settings::StageRef;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Python {
-    /// File with the function, relative to the working directory. Its bytes count for the fingerprint.
+    /// File with the function, relative to the working directory. Its bytes are part of the fingerprint.
     #[schemars(length(min = 1))]
     pub file: String,
     /// Name of the function.
@@ -36,18 +36,17 @@ pub struct Python {
     /// when absent.
     #[schemars(length(min = 1))]
     pub interpreter: Option<String>,
-    /// Further files and folders that decide what it returns: modules that it imports, lock files, data.
-    /// Their bytes count for the fingerprint.
+    /// Further files and folders that decide what it returns: modules that it imports, lock files, data. Their
+    /// bytes are part of the fingerprint.
     #[serde(default)]
     pub code: Vec<String>,
-    /// Environment variables that are passed on, by name. Their values are stored nowhere and do not
-    /// count.
+    /// Names of environment variables to pass on. Their values are not stored and not part of the fingerprint.
     #[serde(default)]
     pub env: Vec<String>,
-    /// Environment variables with their values, which count.
+    /// Environment variables with their values, which are part of the fingerprint.
     #[serde(default)]
     pub vars: IndexMap<String, String>,
-    /// Memory in MiB that Python and all that it starts may take together.
+    /// Memory limit in MiB of Python and its child processes together.
     #[schemars(range(min = 1))]
     pub memory_mib: Option<u64>,
     /// Whether the same rows and settings always give the same table, so that it may come from the

@@ -15,14 +15,14 @@ pub struct RankFusion {
     pub from: Vec<StageRef>,
     /// A weight above 0 for each table of `from`, in their order; 1 for all when absent.
     pub weights: Option<Vec<f64>>,
-    /// How little the first ranks stand out.
+    /// Rank constant of the formula: larger values reduce the advantage of the first ranks.
     #[serde(default = "smoothing")]
     #[schemars(range(min = 0.0))]
     pub k: f64,
     /// Other columns that all rankings have and every row keeps, from the first ranking that has the fact.
     #[serde(default)]
     pub keep: Vec<String>,
-    /// Most rows for one query.
+    /// Maximum number of rows for one query.
     #[schemars(range(min = 1, max = 100_000))]
     pub top_k: u32,
 }

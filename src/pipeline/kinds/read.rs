@@ -12,14 +12,14 @@ pub struct Read {
     /// A file, a folder, a glob such as `data/*.jsonl`, or a list of these, relative to the
     /// working directory. Files are read in the order of their names.
     pub path: Option<Paths>,
-    /// A past run of the same store, as `show --run` takes it: the beginning of its id, `latest`, `PIPELINE`,
-    /// `PIPELINE~1`. Which run that is is told when the pipeline is loaded; what counts is the table.
+    /// A past run of the same store, as `show --run` takes it: a prefix of its id, `latest`, `PIPELINE`,
+    /// `PIPELINE~1`. It is resolved when the pipeline is loaded; the fingerprint covers the table, not the name.
     pub run: Option<StoredName>,
     /// With `run`: the stage whose table is read, or `STAGE__errors`.
     pub stage: Option<StoredName>,
-    /// How the files are written; told from their names when absent.
+    /// Format of the files; inferred from their names when absent.
     pub format: Option<Format>,
-    /// How the files are compressed; told from their names when absent.
+    /// Compression of the files; inferred from their names when absent.
     pub compression: Option<Compression>,
     /// Character encoding, by its WHATWG label. UTF-8 when absent.
     pub encoding: Option<String>,
@@ -34,8 +34,8 @@ pub struct Read {
     /// For `csv` and `tsv`: whether the first line names the columns. It does when absent;
     /// otherwise they are called `column_1`, `column_2`, ….
     pub header: Option<bool>,
-    /// So many rows, those that come first by `row_id`: a sample that does not depend on the order of records. All when
-    /// absent; `--limit` gives one to every `read` of the file.
+    /// Maximum number of rows, the first by `row_id`: a sample that does not depend on the order of records. All
+    /// when absent; `--limit` sets one for every `read` of the file.
     #[schemars(range(min = 1))]
     pub limit: Option<u64>,
 }
@@ -75,11 +75,11 @@ impl Paths {
     }
 }
 
-/// How rows are written in a file.
+/// File format of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Format {
-    /// One JSON object a line.
+    /// One JSON object per line.
     Jsonl,
     /// One JSON document: a list of objects, or an object that holds one under `records`.
     Json,
@@ -93,11 +93,11 @@ pub enum Format {
     Lines,
 }
 
-/// How a file is compressed.
+/// Compression of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Compression {
-    /// Not at all.
+    /// No compression.
     None,
     /// gzip.
     Gzip,

@@ -32,7 +32,7 @@ macro_rules! blocks {
             {"required": ["text"]}, $({"required": [stringify!($key)]}),*
         ]))]
         pub struct Block {
-            /// Words.
+            /// Text.
             #[schemars(length(min = 1))]
             pub text: Option<String>,
             $($(#[$doc])* pub $key: Option<$Settings>,)*
@@ -41,7 +41,7 @@ macro_rules! blocks {
         /// The closed set of blocks.
         #[derive(Clone, Debug, PartialEq)]
         pub enum BlockKind<'a> {
-            /// Words.
+            /// Text.
             Text(&'a str),
             $($(#[$doc])* $Block(&'a $Settings),)*
         }
@@ -95,11 +95,11 @@ macro_rules! blocks {
 blocks! {
     /// Rows of a table.
     table: Table(TableBlock),
-    /// Numbers over numbers.
+    /// Points of two columns of numbers.
     plot: Plot(PlotBlock),
     /// A number for each name.
     bars: Bars(BarsBlock),
-    /// How numbers are spread.
+    /// Distribution of numbers.
     histogram: Histogram(HistogramBlock),
     /// Rows of a table, as a tree.
     tree: Tree(TreeBlock),
@@ -119,7 +119,7 @@ pub struct TableBlock {
     /// Columns that are shown; all when absent.
     #[schemars(length(min = 1))]
     pub columns: Option<Vec<String>>,
-    /// Rows at most; with 0 the page tells how many there are, and where.
+    /// Maximum number of rows; with 0 the page shows only how many there are, and where.
     #[serde(default = "rows")]
     #[schemars(range(min = 0, max = 1000))]
     pub limit: u32,
@@ -150,12 +150,12 @@ pub struct PlotBlock {
     pub low: Option<String>,
     /// Column of numbers: where that range ends.
     pub high: Option<String>,
-    /// Column whose values tell series apart.
+    /// Column whose values separate series.
     pub by: Option<String>,
-    /// What stands at the x axis; the column's name when absent.
+    /// Label of the x axis; the column's name when absent.
     #[schemars(length(min = 1))]
     pub x_label: Option<String>,
-    /// What stands at the y axis; the column's name when absent.
+    /// Label of the y axis; the column's name when absent.
     #[schemars(length(min = 1))]
     pub y_label: Option<String>,
     /// Whether the points of a series are joined.
@@ -188,12 +188,12 @@ pub struct BarsBlock {
     pub low: Option<String>,
     /// Column of numbers: where that range ends.
     pub high: Option<String>,
-    /// What stands at the axis; the name of `value` when absent.
+    /// Label of the axis; the name of `value` when absent.
     #[schemars(length(min = 1))]
     pub x_label: Option<String>,
 }
 
-/// How the numbers of a column are spread: the share of each series in bins of equal width.
+/// Distribution of the numbers of a column: the share of each series in bins of equal width.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HistogramBlock {
@@ -208,13 +208,13 @@ pub struct HistogramBlock {
     pub name: Option<String>,
     /// Column of numbers.
     pub x: String,
-    /// Column whose values tell series apart.
+    /// Column whose values separate series.
     pub by: Option<String>,
     /// Bins from one end of the axis to the other.
     #[serde(default = "bins")]
     #[schemars(range(min = 1, max = 40))]
     pub bins: u32,
-    /// What stands at the axis; the name of `x` when absent.
+    /// Label of the axis; the name of `x` when absent.
     #[schemars(length(min = 1))]
     pub x_label: Option<String>,
 }
@@ -236,10 +236,10 @@ pub struct TreeBlock {
     /// Columns, from the root down. A row ends above its first NULL.
     #[schemars(length(min = 1, max = 16))]
     pub levels: Vec<String>,
-    /// Columns that are told below the last node of a row, where they are not NULL.
+    /// Columns that are shown below the last node of a row, where they are not NULL.
     #[serde(default)]
     pub details: Vec<String>,
-    /// Rows at most.
+    /// Maximum number of rows.
     #[serde(default = "tree_rows")]
     #[schemars(range(min = 1, max = 1000))]
     pub limit: u32,
@@ -249,7 +249,7 @@ fn tree_rows() -> u32 {
     50
 }
 
-/// Proofs that `verify` looked at, in the order in which they are stored.
+/// Proofs of a `verify` stage, in the order in which they are stored.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ProofsBlock {
@@ -258,7 +258,7 @@ pub struct ProofsBlock {
     /// Heading of the block.
     #[schemars(length(min = 1))]
     pub title: Option<String>,
-    /// Proofs at most.
+    /// Maximum number of proofs.
     #[serde(default = "proofs")]
     #[schemars(range(min = 1, max = 100))]
     pub limit: u32,

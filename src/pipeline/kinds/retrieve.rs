@@ -20,7 +20,7 @@ pub struct Retrieve {
     pub id: String,
     /// An `index` stage; or, with `index`, a table with a column `fact`, and `vector` for `dense`.
     pub memory: StageRef,
-    /// Makes an index over the table `memory` on the way, with the defaults of the kind `index`.
+    /// Builds an index over the table `memory` on the fly, with the defaults of the kind `index`.
     pub index: Option<IndexKind>,
     /// With `index: bm25`: how texts become terms.
     #[serde(default, skip_serializing_if = "Analyzer::is_default")]
@@ -29,7 +29,7 @@ pub struct Retrieve {
     /// those when absent; or, with `index`, columns of the table, whose rows `row_id` identifies.
     #[serde(default)]
     pub keep: Vec<String>,
-    /// Most rows for one query.
+    /// Maximum number of rows for one query.
     #[schemars(range(min = 1, max = 100_000))]
     pub top_k: u32,
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::kinds::generate::{Turn, row_id_column};
 use crate::settings::{Expression, ModelRef, StageRef};
 
-/// Says how likely a continuation, or each of several choices, is for every row of a table.
+/// Scores how likely a continuation, or each of several choices, is for every row of a table.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(extend("allOf" = [
@@ -26,9 +26,9 @@ pub struct Score {
     /// What the model reads: the turns of a chat.
     #[schemars(length(min = 1))]
     pub messages: Option<Vec<Turn>>,
-    /// What it may say: an SQL expression that gives a text. One row for each row of the table.
+    /// The continuation: an SQL expression that gives a text. One row for each row of the table.
     pub continuation: Option<Expression>,
-    /// What it may say: an SQL expression that gives a list of texts. One row for each choice.
+    /// The choices: an SQL expression that gives a list of texts. One row for each choice.
     pub choices: Option<Expression>,
     /// Column that identifies a row and becomes `row_id`.
     #[serde(default = "row_id_column")]
@@ -36,7 +36,7 @@ pub struct Score {
     /// Other columns of the table that every row keeps.
     #[serde(default)]
     pub keep: Vec<String>,
-    /// How texts are judged.
+    /// How texts are scored.
     #[serde(default)]
     pub options: ScoreOptions,
 }

@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::settings::StageRef;
 
-/// Answers each question with the hypothesis whose best accepted proof scores highest, or, without
-/// `proofs`, with the one that is believed most.
+/// Answers each question with the hypothesis whose best accepted proof scores highest, or, without `proofs`, with
+/// the most believed one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SelectAnswer {
@@ -14,10 +14,10 @@ pub struct SelectAnswer {
     pub from: StageRef,
     /// Table of a `verify` stage over proofs of these hypotheses, or of a `proof_search` stage.
     pub proofs: Option<StageRef>,
-    /// Table of the answers that users confirmed: columns `question` and `answer`, one row for each
-    /// question. Such a question gets this answer, whatever its proofs.
+    /// Table of the answers that users confirmed: columns `question` and `answer`, one row for each question. Such
+    /// a question gets this answer, regardless of its proofs.
     pub confirmed: Option<StageRef>,
-    /// What becomes of a question of which no hypothesis has an accepted proof.
+    /// What happens to a question none of whose hypotheses has an accepted proof.
     #[serde(default)]
     pub without_proof: WithoutProof,
     /// Other columns of `from` that every row keeps; they are the question's, so the same for all of
@@ -26,7 +26,7 @@ pub struct SelectAnswer {
     pub keep: Vec<String>,
 }
 
-/// What becomes of a question without an accepted proof; not published, `direct` here.
+/// What happens to a question without an accepted proof; not published, `direct` here.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum WithoutProof {

@@ -25,13 +25,13 @@ pub struct Teach {
     /// What the user says to correct an answer: SQL over the same columns.
     #[schemars(length(min = 1))]
     pub fact: Expression,
-    /// When the user says it.
+    /// When the user corrects.
     #[serde(default)]
     pub feedback: Feedback,
     /// Columns of `from` that every row keeps; they are the question's.
     #[serde(default)]
     pub keep: Vec<String>,
-    /// Table of the facts that are there from the start: a column `fact`.
+    /// Table of the initial facts: a column `fact`.
     pub memory: Option<StageRef>,
     /// Seed of the order of the questions; the order of the table when absent.
     pub order: Option<u64>,
@@ -49,11 +49,11 @@ pub struct Teach {
     /// Whether a proof is forced to begin with each recalled fact.
     #[serde(default = "yes")]
     pub forced: bool,
-    /// Whether each recalled fact is a whole proof, instead of beginning one that the model goes on with. No model is asked
-    /// for it.
+    /// Whether each recalled fact is a whole proof, instead of the beginning of one that the model continues. No
+    /// model is called for it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub facts_alone: bool,
-    /// Whether proofs that begin freely are written.
+    /// Whether free proofs are written.
     #[serde(default = "yes")]
     pub free: bool,
     /// Whether the prover reads question and answer beside the hypothesis.
@@ -62,24 +62,24 @@ pub struct Teach {
     /// How free proofs are written.
     #[serde(default)]
     pub options: GenerateOptions,
-    /// What is believed is at least so likely.
+    /// Probability from which a sentence is believed.
     #[serde(default = "half")]
     #[schemars(range(min = 0.0, max = 1.0))]
     pub threshold: f64,
-    /// What a probability is.
+    /// Definition of a probability.
     #[serde(default)]
     pub probability: Probability,
     /// Whether the end of the output counts for a probability; `false` for endpoints.
     #[serde(default = "yes")]
     pub include_eos: bool,
-    /// Whether sentences of the memory are believed without being asked about.
+    /// Whether sentences of the memory are believed without asking the model.
     #[serde(default)]
     pub trust_memory: bool,
-    /// Whether a proof is rejected that has a premise that contradicts a fact of the memory so far, and the model not asked
-    /// about it.
+    /// Whether a proof with a premise that contradicts a fact of the memory so far is rejected without asking the
+    /// model.
     #[serde(default)]
     pub reject_contradicted: bool,
-    /// What becomes of a question of which no hypothesis has an accepted proof.
+    /// What happens to a question none of whose hypotheses has an accepted proof.
     #[serde(default)]
     pub without_proof: WithoutProof,
 }

@@ -5,8 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::settings::StageRef;
 
-/// Exports a table. The file is replaced as a whole, never half. As a table it tells what was
-/// written.
+/// Exports a table. The file is replaced atomically. Its table records what was written.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Write {
@@ -15,15 +14,15 @@ pub struct Write {
     /// File to write, relative to the working directory.
     #[schemars(length(min = 1))]
     pub path: String,
-    /// How it is written; told from its name when absent.
+    /// Format of the file; inferred from its name when absent.
     pub format: Option<WriteFormat>,
 }
 
-/// How an exported table is written.
+/// Format of an exported table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum WriteFormat {
-    /// One JSON object a line.
+    /// One JSON object per line.
     Jsonl,
     /// Comma-separated values with a header.
     Csv,

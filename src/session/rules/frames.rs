@@ -76,7 +76,7 @@ fn fitting(call: &WindowFunction, schema: &DFSchema) -> Result<()> {
         };
         return Refused {
             message: format!(
-                "`RANGE` with the offset `{offset}` means nothing where rows are ordered by {kind}"
+                "`RANGE` with the offset `{offset}` is not defined for rows ordered by {kind}"
             ),
             help,
             blamed: vec!["RANGE".to_owned(), "range".to_owned()],

@@ -41,9 +41,9 @@ fn compared(part: Expr) -> Result<Transformed<Expr>> {
     };
     if list.len() > 1 && expr.is_volatile() {
         return Refused {
-            message: "what differs in each call cannot be looked for in a list of expressions"
+            message: "a volatile expression cannot be compared with a list of expressions"
                 .to_owned(),
-            help: "give it a name in a subquery, and look for that".to_owned(),
+            help: "compute it in a subquery, and compare that column".to_owned(),
             blamed: vec!["IN".to_owned()],
         }
         .error();

@@ -56,9 +56,7 @@ pub fn grouped_once(node: LogicalPlan) -> Result<LogicalPlan> {
             Some(other) if *other == expr => continue,
             Some(_) => {
                 return Refused {
-                    message: format!(
-                        "`GROUP BY` of `{name}` and of a cast of it cannot be computed"
-                    ),
+                    message: format!("`GROUP BY` by `{name}` and by a cast of it is not supported"),
                     help: "cast it in a subquery, under a name of its own, and group by that"
                         .to_owned(),
                     blamed: vec![name],

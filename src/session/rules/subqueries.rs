@@ -203,7 +203,7 @@ impl Rewriter<'_> {
             Expr::SetComparison(comparison) => self.compared(comparison).map(Transformed::yes),
             Expr::ScalarSubquery(subquery) => {
                 if is_correlated(&subquery) && shape(&subquery.subquery) != Shape::OneRow {
-                    return refuse(&subquery, "is no single aggregate");
+                    return refuse(&subquery, "is not a single aggregate");
                 }
                 Ok(Transformed::no(Expr::ScalarSubquery(subquery)))
             }
@@ -313,7 +313,7 @@ impl Rewriter<'_> {
     fn compared_set(&self, comparison: &SetComparison) -> Result<Set> {
         let subquery = &comparison.subquery;
         if is_correlated(subquery) && shape(&subquery.subquery) != Shape::Rows {
-            return refuse(subquery, "is compared with `ANY` or `ALL` and folds rows");
+            return refuse(subquery, "is compared with `ANY` or `ALL` and aggregates");
         }
         self.set(subquery)
     }
@@ -452,13 +452,13 @@ fn shape(plan: &LogicalPlan) -> Shape {
             }
         }
         LogicalPlan::Aggregate(aggregate) => match shape(&aggregate.input) {
-            Shape::Rows if folds(&aggregate.input) => Shape::Other("folds rows twice"),
+            Shape::Rows if folds(&aggregate.input) => Shape::Other("aggregates twice"),
             Shape::Rows if aggregate.group_expr.is_empty() => Shape::OneRow,
             Shape::Rows if gives_rows_for_none(aggregate) => {
                 Shape::Other("has `ROLLUP`, `CUBE` or `GROUPING SETS`")
             }
             Shape::Rows => Shape::Rows,
-            Shape::OneRow => Shape::Other("folds rows twice"),
+            Shape::OneRow => Shape::Other("aggregates twice"),
             other => other,
         },
         LogicalPlan::Join(_) => Shape::Other("has an outer join"),
@@ -467,7 +467,7 @@ fn shape(plan: &LogicalPlan) -> Shape {
         LogicalPlan::Union(_) => Shape::Other("has a `UNION`"),
         LogicalPlan::Unnest(_) => Shape::Other("has an `unnest`"),
         LogicalPlan::Distinct(_) => Shape::Other("has a `DISTINCT ON`"),
-        _ => Shape::Other("is of a kind that does not become a join"),
+        _ => Shape::Other("cannot be rewritten as a join"),
     }
 }
 
@@ -488,8 +488,8 @@ fn refuse<T>(subquery: &Subquery, what: &str) -> Result<T> {
     let names: Vec<String> = columns.map(Column::flat_name).collect();
     let over = names.first().map_or_else(String::new, |name| format!(" over `{name}`"));
     Refused {
-        message: format!("a correlated subquery{over} that {what} cannot be computed"),
-        help: "write it as a join, with `GROUP BY` where it folds rows".to_owned(),
+        message: format!("a correlated subquery{over} that {what} is not supported"),
+        help: "write it as a join, with `GROUP BY` where it aggregates".to_owned(),
         blamed: names,
     }
     .error()

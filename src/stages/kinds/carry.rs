@@ -65,14 +65,14 @@ fn columns(
         let carried = match found.field_with_name(column) {
             Ok(other) => carried(field, other).ok_or_else(|| {
                 let message = format!(
-                    "`{column}` of `{next}` is {}, and {} in the first turn",
+                    "`{column}` of `{next}` is {}, but {} in the first turn",
                     kind(other.data_type()),
                     kind(field.data_type())
                 );
                 (
                     Code::SqlType,
                     message,
-                    Some(format!("cast it in `{next}`, or in the table that `{name}` begins with")),
+                    Some(format!("cast it in `{next}`, or in the table that `{name}` starts with")),
                 )
             }),
             Err(_) => {

@@ -59,7 +59,7 @@ impl Kind for Compare {
             return None;
         }
         let mut missing = |key: &str, beside: &str| {
-            let message = format!("`{beside}` needs `{key}` beside it");
+            let message = format!("`{beside}` requires `{key}`");
             diagnostics.error(&["compare", beside], Code::MissingKey, message, None);
         };
         let sides = match (&self.from, &self.systems, &self.baseline, &self.candidate) {
@@ -216,7 +216,7 @@ fn collect(
             Some(name) => name.to_owned(),
             None => text_at(&columns.texts[keys], row).ok_or_else(|| StageError::Data {
                 message: format!("the system of the item `{}` is NULL", shown(&key)),
-                help: "give each row of `systems` a text, or leave such rows out".to_owned(),
+                help: "give each row of `systems` a string, or filter such rows out".to_owned(),
             })?,
         };
         let value =

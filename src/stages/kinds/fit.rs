@@ -91,7 +91,7 @@ impl Kind for Fit {
         };
         let epochs = self.settings.epochs;
         if let (Some(_), Some(_)) = (epochs, self.settings.steps) {
-            let message = "`epochs` stands instead of `steps`".to_owned();
+            let message = "`epochs` and `steps` cannot be given together".to_owned();
             diagnostics.error(&[KIND, "settings", "epochs"], Code::WrongValue, message, None);
             return None;
         }
@@ -124,7 +124,7 @@ impl Kind for Fit {
                 false => (
                     key,
                     Code::UnknownKey,
-                    format!("`{key}` means nothing but with the objective `policy`"),
+                    format!("`{key}` has an effect only with the objective `policy`"),
                 ),
             };
             diagnostics.error(&[KIND, key], code, message, None);
@@ -148,13 +148,13 @@ impl Kind for Fit {
         let refused = match (&self.input, passages, decoder_only, writes) {
             (None, _, false, _) => Some((
                 Code::MissingKey,
-                "only a decoder-only model (OPT) learns outputs without an input",
+                "only a decoder-only model (OPT) can be trained without an input",
                 "give `input`: what the model reads",
             )),
             (Some(_), true, true, _) | (Some(_), true, _, false) => Some((
                 Code::SqlType,
-                "only a decoder behind an encoder reads a list of passages",
-                "give one text, or a T5 or two BERTs that write",
+                "only a decoder with an encoder reads a list of passages",
+                "give one string, or use a T5 or two BERTs that generate",
             )),
             _ => None,
         };
@@ -256,7 +256,7 @@ fn start(
     match (&settings.sizes, &settings.checkpoint) {
         (Some(_), None) if settings.decoder.is_some() => {
             let message = "a new decoder needs the `checkpoint` of an encoder".to_owned();
-            let help = "the decoder of a model from nothing is told by `sizes`".to_owned();
+            let help = "for a model trained from scratch, `sizes` defines the decoder".to_owned();
             diagnostics.error(&[KIND, "decoder"], Code::WrongValue, message, Some(help));
             None
         }
@@ -305,7 +305,8 @@ async fn compute(
     plan.start.check_target(plan.settings.objective, &plan.path).map_err(|error| {
         StageError::Data {
             message: error.to_string(),
-            help: "a fit replaces only files of its own names, and deletes none".to_owned(),
+            help: "a `fit` stage replaces only files with its own names, and deletes none"
+                .to_owned(),
         }
     })?;
     // What is left of a training that was stopped, for the same pairs and settings.
@@ -501,10 +502,10 @@ async fn keep(
         if file.sha256 != Digest::of(bytes) {
             return Err(StageError::Data {
                 message: format!(
-                    "`{}` was written by somebody else meanwhile",
+                    "`{}` was written by another process meanwhile",
                     plan.path.display()
                 ),
-                help: "let each fit write its own folder, and run again".to_owned(),
+                help: "give each `fit` stage its own folder, then run again".to_owned(),
             });
         }
         computed.files.push(file);

@@ -68,9 +68,9 @@ fn effective(settings: &Hypothesize, diagnostics: &mut Diagnostics<'_>) -> Optio
     let idle = [
         (labels.is_some() && choices.is_none(), "labels", "without `choices`"),
         (negation.is_some() && statement.is_none(), "negation", "without a `statement`"),
-        (hypotheses.is_some() && statement.is_some(), "hypotheses", "beside `statement`"),
-        (hypothesis.is_some() && statement.is_some(), "hypothesis", "beside `statement`"),
-        (model.is_some() && statement.is_some(), "model", "beside `statement`"),
+        (hypotheses.is_some() && statement.is_some(), "hypotheses", "with `statement`"),
+        (hypothesis.is_some() && statement.is_some(), "hypothesis", "with `statement`"),
+        (model.is_some() && statement.is_some(), "model", "with `statement`"),
         (
             model.is_none() && *options != GenerateOptions::default(),
             "options",
@@ -79,7 +79,7 @@ fn effective(settings: &Hypothesize, diagnostics: &mut Diagnostics<'_>) -> Optio
     ];
     let idle: Vec<_> = idle.into_iter().filter(|(is_idle, ..)| *is_idle).collect();
     for (_, key, why) in &idle {
-        let message = format!("`{key}` means nothing {why}");
+        let message = format!("`{key}` has no effect {why}");
         diagnostics.error(&[KIND, key], Code::UnknownKey, message, None);
     }
     idle.is_empty().then_some(())
@@ -124,8 +124,8 @@ fn sampled(
     sql_kind::model(&steps("model"), &candidates.model, engine, diagnostics)?;
     sql_kind::text(&steps("prompt"), &candidates.prompt, input, engine, diagnostics)?;
     if candidates.options.samples.is_none() {
-        let message = "candidates are samples, and `samples` is missing".to_owned();
-        let help = "set `samples: 20` and `temperature: 1`, say".to_owned();
+        let message = "candidates are sampled, but `samples` is missing".to_owned();
+        let help = "set, for example, `samples: 20` and `temperature: 1`".to_owned();
         diagnostics.error(&steps("options"), Code::WrongValue, message, Some(help));
         return None;
     }
@@ -159,7 +159,7 @@ fn wording(
     if let Some(statement) = &settings.statement {
         sql_kind::text(&[KIND, "statement"], statement, input, engine, diagnostics)?;
         let Some(negation) = &settings.negation else {
-            let message = "a `statement` needs its `negation`".to_owned();
+            let message = "`statement` requires `negation`".to_owned();
             diagnostics.error(&[KIND, "statement"], Code::WrongValue, message, None);
             return None;
         };
@@ -191,7 +191,7 @@ fn wording(
             let several = ["samples", "num_return_sequences"];
             let given = [settings.options.samples, settings.options.num_return_sequences];
             if let Some((key, _)) = several.iter().zip(given).find(|(_, given)| given.is_some()) {
-                let message = format!("`{key}` gives several texts, and a hypothesis is one");
+                let message = format!("`{key}` generates several texts, but a hypothesis is one");
                 diagnostics.error(&[KIND, "options", key], Code::WrongValue, message, None);
                 return None;
             }
@@ -200,15 +200,14 @@ fn wording(
             Some(Wording::Model(model.to_string(), options.to_string()))
         }
         (None, None, None) => {
-            let message = "nothing says how a hypothesis reads".to_owned();
+            let message = "no setting defines the text of a hypothesis".to_owned();
             let help = "give `hypotheses` (a list), `hypothesis` (SQL over `label`, `answer` and the \
                         columns), or a `model` that writes them";
             diagnostics.error(&[KIND], Code::WrongValue, message, Some(help.to_owned()));
             None
         }
         _ => {
-            let message =
-                "`hypotheses`, `hypothesis` and `model` say the same in three ways".to_owned();
+            let message = "`hypotheses`, `hypothesis` and `model` are alternatives".to_owned();
             diagnostics.error(&[KIND], Code::WrongValue, message, Some("keep one".to_owned()));
             None
         }

@@ -138,7 +138,7 @@ fn refuse_idle(
     let idle = keys.iter().filter(|key| written.is_some_and(|node| node.get(key).is_some()));
     let found: Vec<_> = idle.collect();
     for key in &found {
-        let message = format!("`{key}` means nothing for `kind: {}`", kind.as_str());
+        let message = format!("`{key}` has no effect with `kind: {}`", kind.as_str());
         let help = match kind {
             IndexKind::Bm25 => "leave it out, or add `kind: dense`",
             IndexKind::Dense => "leave it out: vectors are compared as they are",

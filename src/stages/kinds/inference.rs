@@ -98,27 +98,27 @@ fn prepare(
         sound &= diagnostics.column(&steps, column, &input).is_some();
         let mut own = [ROW_ID].into_iter().chain(asked.shown()).chain(asked.columns());
         if own.any(|own| own == column) || asked.keep[..i].contains(column) {
-            let message = format!("the table has a column `{column}` already");
-            let help = Some("rename it in a stage before".to_owned());
+            let message = format!("the table already has a column `{column}`");
+            let help = Some("rename it in an upstream stage".to_owned());
             diagnostics.error(&steps, Code::Duplicate, message, help);
             sound = false;
         }
     }
     // Several are compared, and one is not.
     if asked.shape == Shape::Score && asked.options.get("normalize").is_some() {
-        let message = "`normalize` means nothing beside `continuation`".to_owned();
+        let message = "`normalize` has no effect with `continuation`".to_owned();
         diagnostics.error(&[asked.kind, "options", "normalize"], Code::UnknownKey, message, None);
         sound = false;
     }
     for told in &asked.told {
         let steps = [asked.kind, "options", told];
         if asked.shape == Shape::Choices {
-            let message = format!("`{told}` means nothing beside `choices`");
+            let message = format!("`{told}` has no effect with `choices`");
             let help = Some("score one `continuation`, or leave it out".to_owned());
             diagnostics.error(&steps, Code::UnknownKey, message, help);
             sound = false;
         } else if diagnostics.endpoint(&asked.model).is_some() {
-            let message = "an endpoint's tokens are not told one by one".to_owned();
+            let message = "endpoints do not return per-token log-probabilities".to_owned();
             let help = Some("leave it out, or use a model on this machine".to_owned());
             diagnostics.error(&steps, Code::WrongValue, message, help);
             sound = false;
@@ -213,13 +213,13 @@ fn messages_fit(
     let template = engine.models().has_chat_template(&asked.model);
     let (message, help) = match (reads_messages, endpoint, template) {
         (true, Some(_), _) if asked.kind == "score" => {
-            ("an endpoint cannot score what follows messages", "give a `prompt`")
+            ("an endpoint cannot score a continuation of messages", "give a `prompt`")
         }
         (true, Some(Api::Completions), _) => {
             ("only a chat endpoint reads messages", "set `api: chat` for the model")
         }
         (true, None, Some(false)) => (
-            "the model has no chat template that messages could be read through",
+            "the model has no chat template for messages",
             "give a `prompt`, or a model with a chat_template.jinja, or `chat_template` in its tokenizer_config.json",
         ),
         (false, None, Some(true)) => {

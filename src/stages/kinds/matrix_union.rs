@@ -83,9 +83,9 @@ fn difference(
     let (own, others) = (names(table), names(first));
     if let Some(column) = matrix.iter().find(|column| own.contains(*column)) {
         return Some(format!(
-            "`{name}` has a column `{column}`, which is also a name of its matrix"
+            "`{name}` has a column `{column}`, which is also a parameter of its matrix"
         ));
     }
     let odd = own.symmetric_difference(&others).next()?;
-    Some(format!("`{odd}` is not a column of all instances of the matrix that `{name}` is one of"))
+    Some(format!("column `{odd}` is not in all instances of the matrix of `{name}`"))
 }

@@ -237,10 +237,10 @@ fn estimate(
     if !found.estimate.is_finite() || found.se.is_infinite() {
         return Err(StageError::Data {
             message: format!(
-                "the values of `{}`, or their squares, are too large to be added up",
+                "the values of `{}`, or their squares, are too large to sum",
                 metric.name
             ),
-            help: "divide them in its expression, such as by 1e6".to_owned(),
+            help: "scale them down in its expression, such as by 1e6".to_owned(),
         });
     }
     let unit = if clusters.is_some() { "clusters" } else { "rows" };

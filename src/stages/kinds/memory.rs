@@ -58,15 +58,15 @@ impl Kind for Memory {
                 let entries = recalled.len();
                 let message = format!("the memory `{name}` has no entry {until}: it has {entries}");
                 let help =
-                    "leave `until` out to read all, or name the memory that is meant".to_owned();
+                    "leave `until` out to read all entries, or name another memory".to_owned();
                 diagnostics.error(&[KIND, "until"], Code::WrongValue, message, Some(help));
                 return None;
             }
             if recalled.is_empty() {
-                let message = format!("nobody taught the memory `{name}`: its table is empty");
+                let message = format!("memory `{name}` has no entries");
                 let help = match &recalled.near {
                     Some(near) => format!("did you mean `{near}`?"),
-                    None => format!("`proofmill teach add {name} \"…\"` teaches it"),
+                    None => format!("`proofmill teach add {name} \"…\"` adds one"),
                 };
                 diagnostics.warning(&[KIND, "name"], Code::MemoryMissing, message, Some(help));
             }

@@ -25,7 +25,7 @@ impl Kind for Prompt {
         let template = match Template::parse(&text) {
             Ok(template) => template,
             Err(error) => {
-                let message = format!("this is no template: {error}");
+                let message = format!("this is not a valid template: {error}");
                 diagnostics.error(&[KIND, key], Code::WrongValue, message, None);
                 return None;
             }
@@ -40,7 +40,7 @@ impl Kind for Prompt {
             sound = None;
         }
         if columns.index_of(&self.column).is_ok() {
-            let message = format!("the table has a column `{}` already", self.column);
+            let message = format!("the table already has a column `{}`", self.column);
             let help = Some("give the text another name with `column`".to_owned());
             diagnostics.error(&[KIND, "column"], Code::Duplicate, message, help);
             sound = None;

@@ -101,9 +101,12 @@ pub fn something_written(
         return Some(());
     }
     let (steps, message) = if forced {
-        ([kind, "free"], "without a `context`, no proof is forced, and none is free")
+        (
+            [kind, "free"],
+            "no proofs would be written: `free` is off, and forced proofs need a `context`",
+        )
     } else {
-        ([kind, "forced"], "proofs are neither free nor forced: none is written")
+        ([kind, "forced"], "no proofs would be written: `free` and `forced` are both off")
     };
     diagnostics.error(&steps, Code::WrongValue, message.to_owned(), None);
     None
@@ -119,7 +122,7 @@ pub fn facts_begin(
     if forced || !alone {
         return Some(());
     }
-    let message = "`forced` is off, so that no fact is a proof".to_owned();
+    let message = "`facts_alone` has no effect when `forced` is off".to_owned();
     diagnostics.error(&[kind, "facts_alone"], Code::WrongValue, message, None);
     None
 }

@@ -37,7 +37,7 @@ impl Kind for Python {
         };
         let mut sound = shared.check(diagnostics);
         if self.batch_rows.is_some() && self.by == CallBy::Row {
-            let message = "`batch_rows` means nothing for `by: row`".to_owned();
+            let message = "`batch_rows` has no effect with `by: row`".to_owned();
             diagnostics.error(&[KIND, "batch_rows"], Code::UnknownKey, message, None);
             sound = None;
         }

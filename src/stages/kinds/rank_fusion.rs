@@ -34,16 +34,17 @@ impl Kind for RankFusion {
             let ranking = inputs.name(&format!("from[{i}]"))?;
             if !seen.insert(ranking) {
                 let message = format!("`{name}` is named twice");
-                let help = "to let it count more, give it a weight in `weights`".to_owned();
+                let help = "to give it more weight, use `weights`".to_owned();
                 diagnostics.error(&steps, Code::Duplicate, message, Some(help));
                 sound = false;
             }
             let table = inputs.table_of(ranking)?;
             let schema = table.schema();
             if let Some(column) = COLUMNS.into_iter().find(|c| schema.index_of(c).is_err()) {
-                let message = format!("`{name}` has no column `{column}`, and a ranking has");
+                let message = format!("`{name}` has no column `{column}`, so it is not a ranking");
                 let names = schema.fields().iter().map(|field| field.name().as_str());
-                let help = suggest::nearest(column, names).map(|near| format!("is it `{near}`?"));
+                let help =
+                    suggest::nearest(column, names).map(|near| format!("did you mean `{near}`?"));
                 let help = help.unwrap_or_else(|| "name tables of `retrieve` stages".to_owned());
                 diagnostics.error(&steps, Code::UnknownColumn, message, Some(help));
                 sound = false;
@@ -93,10 +94,10 @@ fn kept(
         if expected.is_none() || found == expected {
             continue;
         }
-        let what = found.map_or("is not there".to_owned(), |found| format!("is {found}"));
+        let what = found.map_or("is missing".to_owned(), |found| format!("is {found}"));
         let message =
-            format!("column `{column}` of `{name}` {what}, and `keep` takes it from all rankings");
-        let help = "let all rankings have it, of one type".to_owned();
+            format!("column `{column}` of `{name}` {what}, but `keep` takes it from all rankings");
+        let help = "give it to all rankings, with one type".to_owned();
         diagnostics.error(steps, Code::UnknownColumn, message, Some(help));
         sound = None;
     }
@@ -116,9 +117,9 @@ fn same_ids(
         if has_ids != others {
             let (by_id, by_text) = if has_ids { (name, other) } else { (other, name) };
             let message = format!(
-                "`{by_id}` knows facts by a column of their rows and `{by_text}` by their text: none would meet"
+                "`{by_id}` identifies facts by a column and `{by_text}` by their text: none would match"
             );
-            let help = "give the index of each the same `id`, or none".to_owned();
+            let help = "give both indexes the same `id`, or none".to_owned();
             let steps = ["rank_fusion", "from", &i.to_string()];
             diagnostics.error(&steps, Code::WrongValue, message, Some(help));
             return None;

@@ -81,7 +81,7 @@ impl Kind for Read {
         if let Some(name) = comment(&source) {
             let name = printable(&name, false);
             let message = format!("the only column is called `{name}`");
-            let help = "if the first line of the file is a comment, take it out".to_owned();
+            let help = "if the first line of the file is a comment, remove it".to_owned();
             diagnostics.warning(&["read", "path"], Code::SourceSchema, message, Some(help));
         }
         components.set_settings(&Read { format: Some(source.format()), ..self.clone() });
@@ -108,7 +108,7 @@ fn empty(source: &Source) -> (String, String) {
         [file] => format!("`{}` has no records: the table is empty", file.path),
         files => format!("none of the {} files has a record: the table is empty", files.len()),
     };
-    let help = "if that is a mistake, the check `rows: { min: 1 }` makes the stage fail".to_owned();
+    let help = "if it must not be empty, add the check `rows: { min: 1 }`".to_owned();
     (message, help)
 }
 
@@ -181,7 +181,7 @@ pub async fn compute(
         };
         errors.extend(failed);
         notes.extend(summary.ignored.iter().map(|(field, times)| {
-            format!("the field `{field}` has no column and was passed over in {times} records")
+            format!("the field `{field}` has no column and was ignored in {times} records")
         }));
     }
     let seen = limited.as_ref().map(|limited| limited.seen);

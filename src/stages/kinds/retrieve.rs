@@ -134,12 +134,12 @@ impl Kind for Retrieve {
         let Some(index) = index else {
             let message = format!("`{}` is not an index", self.memory);
             let help =
-                "name an `index` stage, or add `index: bm25` to make one on the way".to_owned();
+                "name an `index` stage, or add `index: bm25` to build one on the fly".to_owned();
             diagnostics.error(&["retrieve", "memory"], Code::WrongKind, message, Some(help));
             return None;
         };
         if self.index != Some(IndexKind::Bm25) && !self.analyzer.is_default() {
-            let message = "`analyzer` goes with `index: bm25`".to_owned();
+            let message = "`analyzer` requires `index: bm25`".to_owned();
             let help = "an `index` stage has an `analyzer` of its own".to_owned();
             diagnostics.error(&["retrieve", "analyzer"], Code::WrongValue, message, Some(help));
             return None;
@@ -214,7 +214,7 @@ fn kept(
             false => format!("the index `{}` does not keep `{column}`", settings.memory),
         };
         let kept = index.keep.iter().map(String::as_str);
-        let help = suggest::nearest(column, kept).map(|near| format!("is it `{near}`?"));
+        let help = suggest::nearest(column, kept).map(|near| format!("did you mean `{near}`?"));
         let help = help.unwrap_or_else(|| "add it to `keep` of the index".to_owned());
         let steps = ["retrieve", "keep", &i.to_string()];
         diagnostics.error(&steps, Code::UnknownColumn, message, Some(help));

@@ -90,7 +90,7 @@ impl Kind for Teach {
         let fact =
             sql_kind::text(&[KIND, "fact"], &self.fact, &answers, engine, checker.diagnostics);
         if correct? != DataType::Boolean {
-            let message = "`correct` is not true or false".to_owned();
+            let message = "`correct` must be a boolean".to_owned();
             checker.diagnostics.error(&[KIND, "correct"], Code::SqlType, message, None);
             return None;
         }

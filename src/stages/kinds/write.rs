@@ -74,7 +74,7 @@ impl Kind for Write {
         let path = PathBuf::from(&self.path);
         let format = self.format.or_else(|| format_of(&path));
         let Some(format) = format else {
-            let message = format!("the name `{}` does not tell a format", self.path);
+            let message = format!("cannot infer a format from the name `{}`", self.path);
             let help = "end it in `.jsonl`, `.csv` or `.parquet`, or give `format`".to_owned();
             diagnostics.error(&["write", "path"], Code::MissingKey, message, Some(help));
             return None;

@@ -31,13 +31,13 @@ pub struct ArrowStream {
 /// Why bytes are no stream.
 #[derive(Debug, thiserror::Error)]
 pub enum StreamError {
-    #[error("message {0} of it does not begin as one of an Arrow IPC stream does")]
+    #[error("message {0} does not begin like an Arrow IPC message")]
     NoMessage(u64),
-    #[error("message {message} of it is said to have {bytes} bytes, which is not accepted")]
+    #[error("message {message} has the invalid length {bytes}")]
     Length { message: u64, bytes: i64 },
-    #[error("something follows its end")]
+    #[error("there are bytes after the end of the stream")]
     Trailing,
-    #[error("message {message} of it cannot be decoded: {reason}")]
+    #[error("message {message} cannot be decoded: {reason}")]
     Undecodable { message: u64, reason: String },
 }
 
@@ -163,11 +163,11 @@ mod tests {
     #[test]
     fn what_is_no_stream_is_refused_before_its_lengths_are_believed() {
         let refused = |bytes: &[u8]| read(bytes, 4096).unwrap_err().to_string();
-        assert!(refused(b"row_id,score").contains("message 1 of it does not begin"));
+        assert!(refused(b"row_id,score").contains("message 1 does not begin"));
         let long = [[0xff; 4], [0xff, 0xff, 0xff, 0x7f]].concat();
-        assert!(refused(&long).contains("2147483647 bytes"));
+        assert!(refused(&long).contains("length 2147483647"));
         let twice = [stream(&[1]), stream(&[1])].concat();
-        assert!(refused(&twice).contains("follows its end"));
+        assert!(refused(&twice).contains("after the end of the stream"));
         let mut broken = stream(&[3]);
         broken[20..60].fill(0x5a);
         assert!(refused(&broken).contains("message 1"));

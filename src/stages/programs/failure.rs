@@ -61,7 +61,7 @@ impl Said {
         let last: String =
             last.map(|line| format!("\n  | {}", cut(line, SHOWN_CHARS_MAX))).collect();
         if last.is_empty() {
-            format!("{ended} and said nothing")
+            format!("{ended} and wrote nothing to standard error")
         } else {
             format!("{ended}:{last}")
         }
@@ -81,7 +81,7 @@ fn ending(status: ExitStatus) -> String {
     match (status.code(), status.signal()) {
         (Some(0), _) => "ended with exit code 0 before all rows were answered".to_owned(),
         (Some(127), _) => {
-            "ended with exit code 127: something that it starts is not there".to_owned()
+            "ended with exit code 127: a command that it starts was not found".to_owned()
         }
         (Some(code), _) => format!("ended with exit code {code}"),
         (None, Some(signal)) => {
@@ -95,7 +95,7 @@ fn ending(status: ExitStatus) -> String {
             };
             format!("was ended by signal {signal}{name}")
         }
-        (None, None) => "ended in a way that the system does not tell".to_owned(),
+        (None, None) => "ended for an unknown reason".to_owned(),
     }
 }
 
@@ -164,7 +164,10 @@ mod tests {
     #[test]
     fn other_programs_are_quoted() {
         assert_eq!(failure("a\n\nb\n"), "`score.py` ended with exit code 1:\n  | a\n  | b");
-        assert_eq!(failure(""), "`score.py` ended with exit code 1 and said nothing");
+        assert_eq!(
+            failure(""),
+            "`score.py` ended with exit code 1 and wrote nothing to standard error"
+        );
         assert_eq!(failure("x\nproofmill: `a.py` is not declared"), "`a.py` is not declared");
         let killed = Said::default().failure("x", ExitStatus::from_raw(9));
         assert!(killed.contains("signal 9 (SIGKILL"), "{killed}");

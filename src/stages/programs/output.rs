@@ -150,7 +150,7 @@ impl<'a> ProgramOutput<'a> {
             if buffer.len() > RECORD_BYTES_MAX {
                 let message =
                     format!("line {} is longer than {} MiB", number + 1, RECORD_BYTES_MAX >> 20);
-                return Err(self.wrong(message, "write one JSON object a line"));
+                return Err(self.wrong(message, "write one JSON object per line"));
             }
             match read {
                 Read::Bytes => {}
@@ -202,7 +202,7 @@ impl<'a> ProgramOutput<'a> {
     pub async fn file(&mut self, path: &Path) -> Result<(), StageError> {
         let unreadable = |output: &Self, reason: String| {
             let help = "write the table to the file that `PROOFMILL_OUTPUT` names, and close it";
-            output.wrong(format!("is no Parquet file that can be read: {reason}"), help)
+            output.wrong(format!("is not a readable Parquet file: {reason}"), help)
         };
         let (sender, mut batches) = mpsc::channel(BATCHES_QUEUED_MAX);
         let path = path.to_owned();
@@ -280,7 +280,9 @@ impl<'a> ProgramOutput<'a> {
             {
                 let message =
                     format!("column `{}` is null in row {}", field.name(), first + row as u64 + 1);
-                return Err(self.wrong(message, "declare it with `nullable: true` if it may be"));
+                return Err(
+                    self.wrong(message, "declare it with `nullable: true` if it may be NULL")
+                );
             }
         }
         let good: BooleanArray =
@@ -313,7 +315,7 @@ impl<'a> ProgramOutput<'a> {
         let column = |field: &Arc<arrow::datatypes::Field>| {
             let Some(at) = position(field.name()) else {
                 let message = format!("has no column `{}`", field.name());
-                return Err(self.wrong(message, "write all that `columns` declares"));
+                return Err(self.wrong(message, "write all columns that `columns` declares"));
             };
             let kind = found.field(at).data_type();
             if fits(field.data_type(), kind) {
@@ -389,16 +391,16 @@ impl<'a> ProgramOutput<'a> {
     fn held(&self) -> StageError {
         StageError::Data {
             message: format!(
-                "`{}` has ended, and something that it started holds its standard output open",
+                "`{}` has ended, but a process that it started holds its standard output open",
                 self.name
             ),
-            help: "wait for it in the program, or give it another standard output".to_owned(),
+            help: "wait for it in the program, or redirect its standard output".to_owned(),
         }
     }
 
     fn wrong(&self, message: String, help: &str) -> StageError {
         StageError::Data {
-            message: format!("what `{}` wrote: {message}", self.name),
+            message: format!("output of `{}`: {message}", self.name),
             help: help.to_owned(),
         }
     }

@@ -63,8 +63,7 @@ impl StagePlan for ProgramPlan {
         if let Some(status) = status.filter(|status| status.code() != Some(program.success)) {
             return Err(StageError::Data {
                 message: said.failure(&program.name, status),
-                help: "fix the program; `--log info` shows all that it writes to standard error"
-                    .to_owned(),
+                help: "fix the program; `--log info` shows its whole standard error".to_owned(),
             });
         }
         if let (Exchange::Parquet, Some(folder)) = (program.exchange, folder) {
@@ -90,10 +89,10 @@ pub fn prepared(
     }
     let unrepeatable = match pure {
         Some(true) => None,
-        Some(false) => Some("it says `pure: false`"),
+        Some(false) => Some("it is declared `pure: false`"),
         None if declared => None,
         None => Some(
-            "nothing says which files decide what its program writes: name them in `code`, or say `pure: true`",
+            "the files that its output depends on are not declared: name them in `code`, or set `pure: true`",
         ),
     };
     let schema = declared_schema(&program.columns);
@@ -148,7 +147,7 @@ fn environment(program: &Program, folder: Option<&TempDir>) -> Result<Environmen
         let Some(value) = std::env::var_os(name) else {
             return Err(StageError::Data {
                 message: format!("the environment variable `{name}` is not set"),
-                help: "set it, or take it out of `env`".to_owned(),
+                help: "set it, or remove it from `env`".to_owned(),
             });
         };
         if !ALWAYS_PASSED.contains(&name.as_str()) {
@@ -228,7 +227,7 @@ async fn run(
     };
     let (mut process, mut pipes) = Process::start(start).map_err(|error| StageError::Data {
         message: format!("`{}` cannot be started: {error}", program.name),
-        help: "the program, its folder and `/bin/sh` must be there".to_owned(),
+        help: "the program, its folder and `/bin/sh` must exist".to_owned(),
     })?;
     let group = process.group();
     let clock = Arc::clone(store.clock());

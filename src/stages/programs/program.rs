@@ -62,7 +62,8 @@ impl Shared<'_> {
         for name in self.columns.keys() {
             if name.is_empty() || name.starts_with('$') || name.chars().any(char::is_control) {
                 let message = format!("`{}` cannot be the name of a column", name.escape_debug());
-                let help = format!("`{ERROR_FIELD}` and other names with `$` are kept for errors");
+                let help =
+                    format!("`{ERROR_FIELD}` and other names with `$` are reserved for errors");
                 sound = wrong(diagnostics, &[self.kind, "columns", name], message, &help);
             }
         }
@@ -88,10 +89,10 @@ impl Shared<'_> {
                     diagnostics,
                     &steps,
                     message,
-                    "use letters, digits and `_`; a value belongs into `vars`",
+                    "use letters, digits and `_`; put values in `vars`",
                 );
             } else if name.starts_with(OURS) {
-                let message = format!("`{name}` is kept for what proofmill tells programs");
+                let message = format!("`{name}` is reserved for proofmill");
                 sound = wrong(
                     diagnostics,
                     &steps,
@@ -122,7 +123,7 @@ impl Shared<'_> {
             }
         }
         if self.memory_mib.is_some() && !memory::is_known() {
-            let message = "this system does not say how much memory a program takes".to_owned();
+            let message = "this system does not report the memory use of programs".to_owned();
             let help = "leave `memory_mib` out; it needs the `/proc` of Linux".to_owned();
             let steps = [self.kind, "memory_mib"];
             diagnostics.error(&steps, Mistake::WrongValue, message, Some(help));
@@ -183,7 +184,7 @@ pub fn find(program: &str, folder: &Path) -> Result<PathBuf, (String, Option<Str
         return Ok(std::path::absolute(&found).unwrap_or(found));
     }
     let help = match folder.join(program).exists() {
-        true => Some(format!("for the file beside it, write `./{program}`")),
+        true => Some(format!("for the file of that name, write `./{program}`")),
         false => Some("install it, or give its path".to_owned()),
     };
     Err((format!("there is no program `{program}` in `PATH`"), help))

@@ -227,16 +227,16 @@ fn ended_early(
     let (message, help) = match (stopped, gate.failures_max(rows_max)) {
         (Stopped::Interrupted, _) => return StageError::Stopped,
         (Stopped::FailedRows, Some(most)) => {
-            (format!("{rows}, and {most} may fail; no more were asked:{first}"), FIX.to_owned())
+            (format!("{rows}, and at most {most} may fail; no further rows were tried:{first}"), FIX.to_owned())
         }
         (Stopped::FailedRows, None) => (format!("{rows}:{first}"), FIX.to_owned()),
         (Stopped::Unanswered { requests, reason }, _) => (
             format!(
                 "{requests} requests in a row had no answer after all retries, the last one as {reason}; \
-                 {rows}, and no more were asked:{first}"
+                 {rows}; no further rows were tried:{first}"
             ),
-            "see to the endpoint and run again: what was answered is replayed; with `max_error_rate: 1` \
-             all rows are asked, whatever fails"
+            "check the endpoint, then run again: recorded answers are replayed; with `max_error_rate: 1` \
+             all rows are tried, regardless of failures"
                 .to_owned(),
         ),
     };
@@ -253,8 +253,8 @@ fn spent(error: StageError, sink: &Sink, rows: u64) -> StageError {
     let missing = rows.saturating_sub(sink.progress.counters().now().settled);
     StageError::Data {
         message: format!("model `{model}`: {cause}; {missing} of {rows} rows have no answer"),
-        help: "run it again, which may spend as much once more, or raise `budget` before: what was answered is \
-               replayed and costs nothing"
+        help: "run again to spend up to as much once more, or raise `budget` first: recorded answers are \
+               replayed and cost nothing"
             .to_owned(),
     }
 }

@@ -44,7 +44,9 @@ struct Key {
 
 /// Rows that are not in the order of the query's last `ORDER BY`.
 #[derive(Clone, Debug, thiserror::Error, PartialEq)]
-#[error("row {row} is not where its `ORDER BY` puts it: `{key}` is {after} there, behind {before}")]
+#[error(
+    "row {row} is not in the order of its `ORDER BY`: `{key}` is {after} there, after {before}"
+)]
 pub struct Disorder {
     key: String,
     row: u64,
@@ -386,7 +388,7 @@ mod tests {
         let mut second = order.watch();
         second.look(batch("SELECT * FROM (VALUES (3), (4)) AS t(x)").await).unwrap();
         first.ends_before(&second).unwrap();
-        let message = "row 3 is not where its `ORDER BY` puts it: `x` is `1` there, behind `4`";
+        let message = "row 3 is not in the order of its `ORDER BY`: `x` is `1` there, after `4`";
         let behind = second.ends_before(&first).unwrap_err().to_string();
         assert_eq!(behind, message);
         let next = batch("SELECT * FROM (VALUES (1), (3)) AS t(x)").await;

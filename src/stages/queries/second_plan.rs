@@ -47,8 +47,8 @@ pub enum Open {
 impl Open {
     fn text(self) -> &'static str {
         match self {
-            Self::Order => "an order that nothing fixes decides which rows there are",
-            Self::Size => "two tables of that size cannot be held at once",
+            Self::Order => "their rows depend on an unspecified order",
+            Self::Size => "two tables of that size do not fit in memory",
         }
     }
 }
@@ -291,8 +291,8 @@ mod tests {
         assert_eq!(
             tally.lines()[1..],
             [
-                "not compared, as an order that nothing fixes decides which rows there are: 4 queries, `b`, `c`, `d` and 1 more",
-                "not compared, as two tables of that size cannot be held at once: 1 query, `large`",
+                "not compared, as their rows depend on an unspecified order: 4 queries, `b`, `c`, `d` and 1 more",
+                "not compared, as two tables of that size do not fit in memory: 1 query, `large`",
             ]
         );
     }

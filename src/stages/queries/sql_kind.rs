@@ -157,8 +157,8 @@ pub fn keep(
             sound = None;
         } else if column == ERROR || own.contains(&column.as_str()) || columns[..i].contains(column)
         {
-            let message = format!("the table has a column `{column}` already");
-            let help = Some("rename it in a stage before".to_owned());
+            let message = format!("the table already has a column `{column}`");
+            let help = Some("rename it in an upstream stage".to_owned());
             diagnostics.error(&steps, Code::Duplicate, message, help);
             sound = None;
         }

@@ -123,7 +123,7 @@ fn replaced(path: &Path) -> io::Result<Option<u32>> {
     let what = if found.is_file() {
         return Ok(Some(found.permissions().mode() & 0o777));
     } else if found.is_symlink() {
-        "a symbolic link, and nothing is written through one; name the file that it leads to"
+        "a symbolic link, which is not followed; name the file that it points to"
     } else if found.is_dir() {
         "a folder; name a file in it"
     } else {

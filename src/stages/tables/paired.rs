@@ -19,7 +19,7 @@ pub fn few_clusters(column: &str, clusters: usize) -> Option<String> {
     let counted =
         if clusters == 1 { "1 cluster".to_owned() } else { format!("{clusters} clusters") };
     (clusters < CLUSTERS_MIN).then(|| {
-        format!("there is a number from {counted} by `{column}`: fewer than {CLUSTERS_MIN} tell little of how far clusters differ")
+        format!("a metric rests on {counted} of `{column}`: fewer than {CLUSTERS_MIN} say little about how much clusters differ")
     })
 }
 

@@ -106,7 +106,7 @@ impl<'a> Selection<'a> {
     ) -> Option<bool> {
         let (expr, kind) = self.expression(text, steps, diagnostics)?;
         if !(kind.is_numeric() || kind == DataType::Boolean || kind == DataType::Null) {
-            let message = format!("this is {kind}, and a metric is a number or a boolean");
+            let message = format!("a metric must be a number or a boolean, found {kind}");
             diagnostics.error(steps, Code::SqlType, message, None);
             return None;
         }
@@ -124,7 +124,7 @@ impl<'a> Selection<'a> {
     ) -> Option<()> {
         let (expr, kind) = self.expression(text, steps, diagnostics)?;
         if kind != DataType::Boolean {
-            let message = format!("this is {kind}, and a condition is true or false");
+            let message = format!("a condition must be a boolean, found {kind}");
             diagnostics.error(steps, Code::SqlType, message, None);
             return None;
         }
@@ -164,7 +164,7 @@ pub fn check_names(
 ) -> Option<()> {
     let both = correct.is_some() && metrics.as_ref().is_some_and(|all| all.contains_key(ACCURACY));
     if both {
-        let message = format!("`correct` is the metric `{ACCURACY}`, which is here a second time");
+        let message = format!("`correct` already defines the metric `{ACCURACY}`");
         diagnostics.error(&[kind, "metrics", ACCURACY], Code::Duplicate, message, None);
     }
     (!both).then_some(())

@@ -114,7 +114,7 @@ pub fn prepare(
     let indexing = match settings.by {
         by @ (IndexBy::Fact | IndexBy::Question) => Some(by),
         by @ (IndexBy::QuestionFact | IndexBy::RelevantQuestions) => {
-            let message = format!("`by: {}` joins texts, and vectors are not", by.name());
+            let message = format!("`by: {}` joins texts, but vectors cannot be joined", by.name());
             let help = "write `fact` or `question`, and join the texts before they are embedded";
             diagnostics.error(&["index", "by"], Code::WrongValue, message, Some(help.to_owned()));
             None

@@ -44,8 +44,8 @@ impl KeptColumns {
             return None;
         }
         if settings.by == IndexBy::RelevantQuestions {
-            let message = "`by: relevant_questions` makes one entry of several rows, and `id` and `keep` one \
-                           of each row";
+            let message = "`by: relevant_questions` makes one entry of several rows, but `id` and `keep` \
+                           need one entry per row";
             let help = "write `fact`, `question` or `question_fact`".to_owned();
             diagnostics.error(&["index", "by"], Code::WrongValue, message.to_owned(), Some(help));
             return None;

@@ -28,7 +28,7 @@ pub fn answer_format(
         None
     };
     if asked.kind != AnswerType::Regex && asked.regex.is_some() {
-        let message = "`regex` means nothing beside this `type`";
+        let message = "`regex` has no effect with this `type`";
         let help = "write `type: regex`, or leave it out";
         return refuse(&["regex"], Code::UnknownKey, message, Some(help));
     }
@@ -42,7 +42,7 @@ pub fn answer_format(
         }
         (AnswerType::JsonObject, None) => ResponseFormat::JsonObject,
         (AnswerType::JsonObject | AnswerType::Regex, Some(_)) => {
-            let message = "`json_schema` means nothing beside this `type`";
+            let message = "`json_schema` has no effect with this `type`";
             let help = "write `type: json_schema`, or leave it out";
             return refuse(&["json_schema"], Code::UnknownKey, message, Some(help));
         }
@@ -69,7 +69,7 @@ pub fn answer_format(
     }
     match diagnostics.endpoint(&settings.model).map(|model| model.api.unwrap_or_default()) {
         Some(Api::Chat) if asked.kind == AnswerType::Regex => {
-            let message = "an endpoint knows no form by `regex`".to_owned();
+            let message = "endpoints do not support `type: regex`".to_owned();
             let help = Some("write `type: json_schema`, or use a model on this machine".to_owned());
             diagnostics.error(&STEPS, Code::WrongValue, message, help);
             None
@@ -91,5 +91,5 @@ fn schema(named: &AnswerSchema) -> Result<Json, (Code, String)> {
     let Some(path) = &named.file else { return Ok(named.schema.clone().unwrap_or_default()) };
     let bytes = settings_file::read(path)?;
     serde_json::from_slice(&bytes)
-        .map_err(|error| (Code::WrongValue, format!("`{path}` is no JSON: {error}")))
+        .map_err(|error| (Code::WrongValue, format!("`{path}` is not valid JSON: {error}")))
 }

@@ -67,8 +67,8 @@ pub fn prepare(
         ("header", settings.header.is_some()),
     ];
     if let Some((key, _)) = of_files.into_iter().find(|(_, given)| *given) {
-        let message = format!("`{key}` is for files, and this is the table of a run");
-        let help = "leave it out; a stage `sql` can rename and convert columns".to_owned();
+        let message = format!("`{key}` applies to files, but this is the table of a run");
+        let help = "leave it out; an `sql` stage can rename and convert columns".to_owned();
         diagnostics.error(&["read", key], Code::UnknownKey, message, Some(help));
         return None;
     }
@@ -81,7 +81,7 @@ pub fn prepare(
             return None;
         }
         None => {
-            let message = "no store is at hand to look for the run in".to_owned();
+            let message = "no store is available to look up the run".to_owned();
             diagnostics.error(&["read", "run"], Code::SourceMissing, message, None);
             return None;
         }

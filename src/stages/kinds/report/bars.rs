@@ -54,7 +54,7 @@ fn of_rows(settings: &BarsBlock, rows: &RecordBatch) -> Result<Bars, StageError>
     if rows.num_rows() > BARS_MAX {
         return Err(StageError::Data {
             message: format!("`{}` has more than {BARS_MAX} rows to draw as bars", settings.from),
-            help: "choose or group some of them in a stage before".to_owned(),
+            help: "filter or group them in an upstream stage".to_owned(),
         });
     }
     let ranges = settings.low.as_ref().zip(settings.high.as_ref());

@@ -51,7 +51,7 @@ fn of_rows(settings: &HistogramBlock, rows: &RecordBatch) -> Result<Histogram, S
     if rows.num_rows() > ROWS_MAX {
         return Err(StageError::Data {
             message: format!("`{}` has more than {ROWS_MAX} rows to count", settings.from),
-            help: "sample them in a stage before".to_owned(),
+            help: "sample them in an upstream stage".to_owned(),
         });
     }
     let mut histogram = Histogram {

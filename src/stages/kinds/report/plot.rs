@@ -105,7 +105,7 @@ pub fn scalar(
         let kind = schema.field(*position).data_type();
         if kind.is_nested() {
             let message = format!("the column `{column}` is {kind}: expected text or numbers");
-            let help = "take a part of it in a stage before".to_owned();
+            let help = "take a part of it in an upstream stage".to_owned();
             diagnostics.error(steps, Code::ColumnType, message, Some(help));
         }
         !kind.is_nested()
@@ -118,7 +118,7 @@ fn number(
     schema: &SchemaRef,
     diagnostics: &mut Diagnostics<'_>,
 ) -> Option<usize> {
-    let help = format!("write `CAST({column} AS DOUBLE) AS {column}` in a stage before");
+    let help = format!("write `CAST({column} AS DOUBLE) AS {column}` in an upstream stage");
     diagnostics.typed_column(steps, column, schema, ("a number", DataType::is_numeric, Some(help)))
 }
 
@@ -164,7 +164,7 @@ fn few_enough(from: &StageRef, rows: &RecordBatch) -> Result<(), StageError> {
     }
     Err(StageError::Data {
         message: format!("`{from}` has more than {POINTS_MAX} rows to plot"),
-        help: "group or sample them in a stage before".to_owned(),
+        help: "group or sample them in an upstream stage".to_owned(),
     })
 }
 
@@ -174,8 +174,10 @@ pub fn few_series(from: &StageRef, series: usize, most: usize) -> Result<(), Sta
         return Ok(());
     }
     Err(StageError::Data {
-        message: format!("the plot of `{from}` has {series} series, and {most} can be told apart"),
-        help: "choose some of them in a stage before, or plot them without `by`".to_owned(),
+        message: format!(
+            "the plot of `{from}` has {series} series, but only {most} can be told apart"
+        ),
+        help: "filter them in an upstream stage, or plot them without `by`".to_owned(),
     })
 }
 

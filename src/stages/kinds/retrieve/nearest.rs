@@ -74,7 +74,7 @@ pub fn prepare(
 ) -> Option<Preparation> {
     let Preparing { inputs, components, diagnostics, .. } = context;
     if inputs.stage.spec.common.partitions.is_some() {
-        let message = "`partitions` means nothing for a dense index".to_owned();
+        let message = "`partitions` has no effect with a dense index".to_owned();
         let help = "leave it out: all cores are used".to_owned();
         diagnostics.error(&["partitions"], Code::UnknownKey, message, Some(help));
         return None;

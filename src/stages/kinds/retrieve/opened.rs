@@ -156,7 +156,7 @@ fn claim(root: &Path, name: &str, now: SystemTime) -> io::Result<Opened> {
             return Ok(Opened { folder, _mark: Some(mark), _own: None });
         }
     }
-    Err(io::Error::other("somebody removes it again and again"))
+    Err(io::Error::other("another process keeps removing it"))
 }
 
 /// True if the file has this digest.

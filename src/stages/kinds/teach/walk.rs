@@ -21,7 +21,7 @@ use proofmill_base::ids::StageName;
 use proofmill_pipeline::kinds::teach::Teach;
 
 /// What to do when a question has no answer.
-const HELP: &str = "a lesson depends on all before it: change the prompts or the model";
+const HELP: &str = "a lesson depends on all previous ones: change the prompts or the model";
 
 /// What a round computes, query by query.
 #[derive(Debug)]
