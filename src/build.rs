@@ -14,7 +14,7 @@ const COMPILED: [&str; 7] = ["rs", "toml", "lock", "cu", "cuh", "ptx", "md"];
 const OPTIONS: [&str; 4] = ["TARGET", "PROFILE", "OPT_LEVEL", "CARGO_CFG_FEATURE"];
 
 fn main() {
-    let root = PathBuf::from(std::env::var("CARGO_MANIFEST_DIR").expect("cargo sets it"));
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
     let mut files: Vec<PathBuf> = ["Cargo.toml", "Cargo.lock"].map(PathBuf::from).into();
     for folder in ["src", "udfs", "docs/errors"] {
         add(&root, Path::new(folder), &mut files);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::cli::args::{Global, Pipeline, STORE_DEFAULT};
 use crate::cli::output::{Output, sound};
 use crate::cli::project;
-use crate::host::{Host, Place};
+use crate::host::{Host, HostParts};
 use crate::models::Gpus;
 use crate::session::{Engine, Limits};
 use crate::stages::load::{self, Draft, Loaded};
@@ -49,7 +49,7 @@ impl Environment {
         let profile_params = profile.params();
         let store = global.store.clone().or(profile.store);
         let store = store.unwrap_or_else(|| STORE_DEFAULT.to_owned());
-        let host = Host::new(Place {
+        let host = Host::new(HostParts {
             limits,
             clock: Arc::new(SystemClock::default()),
             rng: Arc::new(SeededRng::from_entropy()),

@@ -9,7 +9,7 @@ use crate::cli::args;
 use crate::cli::environment::Environment;
 use crate::cli::stop::on_signals;
 use crate::console::{Stream, is_terminal};
-use crate::host::{Ended, Start};
+use crate::host::{EndedRun, RunStart};
 use crate::report::asked;
 use crate::report::lines::Lines;
 use crate::report::logged::Logged;
@@ -71,13 +71,13 @@ pub async fn run(args: &args::Run, environment: &Environment) -> Result<()> {
         return Err(Error::new(ErrorKind::Interrupted, "the run was stopped before any stage ran"));
     }
     let path = args.pipeline.pipeline.display().to_string();
-    let start = Start { loaded, path, choice, run, is_resumed, budget: args.budget.clone() };
+    let start = RunStart { loaded, path, choice, run, is_resumed, budget: args.budget.clone() };
     let ticker = display.start(environment.host.clock());
     let ended = environment.host.run(start, store.clone(), display.observer(), stop).await;
     watch.abort();
     ticker.abort();
     display.eraser()();
-    let Ended { mut result, spent } = ended?;
+    let EndedRun { mut result, spent } = ended?;
     // What failed in the run is said first, whatever becomes of its numbers.
     let printed = print(&result, environment, &store);
     limited.iter().for_each(|text| environment.output.remark(text));

@@ -5,5 +5,5 @@ pub mod budget;
 mod process;
 mod start;
 
-pub use process::{Host, Place};
-pub use start::{Ended, Start};
+pub use process::{Host, HostParts};
+pub use start::{EndedRun, RunStart};

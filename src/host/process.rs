@@ -28,8 +28,8 @@ const NO_CACHE: &str = "/dev/null/proofmill";
 /// How far the clocks of two machines may be apart without a word.
 const CLOCKS_DIFFER: Duration = Duration::from_secs(60);
 
-/// Where a process is: what it takes from the machine and from its user.
-pub struct Place {
+/// What a process takes from the machine and from its user.
+pub struct HostParts {
     pub limits: Limits,
     pub clock: Arc<dyn Clock>,
     pub rng: Arc<dyn Rng>,
@@ -44,7 +44,7 @@ pub struct Place {
 
 /// What all runs of a process share.
 pub struct Host {
-    place: Place,
+    parts: HostParts,
     /// Made by the first engine: a command that runs no query needs no folder to spill to.
     resources: Mutex<Option<Resources>>,
     /// Permits to compute: one for each core.
@@ -53,22 +53,22 @@ pub struct Host {
 }
 
 impl Host {
-    pub fn new(place: Place) -> Self {
-        let permits = Arc::new(Semaphore::new(place.limits.cores));
-        Self { place, resources: Mutex::default(), permits, kept: KeptBudget::default() }
+    pub fn new(parts: HostParts) -> Self {
+        let permits = Arc::new(Semaphore::new(parts.limits.cores));
+        Self { parts, resources: Mutex::default(), permits, kept: KeptBudget::default() }
     }
 
     /// What its queries may use, all together.
     pub fn limits(&self) -> Limits {
-        self.place.limits
+        self.parts.limits
     }
 
     pub fn clock(&self) -> Arc<dyn Clock> {
-        Arc::clone(&self.place.clock)
+        Arc::clone(&self.parts.clock)
     }
 
     pub fn gpus(&self) -> &Gpus {
-        &self.place.gpus
+        &self.parts.gpus
     }
 
     /// The store, opened.
@@ -77,8 +77,8 @@ impl Host {
     ///
     /// If its address cannot be read, or it does not answer.
     pub async fn store(&self) -> Result<Store> {
-        let location: Location = self.place.store.parse()?;
-        Ok(Store::open(&location, self.clock(), Arc::clone(&self.place.rng)).await?)
+        let location: Location = self.parts.store.parse()?;
+        Ok(Store::open(&location, self.clock(), Arc::clone(&self.parts.rng)).await?)
     }
 
     /// The store, for what only reads: a folder that is not there is not made, and an empty store stands for it.
@@ -87,7 +87,7 @@ impl Host {
     ///
     /// As [`Self::store`].
     pub async fn store_to_read(&self) -> Result<Store> {
-        match self.place.store.parse()? {
+        match self.parts.store.parse()? {
             Location::Local(path) if !path.try_exists().unwrap_or(true) => {
                 self.memory_store().await
             }
@@ -101,12 +101,12 @@ impl Host {
     ///
     /// If it cannot be set up.
     pub async fn memory_store(&self) -> Result<Store> {
-        Ok(Store::in_memory(self.clock(), Arc::clone(&self.place.rng)).await?)
+        Ok(Store::in_memory(self.clock(), Arc::clone(&self.parts.rng)).await?)
     }
 
     /// An identity for a query outside any run.
     pub fn new_run(&self) -> RunId {
-        RunId::new(self.place.clock.now(), self.place.rng.as_ref())
+        RunId::new(self.parts.clock.now(), self.parts.rng.as_ref())
     }
 
     /// An identity for a run that starts now, behind all runs of the store; and a remark if the clock is behind them.
@@ -117,7 +117,7 @@ impl Host {
     pub async fn next_run(&self, store: &Store) -> Result<(RunId, Option<String>)> {
         let runs = run_ids(store).await?;
         let Some(newest) = runs.first() else { return Ok((self.new_run(), None)) };
-        let now = self.place.clock.now();
+        let now = self.parts.clock.now();
         let behind = newest.began().and_then(|began| (began - now).to_std().ok());
         let remark = behind.filter(|behind| *behind > CLOCKS_DIFFER).map(|behind| {
             format!(
@@ -126,7 +126,7 @@ impl Host {
                 units::clock(behind),
             )
         });
-        Ok((RunId::after(newest, now, self.place.rng.as_ref()), remark))
+        Ok((RunId::after(newest, now, self.parts.rng.as_ref()), remark))
     }
 
     /// An engine over `store`; what models say is kept there, as said to `run`.
@@ -190,7 +190,7 @@ impl Host {
     ///
     /// Where there is no cache folder.
     pub fn cache(&self) -> Result<PathBuf> {
-        let folder = self.place.cache.as_ref().ok_or_else(|| {
+        let folder = self.parts.cache.as_ref().ok_or_else(|| {
             Error::new(ErrorKind::Usage, "there is no cache folder")
                 .with_hint("set XDG_CACHE_HOME or HOME")
         })?;
@@ -199,12 +199,12 @@ impl Host {
 
     fn runtime(&self) -> Runtime {
         Runtime {
-            cores: self.place.limits.cores,
-            gpus: self.place.gpus.clone(),
+            cores: self.parts.limits.cores,
+            gpus: self.parts.gpus.clone(),
             clock: self.clock(),
-            rng: Arc::clone(&self.place.rng),
-            environment: self.place.environment,
-            cache: self.place.cache.clone().unwrap_or_else(|| PathBuf::from(NO_CACHE)),
+            rng: Arc::clone(&self.parts.rng),
+            environment: self.parts.environment,
+            cache: self.parts.cache.clone().unwrap_or_else(|| PathBuf::from(NO_CACHE)),
         }
     }
 
@@ -213,7 +213,7 @@ impl Host {
         if let Some(made) = resources.as_ref() {
             return Ok(made.clone());
         }
-        let made = Resources::new(self.place.limits, self.place.clock.now().into())?;
+        let made = Resources::new(self.parts.limits, self.parts.clock.now().into())?;
         Ok(resources.insert(made).clone())
     }
 }

@@ -16,7 +16,7 @@ use proofmill_base::ids::RunId;
 use proofmill_store::Store;
 
 /// What to run.
-pub struct Start {
+pub struct RunStart {
     pub loaded: Loaded,
     /// Where its file is, for the record.
     pub path: String,
@@ -29,7 +29,7 @@ pub struct Start {
 }
 
 /// A run that ended, and how its budget ended it, if it did.
-pub struct Ended {
+pub struct EndedRun {
     pub result: RunResult,
     pub spent: Option<String>,
 }
@@ -42,11 +42,11 @@ impl Host {
     /// If it cannot begin, or the store does not take what it records.
     pub async fn run(
         &self,
-        start: Start,
+        start: RunStart,
         store: Store,
         observer: Arc<dyn Observer>,
         stop: CancellationToken,
-    ) -> Result<Ended> {
+    ) -> Result<EndedRun> {
         let cache = self.cache()?;
         let watch = start.budget.map(|budget| {
             let engine = Arc::clone(&start.loaded.engine);
@@ -67,7 +67,7 @@ impl Host {
         };
         let result = run(request, store).await;
         let spent = watch.and_then(Watch::end);
-        Ok(Ended { result: result?, spent })
+        Ok(EndedRun { result: result?, spent })
     }
 }
 
@@ -80,7 +80,7 @@ mod tests {
     use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
     use super::*;
-    use crate::host::Place;
+    use crate::host::HostParts;
     use crate::models::Gpus;
     use crate::run::notice::Notice;
     use crate::session::Limits;
@@ -101,7 +101,7 @@ mod tests {
     }
 
     fn host(cache: &Path) -> Host {
-        Host::new(Place {
+        Host::new(HostParts {
             limits: Limits { cores: 1, memory_bytes: 1 << 28, spill_bytes: 0 },
             clock: Arc::new(SystemClock::default()),
             rng: Arc::new(SeededRng::new(7)),
@@ -112,13 +112,13 @@ mod tests {
         })
     }
 
-    async fn start(host: &Host, file: &Path, store: &Store) -> Start {
+    async fn start(host: &Host, file: &Path, store: &Store) -> RunStart {
         let (run, _) = host.next_run(store).await.unwrap();
         let engine = host.engine(store, &run).unwrap();
         let draft = load::read(file, &[], &[]).unwrap();
         let (loaded, _) = host.load(draft, &engine, store).await.unwrap();
         let path = file.display().to_string();
-        Start { loaded, path, choice: Choice::default(), run, is_resumed: false, budget: None }
+        RunStart { loaded, path, choice: Choice::default(), run, is_resumed: false, budget: None }
     }
 
     /// On one thread a stage that has its permit starts in the same turn in which it was queued.

@@ -2,6 +2,7 @@
 
 mod bounded;
 mod correlated;
+mod documentation;
 pub mod engine;
 pub mod execute;
 mod large_limits;
@@ -18,6 +19,7 @@ pub mod spill;
 pub mod table;
 mod wording;
 
+pub use documentation::engine_functions;
 pub use engine::Engine;
 pub use planner::{PlanError, Planned, PlannedExpression, expression, planned_expression, query};
 pub use resources::{Limits, Resources};

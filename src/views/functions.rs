@@ -2,10 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use datafusion::execution::SessionStateDefaults;
-use datafusion::logical_expr::Documentation;
 use serde::Serialize;
 
+use crate::session::engine_functions;
 use crate::views::section::{Section, View};
 use proofmill_udfs::definition::{Argument, Doc};
 
@@ -109,23 +108,9 @@ pub struct EngineFunctionView {
 impl EngineFunctionView {
     /// All of them, by all of their names.
     pub fn all() -> BTreeMap<String, Self> {
-        let mut all = BTreeMap::new();
-        let mut add = |name: &str, aliases: &[String], documentation: Option<&Documentation>| {
-            for name in aliases.iter().map(String::as_str).chain([name]) {
-                let documentation = documentation.map(of_documentation);
-                all.insert(name.to_owned(), Self { name: name.to_owned(), documentation });
-            }
-        };
-        for it in SessionStateDefaults::default_scalar_functions() {
-            add(it.name(), it.aliases(), it.documentation());
-        }
-        for it in SessionStateDefaults::default_aggregate_functions() {
-            add(it.name(), it.aliases(), it.documentation());
-        }
-        for it in SessionStateDefaults::default_window_functions() {
-            add(it.name(), it.aliases(), it.documentation());
-        }
-        all
+        let view =
+            |(name, documentation): (String, _)| (name.clone(), Self { name, documentation });
+        engine_functions().into_iter().map(view).collect()
     }
 }
 
@@ -137,16 +122,4 @@ impl View for EngineFunctionView {
             None => format!("{name}: a DataFusion function without documentation\n"),
         })]
     }
-}
-
-fn of_documentation(documentation: &Documentation) -> String {
-    let Documentation { description, syntax_example, sql_example, arguments, .. } = documentation;
-    let mut text = format!("`{}`\n\n{}\n", syntax_example.trim(), description.trim());
-    for (name, description) in arguments.iter().flatten() {
-        text.push_str(&format!("\n- `{name}`: {}", description.trim()));
-    }
-    if let Some(example) = sql_example {
-        text.push_str(&format!("\n\n{}", example.trim()));
-    }
-    text.trim_end().to_owned() + "\n"
 }

@@ -41,7 +41,7 @@ fn models_are_shown_with_what_they_take() {
         "reader t5 86,272 int8 cpu, 1 worker, ISA - 192.9 KiB 1.0 GiB",
         "encoder bert 50,824 f32 cpu, 1 worker, ISA - 145.4 KiB -",
         "",
-        "model there api url",
+        "model remote name api url",
         "judge large chat http://localhost:9/v1",
         "",
     ];

@@ -136,7 +136,7 @@ fn a_model_is_not_what_the_same_pipeline_is_about_to_write() {
     let more = "  more:\n    fit: { from: pairs, input: asked, output: said, checkpoint: link/m, path: m2 }\n";
     workspace.add_model("t5", "real/m");
     workspace.write("p.yaml", FITS.replace("path: made", "path: real/m") + more);
-    workspace.proofmill(&["check", "p.yaml"]).expect(3).says("`more` begins with the folder");
+    workspace.proofmill(&["check", "p.yaml"]).expect(3).says("`more` starts from the folder");
     workspace.write("p.yaml", FITS.replace("path: made", "path: m2") + more);
     workspace
         .proofmill(&["check", "p.yaml"])

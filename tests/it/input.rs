@@ -301,9 +301,9 @@ fn only_regular_files_of_bounded_length_are_read_as_pipelines() {
     // A file without end to speak of, and no space taken.
     let sparse = std::fs::File::create(workspace.path("huge.yaml")).unwrap();
     sparse.set_len(1 << 40).unwrap();
-    workspace.proofmill(&["check", "huge.yaml"]).expect(3).says("larger than the 4 MiB");
+    workspace.proofmill(&["check", "huge.yaml"]).expect(3).says("larger than the limit of 4 MiB");
     workspace.write("p.yaml", "pipeline: p\nstages:\n  g: { use: huge.yaml }\n");
-    workspace.proofmill(&["check", "p.yaml"]).expect(3).says("larger than the 4 MiB");
+    workspace.proofmill(&["check", "p.yaml"]).expect(3).says("larger than the limit of 4 MiB");
 }
 
 #[test]

@@ -318,7 +318,7 @@ impl Sources {
         let is_module = |parts: &[String]| parts.iter().any(|part| part == item);
         self.0.iter().any(|(parts, words)| {
             let has = |it: &&str| parts.iter().any(|part| part == it) || words.contains(*it);
-            (words.contains(*item) || is_module(parts)) && above.iter().all(|it| has(&it))
+            (words.contains(*item) || is_module(parts)) && above.iter().all(has)
         })
     }
 }

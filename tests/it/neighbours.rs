@@ -208,12 +208,12 @@ fn what_cannot_be_kept_is_refused_at_its_place() {
         (
             "words: { index: { from: memory, id: number, keep: [Label,",
             "words: { index: { from: memory, id: number, keep: [fact, Label,",
-            "has a column `fact` already",
+            "the table already has a column `fact`",
         ),
         (
             "words: { index: { from: memory, id: number, keep: [Label,",
             "words: { index: { from: memory, id: number, keep: [Label, Label,",
-            "has a column `Label` already",
+            "the table already has a column `Label`",
         ),
         (
             "words: { index: { from: memory, id: number,",
@@ -242,7 +242,7 @@ fn what_cannot_be_kept_is_refused_at_its_place() {
             "`flag` is named twice",
         ),
         ("keep: [Label, day], top_k", "keep: [evidence], top_k", "no column `evidence`"),
-        ("keep: [Label, day], top_k", "keep: [rank], top_k", "has a column `rank` already"),
+        ("keep: [Label, day], top_k", "keep: [rank], top_k", "already has a column `rank`"),
         (
             "memory: meanings, top_k",
             "memory: meanings, keep: [day], top_k",

@@ -43,7 +43,7 @@ fn a_record_cannot_name_a_file_outside_the_folder_of_its_index() {
         let forged = format!("{first},{before}\"name\":{name}{after}");
         forge(&path, &first, &forged);
         // The record is not believed: its stage is computed again, and nothing is written elsewhere.
-        assert!(copy.reason("memory").contains("lost"), "{}", copy.reason("memory"));
+        assert!(copy.reason("memory").contains("missing"), "{}", copy.reason("memory"));
         copy.proofmill(&["run", "p.yaml", "--param", "least=1"]).expect(0);
         for planted in [&outside, &copy.path("planted"), &copy.path("cache/planted")] {
             assert!(!planted.exists(), "{name}");

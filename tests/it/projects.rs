@@ -15,7 +15,7 @@ use crate::support::Workspace;
 fn a_new_project_runs_and_is_never_overwritten() {
     let workspace = Workspace::new();
     let made = workspace.proofmill(&["init", "my evals"]).expect(0);
-    made.says("made my evals/first.yaml").says("cd 'my evals' && proofmill run first.yaml");
+    made.says("created my evals/first.yaml").says("cd 'my evals' && proofmill run first.yaml");
     let run = |args: &[&str]| {
         let mut command = workspace.command(args);
         command.env_remove("PROOFMILL_STORE").current_dir(workspace.path("my evals"));

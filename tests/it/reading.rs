@@ -170,7 +170,7 @@ fn a_limit_takes_the_first_by_identity_and_says_so() {
             rows.iter().map(|row| row["x"].as_i64().unwrap()).collect()
         };
         let done = workspace.proofmill(&["run", "p.yaml", "--limit", "3"]).expect(0);
-        done.says("`--limit 3`: each `read` gives 3 rows at most").says("3 of 10 rows");
+        done.says("`--limit 3`: each `read` gives at most 3 rows").says("3 of 10 rows");
         assert_eq!(values(), [2, 0, 1]);
         let runs = workspace.proofmill(&["runs", "--json"]).expect(0).json();
         assert_eq!(runs[0]["params"], json!({ "--limit": 3 }));

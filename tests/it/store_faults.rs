@@ -48,7 +48,7 @@ fn a_lost_part_is_computed_again() {
         let (workspace, key) = finished(stage, ending);
         let before = workspace.sql("SELECT * FROM rows ORDER BY v");
         fs::remove_file(workspace.path("store").join(&key)).unwrap();
-        assert!(workspace.reason(stage).contains("lost"), "{}", workspace.reason(stage));
+        assert!(workspace.reason(stage).contains("missing"), "{}", workspace.reason(stage));
         assert_eq!(workspace.run(), set(&[stage]), "the rest is stored");
         assert_eq!(workspace.run(), set(&[]));
         assert_eq!(workspace.sql("SELECT * FROM rows ORDER BY v"), before);
@@ -124,7 +124,7 @@ fn a_garbled_record_is_no_hit() {
     {
         let copy = workspace.copy();
         fs::write(copy.path("store").join(&key), garbled).unwrap();
-        assert!(copy.reason("rows").contains("lost"), "{}", copy.reason("rows"));
+        assert!(copy.reason("rows").contains("missing"), "{}", copy.reason("rows"));
         assert_eq!(copy.run(), set(&["rows"]), "{garbled}");
         assert_eq!(copy.run(), set(&[]), "{garbled}");
         assert_eq!(copy.sql("SELECT count(*) AS n FROM rows")[0]["n"], 50);

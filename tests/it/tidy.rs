@@ -47,10 +47,10 @@ const LIBRARIES: &[(&str, &[&str])] = &[
         "datafusion",
         &["sqltext", "session", "stages", "run", "diff", "trace", "cli", "report", "reference"],
     ),
-    ("object_store", &["store", "session", "cli"]),
+    ("object_store", &["store", "session", "host"]),
     ("tracing", &["models", "stages", "run", "report", "cli"]),
     ("tracing_subscriber", &["cli"]),
-    ("tokio", &["base", "store", "ledger", "memory", "models", "stages", "run", "cli"]),
+    ("tokio", &["base", "store", "ledger", "memory", "models", "stages", "run", "host", "cli"]),
     ("parquet", &["store", "ledger", "files", "stages"]),
 ];
 /// Longest file, in lines before its tests.
@@ -220,9 +220,9 @@ fn only_the_console_writes_to_standard_streams() {
     let may_trust = ["base/styled.rs", "draw/tree.rs", "pipeline/diagnostic.rs", "cli/start.rs"];
     let mut errors = Vec::new();
     for path in rust_files(&["src", "udfs"]) {
-        // Tests and benchmarks are run by people who wrote what they print.
+        // Tests and benchmarks are run by people who wrote what they print; a build script speaks to cargo.
         let is_test = ["tests", "benches"].iter().any(|dir| path.iter().any(|part| part == *dir));
-        if is_test || path == console {
+        if is_test || path == console || path == root().join("src/build.rs") {
             continue;
         }
         let text = fs::read_to_string(&path).unwrap();

@@ -268,7 +268,7 @@ mod tests {
             .with_optimizer_rule(Arc::new(DropsFilters))
             .build();
         let rows = async |state: &SessionState| {
-            Operators::of(&plan, &state).await.unwrap().collect().await.unwrap()
+            Operators::of(&plan, state).await.unwrap().collect().await.unwrap()
         };
         let same = compare(&plan, rows(&right).await, &right, &right).await.unwrap();
         assert!(matches!(same, Compared::Same), "{same:?}");

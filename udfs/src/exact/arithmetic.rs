@@ -1,4 +1,4 @@
-//! `+`, `-` and `*` of whole numbers, with an error where the result has no place in their type.
+//! `+`, `-` and `*` of whole numbers, with an error where the result does not fit in their type.
 
 use std::fmt::{self, Write as _};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use thiserror::Error;
 /// Characters of a value that an error shows.
 const VALUE_CHARS_MAX: usize = 40;
 
-/// A result that has no place in its type.
+/// A result that does not fit in its type.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{0}")]
 pub struct Overflow(String);
@@ -172,7 +172,7 @@ impl Checked {
             let _ = write!(whole, "{before} {name} = {shown}{cut}");
         }
         let message = format!(
-            "`{self}` has no place in {}: {} {} {}{whole}; cast one side to DOUBLE or DECIMAL(38, 0), or leave such \
+            "`{self}` does not fit in {}: {} {} {}{whole}; cast one side to DOUBLE or DECIMAL(38, 0), or leave such \
              rows out",
             name(&self.kind),
             of(left)?,

@@ -1,5 +1,5 @@
 //! `sum` of whole numbers, added up in 128 bits: what comes out does not depend on the order of the rows, and a sum that
-//! has no place in `BIGINT` is an error. All else is DataFusion's.
+//! does not fit in `BIGINT` is an error. All else is DataFusion's.
 
 use std::collections::HashSet;
 use std::mem::size_of;
@@ -100,7 +100,7 @@ fn fit<T: TryFrom<i128>>(sum: Option<i128>) -> Result<Option<T>> {
     let kind = if sum < 0 || size_of::<T>() == 8 { "BIGINT" } else { "its type" };
     T::try_from(sum).map(Some).map_err(|_| {
         exec_datafusion_err!(
-            "`sum` has no place in {kind}: {sum}; sum `CAST(… AS DECIMAL(38, 0))` or `CAST(… AS DOUBLE)`"
+            "`sum` does not fit in {kind}: {sum}; sum `CAST(… AS DECIMAL(38, 0))` or `CAST(… AS DOUBLE)`"
         )
     })
 }
