@@ -1,7 +1,7 @@
 //! proofmill: tables all the way from the question to the metric.
 //!
 //! Modules in reading order, lowest layer first. A module names only modules of lower layers;
-//! `tests/it/tidy.rs` keeps it so, and `docs/ARCHITECTURE.md` says what each layer is for.
+//! `tests/it/tree/tidy.rs` keeps it so, and `docs/ARCHITECTURE.md` says what each layer is for.
 
 pub mod draw;
 

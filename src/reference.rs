@@ -1,4 +1,4 @@
-//! `docs/reference`, rendered from the code; `tests/it/reference.rs` keeps it current.
+//! `docs/reference`, rendered from the code; `tests/it/tree/reference.rs` keeps it current.
 
 use clap::CommandFactory;
 

@@ -42,7 +42,7 @@ impl Styled {
     }
 
     /// A drawing with colours of a library, or one made of other styled texts. Whoever calls this has
-    /// escaped every text that went in; `tests/it/tidy.rs` knows who may.
+    /// escaped every text that went in; `tests/it/tree/tidy.rs` knows who may.
     pub fn drawn(text: String) -> Self {
         Self(text)
     }

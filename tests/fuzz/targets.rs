@@ -1,5 +1,5 @@
 //! The parsers of foreign bytes, as functions that must end soon and never panic, whatever they get.
-//! `tests/it/fuzz.rs` runs them on mutations for some seconds, `cargo fuzz` for as long as you like.
+//! `tests/it/tree/fuzz.rs` runs them on mutations for some seconds, `cargo fuzz` for as long as you like.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};

@@ -1,7 +1,7 @@
 //! The mutation suite for the kinds of proofs, beside the flips of all settings in `settings.rs`: what is below a
 //! change, references that go, and what does not count. Only planned, never asked.
 
-use crate::model_cache::changed;
+use crate::caching::model_cache::changed;
 use crate::support::{Workspace, set};
 
 const PIPELINE: &str = r#"

@@ -3,9 +3,9 @@
 use std::io::Write;
 use std::process::Command;
 
-use crate::identity::FITS;
+use crate::caching::identity::FITS;
 use crate::support::Workspace;
-use crate::tidy::root;
+use crate::tree::tidy::root;
 
 #[test]
 fn killed_runs_are_compared_with_an_undisturbed_one() {

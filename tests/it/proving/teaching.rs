@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use serde_json::Value as Json;
 
-use crate::models::asked;
+use crate::inference::models::asked;
 use crate::support::Workspace;
 
 const QUESTIONS: usize = 7;

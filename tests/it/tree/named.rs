@@ -10,7 +10,7 @@ use std::path::Path;
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use serde_json::Value as Json;
 
-use crate::tidy::{files, root};
+use crate::tree::tidy::{files, root};
 
 /// Pages for developers, by the beginning of their paths.
 const FOR_DEVELOPERS: [&str; 12] = [

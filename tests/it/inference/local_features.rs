@@ -3,7 +3,7 @@
 
 use serde_json::Value as Json;
 
-use crate::models::asked;
+use crate::inference::models::asked;
 use crate::support::Workspace;
 
 /// The pipeline of the guide on reranking, over a table that is there.

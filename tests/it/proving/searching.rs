@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value as Json, json};
 
-use crate::model_cache::changed;
+use crate::caching::model_cache::changed;
 use crate::oracle;
 use crate::server::Received;
 use crate::support::{Workspace, set};

@@ -14,7 +14,7 @@ use serde_json::Value as Json;
 use crate::support::Workspace;
 
 /// The reviewed goldens: what `lines` writes.
-const GOLDENS: &str = "tests/it/snapshots/goldens.txt";
+const GOLDENS: &str = "tests/it/caching/snapshots/goldens.txt";
 const HEADER: &str = "\
 # Stage, kind, fingerprint and table (first 16 digits) of tests/cases/goldens/p.yaml and of a stage for each
 # SQL function. `UPDATE=1 cargo test --test it goldens` rewrites it, but never a table under its old fingerprint.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 
-use crate::tidy;
+use crate::tree::tidy;
 
 /// A module by its path from the root of its crate.
 type Module = Vec<String>;

@@ -2,7 +2,7 @@
 
 use serde_json::Value as Json;
 
-use crate::models::asked;
+use crate::inference::models::asked;
 use crate::support::Workspace;
 
 const PIPELINE: &str = r#"

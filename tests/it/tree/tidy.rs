@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::circles;
+use crate::tree::circles;
 
 /// Lower layers first. A module may name only modules in strictly lower layers.
 const LAYERS: &[&[&str]] = &[

@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::Value as Json;
 
-use crate::model_cache::changed;
+use crate::caching::model_cache::changed;
 use crate::support::{Workspace, executed, set};
 
 const PIPELINE: &str = r#"

@@ -130,7 +130,7 @@ fn the_schema_fits_all_pipelines_that_ship() {
     }
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut files = Vec::new();
-    crate::tidy::files(&root.join("pipelines"), "yaml", &mut files);
+    crate::tree::tidy::files(&root.join("pipelines"), "yaml", &mut files);
     assert!(files.len() > 20);
     let tree = |path: &PathBuf| {
         let mut sources = Sources::default();

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value as Json;
 
-use crate::replaced::flip;
+use crate::caching::replaced::flip;
 use crate::support::{Workspace, set};
 
 /// A pipeline one of whose stages takes minutes.

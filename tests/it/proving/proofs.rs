@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use proofmill_base::sentence;
 use serde_json::{Value as Json, json};
 
-use crate::models::asked;
+use crate::inference::models::asked;
 use crate::oracle;
 use crate::support::Workspace;
 

@@ -6,7 +6,7 @@ use crate::oracle;
 use crate::server::serve;
 use crate::support::Workspace;
 
-const PIPELINE: &str = include_str!("../../pipelines/prompted_prover.yaml");
+const PIPELINE: &str = include_str!("../../../pipelines/prompted_prover.yaml");
 const RIGHT: &str = "a magnet will not attract a penny";
 const WRONG: &str = "a magnet can attract a penny";
 

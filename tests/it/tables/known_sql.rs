@@ -33,7 +33,7 @@ struct Case {
 }
 
 fn cases() -> Vec<Case> {
-    serde_json::from_str(include_str!("../cases/sql/known.json")).unwrap()
+    serde_json::from_str(include_str!("../../cases/sql/known.json")).unwrap()
 }
 
 /// A table as a query: its rows in two halves, which become a file each.

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use proofmill_base::rng::{Rng, SeededRng};
 
-#[path = "../fuzz/targets.rs"]
+#[path = "../../fuzz/targets.rs"]
 mod targets;
 
 use targets::{TARGETS, Target};

@@ -7,7 +7,7 @@ use object_store::aws::AmazonS3ConfigKey;
 use object_store::azure::AzureConfigKey;
 use object_store::gcp::GoogleConfigKey;
 
-use crate::tidy::{files, root};
+use crate::tree::tidy::{files, root};
 
 /// What stands before the name of a variable where one is read.
 const READ: [&str; 6] = [

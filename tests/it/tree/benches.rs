@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use crate::support::Workspace;
-use crate::tidy::root;
+use crate::tree::tidy::root;
 
 /// What a script says, run with `args` by a Python that has `packages`; `None` where there is none.
 fn said(script: &str, packages: &str, args: &[&str]) -> Option<String> {
