@@ -16,7 +16,7 @@ pub enum ErrorKind {
     /// A limit on memory, disk or time was reached.
     Resources,
     Interrupted,
-    /// A mistake in proofmill itself.
+    /// A bug in proofmill itself.
     Internal,
 }
 

@@ -10,15 +10,15 @@ use crate::report::units::plural;
 use proofmill_base::error::{Error, ErrorKind, Result};
 use proofmill_pipeline::diagnostic::Severity;
 
-/// Finds all mistakes of the files. What a template says in several files is told once.
+/// Finds all diagnostics of the files. What a template says in several files is told once.
 pub async fn check(args: &args::Check, environment: &Environment) -> Result<()> {
     let engine = environment.host.planner()?;
     let output = &environment.output;
-    let (mut mistakes, mut warnings, mut stages) = (0, 0, 0);
+    let (mut diagnostics, mut warnings, mut stages) = (0, 0, 0);
     let (mut known, mut all) = (HashSet::new(), Vec::new());
     for path in &args.pipelines {
         let pipeline = Pipeline::with(path, &args.params);
-        let mut loaded = environment.load_with_mistakes(&pipeline, &engine).await?;
+        let mut loaded = environment.load_with_diagnostics(&pipeline, &engine).await?;
         stages += loaded.prepared.as_ref().map_or(0, |prepared| prepared.stages.len());
         let sources = &loaded.sources;
         loaded.diagnostics.retain(|said| {
@@ -27,7 +27,7 @@ pub async fn check(args: &args::Check, environment: &Environment) -> Result<()> 
             if is_new {
                 all.push(json);
                 match said.severity {
-                    Severity::Error => mistakes += 1,
+                    Severity::Error => diagnostics += 1,
                     Severity::Warning => warnings += 1,
                 }
             }
@@ -45,8 +45,8 @@ pub async fn check(args: &args::Check, environment: &Environment) -> Result<()> 
         n => format!(", {}", plural(n, "warning")),
     };
     let files = plural(args.pipelines.len(), "file");
-    if mistakes > 0 {
-        let message = format!("{}{warned} in {files}", plural(mistakes, "error"));
+    if diagnostics > 0 {
+        let message = format!("{}{warned} in {files}", plural(diagnostics, "error"));
         return Err(Error::new(ErrorKind::Pipeline, message)
             .with_hint("`proofmill explain CODE` explains each"));
     }

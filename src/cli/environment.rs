@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::cli::args::{Global, Pipeline, STORE_DEFAULT};
-use crate::cli::output::{Output, sound};
+use crate::cli::output::{Output, valid};
 use crate::cli::project;
 use crate::host::{Host, HostParts};
 use crate::models::Gpus;
@@ -103,14 +103,14 @@ impl Environment {
         Ok(run)
     }
 
-    /// Loads a pipeline that must be sound; its mistakes are printed. Memories are not read.
+    /// Loads a pipeline that must be valid; its diagnostics are printed. Memories are not read.
     pub async fn load(&self, pipeline: &Pipeline, engine: &Arc<Engine>) -> Result<Loaded> {
-        self.sound(self.load_with_mistakes(pipeline, engine).await?)
+        self.valid(self.load_with_diagnostics(pipeline, engine).await?)
     }
 
     /// Loads a pipeline as far as it goes. Memories that users teach are not read: their tables are empty. The
     /// store is opened only if the pipeline reads tables of past runs.
-    pub async fn load_with_mistakes(
+    pub async fn load_with_diagnostics(
         &self,
         pipeline: &Pipeline,
         engine: &Arc<Engine>,
@@ -127,7 +127,7 @@ impl Environment {
         store: &Store,
     ) -> Result<Loaded> {
         let loaded = self.host.load(self.draft(pipeline)?, engine, store).await?;
-        self.sound(self.remarked(loaded))
+        self.valid(self.remarked(loaded))
     }
 
     fn remarked(&self, (loaded, remarks): (Loaded, BTreeSet<String>)) -> Loaded {
@@ -135,12 +135,12 @@ impl Environment {
         loaded
     }
 
-    fn sound(&self, loaded: Loaded) -> Result<Loaded> {
-        match sound(&loaded.diagnostics) {
+    fn valid(&self, loaded: Loaded) -> Result<Loaded> {
+        match valid(&loaded.diagnostics) {
             Ok(()) => self.output.warnings(&loaded.diagnostics, &loaded.sources),
             Err(_) => self.output.diagnostics(&loaded.diagnostics, &loaded.sources)?,
         }
-        sound(&loaded.diagnostics)?;
+        valid(&loaded.diagnostics)?;
         Ok(loaded)
     }
 }

@@ -1,4 +1,4 @@
-//! What commands write: data, remarks, mistakes and errors, and with which colours.
+//! What commands write: data, remarks, diagnostics and errors, and with which colours.
 
 use std::io;
 
@@ -180,7 +180,7 @@ pub fn written(done: io::Result<()>) -> Result<()> {
 }
 
 /// Fails if one of the diagnostics stops the pipeline.
-pub fn sound(diagnostics: &[Diagnostic]) -> Result<()> {
+pub fn valid(diagnostics: &[Diagnostic]) -> Result<()> {
     let errors = diagnostics.iter().filter(|d| d.severity == Severity::Error).count();
     match errors {
         0 => Ok(()),

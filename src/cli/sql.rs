@@ -166,7 +166,7 @@ async fn named_tables(
     Ok(named)
 }
 
-/// Prints a mistake of the query with its place to standard error, also where rows are JSON; what remains to be
+/// Prints a diagnostic of the query with its place to standard error, also where rows are JSON; what remains to be
 /// said is short.
 fn refuse(
     text: &str,

@@ -3,7 +3,7 @@
 use std::io::Read;
 
 use crate::error::FilesError;
-use crate::json::{Mistake, Parser};
+use crate::json::{JsonError, Parser};
 use crate::limits::DOCUMENT_BYTES_MAX;
 use crate::stream::Text;
 use proofmill_base::suggest;
@@ -30,7 +30,7 @@ impl Document {
         }
         let mut parser = Parser::new(&bytes);
         let checked = parser.skip().and_then(|_| parser.end());
-        checked.map_err(|mistake| syntax(shown, &bytes, &mistake))?;
+        checked.map_err(|diagnostic| syntax(shown, &bytes, &diagnostic))?;
         let next = find(shown, &bytes, path)?;
         Ok(Self { text: bytes, next, line: 1, counted: 0 })
     }
@@ -122,7 +122,7 @@ fn names(text: &[u8]) -> Vec<String> {
 fn fields(text: &[u8]) -> Vec<(String, usize)> {
     let mut fields = Vec::new();
     let mut parser = Parser::new(text);
-    let mut read = || -> Result<(), Mistake> {
+    let mut read = || -> Result<(), JsonError> {
         parser.take(b'{')?;
         let mut more = !parser.closed(b'}');
         while more {
@@ -139,14 +139,14 @@ fn fields(text: &[u8]) -> Vec<(String, usize)> {
     fields
 }
 
-fn syntax(shown: &str, text: &[u8], mistake: &Mistake) -> FilesError {
-    let before = &text[..mistake.at.min(text.len())];
+fn syntax(shown: &str, text: &[u8], diagnostic: &JsonError) -> FilesError {
+    let before = &text[..diagnostic.at.min(text.len())];
     let start = before.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
     FilesError::Document {
         path: shown.to_owned(),
         line: line_ends(before) + 1,
         column: String::from_utf8_lossy(&before[start..]).chars().count() as u64 + 1,
-        message: mistake.message.clone(),
+        message: diagnostic.message.clone(),
     }
 }
 

@@ -18,14 +18,14 @@ pub struct ErrorRow {
     pub line: Option<u64>,
     /// Path of the field at fault, where it is one field.
     pub column: Option<String>,
-    /// What kind of mistake it is.
+    /// What kind of error it is.
     pub class: ErrorClass,
     pub message: String,
     /// The record as it stands in the file, cut to 2,000 characters.
     pub raw: String,
 }
 
-/// Kinds of mistakes of a record.
+/// Kinds of errors of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ErrorClass {
     /// The text does not follow the format.
@@ -58,7 +58,7 @@ impl ErrorClass {
 /// What is wrong with a record, before it is known which record it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// What kind of mistake it is.
+    /// What kind of error it is.
     pub class: ErrorClass,
     /// Path of the field at fault, where it is one field.
     pub column: Option<String>,

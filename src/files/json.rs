@@ -8,7 +8,7 @@ mod parse;
 
 use std::borrow::Cow;
 
-pub use parse::{Mistake, Parser, parse};
+pub use parse::{JsonError, Parser, parse};
 
 /// Digits that 64-bit floating point always keeps.
 const FLOAT_DIGITS: usize = 15;

@@ -1,4 +1,4 @@
-//! Types of columns: what they are in Arrow, which values fit them, and the text of a misfit.
+//! Types of columns: what they are in Arrow, which values fit them, and the text of a mismatch.
 
 use std::sync::Arc;
 
@@ -69,7 +69,7 @@ impl Kind {
             (Self::Float, value) if value.as_float().is_some() => Ok(()),
             (Self::List(kind), Json::List(items, _)) => {
                 items.iter().enumerate().try_for_each(|(i, item)| {
-                    kind.check(item, ignored).map_err(|misfit| misfit.inside(&format!("[{i}]")))
+                    kind.check(item, ignored).map_err(|mismatch| mismatch.inside(&format!("[{i}]")))
                 })
             }
             (Self::Struct(fields), Json::Object(object, _)) => {
@@ -78,7 +78,7 @@ impl Kind {
                     if let Some(value) = get(object, name, i) {
                         found += 1;
                         kind.check(value, ignored)
-                            .map_err(|misfit| misfit.inside(&format!(".{name}")))?;
+                            .map_err(|mismatch| mismatch.inside(&format!(".{name}")))?;
                     }
                 }
                 if found < object.len() {

@@ -17,14 +17,14 @@ pub fn dangling(path: &Path) -> Option<(PathBuf, PathBuf)> {
     Some((lost.to_owned(), target))
 }
 
-/// The mistake of a path that a link keeps from being found.
+/// The diagnostic of a path that a link keeps from being found.
 pub fn dangling_link(path: &Path) -> Option<FilesError> {
     let shown = |path: PathBuf| path.to_string_lossy().into_owned();
     let (path, target) = dangling(path)?;
     Some(FilesError::Dangling { path: shown(path), target: shown(target) })
 }
 
-/// Whether an entry of a folder is a file. A link that leads nowhere is a mistake: its rows would be
+/// Whether an entry of a folder is a file. A link that leads nowhere is a diagnostic: its rows would be
 /// missing without a word.
 pub fn is_file(path: &Path) -> Result<bool, FilesError> {
     match fs::metadata(path) {

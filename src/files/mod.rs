@@ -51,7 +51,7 @@ pub use ignored::Ignored;
 pub use limits::RECORD_BYTES_MAX;
 pub use links::dangling;
 pub use open::open;
-pub use parquet_columns::{ColumnMismatch, misfits};
+pub use parquet_columns::{ColumnMismatch, mismatches};
 pub use partition::Partition;
 pub use source::Source;
 pub use source_file::SourceFile;

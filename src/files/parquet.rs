@@ -87,7 +87,7 @@ fn read_held(
     let mut number = piece.records_before;
     let mut bytes_read = piece.bytes;
     while let Some(batch) = guarded(&file.path, || reader.next().transpose())? {
-        let Columns { mut arrays, misfits } = guarded(&file.path, || plan.take(&batch))?;
+        let Columns { mut arrays, mismatches } = guarded(&file.path, || plan.take(&batch))?;
         let ids = match plan.row_id() {
             Some(own) => arrays.remove(own),
             None => {
@@ -98,7 +98,7 @@ fn read_held(
             }
         };
         arrays.insert(0, ids);
-        let errors = error_rows(file, number, misfits);
+        let errors = error_rows(file, number, mismatches);
         if !errors.is_empty() {
             let mut keep = vec![true; batch.num_rows()];
             errors.iter().for_each(|error| keep[(error.row - number) as usize - 1] = false);
@@ -128,10 +128,14 @@ fn honest<T>(held: &Held, read: impl FnOnce() -> Result<T, FilesError>) -> Resul
     outcome
 }
 
-/// The error rows of a batch after `before` records: one for each row, for its first misfit.
-fn error_rows(file: &SourceFile, before: u64, mut misfits: Vec<ColumnMismatch>) -> Vec<ErrorRow> {
-    misfits.sort_by_key(|misfit| misfit.row);
-    misfits.dedup_by_key(|misfit| misfit.row);
+/// The error rows of a batch after `before` records: one for each row, for its first mismatch.
+fn error_rows(
+    file: &SourceFile,
+    before: u64,
+    mut mismatches: Vec<ColumnMismatch>,
+) -> Vec<ErrorRow> {
+    mismatches.sort_by_key(|mismatch| mismatch.row);
+    mismatches.dedup_by_key(|mismatch| mismatch.row);
     let error_row = |ColumnMismatch { row, value, fault }| ErrorRow {
         source: file.path.clone(),
         row: before + row as u64 + 1,
@@ -141,7 +145,7 @@ fn error_rows(file: &SourceFile, before: u64, mut misfits: Vec<ColumnMismatch>) 
         message: fault.message,
         raw: raw_text(value.as_bytes()),
     };
-    misfits.into_iter().map(error_row).collect()
+    mismatches.into_iter().map(error_row).collect()
 }
 
 fn builder(shown: &str, held: &Held) -> Result<ReaderBuilder, FilesError> {

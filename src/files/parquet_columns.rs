@@ -46,7 +46,7 @@ pub struct Columns {
     /// One array per column.
     pub arrays: Vec<ArrayRef>,
     /// Values that could not be turned into the type of their column.
-    pub misfits: Vec<ColumnMismatch>,
+    pub mismatches: Vec<ColumnMismatch>,
 }
 
 /// A value that could not be turned into the type of its column.
@@ -111,7 +111,7 @@ impl ParquetPlan {
 
     /// The columns of the table from a batch of a file.
     pub fn take(&self, batch: &RecordBatch) -> Result<Columns, ArrowError> {
-        let mut columns = Columns { arrays: Vec::new(), misfits: Vec::new() };
+        let mut columns = Columns { arrays: Vec::new(), mismatches: Vec::new() };
         for column in &self.columns {
             let head = batch.column_by_name(&self.heads[column.head]).ok_or_else(|| {
                 ArrowError::SchemaError(format!("no column `{}`", column.path.head))
@@ -120,7 +120,7 @@ impl ParquetPlan {
             let safe = CastOptions { safe: true, ..CastOptions::default() };
             let array = cast_with_options(&value, &column.data_type, &safe)?;
             let path = column.path.to_string();
-            columns.misfits.extend(misfits((&column.name, &path), &value, &array)?);
+            columns.mismatches.extend(mismatches((&column.name, &path), &value, &array)?);
             if column.name == ROW_ID {
                 let missing = (0..array.len()).filter(|row| array.is_null(*row));
                 let missing = missing.map(|row| ColumnMismatch {
@@ -128,7 +128,7 @@ impl ParquetPlan {
                     value: String::new(),
                     fault: no_row_id(),
                 });
-                columns.misfits.extend(missing);
+                columns.mismatches.extend(missing);
             }
             columns.arrays.push(array);
         }
@@ -201,7 +201,7 @@ fn repeated_inside(data_type: &DataType) -> Option<String> {
 /// # Errors
 ///
 /// When values cannot be compared.
-pub fn misfits(
+pub fn mismatches(
     (name, path): (&str, &str),
     value: &ArrayRef,
     array: &ArrayRef,
@@ -220,7 +220,7 @@ pub fn misfits(
         _ => "another type",
     };
     let format = ArrayFormatter::try_new(value, &FormatOptions::default())?;
-    let misfit = |row: usize| {
+    let mismatch = |row: usize| {
         let value = format.value(row).to_string();
         let found: String = value.chars().take(40).collect();
         let fault = Fault {
@@ -230,7 +230,7 @@ pub fn misfits(
         };
         ColumnMismatch { row, value, fault }
     };
-    Ok(lost.into_iter().map(misfit).collect())
+    Ok(lost.into_iter().map(mismatch).collect())
 }
 
 /// The rows whose value did not survive its conversion to `array`: what became NULL, and numbers that floating

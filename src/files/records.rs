@@ -7,7 +7,7 @@ use crate::document::Document;
 use crate::error::FilesError;
 use crate::error_rows::{ErrorClass, Fault};
 use crate::format::Fields;
-use crate::json::{Json, Mistake, Object, parse};
+use crate::json::{Json, JsonError, Object, parse};
 use crate::limits::RECORD_BYTES_MAX;
 use crate::lines::{Line, Lines, without_end};
 use crate::settings::Options;
@@ -201,11 +201,11 @@ pub fn object(raw: &[u8]) -> Result<RecordContent<'_>, Fault> {
             let message = format!("expected an object, found {}", other.describe());
             Err(Fault::new(ErrorClass::Syntax, message))
         }
-        Err(Mistake { class: ErrorClass::Fields, message, .. }) => {
+        Err(JsonError { class: ErrorClass::Fields, message, .. }) => {
             Err(Fault::new(ErrorClass::Fields, message))
         }
-        Err(Mistake { class: ErrorClass::Encoding, at, .. }) => Err(no_text(raw, at)),
-        Err(Mistake { class, at, message }) => {
+        Err(JsonError { class: ErrorClass::Encoding, at, .. }) => Err(no_text(raw, at)),
+        Err(JsonError { class, at, message }) => {
             Err(Fault::new(class, format!("character {}: {message}", characters(raw, at) + 1)))
         }
     }

@@ -94,8 +94,8 @@ impl<'p> Table<'p> {
             let value = match value {
                 Some(Json::Text(text)) if column.declared => Some(Cow::Owned(spelt(column, text)?)),
                 Some(value) => {
-                    let misfit = |misfit| fault(column, misfit);
-                    column.kind.check(value, ignored).map_err(misfit)?;
+                    let mismatch = |mismatch| fault(column, mismatch);
+                    column.kind.check(value, ignored).map_err(mismatch)?;
                     Some(Cow::Borrowed(value))
                 }
                 None => None,
@@ -137,6 +137,6 @@ fn spelt<'a>(column: &Column, text: &'a str) -> Result<Json<'a>, Fault> {
         .ok_or_else(|| fault(column, TypeMismatch::new(&column.kind, &Json::Text(text.into()))))
 }
 
-fn fault(column: &Column, misfit: TypeMismatch) -> Fault {
-    misfit.fault(&column.name, &column.path.to_string())
+fn fault(column: &Column, mismatch: TypeMismatch) -> Fault {
+    mismatch.fault(&column.name, &column.path.to_string())
 }

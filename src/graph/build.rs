@@ -25,7 +25,7 @@ use proofmill_pipeline::source::{Sources, Span};
 use proofmill_pipeline::validate::join;
 use proofmill_settings::search::{IndexBy, Variant};
 
-/// Resolves all names of `pipeline`. Stages with a mistake, and those that need one, are left out.
+/// Resolves all names of `pipeline`. Stages with a diagnostic, and those that need one, are left out.
 pub fn build(mut pipeline: Pipeline, diagnostics: &mut Vec<Diagnostic>) -> Graph {
     let written: Vec<StageSpec> = std::mem::take(&mut pipeline.stages).into_values().collect();
     let mut builder = Builder {
@@ -54,16 +54,16 @@ pub fn build(mut pipeline: Pipeline, diagnostics: &mut Vec<Diagnostic>) -> Graph
     }
     let Builder { stages, mut broken, .. } = builder;
     let stages = order::topological(stages, diagnostics);
-    let mut sound = IndexMap::with_capacity(stages.len());
+    let mut valid = IndexMap::with_capacity(stages.len());
     for (name, stage) in stages {
         // What needs a broken stage cannot be checked either.
         if stage.inputs.iter().all(|input| !broken.contains(&input.stage)) {
-            sound.insert(name, Arc::new(stage));
+            valid.insert(name, Arc::new(stage));
         } else {
             broken.insert(name);
         }
     }
-    Graph { pipeline, stages: sound }
+    Graph { pipeline, stages: valid }
 }
 
 struct Builder<'a> {
@@ -81,15 +81,15 @@ impl Builder<'_> {
     fn stage(&mut self, spec: StageSpec) {
         let before = self.diagnostics.len();
         let (mut inputs, query) = self.inputs(&spec);
-        // A check that names no stage leaves the table itself sound.
-        let sound = self.diagnostics.len() == before;
+        // A check that names no stage leaves the table itself valid.
+        let valid = self.diagnostics.len() == before;
         for (i, check) in spec.common.checks.iter().enumerate() {
             if let Some(name) = check.rows.as_ref().and_then(|rows| rows.equal_to.as_ref()) {
                 let steps = ["checks", &i.to_string(), "rows", "equal_to"];
                 inputs.extend(self.input(&spec, Role::Check(i), name, &steps));
             }
         }
-        if sound {
+        if valid {
             self.stages.insert(spec.name.clone(), Stage { spec, inputs, query });
         } else {
             self.broken.insert(spec.name);
@@ -164,7 +164,7 @@ impl Builder<'_> {
         self.resolve(spec, role, written, &path, spec.node.at(steps).span)
     }
 
-    /// The edge to the stage that `written` names, seen from `spec`; a mistake if there is none.
+    /// The edge to the stage that `written` names, seen from `spec`; a diagnostic if there is none.
     fn resolve(
         &mut self,
         spec: &StageSpec,
@@ -178,8 +178,8 @@ impl Builder<'_> {
             if self.names.contains(&name) || self.broken.contains(&name) {
                 return Some(Input { role, stage: name });
             }
-            if let Some(gather) = self.gather(spec, &name) {
-                return Some(Input { role, stage: gather });
+            if let Some(union) = self.union_of(spec, &name) {
+                return Some(Input { role, stage: union });
             }
         }
         self.unknown(&spec.scope, Some(&spec.name), written, path, place);
@@ -199,7 +199,7 @@ impl Builder<'_> {
             Some("a `read` stage turns a file into a table".to_owned())
         } else {
             let known = self.names.iter().filter(|name| Some(*name) != own);
-            let gathered = self.matrices.iter().flat_map(|matrix| {
+            let united = self.matrices.iter().flat_map(|matrix| {
                 let members = matrix.instances.first().map(|(_, group)| format!("{group}."));
                 self.names.iter().filter_map(move |name| {
                     let stage = name.as_str().strip_prefix(members.as_deref()?)?;
@@ -215,7 +215,7 @@ impl Builder<'_> {
             let seen: Vec<String> = known
                 .map(|name| names::shortest(scope, name.as_str()))
                 .filter(|name| !instance(name))
-                .chain(gathered)
+                .chain(united)
                 .collect();
             suggest::help(written, seen.iter().map(String::as_str))
         };
@@ -224,7 +224,7 @@ impl Builder<'_> {
         self.diagnostics.push(diagnostic.with_help(help));
     }
 
-    /// A mistake if a test names a stage that is not there.
+    /// A diagnostic if a test names a stage that is not there.
     fn tested(&mut self, number: usize, key: &str, name: &str, node: &Node) {
         let known = name.parse::<StageName>().is_ok_and(|stage| {
             self.names.contains(&stage)
@@ -242,7 +242,7 @@ impl Builder<'_> {
     }
 
     /// The union over a matrix that `name` (`group.stage`) stands for, made on first use.
-    fn gather(&mut self, spec: &StageSpec, name: &StageName) -> Option<StageName> {
+    fn union_of(&mut self, spec: &StageSpec, name: &StageName) -> Option<StageName> {
         let (group, stage) = name.as_str().split_once('.')?;
         let matrix = self.matrices.iter().find(|matrix| matrix.group == group)?;
         let instance = |(labels, group): &(Vec<String>, String)| {
@@ -299,7 +299,7 @@ impl Builder<'_> {
         Input { role: memory.role, stage: name }
     }
 
-    /// Adds a stage that nobody wrote; mistakes in it point at `because`, which needs it.
+    /// Adds a stage that nobody wrote; diagnostics in it point at `because`, which needs it.
     fn make(&mut self, because: &StageSpec, name: StageName, kind: StageKind) {
         if self.names.insert(name.clone()) {
             self.made.push(StageSpec {

@@ -30,12 +30,12 @@ pub fn topological(
     let mut position = vec![usize::MAX; stages.len()];
     let mut done = vec![false; stages.len()];
     let mut next = 0;
-    let mut sound = true;
+    let mut valid = true;
     loop {
         while let Some(i) = ready.pop_first() {
             done[i] = true;
             // What needs a cycle has no position either.
-            if sound || stages[i].inputs.iter().all(|input| has_position(&stages, &position, input))
+            if valid || stages[i].inputs.iter().all(|input| has_position(&stages, &position, input))
             {
                 position[i] = next;
                 next += 1;
@@ -51,7 +51,7 @@ pub fn topological(
             break;
         }
         // Go on as if the cycle were none, so that others are found too.
-        sound = false;
+        valid = false;
         let members = cycle(&stages, &done);
         let found = describe(&stages, &members);
         // Instances of a matrix share their places.
@@ -99,7 +99,7 @@ fn cycle(stages: &IndexMap<StageName, Stage>, done: &[bool]) -> Vec<usize> {
     path.split_off(start)
 }
 
-/// A cycle as a mistake, at the stage of it that the file declares first.
+/// A cycle as a diagnostic, at the stage of it that the file declares first.
 fn describe(stages: &IndexMap<StageName, Stage>, members: &[usize]) -> Diagnostic {
     let first = members.iter().enumerate().min_by_key(|(_, i)| **i).map_or(0, |(at, _)| at);
     let names: Vec<_> = members[first..]

@@ -47,7 +47,7 @@ impl IdentityError {
         }
     }
 
-    /// The mistake, and what to do about it.
+    /// The error, and what to do about it.
     pub fn parts(&self) -> (String, Option<String>) {
         match self {
             Self::Load(error) => (error.problem(), error.help()),

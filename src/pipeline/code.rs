@@ -1,10 +1,10 @@
-//! The codes of mistakes: the closed set, each with a page that `proofmill explain` shows.
+//! The codes of diagnostics: the closed set, each with a page that `proofmill explain` shows.
 
 use std::fmt;
 
 macro_rules! codes {
     ($($(#[doc = $doc:literal])* $name:ident = $code:literal,)*) => {
-        /// What kind of mistake a diagnostic reports.
+        /// What a diagnostic reports.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub enum Code {
             $($(#[doc = $doc])* $name,)*

@@ -1,4 +1,4 @@
-//! A mistake with its place, and how a person and a program see it.
+//! A diagnostic with its place, and how a person and a program see it.
 
 use std::borrow::Cow;
 
@@ -20,7 +20,7 @@ pub enum Severity {
     Warning,
 }
 
-/// One mistake.
+/// One diagnostic.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Diagnostic {
     /// Its kind.
@@ -38,7 +38,7 @@ pub struct Diagnostic {
 }
 
 impl Diagnostic {
-    /// A mistake that stops the pipeline.
+    /// A diagnostic that stops the pipeline.
     pub fn error(
         code: Code,
         span: Span,
@@ -66,7 +66,7 @@ impl Diagnostic {
         self
     }
 
-    /// The mistake with an excerpt of the file, for people.
+    /// The diagnostic with an excerpt of the file, for people.
     pub fn render(&self, sources: &Sources, colour: bool) -> Styled {
         let source = sources.get(self.span.source);
         let shown = sources.shown(self.span.source);
@@ -98,7 +98,7 @@ impl Diagnostic {
         Styled::drawn(renderer.decor_style(DecorStyle::Ascii).render(&[group]))
     }
 
-    /// The mistake as `file:line:column: message`, for logs and editors.
+    /// The diagnostic as `file:line:column: message`, for logs and editors.
     pub fn line(&self, sources: &Sources) -> String {
         let (line, column) = sources.position(self.span);
         let name = &sources.get(self.span.source).name;
@@ -110,7 +110,7 @@ impl Diagnostic {
         (secret::covered(&self.message), self.help.as_deref().map(secret::covered))
     }
 
-    /// The mistake as JSON, for programs.
+    /// The diagnostic as JSON, for programs.
     pub fn to_json(&self, sources: &Sources) -> serde_json::Value {
         let (line, column) = sources.position(self.span);
         let (message, help) = self.said();

@@ -1,5 +1,5 @@
 //! Text to [`Pipeline`]: parameters replaced, groups, templates and matrices inlined, settings
-//! checked and typed. Collects every mistake instead of stopping at the first.
+//! checked and typed. Collects every diagnostic instead of stopping at the first.
 
 mod groups;
 mod models;
@@ -44,7 +44,7 @@ pub struct Parsed {
     pub pipeline: Option<Pipeline>,
     /// All texts that were read.
     pub sources: Arc<Sources>,
-    /// All mistakes, in the order of their places.
+    /// All diagnostics, in the order of their places.
     pub diagnostics: Vec<Diagnostic>,
 }
 
@@ -149,7 +149,7 @@ impl Expander<'_> {
         })
     }
 
-    /// A mistake for each parameter with an address that has a secret in it: a run keeps its parameters.
+    /// A diagnostic for each parameter with an address that has a secret in it: a run keeps its parameters.
     fn secret_params(&mut self, tree: &Node, values: &Values) {
         let declared = tree.get("params").map(Node::entries).unwrap_or_default();
         for (key, declared) in declared {
@@ -169,16 +169,16 @@ impl Expander<'_> {
     fn secret(&mut self, span: Span, path: String, why: &str, help: &str) {
         self.sources.hide(span);
         let message = format!("the address {why}");
-        let mistake = Diagnostic::error(Code::SecretInAddress, span, path, message);
-        self.diagnostics.push(mistake.with_help(Some(help.to_owned())));
+        let diagnostic = Diagnostic::error(Code::SecretInAddress, span, path, message);
+        self.diagnostics.push(diagnostic.with_help(Some(help.to_owned())));
     }
 
-    /// The tree of a file; a mistake if it is no mapping.
+    /// The tree of a file; a diagnostic if it is no mapping.
     fn tree(&mut self, name: &str, bytes: &[u8]) -> Option<Node> {
         let source = match text::add(name, bytes, &mut self.sources) {
             Ok(source) => source,
-            Err(mistake) => {
-                self.diagnostics.push(*mistake);
+            Err(diagnostic) => {
+                self.diagnostics.push(*diagnostic);
                 return None;
             }
         };
@@ -233,7 +233,7 @@ impl Expander<'_> {
         }
     }
 
-    /// A mistake if `node` is no mapping.
+    /// A diagnostic if `node` is no mapping.
     fn is_mapping(&mut self, node: &Node, path: &str) -> bool {
         let is_mapping = matches!(node.value, Value::Map(_));
         if !is_mapping {
@@ -243,7 +243,7 @@ impl Expander<'_> {
         is_mapping
     }
 
-    /// A mistake if `key` is not a name.
+    /// A diagnostic if `key` is not a name.
     fn name(&mut self, key: &Key, path: &str) -> bool {
         // `__` marks the stages and tables that the program adds.
         let valid = is_name(&key.name) && !key.name.contains("__");
@@ -292,7 +292,7 @@ impl Expander<'_> {
         }
     }
 
-    /// The full name of the stage `key` in `scope`; a mistake if it cannot be one or there is such a stage.
+    /// The full name of the stage `key` in `scope`; a diagnostic if it cannot be one or there is such a stage.
     fn new_name(&mut self, key: &Key, scope: &[String], path: &str) -> Option<StageName> {
         let full = full_name(scope, &key.name);
         let Ok(name) = full.parse::<StageName>() else {
@@ -392,19 +392,19 @@ fn without(node: &Node, keys: &[&str]) -> Node {
     Node { value: Value::Map(kept.cloned().collect()), span: node.span, written: None }
 }
 
-/// The stage without the keys of [`Common`] that have a mistake, so that the rest of it can be
-/// checked further; `None` if there are other mistakes.
-fn without_faulty(node: &Node, path: &str, mistakes: &[Diagnostic]) -> Option<Node> {
+/// The stage without the keys of [`Common`] that have a diagnostic, so that the rest of it can be
+/// checked further; `None` if there are other diagnostics.
+fn without_faulty(node: &Node, path: &str, diagnostics: &[Diagnostic]) -> Option<Node> {
     let faulty = |key: &str| {
         let own = join(path, key);
-        mistakes.iter().any(|mistake| {
-            let rest = mistake.path.strip_prefix(&own);
+        diagnostics.iter().any(|diagnostic| {
+            let rest = diagnostic.path.strip_prefix(&own);
             rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
         })
     };
     let keys: Vec<&str> = node.entries().iter().map(|(key, _)| key.name.as_str()).collect();
     let kinds: Vec<_> = keys.iter().filter(|key| StageKind::NAMES.contains(key)).collect();
-    let common = mistakes.iter().all(|mistake| mistake.path.len() > path.len());
+    let common = diagnostics.iter().all(|diagnostic| diagnostic.path.len() > path.len());
     (common && kinds.len() == 1 && !faulty(kinds[0]))
         .then(|| without(node, &keys.into_iter().filter(|key| faulty(key)).collect::<Vec<_>>()))
 }

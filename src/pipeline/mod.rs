@@ -1,4 +1,4 @@
-//! The pipeline file: YAML text to typed stages, with a place for every mistake. Pure: no I/O
+//! The pipeline file: YAML text to typed stages, with a place for every diagnostic. Pure: no I/O
 //! beyond what the injected loader reads, no DataFusion, no store.
 
 pub mod checks;

@@ -135,14 +135,14 @@ pub fn resolve(
     values
 }
 
-/// The mistake that parameter `name` has a value that its declaration does not allow.
+/// The diagnostic that parameter `name` has a value that its declaration does not allow.
 fn refused(name: &str, wrong: Wrong, found: &str, (span, path): (Span, String)) -> Diagnostic {
     let Wrong { code, expected, help } = wrong;
     let message = format!("parameter `{name}` must be {expected}, found {found}");
     Diagnostic::error(code, span, path, message).with_help(help)
 }
 
-/// The mistake that parameter `key` has no value.
+/// The diagnostic that parameter `key` has no value.
 fn missing(key: &Key, given: Option<&Given>, setter: Setter<'_>) -> Diagnostic {
     let name = &key.name;
     let message = format!("parameter `{name}` has no value");

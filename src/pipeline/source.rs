@@ -34,7 +34,7 @@ pub struct Sources {
 
 impl Sources {
     /// Keeps a text and numbers it; a text that is there already keeps its number, so that a
-    /// mistake in a template has one place however often the template is used.
+    /// diagnostic in a template has one place however often the template is used.
     pub fn add(&mut self, name: impl Into<String>, text: impl Into<String>) -> u32 {
         let (name, text) = (name.into(), text.into());
         let known = self.texts.iter().position(|source| source.name == name && source.text == text);

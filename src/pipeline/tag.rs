@@ -3,7 +3,7 @@
 
 use granit_parser::{Event, Parser};
 
-/// The first tag of a text: where it stands. Nothing where the text is no YAML, which is another mistake.
+/// The first tag of a text: where it stands. Nothing where the text is no YAML, which is another diagnostic.
 pub fn first(text: &str) -> Option<std::ops::Range<usize>> {
     if !text.contains('!') {
         return None;

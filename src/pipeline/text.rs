@@ -14,12 +14,12 @@ pub fn add(name: &str, bytes: &[u8], sources: &mut Sources) -> Result<u32, Box<D
     if bytes.len() > FILE_BYTES_MAX {
         let source = sources.add(name, "");
         let message = format!("the file is larger than the limit of {} MiB", FILE_BYTES_MAX >> 20);
-        return Err(mistake(source, 0, 0, message, "one file is one pipeline or template"));
+        return Err(diagnostic(source, 0, 0, message, "one file is one pipeline or template"));
     }
     if let [0xff, 0xfe, ..] | [0xfe, 0xff, ..] = bytes {
         let source = sources.add(name, "");
         let message = "the file starts like UTF-16, but must be UTF-8".to_owned();
-        return Err(mistake(source, 0, 0, message, SAVE));
+        return Err(diagnostic(source, 0, 0, message, SAVE));
     }
     match std::str::from_utf8(bytes) {
         Ok(text) => {
@@ -31,7 +31,7 @@ pub fn add(name: &str, bytes: &[u8], sources: &mut Sources) -> Result<u32, Box<D
                         format!("the byte at offset {at} is NUL, which a text cannot contain");
                     let help = "remove it; where every second byte is NUL, the file is UTF-16 and must \
                                 be saved as UTF-8";
-                    Err(mistake(source, at, 1, message, help))
+                    Err(diagnostic(source, at, 1, message, help))
                 }
             }
         }
@@ -40,14 +40,14 @@ pub fn add(name: &str, bytes: &[u8], sources: &mut Sources) -> Result<u32, Box<D
             // What follows is shown as far as it can be; up to the place, both texts are the same.
             let source = sources.add(name, String::from_utf8_lossy(bytes));
             let message = format!("the byte {:#04x} at offset {at} is not valid UTF-8", bytes[at]);
-            Err(mistake(source, at, char::REPLACEMENT_CHARACTER.len_utf8(), message, SAVE))
+            Err(diagnostic(source, at, char::REPLACEMENT_CHARACTER.len_utf8(), message, SAVE))
         }
     }
 }
 
 const SAVE: &str = "save the file as UTF-8";
 
-fn mistake(source: u32, at: usize, len: usize, message: String, help: &str) -> Box<Diagnostic> {
+fn diagnostic(source: u32, at: usize, len: usize, message: String, help: &str) -> Box<Diagnostic> {
     let span = Span { source, start: at as u32, end: (at + len) as u32 };
     Box::new(Diagnostic::error(Code::Syntax, span, "", message).with_help(help.to_owned()))
 }
@@ -58,10 +58,10 @@ mod tests {
 
     fn refused(bytes: &[u8]) -> (String, (usize, usize)) {
         let mut sources = Sources::default();
-        let mistake = add("t.yaml", bytes, &mut sources).unwrap_err();
-        let place = sources.position(mistake.span);
-        assert!(!mistake.render(&sources, false).as_str().is_empty());
-        (mistake.message, place)
+        let diagnostic = add("t.yaml", bytes, &mut sources).unwrap_err();
+        let place = sources.position(diagnostic.span);
+        assert!(!diagnostic.render(&sources, false).as_str().is_empty());
+        (diagnostic.message, place)
     }
 
     #[test]

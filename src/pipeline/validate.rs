@@ -1,4 +1,4 @@
-//! A tree against a JSON Schema: every mistake at once, each at its place.
+//! A tree against a JSON Schema: every diagnostic at once, each at its place.
 //!
 //! The schema is the one that editors get (`proofmill schema`), so that an editor and `check` can
 //! never disagree. Understands the keywords that our settings produce, no more.
@@ -27,7 +27,7 @@ impl<'a> Validator<'a> {
         Self { definitions }
     }
 
-    /// All mistakes of `node` against the definition `name`.
+    /// All diagnostics of `node` against the definition `name`.
     pub fn check(&self, name: &str, node: &Node, path: &str, out: &mut Vec<Diagnostic>) {
         self.node(&self.definitions[name], node, path, out);
     }

@@ -144,8 +144,8 @@ mod tests {
         let end = at_the_end(&counts(), time);
         assert_eq!(end, "110 asked, 7 replayed, 2 failed, 1,235 tokens/s");
         assert_eq!(under_way(&counts(), time), "1,235 tokens/s, 7 replayed, 2 failed");
-        let sound = Counts { replayed: 0, failed: 0, ..counts() };
-        assert_eq!(under_way(&sound, time), "1,235 tokens/s");
+        let valid = Counts { replayed: 0, failed: 0, ..counts() };
+        assert_eq!(under_way(&valid, time), "1,235 tokens/s");
     }
 
     #[test]

@@ -11,7 +11,7 @@ use proofmill_catalog::summary::{RunSummary, artifact};
 use proofmill_store::{Store, Stored};
 
 /// Finds the tables `wanted`, and what people should know of the runs that are meant. A run or a table that is not
-/// there is a mistake of the pipeline, which is told at its place.
+/// there is a diagnostic of the pipeline, which is told at its place.
 ///
 /// # Errors
 ///
@@ -26,7 +26,7 @@ pub async fn past_tables(
         stages_of.entry(run).or_default().push(stage);
     }
     for (run, stages) in stages_of {
-        let named = mistake(run_named(store, run, &stages).await)?;
+        let named = diagnostic(run_named(store, run, &stages).await)?;
         if let Ok(named) = &named {
             if named.run.as_str() != run {
                 remarks.insert(format!("`{run}` is run {}", named.run));
@@ -35,8 +35,8 @@ pub async fn past_tables(
         }
         for stage in stages {
             let found = match &named {
-                Ok(named) => mistake(table(store, named, stage).await)?,
-                Err(mistake) => Err(mistake.clone()),
+                Ok(named) => diagnostic(table(store, named, stage).await)?,
+                Err(diagnostic) => Err(diagnostic.clone()),
             };
             tables.insert((run.to_owned(), stage.to_owned()), found);
         }
@@ -44,8 +44,8 @@ pub async fn past_tables(
     Ok((tables, remarks))
 }
 
-/// What a mistake of the pipeline says, apart from what keeps the store from answering.
-fn mistake<T>(found: Result<T>) -> Result<std::result::Result<T, (String, Option<String>)>> {
+/// What a diagnostic of the pipeline says, apart from what keeps the store from answering.
+fn diagnostic<T>(found: Result<T>) -> Result<std::result::Result<T, (String, Option<String>)>> {
     match found {
         Err(error) if error.kind == ErrorKind::Usage => Ok(Err((error.message, error.hint))),
         found => found.map(Ok),

@@ -1,4 +1,4 @@
-//! SQL to a logical plan over the tables that the caller offers, and its mistakes with their places.
+//! SQL to a logical plan over the tables that the caller offers, and its diagnostics with their places.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -135,7 +135,7 @@ fn last_name(text: &str, name: &str) -> Option<Range<usize>> {
     Some(at..at + name.len())
 }
 
-/// A mistake if a clause would not be obeyed.
+/// A diagnostic if a clause would not be obeyed.
 fn obeyed(
     text: &str,
     parsed: &impl datafusion::sql::sqlparser::ast::Visit,
@@ -237,7 +237,7 @@ fn options() -> ParserOptions {
     }
 }
 
-/// The result's columns without qualifiers; a mistake if two have one name.
+/// The result's columns without qualifiers; a diagnostic if two have one name.
 fn result_schema(schema: &DFSchemaRef, query: &Query) -> Result<SchemaRef, PlanError> {
     let mut seen = std::collections::HashSet::new();
     for field in schema.fields() {
@@ -252,7 +252,7 @@ fn result_schema(schema: &DFSchemaRef, query: &Query) -> Result<SchemaRef, PlanE
     )))
 }
 
-/// The mistake that two columns of the result are called `name`.
+/// The diagnostic that two columns of the result are called `name`.
 fn repeated(text: &str, query: Option<&Query>, name: &str) -> PlanError {
     let range = query
         .and_then(|query| sqltext::output_place(query, name))
@@ -269,7 +269,7 @@ fn first_line(text: &str) -> Range<usize> {
     0..text.trim_end().lines().next().map_or(0, str::len).max(1).min(text.len())
 }
 
-/// DataFusion's error as a mistake in the text.
+/// DataFusion's error as a diagnostic in the text.
 fn describe(
     text: &str,
     query: Option<&Query>,

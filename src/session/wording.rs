@@ -143,7 +143,7 @@ pub fn is_unsupported(message: &str) -> bool {
     unsupported(message).is_some()
 }
 
-/// A mistake as far as the message alone shows it.
+/// A diagnostic as far as the message alone shows it.
 #[derive(Debug, PartialEq)]
 pub struct Fact {
     pub code: Code,

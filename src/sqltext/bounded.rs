@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mistake_deep_inside_of_keywords_is_found_soon() {
+    fn an_error_deep_inside_of_keywords_is_found_soon() {
         for word in
             ["NOT (", "CAST(", "IN (SELECT ", "CASE WHEN a IN (SELECT NOT (", "EXISTS (SELECT "]
         {

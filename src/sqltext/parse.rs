@@ -45,7 +45,7 @@ pub struct SqlError {
     pub help: Option<String>,
 }
 
-/// Kinds of mistakes that the text alone shows.
+/// Kinds of diagnostics that the text alone shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SqlErrorKind {
     /// It does not parse.
@@ -471,7 +471,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_have_places() {
+    fn errors_have_places() {
         let error = parse("SELECT a\nFROM t\nWHERE ORDER x").unwrap_err();
         assert_eq!((error.kind, error.range.start), (SqlErrorKind::Syntax, 28));
         let error = parse("COPY t TO 'x'").unwrap_err();

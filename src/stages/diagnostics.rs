@@ -24,7 +24,7 @@ use proofmill_pipeline::node::Node;
 use proofmill_pipeline::source::Sources;
 use proofmill_pipeline::validate::join;
 
-/// Collects the mistakes of one stage, and the functions that it calls.
+/// Collects the diagnostics of one stage, and the functions that it calls.
 pub struct Diagnostics<'a> {
     stage: &'a Stage,
     sources: &'a Sources,
@@ -125,8 +125,8 @@ impl<'a> Diagnostics<'a> {
         let Some((_, node)) = self.models.get(model) else { return };
         let path = join(&join("models", model), key);
         let span = node.at(&[key]).span;
-        let mistake = Diagnostic::error(Code::ModelUnreadable, span, path, message);
-        self.out.push(mistake.with_help(help));
+        let diagnostic = Diagnostic::error(Code::ModelUnreadable, span, path, message);
+        self.out.push(diagnostic.with_help(help));
     }
 
     /// A model that was trained on chats and is given plain texts: said where it is declared, and so only
@@ -147,23 +147,23 @@ impl<'a> Diagnostics<'a> {
         self.models.get(model).map(|(model, _)| model).filter(|model| model.url.is_some())
     }
 
-    /// A mistake inside the SQL text at `steps`.
+    /// A diagnostic inside the SQL text at `steps`.
     pub fn sql(&mut self, steps: &[&str], error: PlanError) {
         let span = self.stage.spec.node.at(steps).place_in_text(self.sources, error.range);
         let diagnostic = Diagnostic::error(error.code, span, self.path(steps), error.message);
         self.out.push(diagnostic.with_help(error.help));
     }
 
-    /// Something inside the SQL text at `steps`: a mistake, or else what somebody should look at.
-    pub fn remark(&mut self, steps: &[&str], error: PlanError, is_mistake: bool) {
+    /// Something inside the SQL text at `steps`: a diagnostic, or else what somebody should look at.
+    pub fn remark(&mut self, steps: &[&str], error: PlanError, is_error: bool) {
         let said = self.out.len();
         self.sql(steps, error);
-        if !is_mistake {
+        if !is_error {
             self.out[said..].iter_mut().for_each(|said| said.severity = Severity::Warning);
         }
     }
 
-    /// The position of `column` in `schema`; a mistake in the setting at `steps` if it has none.
+    /// The position of `column` in `schema`; a diagnostic in the setting at `steps` if it has none.
     pub fn column(&mut self, steps: &[&str], column: &str, schema: &SchemaRef) -> Option<usize> {
         if let Ok(position) = schema.index_of(column) {
             return Some(position);

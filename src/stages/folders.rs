@@ -19,7 +19,7 @@ struct Reader<'a> {
     stage: Option<&'a StageName>,
 }
 
-/// A mistake for each `fit` whose folder a model or another stage of the pipeline uses. Who a model is
+/// A diagnostic for each `fit` whose folder a model or another stage of the pipeline uses. Who a model is
 /// goes into fingerprints before anything runs, so a folder that the run itself writes has no identity
 /// yet.
 pub fn check(graph: &Graph, diagnostics: &mut Vec<Diagnostic>) {

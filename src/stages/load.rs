@@ -1,4 +1,4 @@
-//! A pipeline file, all the way to stages that can run, with every mistake on the way.
+//! A pipeline file, all the way to stages that can run, with every diagnostic on the way.
 
 use std::collections::BTreeSet;
 use std::fs::File;

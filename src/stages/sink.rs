@@ -150,7 +150,7 @@ impl Sink {
         source: &std::path::Path,
     ) -> Result<NamedFile, StageError> {
         let key = file_key(&self.run, &self.stage, &self.attempt, number);
-        // Ours to name: a name that no reader accepts is a mistake of ours.
+        // Ours to name: a name that no reader accepts is a bug.
         let name = name.parse().map_err(|error: InvalidId| StageError::Task(error.to_string()))?;
         Ok(write_file(&self.store, key, name, source).await?)
     }

@@ -11,7 +11,7 @@ use proofmill_pipeline::node::{Key, Node, Value};
 
 /// All columns in tests that their stages do not have.
 pub fn check(prepared: &Prepared, diagnostics: &mut Vec<Diagnostic>) {
-    // A stage with a mistake of its own has no columns to compare with.
+    // A stage with a diagnostic of its own has no columns to compare with.
     if !diagnostics.is_empty() {
         return;
     }

@@ -212,7 +212,7 @@ impl StoreError {
         }
     }
 
-    /// The failure to open the store at `url`, which is in `bucket`: a mistake of its name or of the
+    /// The failure to open the store at `url`, which is in `bucket`: an error in its name or of the
     /// environment is no failure of a store.
     pub(crate) fn at_opening(self, url: &str, bucket: &str) -> Self {
         let writes = matches!(self, Self::Gone { .. });

@@ -9,7 +9,7 @@ use crate::limits::JSON_DEPTH_MAX;
 
 /// Where and why a text is not JSON.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mistake {
+pub struct JsonError {
     /// Offset of the byte at fault.
     pub at: usize,
     /// Syntax, encoding or repeated fields.
@@ -18,7 +18,7 @@ pub struct Mistake {
 }
 
 /// The one value that `text` holds.
-pub fn parse(text: &[u8]) -> Result<Json<'_>, Mistake> {
+pub fn parse(text: &[u8]) -> Result<Json<'_>, JsonError> {
     let mut parser = Parser::new(text);
     let value = parser.value()?;
     parser.end()?;
@@ -52,7 +52,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Takes `wanted`.
-    pub fn take(&mut self, wanted: u8) -> Result<(), Mistake> {
+    pub fn take(&mut self, wanted: u8) -> Result<(), JsonError> {
         if self.peek() == Some(wanted) {
             self.at += 1;
             return Ok(());
@@ -61,7 +61,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Whether another item follows a `,`, or the list or object ends with `close`.
-    pub fn more(&mut self, close: u8) -> Result<bool, Mistake> {
+    pub fn more(&mut self, close: u8) -> Result<bool, JsonError> {
         match self.peek() {
             Some(b',') => {
                 self.at += 1;
@@ -83,7 +83,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Checks that nothing follows.
-    pub fn end(&mut self) -> Result<(), Mistake> {
+    pub fn end(&mut self) -> Result<(), JsonError> {
         match self.peek() {
             None => Ok(()),
             Some(_) => Err(self.expected("the end")),
@@ -91,12 +91,12 @@ impl<'a> Parser<'a> {
     }
 
     /// The next value.
-    pub fn value(&mut self) -> Result<Json<'a>, Mistake> {
+    pub fn value(&mut self) -> Result<Json<'a>, JsonError> {
         self.any::<true>()
     }
 
     /// Passes the next value, checking its grammar only, and returns its text.
-    pub fn skip(&mut self) -> Result<&'a [u8], Mistake> {
+    pub fn skip(&mut self) -> Result<&'a [u8], JsonError> {
         self.peek();
         let start = self.at;
         self.any::<false>()?;
@@ -104,11 +104,11 @@ impl<'a> Parser<'a> {
     }
 
     /// The next key of an object, and the colon after it.
-    pub fn key(&mut self) -> Result<Cow<'a, str>, Mistake> {
+    pub fn key(&mut self) -> Result<Cow<'a, str>, JsonError> {
         self.named::<true>()
     }
 
-    fn any<const KEEP: bool>(&mut self) -> Result<Json<'a>, Mistake> {
+    fn any<const KEEP: bool>(&mut self) -> Result<Json<'a>, JsonError> {
         match self.peek() {
             Some(b'"') => self.string::<KEEP>().map(Json::Text),
             Some(b'{') => self.nested(Self::object::<KEEP>),
@@ -123,18 +123,18 @@ impl<'a> Parser<'a> {
 
     fn nested(
         &mut self,
-        inner: fn(&mut Self) -> Result<Json<'a>, Mistake>,
-    ) -> Result<Json<'a>, Mistake> {
+        inner: fn(&mut Self) -> Result<Json<'a>, JsonError>,
+    ) -> Result<Json<'a>, JsonError> {
         self.depth += 1;
         if self.depth > JSON_DEPTH_MAX {
-            return Err(self.mistake(format!("more than {JSON_DEPTH_MAX} levels of nesting")));
+            return Err(self.error(format!("more than {JSON_DEPTH_MAX} levels of nesting")));
         }
         let value = inner(self)?;
         self.depth -= 1;
         Ok(value)
     }
 
-    fn list<const KEEP: bool>(&mut self) -> Result<Json<'a>, Mistake> {
+    fn list<const KEEP: bool>(&mut self) -> Result<Json<'a>, JsonError> {
         let start = self.at;
         let mut items = Vec::new();
         self.take(b'[')?;
@@ -149,7 +149,7 @@ impl<'a> Parser<'a> {
         Ok(Json::List(items, &self.text[start..self.at]))
     }
 
-    fn object<const KEEP: bool>(&mut self) -> Result<Json<'a>, Mistake> {
+    fn object<const KEEP: bool>(&mut self) -> Result<Json<'a>, JsonError> {
         let start = self.at;
         let mut fields = Vec::new();
         self.take(b'{')?;
@@ -164,12 +164,12 @@ impl<'a> Parser<'a> {
         }
         if let Some(key) = repeated(&fields) {
             let message = format!("the field `{key}` occurs twice");
-            return Err(Mistake { at: start, class: ErrorClass::Fields, message });
+            return Err(JsonError { at: start, class: ErrorClass::Fields, message });
         }
         Ok(Json::Object(fields, &self.text[start..self.at]))
     }
 
-    fn named<const KEEP: bool>(&mut self) -> Result<Cow<'a, str>, Mistake> {
+    fn named<const KEEP: bool>(&mut self) -> Result<Cow<'a, str>, JsonError> {
         if self.peek() != Some(b'"') {
             return Err(self.expected("the name of a field in quotes"));
         }
@@ -178,7 +178,7 @@ impl<'a> Parser<'a> {
         Ok(key)
     }
 
-    fn word(&mut self, word: &str, value: Json<'a>) -> Result<Json<'a>, Mistake> {
+    fn word(&mut self, word: &str, value: Json<'a>) -> Result<Json<'a>, JsonError> {
         if !self.text[self.at..].starts_with(word.as_bytes()) {
             return Err(self.expected("a value"));
         }
@@ -186,7 +186,7 @@ impl<'a> Parser<'a> {
         Ok(value)
     }
 
-    fn number(&mut self) -> Result<&'a str, Mistake> {
+    fn number(&mut self) -> Result<&'a str, JsonError> {
         let start = self.at;
         self.at += usize::from(self.text[self.at] == b'-');
         if self.text.get(self.at) == Some(&b'0') {
@@ -208,7 +208,7 @@ impl<'a> Parser<'a> {
         self.utf8(start, self.at)
     }
 
-    fn digits(&mut self) -> Result<(), Mistake> {
+    fn digits(&mut self) -> Result<(), JsonError> {
         let start = self.at;
         while let Some(b'0'..=b'9') = self.text.get(self.at) {
             self.at += 1;
@@ -216,7 +216,7 @@ impl<'a> Parser<'a> {
         if self.at == start { Err(self.expected("a digit")) } else { Ok(()) }
     }
 
-    fn string<const KEEP: bool>(&mut self) -> Result<Cow<'a, str>, Mistake> {
+    fn string<const KEEP: bool>(&mut self) -> Result<Cow<'a, str>, JsonError> {
         self.at += 1;
         let mut start = self.at;
         let mut unescaped = String::new();
@@ -253,7 +253,7 @@ impl<'a> Parser<'a> {
         Ok(Cow::Owned(unescaped))
     }
 
-    fn escape(&mut self) -> Result<char, Mistake> {
+    fn escape(&mut self) -> Result<char, JsonError> {
         self.at += 1;
         let escaped = match self.text.get(self.at) {
             Some(b'"') => '"',
@@ -271,7 +271,7 @@ impl<'a> Parser<'a> {
         Ok(escaped)
     }
 
-    fn unicode(&mut self) -> Result<char, Mistake> {
+    fn unicode(&mut self) -> Result<char, JsonError> {
         let start = self.at;
         let mut code = self.hex4()?;
         if (0xd800..0xdc00).contains(&code) && self.text[self.at..].starts_with(b"\\u") {
@@ -281,7 +281,7 @@ impl<'a> Parser<'a> {
                 code = 0x10000 + ((code - 0xd800) << 10) + (low - 0xdc00);
             }
         }
-        char::from_u32(code).ok_or_else(|| Mistake {
+        char::from_u32(code).ok_or_else(|| JsonError {
             at: start,
             class: ErrorClass::Syntax,
             message: "half of a surrogate pair is not a character".to_owned(),
@@ -289,7 +289,7 @@ impl<'a> Parser<'a> {
     }
 
     /// The number of a `u` and four hex digits.
-    fn hex4(&mut self) -> Result<u32, Mistake> {
+    fn hex4(&mut self) -> Result<u32, JsonError> {
         let mut code = 0;
         for _ in 0..4 {
             self.at += 1;
@@ -300,26 +300,26 @@ impl<'a> Parser<'a> {
         Ok(code)
     }
 
-    fn utf8(&self, start: usize, end: usize) -> Result<&'a str, Mistake> {
+    fn utf8(&self, start: usize, end: usize) -> Result<&'a str, JsonError> {
         let text = self.text;
-        std::str::from_utf8(&text[start..end]).map_err(|error| Mistake {
+        std::str::from_utf8(&text[start..end]).map_err(|error| JsonError {
             at: start + error.valid_up_to(),
             class: ErrorClass::Encoding,
             message: "no text in this encoding".to_owned(),
         })
     }
 
-    fn expected(&self, what: &str) -> Mistake {
+    fn expected(&self, what: &str) -> JsonError {
         let found = match self.text.get(self.at) {
             None => "the end".to_owned(),
             Some(byte @ 0x20..0x7f) => format!("`{}`", *byte as char),
             Some(byte) => format!("the byte {byte:#04x}"),
         };
-        self.mistake(format!("expected {what}, found {found}"))
+        self.error(format!("expected {what}, found {found}"))
     }
 
-    fn mistake(&self, message: String) -> Mistake {
-        Mistake { at: self.at, class: ErrorClass::Syntax, message }
+    fn error(&self, message: String) -> JsonError {
+        JsonError { at: self.at, class: ErrorClass::Syntax, message }
     }
 }
 
@@ -357,8 +357,8 @@ mod tests {
             format!("{{{keys}\"{last}\":0}}")
         };
         assert!(parse(object("k1000").as_bytes()).is_ok());
-        let mistake = parse(object("k7").as_bytes()).unwrap_err();
-        assert_eq!(mistake.class, ErrorClass::Fields);
-        assert_eq!(mistake.message, "the field `k7` occurs twice");
+        let diagnostic = parse(object("k7").as_bytes()).unwrap_err();
+        assert_eq!(diagnostic.class, ErrorClass::Fields);
+        assert_eq!(diagnostic.message, "the field `k7` occurs twice");
     }
 }

@@ -80,8 +80,8 @@ proptest! {
         match (parse(&bytes), reference) {
             (Ok(value), Ok(reference)) => prop_assert_eq!(json_value(&value), reference),
             (Ok(value), Err(error)) => prop_assert!(false, "{error} but {value:?}"),
-            (Err(mistake), Ok(reference)) => {
-                prop_assert!(mistake.message.contains("occurs twice"), "{mistake:?} but {reference}");
+            (Err(diagnostic), Ok(reference)) => {
+                prop_assert!(diagnostic.message.contains("occurs twice"), "{diagnostic:?} but {reference}");
             }
             (Err(_), Err(_)) => {}
         }

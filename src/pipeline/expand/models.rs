@@ -15,7 +15,7 @@ use proofmill_base::ids::is_name;
 use proofmill_base::secret;
 
 impl Expander<'_> {
-    /// The models of a pipeline file that have no mistake.
+    /// The models of a pipeline file that have no diagnostic.
     pub(super) fn models(
         &mut self,
         tree: &Node,
@@ -32,16 +32,16 @@ impl Expander<'_> {
                 let message = format!("`{}` is not a name", key.name);
                 let help =
                     "use a lower-case letter, then up to 63 lower-case letters, digits or `_`";
-                let mistake = Diagnostic::error(Code::InvalidName, key.span, path, message);
-                self.diagnostics.push(mistake.with_help(Some(help.to_owned())));
+                let diagnostic = Diagnostic::error(Code::InvalidName, key.span, path, message);
+                self.diagnostics.push(diagnostic.with_help(Some(help.to_owned())));
                 continue;
             }
             for MatrixInstance { name, values, .. } in self.combinations(key, node, values, &path) {
                 if models.contains_key(&name) {
                     let message = format!("a model `{name}` already exists");
-                    let mistake =
+                    let diagnostic =
                         Diagnostic::error(Code::Duplicate, key.span, path.clone(), message);
-                    self.diagnostics.push(mistake);
+                    self.diagnostics.push(diagnostic);
                     continue;
                 }
                 let own = node.get("matrix").map(|_| without(node, &["matrix"]));
@@ -92,13 +92,13 @@ impl Expander<'_> {
             let message = "a `money` budget requires `prices`".to_owned();
             let help = "add prices per million tokens: `prices: { prompt: 0.15, completion: 0.6 }`";
             let (span, path) = (node.at(&["budget", "money"]).span, join(path, "budget.money"));
-            let mistake = Diagnostic::error(Code::MissingKey, span, path, message);
-            self.diagnostics.push(mistake.with_help(help.to_owned()));
+            let diagnostic = Diagnostic::error(Code::MissingKey, span, path, message);
+            self.diagnostics.push(diagnostic.with_help(help.to_owned()));
         }
         Some(model)
     }
 
-    /// A mistake if an endpoint's address has something in it that would be kept and printed, or has a
+    /// A diagnostic if an endpoint's address has something in it that would be kept and printed, or has a
     /// query, which it cannot have.
     fn address(&mut self, model: &Node, path: &str) {
         let Some(url) = model.get("url") else { return };

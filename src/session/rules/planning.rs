@@ -14,7 +14,7 @@ use crate::session::rules::{
 };
 
 /// Version of what SQL means here: raised whenever the same query over the same rows would give another table.
-pub const SQL_VERSION: u32 = 6;
+pub const SQL_VERSION: u32 = 7;
 
 /// Rules of DataFusion that are left out: three follow columns of a plan by name alone, and two may have one; the last answers by
 /// statistics that call a constant NULL a value.

@@ -9,6 +9,7 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::logical_expr::expr::Sort as SortExpr;
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{
     BinaryExpr, Case, Distinct, Expr, ExprSchemable, LogicalPlan, Operator, lit,
 };
@@ -34,15 +35,29 @@ fn of_node(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     match node {
         LogicalPlan::Sort(mut sort) => {
             let schema = sort.input.schema();
-            let changed = sorted(&mut sort.expr, schema)?;
+            let mut changed = false;
+            for key in &mut sort.expr {
+                changed |= inside(&mut key.expr, schema)?;
+            }
+            changed |= sorted(&mut sort.expr, schema)?;
             Ok(Transformed::new_transformed(LogicalPlan::Sort(sort), changed))
         }
         LogicalPlan::Distinct(Distinct::On(mut on)) => {
             let schema = Arc::clone(on.input.schema());
-            let mut changed = each(&mut on.on_expr, &schema)?;
-            // They begin with the others, so that all are treated alike.
-            for key in on.sort_expr.iter_mut().flatten() {
-                changed |= one(&mut key.expr, &schema)?;
+            let mut changed = false;
+            let names = NamePreserver::new_for_projection();
+            for expr in &mut on.select_expr {
+                let name = names.save(expr);
+                if inside(expr, &schema)? {
+                    *expr = name.restore(std::mem::take(expr));
+                    changed = true;
+                }
+            }
+            // The keys of the order begin with the others, so that all are treated alike.
+            let keys = on.sort_expr.iter_mut().flatten().map(|key| &mut key.expr);
+            for key in on.on_expr.iter_mut().chain(keys) {
+                changed |= inside(key, &schema)?;
+                changed |= one(key, &schema)?;
             }
             Ok(Transformed::new_transformed(LogicalPlan::Distinct(Distinct::On(on)), changed))
         }
@@ -52,6 +67,13 @@ fn of_node(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         }
         node => Ok(Transformed::no(node)),
     }
+}
+
+/// Rewrites the parts of an expression.
+fn inside(expr: &mut Expr, schema: &DFSchema) -> Result<bool> {
+    let done = std::mem::take(expr).transform_up(|part| of_part(part, schema))?;
+    *expr = done.data;
+    Ok(done.transformed)
 }
 
 /// Whether a part of an expression may tell zeros apart.

@@ -27,7 +27,7 @@ impl Kind for Command {
             vars: &self.vars,
             memory_mib: self.memory_mib,
         };
-        let sound = shared.check(diagnostics);
+        let valid = shared.check(diagnostics);
         let named = program::inputs(KIND, self.inputs.keys(), diagnostics);
         let folder = Path::new(self.folder.as_deref().unwrap_or("."));
         if !folder.is_dir() {
@@ -45,7 +45,7 @@ impl Kind for Command {
         });
         let code = program::code(declared.collect(), diagnostics);
         let (found, code) = (found.ok()?, code?);
-        sound.and(named)?;
+        valid.and(named)?;
         // Limits and whether it may come from the store change nothing in the table.
         components.set_settings(&Command { memory_mib: None, pure: None, ..self.clone() });
         let further = self.inputs.keys().filter_map(|name| {

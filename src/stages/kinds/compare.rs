@@ -92,21 +92,21 @@ impl Kind for Compare {
             let table = inputs.table(path)?;
             let input = table.schema();
             let mut selection = Selection::new(engine, name, table)?;
-            let mut sound = true;
+            let mut valid = true;
             for column in self.key.all() {
-                sound &= diagnostics.column(&["compare", "key"], column, &input).is_some();
+                valid &= diagnostics.column(&["compare", "key"], column, &input).is_some();
                 selection.text(column);
             }
             let single =
                 [("systems", &self.systems), ("cluster", &self.cluster), ("reruns", &self.reruns)];
             for (key, column) in single {
                 if let Some(column) = column {
-                    sound &= diagnostics.column(&["compare", key], column, &input).is_some();
+                    valid &= diagnostics.column(&["compare", key], column, &input).is_some();
                     selection.text(column);
                 }
             }
             metrics =
-                Some(selection.metrics(&wanted, &["compare"], diagnostics).filter(|_| sound)?);
+                Some(selection.metrics(&wanted, &["compare"], diagnostics).filter(|_| valid)?);
             let system = self.from.is_none().then(|| name.to_string());
             // Names of tables are names of systems in the result.
             system.iter().for_each(|name| components.set(format!("system[{}]", plans.len()), name));

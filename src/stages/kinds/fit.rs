@@ -197,7 +197,7 @@ fn pairs(
     diagnostics: &mut Diagnostics<'_>,
 ) -> Option<LogicalPlan> {
     let schema = table.schema();
-    let sound = [
+    let valid = [
         input(settings, &schema, engine, diagnostics),
         sql_kind::text(&[KIND, "output"], &settings.output, &schema, engine, diagnostics),
     ];
@@ -209,7 +209,7 @@ fn pairs(
     let weight = number("weight", &settings.weight, "1.0")?;
     let reward = number("reward", &settings.reward, "NULL")?;
     let logprob = number("logprob", &settings.logprob, "NULL")?;
-    if sound.contains(&None) {
+    if valid.contains(&None) {
         return None;
     }
     // Of no type where there is none: all its values are NULL.

@@ -35,7 +35,7 @@ impl Kind for Hypothesize {
         let Preparing { inputs, engine, components, diagnostics, .. } = context;
         let table = inputs.table("from")?;
         let input = table.schema();
-        let sound = [
+        let valid = [
             diagnostics.column(&[KIND, "id"], &self.id, &input).map(drop),
             sql_kind::text(&[KIND, "question"], &self.question, &input, engine, diagnostics),
             sql_kind::keep(KIND, &self.keep, &COLUMNS, &input, diagnostics),
@@ -44,7 +44,7 @@ impl Kind for Hypothesize {
         let answers = answers(self, &input, engine, diagnostics);
         let wording = wording(self, &input, engine, diagnostics);
         let (answers, wording) = (answers?, wording?);
-        if sound.contains(&None) {
+        if valid.contains(&None) {
             return None;
         }
         let sql = query(self, &input, &answers, &wording);

@@ -127,7 +127,7 @@ impl Kind for Index {
     }
 }
 
-/// A mistake for each setting that is written and belongs to the other kind of index.
+/// A diagnostic for each setting that is written and belongs to the other kind of index.
 fn refuse_idle(
     stage: &Stage,
     keys: &[&str],

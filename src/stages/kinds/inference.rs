@@ -79,7 +79,7 @@ fn prepare(
     let Preparing { inputs, engine, components, diagnostics, .. } = context;
     let table = inputs.table("from")?;
     let input = table.schema();
-    let mut sound = diagnostics.column(&[asked.kind, "id"], &asked.id, &input).is_some();
+    let mut valid = diagnostics.column(&[asked.kind, "id"], &asked.id, &input).is_some();
     let models = engine.models();
     if !models.names().any(|name| name == asked.model) {
         let message = format!("there is no model `{}`", asked.model);
@@ -91,24 +91,24 @@ fn prepare(
             message,
             help.or_else(declare),
         );
-        sound = false;
+        valid = false;
     }
     for (i, column) in asked.keep.iter().enumerate() {
         let steps = [asked.kind, "keep", &i.to_string()];
-        sound &= diagnostics.column(&steps, column, &input).is_some();
+        valid &= diagnostics.column(&steps, column, &input).is_some();
         let mut own = [ROW_ID].into_iter().chain(asked.shown()).chain(asked.columns());
         if own.any(|own| own == column) || asked.keep[..i].contains(column) {
             let message = format!("the table already has a column `{column}`");
             let help = Some("rename it in an upstream stage".to_owned());
             diagnostics.error(&steps, Code::Duplicate, message, help);
-            sound = false;
+            valid = false;
         }
     }
     // Several are compared, and one is not.
     if asked.shape == Shape::Score && asked.options.get("normalize").is_some() {
         let message = "`normalize` has no effect with `continuation`".to_owned();
         diagnostics.error(&[asked.kind, "options", "normalize"], Code::UnknownKey, message, None);
-        sound = false;
+        valid = false;
     }
     for told in &asked.told {
         let steps = [asked.kind, "options", told];
@@ -116,15 +116,15 @@ fn prepare(
             let message = format!("`{told}` has no effect with `choices`");
             let help = Some("score one `continuation`, or leave it out".to_owned());
             diagnostics.error(&steps, Code::UnknownKey, message, help);
-            sound = false;
+            valid = false;
         } else if diagnostics.endpoint(&asked.model).is_some() {
             let message = "endpoints do not return per-token log-probabilities".to_owned();
             let help = Some("leave it out, or use a model on this machine".to_owned());
             diagnostics.error(&steps, Code::WrongValue, message, help);
-            sound = false;
+            valid = false;
         }
     }
-    sound &= diagnostics.options(&[asked.kind, "options"], asked.checked.clone()).is_some();
+    valid &= diagnostics.options(&[asked.kind, "options"], asked.checked.clone()).is_some();
     let name = TableReference::parse_str(&asked.from);
     let scope = DFSchema::try_from_qualified_schema(name.clone(), &input).ok()?;
     let mut arguments = Vec::new();
@@ -161,7 +161,7 @@ fn prepare(
             Err(error) => diagnostics.sql(&[asked.kind, key], error),
         }
     }
-    if !sound || arguments.len() < asked.arguments.len() {
+    if !valid || arguments.len() < asked.arguments.len() {
         return None;
     }
     if asked.shape != Shape::Vector {

@@ -49,13 +49,13 @@ impl Kind for Measure {
         let table = inputs.table("from")?;
         let input = table.schema();
         let mut selection = Selection::new(engine, &self.from, table)?;
-        let mut sound = true;
+        let mut valid = true;
         for (i, column) in self.by.iter().enumerate() {
-            sound &=
+            valid &=
                 diagnostics.column(&["measure", "by", &i.to_string()], column, &input).is_some();
         }
         if let Some(cluster) = &self.cluster {
-            sound &= diagnostics.column(&["measure", "cluster"], cluster, &input).is_some();
+            valid &= diagnostics.column(&["measure", "cluster"], cluster, &input).is_some();
         }
         let wanted = all_metrics(&self.correct, &self.metrics);
         values::check_names(&self.correct, &self.metrics, "measure", diagnostics)?;
@@ -66,9 +66,9 @@ impl Kind for Measure {
         }
         let metrics = selection.metrics(&wanted, &["measure"], diagnostics);
         if let Some(exclude) = &self.exclude {
-            sound &= selection.exclude(exclude, &["measure", "exclude"], diagnostics).is_some();
+            valid &= selection.exclude(exclude, &["measure", "exclude"], diagnostics).is_some();
         }
-        let metrics = metrics.filter(|_| sound)?;
+        let metrics = metrics.filter(|_| valid)?;
         self.by.iter().for_each(|column| selection.text(column));
         self.cluster.iter().for_each(|column| selection.text(column));
         components.set_settings(self);

@@ -31,21 +31,21 @@ impl Kind for Prompt {
             }
         };
         let slots = template.slots();
-        let mut sound = Some(());
+        let mut valid = Some(());
         for slot in slots.iter().filter(|slot| columns.index_of(slot).is_err()) {
             let message = format!("the table has no column `{slot}` for the slot of this name");
             let known = columns.fields().iter().map(|field| field.name().as_str());
             let help = suggest::help(slot, known);
             diagnostics.error(&[KIND, key], Code::UnknownColumn, message, help);
-            sound = None;
+            valid = None;
         }
         if columns.index_of(&self.column).is_ok() {
             let message = format!("the table already has a column `{}`", self.column);
             let help = Some("give the text another name with `column`".to_owned());
             diagnostics.error(&[KIND, "column"], Code::Duplicate, message, help);
-            sound = None;
+            valid = None;
         }
-        sound?;
+        valid?;
         let value = |slot: &String| format!("{}, {}", literal(slot), quoted(slot));
         let mut values: Vec<String> = slots.iter().map(value).collect();
         if values.is_empty() {

@@ -45,24 +45,24 @@ impl Kind for ProofSearch {
         let (context, blocked, memory) = (input("context")?, input("blocked")?, input("memory")?);
         let help = "name the table of a `hypothesize` stage";
         let written = (self.free, self.forced);
-        let mut sound = vec![
+        let mut valid = vec![
             sql_kind::expect_columns((KIND, "from"), &ASKED, &hypotheses, help, diagnostics),
             sql_kind::verifier(KIND, (&self.model, self.include_eos), engine, diagnostics),
             diagnostics.options(&[KIND, "options"], self.options.check()),
             prove::something_written(KIND, written, context.is_some(), diagnostics),
         ];
         if let Some((_, schema)) = &context {
-            sound.push(prove::recalled((KIND, "context"), schema, diagnostics));
+            valid.push(prove::recalled((KIND, "context"), schema, diagnostics));
         }
         if let Some((_, schema)) = &blocked {
-            sound.push(verify::entailments((KIND, "blocked"), schema, diagnostics));
+            valid.push(verify::entailments((KIND, "blocked"), schema, diagnostics));
         }
         let mut said = Corrections { blocked: blocked.is_some(), memory: None };
         if let Some((_, schema)) = &memory {
             said.memory = verify::facts((KIND, &hypotheses), schema, diagnostics);
-            sound.push(said.memory.map(drop));
+            valid.push(said.memory.map(drop));
         }
-        if sound.contains(&None) {
+        if valid.contains(&None) {
             return None;
         }
         let has_context = context.is_some();

@@ -51,7 +51,7 @@ impl Kind for Prove {
             Some(context) => Some(inputs.table_of(context)?),
             None => None,
         };
-        let mut sound = vec![
+        let mut valid = vec![
             sql_kind::expect_columns((KIND, "from"), &columns, &input, help, diagnostics),
             sql_kind::model(&[KIND, "model"], &self.model, engine, diagnostics),
             sql_kind::keep(KIND, &self.keep, &COLUMNS, &input, diagnostics),
@@ -60,9 +60,9 @@ impl Kind for Prove {
             facts_begin(KIND, self.facts_alone, self.forced, diagnostics),
         ];
         if let Some(table) = &context {
-            sound.push(recalled((KIND, "context"), &table.schema(), diagnostics));
+            valid.push(recalled((KIND, "context"), &table.schema(), diagnostics));
         }
-        if sound.contains(&None) {
+        if valid.contains(&None) {
             return None;
         }
         let sql = query(self, context.is_some());
@@ -74,7 +74,7 @@ impl Kind for Prove {
     }
 }
 
-/// The columns of what was recalled are there; a mistake in `[kind, key]` if not.
+/// The columns of what was recalled are there; a diagnostic in `[kind, key]` if not.
 pub fn recalled(
     at: (&str, &str),
     schema: &SchemaRef,

@@ -35,11 +35,11 @@ impl Kind for Python {
             vars: &self.vars,
             memory_mib: self.memory_mib,
         };
-        let mut sound = shared.check(diagnostics);
+        let mut valid = shared.check(diagnostics);
         if self.batch_rows.is_some() && self.by == CallBy::Row {
             let message = "`batch_rows` has no effect with `by: row`".to_owned();
             diagnostics.error(&[KIND, "batch_rows"], Code::UnknownKey, message, None);
-            sound = None;
+            valid = None;
         }
         let interpreter = self.interpreter.as_deref().unwrap_or(INTERPRETER);
         let found = program::find(interpreter, Path::new("."));
@@ -56,10 +56,10 @@ impl Kind for Python {
         if let Some(help) = missing {
             let message = format!("`{}` has no function `{}`", self.file, self.function);
             diagnostics.error(&[KIND, "function"], Code::ProgramMissing, message, help);
-            sound = None;
+            valid = None;
         }
         let found = found.ok()?;
-        sound?;
+        valid?;
         components.set_settings(&Python { memory_mib: None, pure: None, ..self.clone() });
         let batch_rows = self.batch_rows.unwrap_or(BATCH_ROWS);
         let orders = json!({

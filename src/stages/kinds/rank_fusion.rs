@@ -28,7 +28,7 @@ impl Kind for RankFusion {
         let Preparing { inputs, engine, components, diagnostics, .. } = context;
         let weights = weights(self, diagnostics);
         let mut rankings = HashMap::new();
-        let (mut seen, mut sound, mut first) = (HashSet::new(), true, None);
+        let (mut seen, mut valid, mut first) = (HashSet::new(), true, None);
         for (i, name) in self.from.iter().enumerate() {
             let steps = ["rank_fusion", "from", &i.to_string()];
             let ranking = inputs.name(&format!("from[{i}]"))?;
@@ -36,7 +36,7 @@ impl Kind for RankFusion {
                 let message = format!("`{name}` is named twice");
                 let help = "to give it more weight, use `weights`".to_owned();
                 diagnostics.error(&steps, Code::Duplicate, message, Some(help));
-                sound = false;
+                valid = false;
             }
             let table = inputs.table_of(ranking)?;
             let schema = table.schema();
@@ -47,14 +47,14 @@ impl Kind for RankFusion {
                     suggest::nearest(column, names).map(|near| format!("did you mean `{near}`?"));
                 let help = help.unwrap_or_else(|| "name tables of `retrieve` stages".to_owned());
                 diagnostics.error(&steps, Code::UnknownColumn, message, Some(help));
-                sound = false;
+                valid = false;
             }
-            sound &= kept(self, &steps, name, (&schema, &first), diagnostics).is_some();
+            valid &= kept(self, &steps, name, (&schema, &first), diagnostics).is_some();
             first.get_or_insert(schema);
             rankings.insert(ranking_name(i), table);
         }
-        sound &= same_ids(self, inputs, diagnostics).is_some();
-        let weights = weights.filter(|_| sound)?;
+        valid &= same_ids(self, inputs, diagnostics).is_some();
+        let weights = weights.filter(|_| valid)?;
         let planned = match sqltext::parse(&query(self, &weights)) {
             Ok(query) => diagnostics.query(&query, rankings, engine).map_err(|error| error.message),
             Err(error) => Err(error.message),
@@ -86,7 +86,7 @@ fn kept(
         let own = COLUMNS.into_iter().chain(["evidence"]).collect::<Vec<_>>();
         return sql_kind::keep("rank_fusion", &settings.keep, &own, ranking, diagnostics);
     };
-    let mut sound = Some(());
+    let mut valid = Some(());
     for column in &settings.keep {
         let kind =
             |schema: &SchemaRef| schema.field_with_name(column).map(Field::data_type).ok().cloned();
@@ -99,9 +99,9 @@ fn kept(
             format!("column `{column}` of `{name}` {what}, but `keep` takes it from all rankings");
         let help = "give it to all rankings, with one type".to_owned();
         diagnostics.error(steps, Code::UnknownColumn, message, Some(help));
-        sound = None;
+        valid = None;
     }
-    sound
+    valid
 }
 
 /// Facts are the same if their ids are: either all indexes take them from a column, or none does.

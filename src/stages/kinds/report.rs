@@ -129,9 +129,9 @@ impl Kind for Report {
     }
 }
 
-/// A mistake for each two blocks whose pictures would have one name.
+/// A diagnostic for each two blocks whose pictures would have one name.
 fn distinct(blocks: &[Shown], diagnostics: &mut Diagnostics<'_>) -> Option<()> {
-    let mut sound = Some(());
+    let mut valid = Some(());
     for (i, block) in blocks.iter().enumerate() {
         let Some((key, name)) = block.picture() else { continue };
         let named = |other: &Shown| other.picture().is_some_and(|(_, other)| other == name);
@@ -140,10 +140,10 @@ fn distinct(blocks: &[Shown], diagnostics: &mut Diagnostics<'_>) -> Option<()> {
             let help = "give one of them a `name`".to_owned();
             let steps = [KIND, "blocks", &i.to_string(), key];
             diagnostics.error(&steps, Code::Duplicate, message, Some(help));
-            sound = None;
+            valid = None;
         }
     }
-    sound
+    valid
 }
 
 fn schema() -> SchemaRef {

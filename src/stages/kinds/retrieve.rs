@@ -206,7 +206,7 @@ fn kept(
     entries: &SchemaRef,
     diagnostics: &mut Diagnostics<'_>,
 ) -> Option<Vec<FieldRef>> {
-    let (mut fields, mut sound) = (Vec::new(), true);
+    let (mut fields, mut valid) = (Vec::new(), true);
     for (i, column) in settings.keep.iter().enumerate() {
         let message = match settings.keep[..i].contains(column) {
             true => format!("`{column}` is named twice"),
@@ -218,13 +218,13 @@ fn kept(
         let help = help.unwrap_or_else(|| "add it to `keep` of the index".to_owned());
         let steps = ["retrieve", "keep", &i.to_string()];
         diagnostics.error(&steps, Code::UnknownColumn, message, Some(help));
-        sound = false;
+        valid = false;
     }
     let wanted = if settings.keep.is_empty() { &index.keep } else { &settings.keep };
     for column in wanted {
         fields.extend(entries.fields().find(column).map(|(_, field)| Arc::clone(field)));
     }
-    sound.then_some(fields)
+    valid.then_some(fields)
 }
 
 /// Opens a stored index: its files in a folder of `cache`, what hits show of its entries in memory.

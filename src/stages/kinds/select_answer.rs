@@ -48,7 +48,7 @@ impl Kind for SelectAnswer {
         let columns =
             ["hypothesis_id", "question_id", "question", "choice", "label", "answer", "direct"];
         let help = "name a `verify` stage whose `from` is a `hypothesize` stage";
-        let mut sound = vec![
+        let mut valid = vec![
             sql_kind::expect_columns((KIND, "from"), &columns, &input, help, diagnostics),
             sql_kind::keep(KIND, &self.keep, &own, &input, diagnostics),
         ];
@@ -57,7 +57,7 @@ impl Kind for SelectAnswer {
             let help =
                 "name a `proof_search` stage, or a `verify` stage whose `from` is a `prove` stage";
             let schema = proofs.schema();
-            sound.push(sql_kind::expect_columns(
+            valid.push(sql_kind::expect_columns(
                 (KIND, "proofs"),
                 &columns,
                 &schema,
@@ -68,7 +68,7 @@ impl Kind for SelectAnswer {
         if let Some(confirmed) = &confirmed {
             let help = "confirmed answers have the columns `question` and `answer`";
             let (columns, schema) = (["question", "answer"], confirmed.schema());
-            sound.push(sql_kind::expect_columns(
+            valid.push(sql_kind::expect_columns(
                 (KIND, "confirmed"),
                 &columns,
                 &schema,
@@ -76,7 +76,7 @@ impl Kind for SelectAnswer {
                 diagnostics,
             ));
         }
-        if sound.contains(&None) {
+        if valid.contains(&None) {
             return None;
         }
         let sql = query(self, proofs.as_ref().map(|proofs| Proofs::of(&proofs.schema())));

@@ -46,7 +46,7 @@ impl Kind for Teach {
         let help = "name the table of a `hypothesize` stage";
         let own: Vec<&str> =
             BEFORE.into_iter().chain(AFTER).chain(select_answer::COLUMNS).collect();
-        let mut sound = vec![
+        let mut valid = vec![
             sql_kind::expect_columns((KIND, "from"), &columns, &hypotheses, help, diagnostics),
             sql_kind::verifier(KIND, (&self.model, self.include_eos), engine, diagnostics),
             sql_kind::keep(KIND, &self.keep, &own, &hypotheses, diagnostics),
@@ -56,9 +56,9 @@ impl Kind for Teach {
         ];
         if let Some(memory) = &memory {
             let schema = inputs.table_of(memory)?.schema();
-            sound.push(diagnostics.text_column(&[KIND, "memory"], "fact", &schema).map(drop));
+            valid.push(diagnostics.text_column(&[KIND, "memory"], "fact", &schema).map(drop));
         }
-        if sound.contains(&None) {
+        if valid.contains(&None) {
             return None;
         }
         let steps = Steps::of(self);

@@ -61,7 +61,7 @@ impl Kind for Verify {
             HYPOTHESIS.into_iter().chain(BELIEVED).collect()
         };
         let help = "name the table of a `prove` or a `hypothesize` stage";
-        let mut sound = vec![
+        let mut valid = vec![
             sql_kind::expect_columns((KIND, "from"), &needed, &input, help, diagnostics),
             sql_kind::verifier(KIND, (&self.model, self.include_eos), engine, diagnostics),
             sql_kind::keep(KIND, &self.keep, &own, &input, diagnostics),
@@ -70,25 +70,25 @@ impl Kind for Verify {
         let mut named = Named::from([("judged".to_owned(), table)]);
         if let Some(blocked) = inputs.name("blocked") {
             let blocked = inputs.table_of(blocked)?;
-            sound.push(entailments((KIND, "blocked"), &blocked.schema(), diagnostics));
+            valid.push(entailments((KIND, "blocked"), &blocked.schema(), diagnostics));
             named.insert("blocked".to_owned(), blocked);
         }
         let mut scope = None;
         if let Some(memory) = inputs.name("memory") {
             let memory = inputs.table_of(memory)?;
             scope = facts((KIND, &input), &memory.schema(), diagnostics);
-            sound.push(scope.map(drop));
+            valid.push(scope.map(drop));
             if !of_proofs {
                 let message =
                     "hypotheses have no premises that a memory could contradict".to_owned();
                 let help = "leave `memory` out, or name the table of a `prove` stage at `from`";
                 let help = Some(help.to_owned());
                 diagnostics.error(&[KIND, "memory"], Code::WrongValue, message, help);
-                sound.push(None);
+                valid.push(None);
             }
             named.insert("memory".to_owned(), memory);
         }
-        if sound.contains(&None) {
+        if valid.contains(&None) {
             return None;
         }
         let said = Corrections { blocked: named.contains_key("blocked"), memory: scope };
@@ -130,7 +130,7 @@ pub fn query(settings: &Verify, input: &SchemaRef, said: Corrections) -> String 
     }
 }
 
-/// The columns of blocked entailments are there; a mistake in `[kind, key]` if not.
+/// The columns of blocked entailments are there; a diagnostic in `[kind, key]` if not.
 pub fn entailments(
     at: (&str, &str),
     schema: &SchemaRef,
@@ -141,7 +141,7 @@ pub fn entailments(
     list(at, schema, diagnostics)
 }
 
-/// For which questions the facts of a memory count, by its columns; a mistake in `[kind, memory]` if there is no such
+/// For which questions the facts of a memory count, by its columns; a diagnostic in `[kind, memory]` if there is no such
 /// column, or if `judged` does not say its questions.
 pub fn facts(
     (kind, judged): (&str, &SchemaRef),

@@ -14,7 +14,7 @@ use proofmill_base::clock::Clock;
 use proofmill_base::suggest;
 use proofmill_files::{
     ColumnMismatch, DeclaredRows, ERROR_FIELD, ErrorClass, ErrorRow, Fault, RECORD_BYTES_MAX,
-    declared_schema, error_batch, misfits,
+    declared_schema, error_batch, mismatches,
 };
 use proofmill_pipeline::kinds::OnError;
 use proofmill_pipeline::kinds::command::OutputColumn;
@@ -250,7 +250,7 @@ impl<'a> ProgramOutput<'a> {
         for (position, field) in positions.into_iter().zip(self.schema.fields()) {
             let (value, name) = (batch.column(position), field.name());
             let column = cast_with_options(value, field.data_type(), &safe)?;
-            for ColumnMismatch { row, fault, .. } in misfits((name, name), value, &column)? {
+            for ColumnMismatch { row, fault, .. } in mismatches((name, name), value, &column)? {
                 failed.entry(row).or_insert(fault);
             }
             columns.push(column);

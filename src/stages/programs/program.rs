@@ -9,7 +9,7 @@ use indexmap::IndexMap;
 use proofmill_base::ids::{StageName, is_name};
 use proofmill_base::suggest;
 use proofmill_files::ERROR_FIELD;
-use proofmill_pipeline::code::Code as Mistake;
+use proofmill_pipeline::code::Code as ErrorCode;
 use proofmill_pipeline::kinds::command::{Exchange, OutputColumn};
 
 use crate::stages::diagnostics::Diagnostics;
@@ -56,15 +56,15 @@ pub struct Shared<'s> {
 }
 
 impl Shared<'_> {
-    /// Checks them, with a diagnostic for each mistake; `None` if there is one.
+    /// Checks them, with a diagnostic for each error; `None` if there is one.
     pub fn check(&self, diagnostics: &mut Diagnostics<'_>) -> Option<()> {
-        let mut sound = true;
+        let mut valid = true;
         for name in self.columns.keys() {
             if name.is_empty() || name.starts_with('$') || name.chars().any(char::is_control) {
                 let message = format!("`{}` cannot be the name of a column", name.escape_debug());
                 let help =
                     format!("`{ERROR_FIELD}` and other names with `$` are reserved for errors");
-                sound = wrong(diagnostics, &[self.kind, "columns", name], message, &help);
+                valid = wrong(diagnostics, &[self.kind, "columns", name], message, &help);
             }
         }
         let is_variable = |name: &str| {
@@ -85,7 +85,7 @@ impl Shared<'_> {
             if !is_variable(name) {
                 let message =
                     format!("`{}` is not the name of an environment variable", name.escape_debug());
-                sound = wrong(
+                valid = wrong(
                     diagnostics,
                     &steps,
                     message,
@@ -93,7 +93,7 @@ impl Shared<'_> {
                 );
             } else if name.starts_with(OURS) {
                 let message = format!("`{name}` is reserved for proofmill");
-                sound = wrong(
+                valid = wrong(
                     diagnostics,
                     &steps,
                     message,
@@ -105,7 +105,7 @@ impl Shared<'_> {
             let twice = self.vars.contains_key(name) || self.env[..i].contains(name);
             if twice {
                 let message = format!("`{name}` is given twice");
-                sound = wrong(
+                valid = wrong(
                     diagnostics,
                     &[self.kind, "env", &i.to_string()],
                     message,
@@ -119,23 +119,23 @@ impl Shared<'_> {
                 let message = format!("the environment variable `{name}` is not set");
                 let help = "the stage fails without it if it has to be computed".to_owned();
                 let steps = [self.kind, "env", &i.to_string()];
-                diagnostics.warning(&steps, Mistake::ProgramMissing, message, Some(help));
+                diagnostics.warning(&steps, ErrorCode::ProgramMissing, message, Some(help));
             }
         }
         if self.memory_mib.is_some() && !memory::is_known() {
             let message = "this system does not report the memory use of programs".to_owned();
             let help = "leave `memory_mib` out; it needs the `/proc` of Linux".to_owned();
             let steps = [self.kind, "memory_mib"];
-            diagnostics.error(&steps, Mistake::WrongValue, message, Some(help));
-            sound = false;
+            diagnostics.error(&steps, ErrorCode::WrongValue, message, Some(help));
+            valid = false;
         }
-        sound.then_some(())
+        valid.then_some(())
     }
 }
 
 /// Reports a value that is not accepted; false.
 fn wrong(diagnostics: &mut Diagnostics<'_>, steps: &[&str], message: String, help: &str) -> bool {
-    diagnostics.error(steps, Mistake::WrongValue, message, Some(help.to_owned()));
+    diagnostics.error(steps, ErrorCode::WrongValue, message, Some(help.to_owned()));
     false
 }
 
@@ -151,7 +151,7 @@ pub fn code(
                 steps.get(error.at()).into_iter().flatten().map(String::as_str).collect();
             let help = "paths are relative to the working directory".to_owned();
             let message = error.to_string();
-            diagnostics.error(&steps, Mistake::ProgramMissing, message, Some(help));
+            diagnostics.error(&steps, ErrorCode::ProgramMissing, message, Some(help));
         })
         .ok()
 }
@@ -201,15 +201,15 @@ pub fn inputs<'n>(
     names: impl Iterator<Item = &'n String>,
     diagnostics: &mut Diagnostics<'_>,
 ) -> Option<()> {
-    let mut sound = true;
+    let mut valid = true;
     for name in names.filter(|name| !is_name(name)) {
         let message = format!("`{}` is not a name", name.escape_debug());
         let help = "use a lower-case letter, then up to 63 lower-case letters, digits or `_`";
         let steps = [kind, "inputs", name];
-        diagnostics.error(&steps, Mistake::InvalidName, message, Some(help.to_owned()));
-        sound = false;
+        diagnostics.error(&steps, ErrorCode::InvalidName, message, Some(help.to_owned()));
+        valid = false;
     }
-    sound.then_some(())
+    valid.then_some(())
 }
 
 /// The functions and other names that a Python file may define, for suggestions; `None` if `function` is one of

@@ -91,7 +91,7 @@ pub struct Checker<'a, 'p> {
 
 impl Checker<'_, '_> {
     /// The columns of `sql` over tables of these names and columns, without why a row failed. What
-    /// breaks it is a column of another type than the kind needs: a mistake at the kind.
+    /// breaks it is a column of another type than the kind needs: a diagnostic at the kind.
     pub fn columns(&mut self, sql: &str, tables: &[(&str, &SchemaRef)]) -> Option<SchemaRef> {
         let tables = tables.iter().filter_map(|(name, schema)| {
             let table = MemTable::try_new(Arc::clone(schema), vec![Vec::new()]).ok()?;

@@ -81,7 +81,7 @@ pub fn inside(text: &str) -> String {
     format!("({text}\n)")
 }
 
-/// The type of the SQL expression in the setting at `steps`, over the columns of `schema`; a mistake
+/// The type of the SQL expression in the setting at `steps`, over the columns of `schema`; a diagnostic
 /// if it has none.
 pub fn expression(
     steps: &[&str],
@@ -127,7 +127,7 @@ pub fn is_texts(kind: &DataType) -> bool {
     }
 }
 
-/// Each column that the kind needs of `table` is there; a mistake in `[kind, key]` if one is not.
+/// Each column that the kind needs of `table` is there; a diagnostic in `[kind, key]` if one is not.
 pub fn expect_columns(
     (kind, key): (&str, &str),
     columns: &[&str],
@@ -150,23 +150,23 @@ pub fn keep(
     table: &SchemaRef,
     diagnostics: &mut Diagnostics<'_>,
 ) -> Option<()> {
-    let mut sound = Some(());
+    let mut valid = Some(());
     for (i, column) in columns.iter().enumerate() {
         let steps = [kind, "keep", &i.to_string()];
         if diagnostics.column(&steps, column, table).is_none() {
-            sound = None;
+            valid = None;
         } else if column == ERROR || own.contains(&column.as_str()) || columns[..i].contains(column)
         {
             let message = format!("the table already has a column `{column}`");
             let help = Some("rename it in an upstream stage".to_owned());
             diagnostics.error(&steps, Code::Duplicate, message, help);
-            sound = None;
+            valid = None;
         }
     }
-    sound
+    valid
 }
 
-/// There is a model of this name; a mistake at `steps` if not.
+/// There is a model of this name; a diagnostic at `steps` if not.
 pub fn model(
     steps: &[&str],
     name: &str,
@@ -184,7 +184,7 @@ pub fn model(
     None
 }
 
-/// There is a model of this name, and it can be asked for beliefs; mistakes in the stage of this kind
+/// There is a model of this name, and it can be asked for beliefs; diagnostics in the stage of this kind
 /// if not.
 pub fn verifier(
     kind: &str,
@@ -194,21 +194,21 @@ pub fn verifier(
 ) -> Option<()> {
     model(&[kind, "model"], name, engine, diagnostics)?;
     let Some(endpoint) = diagnostics.endpoint(name) else { return Some(()) };
-    let mut sound = Some(());
+    let mut valid = Some(());
     if !endpoint.capabilities.as_ref().is_some_and(|capabilities| capabilities.scores) {
         let message = format!("`{name}` does not offer scores, which beliefs need");
         let help =
             format!("if it does, write `capabilities: {{ scores: true }}` at `models.{name}`");
         diagnostics.error(&[kind, "model"], Code::WrongValue, message, Some(help));
-        sound = None;
+        valid = None;
     }
     if include_eos {
         let message = "an endpoint cannot score the end of an output".to_owned();
         let help = "write `include_eos: false`".to_owned();
         diagnostics.error(&[kind, "include_eos"], Code::WrongValue, message, Some(help));
-        sound = None;
+        valid = None;
     }
-    sound
+    valid
 }
 
 /// A name as SQL quotes it.

@@ -74,7 +74,7 @@ impl<'a> Selection<'a> {
         self.texts.push(cast_expr(ident(column), DataType::Utf8).alias(format!("text_{n}")));
     }
 
-    /// Adds the metrics; each mistake is reported at its expression.
+    /// Adds the metrics; each diagnostic is reported at its expression.
     pub fn metrics(
         &mut self,
         metrics: &Metrics,
@@ -82,7 +82,7 @@ impl<'a> Selection<'a> {
         diagnostics: &mut Diagnostics<'_>,
     ) -> Option<Vec<Metric>> {
         let mut all = Vec::new();
-        let mut sound = true;
+        let mut valid = true;
         for (name, text) in metrics {
             // `correct` stands for the metric of this name.
             let own: Vec<&str> = match name.as_str() {
@@ -92,10 +92,10 @@ impl<'a> Selection<'a> {
             let steps: Vec<&str> = steps.iter().copied().chain(own).collect();
             match self.value(text, &steps, diagnostics) {
                 Some(boolean) => all.push(Metric { name: name.clone(), boolean }),
-                None => sound = false,
+                None => valid = false,
             }
         }
-        sound.then_some(all)
+        valid.then_some(all)
     }
 
     fn value(
@@ -155,7 +155,7 @@ impl<'a> Selection<'a> {
     }
 }
 
-/// A mistake if `correct` stands beside a metric of the name it stands for.
+/// A diagnostic if `correct` stands beside a metric of the name it stands for.
 pub fn check_names(
     correct: &Option<Expression>,
     metrics: &Option<Metrics>,

@@ -187,7 +187,7 @@ pub struct NamedSchema {
 
 impl ResponseFormat {
     /// What keeps a model from being held to it, if anything plain does.
-    pub fn mistake(&self) -> Option<String> {
+    pub fn problem(&self) -> Option<String> {
         let NamedSchema { name, schema, .. } = match self {
             Self::JsonObject => return None,
             Self::Regex(regex) if regex.is_empty() => {

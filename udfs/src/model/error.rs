@@ -119,7 +119,7 @@ impl OptionsError {
         }
     }
 
-    /// The mistake and what to do about it, where there is one line for both.
+    /// The error and what to do about it, where there is one line for both.
     pub fn in_one_line(&self) -> String {
         match self.help() {
             Some(help) => format!("{self}; {help}"),

@@ -101,12 +101,12 @@ impl Takes {
         match self {
             Self::Generate => {
                 options.response_format = settings.take(RESPONSE_FORMAT)?;
-                if let Some(mistake) =
-                    options.response_format.as_ref().and_then(ResponseFormat::mistake)
+                if let Some(problem) =
+                    options.response_format.as_ref().and_then(ResponseFormat::problem)
                 {
                     return Err(OptionError {
                         field: RESPONSE_FORMAT,
-                        problem: format!("cannot be followed: {mistake}"),
+                        problem: format!("cannot be followed: {problem}"),
                         help: None,
                     }
                     .into());
@@ -130,7 +130,7 @@ impl Takes {
         Ok(options)
     }
 
-    /// The mistake that there is no such option.
+    /// The error that there is no such option.
     pub(super) fn unknown(self, key: &str) -> OptionsError {
         let hint = suggest::instead_of(key, self.keys().into_iter());
         OptionsError::Unknown { key: key.to_owned(), hint }
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_named_with_what_to_do() {
+    fn errors_are_named_with_what_to_do() {
         for (text, expected) in [
             (
                 "[1]",

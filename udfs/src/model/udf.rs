@@ -86,9 +86,9 @@ impl ScalarUDFImpl for ModelFunction {
     fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
         let types: Vec<DataType> =
             args.arg_fields.iter().map(|field| field.data_type().clone()).collect();
-        let types = self.definition.doc.fit(&types).map_err(|misfit| {
-            let (function, problem) = (self.definition.doc.name, misfit.problem);
-            CallError::Arguments { function, problem, help: Some(misfit.help) }
+        let types = self.definition.doc.fit(&types).map_err(|mismatch| {
+            let (function, problem) = (self.definition.doc.name, mismatch.problem);
+            CallError::Arguments { function, problem, help: Some(mismatch.help) }
         })?;
         self.check_model(args.scalar_arguments.first().copied().flatten())?;
         // The options are last, and may be left out.

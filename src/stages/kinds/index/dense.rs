@@ -67,7 +67,7 @@ fn schema() -> Schema {
     ])
 }
 
-/// The position of the column of the questions, which all ways but `fact` need; `None` for a mistake.
+/// The position of the column of the questions, which all ways but `fact` need; `None` for a diagnostic.
 pub fn question(
     settings: &Index,
     input: &SchemaRef,

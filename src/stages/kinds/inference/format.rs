@@ -63,8 +63,8 @@ pub fn answer_format(
             }
         },
     };
-    if let Some(mistake) = format.mistake() {
-        let message = format!("`response_format` cannot be followed: {mistake}");
+    if let Some(problem) = format.problem() {
+        let message = format!("`response_format` cannot be followed: {problem}");
         return refuse(&["json_schema"], Code::WrongValue, &message, None);
     }
     match diagnostics.endpoint(&settings.model).map(|model| model.api.unwrap_or_default()) {

@@ -39,7 +39,7 @@ impl RowsBlock for PlotBlock {
 }
 
 /// The positions of `x`, `y`, then `low` and `high` if there are any, then `by` if there is one; `None`
-/// after mistakes.
+/// after diagnostics.
 fn columns(
     settings: &PlotBlock,
     schema: &SchemaRef,

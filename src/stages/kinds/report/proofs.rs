@@ -120,30 +120,30 @@ fn columns(
 ) -> Option<Vec<usize>> {
     let steps: Vec<&str> = steps.iter().copied().chain(["from"]).collect();
     let mut found = Vec::new();
-    let mut sound = true;
+    let mut valid = true;
     for (i, (name, kind)) in COLUMNS.iter().enumerate() {
-        let mut mistake = |code, message| {
+        let mut diagnostic = |code, message| {
             let help = "name a `verify` stage whose `from` is a `prove` stage".to_owned();
             diagnostics.error(&steps, code, message, Some(help));
-            sound = false;
+            valid = false;
         };
         match schema.index_of(name) {
             Ok(position) => {
                 let own = schema.field(position).data_type();
                 if !kind.admits(own) {
                     let message = mismatch(&format!("column `{name}`"), kind.expected(), own);
-                    mistake(Code::ColumnType, message);
+                    diagnostic(Code::ColumnType, message);
                 }
                 found.push(position);
             }
             Err(_) if i < REQUIRED => {
                 let message = format!("the table has no column `{name}`, which `proofs` needs");
-                mistake(Code::UnknownColumn, message);
+                diagnostic(Code::UnknownColumn, message);
             }
             Err(_) => {}
         }
     }
-    sound.then_some(found)
+    valid.then_some(found)
 }
 
 /// A row.

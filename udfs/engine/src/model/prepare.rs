@@ -360,8 +360,8 @@ fn form(
 ) -> Result<Option<Grammar>, RequestError> {
     let Some(format) = format else { return Ok(None) };
     let refused = |why: String| invalid(format!("`response_format` cannot be followed: {why}"));
-    if let Some(mistake) = format.mistake() {
-        return Err(refused(mistake));
+    if let Some(problem) = format.problem() {
+        return Err(refused(problem));
     }
     let Detokenizer { codec, special, grammars } = detokenizer;
     let mut grammar = grammars.compile(format, codec, special).map_err(refused)?;
