@@ -31,7 +31,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::checks::Check;
 use crate::role::KindRole;
-use crate::settings::{Expression, Reference, StageRef, references};
+use crate::settings::{Expression, Reference, SettingValues, StageRef, read, references};
 
 /// The names of the kinds that the program makes itself.
 const MATRIX_UNION: &str = "matrix_union";
@@ -95,6 +95,15 @@ macro_rules! kinds {
                     $(Self::$Kind(_) => KindRole::$Role,)*
                     Self::MatrixUnion(_) => KindRole::Union,
                     Self::Carry(_) => KindRole::Carried,
+                }
+            }
+
+            /// Its settings, without the stages that they name; expressions as `canonical` writes them.
+            pub fn values(&self, canonical: &dyn Fn(&str) -> String) -> SettingValues {
+                match self {
+                    $(Self::$Kind(settings) => read(settings.as_ref(), canonical),)*
+                    Self::MatrixUnion(settings) => read(settings.as_ref(), canonical),
+                    Self::Carry(settings) => read(settings.as_ref(), canonical),
                 }
             }
 

@@ -16,17 +16,29 @@ use crate::sqltext;
 use crate::stages::diagnostics::Diagnostics;
 use proofmill_pipeline::kinds::StageKind;
 
+/// Which settings of a stage count for its fingerprint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Counted {
+    /// All, as they are written.
+    All,
+    /// The kind sets those that count: some do not, or count as what they lead to.
+    ByTheKind,
+}
+
 /// The components of one stage.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Components(BTreeMap<String, String>);
 
 impl Components {
     /// The components that every kind has: the kind, the version of its behaviour, the engine.
-    pub fn of_kind(kind: &StageKind, version: u32) -> Self {
+    pub fn of_kind(kind: &StageKind, version: u32, counted: Counted) -> Self {
         let mut components = Self::default();
         components.set("kind", kind.name());
         components.set("kind.version", version);
         components.set("engine", format!("datafusion {}", datafusion::DATAFUSION_VERSION));
+        if counted == Counted::All {
+            components.flatten("settings", &kind.values(&sqltext::normalized).values);
+        }
         components
     }
 

@@ -12,7 +12,7 @@ use crate::graph::{Role, Stage};
 use crate::session::Engine;
 use crate::sqltext::Query;
 use crate::stages::diagnostics::Diagnostics;
-use crate::stages::fingerprint::Components;
+use crate::stages::fingerprint::{Components, Counted};
 use crate::stages::plan::{Export, PreparedStage, StagePlan};
 use crate::stages::stored_tables::FromStore;
 
@@ -34,6 +34,8 @@ pub struct Traits {
     pub rows_can_fail: bool,
     /// Whether it computes in parts, so that `partitions` means something.
     pub has_partitions: bool,
+    /// Which settings count for the fingerprint.
+    pub settings: Counted,
 }
 
 /// What a stage is prepared with.

@@ -46,7 +46,7 @@ pub fn prepare(
             query,
             engine,
             from_store,
-            components: Components::of_kind(&stage.spec.kind, traits.version),
+            components: Components::of_kind(&stage.spec.kind, traits.version, traits.settings),
             diagnostics: Diagnostics::new(stage, &sources, models, out),
         };
         if !common_keys_apply(stage, traits, &mut context.diagnostics) {

@@ -4,6 +4,7 @@
 use arrow::datatypes::{DataType, Field, SchemaRef};
 
 use crate::stages::diagnostics::{Diagnostics, mismatch};
+use crate::stages::fingerprint::Counted;
 use crate::stages::kind::{Kind, Preparation, Preparing, Traits};
 use crate::stages::queries::sql_kind::{self, Named, SqlKind};
 use proofmill_base::suggest;
@@ -14,7 +15,7 @@ const KIND: &str = "carry";
 
 impl Kind for Carry {
     fn traits(&self) -> Traits {
-        Traits { version: 1, rows_can_fail: false, has_partitions: true }
+        Traits { version: 1, rows_can_fail: false, has_partitions: true, settings: Counted::All }
     }
 
     fn prepare(&self, context: &mut Preparing<'_>) -> Option<Preparation> {
@@ -48,7 +49,7 @@ impl Kind for Carry {
         };
         let tables = Named::from([("carried".to_owned(), table)]);
         let query = SqlKind { kind: KIND, sql: &sql, tables, models: &[] };
-        query.outcome(self, engine, components, diagnostics)
+        query.outcome(engine, components, diagnostics)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use crate::stages::fingerprint::Counted;
 use crate::stages::kind::{Kind, Preparation, Preparing, Traits};
 use crate::stages::programs::plan;
 use crate::stages::programs::program::{self, Program, Shared};
@@ -15,7 +16,12 @@ const ROWS_EACH: usize = 8192;
 
 impl Kind for Command {
     fn traits(&self) -> Traits {
-        Traits { version: 2, rows_can_fail: true, has_partitions: false }
+        Traits {
+            version: 2,
+            rows_can_fail: true,
+            has_partitions: false,
+            settings: Counted::ByTheKind,
+        }
     }
 
     fn prepare(&self, context: &mut Preparing<'_>) -> Option<Preparation> {

@@ -14,6 +14,7 @@ use indexmap::IndexMap;
 use proofmill_udfs::stats::{self, NoiseFloor};
 
 use crate::stages::error::StageError;
+use crate::stages::fingerprint::Counted;
 use crate::stages::kind::{Kind, Preparation, Preparing, Traits};
 use crate::stages::plan::{Execution, StagePlan};
 use crate::stages::sink::Computed;
@@ -46,7 +47,7 @@ impl StagePlan for ComparePlan {
 
 impl Kind for Compare {
     fn traits(&self) -> Traits {
-        Traits { version: 6, rows_can_fail: false, has_partitions: false }
+        Traits { version: 6, rows_can_fail: false, has_partitions: false, settings: Counted::All }
     }
 
     fn prepare(&self, context: &mut Preparing<'_>) -> Option<Preparation> {
@@ -113,7 +114,6 @@ impl Kind for Compare {
             let plan = selection.plan()?;
             plans.push((system, plan));
         }
-        components.set_settings(self);
         components.set_order("metrics", wanted.keys());
         let schema = schema(self);
         let plan = ComparePlan {

@@ -25,7 +25,7 @@ use crate::session::execute::Operators;
 use crate::sqltext;
 use crate::stages::diagnostics::{Diagnostics, mismatch};
 use crate::stages::error::StageError;
-use crate::stages::fingerprint::Components;
+use crate::stages::fingerprint::{Components, Counted};
 use crate::stages::kind::{Kind, Preparation, Preparing, Traits};
 use crate::stages::plan::{Execution, Export, StagePlan};
 use crate::stages::queries::sql_kind::{self, Named};
@@ -79,7 +79,7 @@ impl Export for FitPlan {
 
 impl Kind for Fit {
     fn traits(&self) -> Traits {
-        Traits { version: 4, rows_can_fail: false, has_partitions: false }
+        Traits { version: 4, rows_can_fail: false, has_partitions: false, settings: Counted::All }
     }
 
     fn prepare(&self, context: &mut Preparing<'_>) -> Option<Preparation> {
@@ -162,7 +162,6 @@ impl Kind for Fit {
             diagnostics.error(&[KIND, "input"], code, message.to_owned(), Some(help.to_owned()));
             return None;
         }
-        components.set_settings(self);
         if self.settings.clip == Some(None) {
             // What is absent does not count, and this is not.
             components.set("settings.settings.clip", "none");

@@ -6,6 +6,7 @@ use serde_json::json;
 
 use crate::session::Engine;
 use crate::stages::diagnostics::{Diagnostics, mismatch};
+use crate::stages::fingerprint::Counted;
 use crate::stages::kind::{Kind, Preparation, Preparing, Traits};
 use crate::stages::queries::sql_kind::{
     self, Named, SqlKind, after_comma, inside, is_texts, literal, name,
@@ -28,7 +29,7 @@ pub const COLUMNS: [&str; 8] = [
 
 impl Kind for Hypothesize {
     fn traits(&self) -> Traits {
-        Traits { version: 2, rows_can_fail: true, has_partitions: true }
+        Traits { version: 2, rows_can_fail: true, has_partitions: true, settings: Counted::All }
     }
 
     fn prepare(&self, context: &mut Preparing<'_>) -> Option<Preparation> {
@@ -53,7 +54,6 @@ impl Kind for Hypothesize {
         let model = self.model.as_deref().map(|model| (model, "model"));
         let models: Vec<_> = candidates.into_iter().chain(model).collect();
         SqlKind { kind: KIND, sql: &sql, tables, models: &models }.outcome(
-            self,
             engine,
             components,
             diagnostics,

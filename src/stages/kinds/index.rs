@@ -16,6 +16,7 @@ use crate::graph::Stage;
 use crate::session::engine::BATCH_ROWS;
 use crate::stages::diagnostics::Diagnostics;
 use crate::stages::error::StageError;
+use crate::stages::fingerprint::Counted;
 use crate::stages::kind::{Kind, Preparation, Preparing, Traits};
 use crate::stages::kinds::index::kept::{Ids, KeptColumns};
 use crate::stages::plan::{Execution, StagePlan};
@@ -85,7 +86,12 @@ impl StagePlan for IndexPlan {
 
 impl Kind for Index {
     fn traits(&self) -> Traits {
-        Traits { version: 1, rows_can_fail: false, has_partitions: false }
+        Traits {
+            version: 1,
+            rows_can_fail: false,
+            has_partitions: false,
+            settings: Counted::ByTheKind,
+        }
     }
 
     fn prepare(&self, context: &mut Preparing<'_>) -> Option<Preparation> {

@@ -14,12 +14,12 @@ use datafusion::logical_expr::LogicalPlanBuilder;
 use proofmill_settings::endpoint::Api;
 use proofmill_udfs::definition::is_list_of;
 use proofmill_udfs::model::canonical_format;
-use serde::Serialize;
 use serde_json::json;
 
 use crate::session::Engine;
 use crate::session::policy::inspect;
 use crate::stages::diagnostics::{Diagnostics, mismatch};
+use crate::stages::fingerprint::Counted;
 use crate::stages::kind::{Kind, Preparation, Preparing, Traits};
 use crate::stages::kinds::inference::format::answer_format;
 use crate::stages::kinds::inference::stage::{InferenceStage, ROW_ID, Shape};
@@ -32,11 +32,12 @@ use proofmill_pipeline::kinds::generate::Generate;
 use proofmill_pipeline::kinds::score::Score;
 
 /// What is true of all three.
-const TRAITS: Traits = Traits { version: 1, rows_can_fail: true, has_partitions: true };
+const TRAITS: Traits =
+    Traits { version: 1, rows_can_fail: true, has_partitions: true, settings: Counted::All };
 
 impl Kind for Generate {
     fn traits(&self) -> Traits {
-        TRAITS
+        Traits { settings: Counted::ByTheKind, ..TRAITS }
     }
 
     fn prepare(&self, context: &mut Preparing<'_>) -> Option<Preparation> {
@@ -46,7 +47,8 @@ impl Kind for Generate {
             context.components.set("settings.response_format", canonical_format(&format));
             asked.options["response_format"] = json!(format);
         }
-        prepare(&asked, &Self { response_format: None, ..self.clone() }, context)
+        context.components.set_settings(&Self { response_format: None, ..self.clone() });
+        prepare(&asked, context)
     }
 }
 
@@ -56,7 +58,7 @@ impl Kind for Score {
     }
 
     fn prepare(&self, context: &mut Preparing<'_>) -> Option<Preparation> {
-        prepare(&InferenceStage::score(self)?, self, context)
+        prepare(&InferenceStage::score(self)?, context)
     }
 }
 
@@ -66,16 +68,12 @@ impl Kind for Embed {
     }
 
     fn prepare(&self, context: &mut Preparing<'_>) -> Option<Preparation> {
-        prepare(&InferenceStage::embed(self), self, context)
+        prepare(&InferenceStage::embed(self), context)
     }
 }
 
 /// Checks model, columns and expressions, and plans the query.
-fn prepare(
-    asked: &InferenceStage,
-    settings: &impl Serialize,
-    context: &mut Preparing<'_>,
-) -> Option<Preparation> {
+fn prepare(asked: &InferenceStage, context: &mut Preparing<'_>) -> Option<Preparation> {
     let Preparing { inputs, engine, components, diagnostics, .. } = context;
     let table = inputs.table("from")?;
     let input = table.schema();
@@ -179,7 +177,6 @@ fn prepare(
         }
     };
     diagnostics.note(&inspect(&plan).ok()?);
-    components.set_settings(settings);
     // Its name in the file is no part of what it is.
     components.set_model("model", &asked.model, engine, diagnostics)?;
     let mut fields: Vec<_> = plan.schema().fields().iter().cloned().collect();

@@ -9,6 +9,7 @@ use datafusion::common::{Column, Result, TableReference};
 use datafusion::datasource::provider_as_source;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, Union, lit};
 
+use crate::stages::fingerprint::Counted;
 use crate::stages::kind::{Kind, Preparation, Preparing, Traits};
 use crate::stages::queries::query::QueryPlan;
 use proofmill_pipeline::code::Code;
@@ -16,11 +17,11 @@ use proofmill_pipeline::kinds::{Instance, MatrixUnion};
 
 impl Kind for MatrixUnion {
     fn traits(&self) -> Traits {
-        Traits { version: 2, rows_can_fail: false, has_partitions: true }
+        Traits { version: 2, rows_can_fail: false, has_partitions: true, settings: Counted::All }
     }
 
     fn prepare(&self, context: &mut Preparing<'_>) -> Option<Preparation> {
-        let Preparing { inputs, engine, components, diagnostics, .. } = context;
+        let Preparing { inputs, engine, diagnostics, .. } = context;
         let first = inputs.table("instances[0].stage")?.schema();
         let mut instances = Vec::with_capacity(self.instances.len());
         for (i, Instance { labels, stage }) in self.instances.iter().enumerate() {
@@ -43,7 +44,6 @@ impl Kind for MatrixUnion {
         let schema = arrow::datatypes::Schema::new(
             plan.schema().fields().iter().map(plain).collect::<Vec<_>>(),
         );
-        components.set_settings(self);
         let query = Some(plan.clone());
         Some(Preparation { query, ..Preparation::new(Arc::new(schema), QueryPlan(plan)) })
     }

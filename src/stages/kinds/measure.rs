@@ -11,6 +11,7 @@ use datafusion::logical_expr::LogicalPlan;
 use proofmill_udfs::stats::{self, Interval as Estimate, Method, ROUNDING};
 
 use crate::stages::error::StageError;
+use crate::stages::fingerprint::Counted;
 use crate::stages::kind::{Kind, Preparation, Preparing, Traits};
 use crate::stages::plan::{Execution, StagePlan};
 use crate::stages::sink::Computed;
@@ -41,7 +42,7 @@ impl StagePlan for MeasurePlan {
 
 impl Kind for Measure {
     fn traits(&self) -> Traits {
-        Traits { version: 5, rows_can_fail: false, has_partitions: false }
+        Traits { version: 5, rows_can_fail: false, has_partitions: false, settings: Counted::All }
     }
 
     fn prepare(&self, context: &mut Preparing<'_>) -> Option<Preparation> {
@@ -71,7 +72,6 @@ impl Kind for Measure {
         let metrics = metrics.filter(|_| valid)?;
         self.by.iter().for_each(|column| selection.text(column));
         self.cluster.iter().for_each(|column| selection.text(column));
-        components.set_settings(self);
         components.set_order("metrics", wanted.keys());
         let schema = schema(self);
         let plan = selection.plan()?;

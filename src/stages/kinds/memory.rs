@@ -9,6 +9,7 @@ use async_trait::async_trait;
 
 use crate::memory::{Row, Sentence};
 use crate::stages::error::StageError;
+use crate::stages::fingerprint::Counted;
 use crate::stages::kind::{Kind, Preparation, Preparing, Traits};
 use crate::stages::plan::{Execution, StagePlan};
 use crate::stages::sink::Computed;
@@ -38,7 +39,12 @@ impl StagePlan for MemoryPlan {
 
 impl Kind for Memory {
     fn traits(&self) -> Traits {
-        Traits { version: 1, rows_can_fail: false, has_partitions: false }
+        Traits {
+            version: 1,
+            rows_can_fail: false,
+            has_partitions: false,
+            settings: Counted::ByTheKind,
+        }
     }
 
     fn prepare(&self, context: &mut Preparing<'_>) -> Option<Preparation> {

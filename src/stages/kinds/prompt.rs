@@ -6,6 +6,7 @@ use proofmill_pipeline::kinds::prompt::Prompt;
 use proofmill_udfs::text::template::Template;
 
 use crate::stages::diagnostics::Diagnostics;
+use crate::stages::fingerprint::Counted;
 use crate::stages::kind::{Kind, Preparation, Preparing, Traits};
 use crate::stages::queries::sql_kind::{Named, SqlKind, literal, quoted};
 use crate::stages::settings_file;
@@ -14,7 +15,12 @@ const KIND: &str = "prompt";
 
 impl Kind for Prompt {
     fn traits(&self) -> Traits {
-        Traits { version: 1, rows_can_fail: false, has_partitions: true }
+        Traits {
+            version: 1,
+            rows_can_fail: false,
+            has_partitions: true,
+            settings: Counted::ByTheKind,
+        }
     }
 
     fn prepare(&self, context: &mut Preparing<'_>) -> Option<Preparation> {
@@ -61,7 +67,8 @@ impl Kind for Prompt {
         let settings = Self { file: None, text: Some(text), ..self.clone() };
         let tables = Named::from([("filled".to_owned(), table)]);
         let query = SqlKind { kind: KIND, sql: &sql, tables, models: &[] };
-        query.outcome(&settings, engine, components, diagnostics)
+        components.set_settings(&settings);
+        query.outcome(engine, components, diagnostics)
     }
 }
 

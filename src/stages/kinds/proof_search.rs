@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 
+use crate::stages::fingerprint::Counted;
 use crate::stages::kind::{Kind, Preparation, Preparing, Traits};
 use crate::stages::kinds::proof_search::grow::SearchPlan;
 use crate::stages::kinds::proof_search::state::{ASKED, asked_schema};
@@ -31,7 +32,7 @@ const ADDED: [&str; 7] =
 
 impl Kind for ProofSearch {
     fn traits(&self) -> Traits {
-        Traits { version: 3, rows_can_fail: false, has_partitions: false }
+        Traits { version: 3, rows_can_fail: false, has_partitions: false, settings: Counted::All }
     }
 
     fn prepare(&self, context: &mut Preparing<'_>) -> Option<Preparation> {
@@ -82,7 +83,6 @@ impl Kind for ProofSearch {
         let own: Vec<&str> =
             judged.fields().iter().map(|field| field.name().as_str()).chain(ADDED).collect();
         sql_kind::keep(KIND, &self.keep, &own, &hypotheses, diagnostics)?;
-        components.set_settings(self);
         components.set_model("model", &self.model, engine, diagnostics)?;
         let schema = output_schema(&judged, &hypotheses, &self.keep);
         let plan = SearchPlan {

@@ -9,6 +9,7 @@ use proofmill_settings::options::GenerateOptions;
 use serde_json::{Value as Json, json};
 
 use crate::stages::diagnostics::Diagnostics;
+use crate::stages::fingerprint::Counted;
 use crate::stages::kind::{Kind, Preparation, Preparing, Traits};
 use crate::stages::queries::sql_kind::{self, Named, SqlKind, after_comma, literal};
 use proofmill_pipeline::code::Code;
@@ -38,7 +39,7 @@ const COLUMNS: [&str; 17] = [
 
 impl Kind for Prove {
     fn traits(&self) -> Traits {
-        Traits { version: 1, rows_can_fail: true, has_partitions: true }
+        Traits { version: 1, rows_can_fail: true, has_partitions: true, settings: Counted::All }
     }
 
     fn prepare(&self, context: &mut Preparing<'_>) -> Option<Preparation> {
@@ -70,7 +71,7 @@ impl Kind for Prove {
         named.extend(context.map(|context| ("recalled".to_owned(), context)));
         let query =
             SqlKind { kind: KIND, sql: &sql, tables: named, models: &[(&self.model, "model")] };
-        query.outcome(self, engine, components, diagnostics)
+        query.outcome(engine, components, diagnostics)
     }
 }
 

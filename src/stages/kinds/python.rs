@@ -6,6 +6,7 @@ use std::path::Path;
 
 use serde_json::json;
 
+use crate::stages::fingerprint::Counted;
 use crate::stages::kind::{Kind, Preparation, Preparing, Traits};
 use crate::stages::programs::plan;
 use crate::stages::programs::program::{self, Program, Shared};
@@ -23,7 +24,12 @@ const BATCH_ROWS: u32 = 1024;
 
 impl Kind for Python {
     fn traits(&self) -> Traits {
-        Traits { version: 2, rows_can_fail: true, has_partitions: false }
+        Traits {
+            version: 2,
+            rows_can_fail: true,
+            has_partitions: false,
+            settings: Counted::ByTheKind,
+        }
     }
 
     fn prepare(&self, context: &mut Preparing<'_>) -> Option<Preparation> {

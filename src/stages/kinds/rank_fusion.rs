@@ -7,6 +7,7 @@ use arrow::datatypes::{Field, SchemaRef};
 use crate::graph::Role;
 use crate::sqltext;
 use crate::stages::diagnostics::Diagnostics;
+use crate::stages::fingerprint::Counted;
 use crate::stages::kind::{Inputs, Kind, Preparation, Preparing, Traits};
 use crate::stages::queries::query::QueryPlan;
 use crate::stages::queries::sql_kind;
@@ -21,11 +22,11 @@ const COLUMNS: [&str; 7] = ["query_id", "rank", "score", "fact_id", "fact", "ind
 
 impl Kind for RankFusion {
     fn traits(&self) -> Traits {
-        Traits { version: 1, rows_can_fail: false, has_partitions: true }
+        Traits { version: 1, rows_can_fail: false, has_partitions: true, settings: Counted::All }
     }
 
     fn prepare(&self, context: &mut Preparing<'_>) -> Option<Preparation> {
-        let Preparing { inputs, engine, components, diagnostics, .. } = context;
+        let Preparing { inputs, engine, diagnostics, .. } = context;
         let weights = weights(self, diagnostics);
         let mut rankings = HashMap::new();
         let (mut seen, mut valid, mut first) = (HashSet::new(), true, None);
@@ -60,10 +61,7 @@ impl Kind for RankFusion {
             Err(error) => Err(error.message),
         };
         match planned {
-            Ok(planned) => {
-                components.set_settings(self);
-                Some(Preparation::new(planned.schema, QueryPlan(planned.plan)))
-            }
+            Ok(planned) => Some(Preparation::new(planned.schema, QueryPlan(planned.plan))),
             Err(message) => {
                 // The query is ours: only types of columns that are no ranking's can break it.
                 let help = "name tables of `retrieve` stages".to_owned();

@@ -11,6 +11,7 @@ use tokio::sync::mpsc;
 
 use crate::session::engine::BATCH_ROWS;
 use crate::stages::error::StageError;
+use crate::stages::fingerprint::Counted;
 use crate::stages::gate::Gate;
 use crate::stages::kind::{Kind, Preparation, Preparing, Traits};
 use crate::stages::kinds::read::limit::FirstRows;
@@ -48,7 +49,12 @@ impl StagePlan for ReadPlan {
 
 impl Kind for Read {
     fn traits(&self) -> Traits {
-        Traits { version: 3, rows_can_fail: true, has_partitions: true }
+        Traits {
+            version: 3,
+            rows_can_fail: true,
+            has_partitions: true,
+            settings: Counted::ByTheKind,
+        }
     }
 
     fn prepare(&self, context: &mut Preparing<'_>) -> Option<Preparation> {

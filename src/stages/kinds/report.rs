@@ -24,6 +24,7 @@ use crate::draw::markdown;
 use crate::session::StageTable;
 use crate::stages::diagnostics::Diagnostics;
 use crate::stages::error::StageError;
+use crate::stages::fingerprint::Counted;
 use crate::stages::kind::{Kind, Preparation, Preparing, Traits};
 use crate::stages::kinds::report::block::{Drawn, KIND, Shown};
 use crate::stages::plan::{Execution, Export, StagePlan};
@@ -96,7 +97,7 @@ impl Export for ReportPlan {
 
 impl Kind for Report {
     fn traits(&self) -> Traits {
-        Traits { version: 2, rows_can_fail: false, has_partitions: false }
+        Traits { version: 2, rows_can_fail: false, has_partitions: false, settings: Counted::All }
     }
 
     fn prepare(&self, context: &mut Preparing<'_>) -> Option<Preparation> {
@@ -110,7 +111,6 @@ impl Kind for Report {
         }
         let blocks: Vec<Shown> = blocks.into_iter().collect::<Option<_>>()?;
         distinct(&blocks, diagnostics)?;
-        components.set_settings(self);
         // The page says where its tables are from.
         for (i, block) in blocks.iter().enumerate() {
             if let Shown::Rows(rows) = block {

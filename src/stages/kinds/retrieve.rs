@@ -25,6 +25,7 @@ use datafusion::logical_expr::{
 
 use crate::stages::diagnostics::Diagnostics;
 use crate::stages::error::StageError;
+use crate::stages::fingerprint::Counted;
 use crate::stages::kind::{Kind, Preparation, Preparing, Traits};
 use crate::stages::kinds::index;
 use crate::stages::kinds::retrieve::opened::Opened;
@@ -109,11 +110,11 @@ impl MemorySlot {
 
 impl Kind for Retrieve {
     fn traits(&self) -> Traits {
-        Traits { version: 1, rows_can_fail: false, has_partitions: true }
+        Traits { version: 1, rows_can_fail: false, has_partitions: true, settings: Counted::All }
     }
 
     fn prepare(&self, context: &mut Preparing<'_>) -> Option<Preparation> {
-        let Preparing { inputs, engine, components, diagnostics, .. } = context;
+        let Preparing { inputs, engine, diagnostics, .. } = context;
         let queries = inputs.table("from")?;
         let memory = inputs.name("memory")?;
         let index = match &inputs.stages.get(memory)?.stage.spec.kind {
@@ -152,7 +153,6 @@ impl Kind for Retrieve {
             let outcome = nearest::prepare(self, label, input.field(id), kept, context)?;
             return Some(outcome.expecting(rows_expected));
         }
-        components.set_settings(self);
         let columns: Vec<String> = kept.iter().map(|field| field.name().clone()).collect();
         let slot = Arc::new(MemorySlot {
             stage: memory.clone(),

@@ -3,6 +3,7 @@
 
 use arrow::datatypes::SchemaRef;
 
+use crate::stages::fingerprint::Counted;
 use crate::stages::kind::{Kind, Preparation, Preparing, Traits};
 use crate::stages::queries::sql_kind::{self, Named, SqlKind, name};
 use proofmill_base::sentence::without_stop_sql;
@@ -28,7 +29,7 @@ const CONFIRMED: &str = "confirmed";
 
 impl Kind for SelectAnswer {
     fn traits(&self) -> Traits {
-        Traits { version: 1, rows_can_fail: false, has_partitions: true }
+        Traits { version: 1, rows_can_fail: false, has_partitions: true, settings: Counted::All }
     }
 
     fn prepare(&self, context: &mut Preparing<'_>) -> Option<Preparation> {
@@ -84,7 +85,7 @@ impl Kind for SelectAnswer {
         named.extend(proofs.map(|proofs| ("proofs".to_owned(), proofs)));
         named.extend(confirmed.map(|confirmed| ("confirmed".to_owned(), confirmed)));
         let query = SqlKind { kind: KIND, sql: &sql, tables: named, models: &[] };
-        query.outcome(self, engine, components, diagnostics)
+        query.outcome(engine, components, diagnostics)
     }
 }
 

@@ -8,12 +8,18 @@ use proofmill_pipeline::kinds::sql::Sql;
 
 use crate::graph::Role;
 use crate::sqltext;
+use crate::stages::fingerprint::Counted;
 use crate::stages::kind::{Kind, Preparation, Preparing, Traits};
 use crate::stages::queries::query::QueryPlan;
 
 impl Kind for Sql {
     fn traits(&self) -> Traits {
-        Traits { version: 2, rows_can_fail: false, has_partitions: true }
+        Traits {
+            version: 2,
+            rows_can_fail: false,
+            has_partitions: true,
+            settings: Counted::ByTheKind,
+        }
     }
 
     fn prepare(&self, context: &mut Preparing<'_>) -> Option<Preparation> {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 
+use crate::stages::fingerprint::Counted;
 use crate::stages::kind::{Kind, Preparation, Preparing, Traits};
 use crate::stages::kinds::prove;
 use crate::stages::kinds::select_answer;
@@ -33,7 +34,7 @@ const AFTER: [&str; 5] = ["correct", "taught", "fact_id", "fact", "proofs"];
 
 impl Kind for Teach {
     fn traits(&self) -> Traits {
-        Traits { version: 3, rows_can_fail: false, has_partitions: false }
+        Traits { version: 3, rows_can_fail: false, has_partitions: false, settings: Counted::All }
     }
 
     fn prepare(&self, context: &mut Preparing<'_>) -> Option<Preparation> {
@@ -97,7 +98,6 @@ impl Kind for Teach {
         fact?;
         let lessons = lessons(self);
         let told = checker.columns(&lessons, &[("answers", &answers), ("proofs", &judged)])?;
-        components.set_settings(self);
         components.set_model("model", &self.model, engine, diagnostics)?;
         let schema = lesson_schema(&told);
         let plan = TeachPlan {

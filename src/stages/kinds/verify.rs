@@ -7,6 +7,7 @@ use arrow::datatypes::{DataType, SchemaRef};
 use serde_json::json;
 
 use crate::stages::diagnostics::{Diagnostics, mismatch};
+use crate::stages::fingerprint::Counted;
 use crate::stages::kind::{Kind, Preparation, Preparing, Traits};
 use crate::stages::queries::sql_kind::{self, Named, SqlKind, after_comma, is_texts, literal};
 use proofmill_base::sentence::without_stop_sql;
@@ -39,7 +40,7 @@ const JUDGED: [&str; 7] =
 
 impl Kind for Verify {
     fn traits(&self) -> Traits {
-        Traits { version: 3, rows_can_fail: true, has_partitions: true }
+        Traits { version: 3, rows_can_fail: true, has_partitions: true, settings: Counted::All }
     }
 
     fn prepare(&self, context: &mut Preparing<'_>) -> Option<Preparation> {
@@ -95,7 +96,7 @@ impl Kind for Verify {
         let sql = query(self, &input, said);
         let query =
             SqlKind { kind: KIND, sql: &sql, tables: named, models: &[(&self.model, "model")] };
-        query.outcome(self, engine, components, diagnostics)
+        query.outcome(engine, components, diagnostics)
     }
 }
 

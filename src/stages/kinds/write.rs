@@ -9,6 +9,7 @@ use async_trait::async_trait;
 use datafusion::catalog::TableProvider;
 
 use crate::stages::error::StageError;
+use crate::stages::fingerprint::Counted;
 use crate::stages::kind::{Kind, Preparation, Preparing, Traits};
 use crate::stages::plan::{Execution, Export, StagePlan};
 use crate::stages::sink::Computed;
@@ -64,11 +65,11 @@ impl Export for WritePlan {
 
 impl Kind for Write {
     fn traits(&self) -> Traits {
-        Traits { version: 1, rows_can_fail: false, has_partitions: false }
+        Traits { version: 1, rows_can_fail: false, has_partitions: false, settings: Counted::All }
     }
 
     fn prepare(&self, context: &mut Preparing<'_>) -> Option<Preparation> {
-        let Preparing { inputs, components, diagnostics, .. } = context;
+        let Preparing { inputs, diagnostics, .. } = context;
         let from = inputs.name("from")?.clone();
         let input = inputs.table_of(&from)?.schema();
         let path = PathBuf::from(&self.path);
@@ -87,7 +88,6 @@ impl Kind for Write {
             diagnostics.error(&["write"], Code::ColumnType, message, Some(help));
             return None;
         }
-        components.set_settings(self);
         let schema = schema();
         let plan = WritePlan { from, path, format, schema };
         Some(Preparation::exporting(Arc::clone(&plan.schema), plan).expecting(1))

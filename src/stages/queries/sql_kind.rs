@@ -6,7 +6,6 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, Schema, SchemaRef};
 use datafusion::catalog::TableProvider;
 use datafusion::common::DFSchema;
-use serde::Serialize;
 
 use crate::session::Engine;
 use crate::sqltext;
@@ -39,7 +38,6 @@ impl SqlKind<'_> {
     /// Plans it: what breaks it is a column of another type than the kind needs.
     pub fn outcome(
         self,
-        settings: &impl Serialize,
         engine: &Engine,
         components: &mut Components,
         diagnostics: &mut Diagnostics<'_>,
@@ -57,7 +55,6 @@ impl SqlKind<'_> {
                 return None;
             }
         };
-        components.set_settings(settings);
         for (model, component) in self.models {
             components.set_model(component, model, engine, diagnostics)?;
         }

@@ -72,14 +72,13 @@ pub fn prepare(
     kept: Vec<FieldRef>,
     context: &mut Preparing<'_>,
 ) -> Option<Preparation> {
-    let Preparing { inputs, components, diagnostics, .. } = context;
+    let Preparing { inputs, diagnostics, .. } = context;
     if inputs.stage.spec.common.partitions.is_some() {
         let message = "`partitions` has no effect with a dense index".to_owned();
         let help = "leave it out: all cores are used".to_owned();
         diagnostics.error(&["partitions"], Code::UnknownKey, message, Some(help));
         return None;
     }
-    components.set_settings(settings);
     let text = |name: &str| Field::new(name, DataType::Utf8, false);
     let own = [
         Field::new("query_id", DataType::Utf8, id.is_nullable()),
