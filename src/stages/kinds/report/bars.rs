@@ -18,35 +18,27 @@ impl RowsBlock for BarsBlock {
         steps: &[&str; 4],
         diagnostics: &mut Diagnostics<'_>,
     ) -> Option<Needs> {
-        Some(Needs { columns: columns(self, schema, steps, diagnostics)?, most: BARS_MAX + 1 })
+        // The positions of `label`, `value`, then `low` and `high` if there are any.
+        let label: Vec<&str> = steps.iter().copied().chain(["label"]).collect();
+        let mut found = vec![scalar(&label, &self.label, schema, diagnostics)];
+        let keys = [
+            ("value", Some(&self.value)),
+            ("low", self.low.as_ref()),
+            ("high", self.high.as_ref()),
+        ];
+        found.extend(of_numbers(&keys, schema, steps, diagnostics));
+        let columns = found.into_iter().collect::<Option<_>>()?;
+        Some(Needs { columns, most: BARS_MAX + 1 })
     }
 
-    fn picture(&self) -> Option<Option<&str>> {
-        Some(self.name.as_deref())
+    fn picture<'a>(&'a self, of_table: &'a str) -> Option<&'a str> {
+        Some(self.name.as_deref().unwrap_or(of_table))
     }
 
     fn draw(&self, rows: &RecordBatch, _: u64, title: Option<&str>) -> Result<Drawing, StageError> {
         let bars = of_rows(self, rows)?;
         Ok(Drawing::Picture { text: text(&bars), svg: svg(&bars, title) })
     }
-}
-
-/// The positions of `label`, `value`, then `low` and `high` if there are any; `None` after an error.
-fn columns(
-    settings: &BarsBlock,
-    schema: &SchemaRef,
-    steps: &[&str; 4],
-    diagnostics: &mut Diagnostics<'_>,
-) -> Option<Vec<usize>> {
-    let label: Vec<&str> = steps.iter().copied().chain(["label"]).collect();
-    let mut found = vec![scalar(&label, &settings.label, schema, diagnostics)];
-    let keys = [
-        ("value", Some(&settings.value)),
-        ("low", settings.low.as_ref()),
-        ("high", settings.high.as_ref()),
-    ];
-    found.extend(of_numbers(&keys, schema, steps, diagnostics));
-    found.into_iter().collect()
 }
 
 /// The bars of rows with these columns.

@@ -29,8 +29,8 @@ pub trait RowsBlock: Debug + Send + Sync {
         diagnostics: &mut Diagnostics<'_>,
     ) -> Option<Needs>;
 
-    /// The setting that names its picture; `None` if it is none.
-    fn picture(&self) -> Option<Option<&str>>;
+    /// The name of its picture, `of_table` where the settings give none; `None` for a block that is no picture.
+    fn picture<'a>(&'a self, of_table: &'a str) -> Option<&'a str>;
 
     /// Draws the first of `all` rows, which have the columns that it needs.
     fn draw(
@@ -141,11 +141,9 @@ impl Shown {
         let (block, (from, schema)) = (rows_block(&kind)?, from?);
         let steps = [KIND, "blocks", &number.to_string(), kind.name()];
         let Needs { columns, most } = block.needs(schema, &steps, diagnostics)?;
-        let picture = block.picture().map(|name| {
-            // Without the group, which says little in a folder of its own.
-            let own = from.as_str().rsplit('.').next().unwrap_or_default();
-            name.unwrap_or(own).to_owned()
-        });
+        // Without the group, which says little in a folder of its own.
+        let own = from.as_str().rsplit('.').next().unwrap_or_default();
+        let picture = block.picture(own).map(str::to_owned);
         let (title, key, from) = (kind.title().map(str::to_owned), kind.name(), from.clone());
         Some(Self::Rows(Box::new(Rows { from, columns, most, title, key, picture, block })))
     }

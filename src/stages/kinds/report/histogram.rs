@@ -21,29 +21,21 @@ impl RowsBlock for HistogramBlock {
         steps: &[&str; 4],
         diagnostics: &mut Diagnostics<'_>,
     ) -> Option<Needs> {
-        Some(Needs { columns: columns(self, schema, steps, diagnostics)?, most: ROWS_MAX + 1 })
+        // The positions of `x`, then of `by` if there is one.
+        let mut found = of_numbers(&[("x", Some(&self.x))], schema, steps, diagnostics);
+        found.extend(of_series(self.by.as_deref(), schema, steps, diagnostics));
+        let columns = found.into_iter().collect::<Option<_>>()?;
+        Some(Needs { columns, most: ROWS_MAX + 1 })
     }
 
-    fn picture(&self) -> Option<Option<&str>> {
-        Some(self.name.as_deref())
+    fn picture<'a>(&'a self, of_table: &'a str) -> Option<&'a str> {
+        Some(self.name.as_deref().unwrap_or(of_table))
     }
 
     fn draw(&self, rows: &RecordBatch, _: u64, title: Option<&str>) -> Result<Drawing, StageError> {
         let histogram = of_rows(self, rows)?;
         Ok(Drawing::Picture { text: text(&histogram), svg: svg(&histogram, title) })
     }
-}
-
-/// The positions of `x`, then of `by` if there is one; `None` after an error.
-fn columns(
-    settings: &HistogramBlock,
-    schema: &SchemaRef,
-    steps: &[&str; 4],
-    diagnostics: &mut Diagnostics<'_>,
-) -> Option<Vec<usize>> {
-    let mut found = of_numbers(&[("x", Some(&settings.x))], schema, steps, diagnostics);
-    found.extend(of_series(settings.by.as_deref(), schema, steps, diagnostics));
-    found.into_iter().collect()
 }
 
 /// The histogram of rows with these columns.

@@ -24,37 +24,28 @@ impl RowsBlock for PlotBlock {
         steps: &[&str; 4],
         diagnostics: &mut Diagnostics<'_>,
     ) -> Option<Needs> {
+        // The positions of `x`, `y`, then `low` and `high` if there are any, then `by` if there is one.
+        let numbers = [
+            ("x", Some(&self.x)),
+            ("y", Some(&self.y)),
+            ("low", self.low.as_ref()),
+            ("high", self.high.as_ref()),
+        ];
+        let mut found = of_numbers(&numbers, schema, steps, diagnostics);
+        found.extend(of_series(self.by.as_deref(), schema, steps, diagnostics));
+        let columns = found.into_iter().collect::<Option<_>>()?;
         // One more than can be drawn, to be told apart from just as many.
-        Some(Needs { columns: columns(self, schema, steps, diagnostics)?, most: POINTS_MAX + 1 })
+        Some(Needs { columns, most: POINTS_MAX + 1 })
     }
 
-    fn picture(&self) -> Option<Option<&str>> {
-        Some(self.name.as_deref())
+    fn picture<'a>(&'a self, of_table: &'a str) -> Option<&'a str> {
+        Some(self.name.as_deref().unwrap_or(of_table))
     }
 
     fn draw(&self, rows: &RecordBatch, _: u64, title: Option<&str>) -> Result<Drawing, StageError> {
         let plot = of_rows(self, rows)?;
         Ok(Drawing::Picture { text: text::draw(&plot), svg: svg::draw(&plot, title) })
     }
-}
-
-/// The positions of `x`, `y`, then `low` and `high` if there are any, then `by` if there is one; `None`
-/// after diagnostics.
-fn columns(
-    settings: &PlotBlock,
-    schema: &SchemaRef,
-    steps: &[&str; 4],
-    diagnostics: &mut Diagnostics<'_>,
-) -> Option<Vec<usize>> {
-    let numbers = [
-        ("x", Some(&settings.x)),
-        ("y", Some(&settings.y)),
-        ("low", settings.low.as_ref()),
-        ("high", settings.high.as_ref()),
-    ];
-    let mut found = of_numbers(&numbers, schema, steps, diagnostics);
-    found.extend(of_series(settings.by.as_deref(), schema, steps, diagnostics));
-    found.into_iter().collect()
 }
 
 /// The positions of columns of numbers, by their keys; with `low` goes `high`.

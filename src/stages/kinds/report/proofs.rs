@@ -102,7 +102,7 @@ impl RowsBlock for ProofsBlock {
         Some(Needs { columns: columns(schema, steps, diagnostics)?, most: self.limit as usize })
     }
 
-    fn picture(&self) -> Option<Option<&str>> {
+    fn picture<'a>(&'a self, _: &'a str) -> Option<&'a str> {
         None
     }
 

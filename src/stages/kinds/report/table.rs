@@ -19,13 +19,22 @@ impl RowsBlock for TableBlock {
         steps: &[&str; 4],
         diagnostics: &mut Diagnostics<'_>,
     ) -> Option<Needs> {
-        Some(Needs {
-            columns: columns(self, schema, steps, diagnostics)?,
-            most: self.limit as usize,
-        })
+        // The positions of the columns that are shown.
+        let Some(columns) = &self.columns else {
+            let columns = (0..schema.fields().len()).collect();
+            return Some(Needs { columns, most: self.limit as usize });
+        };
+        let mut found = Vec::new();
+        for (i, column) in columns.iter().enumerate() {
+            let number = i.to_string();
+            let steps: Vec<&str> = steps.iter().copied().chain(["columns", &number]).collect();
+            found.push(diagnostics.column(&steps, column, schema));
+        }
+        let columns = found.into_iter().collect::<Option<_>>()?;
+        Some(Needs { columns, most: self.limit as usize })
     }
 
-    fn picture(&self) -> Option<Option<&str>> {
+    fn picture<'a>(&'a self, _: &'a str) -> Option<&'a str> {
         None
     }
 
@@ -33,25 +42,6 @@ impl RowsBlock for TableBlock {
         let (text, markdown) = table(rows, all);
         Ok(Drawing::Text { text, markdown })
     }
-}
-
-/// The positions of the columns that are shown; `None` after an error.
-fn columns(
-    settings: &TableBlock,
-    schema: &SchemaRef,
-    steps: &[&str; 4],
-    diagnostics: &mut Diagnostics<'_>,
-) -> Option<Vec<usize>> {
-    let Some(columns) = &settings.columns else {
-        return Some((0..schema.fields().len()).collect());
-    };
-    let mut found = Vec::new();
-    for (i, column) in columns.iter().enumerate() {
-        let number = i.to_string();
-        let steps: Vec<&str> = steps.iter().copied().chain(["columns", &number]).collect();
-        found.push(diagnostics.column(&steps, column, schema));
-    }
-    found.into_iter().collect()
 }
 
 /// The first of `all` rows, or how many there are if none is wanted: as text, each line ended, and

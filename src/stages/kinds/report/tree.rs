@@ -20,13 +20,20 @@ impl RowsBlock for TreeBlock {
         steps: &[&str; 4],
         diagnostics: &mut Diagnostics<'_>,
     ) -> Option<Needs> {
-        Some(Needs {
-            columns: columns(self, schema, steps, diagnostics)?,
-            most: self.limit as usize,
-        })
+        // The positions of the levels, then of the details.
+        let mut found = Vec::new();
+        for (key, columns) in [("levels", &self.levels), ("details", &self.details)] {
+            for (i, column) in columns.iter().enumerate() {
+                let number = i.to_string();
+                let steps: Vec<&str> = steps.iter().copied().chain([key, &number]).collect();
+                found.push(scalar(&steps, column, schema, diagnostics));
+            }
+        }
+        let columns = found.into_iter().collect::<Option<_>>()?;
+        Some(Needs { columns, most: self.limit as usize })
     }
 
-    fn picture(&self) -> Option<Option<&str>> {
+    fn picture<'a>(&'a self, _: &'a str) -> Option<&'a str> {
         None
     }
 
@@ -34,24 +41,6 @@ impl RowsBlock for TreeBlock {
         let text = trees(self, rows) + &more(rows.num_rows(), all, "rows");
         Ok(Drawing::verbatim(text))
     }
-}
-
-/// The positions of the levels, then of the details; `None` after an error.
-fn columns(
-    settings: &TreeBlock,
-    schema: &SchemaRef,
-    steps: &[&str; 4],
-    diagnostics: &mut Diagnostics<'_>,
-) -> Option<Vec<usize>> {
-    let mut found = Vec::new();
-    for (key, columns) in [("levels", &settings.levels), ("details", &settings.details)] {
-        for (i, column) in columns.iter().enumerate() {
-            let number = i.to_string();
-            let steps: Vec<&str> = steps.iter().copied().chain([key, &number]).collect();
-            found.push(scalar(&steps, column, schema, diagnostics));
-        }
-    }
-    found.into_iter().collect()
 }
 
 /// The trees of rows with these columns, each line ended.
