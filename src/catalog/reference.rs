@@ -274,7 +274,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn references_are_told_apart_by_their_form() {
+    fn references_are_distinguished_by_their_form() {
         let read = |text: &str| text.parse::<RunReference>();
         let of = |name: &str, back| RunReference::Of { pipeline: name.parse().unwrap(), back };
         assert_eq!(read("latest").unwrap(), RunReference::Latest { back: 0 });

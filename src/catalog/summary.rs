@@ -48,7 +48,7 @@ pub struct RunSummary {
     pub params: BTreeMap<String, serde_json::Value>,
     /// Rows of its metrics; none unless it succeeded.
     pub metrics: Vec<serde_json::Value>,
-    /// What was asked of models behind endpoints; known of published runs only.
+    /// Usage of models behind endpoints; known of published runs only.
     pub models: BTreeMap<String, ModelUsage>,
     /// What models in folders computed; known of published runs only.
     pub local_models: BTreeMap<String, LocalUsage>,
@@ -84,7 +84,7 @@ impl RunSummary {
 }
 
 /// The newest `limit` runs, of one pipeline if it is named, each with what keeps it from being read, if
-/// anything does: whose pipeline that is nobody knows.
+/// anything does: the pipeline of such a run is unknown.
 pub async fn list(
     store: &Store,
     limit: usize,
@@ -173,7 +173,7 @@ async fn from_log(
     for event in entries.iter().filter_map(|entry| entry.event()) {
         match event {
             Event::Started { pipeline, params, code, templates, stages, .. } => {
-                // Whoever goes on with a run asks again what failed.
+                // A resumed run computes again what failed.
                 summary.failed.clear();
                 summary.stages_all = *stages;
                 summary.pipeline = pipeline.name.to_string();

@@ -49,8 +49,8 @@ impl Ledger {
         Ok(done)
     }
 
-    /// [`Ledger::compact`] when it is worth it and nobody in this process is at it; none otherwise. Cheap
-    /// enough to be called after every flush, so that a long run does not pile up segments.
+    /// [`Ledger::compact`] when it is worth it and not under way in this process; none otherwise.
+    /// Cheap enough to be called after every flush, so that a long run does not pile up segments.
     ///
     /// # Errors
     ///

@@ -29,7 +29,7 @@ pub struct NewEntry {
 pub struct Origin {
     /// Digest over what the model is: weights, tokenizer, configuration, engine; not its name.
     pub model: Arc<str>,
-    /// What was asked for, such as `generate`.
+    /// Kind of the request, such as `generate`.
     pub kind: Arc<str>,
     pub run: RunId,
 }
@@ -67,7 +67,7 @@ pub struct Answer {
     /// Digest of model and request.
     pub key: Digest,
     pub answer: Box<str>,
-    /// What was asked, whom, and by which run.
+    /// The model, the kind of the request, and the run that sent it.
     pub origin: Origin,
     /// The process that recorded it.
     pub writer: Arc<str>,

@@ -76,7 +76,8 @@ struct Inner {
     writer: Arc<str>,
     limits: Limits,
     shared: Mutex<Shared>,
-    /// Held by whoever changes the state: one commit at a time, shared by all who wait for it.
+    /// Held by the task that changes the state: one commit at a time, shared by all who wait for
+    /// it.
     commits: AsyncMutex<()>,
     merges: AsyncMutex<()>,
     indexes: IndexCache,
@@ -240,8 +241,8 @@ impl Ledger {
         if *self.state() == *state { Err(missing) } else { Ok(()) }
     }
 
-    /// The segments that count, in the order of the log, as this process knows it: for whoever reads
-    /// them as tables. The first answer to a request counts.
+    /// The segments that count, in the order of the log, as this process knows it: for queries
+    /// that read them as tables. The first answer to a request counts.
     pub fn parts(&self) -> Vec<Part> {
         let part = |segment: &Arc<Segment>| Part {
             key: segment.key.clone(),
@@ -268,7 +269,7 @@ impl Ledger {
         self.inner.indexes.bytes()
     }
 
-    /// Held by whoever merges: one merge at a time in this process.
+    /// Held by the task that merges: one merge at a time in this process.
     pub(crate) fn merges(&self) -> &AsyncMutex<()> {
         &self.inner.merges
     }

@@ -48,7 +48,7 @@ pub(crate) struct Candidate {
     pub block: usize,
     /// Row within the block.
     pub row: usize,
-    /// Number of the key in the list that was asked for.
+    /// Number of the key in the requested list.
     pub key: usize,
 }
 

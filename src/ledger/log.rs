@@ -1,16 +1,17 @@
 //! The log of the ledger: numbered entries, each created once, by any of several processes.
 //!
-//! Nobody owns it. Who wants to append reads to the head and creates the next entry; who finds its place
-//! taken reads on and tries again. Log order decides which of two answers came first; no clock does.
+//! No process owns it. A writer reads to the head and creates the next entry; a writer that finds
+//! its place taken reads on and tries again. Log order decides which of two answers came first; no
+//! clock does.
 //!
 //! From time to time a checkpoint records what the log amounts to, and the entries up to it are removed.
 //! A process that slept meanwhile could then create an entry in a place that is empty again and that
-//! nobody reads any more. So an entry counts only if, after it was created, there is still no checkpoint
-//! at its number or later: checkpoints are written before entries are removed. Readers ask the same after
-//! they read entries.
+//! no process reads any more. So an entry counts only if, after it was created, there is still no
+//! checkpoint at its number or later: checkpoints are written before entries are removed. Readers
+//! ask the same after they read entries.
 //!
 //! The entries of merges say which segments are merged. They stay until those segments are removed, by
-//! whoever writes a checkpoint that is far enough behind them.
+//! the process that writes a checkpoint far enough behind them.
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 

@@ -22,7 +22,7 @@ use proofmill_store::{Store, StoreError};
 const SEGMENTS_AT_ONCE: usize = 16;
 /// Range reads under way at a time.
 const READS_AT_ONCE: usize = 8;
-/// Bytes between two blocks that are read along rather than asked for separately.
+/// Bytes between two blocks that are read along rather than requested separately.
 const GAP_BYTES_MAX: u64 = 256 << 10;
 /// Bytes of one read, unless one block alone has more.
 const READ_BYTES_MAX: u64 = 4 << 20;
@@ -116,7 +116,7 @@ fn plan(
 
 /// An answer that was found.
 struct Hit {
-    /// Number of the key in the list that was asked for.
+    /// Number of the key in the requested list.
     key: usize,
     rank: usize,
     answer: Arc<Answer>,

@@ -97,7 +97,8 @@ mod tests {
     const TIERS: Tiers =
         Tiers { lowest_bytes: 10, growth: 4, merge_min: 4, merge_max: 8, full_bytes: 2000 };
 
-    /// Appends segments, merging as told; returns what is left and how many bytes merges wrote.
+    /// Appends segments, merging what `Tiers::pick` selects; returns what is left and how many
+    /// bytes merges wrote.
     fn simulate(tiers: Tiers, appended: impl IntoIterator<Item = u64>) -> (Vec<u64>, u64, usize) {
         let (mut sizes, mut rewritten, mut most) = (Vec::new(), 0, 0);
         for size in appended {

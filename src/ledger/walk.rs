@@ -167,7 +167,7 @@ impl Cursor {
     }
 }
 
-/// The rows of a batch that count, or why that cannot be told.
+/// The rows of a batch that count, or why that cannot be determined.
 fn counting(batch: RecordBatch, forgotten: &[Forgotten]) -> Result<RecordBatch, String> {
     if forgotten.is_empty() {
         return Ok(batch);

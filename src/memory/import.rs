@@ -54,7 +54,8 @@ impl From<MemoryError> for Wrong {
     }
 }
 
-/// The lessons of the file at `path`, each with its file and line; `author` said those that name nobody.
+/// The lessons of the file at `path`, each with its file and line; `author` said those that name no
+/// author.
 ///
 /// # Errors
 ///
@@ -116,14 +117,14 @@ fn action(record: &Record) -> Result<Action, Wrong> {
     };
     let fact = || required(&record.fact, "fact");
     let question = || required(&record.question, "question");
-    let asked = || record.question.as_deref().map(str::parse::<Sentence>).transpose();
+    let optional_question = || record.question.as_deref().map(str::parse::<Sentence>).transpose();
     Ok(match verb {
-        Verb::Add => Action::Add { fact: fact()?, question: asked()? },
-        Verb::Affirm => Action::Affirm { fact: fact()?, question: asked()? },
+        Verb::Add => Action::Add { fact: fact()?, question: optional_question()? },
+        Verb::Affirm => Action::Affirm { fact: fact()?, question: optional_question()? },
         Verb::Negate => Action::negate(
             fact()?,
             record.negation.as_deref().map(str::parse).transpose()?,
-            asked()?,
+            optional_question()?,
         )?,
         Verb::Block => {
             let hypothesis = required(&record.hypothesis, "hypothesis")?;

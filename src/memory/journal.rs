@@ -1,5 +1,5 @@
-//! The chain of a memory in the store. Nobody owns it: who wants to add reads to the head and creates
-//! the next entry; who finds its place taken reads on, checks again and tries again.
+//! The chain of a memory in the store. No process owns it: a writer reads to the head and creates
+//! the next entry; a writer that finds its place taken reads on, checks again and tries again.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ const ATTEMPTS_MAX: u32 = 64;
 /// What becomes of a fact that conflicts with others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Conflicts {
-    /// It is added, and the conflicts are told.
+    /// It is added, and the conflicts are reported.
     Show,
     /// It is not added.
     Refuse,
@@ -54,7 +54,7 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Reads all entries. A memory that nobody taught has none.
+    /// Reads all entries. A memory that was never taught has none.
     ///
     /// # Errors
     ///

@@ -51,7 +51,7 @@ impl StoredMemory {
         self.entries.len() as u64
     }
 
-    /// True if nobody taught it.
+    /// True if it was never taught.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }

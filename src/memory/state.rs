@@ -145,17 +145,17 @@ impl State {
             }
             _ => Applied::Changed,
         };
-        let (asked, kind) = (Some(question.clone()), Source::Confirmed);
+        let (confirmed, kind) = (Some(question.clone()), Source::Confirmed);
         for premise in premises {
             if !self.facts.contains_key(&premise.key()) {
-                let (fact, question) = (Some(premise.clone()), asked.clone());
+                let (fact, question) = (Some(premise.clone()), confirmed.clone());
                 self.hold(Row { fact, question, ..Row::of(entry, RowKind::Noted, kind) });
                 applied = Applied::Changed;
             }
         }
         if applied == Applied::Changed {
             let row = Row {
-                question: asked,
+                question: confirmed,
                 answer: Some(answer.clone()),
                 premises: premises.to_vec(),
                 ..Row::of(entry, RowKind::Confirmed, kind)

@@ -68,7 +68,7 @@ pub fn line(notice: &Notice<'_>, watched: &Watched) -> Option<String> {
         Notice::StageRetried { stage, message, delay } => {
             format!("retrying {stage} in {}: {}", duration(*delay), printable(message, true))
         }
-        Notice::StageFinished { outcome, notes, asked } => {
+        Notice::StageFinished { outcome, notes, requests } => {
             if outcome.status == StageStatus::Cached {
                 return reused(outcome);
             }
@@ -82,10 +82,10 @@ pub fn line(notice: &Notice<'_>, watched: &Watched) -> Option<String> {
             let notes: Vec<_> =
                 notes.iter().map(|note| format!("\n  note: {}", printable(note, true))).collect();
             let wall = Duration::from_millis(outcome.wall_ms);
-            let asked = asked.map(|counts| format!("; {}", asked::at_the_end(&counts, wall)));
-            let asked = asked.unwrap_or_default();
+            let requests = requests.map(|counts| format!("; {}", asked::at_the_end(&counts, wall)));
+            let requests = requests.unwrap_or_default();
             format!(
-                "done {}: {rows}, {size}{errors}, {time}{asked}{}",
+                "done {}: {rows}, {size}{errors}, {time}{requests}{}",
                 outcome.stage,
                 notes.concat()
             )
@@ -167,8 +167,8 @@ mod tests {
     }
 
     #[test]
-    fn a_stage_that_asked_models_says_so() {
-        let asked = Counts {
+    fn a_stage_with_inference_reports_its_requests() {
+        let requests = Counts {
             rows: 122,
             settled: 122,
             asked: 118,
@@ -179,12 +179,12 @@ mod tests {
             output_tokens: 21,
             ..Counts::default()
         };
-        let said = |asked, notes: &[String]| {
-            let notice = Notice::StageFinished { outcome: &outcome(), notes, asked };
+        let said = |requests, notes: &[String]| {
+            let notice = Notice::StageFinished { outcome: &outcome(), notes, requests };
             line(&notice, &Watched::default()).unwrap()
         };
         insta::assert_snapshot!(
-            said(Some(asked), &["nothing else".to_owned()]),
+            said(Some(requests), &["nothing else".to_owned()]),
             @r"
         done answers: 120 rows, 33.0 KiB, 2 error rows, 6.5 s; 118 asked, 4 replayed, 2 failed, 1,234 tokens/s
           note: nothing else

@@ -25,11 +25,11 @@ impl Observer for Logged {
                     "stage is tried again"
                 );
             }
-            Notice::StageFinished { outcome, notes, asked } => {
+            Notice::StageFinished { outcome, notes, requests } => {
                 for note in *notes {
                     info!(stage = %outcome.stage, note, "stage has a note");
                 }
-                stage_finished(outcome, asked.unwrap_or_default());
+                stage_finished(outcome, requests.unwrap_or_default());
             }
             Notice::CheckFailed { stage, verdict } => {
                 let (check, reason) = (&verdict.check, &verdict.message);
@@ -53,7 +53,7 @@ impl Observer for Logged {
     }
 }
 
-fn stage_finished(outcome: &StageOutcome, asked: Counts) {
+fn stage_finished(outcome: &StageOutcome, counts: Counts) {
     let StageOutcome { stage, kind, rows, bytes, error_rows, wall_ms: ms, .. } = outcome;
     let fingerprint = outcome.fingerprint.map(|it| it.to_string()).unwrap_or_default();
     let status = match outcome.status {
@@ -62,7 +62,7 @@ fn stage_finished(outcome: &StageOutcome, asked: Counts) {
         StageStatus::Failed => "failed",
         StageStatus::Skipped => "skipped",
     };
-    let Counts { asked, replayed, failed, prompt_tokens, output_tokens, .. } = asked;
+    let Counts { asked, replayed, failed, prompt_tokens, output_tokens, .. } = counts;
     info!(
         %stage, kind, fingerprint, status, rows, bytes, error_rows, ms,
         asked, replayed, failed, prompt_tokens, output_tokens,

@@ -110,7 +110,7 @@ impl Observer for Terminal {
             Notice::Finished { .. } => state.is_live = false,
             _ => {}
         }
-        let quiet = matches!(notice, Notice::StageFinished { outcome, notes, asked: None }
+        let quiet = matches!(notice, Notice::StageFinished { outcome, notes, requests: None }
             if outcome.status == StageStatus::Computed && notes.is_empty() && outcome.error_rows == 0);
         let said = line(notice, &state.watched).filter(|_| !quiet);
         state.draw(said, now);

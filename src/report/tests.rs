@@ -160,7 +160,7 @@ impl Stand {
 
     fn end(&self, name: &str) {
         let (outcome, notes) = (&outcome(name), &[]);
-        self.terminal.notice(&Notice::StageFinished { outcome, notes, asked: None });
+        self.terminal.notice(&Notice::StageFinished { outcome, notes, requests: None });
     }
 
     /// What the terminal shows at a time.

@@ -38,7 +38,7 @@ use proofmill_store::{
 const DRAIN_MAX: Duration = Duration::from_secs(10);
 
 /// Checks that a cached stage passed under another definition are run again, and a query is computed by a second plan
-/// where that is asked for; nothing else is.
+/// on request; nothing else is.
 pub async fn confirm(context: &Context, name: &StageName) -> Result<(), StageError> {
     let stage = &context.prepared.stages[name];
     bind(context, name).await?;
@@ -58,8 +58,8 @@ pub async fn confirm(context: &Context, name: &StageName) -> Result<(), StageErr
 pub struct Done {
     pub outcome: StageOutcome,
     pub notes: Vec<String>,
-    /// What models were asked; `None` if nothing.
-    pub asked: Option<Counts>,
+    /// Requests to models; `None` if there were none.
+    pub requests: Option<Counts>,
 }
 
 /// Runs the stage, again after errors of the store that may pass.
@@ -150,12 +150,12 @@ async fn once(
         wall_ms: wall.as_millis() as u64,
         ..outcome(name, stage, &stored)
     };
-    let (mut notes, asked) = (computed.notes, progress.asked());
-    if asked.is_some() {
+    let (mut notes, requests) = (computed.notes, progress.asked());
+    if requests.is_some() {
         // Of this run and its machine: the record does not keep them.
         notes.extend(context.engine.models().notices());
     }
-    Ok(Done { outcome, notes, asked })
+    Ok(Done { outcome, notes, requests })
 }
 
 /// How a stage ended whose record is `stored`.
@@ -180,15 +180,15 @@ fn record(
     stage: &PreparedStage,
     plan: &PlannedStage,
     computed: &Computed,
-    (wall, asked): (Duration, Counts),
+    (wall, counts): (Duration, Counts),
 ) -> Artifact {
     let schema = stage.table.schema();
     let tables = stage.stage.inputs.iter().filter_map(|it| context.prepared.stages.get(&it.stage));
     let usage = StageUsage {
         input_rows: tables.map(|input| input.table.rows()).sum(),
-        answered: asked.answered,
-        replayed: asked.replayed,
-        tokens: asked.prompt_tokens + asked.output_tokens,
+        answered: counts.answered,
+        replayed: counts.replayed,
+        tokens: counts.prompt_tokens + counts.output_tokens,
     };
     let mut artifact = Artifact {
         v: ARTIFACT_VERSION,
@@ -315,12 +315,12 @@ fn judge(
     }
 }
 
-/// `work`, unless it takes too long or somebody stops the run. Then it asks no more, and what models have been asked is
-/// waited for and recorded.
+/// `work`, unless it takes too long or somebody stops the run. Then it sends no more requests, and
+/// the answers in flight are waited for and recorded.
 async fn within<T>(
     timeout: Option<Duration>,
     context: &Context,
-    (name, asked): (&StageName, &Counters),
+    (name, counters): (&StageName, &Counters),
     work: impl Future<Output = Result<T, StageError>>,
 ) -> Result<T, StageError> {
     let late = async {
@@ -337,12 +337,12 @@ async fn within<T>(
         done = &mut work => done,
         timeout = late => Err(StageError::Timeout(timeout)),
         () = context.stop.cancelled() => {
-            if asked.now().asked > 0 {
-                asked.interrupt();
+            if counters.now().asked > 0 {
+                counters.interrupt();
                 let text = format!(
                     "stage `{name}` waits up to {} s for {} answers in flight; a second signal stops it immediately",
                     DRAIN_MAX.as_secs(),
-                    asked.in_flight(),
+                    counters.in_flight(),
                 );
                 context.observer.notice(&Notice::Remark { text: &text });
                 tokio::select! {

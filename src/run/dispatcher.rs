@@ -252,7 +252,7 @@ impl Dispatcher {
                 };
                 self.failures.push(failure.clone());
                 self.failed.push(failure);
-                // Nobody but the people who look into the failure finds its table.
+                // Its table is only for people who look into the failure.
                 let outcome = StageOutcome { artifact: None, ..outcome };
                 self.outcomes.insert(name.clone(), outcome);
                 self.error.get_or_insert_with(|| attempt::named(&name, error));
@@ -288,8 +288,8 @@ impl Dispatcher {
     }
 
     fn finished(&mut self, name: StageName, done: Done) {
-        let Done { outcome, notes, asked } = done;
-        let notice = Notice::StageFinished { outcome: &outcome, notes: &notes, asked };
+        let Done { outcome, notes, requests } = done;
+        let notice = Notice::StageFinished { outcome: &outcome, notes: &notes, requests };
         self.context.observer.notice(&notice);
         self.unlogged.push(outcome.clone());
         self.unload_models(&name);
@@ -304,7 +304,7 @@ impl Dispatcher {
         self.outcomes.insert(name, outcome);
     }
 
-    /// Unloads the models that only the stage asked, which has ended, of those that have not.
+    /// Unloads the models of this stage, which has ended, that no unfinished stage uses.
     fn unload_models(&mut self, name: &StageName) {
         for model in &self.context.prepared.stages[name].models {
             let Some(stages) = self.asking.get_mut(model) else { continue };
@@ -338,7 +338,7 @@ impl Dispatcher {
 
 /// A stage whose table was there.
 fn cached(outcome: StageOutcome) -> Done {
-    Done { outcome, notes: Vec::new(), asked: None }
+    Done { outcome, notes: Vec::new(), requests: None }
 }
 
 fn task_died(error: &tokio::task::JoinError) -> Error {

@@ -1,5 +1,6 @@
-//! What the stages of a run may need, told before it begins: from what they took the last time and from the rows that
-//! their inputs have now. `plan` shows it and a display weighs stages by it. Nothing else rests on it.
+//! What the stages of a run may need, estimated before it begins: from what they took the last time
+//! and from the rows that their inputs have now. `plan` shows it and a display weighs stages by it.
+//! Nothing else rests on it.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -17,9 +18,9 @@ use crate::stages::plan::{Prepared, PreparedStage};
 const ROWS: u64 = 1_000;
 /// What any stage takes: its table is written.
 const STAGE: Duration = Duration::from_millis(5);
-/// What a row takes that is computed, and one that a model is asked about: their orders of magnitude.
+/// What a computed row takes, and a row that needs inference: their orders of magnitude.
 const ROW: Duration = Duration::from_micros(2);
-const ASKED_ROW: Duration = Duration::from_millis(20);
+const INFERENCE_ROW: Duration = Duration::from_millis(20);
 
 /// What a stage has in the store, or may come to have and to need. What is absent is not known, or not needed.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -42,12 +43,12 @@ impl Estimate {
     /// The same, where it is known what the ledger has: that costs nothing.
     pub fn with(self, found: LookedUp) -> Self {
         let LookedUp { requests, recorded } = found;
-        let asked = requests.saturating_sub(recorded) as f64 / requests.max(1) as f64;
-        let time = self.time.map(|time| time.as_secs_f64() * asked);
+        let unrecorded = requests.saturating_sub(recorded) as f64 / requests.max(1) as f64;
+        let time = self.time.map(|time| time.as_secs_f64() * unrecorded);
         Self {
             requests: Some(requests),
             recorded: Some(recorded),
-            tokens: self.tokens.map(|tokens| (tokens as f64 * asked).round() as u64),
+            tokens: self.tokens.map(|tokens| (tokens as f64 * unrecorded).round() as u64),
             time: time.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()),
             ..self
         }
@@ -77,7 +78,8 @@ fn stored(artifact: &Artifact) -> Estimate {
     Estimate { rows: Some(artifact.rows), bytes: Some(artifact.bytes), ..Estimate::default() }
 }
 
-/// What a stage may need that reads so many rows; `None` if it reads nothing, or nobody knows.
+/// What a stage may need that reads so many rows; `None` if it reads nothing, or the count is
+/// unknown.
 fn to_compute(stage: &PreparedStage, planned: &PlannedStage, read: Option<u64>) -> Estimate {
     let is_run = matches!(planned.action, PlannedAction::Run);
     let asks = is_run && asks_a_model(stage);
@@ -111,7 +113,7 @@ fn as_the_last_time(
     };
     let scaled = |count: u64, by: f64| (count as f64 * by).round() as u64;
     let requests = answered.saturating_add(replayed);
-    // Answers that the ledger had took no time, and nobody knows their tokens.
+    // Answers that the ledger had took no time, and their tokens are unknown.
     let of_all = if answered > 0 { requests as f64 / answered as f64 } else { 1.0 };
     let seconds = wall_ms as f64 / 1e3 * of_all * growth;
     Estimate {
@@ -139,7 +141,7 @@ pub fn expected(prepared: &Prepared, plan: &RunPlan) -> HashMap<StageName, Durat
             // A table of one row may be made of a million.
             let worked_on = inputs_most.max(estimate.rows).unwrap_or(ROWS);
             let worked_on = u32::try_from(worked_on).unwrap_or(u32::MAX);
-            let row = if estimate.asks { ASKED_ROW } else { ROW };
+            let row = if estimate.asks { INFERENCE_ROW } else { ROW };
             times.insert(name.clone(), estimate.time.unwrap_or(row * worked_on).max(STAGE));
         }
     }

@@ -59,7 +59,7 @@ async fn drop_lost(plan: &mut RunPlan, store: &Store) -> Result<(), StoreError> 
     Ok(())
 }
 
-/// Rows that failed for a reason that may pass are asked again.
+/// Rows that failed for a reason that may pass are computed again.
 fn drop_transient(plan: &mut RunPlan) {
     for stage in plan.stages.values_mut() {
         if let PlannedAction::Cached(artifact) = &stage.action

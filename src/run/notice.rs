@@ -1,4 +1,4 @@
-//! What a run tells whoever watches it.
+//! What a run reports to its observer.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -47,8 +47,8 @@ pub enum Notice<'a> {
     StageFinished {
         outcome: &'a StageOutcome,
         notes: &'a [String],
-        /// What models were asked; `None` if nothing.
-        asked: Option<Counts>,
+        /// Requests to models; `None` if there were none.
+        requests: Option<Counts>,
     },
     /// A check does not hold.
     CheckFailed {

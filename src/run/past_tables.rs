@@ -11,7 +11,7 @@ use proofmill_catalog::summary::{RunSummary, artifact};
 use proofmill_store::{Store, Stored};
 
 /// Finds the tables `wanted`, and what people should know of the runs that are meant. A run or a table that is not
-/// there is a diagnostic of the pipeline, which is told at its place.
+/// there is a diagnostic of the pipeline, which is reported with its location.
 ///
 /// # Errors
 ///

@@ -1,5 +1,5 @@
 //! Requests that failed for a reason that stays, in a table that is computed again because other rows failed for reasons
-//! that may pass. They are not asked again.
+//! that may pass. They are not sent again.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ use crate::run::reason::Reason;
 use crate::stages::queries::answers::REQUEST_DIGEST;
 
 /// Those of the table that this run computes again. None where it is computed for another reason, such as `--rerun`,
-/// and where error rows cannot be read or do not name their requests: then they are asked.
+/// and where error rows cannot be read or do not name their requests: then they are sent.
 pub async fn permanent_failures(store: &Store, planned: &PlannedStage) -> HashMap<Key, Failure> {
     let mut all = HashMap::new();
     let (Reason::Transient(_), Some(old)) = (&planned.reason, &planned.replace) else { return all };
@@ -45,7 +45,7 @@ mod tests {
 
     #[test]
     fn rows_that_stay_failed_are_known_by_their_requests() {
-        let digest = Digest::of(b"asked");
+        let digest = Digest::of(b"requested");
         let rows: [(&str, Option<String>); 5] = [
             ("invalid", Some(digest.to_string())),
             ("transient", Some(digest.to_string())),

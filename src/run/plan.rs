@@ -23,7 +23,8 @@ pub async fn plan(
     for (stage, lookup) in plan.stages.values_mut().zip(found) {
         match lookup {
             Lookup::Found(artifact)
-                if matches!(stage.action, PlannedAction::Run) && stage.reason != Reason::Asked =>
+                if matches!(stage.action, PlannedAction::Run)
+                    && stage.reason != Reason::Requested =>
             {
                 stage.action = PlannedAction::Cached(artifact);
                 stage.reason = Reason::Stored;
@@ -42,7 +43,8 @@ pub async fn plan(
 }
 
 /// The stages that would run for a reason of their own: new or with other settings, sources, models or versions; with
-/// a table that is lost, damaged or has rows to be asked again. Not those that only have inputs that run.
+/// a table that is lost, damaged or has rows to be requested again. Not those that only have inputs
+/// that run.
 pub async fn changed(prepared: &Prepared, store: &Store) -> Result<Vec<StageName>, StoreError> {
     let plan = plan(prepared, &Choice::default(), "plan", store).await?;
     let is_own = |stage: &PlannedStage| match &stage.reason {
@@ -52,7 +54,7 @@ pub async fn changed(prepared: &Prepared, store: &Store) -> Result<Vec<StageName
         Reason::Never
         | Reason::Volatile(_)
         | Reason::Unrepeatable(_)
-        | Reason::Asked
+        | Reason::Requested
         | Reason::Lost
         | Reason::Damaged(_)
         | Reason::Transient(_)
@@ -85,7 +87,7 @@ fn fingerprints(prepared: &Prepared, choice: &Choice, nonce: &str) -> RunPlan {
             components.set("run", nonce);
             Reason::Unrepeatable(why)
         } else if choice.again.contains(name) {
-            Reason::Asked
+            Reason::Requested
         } else {
             Reason::Never
         };

@@ -30,7 +30,8 @@ pub struct PlannedStage {
     pub reason: Reason,
     /// What it gave when it last ran in this pipeline.
     pub last: Option<Stored<Artifact>>,
-    /// The record in the store that this run replaces: its objects are lost, or it was asked to.
+    /// The record in the store that this run replaces: its objects are lost, or a rerun was
+    /// requested.
     pub replace: Option<Stored<Artifact>>,
 }
 

@@ -63,7 +63,7 @@ pub struct RunResult {
     pub failed: Vec<StageFailure>,
     /// Rows of the stages that measure or compare, by stage.
     pub metrics: Vec<(StageName, Vec<RecordBatch>)>,
-    /// What was asked of models behind endpoints, by their names.
+    /// Usage of models behind endpoints, by their names.
     pub models: BTreeMap<String, ModelUsage>,
     /// What models in folders computed, by their names.
     pub local_models: BTreeMap<String, LocalUsage>,
@@ -182,7 +182,7 @@ fn name_of(loaded: &Loaded) -> Result<PipelineName> {
     })
 }
 
-/// What the run asked of models behind endpoints.
+/// The run's usage of models behind endpoints.
 fn usage(context: &Context) -> BTreeMap<String, ModelUsage> {
     let spent = context.engine.models().spent();
     let usage = spent.map(|(name, usage, cost)| {

@@ -42,7 +42,7 @@ pub enum Reason {
     Volatile(Vec<String>),
     /// What decides its table does not count for its fingerprint, for this reason.
     Unrepeatable(&'static str),
-    Asked,
+    Requested,
     /// The store has lost part of its table.
     Lost,
     /// An object of its table is not what its record says.
@@ -102,7 +102,7 @@ impl fmt::Display for Reason {
                 write!(f, "it calls {}, which differs between runs", functions.join(", "))
             }
             Self::Unrepeatable(why) => write!(f, "{why}"),
-            Self::Asked => write!(f, "a rerun was requested"),
+            Self::Requested => write!(f, "a rerun was requested"),
             Self::Lost => write!(f, "part of its table is missing from the store"),
             Self::Damaged(error) => write!(f, "{error}"),
             Self::InputsReplaced(inputs) => {

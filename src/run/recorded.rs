@@ -1,5 +1,6 @@
-//! How many of the requests of a run have recorded answers, told before it begins: the queries that ask models run over
-//! the tables that are stored, with the ledger alone. Nothing is asked and nothing is written.
+//! How many of the requests of a run have recorded answers, counted before it begins: the queries
+//! of inference stages run over the tables that are stored, with the ledger alone. No request is
+//! sent and nothing is written.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,7 +18,7 @@ use crate::session::execute::drained;
 use crate::stages::error::StageError;
 use crate::stages::plan::{Prepared, PreparedStage};
 
-/// Rows of inputs above which nobody waits for it.
+/// Rows of inputs above which the count would take too long.
 const ROWS_MAX: u64 = 100_000;
 
 /// The rows of a stage that ask a model.
@@ -46,7 +47,7 @@ pub async fn recorded(
         if let Ok(Some(rows)) = inputs(stage, prepared, plan, store).await
             && rows <= ROWS_MAX
             && let failures = permanent_failures(store, planned).await
-            && let Ok(found) = asked(stage, rows, engine, failures).await
+            && let Ok(found) = look_up(stage, rows, engine, failures).await
         {
             all.insert(name.clone(), found);
         }
@@ -77,7 +78,7 @@ async fn inputs(
     Ok(Some(rows))
 }
 
-async fn asked(
+async fn look_up(
     stage: &PreparedStage,
     rows: u64,
     engine: &Engine,

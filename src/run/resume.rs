@@ -1,4 +1,4 @@
-//! Going on with a run that did not end well: only as what it was, and only if nobody runs it.
+//! Going on with a run that did not end well: only as what it was, and only if no process runs it.
 
 use std::collections::BTreeMap;
 
@@ -30,7 +30,7 @@ pub async fn take_over(
     started: &Event,
     observer: &dyn Observer,
 ) -> Result<(RunLog<Event>, Option<Lease>, Earlier)> {
-    // Whoever owns the run loses it only to somebody who may have it.
+    // The owner of the run loses it only to a process that may have it.
     let is_published = store.size(&manifest_key(run)).await?.is_some();
     may_go_on(run, &read_log::<Event>(store, run).await?, started, is_published)?;
     if !store.is_local() {

@@ -1,8 +1,9 @@
 //! The record of an artifact: which objects are the result of a stage with this fingerprint, and of
 //! which tables they were made.
 //!
-//! The record is created once: the first writer wins, and whoever made its own of the same tables adopts
-//! that result. A record that is replaced keeps a copy under its digest, for the runs that name it.
+//! The record is created once: the first writer wins, and a process that made its own of the same
+//! tables adopts that result. A record that is replaced keeps a copy under its digest, for the runs
+//! that name it.
 
 use std::collections::BTreeMap;
 
@@ -153,7 +154,7 @@ pub async fn publish(store: &Store, artifact: &Artifact) -> Result<Stored<Artifa
 }
 
 /// Publishes a record instead of `old`: its objects are missing or damaged, it was made of other tables,
-/// or it was asked to be computed again. Adopts the record that somebody else put in its place meanwhile.
+/// or recomputation was requested. Adopts the record that somebody else put in its place meanwhile.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! The one primitive every commit goes through: put-if-absent whose outcome is the truth.
+//! The one primitive every commit goes through: put-if-absent with a definite result.
 
 use bytes::Bytes;
 use object_store::PutMode;
@@ -20,15 +20,15 @@ impl Store {
     /// Stores `body` under `key` unless something is stored there.
     ///
     /// Stores lie in both directions: "already exists" may mean that our own first request was applied
-    /// or that nothing is stored, and a failure may hide a success. So every outcome but success is
-    /// resolved by reading the key back; `body` must therefore be unique to this call or equal in
-    /// meaning to any equal body.
+    /// or that nothing is stored, and a failure may hide a success. So every result except success
+    /// is resolved by reading the key back; `body` must therefore be unique to this call or equal
+    /// in meaning to any equal body.
     ///
     /// # Errors
     ///
     /// [`StoreError::Refused`] when the store does not allow it, [`StoreError::Gone`] when its bucket is not
-    /// there, [`StoreError::CommitUnknown`] when the
-    /// outcome could not be found out: then nothing may be deleted.
+    /// there, [`StoreError::CommitUnknown`] when the result could not be determined: then nothing
+    /// may be deleted.
     pub async fn create(&self, key: &Key, body: Bytes) -> Result<Created> {
         let (objects, path) = (self.objects(), key.path());
         let mut delays = self.delays();

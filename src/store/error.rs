@@ -1,6 +1,6 @@
 //! What can go wrong with the store: one variant per fact, with the key it concerns.
 
-use crate::obstacle::{Obstacle, chain, told};
+use crate::obstacle::{Obstacle, chain, service_answer};
 use proofmill_base::digest::Digest;
 use proofmill_base::error::{Error, ErrorKind};
 use proofmill_base::ids::RunId;
@@ -241,8 +241,8 @@ impl StoreError {
             | Self::Gone { source, .. }
             | Self::Object { source, .. }
             | Self::Refused { source, .. }
-            | Self::CommitUnknown { source, .. } => Some(told(source)),
-            Self::Unusable { source, .. } => Some(told(source)),
+            | Self::CommitUnknown { source, .. } => Some(service_answer(source)),
+            Self::Unusable { source, .. } => Some(service_answer(source)),
             other => std::error::Error::source(other).map(chain),
         }
     }

@@ -1,4 +1,4 @@
-//! For tests: a store that fails as told, and a clock that does not wait.
+//! For tests: a store that fails as scripted, and a clock that does not wait.
 
 use std::fmt;
 use std::ops::Range;
@@ -116,7 +116,7 @@ impl FaultyStore {
         *self.script.lock().unwrap() = script;
     }
 
-    /// Counts calls from 0 again; the nth call of an operation sleeps until told.
+    /// Counts calls from 0 again; the nth call of an operation sleeps until released.
     pub fn pause(&self, op: Op, nth: usize) -> Pause {
         self.script(vec![]);
         let pause = Pause(Some(Arc::default()));

@@ -37,7 +37,7 @@ pub(crate) struct Job {
     pub dest: PathBuf,
     /// Whether it may replace what has that name.
     pub overwrite: bool,
-    /// Gets the outcome once it is durable.
+    /// Receives the result once it is durable.
     pub done: oneshot::Sender<object_store::Result<PutResult>>,
 }
 
@@ -61,10 +61,10 @@ pub(crate) async fn submit(
         store: "DurableLocal",
         source: "the thread that writes has ended".into(),
     };
-    let (done, outcome) = oneshot::channel();
+    let (done, result) = oneshot::channel();
     let job = Job { content, dest, overwrite, done };
     jobs.send(job).await.map_err(|_| gone())?;
-    outcome.await.map_err(|_| gone())?
+    result.await.map_err(|_| gone())?
 }
 
 /// The name of a new staging file for `dest`: hidden from listings, as `object_store` does it.
@@ -281,9 +281,9 @@ fn of_staging(error: io::Error) -> io::Error {
     }
 }
 
-fn answer(job: Job, outcome: io::Result<()>) {
+fn answer(job: Job, written: io::Result<()>) {
     let path = || job.dest.display().to_string();
-    let result = match outcome {
+    let result = match written {
         Ok(()) => Ok(PutResult { e_tag: None, version: None }),
         Err(error) => Err(to_object_error(path(), error)),
     };

@@ -159,7 +159,7 @@ impl Store {
         Ok(head.map(|meta| (now - meta.last_modified).to_std().unwrap_or_default()))
     }
 
-    /// Stores `payload` under a key that nobody else uses.
+    /// Stores `payload` under a key that no other writer uses.
     ///
     /// # Errors
     ///

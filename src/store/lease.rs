@@ -27,7 +27,7 @@ const BEAT: Duration = Duration::from_secs(10);
 const SILENCE: Duration = Duration::from_secs(35);
 /// Time between two looks at an object.
 const LOOK: Duration = Duration::from_secs(5);
-/// Attempts at a lock: whoever only looks at it holds it for a moment.
+/// Attempts at a lock: a process that only inspects it holds it for a moment.
 const LOCK_ATTEMPTS: u32 = 20;
 /// Time between two of them.
 const LOCK_DELAY: Duration = Duration::from_millis(10);

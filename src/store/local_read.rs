@@ -16,7 +16,7 @@ use crate::disk::refuse_symlinks;
 /// Size of an object, in bytes, up to which one blocking task opens and reads it.
 pub(crate) const SMALL_BYTES_MAX: u64 = 256 << 10;
 
-/// True when all of an object is asked for, without conditions.
+/// True when all of an object is requested, without conditions.
 pub(crate) fn is_plain(options: &GetOptions) -> bool {
     let GetOptions {
         if_match: None,

@@ -35,7 +35,8 @@ impl LocalUpload {
     ) -> io::Result<Self> {
         disk.ensure_dir(dest.parent().unwrap_or(Path::new("")))?;
         let file = Arc::new(OpenOptions::new().write(true).create_new(true).open(&staging)?);
-        // Held while it is written, however long that takes: nobody takes it for a dead one's.
+        // Held while it is written, however long that takes: no sweep takes it for that of a dead
+        // process.
         let _ = file.try_lock();
         Ok(Self { file, staging: Some(staging), dest, offset: 0, jobs })
     }
@@ -84,7 +85,7 @@ impl MultipartUpload for LocalUpload {
 impl Drop for LocalUpload {
     fn drop(&mut self) {
         if let Some(staging) = self.staging.take() {
-            // Nobody waits for this; a staging file that stays is hidden and harmless.
+            // No caller waits for this; a staging file that stays is hidden and harmless.
             let _ = std::fs::remove_file(staging);
         }
     }

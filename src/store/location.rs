@@ -224,7 +224,7 @@ mod tests {
     #[test]
     fn plain_http_needs_an_endpoint_that_says_so() {
         let only = |name: &'static str, value: &'static str| {
-            move |asked: &str| (asked == name).then(|| value.to_owned())
+            move |requested: &str| (requested == name).then(|| value.to_owned())
         };
         assert!(is_http_endpoint(only("AWS_ENDPOINT_URL", "http://127.0.0.1:9000")));
         assert!(!is_http_endpoint(only("AWS_ENDPOINT_URL", "https://s3.example")));

@@ -43,8 +43,8 @@ pub struct Manifest {
     pub stages: Vec<StageOutcome>,
     /// Rows of the metrics, as measured.
     pub metrics: Vec<serde_json::Value>,
-    /// What the process that ended the run asked of models behind endpoints, by their names in the file.
-    /// Unknown before version 3.
+    /// Usage of models behind endpoints by the process that ended the run, by their names in the
+    /// file. Unknown before version 3.
     #[serde(default)]
     pub models: BTreeMap<String, ModelUsage>,
     /// What that process computed with models on its machine, by their names in the file. Unknown before
@@ -55,7 +55,7 @@ pub struct Manifest {
     pub log: Head,
 }
 
-/// What a model in a folder was asked and computed.
+/// Usage of a model in a folder.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LocalUsage {
@@ -66,7 +66,7 @@ pub struct LocalUsage {
     pub computed_tokens: u64,
 }
 
-/// What was asked of a model behind an endpoint.
+/// Usage of a model behind an endpoint.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ModelUsage {

@@ -1,5 +1,6 @@
-//! What keeps a store from being used as it is named, told from the answer of its service; and that answer
-//! in one line. `object_store` sorts answers by status only and quotes the service's XML in each cause.
+//! What keeps a store from being used as it is named, as determined by the answer of its service;
+//! and that answer in one line. `object_store` sorts answers by status only and quotes the
+//! service's XML in each cause.
 
 use proofmill_base::styled::printable;
 
@@ -152,7 +153,7 @@ impl Answer {
 
 /// The answer in one line: status, code and message where the service gave them, and otherwise what the
 /// client says.
-pub fn told(error: &object_store::Error) -> String {
+pub fn service_answer(error: &object_store::Error) -> String {
     let text = chain(error);
     let Answer { status, code, message, .. } = Answer::of(&text);
     let Some(code) = code else { return text };
@@ -198,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_that_do_not_change_are_told_from_others() {
+    fn answers_that_do_not_change_are_distinguished_from_others() {
         let missing = |code| {
             let (path, source) = at(answer("404 Not Found", code));
             E::NotFound { path, source }
@@ -252,10 +253,10 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_told_once_and_in_one_line() {
+    fn an_answer_is_reported_once_and_in_one_line() {
         let error = generic(answer("503 Service Unavailable", "SlowDown"));
-        assert_eq!(told(&error), "the service answered 503 SlowDown: It⏎is \\u{1b}so.");
+        assert_eq!(service_answer(&error), "the service answered 503 SlowDown: It⏎is \\u{1b}so.");
         let error = generic("reset by peer".to_owned());
-        assert_eq!(told(&error).matches("reset by peer").count(), 1);
+        assert_eq!(service_answer(&error).matches("reset by peer").count(), 1);
     }
 }

@@ -41,7 +41,7 @@ pub struct Latest {
 ///
 /// # Errors
 ///
-/// When the store fails. A manifest that cannot be trusted is passed over and told of.
+/// When the store fails. A manifest that cannot be trusted is skipped and reported.
 pub async fn latest_manifest(store: &Store, pipeline: &PipelineName) -> Result<Latest> {
     let mut latest = Latest::default();
     let runs = run_ids(store).await?;

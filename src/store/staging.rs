@@ -6,7 +6,7 @@ use std::fs::{self, File};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-/// A staging file that nobody has written to for so long, and that nobody holds, was left behind.
+/// Age after which a staging file that no process holds or writes to counts as left behind.
 const LEFT_BEHIND: Duration = Duration::from_secs(3600);
 /// The folders in which objects are written, besides those of runs; `*` stands for any name.
 const FOLDERS: [&[&str]; 5] =
@@ -17,7 +17,7 @@ const FOLDERS_OF_RUN: [&str; 3] = [".", "log", "data"];
 const MANIFEST: &str = "manifest.json";
 
 /// Removes what killed processes left below `root`, as of `now`; how many files that were. What cannot
-/// be looked at or removed stays: it harms nobody.
+/// be inspected or removed stays: it is harmless.
 pub(crate) fn sweep(root: &Path, now: SystemTime) -> usize {
     let mut removed = 0;
     for folder in FOLDERS {
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_nobody_holds_and_nobody_wrote_to_is_removed() {
+    fn only_files_neither_held_nor_recently_written_are_removed() {
         let folder = tempfile::tempdir().unwrap();
         let (now, hour) = (SystemTime::now(), LEFT_BEHIND);
         let file = |name: &str, age: Duration| {

@@ -60,7 +60,7 @@ impl PieceUpload {
         Ok(())
     }
 
-    /// Gives up: nothing becomes visible, and the store is asked to forget the pieces.
+    /// Gives up: nothing becomes visible, and the store is requested to discard the pieces.
     pub async fn abort(&mut self) {
         self.in_flight.shutdown().await;
         if let Some(mut multipart) = self.multipart.take() {

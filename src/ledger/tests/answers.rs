@@ -99,7 +99,7 @@ async fn durable_answers_are_those_that_every_later_look_up_gives() {
     assert_eq!(counts.iter().map(|answer| text(answer)).collect::<Vec<_>>(), ["fast", "fast"]);
     let counts = slow.record_durably(vec![entry(1, "slow"), entry(2, "slow")]).await.unwrap();
     assert_eq!(counts.iter().map(|answer| text(answer)).collect::<Vec<_>>(), ["fast", "slow"]);
-    // Nobody else committed anything: what was recorded counts, and no row is read.
+    // No other process committed anything: what was recorded counts, and no row is read.
     objects.script(vec![]);
     let counts = slow.record_durably(vec![entry(4, "slow")]).await.unwrap();
     assert_eq!(text(&counts[0]), "slow");
@@ -118,7 +118,7 @@ fn what_is_no_answer_is_refused() {
 }
 
 #[tokio::test]
-async fn keys_that_begin_alike_are_told_apart() {
+async fn keys_that_begin_alike_are_distinguished() {
     let key = |last: u8| {
         let mut bytes = [7; 32];
         bytes[31] = last;

@@ -1,4 +1,5 @@
-//! Answers that were forgotten: never replayed, by nobody, whatever is merged, killed or reopened.
+//! Answers that were forgotten: never replayed, by no process, whatever is merged, killed or
+//! reopened.
 
 use super::{SMALL, entry, key, origin, texts};
 use crate::merge::merge;

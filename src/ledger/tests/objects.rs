@@ -74,7 +74,7 @@ async fn a_batch_costs_one_read_for_each_segment_and_a_few_for_what_is_found() {
         let found = reopened.look_up(&keys).await.unwrap();
         (objects.calls(Op::Get), found.iter().flatten().count())
     };
-    // Opening reads the end of each of the six segments; whoever wrote them need not.
+    // Opening reads the end of each of the six segments; the process that wrote them need not.
     assert_eq!(reads((50_000..51_000).map(key).collect()).await, (6, 0));
     assert_eq!(reads((50_000..60_000).map(key).collect()).await, (0, 0));
     assert_eq!(reads((2_000..4_000).map(key).collect()).await, (1, 2_000));

@@ -80,12 +80,12 @@ async fn tasks_that_share_a_ledger_get_one_answer() {
                 counts.iter().map(|answer| text(answer)).collect::<Vec<_>>()
             })
         });
-        let told = futures::future::try_join_all(tasks).await.unwrap();
-        let kinds: HashSet<_> = told.into_iter().collect();
+        let answers = futures::future::try_join_all(tasks).await.unwrap();
+        let kinds: HashSet<_> = answers.into_iter().collect();
         assert_eq!(kinds.len(), 1, "{kinds:?}");
         let now = texts(&ledger, round * 5..round * 5 + 5).await;
-        let told = kinds.into_iter().next().unwrap();
-        assert_eq!(now.into_iter().flatten().collect::<Vec<_>>(), told);
+        let counted = kinds.into_iter().next().unwrap();
+        assert_eq!(now.into_iter().flatten().collect::<Vec<_>>(), counted);
     }
 }
 

@@ -1,4 +1,4 @@
-//! What was merged is removed, and nobody loses an answer by it.
+//! What was merged is removed, and no process loses an answer by it.
 
 use std::collections::BTreeSet;
 
@@ -30,21 +30,21 @@ async fn superfluous(store: &Store) -> BTreeSet<Key> {
 }
 
 /// Segments that entries of the log say were merged.
-pub(super) async fn told_by_the_log(store: &Store) -> BTreeSet<Key> {
-    let mut told = BTreeSet::new();
+pub(super) async fn merged_by_the_log(store: &Store) -> BTreeSet<Key> {
+    let mut merged = BTreeSet::new();
     for key in store.list(&ledger_log_prefix()).await.unwrap() {
         let bytes = store.get(&key).await.unwrap();
         if let Ok(LogEntry { body: Body::Merge { from, .. }, .. }) = unseal(&key, &bytes) {
-            told.extend(from);
+            merged.extend(from);
         }
     }
-    told
+    merged
 }
 
 /// Every segment counts or is about to be removed.
 pub(super) async fn assert_nothing_leaks(store: &Store) {
-    let (superfluous, told) = (superfluous(store).await, told_by_the_log(store).await);
-    assert!(superfluous.is_subset(&told), "{superfluous:?} of {told:?}");
+    let (superfluous, merged) = (superfluous(store).await, merged_by_the_log(store).await);
+    assert!(superfluous.is_subset(&merged), "{superfluous:?} of {merged:?}");
 }
 
 #[tokio::test]
@@ -53,7 +53,7 @@ async fn objects_stay_few_over_a_hundred_merges_with_a_reader_and_another_writer
     let open = async || Ledger::with(&store, SMALL).await.unwrap();
     let (ledger, reader, writer) = (open().await, open().await, open().await);
     let (mut n, mut merges, mut most) = (0, 0, 0);
-    // What the reader saw, it sees for ever, although nobody tells it what was merged.
+    // What the reader saw, it sees for ever, although it is not notified of merges.
     let mut seen = 0;
     while merges < 100 {
         let who = if n % 5 == 4 { &writer } else { &ledger };

@@ -89,7 +89,7 @@ async fn many_writers_lose_nothing() {
 }
 
 #[tokio::test]
-async fn conflicts_are_told_or_refused() {
+async fn conflicts_are_reported_or_refused() {
     let store = store().await;
     let mut journal = open(&store).await;
     teach(&mut journal, add("A magnet can attract copper.")).await.unwrap();
@@ -181,7 +181,7 @@ async fn damage_is_found() {
 }
 
 #[tokio::test]
-async fn a_memory_that_is_not_there_is_told_with_the_nearest() {
+async fn a_memory_that_is_not_there_is_reported_with_the_nearest() {
     let store = store().await;
     teach(&mut open(&store).await, add("Iron rusts.")).await.unwrap();
     let error = Journal::open_known(&store, &"scence".parse().unwrap()).await.unwrap_err();

@@ -1,4 +1,4 @@
-//! Group commit: what is asked of the disk, in which order, before anybody is answered.
+//! Group commit: what is requested of the disk, in which order, before any caller is answered.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -24,14 +24,14 @@ type Answer = object_store::Result<PutResult>;
 #[derive(Debug, Default)]
 struct Seen {
     steps: Vec<Step>,
-    /// Callers; none may be told of success while the disk is still at work.
+    /// Callers; none may receive success while the disk is still at work.
     callers: Vec<(oneshot::Receiver<Answer>, Option<Answer>)>,
     /// Numbers of the flushes that fail, counted from 1.
     failing: Vec<usize>,
     flushes: usize,
 }
 
-/// A real disk that records what it is asked to do and fails on request.
+/// A real disk that records its calls and fails on request.
 #[derive(Clone, Debug)]
 struct WatchedDisk {
     disk: Arc<RealDisk>,

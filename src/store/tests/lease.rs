@@ -21,7 +21,7 @@ async fn remote() -> Store {
 async fn a_lease_is_held_by_one() {
     let (_folder, disk) = on_disk().await;
     for store in [disk, remote().await] {
-        assert_eq!(life(&store, &run(1)).await.unwrap(), Life::Dead, "nobody took it");
+        assert_eq!(life(&store, &run(1)).await.unwrap(), Life::Dead, "no process took it");
         let first = Lease::take(&store, &run(1)).await.unwrap().unwrap();
         assert_eq!(life(&store, &run(1)).await.unwrap(), Life::Alive);
         assert_eq!(life(&store, &run(2)).await.unwrap(), Life::Dead, "of another run");

@@ -88,8 +88,8 @@ async fn a_thousand_creates_at_once_are_all_there_and_leave_no_staging_files() {
         )
     });
     futures::future::try_join_all(writers).await.unwrap();
-    let asked: Vec<Key> = (0..1001).map(key).collect();
-    let found = store.get_all(&asked).await.unwrap();
+    let requested: Vec<Key> = (0..1001).map(key).collect();
+    let found = store.get_all(&requested).await.unwrap();
     for (n, bytes) in found[..1000].iter().enumerate() {
         assert_eq!(bytes.as_deref(), Some(n.to_string().as_bytes()));
     }

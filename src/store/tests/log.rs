@@ -228,9 +228,9 @@ async fn errors_name_the_entry_and_both_digests() {
     assert!(matches!(read(&store).await.unwrap_err(), StoreError::LogGap { seq: 7, .. }));
 }
 
-/// A missing entry is looked for behind the gap, and a server that does not list is asked again.
+/// A missing entry is looked for behind the gap, and a listing that fails is requested again.
 #[tokio::test]
-async fn a_listing_that_fails_is_asked_again() {
+async fn a_listing_that_fails_is_requested_again() {
     let (objects, store) = faulty().await;
     log_of(&store, 5).await;
     objects.script(vec![(Op::List, 0, Fault::FailBefore)]);

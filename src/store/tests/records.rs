@@ -74,11 +74,11 @@ async fn the_first_record_counts() {
 async fn many_lookups_answer_in_order() {
     let (_folder, disk) = on_disk().await;
     for store in [in_memory().await, disk] {
-        let asked: Vec<Fingerprint> = (0..300).map(fingerprint).collect();
+        let requested: Vec<Fingerprint> = (0..300).map(fingerprint).collect();
         for n in (0..300).step_by(3) {
             publish(&store, &artifact(n, "")).await.unwrap();
         }
-        let found = find_many(&store, &asked).await.unwrap();
+        let found = find_many(&store, &requested).await.unwrap();
         assert_eq!(found.len(), 300);
         for (n, lookup) in (0..).zip(found) {
             let record = lookup.found().map(|found| found.record.fingerprint);
@@ -141,7 +141,7 @@ async fn a_result_of_other_inputs_is_not_adopted() {
     assert!(matches!(error, StoreError::Replaced { .. }), "{error}");
 }
 
-/// Whoever loses the race to be the record that counts is still what its run names.
+/// A record that loses the race to be the one that counts is still the one that its run names.
 #[tokio::test]
 async fn two_that_replace_one_record_at_once_both_stay() {
     let (_folder, disk) = on_disk().await;
@@ -169,7 +169,7 @@ fn the_digest_of_a_table_is_of_what_others_read() {
     };
     assert!(table(|it| it.notes.clear()));
     assert!(table(|it| it.parts[0].key = format_key()), "wherever it lies");
-    assert!(table(|it| it.errors = it.parts.clone()), "nobody reads them");
+    assert!(table(|it| it.errors = it.parts.clone()), "no run reads them");
     assert!(!table(|it| it.parts[0].sha256 = Digest::of(b"other")));
     assert!(!table(|it| it.parts.push(it.parts[0].clone())));
     assert!(!table(|it| it.schema_ipc.clear()));
