@@ -50,7 +50,8 @@ pub enum RowsText {
     Csv,
 }
 
-/// Writes rows to standard output; breaks when its reader went away, as nobody wants the rest then.
+/// Writes rows to standard output; breaks when its reader went away, as the rest is not wanted
+/// then.
 pub fn print_rows(text: &str, kind: RowsText) -> io::Result<ControlFlow<()>> {
     let text = match kind {
         RowsText::Json => escaped_json(text),
@@ -77,7 +78,7 @@ fn write_out(text: &str) -> io::Result<()> {
     }
 }
 
-/// Writes a line to standard error, at once. If that fails, there is nobody to tell.
+/// Writes a line to standard error, at once. If that fails, it cannot be reported.
 pub fn remark(text: &Styled) {
     let line = format!("{}\n", text.as_str());
     let _ = io::stderr().lock().write_all(line.as_bytes());
@@ -103,7 +104,7 @@ pub fn drawing(above: &Styled, lines: &[Styled]) -> String {
 /// Erases all that is behind and below the cursor.
 const ERASE: &str = "\u{1b}[J";
 
-/// Writes JSON to standard error, on one line and at once. If that fails, there is nobody to tell.
+/// Writes JSON to standard error, on one line and at once. If that fails, it cannot be reported.
 pub fn remark_json(value: &Json) {
     let line = escaped_json(&format!("{value}\n")).into_owned();
     let _ = io::stderr().lock().write_all(line.as_bytes());

@@ -118,7 +118,7 @@ text_id!(
 text_id!(
     /// Place of a file in a folder, such as one of an index or of a model: its name, `[A-Za-z0-9._-]{1,128}` but not
     /// `.` and `..`, perhaps behind that of a folder inside and `/` (`1_Pooling/config.json` of a sentence
-    /// encoder). Joined to a folder it stays there, whoever wrote the record that has it.
+    /// encoder). Joined to a folder it stays there, whatever wrote the record that has it.
     FilePath,
     "place of a file",
     "use the name of a file, or `folder/name`: each up to 128 letters, digits, `.`, `_` or `-`",

@@ -59,7 +59,7 @@ fn spans(text: &str) -> Vec<Span> {
         let address = &text[start..end];
         let query = address.find('?').unwrap_or(address.len());
         let before = address[..query].rfind('@').or_else(|| {
-            // A password may have a `?` too, where nobody wrote it as an address must be.
+            // A password may have a `?` too, where it is not percent-encoded as an address must be.
             let host_end = address.find('/').unwrap_or(address.len());
             address[..host_end].rfind('@')
         });

@@ -41,8 +41,8 @@ impl Styled {
         Self(format!("\u{1b}[{}m{text}\u{1b}[0m", ink.code()))
     }
 
-    /// A drawing with colours of a library, or one made of other styled texts. Whoever calls this has
-    /// escaped every text that went in; `tests/it/tree/tidy.rs` knows who may.
+    /// A drawing with colours of a library, or one made of other styled texts. Callers have
+    /// escaped every text that went in; `tests/it/tree/tidy.rs` lists who may call it.
     pub fn drawn(text: String) -> Self {
         Self(text)
     }
@@ -89,7 +89,7 @@ impl<T: Into<Styled>> Add<T> for Styled {
 }
 
 /// True if a character can move the cursor, change the terminal, reorder or hide what stands beside
-/// it, or end a line where nobody sees it. Line feeds and tabs can not.
+/// it, or end a line without showing it. Line feeds and tabs can not.
 pub fn is_hostile(c: char) -> bool {
     match c {
         '\n' | '\t' => false,

@@ -1,5 +1,5 @@
 //! What requests wait for while they wait, for those who watch: a progress display asks now and then, and so
-//! does whoever gives up the requests that only wait.
+//! does the task that cancels requests that only wait.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,7 +14,7 @@ pub enum WaitFor {
     Loading,
     /// A limit per minute that its user set.
     RateLimit,
-    /// The time that the endpoint asked to wait (`Retry-After`).
+    /// The time that the endpoint requested to wait (`Retry-After`).
     RetryAfter,
     /// The pause before another attempt.
     Backoff,
@@ -25,7 +25,7 @@ pub enum WaitFor {
 pub struct Waiting {
     pub what: WaitFor,
     pub requests: u64,
-    /// When the first of them goes on, in monotonic time of the injected clock; `None` if nobody can tell.
+    /// When the first of them goes on, in monotonic time of the injected clock; `None` if unknown.
     pub until: Option<Duration>,
 }
 

@@ -38,7 +38,7 @@ async fn trace(args: &args::TraceArgs, environment: &Environment) -> Result<()> 
     let style = Style {
         width: width::of_page(),
         colour: output.paints(),
-        // Whoever names one knows of them.
+        // A user who names one knows of them.
         listed: args.answers.is_none(),
     };
     match traced {

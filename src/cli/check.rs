@@ -10,7 +10,7 @@ use crate::report::units::plural;
 use proofmill_base::error::{Error, ErrorKind, Result};
 use proofmill_pipeline::diagnostic::Severity;
 
-/// Finds all diagnostics of the files. What a template says in several files is told once.
+/// Finds all diagnostics of the files. What a template says in several files is reported once.
 pub async fn check(args: &args::Check, environment: &Environment) -> Result<()> {
     let engine = environment.host.planner()?;
     let output = &environment.output;

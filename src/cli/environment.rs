@@ -27,7 +27,7 @@ pub struct Environment {
     pub output: Output,
     pub host: Host,
     store: String,
-    /// The profile that was asked for, and the parameters of the one that counts.
+    /// The requested profile, and the parameters of the one that counts.
     profile: Option<String>,
     profile_params: Vec<(String, String)>,
     /// Whether a log says what happens, so that no progress is shown.
@@ -69,7 +69,8 @@ impl Environment {
         Ok(draft)
     }
 
-    /// The option that gives another command the same parameters; nothing if none was asked for.
+    /// The option that gives another command the same parameters; nothing if no profile was
+    /// requested.
     pub fn profile_option(&self) -> String {
         let option = |name: &String| format!(" --profile {}", quoted(name));
         self.profile.as_ref().map(option).unwrap_or_default()

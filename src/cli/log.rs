@@ -1,5 +1,5 @@
 //! The log of a command: what runs, stages, attempts and requests report, one entry a line on standard
-//! error, for jobs that nobody watches. Entries say UTC, quote nothing raw and show no secret.
+//! error, for unattended jobs. Entries say UTC, quote nothing raw and show no secret.
 
 use std::any::Any;
 use std::fmt::{Debug, Write};

@@ -170,7 +170,7 @@ pub fn paints(colour: Colour, stream: Stream) -> bool {
     }
 }
 
-/// What a failure to write results means: whoever reads them has not all of them.
+/// What a failure to write results means: their reader does not have all of them.
 pub fn written(done: io::Result<()>) -> Result<()> {
     done.map_err(|error| {
         let message = format!("standard output cannot be written: {error}");

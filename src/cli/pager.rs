@@ -30,7 +30,7 @@ pub fn show(text: &Styled) -> bool {
     let _ignored = signal(SignalKind::interrupt());
     let Ok(mut pager) = command.stdin(Stdio::piped()).spawn() else { return false };
     if let Some(mut input) = pager.stdin.take() {
-        // Whoever leaves it early has seen enough.
+        // A reader who leaves it early has seen enough.
         let _ = input.write_all(text.as_str().as_bytes());
     }
     // A shell that finds no such program has shown nothing.

@@ -30,7 +30,7 @@ const ELSEWHERE: &str = ": `--format vertical`, `--output FILE`";
 /// The rows of a query, batch by batch.
 pub type Batches = BoxStream<'static, Result<RecordBatch, StageError>>;
 
-/// What is asked for, checked.
+/// The requested output, checked.
 #[derive(Clone, Debug)]
 pub struct Outlet {
     to: To,
@@ -243,7 +243,7 @@ fn print(text: &str, kind: RowsText) -> Result<ControlFlow<()>> {
     printed.or_else(|error| written(Err(error)).map(|()| ControlFlow::Break(())))
 }
 
-/// Whoever presses Ctrl-C leaves no half of a file behind.
+/// Ctrl-C leaves no partial file behind.
 async fn to_file(
     path: PathBuf,
     format: WriteFormat,

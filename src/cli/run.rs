@@ -10,10 +10,10 @@ use crate::cli::environment::Environment;
 use crate::cli::stop::on_signals;
 use crate::console::{Stream, is_terminal};
 use crate::host::{EndedRun, RunStart};
-use crate::report::asked;
 use crate::report::lines::Lines;
 use crate::report::logged::Logged;
 use crate::report::metrics;
+use crate::report::model_usage;
 use crate::report::page;
 use crate::report::terminal::{ErrorTerminal, Terminal};
 use crate::report::units::plural;
@@ -211,10 +211,10 @@ fn print(result: &RunResult, environment: &Environment, store: &Store) -> Result
             store.url(),
         ));
         for (model, usage) in &result.models {
-            output.remark(asked::of_model(model, usage));
+            output.remark(model_usage::of_model(model, usage));
         }
         for (model, usage) in &result.local_models {
-            output.remark(asked::of_local_model(model, usage));
+            output.remark(model_usage::of_local_model(model, usage));
         }
         // A store in memory is gone with the command.
         if store.url().scheme() != "memory" {

@@ -58,7 +58,7 @@ fn log(global: &Global, environment: &Environment) -> Result<()> {
 fn without_a_command(said: &clap::Error) -> ExitCode {
     let stream = if said.exit_code() == 0 { Stream::Out } else { Stream::Err };
     let (text, colour) = (said.render(), paints(Colour::Auto, stream));
-    // Its messages quote arguments, and its colours cannot be told from theirs.
+    // Its messages quote arguments, and its colours cannot be distinguished from theirs.
     let is_quoting = std::env::args_os().any(|arg| arg.to_string_lossy().chars().any(is_hostile));
     let text = match colour && !is_quoting {
         true => Styled::drawn(text.ansi().to_string().trim_end().to_owned()),

@@ -13,7 +13,7 @@ pub const TEXT: u32 = 14;
 pub const TITLE: u32 = 16;
 /// Height of a line of text.
 pub const LINE: i32 = 20;
-/// About the width of a character; nobody measures fonts here.
+/// About the width of a character; fonts are not measured here.
 pub const CHARACTER: i32 = 8;
 /// Colours that most people with a weakness for colours can tell apart (Okabe and Ito).
 pub const COLOURS: [&str; 8] =

@@ -1,4 +1,4 @@
-//! Format and compression of a file: told from its name, checked against its first bytes.
+//! Format and compression of a file: determined by its name, checked against its first bytes.
 
 use std::fs::File;
 use std::io::{self, Read};

@@ -56,14 +56,14 @@ pub enum FilesError {
         /// The second path.
         second: String,
     },
-    /// Two files hold the same bytes, so that their rows could not be told apart.
+    /// Two files hold the same bytes, so that their rows could not be distinguished.
     #[error("`{first}` and `{second}` have the same content")]
     SameContent {
         first: String,
         /// The second file.
         second: String,
     },
-    /// The format cannot be told from the name.
+    /// The name does not determine the format.
     #[error("the name of `{path}` does not tell its format")]
     UnknownFormat { path: String },
     /// Files are of different formats.

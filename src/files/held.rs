@@ -32,7 +32,7 @@ pub struct Held {
 }
 
 /// What the host says of a file. Every change of its bytes shows in the time of its last change, which,
-/// unlike the time of its last write, nobody can set.
+/// unlike the time of its last write, cannot be set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct State {
     bytes: u64,
@@ -129,7 +129,7 @@ impl ChunkReader for Content {
     }
 }
 
-/// Reads a file from a place on, whoever else reads it.
+/// Reads a file from a place on, independently of its other readers.
 #[derive(Debug)]
 pub struct Reading {
     file: Arc<File>,

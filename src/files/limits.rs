@@ -42,5 +42,5 @@ pub const EXPANSION_MAX: u64 = 1_000;
 /// … once it is longer than this, in bytes.
 pub const EXPANSION_FREE_BYTES: u64 = 64 << 20;
 
-/// Largest zstd window, as a power of two: 128 MiB, what the `zstd` tool takes without being asked.
+/// Largest zstd window, as a power of two: 128 MiB, what the `zstd` tool takes by default.
 pub const ZSTD_WINDOW_LOG_MAX: u32 = 27;

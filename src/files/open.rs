@@ -143,7 +143,7 @@ impl Seen {
 }
 
 /// Names the cells of formats that have cells, and checks that all files have the same, or those that are
-/// asked for.
+/// requested.
 fn read_headers(files: &mut [SourceFile], options: &Options) -> Result<(), FilesError> {
     let mut first: Option<(String, Vec<String>)> = None;
     for file in files {

@@ -123,9 +123,9 @@ fn read_held(
 /// What `read` makes of a file, unless its bytes changed meanwhile: then neither rows nor damage are the
 /// file's own.
 fn honest<T>(held: &Held, read: impl FnOnce() -> Result<T, FilesError>) -> Result<T, FilesError> {
-    let outcome = read();
+    let result = read();
     held.unchanged()?;
-    outcome
+    result
 }
 
 /// The error rows of a batch after `before` records: one for each row, for its first mismatch.
@@ -166,7 +166,7 @@ fn guarded<T, E: std::fmt::Display>(
     Err(FilesError::Damaged { path: shown.to_owned(), reason })
 }
 
-/// Checks that a file has the columns of the first, or those that are asked for.
+/// Checks that a file has the columns of the first, or those that are requested.
 pub fn same_columns(
     first: &str,
     known: &Schema,

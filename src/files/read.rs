@@ -48,7 +48,7 @@ pub fn read_text(
         hashing,
         batch_rows: batch_rows.max(1),
         batch_bytes: 0,
-        bytes_told: 0,
+        bytes_reported: 0,
         errors: Vec::new(),
         summary: Summary::default(),
     };
@@ -66,7 +66,7 @@ struct Reader<'r> {
     hashing: HashingReader,
     batch_rows: usize,
     batch_bytes: usize,
-    bytes_told: u64,
+    bytes_reported: u64,
     errors: Vec<ErrorRow>,
     summary: Summary,
 }
@@ -105,10 +105,10 @@ impl Reader<'_> {
     }
 
     fn flush(&mut self, sink: Sink<'_>) -> ControlFlow<()> {
-        let bytes_read = self.hashing.bytes_read() - self.bytes_told;
+        let bytes_read = self.hashing.bytes_read() - self.bytes_reported;
         let batch = (self.table.rows() > 0).then(|| self.table.finish());
         let errors = std::mem::take(&mut self.errors);
-        self.bytes_told += bytes_read;
+        self.bytes_reported += bytes_read;
         self.batch_bytes = 0;
         if batch.is_none() && errors.is_empty() && bytes_read == 0 {
             return ControlFlow::Continue(());

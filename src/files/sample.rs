@@ -1,4 +1,4 @@
-//! The sample: the first records of all files, from which columns and their types are told.
+//! The sample: the first records of all files, which determine the columns and their types.
 
 use indexmap::{IndexMap, IndexSet};
 

@@ -30,7 +30,7 @@ pub struct Options {
     pub columns: Option<Vec<Wanted>>,
 }
 
-/// A column as it is asked for.
+/// A requested column.
 #[derive(Clone, Debug)]
 pub struct Wanted {
     pub name: String,
@@ -52,7 +52,7 @@ impl Options {
         traits(self.format).fields
     }
 
-    /// Whether a top-level field leads to a column; all do where no columns are asked for.
+    /// Whether a top-level field leads to a column; all do where no columns are requested.
     pub fn reads(&self, field: &str) -> bool {
         let leads = |path: &str| match path.strip_prefix(field) {
             Some(rest) => rest.is_empty() || rest.starts_with(['.', '[']),

@@ -60,7 +60,7 @@ impl Source {
         &self.notes
     }
 
-    /// How the rows are written: as declared, or told from the names of the files.
+    /// How the rows are written: as declared, or as determined by the names of the files.
     pub fn format(&self) -> Format {
         match &self.layout {
             Layout::Text { options, .. } => options.format,

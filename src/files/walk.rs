@@ -47,7 +47,7 @@ impl Pattern {
     }
 }
 
-/// Whether a name is left out unless it is asked for by itself.
+/// Whether a name is left out unless it is named itself.
 pub fn is_hidden(name: &OsStr) -> bool {
     name.as_encoded_bytes().starts_with(b".")
 }

@@ -1,4 +1,4 @@
-//! [`Pipeline`] to [`Graph`]: names become edges, and stages that nobody wrote are added — the
+//! [`Pipeline`] to [`Graph`]: names become edges, and implicit stages are added — the
 //! index that `retrieve` makes on the way, the union over a matrix.
 
 use std::collections::HashSet;
@@ -72,7 +72,7 @@ struct Builder<'a> {
     matrices: &'a [Matrix],
     sources: Arc<Sources>,
     stages: IndexMap<StageName, Stage>,
-    /// Stages that nobody wrote, to be added.
+    /// Implicit stages, to be added.
     made: Vec<StageSpec>,
     diagnostics: &'a mut Vec<Diagnostic>,
 }
@@ -299,7 +299,7 @@ impl Builder<'_> {
         Input { role: memory.role, stage: name }
     }
 
-    /// Adds a stage that nobody wrote; diagnostics in it point at `because`, which needs it.
+    /// Adds an implicit stage; diagnostics in it point at `because`, which needs it.
     fn make(&mut self, because: &StageSpec, name: StageName, kind: StageKind) {
         if self.names.insert(name.clone()) {
             self.made.push(StageSpec {

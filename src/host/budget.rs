@@ -75,15 +75,15 @@ impl Watch {
         stop: CancellationToken,
     ) -> Self {
         let spent = Arc::new(OnceLock::new());
-        let told = Arc::clone(&spent);
+        let reason = Arc::clone(&spent);
         let began = clock.monotonic();
         let task = tokio::spawn(async move {
             loop {
                 clock.sleep(TICK).await;
                 let time = clock.monotonic().saturating_sub(began);
                 if let Some(why) = budget.exceeded(tokens(engine.models()), time) {
-                    // Nobody else writes it.
-                    let _ = told.set(why);
+                    // No other task writes it.
+                    let _ = reason.set(why);
                     stop.cancel();
                     return;
                 }
@@ -111,8 +111,8 @@ impl Budget {
 /// Tokens of all models so far.
 fn tokens(models: &Registry) -> u64 {
     let computed = models.computed().map(|(_, it)| it.encoder_rows + it.decoder_rows);
-    let asked = models.spent().map(|(_, usage, _)| usage.prompt_tokens + usage.output_tokens);
-    computed.chain(asked).sum()
+    let remote = models.spent().map(|(_, usage, _)| usage.prompt_tokens + usage.output_tokens);
+    computed.chain(remote).sum()
 }
 
 #[cfg(test)]
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_limit_that_is_reached_is_told() {
+    fn the_first_limit_that_is_reached_is_reported() {
         let budget: Budget = "tokens=1000,time=10s".parse().unwrap();
         assert_eq!(budget.exceeded(999, Duration::from_secs(9)), None);
         let tokens = budget.exceeded(1234, Duration::from_secs(20));

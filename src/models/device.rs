@@ -12,7 +12,7 @@ use proofmill_pipeline::models::{Dtype, Gemm, Model};
 /// Finds out which GPUs there are.
 pub type Probe = fn() -> Result<Vec<GpuInfo>, NoGpu>;
 
-/// The GPUs of the machine. Nobody looks for them before they are asked for, and then once.
+/// The GPUs of the machine. They are probed on the first request for one, and only once.
 #[derive(Clone)]
 pub struct Gpus {
     probe: Probe,
@@ -49,17 +49,17 @@ pub struct Placement {
 /// Why a model can compute nowhere.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoPlacement {
-    /// A GPU is asked for, and there is none.
+    /// A GPU is requested, and there is none.
     #[error("`device: {device}` needs a GPU, but {why}")]
     NoGpu {
         device: Device,
         /// Why there is none.
         why: NoGpu,
     },
-    /// Another GPU is asked for than there are.
+    /// The requested GPU does not exist.
     #[error("`device: {device}` does not exist, found {found}")]
     OtherGpus { device: Device, found: String },
-    /// All GPUs are asked for, and they are not alike.
+    /// All GPUs are requested, and they are not alike.
     #[error(
         "`device: cuda` selects GPUs whose answers may differ in their last bits: {}",
         found.iter().map(with_capability).collect::<Vec<_>>().join(", ")
@@ -71,7 +71,7 @@ pub enum NoPlacement {
         why.as_ref().map(|no| format!(", as {}", no.why)).unwrap_or_default()
     )]
     Bf16 {
-        /// Why it runs on the processor, if nobody asked for that.
+        /// Why it runs on the processor, if that was not requested.
         why: Option<NoGpu>,
     },
     /// The processor has no such library.
@@ -80,7 +80,7 @@ pub enum NoPlacement {
         why.as_ref().map(|no| format!(", as {}", no.why)).unwrap_or_default()
     )]
     GemmOfNoGpu {
-        /// Why it runs on the processor, if nobody asked for that.
+        /// Why it runs on the processor, if that was not requested.
         why: Option<NoGpu>,
     },
     /// The library multiplies otherwise.
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_looks_for_gpus_that_are_not_asked_for() {
+    fn gpus_are_not_probed_unless_they_are_requested() {
         let never = Gpus::new(|| panic!("somebody looked"));
         assert_eq!(place(r#", "device": "cpu""#, &never), Ok((vec![], "f32")));
     }

@@ -1,5 +1,5 @@
-//! A model behind an endpoint. Its key is read when something is asked for the first time: what was
-//! answered before needs none.
+//! A model behind an endpoint. Its key is read when the first request is sent: what was answered
+//! before needs none.
 
 use std::num::NonZeroU32;
 use std::sync::{Arc, OnceLock};
@@ -30,7 +30,7 @@ impl RemoteEndpoint {
         Self { identity, settings, runtime, opened: OnceLock::new() }
     }
 
-    /// What was asked so far, and what that cost where there are prices; `None` if nothing was.
+    /// Usage so far, and what that cost where there are prices; `None` if there was none.
     pub fn spent(&self) -> Option<(Usage, Option<Money>)> {
         let model = self.opened.get()?.as_ref().ok()?;
         Some((model.usage(), model.cost())).filter(|(usage, _)| usage.requests > 0)
@@ -74,8 +74,8 @@ impl LanguageModel for RemoteEndpoint {
     }
 
     async fn ask(&self, request: Request, _: Key, waits: &Waits) -> Result<Answer, AskError> {
-        let asked = self.opened()?.ask_watched(&request, waits).await;
-        asked.map_err(|error| match error {
+        let answer = self.opened()?.ask_watched(&request, waits).await;
+        answer.map_err(|error| match error {
             RemoteError::Row { error, transient: true, .. } => AskError::Passing(error),
             RemoteError::Row { error, transient: false, .. } => AskError::Row(error),
             RemoteError::Model { error: ModelError::Budget(_), .. } => {

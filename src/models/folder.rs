@@ -106,7 +106,8 @@ impl LocalModel {
             let opened = tokio::task::spawn_blocking(move || {
                 let path = model.path.clone().unwrap_or_default();
                 let folder = open_folder(&path, &model).map_err(OpenError::new)?;
-                // Who it is was told when the pipeline was checked, which may be hours ago.
+                // Its identity was determined when the pipeline was checked, which may be hours
+                // ago.
                 folder.expect(&digested).map_err(OpenError::new)?;
                 let watch = folder.watch();
                 let opened = match claim.gpus.is_empty() {
@@ -191,7 +192,7 @@ impl LanguageModel for LocalModel {
         let (sender, answer) = oneshot::channel();
         let cancel = Cancel::default();
         let _given_up = GivenUp(cancel.clone());
-        // Whoever waited may be gone by then; the worker has been told.
+        // The caller may be gone by then; the worker has been notified.
         let reply = Box::new(move |answer| drop(sender.send(answer)));
         loaded.model.submit(&request, key, reply, cancel);
         Ok(answer.await.unwrap_or(Err(RequestError::Cancelled))?)
@@ -211,7 +212,7 @@ impl LanguageModel for LocalModel {
     }
 }
 
-/// Tells the worker when nobody waits for the answer any more.
+/// Notifies the worker when no caller waits for the answer any more.
 struct GivenUp(Cancel);
 
 impl Drop for GivenUp {

@@ -65,7 +65,7 @@ impl IdentityError {
 }
 
 impl ModelIdentity {
-    /// The identity of a model; weights are digested if nobody has before.
+    /// The identity of a model; weights are digested unless they have been before.
     pub fn of(model: &Model, runtime: &Runtime) -> Result<Self, IdentityError> {
         match (&model.path, &model.url) {
             (Some(path), _) => {
@@ -151,7 +151,8 @@ fn local(
     Ok(ModelIdentity { parts, digested: Some(digested) })
 }
 
-/// What is behind an address may change without a sign; what is known is who was asked.
+/// What is behind an address may change without a sign; what is known is where requests
+/// were sent.
 fn remote(model: &Model, url: &str) -> Vec<(&'static str, String)> {
     let api = match model.api.unwrap_or_default() {
         Api::Completions => "completions",

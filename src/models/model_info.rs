@@ -1,4 +1,4 @@
-//! What a model is and takes, told without loading it.
+//! What a model is and takes, determined without loading it.
 
 use proofmill_engine::checkpoint::{Family, LoadError};
 use proofmill_engine::cpu::{Cpu, Isa};
@@ -47,7 +47,7 @@ pub struct Endpoint {
     pub url: String,
 }
 
-/// Why nothing can be told of a model.
+/// Why nothing is known of a model.
 #[derive(Debug, thiserror::Error)]
 pub enum ModelInfoError {
     /// Its folder is not as it should be.

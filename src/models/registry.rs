@@ -23,7 +23,7 @@ use proofmill_pipeline::models::Model;
 #[derive(Debug)]
 pub struct Registry {
     entries: IndexMap<String, Arc<Entry>>,
-    asked: Arc<Models>,
+    inference: Arc<Models>,
     runtime: Runtime,
 }
 
@@ -68,8 +68,8 @@ impl Registry {
             .iter()
             .map(|(name, entry)| (name.clone(), Arc::clone(entry) as Arc<dyn Opener>))
             .collect();
-        let asked = Models::new(openers, ledger, Recording::default());
-        Self { entries, asked: Arc::new(asked), runtime: runtime.clone() }
+        let inference = Models::new(openers, ledger, Recording::default());
+        Self { entries, inference: Arc::new(inference), runtime: runtime.clone() }
     }
 
     /// The folder of each model that lies in one, by name.
@@ -79,7 +79,7 @@ impl Registry {
     }
 
     /// Who the checkpoint in `folder` is, in one digest, and what its files must be to be that: for
-    /// whoever reads its weights without asking it.
+    /// stages that read its weights without inference.
     pub fn checkpoint(&self, folder: &str) -> Result<(Digest, Digested), LoadError> {
         let (identity, digested) = checkpoint(&Folder::open(Path::new(folder))?, &self.runtime)?;
         let parts = [identity.config_digest, identity.tokenizer_digest, identity.weights_digest];
@@ -87,9 +87,9 @@ impl Registry {
         Ok((digest_of_parts(named), digested))
     }
 
-    /// What the functions ask.
-    pub fn asked(&self) -> &Arc<Models> {
-        &self.asked
+    /// The models that SQL functions send their requests to.
+    pub fn inference(&self) -> &Arc<Models> {
+        &self.inference
     }
 
     /// The names of all models.
@@ -120,8 +120,8 @@ impl Registry {
         })
     }
 
-    /// What was asked of each endpoint so far, and what that cost where there are prices; without those of
-    /// which nothing was asked.
+    /// Usage of each endpoint so far, and what that cost where there are prices; without unused
+    /// endpoints.
     pub fn spent(&self) -> impl Iterator<Item = (&str, Usage, Option<Money>)> {
         self.entries.iter().filter_map(|(name, entry)| {
             let (usage, cost) = entry.endpoint.get()?.spent()?;
@@ -137,8 +137,8 @@ impl Registry {
         })
     }
 
-    /// Gives back the memory of a model in a folder that no stage asks any more. One that is asked all the same is
-    /// loaded again.
+    /// Gives back the memory of a model in a folder that no stage uses any more. One that is used
+    /// all the same is loaded again.
     pub fn unload(&self, name: &str) {
         if let Some(model) = self.entries.get(name).and_then(|entry| entry.local.get()) {
             model.unload();
@@ -158,8 +158,8 @@ impl Registry {
     pub fn why_no_gpu(&self) -> Option<String> {
         let asks = |entry: &&Arc<Entry>| {
             let device = entry.model.device.unwrap_or_default();
-            let asked = entry.identity.get().is_some_and(Result::is_ok);
-            asked && entry.model.path.is_some() && device == Device::Auto
+            let is_used = entry.identity.get().is_some_and(Result::is_ok);
+            is_used && entry.model.path.is_some() && device == Device::Auto
         };
         let entry = self.entries.values().find(asks)?;
         entry.runtime.gpus.all().err().map(|no| no.why.clone())

@@ -14,7 +14,7 @@ macro_rules! codes {
         pub const CODES: &[Code] = &[$(Code::$name),*];
 
         impl Code {
-            /// The code as it is printed and asked for.
+            /// The code as it is printed, and as `proofmill explain` takes it.
             pub fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$name => $code,)*
@@ -84,11 +84,11 @@ codes! {
     SqlOrder = "E0309",
     /// A source that does not exist.
     SourceMissing = "E0401",
-    /// A source whose columns cannot be told.
+    /// A source whose columns cannot be determined.
     SourceSchema = "E0402",
     /// A model whose folder cannot be used.
     ModelUnreadable = "E0403",
-    /// A memory that nobody taught.
+    /// A memory that was never taught.
     MemoryMissing = "E0404",
     /// A source without records.
     SourceEmpty = "E0405",

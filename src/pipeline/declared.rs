@@ -135,7 +135,7 @@ impl<'a> Declaration<'a> {
         )
     }
 
-    /// Whether it is one: a mapping of other keys is a diagnostic that is told by its keys.
+    /// Whether it is one: a mapping of other keys is a diagnostic about those keys.
     pub fn is_known(self) -> bool {
         let keys = ["default", "description", "type", "one_of", "min", "max"];
         let is_key = |name: &str| keys.contains(&name);

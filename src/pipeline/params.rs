@@ -113,7 +113,7 @@ pub fn resolve(
             },
             None => declaration.default(),
         };
-        // What has no value as something else is wrong is told there.
+        // What has no value because something else is wrong is reported there.
         let is_open = value.value == Value::Null && !value.is_unresolved();
         if is_open && !matches!(given, Some(Given::Text(_))) && declaration.is_known() {
             out.push(missing(key, given, setter));

@@ -16,7 +16,7 @@ pub const PROJECT_FILE: &str = "proofmill.yaml";
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Project {
-    /// The profile that counts when none is asked for.
+    /// The profile that counts when none is requested.
     pub profile: Option<String>,
     #[serde(default)]
     pub profiles: IndexMap<String, Profile>,

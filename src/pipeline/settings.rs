@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_stages_and_models_are_told_apart_from_values_by_their_types() {
+    fn names_of_stages_and_models_are_distinguished_from_values_by_their_types() {
         let stage = |name: &str| StageRef(name.to_owned());
         let settings = Outer {
             from: stage("a"),

@@ -1,5 +1,5 @@
 //! Tags (`!!str`, `!x`), which the format does not have. The YAML library takes some for granted and drops
-//! the others, so its parser is asked for them first.
+//! the others, so its parser looks for them first.
 
 use granit_parser::{Event, Parser};
 

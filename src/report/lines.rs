@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::console;
-use crate::report::asked;
+use crate::report::model_usage;
 use crate::report::units::{bytes, duration, plural};
 use crate::report::watch::Watched;
 use crate::run::notice::{Notice, Observer};
@@ -82,7 +82,8 @@ pub fn line(notice: &Notice<'_>, watched: &Watched) -> Option<String> {
             let notes: Vec<_> =
                 notes.iter().map(|note| format!("\n  note: {}", printable(note, true))).collect();
             let wall = Duration::from_millis(outcome.wall_ms);
-            let requests = requests.map(|counts| format!("; {}", asked::at_the_end(&counts, wall)));
+            let requests =
+                requests.map(|counts| format!("; {}", model_usage::at_the_end(&counts, wall)));
             let requests = requests.unwrap_or_default();
             format!(
                 "done {}: {rows}, {size}{errors}, {time}{requests}{}",
@@ -116,9 +117,9 @@ pub fn line(notice: &Notice<'_>, watched: &Watched) -> Option<String> {
                 Outcome::Failed => "failed",
                 Outcome::Interrupted => "was stopped",
             };
-            let asked = watched.asked(*wall);
-            let asked = asked.map(|asked| format!("\nmodels: {asked}")).unwrap_or_default();
-            format!("run {how} after {}{asked}", duration(*wall))
+            let requests = watched.requests(*wall);
+            let requests = requests.map(|text| format!("\nmodels: {text}")).unwrap_or_default();
+            format!("run {how} after {}{requests}", duration(*wall))
         }
     })
 }

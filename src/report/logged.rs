@@ -1,5 +1,5 @@
-//! A run as entries of the log. Which run, stage and attempt an entry is about is told by the spans that
-//! it happens in; what is told outside of its stage names it.
+//! A run as entries of the log. Which run, stage and attempt an entry is about is given by the
+//! spans that it happens in; what is logged outside of its stage names it.
 
 use proofmill_udfs::model::Counts;
 use tracing::{error, info, warn};

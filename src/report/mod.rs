@@ -1,10 +1,10 @@
 //! Events and tables as people and programs see them.
 
-pub mod asked;
 mod frame;
 pub mod lines;
 pub mod logged;
 pub mod metrics;
+pub mod model_usage;
 pub mod page;
 pub mod terminal;
 pub mod trace;

@@ -173,7 +173,7 @@ impl Stand {
 
 #[test]
 fn no_line_is_wrapped_or_torn_at_any_width_and_between_any_two() {
-    const LONG: &str = "a_stage_with_quite_a_long_name_that_nobody_can_remember";
+    const LONG: &str = "a_stage_with_quite_a_long_name_that_no_one_can_remember";
     let widths = [60, 61, 80, 100];
     let pairs = widths.iter().flat_map(|from| widths.map(|to| (*from, to)));
     for (from, to) in pairs {
@@ -257,7 +257,7 @@ fn the_clock_runs_and_names_what_is_waited_for() {
         shown.contains("20/200 rows  waits 12 s, set by the endpoint (Retry-After)"),
         "{shown}"
     );
-    // Nobody can tell how long it takes as long as it waits.
+    // How long it takes is unknown as long as it waits.
     assert!(!shown.contains("left"), "{shown}");
     drop(wait);
     assert!(!line(19.0).contains("waits"));
@@ -271,7 +271,7 @@ fn the_clock_runs_and_names_what_is_waited_for() {
 }
 
 #[test]
-fn what_is_left_is_told_by_the_pace_of_late() {
+fn what_is_left_is_estimated_from_the_recent_pace() {
     let stand = Stand::new(100, &[("rows", 60)]);
     let rows = stand.begin("rows");
     rows.expect_rows(10_000);
@@ -287,7 +287,7 @@ fn what_is_left_is_told_by_the_pace_of_late() {
 
 /// It looks at its dev set for a minute, and then makes a step every two seconds.
 #[test]
-fn what_a_training_has_left_is_told_by_its_steps_alone() {
+fn what_a_training_has_left_is_estimated_from_its_steps_alone() {
     let stand = Stand::new(100, &[("fit", 60)]);
     let fit = stand.begin("fit");
     fit.expect_steps(100);
@@ -307,7 +307,7 @@ fn what_a_training_has_left_is_told_by_its_steps_alone() {
     assert!(shown.contains("4/100 steps  loss 0.5000  3 min 12 s left"), "{shown}");
 }
 
-/// Its rows come all at once, at its end, and nobody can tell how many.
+/// Its rows come all at once, at its end, and their number is unknown.
 #[test]
 fn a_query_that_sorts_tells_of_its_answers() {
     let stand = Stand::new(100, &[("states", 60)]);
@@ -351,7 +351,7 @@ fn the_whole_is_weighed_by_time_and_not_by_stages() {
         shown.last().unwrap().contains(" 51 %  2/3 stages  51 s  about 49 s left"),
         "{shown:#?}"
     );
-    // It takes longer than expected: nobody knows how much longer.
+    // It takes longer than expected, by an unknown amount.
     let shown = stand.at(802.0);
     assert!(shown.last().unwrap().contains(" 80 %  2/3 stages  13 min 22 s"), "{shown:#?}");
 }

@@ -16,7 +16,7 @@ use crate::trace::document::{Answered, Audit, Decision, Failure, LessonRow, Ques
 use proofmill_base::styled::Styled;
 use proofmill_base::styled::printable;
 
-/// What a run says to a question: its answers, then the paths that were asked for.
+/// What a run says to a question: its answers, then the paths that were requested.
 pub fn text(audit: &Audit, style: Style) -> Styled {
     let mut drawn = head(&audit.question, &audit.run, &audit.pipeline).draw(style.width);
     if style.listed && audit.answers.len() > 1 {
@@ -28,7 +28,7 @@ pub fn text(audit: &Audit, style: Style) -> Styled {
     drawn
 }
 
-/// What is asked, and of which run.
+/// The question, and the run.
 fn head(question: &Question, run: &str, pipeline: &str) -> Tree {
     let asks = question.text.as_ref().map(|text| format!(": {text}")).unwrap_or_default();
     Tree::leaf(lines([

@@ -1,6 +1,6 @@
 //! What somebody who watches a run knows of it at a time: which stages compute, how far they are, how fast,
-//! what they wait for, and how much of the whole is done. It reads no clock: it is told the time, which is
-//! monotonic time of the run's clock.
+//! what they wait for, and how much of the whole is done. It reads no clock: it is given the time,
+//! which is monotonic time of the run's clock.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use proofmill_base::waits::{WaitFor, Waiting};
 use proofmill_udfs::model::Counts;
 
 use crate::draw::cells::format_float;
-use crate::report::asked;
+use crate::report::model_usage;
 use crate::report::units::{clock, count};
 use crate::run::notice::Notice;
 use crate::stages::progress::Progress;
@@ -37,8 +37,8 @@ pub struct Watched {
     running: Vec<Running>,
     /// Stages that wait for a core.
     queued: Vec<StageName>,
-    /// What models were asked by stages that ended.
-    asked: Counts,
+    /// Requests to models by stages that ended.
+    requests: Counts,
 }
 
 /// A stage under way.
@@ -59,7 +59,7 @@ pub struct Running {
 /// How far a stage is.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Status {
-    /// The share of its rows, steps or entries; `None` if nobody can tell.
+    /// The share of its rows, steps or entries; `None` if unknown.
     pub share: Option<f64>,
     /// What there is to say, in the order of weight.
     pub words: Vec<String>,
@@ -113,7 +113,7 @@ impl Watched {
         let at = self.running.iter().position(|running| running.stage == *stage)?;
         let running = self.running.remove(at);
         self.spent += now.saturating_sub(running.began);
-        self.asked = self.asked + running.progress.asked().unwrap_or_default();
+        self.requests = self.requests + running.progress.asked().unwrap_or_default();
         Some(running.expected)
     }
 
@@ -179,9 +179,9 @@ impl Watched {
         lines
     }
 
-    /// What models were asked by all stages that ended; `None` if nothing.
-    pub fn asked(&self, wall: Duration) -> Option<String> {
-        (self.asked != Counts::default()).then(|| asked::in_all(&self.asked, wall))
+    /// Requests to models by all stages that ended; `None` if there were none.
+    pub fn requests(&self, wall: Duration) -> Option<String> {
+        (self.requests != Counts::default()).then(|| model_usage::in_all(&self.requests, wall))
     }
 }
 
@@ -192,7 +192,7 @@ impl Running {
         } else {
             self.waiting.get_or_insert(now);
         }
-        // A training looks at its dev set first, if it is told to, and that is no step.
+        // A training evaluates its dev set first, if that is configured, and that is no step.
         let begins = self.progress.training().is_some_and(|training| training.step == 0);
         if begins || self.wait_shown(now).is_some() {
             // The pace before says nothing about the one after.
@@ -229,7 +229,7 @@ impl Running {
         (time >= SHORT).then(|| rows as f64 / time.as_secs_f64())
     }
 
-    /// How long it goes on; `None` if nobody can tell.
+    /// How long it goes on; `None` if unknown.
     fn left(&self, now: Duration) -> Option<Duration> {
         self.left_at(self.pace(now)?)
     }
@@ -240,7 +240,7 @@ impl Running {
         Duration::try_from_secs_f64(left.round()).ok()
     }
 
-    /// What all of its requests wait for; `None` if a model works on one, or none is asked.
+    /// What all of its requests wait for; `None` if a model works on one, or there are none.
     fn wait(&self) -> Option<Waiting> {
         let counters = self.progress.counters();
         let waits = counters.waits().now();
@@ -282,7 +282,7 @@ impl Running {
         } else if let Some(training) = training.filter(|training| training.step > 0) {
             words.push(format!("loss {}", format_float(training.loss)));
         } else if let Some(counts) = self.progress.asked() {
-            words.push(asked::under_way(&counts, elapsed));
+            words.push(model_usage::under_way(&counts, elapsed));
         } else if let Some(pace) = self.pace(now) {
             let each = self.progress.entries().map_or("rows", |_| "entries");
             words.push(match pace {

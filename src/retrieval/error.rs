@@ -1,4 +1,4 @@
-//! What can go wrong while an index is built, opened or asked.
+//! What can go wrong while an index is built, opened or searched.
 
 use std::io;
 use std::path::PathBuf;

@@ -1,4 +1,5 @@
-//! An index in memory that grows entry by entry, for memories that are asked between two entries.
+//! An index in memory that grows entry by entry, for memories that are searched between two
+//! entries.
 //!
 //! It gives what [`Bm25Index`](crate::Bm25Index) gives over the same entries, bit for bit:
 //! the same terms and parts, added up in the same order. It looks at every posting of the query's

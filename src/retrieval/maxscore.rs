@@ -3,7 +3,7 @@
 //! Turtle and Flood, "Query evaluation: strategies and optimizations" (1995); windows as in
 //! Lucene's `MaxScoreBulkScorer`. Lists are sorted by falling weight. The tail of lists that
 //! together cannot lift an entry above the current k-th score is not essential: entries found only
-//! there are skipped, and for the others these lists are asked by `seek`.
+//! there are skipped, and for the others these lists are read by `seek`.
 //!
 //! Bits do not depend on pruning. The score of an entry is by definition
 //! `((absent + gain_1) + gain_2) + …` in `f64`, over its terms by falling weight (ties by term).
@@ -111,7 +111,7 @@ impl List {
         candidates.truncate(kept);
     }
 
-    /// How often the term stands in `doc`; asked for ascending ordinals only.
+    /// How often the term stands in `doc`; called with ascending ordinals only.
     fn frequency(&mut self, doc: u32) -> Option<u32> {
         if self.doc < doc {
             self.at = self.postings.seek(doc);

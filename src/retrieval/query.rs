@@ -18,7 +18,7 @@ use crate::topk::Hit;
 use crate::variant::raw_okapi_idf;
 use proofmill_settings::search::Variant;
 
-/// An index that is ready to be asked, from any number of threads.
+/// An index that is ready to be searched, from any number of threads.
 pub struct Bm25Index {
     meta: IndexMeta,
     dir: PathBuf,

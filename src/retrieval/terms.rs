@@ -49,7 +49,7 @@ pub(super) struct KnownTerm {
     pub dense: Option<Arc<Dense>>,
 }
 
-/// Terms that queries have asked for. What is known of one takes a scan of its postings, so it is
+/// Terms that queries have used. What is known of one takes a scan of its postings, so it is
 /// done once; no result depends on what is cached.
 #[derive(Default)]
 pub(super) struct KnownTerms {

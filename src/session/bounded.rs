@@ -1,5 +1,6 @@
 //! Functions that make much of little, each with a bound on what one call may give. `--memory` bounds
-//! what operators hold; a function is asked for a whole batch at once and has its memory from nobody.
+//! what operators hold; a function is called for a whole batch at once, and no operator
+//! accounts for its memory.
 
 use std::sync::Arc;
 
@@ -19,7 +20,7 @@ use datafusion::logical_expr::{
 const ITEM_BYTES: u64 = 8;
 const NANOSECONDS_A_DAY: i64 = 86_400_000_000_000;
 
-/// What a function gives, told from its arguments.
+/// What a function gives, as determined by its arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Makes {
     /// A text so many times: `repeat(text, n)`.

@@ -87,7 +87,8 @@ impl Engine {
         &self.models
     }
 
-    /// A folder that goes with the process, for files that nobody else needs; `None` where none could be made.
+    /// A folder that goes with the process, for files that no other process needs; `None` where
+    /// none could be made.
     pub fn scratch(&self) -> Option<&std::path::Path> {
         self.resources.scratch()
     }
@@ -111,7 +112,7 @@ impl Engine {
     }
 
     /// The state that runs a query over `rows` rows of input in `partitions` parts, if that is
-    /// asked for.
+    /// requested.
     pub fn running(&self, rows: u64, partitions: Option<u32>) -> SessionState {
         let mut state = match partitions {
             Some(1) => self.single.clone(),
@@ -155,7 +156,7 @@ impl Functions {
         let scalar = SessionStateDefaults::default_scalar_functions().into_iter();
         let mut scalar: Vec<_> = scalar.map(|function| bounded(function, bytes_max)).collect();
         scalar.extend(proofmill_udfs::scalar_functions());
-        scalar.extend(proofmill_udfs::model::model_functions(models.asked()));
+        scalar.extend(proofmill_udfs::model::model_functions(models.inference()));
         let mut aggregate = SessionStateDefaults::default_aggregate_functions();
         let mut exact = vec![proofmill_udfs::exact::sum()];
         exact.extend(proofmill_udfs::exact::extremes());
@@ -181,8 +182,8 @@ fn state(
     options.sql_parser.collect_spans = true;
     options.sql_parser.map_string_types_to_utf8view = false;
     options.execution.parquet.schema_force_view_types = false;
-    // It moves a field of a model's answer, and with it the call, below filters and joins: rows that nobody wants would be
-    // asked about.
+    // It moves a field of a model's answer, and with it the call, below filters and joins: requests
+    // would be sent for rows that are dropped later.
     options.optimizer.enable_leaf_expression_pushdown = false;
     // The check takes a column that a rule has found never to be NULL for another column.
     options.execution.skip_physical_aggregate_schema_check = true;

@@ -1,8 +1,8 @@
 //! The one place where plans become operators and operators run; another machine, or another engine, would stand behind it.
 //!
-//! A number that has no place in its type is told with its row. Arithmetic sees its two sides alone, and reading whole rows
-//! for an error that hardly ever comes would cost every query; so the query runs once more, with its rows, after it has
-//! failed: [`with_row`].
+//! A number that has no place in its type is reported with its row. Arithmetic sees its two sides
+//! alone, and reading whole rows for an error that hardly ever comes would cost every query; so the
+//! query runs once more, with its rows, after it has failed: [`with_row`].
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use datafusion::physical_plan::{
 use futures::TryStreamExt;
 use proofmill_udfs::exact::Overflow;
 
-use crate::session::rules::ToldRows;
+use crate::session::rules::RowsInErrors;
 
 /// A plan as operators that can run.
 #[derive(Clone, Debug)]
@@ -104,7 +104,7 @@ pub async fn collected(plan: &LogicalPlan, state: &SessionState) -> Result<Vec<R
 }
 
 /// Why a plan failed in `state`, with the row if it is for a number that has no place. The plan must not ask a model: what
-/// was not answered would be asked again.
+/// was not answered would be requested again.
 pub async fn with_row(
     plan: &LogicalPlan,
     error: DataFusionError,
@@ -114,7 +114,7 @@ pub async fn with_row(
         return error;
     }
     let mut state = state.clone();
-    state.config_mut().options_mut().extensions.insert(ToldRows { are_told: true });
+    state.config_mut().options_mut().extensions.insert(RowsInErrors { are_shown: true });
     match drained(plan, &state).await {
         Err(found) if Overflow::is_in(&found) => found,
         _ => error,

@@ -1,7 +1,7 @@
 //! One order of rows for queries that run in one partition: the order of their inputs, whatever
 //! pieces those are stored in.
 //!
-//! A union and a table of several parts have several partitions even where one is asked for, and
+//! A union and a table of several parts have several partitions even where one is requested, and
 //! DataFusion mixes them as they come. Here they are read one after the other. Rows of tables come
 //! in batches of one size, and tables are known by their number of rows alone: what depends on
 //! either (the last bits of a sum, the side of a join that is read first) would otherwise depend on

@@ -21,7 +21,7 @@ pub struct OneStore(pub Arc<dyn ObjectStore>);
 
 impl ObjectStoreRegistry for OneStore {
     fn register_store(&self, url: &Url, _: Arc<dyn ObjectStore>) -> Option<Arc<dyn ObjectStore>> {
-        // Nothing may widen what a query can read; the caller gets what it asked to replace.
+        // Nothing may widen what a query can read; the caller gets what it wanted to replace.
         let _ = url;
         None
     }

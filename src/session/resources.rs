@@ -84,7 +84,8 @@ impl Resources {
         self.limits
     }
 
-    /// A folder that goes with the process, for files that nobody else needs; `None` where none could be made.
+    /// A folder that goes with the process, for files that no other process needs; `None` where
+    /// none could be made.
     pub fn scratch(&self) -> Option<&Path> {
         self.spill.as_deref().map(Spill::path)
     }

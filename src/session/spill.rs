@@ -84,7 +84,7 @@ mod tests {
         sweep(parent.path(), SystemTime::now() + 2 * YOUNG);
         assert!(!dead.exists());
         assert!(living.path().exists());
-        assert!(foreign.exists(), "without a lock nobody knows whose it is");
+        assert!(foreign.exists(), "without a lock its owner is unknown");
         let path = living.path().to_owned();
         drop(living);
         assert!(!path.exists());

@@ -70,7 +70,7 @@ impl StageTable {
         &self.keys
     }
 
-    /// How many rows there will be, as far as that can be told before.
+    /// How many rows there will be, as far as that is known before.
     pub fn rows_expected(&self) -> Option<u64> {
         self.rows_expected
     }

@@ -1,4 +1,5 @@
-//! How a model behind an endpoint is asked, what it can do, what it costs, and what may be spent on it.
+//! How requests are sent to a model behind an endpoint, what it can do, what it costs, and what may
+//! be spent on it.
 
 use std::borrow::Cow;
 

@@ -12,7 +12,8 @@ use datafusion::sql::sqlparser::ast::{
 
 use crate::sqltext::rewriting::{call, each_select};
 
-/// What functions that are casts are called, in front of the type: nobody else can write such a name without quotes.
+/// What functions that are casts are called, in front of the type: a user cannot write such a name
+/// without quotes.
 const CAST: &str = "cast as ";
 const TRY_CAST: &str = "try_cast as ";
 

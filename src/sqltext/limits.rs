@@ -134,7 +134,7 @@ impl Level {
     }
 }
 
-/// What of a text is nested too deeply, told from its words alone.
+/// What of a text is nested too deeply, as determined by its words alone.
 pub fn depth(sql: &str, tokens: &[TokenWithSpan]) -> Result<(), Excess> {
     let mut levels = vec![Level::default()];
     // The depth of all levels but the last.

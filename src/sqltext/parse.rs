@@ -335,7 +335,7 @@ struct Places<'a> {
     found: Vec<(String, Range<usize>)>,
     /// Functions that stand where tables do.
     functions: HashSet<String>,
-    /// A table of which only a sample is asked for.
+    /// A table of which only a sample is requested.
     sampled: Option<Range<usize>>,
 }
 

@@ -1,5 +1,6 @@
 //! Arms of `UNION`, `EXCEPT` and `INTERSECT`. The planner gives what has no name on the right the name that stands in its place on the
-//! left, which a column beside it may have already; and it looks for `ORDER BY t.a` behind them in a table that nobody sees there.
+//! left, which a column beside it may have already; and it looks for `ORDER BY t.a` behind them in
+//! a table that is not visible there.
 
 use std::ops::ControlFlow;
 
@@ -8,7 +9,7 @@ use datafusion::sql::sqlparser::ast::{
     VisitMut, VisitorMut,
 };
 
-/// What columns of right arms are called, with their place: nobody sees these names.
+/// What columns of right arms are called, with their place: these names are never shown.
 const COLUMN: &str = "__arm_column_";
 
 /// Names the columns of right arms, and takes the tables from the orders behind set operations.

@@ -410,7 +410,7 @@ mod tests {
         let decision = trace.decision.unwrap();
         assert_eq!(decision.correct, Some(true), "gold is the answer in other clothes");
         assert_eq!(decision.runner_up.unwrap().hypothesis_id, "q#0");
-        // Nobody believes or doubts the third, so it took no part.
+        // The third is neither believed nor doubted, so it took no part.
         let mut without = found();
         without.judged.retain(|row| row.text("proof_id").as_deref() == Some("q#1/free"));
         let next = assemble(&without, ShownProofs::All).decision.unwrap().runner_up.unwrap();

@@ -211,7 +211,8 @@ impl Chain {
         let mut first = None;
         for id in &self.written {
             let rows = reader.of_question(lineage.table(*id), question_id).await?;
-            // Whoever judges these proofs and no others has left out those that it could not judge.
+            // A stage that judges these proofs and no others has left out those that it could not
+            // judge.
             let is_only = self.judged.and_then(|judged| lineage.input(judged, "from")) == Some(*id);
             for row in rows {
                 let Some(proof) = row.text("proof_id") else { continue };

@@ -14,7 +14,7 @@ pub struct Audit {
     pub question: Question,
     /// Every stage that answers it, in the order of the run.
     pub answers: Vec<Answered>,
-    /// The paths of those that were asked for.
+    /// The paths of those that were requested.
     pub traces: Vec<Trace>,
 }
 
@@ -22,7 +22,7 @@ pub struct Audit {
 pub struct Question {
     /// Its `question_id`.
     pub id: String,
-    /// What is asked; none if the question was lost before it had a hypothesis.
+    /// Its text; none if the question was lost before it had a hypothesis.
     pub text: Option<String>,
 }
 
@@ -57,7 +57,7 @@ pub struct Trace {
     pub recalled: Vec<Recalled>,
     /// In the order of the choices.
     pub hypotheses: Vec<Hypothesis>,
-    /// Proofs that are not among those asked for.
+    /// Proofs that are not among those requested.
     pub proofs_hidden: usize,
     /// Rows of the question that failed.
     pub failures: Vec<Failure>,
@@ -157,7 +157,7 @@ pub struct Hypothesis {
     pub gold: Option<bool>,
     /// The request that wrote the sentence, if a model did.
     pub written_digest: Option<String>,
-    /// The request that asked about the sentence alone.
+    /// The request about the sentence alone.
     pub direct_digest: Option<String>,
     pub proofs: Vec<Proof>,
 }
@@ -194,7 +194,7 @@ pub struct Proof {
     /// Of a `proof_search`, why an accepted proof is not.
     pub drop_reason: Option<String>,
     pub written_digest: Option<String>,
-    /// The requests that judged it: each premise that was asked about, the proof, the hypothesis.
+    /// The requests that judged it: about each judged premise, the proof, the hypothesis.
     pub judged_digests: Vec<String>,
 }
 

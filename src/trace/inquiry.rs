@@ -24,7 +24,7 @@ use proofmill_store::Store;
 
 /// Names every stage that answers the question.
 pub const ALL: &str = "all";
-/// Questions of a table that are compared with what was asked for.
+/// Questions of a table that are compared with the requested one.
 const CANDIDATES_MAX: usize = 10_000;
 
 /// What to trace.
@@ -127,11 +127,11 @@ fn no_stage(wanted: &str, lineage: &Lineage) -> Error {
 async fn find(wanted: &str, lineage: &Lineage, reader: &mut Reader<'_>) -> Result<Candidate> {
     let of_row = question_of(wanted).unwrap_or(wanted);
     let (id, row_id, text) = (literal(wanted), literal(of_row), literal(&normalized(wanted)));
-    let asked = format!(
+    let condition = format!(
         "question_id IN ({id}, {row_id}) OR strpos({}, {text}) > 0",
         normalized_sql("question")
     );
-    let mut candidates = candidates(&asked, lineage, reader).await?;
+    let mut candidates = candidates(&condition, lineage, reader).await?;
     if candidates.is_empty() {
         let expands = |table: &Table| role(table) == Some(KindRole::Hypotheses);
         for (_, table) in lineage.tables().filter(|(_, table)| expands(table)) {
@@ -191,7 +191,7 @@ async fn answers(
         let table = lineage.table(chain.answers);
         let mut decision = assemble(&found, ShownProofs::All).decision;
         if let Some(decision) = &mut decision {
-            // Without its proofs, nobody knows who is next.
+            // Without its proofs, the runner-up is unknown.
             decision.runner_up = None;
         }
         all.push(is_its.then(|| Answered {

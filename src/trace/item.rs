@@ -21,7 +21,7 @@ use proofmill_pipeline::role::KindRole;
 pub const IDS: [&str; 4] = ["query_id", "question_id", "row_id", "id"];
 /// Columns that say what an item is about, the first that is there.
 const TEXTS: [&str; 5] = ["question", "x", "query", "prompt", "text"];
-/// Items of a table that are compared with what was asked for.
+/// Items of a table that are compared with the requested one.
 const CANDIDATES_MAX: usize = 10_000;
 /// Rows of an item in one table that leave it.
 const ROWS_MAX: usize = 1_000;
@@ -151,14 +151,14 @@ async fn find(
     // A table that does not tell what its items are about is made of one that does.
     let telling = |id: &TableId| {
         let tells =
-            |id: &TableId| told(lineage.table(*id)).is_some() && has_ids(lineage.table(*id));
+            |id: &TableId| text_column(lineage.table(*id)).is_some() && has_ids(lineage.table(*id));
         lineage.upstream(*id).into_iter().find(tells).unwrap_or(*id)
     };
     let tables: BTreeSet<TableId> = tables.iter().flat_map(|id| [*id, telling(id)]).collect();
     for every in [false, true] {
         for table in tables.iter().map(|id| lineage.table(*id)) {
             let Some(id) = ids(table).first().copied() else { continue };
-            let text = told(table);
+            let text = text_column(table);
             let text = text.map_or_else(|| "CAST(NULL AS VARCHAR)".to_owned(), quoted);
             let condition = match every {
                 true => "true".to_owned(),
@@ -231,7 +231,7 @@ fn is_of(table: &Table, item: &str) -> String {
 }
 
 /// The column that says what its items are about.
-fn told(table: &Table) -> Option<&'static str> {
+fn text_column(table: &Table) -> Option<&'static str> {
     TEXTS.into_iter().find(|name| table.texts().contains(name))
 }
 

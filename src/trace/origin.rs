@@ -25,8 +25,8 @@ pub struct Known {
 
 impl Known {
     /// Who or what put the fact there: lessons, narrowed to the one that a table on the way names;
-    /// entries. Rows that nothing explains count where nobody taught it: a query may look at others
-    /// that have the sentence for reasons of their own.
+    /// entries. Rows that nothing explains count where it was not taught: a query may look at
+    /// others that have the sentence for reasons of their own.
     pub fn origins(&self) -> Vec<Origin> {
         let is_meant = |lesson: &&TaughtFact| match &self.hint {
             Some((place, question)) => lesson.place == *place && lesson.question_id == *question,
@@ -80,19 +80,19 @@ pub fn first_lessons(
     first
 }
 
-/// For each fact that is asked about, by its id, the first of the `rows` that holds it in one of the
+/// For each of the `facts`, by its id, the first of the `rows` that holds it in one of the
 /// `columns`.
 pub fn holders(
     (stage, kind): (&str, &str),
     columns: &[&str],
     rows: &[JsonRow],
-    asked: &[String],
+    facts: &[String],
 ) -> HashMap<String, (JsonRow, SourceRow)> {
     let mut found: HashMap<String, (JsonRow, SourceRow)> = HashMap::new();
     for row in rows {
         for column in columns {
             let Some(id) = row.text(column).map(|text| fact_id(&text)) else { continue };
-            if !asked.contains(&id) {
+            if !facts.contains(&id) {
                 continue;
             }
             let source = || SourceRow {
@@ -189,10 +189,10 @@ mod tests {
             {"fact": "Copper is not magnetic", "id": 2},
             {"fact": "Iron is magnetic", "id": 3},
         ]));
-        let asked = [fact_id("copper is not magnetic"), fact_id("gold is dear")];
-        let found = holders(("facts", "read"), &["fact"], &rows, &asked);
+        let facts = [fact_id("copper is not magnetic"), fact_id("gold is dear")];
+        let found = holders(("facts", "read"), &["fact"], &rows, &facts);
         assert_eq!(found.len(), 1);
-        let (_, row) = &found[&asked[0]];
+        let (_, row) = &found[&facts[0]];
         assert_eq!((row.rows, &row.columns), (2, json!({"id": 1}).as_object().unwrap()));
     }
 }

@@ -28,13 +28,13 @@ pub struct Reader<'a> {
     engine: &'a Engine,
     opened: HashMap<Fingerprint, Opened>,
     /// Rows of questions, which several answers share.
-    asked: HashMap<(Fingerprint, String), Vec<JsonRow>>,
+    by_question: HashMap<(Fingerprint, String), Vec<JsonRow>>,
 }
 
 impl<'a> Reader<'a> {
     /// A reader of `store` that computes with `engine`.
     pub fn new(store: &'a Store, engine: &'a Engine) -> Self {
-        Self { store, engine, opened: HashMap::new(), asked: HashMap::new() }
+        Self { store, engine, opened: HashMap::new(), by_question: HashMap::new() }
     }
 
     /// The rows that `sql` gives, a query over the table `t`; none where the artifact is no table.
@@ -56,12 +56,12 @@ impl<'a> Reader<'a> {
     /// As [`Self::rows`].
     pub async fn of_question(&mut self, table: &Table, question_id: &str) -> Result<Vec<JsonRow>> {
         let key = (table.artifact.fingerprint, question_id.to_owned());
-        if let Some(rows) = self.asked.get(&key) {
+        if let Some(rows) = self.by_question.get(&key) {
             return Ok(rows.clone());
         }
         let sql = format!("SELECT * FROM {NAME} WHERE question_id = {}", literal(question_id));
         let rows = self.rows(table, &sql).await?;
-        self.asked.insert(key, rows.clone());
+        self.by_question.insert(key, rows.clone());
         Ok(rows)
     }
 

@@ -1,4 +1,4 @@
-//! A row of any table, asked by the names of its columns: what it lacks is nothing, not an error.
+//! A row of any table, read by the names of its columns: what it lacks is nothing, not an error.
 
 use serde_json::{Map, Value as Json};
 

@@ -64,7 +64,7 @@ impl<'a, 'r> Walk<'a, 'r> {
     ///
     /// When a table is lost or damaged.
     pub async fn from(mut self, recalled: TableId) -> Result<Sources> {
-        self.push(recalled, self.asked());
+        self.push(recalled, self.fact_ids());
         self.finish().await
     }
 
@@ -75,10 +75,10 @@ impl<'a, 'r> Walk<'a, 'r> {
     ///
     /// As [`Self::from`].
     pub async fn before_round(mut self, teach: TableId, round: i64) -> Result<Sources> {
-        let asked = self.asked();
-        self.lessons(teach, &asked, &format!("AND round < {round}")).await?;
+        let facts = self.fact_ids();
+        self.lessons(teach, &facts, &format!("AND round < {round}")).await?;
         if let Some(memory) = self.lineage.input(teach, "memory") {
-            self.push(memory, asked);
+            self.push(memory, facts);
         }
         self.finish().await
     }
@@ -92,10 +92,10 @@ impl<'a, 'r> Walk<'a, 'r> {
         Ok(self.sources)
     }
 
-    fn asked(&self) -> Vec<String> {
-        let mut asked: Vec<String> = self.sentences.keys().cloned().collect();
-        asked.sort();
-        asked
+    fn fact_ids(&self) -> Vec<String> {
+        let mut ids: Vec<String> = self.sentences.keys().cloned().collect();
+        ids.sort();
+        ids
     }
 
     fn push(&mut self, table: TableId, facts: Vec<String>) {

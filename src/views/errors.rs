@@ -31,8 +31,9 @@ pub struct ErrorsView {
     counts: Vec<ErrorCount>,
     /// The first of them, as their tables hold them, each with its stage.
     rows: Vec<Map<String, Json>>,
-    /// By stage, the command that computes it again: what models answered is replayed, what failed is asked. Records of files
-    /// come out the same until the file is mended, and then without being asked to.
+    /// By stage, the command that computes it again: what models answered is replayed, what failed
+    /// is requested again. Records of files come out the same until the file is fixed, and then
+    /// without this command.
     ask_again: BTreeMap<String, String>,
     #[serde(skip)]
     all: u64,

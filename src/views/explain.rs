@@ -10,7 +10,7 @@ use proofmill_pipeline::code::{CODES, Code};
 pub struct CodeView {
     code: &'static str,
     title: &'static str,
-    /// Its page in Markdown, where it is asked for.
+    /// Its page in Markdown, on request.
     #[serde(skip_serializing_if = "Option::is_none")]
     page: Option<&'static str>,
 }

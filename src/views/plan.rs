@@ -99,7 +99,8 @@ impl PlanView {
         [stages].into_iter().chain(self.in_all()).collect()
     }
 
-    /// What all stages estimate together, as far as their last time tells; `None` if that is nothing worth to be told.
+    /// What all stages estimate together, as far as their last time tells; `None` if that is
+    /// nothing worth showing.
     fn in_all(&self) -> Option<String> {
         let sum = |of: fn(&PlanLine) -> Option<u64>| {
             self.0.iter().filter_map(of).fold(0, u64::saturating_add)
@@ -184,7 +185,7 @@ impl PlanLine {
         Duration::try_from_secs_f64(self.seconds?).ok()
     }
 
-    /// How long it runs, if that is worth to be told.
+    /// How long it runs, if that is worth showing.
     fn slow(&self) -> Option<Duration> {
         self.time().filter(|time| *time >= Duration::from_secs(1))
     }

@@ -1,11 +1,11 @@
-//! A past run: its stages, what models were asked, what failed.
+//! A past run: its stages, its usage of models, what failed.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 use serde_json::Value as Json;
 
-use crate::report::asked;
+use crate::report::model_usage;
 use crate::report::units::{bytes, count, plural};
 use crate::views::section::{Grid, Section, View};
 use crate::views::shell::quoted;
@@ -23,7 +23,7 @@ pub struct RunView<'a> {
     /// How it ended, in a word.
     outcome: &'static str,
     params: &'a BTreeMap<String, Json>,
-    /// What was asked of models behind endpoints, and what models in folders computed.
+    /// Usage of models behind endpoints, and what models in folders computed.
     models: &'a BTreeMap<String, ModelUsage>,
     local_models: &'a BTreeMap<String, LocalUsage>,
     /// Stages that ended well.
@@ -64,9 +64,9 @@ impl View for RunView<'_> {
             Section::Text(format!("run {} of {pipeline}: {}\n", self.run, self.outcome)),
             Section::Table(Grid::new(&header, &["rows", "errors", "bytes", "ms"], rows)),
         ];
-        let models = self.models.iter().map(|(model, usage)| asked::of_model(model, usage));
+        let models = self.models.iter().map(|(model, usage)| model_usage::of_model(model, usage));
         let local = self.local_models.iter();
-        let local = local.map(|(model, usage)| asked::of_local_model(model, usage));
+        let local = local.map(|(model, usage)| model_usage::of_local_model(model, usage));
         sections.extend(models.chain(local).map(|line| Section::Text(line + "\n")));
         for failure in self.failed {
             let (stage, why) = (printable(&failure.stage, true), printable(&failure.message, true));

@@ -11,8 +11,8 @@ use proofmill_catalog::lineage::inputs_of;
 use proofmill_catalog::summary::RunSummary;
 use proofmill_store::Artifact;
 
-/// The table of a stage, with those of its rows that were asked for. For people the rows are drawn as they come, below
-/// [`heading`].
+/// The table of a stage, with those of its rows that were requested. For people the rows are drawn
+/// as they come, below [`heading`].
 #[derive(Clone, Debug, Serialize)]
 pub struct StageView {
     pub artifact: Arc<Artifact>,

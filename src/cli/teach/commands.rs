@@ -15,7 +15,7 @@ use proofmill_base::ids::{MemoryName, RunId};
 use proofmill_base::suggest;
 use proofmill_store::Store;
 
-/// The author when nobody is named.
+/// The author when none is named.
 const UNKNOWN: &str = "unknown";
 
 /// Teaches, or shows what was taught.

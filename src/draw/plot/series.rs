@@ -22,7 +22,7 @@ pub struct Plot {
     pub left_out: usize,
 }
 
-/// Series that can be told apart.
+/// Series that can be distinguished.
 pub const SERIES_MAX: usize = 8;
 
 /// Points that belong together, from left to right.
@@ -77,7 +77,7 @@ impl Plot {
         (Scale::covering(points().map(|point| point.x), x_ticks), Scale::covering(heights, y_ticks))
     }
 
-    /// Remarks for whoever looks at it, each a line.
+    /// Remarks for its readers, each a line.
     pub fn remarks(&self) -> Vec<String> {
         let has_ranges = self.series.iter().flat_map(|s| &s.points).any(|p| p.range.is_some());
         let range = self.range.iter().filter(|_| has_ranges).map(|range| format!("bars: {range}"));

@@ -104,7 +104,7 @@ fn files_may_order_their_columns_differently() {
 }
 
 #[test]
-fn files_agree_on_the_columns_that_are_asked_for() {
+fn files_agree_on_the_columns_that_are_requested() {
     let folder = Folder::new();
     folder.write("a.csv", "x,y,xy\n1,2,7\n");
     folder.write("b.csv", "more,y,x\n\"no, \",4,3\n");

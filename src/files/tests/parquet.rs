@@ -126,7 +126,7 @@ fn files_must_agree() {
 }
 
 #[test]
-fn files_agree_on_the_columns_that_are_asked_for() {
+fn files_agree_on_the_columns_that_are_requested() {
     let one = |name| {
         vec![
             ("id", Arc::new(Int64Array::from(vec![1])) as ArrayRef),

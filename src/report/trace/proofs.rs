@@ -14,11 +14,11 @@ pub fn hypothesis(one: &Hypothesis, threshold: Option<f64>, style: Style) -> Tre
     let says = one.hypothesis.as_deref().unwrap_or_default();
     let gold = (one.gold == Some(true)).then(|| style.good("gold"));
     let written = one.written_digest.as_deref().map(|it| request("wrote it", it));
-    let asked = one.direct_digest.as_deref().map(|it| request("asked about it", it));
+    let direct = one.direct_digest.as_deref().map(|it| request("asked about it", it));
     let text = lines([
         Some(format!("{name}: {}", clean(&format!("{says}  [{}]", one.hypothesis_id))).into()),
         commas([gold, number("belief", one.direct), number("score", Some(one.score))]),
-        commas([written, asked]).map(|requests| Styled::from("requests: ") + requests),
+        commas([written, direct]).map(|requests| Styled::from("requests: ") + requests),
     ]);
     let shared = shared_prompt(&one.proofs);
     let mut children: Vec<Tree> = shared.into_iter().map(prompt).collect();
@@ -63,10 +63,10 @@ fn proof(one: &Proof, with_prompt: bool, threshold: Option<f64>, style: Style) -
     let written = one.written_digest.as_deref().map(|it| request("wrote it", it));
     let judged: Vec<String> = one.judged_digests.iter().map(|digest| short(digest)).collect();
     let judged = (!judged.is_empty()).then(|| format!("judged it {}", judged.join(" ")).into());
-    let asked = one.prompt.as_deref().filter(|_| with_prompt).map(prompt);
+    let prompted = one.prompt.as_deref().filter(|_| with_prompt).map(prompt);
     let wrote = one.text.as_ref().map(|text| clean(&format!("wrote: {text}{end}")));
     let requests = commas([written, judged]).map(|all| Styled::from("requests: ") + all);
-    let mut children: Vec<Tree> = asked.into_iter().chain(wrote.map(Tree::leaf)).collect();
+    let mut children: Vec<Tree> = prompted.into_iter().chain(wrote.map(Tree::leaf)).collect();
     children.extend(one.premises.iter().map(|it| premise(it, threshold, style)));
     children.extend(requests.map(Tree::leaf));
     Tree::new(text, children)

@@ -71,7 +71,7 @@ proptest! {
         ..ProptestConfig::default()
     })]
 
-    /// At every size that it is asked at, it is the index in a folder over so many entries.
+    /// At every size that it is searched at, it is the index in a folder over so many entries.
     #[test]
     fn a_growing_index_equals_the_one_in_a_folder(
         spec in spec(),

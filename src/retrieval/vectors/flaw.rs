@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_flaw_is_told_from_the_others() {
+    fn each_flaw_is_distinguished_from_the_others() {
         assert_eq!(check(&[1.0, -0.0], 2), Ok(()));
         assert_eq!(check(&[0.0; 3], 3), Ok(()));
         assert_eq!(check(&[], 0), Err(VectorFlaw::Dimensions(0)));

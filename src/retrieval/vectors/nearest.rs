@@ -192,8 +192,8 @@ impl Group {
     fn offer(&mut self, block: &Block, first: u32, pairs: &[(u32, u32)]) {
         let dimension = block.dimension();
         for pairs in pairs.chunk_by(|a, b| a.0 == b.0) {
-            let asked = pairs[0].0 as usize;
-            let vector = &self.vectors[asked * dimension..][..dimension];
+            let query = pairs[0].0 as usize;
+            let vector = &self.vectors[query * dimension..][..dimension];
             for pairs in pairs.chunks(SIDE) {
                 // A place without a pair repeats the first one.
                 let place = |i: usize| pairs.get(i).unwrap_or(&pairs[0]).1 as usize;
@@ -201,7 +201,7 @@ impl Group {
                 let scores = scores(vector, rows);
                 for (&(_, entry), score) in pairs.iter().zip(scores) {
                     let hit = Hit { ordinal: first + entry, score: f64::from(score) };
-                    self.queries[asked].best.offer(hit);
+                    self.queries[query].best.offer(hit);
                 }
             }
         }
@@ -222,7 +222,7 @@ impl Work {
         block.bytes().multiply(level, vectors, entries.clone(), Store, scores, scratch)?;
         maybe.clear();
         let extents = block.extents(entries.clone());
-        for (asked, (query, products)) in
+        for (number, (query, products)) in
             queries.iter().zip(scores.chunks_exact(entries.len())).enumerate()
         {
             let floor = query.best.floor();
@@ -236,7 +236,7 @@ impl Work {
                 }
                 let places = entries.start + chunk * VECTORS..;
                 let above = places.zip(products).filter(|(_, product)| **product > floor);
-                maybe.extend(above.map(|(place, _)| (asked as u32, place as u32)));
+                maybe.extend(above.map(|(place, _)| (number as u32, place as u32)));
             }
         }
         Ok(())

@@ -19,13 +19,13 @@ const SHOWN_MAX: usize = 8;
 
 extensions_options! {
     /// Whether errors of arithmetic show the row that they come from. It has to be read for that.
-    pub struct ToldRows {
-        pub are_told: bool, default = false
+    pub struct RowsInErrors {
+        pub are_shown: bool, default = false
     }
 }
 
-impl ConfigExtension for ToldRows {
-    const PREFIX: &'static str = "told_rows";
+impl ConfigExtension for RowsInErrors {
+    const PREFIX: &'static str = "rows_in_errors";
 }
 
 /// Replaces them, once all types are settled.
@@ -34,7 +34,7 @@ pub struct Exact;
 
 impl AnalyzerRule for Exact {
     fn analyze(&self, plan: LogicalPlan, options: &ConfigOptions) -> Result<LogicalPlan> {
-        let are_told = options.extensions.get::<ToldRows>().is_some_and(|rows| rows.are_told);
+        let are_shown = options.extensions.get::<RowsInErrors>().is_some_and(|rows| rows.are_shown);
         let memberships = Memberships::of(&plan)?;
         let of_node = |node: LogicalPlan| {
             let node = repeated_keys::grouped_once(node)?;
@@ -43,7 +43,7 @@ impl AnalyzerRule for Exact {
             }
             let casts = has_part(&node, |part| matches!(part, Expr::TryCast(_)))?;
             let schema = input_schema(&node);
-            let row = if are_told { shown(&schema) } else { Vec::new() };
+            let row = if are_shown { shown(&schema) } else { Vec::new() };
             let is_filter = matches!(node, LogicalPlan::Filter(_));
             let node = keeping_names(node, |expr| {
                 exact(expr, &schema, &row)?
@@ -116,9 +116,9 @@ fn exact(expr: Expr, schema: &DFSchema, row: &[(String, Expr)]) -> Result<Transf
             }
             _ => Transformed::no(Expr::Negative(inner)),
         }),
-        // What was planned before, to be told with its row.
+        // What was planned before, to be reported with its row.
         Expr::ScalarFunction(call) if !row.is_empty() => Ok(match with_row(&call, row) {
-            Some(told) => Transformed::yes(told),
+            Some(found) => Transformed::yes(found),
             None => Transformed::no(Expr::ScalarFunction(call)),
         }),
         Expr::TryCast(TryCast { expr, field }) => {

@@ -1,8 +1,8 @@
-//! What an operator is told of the rows below it. DataFusion keeps things that do not hold any longer: a column that is
-//! constant on one side of an outer join, which is NULL for rows without a partner; columns that are equal below
-//! `ROLLUP`, of which some rows have only one; expressions that a filter found equal. A fence passes rows on and forgets
-//! all of it, and with it the order: a sort that is asked for above would be moved below, where its keys seem to be
-//! constant.
+//! What an operator knows of the rows below it. DataFusion keeps things that do not hold any
+//! longer: a column that is constant on one side of an outer join, which is NULL for rows without a
+//! partner; columns that are equal below `ROLLUP`, of which some rows have only one; expressions
+//! that a filter found equal. A fence passes rows on and forgets all of it, and with it the order:
+//! a sort that is requested above would be moved below, where its keys seem to be constant.
 
 use std::fmt;
 use std::sync::Arc;
@@ -64,7 +64,7 @@ impl PhysicalOptimizerRule for Fences {
             }
             if node.is::<GlobalLimitExec>() || node.is::<LocalLimitExec>() {
                 let limit = node.map_children(sorted)?;
-                // A sort that is asked for above must not take the place of that below.
+                // A sort that is requested above must not take the place of that below.
                 return match limit.transformed {
                     true => Ok(Transformed::yes(Arc::new(FenceExec::new(limit.data)) as _)),
                     false => Ok(limit),

@@ -19,14 +19,14 @@ fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     keeping_names(plan, |expr| expr.transform_up(compared))
 }
 
-/// Whether it is a list that holds more than values. What a model is asked becomes a column first.
+/// Whether it is a list that holds more than values. A call of a model becomes a column first.
 fn is_open(part: &Expr) -> bool {
-    let is_asked =
+    let calls_model =
         |part: &Expr| matches!(part, Expr::ScalarFunction(call) if call.func.as_async().is_some());
     match part {
         Expr::InList(InList { expr, list, .. }) => {
             list.iter().any(|value| !matches!(value, Expr::Literal(..)))
-                && !expr.exists(|part| Ok(is_asked(part))).unwrap_or(true)
+                && !expr.exists(|part| Ok(calls_model(part))).unwrap_or(true)
         }
         _ => false,
     }

@@ -1,7 +1,7 @@
 //! Keys that are none. DataFusion follows which columns determine others, and takes what a join has multiplied for a key
-//! of the groups above it: it drops keys of `GROUP BY` and `ORDER BY`, rows of `DISTINCT`, and joins. So nobody learns of
-//! keys: not the SQL planner ([`Keyless`]), and no rule of the optimizer ([`ForgetKeys`]).
-//! The cause is in [ADR 0033](../../../docs/decisions/0033-sql.md).
+//! of the groups above it: it drops keys of `GROUP BY` and `ORDER BY`, rows of `DISTINCT`, and
+//! joins. So keys are hidden from all: the SQL planner ([`Keyless`]) and every rule of the
+//! optimizer ([`ForgetKeys`]). The cause is in [ADR 0033](../../../docs/decisions/0033-sql.md).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -11,10 +11,10 @@ use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
 use datafusion::logical_expr::{BinaryExpr, Expr, LogicalPlan, Operator};
 use proofmill_udfs::exact::apart;
 
-/// How often a plan asks for membership, by what it asks of.
+/// How often a plan tests membership, by the tested value.
 #[derive(Debug, Default)]
 pub struct Memberships {
-    asked: HashMap<String, usize>,
+    tests: HashMap<String, usize>,
     /// Numbers that were given out.
     numbers: Cell<usize>,
     /// Expressions that were set apart, for equal ones stay equal: `DISTINCT ON` and its order have to be.
@@ -28,8 +28,8 @@ impl Memberships {
         plan.apply_with_subqueries(|node| {
             node.apply_expressions(|expr| {
                 expr.apply(|part| {
-                    for value in asked_of(part) {
-                        *found.asked.entry(name(value)).or_default() += 1;
+                    for value in tested_values(part) {
+                        *found.tests.entry(name(value)).or_default() += 1;
                     }
                     Ok(TreeNodeRecursion::Continue)
                 })
@@ -41,7 +41,7 @@ impl Memberships {
     /// The expression with its memberships apart; in a filter, not those that stand alone, for which unknown is as good as
     /// false and which tables are pruned by.
     pub fn apart(&self, expr: Expr, is_filter: bool) -> Result<Transformed<Expr>> {
-        if self.asked.values().all(|asked| *asked < 2) {
+        if self.tests.values().all(|tests| *tests < 2) {
             return Ok(Transformed::no(expr));
         }
         if !is_filter {
@@ -50,7 +50,7 @@ impl Memberships {
         let mut changed = false;
         let mut parts = Vec::new();
         for part in split_conjunction_owned(expr) {
-            let stands_alone = matches!(part, Expr::InList(_)) || !asked_of(&part).is_empty();
+            let stands_alone = matches!(part, Expr::InList(_)) || !tested_values(&part).is_empty();
             let part = if stands_alone { Transformed::no(part) } else { self.all(part)? };
             changed |= part.transformed;
             parts.push(part.data);
@@ -72,7 +72,7 @@ impl Memberships {
 
     fn numbered(&self, expr: Expr) -> Result<Transformed<Expr>> {
         let next = |value: Expr| {
-            let several = self.asked.get(&name(&value)).is_some_and(|asked| *asked > 1);
+            let several = self.tests.get(&name(&value)).is_some_and(|tests| *tests > 1);
             match several {
                 false => value,
                 true => {
@@ -107,8 +107,8 @@ impl Memberships {
     }
 }
 
-/// What a list, or an `OR` of equations, asks of.
-fn asked_of(expr: &Expr) -> Vec<&Expr> {
+/// The values whose membership a list, or an `OR` of equations, tests.
+fn tested_values(expr: &Expr) -> Vec<&Expr> {
     match expr {
         Expr::InList(list) if !is_apart(&list.expr) => vec![list.expr.as_ref()],
         Expr::BinaryExpr(BinaryExpr { left, op: Operator::Or, right }) => {

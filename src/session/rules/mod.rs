@@ -20,7 +20,7 @@ mod views;
 mod zeros;
 
 pub use computed_keys::COMPUTED;
-pub use exact::ToldRows;
+pub use exact::RowsInErrors;
 pub use fences::Fences;
 pub use keys::{Keyless, forget_keys};
 pub use node::{has_part, new_names};

@@ -44,7 +44,7 @@ impl AnalyzerRule for Subqueries {
     }
 }
 
-/// Where a condition stands, which says what can be asked there.
+/// Where a condition stands, which determines what can be tested there.
 #[derive(Clone, Copy, PartialEq)]
 enum Place {
     /// Inside a `WHERE`: rows can be marked.
@@ -72,8 +72,8 @@ fn of_node(node: LogicalPlan, sets: &Cell<usize>) -> Result<Transformed<LogicalP
     keeping_names(node, |expr| rewriter.inside(expr))
 }
 
-/// What is computed below before anything is asked about it: values of each row that stand left of another subquery, which would
-/// read them two levels further out.
+/// What is computed below before any condition tests it: values of each row that stand left of
+/// another subquery, which would read them two levels further out.
 fn first(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     if !has_part(&node, asks_about_value)? {
         return Ok(Transformed::no(node));

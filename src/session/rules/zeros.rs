@@ -1,6 +1,7 @@
-//! Zeros of either sign, where they are told apart: `=`, joins and groups take -0.0 for 0.0, but an order, a part of a window, a
-//! `DISTINCT` inside an aggregate, `CASE x WHEN …`, `nullif` and a list of `IN` do not. There `x + 0.0` stands for `x`: it is 0.0 for
-//! either, and `x` for all other numbers.
+//! Zeros of either sign, where they are distinguished: `=`, joins and groups take -0.0 for 0.0, but
+//! an order, a part of a window, a `DISTINCT` inside an aggregate, `CASE x WHEN …`, `nullif` and a
+//! list of `IN` do not. There `x + 0.0` stands for `x`: it is 0.0 for either, and `x` for all other
+//! numbers.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What models were asked, in words.
+//! Usage of models, in words.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ pub fn under_way(counts: &Counts, elapsed: Duration) -> String {
     parts.join(", ")
 }
 
-/// What was asked of a model behind an endpoint, and what that cost.
+/// Usage of a model behind an endpoint, and what that cost.
 pub fn of_model(name: &str, usage: &ModelUsage) -> String {
     let aside = |n: u64, what: &str| match n {
         0 => String::new(),
@@ -35,10 +35,10 @@ pub fn of_model(name: &str, usage: &ModelUsage) -> String {
     )
 }
 
-/// What a model in a folder was asked and computed.
+/// Usage of a model in a folder: its answers, and the tokens requested and computed.
 pub fn of_local_model(name: &str, usage: &LocalUsage) -> String {
-    let &LocalUsage { answers, asked_tokens: asked, computed_tokens: computed } = usage;
-    let shared = asked.saturating_sub(computed);
+    let &LocalUsage { answers, asked_tokens: requested, computed_tokens: computed } = usage;
+    let shared = requested.saturating_sub(computed);
     if shared == 0 {
         return format!(
             "model {name}: {} answers; {} tokens computed",
@@ -46,12 +46,12 @@ pub fn of_local_model(name: &str, usage: &LocalUsage) -> String {
             count(computed)
         );
     }
-    let percent = shared as f64 / asked.max(1) as f64 * 100.0;
+    let percent = shared as f64 / requested.max(1) as f64 * 100.0;
     format!(
         "model {name}: {} answers; {} tokens asked, {} computed, {} shared with other requests \
          ({percent:.0} %)",
         count(answers),
-        count(asked),
+        count(requested),
         count(computed),
         count(shared),
     )
@@ -66,7 +66,7 @@ pub fn at_the_end(counts: &Counts, wall: Duration) -> String {
     parts.join(", ")
 }
 
-/// What all stages of a run asked, with the tokens.
+/// Requests of all stages of a run, with the tokens.
 pub fn in_all(counts: &Counts, wall: Duration) -> String {
     let (read, written) = (count(counts.prompt_tokens), count(counts.output_tokens));
     let tokens = match (counts.prompt_tokens, counts.output_tokens) {
