@@ -12,20 +12,20 @@ use crate::stages::diagnostics::Diagnostics;
 use crate::stages::kind::{Inputs, Preparation};
 
 /// Columns that no two rows share: those of checks that must hold, and the identity of records.
-pub fn keys(stage: &Stage, outcome: &Preparation) -> Vec<Vec<String>> {
+pub fn keys(stage: &Stage, preparation: &Preparation) -> Vec<Vec<String>> {
     let checked =
         stage.spec.common.checks.iter().filter(|check| check.severity == CheckSeverity::Error);
     let unique = checked.filter_map(|check| check.unique.as_ref());
     let mut keys: Vec<Vec<String>> = unique.map(|columns| columns.all().to_vec()).collect();
-    keys.extend(outcome.unique.map(|column| vec![column.to_owned()]));
-    keys.retain(|key| key.iter().all(|column| outcome.schema.index_of(column).is_ok()));
+    keys.extend(preparation.unique.map(|column| vec![column.to_owned()]));
+    keys.retain(|key| key.iter().all(|column| preparation.schema.index_of(column).is_ok()));
     keys
 }
 
 /// How many rows there will be, from the sizes of the sources.
-pub fn rows(inputs: Inputs<'_>, outcome: &Preparation) -> Option<u64> {
-    match &outcome.query {
-        _ if outcome.rows_expected.is_some() => outcome.rows_expected,
+pub fn rows(inputs: Inputs<'_>, preparation: &Preparation) -> Option<u64> {
+    match &preparation.query {
+        _ if preparation.rows_expected.is_some() => preparation.rows_expected,
         Some(plan) => Some(order::rows_expected(plan)),
         None => inputs.rows_expected(),
     }
@@ -36,11 +36,11 @@ pub fn rows(inputs: Inputs<'_>, outcome: &Preparation) -> Option<u64> {
 pub fn fixed_order(
     inputs: Inputs<'_>,
     query: Option<&Query>,
-    outcome: &Preparation,
+    preparation: &Preparation,
     strict: bool,
     diagnostics: &mut Diagnostics<'_>,
 ) {
-    let (Some(query), Some(plan)) = (query, &outcome.query) else { return };
+    let (Some(query), Some(plan)) = (query, &preparation.query) else { return };
     let Inputs { stage, stages } = inputs;
     let read =
         stage.inputs.iter().filter_map(|input| stages.get(&input.stage)?.table.rows_expected());

@@ -52,23 +52,23 @@ pub fn prepare(
         if !common_keys_apply(stage, traits, &mut context.diagnostics) {
             continue;
         }
-        let Some(outcome) = kind.prepare(&mut context) else {
+        let Some(preparation) = kind.prepare(&mut context) else {
             context.diagnostics.expect_error();
             continue;
         };
         let Preparing { inputs, mut components, mut diagnostics, .. } = context;
-        if !is_storable(&outcome.schema, kind_name, &mut diagnostics) {
+        if !is_storable(&preparation.schema, kind_name, &mut diagnostics) {
             continue;
         }
         let calls = diagnostics.calls().clone();
-        expected::fixed_order(inputs, query, &outcome, strict, &mut diagnostics);
-        let table = StageTable::new(name.as_str(), Arc::clone(&outcome.schema))
-            .expecting(expected::keys(stage, &outcome), expected::rows(inputs, &outcome));
+        expected::fixed_order(inputs, query, &preparation, strict, &mut diagnostics);
+        let table = StageTable::new(name.as_str(), Arc::clone(&preparation.schema))
+            .expecting(expected::keys(stage, &preparation), expected::rows(inputs, &preparation));
         let table = Arc::new(table);
         // An error in a check stops the pipeline, but not the look at what needs the stage.
         let volatile_checks = checks::validate(stage, &table, engine, &mut diagnostics);
         components.set_calls(&calls);
-        components.set("schema", schema_text(&outcome.schema));
+        components.set("schema", schema_text(&preparation.schema));
         if let Some(partitions) = stage.spec.common.partitions {
             components.set("partitions", partitions);
         }
@@ -76,18 +76,20 @@ pub fn prepare(
         let prepared = PreparedStage {
             stage: Arc::clone(stage),
             table,
-            plan: outcome.plan,
-            export: outcome.export,
+            plan: preparation.plan,
+            export: preparation.export,
             components,
-            asking: outcome
+            asking: preparation
                 .asking
-                .or_else(|| outcome.query.clone().filter(|_| !calls.models.is_empty())),
-            query: outcome.query.filter(|_| calls.volatile.is_empty() && calls.models.is_empty()),
+                .or_else(|| preparation.query.clone().filter(|_| !calls.models.is_empty())),
+            query: preparation
+                .query
+                .filter(|_| calls.volatile.is_empty() && calls.models.is_empty()),
             models: calls.models,
             volatile: calls.volatile.into_iter().collect(),
-            unrepeatable: outcome.unrepeatable,
+            unrepeatable: preparation.unrepeatable,
             volatile_checks,
-            rows_expected: outcome.rows_expected,
+            rows_expected: preparation.rows_expected,
         };
         stages.insert(name.clone(), prepared);
     }

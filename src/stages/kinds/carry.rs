@@ -49,7 +49,7 @@ impl Kind for Carry {
         };
         let tables = Named::from([("carried".to_owned(), table)]);
         let query = SqlKind { kind: KIND, sql: &sql, tables, models: &[] };
-        query.outcome(engine, components, diagnostics)
+        query.prepare(engine, components, diagnostics)
     }
 }
 

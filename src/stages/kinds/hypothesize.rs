@@ -53,7 +53,7 @@ impl Kind for Hypothesize {
         let candidates = self.candidates.as_ref().map(|it| (&*it.model, "candidates.model"));
         let model = self.model.as_deref().map(|model| (model, "model"));
         let models: Vec<_> = candidates.into_iter().chain(model).collect();
-        SqlKind { kind: KIND, sql: &sql, tables, models: &models }.outcome(
+        SqlKind { kind: KIND, sql: &sql, tables, models: &models }.prepare(
             engine,
             components,
             diagnostics,

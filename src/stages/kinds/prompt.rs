@@ -68,7 +68,7 @@ impl Kind for Prompt {
         let tables = Named::from([("filled".to_owned(), table)]);
         let query = SqlKind { kind: KIND, sql: &sql, tables, models: &[] };
         components.set_settings(&settings);
-        query.outcome(engine, components, diagnostics)
+        query.prepare(engine, components, diagnostics)
     }
 }
 

@@ -71,7 +71,7 @@ impl Kind for Prove {
         named.extend(context.map(|context| ("recalled".to_owned(), context)));
         let query =
             SqlKind { kind: KIND, sql: &sql, tables: named, models: &[(&self.model, "model")] };
-        query.outcome(engine, components, diagnostics)
+        query.prepare(engine, components, diagnostics)
     }
 }
 

@@ -103,8 +103,8 @@ impl Kind for Read {
         let unique = (!source.has_row_ids()).then_some("row_id");
         let rows = rows.map(|rows| self.limit.map_or(rows, |limit| limit.min(rows)));
         let plan = ReadPlan { source: Arc::new(source), limit: self.limit };
-        let outcome = Preparation::new(schema, plan).expecting(rows);
-        Some(Preparation { unique, ..outcome })
+        let preparation = Preparation::new(schema, plan).expecting(rows);
+        Some(Preparation { unique, ..preparation })
     }
 }
 

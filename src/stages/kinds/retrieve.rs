@@ -150,8 +150,8 @@ impl Kind for Retrieve {
         let (_, id, kept) = (query?, id?, kept?);
         let label = index::label(index);
         if index.kind == IndexKind::Dense {
-            let outcome = nearest::prepare(self, label, input.field(id), kept, context)?;
-            return Some(outcome.expecting(rows_expected));
+            let preparation = nearest::prepare(self, label, input.field(id), kept, context)?;
+            return Some(preparation.expecting(rows_expected));
         }
         let columns: Vec<String> = kept.iter().map(|field| field.name().clone()).collect();
         let slot = Arc::new(MemorySlot {

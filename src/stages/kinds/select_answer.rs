@@ -85,7 +85,7 @@ impl Kind for SelectAnswer {
         named.extend(proofs.map(|proofs| ("proofs".to_owned(), proofs)));
         named.extend(confirmed.map(|confirmed| ("confirmed".to_owned(), confirmed)));
         let query = SqlKind { kind: KIND, sql: &sql, tables: named, models: &[] };
-        query.outcome(engine, components, diagnostics)
+        query.prepare(engine, components, diagnostics)
     }
 }
 

@@ -37,8 +37,8 @@ impl Kind for Sql {
                     components.set_model(&format!("model.{model}"), model, engine, diagnostics)?;
                 }
                 let query = Some(planned.plan.clone());
-                let outcome = Preparation::new(planned.schema, QueryPlan(planned.plan));
-                Some(Preparation { query, ..outcome })
+                let preparation = Preparation::new(planned.schema, QueryPlan(planned.plan));
+                Some(Preparation { query, ..preparation })
             }
             Err(error) => {
                 diagnostics.sql(&["sql"], error);

@@ -96,7 +96,7 @@ impl Kind for Verify {
         let sql = query(self, &input, said);
         let query =
             SqlKind { kind: KIND, sql: &sql, tables: named, models: &[(&self.model, "model")] };
-        query.outcome(engine, components, diagnostics)
+        query.prepare(engine, components, diagnostics)
     }
 }
 

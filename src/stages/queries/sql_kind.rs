@@ -36,7 +36,7 @@ pub struct SqlKind<'a> {
 
 impl SqlKind<'_> {
     /// Plans it: what breaks it is a column of another type than the kind needs.
-    pub fn outcome(
+    pub fn prepare(
         self,
         engine: &Engine,
         components: &mut Components,
