@@ -41,14 +41,14 @@ impl Kind for Generate {
     }
 
     fn prepare(&self, context: &mut Preparing<'_>) -> Option<Preparation> {
-        let mut asked = InferenceStage::generate(self)?;
+        let mut inference = InferenceStage::generate(self)?;
         if let Some(format) = answer_format(self, &mut context.diagnostics)? {
             // Of a schema everything counts, also the order of its keys, and not where it lies.
             context.components.set("settings.response_format", canonical_format(&format));
-            asked.options["response_format"] = json!(format);
+            inference.options["response_format"] = json!(format);
         }
         context.components.set_settings(&Self { response_format: None, ..self.clone() });
-        prepare(&asked, context)
+        prepare(&inference, context)
     }
 }
 
@@ -73,29 +73,29 @@ impl Kind for Embed {
 }
 
 /// Checks model, columns and expressions, and plans the query.
-fn prepare(asked: &InferenceStage, context: &mut Preparing<'_>) -> Option<Preparation> {
+fn prepare(inference: &InferenceStage, context: &mut Preparing<'_>) -> Option<Preparation> {
     let Preparing { inputs, engine, components, diagnostics, .. } = context;
     let table = inputs.table("from")?;
     let input = table.schema();
-    let mut valid = diagnostics.column(&[asked.kind, "id"], &asked.id, &input).is_some();
+    let mut valid = diagnostics.column(&[inference.kind, "id"], &inference.id, &input).is_some();
     let models = engine.models();
-    if !models.names().any(|name| name == asked.model) {
-        let message = format!("there is no model `{}`", asked.model);
-        let help = suggest::help(&asked.model, models.names());
+    if !models.names().any(|name| name == inference.model) {
+        let message = format!("there is no model `{}`", inference.model);
+        let help = suggest::help(&inference.model, models.names());
         let declare = || Some("declare it under `models:`".to_owned());
         diagnostics.error(
-            &[asked.kind, "model"],
+            &[inference.kind, "model"],
             Code::UnknownModel,
             message,
             help.or_else(declare),
         );
         valid = false;
     }
-    for (i, column) in asked.keep.iter().enumerate() {
-        let steps = [asked.kind, "keep", &i.to_string()];
+    for (i, column) in inference.keep.iter().enumerate() {
+        let steps = [inference.kind, "keep", &i.to_string()];
         valid &= diagnostics.column(&steps, column, &input).is_some();
-        let mut own = [ROW_ID].into_iter().chain(asked.shown()).chain(asked.columns());
-        if own.any(|own| own == column) || asked.keep[..i].contains(column) {
+        let mut own = [ROW_ID].into_iter().chain(inference.shown()).chain(inference.columns());
+        if own.any(|own| own == column) || inference.keep[..i].contains(column) {
             let message = format!("the table already has a column `{column}`");
             let help = Some("rename it in an upstream stage".to_owned());
             diagnostics.error(&steps, Code::Duplicate, message, help);
@@ -103,32 +103,37 @@ fn prepare(asked: &InferenceStage, context: &mut Preparing<'_>) -> Option<Prepar
         }
     }
     // Several are compared, and one is not.
-    if asked.shape == Shape::Score && asked.options.get("normalize").is_some() {
+    if inference.shape == Shape::Score && inference.options.get("normalize").is_some() {
         let message = "`normalize` has no effect with `continuation`".to_owned();
-        diagnostics.error(&[asked.kind, "options", "normalize"], Code::UnknownKey, message, None);
+        diagnostics.error(
+            &[inference.kind, "options", "normalize"],
+            Code::UnknownKey,
+            message,
+            None,
+        );
         valid = false;
     }
-    for told in &asked.told {
-        let steps = [asked.kind, "options", told];
-        if asked.shape == Shape::Choices {
-            let message = format!("`{told}` has no effect with `choices`");
+    for option in &inference.optional_columns {
+        let steps = [inference.kind, "options", option];
+        if inference.shape == Shape::Choices {
+            let message = format!("`{option}` has no effect with `choices`");
             let help = Some("score one `continuation`, or leave it out".to_owned());
             diagnostics.error(&steps, Code::UnknownKey, message, help);
             valid = false;
-        } else if diagnostics.endpoint(&asked.model).is_some() {
+        } else if diagnostics.endpoint(&inference.model).is_some() {
             let message = "endpoints do not return per-token log-probabilities".to_owned();
             let help = Some("leave it out, or use a model on this machine".to_owned());
             diagnostics.error(&steps, Code::WrongValue, message, help);
             valid = false;
         }
     }
-    valid &= diagnostics.options(&[asked.kind, "options"], asked.checked.clone()).is_some();
-    let name = TableReference::parse_str(&asked.from);
+    valid &= diagnostics.options(&[inference.kind, "options"], inference.checked.clone()).is_some();
+    let name = TableReference::parse_str(&inference.from);
     let scope = DFSchema::try_from_qualified_schema(name.clone(), &input).ok()?;
     let mut arguments = Vec::new();
     let (mut reads_messages, mut turns_fit) = (false, true);
-    for (i, text) in asked.turns.iter().enumerate() {
-        let steps = [asked.kind, "messages", &i.to_string(), "content"];
+    for (i, text) in inference.turns.iter().enumerate() {
+        let steps = [inference.kind, "messages", &i.to_string(), "content"];
         match diagnostics.expression(text, &scope, engine) {
             Ok((_, kind)) if kind.is_string() => {}
             Ok((_, kind)) => {
@@ -142,7 +147,7 @@ fn prepare(asked: &InferenceStage, context: &mut Preparing<'_>) -> Option<Prepar
             }
         }
     }
-    for (key, text) in &asked.arguments {
+    for (key, text) in &inference.arguments {
         if *key == "messages" && !turns_fit {
             continue;
         }
@@ -154,34 +159,34 @@ fn prepare(asked: &InferenceStage, context: &mut Preparing<'_>) -> Option<Prepar
             }
             Ok((_, kind)) => {
                 let message = mismatch(&format!("`{key}`"), wanted, &kind);
-                diagnostics.error(&[asked.kind, key], Code::SqlType, message, None);
+                diagnostics.error(&[inference.kind, key], Code::SqlType, message, None);
             }
-            Err(error) => diagnostics.sql(&[asked.kind, key], error),
+            Err(error) => diagnostics.sql(&[inference.kind, key], error),
         }
     }
-    if !valid || arguments.len() < asked.arguments.len() {
+    if !valid || arguments.len() < inference.arguments.len() {
         return None;
     }
-    if asked.shape != Shape::Vector {
-        messages_fit(asked, reads_messages, engine, diagnostics)?;
+    if inference.shape != Shape::Vector {
+        messages_fit(inference, reads_messages, engine, diagnostics)?;
     }
     let scan = LogicalPlanBuilder::scan(name, provider_as_source(table), None).ok()?;
-    let plan = match plan::plan(asked, scan, &arguments, engine) {
+    let plan = match plan::plan(inference, scan, &arguments, engine) {
         Ok(plan) => plan,
         Err(error) => {
             let message = error.find_root().strip_backtrace();
             let message = message.trim_start_matches("Error during planning: ");
             let message = message.to_owned();
-            diagnostics.error(&[asked.kind], Code::WrongValue, message, None);
+            diagnostics.error(&[inference.kind], Code::WrongValue, message, None);
             return None;
         }
     };
     diagnostics.note(&inspect(&plan).ok()?);
     // Its name in the file is no part of what it is.
-    components.set_model("model", &asked.model, engine, diagnostics)?;
+    components.set_model("model", &inference.model, engine, diagnostics)?;
     let mut fields: Vec<_> = plan.schema().fields().iter().cloned().collect();
     fields.pop();
-    let requests = Requests::OneEach(asked.rows_each);
+    let requests = Requests::OneEach(inference.rows_each);
     let schema = Arc::new(arrow::datatypes::Schema::new(fields));
     let asking = Some(plan.clone());
     Some(Preparation { asking, ..Preparation::new(schema, InferencePlan { plan, requests }) })
@@ -200,16 +205,17 @@ fn is_wanted(argument: &str, kind: &DataType) -> bool {
 
 /// A diagnostic if the model cannot read messages; a warning if it can, and is given a text.
 fn messages_fit(
-    asked: &InferenceStage,
+    inference: &InferenceStage,
     reads_messages: bool,
     engine: &Engine,
     diagnostics: &mut Diagnostics<'_>,
 ) -> Option<()> {
-    let key = asked.arguments.first().map_or("prompt", |(key, _)| *key);
-    let endpoint = diagnostics.endpoint(&asked.model).map(|model| model.api.unwrap_or_default());
-    let template = engine.models().has_chat_template(&asked.model);
+    let key = inference.arguments.first().map_or("prompt", |(key, _)| *key);
+    let endpoint =
+        diagnostics.endpoint(&inference.model).map(|model| model.api.unwrap_or_default());
+    let template = engine.models().has_chat_template(&inference.model);
     let (message, help) = match (reads_messages, endpoint, template) {
-        (true, Some(_), _) if asked.kind == "score" => {
+        (true, Some(_), _) if inference.kind == "score" => {
             ("an endpoint cannot score a continuation of messages", "give a `prompt`")
         }
         (true, Some(Api::Completions), _) => {
@@ -220,13 +226,13 @@ fn messages_fit(
             "give a `prompt`, or a model with a chat_template.jinja, or `chat_template` in its tokenizer_config.json",
         ),
         (false, None, Some(true)) => {
-            diagnostics.raw_prompt(&asked.model);
+            diagnostics.raw_prompt(&inference.model);
             return Some(());
         }
         _ => return Some(()),
     };
     diagnostics.error(
-        &[asked.kind, key],
+        &[inference.kind, key],
         Code::WrongValue,
         message.to_owned(),
         Some(help.to_owned()),

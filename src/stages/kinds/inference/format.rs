@@ -12,12 +12,12 @@ use crate::stages::settings_file;
 /// Where the setting stands.
 const STEPS: [&str; 2] = ["generate", "response_format"];
 
-/// The form that is asked for, if one is; `None` if it cannot be, which is reported.
+/// The requested form of the answers, if any; `None` if it is not possible, which is reported.
 pub fn answer_format(
     settings: &Generate,
     diagnostics: &mut Diagnostics<'_>,
 ) -> Option<Option<ResponseFormat>> {
-    let Some(asked) = &settings.response_format else { return Some(None) };
+    let Some(requested) = &settings.response_format else { return Some(None) };
     let mut refuse = |steps: &[&str], code, message: &str, help: Option<&str>| {
         diagnostics.error(
             &[&STEPS[..], steps].concat(),
@@ -27,14 +27,14 @@ pub fn answer_format(
         );
         None
     };
-    if asked.kind != AnswerType::Regex && asked.regex.is_some() {
+    if requested.kind != AnswerType::Regex && requested.regex.is_some() {
         let message = "`regex` has no effect with this `type`";
         let help = "write `type: regex`, or leave it out";
         return refuse(&["regex"], Code::UnknownKey, message, Some(help));
     }
-    let format = match (asked.kind, &asked.json_schema) {
+    let format = match (requested.kind, &requested.json_schema) {
         (AnswerType::Regex, None) => {
-            let Some(regex) = &asked.regex else {
+            let Some(regex) = &requested.regex else {
                 let message = "`type: regex` needs `regex`";
                 return refuse(&[], Code::MissingKey, message, Some("add `regex: …`"));
             };
@@ -68,7 +68,7 @@ pub fn answer_format(
         return refuse(&["json_schema"], Code::WrongValue, &message, None);
     }
     match diagnostics.endpoint(&settings.model).map(|model| model.api.unwrap_or_default()) {
-        Some(Api::Chat) if asked.kind == AnswerType::Regex => {
+        Some(Api::Chat) if requested.kind == AnswerType::Regex => {
             let message = "endpoints do not support `type: regex`".to_owned();
             let help = Some("write `type: json_schema`, or use a model on this machine".to_owned());
             diagnostics.error(&STEPS, Code::WrongValue, message, help);

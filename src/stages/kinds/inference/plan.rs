@@ -15,7 +15,7 @@ const ANSWER: &str = "answer";
 
 /// The table's columns, and [`ERROR`] as the last.
 pub fn plan(
-    asked: &InferenceStage,
+    inference: &InferenceStage,
     scan: LogicalPlanBuilder,
     arguments: &[(&'static str, Expr)],
     engine: &Engine,
@@ -25,31 +25,31 @@ pub fn plan(
             Some(function) => Ok(function.call(arguments)),
             None => plan_err!("there is no function `{name}`"),
         };
-    let mut options = asked.options.clone();
+    let mut options = inference.options.clone();
     options["on_error"] = json!("capture");
-    let id = cast(ident(&asked.id), DataType::Utf8).alias(ROW_ID);
+    let id = cast(ident(&inference.id), DataType::Utf8).alias(ROW_ID);
     let columns = arguments.iter().map(|(key, expr)| expr.clone().alias(*key));
     // Inside the plan, kept columns have names that nothing else has.
     let kept = |(i, column): (usize, &String)| (format!("kept_{i}"), column.clone());
-    let kept: Vec<(String, String)> = asked.keep.iter().enumerate().map(kept).collect();
+    let kept: Vec<(String, String)> = inference.keep.iter().enumerate().map(kept).collect();
     let inward = kept.iter().map(|(inside, column)| ident(column).alias(inside));
     let plan = scan.project([id].into_iter().chain(columns).chain(inward))?;
-    let mut call = vec![lit(&asked.model)];
+    let mut call = vec![lit(&inference.model)];
     call.extend(arguments.iter().map(|(key, _)| ident(*key)));
     call.push(lit(options.to_string()));
-    let shown = [ROW_ID].into_iter().chain(asked.shown()).map(ident);
+    let shown = [ROW_ID].into_iter().chain(inference.shown()).map(ident);
     let own: Vec<Expr> =
         shown.clone().chain(kept.iter().map(|(inside, _)| ident(inside))).collect();
     let outward = kept.iter().map(|(inside, column)| ident(inside).alias(column));
     let own_at_last: Vec<Expr> = shown.chain(outward).collect();
-    let answer = function(asked.function, call)?.alias(ANSWER);
+    let answer = function(inference.function, call)?.alias(ANSWER);
     let mut plan = plan.project(own.iter().cloned().chain([answer]))?;
     let part = |name: &'static str| get_field(ident(ANSWER), name).alias(name);
-    let parts: Vec<Expr> = match asked.shape {
-        Shape::Text | Shape::Score | Shape::Vector => asked.columns().map(part).collect(),
+    let parts: Vec<Expr> = match inference.shape {
+        Shape::Text | Shape::Score | Shape::Vector => inference.columns().map(part).collect(),
         Shape::Texts => {
             plan = plan.unnest_column(ANSWER)?;
-            asked.columns().map(part).collect()
+            inference.columns().map(part).collect()
         }
         Shape::Choices => {
             let choices = get_field(ident(ANSWER), "choices");
@@ -70,7 +70,7 @@ pub fn plan(
                 "continuation" => get_field(ident("one"), "choice").alias("continuation"),
                 name => get_field(ident("one"), name).alias(name),
             };
-            asked.columns().map(column).collect()
+            inference.columns().map(column).collect()
         }
     };
     plan.project(own_at_last.into_iter().chain(parts))?.build()

@@ -1,4 +1,4 @@
-//! What `generate`, `score` and `embed` have in common: a model, what it is asked for each row, and the
+//! What `generate`, `score` and `embed` have in common: a model, its request for each row, and the
 //! columns that its answers become.
 
 use proofmill_engine::options::strategy;
@@ -36,7 +36,7 @@ pub struct InferenceStage {
     pub checked: Result<(), OptionError>,
     pub shape: Shape,
     /// Columns that only some options ask for, before the digest.
-    pub told: Vec<&'static str>,
+    pub optional_columns: Vec<&'static str>,
     /// Most rows that an answer becomes; `None` if its row decides.
     pub rows_each: Option<u64>,
 }
@@ -54,7 +54,7 @@ pub enum Shape {
 }
 
 impl Shape {
-    /// The columns behind what a row was asked; the last two are the digest and the error.
+    /// The columns after the request of a row; the last two are the digest and the error.
     fn columns(self) -> &'static [&'static str] {
         match self {
             Self::Text | Self::Texts => &[
@@ -110,16 +110,16 @@ fn contents(messages: &Option<Vec<Turn>>) -> Vec<String> {
 }
 
 /// The options that ask for the tokens of an answer, which are also columns.
-fn told<const N: usize>(options: [(&'static str, bool); N]) -> Vec<&'static str> {
-    options.into_iter().filter(|(_, asked)| *asked).map(|(name, _)| name).collect()
+fn requested<const N: usize>(options: [(&'static str, bool); N]) -> Vec<&'static str> {
+    options.into_iter().filter(|(_, is_set)| *is_set).map(|(name, _)| name).collect()
 }
 
 impl InferenceStage {
-    /// The columns behind what a row was asked; the last is not of the table.
+    /// The columns after the request of a row; the last is not of the table.
     pub fn columns(&self) -> impl Iterator<Item = &'static str> {
         // The digest and the error stand last.
         let (own, evidence) = self.shape.columns().split_at(self.shape.columns().len() - 2);
-        own.iter().chain(&self.told).chain(evidence).copied()
+        own.iter().chain(&self.optional_columns).chain(evidence).copied()
     }
 
     /// The arguments that are columns of the table too: all but a list of choices.
@@ -144,7 +144,7 @@ impl InferenceStage {
             rows_each: checked.is_ok().then(|| strategy(options).answers().into()),
             checked,
             shape: if many { Shape::Texts } else { Shape::Text },
-            told: told([("logprobs", options.logprobs.is_some())]),
+            optional_columns: requested([("logprobs", options.logprobs.is_some())]),
         })
     }
 
@@ -167,7 +167,7 @@ impl InferenceStage {
             options: json!(settings.options),
             checked: settings.options.check(),
             rows_each: (shape == Shape::Score).then_some(1),
-            told: told([
+            optional_columns: requested([
                 ("logprobs", settings.options.logprobs.is_some()),
                 ("prompt_logprobs", settings.options.prompt_logprobs.is_some()),
             ]),
@@ -189,7 +189,7 @@ impl InferenceStage {
             options: json!(settings.options),
             checked: settings.options.check(),
             shape: Shape::Vector,
-            told: Vec::new(),
+            optional_columns: Vec::new(),
             rows_each: Some(1),
         }
     }
