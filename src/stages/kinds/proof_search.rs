@@ -9,7 +9,7 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use crate::stages::fingerprint::Counted;
 use crate::stages::kind::{Kind, Preparation, Preparing, Traits};
 use crate::stages::kinds::proof_search::grow::SearchPlan;
-use crate::stages::kinds::proof_search::state::{ASKED, asked_schema};
+use crate::stages::kinds::proof_search::state::{REQUEST_COLUMNS, request_schema};
 use crate::stages::kinds::prove;
 use crate::stages::kinds::verify::{self, Corrections, FactScope};
 use crate::stages::queries::prepared_query::Checker;
@@ -47,7 +47,13 @@ impl Kind for ProofSearch {
         let help = "name the table of a `hypothesize` stage";
         let written = (self.free, self.forced);
         let mut valid = vec![
-            sql_kind::expect_columns((KIND, "from"), &ASKED, &hypotheses, help, diagnostics),
+            sql_kind::expect_columns(
+                (KIND, "from"),
+                &REQUEST_COLUMNS,
+                &hypotheses,
+                help,
+                diagnostics,
+            ),
             sql_kind::verifier(KIND, (&self.model, self.include_eos), engine, diagnostics),
             diagnostics.options(&[KIND, "options"], self.options.check()),
             prove::something_written(KIND, written, context.is_some(), diagnostics),
@@ -69,9 +75,9 @@ impl Kind for ProofSearch {
         let has_context = context.is_some();
         let prove_hypotheses = prove::query(&prove_settings(self, self.question), has_context);
         let prove_premises = prove::query(&prove_settings(self, false), has_context);
-        let asked = asked_schema();
+        let requests = request_schema();
         let mut checker = Checker { kind: KIND, engine, diagnostics };
-        let mut proving = vec![("hypotheses", &asked)];
+        let mut proving = vec![("hypotheses", &requests)];
         proving.extend(context.iter().map(|(_, schema)| ("recalled", schema)));
         let proofs = checker.columns(&prove_hypotheses, &proving)?;
         checker.columns(&prove_premises, &proving)?;

@@ -62,7 +62,7 @@ impl Forest {
         &self.claims[number]
     }
 
-    /// Adds a hypothesis, whose belief is told with its proof; its number.
+    /// Adds a hypothesis, whose belief comes with its proof; its number.
     pub fn plant(&mut self, text: String) -> usize {
         self.claims.push(Claim { text, direct: 0.0, above: None, place: 0, proof: None });
         self.claims.len() - 1

@@ -8,7 +8,7 @@ use async_trait::async_trait;
 
 use crate::session::Engine;
 use crate::stages::error::StageError;
-use crate::stages::kinds::proof_search::state::{Search, asked_schema};
+use crate::stages::kinds::proof_search::state::{Search, request_schema};
 use crate::stages::kinds::proof_search::table;
 use crate::stages::plan::{Execution, StagePlan};
 use crate::stages::queries::prepared_query::{Planner, PreparedQuery};
@@ -78,8 +78,8 @@ async fn compute(
         if open.is_empty() {
             break;
         }
-        let asked = search.ask(&open, depth)?;
-        search.judged.note(&queries.level(depth, &asked).await?)?;
+        let requests = search.ask(&open, depth)?;
+        search.judged.note(&queries.level(depth, &requests).await?)?;
         open = search.grow(&open);
     }
     sink.table(table::of(&plan.schema, &plan.keep, &hypotheses, &search)?).await
@@ -103,8 +103,8 @@ impl Queries {
         planner: &Planner<'_>,
     ) -> Result<Self, StageError> {
         let SearchPlan { context, blocked, memory, .. } = plan;
-        let asked = asked_schema();
-        let mut proving = vec![("hypotheses", &asked)];
+        let requests = request_schema();
+        let mut proving = vec![("hypotheses", &requests)];
         proving.extend(context.iter().map(|(_, schema)| ("recalled", schema)));
         let prove_hypotheses = planner.plan(&plan.prove_hypotheses, &proving).await?;
         let prove_premises = planner.plan(&plan.prove_premises, &proving).await?;
@@ -122,10 +122,14 @@ impl Queries {
         Ok(Self { prove_hypotheses, prove_premises, judge, context, blocked, memory })
     }
 
-    /// The judged proofs of what is asked at a depth.
-    async fn level(&mut self, depth: u32, asked: &RecordBatch) -> Result<RecordBatch, StageError> {
+    /// The judged proofs for the requests of a depth.
+    async fn level(
+        &mut self,
+        depth: u32,
+        requests: &RecordBatch,
+    ) -> Result<RecordBatch, StageError> {
         let prove = if depth == 0 { &mut self.prove_hypotheses } else { &mut self.prove_premises };
-        let mut tables = vec![asked];
+        let mut tables = vec![requests];
         tables.extend(&self.context);
         let proofs = prove.run(&tables).await?;
         let mut tables = vec![&proofs];

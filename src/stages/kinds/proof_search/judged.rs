@@ -1,4 +1,4 @@
-//! The proofs that were judged, level after level, by the number under which they were asked for.
+//! The proofs that were judged, level after level, by the number of their request.
 
 use std::collections::HashMap;
 
@@ -50,14 +50,14 @@ impl Judged {
         let mut touched = Vec::new();
         for row in 0..level.num_rows() {
             let number = numbers_of.value(row);
-            let Ok(asked) = number.parse() else {
+            let Ok(request) = number.parse() else {
                 return Err(StageError::Task(format!("no claim has the number `{number}`")));
             };
             let known = |values: &arrow::array::Float64Array| {
                 if values.is_valid(row) { values.value(row) } else { 0.0 }
             };
-            touched.push(asked);
-            self.by_number.entry(asked).or_default().push(Judgement {
+            touched.push(request);
+            self.by_number.entry(request).or_default().push(Judgement {
                 row: self.rows + row,
                 attempt: ids.value(row).get(number.len()..).unwrap_or_default().to_owned(),
                 accepted: accepted.value(row),
@@ -81,23 +81,23 @@ impl Judged {
         Ok(())
     }
 
-    /// The proofs that were asked for under a number, in the order of their names.
-    pub fn proofs(&self, asked: usize) -> &[Judgement] {
-        self.by_number.get(&asked).map_or(&[], Vec::as_slice)
+    /// The proofs of a request, in the order of their names.
+    pub fn proofs(&self, request: usize) -> &[Judgement] {
+        self.by_number.get(&request).map_or(&[], Vec::as_slice)
     }
 
-    /// The belief in what was asked about; `None` if no proof was written.
-    pub fn direct(&self, asked: usize) -> Option<f64> {
-        self.proofs(asked).first().map(|proof| proof.direct)
+    /// The belief in the claim of a request; `None` if no proof was written.
+    pub fn direct(&self, request: usize) -> Option<f64> {
+        self.proofs(request).first().map(|proof| proof.direct)
     }
 
     /// The accepted proof with the highest score; of equal ones, the one whose name comes first.
-    pub fn best(&self, asked: usize) -> Option<&Judgement> {
-        let accepted = self.proofs(asked).iter().filter(|proof| proof.accepted);
+    pub fn best(&self, request: usize) -> Option<&Judgement> {
+        let accepted = self.proofs(request).iter().filter(|proof| proof.accepted);
         accepted.reduce(|best, proof| if proof.score > best.score { proof } else { best })
     }
 
-    /// The rows of all levels; `None` if nothing was asked.
+    /// The rows of all levels; `None` if there was no request.
     ///
     /// # Errors
     ///

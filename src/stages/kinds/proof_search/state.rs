@@ -1,4 +1,4 @@
-//! What a search has found so far: its trees, what was asked for which sentence, and the answers.
+//! What a search has found so far: its trees, the request of each sentence, and the answers.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -12,13 +12,13 @@ use crate::stages::kinds::proof_search::forest::Forest;
 use crate::stages::kinds::proof_search::judged::{Judged, Judgement};
 use crate::stages::tables::columns::texts;
 
-/// What a hypothesis is asked with.
-pub const ASKED: [&str; 6] =
+/// Columns of a hypothesis that a request has.
+pub const REQUEST_COLUMNS: [&str; 6] =
     ["hypothesis_id", "question_id", "question", "label", "answer", "hypothesis"];
 
-/// Columns of what a level asks.
-pub fn asked_schema() -> SchemaRef {
-    let fields = ASKED.map(|name| Field::new(name, DataType::Utf8, false));
+/// The columns of the requests of a level.
+pub fn request_schema() -> SchemaRef {
+    let fields = REQUEST_COLUMNS.map(|name| Field::new(name, DataType::Utf8, false));
     Arc::new(Schema::new(fields.to_vec()))
 }
 
@@ -27,19 +27,19 @@ pub struct Search {
     pub forest: Forest,
     /// For each claim the row of its hypothesis.
     pub root_of: Vec<usize>,
-    /// For each claim that was open the number under which its proofs were asked for.
-    pub asked_as: HashMap<usize, usize>,
+    /// For each claim that was open, the number of the request for its proofs.
+    pub request_of: HashMap<usize, usize>,
     pub judged: Judged,
-    /// The sentences that were asked about, with the question whose facts they were proved with.
+    /// The number of the request for a sentence, by the question whose facts its proofs use.
     known: HashMap<(Option<String>, String), usize>,
     /// Whether proofs depend on the question, by its facts.
     by_question: bool,
-    /// How many numbers are taken.
-    asked: usize,
+    /// The number of requests so far, which is the number of the next one.
+    requests: usize,
     questions: Questions,
 }
 
-/// What the hypotheses are asked with, row by row.
+/// What requests take from the hypotheses, row by row.
 struct Questions {
     ids: StringArray,
     texts: StringArray,
@@ -64,11 +64,11 @@ impl Search {
         Ok(Self {
             forest,
             root_of,
-            asked_as: HashMap::new(),
+            request_of: HashMap::new(),
             judged: Judged::default(),
             known: HashMap::new(),
             by_question,
-            asked: 0,
+            requests: 0,
             questions,
         })
     }
@@ -83,29 +83,29 @@ impl Search {
         for &number in open {
             let question = self.questions.ids.value(self.root_of[number]);
             let question = self.by_question.then(|| question.to_owned());
-            // Hypotheses are asked with their answers, so each for itself.
+            // The request for a hypothesis includes its answer, so each has its own.
             let known = match depth {
                 0 => None,
                 _ => match self.known.entry((question, self.forest.claim(number).text.clone())) {
                     Entry::Occupied(known) => Some(*known.get()),
                     Entry::Vacant(place) => {
-                        place.insert(self.asked);
+                        place.insert(self.requests);
                         None
                     }
                 },
             };
-            let asked_as = known.unwrap_or_else(|| {
-                new.push((self.asked, number));
-                self.asked += 1;
-                self.asked - 1
+            let request = known.unwrap_or_else(|| {
+                new.push((self.requests, number));
+                self.requests += 1;
+                self.requests - 1
             });
-            self.asked_as.insert(number, asked_as);
+            self.request_of.insert(number, request);
         }
         let of_root = |column: &StringArray| -> ArrayRef {
             let rows = new.iter().map(|(_, number)| self.root_of[*number]);
             Arc::new(StringArray::from_iter_values(rows.map(|row| column.value(row))))
         };
-        let ids = new.iter().map(|(asked, _)| asked.to_string());
+        let ids = new.iter().map(|(request, _)| request.to_string());
         let claims = new.iter().map(|(_, number)| &self.forest.claim(*number).text);
         let columns: Vec<ArrayRef> = vec![
             Arc::new(StringArray::from_iter_values(ids)),
@@ -115,18 +115,18 @@ impl Search {
             of_root(&self.questions.answers),
             Arc::new(StringArray::from_iter_values(claims)),
         ];
-        Ok(RecordBatch::try_new(asked_schema(), columns)?)
+        Ok(RecordBatch::try_new(request_schema(), columns)?)
     }
 
     /// Gives the open claims their best proofs; the premises that are open in their turn.
     pub fn grow(&mut self, open: &[usize]) -> Vec<usize> {
         let mut next = Vec::new();
         for &number in open {
-            let Some(asked) = self.asked_as.get(&number) else { continue };
-            if let Some(direct) = self.judged.direct(*asked) {
+            let Some(request) = self.request_of.get(&number) else { continue };
+            if let Some(direct) = self.judged.direct(*request) {
                 self.forest.believe(number, direct);
             }
-            let Some(Judgement { entailment, premises, .. }) = self.judged.best(*asked) else {
+            let Some(Judgement { entailment, premises, .. }) = self.judged.best(*request) else {
                 continue;
             };
             let premises = self.forest.prove(number, *entailment, premises.iter().cloned());

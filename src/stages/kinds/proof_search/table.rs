@@ -85,11 +85,11 @@ pub fn of(
 
 /// A row for each proof of each claim that was open.
 fn rows(search: &Search) -> Vec<Row<'_>> {
-    let mut claims: Vec<(&usize, &usize)> = search.asked_as.iter().collect();
+    let mut claims: Vec<(&usize, &usize)> = search.request_of.iter().collect();
     claims.sort_unstable();
-    let of_claim = |(&claim, &asked): (&usize, &usize)| {
-        let best = search.judged.best(asked).map(|best| best.row);
-        let proofs = search.judged.proofs(asked).iter();
+    let of_claim = |(&claim, &request): (&usize, &usize)| {
+        let best = search.judged.best(request).map(|best| best.row);
+        let proofs = search.judged.proofs(request).iter();
         proofs.map(move |proof| Row { claim, proof, best: best == Some(proof.row) })
     };
     claims.into_iter().flat_map(of_claim).collect()
@@ -124,8 +124,8 @@ impl Names {
         for (number, root) in search.root_of.iter().enumerate() {
             let claim = search.forest.claim(number);
             let best = |above: usize| {
-                let asked = search.asked_as.get(&above)?;
-                Some(format!("{}{}", names.claims[above], search.judged.best(*asked)?.attempt))
+                let request = search.request_of.get(&above)?;
+                Some(format!("{}{}", names.claims[above], search.judged.best(*request)?.attempt))
             };
             let above = claim.above.and_then(best);
             let name = match &above {
