@@ -73,7 +73,7 @@ struct Searcher {
     /// What a hit shows of its entry: `fact_id`, `fact` and what is kept.
     shown: Vec<ArrayRef>,
     snapshot: String,
-    /// Stays as long as it is asked.
+    /// Held as long as the index is in use.
     _folder: Opened,
 }
 

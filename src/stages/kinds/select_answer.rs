@@ -151,9 +151,9 @@ pub fn query(settings: &SelectAnswer, proofs: Option<Proofs>) -> String {
             "proved_ > 0",
         ),
     };
-    let told = Told::of(settings);
-    let status = told.status(status);
-    let answered = told.answered(answered);
+    let confirmed = Confirmed::of(settings);
+    let status = confirmed.status(status);
+    let answered = confirmed.answered(answered);
     let each = |part: &dyn Fn(usize, &String) -> String| -> String {
         settings.keep.iter().enumerate().map(|(i, column)| part(i, column)).collect()
     };
@@ -166,7 +166,7 @@ pub fn query(settings: &SelectAnswer, proofs: Option<Proofs>) -> String {
         scored AS (
             SELECT hypotheses.question_id, hypotheses.question, hypotheses.hypothesis_id,
                 hypotheses.choice, hypotheses.label, hypotheses.answer, hypotheses.direct,
-                best.proof_id, best.score AS best_, coalesce(best.score, {unproved}) AS score{told_in}{inward}
+                best.proof_id, best.score AS best_, coalesce(best.score, {unproved}) AS score{confirmed_in}{inward}
             FROM hypotheses LEFT JOIN best ON best.hypothesis_id = hypotheses.hypothesis_id{join}
         ),
         ranked AS (
@@ -183,7 +183,7 @@ pub fn query(settings: &SelectAnswer, proofs: Option<Proofs>) -> String {
                 first_value(answer ORDER BY place_) AS answer,
                 first_value(score ORDER BY place_) AS score,
                 first_value(direct ORDER BY place_) AS direct,
-                first_value(proof_id ORDER BY place_) AS proof_id{told_across}{across}
+                first_value(proof_id ORDER BY place_) AS proof_id{confirmed_across}{across}
             FROM ranked GROUP BY question_id
         )
         SELECT question_id, question,
@@ -192,20 +192,20 @@ pub fn query(settings: &SelectAnswer, proofs: Option<Proofs>) -> String {
             CASE WHEN {answered} THEN answer END AS answer,
             {status} AS status, score,
             CASE WHEN {answered} THEN direct END AS direct,
-            score - second_ AS margin, proof_id, proved_ AS proved{told_out}{outward}
+            score - second_ AS margin, proof_id, proved_ AS proved{confirmed_out}{outward}
         FROM questions ORDER BY question_id",
-        table = told.table,
-        join = told.join,
-        first = told.first,
-        told_in = told.inward,
-        told_across = told.across,
-        told_out = told.outward,
+        table = confirmed.table,
+        join = confirmed.join,
+        first = confirmed.first,
+        confirmed_in = confirmed.inward,
+        confirmed_across = confirmed.across,
+        confirmed_out = confirmed.outward,
     )
 }
 
 /// What confirmed answers add to the query; nothing without them.
 #[derive(Default)]
-struct Told {
+struct Confirmed {
     table: String,
     join: String,
     first: &'static str,
@@ -214,27 +214,27 @@ struct Told {
     outward: String,
 }
 
-impl Told {
+impl Confirmed {
     fn of(settings: &SelectAnswer) -> Self {
         if settings.confirmed.is_none() {
             return Self::default();
         }
-        let (asked, question) =
+        let (of_question, question) =
             (without_stop_sql("question"), without_stop_sql("hypotheses.question"));
-        let (answer, told) =
+        let (answer, confirmed) =
             (without_stop_sql("hypotheses.answer"), without_stop_sql("told.told_"));
         Self {
             table: format!(
                 ",
         told AS (
-            SELECT {asked} AS asked_, first_value(answer ORDER BY answer) AS told_
-            FROM confirmed WHERE answer IS NOT NULL GROUP BY {asked}
+            SELECT {of_question} AS asked_, first_value(answer ORDER BY answer) AS told_
+            FROM confirmed WHERE answer IS NOT NULL GROUP BY {of_question}
         )"
             ),
             join: format!(" LEFT JOIN told ON told.asked_ = {question}"),
             first: "is_told_ DESC, ",
             inward: format!(
-                ", told.told_ AS told_, coalesce({answer} = {told}, false) AS is_told_"
+                ", told.told_ AS told_, coalesce({answer} = {confirmed}, false) AS is_told_"
             ),
             across: ", first_value(told_ ORDER BY place_) AS told_, \
                      first_value(is_told_ ORDER BY place_) AS is_told_",

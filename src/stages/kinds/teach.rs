@@ -97,9 +97,10 @@ impl Kind for Teach {
         }
         fact?;
         let lessons = lessons(self);
-        let told = checker.columns(&lessons, &[("answers", &answers), ("proofs", &judged)])?;
+        let lesson_columns =
+            checker.columns(&lessons, &[("answers", &answers), ("proofs", &judged)])?;
         components.set_model("model", &self.model, engine, diagnostics)?;
-        let schema = lesson_schema(&told);
+        let schema = lesson_schema(&lesson_columns);
         let plan = TeachPlan {
             from,
             memory,
@@ -195,9 +196,9 @@ fn lessons(settings: &Teach) -> String {
 }
 
 /// The columns of lessons from those of [`lessons`].
-fn lesson_schema(told: &SchemaRef) -> SchemaRef {
+fn lesson_schema(columns: &SchemaRef) -> SchemaRef {
     let number = |name: &str| Arc::new(Field::new(name, DataType::Int64, false));
     let id = Arc::new(Field::new("fact_id", DataType::Utf8, true));
-    let fields = BEFORE.map(number).into_iter().chain(told.fields().iter().cloned()).chain([id]);
+    let fields = BEFORE.map(number).into_iter().chain(columns.fields().iter().cloned()).chain([id]);
     Arc::new(Schema::new(fields.collect::<Vec<_>>()))
 }

@@ -53,26 +53,26 @@ fn trees(settings: &TreeBlock, rows: &RecordBatch) -> String {
     for row in 0..rows.num_rows() {
         let path: Vec<&str> = levels.iter().map_while(|level| level[row].as_deref()).collect();
         let same = path.iter().zip(&before).take_while(|(a, b)| a == b).count();
-        let told = settings.details.iter().zip(&details);
-        let told = told.filter_map(|(name, detail)| Some((name, detail[row].as_ref()?)));
-        let told: String = told.map(|(name, text)| format!("\n{name}: {text}")).collect();
+        let lines = settings.details.iter().zip(&details);
+        let lines = lines.filter_map(|(name, detail)| Some((name, detail[row].as_ref()?)));
+        let lines: String = lines.map(|(name, text)| format!("\n{name}: {text}")).collect();
         // A row that says nothing new is said again.
         let from = same.min(path.len().saturating_sub(1));
-        hang(&mut roots, &path, from, &told);
+        hang(&mut roots, &path, from, &lines);
         before = path;
     }
     roots.iter().map(|root| root.draw(WIDTH).as_str().to_owned()).collect()
 }
 
 /// Puts nodes for all but the first `known` of `path` below those that came last.
-fn hang(nodes: &mut Vec<Tree>, path: &[&str], known: usize, told: &str) {
+fn hang(nodes: &mut Vec<Tree>, path: &[&str], known: usize, lines: &str) {
     let Some((first, rest)) = path.split_first() else { return };
     if known == 0 {
-        let told = if rest.is_empty() { told } else { "" };
-        nodes.push(Tree::leaf(format!("{first}{told}").as_str()));
+        let lines = if rest.is_empty() { lines } else { "" };
+        nodes.push(Tree::leaf(format!("{first}{lines}").as_str()));
     }
     if let Some(node) = nodes.last_mut() {
-        hang(&mut node.children, rest, known.saturating_sub(1), told);
+        hang(&mut node.children, rest, known.saturating_sub(1), lines);
     }
 }
 

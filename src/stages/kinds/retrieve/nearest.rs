@@ -117,7 +117,7 @@ pub async fn compute(
     if let Some(dimension) = dimension(memory, engine).await? {
         let columns = vec![text(&plan.id).alias("id"), ident(&plan.query)];
         let rows = rows::columns(queries, columns, engine).await?;
-        let asked = queries.rows();
+        let query_count = queries.rows();
         let mut queries = Queries { rows, batch: None };
         let search = Search {
             plan,
@@ -129,7 +129,7 @@ pub async fn compute(
             snapshot: memory.stored().map(|stored| stored.snapshot.as_str()).unwrap_or_default(),
         };
         let most = (TILE_BYTES / Nearest::query_bytes(dimension, search.k)).max(1);
-        sink.progress.expect_entries(asked.div_ceil(most as u64) * memory.rows());
+        sink.progress.expect_entries(query_count.div_ceil(most as u64) * memory.rows());
         loop {
             let tile = queries.take(most).await?;
             if tile.ids.is_empty() {

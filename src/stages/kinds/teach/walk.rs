@@ -69,8 +69,8 @@ async fn compute(
     let mut place = 0;
     for (round, some) in questions.chunks(plan.settings.round as usize).enumerate() {
         let before = memory.len();
-        let told = queries.answer(some, &memory).await?;
-        let lessons = with_places(plan, &told, some, (place, round as i64 + 1, before))?;
+        let answered = queries.answer(some, &memory).await?;
+        let lessons = with_places(plan, &answered, some, (place, round as i64 + 1, before))?;
         place += some.len() as i64;
         for (taught, fact) in flags(&lessons, "taught")?.iter().zip(&texts(&lessons, "fact")?) {
             if let (Some(true), Some(fact)) = (taught, fact) {
@@ -89,7 +89,7 @@ struct Question {
     rows: Vec<u32>,
 }
 
-/// The questions in the order in which they are asked.
+/// The questions in the order in which they are answered.
 fn questions(all: &RecordBatch, order: Option<u64>) -> Result<Vec<Question>, StageError> {
     let texts = texts(all, "question")?;
     let text = |row: &u32| texts.value(*row as usize).to_owned();
@@ -116,7 +116,7 @@ fn by_question(table: &RecordBatch) -> Result<IndexMap<String, Vec<u32>>, StageE
     Ok(rows)
 }
 
-/// What is asked of the questions of a round.
+/// The prepared queries of a round.
 struct Queries<'a> {
     recall: usize,
     /// Whether proofs are compared with the memory.
@@ -168,9 +168,9 @@ impl<'a> Queries<'a> {
         let rows = some.iter().filter_map(|question| self.believed.get(&question.id));
         let rows: UInt32Array = rows.flatten().copied().collect();
         let beliefs = take_record_batch(&self.beliefs, &rows)?;
-        let asked: Vec<(&str, &str)> =
+        let questions: Vec<(&str, &str)> =
             some.iter().map(|question| (question.id.as_str(), question.text.as_str())).collect();
-        let recalled = memory.recall(&asked, self.recall)?;
+        let recalled = memory.recall(&questions, self.recall)?;
         let proofs = self.prove.run(&[&hypotheses, &recalled]).await?;
         let known = if self.rejects { Some(memory.table()?) } else { None };
         let tables: Vec<&RecordBatch> = std::iter::once(&proofs).chain(&known).collect();
@@ -183,25 +183,25 @@ impl<'a> Queries<'a> {
 /// The lessons of a round in the order of its questions, with what comes before and behind them.
 fn with_places(
     plan: &TeachPlan,
-    told: &RecordBatch,
+    answered: &RecordBatch,
     some: &[Question],
     (first, round, memory): (i64, i64, usize),
 ) -> Result<RecordBatch, StageError> {
-    let ids = texts(told, "question_id")?;
+    let ids = texts(answered, "question_id")?;
     let rows: HashMap<&str, u32> = ids.iter().flatten().zip(0..).collect();
     let order: UInt32Array =
         some.iter().map(|question| rows.get(question.id.as_str()).copied()).collect();
-    let told = take_record_batch(told, &order)?;
-    let count = told.num_rows();
+    let answered = take_record_batch(answered, &order)?;
+    let count = answered.num_rows();
     let fact_ids: StringArray =
-        texts(&told, "fact")?.iter().map(|fact| fact.map(memory::fact_id)).collect();
+        texts(&answered, "fact")?.iter().map(|fact| fact.map(memory::fact_id)).collect();
     let numbers = |values: Vec<i64>| Arc::new(Int64Array::from(values)) as ArrayRef;
     let mut columns = vec![
         numbers((first + 1..=first + count as i64).collect()),
         numbers(vec![round; count]),
         numbers(vec![memory as i64; count]),
     ];
-    columns.extend(told.columns().iter().cloned());
+    columns.extend(answered.columns().iter().cloned());
     columns.push(Arc::new(fact_ids));
     Ok(RecordBatch::try_new(Arc::clone(&plan.schema), columns)?)
 }
