@@ -113,7 +113,7 @@ impl Watched {
         let at = self.running.iter().position(|running| running.stage == *stage)?;
         let running = self.running.remove(at);
         self.spent += now.saturating_sub(running.began);
-        self.requests = self.requests + running.progress.asked().unwrap_or_default();
+        self.requests = self.requests + running.progress.requests().unwrap_or_default();
         Some(running.expected)
     }
 
@@ -133,7 +133,7 @@ impl Watched {
         let elapsed = |running: &Running| now.saturating_sub(running.began);
         let spent = self.spent + self.running.iter().map(elapsed).sum::<Duration>();
         // Who waits for its turn is served as others are by then.
-        let asking = self.running.iter().filter(|running| running.progress.asked().is_some());
+        let asking = self.running.iter().filter(|running| running.progress.requests().is_some());
         let pace = asking.filter_map(|running| running.pace(now)).min_by(f64::total_cmp);
         let left = self.running.iter().map(|running| {
             let in_turn = || running.wait_shown(now).and_then(|_| running.left_at(pace?));
@@ -272,7 +272,7 @@ impl Running {
         };
         let of = total.map(|total| format!("/{}", count(total))).unwrap_or_default();
         // Of a query that sorts its rows, none is there before the last is answered.
-        let answered = self.progress.asked().filter(|_| done == 0 && total.is_none());
+        let answered = self.progress.requests().filter(|_| done == 0 && total.is_none());
         let mut words = vec![match answered {
             Some(counts) => format!("{} answers", count(counts.replayed + counts.answered)),
             None => format!("{}{of} {unit}", count(done)),
@@ -281,7 +281,7 @@ impl Running {
             words.push(waits(&waiting, now));
         } else if let Some(training) = training.filter(|training| training.step > 0) {
             words.push(format!("loss {}", format_float(training.loss)));
-        } else if let Some(counts) = self.progress.asked() {
+        } else if let Some(counts) = self.progress.requests() {
             words.push(model_usage::under_way(&counts, elapsed));
         } else if let Some(pace) = self.pace(now) {
             let each = self.progress.entries().map_or("rows", |_| "entries");

@@ -150,7 +150,7 @@ async fn once(
         wall_ms: wall.as_millis() as u64,
         ..outcome(name, stage, &stored)
     };
-    let (mut notes, requests) = (computed.notes, progress.asked());
+    let (mut notes, requests) = (computed.notes, progress.requests());
     if requests.is_some() {
         // Of this run and its machine: the record does not keep them.
         notes.extend(context.engine.models().notices());

@@ -1,4 +1,4 @@
-//! What can be told of a stage's rows before it runs: how many, which columns identify them, and
+//! What is known of a stage's rows before it runs: how many, which columns identify them, and
 //! whether their values depend on an order that nothing fixes.
 
 use proofmill_pipeline::checks::CheckSeverity;

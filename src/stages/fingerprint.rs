@@ -53,7 +53,8 @@ impl Components {
         self.flatten("settings", &settings::read(settings, &sqltext::normalized).values);
     }
 
-    /// Adds under `prefix` what a model is that the stage asks; a diagnostic if that cannot be told.
+    /// Adds under `prefix` the identity of a model that the stage uses; a diagnostic if it cannot
+    /// be determined.
     pub fn set_model(
         &mut self,
         prefix: &str,

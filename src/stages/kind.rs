@@ -88,7 +88,7 @@ pub struct Preparation {
     pub plan: Arc<dyn StagePlan>,
     /// What it writes outside the store, if it does.
     pub export: Option<Arc<dyn Export>>,
-    /// The query behind the plan, where people wrote it: whether it depends on an order can be told from it.
+    /// The query behind the plan, where people wrote it: it shows whether rows depend on an order.
     pub query: Option<LogicalPlan>,
     /// The query that asks a model, where one alone does.
     pub asking: Option<LogicalPlan>,

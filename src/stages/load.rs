@@ -22,7 +22,8 @@ use proofmill_pipeline::kinds::StageKind;
 use proofmill_pipeline::source::Sources;
 use proofmill_pipeline::text::FILE_BYTES_MAX;
 
-/// The option that limits every `read`, as runs list it beside their parameters: whoever compares two runs sees it.
+/// The option that limits every `read`, as runs list it beside their parameters: a comparison of
+/// two runs shows it.
 pub const LIMIT: &str = "--limit";
 
 /// A loaded pipeline.

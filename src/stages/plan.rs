@@ -121,7 +121,8 @@ impl<'a> Execution<'a> {
     }
 }
 
-/// Starts `work` as a task, in the span of whoever starts it. Dropping what is returned stops it where it next waits.
+/// Starts `work` as a task, in the span of its caller. Dropping what is returned stops it where it
+/// next waits.
 pub fn spawn<T: Send + 'static>(
     work: impl Future<Output = Result<T, StageError>> + Send + 'static,
 ) -> impl Future<Output = Result<T, StageError>> + Send {

@@ -96,8 +96,8 @@ pub fn prepare(
     Prepared { graph, stages }
 }
 
-/// What lets a table with failed rows pass counts where it is not the default: whoever narrows it does not get
-/// what a wider one let through.
+/// What lets a table with failed rows pass counts where it is not the default: a narrower limit
+/// does not get the table that a wider one let through.
 fn set_gate(components: &mut Components, common: &Common) {
     if common.on_error != OnError::default() {
         components.set("settings.on_error", format!("{:?}", common.on_error));

@@ -13,7 +13,7 @@ pub struct Progress {
     /// Whether a row counts as soon as it has its answer. Rows of a table come by the thousand, which
     /// can take a model hours.
     by_answers: AtomicBool,
-    asked: Arc<Counters>,
+    requests: Arc<Counters>,
     steps: AtomicU64,
     steps_total: AtomicU64,
     loss: AtomicU64,
@@ -90,7 +90,7 @@ impl Progress {
         match self.by_answers.load(Ordering::Relaxed) {
             true => {
                 // Answers wait some seconds until they are recorded together.
-                let Counts { settled, replayed, answered, .. } = self.asked.now();
+                let Counts { settled, replayed, answered, .. } = self.requests.now();
                 settled.max(replayed + answered)
             }
             false => self.rows.load(Ordering::Relaxed),
@@ -99,15 +99,15 @@ impl Progress {
 
     /// The counters that the stage's functions raise.
     pub fn counters(&self) -> &Arc<Counters> {
-        &self.asked
+        &self.requests
     }
 
-    /// What models were asked so far; `None` if nothing.
-    pub fn asked(&self) -> Option<Counts> {
-        Some(self.asked.now()).filter(|counts| *counts != Counts::default())
+    /// Counts of the requests to models so far; `None` before the first.
+    pub fn requests(&self) -> Option<Counts> {
+        Some(self.requests.now()).filter(|counts| *counts != Counts::default())
     }
 
-    /// Rows expected; `None` if nobody can tell.
+    /// Rows expected; `None` if unknown.
     pub fn rows_total(&self) -> Option<u64> {
         Some(self.rows_total.load(Ordering::Relaxed)).filter(|rows| *rows > 0)
     }

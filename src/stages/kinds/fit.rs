@@ -143,7 +143,7 @@ impl Kind for Fit {
         }
         let passages = sql_kind::is_texts(train.schema().field(0).data_type());
         let writes = matches!(chosen.objective, Objective::Generation | Objective::Policy);
-        // What cannot be opened was told above.
+        // What cannot be opened was reported above.
         let decoder_only = start.is_decoder().unwrap_or(false);
         let refused = match (&self.input, passages, decoder_only, writes) {
             (None, _, false, _) => Some((
@@ -318,7 +318,7 @@ async fn compute(
         }
     };
     let key = format!("{settings:?}\n{start}\n{train:?}\n{dev:?}");
-    // The trainer holds it too, as it goes on for a step when nobody waits for it any more.
+    // The trainer holds it too, as it continues for a step after the stage stops waiting for it.
     let place = Place::claim(scratch, &format!("fit-{}", Digest::of(key.as_bytes())));
     let place = Arc::new(place.map_err(|source| {
         let path = std::env::temp_dir().display().to_string();
@@ -371,8 +371,8 @@ async fn compute(
     Ok(computed)
 }
 
-/// Where a fit keeps what it needs to go on. Nobody else works there: two who train the same at once would replace each other's
-/// files, and judge each other's weights.
+/// Where a fit keeps what it needs to go on. No other fit works there: two of the same at once
+/// would replace each other's files, and judge each other's weights.
 struct Place {
     state: PathBuf,
     /// The folder of weights that are judged.
@@ -389,7 +389,7 @@ impl Place {
             let state = folder.join(name);
             Self { judged: state.with_extension("judged"), state, _lock: lock, _own: own }
         };
-        // It is removed with what else nobody used for long.
+        // It is removed with the other files that have been unused for long.
         let lock = scratch.join(name).with_extension("lock");
         let open = |()| outside::open_with(OpenOptions::new().create(true).append(true), &lock);
         match std::fs::create_dir_all(scratch).and_then(open) {
@@ -405,7 +405,7 @@ impl Place {
     }
 }
 
-/// Tells the trainer to stop when nobody waits for it any more.
+/// Stops the trainer when the stage no longer waits for it.
 #[derive(Default)]
 struct Stop(Arc<AtomicBool>);
 

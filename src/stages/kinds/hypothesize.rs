@@ -287,7 +287,7 @@ fn query(
     let lacks = |what: &str| format!("named_struct('class', 'invalid', 'message', '{what}')");
     let keep = after_comma(&settings.keep, "");
     format!(
-        "WITH {asked},
+        "WITH {answered},
         numbered AS (
             SELECT *, unnest(CASE WHEN array_length(answers_) > 0
                 THEN range(CAST(array_length(answers_) AS BIGINT))
@@ -308,7 +308,7 @@ fn query(
                 {unworded}
                 WHEN {hypothesis} IS NULL THEN {no_hypothesis} END AS error
         FROM {worded}",
-        asked = asked(answers, &own),
+        answered = with_answers(answers, &own),
         no_question = lacks("there is no question"),
         no_answer = lacks("there is no answer, or one that is NULL"),
         no_hypothesis = lacks("there is no hypothesis for this answer"),
@@ -316,7 +316,7 @@ fn query(
 }
 
 /// The tables up to `asked`: a question, `own`, with the list of its answers, `answers_`.
-fn asked(answers: &Answers, own: &str) -> String {
+fn with_answers(answers: &Answers, own: &str) -> String {
     match answers {
         Answers::Given(answers, labels) => {
             let labels = labels.as_deref().unwrap_or("NULL");

@@ -57,7 +57,7 @@ impl Kind for Memory {
                 return None;
             }
         };
-        // Where pipelines are only checked, nobody asks the store.
+        // Where pipelines are only checked, the store is not queried.
         let recalled = from_store.memories.get(&name);
         if let Some(recalled) = recalled {
             if let Some(until) = self.until.filter(|until| *until > recalled.len()) {

@@ -74,7 +74,7 @@ impl Kind for Python {
             "by": self.by,
             "batch_rows": batch_rows,
             "arguments": self.arguments,
-            // Of what is said to be pure, nobody asks what it imports.
+            // With `pure`, imports are not checked.
             "declared": self.pure.is_none().then(|| {
                 std::iter::once(&self.file).chain(&self.code).collect::<Vec<_>>()
             }),

@@ -302,9 +302,10 @@ impl Query<'_> {
             "SELECT CAST(NULL AS VARCHAR) AS of_proof, CAST(NULL AS VARCHAR) AS known,
                 CAST(NULL AS VARCHAR) AS fact_id WHERE false"
         };
-        // Nothing is asked about the premises of a proof that is refuted; whether they entail the hypothesis only where
-        // another proof of it rests on the denial: what follows from both rests on neither. `denying` has the premises of a
-        // hypothesis beside what denies them, a row for each, so that its size grows with them and not with their pairs.
+        // The premises of a refuted proof get no request; whether they entail the hypothesis is
+        // requested only where another proof of it rests on the denial: what follows from both
+        // rests on neither. `denying` has the premises of a hypothesis beside what denies them, a row for
+        // each, so that its size grows with them and not with their pairs.
         let (believed, doubted) = if self.settings.trust_memory {
             (
                 "CASE WHEN told.fact_id IS NULL OR told.is_refuted THEN beliefs.belief

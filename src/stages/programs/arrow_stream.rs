@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_is_read_however_it_is_cut_and_its_end_is_told_from_a_cut() {
+    fn a_stream_is_read_however_it_is_cut_and_its_end_is_distinguished_from_a_cut() {
         for rows in [vec![], vec![3], vec![0, 5, 0], vec![1000, 1, 0]] {
             let bytes = stream(&rows);
             for piece in [1, 7, 4096, bytes.len()] {

@@ -115,7 +115,7 @@ pub async fn into_pipe(
     Ok(())
 }
 
-/// True unless nobody reads any more.
+/// False if the program no longer reads.
 async fn send(to: &mut pipe::Sender, bytes: &[u8]) -> Result<bool, StageError> {
     match to.write_all(bytes).await {
         Ok(()) => Ok(true),

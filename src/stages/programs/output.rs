@@ -35,7 +35,7 @@ use crate::stages::tables::rows::objects;
 const BATCH_ROWS: usize = 8192;
 /// Text of the rows that are written at once.
 const BATCH_BYTES_MAX: usize = 16 << 20;
-/// Bytes that are asked of a pipe at once.
+/// Bytes that are read from a pipe at once.
 const READ_BYTES: usize = 256 << 10;
 /// Batches between the thread that reads a Parquet file and the task that writes the table.
 const BATCHES_QUEUED_MAX: usize = 4;
@@ -98,7 +98,7 @@ pub struct ProgramOutput<'a> {
     part: PartSink<'a>,
     rows: u64,
     errors: Vec<ErrorRow>,
-    /// What is missing at its end; told only if the program itself did not fail.
+    /// What is missing at its end; reported only if the program itself did not fail.
     unfinished: Option<String>,
 }
 

@@ -129,7 +129,7 @@ fn private_folder(
 /// The environment of a program.
 struct Environment {
     variables: Vec<(OsString, OsString)>,
-    /// Values in it that nobody may see.
+    /// Values in it that must not be shown.
     secrets: Vec<String>,
 }
 

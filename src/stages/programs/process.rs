@@ -19,8 +19,8 @@ use tokio::net::unix::pipe;
 use tokio::signal::unix::{SignalKind, signal};
 
 const SHELL: &str = "/bin/sh";
-/// `$1` is the file descriptor of the lifeline. The watcher is nobody's child but the system's: a program that
-/// waits for all of its children does not wait for it.
+/// `$1` is the file descriptor of the lifeline. The watcher is a child of the system: a program
+/// that waits for all of its children does not wait for it.
 const LAUNCHER: &str = r#"lifeline=$1
 shift
 (
@@ -122,7 +122,7 @@ impl Drop for Process {
         if !matches!(child.try_wait(), Ok(None)) {
             return;
         }
-        // Somebody must take note of its end; whoever drops this must not wait for it.
+        // Its exit status must be collected, and the thread that drops this must not wait for it.
         std::thread::spawn(move || {
             let looks = KILLED_AFTER.as_millis() / LOOKS_EVERY.as_millis();
             for _ in 0..looks {
@@ -131,7 +131,7 @@ impl Drop for Process {
                 }
                 std::thread::sleep(LOOKS_EVERY);
             }
-            // It has left its group. Nobody has waited for it, so that its id is still its own.
+            // It has left its group. Its exit status was not collected, so its id is still its own.
             let _ = child.kill();
             let _ = child.wait();
         });

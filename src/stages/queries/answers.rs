@@ -215,7 +215,8 @@ fn first(failed: &[Failed]) -> String {
     if more > 0 { format!("{shown}\n  and {more} more") } else { shown }
 }
 
-/// The error of a stage that asked no more before all rows were asked: it could not pass any more.
+/// The error of a stage that stopped sending requests before all rows had one: it could no longer
+/// pass.
 fn ended_early(
     stopped: &Stopped,
     failed: &[Failed],

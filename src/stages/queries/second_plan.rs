@@ -1,5 +1,6 @@
-//! A second plan of a query, by fewer rules and in one piece, and whether it gives the same rows as the table that is
-//! stored. A rule that is wrong in the first plan and missing in the second shows here, whoever's rule it is.
+//! A second plan of a query, by fewer rules and in one piece, and whether it gives the same rows as
+//! the table that is stored. A rule that is wrong in the first plan and missing in the second shows
+//! here, whether the rule is ours or DataFusion's.
 //!
 //! Rows are compared without their order, for a query leaves it open where it does not say otherwise; numbers with a
 //! fraction but for their last digits, for a sum depends on the order. What no order fixes, such as the rows of a `LIMIT`

@@ -181,7 +181,7 @@ pub fn model(
     None
 }
 
-/// There is a model of this name, and it can be asked for beliefs; diagnostics in the stage of this kind
+/// There is a model of this name, and it can give beliefs; diagnostics in the stage of this kind
 /// if not.
 pub fn verifier(
     kind: &str,

@@ -14,7 +14,8 @@ use crate::stages::error::StageError;
 
 /// How the names of files begin that are not whole.
 const PARTIAL: &str = ".proofmill-";
-/// One that nobody has written to for so long, and that nobody holds, was left behind by a process that was killed.
+/// One that was not written to for so long, and that no process holds, was left behind by a process
+/// that was killed.
 const LEFT_BEHIND: Duration = Duration::from_secs(3600);
 
 /// A file that takes its place when it is whole.
@@ -76,7 +77,7 @@ impl Replacement {
 }
 
 /// Removes what killed processes left in `folder`, as of the time of the file `ours` there. What cannot be looked at or removed
-/// stays: it harms nobody.
+/// stays: it is harmless.
 fn sweep(folder: &Path, ours: &File) {
     let Ok(now) = ours.metadata().and_then(|meta| meta.modified()) else { return };
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
@@ -95,7 +96,7 @@ pub fn open(path: &Path) -> io::Result<File> {
     open_with(OpenOptions::new().read(true), path)
 }
 
-/// As [`open`], with these options. Nobody is waited for, as whoever opens a pipe does.
+/// As [`open`], with these options. It never blocks, as opening a pipe otherwise would.
 pub fn open_with(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits();
     let file = options.custom_flags(flags.cast_signed()).open(path)?;

@@ -1,5 +1,5 @@
 //! `index` with `kind: dense`: a memory made searchable by vectors. The artifact is a table, the
-//! entries in the order of their first rows, in parts of bounded size so that whoever searches never
+//! entries in the order of their first rows, in parts of bounded size so that a search never
 //! holds more than one of them.
 
 use std::iter::Peekable;

@@ -14,7 +14,7 @@ use crate::stages::tables::outside::{self, Replacement};
 /// The page itself.
 const PAGE: &str = "report.md";
 
-/// Files by name, the page last: whoever finds it finds its pictures.
+/// Files by name, the page last: where it exists, so do its pictures.
 pub type Files = Vec<(String, String)>;
 
 /// The files that a page stands for; `picture` names the picture of a block.

@@ -1,6 +1,6 @@
 //! Indexes that were opened on this machine: a cache of files that the store has, of which nothing is
 //! believed. Every file is hashed before its index is opened, and what is not what the record says is
-//! fetched anew. What nobody used for [`UNUSED_DAYS`] is removed.
+//! fetched anew. What was unused for [`UNUSED_DAYS`] is removed.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
@@ -17,7 +17,7 @@ use proofmill_base::digest::{Digest, Hasher};
 use proofmill_base::rng::random_name;
 use proofmill_store::{NamedFile, Store, StoreError, verify_file};
 
-/// Days after which what nobody used is removed.
+/// Days after which unused folders and files are removed.
 pub const UNUSED_DAYS: u64 = 30;
 /// The file of a folder that tells when it was used last; locked while it is in use.
 const MARK: &str = "in-use";
@@ -209,7 +209,7 @@ fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Removes what nobody used for long. A failure leaves it to the next time.
+/// Removes what has been unused for long. A failure leaves it to the next time.
 fn sweep(root: &Path, now: SystemTime) {
     let Ok(entries) = fs::read_dir(root) else { return };
     for entry in entries.filter_map(Result::ok) {
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_used_for_long_is_removed_and_what_is_held_stays() {
+    fn unused_indexes_are_removed_and_held_ones_stay() {
         let root = tempfile::tempdir().unwrap();
         let now = SystemTime::now();
         let later = now + DAY * (UNUSED_DAYS as u32 + 1);
