@@ -34,7 +34,7 @@ impl RowsBlock for PlotBlock {
         let mut found = of_numbers(&numbers, schema, steps, diagnostics);
         found.extend(of_series(self.by.as_deref(), schema, steps, diagnostics));
         let columns = found.into_iter().collect::<Option<_>>()?;
-        // One more than can be drawn: a full plot differs from one with too many points.
+        // One more than can be drawn, to distinguish a full plot from one with too many points.
         Some(Needs { columns, most: POINTS_MAX + 1 })
     }
 
