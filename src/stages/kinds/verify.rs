@@ -304,8 +304,8 @@ impl Query<'_> {
         };
         // The premises of a refuted proof get no request; whether they entail the hypothesis is
         // requested only where another proof of it rests on the denial: what follows from both
-        // rests on neither. `denying` has the premises of a hypothesis beside what denies them, a row
-        // for each, so that its size grows with them and not with their pairs.
+        // rests on neither. `denying` has the premises of a hypothesis beside what denies them, a
+        // row for each, so that its size grows with them and not with their pairs.
         let (believed, doubted) = if self.settings.trust_memory {
             (
                 "CASE WHEN told.fact_id IS NULL OR told.is_refuted THEN beliefs.belief
