@@ -172,7 +172,7 @@ mod tests {
         let requests = Counts {
             rows: 122,
             settled: 122,
-            asked: 118,
+            sent: 118,
             answered: 116,
             replayed: 4,
             failed: 2,

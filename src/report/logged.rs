@@ -62,7 +62,7 @@ fn stage_finished(outcome: &StageOutcome, counts: Counts) {
         StageStatus::Failed => "failed",
         StageStatus::Skipped => "skipped",
     };
-    let Counts { asked, replayed, failed, prompt_tokens, output_tokens, .. } = counts;
+    let Counts { sent: asked, replayed, failed, prompt_tokens, output_tokens, .. } = counts;
     info!(
         %stage, kind, fingerprint, status, rows, bytes, error_rows, ms,
         asked, replayed, failed, prompt_tokens, output_tokens,

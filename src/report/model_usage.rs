@@ -59,7 +59,7 @@ pub fn of_local_model(name: &str, usage: &LocalUsage) -> String {
 
 /// When it has ended: everything.
 pub fn at_the_end(counts: &Counts, wall: Duration) -> String {
-    let all = [(counts.asked, "asked"), (counts.replayed, "replayed"), (counts.failed, "failed")];
+    let all = [(counts.sent, "asked"), (counts.replayed, "replayed"), (counts.failed, "failed")];
     let mut parts: Vec<_> =
         all.into_iter().map(|(n, what)| format!("{} {what}", count(n))).collect();
     parts.extend(pace(counts, wall));
@@ -94,7 +94,7 @@ mod tests {
             rows: 130,
             settled: 120,
             replayed: 7,
-            asked: 110,
+            sent: 110,
             answered: 108,
             failed: 2,
             prompt_tokens: 12_000,

@@ -337,7 +337,7 @@ async fn within<T>(
         done = &mut work => done,
         timeout = late => Err(StageError::Timeout(timeout)),
         () = context.stop.cancelled() => {
-            if counters.now().asked > 0 {
+            if counters.now().sent > 0 {
                 counters.interrupt();
                 let text = format!(
                     "stage `{name}` waits up to {} s for {} answers in flight; a second signal stops it immediately",

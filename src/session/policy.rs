@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{Result, plan_err};
 use datafusion::logical_expr::{Expr, LogicalPlan, Volatility};
-use proofmill_udfs::model::placement::{asks_model, models_asked};
+use proofmill_udfs::model::placement::{asks_model, models_called};
 
 /// The functions that a plan calls.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub struct Calls {
 
 /// Refuses plans that do anything but query; lists the functions of the others.
 pub fn inspect(plan: &LogicalPlan) -> Result<Calls> {
-    let mut calls = Calls { models: models_asked(plan)?, planned: true, ..Calls::default() };
+    let mut calls = Calls { models: models_called(plan)?, planned: true, ..Calls::default() };
     plan.apply_with_subqueries(|node| {
         allowed(node)?;
         node.apply_expressions(|expr| {

@@ -17,8 +17,8 @@
 //! 4. Add a case to `tests/sql.rs` and a row to `benches/functions.rs`; a test fails until a
 //!    function has both.
 //!
-//! Whoever changes what a function returns for the same arguments raises its `version`: cached
-//! results of pipelines depend on it.
+//! A change to what a function returns for the same arguments raises its `version`: cached results
+//! of pipelines depend on it.
 
 #![forbid(unsafe_code)]
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use datafusion::arrow::util::pretty::pretty_format_batches;
 use datafusion::common::Result;
 use datafusion::prelude::SessionContext;
-use proofmill_udfs::model::placement::models_asked;
+use proofmill_udfs::model::placement::models_called;
 use proofmill_udfs::model::{Counts, Recording};
 
 mod support;
@@ -112,7 +112,7 @@ async fn recorded_answers_are_replayed_and_counted() {
     let asked = Counts {
         rows: 3,
         settled: 4,
-        asked: 2,
+        sent: 2,
         answered: 2,
         prompt_tokens: 3,
         output_tokens: 3,
@@ -468,7 +468,7 @@ async fn mistakes_are_found_when_the_query_is_planned() {
         ("fuse('echo', p, [{title: 'x'}])", "expected a list of texts or of struct(title, text)"),
     ] {
         let sql = format!("SELECT {call} FROM t");
-        let planned = async { models_asked(&context.state().create_logical_plan(&sql).await?) };
+        let planned = async { models_called(&context.state().create_logical_plan(&sql).await?) };
         let message = planned.await.expect_err(call).strip_backtrace();
         assert!(message.contains(expected), "{call}: {message}\nexpected: {expected}");
     }
@@ -500,7 +500,7 @@ async fn models_are_asked_in_the_select_list_alone() {
     let g = "generate('echo', p)['text']";
     let asked = async |sql: &str| -> Result<Vec<String>> {
         let plan = context.state().create_logical_plan(sql).await?;
-        Ok(models_asked(&plan)?.into_iter().collect())
+        Ok(models_called(&plan)?.into_iter().collect())
     };
     for (sql, clause) in [
         (format!("SELECT p FROM t WHERE {g} = 'a'"), "WHERE or HAVING"),

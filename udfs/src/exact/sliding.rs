@@ -49,7 +49,7 @@ impl AggregateUDFImpl for Sliding {
         args: AccumulatorArgs<'_>,
     ) -> Result<Box<dyn Accumulator>> {
         let make = Maker::new(Arc::clone(&self.inner), &args);
-        // What cannot be made is told now.
+        // What cannot be made is reported now.
         make.accumulator()?;
         Ok(Box::new(Frame { make, front: Vec::new(), back: Vec::new(), of_back: None }))
     }

@@ -44,9 +44,9 @@ fn fits(request: &Request, answer: &Answer) -> Result<(), Failure> {
             if generate.logprobs && all.iter().any(|one| one.logprobs.is_none()) {
                 return wrong("no log-probabilities of tokens");
             }
-            let told = all.iter().flat_map(|one| each(&one.logprobs));
+            let tokens = all.iter().flat_map(|one| each(&one.logprobs));
             let numbers = all.iter().flat_map(|one| [one.logprob, one.score]).flatten();
-            finite(numbers.chain(told), "log-probability or score")
+            finite(numbers.chain(tokens), "log-probability or score")
         }
         (Request::Score(score), Body::Scores(all)) => {
             if all.len() != score.continuations.len() {
@@ -63,9 +63,9 @@ fn fits(request: &Request, answer: &Answer) -> Result<(), Failure> {
             {
                 return wrong("no log-probabilities of tokens");
             }
-            let told =
+            let tokens =
                 all.iter().flat_map(|one| each(&one.logprobs).chain(each(&one.prompt_logprobs)));
-            finite(all.iter().map(|one| one.logprob).chain(told), "log-probability")
+            finite(all.iter().map(|one| one.logprob).chain(tokens), "log-probability")
         }
         (Request::Hidden(Hidden { rows: HiddenRows::All, .. }), Body::Vectors(all)) => {
             if all.is_empty() || all.iter().any(Vec::is_empty) {
@@ -104,9 +104,9 @@ fn fits(request: &Request, answer: &Answer) -> Result<(), Failure> {
     }
 }
 
-/// The log-probabilities of single tokens, if they were told.
-fn each(told: &Option<Vec<TokenLogprob>>) -> impl Iterator<Item = f64> {
-    told.iter().flatten().filter_map(|one| one.logprob).map(f64::from)
+/// The log-probabilities of single tokens, if the answer has them.
+fn each(logprobs: &Option<Vec<TokenLogprob>>) -> impl Iterator<Item = f64> {
+    logprobs.iter().flatten().filter_map(|one| one.logprob).map(f64::from)
 }
 
 fn finite(numbers: impl Iterator<Item = f64>, what: &str) -> Result<(), Failure> {

@@ -101,8 +101,8 @@ fn scoring(score: &Score) -> String {
     if !messages.is_empty() {
         fields.push(("messages", turns(messages)));
     }
-    for (name, asked) in [("logprobs", logprobs), ("prompt_logprobs", prompt_logprobs)] {
-        fields.extend(asked.then(|| (name, asked.to_string())));
+    for (name, requested) in [("logprobs", logprobs), ("prompt_logprobs", prompt_logprobs)] {
+        fields.extend(requested.then(|| (name, requested.to_string())));
     }
     object(fields)
 }
@@ -343,9 +343,9 @@ mod tests {
         prop::collection::vec(turn, 0..3)
     }
 
-    /// What was asked before there was a choice keeps its key.
+    /// A request from before there was a choice keeps its key.
     #[test]
-    fn only_what_is_asked_beyond_the_usual_is_in_a_key() {
+    fn only_what_differs_from_the_usual_is_in_a_key() {
         let Request::Generate(generate) = sample() else { panic!("no generation") };
         let with = Request::Generate(Generate { logprobs: true, ..generate });
         let expected =
@@ -368,11 +368,11 @@ mod tests {
     #[test]
     fn messages_have_keys_of_their_own() {
         let turn = |role: &str| Message { role: role.into(), content: "a".into() };
-        let asked = |prompt| {
+        let prompted = |prompt| {
             let Request::Generate(generate) = sample() else { panic!("no generation") };
             canonical(&Request::Generate(Generate { prompt, ..generate }))
         };
-        let chat = asked(Prompt::Messages(vec![turn("system"), turn("user")]));
+        let chat = prompted(Prompt::Messages(vec![turn("system"), turn("user")]));
         let expected = r#""prompt":{"messages":[{"content":"a","role":"system"},{"content":"a","role":"user"}]}"#;
         assert!(chat.contains(expected), "{chat}");
         let scored = |messages| {

@@ -1,5 +1,5 @@
 //! What the functions of one query have done so far, for progress displays; and when so much failed that
-//! nothing more is to be asked.
+//! nothing more is to be sent.
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -29,7 +29,7 @@ pub struct Counters {
     rows: AtomicU64,
     settled: AtomicU64,
     replayed: AtomicU64,
-    asked: AtomicU64,
+    sent: AtomicU64,
     answered: AtomicU64,
     failed: AtomicU64,
     prompt_tokens: AtomicU64,
@@ -62,10 +62,10 @@ pub struct Counts {
     pub settled: u64,
     /// Rows whose answer the ledger had.
     pub replayed: u64,
-    /// Rows whose request failed before for a reason that stays, so that nobody is asked.
+    /// Rows whose request failed before for a reason that stays, so that it is not sent.
     pub failed_again: u64,
-    /// Requests that a model was asked, whatever came of it. Rows with equal requests share one.
-    pub asked: u64,
+    /// Requests sent to a model, whatever came of them. Rows with equal requests share one.
+    pub sent: u64,
     /// Requests that a model answered. Rows with equal requests share one.
     pub answered: u64,
     /// Requests that have no answer, and rows that are no request.
@@ -85,7 +85,7 @@ impl Add for Counts {
             settled: self.settled + other.settled,
             replayed: self.replayed + other.replayed,
             failed_again: self.failed_again + other.failed_again,
-            asked: self.asked + other.asked,
+            sent: self.sent + other.sent,
             answered: self.answered + other.answered,
             failed: self.failed + other.failed,
             prompt_tokens: self.prompt_tokens + other.prompt_tokens,
@@ -96,14 +96,14 @@ impl Add for Counts {
 
 impl Counters {
     /// Has the query ask no more when more rows than these fail, or when the model has no answer to many
-    /// requests in a row after all retries. Without it, every row is asked. Set once, before anything is
-    /// asked.
+    /// requests in a row after all retries. Without it, the request of every row is sent. Set once, before
+    /// anything is sent.
     pub fn stop_beyond(&self, failed_rows: u64) {
         // Who says it twice is not heard the second time.
         let _ = self.failed_rows_max.set(failed_rows);
     }
 
-    /// Has these requests fail as they did before, without asking. Set once, before anything is asked.
+    /// Has these requests fail as they did before, without asking. Set once, before anything is sent.
     pub fn fail_again(&self, before: HashMap<Key, Failure>) {
         let _ = self.failed_before.set(before);
     }
@@ -166,7 +166,7 @@ impl Counters {
             settled: read(&self.settled),
             replayed: read(&self.replayed),
             failed_again: read(&self.failed_again),
-            asked: read(&self.asked),
+            sent: read(&self.sent),
             answered: read(&self.answered),
             failed: read(&self.failed),
             prompt_tokens: read(&self.prompt_tokens),
@@ -198,13 +198,13 @@ impl Counters {
         self.settled.fetch_add(count as u64, Ordering::Relaxed);
     }
 
-    pub(super) fn asked(&self) {
-        self.asked.fetch_add(1, Ordering::Relaxed);
+    pub(super) fn sent(&self) {
+        self.sent.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A request that was counted as asked was not sent.
+    /// A request that was counted as sent was not.
     pub(super) fn not_sent(&self) {
-        self.asked.fetch_sub(1, Ordering::Relaxed);
+        self.sent.fetch_sub(1, Ordering::Relaxed);
     }
 
     pub(super) fn replayed(&self, count: usize) {
@@ -237,7 +237,7 @@ impl Drop for HandedOver<'_> {
 }
 
 /// Has the functions of a session count into these counters, once it is among the extensions of the
-/// session's configuration. Where it is missing, nobody counts.
+/// session's configuration. Where it is missing, nothing is counted.
 #[derive(Clone, Debug)]
 pub struct Watch(pub Arc<Counters>);
 
@@ -261,7 +261,7 @@ impl ExtensionOptions for Watch {
         self
     }
 
-    // Whoever copies the session's configuration is still watched by the same counters.
+    // A copy of the session's configuration is still watched by the same counters.
     fn cloned(&self) -> Box<dyn ExtensionOptions> {
         Box::new(self.clone())
     }

@@ -17,11 +17,11 @@ pub enum Class {
     Invalid,
     /// The model gave no usable answer.
     Failed,
-    /// Nobody waited for the answer any more.
+    /// The answer was no longer needed.
     Cancelled,
     /// The model could not answer now, after all that its client tried; another time it may.
     Transient,
-    /// The model was not asked: so many others had failed that nothing more was.
+    /// The request was not sent: too many others had failed.
     Unasked,
 }
 
@@ -94,7 +94,7 @@ pub enum OptionsError {
     /// A row names what changes the result of the call, which is known without it.
     #[error("the options of a row name `{0}`, and the result has no field for it")]
     NoField(&'static str),
-    /// Several answers are asked for in a text that is known only when the call is made.
+    /// Several answers are requested in a text that is known only when the call is made.
     #[error(
         "argument `options` names `samples` or `num_return_sequences` in a text that is put together"
     )]
@@ -137,7 +137,7 @@ pub enum CallError {
     /// The arguments are not what the function takes.
     #[error("{problem}{}", and(.help))]
     Arguments { function: &'static str, problem: String, help: Option<String> },
-    /// It stands where no model can be asked.
+    /// It stands where no model can be called.
     #[error("`{function}` stands {place}, where no model can be asked; {help}")]
     Placement { function: String, place: String, help: &'static str },
 }
@@ -173,7 +173,7 @@ impl Failure {
         Self { class: Class::Invalid, message: message.into() }
     }
 
-    /// The model was not asked.
+    /// The request was not sent to the model.
     pub(super) fn unasked() -> Self {
         let message = "it was not asked: too much had failed by then".to_owned();
         Self { class: Class::Unasked, message }
@@ -242,21 +242,21 @@ pub enum ModelError {
     #[error(
         "`{function}`: model `{model}`: {}{}; {}, or set `on_error` to 'capture' to get failed rows \
          with their errors",
-        request(.asked),
+        request(.label),
         .failure.message,
         .failure.class.help()
     )]
     Row {
         function: &'static str,
         model: String,
-        /// The end of what was asked and the beginning of its digest, if the row got that far.
-        asked: Option<String>,
+        /// The end of the request and the beginning of its digest, if the row got that far.
+        label: Option<String>,
         failure: Failure,
     },
 }
 
-fn request(asked: &Option<String>) -> String {
-    asked.as_ref().map(|asked| format!("request {asked}: ")).unwrap_or_default()
+fn request(label: &Option<String>) -> String {
+    label.as_ref().map(|label| format!("request {label}: ")).unwrap_or_default()
 }
 
 /// Characters of a request that a message shows.
@@ -264,7 +264,7 @@ const SHOWN_CHARS: usize = 60;
 
 /// How a message names a request: by its end, as prompts begin with what they share, and by the beginning of
 /// the digest that it is recorded under.
-pub(super) fn asked(request: &Request, key: &Key) -> String {
+pub(super) fn label(request: &Request, key: &Key) -> String {
     let text = match request {
         Request::Generate(Generate { prompt: Prompt::Text(text), .. }) => text,
         Request::Generate(Generate { prompt: Prompt::Passages(passages), .. }) => {

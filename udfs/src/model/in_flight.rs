@@ -1,4 +1,4 @@
-//! Requests that somebody is working on now, so that equal ones are asked once.
+//! Requests in flight, so that equal ones are sent once.
 //!
 //! An entry lives as long as anybody holds it. Of those who do, one asks; if that one gives up,
 //! another takes over; the entry's end removes it from the table.
@@ -20,8 +20,8 @@ pub(super) struct InFlight(Mutex<HashMap<Key, Weak<Running>>>);
 pub(super) struct Running {
     key: Key,
     table: Weak<InFlight>,
-    /// What the model said, set once by whoever asks.
-    pub(super) outcome: OnceCell<Result<Fresh, Unanswered>>,
+    /// What the model said, set once by the holder that asks.
+    pub(super) result: OnceCell<Result<Fresh, Unanswered>>,
 }
 
 /// An answer as the model gave it, before the ledger says which one counts.
@@ -40,7 +40,7 @@ impl InFlight {
             return running;
         }
         let table_of = Arc::downgrade(self);
-        let running = Arc::new(Running { key, table: table_of, outcome: OnceCell::new() });
+        let running = Arc::new(Running { key, table: table_of, result: OnceCell::new() });
         table.insert(key, Arc::downgrade(&running));
         running
     }

@@ -22,7 +22,7 @@ pub trait LanguageModel: Send + Sync + Debug {
     /// gives the request up. While it waits for something else than its answer, it says so in `waits`.
     async fn ask(&self, request: Request, key: Key, waits: &Waits) -> Result<Answer, AskError>;
 
-    /// Fails if what it answered of late may not be kept under its identity: asked before answers are
+    /// Fails if what it answered of late may not be kept under its identity: called before answers are
     /// recorded or given out.
     async fn examine(&self) -> Result<(), OpenError> {
         Ok(())
@@ -52,7 +52,7 @@ pub enum AskError {
     /// This request has none now, and may have one another time: an endpoint was busy, slow or broken.
     #[error(transparent)]
     Passing(RequestError),
-    /// No request has one: the model does not load, its key is missing, nobody answers there.
+    /// No request has one: the model does not load, its key is missing, no server answers there.
     #[error(transparent)]
     Model(OpenError),
     /// No further request has one: what may be spent on the model is spent. Those under way may have.

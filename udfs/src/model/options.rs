@@ -1,4 +1,4 @@
-//! What a call is told beside its texts: how its requests are to be answered, and what happens to its rows.
+//! The options of a call beside its texts: how its requests are to be answered, and what happens to its rows.
 
 use proofmill_engine::options::generate;
 use proofmill_engine::request::{Generate, Prompt, ResponseFormat};
@@ -52,7 +52,7 @@ const RESPONSE_FORMAT: &str = "response_format";
 /// The key that only means something where choices are compared.
 const NORMALIZE: &str = "normalize";
 /// Those that only mean something where there is one continuation.
-const TOLD: [&str; 2] = ["logprobs", "prompt_logprobs"];
+const PER_TOKEN: [&str; 2] = ["logprobs", "prompt_logprobs"];
 
 /// Which options a function has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,7 +80,7 @@ impl Takes {
         };
         let means = |key: &&str| match self {
             Self::Score => *key != NORMALIZE,
-            Self::ScoreChoices => !TOLD.contains(key),
+            Self::ScoreChoices => !PER_TOKEN.contains(key),
             Self::Generate | Self::Embed | Self::Hidden => true,
         };
         let own = own.iter().copied().filter(means);

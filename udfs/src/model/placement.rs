@@ -26,9 +26,9 @@ pub fn asks_model(function: &str) -> bool {
     definition(function).is_some()
 }
 
-/// The names of the models that a plan asks, if it asks them where they can be asked and with
+/// The names of the models that a plan calls, if it calls them where they can be called and with
 /// options that make sense. The plan is the one that SQL became, before any rewriting.
-pub fn models_asked(plan: &LogicalPlan) -> Result<BTreeSet<String>> {
+pub fn models_called(plan: &LogicalPlan) -> Result<BTreeSet<String>> {
     let mut models = BTreeSet::new();
     plan.apply_with_subqueries(|node| {
         node.apply_expressions(|expr| {

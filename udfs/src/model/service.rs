@@ -18,7 +18,7 @@ use tracing::{Instrument, debug};
 use super::answers::{from_json, is_blank, output_tokens, to_json};
 use super::canonical::{self, Key};
 use super::counters::Counters;
-use super::error::{Class, Failure, ModelError, Unanswered, asked};
+use super::error::{Class, Failure, ModelError, Unanswered, label};
 use super::in_flight::{Fresh, Running};
 use super::language_model::OpenError;
 use super::ledger::{LedgerError, New};
@@ -26,7 +26,7 @@ use super::models::{Models, Opened};
 use super::settings::{OnError, Replay};
 
 /// Requests in a row without an answer, after all retries, that show that there will be none; or twice as
-/// many as the model is asked at a time, if that is more: these fail together.
+/// many as the model takes at a time, if that is more: these fail together.
 const UNANSWERED_MIN: u64 = 16;
 
 /// What a row asks.
@@ -42,11 +42,11 @@ pub(super) struct Ask {
 pub(super) struct Reply {
     pub(super) key: Key,
     pub(super) request: Arc<Request>,
-    pub(super) outcome: Result<Arc<Answer>, Failure>,
+    pub(super) result: Result<Arc<Answer>, Failure>,
 }
 
-/// Answers all rows of a batch, in their order, and counts. Dropping the future gives up what nobody else waits
-/// for.
+/// Answers all rows of a batch, in their order, and counts. Dropping the future gives up what no other batch
+/// waits for.
 pub(super) async fn answer(
     models: &Models,
     opened: &Arc<Opened>,
@@ -56,14 +56,14 @@ pub(super) async fn answer(
 ) -> Result<Vec<Reply>, ModelError> {
     let mut batch = Batch::new(models, opened, function, asks, counters);
     counters.rows(batch.rows.len());
-    // Claimed before the look-up: whoever ends later than it is waited for, whoever ended earlier
-    // has recorded the answer.
+    // Claimed before the look-up: a request that ends after it is waited for, one that ended before
+    // it has recorded its answer.
     let claims: Vec<Arc<Running>> =
         batch.questions.iter().map(|question| opened.in_flight.claim(question.key)).collect();
     let (rows, requests) = (batch.rows.len(), batch.questions.len());
     debug!(model = opened.name, function, rows, requests, "batch started");
     batch.replay().await?;
-    let replayed = batch.questions.iter().filter(|question| question.outcome.is_some()).count();
+    let replayed = batch.questions.iter().filter(|question| question.result.is_some()).count();
     batch.ask(claims).await?;
     debug!(model = opened.name, function, rows, requests, replayed, "batch finished");
     Ok(batch.replies())
@@ -76,11 +76,11 @@ struct Question {
     canonical: String,
     /// Whether the query fails if this does.
     fatal: bool,
-    /// Whether the model may be asked.
+    /// Whether it may be sent to the model.
     may_ask: bool,
     /// Rows that ask it.
     rows: usize,
-    outcome: Option<Result<Arc<Answer>, Failure>>,
+    result: Option<Result<Arc<Answer>, Failure>>,
 }
 
 struct Batch<'a> {
@@ -120,7 +120,7 @@ impl<'a> Batch<'a> {
                     fatal: false,
                     may_ask: false,
                     rows: 0,
-                    outcome: None,
+                    result: None,
                 });
                 questions.len() - 1
             });
@@ -146,7 +146,7 @@ impl<'a> Batch<'a> {
             self.counters.replayed(self.questions[at].rows);
         }
         for at in 0..self.questions.len() {
-            let Question { key, outcome: None, rows, .. } = &self.questions[at] else { continue };
+            let Question { key, result: None, rows, .. } = &self.questions[at] else { continue };
             if let Some(failure) = self.counters.failed_before(key).cloned() {
                 self.counters.failed_again(*rows);
                 self.counters.failed(1);
@@ -164,7 +164,7 @@ impl<'a> Batch<'a> {
         let mut spent = None;
         for (at, claim) in claims.iter().enumerate() {
             let question = &self.questions[at];
-            if question.outcome.is_some() {
+            if question.result.is_some() {
                 continue;
             }
             if !question.may_ask {
@@ -179,14 +179,14 @@ impl<'a> Batch<'a> {
             let counters = Arc::clone(self.counters);
             let work = async move {
                 let asker = Asker::of(&counters);
-                let asked = claim.outcome.get_or_init(|| async {
+                let asking = claim.result.get_or_init(|| async {
                     let fresh = ask_model(&opened, &request, key, &counters, &asker).await;
                     note(&fresh, &opened, &counters);
                     fresh
                 });
-                while_wanted(asked, &asker, &counters).await;
+                while_wanted(asking, &asker, &counters).await;
                 // At once, before others are sent.
-                if let Some(Err(Unanswered::Row(_))) = claim.outcome.get() {
+                if let Some(Err(Unanswered::Row(_))) = claim.result.get() {
                     counters.rows_failed(rows);
                 }
                 (at, claim)
@@ -209,7 +209,7 @@ impl<'a> Batch<'a> {
             };
             match ended {
                 None => break,
-                Some(Ok((_, (at, claim)))) => match claim.outcome.get() {
+                Some(Ok((_, (at, claim)))) => match claim.result.get() {
                     Some(Ok(fresh)) => self.came(at, fresh.clone()).await?,
                     Some(Err(Unanswered::Row(failure))) => self.fail(at, failure.clone()).await?,
                     Some(Err(Unanswered::Model(cause))) => {
@@ -301,7 +301,7 @@ impl<'a> Batch<'a> {
         let question = &mut self.questions[at];
         match from_json(&question.request, json) {
             Ok(answer) => {
-                question.outcome = Some(Ok(Arc::new(answer)));
+                question.result = Some(Ok(Arc::new(answer)));
                 self.counters.settled(question.rows);
                 Ok(())
             }
@@ -316,9 +316,9 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// A question is not asked: so much failed that nothing more is.
+    /// A question is not sent: so much failed that nothing more is.
     fn leave(&mut self, at: usize) {
-        self.questions[at].outcome = Some(Err(Failure::unasked()));
+        self.questions[at].result = Some(Err(Failure::unasked()));
     }
 
     /// A question has no answer. If that ends the query, what came is recorded first.
@@ -328,11 +328,11 @@ impl<'a> Batch<'a> {
             return Err(ModelError::Row {
                 function: self.function,
                 model: self.opened.name.clone(),
-                asked: Some(asked(&self.questions[at].request, &self.questions[at].key)),
+                label: Some(label(&self.questions[at].request, &self.questions[at].key)),
                 failure,
             });
         }
-        self.questions[at].outcome = Some(Err(failure));
+        self.questions[at].result = Some(Err(failure));
         self.counters.settled(self.questions[at].rows);
         Ok(())
     }
@@ -344,8 +344,8 @@ impl<'a> Batch<'a> {
             .map(|question| Reply {
                 key: question.key,
                 request: question.request,
-                outcome: question
-                    .outcome
+                result: question
+                    .result
                     .unwrap_or_else(|| Err(Failure::failed("the request got lost"))),
             })
             .collect();
@@ -441,7 +441,7 @@ async fn ask_model(
     drop(turn);
     let _permit = permit.map_err(|error| Failure::failed(error.to_string()))?;
     asker.has_turn.store(true, Ordering::Relaxed);
-    counters.asked();
+    counters.sent();
     let _in_flight = counters.hand_over();
     let answer = opened.model.ask(request.clone(), key, &asker.waits).await?;
     let json = to_json(request, &answer)?;

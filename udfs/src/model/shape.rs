@@ -48,11 +48,11 @@ impl Shape {
     }
 
     /// An option that has a field of its own, which a result of this type has not.
-    pub fn lacks(self, asked: Self) -> Option<&'static str> {
+    pub fn lacks(self, requested: Self) -> Option<&'static str> {
         [
-            (asked.logprobs && !self.logprobs, "logprobs"),
-            (asked.prompt_logprobs && !self.prompt_logprobs, "prompt_logprobs"),
-            (asked.all_tokens && !self.all_tokens, "all_tokens"),
+            (requested.logprobs && !self.logprobs, "logprobs"),
+            (requested.prompt_logprobs && !self.prompt_logprobs, "prompt_logprobs"),
+            (requested.all_tokens && !self.all_tokens, "all_tokens"),
         ]
         .into_iter()
         .find_map(|(lacks, name)| lacks.then_some(name))

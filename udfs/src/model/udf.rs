@@ -32,7 +32,7 @@ use crate::definition::Kind;
 ///
 /// They are declared volatile though the ledger makes them repeatable: DataFusion would otherwise
 /// move a filter below the projection that computes its column, into joins and scans, where no model
-/// can be asked.
+/// can be called.
 pub fn model_functions(models: &Arc<Models>) -> Vec<Arc<ScalarUDF>> {
     let function = |definition: &&'static ModelDefinition| {
         let any_arguments =
@@ -154,10 +154,10 @@ impl AsyncScalarUDFImpl for ModelFunction {
     }
 }
 
-/// A row before the model is asked.
+/// A row before requests are sent.
 enum Read {
     Settled(Row),
-    Asked(Arc<Options>),
+    Requested(Arc<Options>),
 }
 
 impl ModelFunction {
@@ -173,7 +173,7 @@ impl ModelFunction {
                 Ok(None) => Read::Settled(Row::Null),
                 Ok(Some((options, ask))) => {
                     asks.push(ask);
-                    Read::Asked(options)
+                    Read::Requested(options)
                 }
                 Err((on_error, failure)) => {
                     counters.failed(1);
@@ -181,7 +181,7 @@ impl ModelFunction {
                     if on_error == OnError::Fail {
                         let (function, model) =
                             (self.definition.doc.name, arguments.model().to_owned());
-                        return Err(ModelError::Row { function, model, asked: None, failure });
+                        return Err(ModelError::Row { function, model, label: None, failure });
                     }
                     Read::Settled(Row::Failed { digest: None, failure })
                 }
@@ -199,9 +199,9 @@ impl ModelFunction {
         .into_iter();
         let rows = read.into_iter().filter_map(|read| match read {
             Read::Settled(row) => Some(row),
-            Read::Asked(options) => replies.next().map(|reply| {
+            Read::Requested(options) => replies.next().map(|reply| {
                 let (digest, request) = (hex(&reply.key), reply.request);
-                match reply.outcome {
+                match reply.result {
                     Ok(answer) => Row::Answered(Answered { digest, options, request, answer }),
                     Err(failure) => Row::Failed { digest: Some(digest), failure },
                 }

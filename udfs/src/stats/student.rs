@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_told_is_nan_and_no_difference_is_no_alarm() {
+    fn what_cannot_be_computed_is_nan_and_no_difference_is_no_alarm() {
         assert_eq!(t_two_sided_p(0.0, 0.0), 1.0);
         assert_eq!(t_two_sided_p(f64::INFINITY, 3.0), 0.0);
         assert!(t_two_sided_p(1.0, 0.0).is_nan() && t_two_sided_p(f64::NAN, 3.0).is_nan());

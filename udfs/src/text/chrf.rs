@@ -5,7 +5,7 @@ use super::words::{is_space, split};
 
 /// Longest character n-gram.
 pub const CHAR_ORDER: usize = 6;
-/// Longest word n-gram that may be asked for; chrF++ uses 2.
+/// Longest word n-gram that may be requested; chrF++ uses 2.
 pub const WORD_ORDER_MAX: usize = 4;
 /// Recall counts beta² times as much as precision.
 const BETA: f64 = 2.0;

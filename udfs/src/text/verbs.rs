@@ -1,6 +1,6 @@
 //! Verbs of plain English statements, as far as negating them needs: bases and third persons.
 
-/// Verbs whose forms are told apart from nouns; sorted.
+/// Verbs whose forms are distinguished from nouns; sorted.
 const KNOWN: [&str; 170] = [
     "absorb",
     "act",

@@ -11,7 +11,7 @@ use datafusion::arrow::datatypes::{DataType, Field};
 use datafusion::common::Result;
 use proofmill_engine::request::{Body, Finish, Generation, Request, Strategy, TokenLogprob};
 
-use super::told::{told_column, told_type};
+use super::token_logprobs::{token_logprobs_column, token_logprobs_type};
 use crate::model::columns::{Answered, Row, answer_type, answers, field};
 use crate::model::shape::Shape;
 
@@ -22,7 +22,7 @@ pub(super) const RETURNS: &str = "struct(text, finish_reason, prompt_tokens, pro
     logprobs: list(struct(id, text, offset, logprob)) behind `sample` where it names `logprobs`";
 
 pub(super) fn answer(shape: Shape) -> DataType {
-    let told = shape.logprobs.then(|| field("logprobs", told_type()));
+    let logprobs = shape.logprobs.then(|| field("logprobs", token_logprobs_type()));
     let own = [
         field("text", DataType::Utf8),
         field("finish_reason", DataType::Utf8),
@@ -34,7 +34,7 @@ pub(super) fn answer(shape: Shape) -> DataType {
         field("seed", DataType::UInt64),
         field("sample", DataType::Int64),
     ];
-    answer_type(own.into_iter().chain(told).collect())
+    answer_type(own.into_iter().chain(logprobs).collect())
 }
 
 pub(super) fn column(rows: &[Row], shape: Shape) -> Result<ArrayRef> {
@@ -87,16 +87,16 @@ fn pieces(all: &[(&Row, usize)], shape: Shape) -> Result<StructArray> {
         Arc::new(samples.collect::<Int64Array>()),
     ];
     if shape.logprobs {
-        columns.push(told_column(said().map(|one| one.and_then(told)))?);
+        columns.push(token_logprobs_column(said().map(|one| one.and_then(tokens)))?);
     }
     answers(answer(shape), columns, all.iter().map(|(row, _)| *row))
 }
 
 /// The tokens of an answer behind its forced prefix, and the characters of that.
-fn told(generation: &Generation) -> Option<(&[TokenLogprob], usize)> {
-    let told = generation.logprobs.as_deref()?;
-    let own: usize = told.iter().map(|one| one.text.chars().count()).sum();
-    Some((told, generation.text.chars().count().saturating_sub(own)))
+fn tokens(generation: &Generation) -> Option<(&[TokenLogprob], usize)> {
+    let tokens = generation.logprobs.as_deref()?;
+    let own: usize = tokens.iter().map(|one| one.text.chars().count()).sum();
+    Some((tokens, generation.text.chars().count().saturating_sub(own)))
 }
 
 fn generations(answered: &Answered) -> &[Generation] {

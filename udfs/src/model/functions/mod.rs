@@ -10,7 +10,7 @@ mod hidden;
 mod score;
 mod score_choices;
 mod shared;
-mod told;
+mod token_logprobs;
 mod vector;
 
 use self::classify::CLASSIFY;

@@ -9,7 +9,7 @@ use proofmill_engine::options::truncation;
 use proofmill_engine::request::{Body, Request, Score, Scored, TokenLogprob};
 
 use super::shared::{MODEL, PROMPT, before};
-use super::told::{told_column, told_type};
+use super::token_logprobs::{token_logprobs_column, token_logprobs_type};
 use crate::definition::{Argument, Doc, Example, FunctionKind, Kind};
 use crate::model::arguments::Arguments;
 use crate::model::columns::{Answered, Row, answer_type, answers, field};
@@ -82,15 +82,18 @@ fn request(
 }
 
 fn answer(shape: Shape) -> DataType {
-    let told = [("logprobs", shape.logprobs), ("prompt_logprobs", shape.prompt_logprobs)];
-    let told = told.into_iter().filter(|(_, is)| *is).map(|(name, _)| field(name, told_type()));
+    let logprobs = [("logprobs", shape.logprobs), ("prompt_logprobs", shape.prompt_logprobs)];
+    let logprobs = logprobs
+        .into_iter()
+        .filter(|(_, is)| *is)
+        .map(|(name, _)| field(name, token_logprobs_type()));
     let own = [
         field("logprob", DataType::Float64),
         field("tokens", DataType::Int64),
         field("is_greedy", DataType::Boolean),
         field("prompt_tokens", DataType::Int64),
     ];
-    answer_type(own.into_iter().chain(told).collect())
+    answer_type(own.into_iter().chain(logprobs).collect())
 }
 
 fn column(rows: &[Row], shape: Shape) -> Result<ArrayRef> {
@@ -106,14 +109,14 @@ fn column(rows: &[Row], shape: Shape) -> Result<ArrayRef> {
         Arc::new(greedy.collect::<BooleanArray>()),
         Arc::new(prompts.collect::<Int64Array>()),
     ];
-    let told = |read: fn(&Scored) -> &Option<Vec<TokenLogprob>>| {
-        told_column(scored().map(move |one| Some((read(one?).as_deref()?, 0))))
+    let of_tokens = |read: fn(&Scored) -> &Option<Vec<TokenLogprob>>| {
+        token_logprobs_column(scored().map(move |one| Some((read(one?).as_deref()?, 0))))
     };
     if shape.logprobs {
-        columns.push(told(|one| &one.logprobs)?);
+        columns.push(of_tokens(|one| &one.logprobs)?);
     }
     if shape.prompt_logprobs {
-        columns.push(told(|one| &one.prompt_logprobs)?);
+        columns.push(of_tokens(|one| &one.prompt_logprobs)?);
     }
     Ok(Arc::new(answers(answer(shape), columns, rows.iter())?))
 }

@@ -125,7 +125,7 @@ fn a_kind_of_thing_is_the_thing() {
 }
 
 #[test]
-fn what_both_say_or_nobody_denies_is_no_contradiction() {
+fn what_both_say_or_neither_denies_is_no_contradiction() {
     for (one, other) in [
         ("A magnet can attract iron.", "A magnet cannot attract copper."),
         ("A penny is not made of iron.", "A penny is made of copper."),

@@ -13,7 +13,7 @@ use proofmill_engine::request::TokenLogprob;
 use crate::model::columns::{field, fields_of};
 
 /// The type of such a column.
-pub(super) fn told_type() -> DataType {
+pub(super) fn token_logprobs_type() -> DataType {
     DataType::List(item().into())
 }
 
@@ -27,16 +27,16 @@ fn item() -> Field {
     Field::new_list_field(DataType::Struct(fields.into_iter().collect()), true)
 }
 
-/// A list for each row, NULL where nothing was told; beside the tokens, how many characters stand before the first.
-pub(super) fn told_column<'a>(
+/// A list for each row, NULL where there are no tokens; beside the tokens, how many characters stand before the first.
+pub(super) fn token_logprobs_column<'a>(
     rows: impl Iterator<Item = Option<(&'a [TokenLogprob], usize)>> + Clone,
 ) -> Result<ArrayRef> {
-    let lengths = rows.clone().map(|row| row.map_or(0, |(told, _)| told.len()));
+    let lengths = rows.clone().map(|row| row.map_or(0, |(tokens, _)| tokens.len()));
     let lengths = OffsetBuffer::from_lengths(lengths.collect::<Vec<_>>());
     let valid: NullBuffer = rows.clone().map(|row| row.is_some()).collect::<Vec<_>>().into();
-    let all = || rows.clone().flatten().flat_map(|(told, _)| told);
-    let offsets = rows.clone().flatten().flat_map(|(told, before)| {
-        told.iter().scan(before, |next, one| {
+    let all = || rows.clone().flatten().flat_map(|(tokens, _)| tokens);
+    let offsets = rows.clone().flatten().flat_map(|(tokens, before)| {
+        tokens.iter().scan(before, |next, one| {
             let offset = *next;
             *next += one.text.chars().count();
             Some(offset as i64)
