@@ -153,7 +153,7 @@ pub enum FitError {
         step: u32,
         learning_rate: f64,
     },
-    /// The caller asked to stop.
+    /// The caller cancelled the fit.
     #[error("the fit was cancelled after {step} steps{}", if *kept { "; its state is kept" } else { "" })]
     Cancelled {
         step: u32,
@@ -170,7 +170,7 @@ pub enum FitError {
         file.display()
     )]
     OtherState { file: PathBuf },
-    /// The model could not be asked what it answers.
+    /// The answers of the model could not be generated.
     #[error("the model could not be judged: {0}")]
     Judge(String),
     /// A checkpoint cannot be trained further.

@@ -1,4 +1,4 @@
-//! The ranges of what a training is told.
+//! The ranges of the settings of a training.
 
 use proofmill_settings::fit::{Judge, Objective, Training};
 

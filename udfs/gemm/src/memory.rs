@@ -15,7 +15,7 @@ const LARGE: usize = 1 << 20;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("out of memory: {bytes} bytes were asked for")]
 pub struct OutOfMemory {
-    /// That were asked for.
+    /// That were requested.
     pub bytes: usize,
 }
 

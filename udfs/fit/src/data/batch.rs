@@ -272,7 +272,7 @@ fn fitting(rows: impl Iterator<Item = (usize, usize)>) -> usize {
     rows.map(fits).take_while(|fits| *fits).count().max(1)
 }
 
-/// Puts texts together whose vectors are asked for, those of like length side by side.
+/// Puts texts together whose vectors are requested, those of like length side by side.
 pub fn readings(texts: &[&[u32]]) -> Vec<Reading> {
     let mut places: Vec<usize> = (0..texts.len()).collect();
     places.sort_by_key(|&place| texts[place].len());
@@ -354,7 +354,7 @@ mod tests {
                 for step in epoch * steps..(epoch + 1) * steps {
                     let pairs = order.step(step as u32).to_vec();
                     prop_assert!(pairs.len() <= batch);
-                    // A later step can be asked for at once.
+                    // A later step can be requested at once.
                     let other = Order::new(&examples, batch, seed, chance).step(step as u32).to_vec();
                     prop_assert_eq!(&pairs, &other);
                     seen.extend(pairs);

@@ -61,7 +61,7 @@ impl Reader {
         }
     }
 
-    /// The tokens of a context and of the text that follows it, told apart as the engine does where it scores: the
+    /// The tokens of a context and of the text that follows it, separated as the engine does where it scores: the
     /// tokenizer reads both as one text.
     pub fn continuation(
         &self,

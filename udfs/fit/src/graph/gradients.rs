@@ -154,7 +154,7 @@ fn add_all(sum: &mut Weights, given: &[Given<'_>], grads: Vec<Gradient>) {
     }
 }
 
-/// Computes items on threads, and takes their results in the order of the items. Nobody begins an item more than
+/// Computes items on threads, and takes their results in the order of the items. No thread begins an item more than
 /// twice as many items ahead of the last taken as there are threads, as results may be large.
 fn in_order<I: Sync, T: Send>(
     items: &[I],
@@ -171,7 +171,7 @@ fn in_order<I: Sync, T: Send>(
             let Some(item) = items.get(number) else { return };
             let behind = |taken: &mut usize| number >= *taken + 2 * threads;
             let wait = taken.lock().map(|taken| moved.wait_while(taken, behind));
-            // Whoever panics would leave the others waiting for its result.
+            // A thread that panics would leave the others waiting for its result.
             let result = || catch_unwind(AssertUnwindSafe(|| compute(number, item)));
             if !matches!(wait, Ok(Ok(_))) || sender.send((number, result())).is_err() {
                 return;
@@ -207,7 +207,7 @@ fn in_order<I: Sync, T: Send>(
                     Ok(Err(error)) => failed = failed.or(Some(error)),
                     Err(panic) => panicked = panicked.or(Some(panic)),
                 }
-                // Nobody begins another.
+                // No thread begins another.
                 next.store(items.len(), Ordering::Relaxed);
                 expected += 1;
                 move_to(expected);

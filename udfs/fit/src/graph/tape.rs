@@ -26,7 +26,7 @@ pub struct Tape<'a> {
     parameters: &'a [Given<'a>],
     values: Vec<Value>,
     multiplier: Multiplier,
-    /// Whether gradients will be asked for.
+    /// Whether gradients will be requested.
     records: bool,
 }
 
@@ -296,7 +296,7 @@ impl<'a> Tape<'a> {
         self.push(width, out, Step::Mlp { rows, mlp })
     }
 
-    /// An attention; its operands are told where it is defined.
+    /// An attention; its operands are described where it is defined.
     pub fn attend(
         &mut self,
         first: NodeId,

@@ -54,19 +54,21 @@ impl Made {
 /// Fails if no model of these sizes can be trained so from nothing.
 pub fn check(sizes: &Sizes, objective: Objective) -> Result<(), FitError> {
     sizes.check()?;
-    let told = |expected: &str| {
+    let refused = |expected: &str| {
         let (name, found) = ("objective", objective.name().to_owned());
         Err(FitError::Setting { name, found, expected: expected.to_owned() })
     };
     match (Made::of(sizes, objective), objective) {
         (_, Objective::Similarity) => {
-            told("generation or contrastive: vectors of outputs need a `checkpoint`")
+            refused("generation or contrastive: vectors of outputs need a `checkpoint`")
         }
         (Made::T5, _) => Ok(()),
-        (Made::Opt, Objective::Policy) => told("generation: rewards are learnt behind an encoder"),
+        (Made::Opt, Objective::Policy) => {
+            refused("generation: rewards are learnt behind an encoder")
+        }
         (Made::Opt, _) => one_stack(sizes, "an OPT"),
         (Made::Bert, _) if sizes.architecture() == Architecture::Opt => {
-            told("generation: a decoder-only model, `opt`, has no vectors to train")
+            refused("generation: a decoder-only model, `opt`, has no vectors to train")
         }
         (Made::Bert, _) => one_stack(sizes, "a BERT"),
     }

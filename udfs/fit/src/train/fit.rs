@@ -64,7 +64,7 @@ pub fn fit(
         }
     }
     let origin = start.origin(settings.objective, train, settings.seed)?;
-    let asked = dev;
+    let dev_texts = dev;
     let train = input::encode(Set::Train, train, &origin, settings)?;
     let dev = input::encode(Set::Dev, dev, &origin, settings)?;
     let digest = digest(settings, &origin, &train, &dev)?;
@@ -77,7 +77,7 @@ pub fn fit(
     };
     let state = kept.unwrap_or_else(|| State::new(origin.weights.clone()));
     let (train, dev) = (&train, &dev);
-    Fit { settings, origin: &origin, task, train, dev, asked, digest, state }.run(run)
+    Fit { settings, origin: &origin, task, train, dev, dev_texts, digest, state }.run(run)
 }
 
 /// A fit under way.
@@ -88,7 +88,7 @@ struct Fit<'a> {
     train: &'a Examples,
     dev: &'a Examples,
     /// The dev pairs as texts.
-    asked: &'a [Pair],
+    dev_texts: &'a [Pair],
     digest: String,
     state: State,
 }
@@ -199,11 +199,11 @@ impl Fit<'_> {
         let exact_match = match self.settings.judge {
             Judge::Loss => None,
             Judge::ExactMatch => {
-                let told = (state.step, state.step, Some(loss));
-                let fitted = Fitted::new(self.origin, &state.weights, Save::F32, told)?;
+                let evaluation = (state.step, state.step, Some(loss));
+                let fitted = Fitted::new(self.origin, &state.weights, Save::F32, evaluation)?;
                 let longest = self.dev.pairs.iter().map(|pair| pair.output.len()).max();
                 let tokens = longest.unwrap_or(1) as u32;
-                Some(exact_match(&fitted, self.asked, tokens, run.scratch, run.threads)?)
+                Some(exact_match(&fitted, self.dev_texts, tokens, run.scratch, run.threads)?)
             }
         };
         let better = |best: &Best| match exact_match.partial_cmp(&best.exact_match) {
@@ -227,8 +227,8 @@ impl Fit<'_> {
         let save = self.settings.save;
         match (best, self.settings.keep) {
             (Some(best), Keep::Best) => {
-                let told = (step, best.step, Some(best.loss));
-                Fitted::new(self.origin, &best.weights, save, told)
+                let evaluation = (step, best.step, Some(best.loss));
+                Fitted::new(self.origin, &best.weights, save, evaluation)
             }
             (best, _) => {
                 let loss = best.filter(|best| best.step == step).map(|best| best.loss);

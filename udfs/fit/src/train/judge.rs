@@ -50,7 +50,7 @@ pub fn exact_match(
             logprobs: false,
         });
         let sender = sender.clone();
-        // Nobody has gone who waits for all.
+        // The receiver is still there: it waits for all answers.
         let reply = Box::new(move |answer| drop(sender.send((number, answer))));
         model.submit(&request, [0; 32], reply, Cancel::default());
     }

@@ -27,7 +27,7 @@ pub struct Attend {
     pub scale: f32,
     /// Tokens of each text that asks.
     pub queries: Arc<[usize]>,
-    /// Tokens of each text that is asked.
+    /// Tokens of each text that is attended to.
     pub keys: Arc<[usize]>,
     /// Whether a token sees none that comes later.
     pub causal: bool,
@@ -86,11 +86,11 @@ impl Attend {
         let inner = self.inner();
         let (mut queries, mut keys, mut weights) = (0, 0, 0);
         let texts = self.queries.iter().zip(self.keys.iter());
-        texts.flat_map(move |(&asking, &asked)| {
+        texts.flat_map(move |(&asking, &attended)| {
             let (q, k, w) = (queries, keys, weights);
             queries += asking;
-            keys += asked;
-            weights += self.heads.count * asking * asked;
+            keys += attended;
+            weights += self.heads.count * asking * attended;
             (0..self.heads.count).map(move |number| {
                 let place = |row: usize, rows: usize, part: usize, parts: usize| Place {
                     first: row * parts * inner + part * inner + number * self.heads.width,
@@ -100,10 +100,10 @@ impl Attend {
                 Head {
                     number,
                     q: if own { place(q, asking, 0, 3) } else { place(q, asking, 0, 1) },
-                    k: if own { place(k, asked, 1, 3) } else { place(k, asked, 0, 2) },
-                    v: if own { place(k, asked, 2, 3) } else { place(k, asked, 1, 2) },
+                    k: if own { place(k, attended, 1, 3) } else { place(k, attended, 0, 2) },
+                    v: if own { place(k, attended, 2, 3) } else { place(k, attended, 1, 2) },
                     out: place(q, asking, 0, 1),
-                    weights: w + number * asking * asked,
+                    weights: w + number * asking * attended,
                 }
             })
         })
@@ -120,7 +120,7 @@ impl Attend {
         }
     }
 
-    /// Longest of the texts that are asked.
+    /// Longest of the texts that are attended to.
     fn longest(&self) -> usize {
         self.keys.iter().copied().max().unwrap_or(0)
     }
