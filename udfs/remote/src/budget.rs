@@ -60,14 +60,14 @@ impl Meter {
     }
 
     /// Counts an answer and its tokens.
-    pub fn answer(&self, told: Option<WireUsage>) {
+    pub fn answer(&self, reported: Option<WireUsage>) {
         let mut usage = self.lock();
         usage.answers += 1;
-        usage.uncounted += u64::from(told.is_none());
-        let told = told.unwrap_or_default();
-        usage.prompt_tokens += u64::from(told.prompt_tokens);
-        usage.cached_tokens += u64::from(told.cached_tokens);
-        usage.output_tokens += u64::from(told.completion_tokens);
+        usage.uncounted += u64::from(reported.is_none());
+        let reported = reported.unwrap_or_default();
+        usage.prompt_tokens += u64::from(reported.prompt_tokens);
+        usage.cached_tokens += u64::from(reported.cached_tokens);
+        usage.output_tokens += u64::from(reported.completion_tokens);
     }
 
     /// The counts so far.
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_that_nobody_counts_are_not_taken_for_none() {
+    fn uncounted_tokens_are_not_taken_for_none() {
         let uncounted = Usage { uncounted: 1, ..Usage::default() };
         let budget = Budget { prompt_tokens: Some(1000), ..Budget::default() };
         assert_eq!(check(&budget, &uncounted, None), Err(Exhausted::Uncounted));

@@ -33,7 +33,7 @@ impl Call {
     }
 }
 
-/// A request that the endpoint cannot be asked.
+/// A request that the endpoint cannot serve.
 pub fn invalid<T>(reason: impl Into<String>) -> Result<T, RequestError> {
     Err(RequestError::Invalid(reason.into()))
 }

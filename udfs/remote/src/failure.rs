@@ -16,7 +16,7 @@ pub enum Failure {
     Passing {
         what: Passing,
         /// How long the endpoint asks to wait (`Retry-After`).
-        asked: Option<Duration>,
+        retry_after: Option<Duration>,
     },
     /// The request will always fail.
     Row(RequestError),
@@ -51,13 +51,13 @@ pub struct Refusal<'a> {
     /// `Location`.
     pub location: Option<&'a str>,
     /// `Retry-After`.
-    pub asked: Option<Duration>,
+    pub retry_after: Option<Duration>,
 }
 
 impl Refusal<'_> {
     /// Which error this is, and whether another attempt may help.
     pub fn classify(self) -> Failure {
-        let Self { url, model, api_key_env, status, said, code, location, asked } = self;
+        let Self { url, model, api_key_env, status, said, code, location, retry_after } = self;
         let (url, said) = (url.to_owned(), said.to_owned());
         Failure::Model(match (status, api_key_env) {
             (402, _) => ModelError::Quota { url, status, said },
@@ -65,7 +65,7 @@ impl Refusal<'_> {
                 ModelError::Quota { url, status, said }
             }
             (408 | 409 | 425 | 429 | 500..=599, _) => {
-                return Failure::Passing { what: Passing::Status { status, said }, asked };
+                return Failure::Passing { what: Passing::Status { status, said }, retry_after };
             }
             (300..=399, _) => {
                 let location = location.unwrap_or("an unnamed address").to_owned();
@@ -87,11 +87,11 @@ impl Refusal<'_> {
 }
 
 impl Failure {
-    /// Whether the endpoint wants to be asked less: 429, or any status with a time to wait.
+    /// Whether the endpoint wants fewer requests: 429, or any status with a time to wait.
     pub fn is_refusal(&self) -> bool {
         match self {
-            Self::Passing { what, asked } => {
-                asked.is_some() || matches!(what, Passing::Status { status: 429, .. })
+            Self::Passing { what, retry_after } => {
+                retry_after.is_some() || matches!(what, Passing::Status { status: 429, .. })
             }
             Self::Row(_) | Self::Model(_) => false,
         }
@@ -182,7 +182,7 @@ mod tests {
             said: "words",
             code,
             location: Some("http://other/"),
-            asked: Some(Duration::from_secs(3)),
+            retry_after: Some(Duration::from_secs(3)),
         };
         refusal.classify()
     }
@@ -191,8 +191,8 @@ mod tests {
     fn every_status_has_a_class() {
         for status in 300..600 {
             let class = match classify(status, None, None) {
-                Failure::Passing { asked, .. } => {
-                    assert_eq!(asked, Some(Duration::from_secs(3)));
+                Failure::Passing { retry_after, .. } => {
+                    assert_eq!(retry_after, Some(Duration::from_secs(3)));
                     "passing"
                 }
                 Failure::Row(_) => "row",

@@ -21,7 +21,7 @@ const SYSTEM: [&str; 2] = ["system", "developer"];
 /// Log-probabilities are at most 0, but for rounding.
 const LOGPROB_MAX: f64 = 1e-3;
 
-/// A generation that an endpoint can be asked for.
+/// A generation that can be requested from an endpoint.
 #[derive(Clone, Debug)]
 pub struct Task<'a> {
     /// Empty beside messages.
@@ -48,7 +48,7 @@ pub struct RawChoice {
     pub finish_reason: Option<String>,
     /// What ended it: a text is a stop text, null the end; None where the endpoint does not tell.
     pub stop_reason: Option<Value>,
-    /// Natural log-probabilities of its tokens; empty where none were told.
+    /// Natural log-probabilities of its tokens; empty where the endpoint gave none.
     pub logprobs: Vec<Option<f64>>,
 }
 
@@ -149,11 +149,11 @@ impl<'a> Task<'a> {
         usage: Option<WireUsage>,
     ) -> Result<Generation, RequestError> {
         let cut = first_stop(&choice.text, self.stop);
-        let told = self.finish(choice.finish_reason.as_deref(), choice.stop_reason.as_ref())?;
+        let reported = self.finish(choice.finish_reason.as_deref(), choice.stop_reason.as_ref())?;
         // Some servers leave the stop text in the answer.
         let (new, finish) = match cut {
             Some(end) => (&choice.text[..end], Finish::Stop),
-            None => (choice.text.as_str(), told),
+            None => (choice.text.as_str(), reported),
         };
         let total = usage.unwrap_or_default().completion_tokens;
         if new.is_empty() && cut.is_none() && total == 0 && choice.logprobs.is_empty() {
@@ -288,8 +288,8 @@ pub fn completions_answer(
     response: CompletionsResponse,
 ) -> Result<Answer, RequestError> {
     let choice = |choice: CompletionsChoice| {
-        let told = choice.logprobs.unwrap_or_default();
-        let (tokens, logprobs) = (told.tokens.len(), told.token_logprobs.len());
+        let reported = choice.logprobs.unwrap_or_default();
+        let (tokens, logprobs) = (reported.tokens.len(), reported.token_logprobs.len());
         if tokens > 0 && tokens != logprobs {
             return failed(format!(
                 "the endpoint gave {tokens} tokens and log-probabilities of {logprobs}"
@@ -300,7 +300,7 @@ pub fn completions_answer(
             text: choice.text,
             finish_reason: choice.finish_reason,
             stop_reason: choice.stop_reason,
-            logprobs: told.token_logprobs,
+            logprobs: reported.token_logprobs,
         })
     };
     let choices = response.choices.into_iter().map(choice).collect::<Result<_, _>>()?;

@@ -76,7 +76,7 @@ impl Gate {
         }
     }
 
-    /// Waits for a place. None if the gate was closed, which nobody does.
+    /// Waits for a place. None if the gate was closed, which never happens.
     pub async fn place(&self, waits: &Waits) -> Option<SemaphorePermit<'_>> {
         let _turn = waits.begin(WaitFor::Turn, None);
         self.places.acquire().await.ok()
@@ -219,7 +219,7 @@ impl Window {
         }
     }
 
-    /// Lets nothing through before a time: the endpoint asked everybody to wait.
+    /// Lets nothing through before a time: the endpoint requested a pause of all clients.
     pub fn hold(&mut self, until: Duration) {
         self.not_before = self.not_before.max(until);
     }
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn after_refusals_alone_nobody_is_let_through_and_answers_open_the_gate_again() {
+    async fn after_refusals_alone_nothing_is_let_through_and_answers_open_the_gate_again() {
         let gate = Gate::new(&Settings::new("http://h", "m"));
         for _ in 0..3 {
             let mut sending = gate.send(&Waits::default()).await;
@@ -346,7 +346,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whoever waits as told gets through then, and no minute has more than is allowed.
+        /// A request that waits for the time it is given gets through then, and no minute has more than
+        /// is allowed.
         #[test]
         fn no_minute_has_more(
             requests in 0u32..5,

@@ -74,7 +74,7 @@ impl RemoteModel {
         self.ask_watched(request, &Waits::default()).await
     }
 
-    /// As [`Self::ask`]; `waits` is told what the request waits for.
+    /// As [`Self::ask`]; `waits` shows what the request waits for.
     pub async fn ask_watched(
         &self,
         request: &Request,
@@ -113,7 +113,7 @@ impl RemoteModel {
         }
     }
 
-    /// What was asked so far.
+    /// What was requested so far.
     pub fn usage(&self) -> Usage {
         self.meter.read()
     }
@@ -165,7 +165,7 @@ impl RemoteModel {
                 Ok(bytes) => break (bytes, ticket),
                 Err(failure) => {
                     let wait = span.in_scope(|| self.wait(failure, attempts, started, &sending))?;
-                    // Who waits for its next attempt holds up nobody's.
+                    // A request that waits for its next attempt holds up no other.
                     drop(sending);
                     let until = self.clock.monotonic().saturating_add(wait.time);
                     let _wait = waits.begin(wait.why, Some(until));
@@ -195,15 +195,15 @@ impl RemoteModel {
         let now = self.clock.monotonic();
         let (elapsed, random) = (now.saturating_sub(started), self.rng.next_u64());
         let retry = &self.settings.retry;
-        let (asked, time) = match &failure {
-            Failure::Passing { asked, .. } => {
-                (*asked, next_wait(retry, attempts, elapsed, *asked, random))
+        let (retry_after, time) = match &failure {
+            Failure::Passing { retry_after, .. } => {
+                (*retry_after, next_wait(retry, attempts, elapsed, *retry_after, random))
             }
             Failure::Row(_) | Failure::Model(_) => (None, None),
         };
         if failure.is_refusal() {
             // A wait that is too long for this request is none for the others.
-            let wait = time.map(|time| asked.unwrap_or(time)).unwrap_or_default();
+            let wait = time.map(|time| retry_after.unwrap_or(time)).unwrap_or_default();
             self.gate.refused(sending, now.saturating_add(wait));
         }
         let error = failure.finally(attempts);
@@ -212,7 +212,7 @@ impl RemoteModel {
             return Err(error);
         };
         info!(reason = %error, wait_ms = time.as_millis() as u64, "request is sent again");
-        let why = match asked {
+        let why = match retry_after {
             Some(_) => WaitFor::RetryAfter,
             None => WaitFor::Backoff,
         };

@@ -17,7 +17,7 @@ pub struct Pace {
     refused: u32,
 }
 
-/// The attempts that were sent between two refusals: what one burst is told counts once.
+/// The attempts that were sent between two refusals: the refusals of one burst count once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Round(u64);
 
@@ -26,7 +26,7 @@ pub struct Round(u64);
 pub struct Slower {
     /// Places less than before.
     pub fewer: usize,
-    /// Whether nobody is to send before the time that the endpoint asks for.
+    /// Whether nothing is to be sent before the time that the endpoint asks for.
     pub all_wait: bool,
 }
 

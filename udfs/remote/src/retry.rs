@@ -9,14 +9,14 @@ use crate::settings::Retry;
 /// How long to wait after `failed` attempts (at least 1), the first of which began `elapsed` ago.
 /// None if nothing is to be tried any more.
 ///
-/// Full jitter: evenly spread from nothing to a bound that doubles. What the endpoint asked for
-/// (`Retry-After`) is waited for in any case, with the jitter on top, so that those who were told
-/// the same do not come back together.
+/// Full jitter: evenly spread from nothing to a bound that doubles. What the endpoint requests
+/// (`Retry-After`) is waited for in any case, with the jitter on top, so that clients with the same
+/// wait do not come back together.
 pub fn next_wait(
     retry: &Retry,
     failed: u32,
     elapsed: Duration,
-    asked: Option<Duration>,
+    requested: Option<Duration>,
     random: u64,
 ) -> Option<Duration> {
     if failed > retry.retries_max {
@@ -25,7 +25,7 @@ pub fn next_wait(
     let &Retry { retries_max, first_delay, delay_max, .. } = retry;
     let policy = RetryPolicy { retries_max, first_delay, delay_max };
     let jitter = policy.delay(failed.saturating_sub(1), random);
-    let wait = asked.unwrap_or_default().saturating_add(jitter);
+    let wait = requested.unwrap_or_default().saturating_add(jitter);
     (elapsed.saturating_add(wait) <= retry.total_max).then_some(wait)
 }
 
@@ -68,9 +68,10 @@ mod tests {
 
     #[test]
     fn what_takes_too_long_is_not_waited_for() {
-        let wait = |elapsed, asked| {
-            let (elapsed, asked) = (Duration::from_secs(elapsed), Duration::from_secs(asked));
-            next_wait(&RETRY, 1, elapsed, Some(asked), 0)
+        let wait = |elapsed, requested| {
+            let (elapsed, requested) =
+                (Duration::from_secs(elapsed), Duration::from_secs(requested));
+            next_wait(&RETRY, 1, elapsed, Some(requested), 0)
         };
         assert_eq!(wait(0, 60), Some(Duration::from_secs(60)));
         assert_eq!(wait(0, 61), None);
@@ -80,13 +81,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn never_less_than_asked_and_never_beyond_the_total(
-            failed in 1u32..8, elapsed in 0u64..100, asked in 0u64..100, random: u64,
+        fn never_less_than_requested_and_never_beyond_the_total(
+            failed in 1u32..8, elapsed in 0u64..100, requested in 0u64..100, random: u64,
         ) {
-            let (elapsed, asked) = (Duration::from_secs(elapsed), Duration::from_secs(asked));
-            if let Some(wait) = next_wait(&RETRY, failed, elapsed, Some(asked), random) {
+            let (elapsed, requested) =
+                (Duration::from_secs(elapsed), Duration::from_secs(requested));
+            if let Some(wait) = next_wait(&RETRY, failed, elapsed, Some(requested), random) {
                 prop_assert!(failed <= RETRY.retries_max);
-                prop_assert!(wait >= asked && wait <= asked + RETRY.delay_max);
+                prop_assert!(wait >= requested && wait <= requested + RETRY.delay_max);
                 prop_assert!(elapsed + wait <= RETRY.total_max);
             }
         }

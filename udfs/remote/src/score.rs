@@ -75,20 +75,20 @@ pub fn scored(
     let Some(choice) = response.choices.into_iter().next() else {
         return failed("the endpoint gave no answer (`choices` is empty)");
     };
-    let told = match choice.logprobs {
-        Some(told) if !told.tokens.is_empty() => told,
+    let logprobs = match choice.logprobs {
+        Some(logprobs) if !logprobs.tokens.is_empty() => logprobs,
         _ => return failed(NO_PROMPT_LOGPROBS),
     };
-    let length = told.tokens.len();
-    let tops = told.top_logprobs.as_deref().unwrap_or_default();
-    if told.token_logprobs.len() != length || tops.len() != length {
+    let length = logprobs.tokens.len();
+    let tops = logprobs.top_logprobs.as_deref().unwrap_or_default();
+    if logprobs.token_logprobs.len() != length || tops.len() != length {
         return failed(NO_PROMPT_LOGPROBS);
     }
     // Without the echo, the tokens are those that were generated.
     if !choice.text.starts_with(prompt) {
         return failed(NO_PROMPT_LOGPROBS);
     }
-    let Some(range) = continuation_tokens(&told, prompt, continuation) else {
+    let Some(range) = continuation_tokens(&logprobs, prompt, continuation) else {
         return failed(
             "the continuation does not begin and end between two of the model's tokens; a space \
              between prompt and continuation belongs to the continuation",
@@ -97,7 +97,7 @@ pub fn scored(
     let mut scored =
         Scored { logprob: 0.0, tokens: 0, is_greedy: true, logprobs: None, prompt_logprobs: None };
     for place in range.clone() {
-        let (Some(logprob), Some(top)) = (told.token_logprobs[place], &tops[place]) else {
+        let (Some(logprob), Some(top)) = (logprobs.token_logprobs[place], &tops[place]) else {
             return failed("a token of the continuation has no log-probability");
         };
         scored.logprob += logprob;
@@ -120,25 +120,25 @@ const NO_PROMPT_LOGPROBS: &str = "the response has no log-probabilities of the p
                                   endpoint does not know `echo` with `logprobs`, so set `scores` \
                                   to false and use another one";
 
-/// The tokens that spell `continuation` after `prompt`. None if no such tokens can be told for
-/// certain: one of them lies across the boundary, or the lists do not fit the text.
+/// The tokens that spell `continuation` after `prompt`. None if no such tokens can be determined with
+/// certainty: one of them lies across the boundary, or the lists do not fit the text.
 ///
 /// `text_offset` says where tokens begin; where it is missing, the lengths of the tokens do. The
 /// first token may have characters that the text lacks (a special token, SentencePiece's space),
 /// and servers differ in whether offsets count them: a reading holds only if its tokens spell both
 /// texts.
 fn continuation_tokens(
-    told: &TokenLogprobs,
+    logprobs: &TokenLogprobs,
     prompt: &str,
     continuation: &str,
 ) -> Option<Range<usize>> {
-    let offsets = offsets(told)?;
-    [0, surplus(told.tokens.first()?, prompt)].into_iter().find_map(|shift| {
+    let offsets = offsets(logprobs)?;
+    [0, surplus(logprobs.tokens.first()?, prompt)].into_iter().find_map(|shift| {
         let begin = characters(prompt) + shift;
         let end = begin + characters(continuation);
         let first = offsets.iter().position(|offset| *offset == begin)?;
         let last = offsets.iter().position(|offset| *offset >= end).unwrap_or(offsets.len());
-        let (before, said) = (told.tokens.get(..first)?, told.tokens.get(first..last)?);
+        let (before, said) = (logprobs.tokens.get(..first)?, logprobs.tokens.get(first..last)?);
         let spelled = |tokens: &[String], text: &str| {
             tokens.concat().ends_with(text) || tokens.iter().any(|token| partial(token))
         };
@@ -159,11 +159,12 @@ fn surplus(token: &str, text: &str) -> u64 {
 }
 
 /// Characters before each token. None if a list has another length.
-fn offsets(told: &TokenLogprobs) -> Option<Vec<u64>> {
-    match &told.text_offset {
-        Some(offsets) => (offsets.len() == told.tokens.len()).then(|| offsets.clone()),
+fn offsets(logprobs: &TokenLogprobs) -> Option<Vec<u64>> {
+    match &logprobs.text_offset {
+        Some(offsets) => (offsets.len() == logprobs.tokens.len()).then(|| offsets.clone()),
         None => Some(
-            told.tokens
+            logprobs
+                .tokens
                 .iter()
                 .scan(0, |at, token| {
                     let begin = *at;
@@ -190,7 +191,7 @@ mod tests {
 
     use super::*;
 
-    fn told(tokens: &[&str], text_offset: Option<&[u64]>) -> TokenLogprobs {
+    fn logprobs(tokens: &[&str], text_offset: Option<&[u64]>) -> TokenLogprobs {
         TokenLogprobs {
             tokens: tokens.iter().map(|token| (*token).to_owned()).collect(),
             text_offset: text_offset.map(<[u64]>::to_vec),
@@ -203,7 +204,7 @@ mod tests {
         let tokens = ["The", " sky", " is", " bl", "ue", "!"];
         for offsets in [None, Some([0, 3, 7, 10, 13, 15].as_slice())] {
             assert_eq!(
-                continuation_tokens(&told(&tokens, offsets), "The sky is", " blue"),
+                continuation_tokens(&logprobs(&tokens, offsets), "The sky is", " blue"),
                 Some(3..5)
             );
         }
@@ -212,7 +213,7 @@ mod tests {
     #[test]
     fn offsets_are_characters() {
         assert_eq!(
-            continuation_tokens(&told(&["é", "ö", "x"], Some(&[0, 1, 2])), "éö", "x"),
+            continuation_tokens(&logprobs(&["é", "ö", "x"], Some(&[0, 1, 2])), "éö", "x"),
             Some(2..3)
         );
     }
@@ -220,40 +221,46 @@ mod tests {
     #[test]
     fn a_special_token_that_the_text_lacks() {
         let tokens = ["<s>", "The", " sky", " is"];
-        assert_eq!(continuation_tokens(&told(&tokens, None), "The sky", " is"), Some(3..4));
-        let counted = told(&tokens, Some(&[0, 3, 6, 10]));
+        assert_eq!(continuation_tokens(&logprobs(&tokens, None), "The sky", " is"), Some(3..4));
+        let counted = logprobs(&tokens, Some(&[0, 3, 6, 10]));
         assert_eq!(continuation_tokens(&counted, "The sky", " is"), Some(3..4));
-        let uncounted = told(&tokens, Some(&[0, 0, 3, 7]));
+        let uncounted = logprobs(&tokens, Some(&[0, 0, 3, 7]));
         assert_eq!(continuation_tokens(&uncounted, "The sky", " is"), Some(3..4));
     }
 
     #[test]
     fn a_space_that_the_text_lacks() {
         let tokens = [" a", "a", "a", "x"];
-        assert_eq!(continuation_tokens(&told(&tokens, Some(&[0, 2, 3, 4])), "aa", "a"), Some(2..3));
-        assert_eq!(continuation_tokens(&told(&tokens, Some(&[0, 1, 2, 3])), "aa", "a"), Some(2..3));
+        assert_eq!(
+            continuation_tokens(&logprobs(&tokens, Some(&[0, 2, 3, 4])), "aa", "a"),
+            Some(2..3)
+        );
+        assert_eq!(
+            continuation_tokens(&logprobs(&tokens, Some(&[0, 1, 2, 3])), "aa", "a"),
+            Some(2..3)
+        );
     }
 
     #[test]
     fn a_token_across_the_boundary() {
-        assert_eq!(continuation_tokens(&told(&["The", " sky"], None), "The ", "sky"), None);
+        assert_eq!(continuation_tokens(&logprobs(&["The", " sky"], None), "The ", "sky"), None);
         assert_eq!(
-            continuation_tokens(&told(&["The", " sky", "scraper"], None), "The", " skysc"),
+            continuation_tokens(&logprobs(&["The", " sky", "scraper"], None), "The", " skysc"),
             None
         );
     }
 
     #[test]
     fn parts_of_a_character_are_taken_on_trust() {
-        let parts = told(&["a", "\u{fffd}", "\u{fffd}"], Some(&[0, 1, 1]));
+        let parts = logprobs(&["a", "\u{fffd}", "\u{fffd}"], Some(&[0, 1, 1]));
         assert_eq!(continuation_tokens(&parts, "a", "é"), Some(1..3));
     }
 
     #[test]
     fn lists_that_do_not_fit() {
-        assert_eq!(continuation_tokens(&told(&[], None), "a", "b"), None);
-        assert_eq!(continuation_tokens(&told(&["a", "b"], Some(&[0])), "a", "b"), None);
-        assert_eq!(continuation_tokens(&told(&["a", "b"], Some(&[0, 9])), "a", "b"), None);
+        assert_eq!(continuation_tokens(&logprobs(&[], None), "a", "b"), None);
+        assert_eq!(continuation_tokens(&logprobs(&["a", "b"], Some(&[0])), "a", "b"), None);
+        assert_eq!(continuation_tokens(&logprobs(&["a", "b"], Some(&[0, 9])), "a", "b"), None);
     }
 
     proptest! {
@@ -267,9 +274,9 @@ mod tests {
         ) {
             let head = special.then(|| "<s>".to_owned());
             let all = head.into_iter().chain(prompt.iter().chain(&said).chain(&more).cloned());
-            let told = TokenLogprobs { tokens: all.collect(), ..TokenLogprobs::default() };
+            let logprobs = TokenLogprobs { tokens: all.collect(), ..TokenLogprobs::default() };
             let first = prompt.len() + usize::from(special);
-            let found = continuation_tokens(&told, &prompt.concat(), &said.concat());
+            let found = continuation_tokens(&logprobs, &prompt.concat(), &said.concat());
             prop_assert_eq!(found, Some(first..first + said.len()));
         }
     }

@@ -105,7 +105,8 @@ impl Transport {
 
     async fn refused(&self, url: &str, mut response: Response, clock: &dyn Clock) -> Failure {
         let header = |name| response.headers().get(name).and_then(|value| value.to_str().ok());
-        let asked = header(RETRY_AFTER).and_then(|value| retry_after(value, clock.now().into()));
+        let retry_after =
+            header(RETRY_AFTER).and_then(|value| retry_after(value, clock.now().into()));
         let location = header(LOCATION).map(|location| self.quote(location));
         // The status alone says what to do; what can be read of the body is explanation.
         let (body, _) = read(&mut response, REFUSAL_BYTES_MAX).await.unwrap_or_default();
@@ -119,7 +120,7 @@ impl Transport {
             said: &said,
             code: code.as_deref(),
             location: location.as_deref(),
-            asked,
+            retry_after,
         };
         refusal.classify()
     }
@@ -134,7 +135,7 @@ impl Transport {
         } else {
             Passing::Broken { reason }
         };
-        Failure::Passing { what, asked: None }
+        Failure::Passing { what, retry_after: None }
     }
 }
 

@@ -5,7 +5,7 @@ use std::fmt::{self, Write};
 
 use proofmill_settings::endpoint::{Amount, Prices};
 
-/// What was asked of a model so far.
+/// What was requested of a model so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// HTTP requests begun, repeated attempts included.
@@ -14,7 +14,7 @@ pub struct Usage {
     pub retries: u64,
     /// Responses that were an answer.
     pub answers: u64,
-    /// Answers that told no token counts: the sums below lack them.
+    /// Answers without token counts: the sums below lack them.
     pub uncounted: u64,
     /// Tokens of prompts, as the endpoint counts.
     pub prompt_tokens: u64,

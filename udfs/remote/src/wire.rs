@@ -49,7 +49,7 @@ fn cached<'de, D: Deserializer<'de>>(details: D) -> Result<u32, D::Error> {
 
 /// A response that may tell its token counts.
 pub trait Counted {
-    /// The counts, if they were told.
+    /// The counts, if the response has them.
     fn usage(&self) -> Option<WireUsage>;
 }
 
