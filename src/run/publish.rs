@@ -207,7 +207,7 @@ fn local_usage(context: &Context) -> BTreeMap<String, LocalUsage> {
     let usage = computed.map(|(name, counts)| {
         let usage = LocalUsage {
             answers: counts.answers,
-            asked_tokens: counts.asked_tokens,
+            asked_tokens: counts.requested_tokens,
             computed_tokens: counts.encoder_rows + counts.decoder_rows,
         };
         (name.to_owned(), usage)

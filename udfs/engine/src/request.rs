@@ -57,7 +57,7 @@ pub enum Strategy {
         /// Only the likeliest whose probabilities reach this sum; 1 is all.
         top_p: f32,
         seed: u64,
-        /// Answers per request, told apart by their number; at least 1.
+        /// Answers per request, distinguished by their number; at least 1.
         samples: u32,
     },
     /// Beam search as transformers defines it (scores divided by length^penalty).
@@ -326,8 +326,8 @@ pub struct Generation {
     pub score: Option<f64>,
     /// New tokens, the end included.
     pub output_tokens: u32,
-    /// The new tokens, the end included, if they were asked for. Their texts, one after the other, are the
-    /// answer's behind its forced prefix.
+    /// The new tokens, the end included, if they were requested. Their texts, one after the other,
+    /// are the answer's behind its forced prefix.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub logprobs: Option<Vec<TokenLogprob>>,
 }
@@ -351,10 +351,10 @@ pub struct Scored {
     pub tokens: u32,
     /// Whether greedy decoding gives the same tokens.
     pub is_greedy: bool,
-    /// Its tokens, if they were asked for.
+    /// Its tokens, if they were requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub logprobs: Option<Vec<TokenLogprob>>,
-    /// The tokens before it, if they were asked for; only of the first continuation.
+    /// The tokens before it, if they were requested; only of the first continuation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt_logprobs: Option<Vec<TokenLogprob>>,
 }

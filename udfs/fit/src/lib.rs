@@ -1,9 +1,9 @@
 //! Training of small models on pairs of texts: T5, encoder-decoders of two BERTs, OPT, and sentence encoders of BERT's
 //! family. The same inputs give the same bytes.
 //!
-//! [`settings`] and [`sizes`] describe what is requested, [`error`] how it fails; `rng` gives the random numbers.
-//! `data` makes texts into steps, `model` has the families, where a fit begins and the folder that it writes, `graph`
-//! computes losses and gradients, `train` is the loop, [`fit`].
+//! [`settings`] and [`sizes`] describe what is requested, [`error`] how it fails; `rng` gives the
+//! random numbers. `data` makes texts into steps, `model` has the families, where a fit begins and
+//! the folder that it writes, `graph` computes losses and gradients, `train` is the loop, [`fit`].
 
 mod data;
 pub mod error;

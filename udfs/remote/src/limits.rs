@@ -346,8 +346,8 @@ mod tests {
     }
 
     proptest! {
-        /// A request that waits for the time it is given gets through then, and no minute has more than
-        /// is allowed.
+        /// A request that waits for the time it is given gets through then, and no minute has more
+        /// than is allowed.
         #[test]
         fn no_minute_has_more(
             requests in 0u32..5,

@@ -120,8 +120,8 @@ const NO_PROMPT_LOGPROBS: &str = "the response has no log-probabilities of the p
                                   endpoint does not know `echo` with `logprobs`, so set `scores` \
                                   to false and use another one";
 
-/// The tokens that spell `continuation` after `prompt`. None if no such tokens can be determined with
-/// certainty: one of them lies across the boundary, or the lists do not fit the text.
+/// The tokens that spell `continuation` after `prompt`. None if no such tokens can be determined
+/// with certainty: one of them lies across the boundary, or the lists do not fit the text.
 ///
 /// `text_offset` says where tokens begin; where it is missing, the lengths of the tokens do. The
 /// first token may have characters that the text lacks (a special token, SentencePiece's space),

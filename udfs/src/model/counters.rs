@@ -96,14 +96,15 @@ impl Add for Counts {
 
 impl Counters {
     /// Has the query ask no more when more rows than these fail, or when the model has no answer to many
-    /// requests in a row after all retries. Without it, the request of every row is sent. Set once, before
-    /// anything is sent.
+    /// requests in a row after all retries. Without it, the request of every row is sent. Set once,
+    /// before anything is sent.
     pub fn stop_beyond(&self, failed_rows: u64) {
         // Who says it twice is not heard the second time.
         let _ = self.failed_rows_max.set(failed_rows);
     }
 
-    /// Has these requests fail as they did before, without asking. Set once, before anything is sent.
+    /// Has these requests fail as they did before, without asking. Set once, before anything is
+    /// sent.
     pub fn fail_again(&self, before: HashMap<Key, Failure>) {
         let _ = self.failed_before.set(before);
     }

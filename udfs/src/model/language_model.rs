@@ -22,8 +22,8 @@ pub trait LanguageModel: Send + Sync + Debug {
     /// gives the request up. While it waits for something else than its answer, it says so in `waits`.
     async fn ask(&self, request: Request, key: Key, waits: &Waits) -> Result<Answer, AskError>;
 
-    /// Fails if what it answered of late may not be kept under its identity: called before answers are
-    /// recorded or given out.
+    /// Fails if what it answered of late may not be kept under its identity: called before answers
+    /// are recorded or given out.
     async fn examine(&self) -> Result<(), OpenError> {
         Ok(())
     }

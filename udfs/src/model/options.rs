@@ -1,4 +1,5 @@
-//! The options of a call beside its texts: how its requests are to be answered, and what happens to its rows.
+//! The options of a call beside its texts: how its requests are to be answered, and what happens to
+//! its rows.
 
 use proofmill_engine::options::generate;
 use proofmill_engine::request::{Generate, Prompt, ResponseFormat};

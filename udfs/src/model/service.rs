@@ -45,8 +45,8 @@ pub(super) struct Reply {
     pub(super) result: Result<Arc<Answer>, Failure>,
 }
 
-/// Answers all rows of a batch, in their order, and counts. Dropping the future gives up what no other batch
-/// waits for.
+/// Answers all rows of a batch, in their order, and counts. Dropping the future gives up what no
+/// other batch waits for.
 pub(super) async fn answer(
     models: &Models,
     opened: &Arc<Opened>,

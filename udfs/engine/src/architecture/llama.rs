@@ -132,7 +132,7 @@ pub(super) fn load<B: LoadWeights>(
     Ok(loader.network(Transformer::Decoder(stack), head, loader.plain_pooling()?, Some(positions)))
 }
 
-/// Heads need not share the width: Qwen3 gives each 128 unless told otherwise.
+/// Heads need not share the width: Qwen3 gives each 128 unless configured otherwise.
 fn heads(config: &Config, kind: Variant, width: usize) -> Result<Heads, LoadError> {
     let heads = config.size("num_attention_heads")?;
     let kv_heads = match kind {

@@ -28,9 +28,9 @@ pub struct CacheShape {
 /// A tensor has a fixed width and a capacity of rows; an operation sets the number of rows of its
 /// result. Operations allocate nothing after the first steps.
 ///
-/// What is asked for is done in that order, but it need not be done when the call returns: whoever brings
-/// something back waits for it ([`Backend::read_sampled`], [`Backend::download`]), and may learn only then that
-/// it failed.
+/// What is requested is done in that order, but it need not be done when the call returns: a caller
+/// that brings something back waits for it ([`Backend::read_sampled`], [`Backend::download`]), and
+/// may learn only then that it failed.
 pub trait Backend: LoadWeights {
     /// Activations `[rows, width]`, f32 or what stands for it.
     type Tensor: Send;
@@ -42,7 +42,7 @@ pub trait Backend: LoadWeights {
     type Metadata: Send + Default;
     /// Token ids that a step sampled, on the device.
     type Tokens: Send;
-    /// What [`Backend::sample`] was asked for, not read yet. It may be dropped unread.
+    /// The result of [`Backend::sample`], not read yet. It may be dropped unread.
     type Sampled: Send;
 
     /// Whether the device computes while the host goes on, so that the next step had better be launched before the
@@ -158,7 +158,8 @@ pub trait Backend: LoadWeights {
         tokens: Option<&mut Self::Tokens>,
     ) -> Result<Self::Sampled, DeviceError>;
 
-    /// Waits for what was sampled, and for nothing that was asked for later; replaces what `out` held.
+    /// Waits for what was sampled, and for nothing that was requested later; replaces what `out`
+    /// held.
     fn read_sampled(
         &mut self,
         sampled: Self::Sampled,
@@ -166,7 +167,7 @@ pub trait Backend: LoadWeights {
     ) -> Result<(), DeviceError>;
 
     /// One row per segment of `metadata`, made of the segment's rows in `x`; divided by its Euclidean
-    /// length if asked (a zero row stays zero).
+    /// length if requested (a zero row stays zero).
     fn pool(
         &mut self,
         x: &Self::Tensor,

@@ -29,7 +29,7 @@ pub enum Trust {
 }
 
 /// A file of a cache: a line with the digest of what follows, and that. The seal finds damage, not
-/// forgery: whoever may write to a user's caches is that user.
+/// forgery: only the user may write to the user's caches.
 pub fn seal(content: &[u8]) -> Vec<u8> {
     [format!("{}\n", Digest::of(content)).as_bytes(), content].concat()
 }

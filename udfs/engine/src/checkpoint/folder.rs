@@ -80,8 +80,8 @@ impl Folder {
             settings,
             tokenizer,
         };
-        // Whoever replaced some of the files meanwhile would leave half of one model and half of
-        // another.
+        // A process that replaced some of the files meanwhile would leave half of one model and
+        // half of another.
         opened.watch().0.iter().try_for_each(|held| held.still_there())?;
         Ok(opened)
     }

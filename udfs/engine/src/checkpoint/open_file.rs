@@ -253,7 +253,7 @@ impl Mapped {
     pub fn new(file: &File) -> io::Result<Self> {
         #[expect(unsafe_code, reason = "a map is the only way to share weights between processes")]
         // SAFETY: the map is private to this type and read-only, so no reference of ours can write
-        // to it. What other processes may do to the file is told in the description of the type.
+        // to it. What other processes may do to the file is stated in the description of the type.
         let map = unsafe { Mmap::map(file) }?;
         Ok(Self(map))
     }

@@ -1,5 +1,5 @@
 //! The tensors of one or several safetensors files, found by name. Headers are checked in full when
-//! the files are opened; numbers are not touched before a tensor is asked for.
+//! the files are opened; numbers are not touched before a tensor is requested.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -196,7 +196,7 @@ fn parse(bytes: &[u8]) -> Result<(usize, Metadata), Broken> {
     let Some(header) = bytes.get(LENGTH_BYTES..start as usize) else {
         return Err(Broken::Short { expected: start, found });
     };
-    // Parsed alone first: only so can be told how much of a file that is cut short is missing.
+    // Parsed alone first: only this shows how much of a file that is cut short is missing.
     let metadata: Metadata =
         serde_json::from_slice(header).map_err(|error| Broken::Header(error.to_string()))?;
     let expected = start.saturating_add(metadata.data_len() as u64);

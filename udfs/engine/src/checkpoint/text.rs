@@ -28,7 +28,7 @@ pub struct Codec {
     unknown: Option<u32>,
     /// Whether spaces before punctuation are taken out of decoded text.
     tidy: bool,
-    /// Whether the model is told the types of tokens.
+    /// Whether the model is given the types of tokens.
     types: bool,
     /// How messages become a text, or why they do not.
     chat: Result<ChatTemplate, String>,
@@ -207,7 +207,7 @@ impl Codec {
         Ok(EncodedPair { ids: whole.get_ids().to_vec(), types, truncated })
     }
 
-    /// The tokens of a context and of what follows it, told apart as lm-evaluation-harness does:
+    /// The tokens of a context and of what follows it, separated as lm-evaluation-harness does:
     /// white space at the end of the context belongs to the continuation, and the continuation is
     /// what the whole has after as many tokens as the context alone.
     pub fn encode_continuation(

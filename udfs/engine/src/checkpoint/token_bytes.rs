@@ -124,12 +124,12 @@ mod tests {
             ids in prop::collection::vec(any::<prop::sample::Index>(), 1..20),
         ) {
             let codec = codec_named(CODECS[which]);
-            let told = ["bytes", "fallback"].contains(&CODECS[which]);
+            let known = ["bytes", "fallback"].contains(&CODECS[which]);
             let Ok(bytes) = codec.token_bytes() else {
-                prop_assert!(!told, "{}", CODECS[which]);
+                prop_assert!(!known, "{}", CODECS[which]);
                 return Ok(());
             };
-            prop_assert!(told, "{}", CODECS[which]);
+            prop_assert!(known, "{}", CODECS[which]);
             let ids: Vec<u32> = ids.iter().map(|id| id.index(codec.vocabulary()) as u32).collect();
             let plain = ids.into_iter().filter(|id| !codec.is_special(*id));
             // A space at the beginning of a text may be taken out.

@@ -11,8 +11,9 @@ pub(super) const LOGITS_BYTES: usize = 256 << 20;
 
 /// A GPU, or what stands for one, with the kernels that wait to be run.
 ///
-/// Kernels that wait name memory by its address: whoever drops a tensor, an input or the like that an
-/// operation was told of has something downloaded first. What a step uses lives as long as its worker.
+/// Kernels that wait name memory by its address: a caller that drops a tensor, an input or the like
+/// that an operation was given has something downloaded first. What a step uses lives as long as
+/// its worker.
 pub struct Gpu<D: Driver> {
     driver: D,
     precision: Precision,
@@ -35,7 +36,7 @@ pub(super) struct Scratch<M> {
 #[derive(Debug)]
 pub(super) struct SamplerScratch<M> {
     pub(super) logits: StagingBuffer<M>,
-    pub(super) asked: StagingBuffer<M>,
+    pub(super) requested: StagingBuffer<M>,
     pub(super) results: StagingBuffer<M>,
     /// Bytes of logits that are computed before the next rows follow.
     pub(super) logits_bytes: usize,
@@ -45,7 +46,7 @@ impl<M> Default for SamplerScratch<M> {
     fn default() -> Self {
         Self {
             logits: StagingBuffer::default(),
-            asked: StagingBuffer::default(),
+            requested: StagingBuffer::default(),
             results: StagingBuffer::default(),
             logits_bytes: LOGITS_BYTES,
         }

@@ -8,17 +8,17 @@ use crate::backend::DeviceError;
 pub enum Role {
     /// Weights, as long as the model lives.
     Weights,
-    /// Activations and what a step is told.
+    /// Activations and the inputs of a step.
     Scratch,
     Cache,
     /// What is given back soon, or grows: raw weights on their way, lists of a step.
     Staging,
 }
 
-/// A device that holds memory and runs kernels, in the order in which it is told to.
+/// A device that holds memory and runs kernels, in the order of the calls.
 ///
 /// Kernels may still be under way when [`Driver::run`] returns; what they do is seen by whatever is
-/// asked for later.
+/// requested later.
 pub trait Driver {
     /// A piece of the device's memory, given back when dropped.
     type Memory: Memory;
@@ -103,7 +103,7 @@ pub struct Launch {
     pub shared: u32,
     /// One cell per argument: an address, or a number of 4 or 8 bytes in the low bytes.
     pub args: Vec<u64>,
-    /// A number that was to be told in 32 bits and does not fit.
+    /// A number that was to be passed in 32 bits and does not fit.
     too_large: Option<usize>,
 }
 

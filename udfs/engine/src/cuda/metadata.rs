@@ -188,19 +188,19 @@ impl<M: Memory> GpuMetadata<M> {
 
     /// How much attention has to do, and that it fits the cache. The last answer is cached: all
     /// layers of a step ask the same.
-    pub(super) fn work(&self, asked: AttentionQuery) -> Result<Work, DeviceError> {
+    pub(super) fn work(&self, query: AttentionQuery) -> Result<Work, DeviceError> {
         if let Some((before, work)) = self.checked.get()
-            && before == asked
+            && before == query
         {
             return Ok(work);
         }
-        check::keys(&self.host, asked.rows, asked.shape, asked.last)?;
-        let is_few = |segment: &&Segment| segment.rows as usize * asked.group <= SHARED_TILE;
+        check::keys(&self.host, query.rows, query.shape, query.last)?;
+        let is_few = |segment: &&Segment| segment.rows as usize * query.group <= SHARED_TILE;
         let segments = self.host.segments.iter();
         let few = segments.clone().filter(is_few).count();
         let units = segments.filter(|segment| !is_few(segment)).map(units_of).sum();
         let work = Work { few, units };
-        self.checked.set(Some((asked, work)));
+        self.checked.set(Some((query, work)));
         Ok(work)
     }
 }

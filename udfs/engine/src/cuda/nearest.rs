@@ -7,7 +7,7 @@ use super::driver::{Driver, Launch, Role};
 use super::kernel::Kernel;
 use crate::backend::{DeviceError, check};
 
-/// Most vectors that can be asked for at once.
+/// Most vectors that can be requested at once.
 const COUNT_MAX: usize = 128;
 /// Queries that are searched for together.
 const TOGETHER: usize = 64;
@@ -85,18 +85,18 @@ impl<D: Driver> Vectors<D> {
         queries: &[f32],
         count: usize,
     ) -> Result<Vec<u64>, DeviceError> {
-        let asked = queries.len() / self.width;
+        let query_count = queries.len() / self.width;
         let tiles = self.count.div_ceil(VECTORS);
         let tiles_of_block = tiles.div_ceil(BLOCKS * gpu.driver().processors());
         let blocks = tiles.div_ceil(tiles_of_block);
         let queries = self.queries.replace(gpu, queries)?;
-        let lists = self.lists.room(gpu, asked * blocks * count * size_of::<u64>())?;
-        let nearest = self.nearest.room(gpu, asked * count * size_of::<u64>())?;
+        let lists = self.lists.room(gpu, query_count * blocks * count * size_of::<u64>())?;
+        let nearest = self.nearest.room(gpu, query_count * count * size_of::<u64>())?;
         gpu.launch(
-            Launch::new(Kernel::NearestBlock, [blocks, asked.div_ceil(QUERIES), 1], THREADS)
+            Launch::new(Kernel::NearestBlock, [blocks, query_count.div_ceil(QUERIES), 1], THREADS)
                 .shared(QUERIES * count * size_of::<u64>())
                 .at(queries)
-                .u32(asked)
+                .u32(query_count)
                 .at(&self.memory)
                 .u32(self.count)
                 .u32(self.width)
@@ -105,13 +105,13 @@ impl<D: Driver> Vectors<D> {
                 .at(lists),
         );
         gpu.launch(
-            Launch::new(Kernel::NearestMerge, [asked, 1, 1], THREADS)
+            Launch::new(Kernel::NearestMerge, [query_count, 1, 1], THREADS)
                 .at(lists)
                 .u32(blocks * count)
                 .u32(count)
                 .at(nearest),
         );
-        gpu.numbers(nearest, 0, asked * count)
+        gpu.numbers(nearest, 0, query_count * count)
     }
 }
 

@@ -25,10 +25,10 @@ const STATES_MAX: usize = 250_000;
 /// The forms of a model's answers.
 #[derive(Default)]
 pub struct Grammars {
-    /// Made with the first form, since most models are never asked for one.
+    /// Made with the first form, since most models never need one.
     factory: OnceLock<Result<ParserFactory, String>>,
-    /// The last ones that were asked for, the newest last, by what they are: with the order of the keys of a schema,
-    /// in which answers are written.
+    /// The last ones that were requested, the newest last, by what they are: with the order of the
+    /// keys of a schema, in which answers are written.
     compiled: Mutex<VecDeque<(String, Grammar)>>,
 }
 
@@ -145,7 +145,7 @@ impl Grammar {
     /// `mask` held. Where nothing may follow, the tokens that end an answer may.
     pub fn mask(&mut self, mask: &mut Vec<u32>) {
         mask.clear();
-        // An error is kept, and told by `error`.
+        // An error is kept, and returned by `error`.
         if let Ok(allowed) = self.0.compute_mask_or_eos() {
             mask.extend_from_slice(allowed.as_slice());
         }

@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_told_apart_is_refused() {
+    fn what_cannot_be_distinguished_is_refused() {
         assert_eq!(Trie::new(&[]), Err(TrieError::Empty));
         let error = TrieError::Prefix { shorter: 1, longer: 0 };
         assert_eq!(Trie::new(&[vec![7, 5], vec![7], vec![7]]), Err(error));

@@ -98,9 +98,9 @@ fn open(number: u32, gemm: GemmBackend) -> Result<System, OpenError> {
 /// Fails if two of the GPUs with these numbers would give answers of different bits.
 fn expect_alike(numbers: &[u32]) -> Result<(), OpenError> {
     let all = gpus().map_err(|no| OpenError::Gpu(no.to_string()))?;
-    let mut asked = all.iter().filter(|gpu| numbers.contains(&gpu.number));
-    let first = asked.next();
-    let other = first.and_then(|first| asked.find(|gpu| gpu.capability != first.capability));
+    let mut chosen = all.iter().filter(|gpu| numbers.contains(&gpu.number));
+    let first = chosen.next();
+    let other = first.and_then(|first| chosen.find(|gpu| gpu.capability != first.capability));
     match (first, other) {
         (Some(first), Some(other)) => {
             let said = |GpuInfo { number, name, capability: (major, minor), .. }: &GpuInfo| {

@@ -1,4 +1,4 @@
-//! The public API of the engine: a model opened from a folder, asked by any number of threads.
+//! The public API of the engine: a model opened from a folder, used by any number of threads.
 
 mod gpu;
 mod measure;

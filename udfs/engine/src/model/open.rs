@@ -125,8 +125,8 @@ impl Model {
         self.shared.counters.counts()
     }
 
-    /// What whoever reads of a run should know of how it ran, a sentence each. May be asked at any
-    /// time; what was told once is told again. Answers do not depend on any of it.
+    /// What a reader of the run should know of how it ran, a sentence each. May be called at any
+    /// time; what was returned once is returned again. Answers do not depend on any of it.
     pub fn notices(&self) -> Vec<String> {
         self.without_graphs.notices().collect()
     }

@@ -195,11 +195,11 @@ pub fn hidden(
     layers: usize,
 ) -> Result<VectorWork, RequestError> {
     let states = i32::try_from(layers).unwrap_or(i32::MAX).saturating_add(1);
-    let asked = request.layer;
-    let depth = if asked < 0 { asked.saturating_add(states) } else { asked };
+    let layer = request.layer;
+    let depth = if layer < 0 { layer.saturating_add(states) } else { layer };
     let depth = usize::try_from(depth).ok().filter(|depth| *depth <= layers).ok_or_else(|| {
         invalid(format!(
-            "`layer` is {asked}, and the model has 0 (the embedding) to {layers}, or -{states} to -1 \
+            "`layer` is {layer}, and the model has 0 (the embedding) to {layers}, or -{states} to -1 \
              from the end"
         ))
     })?;
@@ -336,7 +336,7 @@ fn check_generate(request: &Generate) -> Result<(), RequestError> {
     }
 }
 
-/// Contradictions between a form and what else is asked.
+/// Contradictions between a form and the rest of a request.
 fn check_form(request: &Generate) -> Result<(), RequestError> {
     let (option, why) = if !request.choices.is_empty() {
         ("choices", "says already what the answer is")

@@ -47,8 +47,8 @@ impl Settings {
         }
     }
 
-    /// One worker per GPU, and passes that keep it busy. What it keeps of keys and values is told
-    /// when it is opened.
+    /// One worker per GPU, and passes that keep it busy. What it keeps of keys and values is
+    /// given when it is opened.
     pub fn for_gpus(gpus: usize) -> Self {
         Self {
             precision: Precision::Bf16,

@@ -144,7 +144,8 @@ fn work<B: Backend>(
     let (LoadedDevice { backend, network, .. }, workspace, limits) = match loaded {
         Ok(loaded) => loaded,
         Err(error) => {
-            // Whoever opens the model waits for it, unless it gave up for another worker's error.
+            // The caller that opens the model waits for it, unless it gave up for another worker's
+            // error.
             let _ = sender.send(Err(error));
             return;
         }
@@ -208,7 +209,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_gpu_that_records_no_graphs_is_told_of() {
+    fn a_gpu_that_records_no_graphs_is_reported() {
         let gpus = WithoutGraphs::of(&[0, 3]);
         assert_eq!(gpus.notices().count(), 0);
         gpus.0[1].1.set("no recording here".to_owned()).unwrap();

@@ -10,9 +10,9 @@ use crate::backend::{
     Activation, Attend, Backend, DeviceError, KvWrite, Norm, Pool, SamplingMetadata, Write,
 };
 
-/// Rows of a pass whose results are asked for.
+/// Rows of a pass whose results are requested.
 #[derive(Clone, Copy, Debug)]
-pub enum Asked<'a> {
+pub enum RequestedRows<'a> {
     All,
     /// These, in this order, some of them perhaps more than once.
     Some {
@@ -23,7 +23,8 @@ pub enum Asked<'a> {
 }
 
 impl<B: Backend> Stack<B> {
-    /// Passes rows through all blocks. The results of those that are `asked` for, before the final norm, stay in
+    /// Passes rows through all blocks. The results of those that are `requested`, before the final
+    /// norm, stay in
     /// `work`; in the last block, nothing after attention is computed for others.
     ///
     /// A causal stack keeps keys and values of each block in a layer of its own, and rows may read
@@ -38,11 +39,11 @@ impl<B: Backend> Stack<B> {
         metadata: &B::Metadata,
         cache: &mut B::Cache,
         cross_metadata: Option<&B::Metadata>,
-        asked: Asked<'_>,
+        requested: RequestedRows<'_>,
         work: &mut Workspace<B>,
     ) -> Result<(), DeviceError> {
         let all = self.blocks.len();
-        self.forward_through(all, backend, rows, metadata, cache, cross_metadata, asked, work)
+        self.forward_through(all, backend, rows, metadata, cache, cross_metadata, requested, work)
     }
 
     /// [`Stack::forward`] through the first `depth` blocks; none of them leaves the embedding.
@@ -55,19 +56,20 @@ impl<B: Backend> Stack<B> {
         metadata: &B::Metadata,
         cache: &mut B::Cache,
         cross_metadata: Option<&B::Metadata>,
-        asked: Asked<'_>,
+        requested: RequestedRows<'_>,
         work: &mut Workspace<B>,
     ) -> Result<(), DeviceError> {
         self.embed(backend, rows, work)?;
-        let mut left = asked;
+        let mut left = requested;
         for (index, block) in self.blocks.iter().enumerate().take(depth) {
             let layer = if self.causal { index } else { 0 };
             let cross = block.cross.as_ref().zip(cross_metadata);
             let last = index + 1 == depth.min(self.blocks.len());
-            // Rows that are asked for more often than there are others are selected when they are done.
+            // Rows that are requested more often than there are others are selected when they are
+            // done.
             let early = match left {
-                Asked::Some { rows, of } if last && rows.len() < of => Some(rows),
-                Asked::All | Asked::Some { .. } => None,
+                RequestedRows::Some { rows, of } if last && rows.len() < of => Some(rows),
+                RequestedRows::All | RequestedRows::Some { .. } => None,
             };
             let here = early.filter(|rows| cross.is_none() || rows.is_empty());
             self.attend(backend, &block.attention, rows, metadata, cache, layer, here, work)?;
@@ -78,11 +80,11 @@ impl<B: Backend> Stack<B> {
                 self.cross(backend, cross, cross_metadata, cache, layer, early, work)?;
             }
             if early.is_some() {
-                left = Asked::All;
+                left = RequestedRows::All;
             }
             self.mlp(backend, &block.mlp, work)?;
         }
-        if let Asked::Some { rows, .. } = left {
+        if let RequestedRows::Some { rows, .. } = left {
             backend.index_select(&work.x, rows, &mut work.y)?;
             mem::swap(&mut work.x, &mut work.y);
         }
@@ -111,8 +113,8 @@ impl<B: Backend> Stack<B> {
         Ok(())
     }
 
-    /// The rows asked for behind `depth` blocks, as transformers numbers `hidden_states`: behind the last block after the
-    /// final norm, behind any other before it.
+    /// The rows requested behind `depth` blocks, as transformers numbers `hidden_states`: behind
+    /// the last block after the final norm, behind any other before it.
     pub fn states<'a>(
         &self,
         depth: usize,
@@ -186,7 +188,7 @@ impl<B: Backend> Stack<B> {
         metadata: &B::Metadata,
         cache: &mut B::Cache,
         layer: usize,
-        asked: Option<&[u32]>,
+        requested: Option<&[u32]>,
         work: &mut Workspace<B>,
     ) -> Result<(), DeviceError> {
         self.before(backend, &part.norm, work)?;
@@ -200,12 +202,12 @@ impl<B: Backend> Stack<B> {
             rope: self.rope.as_ref(),
         };
         backend.write_kv(&mut work.qkv, rows, &kv_write, cache, layer)?;
-        if asked.is_some_and(<[u32]>::is_empty) {
+        if requested.is_some_and(<[u32]>::is_empty) {
             return Ok(());
         }
         let attend = Attend { bias: self.relative.as_ref(), ..self.plain_attend(self.causal) };
         backend.attend(&work.qkv, metadata, &attend, cache, layer, &mut work.attended)?;
-        select(backend, asked, work)?;
+        select(backend, requested, work)?;
         backend.linear(&work.attended, &part.out, Activation::None, Write::Add, &mut work.x)?;
         self.after(backend, &part.norm, work)
     }
@@ -218,7 +220,7 @@ impl<B: Backend> Stack<B> {
         cross_metadata: &B::Metadata,
         cache: &B::Cache,
         layer: usize,
-        asked: Option<&[u32]>,
+        requested: Option<&[u32]>,
         work: &mut Workspace<B>,
     ) -> Result<(), DeviceError> {
         self.before(backend, &part.norm, work)?;
@@ -226,7 +228,7 @@ impl<B: Backend> Stack<B> {
         backend.linear(input, &part.q, Activation::None, Write::Store, &mut work.q)?;
         let attend = self.plain_attend(false);
         backend.attend(&work.q, cross_metadata, &attend, cache, layer, &mut work.attended)?;
-        select(backend, asked, work)?;
+        select(backend, requested, work)?;
         backend.linear(&work.attended, &part.out, Activation::None, Write::Add, &mut work.x)?;
         self.after(backend, &part.norm, work)
     }
@@ -287,13 +289,13 @@ impl<B: Backend> Stack<B> {
     }
 }
 
-/// Leaves only the rows that are asked for: of the residual stream, and of what attention gave.
+/// Leaves only the rows that are requested: of the residual stream, and of what attention gave.
 fn select<B: Backend>(
     backend: &mut B,
-    asked: Option<&[u32]>,
+    requested: Option<&[u32]>,
     work: &mut Workspace<B>,
 ) -> Result<(), DeviceError> {
-    let Some(rows) = asked else { return Ok(()) };
+    let Some(rows) = requested else { return Ok(()) };
     backend.index_select(&work.x, rows, &mut work.y)?;
     mem::swap(&mut work.x, &mut work.y);
     backend.index_select(&work.attended, rows, &mut work.attended_selected)?;

@@ -5,7 +5,7 @@ mod forward;
 mod parts;
 mod workspace;
 
-pub use forward::Asked;
+pub use forward::RequestedRows;
 pub use parts::{
     Attention, Classifier, CrossAttention, Heads, LmHead, Mlp, Network, Pooling, Projection, Stack,
     Transformer, TransformerBlock,

@@ -156,7 +156,7 @@ pub struct Classifier<B: LoadWeights> {
 pub struct Pooling<B: LoadWeights> {
     /// Which rows.
     pub pool: Pool,
-    /// Applied to the pooled row with tanh (BERT's pooler), if it is asked for.
+    /// Applied to the pooled row with tanh (BERT's pooler), if it is requested.
     pub pooler: Option<Linear<B>>,
     /// Whether the vector is divided by its length.
     pub normalize: bool,

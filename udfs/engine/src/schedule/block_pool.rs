@@ -168,7 +168,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_shared_last_block_is_copied_by_whoever_writes_first() {
+    fn a_shared_last_block_is_copied_by_the_first_to_write() {
         let mut blocks = BlockPool::new(4);
         let mut first = BlockTable::default();
         for _ in 0..BLOCK_SLOTS + 2 {

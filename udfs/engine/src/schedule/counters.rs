@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Sums over all workers.
 #[derive(Debug, Default)]
 pub struct Counters {
-    asked_tokens: AtomicU64,
+    requested_tokens: AtomicU64,
     encoder_rows: AtomicU64,
     decoder_rows: AtomicU64,
     steps: AtomicU64,
@@ -18,7 +18,7 @@ pub struct Counters {
 pub struct Counts {
     /// Tokens of all prompts, texts and answers, each counted for itself. What is not in the rows below was
     /// shared with other requests.
-    pub asked_tokens: u64,
+    pub requested_tokens: u64,
     /// Tokens that encoders computed.
     pub encoder_rows: u64,
     /// Tokens that decoders computed. Those that several texts share count once. So does a token behind the end of an
@@ -34,7 +34,7 @@ impl Add for Counts {
 
     fn add(self, other: Self) -> Self {
         Self {
-            asked_tokens: self.asked_tokens + other.asked_tokens,
+            requested_tokens: self.requested_tokens + other.requested_tokens,
             encoder_rows: self.encoder_rows + other.encoder_rows,
             decoder_rows: self.decoder_rows + other.decoder_rows,
             steps: self.steps + other.steps,
@@ -44,9 +44,9 @@ impl Add for Counts {
 }
 
 impl Counters {
-    /// Tokens that a request needs, whoever computes them.
-    pub fn asked(&self, tokens: usize) {
-        self.asked_tokens.fetch_add(tokens as u64, Ordering::Relaxed);
+    /// Tokens that a request needs, whichever request computes them.
+    pub fn requested(&self, tokens: usize) {
+        self.requested_tokens.fetch_add(tokens as u64, Ordering::Relaxed);
     }
 
     /// Tokens an encoder computed.
@@ -68,7 +68,7 @@ impl Counters {
     /// The sums now.
     pub fn counts(&self) -> Counts {
         Counts {
-            asked_tokens: self.asked_tokens.load(Ordering::Relaxed),
+            requested_tokens: self.requested_tokens.load(Ordering::Relaxed),
             encoder_rows: self.encoder_rows.load(Ordering::Relaxed),
             decoder_rows: self.decoder_rows.load(Ordering::Relaxed),
             steps: self.steps.load(Ordering::Relaxed),

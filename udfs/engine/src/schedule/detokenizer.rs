@@ -16,7 +16,7 @@ const TIDY_BYTES: usize = 16;
 pub struct Detokenizer {
     pub codec: Codec,
     pub special: Special,
-    /// The forms that answers were asked for.
+    /// The forms that were requested of answers.
     pub grammars: Grammars,
 }
 
@@ -42,7 +42,7 @@ impl Detokenizer {
 impl Detokenizer {
     /// `new` tokens behind a prompt with what each adds to `text`, which is all that they say or, where a stop text
     /// came, the beginning of it. Texts of single tokens, one after the other, are always `text`.
-    pub fn told(
+    pub fn token_logprobs(
         &self,
         prompt: &[u32],
         new: &[u32],
@@ -52,12 +52,12 @@ impl Detokenizer {
         let streamed = self.streamed_ends(prompt, new, text);
         let ends = streamed.unwrap_or_else(|| self.whole_ends(prompt, new, text));
         let mut begin = 0;
-        let told = new.iter().zip(ends).zip(logprobs).map(|((&id, end), logprob)| {
+        let tokens = new.iter().zip(ends).zip(logprobs).map(|((&id, end), logprob)| {
             let text = text[begin..end].to_owned();
             begin = end;
             TokenLogprob { id, text, logprob: Some(logprob) }
         });
-        told.collect()
+        tokens.collect()
     }
 
     /// Where in `text` what each token adds ends, token by token; `None` if they do not tell.
@@ -263,10 +263,11 @@ mod tests {
             let ends: Vec<usize> =
                 whole.char_indices().map(|(at, _)| at).chain([whole.len()]).collect();
             for text in [&whole[..], &whole[..ends[cut.index(ends.len())]]] {
-                let told = detokenizer.told(prompt, new, text, new.iter().map(|_| -1.0));
-                let texts: Vec<&str> = told.iter().map(|one| one.text.as_str()).collect();
+                let logprobs = new.iter().map(|_| -1.0);
+                let tokens = detokenizer.token_logprobs(prompt, new, text, logprobs);
+                let texts: Vec<&str> = tokens.iter().map(|one| one.text.as_str()).collect();
                 prop_assert_eq!(texts.concat(), text, "{} {:?}", CODECS[which], texts);
-                prop_assert!(told.iter().map(|one| one.id).eq(new.iter().copied()));
+                prop_assert!(tokens.iter().map(|one| one.id).eq(new.iter().copied()));
             }
             let streamed = detokenizer.streamed_ends(prompt, new, &whole);
             if let Some(streamed) = streamed.filter(|_| !whole.contains(char::REPLACEMENT_CHARACTER)) {

@@ -5,7 +5,7 @@ use crate::backend::{
     AttentionMetadata, BLOCK_SLOTS, Backend, BlockRef, CacheShape, DeviceError, Input, Pool,
     Precision,
 };
-use crate::network::{Asked, Stack, Workspace};
+use crate::network::{RequestedRows, Stack, Workspace};
 
 /// An encoder's memory.
 pub struct Encoder<B: Backend> {
@@ -16,10 +16,10 @@ pub struct Encoder<B: Backend> {
     texts: AttentionMetadata,
     input: B::Input,
     metadata: B::Metadata,
-    /// The one row of each text that is asked for, and a segment for each.
-    asked: Vec<u32>,
-    asked_texts: AttentionMetadata,
-    asked_metadata: B::Metadata,
+    /// The one row of each text that is requested, and a segment for each.
+    requested: Vec<u32>,
+    requested_texts: AttentionMetadata,
+    requested_metadata: B::Metadata,
 }
 
 impl<B: Backend> Encoder<B> {
@@ -43,9 +43,9 @@ impl<B: Backend> Encoder<B> {
             texts: AttentionMetadata::default(),
             input: B::Input::default(),
             metadata: B::Metadata::default(),
-            asked: Vec::new(),
-            asked_texts: AttentionMetadata::default(),
-            asked_metadata: B::Metadata::default(),
+            requested: Vec::new(),
+            requested_texts: AttentionMetadata::default(),
+            requested_metadata: B::Metadata::default(),
         })
     }
 
@@ -100,28 +100,30 @@ impl<B: Backend> Encoder<B> {
         }
         backend.upload_input(&self.rows, None, &mut self.input)?;
         backend.upload_metadata(&self.texts, &mut self.metadata)?;
-        let Self { work, input, metadata, cache, texts, asked, asked_texts, .. } = self;
-        asked.clear();
-        asked_texts.clear();
+        let Self { work, input, metadata, cache, texts, requested, requested_texts, .. } = self;
+        requested.clear();
+        requested_texts.clear();
         for text in &texts.segments {
             match pool {
                 Pool::Mean => continue,
-                Pool::First => asked.push(text.first_row),
-                Pool::Last => asked.push(text.first_row + text.rows - 1),
+                Pool::First => requested.push(text.first_row),
+                Pool::Last => requested.push(text.first_row + text.rows - 1),
             }
             let block = texts.blocks[text.first_block as usize].block;
-            asked_texts.push(1, [BlockRef { block, used: 1 }]);
+            requested_texts.push(1, [BlockRef { block, used: 1 }]);
         }
         let rows = match pool {
-            Pool::Mean => Asked::All,
-            Pool::First | Pool::Last => Asked::Some { rows: asked, of: self.rows.tokens.len() },
+            Pool::Mean => RequestedRows::All,
+            Pool::First | Pool::Last => {
+                RequestedRows::Some { rows: requested, of: self.rows.tokens.len() }
+            }
         };
         stack.forward_through(depth, backend, input, metadata, cache, None, rows, work)?;
         let metadata = match pool {
             Pool::Mean => &*metadata,
             Pool::First | Pool::Last => {
-                backend.upload_metadata(asked_texts, &mut self.asked_metadata)?;
-                &self.asked_metadata
+                backend.upload_metadata(requested_texts, &mut self.requested_metadata)?;
+                &self.requested_metadata
             }
         };
         Ok((stack.states(depth, backend, work)?, metadata))

@@ -9,8 +9,8 @@ use super::block_pool::{BlockPool, BlockTable, blocks_for};
 /// The tokens of a text; as long as it is pinned, it is in the cache.
 pub type Source = Arc<[u32]>;
 
-/// The encoded texts of a worker. What nobody reads stays until its blocks are needed, and the least
-/// recently used goes first.
+/// The encoded texts of a worker. What has no reader stays until its blocks are needed, and the
+/// least recently used goes first.
 #[derive(Default)]
 pub struct EncoderCache {
     texts: BTreeMap<Source, Text>,
@@ -70,7 +70,7 @@ impl EncoderCache {
         }
     }
 
-    /// The text, if it was not encoded and nobody else reads it.
+    /// The text, if it was not encoded and has no other reader.
     fn release(&mut self, source: &Source) -> Option<Text> {
         let text = self.texts.get_mut(source)?;
         text.pins -= 1;
@@ -103,7 +103,7 @@ impl EncoderCache {
         all
     }
 
-    /// Frees all blocks. Nobody may read any.
+    /// Frees all blocks. None may have a reader.
     pub fn clear(&mut self, blocks: &mut BlockPool) {
         for (source, mut text) in std::mem::take(&mut self.texts) {
             blocks.free_table(&mut text.table);
@@ -111,7 +111,7 @@ impl EncoderCache {
         }
     }
 
-    /// Reserves `count` blocks; what nobody reads gives way, the least recently used first.
+    /// Reserves `count` blocks; what has no reader gives way, the least recently used first.
     pub fn reserve(&mut self, count: usize, blocks: &mut BlockPool) -> bool {
         while !blocks.reserve(count) {
             let idle = self.texts.iter().filter(|(_, text)| text.pins == 0);

@@ -86,7 +86,7 @@ pub struct GenerateWork {
     pub choices: Option<Arc<Choices>>,
     /// The form of the answer, behind its forced prefix.
     pub grammar: Option<Grammar>,
-    /// Whether each new token is told with its log-probability.
+    /// Whether each new token is returned with its log-probability.
     pub logprobs: bool,
     /// Names the request for the random numbers of samples: the first eight bytes of its key.
     pub row: u64,
@@ -122,7 +122,7 @@ pub struct ScoreWork {
     /// Per continuation: all tokens that the decoder sees, and how many of them stand before the
     /// first that is scored (at least 1).
     pub continuations: Vec<(Vec<u32>, usize)>,
-    /// Whether each of their tokens is told with its log-probability.
+    /// Whether each of their tokens is returned with its log-probability.
     pub logprobs: bool,
     /// Whether each of those before the first continuation is.
     pub prompt_logprobs: bool,

@@ -2,8 +2,8 @@
 //! computed once, whether they wait together or follow each other.
 //!
 //! A node is planned when a request is admitted and computed when its first reader is scheduled; readers
-//! pin the node that they end at. What nobody reads stays until its blocks are needed, and the least
-//! recently used goes first.
+//! pin the node that they end at. What has no reader stays until its blocks are needed, and the
+//! least recently used goes first.
 
 use std::collections::BTreeSet;
 
@@ -214,7 +214,7 @@ impl PrefixCache {
     }
 
     /// Keeps `tokens`, which lie in `table`, as far as they are new. Their blocks are taken out of
-    /// `reserved`, the reservation of whoever computed them.
+    /// `reserved`, the reservation of the request that computed them.
     pub fn insert(
         &mut self,
         tokens: &[u32],
@@ -244,7 +244,7 @@ impl PrefixCache {
         self.touch(id);
     }
 
-    /// Reserves `count` blocks; what nobody reads gives way, the least recently used first.
+    /// Reserves `count` blocks; what has no reader gives way, the least recently used first.
     pub fn reserve(&mut self, count: usize, blocks: &mut BlockPool) -> bool {
         while !blocks.reserve(count) {
             let Some((_, oldest)) = self.idle.pop_first() else { return false };
@@ -257,7 +257,7 @@ impl PrefixCache {
         true
     }
 
-    /// Frees all blocks. Nobody may read any.
+    /// Frees all blocks. None may have a reader.
     pub fn clear(&mut self, blocks: &mut BlockPool) {
         for mut node in std::mem::take(self).nodes {
             blocks.free_table(&mut node.table);
@@ -499,7 +499,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_reads_gives_way_the_oldest_first() {
+    fn what_has_no_reader_gives_way_the_oldest_first() {
         let (mut cache, mut blocks) = (PrefixCache::default(), BlockPool::new(6));
         let text = |start: u32| (start..start + 32).collect::<Vec<u32>>();
         for start in [0, 100, 200] {

@@ -112,15 +112,15 @@ mod tests {
             texts.iter().map(|&tokens| ScoredText { tokens, first: 3 }).collect();
         let nodes = build(&texts);
         assert_eq!(nodes.iter().map(|node| node.end - node.start).collect::<Vec<_>>(), [3, 1]);
-        let asked: Vec<(usize, u32, &[usize])> =
+        let requested: Vec<(usize, u32, &[usize])> =
             nodes[0].targets.iter().map(|w| (w.place, w.target, &w.texts[..])).collect();
-        assert_eq!(asked, [(2, 6, &[3][..]), (2, 7, &[0]), (2, 8, &[1, 2])]);
+        assert_eq!(requested, [(2, 6, &[3][..]), (2, 7, &[0]), (2, 8, &[1, 2])]);
         assert_eq!(nodes[1].targets, [Target { place: 3, target: 9, texts: vec![2] }]);
     }
 
     proptest! {
         #[test]
-        fn every_judged_token_is_asked_once_behind_its_own_text(
+        fn every_judged_token_is_requested_once_behind_its_own_text(
             texts in prop::collection::vec(prop::collection::vec(0_u32..3, 2..9), 1..12),
             firsts in prop::collection::vec(1_usize..9, 12),
         ) {
@@ -130,7 +130,7 @@ mod tests {
                 .map(|(tokens, first)| ScoredText { tokens, first: first.min(tokens.len() - 1) })
                 .collect();
             let nodes = build(&texts);
-            let mut asked = vec![Vec::new(); texts.len()];
+            let mut requested = vec![Vec::new(); texts.len()];
             for node in &nodes {
                 // A node continues its parent, and both say what its texts say.
                 if let Some(parent) = node.parent {
@@ -142,13 +142,13 @@ mod tests {
                         let of = texts[text].tokens;
                         prop_assert_eq!(&of[..=want.place], &texts[node.text].tokens[..=want.place]);
                         prop_assert_eq!(of[want.place + 1], want.target);
-                        asked[text].push(want.place + 1);
+                        requested[text].push(want.place + 1);
                     }
                 }
             }
-            for (text, mut asked) in texts.iter().zip(asked) {
-                asked.sort_unstable();
-                prop_assert_eq!(asked, (text.first..text.tokens.len()).collect::<Vec<_>>());
+            for (text, mut requested) in texts.iter().zip(requested) {
+                requested.sort_unstable();
+                prop_assert_eq!(requested, (text.first..text.tokens.len()).collect::<Vec<_>>());
             }
             // Nothing is read twice: as many rows as there are distinct beginnings.
             let mut beginnings: Vec<&[u32]> =

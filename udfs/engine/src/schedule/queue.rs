@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_come_first_and_the_cancelled_are_told() {
+    fn the_longest_come_first_and_the_cancelled_are_answered() {
         let queue = Queue::default();
         let (waits, gone) = (Cancel::default(), Cancel::default());
         let _short = push(&queue, 3, &waits);

@@ -101,7 +101,7 @@ fn cost(last: Option<&ScoreWork>, next: &ScoreWork) -> (usize, usize) {
 }
 
 /// Tokens of its continuations, each with all that stands before it, as far as they are read.
-pub fn asked_tokens(work: &ScoreWork) -> usize {
+pub fn requested_tokens(work: &ScoreWork) -> usize {
     let texts = work.continuations.iter().filter(|(all, before)| all.len() > *before);
     work.passage.len() + texts.map(|(all, _)| all.len() - 1).sum::<usize>()
 }
@@ -121,9 +121,9 @@ pub struct LogprobSum {
     pub logprob: f64,
     /// Whether all its tokens were the likeliest.
     pub is_greedy: bool,
-    /// The log-probability of each of its tokens, if they are told.
+    /// The log-probability of each of its tokens, if they are requested.
     pub each: Option<Vec<f32>>,
-    /// Of each token before it but the first, if they are told.
+    /// Of each token before it but the first, if they are requested.
     pub prompt: Option<Vec<f32>>,
 }
 
@@ -172,16 +172,16 @@ pub fn answer(
     if sums.iter().any(LogprobSum::is_nan) {
         return Err(super::not_a_number());
     }
-    let told = |before: &[u32], tokens: &[u32], logprobs: &[f32]| {
+    let token_logprobs = |before: &[u32], tokens: &[u32], logprobs: &[f32]| {
         let text = detokenizer.added(before, tokens)?;
-        Ok(detokenizer.told(before, tokens, &text, logprobs.iter().copied()))
+        Ok(detokenizer.token_logprobs(before, tokens, &text, logprobs.iter().copied()))
     };
     let scored = |((tokens, before), sum): (&(Vec<u32>, usize), &LogprobSum)| {
         let (prompt, own) = tokens.split_at(*before);
-        let prompt_told = |logprobs: &Vec<f32>| -> Result<_, RequestError> {
-            // Nothing stands before the first, so nobody can tell how likely it is.
+        let prompt_token_logprobs = |logprobs: &Vec<f32>| -> Result<_, RequestError> {
+            // Nothing stands before the first, so its probability is unknown.
             let all: Vec<f32> = [0.0].iter().chain(logprobs).copied().collect();
-            let mut all = told(&[], prompt, &all)?;
+            let mut all = token_logprobs(&[], prompt, &all)?;
             all.iter_mut().take(1).for_each(|first| first.logprob = None);
             Ok(all)
         };
@@ -189,8 +189,12 @@ pub fn answer(
             logprob: sum.logprob,
             tokens: own.len() as u32,
             is_greedy: sum.is_greedy,
-            logprobs: sum.each.as_ref().map(|each| told(prompt, own, each)).transpose()?,
-            prompt_logprobs: sum.prompt.as_ref().map(prompt_told).transpose()?,
+            logprobs: sum
+                .each
+                .as_ref()
+                .map(|each| token_logprobs(prompt, own, each))
+                .transpose()?,
+            prompt_logprobs: sum.prompt.as_ref().map(prompt_token_logprobs).transpose()?,
         })
     };
     let scores = work.continuations.iter().zip(sums).map(scored);

@@ -93,7 +93,7 @@ fn run_steps<B: Backend>(
     sums: &mut [Vec<LogprobSum>],
 ) -> Result<usize, DeviceError> {
     let mut rows = 0;
-    let mut asked: Vec<(usize, usize, usize)> = Vec::new();
+    let mut requested: Vec<(usize, usize, usize)> = Vec::new();
     scorer.step.clear();
     for tree in 0..trees.len() {
         for node in 0..trees[tree].nodes.len() {
@@ -106,13 +106,13 @@ fn run_steps<B: Backend>(
             let mut new_block = true;
             while at < trees[tree].nodes[node].end {
                 if scorer.step.room() == 0 || scorer.step.sample_room() == 0 {
-                    rows += finish(scorer, trees, sums, &mut asked)?;
+                    rows += finish(scorer, trees, sums, &mut requested)?;
                 }
                 let one = &mut trees[tree];
                 let room = (scorer.step.room(), scorer.step.sample_room());
                 let (chunk, wants) = chunk(&one.nodes[node], at, next_want, room);
                 if chunk == 0 {
-                    rows += finish(scorer, trees, sums, &mut asked)?;
+                    rows += finish(scorer, trees, sums, &mut requested)?;
                     continue;
                 }
                 let tokens = &one.texts[one.nodes[node].text].tokens[at..at + chunk];
@@ -131,14 +131,14 @@ fn run_steps<B: Backend>(
                     scorer
                         .step
                         .request_sample(row, SamplingRequest { method, banned: &[], mask: &[] });
-                    asked.push((tree, node, want));
+                    requested.push((tree, node, want));
                 }
                 next_want += wants;
                 at += chunk;
             }
         }
     }
-    rows += finish(scorer, trees, sums, &mut asked)?;
+    rows += finish(scorer, trees, sums, &mut requested)?;
     Ok(rows)
 }
 
@@ -166,11 +166,11 @@ fn finish<B: Backend>(
     scorer: &mut Scorer<'_, B>,
     trees: &[ScoringTree<'_>],
     sums: &mut [Vec<LogprobSum>],
-    asked: &mut Vec<(usize, usize, usize)>,
+    requested: &mut Vec<(usize, usize, usize)>,
 ) -> Result<usize, DeviceError> {
     let rows = scorer.step.rows();
     let output: &SamplerOutput = scorer.step.run(scorer.backend, scorer.stack, scorer.head)?;
-    for (index, (tree, node, want)) in asked.drain(..).enumerate() {
+    for (index, (tree, node, want)) in requested.drain(..).enumerate() {
         let tree = &trees[tree];
         let want = &tree.nodes[node].targets[want];
         let Some(token) = output.of(index).first() else { continue };

@@ -21,7 +21,7 @@ pub struct Sequence {
     pub fed: usize,
     /// Sum of the log-probabilities of the new tokens.
     pub logprob: f64,
-    /// Each of them, if they were asked for; the search keeps those of beams.
+    /// Each of them, if they were requested; the search keeps those of beams.
     pub logprobs: Vec<f32>,
     /// Its number among the answers.
     pub sample: u32,
@@ -105,7 +105,7 @@ impl Sequence {
             return;
         }
         if let Some(grammar) = &mut self.grammar {
-            // It was chosen among those that fit; whoever asks for the next one learns of any failure.
+            // It was chosen among those that fit; a failure shows when the next one is requested.
             grammar.push(&[token.id]);
         }
         if let Some(end) = self

@@ -100,8 +100,8 @@ impl SequenceGroup {
         is_free || self.sequences.iter().all(|sequence| sequence.sampled.is_none())
     }
 
-    /// Adds its next tokens to the step, as far as there is room. Fails if nobody waits for it any more, or if the KV
-    /// cache is full, which its reservation rules out.
+    /// Adds its next tokens to the step, as far as there is room. Fails if no caller waits for it
+    /// any more, or if the KV cache is full, which its reservation rules out.
     pub fn schedule<B: Backend>(
         &mut self,
         step: &mut Step<B>,
@@ -289,7 +289,7 @@ impl SequenceGroup {
     }
 
     /// Tokens of its prompt and of its answers, as far as they were read.
-    pub fn asked_tokens(&self) -> usize {
+    pub fn requested_tokens(&self) -> usize {
         let read = self.job.work.decoder_prompt.len();
         // A step may have gone on with a token that the host never saw.
         let new = |it: &Sequence| it.fed.saturating_sub(read).min(it.new.len());
@@ -336,11 +336,13 @@ impl SequenceGroup {
             let added = detokenizer.added(&work.decoder_prompt, new)?;
             Ok([&work.prefix, added.get(..end.unwrap_or(added.len())).unwrap_or(&added)].concat())
         };
-        let told = |new: &[u32], logprobs: &[f32], text: &str| {
+        let token_logprobs = |new: &[u32], logprobs: &[f32], text: &str| {
             let text = text.strip_prefix(&work.prefix).unwrap_or(text);
-            let told =
-                || detokenizer.told(&work.decoder_prompt, new, text, logprobs.iter().copied());
-            work.logprobs.then(told)
+            let all = || {
+                let logprobs = logprobs.iter().copied();
+                detokenizer.token_logprobs(&work.decoder_prompt, new, text, logprobs)
+            };
+            work.logprobs.then(all)
         };
         let generations: Result<Vec<Generation>, RequestError> = match &self.beams {
             Some(beams) => beams
@@ -351,7 +353,7 @@ impl SequenceGroup {
                         answer.tokens.iter().map(|token| (token.id, token.logprob)).unzip();
                     let text = text(&new, None)?;
                     Ok(Generation {
-                        logprobs: told(&new, &logprobs, &text),
+                        logprobs: token_logprobs(&new, &logprobs, &text),
                         text,
                         finish: if answer.ended { Finish::End } else { Finish::Length },
                         logprob: Some(f64::from(answer.logprob)),
@@ -367,7 +369,7 @@ impl SequenceGroup {
                     let (finish, end) = sequence.end.unwrap_or((Finish::Length, None));
                     let text = text(&sequence.new, end)?;
                     Ok(Generation {
-                        logprobs: told(&sequence.new, &sequence.logprobs, &text),
+                        logprobs: token_logprobs(&sequence.new, &sequence.logprobs, &text),
                         text,
                         finish,
                         logprob: Some(sequence.logprob),

@@ -5,7 +5,7 @@ use crate::backend::{
     AttentionMetadata, Backend, DeviceError, Input, RowSampling, SamplerOutput, SamplingMetadata,
     SamplingMethod,
 };
-use crate::network::{Asked, LmHead, Stack, Workspace};
+use crate::network::{LmHead, RequestedRows, Stack, Workspace};
 
 /// A decoder's buffers and the step that is being put together.
 pub struct Step<B: Backend> {
@@ -216,7 +216,7 @@ impl<B: Backend> Step<B> {
             &self.metadata,
             &mut self.cache,
             cross_metadata,
-            Asked::Some { rows: sampled_rows, of: input.tokens.len() },
+            RequestedRows::Some { rows: sampled_rows, of: input.tokens.len() },
             work,
         )?;
         if sampled_rows.is_empty() { Ok(()) } else { stack.finish(backend, work) }
@@ -234,8 +234,8 @@ impl<B: Backend> Step<B> {
         backend.upload_input(input, None, &mut self.input)?;
         backend.upload_metadata(metadata, &mut self.metadata)?;
         let (cache, work) = (&mut self.cache, &mut self.work);
-        let asked = Asked::Some { rows: selected, of: input.tokens.len() };
-        stack.forward(backend, &self.input, &self.metadata, cache, None, asked, work)?;
+        let requested = RequestedRows::Some { rows: selected, of: input.tokens.len() };
+        stack.forward(backend, &self.input, &self.metadata, cache, None, requested, work)?;
         if selected.is_empty() {
             return Ok(None);
         }
@@ -254,7 +254,16 @@ impl<B: Backend> Step<B> {
         backend.upload_input(input, None, &mut self.input)?;
         backend.upload_metadata(metadata, &mut self.metadata)?;
         let Self { input, metadata, cache, work, .. } = self;
-        stack.forward_through(depth, backend, input, metadata, cache, None, Asked::All, work)?;
+        stack.forward_through(
+            depth,
+            backend,
+            input,
+            metadata,
+            cache,
+            None,
+            RequestedRows::All,
+            work,
+        )?;
         Ok((stack.states(depth, backend, work)?, metadata))
     }
 }

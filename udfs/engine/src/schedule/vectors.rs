@@ -286,7 +286,7 @@ fn output(jobs: &[Job<VectorWork>]) -> VectorOutput {
     jobs.first().map_or(VectorOutput::Pooled, |job| job.work.output)
 }
 
-/// Which rows the vectors of `jobs` are made of; all are asked for where it is the mean.
+/// Which rows the vectors of `jobs` are made of; all are requested where it is the mean.
 fn rows_of<B: Backend>(network: &Network<B>, jobs: &[Job<VectorWork>]) -> Pool {
     match output(jobs) {
         VectorOutput::Pooled => network.pooling.as_ref().map_or(Pool::Last, |pooling| pooling.pool),

@@ -215,7 +215,7 @@ impl<B: Backend> Worker<B> {
     ) {
         match done {
             Ok(()) => {
-                self.shared.counters.asked(rows_of(&jobs));
+                self.shared.counters.requested(rows_of(&jobs));
                 self.shared.counters.answered(jobs.len());
                 let network = Arc::clone(&self.shared.network);
                 self.workspace.vectors.answer(&network, jobs);
@@ -255,8 +255,8 @@ impl<B: Backend> Worker<B> {
         }
         match scored {
             Ok(sums) => {
-                let asked = batch.jobs.iter().map(|job| score::asked_tokens(&job.work));
-                counters.asked(asked.sum());
+                let requested = batch.jobs.iter().map(|job| score::requested_tokens(&job.work));
+                counters.requested(requested.sum());
                 // Who has an answer sees it counted.
                 counters.answered(batch.jobs.len());
                 for (job, sums) in batch.jobs.into_iter().zip(sums) {
@@ -284,12 +284,12 @@ impl<B: Backend> Worker<B> {
     fn finish_done(&mut self, detokenizer: &Detokenizer) {
         let Some(step) = &mut self.workspace.step else { return };
         for group in self.groups.extract_if(.., |group| group.is_done()) {
-            self.shared.counters.asked(group.asked_tokens());
+            self.shared.counters.requested(group.requested_tokens());
             self.shared.counters.answered(1);
             group.finish(&mut step.blocks, &mut self.caches, detokenizer);
         }
         if self.groups.is_empty() {
-            // Nobody goes on with what it samples.
+            // No group goes on with what it samples.
             self.in_flight = None;
         }
     }

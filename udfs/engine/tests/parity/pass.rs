@@ -4,7 +4,7 @@ use proofmill_engine::backend::{
     AttentionMetadata, BLOCK_SLOTS, Backend, BlockRef, CacheShape, DeviceError, Input, RowSampling,
     SamplerOutput, SamplingMetadata, SamplingMethod,
 };
-use proofmill_engine::network::{Asked, Network, Stack, Transformer, Workspace};
+use proofmill_engine::network::{Network, RequestedRows, Stack, Transformer, Workspace};
 
 /// Most tokens of a text.
 pub const ROWS: usize = 256;
@@ -78,7 +78,7 @@ fn encode_typed<B: Backend>(
     let (mut input, metadata) = place(tokens, 0);
     input.positions.iter_mut().skip(tokens.len() / 2).for_each(|position| *position += offset);
     let (input, metadata) = brought(backend, &input, &metadata)?;
-    stack.forward(backend, &input, &metadata, &mut keys, None, Asked::All, &mut work)?;
+    stack.forward(backend, &input, &metadata, &mut keys, None, RequestedRows::All, &mut work)?;
     stack.finish(backend, &mut work)?;
     Ok(Encoded { work, _read: (input, metadata, keys) })
 }
@@ -120,7 +120,7 @@ pub fn logprobs<B: Backend>(
     let (input, metadata) = brought(backend, &input, &metadata)?;
     let first = (written.len() - rows) as u32;
     let asked: Vec<u32> = (first..written.len() as u32).collect();
-    let asked = Asked::Some { rows: &asked, of: written.len() };
+    let asked = RequestedRows::Some { rows: &asked, of: written.len() };
     decoder.forward(backend, &input, &metadata, &mut keys, source.as_ref(), asked, &mut work)?;
     decoder.finish(backend, &mut work)?;
     let head = network.head.as_ref().expect("what writes has a head");

@@ -107,7 +107,7 @@ fn counted(model: &Model, generate: &Generate) -> (u64, u64, Vec<Generation>) {
     let answer = write(model, generate);
     let after = model.counts();
     let rows = after.decoder_rows - before.decoder_rows;
-    (rows, after.asked_tokens - before.asked_tokens, answer)
+    (rows, after.requested_tokens - before.requested_tokens, answer)
 }
 
 #[test]

@@ -75,7 +75,7 @@ fn choices_behind_one_prefix_cost_a_tenth_and_mean_the_same() {
     let counts = model.counts();
     let gate = rows_of_the_gate(&model);
     let shared = counts.decoder_rows - before.decoder_rows - gate;
-    assert_eq!(counts.asked_tokens - before.asked_tokens - gate, separate);
+    assert_eq!(counts.requested_tokens - before.requested_tokens - gate, separate);
     assert_eq!(shared as usize, beginnings(&all).len());
     assert!(shared * 10 <= separate, "{shared} rows instead of {separate}");
     let bits = |answers: Vec<Answered>| -> Vec<u64> {
@@ -226,7 +226,7 @@ fn generations_behind_the_same_demonstrations_read_them_once() {
         assert!(about(rows, (shared, own)), "{name}: {rows} rows, {shared} + {own} tokens");
         let (alone, separate) = one_by_one(name, &requests);
         assert_eq!(answers, alone);
-        assert_eq!(counts.asked_tokens - before.asked_tokens - gate, separate);
+        assert_eq!(counts.requested_tokens - before.requested_tokens - gate, separate);
         assert!(rows * 5 < separate, "{name}: {rows} rows instead of {separate}");
         // The next batch finds what the last one left.
         let next = format!("{SHOTS} {SHOTS} {SHOTS} wa wa");

@@ -61,8 +61,8 @@ impl Reader {
         }
     }
 
-    /// The tokens of a context and of the text that follows it, separated as the engine does where it scores: the
-    /// tokenizer reads both as one text.
+    /// The tokens of a context and of the text that follows it, separated as the engine does where
+    /// it scores: the tokenizer reads both as one text.
     pub fn continuation(
         &self,
         context: &str,

@@ -154,8 +154,9 @@ fn add_all(sum: &mut Weights, given: &[Given<'_>], grads: Vec<Gradient>) {
     }
 }
 
-/// Computes items on threads, and takes their results in the order of the items. No thread begins an item more than
-/// twice as many items ahead of the last taken as there are threads, as results may be large.
+/// Computes items on threads, and takes their results in the order of the items. No thread begins
+/// an item more than twice as many items ahead of the last taken as there are threads, as results
+/// may be large.
 fn in_order<I: Sync, T: Send>(
     items: &[I],
     threads: usize,

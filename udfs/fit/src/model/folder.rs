@@ -1,5 +1,5 @@
-//! Writing a model's folder so that no process, at any moment, takes half of one model and half of another
-//! for a model: neither a reader nor the next writer after one that was killed.
+//! Writing a model's folder so that no process, at any moment, takes half of one model and half of
+//! another for a model: neither a reader nor the next writer after one that was killed.
 //!
 //! `config.json` makes a folder a model. It is removed before the first other file is replaced and comes
 //! back last, and each file is written beside and renamed. So a reader sees the model of before, no

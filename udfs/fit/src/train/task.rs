@@ -18,7 +18,7 @@ pub enum Task {
     Generation { begin: Begin },
     /// Which outputs are worth more than others.
     Policy { begin: Begin, scoring: Scoring },
-    /// What outputs have in common, as measured by the vectors of the model that the fit begins with.
+    /// What outputs have in common, measured by the vectors of the model that the fit begins with.
     Similarity { pool: Pool },
     /// Which output belongs to an input.
     Contrastive { pool: Pool, temperature: f64 },

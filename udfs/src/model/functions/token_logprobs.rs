@@ -27,7 +27,8 @@ fn item() -> Field {
     Field::new_list_field(DataType::Struct(fields.into_iter().collect()), true)
 }
 
-/// A list for each row, NULL where there are no tokens; beside the tokens, how many characters stand before the first.
+/// A list for each row, NULL where there are no tokens; beside the tokens, how many characters
+/// stand before the first.
 pub(super) fn token_logprobs_column<'a>(
     rows: impl Iterator<Item = Option<(&'a [TokenLogprob], usize)>> + Clone,
 ) -> Result<ArrayRef> {

@@ -1,4 +1,4 @@
-//! What every product is told, and the scratch memory for its sums.
+//! The parameters of every product, and the scratch memory for its sums.
 
 use std::mem;
 

@@ -104,7 +104,7 @@ mod tests {
     use crate::cuda::SHARED_LEAST;
 
     proptest! {
-        /// Whatever the device, its blocks have the shared memory that they are told to use.
+        /// Whatever the device, its blocks have the shared memory that they are set to use.
         #[test]
         fn blocks_fit_the_shared_memory_of_the_device(
             rows in 1_usize..10_000,

@@ -82,11 +82,12 @@ impl SamplerRecords {
     ) -> Result<Self, DeviceError> {
         let last = all.rows.len() % at_once;
         let launched = all.rows.len() - last + bucket(last);
-        let mut asked = Self { cells: OWN_CELLS * launched, ..Self::default() };
+        let mut requested = Self { cells: OWN_CELLS * launched, ..Self::default() };
         let mut tokens = all.tokens.clone();
         for (index, row) in all.rows.iter().enumerate() {
-            let first_result = asked.cells - OWN_CELLS * (index - index % at_once);
-            let first_result = u32::try_from(first_result).map_err(|_| too_many(asked.cells))?;
+            let first_result = requested.cells - OWN_CELLS * (index - index % at_once);
+            let first_result =
+                u32::try_from(first_result).map_err(|_| too_many(requested.cells))?;
             let banned = [row.first_banned, row.banned];
             let mask =
                 all.mask(row).map_or(Ok(0), |mask| whole_mask(&mut tokens, mask, vocabulary))?;
@@ -107,13 +108,13 @@ impl SamplerRecords {
                     candidates.len()
                 }
                 SamplingMethod::TopK { count } => {
-                    asked.top = true;
+                    requested.top = true;
                     record.kind = RecordKind::Top;
                     record.count = count.min(vocabulary as u32);
                     record.count as usize
                 }
                 SamplingMethod::Sample { temperature, top_k, top_p, rng } => {
-                    asked.sample = true;
+                    requested.sample = true;
                     record.kind = RecordKind::Sample;
                     record.count = top_k;
                     record.temperature = temperature;
@@ -122,14 +123,14 @@ impl SamplerRecords {
                     1
                 }
             };
-            asked.results.push(asked.cells..asked.cells + cells);
-            asked.cells += cells;
-            asked.words.extend(record.words());
+            requested.results.push(requested.cells..requested.cells + cells);
+            requested.cells += cells;
+            requested.words.extend(record.words());
         }
-        asked.words.resize(launched * RECORD, 0);
-        asked.lists = asked.words.len();
-        asked.words.extend(tokens);
-        Ok(asked)
+        requested.words.resize(launched * RECORD, 0);
+        requested.lists = requested.words.len();
+        requested.words.extend(tokens);
+        Ok(requested)
     }
 }
 

@@ -28,15 +28,15 @@ impl RankedToken {
     }
 }
 
-/// Adds the results of the rows of `sampling`, whose records are `asked`, out of `cells`.
+/// Adds the results of the rows of `sampling`, whose records are `requested`, out of `cells`.
 pub(super) fn answer(
     sampling: &[RowSampling],
-    asked: &SamplerRecords,
+    requested: &SamplerRecords,
     cells: &[u64],
     out: &mut SamplerOutput,
 ) {
     let own = cells.chunks_exact(OWN_CELLS);
-    for ((row, own), results) in sampling.iter().zip(own).zip(&asked.results) {
+    for ((row, own), results) in sampling.iter().zip(own).zip(&requested.results) {
         let (norm, best) = (f64::from_bits(own[0]), RankedToken::new(own[1]));
         if norm.is_finite() && best.id != NO_TOKEN {
             answer_one(row, norm, best, &cells[results.clone()], out);

@@ -20,11 +20,11 @@ const THREADS: usize = 512;
 /// The same, of `pick_ids`.
 const IDS_THREADS: usize = 256;
 
-/// What rows were asked for, whose cells are on their way to the host.
+/// The requests of rows whose cells are on their way to the host.
 #[derive(Debug)]
 pub struct GpuSampled<C> {
     rows: Vec<RowSampling>,
-    asked: SamplerRecords,
+    requested: SamplerRecords,
     /// None where there are no rows.
     cells: Option<C>,
 }
@@ -38,9 +38,9 @@ impl<C> GpuSampled<C> {
     ) -> Result<(), DeviceError> {
         out.clear();
         let Some(copy) = self.cells else { return Ok(()) };
-        let mut cells = vec![0_u64; self.asked.cells];
+        let mut cells = vec![0_u64; self.requested.cells];
         driver.end_download(copy, cells.as_mut_bytes())?;
-        answer(&self.rows, &self.asked, &cells, out);
+        answer(&self.rows, &self.requested, &cells, out);
         Ok(())
     }
 }
@@ -59,15 +59,15 @@ pub(in crate::cuda) fn sample<D: Driver>(
     let ids = tokens.map(|tokens| tokens.replace(rows)).transpose()?;
     let stride = head.outputs.next_multiple_of(STRIDE);
     let at_once = rows_at_once(stride, gpu.scratch.sampler.logits_bytes);
-    let asked = SamplerRecords::new(sampling, at_once, head.outputs)?;
+    let requested = SamplerRecords::new(sampling, at_once, head.outputs)?;
     let mut cells = None;
     if rows > 0 {
         let mut scratch = mem::take(&mut gpu.scratch.sampler);
-        let begun = scratch.launch(gpu, x, (head, scale), (&asked, rows, at_once), ids);
+        let begun = scratch.launch(gpu, x, (head, scale), (&requested, rows, at_once), ids);
         gpu.scratch.sampler = scratch;
         cells = Some(begun?);
     }
-    Ok(GpuSampled { rows: sampling.rows.clone(), asked, cells })
+    Ok(GpuSampled { rows: sampling.rows.clone(), requested, cells })
 }
 
 /// As many rows as have room for their logits and as a launch is filled up to; at least one.
@@ -84,16 +84,16 @@ impl<M: Memory> SamplerScratch<M> {
         gpu: &mut Gpu<D>,
         x: &Tensor<M>,
         (head, scale): (&Linear<Gpu<D>>, f32),
-        (asked, rows, at_once): (&SamplerRecords, usize, usize),
+        (requested, rows, at_once): (&SamplerRecords, usize, usize),
         ids: Option<u64>,
     ) -> Result<D::Download, DeviceError> {
         let vocabulary = head.outputs;
         let stride = vocabulary.next_multiple_of(STRIDE);
         let most = bucket(rows.min(at_once));
         let logits = self.logits.room(gpu, most * stride * size_of::<f32>())?;
-        let results = self.results.room(gpu, asked.cells * size_of::<u64>())?;
-        let words = self.asked.replace(gpu, &asked.words)?.address();
-        let lists = words + (asked.lists * size_of::<u32>()) as u64;
+        let results = self.results.room(gpu, requested.cells * size_of::<u64>())?;
+        let words = self.requested.replace(gpu, &requested.words)?.address();
+        let lists = words + (requested.lists * size_of::<u32>()) as u64;
         for first in (0..rows).step_by(at_once) {
             let launched = bucket(at_once.min(rows - first));
             let behind = |bytes: usize| (first * bytes) as u64;
@@ -110,10 +110,10 @@ impl<M: Memory> SamplerScratch<M> {
                     .cell(cells)
             };
             gpu.launch(launch(Kernel::PickStats));
-            if asked.top {
+            if requested.top {
                 gpu.launch(launch(Kernel::PickTop));
             }
-            if asked.sample {
+            if requested.sample {
                 gpu.launch(launch(Kernel::PickSample));
             }
             if let Some(ids) = ids {
@@ -128,7 +128,7 @@ impl<M: Memory> SamplerScratch<M> {
             }
         }
         gpu.flush()?;
-        gpu.driver().begin_download(results, 0, asked.cells * size_of::<u64>())
+        gpu.driver().begin_download(results, 0, requested.cells * size_of::<u64>())
     }
 }
 

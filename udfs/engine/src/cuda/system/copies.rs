@@ -66,7 +66,7 @@ impl Uploads {
                 bytes.copy_from_slice(now);
                 #[expect(unsafe_code, reason = "memory is named by its address")]
                 // SAFETY: the caller vouches for the address. The buffer lives until the stream is
-                // finished, and nobody writes these bytes again before `read` says they were read.
+                // finished, and nothing writes these bytes again before `read` says they were read.
                 unsafe {
                     result::memcpy_htod_async(address, bytes, stream.stream().cu_stream())
                 }
@@ -175,8 +175,8 @@ impl PendingCopy {
         let bytes = &mut landing.buffer.as_mut_slice()?[..self.bytes];
         #[expect(unsafe_code, reason = "memory is named by its address")]
         // SAFETY: the caller vouches for the address. The buffer lives until the stream is finished: it is never
-        // freed before its pool is, and that goes with the last copy and the device. Nobody reads these bytes
-        // before `landed` says that they are written.
+        // freed before its pool is, and that goes with the last copy and the device. Nothing reads
+        // these bytes before `landed` says that they are written.
         unsafe {
             result::memcpy_dtoh_async(bytes, address, stream.stream().cu_stream())?;
         }

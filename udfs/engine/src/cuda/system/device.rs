@@ -229,7 +229,7 @@ mod tests {
     #[test]
     fn where_there_is_no_gpu_it_says_so() {
         match System::open(1 << 20, GemmBackend::Builtin) {
-            Ok(_) => panic!("nobody has so many GPUs"),
+            Ok(_) => panic!("no machine has so many GPUs"),
             Err(why) => assert!(!why.to_string().is_empty()),
         }
     }

@@ -61,7 +61,7 @@ impl<G> Default for Graphs<G> {
 }
 
 impl<G> Graphs<G> {
-    /// None yet. When recording fails, `given_up` is told why.
+    /// None yet. When recording fails, `given_up` is set to the reason.
     pub(super) fn telling(given_up: Arc<OnceLock<String>>) -> Self {
         let counts = GraphCounts::default();
         Self { kept: VecDeque::new(), seen: VecDeque::new(), counts, given_up }
@@ -261,20 +261,20 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever comes, even where hashes say nothing, what was asked for runs, in order.
+        /// Whatever comes, even where hashes say nothing, what was requested runs, in order.
         #[test]
-        fn what_was_asked_for_runs(
+        fn what_was_requested_runs(
             steps in prop::collection::vec((0_usize..6, 6_usize..10), 1..60),
             hashes in 1_u64..4,
         ) {
             let (tape, mut graphs) = (Tape::default(), Graphs::default());
-            let mut asked = Vec::new();
+            let mut requested = Vec::new();
             for (id, len) in steps {
                 let launches = list(id, len);
                 graphs.run_hashed(&tape, &launches, |list| hash(list) % hashes).unwrap();
-                asked.extend(launches);
+                requested.extend(launches);
             }
-            prop_assert_eq!(&*tape.ran.borrow(), &asked);
+            prop_assert_eq!(&*tape.ran.borrow(), &requested);
         }
     }
 }

@@ -26,7 +26,7 @@ pub(super) fn open(path: &Path) {
     // SAFETY: the name and the folder are those of a library of NVIDIA, made to be opened by any
     // program.
     let library = unsafe { libloading::Library::new(path) };
-    // One that cannot be opened is missed when it is asked for.
+    // One that cannot be opened is missed when it is needed.
     if let Ok(library) = library {
         std::mem::forget(library);
     }
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn the_folder_that_was_named_is_asked_first_and_an_environment_last() {
+    fn the_folder_that_was_named_is_searched_first_and_an_environment_last() {
         let python = "env/lib/python3.11/site-packages/nvidia/cublas/lib/libcublasLt.so.12";
         let machine = Machine::new(&[
             python,

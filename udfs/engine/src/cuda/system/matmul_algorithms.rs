@@ -70,11 +70,11 @@ mod tests {
 
     use super::*;
 
-    /// Numbers what it chooses, and remembers what it was asked for.
+    /// Numbers what it chooses, and remembers what was requested.
     #[derive(Default)]
     struct Tape {
         chosen: Cell<usize>,
-        asked: RefCell<Vec<(usize, usize)>>,
+        requested: RefCell<Vec<(usize, usize)>>,
         fails: Cell<bool>,
     }
 
@@ -99,7 +99,7 @@ mod tests {
             if self.fails.get() {
                 return Err(DeviceError::Failed("no".to_owned()));
             }
-            self.asked.borrow_mut().push((*algorithm, rows));
+            self.requested.borrow_mut().push((*algorithm, rows));
             Ok((shape.n, rows))
         }
     }
@@ -115,7 +115,7 @@ mod tests {
             let chosen = algorithms.plan(&tape, shape(n), rows).unwrap();
             assert_eq!(chosen, (&(n / 32), &(n, rows)));
         }
-        assert_eq!(*tape.asked.borrow(), [(1, 1), (2, 1), (1, 512), (2, 512)]);
+        assert_eq!(*tape.requested.borrow(), [(1, 1), (2, 1), (1, 512), (2, 512)]);
         let other = Shape { out_stride: 96, ..shape(32) };
         assert_eq!(algorithms.plan(&tape, other, 1).unwrap().0, &3);
     }

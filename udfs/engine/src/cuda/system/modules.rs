@@ -81,15 +81,15 @@ impl Limits {
             return Err(format!("`{name}` is given {given} arguments and takes {taken}"));
         }
         if launch.threads > self.threads {
-            let (asked, most) = (launch.threads, self.threads);
+            let (wanted, most) = (launch.threads, self.threads);
             return Err(format!(
-                "`{name}` is asked for {asked} threads in a block of up to {most}"
+                "`{name}` is asked for {wanted} threads in a block of up to {most}"
             ));
         }
         if launch.shared > self.shared {
-            let (asked, most) = (launch.shared, self.shared);
+            let (wanted, most) = (launch.shared, self.shared);
             return Err(format!(
-                "`{name}` needs {asked} bytes of shared memory and this GPU gives it {most}"
+                "`{name}` needs {wanted} bytes of shared memory and this GPU gives it {most}"
             ));
         }
         Ok(())
@@ -102,10 +102,10 @@ fn arguments(function: &CudaFunction) -> Result<usize, DriverError> {
         let (mut offset, mut bytes) = (0, 0);
         #[expect(unsafe_code, reason = "the bindings have no safe form of it")]
         // SAFETY: the function lives, and the pointers are to numbers that do.
-        let asked = unsafe {
+        let status = unsafe {
             sys::cuFuncGetParamInfo(function.cu_function(), index, &raw mut offset, &raw mut bytes)
         };
-        match asked.result() {
+        match status.result() {
             Ok(()) => {}
             Err(DriverError(sys::CUresult::CUDA_ERROR_INVALID_VALUE)) => return Ok(index),
             Err(error) => return Err(error),

@@ -95,7 +95,7 @@ impl Stream {
     /// `bytes` zeros that live until they are given to [`Stream::give_back`].
     pub(super) fn take(&self, bytes: usize) -> Result<u64, DeviceError> {
         #[expect(unsafe_code, reason = "memory as the driver gives it")]
-        // SAFETY: nobody reads it before the zeros below are written.
+        // SAFETY: nothing reads it before the zeros below are written.
         let take = || unsafe { result::malloc_sync(bytes) };
         let address = match take() {
             // What was given back in order is kept for the next such piece; let go of that first.
@@ -114,7 +114,7 @@ impl Stream {
     /// `bytes` zeros, taken in the order of the stream.
     pub(super) fn take_in_order(&self, bytes: usize) -> Result<u64, DeviceError> {
         #[expect(unsafe_code, reason = "memory as the driver gives it")]
-        // SAFETY: the stream lives; nobody reads the memory before the zeros below are written.
+        // SAFETY: the stream lives; nothing reads the memory before the zeros below are written.
         let taken = unsafe { result::malloc_async(self.stream.cu_stream(), bytes) };
         let address = taken.map_err(|error| no_room(bytes, "allocating device memory", error))?;
         self.zero(address, bytes)?;

@@ -1,4 +1,4 @@
-//! The library's handles, and the algorithms that it is asked for.
+//! The library's handles, and the algorithms that are requested of it.
 
 use std::ffi::c_void;
 use std::panic::{self, AssertUnwindSafe};
@@ -116,7 +116,7 @@ impl Library {
     /// The algorithms that the library would take for `layouts`, the best first.
     fn candidates(&self, layouts: &Layouts) -> Result<Vec<sys::cublasLtMatmulAlgo_t>, CublasError> {
         let (mut found, mut count) = ([NOTHING_FOUND; ALGORITHMS_MAX], 0);
-        // SAFETY: all handles live, and there is room for as many results as are asked for.
+        // SAFETY: all handles live, and there is room for as many results as are requested.
         unsafe {
             sys::cublasLtMatmulAlgoGetHeuristic(
                 self.handle.raw,
@@ -247,8 +247,8 @@ impl<T: Copy> Owned<*mut T> {
 impl<T: Copy> Drop for Owned<T> {
     fn drop(&mut self) {
         #[expect(unsafe_code, reason = "a handle of C")]
-        // SAFETY: it was made by the function that belongs to this one, and nobody else destroys it.
-        // Nothing is to be done where that fails.
+        // SAFETY: it was made by the function that belongs to this one, and nothing else destroys
+        // it. Nothing is to be done where that fails.
         let _ = unsafe { (self.destroy)(self.raw) };
     }
 }
