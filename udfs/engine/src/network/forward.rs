@@ -24,8 +24,7 @@ pub enum RequestedRows<'a> {
 
 impl<B: Backend> Stack<B> {
     /// Passes rows through all blocks. The results of those that are `requested`, before the final
-    /// norm, stay in
-    /// `work`; in the last block, nothing after attention is computed for others.
+    /// norm, stay in `work`; in the last block, nothing after attention is computed for others.
     ///
     /// A causal stack keeps keys and values of each block in a layer of its own, and rows may read
     /// what earlier steps left there; the cross-attention keys and values of
