@@ -100,7 +100,7 @@ async fn all_text_types_constants_and_columns_ask_the_same() {
     let options = "SELECT generate('echo', 'one two', o)['text'] FROM (VALUES \
                    ('{\"max_tokens\": 1}'), (NULL), ('{}')) AS o(o)";
     assert_eq!(texts(&context, options).await, all(&["one", "one two", "one two"]));
-    assert_eq!(fixture.echo.asked.load(SeqCst), 3, "the rest is replayed");
+    assert_eq!(fixture.echo.requests.load(SeqCst), 3, "the rest is replayed");
 }
 
 #[tokio::test]
@@ -109,7 +109,7 @@ async fn recorded_answers_are_replayed_and_counted() {
     let context = session(&fixture, &[&[Some("a b"), Some("c"), Some("a b"), None]]);
     let sql = "SELECT generate('echo', p)['text'] FROM t";
     let first = texts(&context, sql).await;
-    let asked = Counts {
+    let expected = Counts {
         rows: 3,
         settled: 4,
         sent: 2,
@@ -118,9 +118,9 @@ async fn recorded_answers_are_replayed_and_counted() {
         output_tokens: 3,
         ..Counts::default()
     };
-    assert_eq!(fixture.counters.now(), asked);
+    assert_eq!(fixture.counters.now(), expected);
     assert_eq!(texts(&context, sql).await, first);
-    assert_eq!(fixture.counters.now(), Counts { rows: 6, settled: 8, replayed: 3, ..asked });
+    assert_eq!(fixture.counters.now(), Counts { rows: 6, settled: 8, replayed: 3, ..expected });
     let recorded = fixture.ledger.answers.lock().unwrap();
     let mut kept: Vec<_> = recorded.values().collect();
     kept.sort_by_key(|new| new.request.len());
@@ -141,7 +141,7 @@ async fn the_first_answer_wins() {
 }
 
 #[tokio::test]
-async fn equal_requests_of_all_partitions_are_asked_once() {
+async fn equal_requests_of_all_partitions_are_sent_once() {
     let fixture = Fixture::new(Echo::closed(8), Recording::default());
     let rows: &[Option<&str>] = &[Some("a"), Some("b"), Some("a")];
     let context = session(&fixture, &[rows, rows]);
@@ -151,16 +151,16 @@ async fn equal_requests_of_all_partitions_are_asked_once() {
         );
     until("both arrive", || fixture.echo.running.load(SeqCst) == 2).await;
     tokio::time::sleep(Duration::from_millis(20)).await;
-    assert_eq!(fixture.echo.running.load(SeqCst), 2, "a second one was asked");
+    assert_eq!(fixture.echo.running.load(SeqCst), 2, "a second one was sent");
     fixture.echo.gate.add_permits(100);
     let mut answers = query.await.unwrap();
     answers.sort();
     assert_eq!(answers, all(&["a", "a", "a", "a", "b", "b"]));
-    assert_eq!(fixture.echo.asked.load(SeqCst), 2);
+    assert_eq!(fixture.echo.requests.load(SeqCst), 2);
 }
 
 #[tokio::test]
-async fn another_query_takes_over_what_a_dropped_one_asked() {
+async fn another_query_takes_over_what_a_dropped_one_requested() {
     let fixture = Fixture::new(Echo::closed(1), Recording::default());
     let context = session(&fixture, &[&[Some("a")]]);
     let ask = |context: SessionContext| {
@@ -172,9 +172,9 @@ async fn another_query_takes_over_what_a_dropped_one_asked() {
     until("the first asks", || fixture.echo.running.load(SeqCst) == 1).await;
     let second = ask(context.clone());
     tokio::time::sleep(Duration::from_millis(20)).await;
-    assert_eq!(fixture.echo.asked.load(SeqCst), 1);
+    assert_eq!(fixture.echo.requests.load(SeqCst), 1);
     first.abort();
-    until("the second asks", || fixture.echo.asked.load(SeqCst) == 2).await;
+    until("the second asks", || fixture.echo.requests.load(SeqCst) == 2).await;
     fixture.echo.gate.add_permits(1);
     assert_eq!(second.await.unwrap(), all(&["a"]));
 }
@@ -194,7 +194,7 @@ async fn a_dropped_query_leaves_nothing_behind() {
     fixture.echo.gate.add_permits(100);
     let sql = "SELECT generate('echo', p)['text'] FROM t";
     assert_eq!(texts(&context, sql).await, all(&["a", "b", "c", "d"]));
-    assert_eq!(fixture.echo.asked.load(SeqCst), 6, "no permit was lost, no answer was kept");
+    assert_eq!(fixture.echo.requests.load(SeqCst), 6, "no permit was lost, no answer was kept");
 }
 
 #[tokio::test]
@@ -244,7 +244,7 @@ async fn samples_are_a_list_and_never_collapse() {
         );
         assert_eq!(texts(&context, &sql).await, all(&["a #00", "a #11", "a #22"]), "{options}");
     }
-    assert_eq!(fixture.echo.asked.load(SeqCst), 1, "one request, one list");
+    assert_eq!(fixture.echo.requests.load(SeqCst), 1, "one request, one list");
     let beams =
         "SELECT unnest(generate('echo', 'a', {num_beams: 3, num_return_sequences: 2}))['score']";
     assert_eq!(texts(&context, beams).await, all(&["-0.0", "-1.0"]));
@@ -262,9 +262,9 @@ async fn a_failed_row_fails_the_query_and_says_what_to_do() {
     let message = error(&context, "SELECT generate('echo', p) FROM t").await;
     let (before, after) = message.split_once("request ").expect("the request");
     assert_eq!(before, "External error: `generate`: model `echo`: ");
-    let (asked, cause) = after.split_once(": ").unwrap();
-    assert!(asked.starts_with("`!long x` ("), "{asked}");
-    assert_eq!(asked.len(), "`!long x` ()".len() + 12);
+    let (label, cause) = after.split_once(": ").unwrap();
+    assert!(label.starts_with("`!long x` ("), "{label}");
+    assert_eq!(label.len(), "`!long x` ()".len() + 12);
     assert_eq!(
         cause,
         "9 tokens, and 4 is the most; shorten the text, or set `truncate`; correct the row, or set \
@@ -293,7 +293,7 @@ async fn a_model_that_cannot_be_used_fails_the_query_even_if_rows_are_captured()
 }
 
 #[tokio::test]
-async fn captured_failures_are_rows_and_are_asked_again() {
+async fn captured_failures_are_rows_and_are_sent_again() {
     let fixture = fixture();
     let rows =
         [Some("fine"), Some("!long"), Some("!invalid"), Some("!fail"), Some("!cancel"), None];
@@ -311,9 +311,9 @@ async fn captured_failures_are_rows_and_are_asked_again() {
     assert_eq!(texts(&context, sql).await, expected);
     assert_eq!(fixture.counters.now().rows, 5, "a call whose result is used thrice is made once");
     assert_eq!(fixture.counters.now().failed, 4);
-    assert_eq!(fixture.echo.asked.load(SeqCst), 5);
+    assert_eq!(fixture.echo.requests.load(SeqCst), 5);
     assert_eq!(texts(&context, sql).await, expected);
-    assert_eq!(fixture.echo.asked.load(SeqCst), 9, "failures are asked again");
+    assert_eq!(fixture.echo.requests.load(SeqCst), 9, "failures are sent again");
     let evidence = "SELECT count(*) FROM (SELECT generate('echo', p, {on_error: 'capture'}) AS g FROM t) \
                     WHERE g['error'] IS NOT NULL AND g['text'] IS NULL AND length(g['request_digest']) = 64";
     assert_eq!(scalar(&context, evidence).await.to_string(), "4");
@@ -334,7 +334,7 @@ async fn replay_only_never_asks() {
     let only = "SELECT generate('echo', p, {replay: 'only'})['text'] FROM t";
     let message = error(&context, only).await;
     assert!(message.contains("there is no recorded answer, and `replay` is 'only'"), "{message}");
-    assert_eq!(fixture.echo.asked.load(SeqCst), 0);
+    assert_eq!(fixture.echo.requests.load(SeqCst), 0);
     texts(&context, "SELECT generate('echo', p)['text'] FROM t").await;
     assert_eq!(texts(&context, only).await, all(&["a"]));
 }
@@ -368,7 +368,7 @@ async fn models_and_ledgers_that_cannot_be_used_fail_the_query() {
 }
 
 #[tokio::test]
-async fn choices_are_compared_as_asked() {
+async fn choices_are_compared_as_requested() {
     let context = context();
     for (options, best) in [
         // Log-probabilities -5, -5, -9; tokens 1, 1, 2; bytes 5, 5, 9.
@@ -494,11 +494,11 @@ async fn options_of_rows_are_checked_row_by_row() {
 }
 
 #[tokio::test]
-async fn models_are_asked_in_the_select_list_alone() {
+async fn models_are_called_in_the_select_list_alone() {
     let fixture = fixture();
     let context = session(&fixture, &[&[Some("a"), Some("b")]]);
     let g = "generate('echo', p)['text']";
-    let asked = async |sql: &str| -> Result<Vec<String>> {
+    let models = async |sql: &str| -> Result<Vec<String>> {
         let plan = context.state().create_logical_plan(sql).await?;
         Ok(models_called(&plan)?.into_iter().collect())
     };
@@ -513,7 +513,7 @@ async fn models_are_asked_in_the_select_list_alone() {
         ),
         (format!("SELECT row_number() OVER (ORDER BY {g}) FROM t"), "a window function"),
     ] {
-        let message = asked(&sql).await.expect_err(&sql).strip_backtrace();
+        let message = models(&sql).await.expect_err(&sql).strip_backtrace();
         let expected = format!(
             "`generate` stands in {clause}, where no model can be asked; compute it in the SELECT list \
              of a subquery, and use its column here"
@@ -522,7 +522,7 @@ async fn models_are_asked_in_the_select_list_alone() {
     }
     let together =
         "SELECT generate('echo', p, '{\"samples\": 2, \"temper' || 'ature\": 1}') FROM t";
-    let message = asked(together).await.unwrap_err().strip_backtrace();
+    let message = models(together).await.unwrap_err().strip_backtrace();
     assert!(
         message.contains("in a text that is put together; write one constant text"),
         "{message}"
@@ -549,7 +549,7 @@ async fn models_are_asked_in_the_select_list_alone() {
             &["a?", "b?"],
         ),
     ] {
-        assert_eq!(asked(&sql).await.unwrap(), ["echo"], "{sql}");
+        assert_eq!(models(&sql).await.unwrap(), ["echo"], "{sql}");
         assert_eq!(texts(&context, &sql).await, all(expected), "{sql}");
     }
 }

@@ -1,4 +1,4 @@
-//! When a query asks a model no more: too many rows failed, nobody answers, or nothing may be spent.
+//! When a query asks a model no more: too many rows failed, no server answers, or nothing may be spent.
 
 #![allow(clippy::unwrap_used, reason = "a test fails where it cannot go on")]
 
@@ -20,7 +20,7 @@ use support::{batch, context_of};
 const CLASSES: &str = "SELECT coalesce(g['error']['class'], 'answered') AS class FROM \
                        (SELECT generate('echo', p, {on_error: 'capture'}) AS g FROM t)";
 
-/// A session whose table `t(p)` has these prompts, over a model that is asked so many at a time.
+/// A session whose table `t(p)` has these prompts, over a model that takes so many at a time.
 fn session(
     concurrency: usize,
     prompts: impl IntoIterator<Item = String>,
@@ -50,30 +50,30 @@ fn numbered(word: &str, count: usize) -> impl Iterator<Item = String> {
 }
 
 #[tokio::test]
-async fn after_more_failures_than_may_be_nothing_more_is_asked_and_answers_stay() {
+async fn after_more_failures_than_may_be_nothing_more_is_sent_and_answers_stay() {
     let prompts = numbered("fine", 5).chain(numbered("!fail", 100));
     let (context, fixture) = session(2, prompts);
     fixture.counters.stop_beyond(3);
     let counts = classes(&context).await;
-    let asked = fixture.echo.asked.load(SeqCst);
+    let requests = fixture.echo.requests.load(SeqCst);
     // The fourth failure is seen while some more are under way, and no batch of rows begins after it.
-    assert!((9..=14).contains(&asked), "{asked}");
+    assert!((9..=14).contains(&requests), "{requests}");
     assert_eq!(counts["answered"], 5);
     assert_eq!(counts["failed"] + counts["unasked"], 100, "{counts:?}");
-    assert_eq!(counts["failed"], asked - 5);
+    assert_eq!(counts["failed"], requests - 5);
     assert_eq!(fixture.counters.stopped(), Some(Stopped::FailedRows));
     assert_eq!(fixture.ledger.answers.lock().unwrap().len(), 5);
 }
 
 #[tokio::test]
-async fn without_a_limit_every_row_is_asked() {
+async fn without_a_limit_every_row_is_sent() {
     let (context, fixture) = session(2, numbered("!busy", 100));
     assert_eq!(classes(&context).await["transient"], 100);
-    assert_eq!((fixture.echo.asked.load(SeqCst), fixture.counters.stopped()), (100, None));
+    assert_eq!((fixture.echo.requests.load(SeqCst), fixture.counters.stopped()), (100, None));
 }
 
 #[tokio::test]
-async fn when_nobody_answers_the_rest_is_not_asked() {
+async fn when_no_server_answers_the_rest_is_not_sent() {
     let (context, fixture) = session(2, numbered("!busy", 100));
     fixture.counters.stop_beyond(u64::MAX);
     let counts = classes(&context).await;
@@ -83,11 +83,11 @@ async fn when_nobody_answers_the_rest_is_not_asked() {
     };
     assert_eq!(reason, "somebody else prints");
     assert!((16..=19).contains(&counts["transient"]), "{counts:?}");
-    assert_eq!(fixture.echo.asked.load(SeqCst), counts["transient"]);
+    assert_eq!(fixture.echo.requests.load(SeqCst), counts["transient"]);
 }
 
 #[tokio::test]
-async fn a_model_that_is_asked_many_at_a_time_has_as_many_more_chances() {
+async fn a_model_that_takes_many_at_a_time_has_as_many_more_chances() {
     let (context, fixture) = session(20, numbered("!busy", 100));
     fixture.counters.stop_beyond(u64::MAX);
     let counts = classes(&context).await;
@@ -103,7 +103,7 @@ async fn one_answer_in_between_is_a_sign_of_life() {
     let (context, fixture) = session(1, prompts);
     fixture.counters.stop_beyond(u64::MAX);
     assert_eq!(classes(&context).await["answered"], 8);
-    assert_eq!((fixture.echo.asked.load(SeqCst), fixture.counters.stopped()), (100, None));
+    assert_eq!((fixture.echo.requests.load(SeqCst), fixture.counters.stopped()), (100, None));
 }
 
 #[tokio::test]

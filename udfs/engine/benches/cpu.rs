@@ -181,7 +181,7 @@ fn sampling(isa: Isa) {
 }
 
 fn cpu(isa: Isa) -> Cpu {
-    Cpu::with(isa).expect("only available sets are asked for")
+    Cpu::with(isa).expect("only available sets are requested")
 }
 
 /// Numbers that look random.

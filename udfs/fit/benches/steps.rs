@@ -44,10 +44,10 @@ fn main() {
     minilm(folder.path());
     let folder = folder.path();
     println!("a product alone, one thread: {:.1} GFLOP/s", product());
-    let asked = std::env::args().skip(1).find(|argument| !argument.starts_with('-'));
-    let asked = asked.unwrap_or_default();
+    let wanted = std::env::args().skip(1).find(|argument| !argument.starts_with('-'));
+    let wanted = wanted.unwrap_or_default();
     let cases = [t5(), contrastive(folder), two_berts(folder)];
-    for case in cases.iter().filter(|case| case.name.starts_with(&asked)) {
+    for case in cases.iter().filter(|case| case.name.starts_with(&wanted)) {
         for threads in [1, 2] {
             let seconds = seconds(case, threads);
             println!(

@@ -26,7 +26,7 @@ use tokio::sync::Semaphore;
 pub struct Echo {
     /// A permit is used up by each answer.
     pub gate: Semaphore,
-    pub asked: AtomicUsize,
+    pub requests: AtomicUsize,
     /// Requests that are being answered.
     pub running: AtomicUsize,
     /// Most of them at once.
@@ -39,7 +39,7 @@ impl Echo {
     pub fn new(concurrency: usize) -> Self {
         Self {
             gate: Semaphore::new(Semaphore::MAX_PERMITS / 2),
-            asked: AtomicUsize::new(0),
+            requests: AtomicUsize::new(0),
             running: AtomicUsize::new(0),
             running_max: AtomicUsize::new(0),
             opened: AtomicUsize::new(0),
@@ -82,7 +82,7 @@ impl Echo {
             logprob: Some(-(f64::from(rank) + 0.5)),
             score,
             output_tokens: kept as u32,
-            logprobs: request.logprobs.then(|| Self::told(&words[..kept].join(" "))),
+            logprobs: request.logprobs.then(|| Self::token_logprobs(&words[..kept].join(" "))),
         };
         let all = match request.strategy {
             Strategy::Greedy if prompt == "!none" => vec![],
@@ -98,7 +98,7 @@ impl Echo {
     }
 
     /// A token for each word with the space before it, and its bytes as its log-probability.
-    fn told(text: &str) -> Vec<TokenLogprob> {
+    fn token_logprobs(text: &str) -> Vec<TokenLogprob> {
         let words = text.split_inclusive(' ').enumerate();
         let token = |(at, word): (usize, &str)| TokenLogprob {
             id: at as u32,
@@ -125,8 +125,10 @@ impl Echo {
                     logprob: -(text.len() as f64),
                     tokens: text.split_whitespace().count() as u32 + u32::from(score.include_eos),
                     is_greedy: at == 0,
-                    logprobs: score.logprobs.then(|| Self::told(text)),
-                    prompt_logprobs: score.prompt_logprobs.then(|| Self::told(&score.prompt)),
+                    logprobs: score.logprobs.then(|| Self::token_logprobs(text)),
+                    prompt_logprobs: score
+                        .prompt_logprobs
+                        .then(|| Self::token_logprobs(&score.prompt)),
                 };
                 let scores = score.continuations.iter().enumerate().map(scored).collect();
                 (score.prompt.split_whitespace().count() as u32, Body::Scores(scores))
@@ -178,7 +180,7 @@ impl LanguageModel for Echo {
                 self.0.fetch_sub(1, SeqCst);
             }
         }
-        self.asked.fetch_add(1, SeqCst);
+        self.requests.fetch_add(1, SeqCst);
         let running = self.running.fetch_add(1, SeqCst) + 1;
         let _running = Running(&self.running);
         self.running_max.fetch_max(running, SeqCst);

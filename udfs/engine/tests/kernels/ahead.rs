@@ -96,7 +96,7 @@ fn tokens_that_were_not_sampled_are_refused() {
     assert!(error.contains("at most 2 rows"), "{error}");
 }
 
-/// What is asked of a driver in order to sample.
+/// What is requested of a driver in order to sample.
 #[derive(Clone, Debug, PartialEq)]
 enum Event {
     Launched(Vec<Launch>),
@@ -109,7 +109,7 @@ struct Watched(Emulator, Arc<Mutex<Vec<Event>>>);
 
 impl Watched {
     fn note(&self, event: Event) {
-        self.1.lock().expect("nobody panics with the lock").push(event);
+        self.1.lock().expect("no thread panics with the lock").push(event);
     }
 }
 
@@ -182,7 +182,7 @@ fn a_step_is_launched_before_the_last_is_waited_for() {
         let (_, answer) = receiver.recv_timeout(Duration::from_secs(600)).expect("no answer");
         let written = ask::generations(answer);
         assert!(written.iter().all(|it| it.output_tokens == tokens));
-        let events = std::mem::take(&mut *noted.lock().expect("nobody panics with the lock"));
+        let events = std::mem::take(&mut *noted.lock().expect("no thread panics with the lock"));
         let waits: Vec<bool> = events.iter().map(|event| *event == Event::Waited).collect();
         let steady = [false, true].repeat(STEPS - 1);
         assert_eq!(waits, [&[false][..], &steady, &[true]].concat());

@@ -269,7 +269,7 @@ impl Driver for Noting {
     }
 
     fn run(&self, launches: &[Launch]) -> Result<(), DeviceError> {
-        self.1.lock().expect("nobody panics with the lock").extend_from_slice(launches);
+        self.1.lock().expect("no thread panics with the lock").extend_from_slice(launches);
         self.0.run(launches)
     }
 
@@ -316,11 +316,11 @@ fn same_list(emulator: &Emulator) -> Result<(), String> {
             for less in 0..4 {
                 metadata.push(1, head(blocks, keys - less));
             }
-            noted.lock().expect("nobody panics with the lock").clear();
+            noted.lock().expect("no thread panics with the lock").clear();
             gpu.upload_metadata(&metadata, &mut there)?;
             gpu.attend(&q, &there, &attend, &cache, 1, &mut out)?;
             download(&mut gpu, &out)?;
-            lists.push(noted.lock().expect("nobody panics with the lock").clone());
+            lists.push(noted.lock().expect("no thread panics with the lock").clone());
         }
         Ok(lists)
     };

@@ -64,8 +64,8 @@ impl Compiler {
     }
 
     fn look() -> Option<Self> {
-        let told = std::env::var("CXX").ok();
-        let commands = told.iter().map(String::as_str).chain(["c++", "g++", "clang++"]);
+        let named = std::env::var("CXX").ok();
+        let commands = named.iter().map(String::as_str).chain(["c++", "g++", "clang++"]);
         commands.filter(|command| !command.is_empty()).find_map(|command| {
             let version = Command::new(command).arg("--version").output().ok()?;
             let gcc = String::from_utf8_lossy(&version.stdout).contains("Free Software Foundation");
@@ -166,7 +166,7 @@ impl Compiler {
     }
 
     /// The file that `command` makes of `content`, unless it is there. It appears at once and whole,
-    /// whoever else makes it at the same time.
+    /// whatever else makes it at the same time.
     fn made(
         &self,
         kind: &str,
@@ -236,15 +236,15 @@ static TURNS: (Mutex<usize>, Condvar) = (Mutex::new(JOBS), Condvar::new());
 
 impl Turn {
     fn take() -> Self {
-        let free = TURNS.0.lock().expect("nobody panics with the lock");
-        *TURNS.1.wait_while(free, |free| *free == 0).expect("nobody panics with the lock") -= 1;
+        let free = TURNS.0.lock().expect("no thread panics with the lock");
+        *TURNS.1.wait_while(free, |free| *free == 0).expect("no thread panics with the lock") -= 1;
         Self
     }
 }
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        *TURNS.0.lock().expect("nobody panics with the lock") += 1;
+        *TURNS.0.lock().expect("no thread panics with the lock") += 1;
         TURNS.1.notify_one();
     }
 }

@@ -126,7 +126,7 @@ impl Emulator {
     }
 
     fn lock(&self) -> MutexGuard<'_, Shared> {
-        self.shared.lock().expect("nobody panics with the lock")
+        self.shared.lock().expect("no thread panics with the lock")
     }
 
     fn ask(&self, parts: &[&[u8]], answer: &mut [u8]) -> Result<(), DeviceError> {
@@ -202,8 +202,8 @@ impl Driver for Emulator {
             return Ok(Piece { owner: self.clone(), address, bytes, held });
         }
         let mut address = [0; 8];
-        let asked = shared.place.ask(&[b"A", &(bytes as u64).to_le_bytes()], &mut address);
-        asked.map_err(|error| match error.as_str() {
+        let reply = shared.place.ask(&[b"A", &(bytes as u64).to_le_bytes()], &mut address);
+        reply.map_err(|error| match error.as_str() {
             "no memory" => DeviceError::OutOfMemory { bytes },
             _ => DeviceError::Failed(error),
         })?;

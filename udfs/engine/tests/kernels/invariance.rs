@@ -27,7 +27,7 @@ fn open(emulator: &Emulator, name: &str, settings: &Settings) -> Model {
     Model::open_on(&Arc::new(ask::folder(name)), settings, vec![make]).unwrap()
 }
 
-/// The answers to all, asked at once.
+/// The answers to all, requested at once.
 fn together(model: &Model, requests: &[Request]) -> Vec<Answered> {
     let (sender, receiver) = mpsc::channel();
     for (name, request) in requests.iter().enumerate() {
@@ -39,7 +39,7 @@ fn together(model: &Model, requests: &[Request]) -> Vec<Answered> {
     answers.into_iter().map(|(_, answer)| answer).collect()
 }
 
-/// The same, each asked when the one before is answered.
+/// The same, each requested when the one before is answered.
 fn alone(model: &Model, requests: &[Request]) -> Vec<Answered> {
     let one = |request| together(model, std::slice::from_ref(request)).remove(0);
     requests.iter().map(one).collect()

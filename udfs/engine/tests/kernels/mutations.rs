@@ -57,7 +57,7 @@ fn notice(compiler: &Compiler, mutation: &Mutation) -> Result<(), String> {
     let program = compiler.variant(&units(), &mutant(mutation), folder.path())?;
     let emulator = Emulator::of(&program, Order::Forward)?;
     match catch_unwind(AssertUnwindSafe(|| (mutation.check)(&emulator))) {
-        Ok(Ok(())) => Err("nobody noticed".to_owned()),
+        Ok(Ok(())) => Err("the check did not notice".to_owned()),
         Ok(Err(_)) | Err(_) => Ok(()),
     }
 }

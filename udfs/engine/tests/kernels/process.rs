@@ -35,7 +35,7 @@ impl Process {
         let heard = Arc::clone(&said);
         let listener = std::thread::spawn(move || {
             for line in errors.lines().map_while(Result::ok) {
-                let mut heard = heard.lock().expect("nobody panics with the lock");
+                let mut heard = heard.lock().expect("no thread panics with the lock");
                 if heard.len() < LINES {
                     heard.push(line);
                 }
@@ -77,7 +77,7 @@ impl Process {
         if let Some(listener) = self.listener.take() {
             listener.join().expect("it does not panic");
         }
-        let said = self.said.lock().expect("nobody panics with the lock").join("\n");
+        let said = self.said.lock().expect("no thread panics with the lock").join("\n");
         let status = status.map_or_else(|error| error.to_string(), |status| status.to_string());
         format!("the emulator ended ({status}):\n{said}")
     }

@@ -19,7 +19,7 @@ use crate::rows::{Checked, numbers, tensor};
 /// One token, less and more than a warp has, several rounds of all threads.
 const VOCABULARIES: [usize; 6] = [1, 31, 33, 1000, 5000, 9001];
 
-/// Rows of logits and what is asked of them.
+/// Rows of logits and what is requested of them.
 #[derive(Clone, Default)]
 pub struct Case {
     logits: Vec<Vec<f32>>,
@@ -39,10 +39,10 @@ impl Case {
         let rng = CounterRng::new(seed, 8, 9, 10);
         let first_mask = self.sampling.masks.len() as u32;
         self.sampling.masks.extend((0..words as u32).map(|word| rng.bits(word) as u32));
-        let last = *self.sampling.rows.last().expect("a row was asked");
+        let last = *self.sampling.rows.last().expect("a row was requested");
         let mask_words = words as u32;
         self.sampling.rows.push(RowSampling { first_mask, mask_words, ..last });
-        self.logits.push(self.logits.last().expect("a row was asked").clone());
+        self.logits.push(self.logits.last().expect("a row was requested").clone());
     }
 
     /// How many rows are sampled.

@@ -75,7 +75,7 @@ fn prompt(writer: &Writer, number: usize) -> Prompt {
     Prompt::Text(writer.texts[number].text.clone())
 }
 
-/// All runs of one kind of a checkpoint, asked at once and compared.
+/// All runs of one kind of a checkpoint, requested at once and compared.
 fn compare<'a>(
     what: &str,
     runs: impl Fn(&'a Writer) -> Vec<(Generate, u64, usize, (String, Vec<u32>), &'a Run)>,
@@ -111,11 +111,11 @@ fn greedy_answers_are_those_of_transformers() {
 #[test]
 fn answers_with_a_given_beginning_are_those_of_transformers() {
     for (folder, writer, tokenizer) in writers() {
-        let asked = |it: &golden::Prefixed| {
+        let request = |it: &golden::Prefixed| {
             let generate = generate(prompt(&writer, it.text), Strategy::Greedy);
             (Request::Generate(Generate { prefix: it.prefix.clone(), ..generate }), 0)
         };
-        let requests: Vec<_> = writer.prefixed.iter().map(asked).collect();
+        let requests: Vec<_> = writer.prefixed.iter().map(request).collect();
         let answers = ask_all(&open(&folder), &requests);
         for (answer, it) in answers.into_iter().zip(&writer.prefixed) {
             let forced = &it.forced;

@@ -94,7 +94,7 @@ fn with(name: &str, key: &str, value: Value) -> (tempfile::TempDir, PathBuf) {
     (copy, path)
 }
 
-fn asked(folder: &Path, pair: &str) -> Result<Vec<ClassScore>, RequestError> {
+fn class_scores(folder: &Path, pair: &str) -> Result<Vec<ClassScore>, RequestError> {
     let (text, pair) = ("ba be".to_owned(), Some(pair.to_owned()));
     let request = Request::Classify(Classify { text, pair, truncate: None });
     ask_all(&open(folder), &[(request, 0)]).remove(0).map(|answer| classes(answer.body))
@@ -103,8 +103,8 @@ fn asked(folder: &Path, pair: &str) -> Result<Vec<ClassScore>, RequestError> {
 #[test]
 fn a_regression_has_values_and_no_probabilities() {
     let (_copy, regression) = with("bert-reranker", "problem_type", json!("regression"));
-    let logits = asked(&golden::kept().join("bert-reranker"), "bo").unwrap();
-    let values = asked(&regression, "bo").unwrap();
+    let logits = class_scores(&golden::kept().join("bert-reranker"), "bo").unwrap();
+    let values = class_scores(&regression, "bo").unwrap();
     assert_eq!((values[0].logit, values[0].probability), (logits[0].logit, None));
     assert!(logits[0].probability.is_some());
 }
@@ -119,7 +119,7 @@ fn token_types_are_given_where_the_folder_says_so() {
         let mut settings = given.clone();
         settings[key] = value;
         std::fs::write(&file, settings.to_string()).unwrap();
-        asked(&folder, "bo").unwrap()
+        class_scores(&folder, "bo").unwrap()
     };
     let typed = classes("unk_token", json!("[UNK]"));
     let untyped = classes("model_input_names", json!(["input_ids", "attention_mask"]));
@@ -127,14 +127,14 @@ fn token_types_are_given_where_the_folder_says_so() {
     assert_eq!(classes("model_input_names", Value::Null), untyped);
     let of_bert = json!({"tokenizer_class": "BertTokenizer"});
     std::fs::write(&file, of_bert.to_string()).unwrap();
-    assert_eq!(asked(&folder, "bo").unwrap(), typed);
+    assert_eq!(class_scores(&folder, "bo").unwrap(), typed);
 }
 
 #[test]
 fn a_model_without_a_head_and_a_pair_that_is_too_long_are_row_errors() {
-    let why = asked(&golden::kept().join("bert"), "bo").unwrap_err().to_string();
+    let why = class_scores(&golden::kept().join("bert"), "bo").unwrap_err().to_string();
     assert!(why.starts_with("the model has no head that tells classes;"), "{why}");
-    let long = asked(&golden::kept().join("bert-reranker"), &"ba ".repeat(100)).unwrap_err();
+    let long = class_scores(&golden::kept().join("bert-reranker"), &"ba ".repeat(100)).unwrap_err();
     assert_eq!(long, RequestError::TooLong { tokens: 105, limit: 96 });
     let request = Classify {
         text: "ba".to_owned(),

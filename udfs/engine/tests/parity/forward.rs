@@ -71,9 +71,9 @@ fn states_of_encoders_are_those_of_transformers() {
     }
 }
 
-/// The last block leaves out rows that nobody asks about.
+/// The last block leaves out rows that are not requested.
 #[test]
-fn a_row_is_the_same_whichever_others_are_asked_for() {
+fn a_row_is_the_same_whichever_others_are_requested() {
     for path in golden::checkpoints() {
         if matches!(golden::kind(&path), Kind::Encoder | Kind::Classifier) {
             continue;

@@ -13,20 +13,20 @@ const TOLERANCE: f64 = 1e-4;
 const GAP_MIN: f64 = 1e-4;
 
 #[track_caller]
-fn are_near(told: &[TokenLogprob], ids: &[u32], logprobs: &[f64], what: &str) {
-    assert!(told.iter().map(|one| one.id).eq(ids.iter().copied()), "{what}");
+fn are_near(tokens: &[TokenLogprob], ids: &[u32], logprobs: &[f64], what: &str) {
+    assert!(tokens.iter().map(|one| one.id).eq(ids.iter().copied()), "{what}");
     assert_eq!(logprobs.len(), ids.len(), "{what}");
-    for (ours, theirs) in told.iter().zip(logprobs) {
+    for (ours, theirs) in tokens.iter().zip(logprobs) {
         let error = (f64::from(ours.logprob.unwrap()) - theirs).abs();
         assert!(error < TOLERANCE, "{what}: {ours:?}, not {theirs}");
     }
 }
 
-fn joined(told: &[TokenLogprob]) -> String {
-    told.iter().map(|one| one.text.as_str()).collect()
+fn joined(tokens: &[TokenLogprob]) -> String {
+    tokens.iter().map(|one| one.text.as_str()).collect()
 }
 
-/// The same answer asked for with its tokens and without; they differ in nothing else.
+/// The same answer requested with its tokens and without; they differ in nothing else.
 fn both(folder: &std::path::Path, generate: &Generate, row: u64) -> Vec<Generation> {
     let with = Generate { logprobs: true, ..generate.clone() };
     let requests = [generate, &with].map(|it| (Request::Generate(it.clone()), row));
@@ -34,17 +34,17 @@ fn both(folder: &std::path::Path, generate: &Generate, row: u64) -> Vec<Generati
     let (without, with) = (generations(without), generations(with));
     for (a, b) in without.iter().zip(&with) {
         assert_eq!((a, &None), (&Generation { logprobs: None, ..b.clone() }, &a.logprobs));
-        let told = b.logprobs.as_ref().unwrap();
-        assert_eq!(joined(told), b.text, "{folder:?}");
-        assert_eq!(told.len() as u32, b.output_tokens);
-        let sum: f64 = told.iter().map(|one| f64::from(one.logprob.unwrap())).sum();
+        let tokens = b.logprobs.as_ref().unwrap();
+        assert_eq!(joined(tokens), b.text, "{folder:?}");
+        assert_eq!(tokens.len() as u32, b.output_tokens);
+        let sum: f64 = tokens.iter().map(|one| f64::from(one.logprob.unwrap())).sum();
         assert!((sum - b.logprob.unwrap()).abs() < 1e-5, "{folder:?}: {sum}, not {:?}", b.logprob);
     }
     with
 }
 
 #[test]
-fn new_tokens_are_told_as_transformers_has_them() {
+fn new_tokens_are_returned_as_transformers_has_them() {
     for folder in golden::checkpoints() {
         if !matches!(golden::kind(&folder), Kind::Causal | Kind::Seq2seq) {
             continue;
@@ -85,7 +85,7 @@ fn new_tokens_are_told_as_transformers_has_them() {
     }
 }
 
-/// What is cut by a stop text says nothing, and choices are told as they were given.
+/// What is cut by a stop text says nothing, and choices are returned as they were given.
 #[test]
 fn texts_of_tokens_are_the_answer() {
     let folder = golden::kept().join("gpt2");
@@ -118,7 +118,7 @@ fn scores(answer: Result<Answer, RequestError>) -> Vec<proofmill_engine::request
 }
 
 #[test]
-fn scored_tokens_are_told_as_transformers_has_them() {
+fn scored_tokens_are_returned_as_transformers_has_them() {
     for folder in golden::checkpoints() {
         let kind = golden::kind(&folder);
         if !matches!(kind, Kind::Causal | Kind::Seq2seq) {
@@ -137,8 +137,8 @@ fn scored_tokens_are_told_as_transformers_has_them() {
             }
             let without = scores(without);
             for (ours, theirs) in without.iter().zip(&theirs.continuations) {
-                let told = ours.logprobs.as_ref().unwrap();
-                are_near(told, &theirs.tokens, &theirs.logprobs, &format!("{folder:?}"));
+                let tokens = ours.logprobs.as_ref().unwrap();
+                are_near(tokens, &theirs.tokens, &theirs.logprobs, &format!("{folder:?}"));
                 assert_eq!(ours.prompt_logprobs, None);
             }
             if kind == Kind::Seq2seq {
@@ -146,7 +146,7 @@ fn scored_tokens_are_told_as_transformers_has_them() {
             }
             let mut with = scores(with);
             let prompt = with[0].prompt_logprobs.take().unwrap();
-            // What is told of the prompt changes nothing else.
+            // What is returned of the prompt changes nothing else.
             assert_eq!(with, without, "{folder:?}");
             // Goldens have the tokenizer's special tokens, which an empty beginning has not.
             let (first, rest) = prompt.split_first().unwrap();

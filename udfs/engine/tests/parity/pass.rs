@@ -119,9 +119,17 @@ pub fn logprobs<B: Backend>(
     let (input, metadata) = place(written, 0);
     let (input, metadata) = brought(backend, &input, &metadata)?;
     let first = (written.len() - rows) as u32;
-    let asked: Vec<u32> = (first..written.len() as u32).collect();
-    let asked = RequestedRows::Some { rows: &asked, of: written.len() };
-    decoder.forward(backend, &input, &metadata, &mut keys, source.as_ref(), asked, &mut work)?;
+    let requested: Vec<u32> = (first..written.len() as u32).collect();
+    let requested = RequestedRows::Some { rows: &requested, of: written.len() };
+    decoder.forward(
+        backend,
+        &input,
+        &metadata,
+        &mut keys,
+        source.as_ref(),
+        requested,
+        &mut work,
+    )?;
     decoder.finish(backend, &mut work)?;
     let head = network.head.as_ref().expect("what writes has a head");
     let count = head.linear.outputs as u32;

@@ -106,13 +106,13 @@ fn states_of_every_layer_are_those_of_transformers() {
         assert!(count >= 2, "{folder:?}");
         // Every layer by both of its names, beside a longer text.
         let kinds = [HiddenRows::Last, HiddenRows::First, HiddenRows::Mean, HiddenRows::All];
-        let asked: Vec<(i32, HiddenRows)> =
+        let requested: Vec<(i32, HiddenRows)> =
             (-count..count).flat_map(|layer| kinds.map(|rows| (layer, rows))).collect();
         let both = |&(layer, rows): &(i32, HiddenRows)| {
             [LAYERS_OF, 3].map(|text| (Request::Hidden(hidden(&all[text], layer, rows)), 0))
         };
-        let answers = ask_all(&model, &asked.iter().flat_map(both).collect::<Vec<_>>());
-        for ((layer, rows), answer) in asked.iter().zip(answers.into_iter().step_by(2)) {
+        let answers = ask_all(&model, &requested.iter().flat_map(both).collect::<Vec<_>>());
+        for ((layer, rows), answer) in requested.iter().zip(answers.into_iter().step_by(2)) {
             let theirs = &layers[layer.rem_euclid(count) as usize];
             let (width, length) = (theirs.width, theirs.rows().len());
             let mean: Vec<f32> = (0..width)

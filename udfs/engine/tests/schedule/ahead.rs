@@ -89,7 +89,7 @@ fn who_needs_its_tokens_gets_them_before_the_next_step() {
         let steps = noted(&log);
         assert!(steps.len() > 4, "{generate:?}");
         assert_eq!(steps, one_by_one(steps.len() as u64 / 2), "{generate:?}");
-        // As long as it is there, nobody else goes ahead.
+        // As long as it is there, no other goes ahead.
         let other = exactly(20, plain("ko", Strategy::Greedy));
         let both = [generate.clone(), other.clone()].map(Request::Generate);
         ask_together(&model, &both);
@@ -101,7 +101,7 @@ fn who_needs_its_tokens_gets_them_before_the_next_step() {
     }
 }
 
-/// Rows that decoders computed and tokens that were asked for, and the answer.
+/// Rows that decoders computed and tokens that were requested, and the answer.
 fn counted(model: &Model, generate: &Generate) -> (u64, u64, Vec<Generation>) {
     let before = model.counts();
     let answer = write(model, generate);
@@ -111,7 +111,7 @@ fn counted(model: &Model, generate: &Generate) -> (u64, u64, Vec<Generation>) {
 }
 
 #[test]
-fn an_answer_that_ends_leaves_a_row_that_counts_as_computed_and_not_as_asked() {
+fn an_answer_that_ends_leaves_a_row_that_counts_as_computed_and_not_as_requested() {
     let stop = |stop: &str| vec![stop.to_owned()];
     let mut early = 0;
     for (name, generate) in [
@@ -124,10 +124,11 @@ fn an_answer_that_ends_leaves_a_row_that_counts_as_computed_and_not_as_asked() {
         ("llama", Generate { max_tokens: 60, ..plain("ko", sampled(1, 6)) }),
         ("t5", Generate { max_tokens: 60, ..plain("vi lu", sampled(2, 5)) }),
     ] {
-        let (rows, asked, expected) = counted(&open(name, &settings()), &generate);
-        let (all_rows, all_asked, answer) = counted(&ahead(name, &settings(), AHEAD).0, &generate);
+        let (rows, requested, expected) = counted(&open(name, &settings()), &generate);
+        let (all_rows, all_requested, answer) =
+            counted(&ahead(name, &settings(), AHEAD).0, &generate);
         assert_eq!(answer, expected);
-        assert_eq!(all_asked, asked, "{name}: {generate:?}");
+        assert_eq!(all_requested, requested, "{name}: {generate:?}");
         // That the last of all tokens is the last is known before it is read.
         let ended = |it: &&Generation| {
             it.finish != Finish::Length && it.output_tokens < generate.max_tokens
@@ -149,13 +150,13 @@ fn an_answer_that_ends_is_kept_for_the_next_turn() {
     for seed in 0..40 {
         let first = Generate { max_tokens: 50, ..plain(&prompt, sampled(seed, 1)) };
         let turns = |model: &Model| {
-            let (_, asked, answer) = counted(model, &first);
-            (asked, answer, counted(model, &next))
+            let (_, requested, answer) = counted(model, &first);
+            (requested, answer, counted(model, &next))
         };
         let expected = turns(&open("llama", &settings()));
         assert_eq!(turns(&ahead("llama", &settings(), AHEAD).0), expected, "{first:?}");
-        let (rows, asked, _) = expected.2;
-        found += u32::from(rows < asked && expected.1[0].finish != Finish::Length);
+        let (rows, requested, _) = expected.2;
+        found += u32::from(rows < requested && expected.1[0].finish != Finish::Length);
     }
     assert!(found > 5, "{found} turns began with the one before");
 }

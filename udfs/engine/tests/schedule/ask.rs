@@ -89,7 +89,7 @@ pub fn ask(model: &Model, request: &Request) -> Answered {
     ask_all(model, [request]).remove(0)
 }
 
-/// Keeps the only worker of a model from working until it is dropped: what is asked in the meantime
+/// Keeps the only worker of a model from working until it is dropped: what is requested in the meantime
 /// is there all at once.
 pub struct Gate {
     _closed: Sender<()>,

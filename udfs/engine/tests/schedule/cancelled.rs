@@ -1,4 +1,4 @@
-//! Requests that nobody waits for any more, models that end, and replies that fail.
+//! Requests that no caller waits for any more, models that end, and replies that fail.
 
 use std::sync::mpsc;
 use std::sync::{Arc, Mutex};
@@ -131,10 +131,10 @@ fn a_reply_may_ask_again() {
     let cancel = Cancel::default();
     cancel.cancel();
     let gate = Gate::close(&model);
-    let asked = Arc::clone(&again);
+    let taken = Arc::clone(&again);
     let reply = Box::new(move |answer| {
         assert_eq!(answer, Err(RequestError::Cancelled));
-        if let Some(model) = asked.lock().unwrap().take() {
+        if let Some(model) = taken.lock().unwrap().take() {
             submit(&model, &hidden("ba"), 0, &sender);
         }
     });

@@ -130,7 +130,7 @@ fn a_forced_beginning_is_a_part_of_the_form() {
     assert!(why.contains("no answer of this form begins with the prefix \"so: \""), "{why}");
 }
 
-/// Keys are written in the order of the schema, whichever order was asked for first.
+/// Keys are written in the order of the schema, whichever order was requested first.
 #[test]
 fn the_order_of_a_schema_is_that_of_the_answer() {
     let model = open("gpt2", &settings());

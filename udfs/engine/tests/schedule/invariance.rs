@@ -34,7 +34,7 @@ fn is_refused(answer: &Answered) -> bool {
     }
 }
 
-/// A tokenizer may have no tokens for the prefix, whoever is asked beside it.
+/// A tokenizer may have no tokens for the prefix, whatever is requested beside it.
 fn cannot_begin(answer: &Answered) -> bool {
     matches!(answer, Err(RequestError::Invalid(why)) if why.ends_with("the answer cannot begin with it"))
 }

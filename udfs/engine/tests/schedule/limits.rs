@@ -126,7 +126,7 @@ fn what_the_cache_cannot_hold_is_refused() {
     refuses(&model, &long, &too_long(7 * BLOCK_SLOTS as u32, room));
     refuses(&model, &generate(plain("lu", beams(2))), &too_long(7 * BLOCK_SLOTS as u32, room));
     refuses(&model, &score("lu", &[" ba", " ko"]), &too_long(9 * BLOCK_SLOTS as u32, room));
-    // A decoder keeps what it reads, whatever is asked.
+    // A decoder keeps what it reads, whatever is requested.
     refuses(&model, &hidden(&words(100)), &too_long(7 * BLOCK_SLOTS as u32, room));
     refuses(&model, &embed(&words(100)), &too_long(7 * BLOCK_SLOTS as u32, room));
     assert!(ask_all(&model, [&hidden(&words(90))])[0].is_ok());

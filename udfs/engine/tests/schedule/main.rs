@@ -1,4 +1,4 @@
-//! Many requests at once: nobody's answer depends on who else asks, everybody gets one, and what is
+//! Many requests at once: no answer depends on the other requests, each gets one, and what is
 //! shared is computed once. The models are the tiny checkpoints of the parity tests.
 
 #![allow(clippy::unwrap_used, reason = "a test fails where it cannot go on")]

@@ -142,7 +142,7 @@ fn a_model_that_does_not_fit_is_opened_smaller() {
     assert_eq!((limits.max_batch_tokens, limits.blocks), (125, 50));
     let request = Request::Generate(plain("ba ne ko", sampled(1, 3)));
     assert_eq!(ask(&model, &request), ask(&open("opt", &wanted), &request));
-    // What one of two devices can do is what both are asked for.
+    // What one of two devices can do is what is requested of both.
     let larger = Little { tensor_rows: 1000, blocks: 1000, ..Little::PLENTY };
     let both = open_on("opt", &wanted, &[larger, little]).unwrap();
     assert_eq!((both.limits().max_batch_tokens, both.limits().blocks), (125, 50));

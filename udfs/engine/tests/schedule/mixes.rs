@@ -9,7 +9,7 @@ use proptest::prelude::*;
 
 use crate::ask::plain;
 
-/// What a model can be asked.
+/// What can be requested of a model.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     Encoder,

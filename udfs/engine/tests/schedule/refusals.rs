@@ -102,7 +102,7 @@ fn contradictions_are_named() {
 }
 
 #[test]
-fn a_model_is_asked_what_its_kind_can_do() {
+fn a_model_does_what_its_kind_can_do() {
     let encoder = open("bert-sentence", &settings());
     refused(&encoder, Writes(greedy("lu")), "an encoder writes no text");
     let why = "an encoder cannot tell how likely a text is";

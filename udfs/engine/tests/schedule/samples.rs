@@ -78,7 +78,7 @@ fn each_sample_ends_where_it_ends() {
         assert!(one.finish == Finish::End || one.output_tokens == 30, "{one:?}");
         assert!(one.logprob.unwrap() < 0.0 && one.score.is_none());
     }
-    // Asked in a crowd they are the same.
+    // Requested in a crowd they are the same.
     let crowd = vec![Request::Generate(all); 5];
     for answer in ask_all(&model, &crowd) {
         assert_eq!(generations(answer), samples);

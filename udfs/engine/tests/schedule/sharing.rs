@@ -114,7 +114,7 @@ fn the_next_batch_begins_with_what_the_last_one_kept() {
     let shots = tokens(SHOTS);
     assert!(shots > 32);
     assert_eq!(rows(&model, &[score(SHOTS, &[" ba"])]), shots);
-    // The row that is asked about is computed again, the others are there.
+    // The row that is requested is computed again, the others are there.
     assert_eq!(rows(&model, &[score(SHOTS, &[" ne"])]), 1);
     // Two questions behind them: all but themselves is there.
     let both = [format!("{SHOTS} lu ko"), format!("{SHOTS} xe")].map(|it| score(&it, &[" ba"]));
@@ -259,9 +259,9 @@ fn the_next_turn_of_a_chat_begins_with_the_last_one() {
     let mut chat = format!("{SHOTS} lu");
     for turn in 0..4 {
         let (before, old) = (model.counts().decoder_rows, chat.clone());
-        let asked = Generate { max_tokens: 20, ..ask::plain(&chat, ask::sampled(turn, 1)) };
-        let answer = ask(&model, &Request::Generate(asked.clone()));
-        assert_eq!(answer, ask(&open("llama", &settings()), &Request::Generate(asked)));
+        let generate = Generate { max_tokens: 20, ..ask::plain(&chat, ask::sampled(turn, 1)) };
+        let answer = ask(&model, &Request::Generate(generate.clone()));
+        assert_eq!(answer, ask(&open("llama", &settings()), &Request::Generate(generate)));
         let new = u64::from(ask::generations(answer.clone())[0].output_tokens);
         let rows = model.counts().decoder_rows - before;
         // But for where a tokenizer reads an answer otherwise than it was written.

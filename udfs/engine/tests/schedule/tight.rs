@@ -1,4 +1,4 @@
-//! A processor with little memory: it gives up where it is asked for too much, now and then; and one that stands
+//! A processor with little memory: it gives up where too much is requested, now and then; and one that stands
 //! for a device which computes while the host goes on.
 
 use std::cell::Cell;

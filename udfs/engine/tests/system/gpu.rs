@@ -122,7 +122,7 @@ fn product(gpu: &mut Gpu<System>, x: &[f32], rows: usize, n: usize, k: usize) ->
     all
 }
 
-/// What nothing but a GPU shows: that cuBLASLt keeps what is asked of it.
+/// What nothing but a GPU shows: that cuBLASLt keeps what is requested of it.
 #[test]
 fn a_row_multiplied_by_cublaslt_has_the_same_bits_among_any_others() {
     let Some(own) = open() else { return };

@@ -284,7 +284,7 @@ fn inside_copies() {
     let last = run(90);
     assert_eq!(ended(last), noted(&lists));
     assert_eq!(ended(first), noted(&lists[..1]), "however late it is read");
-    // More than others took, and one that nobody waits for before the device is gone.
+    // More than others took, and one that no caller waits for before the device is gone.
     let large = system.alloc(Role::Scratch, MIB).unwrap();
     system.upload(&[7; MIB], &large, 0).unwrap();
     let copy = system.begin_download(&large, 0, MIB).unwrap();
@@ -306,9 +306,9 @@ fn without_recording_launches_run_one_by_one() {
 #[test]
 #[ignore = "needs the driver of the test"]
 fn inside_no_recording() {
-    let told = Arc::new(OnceLock::new());
-    let system = open().telling(Arc::clone(&told));
-    assert_eq!(told.get(), None);
+    let reason = Arc::new(OnceLock::new());
+    let system = open().telling(Arc::clone(&reason));
+    assert_eq!(reason.get(), None);
     let log = system.alloc(Role::Scratch, 16).unwrap();
     let lists = [(0, 20); 4];
     for (first, count) in lists {
@@ -318,7 +318,7 @@ fn inside_no_recording() {
     let GraphCounts { plain, recorded, replayed, given_up } = system.graphs();
     assert_eq!((plain, recorded, replayed), (4, 0, 0));
     assert!(given_up.unwrap().contains("while recording a graph"));
-    assert!(told.get().unwrap().contains("while recording a graph"));
+    assert!(reason.get().unwrap().contains("while recording a graph"));
     // What is too large for a kernel is an error, and nothing runs.
     let large = [list(&log, 0, 1), list(&log, u32::MAX as usize, 2)].concat();
     let error = system.run(&large).unwrap_err().to_string();

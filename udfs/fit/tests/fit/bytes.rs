@@ -66,11 +66,11 @@ fn stopping_changes_nothing() {
         let last = run(&settings, &start, pairs, (1, Some(&file)), &mut |_, _| ()).unwrap();
         assert!(last == never);
         // A fit that has ended is not made again.
-        let mut told = Vec::new();
-        let mut look = |report: &Report, _: &_| told.push(report.step);
+        let mut reported = Vec::new();
+        let mut look = |report: &Report, _: &_| reported.push(report.step);
         let again = run(&settings, &start, pairs, (1, Some(&file)), &mut look).unwrap();
         assert!(again == never);
-        assert_eq!(told, [5, 10, 12], "its evaluations, and no step");
+        assert_eq!(reported, [5, 10, 12], "its evaluations, and no step");
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 }

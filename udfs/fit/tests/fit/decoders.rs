@@ -51,7 +51,7 @@ fn outputs_without_an_input_are_learnt_from_their_beginning() {
         .collect();
     let settings = settings(15);
     let model = fitted(&settings, &decoder(), &texts, &texts);
-    let told = model.dev_loss.unwrap();
+    let dev_loss = model.dev_loss.unwrap();
     let (model, _) = opened(&model);
     let (mut sum, mut tokens) = (0.0, 0.0);
     for pair in &texts {
@@ -59,7 +59,7 @@ fn outputs_without_an_input_are_learnt_from_their_beginning() {
         sum -= logprob;
         tokens += f64::from(count);
     }
-    assert!((sum / tokens - told).abs() < 1e-5, "{} by the engine, {told}", sum / tokens);
+    assert!((sum / tokens - dev_loss).abs() < 1e-5, "{} by the engine, {dev_loss}", sum / tokens);
     let judged = Training { judge: Judge::ExactMatch, ..settings };
     let message = refusal(&judged, &decoder(), &texts, &texts);
     assert_eq!(message, "`judge` is exact_match, expected loss, where outputs have no input");
@@ -122,7 +122,7 @@ fn passages_are_fused_as_the_engine_fuses_them() {
     for (name, start) in starts {
         let settings = Training { batch: 9, learning_rate: 5e-3, ..settings(30) };
         let fitted = fitted(&settings, &start, &pairs, &pairs);
-        let told = fitted.dev_loss.unwrap();
+        let dev_loss = fitted.dev_loss.unwrap();
         let (model, codec) = opened(&fitted);
         let (mut sum, mut tokens) = (0.0, 0);
         for pair in &pairs {
@@ -130,7 +130,7 @@ fn passages_are_fused_as_the_engine_fuses_them() {
             tokens += 1 + codec.encode(&pair.output, false).unwrap().len();
         }
         let loss = sum / tokens as f64;
-        assert!((loss - told).abs() < 1e-5, "{name}: {told}, {loss} by the engine");
+        assert!((loss - dev_loss).abs() < 1e-5, "{name}: {dev_loss}, {loss} by the engine");
     }
     let settings = Training { batch: 9, evaluate_every: 500, ..settings(250) };
     let start = scratch(proofmill_settings::fit::Activation::Relu);

@@ -50,7 +50,7 @@ fn the_best_is_kept_and_patience_ends() {
 fn exact_matches_can_be_the_judge() {
     let all = pairs();
     let (train, known) = (&all[..14], &all[6..14]);
-    // Others are answered in letters that nobody learns: their loss rises as soon as anything is learnt.
+    // Others are answered in letters that are never learnt: their loss rises as soon as anything is learnt.
     let wrong = (0..6).map(|i| Pair { weight: 20.0, ..Pair::new(text(&all[i]), "zzz") });
     let dev: Vec<Pair> = known.iter().cloned().chain(wrong).collect();
     let dev = &dev[..];
@@ -82,15 +82,15 @@ fn exact_matches_can_be_the_judge() {
         cancel.store(report.step == 50, std::sync::atomic::Ordering::Relaxed);
     });
     assert!(stopped.is_err());
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     let mut look = |report: &proofmill_fit::Report, _: &_| {
         if let (Some(loss), Some(exact)) = (report.dev_loss, report.exact_match) {
-            told.push((report.step, loss, exact, report.best));
+            reported.push((report.step, loss, exact, report.best));
         }
     };
     let again = run(&settings, &start, (train, dev), (1, Some(&file)), &mut look).unwrap();
     assert!(again == best);
-    assert_eq!(told, looks, "those before it was stopped are told too");
+    assert_eq!(reported, looks, "those before it was stopped are reported too");
 }
 
 /// What was trained well is not made worse by more training that harms it.
@@ -106,19 +106,19 @@ fn the_start_is_kept_where_nothing_is_better() {
     let harmful = Training { evaluate_every: 10, ..settings(30) };
     let without = fitted(&harmful, &start, train, dev);
     let settings = Training { evaluate_start: true, ..harmful };
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     let mut look = |report: &proofmill_fit::Report, _: &_| {
-        told.extend(report.dev_loss.map(|loss| (report.step, report.loss.is_some(), loss)));
+        reported.extend(report.dev_loss.map(|loss| (report.step, report.loss.is_some(), loss)));
     };
     let kept = run(&settings, &start, (train, dev), (1, None), &mut look).unwrap();
     assert_eq!((kept.step, kept.steps), (0, 30));
-    let steps: Vec<_> = told.iter().map(|it| (it.0, it.1)).collect();
+    let steps: Vec<_> = reported.iter().map(|it| (it.0, it.1)).collect();
     assert_eq!(steps, [(0, false), (10, true), (20, true), (30, true)]);
-    assert!(told[1..].iter().all(|it| it.2 > told[0].2), "{told:?}");
-    assert_eq!(kept.dev_loss, Some(told[0].2));
+    assert!(reported[1..].iter().all(|it| it.2 > reported[0].2), "{reported:?}");
+    assert_eq!(kept.dev_loss, Some(reported[0].2));
     assert!(without.dev_loss > kept.dev_loss);
 
-    // Stopped and gone on with, the look at the start is told again, and is still the best.
+    // Stopped and gone on with, the look at the start is reported again, and is still the best.
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("state");
     let stopped = run(&settings, &start, (train, dev), (1, Some(&file)), &mut |report, cancel| {
@@ -130,7 +130,7 @@ fn the_start_is_kept_where_nothing_is_better() {
         again.extend(report.dev_loss.map(|loss| (report.step, report.loss.is_some(), loss)));
     };
     assert!(run(&settings, &start, (train, dev), (2, Some(&file)), &mut look).unwrap() == kept);
-    assert_eq!(again, told);
+    assert_eq!(again, reported);
 
     let refused = run(&settings, &start, (train, &[]), (1, None), &mut |_, _| {});
     let message = refused.err().unwrap().to_string();

@@ -54,16 +54,16 @@ pub fn settings(steps: u32) -> Training {
     }
 }
 
-/// A fit on this many threads; every report goes to `told`.
+/// A fit on this many threads; every report goes to `look`.
 pub fn run(
     settings: &Training,
     start: &Start,
     (train, dev): (&[Pair], &[Pair]),
     (threads, state): (usize, Option<&Path>),
-    told: &mut dyn FnMut(&Report, &AtomicBool),
+    look: &mut dyn FnMut(&Report, &AtomicBool),
 ) -> Result<Fitted, FitError> {
     let cancel = AtomicBool::new(false);
-    let mut progress = |report: &Report| told(report, &cancel);
+    let mut progress = |report: &Report| look(report, &cancel);
     let clock = || Duration::from_secs(1);
     let scratch = tempfile::tempdir().unwrap();
     let run = Run {
@@ -77,7 +77,7 @@ pub fn run(
     fit(settings, start, train, dev, run)
 }
 
-/// A fit on one thread that nobody watches.
+/// A fit on one thread without a look at its reports.
 pub fn fitted(settings: &Training, start: &Start, train: &[Pair], dev: &[Pair]) -> Fitted {
     run(settings, start, (train, dev), (1, None), &mut |_, _| ()).unwrap()
 }

@@ -101,9 +101,9 @@ async fn several_answers_come_in_their_order() {
         "usage": null,
     });
     let answers = generations(read(&request, &response, |_| ()).await.unwrap());
-    let told: Vec<_> =
+    let found: Vec<_> =
         answers.iter().map(|one| (&*one.text, one.logprob, one.output_tokens)).collect();
-    assert_eq!(told, [("a", Some(-0.75), 2), ("b", None, 2)]);
+    assert_eq!(found, [("a", Some(-0.75), 2), ("b", None, 2)]);
 }
 
 #[tokio::test]
@@ -258,7 +258,7 @@ async fn scores() {
 }
 
 #[tokio::test]
-async fn scores_that_cannot_be_told() {
+async fn scores_that_cannot_be_determined() {
     let without = |field: &str, value: Value| {
         let mut response = echo();
         *response.pointer_mut(field).unwrap() = value;

@@ -64,9 +64,9 @@ async fn tokens_per_minute_are_those_that_the_endpoint_counts() {
 }
 
 #[tokio::test]
-async fn who_is_told_to_wait_waits_alone() {
-    let told = Reply::with(429, "retry-after: 1\r\n", "");
-    let server = FakeServer::start([told, Reply::ok(HI)]).await;
+async fn a_request_that_must_wait_waits_alone() {
+    let refusal = Reply::with(429, "retry-after: 1\r\n", "");
+    let server = FakeServer::start([refusal, Reply::ok(HI)]).await;
     let model = open(settings(&server.base_url), Arc::new(SystemClock::default()));
     let (first, later) = (greedy(), greedy());
     let began = Instant::now();
@@ -85,9 +85,9 @@ async fn who_is_told_to_wait_waits_alone() {
 #[tokio::test]
 async fn refusals_lower_what_is_sent_at_a_time() {
     // The first burst is refused; of what is sent later, no more than half is there at a time.
-    let told = || Reply::with(429, "retry-after: 0\r\n", "");
+    let refusal = || Reply::with(429, "retry-after: 0\r\n", "");
     let late = Reply::Late(Duration::from_millis(60), HI.to_owned());
-    let server = FakeServer::start([told(), told(), told(), told(), late]).await;
+    let server = FakeServer::start([refusal(), refusal(), refusal(), refusal(), late]).await;
     let settings =
         Settings { concurrency: NonZeroU32::new(4).unwrap(), ..settings(&server.base_url) };
     let model = ask_all(open(settings, Arc::new(FakeClock::default())), 4).await;
@@ -97,8 +97,8 @@ async fn refusals_lower_what_is_sent_at_a_time() {
 
 #[tokio::test]
 async fn who_waits_to_be_sent_again_takes_no_place_of_the_fewer() {
-    let told = || Reply::with(429, "retry-after: 1\r\n", "");
-    let server = FakeServer::start([told(), told(), Reply::ok(HI)]).await;
+    let refusal = || Reply::with(429, "retry-after: 1\r\n", "");
+    let server = FakeServer::start([refusal(), refusal(), Reply::ok(HI)]).await;
     let settings =
         Settings { concurrency: NonZeroU32::new(4).unwrap(), ..settings(&server.base_url) };
     let model = open(settings, Arc::new(SystemClock::default()));

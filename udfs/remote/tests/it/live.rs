@@ -2,7 +2,7 @@
 //!
 //! `PROOFMILL_TEST_ENDPOINT` is its base URL, `PROOFMILL_TEST_MODEL` what it calls its model, and
 //! `PROOFMILL_TEST_OFFERS` a list of `completions,chat,embeddings,logprobs,scores,samples`, all
-//! that it is to be asked for. `tests/servers/README.md` starts some.
+//! that is to be requested of it. `tests/servers/README.md` starts some.
 
 use std::io::Write;
 use std::sync::Arc;

@@ -145,7 +145,7 @@ fn score() -> Request {
     })
 }
 
-/// A request, the settings it is asked under, and a word of the refusal.
+/// A request, the settings it is sent under, and a word of the refusal.
 type Case = (Request, fn(&mut Settings), &'static str);
 
 #[tokio::test]

@@ -16,7 +16,7 @@ const fn seconds(seconds: u64) -> Duration {
 }
 
 #[tokio::test]
-async fn a_rate_limit_waits_as_long_as_asked() {
+async fn a_rate_limit_waits_as_long_as_requested() {
     let date = "retry-after: Sun, 06 Nov 1994 08:49:57 GMT\r\n";
     let server = FakeServer::start([
         Reply::with(429, "Retry-After: 7\r\n", "slow down"),
@@ -62,7 +62,7 @@ async fn what_passes_is_tried_again() {
 }
 
 #[tokio::test]
-async fn in_the_end_the_row_fails_and_may_be_asked_another_time() {
+async fn in_the_end_the_row_fails_and_may_be_sent_another_time() {
     let server = FakeServer::start([Reply::status(500, r#"{"error": {"message": "boom"}}"#)]).await;
     let (model, host) = model(&server);
     let error = model.ask(&greedy()).await.unwrap_err();

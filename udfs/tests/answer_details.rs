@@ -1,4 +1,4 @@
-//! What model functions tell beside an answer: classes, log-probabilities of tokens, states of layers.
+//! What model functions return beside an answer: classes, log-probabilities of tokens, states of layers.
 
 #![allow(clippy::unwrap_used, reason = "a test fails where it cannot go on")]
 
@@ -48,7 +48,7 @@ async fn classes_are_recorded_and_replayed() {
     assert_eq!(texts(&context, sql).await, all(&["10.0"]));
     let again = "SELECT classify('echo', p, 'b', {replay: 'only'})['logit'] FROM t";
     assert_eq!(texts(&context, again).await, all(&["10.0"]));
-    assert_eq!(fixture.echo.asked.load(SeqCst), 1);
+    assert_eq!(fixture.echo.requests.load(SeqCst), 1);
 }
 
 /// The type of a result says what its options name, and nothing else.
@@ -71,7 +71,7 @@ async fn options_that_name_a_field_add_it() {
     assert_eq!(texts(&context, &of(score, "text")).await, all(&["x |y"]));
     let prompt = of(score, "logprob").replace("a.logprobs", "a.prompt_logprobs");
     assert_eq!(texts(&context, &prompt).await, all(&["-2|-1"]));
-    // Named and not asked for: the field is there, and empty.
+    // Named and not requested: the field is there, and empty.
     let without = "SELECT generate('echo', p, {logprobs: false})['logprobs'] IS NULL FROM t";
     assert_eq!(texts(&context, without).await, all(&["true"]));
     for call in [
