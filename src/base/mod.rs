@@ -5,6 +5,7 @@ pub mod clock;
 pub mod digest;
 pub mod error;
 pub mod ids;
+pub mod merkle;
 pub mod natural;
 pub mod retry;
 pub mod rng;

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
 use proofmill_base::digest::Digest;
-use proofmill_store::{Machine, Outcome, PipelineRef, StageOutcome};
+use proofmill_store::{Machine, Outcome, PipelineRef, SourceRefs, StageOutcome, Trigger};
 
 /// An event of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -22,6 +22,11 @@ pub enum Event {
         /// Templates that the pipeline uses, with the digests of their texts.
         #[serde(default)]
         templates: BTreeMap<String, Digest>,
+        /// The texts that it was made of.
+        #[serde(default)]
+        sources: SourceRefs,
+        #[serde(default)]
+        trigger: Trigger,
         #[serde(default)]
         machine: Machine,
         /// Number of stages that take part.

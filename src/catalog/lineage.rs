@@ -189,7 +189,7 @@ mod tests {
     use arrow::datatypes::Field;
 
     use super::*;
-    use proofmill_store::schema_to_hex;
+    use proofmill_store::{Extensions, schema_to_hex};
 
     /// A record of a table of texts, made from others.
     pub fn artifact(
@@ -226,6 +226,8 @@ mod tests {
             wall_ms: 0,
             usage: None,
             notes: Vec::new(),
+            rows_root: None,
+            extensions: Extensions::new(),
         })
     }
 

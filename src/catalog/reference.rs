@@ -2,18 +2,21 @@
 
 use std::str::FromStr;
 
-use futures::{StreamExt, stream};
+use futures::{TryStreamExt, stream};
 use proofmill_base::error::{Error, ErrorKind, Result};
 use proofmill_base::ids::{PipelineName, RunId};
 use proofmill_base::suggest;
-use proofmill_store::{Outcome, Store, run_ids};
+use proofmill_store::{Outcome, Store, StoreError, run_ids};
 
+use crate::audit::history::History;
 use crate::summary::{RunSummary, ended, summary};
 
 /// Summaries that are read at the same time.
 const READ_AHEAD: usize = 16;
 /// Runs that an ambiguous beginning lists.
 const LISTED_MAX: usize = 3;
+/// The reference that most commands have by default.
+pub const LATEST: &str = "latest";
 /// What a reference may be.
 const FORMS: &str = "name a run by its id or a prefix of it, by `latest`, or by the name of its pipeline; `~N` after \
                      either of the last two means the Nth before";
@@ -100,7 +103,9 @@ impl RunReference {
         }
         let Some(missing) = lacking(&usual) else { return Ok(usual) };
         let whole = |run: &RunSummary| good(run) && lacking(run).is_none();
-        let Some(found) = newest(store, whole, back).await?.run else { return Ok(usual) };
+        let Some(found) = newest(store, Some(&pipeline), whole, back).await?.run else {
+            return Ok(usual);
+        };
         let note = format!(
             "run {} of `{pipeline}` has no table `{missing}`; this is the last one that has, {}",
             usual.run, found.run
@@ -116,10 +121,11 @@ impl RunReference {
         Ok(match self {
             Self::Id(begin) => Err(begin),
             Self::Latest { back } => {
-                let newest = newest(store, |run| run.origin.is_some(), 0).await?.or(|| {
-                    Error::new(ErrorKind::Usage, "the store has no run")
-                        .with_hint("run a pipeline first")
-                })?;
+                let newest =
+                    newest(store, None, |run| run.origin.is_some(), 0).await?.or(|| {
+                        Error::new(ErrorKind::Usage, "the store has no run")
+                            .with_hint("run a pipeline first")
+                    })?;
                 Ok((newest, *back))
             }
             Self::Of { pipeline, back } => Ok((newest_of(store, pipeline.as_str()).await?, *back)),
@@ -137,7 +143,7 @@ fn is_good(run: &RunSummary, pipeline: &str) -> bool {
 ///
 /// If there is none, or the store fails.
 pub async fn newest_of(store: &Store, pipeline: &str) -> Result<RunSummary> {
-    newest(store, |run| run.pipeline == pipeline, 0).await?.or(|| {
+    newest(store, Some(pipeline), |run| run.pipeline == pipeline, 0).await?.or(|| {
         Error::new(ErrorKind::Usage, format!("the store has no run of a pipeline `{pipeline}`"))
             .with_hint("`proofmill runs` lists them")
     })
@@ -207,21 +213,32 @@ impl Search {
     }
 }
 
-/// The newest run that fits, or the one so many before.
+/// The newest run that fits, or the one so many before; of one pipeline if it is named.
 ///
 /// # Errors
 ///
 /// If the records of a newer run cannot be read now: it may be the one meant.
 async fn newest(
     store: &Store,
+    pipeline: Option<&str>,
     fits: impl Fn(&RunSummary) -> bool,
     mut back: usize,
 ) -> Result<Search> {
-    let runs = run_ids(store).await?.into_iter();
-    let summaries = runs.map(|run| async move { (summary(store, &run).await, run) });
-    let mut summaries = std::pin::pin!(stream::iter(summaries).buffered(READ_AHEAD));
+    let history = History::of(store);
+    let runs = stream::try_unfold(history, |mut history| async move {
+        Ok::<_, StoreError>(history.next().await?.map(|logged| (logged, history)))
+    });
+    let runs = runs.try_filter(|logged| {
+        let name = logged.pipeline.as_ref().map(PipelineName::as_str);
+        std::future::ready(name.is_none() || pipeline.is_none() || name == pipeline)
+    });
+    let summaries = runs.map_ok(|logged| async move {
+        let run = logged.run;
+        Ok((summary(store, &run).await, run))
+    });
+    let mut summaries = std::pin::pin!(summaries.try_buffered(READ_AHEAD));
     let mut damaged = Vec::new();
-    while let Some((summary, run)) = summaries.next().await {
+    while let Some((summary, run)) = summaries.try_next().await? {
         match summary {
             Ok(found) if fits(&found) && back == 0 => {
                 return Ok(Search { run: Some(found), damaged });
@@ -244,7 +261,7 @@ async fn newest(
 /// newest itself. What is newer and did not succeed is remarked on.
 async fn succeeded(store: &Store, newest_run: RunSummary, back: usize) -> Result<RunSummary> {
     let pipeline = newest_run.pipeline.clone();
-    let search = newest(store, |run| is_good(run, &pipeline), back).await?;
+    let search = newest(store, Some(&pipeline), |run| is_good(run, &pipeline), back).await?;
     let state = ended(&newest_run);
     if search.run.is_none() && back == 0 {
         let note = format!(

@@ -5,14 +5,15 @@ use std::collections::BTreeMap;
 use chrono::{DateTime, Utc};
 use futures::{StreamExt, stream};
 
+use crate::audit::history::History;
 use crate::event::{Event, StageFailure};
 use crate::outcomes::{Outcomes, sessions};
 use proofmill_base::digest::Digest;
 use proofmill_base::error::{Error, Result};
-use proofmill_base::ids::RunId;
+use proofmill_base::ids::{PipelineName, RunId};
 use proofmill_store::{
-    Artifact, Life, LocalUsage, ModelUsage, Outcome, PipelineRef, Session, StageOutcome, Store,
-    StoreError, Stored, find_exact, life, read_log, read_manifest, run_ids,
+    Artifact, Life, LocalUsage, ModelUsage, Outcome, PipelineRef, Session, SourceRefs,
+    StageOutcome, Store, StoreError, Stored, find_exact, life, read_log, read_manifest,
 };
 
 /// Logs that are read at the same time.
@@ -27,6 +28,8 @@ pub struct RunOrigin {
     pub templates: BTreeMap<String, Digest>,
     /// Versions of the code that took part, and the build of the program.
     pub code: BTreeMap<String, String>,
+    /// The texts that it was made of; none before programs kept them.
+    pub sources: SourceRefs,
 }
 
 /// A run in the list of runs.
@@ -46,6 +49,8 @@ pub struct RunSummary {
     /// How many stages took part.
     pub stages_all: usize,
     pub params: BTreeMap<String, serde_json::Value>,
+    /// Digest of the stored bytes of its manifest; none unless it is published.
+    pub manifest: Option<Digest>,
     /// Rows of its metrics; none unless it succeeded.
     pub metrics: Vec<serde_json::Value>,
     /// Usage of models behind endpoints; known of published runs only.
@@ -83,24 +88,60 @@ impl RunSummary {
     }
 }
 
-/// The newest `limit` runs, of one pipeline if it is named, each with what keeps it from being read, if
-/// anything does: the pipeline of such a run is unknown.
+/// Runs, newest first.
+#[derive(Debug)]
+pub struct Listed {
+    /// Each with what keeps it from being read, if anything does: its pipeline may then be unknown.
+    pub runs: Vec<(RunId, Result<RunSummary>)>,
+    /// What people should know of the list.
+    pub remark: Option<String>,
+}
+
+/// The newest `limit` runs that fit, of one pipeline if it is named.
+///
+/// # Errors
+///
+/// If the store fails.
 pub async fn list(
     store: &Store,
     limit: usize,
     pipeline: Option<&str>,
-) -> Result<Vec<(RunId, Result<RunSummary>)>> {
-    let runs = run_ids(store).await?;
-    let summaries = runs.into_iter().map(|run| async move {
-        let summary = summary(store, &run).await.map_err(Error::from);
-        (run, summary)
+    fits: impl Fn(&RunSummary) -> bool,
+) -> Result<Listed> {
+    let mut history = History::of(store);
+    let mut runs = Vec::new();
+    while runs.len() < limit {
+        // As many as could be missing, read at the same time.
+        let mut next = Vec::new();
+        while next.len() < LOGS_READ_MAX.min(limit - runs.len()) {
+            let Some(logged) = history.next().await? else { break };
+            let name = logged.pipeline.as_ref().map(PipelineName::as_str);
+            if name.is_none() || pipeline.is_none() || name == pipeline {
+                next.push(logged.run);
+            }
+        }
+        if next.is_empty() {
+            break;
+        }
+        let summaries = next.into_iter().map(|run| async move {
+            let summary = summary(store, &run).await.map_err(Error::from);
+            (run, summary)
+        });
+        let mut summaries = stream::iter(summaries).buffered(LOGS_READ_MAX);
+        while let Some((run, summary)) = summaries.next().await {
+            let of_pipeline =
+                |summary: &RunSummary| pipeline.is_none_or(|name| summary.pipeline == name);
+            if summary.as_ref().map_or(true, |summary| of_pipeline(summary) && fits(summary)) {
+                runs.push((run, summary));
+            }
+        }
+    }
+    // Runs that no entry of the log names come last in its order.
+    runs.sort_by(|a, b| b.0.cmp(&a.0));
+    let remark = history.broken().map(|broken| {
+        format!("{broken}; runs are listed by their folders, and `proofmill audit verify --all` reports more")
     });
-    let of = |found: &(RunId, Result<RunSummary>)| {
-        let fits = |run: &RunSummary| pipeline.is_none_or(|name| run.pipeline == name);
-        std::future::ready(found.1.as_ref().map_or(true, fits))
-    };
-    let summaries = stream::iter(summaries).buffered(LOGS_READ_MAX).filter(of);
-    Ok(summaries.take(limit).collect().await)
+    Ok(Listed { runs, remark })
 }
 
 /// One run, as its manifest or its log tells it.
@@ -113,8 +154,8 @@ pub async fn summary(store: &Store, run: &RunId) -> Result<RunSummary, StoreErro
         Err(error @ StoreError::Damaged { .. }) => return from_log(store, run, Some(error)).await,
         manifest => manifest?,
     };
-    if let Some(manifest) = manifest {
-        let manifest = &manifest.record;
+    if let Some(stored) = manifest {
+        let manifest = &stored.record;
         return Ok(RunSummary {
             run: run.clone(),
             pipeline: manifest.pipeline.name.to_string(),
@@ -122,6 +163,7 @@ pub async fn summary(store: &Store, run: &RunId) -> Result<RunSummary, StoreErro
                 file: manifest.pipeline.clone(),
                 templates: manifest.templates.clone(),
                 code: manifest.code.clone(),
+                sources: manifest.sources.clone(),
             }),
             outcome: Some(manifest.outcome),
             started_at: Some(manifest.started_at),
@@ -129,6 +171,7 @@ pub async fn summary(store: &Store, run: &RunId) -> Result<RunSummary, StoreErro
             failed: Vec::new(),
             stages_all: manifest.stages.len(),
             params: manifest.params.clone(),
+            manifest: Some(stored.sha256),
             metrics: manifest.metrics.clone(),
             models: manifest.models.clone(),
             local_models: manifest.local_models.clone(),
@@ -162,6 +205,7 @@ async fn from_log(
         failed: Vec::new(),
         stages_all: 0,
         params: BTreeMap::new(),
+        manifest: None,
         metrics: Vec::new(),
         models: BTreeMap::new(),
         local_models: BTreeMap::new(),
@@ -172,7 +216,7 @@ async fn from_log(
     let mut ended_well = Outcomes::default();
     for event in entries.iter().filter_map(|entry| entry.event()) {
         match event {
-            Event::Started { pipeline, params, code, templates, stages, .. } => {
+            Event::Started { pipeline, params, code, templates, sources, stages, .. } => {
                 // A resumed run computes again what failed.
                 summary.failed.clear();
                 summary.stages_all = *stages;
@@ -181,6 +225,7 @@ async fn from_log(
                     file: pipeline.clone(),
                     templates: templates.clone(),
                     code: code.clone(),
+                    sources: sources.clone(),
                 });
                 summary.params = params.clone();
                 summary.outcome = None;

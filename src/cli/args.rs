@@ -6,12 +6,11 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use tracing_subscriber::filter::Targets;
 
+use crate::cli::audit::args::AuditArgs;
 use crate::cli::log::{LogFormat, parse_filter};
 use crate::cli::teach::args::Teach;
 use crate::host::budget::Budget;
-
-/// The run that a command shows if none is named.
-pub const LATEST: &str = "latest";
+use proofmill_catalog::reference::LATEST;
 
 /// Tables all the way from the question to the metric, and a proof for every number.
 #[derive(Debug, Parser)]
@@ -175,6 +174,10 @@ pub struct Run {
     /// (computed by models or counted by endpoints), `time=30m`, or both separated by a comma. Exit code 5
     #[arg(long, value_name = "LIMITS")]
     pub budget: Option<Budget>,
+    /// Do not copy the declared code of programs into the store, where the run keeps its digests: the run cannot
+    /// be replayed from the store alone
+    #[arg(long)]
+    pub no_code_copy: bool,
 }
 
 /// `plan`
@@ -233,7 +236,7 @@ pub struct Show {
     /// Something else than a run.
     #[command(subcommand)]
     pub other: Option<ShowOther>,
-    /// The stage; all stages of the run when absent
+    /// The stage; all stages of the run when absent. With `--source`, the path or name of one of its texts
     pub stage: Option<String>,
     /// The run: a prefix of its id, `latest` or `PIPELINE`; `~N` after either means the Nth before
     #[arg(long, default_value = LATEST)]
@@ -241,6 +244,9 @@ pub struct Show {
     /// Maximum number of rows [default: 10 of a table]
     #[arg(long, conflicts_with = "limit")]
     pub rows: Option<usize>,
+    /// Print the pipeline file that this run ran, from the store; or, with a name, a template, a prompt or code
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["run", "rows"])]
+    pub source: Option<String>,
     /// How rows are given out.
     #[command(flatten)]
     pub out: RowOptions,
@@ -362,56 +368,6 @@ pub struct Sql {
     /// A pipeline file whose models the query may call
     #[arg(long, value_name = "PIPELINE")]
     pub models: Option<PathBuf>,
-}
-
-/// `audit`
-#[derive(Debug, Args)]
-#[command(disable_help_subcommand = true)]
-pub struct AuditArgs {
-    /// What to look into.
-    #[command(subcommand)]
-    pub of: AuditOf,
-}
-
-/// What `audit` looks into.
-#[derive(Debug, Subcommand)]
-pub enum AuditOf {
-    /// Show the whole path of an answer: what was recalled and who taught it, every proof with its
-    /// beliefs and why it was accepted or rejected, and the decision
-    Trace(TraceArgs),
-}
-
-/// `audit trace`
-#[derive(Debug, Args)]
-pub struct TraceArgs {
-    /// The question: its id, its text or a unique part of it, or the id of one of its hypotheses or
-    /// proofs
-    pub question: String,
-    /// The run: a prefix of its id, `latest` or `PIPELINE`; `~N` after either means the Nth before
-    #[arg(long, default_value = LATEST)]
-    pub run: String,
-    /// The `select_answer` or `teach` stage whose answer is traced, or `all` of them [default: the last
-    /// that answers the question]; or any other stage, whose rows of the question are traced
-    /// [default without those kinds: the one that most `measure` and `compare` stages read]
-    #[arg(long, value_name = "STAGE")]
-    pub answers: Option<String>,
-    /// Rows to show of each table, for a stage that does not answer with proofs
-    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
-    pub rows: u32,
-    /// Which proofs to show
-    #[arg(long, value_enum, default_value_t = ProofsShown::All)]
-    pub proofs: ProofsShown,
-}
-
-/// Which proofs a trace shows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum ProofsShown {
-    /// All.
-    All,
-    /// Accepted ones.
-    Accepted,
-    /// The one that the answer rests on.
-    Best,
 }
 
 /// `ledger`

@@ -136,7 +136,8 @@ impl Environment {
         loaded
     }
 
-    fn valid(&self, loaded: Loaded) -> Result<Loaded> {
+    /// The pipeline, if it has no errors; its diagnostics are printed.
+    pub fn valid(&self, loaded: Loaded) -> Result<Loaded> {
         match valid(&loaded.diagnostics) {
             Ok(()) => self.output.warnings(&loaded.diagnostics, &loaded.sources),
             Err(_) => self.output.diagnostics(&loaded.diagnostics, &loaded.sources)?,

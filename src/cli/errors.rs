@@ -5,12 +5,13 @@ use crate::cli::environment::Environment;
 use crate::views::errors::ErrorsView;
 use proofmill_base::error::{Error, ErrorKind, Result};
 use proofmill_base::suggest;
+use proofmill_catalog::reference::LATEST;
 
 /// Lists the rows of a run that failed, and how to ask them again.
 pub async fn errors(args: &args::Errors, environment: &Environment) -> Result<()> {
     let store = environment.host.store_to_read().await?;
     let run = environment.run(&store, Some(&args.run)).await.map_err(|error| match args.stage {
-        None if args.run != args::LATEST => {
+        None if args.run != LATEST => {
             error.with_hint("a stage comes second: `proofmill errors latest STAGE`")
         }
         _ => error,

@@ -9,7 +9,10 @@ use proofmill_base::digest::Digest;
 use proofmill_base::error::{Error, ErrorKind, Result};
 use proofmill_base::secret;
 use proofmill_base::styled::printable;
-use proofmill_ledger::{Ledger, ModelAnswers, Scope};
+use proofmill_catalog::audit::entry::AuditEvent;
+use proofmill_catalog::audit::log::AuditLog;
+use proofmill_ledger::{Forget, Forgotten, Ledger, ModelAnswers, Scope};
+use proofmill_store::{Store, writer_name};
 
 /// The fewest digits that name a digest.
 const DIGITS_MIN: usize = 6;
@@ -20,7 +23,7 @@ pub async fn ledger(args: &args::Ledger, environment: &Environment) -> Result<()
     let ledger = Ledger::open(&store).await?;
     match &args.action {
         LedgerAction::List => list(&ledger, environment).await,
-        LedgerAction::Forget(forget) => self::forget(forget, &ledger, environment).await,
+        LedgerAction::Forget(forget) => self::forget(forget, &ledger, &store, environment).await,
     }
 }
 
@@ -29,7 +32,12 @@ async fn list(ledger: &Ledger, environment: &Environment) -> Result<()> {
     environment.output.view(&LedgerView::of(&models, &forgotten))
 }
 
-async fn forget(args: &args::Forget, ledger: &Ledger, environment: &Environment) -> Result<()> {
+async fn forget(
+    args: &args::Forget,
+    ledger: &Ledger,
+    store: &Store,
+    environment: &Environment,
+) -> Result<()> {
     let scope = if args.what.request.is_empty() {
         Scope::Models(named(&args.what.model, &ledger.models().await?)?)
     } else {
@@ -43,12 +51,29 @@ async fn forget(args: &args::Forget, ledger: &Ledger, environment: &Environment)
         return Err(Error::new(ErrorKind::Usage, message)
             .with_hint("`proofmill ledger list` shows which models answered"));
     }
+    enter(answers, args, ledger, store).await?;
     let output = &environment.output;
     output.view(&ForgotView { forgotten: answers, what })?;
     output.remark(
         "stored tables keep the old answers: `proofmill run PIPELINE --rerun STAGE` calls the model \
          again; runs in progress may still replay answers that they opened before",
     );
+    Ok(())
+}
+
+/// Enters a forgetting of so many answers into the audit log.
+async fn enter(answers: u64, args: &args::Forget, ledger: &Ledger, store: &Store) -> Result<()> {
+    let is_ours = |forgotten: &&Forgotten| {
+        let forget = &forgotten.forget;
+        (forget.answers, &forget.author, &forget.reason) == (answers, &args.author, &args.reason)
+    };
+    let forgotten = ledger.forgotten();
+    let Some(Forgotten { forget, .. }) = forgotten.iter().rev().find(is_ours) else {
+        return Ok(());
+    };
+    let Forget { id, author, reason, .. } = forget.clone();
+    let event = AuditEvent::Forgot { id, author, reason, answers };
+    AuditLog::of(store).append(&writer_name(store), |_| Some(event.clone())).await?;
     Ok(())
 }
 

@@ -21,6 +21,7 @@ use crate::run::notice::Observer;
 use crate::run::planned::Choice;
 use crate::run::publish::RunResult;
 use crate::run::selection::choice;
+use crate::run::sources::Copies;
 use crate::views::result::ResultView;
 use crate::views::shell::quoted;
 use proofmill_base::clock::Clock;
@@ -71,7 +72,10 @@ pub async fn run(args: &args::Run, environment: &Environment) -> Result<()> {
         return Err(Error::new(ErrorKind::Interrupted, "the run was stopped before any stage ran"));
     }
     let path = args.pipeline.pipeline.display().to_string();
-    let start = RunStart { loaded, path, choice, run, is_resumed, budget: args.budget.clone() };
+    let copies = if args.no_code_copy { Copies::WithoutCode } else { Copies::All };
+    let budget = args.budget.clone();
+    let replay = None;
+    let start = RunStart { loaded, path, choice, run, is_resumed, copies, replay, budget };
     let ticker = display.start(environment.host.clock());
     let ended = environment.host.run(start, store.clone(), display.observer(), stop).await;
     watch.abort();

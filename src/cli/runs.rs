@@ -1,17 +1,23 @@
 //! `proofmill runs`
 
+use std::collections::BTreeSet;
+
 use crate::cli::args;
 use crate::cli::environment::Environment;
+use crate::report::units::plural;
 use crate::views::runs::{RunLine, RunsView};
 use proofmill_base::error::Result;
 use proofmill_base::styled::printable;
+use proofmill_catalog::audit::history::unsuccessful_since_published;
 use proofmill_catalog::summary::list;
 
 /// Lists runs.
 pub async fn runs(args: &args::Runs, environment: &Environment) -> Result<()> {
     let store = environment.host.store_to_read().await?;
     let (mut runs, mut damaged) = (Vec::new(), None);
-    for (run, summary) in list(&store, args.limit, args.pipeline.as_deref()).await? {
+    let listed = list(&store, args.limit, args.pipeline.as_deref(), |_| true).await?;
+    listed.remark.iter().for_each(|remark| environment.output.remark(remark));
+    for (run, summary) in listed.runs {
         match summary {
             Ok(summary) => {
                 summary.remark.iter().for_each(|remark| environment.output.remark(remark));
@@ -24,6 +30,16 @@ pub async fn runs(args: &args::Runs, environment: &Environment) -> Result<()> {
             }
         }
     }
+    let pipelines: BTreeSet<String> = runs.iter().map(|line| line.pipeline.clone()).collect();
     environment.output.view(&RunsView(runs))?;
+    for pipeline in pipelines.iter().filter_map(|name| name.parse().ok()) {
+        let count = unsuccessful_since_published(&store, &pipeline).await?;
+        if count > 0 {
+            let (runs, were) = (plural(count, "run"), if count == 1 { "was" } else { "were" });
+            environment.output.remark(format!(
+                "{runs} of `{pipeline}` failed or {were} stopped since the last published one"
+            ));
+        }
+    }
     damaged.map_or(Ok(()), Err)
 }

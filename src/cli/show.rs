@@ -12,6 +12,7 @@ use crate::report::page;
 use crate::run::bind::tables;
 use crate::run::publish::rows_json;
 use crate::run::reports;
+use crate::views::audit::{SourceView, source_named};
 use crate::views::run::RunView;
 use crate::views::stage::{StageView, heading};
 use datafusion::catalog::TableProvider;
@@ -19,7 +20,7 @@ use proofmill_base::error::{Error, ErrorKind, Result};
 use proofmill_base::styled::printable;
 use proofmill_base::suggest;
 use proofmill_catalog::summary::{RunSummary, artifact};
-use proofmill_store::Store;
+use proofmill_store::{SourceRole, Store, read_source};
 
 /// Rows of a stage that are shown for people unless they say how many.
 const ROWS_SHOWN: usize = 10;
@@ -30,6 +31,9 @@ pub async fn show(args: &args::Show, environment: &Environment) -> Result<()> {
         return show_models(args, environment).await;
     }
     let store = environment.host.store_to_read().await?;
+    if let Some(run) = &args.source {
+        return show_source(run, args.stage.as_deref(), environment, &store).await;
+    }
     let run = environment.run(&store, Some(&args.run)).await?;
     match &args.stage {
         None => {
@@ -38,6 +42,55 @@ pub async fn show(args: &args::Show, environment: &Environment) -> Result<()> {
         }
         Some(stage) => show_stage(&run, stage, args, environment, &store).await,
     }
+}
+
+/// Prints a text that a run was made of, its pipeline file unless another is named.
+async fn show_source(
+    run: &str,
+    name: Option<&str>,
+    environment: &Environment,
+    store: &Store,
+) -> Result<()> {
+    let run = environment.run(store, Some(run)).await?;
+    let usage = |message: String| Error::new(ErrorKind::Usage, message);
+    let sources = run.origin.as_ref().map(|origin| origin.sources.clone()).unwrap_or_default();
+    if sources.is_empty() {
+        return Err(usage(format!("run {} keeps none of its texts", run.run))
+            .with_hint("an older proofmill ran it; runs of this one keep them"));
+    }
+    let found = match name {
+        Some(name) => source_named(&sources, name),
+        None => {
+            let mut all = sources.iter();
+            let file = all.find(|(_, source)| source.role == SourceRole::Pipeline);
+            file.map(|(path, source)| (path.as_str(), source))
+        }
+    };
+    let Some((path, source)) = found else {
+        let name = name.unwrap_or_default();
+        let error = usage(format!("run {} has no text `{name}`", run.run));
+        let paths = sources.keys().map(String::as_str);
+        return Err(suggest::help(name, paths).into_iter().fold(error, Error::with_hint));
+    };
+    if !source.stored {
+        let message = format!("`{path}` of run {} was not copied", run.run);
+        return Err(usage(message).with_hint(format!(
+            "the run was started with `--no-code-copy`, or the file is large; its SHA-256 is {}",
+            source.sha256
+        )));
+    }
+    let text = read_source(store, source).await?;
+    let text = String::from_utf8_lossy(&text).into_owned();
+    if name.is_none() && sources.len() > 1 {
+        let others: Vec<&str> =
+            sources.keys().map(String::as_str).filter(|it| *it != path).collect();
+        let listed = printable(&others.join(", "), false);
+        environment
+            .output
+            .remark(format!("with a name, `--source` prints another of its texts: {listed}"));
+    }
+    let path = path.to_owned();
+    environment.output.view(&SourceView { run: run.run, path, text, sources })
 }
 
 async fn show_stage(

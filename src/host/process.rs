@@ -1,7 +1,7 @@
 //! Clock, randomness, stores and engines of a process.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -13,15 +13,19 @@ use crate::models::{Gpus, ModelSource, NoLedger, Recorded, Runtime};
 use crate::report::units;
 use crate::run::past_tables::past_tables;
 use crate::session::{Engine, Limits, Resources};
-use crate::stages::load::{Draft, Loaded};
+use crate::stages::load::{Draft, KeptTexts, Loaded};
 use crate::stages::sink::KeptBudget;
 use crate::stages::stored_tables::{FromStore, StoredTables};
+use proofmill_audit::key_file;
+use proofmill_audit::note::Signer;
 use proofmill_base::clock::Clock;
 use proofmill_base::error::{Error, ErrorKind, Result};
 use proofmill_base::ids::RunId;
 use proofmill_base::rng::Rng;
 use proofmill_store::{Location, Store, run_ids};
 
+/// The environment variable that names the file of the key that signs.
+pub const SIGN_KEY: &str = "PROOFMILL_SIGN_KEY";
 /// The cache where there is no folder for one: nothing can be kept there, nor planted by others, as could
 /// be in a folder for everybody's temporary files.
 const NO_CACHE: &str = "/dev/null/proofmill";
@@ -104,6 +108,16 @@ impl Host {
         Ok(Store::in_memory(self.clock(), Arc::clone(&self.parts.rng)).await?)
     }
 
+    /// The key that signs checkpoints of the audit log, if [`SIGN_KEY`] names one.
+    ///
+    /// # Errors
+    ///
+    /// If its file cannot be read, or is none of a key.
+    pub fn signer(&self) -> Result<Option<Signer>> {
+        let path = (self.parts.environment)(SIGN_KEY).filter(|path| !path.is_empty());
+        path.map(|path| key_file::read(Path::new(&path))).transpose()
+    }
+
     /// An identity for a query outside any run.
     pub fn new_run(&self) -> RunId {
         RunId::new(self.parts.clock.now(), self.parts.rng.as_ref())
@@ -163,7 +177,25 @@ impl Host {
     ) -> Result<(Loaded, BTreeSet<String>)> {
         let memories = Memories::read(store, draft.memories()).await?;
         let (tables, remarks) = past_tables(store, draft.stored_tables()).await?;
-        Ok((draft.prepare(engine, &FromStore { memories, tables }), remarks))
+        Ok((draft.prepare(engine, &FromStore { memories, tables, texts: None }), remarks))
+    }
+
+    /// The same, of a pipeline whose texts a past run kept.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::load`].
+    pub async fn load_kept(
+        &self,
+        draft: Draft,
+        texts: KeptTexts,
+        engine: &Arc<Engine>,
+        store: &Store,
+    ) -> Result<(Loaded, BTreeSet<String>)> {
+        let memories = Memories::read(store, draft.memories()).await?;
+        let (tables, remarks) = past_tables(store, draft.stored_tables()).await?;
+        let from_store = FromStore { memories, tables, texts: Some(texts) };
+        Ok((draft.prepare(engine, &from_store), remarks))
     }
 
     /// The same without memories: their tables are empty. The store is opened only for tables of past runs.

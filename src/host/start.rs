@@ -10,6 +10,8 @@ use crate::run::notice::Observer;
 use crate::run::planned::Choice;
 use crate::run::provenance::machine;
 use crate::run::publish::{Request, RunResult, run};
+use crate::run::replay::Replay;
+use crate::run::sources::Copies;
 use crate::stages::load::Loaded;
 use proofmill_base::error::Result;
 use proofmill_base::ids::RunId;
@@ -24,6 +26,10 @@ pub struct RunStart {
     pub run: RunId,
     /// Whether the run was begun before and goes on.
     pub is_resumed: bool,
+    /// Which of its texts go into the store.
+    pub copies: Copies,
+    /// The run that is computed again, if this is a replay.
+    pub replay: Option<Arc<Replay>>,
     /// What it may spend, if that has a limit.
     pub budget: Option<Budget>,
 }
@@ -47,7 +53,7 @@ impl Host {
         observer: Arc<dyn Observer>,
         stop: CancellationToken,
     ) -> Result<EndedRun> {
-        let cache = self.cache()?;
+        let (cache, signer) = (self.cache()?, self.signer()?);
         let watch = start.budget.map(|budget| {
             let engine = Arc::clone(&start.loaded.engine);
             Watch::start(budget, engine, self.clock(), stop.clone())
@@ -59,6 +65,9 @@ impl Host {
             choice: start.choice,
             run: start.run,
             is_resumed: start.is_resumed,
+            copies: start.copies,
+            signer,
+            replay: start.replay,
             permits: Arc::clone(&self.permits),
             kept: self.kept.of_run(),
             cache,
@@ -118,7 +127,16 @@ mod tests {
         let draft = load::read(file, &[], &[]).unwrap();
         let (loaded, _) = host.load(draft, &engine, store).await.unwrap();
         let path = file.display().to_string();
-        RunStart { loaded, path, choice: Choice::default(), run, is_resumed: false, budget: None }
+        RunStart {
+            loaded,
+            path,
+            choice: Choice::default(),
+            run,
+            is_resumed: false,
+            copies: Copies::All,
+            replay: None,
+            budget: None,
+        }
     }
 
     /// On one thread a stage that has its permit starts in the same turn in which it was queued.

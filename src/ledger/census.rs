@@ -15,6 +15,7 @@ use crate::walk::Walk;
 use crate::{Ledger, LedgerError};
 use proofmill_base::digest::Digest;
 use proofmill_base::rng::random_name;
+use proofmill_store::Key;
 
 /// The answers of one model that count.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -84,6 +85,13 @@ impl Ledger {
         let (author, reason) = (author.to_owned(), reason.to_owned());
         self.commit_forget(Forget { id, what, author, reason, answers }).await?;
         Ok(answers)
+    }
+
+    /// The segments that count, earliest first: key, digest of the stored bytes, and size in bytes.
+    pub fn segments(&self) -> Vec<(Key, Digest, u64)> {
+        let state = self.state();
+        let live = state.live.iter();
+        live.map(|segment| (segment.key.clone(), segment.sha256, segment.bytes)).collect()
     }
 
     /// All that was ever forgotten, earliest first.

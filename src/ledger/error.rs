@@ -2,7 +2,7 @@
 
 use proofmill_base::digest::Digest;
 use proofmill_base::error::{Error, ErrorKind};
-use proofmill_store::StoreError;
+use proofmill_store::{OpenLogError, StoreError};
 
 /// A failure of the ledger.
 #[derive(Debug, thiserror::Error)]
@@ -38,6 +38,16 @@ impl LedgerError {
     /// True when an object that a record names does not exist.
     pub(crate) fn is_missing(&self) -> bool {
         matches!(self, Self::Store(StoreError::Missing { .. }))
+    }
+}
+
+impl From<OpenLogError> for LedgerError {
+    fn from(error: OpenLogError) -> Self {
+        match error {
+            OpenLogError::Store(error) => Self::Store(error),
+            OpenLogError::Broken { seq, reason } => Self::Broken { seq, reason },
+            OpenLogError::Gap { seq } => Self::Gap { seq },
+        }
     }
 }
 

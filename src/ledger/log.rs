@@ -17,13 +17,10 @@ use futures::{StreamExt as _, TryStreamExt as _, stream};
 
 use crate::LedgerError;
 use crate::error::Result;
-use crate::record::{Body, Checkpoint, LEDGER_VERSION, LogEntry};
+use crate::record::{Body, Checkpoint, LEDGER_VERSION, LogEntry, log};
 use crate::state::State;
 use proofmill_base::rng::random_name;
-use proofmill_store::{
-    Created, Key, Store, StoreError, ledger_checkpoint_key, ledger_log_key, ledger_log_prefix,
-    seal, unseal,
-};
+use proofmill_store::{Created, Extent, Key, Numbered, Store, StoreError, seal, unseal};
 
 /// Entries that a reader asks for at a time.
 const WINDOW_MAX: u64 = 128;
@@ -32,13 +29,6 @@ const WINDOW_MAX: u64 = 128;
 const ATTEMPTS_MAX: u32 = 256;
 /// Removals under way at a time.
 const REMOVALS_AT_ONCE: usize = 16;
-
-/// What a listing shows of the log.
-#[derive(Clone, Copy, Debug, Default)]
-struct Extent {
-    checkpoint: Option<u64>,
-    entry: Option<u64>,
-}
 
 /// Objects that a checkpoint made superfluous, and that are removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -52,19 +42,19 @@ pub(crate) struct Removed {
 /// Reads on from `state` to the head of the log.
 pub(crate) async fn read_on(store: &Store, state: &State) -> Result<State> {
     for _ in 0..ATTEMPTS_MAX {
-        let extent = extent(store).await?;
+        let extent = log().folder.extent(store).await?;
         let Some(mut state) = from_checkpoint(store, state, extent).await? else { continue };
-        let first = state.next;
+        let first = state.position.next;
         read_entries(store, &mut state, extent).await?;
-        if state.next > first && covers(store, first).await? {
+        if state.position.next > first && covers(store, first).await? {
             continue;
         }
-        if extent.entry.is_none_or(|last| last < state.next) {
+        if extent.entry.is_none_or(|last| last < state.position.next) {
             return Ok(state);
         }
         // An entry before the last one is missing: lost, unless a checkpoint replaced it meanwhile.
-        let seq = state.next;
-        if !covers(store, seq).await? && store.get_opt(&ledger_log_key(seq)).await?.is_none() {
+        let seq = state.position.next;
+        if !covers(store, seq).await? && store.get_opt(&log().folder.entry(seq)).await?.is_none() {
             return Err(LedgerError::Gap { seq });
         }
     }
@@ -85,17 +75,17 @@ pub(crate) async fn append(
     let mut state = read_on(store, state).await?;
     for _ in 0..ATTEMPTS_MAX {
         let Some(body) = body(&state).filter(|_| !included(&state)) else { return Ok(state) };
-        let seq = state.next;
-        let key = ledger_log_key(seq);
+        let seq = state.position.next;
         let is_append = matches!(body, Body::Append(_));
-        let bytes = seal(&key, &entry(store, writer, &state, body))?;
-        let won = store.create(&key, bytes.clone()).await? == Created::Won;
-        if won && !covers(store, seq).await? {
-            state.admit(&bytes)?;
+        let created = log().create(store, &entry(store, writer, &state, body)).await?;
+        if let Some(bytes) = &created
+            && !covers(store, seq).await?
+        {
+            state.admit(bytes)?;
             return Ok(state);
         }
         state = read_on(store, &state).await?;
-        if won && is_append {
+        if created.is_some() && is_append {
             // It may have counted, and its segment may be merged and removed since: no key is appended twice.
             return Ok(state);
         }
@@ -107,15 +97,15 @@ pub(crate) async fn append(
 /// entries that merge segments, and the segments that were merged by those it removes.
 pub(crate) async fn checkpoint(store: &Store, state: &State, margin: u64) -> Result<Removed> {
     let Some(record) = state.checkpoint() else { return Ok(Removed::default()) };
-    let key = ledger_checkpoint_key(record.seq);
+    let key = log().folder.checkpoint(record.seq);
     let bytes = seal(&key, &record)?;
     if store.create(&key, bytes).await? != Created::Won {
         let reason = "it does not match the log".to_owned();
         return Err(StoreError::Damaged { key: key.to_string(), reason }.into());
     }
     let (mut entries, mut checkpoints) = (Vec::new(), Vec::new());
-    for key in store.list(&ledger_log_prefix()).await? {
-        match number(&key) {
+    for key in store.list(&log().folder.prefix()).await? {
+        match Numbered::of(&key) {
             Some(Numbered::Entry(seq)) if seq <= record.seq => entries.push(key),
             Some(Numbered::Checkpoint(seq)) if seq < record.seq => checkpoints.push(key),
             _ => {}
@@ -150,7 +140,7 @@ async fn remove(store: &Store, keys: &[Key]) -> Result<()> {
 
 /// Entries that lie in the store and that no checkpoint covers.
 pub(crate) async fn entries(store: &Store) -> Result<usize> {
-    let extent = extent(store).await?;
+    let extent = log().folder.extent(store).await?;
     let first = extent.checkpoint.map_or(0, |seq| seq + 1);
     let count = extent.entry.map_or(0, |last| (last + 1).saturating_sub(first));
     Ok(usize::try_from(count).unwrap_or(usize::MAX))
@@ -158,14 +148,14 @@ pub(crate) async fn entries(store: &Store) -> Result<usize> {
 
 /// True when there is a checkpoint at an entry or later.
 async fn covers(store: &Store, seq: u64) -> Result<bool> {
-    Ok(extent(store).await?.checkpoint.is_some_and(|newest| newest >= seq))
+    Ok(log().folder.extent(store).await?.checkpoint.is_some_and(|newest| newest >= seq))
 }
 
 fn entry(store: &Store, writer: &str, state: &State, body: Body) -> LogEntry {
     LogEntry {
         v: LEDGER_VERSION,
-        seq: state.next,
-        prev: state.head,
+        seq: state.position.next,
+        prev: state.position.head,
         writer: writer.to_owned(),
         nonce: random_name(store.rng().as_ref(), 16),
         t_utc: store.clock().now(),
@@ -175,10 +165,10 @@ fn entry(store: &Store, writer: &str, state: &State, body: Body) -> LogEntry {
 
 /// `state`, or that of the newest checkpoint when it is later; none when that was replaced meanwhile.
 async fn from_checkpoint(store: &Store, state: &State, extent: Extent) -> Result<Option<State>> {
-    let Some(seq) = extent.checkpoint.filter(|seq| *seq >= state.next) else {
+    let Some(seq) = extent.checkpoint.filter(|seq| *seq >= state.position.next) else {
         return Ok(Some(state.clone()));
     };
-    let key = ledger_checkpoint_key(seq);
+    let key = log().folder.checkpoint(seq);
     let Some(bytes) = store.get_opt(&key).await? else { return Ok(None) };
     let record: Checkpoint = unseal(&key, &bytes)?;
     if record.seq != seq {
@@ -191,40 +181,13 @@ async fn from_checkpoint(store: &Store, state: &State, extent: Extent) -> Result
 /// Takes in entries until one is missing. Asks for one more than were listed.
 async fn read_entries(store: &Store, state: &mut State, extent: Extent) -> Result<()> {
     loop {
-        let listed = extent.entry.map_or(0, |last| (last + 1).saturating_sub(state.next));
+        let listed = extent.entry.map_or(0, |last| (last + 1).saturating_sub(state.position.next));
         let window = (listed + 1).min(WINDOW_MAX);
-        let keys: Vec<Key> = (state.next..state.next + window).map(ledger_log_key).collect();
+        let keys = state.position.next..state.position.next + window;
+        let keys: Vec<Key> = keys.map(|seq| log().folder.entry(seq)).collect();
         for bytes in store.get_all(&keys).await? {
             let Some(bytes) = bytes else { return Ok(()) };
             state.admit(&bytes)?;
         }
     }
-}
-
-async fn extent(store: &Store) -> Result<Extent> {
-    let mut extent = Extent::default();
-    for key in store.list(&ledger_log_prefix()).await? {
-        match number(&key) {
-            Some(Numbered::Entry(seq)) => extent.entry = extent.entry.max(Some(seq)),
-            Some(Numbered::Checkpoint(seq)) => extent.checkpoint = extent.checkpoint.max(Some(seq)),
-            None => {}
-        }
-    }
-    Ok(extent)
-}
-
-/// What a key in the folder of the log is.
-enum Numbered {
-    Entry(u64),
-    Checkpoint(u64),
-}
-
-fn number(key: &Key) -> Option<Numbered> {
-    let name = key.as_str().rsplit('/').next()?.strip_suffix(".json")?;
-    let (digits, of): (&str, fn(u64) -> Numbered) = match name.strip_suffix(".checkpoint") {
-        Some(digits) => (digits, Numbered::Checkpoint),
-        None => (name, Numbered::Entry),
-    };
-    let whole = digits.len() == 20 && digits.bytes().all(|digit| digit.is_ascii_digit());
-    whole.then(|| digits.parse().ok().map(of)).flatten()
 }

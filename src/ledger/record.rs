@@ -4,7 +4,7 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
 use proofmill_base::digest::Digest;
-use proofmill_store::{Key, Record};
+use proofmill_store::{Key, LogFolder, LogRecord, OpenLog, Record};
 
 /// The version of the ledger's records that this program writes and the newest that it reads.
 pub const LEDGER_VERSION: u32 = 1;
@@ -49,6 +49,11 @@ pub(crate) struct LogEntry {
     /// When the entry was written, for people.
     pub t_utc: DateTime<Utc>,
     pub body: Body,
+}
+
+/// The log of the ledger, as all open logs are.
+pub(crate) fn log() -> OpenLog<LogEntry> {
+    OpenLog::new(LogFolder::of_ledger())
 }
 
 /// What an entry of the log records.
@@ -109,6 +114,16 @@ pub struct Forgotten {
 
 impl Record for LogEntry {
     const VERSION: u32 = LEDGER_VERSION;
+}
+
+impl LogRecord for LogEntry {
+    fn seq(&self) -> u64 {
+        self.seq
+    }
+
+    fn prev(&self) -> Option<Digest> {
+        self.prev
+    }
 }
 
 /// What the log up to an entry amounts to. Equal logs give equal bytes.

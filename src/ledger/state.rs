@@ -2,19 +2,17 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
+
 use crate::LedgerError;
 use crate::error::Result;
-use crate::record::{Body, Checkpoint, Forgotten, LEDGER_VERSION, LogEntry, Segment};
-use proofmill_base::digest::Digest;
-use proofmill_store::{Key, ledger_log_key, unseal};
+use crate::record::{Body, Checkpoint, Forgotten, LEDGER_VERSION, Segment, log};
+use proofmill_store::{Key, Position};
 
 /// The ledger after a number of entries.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct State {
-    /// Number of the next entry.
-    pub next: u64,
-    /// Digest of the entry before it; none at the start.
-    pub head: Option<Digest>,
+    pub position: Position,
     /// The segments; of two answers to one request, the one in the earlier segment counts.
     pub live: Vec<Arc<Segment>>,
     /// The forgettings, in the order of the log.
@@ -26,28 +24,26 @@ impl State {
     pub fn of(checkpoint: Checkpoint) -> Self {
         let live = checkpoint.live.into_iter().map(Arc::new).collect();
         let forgotten = Arc::new(checkpoint.forgotten);
-        Self { next: checkpoint.seq + 1, head: Some(checkpoint.head), live, forgotten }
+        let position = Position { next: checkpoint.seq + 1, head: Some(checkpoint.head) };
+        Self { position, live, forgotten }
     }
 
     /// The checkpoint that records this state; none before the first entry.
     pub fn checkpoint(&self) -> Option<Checkpoint> {
         let live = self.live.iter().map(|segment| segment.as_ref().clone()).collect();
-        let seq = self.next.checked_sub(1)?;
+        let seq = self.position.next.checked_sub(1)?;
         let forgotten = self.forgotten.as_ref().clone();
-        Some(Checkpoint { v: LEDGER_VERSION, seq, head: self.head?, live, forgotten })
+        Some(Checkpoint { v: LEDGER_VERSION, seq, head: self.position.head?, live, forgotten })
     }
 
     /// Takes in the stored bytes of the next entry.
-    pub fn admit(&mut self, bytes: &[u8]) -> Result<()> {
-        let seq = self.next;
-        let entry: LogEntry = unseal(&ledger_log_key(seq), bytes)?;
-        let broken = |reason: String| LedgerError::Broken { seq, reason };
-        if entry.seq != seq {
-            return Err(broken(format!("says that it is entry {}", entry.seq)));
-        }
-        if entry.prev != self.head {
-            return Err(broken("does not continue the entry before it".into()));
-        }
+    pub fn admit(&mut self, bytes: &Bytes) -> Result<()> {
+        let mut position = self.position;
+        let broken = |reason: &str| LedgerError::Broken {
+            seq: self.position.next,
+            reason: reason.to_owned(),
+        };
+        let entry = log().admit(&mut position, bytes)?.entry;
         match entry.body {
             Body::Append(segment) => {
                 let past = self.forgotten.len() as u64;
@@ -55,10 +51,10 @@ impl State {
             }
             Body::Merge { from, into } => {
                 let Some(at) = self.position(&from) else {
-                    return Err(broken("merges segments that are not neighbours".into()));
+                    return Err(broken("merges segments that are not neighbours"));
                 };
                 if into.past > self.forgotten.len() as u64 {
-                    return Err(broken("leaves out answers that were not forgotten".into()));
+                    return Err(broken("leaves out answers that were not forgotten"));
                 }
                 self.live.splice(at..at + from.len(), [Arc::new(into)]);
             }
@@ -66,8 +62,7 @@ impl State {
                 Arc::make_mut(&mut self.forgotten).push(Forgotten { t_utc: entry.t_utc, forget });
             }
         }
-        self.head = Some(Digest::of(bytes));
-        self.next += 1;
+        self.position = position;
         Ok(())
     }
 

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::memory::{Action, Lesson};
 use proofmill_base::digest::Digest;
 use proofmill_base::ids::{MemoryName, RunId};
-use proofmill_store::Record;
+use proofmill_store::{LogRecord, Record};
 
 /// The version of entries that this program writes and the newest that it reads.
 pub const ENTRY_VERSION: u32 = 1;
@@ -39,6 +39,16 @@ pub struct JournalEntry {
 
 impl Record for JournalEntry {
     const VERSION: u32 = ENTRY_VERSION;
+}
+
+impl LogRecord for JournalEntry {
+    fn seq(&self) -> u64 {
+        self.seq
+    }
+
+    fn prev(&self) -> Option<Digest> {
+        self.prev
+    }
 }
 
 /// Where an entry stands: all that a lesson does not say.

@@ -7,17 +7,13 @@ use crate::memory::entry::Place;
 use crate::memory::error::Result;
 use crate::memory::state::{Applied, undone_by};
 use crate::memory::{Action, Conflict, JournalEntry, Lesson, MemoryError, State};
-use proofmill_base::digest::Digest;
 use proofmill_base::ids::MemoryName;
 use proofmill_base::rng::random_name;
 use proofmill_base::suggest;
 use proofmill_store::{
-    Created, Key, Store, memories_prefix, memory_key, memory_prefix, seal, unseal,
+    LogFolder, Numbered, OpenLog, OpenLogError, Position, Store, StoredEntry, memories_prefix,
 };
 
-/// Entries that a reader asks for at a time: first, and at most.
-const WINDOW_MIN: u64 = 8;
-const WINDOW_MAX: u64 = 128;
 /// Times that an entry is tried because others were faster.
 const ATTEMPTS_MAX: u32 = 64;
 
@@ -49,7 +45,7 @@ pub struct Journal {
     store: Store,
     name: MemoryName,
     entries: Vec<JournalEntry>,
-    head: Option<Digest>,
+    position: Position,
     state: State,
 }
 
@@ -62,7 +58,8 @@ impl Journal {
     pub async fn open(store: &Store, name: &MemoryName) -> Result<Self> {
         let (store, name) = (store.clone(), name.clone());
         let (entries, state) = (Vec::new(), State::default());
-        let mut journal = Self { store, name, entries, head: None, state };
+        let position = Position { next: LogFolder::of_memory(&name).first(), head: None };
+        let mut journal = Self { store, name, entries, position, state };
         journal.read_on().await?;
         Ok(journal)
     }
@@ -152,7 +149,7 @@ impl Journal {
         Place {
             memory: self.name.clone(),
             seq: self.entries.len() as u64 + 1,
-            prev: self.head,
+            prev: self.position.head,
             nonce: random_name(self.store.rng().as_ref(), 16),
             t_utc: self.store.clock().now(),
         }
@@ -179,68 +176,52 @@ impl Journal {
         Ok(Taught::Entry { seq: entry.seq, conflicts: found })
     }
 
-    /// Stores `entry` as the next one; false if somebody else's is there already.
+    /// Stores `entry` as the next one; false if another writer's is there already.
     async fn create(&mut self, entry: &JournalEntry) -> Result<bool> {
-        let key = memory_key(&self.name, entry.seq);
-        let bytes = seal(&key, entry)?;
-        match self.store.create(&key, bytes.clone()).await? {
-            Created::Won => self.admit(&bytes).map(|()| true),
-            Created::Lost(_) => Ok(false),
-        }
+        let created = self.log().create(&self.store, entry).await;
+        let Some(bytes) = created.map_err(|error| self.failed(error))? else { return Ok(false) };
+        let mut position = self.position;
+        let stored = self.log().admit(&mut position, &bytes);
+        self.entries.push(stored.map_err(|error| self.failed(error))?.entry);
+        self.position = position;
+        Ok(true)
     }
 
     /// Reads from where it stands to the head.
     async fn read_on(&mut self) -> Result<()> {
-        let before = self.entries.len();
-        let mut window = WINDOW_MIN;
-        loop {
-            let next = self.entries.len() as u64 + 1;
-            let keys: Vec<Key> =
-                (next..next + window).map(|seq| memory_key(&self.name, seq)).collect();
-            let found = self.store.get_all(&keys).await?;
-            for bytes in found.iter().map_while(Option::as_ref) {
-                self.admit(bytes)?;
-            }
-            if found.iter().any(Option::is_none) && !self.grew().await? {
-                break;
-            }
-            window = (window * 2).min(WINDOW_MAX);
+        let mut position = self.position;
+        let read = self.log().read_on(&self.store, &mut position).await;
+        let read = read.map_err(|error| self.failed(error))?;
+        if read.is_empty() {
+            return Ok(());
         }
-        if self.entries.len() > before {
-            self.state = State::of(&self.entries);
+        for StoredEntry { entry, .. } in read {
+            if entry.memory != self.name {
+                let reason = format!("is one of `{}`", entry.memory);
+                return Err(MemoryError::Broken {
+                    memory: self.name.clone(),
+                    seq: entry.seq,
+                    reason,
+                });
+            }
+            self.entries.push(entry);
         }
+        self.position = position;
+        self.state = State::of(&self.entries);
         Ok(())
     }
 
-    /// True when the next entry exists after all, because somebody adds to it right now. Without a next
-    /// entry there must be no later one either: then somebody removed an entry.
-    async fn grew(&self) -> Result<bool> {
-        let seq = self.entries.len() as u64 + 1;
-        let listed = self.store.list(&memory_prefix(&self.name)).await?;
-        if !listed.iter().any(|key| number(key).is_some_and(|found| found >= seq)) {
-            return Ok(false);
-        }
-        match self.store.get_opt(&memory_key(&self.name, seq)).await? {
-            Some(_) => Ok(true),
-            None => Err(MemoryError::Gap { memory: self.name.clone(), seq }),
-        }
+    fn log(&self) -> OpenLog<JournalEntry> {
+        OpenLog::new(LogFolder::of_memory(&self.name))
     }
 
-    /// Takes in the stored bytes of the next entry. The state is for the caller to bring up to date.
-    fn admit(&mut self, bytes: &[u8]) -> Result<()> {
-        let seq = self.entries.len() as u64 + 1;
-        let entry: JournalEntry = unseal(&memory_key(&self.name, seq), bytes)?;
-        let broken =
-            |reason: String| Err(MemoryError::Broken { memory: self.name.clone(), seq, reason });
-        if entry.memory != self.name || entry.seq != seq {
-            return broken(format!("says that it is entry {} of `{}`", entry.seq, entry.memory));
+    fn failed(&self, error: OpenLogError) -> MemoryError {
+        let memory = self.name.clone();
+        match error {
+            OpenLogError::Store(error) => error.into(),
+            OpenLogError::Broken { seq, reason } => MemoryError::Broken { memory, seq, reason },
+            OpenLogError::Gap { seq } => MemoryError::Gap { memory, seq },
         }
-        if entry.prev != self.head {
-            return broken("does not continue the entry before it".to_owned());
-        }
-        self.entries.push(entry);
-        self.head = Some(Digest::of(bytes));
-        Ok(())
     }
 }
 
@@ -253,7 +234,7 @@ pub async fn catalog(store: &Store) -> Result<BTreeMap<MemoryName, u64>> {
     let mut memories = BTreeMap::new();
     for key in store.list(&memories_prefix()).await? {
         let name = key.as_str().split('/').nth(1).and_then(|name| name.parse().ok());
-        if let (Some(name), Some(seq)) = (name, number(&key)) {
+        if let (Some(name), Some(Numbered::Entry(seq))) = (name, Numbered::of(&key)) {
             let last: &mut u64 = memories.entry(name).or_default();
             *last = seq.max(*last);
         }
@@ -266,11 +247,4 @@ pub(crate) async fn similar(store: &Store, name: &MemoryName) -> Result<Option<S
     let memories = catalog(store).await?;
     let names = memories.keys().filter(|known| *known != name).map(MemoryName::as_str);
     Ok(suggest::nearest(name.as_str(), names).map(str::to_owned))
-}
-
-/// The number of an entry by its key.
-fn number(key: &Key) -> Option<u64> {
-    let digits = key.as_str().rsplit('/').next()?.strip_suffix(".json")?;
-    let whole = digits.len() == 20 && digits.bytes().all(|digit| digit.is_ascii_digit());
-    whole.then(|| digits.parse().ok()).flatten()
 }

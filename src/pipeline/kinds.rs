@@ -89,6 +89,14 @@ macro_rules! kinds {
                 }
             }
 
+            /// The memory that it reads.
+            pub fn memory(&self) -> Option<&str> {
+                match self {
+                    Self::Memory(memory) => Some(&memory.name),
+                    _ => None,
+                }
+            }
+
             /// What its table is to others.
             pub fn role(&self) -> KindRole {
                 match self {

@@ -15,9 +15,12 @@ use crate::run::context::Context;
 use crate::run::notice::Notice;
 use crate::run::permanent_failures::permanent_failures;
 use crate::run::planned::PlannedStage;
+use crate::run::replay::{Replayed, compare as compare_again};
 use crate::session::StageTable;
 use crate::stages::checks::{self, Verdict};
 use crate::stages::error::{Rejected, StageError};
+use crate::stages::kind::Repeats;
+use crate::stages::kinds::behaviour;
 use crate::stages::plan::{Execution, PreparedStage, spawn};
 use crate::stages::progress::Progress;
 use crate::stages::queries::second_plan::{Compared, Disagreement, compare};
@@ -29,8 +32,8 @@ use proofmill_base::error::Error;
 use proofmill_base::ids::StageName;
 use proofmill_base::retry::RetryPolicy;
 use proofmill_store::{
-    ARTIFACT_VERSION, Artifact, Attempt, StageOutcome, StageStatus, StageUsage, Stored, columns_of,
-    keep_aside, publish, replace, schema_to_hex,
+    ARTIFACT_VERSION, Artifact, Attempt, Extensions, StageOutcome, StageStatus, StageUsage, Stored,
+    columns_of, keep_aside, publish, replace, schema_to_hex,
 };
 
 /// How long a run that is stopped waits for answers under way: longer than the ledger waits with what came, and shorter
@@ -78,6 +81,13 @@ pub async fn run(context: &Arc<Context>, name: &StageName) -> Result<Done, Stage
             Ok(done) => return Ok(done),
             Err(error) => error,
         };
+        if let Some(original) = original(context, name)
+            && !error.is_transient()
+            && !context.stop.is_cancelled()
+        {
+            let differs = Replayed::Differs(format!("it failed: {error}"));
+            return given_back(context, stage, name, original, differs).await;
+        }
         let Some(delay) = delays.next().filter(|_| error.is_transient()) else { return Err(error) };
         let message = error.to_string();
         let notice = Notice::StageRetried { stage: name, message: &message, delay };
@@ -131,6 +141,13 @@ async fn once(
     computed.kept = computed.kept.filter(|_| bytes.is_some_and(|bytes| context.kept.take(bytes)));
     let wall = clock.monotonic().saturating_sub(started);
     let artifact = record(context, stage, plan, &computed, (wall, progress.counters().now()));
+    if let Some(original) = original(context, name) {
+        let kind = behaviour(&stage.stage.spec.kind).traits().repeats;
+        // A table in one piece has one order.
+        let repeats = if original.record.parts.len() > 1 { kind } else { kind.min(Repeats::Rows) };
+        let replayed = compare_again(&context.store, &original.record, &artifact, repeats).await?;
+        return given_back(context, stage, name, original, replayed).await;
+    }
     if context.verify && stage.query.is_some() {
         let table = StageTable::new(name.as_str(), stage.table.schema());
         fill(&table, &artifact, computed.kept.clone(), &context.store).await?;
@@ -156,6 +173,24 @@ async fn once(
         notes.extend(context.engine.models().notices());
     }
     Ok(Done { outcome, notes, requests })
+}
+
+/// The table that the stage gave in the run that is computed again.
+fn original<'a>(context: &'a Context, name: &StageName) -> Option<&'a Stored<Artifact>> {
+    context.replay.as_ref()?.original(name, &context.plan.stages[name].fingerprint)
+}
+
+/// Ends a stage of a replay: the stages that read it get the table that the run gave.
+async fn given_back(
+    context: &Context,
+    stage: &PreparedStage,
+    name: &StageName,
+    original: &Stored<Artifact>,
+    replayed: Replayed,
+) -> Result<Done, StageError> {
+    context.replay.iter().for_each(|replay| replay.set(name, replayed.clone()));
+    fill(&stage.table, &original.record, None, &context.store).await?;
+    Ok(Done { outcome: outcome(name, stage, original), notes: Vec::new(), requests: None })
 }
 
 /// How a stage ended whose record is `stored`.
@@ -211,6 +246,8 @@ fn record(
         wall_ms: wall.as_millis() as u64,
         usage: Some(usage),
         notes: computed.notes.clone(),
+        rows_root: computed.rows_root,
+        extensions: Extensions::new(),
     };
     artifact.bytes = artifact.objects().iter().map(|(_, bytes)| bytes).sum();
     artifact

@@ -109,6 +109,7 @@ pub async fn tables_of(
             parts: found.errors.clone(),
             errors: Vec::new(),
             files: Vec::new(),
+            rows_root: None,
             ..found.clone()
         };
         let schema = error_schema(store, found).await?;

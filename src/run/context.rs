@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::run::notice::Observer;
 use crate::run::planned::RunPlan;
+use crate::run::replay::Replay;
 use crate::session::Engine;
 use crate::stages::plan::Prepared;
 use crate::stages::queries::second_plan::Tally;
@@ -33,6 +34,8 @@ pub struct Context {
     /// Permits to compute: one for each core.
     pub permits: Arc<Semaphore>,
     pub kept: Kept,
+    /// What is computed again, if the run is a replay: nothing of it counts.
+    pub replay: Option<Arc<Replay>>,
     /// Whether queries are computed by a second plan too.
     pub verify: bool,
     /// What these said.

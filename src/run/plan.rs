@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 
 use proofmill_base::ids::{Fingerprint, PipelineName, StageName};
-use proofmill_store::{Lookup, Manifest, Store, StoreError, find_many, latest_manifest};
+use proofmill_catalog::audit::history::latest_manifest;
+use proofmill_store::{Lookup, Manifest, Store, StoreError, find_many};
 
 use crate::run::freshness;
 use crate::run::planned::{Choice, PlannedAction, PlannedStage, RunPlan};

@@ -19,19 +19,27 @@ use crate::run::notice::{Notice, Observer};
 use crate::run::plan::plan;
 use crate::run::planned::{Choice, PlannedAction};
 use crate::run::provenance::{code_versions, templates};
+use crate::run::replay::Replay;
 use crate::run::reports::{self, Page};
 use crate::run::resume::{Earlier, take_over};
+use crate::run::sources::{self, Copies};
 use crate::run::stored::is_result;
 use crate::session::Content;
 use crate::stages::load::Loaded;
+use crate::stages::plan::Prepared;
 use crate::stages::sink::Kept;
 use crate::stages::tables::rows::objects;
+use proofmill_audit::checkpoint;
+use proofmill_audit::note::Signer;
 use proofmill_base::error::{Error, ErrorKind, Result};
 use proofmill_base::ids::{PipelineName, RunId, StageName};
+use proofmill_catalog::audit::completion::RunAudit;
+use proofmill_catalog::audit::entry::RunEnd;
 use proofmill_catalog::event::{Event, StageFailure};
 use proofmill_store::{
-    Lease, LocalUsage, MANIFEST_VERSION, Machine, Manifest, ModelUsage, Outcome, PipelineRef,
-    RunLog, Session, StageOutcome, Store, publish_manifest,
+    Extensions, Head, Lease, LocalUsage, LogFolder, MANIFEST_VERSION, Machine, Manifest,
+    ModelUsage, Outcome, PipelineRef, RunLog, Session, SourceRefs, StageOutcome, Store, Trigger,
+    publish_manifest,
 };
 
 /// What to run, and how.
@@ -45,6 +53,12 @@ pub struct Request {
     pub run: RunId,
     /// Whether the run was begun before and goes on.
     pub is_resumed: bool,
+    /// Which of its texts go into the store.
+    pub copies: Copies,
+    /// The key that signs the audit log once the run is entered, if there is one.
+    pub signer: Option<Signer>,
+    /// The run that is computed again, if this is a replay.
+    pub replay: Option<Arc<Replay>>,
     /// Permits to compute, which all runs of a process share.
     pub permits: Arc<Semaphore>,
     /// What it keeps in memory.
@@ -91,27 +105,42 @@ async fn run_to_its_end(request: Request, store: Store) -> Result<RunResult> {
     let Some(prepared) = request.loaded.prepared else {
         return Err(Error::new(ErrorKind::Pipeline, "the pipeline has errors"));
     };
+    let sources = match &request.replay {
+        // Its texts are those of the run that is computed again.
+        Some(_) => SourceRefs::new(),
+        None => sources::keep(&request.loaded.sources, &prepared, request.copies, &store).await?,
+    };
     let params: BTreeMap<String, Json> =
         prepared.graph.pipeline.params.iter().map(|(k, v)| (k.clone(), v.clone())).collect();
     let (run, engine) = (request.run, request.loaded.engine);
-    let plan = plan(&prepared, &request.choice, run.as_str(), &store).await?;
+    let nonce = request.replay.as_ref().map_or(&run, |replay| &replay.of);
+    let mut plan = plan(&prepared, &request.choice, nonce.as_str(), &store).await?;
+    if let Some(replay) = &request.replay {
+        replay.arrange(&mut plan, &prepared);
+    }
     let taking_part = plan.count(|action| !matches!(action, PlannedAction::Skip));
     let cached = plan.count(|action| matches!(action, PlannedAction::Cached(_)));
+    let trigger = if request.is_resumed { Trigger::Resume } else { Trigger::Command };
     let started = Event::Started {
         pipeline: pipeline.clone(),
         params: params.clone(),
         code: code.clone(),
         templates: templates.clone(),
+        sources: sources.clone(),
+        trigger: trigger.clone(),
         machine: request.machine.clone(),
         stages: taking_part,
     };
     plan.remarks.iter().for_each(|text| request.observer.notice(&Notice::Remark { text }));
+    let audit = RunAudit::open(&store).await?;
     let (log, lease, mut earlier) = match request.is_resumed {
         false => {
-            let log = RunLog::create(&store, &run, &started).await?;
-            (log, Lease::take(&store, &run).await?, Earlier::default())
+            // The sign of life first: without it, another process would take the run for one that was killed.
+            let lease = Lease::take(&store, &run).await?;
+            audit.began(&run, &pipeline, &trigger).await?;
+            (RunLog::create(&store, &run, &started).await?, lease, Earlier::default())
         }
-        true => take_over(&store, &run, &started, request.observer.as_ref()).await?,
+        true => take_over(&store, &run, &started, &audit, request.observer.as_ref()).await?,
     };
     let expected = &expected(&prepared, &plan);
     let notice = Notice::Started { run: &run, stages: taking_part, cached, expected };
@@ -128,6 +157,7 @@ async fn run_to_its_end(request: Request, store: Store) -> Result<RunResult> {
         stop: request.stop,
         permits: request.permits,
         kept: request.kept,
+        replay: request.replay,
         verify: request.choice.verify,
         second_plans: Mutex::default(),
         bound,
@@ -136,6 +166,15 @@ async fn run_to_its_end(request: Request, store: Store) -> Result<RunResult> {
         dispatch(Arc::clone(&context), log).await?;
     let metrics = metrics(&context, &stages).await?;
     let (models, local_models) = (usage(&context), local_usage(&context));
+    let mut end = RunEnd {
+        run: run.clone(),
+        pipeline: pipeline.name.clone(),
+        how: outcome.into(),
+        manifest: None,
+        log: Some(head),
+        heads: heads(&context.prepared, &store).await?,
+        late: false,
+    };
     if outcome == Outcome::Succeeded {
         let finished_at = clock.now();
         earlier.sessions.push(Session { started_at, finished_at });
@@ -146,9 +185,10 @@ async fn run_to_its_end(request: Request, store: Store) -> Result<RunResult> {
             run: run.clone(),
             pipeline,
             params,
-            trigger: json!({"kind": "command"}),
+            trigger: earlier.trigger.unwrap_or(trigger),
             code,
             templates,
+            sources,
             machine: request.machine,
             started_at: earlier.sessions[0].started_at,
             finished_at,
@@ -159,8 +199,14 @@ async fn run_to_its_end(request: Request, store: Store) -> Result<RunResult> {
             models: models.clone(),
             local_models: local_models.clone(),
             log: head,
+            extensions: Extensions::new(),
         };
-        publish_manifest(&store, &manifest).await?;
+        end.manifest = Some(publish_manifest(&store, &manifest).await?.sha256);
+    }
+    if let Err(error) = enter_end(&audit, end, request.signer.as_ref(), &store).await {
+        // The run is what it is: the next process enters its end.
+        let text = format!("the audit log does not name the end of this run yet: {error}");
+        request.observer.notice(&Notice::Remark { text: &text });
     }
     if let Some(lease) = lease {
         lease.release().await;
@@ -173,6 +219,39 @@ async fn run_to_its_end(request: Request, store: Store) -> Result<RunResult> {
     }
     request.observer.notice(&Notice::Finished { outcome, wall });
     Ok(RunResult { run, outcome, stages, failed, metrics, models, local_models, pages, error })
+}
+
+/// The last entries of the logs that the stages of a run read or write: recorded answers, and memories.
+async fn heads(prepared: &Prepared, store: &Store) -> Result<BTreeMap<String, Head>> {
+    let mut logs = Vec::new();
+    if prepared.stages.values().any(|stage| !stage.models.is_empty()) {
+        logs.push(LogFolder::of_ledger());
+    }
+    let memories = prepared.stages.values().filter_map(|stage| stage.stage.spec.kind.memory());
+    logs.extend(
+        memories.filter_map(|name| name.parse().ok()).map(|name| LogFolder::of_memory(&name)),
+    );
+    let mut heads = BTreeMap::new();
+    for log in logs {
+        if let Some(head) = log.last(store).await? {
+            heads.insert(log.name().to_owned(), head);
+        }
+    }
+    Ok(heads)
+}
+
+/// Enters the end of a run into the audit log, and signs the log if there is a key.
+async fn enter_end(
+    audit: &RunAudit,
+    end: RunEnd,
+    signer: Option<&Signer>,
+    store: &Store,
+) -> Result<()> {
+    let head = audit.ended(end).await?;
+    if let (Some(head), Some(signer)) = (&head, signer) {
+        checkpoint::keep(store, head, signer).await?;
+    }
+    Ok(())
 }
 
 fn name_of(loaded: &Loaded) -> Result<PipelineName> {

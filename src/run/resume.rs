@@ -5,9 +5,12 @@ use std::collections::BTreeMap;
 use crate::run::notice::{Notice, Observer};
 use proofmill_base::error::{Error, ErrorKind, Result};
 use proofmill_base::ids::RunId;
+use proofmill_catalog::audit::completion::RunAudit;
 use proofmill_catalog::event::Event;
 use proofmill_catalog::outcomes::{Outcomes, sessions};
-use proofmill_store::{Entry, Lease, Outcome, RunLog, Session, Store, manifest_key, read_log};
+use proofmill_store::{
+    Entry, Lease, Outcome, RunLog, Session, Store, Trigger, manifest_key, read_log,
+};
 
 /// What a run did before it was taken over.
 #[derive(Debug, Default)]
@@ -16,6 +19,8 @@ pub struct Earlier {
     pub stages: Outcomes,
     /// When it was at work.
     pub sessions: Vec<Session>,
+    /// What started it.
+    pub trigger: Option<Trigger>,
 }
 
 /// Takes a run over that was `started` before. It must be the same pipeline with the same templates and
@@ -28,6 +33,7 @@ pub async fn take_over(
     store: &Store,
     run: &RunId,
     started: &Event,
+    audit: &RunAudit,
     observer: &dyn Observer,
 ) -> Result<(RunLog<Event>, Option<Lease>, Earlier)> {
     // The owner of the run loses it only to a process that may have it.
@@ -41,6 +47,10 @@ pub async fn take_over(
         return Err(Error::new(ErrorKind::Usage, format!("run `{run}` is alive"))
             .with_hint("wait until it ends, or stop its process first"));
     };
+    // Entered by the process that will own the run, before anything of the run changes.
+    if let Event::Started { pipeline, trigger, .. } = started {
+        audit.began(run, pipeline, trigger).await?;
+    }
     let (mut log, entries) = RunLog::<Event>::take_over(store, run).await?;
     may_go_on(run, &entries, started, is_published)?;
     if let Some(text) = other_code(&entries, started) {
@@ -49,8 +59,12 @@ pub async fn take_over(
     log.append(started).await?;
     let mut earlier = Earlier { sessions: sessions(&entries), ..Earlier::default() };
     for event in entries.iter().filter_map(Entry::event) {
-        if let Event::Stages(stages) = event {
-            stages.iter().for_each(|outcome| earlier.stages.add(outcome));
+        match event {
+            Event::Stages(stages) => stages.iter().for_each(|outcome| earlier.stages.add(outcome)),
+            Event::Started { trigger, .. } if earlier.trigger.is_none() => {
+                earlier.trigger = Some(trigger.clone());
+            }
+            _ => {}
         }
     }
     Ok((log, Some(lease), earlier))

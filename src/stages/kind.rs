@@ -14,6 +14,7 @@ use crate::sqltext::Query;
 use crate::stages::diagnostics::Diagnostics;
 use crate::stages::fingerprint::{Components, Counted};
 use crate::stages::plan::{Export, PreparedStage, StagePlan};
+use crate::stages::settings_file::SourceFile;
 use crate::stages::stored_tables::FromStore;
 
 /// The behaviour of a kind, as a trait of its settings.
@@ -36,6 +37,19 @@ pub struct Traits {
     pub has_partitions: bool,
     /// Which settings count for the fingerprint.
     pub settings: Counted,
+    /// What comes out if the same is computed again.
+    pub repeats: Repeats,
+}
+
+/// What comes out if a stage is computed again from the same inputs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Repeats {
+    /// The same rows in the same order, and the same files.
+    Rows,
+    /// The same rows, whose order may be another where they were computed in several pieces.
+    Set,
+    /// What was recorded; computed again, it may be anything.
+    Recorded,
 }
 
 /// What a stage is prepared with.
@@ -48,6 +62,8 @@ pub struct Preparing<'a> {
     /// What the fingerprint of the stage covers so far.
     pub components: Components,
     pub diagnostics: Diagnostics<'a>,
+    /// Files that the stage is made of, beside the pipeline file and its templates.
+    pub files: Vec<SourceFile>,
 }
 
 /// A stage and the stages before it, whose tables it reads.

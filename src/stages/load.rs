@@ -1,6 +1,6 @@
 //! A pipeline file, all the way to stages that can run, with every diagnostic on the way.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::Path;
@@ -91,6 +91,36 @@ pub fn read(path: &Path, params: Parameters<'_>, profile: Parameters<'_>) -> Res
     Ok(Draft { parsed, yaml_sha256: Digest::of(&bytes) })
 }
 
+/// The texts of a past run, by the paths under which it read them.
+pub type KeptTexts = BTreeMap<String, Vec<u8>>;
+
+/// Finds templates among kept texts.
+struct Kept<'a>(&'a KeptTexts);
+
+impl Loader for Kept<'_> {
+    fn load(&self, from: &str, path: &str) -> std::result::Result<(String, Vec<u8>), String> {
+        let folder = Path::new(from).parent().unwrap_or(Path::new(""));
+        let path = folder.join(path).display().to_string();
+        match self.0.get(&path) {
+            Some(bytes) => Ok((path, bytes.clone())),
+            None => Err(format!("the run kept no template `{path}`")),
+        }
+    }
+}
+
+/// Reads the pipeline file at `path` among the texts of a past run.
+///
+/// # Errors
+///
+/// If there is no such text.
+pub fn read_kept(path: &str, texts: &KeptTexts, params: Parameters<'_>) -> Result<Draft> {
+    let bytes = texts.get(path).ok_or_else(|| {
+        Error::new(ErrorKind::Usage, format!("the run kept no pipeline file `{path}`"))
+    })?;
+    let parsed = expand::parse(path, bytes, params, &[], &Kept(texts));
+    Ok(Draft { parsed, yaml_sha256: Digest::of(bytes) })
+}
+
 impl Draft {
     /// The name of the pipeline, as far as it can be read.
     pub fn name(&self) -> Option<&str> {
@@ -100,11 +130,7 @@ impl Draft {
     /// The memories that its stages name.
     pub fn memories(&self) -> BTreeSet<MemoryName> {
         let stages = self.parsed.pipeline.iter().flat_map(|pipeline| pipeline.stages.values());
-        let named = stages.filter_map(|stage| match &stage.kind {
-            StageKind::Memory(memory) => memory.name.parse().ok(),
-            _ => None,
-        });
-        named.collect()
+        stages.filter_map(|stage| stage.kind.memory()?.parse().ok()).collect()
     }
 
     /// The tables of past runs that its stages read.

@@ -22,6 +22,7 @@ use crate::graph::{Graph, Stage};
 use crate::session::{Engine, StageTable};
 use crate::stages::error::StageError;
 use crate::stages::fingerprint::Components;
+use crate::stages::settings_file::SourceFile;
 use crate::stages::sink::{Computed, Sink};
 use crate::stages::tables::rows;
 
@@ -53,6 +54,8 @@ pub struct PreparedStage {
     pub export: Option<Arc<dyn Export>>,
     /// What its fingerprint covers, but for the fingerprints of its inputs.
     pub components: Components,
+    /// Files that it is made of, beside the pipeline file and its templates.
+    pub files: Vec<SourceFile>,
     /// The models that it asks, by name.
     pub models: BTreeSet<String>,
     /// Functions whose value differs between runs: the stage cannot be cached.

@@ -48,6 +48,7 @@ pub fn prepare(
             from_store,
             components: Components::of_kind(&stage.spec.kind, traits.version, traits.settings),
             diagnostics: Diagnostics::new(stage, &sources, models, out),
+            files: Vec::new(),
         };
         if !common_keys_apply(stage, traits, &mut context.diagnostics) {
             continue;
@@ -56,7 +57,7 @@ pub fn prepare(
             context.diagnostics.expect_error();
             continue;
         };
-        let Preparing { inputs, mut components, mut diagnostics, .. } = context;
+        let Preparing { inputs, mut components, mut diagnostics, files, .. } = context;
         if !is_storable(&preparation.schema, kind_name, &mut diagnostics) {
             continue;
         }
@@ -79,6 +80,7 @@ pub fn prepare(
             plan: preparation.plan,
             export: preparation.export,
             components,
+            files,
             asking: preparation
                 .asking
                 .or_else(|| preparation.query.clone().filter(|_| !calls.models.is_empty())),

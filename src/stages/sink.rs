@@ -10,9 +10,11 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use crate::stages::error::StageError;
 use crate::stages::progress::Progress;
+use proofmill_base::digest::Digest;
 use proofmill_base::ids::{InvalidId, RunId, StageName};
 use proofmill_store::{
-    Attempt, NamedFile, Part, PartWriter, Store, error_part_key, file_key, part_key, write_file,
+    Attempt, NamedFile, Part, PartWriter, RowLeaves, Store, error_part_key, file_key, part_key,
+    write_file,
 };
 
 /// Rows of one stage that are kept in memory for the stages that read them, in bytes.
@@ -105,6 +107,8 @@ pub struct Computed {
     pub files: Vec<NamedFile>,
     /// The rows again, if they are few.
     pub kept: Option<Vec<RecordBatch>>,
+    /// The root of the table, if it has one.
+    pub rows_root: Option<Digest>,
     pub notes: Vec<String>,
 }
 
@@ -112,11 +116,12 @@ pub struct Computed {
 pub struct PartSink<'a> {
     sink: &'a Sink,
     number: usize,
-    /// True if the table has no other piece.
-    only: bool,
+    /// How many pieces the table has.
+    pieces: usize,
     writer: Option<PartWriter>,
     kept: Option<Vec<RecordBatch>>,
     kept_bytes: u64,
+    leaves: RowLeaves,
 }
 
 /// One piece, written.
@@ -125,13 +130,15 @@ pub struct Written {
     pub part: Option<Part>,
     /// Its rows, if they are few.
     pub kept: Option<Vec<RecordBatch>>,
+    pub leaves: RowLeaves,
 }
 
 impl Sink {
     /// Piece `number` of `pieces` of the table.
     pub fn part(&self, number: usize, pieces: usize) -> PartSink<'_> {
         let kept = Some(Vec::new());
-        PartSink { sink: self, number, only: pieces == 1, writer: None, kept, kept_bytes: 0 }
+        let (writer, leaves) = (None, RowLeaves::default());
+        PartSink { sink: self, number, pieces, writer, kept, kept_bytes: 0, leaves }
     }
 
     /// Writes rows that failed.
@@ -180,6 +187,7 @@ impl PartSink<'_> {
         };
         writer.write(&batch).await?;
         self.sink.progress.add_rows(batch.num_rows() as u64);
+        self.leaves.push(&batch, self.pieces);
         self.kept_bytes += batch.get_array_memory_size() as u64;
         if self.kept_bytes > KEPT_STAGE_BYTES_MAX {
             self.kept = None;
@@ -191,14 +199,14 @@ impl PartSink<'_> {
 
     /// Completes the piece; only now does it exist.
     pub async fn finish(self) -> Result<Written, StageError> {
-        if self.only {
+        if self.pieces == 1 {
             self.sink.permit.release();
         }
         let part = match self.writer {
             Some(writer) => Some(writer.finish().await?),
             None => None,
         };
-        Ok(Written { part, kept: self.kept })
+        Ok(Written { part, kept: self.kept, leaves: self.leaves })
     }
 }
 
@@ -219,8 +227,10 @@ impl Computed {
     /// A table of these pieces, in this order.
     pub fn of(pieces: impl IntoIterator<Item = Written>) -> Self {
         let mut computed = Self { kept: Some(Vec::new()), ..Self::default() };
-        for Written { part, kept } in pieces {
+        let mut all_leaves = RowLeaves::default();
+        for Written { part, kept, leaves } in pieces {
             computed.parts.extend(part);
+            all_leaves.append(leaves);
             computed.kept = match (computed.kept, kept) {
                 (Some(mut all), Some(kept)) => {
                     all.extend(kept);
@@ -229,6 +239,7 @@ impl Computed {
                 _ => None,
             };
         }
+        computed.rows_root = all_leaves.root();
         computed
     }
 

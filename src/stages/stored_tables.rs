@@ -1,4 +1,4 @@
-//! What of the store a pipeline reads that is not its own: memories, and tables of past runs. Fetched once,
+//! What of the store a pipeline reads that is not its own: memories, tables and texts of past runs. Fetched once,
 //! before stages are prepared.
 
 use std::collections::BTreeMap;
@@ -31,4 +31,6 @@ pub type StoredTables = BTreeMap<StoredTableName, Result<StoredTable, (String, O
 pub struct FromStore {
     pub memories: Memories,
     pub tables: StoredTables,
+    /// The texts of a past run, in whose place none is read from disk; code of programs apart.
+    pub texts: Option<BTreeMap<String, Vec<u8>>>,
 }

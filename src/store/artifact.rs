@@ -16,14 +16,14 @@ use crate::columns::schema_from_hex;
 use crate::error::Result;
 use crate::sealed::{Record, seal, stored};
 use crate::{
-    Column, Created, Key, NamedFile, Part, Store, StoreError, Stored, artifact_key,
+    Column, Created, Extensions, Key, NamedFile, Part, Store, StoreError, Stored, artifact_key,
     replaced_artifact_key,
 };
 use proofmill_base::digest::Digest;
 use proofmill_base::ids::{Fingerprint, RunId, StageName};
 
 /// The version of records that this program writes and the newest that it reads.
-pub const ARTIFACT_VERSION: u32 = 3;
+pub const ARTIFACT_VERSION: u32 = 4;
 
 /// The stored result of a stage, named by its fingerprint.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -67,6 +67,12 @@ pub struct Artifact {
     #[serde(default)]
     pub usage: Option<StageUsage>,
     pub notes: Vec<String>,
+    /// The root of the hash tree over all rows in order; none of tables with more than
+    /// [`ROOTED_ROWS_MAX`](crate::ROOTED_ROWS_MAX) rows, of files, and before version 4.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rows_root: Option<Digest>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub extensions: Extensions,
 }
 
 /// What computing a table took beside time, from which [`wall_ms`](Artifact::wall_ms) of more rows can be estimated.
@@ -236,6 +242,44 @@ pub async fn find_exact(
         }
     }
     Err(absent)
+}
+
+/// The stored bytes of the very record that [`find_exact`] finds.
+///
+/// # Errors
+///
+/// As [`find_exact`].
+pub async fn artifact_bytes(
+    store: &Store,
+    fingerprint: &Fingerprint,
+    sha256: Digest,
+) -> Result<Bytes> {
+    for at in [artifact_key(fingerprint), replaced_artifact_key(fingerprint, sha256)] {
+        match store.get_opt(&at).await? {
+            Some(bytes) if Digest::of(&bytes) == sha256 => return Ok(bytes),
+            _ => {}
+        }
+    }
+    let key = artifact_key(fingerprint).to_string();
+    Err(StoreError::Replaced { key, expected: sha256 })
+}
+
+/// Reads `bytes` as the record at `key`, whichever fingerprint that is.
+///
+/// # Errors
+///
+/// [`StoreError::Damaged`] or [`StoreError::Newer`]; also if the record is not one that lies there.
+pub fn read_artifact(key: &Key, bytes: &[u8]) -> Result<Stored<Artifact>> {
+    let found: Stored<Artifact> = stored(key.clone(), bytes)?;
+    let fingerprint = &found.record.fingerprint;
+    let places = [artifact_key(fingerprint), replaced_artifact_key(fingerprint, found.sha256)];
+    match places.contains(key) {
+        true => Ok(found),
+        false => {
+            let reason = format!("it is the record of {fingerprint}, or was changed");
+            Err(StoreError::Damaged { key: key.to_string(), reason })
+        }
+    }
 }
 
 /// The record with this fingerprint.

@@ -38,14 +38,27 @@ impl Store {
     /// The first failure.
     pub async fn exists_all(&self, objects: &[(Key, u64)]) -> Result<Vec<bool>> {
         let keys: Vec<Key> = objects.iter().map(|(key, _)| key.clone()).collect();
-        let sizes: Vec<Option<u64>> = match self.local() {
-            Some(local) => self.each_local("examine", local, &keys, DurableLocal::size).await?,
+        let sizes = self.sizes(&keys).await?;
+        Ok(sizes.iter().zip(objects).map(|(size, (_, bytes))| *size == Some(*bytes)).collect())
+    }
+
+    /// For each key whether there is an object.
+    ///
+    /// # Errors
+    ///
+    /// The first failure.
+    pub async fn present_all(&self, keys: &[Key]) -> Result<Vec<bool>> {
+        Ok(self.sizes(keys).await?.iter().map(Option::is_some).collect())
+    }
+
+    async fn sizes(&self, keys: &[Key]) -> Result<Vec<Option<u64>>> {
+        match self.local() {
+            Some(local) => self.each_local("examine", local, keys, DurableLocal::size).await,
             None => {
                 let heads: Vec<_> = keys.iter().map(|key| self.size(key)).collect();
-                stream::iter(heads).buffered(REQUESTS_MAX).try_collect().await?
+                stream::iter(heads).buffered(REQUESTS_MAX).try_collect().await
             }
-        };
-        Ok(sizes.iter().zip(objects).map(|(size, (_, bytes))| *size == Some(*bytes)).collect())
+        }
     }
 
     /// Applies `each` to all keys in a few blocking tasks instead of one for every small file.

@@ -9,12 +9,12 @@ use arrow::array::{
 };
 use arrow::datatypes::{
     ArrowDictionaryKeyType, ArrowPrimitiveType, DataType, Date32Type, Date64Type, Decimal32Type,
-    Decimal64Type, Decimal128Type, Decimal256Type, DurationMicrosecondType, DurationMillisecondType,
-    DurationNanosecondType, DurationSecondType, Float16Type, Float32Type, Float64Type, Int8Type,
-    Int16Type, Int32Type, Int64Type, RunEndIndexType, Time32MillisecondType, Time32SecondType,
-    Time64MicrosecondType, Time64NanosecondType, TimeUnit, TimestampMicrosecondType,
-    TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType, UInt8Type, UInt16Type,
-    UInt32Type, UInt64Type, i256,
+    Decimal64Type, Decimal128Type, Decimal256Type, DurationMicrosecondType,
+    DurationMillisecondType, DurationNanosecondType, DurationSecondType, Float16Type, Float32Type,
+    Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, RunEndIndexType, Time32MillisecondType,
+    Time32SecondType, Time64MicrosecondType, Time64NanosecondType, TimeUnit,
+    TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType,
+    TimestampSecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type, i256,
 };
 
 const NULL: u8 = 0xf6;
@@ -36,7 +36,7 @@ type Encode<'a> = Box<dyn Fn(usize, &mut Vec<u8>) + 'a>;
 
 /// The rows of `batch` one after the other, each as its canonical bytes; `None` if a column has a type that no table can
 /// hold.
-pub(crate) fn for_each_row(batch: &RecordBatch, mut take: impl FnMut(&[u8])) -> Option<()> {
+pub fn for_each_row(batch: &RecordBatch, mut take: impl FnMut(&[u8])) -> Option<()> {
     let columns: Option<Vec<Encode<'_>>> =
         batch.columns().iter().map(|column| encoder(column.as_ref())).collect();
     let (columns, mut bytes) = (columns?, Vec::new());
@@ -321,19 +321,53 @@ mod tests {
     /// From appendix A of RFC 8949.
     #[test]
     fn values_are_those_of_the_rfc() {
-        let ints = vec![0, 1, 10, 23, 24, 25, 100, 1000, 1_000_000, 1_000_000_000_000, -1, -10, -100, -1000];
+        let ints = vec![
+            0,
+            1,
+            10,
+            23,
+            24,
+            25,
+            100,
+            1000,
+            1_000_000,
+            1_000_000_000_000,
+            -1,
+            -10,
+            -100,
+            -1000,
+        ];
         let expected = [
-            "00", "01", "0a", "17", "1818", "1819", "1864", "1903e8", "1a000f4240",
-            "1b000000e8d4a51000", "20", "29", "3863", "3903e7",
+            "00",
+            "01",
+            "0a",
+            "17",
+            "1818",
+            "1819",
+            "1864",
+            "1903e8",
+            "1a000f4240",
+            "1b000000e8d4a51000",
+            "20",
+            "29",
+            "3863",
+            "3903e7",
         ];
         assert_eq!(hex(Int64Array::from(ints)), expected);
         assert_eq!(hex(UInt64Array::from(vec![u64::MAX])), ["1bffffffffffffffff"]);
-        let wide = vec![18_446_744_073_709_551_616_i128, -18_446_744_073_709_551_616, -18_446_744_073_709_551_617];
+        let wide = vec![
+            18_446_744_073_709_551_616_i128,
+            -18_446_744_073_709_551_616,
+            -18_446_744_073_709_551_617,
+        ];
         assert_eq!(
             hex(Decimal128Array::from(wide)),
             ["c249010000000000000000", "3bffffffffffffffff", "c349010000000000000000"]
         );
-        assert_eq!(hex(Float64Array::from(vec![1.1, -4.1])), ["fb3ff199999999999a", "fbc010666666666666"]);
+        assert_eq!(
+            hex(Float64Array::from(vec![1.1, -4.1])),
+            ["fb3ff199999999999a", "fbc010666666666666"]
+        );
         assert_eq!(hex(Float32Array::from(vec![100_000.0])), ["fa47c35000"]);
         let texts = vec![Some(""), Some("a"), Some("\u{fc}"), Some("\u{6c34}"), None];
         let expected = ["60", "6161", "62c3bc", "63e6b0b4", "f6"];
@@ -361,7 +395,8 @@ mod tests {
         let instants = TimestampMicrosecondArray::from(vec![1]).with_timezone("UTC");
         assert_eq!(hex(instants), ["01"]);
         let wide = [i256::from_i128(-1), i256::MAX, i256::MIN];
-        let [one, max, min] = <[String; 3]>::try_from(hex(Decimal256Array::from(wide.to_vec()))).unwrap();
+        let [one, max, min] =
+            <[String; 3]>::try_from(hex(Decimal256Array::from(wide.to_vec()))).unwrap();
         assert_eq!((one.as_str(), max.len(), min.len()), ("20", 70, 70));
         assert!(max.starts_with("c258207fff") && min.starts_with("c358207fff"), "{max} {min}");
     }

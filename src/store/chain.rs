@@ -5,7 +5,7 @@ use serde::de::DeserializeOwned;
 
 use crate::error::Result;
 use crate::sealed::unseal;
-use crate::{Body, Entry, LOG_VERSION, Store, StoreError, log_key};
+use crate::{Body, Entry, Extensions, LOG_VERSION, LogFolder, Store, StoreError};
 use proofmill_base::digest::Digest;
 use proofmill_base::ids::RunId;
 use proofmill_base::rng::random_name;
@@ -42,6 +42,7 @@ impl Chain {
             nonce: random_name(store.rng().as_ref(), 16),
             t_utc: store.clock().now(),
             body,
+            extensions: Extensions::new(),
         }
     }
 
@@ -59,7 +60,7 @@ impl Chain {
     /// Checks that `bytes` continue the chain, and takes them in.
     pub fn admit<E: DeserializeOwned>(&mut self, bytes: &Bytes) -> Result<Entry<E>> {
         let (run, seq) = (self.run.clone(), self.next);
-        let entry: Entry<E> = unseal(&log_key(&run, seq), bytes)?;
+        let entry: Entry<E> = unseal(&LogFolder::of_run(&run).entry(seq), bytes)?;
         let wrong = |reason: String| StoreError::WrongEntry { run: run.clone(), seq, reason };
         if entry.run != run || entry.seq != seq {
             return Err(wrong(format!(
@@ -93,7 +94,7 @@ impl Chain {
     /// Why our place in the log is taken.
     pub fn explain_loss(&self, bytes: &Bytes) -> StoreError {
         let (run, seq) = (self.run.clone(), self.next);
-        match unseal::<Entry<serde_json::Value>>(&log_key(&run, seq), bytes) {
+        match unseal::<Entry<serde_json::Value>>(&LogFolder::of_run(&run).entry(seq), bytes) {
             Err(error) => error,
             Ok(entry) if entry.run == run && entry.epoch > self.epoch => {
                 StoreError::Fenced { run, epoch: entry.epoch, by: entry.writer }

@@ -169,6 +169,31 @@ impl StoreError {
         )
     }
 
+    /// The key of the object that it is about, where it is one.
+    pub fn key(&self) -> Option<&str> {
+        match self {
+            Self::Gone { key, .. }
+            | Self::Object { key, .. }
+            | Self::Refused { key, .. }
+            | Self::Missing { key }
+            | Self::CommitUnknown { key, .. }
+            | Self::Damaged { key, .. }
+            | Self::Replaced { key, .. }
+            | Self::Newer { key, .. }
+            | Self::Corrupt { key, .. }
+            | Self::WrongSize { key, .. }
+            | Self::WrongRows { key, .. }
+            | Self::Encode { key, .. }
+            | Self::Decode { key, .. } => Some(key),
+            _ => None,
+        }
+    }
+
+    /// True if a newer program wrote the record.
+    pub fn is_newer(&self) -> bool {
+        matches!(self, Self::Newer { .. })
+    }
+
     /// True if an object is not there or not what its record says: computing it again helps.
     pub fn is_damage(&self) -> bool {
         matches!(

@@ -59,6 +59,15 @@ impl Store {
         Self { format: Arc::new(format), ..self }
     }
 
+    /// The same store over other objects, of which nothing is known to be verified.
+    pub(crate) fn with_objects(&self, objects: Arc<dyn ObjectStore>) -> Self {
+        let Parts { url, clock, rng, retry, .. } = self.parts.as_ref();
+        let (url, clock, rng) = (url.clone(), Arc::clone(clock), Arc::clone(rng));
+        let (local, verified) = (None, Mutex::default());
+        let parts = Parts { objects, local, url, clock, rng, retry: *retry, verified };
+        Self { parts: Arc::new(parts), format: Arc::clone(&self.format) }
+    }
+
     /// The objects themselves, rooted at the store's prefix.
     pub fn objects(&self) -> &Arc<dyn ObjectStore> {
         &self.parts.objects

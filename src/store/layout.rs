@@ -1,4 +1,4 @@
-//! Where everything lies in a store: the only place that builds keys.
+//! Where everything lies in a store: with `numbered` for logs, the only place that builds keys.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::StoreError;
 use proofmill_base::digest::Digest;
-use proofmill_base::ids::{Fingerprint, MemoryName, RunId, StageName};
+use proofmill_base::ids::{Fingerprint, RunId, StageName};
 use proofmill_base::rng::{Rng, random_name};
 
 /// The key of an object: lower-case letters, digits and `._-` in segments separated by `/`.
@@ -26,7 +26,7 @@ impl Key {
         self.0.as_ref()
     }
 
-    fn of_layout(text: String) -> Self {
+    pub(crate) fn of_layout(text: String) -> Self {
         Self(Path::from(text))
     }
 }
@@ -85,11 +85,6 @@ pub fn format_key() -> Key {
     Key::of_layout("format.json".into())
 }
 
-/// Entry `seq` of a run's log.
-pub fn log_key(run: &RunId, seq: u64) -> Key {
-    Key::of_layout(format!("runs/{run}/log/{seq:020}.json"))
-}
-
 /// The file that the process of a run locks while it is alive.
 pub(crate) fn lock_key(run: &RunId) -> Key {
     Key::of_layout(format!("runs/{run}/lock"))
@@ -132,28 +127,30 @@ pub(crate) fn replaced_artifact_key(fingerprint: &Fingerprint, sha256: Digest) -
     Key::of_layout(format!("artifacts/{}/{digest}.{sha256}.json", &digest[..2]))
 }
 
-/// Entry `seq` of a memory.
-pub fn memory_key(memory: &MemoryName, seq: u64) -> Key {
-    Key::of_layout(format!("memories/{memory}/{seq:020}.json"))
-}
-
-/// Entry `seq` of the ledger's log.
-pub fn ledger_log_key(seq: u64) -> Key {
-    Key::of_layout(format!("ledger/log/{seq:020}.json"))
-}
-
-/// The state of the ledger after entry `seq` of its log.
-pub fn ledger_checkpoint_key(seq: u64) -> Key {
-    Key::of_layout(format!("ledger/log/{seq:020}.checkpoint.json"))
-}
-
+/// A segment of the ledger.
 pub fn ledger_segment_key(attempt: &Attempt) -> Key {
     Key::of_layout(format!("ledger/segments/{attempt}.parquet"))
 }
 
-/// The folder of the ledger's log and its checkpoints.
-pub fn ledger_log_prefix() -> Path {
-    Path::from("ledger/log")
+/// A text that a run was made of, by the digest of its bytes.
+pub(crate) fn source_key(sha256: Digest) -> Key {
+    let digest = sha256.to_string();
+    Key::of_layout(format!("sources/{}/{digest}", &digest[..2]))
+}
+
+/// A signed checkpoint of the audit log when it had `size` entries.
+pub fn checkpoint_note_key(size: u64) -> Key {
+    Key::of_layout(format!("audit/checkpoints/{size:020}.txt"))
+}
+
+/// The folder of the ledger.
+pub fn ledger_prefix() -> Path {
+    Path::from("ledger")
+}
+
+/// The folder of these checkpoints.
+pub fn checkpoint_notes_prefix() -> Path {
+    Path::from("audit/checkpoints")
 }
 
 /// The folder of all memories.
@@ -161,24 +158,20 @@ pub fn memories_prefix() -> Path {
     Path::from("memories")
 }
 
-/// The folder of a memory.
-pub fn memory_prefix(memory: &MemoryName) -> Path {
-    Path::from(format!("memories/{memory}"))
+/// The folder of the records of all tables.
+pub fn artifacts_prefix() -> Path {
+    Path::from("artifacts")
 }
 
 /// The folder of all runs.
-pub(crate) fn runs_prefix() -> Path {
+pub fn runs_prefix() -> Path {
     Path::from("runs")
-}
-
-/// The folder of a run's log.
-pub(crate) fn log_prefix(run: &RunId) -> Path {
-    Path::from(format!("runs/{run}/log"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::LogFolder;
     use proofmill_base::rng::SeededRng;
 
     #[test]
@@ -189,7 +182,10 @@ mod tests {
         let attempt = Attempt::new(&rng);
         let keys = [
             format_key(),
-            log_key(&run, u64::MAX),
+            LogFolder::of_run(&run).entry(u64::MAX),
+            LogFolder::of_audit().entry(0),
+            source_key(Digest::of(b"a")),
+            checkpoint_note_key(7),
             manifest_key(&run),
             lock_key(&run),
             lease_key(&run),
@@ -198,9 +194,9 @@ mod tests {
             file_key(&run, &stage, &attempt, 12),
             artifact_key(&Fingerprint(Digest::of(b"a"))),
             replaced_artifact_key(&Fingerprint(Digest::of(b"a")), Digest::of(b"b")),
-            memory_key(&"science".parse().unwrap(), 1),
-            ledger_log_key(0),
-            ledger_checkpoint_key(u64::MAX),
+            LogFolder::of_memory(&"science".parse().unwrap()).entry(1),
+            LogFolder::of_ledger().entry(0),
+            LogFolder::of_ledger().checkpoint(u64::MAX),
             ledger_segment_key(&attempt),
         ];
         for key in keys {

@@ -37,7 +37,7 @@ const LOCK_DELAY: Duration = Duration::from_millis(10);
 pub enum Life {
     Alive,
     Dead,
-    /// Its file system has no locks.
+    /// Its file system has no locks, or its store is the memory of a process.
     Unknown,
 }
 
@@ -100,6 +100,9 @@ impl Drop for Lease {
 /// When the store fails.
 pub async fn life(store: &Store, run: &RunId) -> Result<Life> {
     let Some(local) = store.local() else {
+        if store.url().scheme() == "memory" {
+            return Ok(Life::Unknown);
+        }
         let Some(age) = store.age(&lease_key(run)).await? else { return Ok(Life::Dead) };
         return Ok(if age < SILENCE { Life::Alive } else { Life::Dead });
     };

@@ -12,7 +12,7 @@ use crate::chain::Chain;
 use crate::error::Result;
 use crate::log_reader::read_on;
 use crate::sealed::seal;
-use crate::{Body, Created, Entry, Head, Store, StoreError, log_key};
+use crate::{Body, Created, Entry, Head, LogFolder, Store, StoreError};
 use proofmill_base::digest::Digest;
 use proofmill_base::ids::RunId;
 use proofmill_base::rng::random_name;
@@ -37,7 +37,7 @@ impl<E: Serialize + DeserializeOwned + Send + Sync> RunLog<E> {
     ///
     /// [`StoreError::LogExists`] when the run has a log already.
     pub async fn create(store: &Store, run: &RunId, first: &E) -> Result<Self> {
-        let chain = Chain { epoch: 1, owner: writer(store), ..Chain::new(run.clone()) };
+        let chain = Chain { epoch: 1, owner: writer_name(store), ..Chain::new(run.clone()) };
         let mut log = Self { store: store.clone(), chain, stopped: false, event: PhantomData };
         match log.write(Body::Event(first)).await? {
             Created::Won => Ok(log),
@@ -73,14 +73,14 @@ impl<E: Serialize + DeserializeOwned + Send + Sync> RunLog<E> {
     pub async fn take_over(store: &Store, run: &RunId) -> Result<(Self, Vec<Entry<E>>)> {
         let mut chain = Chain::new(run.clone());
         let mut entries = Vec::new();
-        let owner = writer(store);
+        let owner = writer_name(store);
         for _ in 0..TAKE_OVER_ATTEMPTS_MAX {
             read_on(store, &mut chain, &mut entries).await?;
             if entries.is_empty() {
                 return Err(StoreError::LogMissing { run: run.clone() });
             }
             let fence: Entry<E> = chain.fence(store, &owner);
-            let key = log_key(run, fence.seq);
+            let key = LogFolder::of_run(run).entry(fence.seq);
             let bytes = seal(&key, &fence)?;
             if store.create(&key, bytes.clone()).await? == Created::Won {
                 entries.push(chain.admit(&bytes)?);
@@ -111,7 +111,7 @@ impl<E: Serialize + DeserializeOwned + Send + Sync> RunLog<E> {
     async fn write(&mut self, body: Body<&E>) -> Result<Created> {
         let owner = self.chain.owner.clone();
         let entry = self.chain.entry(&self.store, &owner, self.chain.epoch, body);
-        let key = log_key(&self.chain.run, entry.seq);
+        let key = LogFolder::of_run(&self.chain.run).entry(entry.seq);
         let bytes = seal(&key, &entry)?;
         let created = self.store.create(&key, bytes.clone()).await?;
         if created == Created::Won {
@@ -121,6 +121,7 @@ impl<E: Serialize + DeserializeOwned + Send + Sync> RunLog<E> {
     }
 }
 
-fn writer(store: &Store) -> String {
+/// A name for this process among the writers of a store, which no other has.
+pub fn writer_name(store: &Store) -> String {
     format!("{}-{}", std::process::id(), random_name(store.rng().as_ref(), 10))
 }

@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 use proofmill_base::digest::Digest;
 use proofmill_base::ids::RunId;
 
-use crate::sealed::Record;
+use crate::sealed::{Extensions, Record};
 
 /// The version of entries that this program writes and the newest that it reads.
-pub const LOG_VERSION: u32 = 1;
+pub const LOG_VERSION: u32 = 2;
 
 /// One entry of a log.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -31,6 +31,9 @@ pub struct Entry<E> {
     /// When the entry was written, for people.
     pub t_utc: DateTime<Utc>,
     pub body: Body<E>,
+    /// None in version 1.
+    #[serde(default = "Extensions::new", skip_serializing_if = "Extensions::is_empty")]
+    pub extensions: Extensions,
 }
 
 /// What an entry records.
@@ -64,4 +67,5 @@ impl<E> Entry<E> {
 
 impl<E: DeserializeOwned> Record for Entry<E> {
     const VERSION: u32 = LOG_VERSION;
+    const OLDEST: u32 = 1;
 }

@@ -6,13 +6,13 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
-use crate::sealed::{Record, seal, stored};
-use crate::{Created, Head, Key, Store, StoreError, Stored, manifest_key};
+use crate::sealed::{Extensions, Record, seal, stored};
+use crate::{Created, Head, Key, SourceRefs, Store, StoreError, Stored, manifest_key};
 use proofmill_base::digest::Digest;
 use proofmill_base::ids::{Fingerprint, PipelineName, RunId, StageName};
 
 /// The version of manifests that this program writes and the newest that it reads.
-pub const MANIFEST_VERSION: u32 = 4;
+pub const MANIFEST_VERSION: u32 = 5;
 
 /// A finished run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -23,13 +23,15 @@ pub struct Manifest {
     pub pipeline: PipelineRef,
     /// Parameters after resolution, by name.
     pub params: BTreeMap<String, serde_json::Value>,
-    /// Who or what started the run.
-    pub trigger: serde_json::Value,
+    pub trigger: Trigger,
     /// Versions of the code that took part, by name, and the build of the program.
     pub code: BTreeMap<String, String>,
     /// Templates that the pipeline used, with the digests of their texts. None in version 1.
     #[serde(default)]
     pub templates: BTreeMap<String, Digest>,
+    /// The texts that it was made of. None before version 5.
+    #[serde(default)]
+    pub sources: SourceRefs,
     /// Where it ran; of a run that went on, where it ended. Unknown in version 1.
     #[serde(default)]
     pub machine: Machine,
@@ -53,6 +55,19 @@ pub struct Manifest {
     pub local_models: BTreeMap<String, LocalUsage>,
     /// The last entry of the log before this record.
     pub log: Head,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub extensions: Extensions,
+}
+
+/// What started a run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Trigger {
+    /// `proofmill run`.
+    #[default]
+    Command,
+    /// `proofmill run --resume`.
+    Resume,
 }
 
 /// Usage of a model in a folder.

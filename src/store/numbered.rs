@@ -5,7 +5,8 @@ use futures::TryStreamExt as _;
 use object_store::ObjectStore as _;
 use object_store::path::Path;
 
-use crate::{Key, Store, StoreError};
+use crate::{Head, Key, Store, StoreError};
+use proofmill_base::digest::Digest;
 use proofmill_base::ids::{MemoryName, RunId};
 
 /// Entries that a reader requests at a time: first, and at most.
@@ -49,6 +50,31 @@ impl LogFolder {
     /// The audit log.
     pub fn of_audit() -> Self {
         Self { path: "audit/log".to_owned(), first: 0 }
+    }
+
+    /// The log of the ledger, or of a memory, by its name in the audit log; `None` for any other name.
+    pub fn of_name(name: &str) -> Option<Self> {
+        match name.strip_prefix("memories/") {
+            Some(memory) => memory.parse().ok().map(|memory| Self::of_memory(&memory)),
+            None => (name == "ledger").then(Self::of_ledger),
+        }
+    }
+
+    /// Its name in the audit log.
+    pub fn name(&self) -> &str {
+        self.path.strip_suffix("/log").unwrap_or(&self.path)
+    }
+
+    /// The last entry of the log; `None` if it has none.
+    ///
+    /// # Errors
+    ///
+    /// When the store fails.
+    pub async fn last(&self, store: &Store) -> Result<Option<Head>, StoreError> {
+        let Some(seq) = self.extent(store).await?.entry else { return Ok(None) };
+        // One that is removed meanwhile is covered by a checkpoint.
+        let bytes = store.get_opt(&self.entry(seq)).await?;
+        Ok(bytes.map(|bytes| Head { seq, sha256: Digest::of(&bytes) }))
     }
 
     /// Number of the first entry.

@@ -35,6 +35,28 @@ pub struct Position {
     pub head: Option<Digest>,
 }
 
+/// An entry of any open log, of which only its place in the chain is read.
+#[derive(Debug, Serialize, serde::Deserialize)]
+pub struct ChainOnly {
+    seq: u64,
+    prev: Option<Digest>,
+}
+
+impl Record for ChainOnly {
+    const VERSION: u32 = u32::MAX;
+    const OLDEST: u32 = 0;
+}
+
+impl LogRecord for ChainOnly {
+    fn seq(&self) -> u64 {
+        self.seq
+    }
+
+    fn prev(&self) -> Option<Digest> {
+        self.prev
+    }
+}
+
 /// Why a log cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenLogError {
@@ -106,12 +128,11 @@ impl<E: LogRecord> OpenLog<E> {
         store: &Store,
         position: &mut Position,
     ) -> Result<Vec<StoredEntry<E>>> {
-        let mut entries = Vec::new();
+        let (from, mut entries) = (position.next, Vec::new());
         let take = |bytes: &Bytes| {
             entries.push(self.admit(position, bytes)?);
             Ok(())
         };
-        let from = position.next;
         numbered::read_following(store, &self.folder, from, take, |seq| OpenLogError::Gap { seq })
             .await?;
         Ok(entries)
@@ -160,7 +181,7 @@ impl<E: LogRecord> OpenLog<E> {
     async fn first_missing(&self, store: &Store) -> Result<u64> {
         let first = self.folder.first();
         // Known to exist below `from`, and to be missing at `to`.
-        let (mut from, mut to) = (first, None);
+        let (mut from, mut to) = (first, None::<u64>);
         loop {
             let probes: Vec<u64> = match to {
                 // Each as far again: 1, 2, 4 … entries further.

@@ -143,6 +143,35 @@ async fn verify_once(store: &Store, key: &Key, expected: Digest, bytes: u64) -> 
     check_digest(store, key, expected, found)
 }
 
+impl Store {
+    /// The digest and the size of what is stored at `key`, read from the store; none when there is no such object.
+    ///
+    /// # Errors
+    ///
+    /// When the object cannot be read, also after retries.
+    pub async fn digest(&self, key: &Key) -> Result<Option<(Digest, u64)>> {
+        let objects = self.objects();
+        let hash = || async { digest_of(objects.get(key.path()).await?).await };
+        match self.retry("read", key, hash).await {
+            Ok(found) => Ok(Some(found)),
+            Err(StoreError::Missing { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The same of many small objects, in the order of `keys`.
+    ///
+    /// # Errors
+    ///
+    /// The first failure.
+    pub async fn digests(&self, keys: Vec<Key>) -> Result<Vec<Option<(Digest, u64)>>> {
+        let found = self.get_all(&keys).await?;
+        let digest = |bytes: Bytes| (Digest::of(&bytes), bytes.len() as u64);
+        let all = move || found.into_iter().map(|bytes| bytes.map(digest)).collect();
+        Ok(tokio::task::spawn_blocking(all).await?)
+    }
+}
+
 async fn digest_of(got: GetResult) -> object_store::Result<(Digest, u64)> {
     match got.payload {
         GetResultPayload::File(mut file, path) => {

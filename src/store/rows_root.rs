@@ -79,3 +79,48 @@ impl RowLeaves {
         *self = Self { rows: self.rows, is_given_up: true, ..Self::default() };
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow::array::{Int64Array, RecordBatch};
+    use arrow::datatypes::{DataType, Field, Schema};
+
+    use super::*;
+
+    fn rows(from: i64, to: i64) -> RecordBatch {
+        let schema = Arc::new(Schema::new(vec![Field::new("x", DataType::Int64, false)]));
+        let column = Int64Array::from_iter_values(from..to);
+        RecordBatch::try_new(schema, vec![Arc::new(column)]).unwrap()
+    }
+
+    fn root(pieces: &[&[(i64, i64)]]) -> Option<Digest> {
+        let mut all = RowLeaves::default();
+        for piece in pieces {
+            let mut leaves = RowLeaves::default();
+            piece.iter().for_each(|(from, to)| leaves.push(&rows(*from, *to), pieces.len()));
+            all.append(leaves);
+        }
+        all.root()
+    }
+
+    #[test]
+    fn a_root_does_not_depend_on_how_a_table_is_cut() {
+        let whole = root(&[&[(0, 1000)]]);
+        assert!(whole.is_some());
+        assert_eq!(root(&[&[(0, 1), (1, 999), (999, 1000)]]), whole);
+        assert_eq!(root(&[&[(0, 400)], &[], &[(400, 700), (700, 1000)]]), whole);
+        assert_ne!(root(&[&[(0, 999)]]), whole);
+        assert_ne!(root(&[&[(500, 1000)], &[(0, 500)]]), whole, "order counts");
+        assert_eq!(root(&[]), Some(Digest::of(b"")));
+    }
+
+    #[test]
+    fn a_table_of_too_many_rows_has_none() {
+        let most = ROOTED_ROWS_MAX as i64;
+        assert!(root(&[&[(0, most / 2)], &[(0, most / 2)]]).is_some());
+        assert_eq!(root(&[&[(0, most / 2)], &[(0, most / 2 + 1)]]), None);
+        assert_eq!(root(&[&[(0, most), (0, 1)], &[(0, 1)]]), None);
+    }
+}

@@ -3,6 +3,7 @@
 //! The seal finds damage, not forgery: forgery is what the chain of the log and its anchored head are
 //! for. `head -c -78 record.json | sha256sum` computes the digest by hand.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -17,6 +18,9 @@ const BEFORE_DIGEST: &[u8] = b",\"sha256\":\"";
 const AFTER_DIGEST: &[u8] = b"\"}\n";
 const DIGEST_BYTES: usize = 64;
 const SEAL_BYTES: usize = BEFORE_DIGEST.len() + DIGEST_BYTES + AFTER_DIGEST.len();
+
+/// Facts about a record that later programs add without a new version of it, each under a name of its own.
+pub type Extensions = BTreeMap<String, serde_json::Value>;
 
 /// A record as it lies in the store.
 #[derive(Clone, Debug, PartialEq)]

@@ -64,15 +64,18 @@ pub async fn keep_sources(store: &Store, texts: Vec<Bytes>) -> Result<()> {
             missing.insert(keys[at].clone(), (digests[at], texts[at].clone()));
         }
     }
-    let puts: Vec<_> = missing.into_iter().map(|(key, (expected, text))| async move {
-        match store.create(&key, text).await? {
-            Created::Won => Ok(()),
-            Created::Lost(other) => {
-                let (key, found) = (key.to_string(), Digest::of(&other));
-                Err(StoreError::Corrupt { key, expected, found })
+    let puts: Vec<_> = missing
+        .into_iter()
+        .map(|(key, (expected, text))| async move {
+            match store.create(&key, text).await? {
+                Created::Won => Ok(()),
+                Created::Lost(other) => {
+                    let (key, found) = (key.to_string(), Digest::of(&other));
+                    Err(StoreError::Corrupt { key, expected, found })
+                }
             }
-        }
-    }).collect();
+        })
+        .collect();
     stream::iter(puts).buffer_unordered(STORED_AT_ONCE).try_collect().await
 }
 

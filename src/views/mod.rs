@@ -1,6 +1,7 @@
 //! What commands show of a store: typed values, each computed once. A view is what `--json` prints, and it gives the
 //! sections that people see.
 
+pub mod audit;
 pub mod diff;
 pub mod errors;
 pub mod explain;
@@ -9,6 +10,7 @@ pub mod ledger;
 pub mod memory;
 pub mod models;
 pub mod plan;
+pub mod replay;
 pub mod result;
 pub mod run;
 pub mod runs;

@@ -8,6 +8,7 @@
 
 mod caching;
 mod commands;
+mod evidence;
 mod inference;
 mod oracle;
 mod papers;

@@ -4,7 +4,7 @@ use super::{SMALL, entry, key, segments, texts};
 use crate::{Ledger, LedgerError};
 use proofmill_base::error::Error;
 use proofmill_store::faulty::{Fault, FaultyStore, Op};
-use proofmill_store::{Key, Store, StoreError, ledger_log_key};
+use proofmill_store::{Key, LogFolder, Store, StoreError};
 
 async fn stored(store: &Store) -> (Ledger, Key) {
     let ledger = Ledger::with(store, SMALL).await.unwrap();
@@ -75,7 +75,7 @@ async fn a_missing_segment_and_a_missing_entry_are_named() {
     let reopened = Ledger::with(&store, SMALL).await.unwrap();
     let error = reopened.look_up(&[key(3)]).await.unwrap_err();
     assert!(error.to_string().contains(segment.as_str()), "{error}");
-    store.delete(&ledger_log_key(1)).await.unwrap();
+    store.delete(&LogFolder::of_ledger().entry(1)).await.unwrap();
     let error = Ledger::with(&store, SMALL).await.unwrap_err();
     assert!(matches!(error, LedgerError::Gap { seq: 1 }), "{error}");
 }
@@ -90,13 +90,13 @@ async fn a_changed_entry_of_the_log_is_refused() {
         other.record(vec![entry(n, "b")]).await.unwrap();
         other.flush().await.unwrap();
     }
-    let foreign = other.store().get(&ledger_log_key(1)).await.unwrap();
-    store.put(&ledger_log_key(1), foreign.clone().into()).await.unwrap();
+    let foreign = other.store().get(&LogFolder::of_ledger().entry(1)).await.unwrap();
+    store.put(&LogFolder::of_ledger().entry(1), foreign.clone().into()).await.unwrap();
     let error = Ledger::with(&store, SMALL).await.unwrap_err();
     assert!(matches!(error, LedgerError::Broken { seq: 1, .. }), "{error}");
     let mut bad = foreign.to_vec();
     bad[20] ^= 1;
-    store.put(&ledger_log_key(1), bad.into()).await.unwrap();
+    store.put(&LogFolder::of_ledger().entry(1), bad.into()).await.unwrap();
     let error = Ledger::with(&store, SMALL).await.unwrap_err();
     assert!(matches!(error, LedgerError::Store(StoreError::Damaged { .. })), "{error}");
 }

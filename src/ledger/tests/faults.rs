@@ -145,7 +145,7 @@ async fn an_entry_in_a_place_that_was_emptied_does_not_count_as_committed() {
     assert_eq!((removed.log_objects, removed.segments), (8, 0));
     pause.end();
     let state = late.await.unwrap();
-    assert_eq!((state.next, state.live.len()), (9, 9), "appended twice");
+    assert_eq!((state.position.next, state.live.len()), (9, 9), "appended twice");
 
     let reopened = Ledger::with(&store, SMALL).await.unwrap();
     assert_eq!(texts(&reopened, [2, 7, 99]).await, ["a", "a", "late"].map(|t| Some(t.to_owned())));

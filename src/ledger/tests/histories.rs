@@ -75,10 +75,10 @@ async fn play(store: &Store, limits: Limits, steps: Vec<(usize, Step)>) {
     let mut durable = BTreeMap::new();
     for (at, (who, step)) in steps.into_iter().enumerate() {
         let (ledger, model) = (ledgers[who].clone(), &mut models[who]);
-        let before = ledger.state().next;
+        let before = ledger.state().position.next;
         // A process whose segments are gone reads on by itself.
         let read_on = |model: &mut Model| {
-            if ledger.state().next != before {
+            if ledger.state().position.next != before {
                 model.seen.clone_from(&durable);
             }
         };

@@ -6,11 +6,11 @@ use super::{SMALL, entry, key, on_disk, segments, texts};
 use crate::{BlockLimits, Ledger, Limits, Tiers};
 use proofmill_base::digest::Digest;
 use proofmill_store::faulty::{FaultyStore, Op};
-use proofmill_store::{Store, ledger_log_prefix};
+use proofmill_store::{LogFolder, Store};
 
 async fn objects(store: &Store) -> (usize, usize) {
     let segments = segments(store).await.len();
-    (segments, store.list(&ledger_log_prefix()).await.unwrap().len())
+    (segments, store.list(&LogFolder::of_ledger().prefix()).await.unwrap().len())
 }
 
 /// The default sizes, divided by what makes a batch of 5 rows the batch of 5,000.

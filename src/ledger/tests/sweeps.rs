@@ -6,7 +6,7 @@ use super::{SMALL, entry, segments, texts};
 use crate::record::{Body, LogEntry};
 use crate::{Ledger, Limits, log};
 use proofmill_store::faulty::{Fault, FaultyStore, Op};
-use proofmill_store::{Key, Store, ledger_log_prefix, unseal};
+use proofmill_store::{Key, LogFolder, Store, unseal};
 
 /// Calls of one operation that the history of [`a_single_fault_anywhere_loses_nothing`] does not reach.
 const CALLS_MAX: usize = 200;
@@ -32,7 +32,7 @@ async fn superfluous(store: &Store) -> BTreeSet<Key> {
 /// Segments that entries of the log say were merged.
 pub(super) async fn merged_by_the_log(store: &Store) -> BTreeSet<Key> {
     let mut merged = BTreeSet::new();
-    for key in store.list(&ledger_log_prefix()).await.unwrap() {
+    for key in store.list(&LogFolder::of_ledger().prefix()).await.unwrap() {
         let bytes = store.get(&key).await.unwrap();
         if let Ok(LogEntry { body: Body::Merge { from, .. }, .. }) = unseal(&key, &bytes) {
             merged.extend(from);
@@ -68,7 +68,8 @@ async fn objects_stay_few_over_a_hundred_merges_with_a_reader_and_another_writer
             }
         }
         let segments = segments(&store).await.len();
-        most = most.max(segments + store.list(&ledger_log_prefix()).await.unwrap().len());
+        most =
+            most.max(segments + store.list(&LogFolder::of_ledger().prefix()).await.unwrap().len());
     }
     assert!(most <= 40, "{most} objects at once");
     assert_nothing_leaks(&store).await;
@@ -95,10 +96,10 @@ async fn what_was_merged_stays_for_as_many_entries_as_the_margin_says() {
         ledger.compact_if_fragmented().await.unwrap();
         let state = ledger.state();
         if merged_at.is_none() && !state.names(&first) {
-            merged_at = Some(state.next - 1);
+            merged_at = Some(state.position.next - 1);
         }
     }
-    let passed = ledger.state().next - 1 - merged_at.unwrap();
+    let passed = ledger.state().position.next - 1 - merged_at.unwrap();
     assert!((6..=6 + 5 + 3).contains(&passed), "{passed}");
 }
 

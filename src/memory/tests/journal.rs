@@ -7,7 +7,7 @@ use crate::memory::{Action, Conflicts, Journal, Memories, MemoryError, Taught, c
 use proofmill_base::error::{Error, ErrorKind};
 use proofmill_base::ids::MemoryName;
 use proofmill_store::faulty::{Fault, FaultyStore, Op};
-use proofmill_store::{Store, memory_key};
+use proofmill_store::{LogFolder, Store};
 
 fn science() -> MemoryName {
     "science".parse().unwrap()
@@ -147,7 +147,7 @@ async fn damage_is_found() {
     for n in 0..3 {
         teach(&mut journal, add(&format!("Star {n} is far."))).await.unwrap();
     }
-    let key = |seq| memory_key(&science(), seq);
+    let key = |seq| LogFolder::of_memory(&science()).entry(seq);
     let second = store.get(&key(2)).await.unwrap();
     let name = science();
     let read = || Journal::open(&store, &name);

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::stages::fingerprint::Counted;
-use crate::stages::kind::{Kind, Preparation, Preparing, Traits};
+use crate::stages::kind::{Kind, Preparation, Preparing, Repeats, Traits};
 use crate::stages::programs::plan;
 use crate::stages::programs::program::{self, Program, Shared};
 use proofmill_pipeline::code::Code;
@@ -21,11 +21,12 @@ impl Kind for Command {
             rows_can_fail: true,
             has_partitions: false,
             settings: Counted::ByTheKind,
+            repeats: Repeats::Rows,
         }
     }
 
     fn prepare(&self, context: &mut Preparing<'_>) -> Option<Preparation> {
-        let Preparing { inputs, components, diagnostics, .. } = context;
+        let Preparing { inputs, components, diagnostics, files, .. } = context;
         let shared = Shared {
             kind: KIND,
             columns: &self.columns,
@@ -51,6 +52,7 @@ impl Kind for Command {
         });
         let code = program::code(declared.collect(), diagnostics);
         let (found, code) = (found.ok()?, code?);
+        files.extend(code.source_files());
         valid.and(named)?;
         // Limits and whether it may come from the store change nothing in the table.
         components.set_settings(&Command { memory_mib: None, pure: None, ..self.clone() });

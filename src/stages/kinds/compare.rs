@@ -15,7 +15,7 @@ use proofmill_udfs::stats::{self, NoiseFloor};
 
 use crate::stages::error::StageError;
 use crate::stages::fingerprint::Counted;
-use crate::stages::kind::{Kind, Preparation, Preparing, Traits};
+use crate::stages::kind::{Kind, Preparation, Preparing, Repeats, Traits};
 use crate::stages::plan::{Execution, StagePlan};
 use crate::stages::sink::Computed;
 use crate::stages::tables::paired::{Paired, few_clusters, paired};
@@ -47,7 +47,13 @@ impl StagePlan for ComparePlan {
 
 impl Kind for Compare {
     fn traits(&self) -> Traits {
-        Traits { version: 6, rows_can_fail: false, has_partitions: false, settings: Counted::All }
+        Traits {
+            version: 6,
+            rows_can_fail: false,
+            has_partitions: false,
+            settings: Counted::All,
+            repeats: Repeats::Rows,
+        }
     }
 
     fn prepare(&self, context: &mut Preparing<'_>) -> Option<Preparation> {

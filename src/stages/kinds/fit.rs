@@ -26,7 +26,7 @@ use crate::sqltext;
 use crate::stages::diagnostics::{Diagnostics, mismatch};
 use crate::stages::error::StageError;
 use crate::stages::fingerprint::{Components, Counted};
-use crate::stages::kind::{Kind, Preparation, Preparing, Traits};
+use crate::stages::kind::{Kind, Preparation, Preparing, Repeats, Traits};
 use crate::stages::plan::{Execution, Export, StagePlan};
 use crate::stages::queries::sql_kind::{self, Named};
 use crate::stages::sink::{Computed, Sink};
@@ -79,7 +79,13 @@ impl Export for FitPlan {
 
 impl Kind for Fit {
     fn traits(&self) -> Traits {
-        Traits { version: 4, rows_can_fail: false, has_partitions: false, settings: Counted::All }
+        Traits {
+            version: 4,
+            rows_can_fail: false,
+            has_partitions: false,
+            settings: Counted::All,
+            repeats: Repeats::Rows,
+        }
     }
 
     fn prepare(&self, context: &mut Preparing<'_>) -> Option<Preparation> {

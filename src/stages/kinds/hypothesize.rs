@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::session::Engine;
 use crate::stages::diagnostics::{Diagnostics, mismatch};
 use crate::stages::fingerprint::Counted;
-use crate::stages::kind::{Kind, Preparation, Preparing, Traits};
+use crate::stages::kind::{Kind, Preparation, Preparing, Repeats, Traits};
 use crate::stages::queries::sql_kind::{
     self, Named, SqlKind, after_comma, inside, is_texts, literal, name,
 };
@@ -29,7 +29,13 @@ pub const COLUMNS: [&str; 8] = [
 
 impl Kind for Hypothesize {
     fn traits(&self) -> Traits {
-        Traits { version: 2, rows_can_fail: true, has_partitions: true, settings: Counted::All }
+        Traits {
+            version: 2,
+            rows_can_fail: true,
+            has_partitions: true,
+            settings: Counted::All,
+            repeats: Repeats::Set,
+        }
     }
 
     fn prepare(&self, context: &mut Preparing<'_>) -> Option<Preparation> {

@@ -17,7 +17,7 @@ use crate::session::engine::BATCH_ROWS;
 use crate::stages::diagnostics::Diagnostics;
 use crate::stages::error::StageError;
 use crate::stages::fingerprint::Counted;
-use crate::stages::kind::{Kind, Preparation, Preparing, Traits};
+use crate::stages::kind::{Kind, Preparation, Preparing, Repeats, Traits};
 use crate::stages::kinds::index::kept::{Ids, KeptColumns};
 use crate::stages::plan::{Execution, StagePlan};
 use crate::stages::sink::{Computed, Sink};
@@ -91,6 +91,7 @@ impl Kind for Index {
             rows_can_fail: false,
             has_partitions: false,
             settings: Counted::ByTheKind,
+            repeats: Repeats::Rows,
         }
     }
 

@@ -20,7 +20,7 @@ use crate::session::Engine;
 use crate::session::policy::inspect;
 use crate::stages::diagnostics::{Diagnostics, mismatch};
 use crate::stages::fingerprint::Counted;
-use crate::stages::kind::{Kind, Preparation, Preparing, Traits};
+use crate::stages::kind::{Kind, Preparation, Preparing, Repeats, Traits};
 use crate::stages::kinds::inference::format::answer_format;
 use crate::stages::kinds::inference::stage::{InferenceStage, ROW_ID, Shape};
 use crate::stages::queries::answers::{InferencePlan, Requests};
@@ -32,8 +32,13 @@ use proofmill_pipeline::kinds::generate::Generate;
 use proofmill_pipeline::kinds::score::Score;
 
 /// What is true of all three.
-const TRAITS: Traits =
-    Traits { version: 1, rows_can_fail: true, has_partitions: true, settings: Counted::All };
+const TRAITS: Traits = Traits {
+    version: 1,
+    rows_can_fail: true,
+    has_partitions: true,
+    settings: Counted::All,
+    repeats: Repeats::Set,
+};
 
 impl Kind for Generate {
     fn traits(&self) -> Traits {
@@ -42,7 +47,9 @@ impl Kind for Generate {
 
     fn prepare(&self, context: &mut Preparing<'_>) -> Option<Preparation> {
         let mut inference = InferenceStage::generate(self)?;
-        if let Some(format) = answer_format(self, &mut context.diagnostics)? {
+        if let Some(format) =
+            answer_format(self, context.from_store, &mut context.diagnostics, &mut context.files)?
+        {
             // Of a schema everything counts, also the order of its keys, and not where it lies.
             context.components.set("settings.response_format", canonical_format(&format));
             inference.options["response_format"] = json!(format);

@@ -10,14 +10,20 @@ use datafusion::datasource::provider_as_source;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, Union, lit};
 
 use crate::stages::fingerprint::Counted;
-use crate::stages::kind::{Kind, Preparation, Preparing, Traits};
+use crate::stages::kind::{Kind, Preparation, Preparing, Repeats, Traits};
 use crate::stages::queries::query::QueryPlan;
 use proofmill_pipeline::code::Code;
 use proofmill_pipeline::kinds::{Instance, MatrixUnion};
 
 impl Kind for MatrixUnion {
     fn traits(&self) -> Traits {
-        Traits { version: 2, rows_can_fail: false, has_partitions: true, settings: Counted::All }
+        Traits {
+            version: 2,
+            rows_can_fail: false,
+            has_partitions: true,
+            settings: Counted::All,
+            repeats: Repeats::Set,
+        }
     }
 
     fn prepare(&self, context: &mut Preparing<'_>) -> Option<Preparation> {

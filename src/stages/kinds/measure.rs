@@ -12,7 +12,7 @@ use proofmill_udfs::stats::{self, Interval as Estimate, Method, ROUNDING};
 
 use crate::stages::error::StageError;
 use crate::stages::fingerprint::Counted;
-use crate::stages::kind::{Kind, Preparation, Preparing, Traits};
+use crate::stages::kind::{Kind, Preparation, Preparing, Repeats, Traits};
 use crate::stages::plan::{Execution, StagePlan};
 use crate::stages::sink::Computed;
 use crate::stages::tables::paired::few_clusters;
@@ -42,7 +42,13 @@ impl StagePlan for MeasurePlan {
 
 impl Kind for Measure {
     fn traits(&self) -> Traits {
-        Traits { version: 5, rows_can_fail: false, has_partitions: false, settings: Counted::All }
+        Traits {
+            version: 5,
+            rows_can_fail: false,
+            has_partitions: false,
+            settings: Counted::All,
+            repeats: Repeats::Rows,
+        }
     }
 
     fn prepare(&self, context: &mut Preparing<'_>) -> Option<Preparation> {

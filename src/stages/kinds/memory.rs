@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use crate::memory::{Row, Sentence};
 use crate::stages::error::StageError;
 use crate::stages::fingerprint::Counted;
-use crate::stages::kind::{Kind, Preparation, Preparing, Traits};
+use crate::stages::kind::{Kind, Preparation, Preparing, Repeats, Traits};
 use crate::stages::plan::{Execution, StagePlan};
 use crate::stages::sink::Computed;
 use proofmill_base::ids::{InvalidId, MemoryName};
@@ -44,6 +44,7 @@ impl Kind for Memory {
             rows_can_fail: false,
             has_partitions: false,
             settings: Counted::ByTheKind,
+            repeats: Repeats::Rows,
         }
     }
 

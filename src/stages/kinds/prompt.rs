@@ -7,9 +7,10 @@ use proofmill_udfs::text::template::Template;
 
 use crate::stages::diagnostics::Diagnostics;
 use crate::stages::fingerprint::Counted;
-use crate::stages::kind::{Kind, Preparation, Preparing, Traits};
+use crate::stages::kind::{Kind, Preparation, Preparing, Repeats, Traits};
 use crate::stages::queries::sql_kind::{Named, SqlKind, literal, quoted};
-use crate::stages::settings_file;
+use crate::stages::settings_file::{self, SourceFile};
+use crate::stages::stored_tables::FromStore;
 
 const KIND: &str = "prompt";
 
@@ -20,14 +21,15 @@ impl Kind for Prompt {
             rows_can_fail: false,
             has_partitions: true,
             settings: Counted::ByTheKind,
+            repeats: Repeats::Set,
         }
     }
 
     fn prepare(&self, context: &mut Preparing<'_>) -> Option<Preparation> {
-        let Preparing { inputs, engine, components, diagnostics, .. } = context;
+        let Preparing { inputs, engine, from_store, components, diagnostics, files, .. } = context;
         let table = inputs.table("from")?;
         let columns = table.schema();
-        let (key, text) = source(self, diagnostics)?;
+        let (key, text) = source(self, from_store, diagnostics, files)?;
         let template = match Template::parse(&text) {
             Ok(template) => template,
             Err(error) => {
@@ -73,11 +75,16 @@ impl Kind for Prompt {
 }
 
 /// The template, and the setting that it comes from.
-fn source<'a>(settings: &Prompt, diagnostics: &mut Diagnostics<'_>) -> Option<(&'a str, String)> {
+fn source<'a>(
+    settings: &Prompt,
+    from_store: &FromStore,
+    diagnostics: &mut Diagnostics<'_>,
+    files: &mut Vec<SourceFile>,
+) -> Option<(&'a str, String)> {
     let Some(path) = &settings.file else {
         return Some(("text", settings.text.clone().unwrap_or_default()));
     };
-    match settings_file::read_text(path) {
+    match settings_file::read_text(path, from_store, files) {
         Ok(text) => Some(("file", text)),
         Err((code, message)) => {
             diagnostics.error(&[KIND, "file"], code, message, None);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 
 use crate::stages::fingerprint::Counted;
-use crate::stages::kind::{Kind, Preparation, Preparing, Traits};
+use crate::stages::kind::{Kind, Preparation, Preparing, Repeats, Traits};
 use crate::stages::kinds::proof_search::grow::SearchPlan;
 use crate::stages::kinds::proof_search::state::{REQUEST_COLUMNS, request_schema};
 use crate::stages::kinds::prove;
@@ -32,7 +32,13 @@ const ADDED: [&str; 7] =
 
 impl Kind for ProofSearch {
     fn traits(&self) -> Traits {
-        Traits { version: 3, rows_can_fail: false, has_partitions: false, settings: Counted::All }
+        Traits {
+            version: 3,
+            rows_can_fail: false,
+            has_partitions: false,
+            settings: Counted::All,
+            repeats: Repeats::Rows,
+        }
     }
 
     fn prepare(&self, context: &mut Preparing<'_>) -> Option<Preparation> {

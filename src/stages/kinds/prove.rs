@@ -10,7 +10,7 @@ use serde_json::{Value as Json, json};
 
 use crate::stages::diagnostics::Diagnostics;
 use crate::stages::fingerprint::Counted;
-use crate::stages::kind::{Kind, Preparation, Preparing, Traits};
+use crate::stages::kind::{Kind, Preparation, Preparing, Repeats, Traits};
 use crate::stages::queries::sql_kind::{self, Named, SqlKind, after_comma, literal};
 use proofmill_pipeline::code::Code;
 use proofmill_pipeline::kinds::prove::Prove;
@@ -39,7 +39,13 @@ const COLUMNS: [&str; 17] = [
 
 impl Kind for Prove {
     fn traits(&self) -> Traits {
-        Traits { version: 1, rows_can_fail: true, has_partitions: true, settings: Counted::All }
+        Traits {
+            version: 1,
+            rows_can_fail: true,
+            has_partitions: true,
+            settings: Counted::All,
+            repeats: Repeats::Set,
+        }
     }
 
     fn prepare(&self, context: &mut Preparing<'_>) -> Option<Preparation> {

@@ -7,7 +7,7 @@ use std::path::Path;
 use serde_json::json;
 
 use crate::stages::fingerprint::Counted;
-use crate::stages::kind::{Kind, Preparation, Preparing, Traits};
+use crate::stages::kind::{Kind, Preparation, Preparing, Repeats, Traits};
 use crate::stages::programs::plan;
 use crate::stages::programs::program::{self, Program, Shared};
 use proofmill_pipeline::code::Code;
@@ -29,11 +29,12 @@ impl Kind for Python {
             rows_can_fail: true,
             has_partitions: false,
             settings: Counted::ByTheKind,
+            repeats: Repeats::Rows,
         }
     }
 
     fn prepare(&self, context: &mut Preparing<'_>) -> Option<Preparation> {
-        let Preparing { inputs, components, diagnostics, .. } = context;
+        let Preparing { inputs, components, diagnostics, files, .. } = context;
         let shared = Shared {
             kind: KIND,
             columns: &self.columns,
@@ -57,6 +58,7 @@ impl Kind for Python {
             (vec![KIND.to_owned(), "code".to_owned(), i.to_string()], path.clone())
         });
         let code = program::code(std::iter::once(own).chain(further).collect(), diagnostics)?;
+        files.extend(code.source_files());
         let text = fs::read(&self.file).unwrap_or_default();
         let missing = program::missing_function(&String::from_utf8_lossy(&text), &self.function);
         if let Some(help) = missing {

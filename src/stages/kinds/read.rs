@@ -13,7 +13,7 @@ use crate::session::engine::BATCH_ROWS;
 use crate::stages::error::StageError;
 use crate::stages::fingerprint::Counted;
 use crate::stages::gate::Gate;
-use crate::stages::kind::{Kind, Preparation, Preparing, Traits};
+use crate::stages::kind::{Kind, Preparation, Preparing, Repeats, Traits};
 use crate::stages::kinds::read::limit::FirstRows;
 use crate::stages::plan::{Execution, StagePlan};
 use crate::stages::sink::{Computed, Sink, Written};
@@ -54,6 +54,7 @@ impl Kind for Read {
             rows_can_fail: true,
             has_partitions: true,
             settings: Counted::ByTheKind,
+            repeats: Repeats::Set,
         }
     }
 

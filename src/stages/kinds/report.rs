@@ -25,7 +25,7 @@ use crate::session::StageTable;
 use crate::stages::diagnostics::Diagnostics;
 use crate::stages::error::StageError;
 use crate::stages::fingerprint::Counted;
-use crate::stages::kind::{Kind, Preparation, Preparing, Traits};
+use crate::stages::kind::{Kind, Preparation, Preparing, Repeats, Traits};
 use crate::stages::kinds::report::block::{Drawn, KIND, Shown};
 use crate::stages::plan::{Execution, Export, StagePlan};
 use crate::stages::sink::Computed;
@@ -97,7 +97,13 @@ impl Export for ReportPlan {
 
 impl Kind for Report {
     fn traits(&self) -> Traits {
-        Traits { version: 2, rows_can_fail: false, has_partitions: false, settings: Counted::All }
+        Traits {
+            version: 2,
+            rows_can_fail: false,
+            has_partitions: false,
+            settings: Counted::All,
+            repeats: Repeats::Rows,
+        }
     }
 
     fn prepare(&self, context: &mut Preparing<'_>) -> Option<Preparation> {

@@ -9,7 +9,7 @@ use proofmill_pipeline::kinds::sql::Sql;
 use crate::graph::Role;
 use crate::sqltext;
 use crate::stages::fingerprint::Counted;
-use crate::stages::kind::{Kind, Preparation, Preparing, Traits};
+use crate::stages::kind::{Kind, Preparation, Preparing, Repeats, Traits};
 use crate::stages::queries::query::QueryPlan;
 
 impl Kind for Sql {
@@ -19,6 +19,7 @@ impl Kind for Sql {
             rows_can_fail: false,
             has_partitions: true,
             settings: Counted::ByTheKind,
+            repeats: Repeats::Set,
         }
     }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 
 use crate::stages::fingerprint::Counted;
-use crate::stages::kind::{Kind, Preparation, Preparing, Traits};
+use crate::stages::kind::{Kind, Preparation, Preparing, Repeats, Traits};
 use crate::stages::kinds::prove;
 use crate::stages::kinds::select_answer;
 use crate::stages::kinds::select_answer::Proofs;
@@ -34,7 +34,13 @@ const AFTER: [&str; 5] = ["correct", "taught", "fact_id", "fact", "proofs"];
 
 impl Kind for Teach {
     fn traits(&self) -> Traits {
-        Traits { version: 3, rows_can_fail: false, has_partitions: false, settings: Counted::All }
+        Traits {
+            version: 3,
+            rows_can_fail: false,
+            has_partitions: false,
+            settings: Counted::All,
+            repeats: Repeats::Rows,
+        }
     }
 
     fn prepare(&self, context: &mut Preparing<'_>) -> Option<Preparation> {

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::stages::diagnostics::{Diagnostics, mismatch};
 use crate::stages::fingerprint::Counted;
-use crate::stages::kind::{Kind, Preparation, Preparing, Traits};
+use crate::stages::kind::{Kind, Preparation, Preparing, Repeats, Traits};
 use crate::stages::queries::sql_kind::{self, Named, SqlKind, after_comma, is_texts, literal};
 use proofmill_base::sentence::without_stop_sql;
 use proofmill_pipeline::code::Code;
@@ -40,7 +40,13 @@ const JUDGED: [&str; 7] =
 
 impl Kind for Verify {
     fn traits(&self) -> Traits {
-        Traits { version: 3, rows_can_fail: true, has_partitions: true, settings: Counted::All }
+        Traits {
+            version: 3,
+            rows_can_fail: true,
+            has_partitions: true,
+            settings: Counted::All,
+            repeats: Repeats::Set,
+        }
     }
 
     fn prepare(&self, context: &mut Preparing<'_>) -> Option<Preparation> {

@@ -10,7 +10,7 @@ use datafusion::catalog::TableProvider;
 
 use crate::stages::error::StageError;
 use crate::stages::fingerprint::Counted;
-use crate::stages::kind::{Kind, Preparation, Preparing, Traits};
+use crate::stages::kind::{Kind, Preparation, Preparing, Repeats, Traits};
 use crate::stages::plan::{Execution, Export, StagePlan};
 use crate::stages::sink::Computed;
 use crate::stages::tables::export::{digest, export, first_nested, format_of};
@@ -65,7 +65,13 @@ impl Export for WritePlan {
 
 impl Kind for Write {
     fn traits(&self) -> Traits {
-        Traits { version: 1, rows_can_fail: false, has_partitions: false, settings: Counted::All }
+        Traits {
+            version: 1,
+            rows_can_fail: false,
+            has_partitions: false,
+            settings: Counted::All,
+            repeats: Repeats::Rows,
+        }
     }
 
     fn prepare(&self, context: &mut Preparing<'_>) -> Option<Preparation> {

@@ -5,6 +5,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use proofmill_base::digest::{Digest, Hasher};
+use proofmill_store::SourceRole;
+
+use crate::stages::settings_file::SourceFile;
 
 /// Files that one stage may name, those in folders included.
 const FILES_MAX: usize = 10_000;
@@ -15,7 +18,8 @@ const WRITTEN_BY_RUNS: [&str; 1] = ["__pycache__"];
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Code {
     declared: Vec<String>,
-    files: Vec<(PathBuf, Digest)>,
+    /// Each with its digest and its size in bytes.
+    files: Vec<(PathBuf, Digest, u64)>,
 }
 
 /// Why the files cannot be digested.
@@ -66,7 +70,7 @@ impl Code {
                     }
                 } else if meta.is_file() {
                     let digest = digest(&next).map_err(|error| failed(&next, error))?;
-                    files.push((next, digest));
+                    files.push((next, digest, meta.len()));
                 } else {
                     return Err(CodeError::NoFile { at, path: shown(&next) });
                 }
@@ -82,7 +86,17 @@ impl Code {
 
     /// Each file and its digest, ordered by path.
     pub fn files(&self) -> impl Iterator<Item = (String, Digest)> {
-        self.files.iter().map(|(path, digest)| (shown(path), *digest))
+        self.files.iter().map(|(path, digest, _)| (shown(path), *digest))
+    }
+
+    /// The same as files that a stage is made of.
+    pub fn source_files(&self) -> impl Iterator<Item = SourceFile> {
+        self.files.iter().map(|(path, sha256, bytes)| SourceFile {
+            path: shown(path),
+            role: SourceRole::Code,
+            sha256: *sha256,
+            bytes: *bytes,
+        })
     }
 
     /// The first file that is another one now, or is new, or gone; `None` if all are as they were. Reads them.
@@ -96,7 +110,7 @@ impl Code {
                 | CodeError::TooMany { path, .. },
             ) => return Some(path),
         };
-        let differs = |(file, others): (&(PathBuf, Digest), &Vec<(PathBuf, Digest)>)| {
+        let differs = |(file, others): (&(PathBuf, Digest, u64), &Vec<_>)| {
             (!others.contains(file)).then(|| shown(&file.0))
         };
         let gone = self.files.iter().map(|file| (file, &now));

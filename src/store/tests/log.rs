@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::{faulty, in_memory, on_disk, run};
 use crate::faulty::{Fault, Op};
 use crate::sealed::{seal, unseal};
-use crate::{Body, Entry, RunLog, Store, StoreError, log_key, read_log};
+use crate::{Body, Entry, LogFolder, RunLog, Store, StoreError, read_log};
 use proofmill_base::digest::Digest;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -43,7 +43,7 @@ async fn entries_read_back_in_order() {
         let entries = read(&store).await.unwrap();
         assert_eq!(entries.len(), 40);
         assert_eq!(entries[39].event(), Some(&done(39)));
-        let head = store.get(&log_key(&run(1), 39)).await.unwrap();
+        let head = store.get(&LogFolder::of_run(&run(1)).entry(39)).await.unwrap();
         assert_eq!((log.head().seq, log.head().sha256), (39, Digest::of(&head)));
         let again = RunLog::create(&store, &run(1), &done(0)).await.unwrap_err();
         assert!(matches!(again, StoreError::LogExists { .. }), "{again}");
@@ -158,7 +158,7 @@ fn tampering() -> impl Strategy<Value = Tampering> {
 }
 
 async fn tamper(store: &Store, how: &Tampering) {
-    let key = |seq: &u64| log_key(&run(1), *seq);
+    let key = |seq: &u64| LogFolder::of_run(&run(1)).entry(*seq);
     match how {
         Tampering::Flip { seq, at, bit } => {
             let mut bytes = store.get(&key(seq)).await.unwrap().to_vec();
@@ -245,12 +245,12 @@ async fn a_listing_that_fails_is_requested_again() {
 async fn a_log_of_a_newer_program_is_refused_by_version() {
     let store = in_memory().await;
     log_of(&store, 2).await;
-    let key = log_key(&run(1), 1);
+    let key = LogFolder::of_run(&run(1)).entry(1);
     let mut entry: Entry<Event> = unseal(&key, &store.get(&key).await.unwrap()).unwrap();
     entry.v = 9;
     store.put(&key, seal(&key, &entry).unwrap().into()).await.unwrap();
     let error = read(&store).await.unwrap_err();
-    assert!(matches!(error, StoreError::Newer { found: 9, known: 1, .. }), "{error}");
+    assert!(matches!(error, StoreError::Newer { found: 9, known: 2, .. }), "{error}");
 }
 
 #[tokio::test]
@@ -266,7 +266,7 @@ async fn an_entry_of_one_who_does_not_own_the_run_is_refused_although_the_chain_
     for (seq, forge) in forgeries {
         let store = in_memory().await;
         log_of(&store, 4).await;
-        let key = log_key(&run(1), seq);
+        let key = LogFolder::of_run(&run(1)).entry(seq);
         let mut entry: Entry<Event> = unseal(&key, &store.get(&key).await.unwrap()).unwrap();
         forge(&mut entry);
         store.put(&key, seal(&key, &entry).unwrap().into()).await.unwrap();

@@ -5,6 +5,7 @@ mod flusher;
 mod lease;
 mod local;
 mod log;
+mod open_log;
 mod parts;
 mod records;
 
@@ -68,7 +69,6 @@ fn all_calls_can_be_spawned() {
         RunLog::create(store, run, &first).await?.append(&first).await
     });
     sendable(|store| read_manifest(store, run));
-    sendable(newest_published);
     sendable(run_ids);
     sendable(|store| async move {
         let manifest = read_manifest(store, run).await.unwrap().unwrap();

@@ -9,11 +9,11 @@ use chrono::DateTime;
 use super::{in_memory, on_disk, run};
 use crate::sealed::seal;
 use crate::{
-    ARTIFACT_VERSION, Artifact, FORMAT_VERSION, Head, Location, Lookup, MANIFEST_VERSION, Machine,
-    Manifest, Outcome, Part, PipelineRef, RecordRef, StageOutcome, StageStatus, StageUsage, Store,
-    StoreError, artifact_key, columns_of, find, find_exact, find_many, format_key, latest_manifest,
-    log_key, manifest_key, newest_published, publish, publish_manifest, read_manifest, replace,
-    run_ids, schema_to_hex,
+    ARTIFACT_VERSION, Artifact, Extensions, FORMAT_VERSION, Head, Location, LogFolder, Lookup,
+    MANIFEST_VERSION, Machine, Manifest, Outcome, Part, PipelineRef, RecordRef, SourceRefs,
+    StageOutcome, StageStatus, StageUsage, Store, StoreError, Trigger, artifact_key, columns_of,
+    find, find_exact, find_many, format_key, manifest_key, publish, publish_manifest,
+    read_manifest, replace, run_ids, schema_to_hex,
 };
 use proofmill_base::digest::Digest;
 use proofmill_base::ids::Fingerprint;
@@ -37,7 +37,7 @@ fn artifact(n: u64, note: &str) -> Artifact {
         rows: 3,
         bytes: 100,
         parts: vec![Part {
-            key: log_key(&run(n), 0),
+            key: LogFolder::of_run(&run(n)).entry(0),
             sha256: Digest::of(b"part"),
             bytes: 100,
             rows: 3,
@@ -51,6 +51,8 @@ fn artifact(n: u64, note: &str) -> Artifact {
         wall_ms: 12,
         usage: Some(StageUsage { input_rows: 5, answered: 3, replayed: 1, tokens: 120 }),
         notes: vec![note.to_owned()],
+        rows_root: Some(Digest::of(b"rows")),
+        extensions: Extensions::new(),
     }
 }
 
@@ -200,7 +202,7 @@ fn manifest(n: u64, pipeline: &str) -> Manifest {
             yaml_sha256: Digest::of(b"yaml"),
         },
         params: BTreeMap::from([("recall".to_owned(), 5.into())]),
-        trigger: serde_json::json!({"kind": "command"}),
+        trigger: Trigger::Command,
         code: BTreeMap::from([("proofmill".to_owned(), "0.1.0".to_owned())]),
         started_at: at,
         finished_at: at,
@@ -226,6 +228,8 @@ fn manifest(n: u64, pipeline: &str) -> Manifest {
         models: BTreeMap::new(),
         local_models: BTreeMap::new(),
         log: Head { seq: 4, sha256: Digest::of(b"head") },
+        sources: SourceRefs::new(),
+        extensions: Extensions::new(),
     }
 }
 
@@ -234,14 +238,13 @@ async fn a_run_is_published_once_and_found_again() {
     let (_folder, disk) = on_disk().await;
     for store in [in_memory().await, disk] {
         assert_eq!(run_ids(&store).await.unwrap(), []);
-        assert_eq!(newest_published(&store).await.unwrap(), None);
         assert_eq!(read_manifest(&store, &run(1)).await.unwrap(), None);
         for (n, pipeline) in [(2, "teachme"), (30, "nightly"), (1, "teachme")] {
             let published = publish_manifest(&store, &manifest(n, pipeline)).await.unwrap();
             assert_eq!(read_manifest(&store, &run(n)).await.unwrap(), Some(published));
         }
         // An unfinished run and a stray name.
-        store.put(&log_key(&run(40), 0), "{}".into()).await.unwrap();
+        store.put(&LogFolder::of_run(&run(40)).entry(0), "{}".into()).await.unwrap();
         store
             .objects()
             .put_opts(&"runs/notes/a".into(), "a".into(), Default::default())
@@ -249,19 +252,13 @@ async fn a_run_is_published_once_and_found_again() {
             .unwrap();
 
         assert_eq!(run_ids(&store).await.unwrap(), [run(40), run(30), run(2), run(1)]);
-        assert_eq!(newest_published(&store).await.unwrap(), Some(run(30)));
-        let name = "teachme".parse().unwrap();
-        let latest = latest_manifest(&store, &name).await.unwrap();
-        assert_eq!(*latest.manifest.unwrap().record, manifest(2, "teachme"));
-        assert!(latest.unreadable.is_empty());
 
         let error = publish_manifest(&store, &manifest(2, "nightly")).await.unwrap_err();
         assert!(matches!(error, StoreError::ManifestExists { .. }), "{error}");
         let copied = store.get(&manifest_key(&run(1))).await.unwrap();
         store.put(&manifest_key(&run(40)), copied.into()).await.unwrap();
-        let latest = latest_manifest(&store, &name).await.unwrap();
-        assert!(matches!(latest.unreadable[..], [StoreError::Damaged { .. }]), "{latest:?}");
-        assert_eq!(latest.manifest.unwrap().record.run, run(2), "it is passed over");
+        let error = read_manifest(&store, &run(40)).await.unwrap_err();
+        assert!(matches!(error, StoreError::Damaged { .. }), "{error}");
     }
 }
 

@@ -1,7 +1,7 @@
 //! The guides work as they stand: their files are written, their commands run in their order, in an empty folder.
 //!
 //! A fenced block below a line that is only a name, such as `answers.csv`, is a file: what is copied from the page is all of it. A
-//! block of `sh` is run. Blocks of other kinds are output, parts of files, or (`console`) commands that need what is not there. The README is one of them.
+//! block of `sh` is run. Blocks of other kinds are output, parts of files, or (`console`) commands that need what is not there. The README and the page for auditors are among them.
 
 use std::fs;
 use std::path::Path;
@@ -55,7 +55,7 @@ fn work_as_they_stand() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let guides = fs::read_dir(root.join("docs/guides")).unwrap();
     let mut guides: Vec<_> = guides.map(|guide| guide.unwrap().path()).collect();
-    guides.push(root.join("README.md"));
+    guides.extend(["README.md", "docs/audit.md"].map(|page| root.join(page)));
     guides.sort();
     assert!(guides.len() > 3);
     for guide in guides {

@@ -140,7 +140,8 @@ fn an_edited_log_is_reported() {
     let workspace =
         Workspace::with(&PIPELINE.replace("> ${params.least}", "> 1 / ${params.least}"));
     workspace.proofmill(&["run", "p.yaml"]).expect(1);
-    let entries = workspace.keys("/log/");
+    let mut entries = workspace.keys("/log/");
+    entries.retain(|key| key.starts_with("runs/"));
     assert!(entries.len() >= 3, "{entries:?}");
     workspace.proofmill(&["runs"]).expect(0);
     let path = workspace.path("store").join(&entries[1]);

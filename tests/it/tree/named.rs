@@ -30,7 +30,7 @@ const FOR_DEVELOPERS: [&str; 12] = [
 
 /// Names that are not ours: variables and programs of the system, SQL, other projects, and old names of ours where
 /// a page says that they are old.
-const OF_OTHERS: [&str; 31] = [
+const OF_OTHERS: [&str; 32] = [
     "--release",
     "--workspace",
     "Authorization",
@@ -46,6 +46,7 @@ const OF_OTHERS: [&str; 31] = [
     "UInt64",
     "deps",
     "e0ffd67",
+    "f7bd107",
     "fsync",
     "information_schema",
     "libcublasLt.so.13",
@@ -85,6 +86,18 @@ const LOGGED: [&str; 10] = [
 fn words(text: &str) -> impl Iterator<Item = &str> {
     let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
     words.filter(|word| word.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_'))
+}
+
+/// `SameRows` as `same_rows`.
+fn snake(word: &str) -> String {
+    let mut snake = String::new();
+    for (at, c) in word.char_indices() {
+        if c.is_ascii_uppercase() && at > 0 {
+            snake.push('_');
+        }
+        snake.push(c.to_ascii_lowercase());
+    }
+    snake
 }
 
 /// Everything that a name may be.
@@ -178,8 +191,9 @@ impl Names {
                         && text.contains("derive")
                         && (text.contains("Serialize") || text.contains("Deserialize"));
                     if logged || stored && group.delimiter() == Delimiter::Brace {
-                        // Variants are stored in lower case.
-                        let lower = words(&text).map(str::to_lowercase);
+                        // Variants are stored in lower case, with `_` between words.
+                        let lower =
+                            words(&text).flat_map(|word| [word.to_lowercase(), snake(word)]);
                         self.shown.extend(lower.chain(words(&text).map(str::to_owned)));
                         stored = false;
                     }

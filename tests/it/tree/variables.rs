@@ -10,13 +10,14 @@ use object_store::gcp::GoogleConfigKey;
 use crate::tree::tidy::{files, root};
 
 /// What stands before the name of a variable where one is read.
-const READ: [&str; 6] = [
+const READ: [&str; 7] = [
     "var(\"",
     "var_os(\"",
     "env = \"",
     "home(\"",
     "const INPUT: &str = \"",
     "const OUTPUT: &str = \"",
+    "const SIGN_KEY: &str = \"",
 ];
 
 /// Read by the standard library, or by a list of names.

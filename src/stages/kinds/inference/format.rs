@@ -7,7 +7,8 @@ use proofmill_settings::endpoint::Api;
 use serde_json::Value as Json;
 
 use crate::stages::diagnostics::Diagnostics;
-use crate::stages::settings_file;
+use crate::stages::settings_file::{self, SourceFile};
+use crate::stages::stored_tables::FromStore;
 
 /// Where the setting stands.
 const STEPS: [&str; 2] = ["generate", "response_format"];
@@ -15,7 +16,9 @@ const STEPS: [&str; 2] = ["generate", "response_format"];
 /// The requested form of the answers, if any; `None` if it is not possible, which is reported.
 pub fn answer_format(
     settings: &Generate,
+    from_store: &FromStore,
     diagnostics: &mut Diagnostics<'_>,
+    files: &mut Vec<SourceFile>,
 ) -> Option<Option<ResponseFormat>> {
     let Some(requested) = &settings.response_format else { return Some(None) };
     let mut refuse = |steps: &[&str], code, message: &str, help: Option<&str>| {
@@ -52,7 +55,7 @@ pub fn answer_format(
                 "add `json_schema: { name: …, schema: … }`, with `file` for a schema in a file";
             return refuse(&[], Code::MissingKey, message, Some(help));
         }
-        (AnswerType::JsonSchema, Some(named)) => match schema(named) {
+        (AnswerType::JsonSchema, Some(named)) => match schema(named, from_store, files) {
             Ok(schema) => {
                 let (name, strict) = (named.name.clone(), named.strict);
                 let json_schema = NamedSchema { name, schema, strict };
@@ -87,9 +90,13 @@ pub fn answer_format(
 }
 
 /// The schema, from the setting or from its file.
-fn schema(named: &AnswerSchema) -> Result<Json, (Code, String)> {
+fn schema(
+    named: &AnswerSchema,
+    from_store: &FromStore,
+    files: &mut Vec<SourceFile>,
+) -> Result<Json, (Code, String)> {
     let Some(path) = &named.file else { return Ok(named.schema.clone().unwrap_or_default()) };
-    let bytes = settings_file::read(path)?;
+    let bytes = settings_file::read(path, from_store, files)?;
     serde_json::from_slice(&bytes)
         .map_err(|error| (Code::WrongValue, format!("`{path}` is not valid JSON: {error}")))
 }

@@ -23,6 +23,8 @@ struct StoredPlan {
     parts: Vec<Part>,
     /// Rows that failed there.
     errors: Vec<Part>,
+    /// The root of the table, where its record has one.
+    rows_root: Option<Digest>,
     limit: Option<u64>,
     note: String,
 }
@@ -33,7 +35,8 @@ impl StagePlan for StoredPlan {
         for part in self.parts.iter().chain(&self.errors) {
             verify_part(&execution.sink.store, part).await?;
         }
-        let mut computed = Computed { parts: self.parts.clone(), ..Computed::default() };
+        let (parts, rows_root) = (self.parts.clone(), self.rows_root);
+        let mut computed = Computed { parts, rows_root, ..Computed::default() };
         let mut notes = vec![self.note.clone()];
         if let Some(limit) = self.limit {
             let mut limited = FirstRows::to(limit);
@@ -87,9 +90,9 @@ pub fn prepare(
         }
     };
     let StoredTable { run, artifact, errors: of_errors } = table;
-    let (parts, errors) = match of_errors.is_some() {
-        true => (artifact.errors.clone(), Vec::new()),
-        false => (artifact.parts.clone(), artifact.errors.clone()),
+    let (parts, errors, rows_root) = match of_errors.is_some() {
+        true => (artifact.errors.clone(), Vec::new(), None),
+        false => (artifact.parts.clone(), artifact.errors.clone(), artifact.rows_root),
     };
     let schema = match of_errors {
         Some(schema) => Some(Arc::clone(schema)),
@@ -112,6 +115,6 @@ pub fn prepare(
     let rows = parts.iter().map(|part| part.rows).sum::<u64>();
     let limit = settings.limit;
     let note = format!("the table `{}` of run {run}", stage.0);
-    let plan = StoredPlan { parts, errors, limit, note };
+    let plan = StoredPlan { parts, errors, rows_root, limit, note };
     Some(Preparation::new(schema, plan).expecting(limit.map_or(rows, |limit| limit.min(rows))))
 }

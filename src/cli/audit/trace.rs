@@ -1,6 +1,6 @@
-//! `proofmill audit`
+//! `proofmill audit trace`
 
-use crate::cli::args::{self, AuditOf, ProofsShown};
+use crate::cli::audit::args::{ProofsShown, TraceArgs};
 use crate::cli::environment::Environment;
 use crate::report::trace::{Style, item, text};
 use crate::report::width;
@@ -9,14 +9,8 @@ use crate::trace::document::Audit;
 use crate::trace::inquiry::{self, Inquiry, Traced};
 use proofmill_base::error::Result;
 
-/// Looks into what a run did.
-pub async fn audit(args: &args::AuditArgs, environment: &Environment) -> Result<()> {
-    match &args.of {
-        AuditOf::Trace(args) => trace(args, environment).await,
-    }
-}
-
-async fn trace(args: &args::TraceArgs, environment: &Environment) -> Result<()> {
+/// Traces answers.
+pub async fn trace(args: &TraceArgs, environment: &Environment) -> Result<()> {
     let store = environment.host.store_to_read().await?;
     let run = environment.run(&store, Some(&args.run)).await?;
     let engine = environment.host.engine(&store, &environment.host.new_run())?;

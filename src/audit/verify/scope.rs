@@ -1,0 +1,67 @@
+//! What to verify, and what is collected on the way.
+
+use std::collections::BTreeSet;
+
+use proofmill_base::ids::RunId;
+use proofmill_store::{Key, StoreError};
+
+use crate::checkpoint::Anchor;
+use crate::finding::{Examined, Finding, Level};
+use crate::note::Verifier;
+
+/// What to verify.
+#[derive(Clone, Debug)]
+pub struct Scope {
+    pub level: Level,
+    /// One run, and what it rests on; all of the store if there is none.
+    pub run: Option<RunId>,
+    /// Anchors that were kept elsewhere, by the names of their files.
+    pub anchors: Vec<(String, Anchor)>,
+    /// The key that signed them, and the checkpoints in the store.
+    pub key: Option<Verifier>,
+}
+
+/// Is told how far a verification is.
+pub trait Watcher: Send + Sync {
+    /// So much of `all` objects and bytes is digested.
+    fn digested(&self, done: Examined, all: (u64, u64));
+}
+
+/// What is collected on the way.
+#[derive(Debug, Default)]
+pub(super) struct Collected {
+    pub examined: Examined,
+    pub findings: Vec<Finding>,
+    pub attested: Vec<String>,
+    /// Objects with a finding: what was found once is not examined again.
+    pub known: BTreeSet<String>,
+}
+
+impl Collected {
+    /// Adds a finding.
+    pub fn add(&mut self, finding: Finding) {
+        self.known.insert(finding.object.clone());
+        self.findings.push(finding);
+    }
+
+    /// The value, or the finding that an error of the store is.
+    ///
+    /// # Errors
+    ///
+    /// If the store failed.
+    pub fn take<T>(
+        &mut self,
+        key: &Key,
+        result: Result<T, StoreError>,
+        runs: &[RunId],
+    ) -> Result<Option<T>, StoreError> {
+        match result {
+            Ok(value) => Ok(Some(value)),
+            Err(error) => {
+                let finding = Finding::of(key, error)?.of_runs(runs.iter().cloned());
+                self.add(finding);
+                Ok(None)
+            }
+        }
+    }
+}

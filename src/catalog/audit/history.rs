@@ -1,0 +1,197 @@
+//! The runs of a store, newest first, as the audit log lists them: without a look at the runs of other pipelines.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+
+use proofmill_base::ids::{PipelineName, RunId};
+use proofmill_store::{Manifest, Store, StoreError, Stored, Trigger, read_manifest, run_ids};
+
+use crate::audit::entry::{AuditEntry, AuditEvent, Ending};
+use crate::audit::log::{AuditLog, AuditLogError, Backwards};
+
+/// A run as the log knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoggedRun {
+    pub run: RunId,
+    /// `None` if only its records can say.
+    pub pipeline: Option<PipelineName>,
+    /// How it ended; `None` if it has not, or only its records can say.
+    pub ended: Option<Ending>,
+}
+
+/// The runs of a store, newest first.
+#[derive(Debug)]
+pub struct History {
+    store: Store,
+    /// Runs that are known and not given yet.
+    next: VecDeque<LoggedRun>,
+    /// Endings of runs whose beginning is further down.
+    ends: HashMap<RunId, Ending>,
+    given: HashSet<RunId>,
+    rest: Rest,
+    /// Why the log ends before its first entry.
+    broken: Option<AuditLogError>,
+}
+
+/// What is not read yet.
+#[derive(Debug)]
+enum Rest {
+    Entries(Backwards),
+    /// The folders of runs that no entry names.
+    Folders,
+    Nothing,
+}
+
+impl History {
+    /// The runs of `store`.
+    pub fn of(store: &Store) -> Self {
+        Self {
+            store: store.clone(),
+            next: VecDeque::new(),
+            ends: HashMap::new(),
+            given: HashSet::new(),
+            rest: Rest::Entries(AuditLog::of(store).backwards()),
+            broken: None,
+        }
+    }
+
+    /// Why the rest of the runs is listed by their folders, if that is because the log is broken.
+    pub fn broken(&self) -> Option<&AuditLogError> {
+        self.broken.as_ref()
+    }
+
+    /// The next run, earlier than the one before; `None` at the end.
+    ///
+    /// # Errors
+    ///
+    /// If the store fails. Where the log is broken, the folders of the other runs are listed instead, and
+    /// [`Self::broken`] says why.
+    pub async fn next(&mut self) -> Result<Option<LoggedRun>, StoreError> {
+        loop {
+            if let Some(run) = self.next.pop_front() {
+                return Ok(Some(run));
+            }
+            match std::mem::replace(&mut self.rest, Rest::Nothing) {
+                Rest::Entries(mut backwards) => match backwards.next().await {
+                    Ok(entries) if entries.is_empty() => self.rest = Rest::Folders,
+                    Ok(entries) => {
+                        entries.iter().for_each(|stored| self.take(&stored.entry));
+                        self.rest = Rest::Entries(backwards);
+                    }
+                    Err(AuditLogError::Store(error))
+                        if !error.is_broken_record() && !error.is_newer() =>
+                    {
+                        return Err(error);
+                    }
+                    Err(broken) => {
+                        self.broken = Some(broken);
+                        self.rest = Rest::Folders;
+                    }
+                },
+                Rest::Folders => {
+                    let runs = run_ids(&self.store).await?.into_iter();
+                    let unknown = runs.filter(|run| !self.given.contains(run));
+                    self.next.extend(unknown.map(|run| LoggedRun {
+                        run,
+                        pipeline: None,
+                        ended: None,
+                    }));
+                }
+                Rest::Nothing => return Ok(None),
+            }
+        }
+    }
+
+    fn take(&mut self, entry: &AuditEntry) {
+        match &entry.event {
+            AuditEvent::RunEnded(end) => {
+                // Of a run that was resumed, the last ending counts.
+                self.ends.entry(end.run.clone()).or_insert(end.how);
+            }
+            // Of a run that was resumed, the first beginning counts.
+            AuditEvent::RunBegan { trigger: Trigger::Resume, .. } => {}
+            AuditEvent::RunBegan { run, pipeline, .. } => {
+                let ended = self.ends.remove(run);
+                self.give(LoggedRun {
+                    run: run.clone(),
+                    pipeline: Some(pipeline.name.clone()),
+                    ended,
+                });
+            }
+            AuditEvent::Adopted { runs } => {
+                for adopted in runs.iter().rev() {
+                    let ended = self.ends.remove(&adopted.run).or(adopted.how);
+                    let (run, pipeline) = (adopted.run.clone(), adopted.pipeline.clone());
+                    self.give(LoggedRun { run, pipeline, ended });
+                }
+            }
+            AuditEvent::Forgot { .. } | AuditEvent::RowsRoot { .. } | AuditEvent::Key { .. } => {}
+        }
+    }
+
+    fn give(&mut self, run: LoggedRun) {
+        if self.given.insert(run.run.clone()) {
+            self.next.push_back(run);
+        }
+    }
+}
+
+/// The newest finished run of a pipeline, as far as its manifests can be read.
+#[derive(Debug, Default)]
+pub struct Latest {
+    /// Its manifest; `None` if no run has finished.
+    pub manifest: Option<Stored<Manifest>>,
+    /// Newer manifests that cannot be read: one of them could be the one sought.
+    pub unreadable: Vec<StoreError>,
+}
+
+/// The manifest of the newest finished run of a pipeline.
+///
+/// # Errors
+///
+/// When the store fails. A manifest that cannot be trusted is passed over and reported.
+pub async fn latest_manifest(store: &Store, pipeline: &PipelineName) -> Result<Latest, StoreError> {
+    let mut latest = Latest::default();
+    let mut history = History::of(store);
+    while let Some(logged) = history.next().await? {
+        let is_other = logged.pipeline.as_ref().is_some_and(|name| name != pipeline);
+        let has_none = logged.ended.is_some_and(|ended| ended != Ending::Succeeded);
+        if is_other || has_none {
+            continue;
+        }
+        match read_manifest(store, &logged.run).await {
+            Ok(Some(manifest)) if manifest.record.pipeline.name == *pipeline => {
+                latest.manifest = Some(manifest);
+                return Ok(latest);
+            }
+            Ok(_) => {}
+            Err(error @ (StoreError::Damaged { .. } | StoreError::Newer { .. })) => {
+                latest.unreadable.push(error);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(latest)
+}
+
+/// How many runs of a pipeline have ended without success since its last published one; all, if none is published.
+///
+/// # Errors
+///
+/// If the store fails.
+pub async fn unsuccessful_since_published(
+    store: &Store,
+    pipeline: &PipelineName,
+) -> Result<usize, StoreError> {
+    let mut history = History::of(store);
+    let mut count = 0;
+    while let Some(logged) = history.next().await? {
+        if logged.pipeline.as_ref() == Some(pipeline) {
+            match logged.ended {
+                Some(Ending::Succeeded) => break,
+                Some(_) => count += 1,
+                None => {}
+            }
+        }
+    }
+    Ok(count)
+}

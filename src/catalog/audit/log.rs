@@ -1,0 +1,219 @@
+//! Reading the audit log, and appending to it.
+
+use proofmill_base::error::{Error, ErrorKind};
+use proofmill_base::rng::random_name;
+use proofmill_store::{
+    Extensions, LogFolder, OpenLog, OpenLogError, Position, Store, StoreError, StoredEntry,
+};
+
+use crate::audit::entry::{AUDIT_VERSION, AuditEntry, AuditEvent, Summed};
+use crate::audit::records::adopted;
+
+/// Times that an entry is tried because other processes were faster.
+const ATTEMPTS_MAX: u32 = 64;
+/// Entries that are read backwards at a time: first, and at most.
+const WINDOW_MIN: u64 = 16;
+const WINDOW_MAX: u64 = 256;
+
+/// An entry as it lies in the store.
+pub type StoredAuditEntry = StoredEntry<AuditEntry>;
+
+/// Why the audit log cannot be read or continued.
+#[derive(Debug, thiserror::Error)]
+pub enum AuditLogError {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// An entry contradicts those before it, or is missing between others.
+    #[error("the audit log of the store is broken: {0}")]
+    Broken(String),
+    #[error("the audit log took no entry: other processes added {ATTEMPTS_MAX} in between")]
+    Contended,
+}
+
+/// What helps when a part of the log is lost.
+const RESTORE: &str = "`proofmill audit verify --all` reports what is wrong; restore the folder `audit` of the store from a backup, \
+     or move it away as a whole: the next run starts another log, which no earlier anchor fits";
+
+impl From<OpenLogError> for AuditLogError {
+    fn from(error: OpenLogError) -> Self {
+        match error {
+            OpenLogError::Store(error) => Self::Store(error),
+            other => Self::Broken(other.to_string()),
+        }
+    }
+}
+
+impl From<AuditLogError> for Error {
+    fn from(error: AuditLogError) -> Self {
+        match error {
+            AuditLogError::Store(error @ StoreError::Damaged { .. }) => {
+                Self::from(error).with_hint(RESTORE)
+            }
+            AuditLogError::Store(error) => error.into(),
+            AuditLogError::Broken(_) => {
+                Self::new(ErrorKind::Store, error.to_string()).with_hint(RESTORE)
+            }
+            AuditLogError::Contended => Self::new(ErrorKind::Store, error.to_string())
+                .with_hint("run again when fewer processes write to this store"),
+        }
+    }
+}
+
+/// The audit log of a store.
+#[derive(Clone, Debug)]
+pub struct AuditLog {
+    store: Store,
+    log: OpenLog<AuditEntry>,
+}
+
+/// The state of the log after its last entry.
+#[derive(Clone, Debug)]
+pub struct LogHead {
+    /// The last entry.
+    pub last: StoredAuditEntry,
+    /// What all entries together say.
+    pub summed: Summed,
+}
+
+impl AuditLog {
+    pub fn of(store: &Store) -> Self {
+        Self { store: store.clone(), log: OpenLog::new(LogFolder::of_audit()) }
+    }
+
+    /// The head of the log; `None` if the store has none.
+    ///
+    /// # Errors
+    ///
+    /// If the log is broken there, or the store fails.
+    pub async fn head(&self) -> Result<Option<LogHead>, AuditLogError> {
+        self.log.head(&self.store).await?.map(after).transpose()
+    }
+
+    /// All entries, after checking that they are one chain, whose trees and open runs are right.
+    ///
+    /// # Errors
+    ///
+    /// What breaks the chain, naming the entry; a failure of the store.
+    pub async fn all(&self) -> Result<Vec<StoredAuditEntry>, AuditLogError> {
+        let entries = self.log.read_on(&self.store, &mut Position::default()).await?;
+        let mut summed = Summed::default();
+        for stored in &entries {
+            if Summed::before(&stored.entry).as_ref() != Some(&summed) {
+                let seq = stored.entry.seq;
+                let reason = format!("entry {seq} says of the entries before it what they are not");
+                return Err(AuditLogError::Broken(reason));
+            }
+            summed.add(stored);
+        }
+        Ok(entries)
+    }
+
+    /// The entries from the last one backwards.
+    pub fn backwards(&self) -> Backwards {
+        Backwards { log: self.clone(), earliest: None, window: WINDOW_MIN }
+    }
+
+    /// Appends what `event` makes of the head of the log, and gives the head after it; `None` if that is nothing.
+    /// The first entry of a store that has runs names them.
+    /// When this returns, the entry is durable.
+    ///
+    /// # Errors
+    ///
+    /// If the log is broken, or the store fails.
+    pub async fn append(
+        &self,
+        writer: &str,
+        event: impl Fn(Option<&LogHead>) -> Option<AuditEvent> + Send,
+    ) -> Result<Option<LogHead>, AuditLogError> {
+        let mut head = self.head().await?;
+        for _ in 0..ATTEMPTS_MAX {
+            let adopted = match &head {
+                None => adopted(&self.store).await?,
+                Some(_) => None,
+            };
+            let is_adopted = adopted.is_some();
+            let Some(event) = adopted.or_else(|| event(head.as_ref())) else { return Ok(None) };
+            let entry = self.entry(writer, head.as_ref(), event);
+            let mut position = position(head.as_ref());
+            if let Some(bytes) = self.log.create(&self.store, &entry).await? {
+                let ours = after(self.log.admit(&mut position, &bytes)?)?;
+                if !is_adopted {
+                    return Ok(Some(ours));
+                }
+                head = Some(ours);
+                continue;
+            }
+            for stored in self.log.read_on(&self.store, &mut position).await? {
+                head = Some(after(stored)?);
+            }
+        }
+        Err(AuditLogError::Contended)
+    }
+
+    fn entry(&self, writer: &str, head: Option<&LogHead>, event: AuditEvent) -> AuditEntry {
+        let Position { next, head: prev } = position(head);
+        let summed = head.map(|head| head.summed.clone()).unwrap_or_default();
+        AuditEntry {
+            v: AUDIT_VERSION,
+            seq: next,
+            prev,
+            tree: summed.tree.peaks().to_vec(),
+            open: summed.open,
+            writer: writer.to_owned(),
+            nonce: random_name(self.store.rng().as_ref(), 16),
+            t_utc: self.store.clock().now(),
+            event,
+            extensions: Extensions::new(),
+        }
+    }
+}
+
+/// Reads the log from its head backwards, as far as it is wanted.
+#[derive(Debug)]
+pub struct Backwards {
+    log: AuditLog,
+    /// The earliest entry that was given.
+    earliest: Option<AuditEntry>,
+    window: u64,
+}
+
+impl Backwards {
+    /// The next entries, latest first, checked against those given before; none at the end.
+    ///
+    /// # Errors
+    ///
+    /// As [`AuditLog::all`].
+    pub async fn next(&mut self) -> Result<Vec<StoredAuditEntry>, AuditLogError> {
+        let AuditLog { store, log } = &self.log;
+        let mut entries = match &self.earliest {
+            None => log.head(store).await?.into_iter().collect(),
+            Some(earliest) => {
+                let from = earliest.seq.saturating_sub(self.window);
+                self.window = (self.window * 2).min(WINDOW_MAX);
+                log.before(store, from, earliest).await?
+            }
+        };
+        entries.reverse();
+        if let Some(last) = entries.last() {
+            self.earliest = Some(last.entry.clone());
+        }
+        Ok(entries)
+    }
+}
+
+fn position(head: Option<&LogHead>) -> Position {
+    head.map_or_else(Position::default, |head| Position {
+        next: head.last.entry.seq + 1,
+        head: Some(head.last.sha256),
+    })
+}
+
+/// The head whose last entry is `last`.
+fn after(last: StoredAuditEntry) -> Result<LogHead, AuditLogError> {
+    let seq = last.entry.seq;
+    let mut summed = Summed::before(&last.entry).ok_or_else(|| {
+        AuditLogError::Broken(format!("the hash tree of entry {seq} is not one of {seq} entries"))
+    })?;
+    summed.add(&last);
+    Ok(LogHead { last, summed })
+}

@@ -1,0 +1,48 @@
+//! `proofmill audit key`
+
+use crate::cli::audit::args::{NewKeyArgs, ShowKeyArgs};
+use crate::cli::environment::Environment;
+use crate::views::audit::KeyView;
+use proofmill_audit::checkpoint::origin;
+use proofmill_audit::key_file;
+use proofmill_audit::note::{Signer, Verifier};
+use proofmill_base::error::{Error, ErrorKind, Result};
+
+/// Makes a key.
+pub async fn new(args: &NewKeyArgs, environment: &Environment) -> Result<()> {
+    let name = match &args.name {
+        Some(name) => name.clone(),
+        None => origin(environment.host.store().await?.format()),
+    };
+    let mut seed = [0; 32];
+    getrandom::fill(&mut seed).map_err(|error| {
+        let message = format!("the operating system gives no random numbers: {error}");
+        Error::new(ErrorKind::Resources, message)
+    })?;
+    let signer = Signer::of_seed(&name, seed)
+        .map_err(|error| Error::new(ErrorKind::Usage, format!("`{name}`: {error}")))?;
+    key_file::write(&args.out, &signer)?;
+    let shown = args.out.display();
+    environment.output.remark(format!(
+        "`{shown}` is the private key: keep it out of the store, and set PROOFMILL_SIGN_KEY to it where runs are to be signed"
+    ));
+    environment.output.view(&KeyView { verifier: signer.verifier().to_string() })
+}
+
+/// Prints the public half of a key.
+pub fn show(args: &ShowKeyArgs, environment: &Environment) -> Result<()> {
+    let signer = key_file::read(&args.file)?;
+    environment.output.view(&KeyView { verifier: signer.verifier().to_string() })
+}
+
+/// The verifier key that was given.
+///
+/// # Errors
+///
+/// If it is none.
+pub fn verifier(text: &str) -> Result<Verifier> {
+    text.parse().map_err(|error| {
+        Error::new(ErrorKind::Usage, format!("`--key`: {error}"))
+            .with_hint("give the verifier key that `proofmill audit key new` printed: `name+id+…`")
+    })
+}

@@ -1,0 +1,13 @@
+//! `proofmill audit`: what a run did, and whether a store is what was written.
+
+mod anchor;
+pub mod args;
+mod commands;
+mod key;
+mod log;
+mod prove;
+mod replay;
+mod trace;
+mod verify;
+
+pub use commands::audit;

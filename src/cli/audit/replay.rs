@@ -1,0 +1,153 @@
+//! `proofmill audit replay`
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+
+use tokio_util::sync::CancellationToken;
+
+use crate::cli::audit::args::ReplayArgs;
+use crate::cli::environment::Environment;
+use crate::host::RunStart;
+use crate::report::units::plural;
+use crate::run::notice::{Notice, Observer};
+use crate::run::planned::Choice;
+use crate::run::replay::{Replay, Replayed};
+use crate::run::sources::Copies;
+use crate::stages::load::{self, KeptTexts, LIMIT};
+use crate::views::replay::ReplayView;
+use proofmill_base::error::{Error, ErrorKind, Result};
+use proofmill_base::ids::StageName;
+use proofmill_base::rng::mix64;
+use proofmill_catalog::summary::{RunSummary, artifact};
+use proofmill_pipeline::project::plain;
+use proofmill_store::{Artifact, SourceRole, Store, Stored, ledger_prefix, read_source};
+
+/// Computes a run again, and compares.
+pub async fn replay(args: &ReplayArgs, environment: &Environment) -> Result<()> {
+    let host = &environment.host;
+    let store = host.store_to_read().await?;
+    let run = environment.run(&store, Some(&args.run)).await?;
+    let tables = tables(&store, &run).await?;
+    let chosen = args.sample.map(|share| sample(&run, tables.keys(), share));
+    let folder = tempfile::Builder::new().prefix("proofmill-replay-").tempdir();
+    let folder = folder.map_err(|error| {
+        let message = format!("no folder for what is computed again: {error}");
+        Error::new(ErrorKind::Resources, message)
+    })?;
+    // With recorded answers hidden, models on this machine compute them again.
+    let hidden = if args.recompute { vec![ledger_prefix()] } else { Vec::new() };
+    let overlay = store.overlay(folder.path(), hidden)?;
+    let id = host.new_run();
+    let engine = host.engine(&overlay, &id)?;
+    let (path, draft, texts) = kept(&store, &run).await?;
+    let (loaded, _) = host.load_kept(draft, texts, &engine, &overlay).await?;
+    let loaded = environment.valid(loaded)?;
+    let replay = Arc::new(Replay::new(run.run.clone(), tables, chosen));
+    let start = RunStart {
+        loaded,
+        path,
+        choice: Choice::default(),
+        run: id,
+        is_resumed: false,
+        copies: Copies::WithoutCode,
+        replay: Some(Arc::clone(&replay)),
+        budget: None,
+    };
+    let ended = host.run(start, overlay, Arc::new(Quiet), CancellationToken::new()).await?;
+    let replayed = replay.take();
+    let order = run.stages.iter().map(|ended| &ended.stage);
+    let stages = order.filter_map(|stage| Some((stage.clone(), replayed.get(stage)?.clone())));
+    let view = ReplayView::new(run.run.clone(), stages.collect());
+    let differs = view.first_difference();
+    environment.output.view(&view)?;
+    if let Some(error) = ended.result.error {
+        return Err(error);
+    }
+    match differs {
+        None => Ok(()),
+        Some((stage, what)) => {
+            let message = format!("stage `{stage}` does not come out as it was: {what}");
+            Err(Error::new(ErrorKind::Stage, message).with_hint(format!(
+                "{} in all; the tables of the run are as they were",
+                plural(view.differences(), "stage")
+            )))
+        }
+    }
+}
+
+/// The tables that a run gave, by stage.
+async fn tables(store: &Store, run: &RunSummary) -> Result<BTreeMap<StageName, Stored<Artifact>>> {
+    let mut tables = BTreeMap::new();
+    for ended in &run.stages {
+        if let Some(stored) = artifact(store, ended).await? {
+            tables.insert(ended.stage.clone(), stored);
+        }
+    }
+    Ok(tables)
+}
+
+/// A share of the stages of a run, the same each time.
+fn sample<'a>(
+    run: &RunSummary,
+    stages: impl Iterator<Item = &'a StageName>,
+    share: f64,
+) -> HashSet<StageName> {
+    let chance = |stage: &StageName| {
+        let text = format!("{} {stage}", run.run);
+        let seed = text.bytes().fold(0, |seed, byte| mix64(seed ^ u64::from(byte)));
+        seed as f64 / u64::MAX as f64
+    };
+    let mut all: Vec<(f64, &StageName)> = stages.map(|stage| (chance(stage), stage)).collect();
+    all.sort_by(|a, b| a.0.total_cmp(&b.0));
+    // At least one: a sample of nothing says nothing.
+    let wanted = ((all.len() as f64 * share).ceil() as usize).max(1);
+    all.into_iter().take(wanted).map(|(_, stage)| stage.clone()).collect()
+}
+
+/// The pipeline of a run as it kept it, and its texts.
+async fn kept(store: &Store, run: &RunSummary) -> Result<(String, load::Draft, KeptTexts)> {
+    let usage = |message: String| Error::new(ErrorKind::Usage, message);
+    let sources = run.origin.as_ref().map(|origin| origin.sources.clone()).unwrap_or_default();
+    let mut texts = KeptTexts::new();
+    for (path, source) in sources.iter().filter(|(_, source)| source.stored) {
+        texts.insert(path.clone(), read_source(store, source).await?.to_vec());
+    }
+    let file = sources.iter().find(|(_, source)| source.role == SourceRole::Pipeline);
+    let Some((path, _)) = file else {
+        return Err(usage(format!("run {} keeps none of its texts", run.run))
+            .with_hint("an older proofmill ran it; runs of this one keep them"));
+    };
+    let params: Vec<(String, String)> = run
+        .params
+        .iter()
+        .filter(|(name, _)| *name != LIMIT)
+        .map(|(name, value)| (name.clone(), plain(value)))
+        .collect();
+    let mut draft = load::read_kept(path, &texts, &params)?;
+    if let Some(rows) = run.params.get(LIMIT).and_then(serde_json::Value::as_u64) {
+        draft.limit(rows);
+    }
+    Ok((path.clone(), draft, texts))
+}
+
+/// Shows nothing: a replay says what came out when it is done.
+struct Quiet;
+
+impl Observer for Quiet {
+    fn notice(&self, _: &Notice<'_>) {}
+}
+
+impl ReplayView {
+    /// The first stage in the order of the run that differs, and how.
+    fn first_difference(&self) -> Option<(StageName, String)> {
+        self.stages.iter().find_map(|(stage, replayed)| match replayed {
+            Replayed::Differs(what) => Some((stage.clone(), what.clone())),
+            _ => None,
+        })
+    }
+
+    fn differences(&self) -> usize {
+        let differs = |it: &&(StageName, Replayed)| matches!(it.1, Replayed::Differs(_));
+        self.stages.iter().filter(differs).count()
+    }
+}

@@ -1,0 +1,119 @@
+//! `audit prove`: a number in a folder, which a stranger checks without the store and without this program.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::json;
+
+use crate::evidence::attacks::Evidence;
+use crate::support::Workspace;
+
+/// Checks a bundle in a folder where there is nothing else: the exit code, and what was printed.
+fn check(bundle: &Path, key: Option<&str>) -> (i32, String) {
+    let mut command = Command::new("python3");
+    command.arg("-B").arg(bundle.join("verify.py")).arg("--bundle").arg(bundle).current_dir("/");
+    let output =
+        command.args(key.map(|key| ["--key", key]).into_iter().flatten()).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!said.contains("Traceback"), "{said}");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    (output.status.code().unwrap(), text + &said)
+}
+
+fn proved(evidence: &Evidence, out: &str, more: &[&str]) {
+    let args = [&["audit", "prove", "nightly", "m.x", "--out", out][..], more].concat();
+    // Without the key: the checkpoint that the run signed is in the store.
+    evidence.workspace.proofmill(&args).expect(0);
+}
+
+#[test]
+fn a_number_is_proved_down_to_its_rows() {
+    let evidence = Evidence::new();
+    proved(&evidence, "bundle", &[]);
+    proved(&evidence, "texts", &["--with-text"]);
+    let elsewhere = Workspace::new();
+    for (name, shown) in
+        [("bundle", "0 of them with their values"), ("texts", "1 of them with their values")]
+    {
+        let bundle = elsewhere.path(name);
+        fs::rename(evidence.workspace.path(name), &bundle).unwrap();
+        let (code, text) = check(&bundle, Some(&evidence.key.to_string()));
+        assert_eq!(code, 0, "{text}");
+        assert!(text.contains(shown) && text.contains(r#""name": "x""#), "{text}");
+    }
+    let found = elsewhere.read("bundle/rows.b.jsonl");
+    assert!(!found.contains("cbor"), "digests only, unless texts are wanted");
+    let bundle: serde_json::Value =
+        serde_json::from_str(&elsewhere.read("bundle/bundle.json")).unwrap();
+    let properties = bundle["properties"].as_array().unwrap();
+    let status = |name: &str| {
+        let found = properties.iter().find(|property| property["property"] == name);
+        found.unwrap()["status"].clone()
+    };
+    assert_eq!(status("the number"), "attested");
+    assert_eq!(status("when it ran"), "asserted");
+    assert_eq!(status("licence of the data"), "not_covered");
+    assert_eq!(status("weights of models"), "attested");
+
+    let other = evidence.workspace.proofmill(&["audit", "key", "new", "--out", "k", "--name", "o"]);
+    let (code, text) = check(&elsewhere.path("bundle"), Some(other.expect(0).stdout.trim()));
+    assert!(code == 1 && text.contains("bad signature"), "{text}");
+}
+
+#[test]
+fn a_bundle_that_was_changed_is_refused_by_name() {
+    let evidence = Evidence::new();
+    proved(&evidence, "bundle", &["--with-text"]);
+    let key = evidence.key.to_string();
+    let bundle = evidence.workspace.path("bundle");
+    let mut files = Vec::new();
+    let mut folders = vec![bundle.clone()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() { folders.push(path) } else { files.push(path) }
+        }
+    }
+    files.retain(|path| path.file_name().unwrap() != "verify.py");
+    assert!(files.len() >= 7, "{files:?}");
+    for path in files {
+        let bytes = fs::read(&path).unwrap();
+        let mut flipped = bytes.clone();
+        flipped[bytes.len() / 3] ^= 4;
+        for damaged in [Some(flipped), Some(bytes[..bytes.len() / 2].to_vec()), None] {
+            match &damaged {
+                Some(damaged) => fs::write(&path, damaged).unwrap(),
+                None => fs::remove_file(&path).unwrap(),
+            }
+            let (code, text) = check(&bundle, Some(&key));
+            assert_eq!(code, 1, "{}: {text}", path.display());
+            fs::write(&path, &bytes).unwrap();
+        }
+    }
+    // A better number, everywhere in the bundle that names it.
+    let json = evidence.workspace.read("bundle/bundle.json");
+    let better = json.replace(r#""value": 2.0"#, r#""value": 3.0"#);
+    assert_ne!(better, json);
+    evidence.workspace.write("bundle/bundle.json", better);
+    let (code, text) = check(&bundle, Some(&key));
+    assert!(code == 1 && text.contains("contradicts"), "{text}");
+}
+
+#[test]
+fn what_cannot_be_proved_is_named() {
+    let workspace = Workspace::with(
+        "pipeline: p\nstages:\n  a: { sql: SELECT 1 AS x }\n  m: { measure: { from: a, metrics: { x: x } } }\n",
+    );
+    workspace.run();
+    let prove = |metric: &str| workspace.proofmill(&["audit", "prove", "p", metric, "--out", "b"]);
+    prove("m.y").expect(2).says("it has `m.x`");
+    prove("n").expect(2).says("no metric `n`");
+    fs::create_dir(workspace.path("b")).unwrap();
+    prove("m").expect(2).says("cannot be made");
+    fs::remove_dir(workspace.path("b")).unwrap();
+    let view = workspace.json(&["audit", "prove", "p", "m", "--out", "b"]);
+    assert_eq!(view["measured"][0]["rows"], json!(1));
+    let (code, text) = check(&workspace.path("b"), None);
+    assert!(code == 0 && text.contains("signatures not checked"), "{text}");
+}
