@@ -246,7 +246,7 @@ impl FromStr for SignedNote {
 
 impl fmt::Display for SignedNote {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}\n", self.text)?;
+        writeln!(f, "{}", self.text)?;
         self.signatures.iter().try_for_each(|signature| {
             writeln!(f, "{SIGNATURE}{} {}", signature.name, BASE64.encode(&signature.bytes))
         })

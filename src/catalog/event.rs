@@ -11,6 +11,7 @@ use proofmill_store::{Machine, Outcome, PipelineRef, SourceRefs, StageOutcome, T
 /// An event of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[expect(clippy::large_enum_variant, reason = "few are held at a time")]
 pub enum Event {
     /// The run began.
     Started {

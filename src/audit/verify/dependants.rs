@@ -30,11 +30,15 @@ pub(super) async fn name(
             let (Some(fingerprint), Some(named)) = (&ended.fingerprint, &ended.artifact) else {
                 continue;
             };
-            if !records.contains_key(&named.sha256) {
-                let record = find_exact(store, fingerprint, named.sha256).await.ok();
-                records.insert(named.sha256, record.map(|stored| stored.record));
-            }
-            let record = records[&named.sha256].clone();
+            let record = match records.get(&named.sha256) {
+                Some(known) => known.clone(),
+                None => {
+                    let found = find_exact(store, fingerprint, named.sha256).await.ok();
+                    let found = found.map(|stored| stored.record);
+                    records.insert(named.sha256, found.clone());
+                    found
+                }
+            };
             of_run.push((ended, *has_metrics, named, record));
         }
         for object in &wanted {

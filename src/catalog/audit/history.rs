@@ -35,7 +35,7 @@ pub struct History {
 /// What is not read yet.
 #[derive(Debug)]
 enum Rest {
-    Entries(Backwards),
+    Entries(Box<Backwards>),
     /// The folders of runs that no entry names.
     Folders,
     Nothing,
@@ -49,7 +49,7 @@ impl History {
             next: VecDeque::new(),
             ends: HashMap::new(),
             given: HashSet::new(),
-            rest: Rest::Entries(AuditLog::of(store).backwards()),
+            rest: Rest::Entries(Box::new(AuditLog::of(store).backwards())),
             broken: None,
         }
     }

@@ -15,7 +15,9 @@ pub async fn new(args: &NewKeyArgs, environment: &Environment) -> Result<()> {
         None => origin(environment.host.store().await?.format()),
     };
     let mut seed = [0; 32];
-    getrandom::fill(&mut seed).map_err(|error| {
+    #[expect(clippy::disallowed_methods, reason = "a key must be unpredictable, and no result is")]
+    let filled = getrandom::fill(&mut seed);
+    filled.map_err(|error| {
         let message = format!("the operating system gives no random numbers: {error}");
         Error::new(ErrorKind::Resources, message)
     })?;
