@@ -108,7 +108,7 @@ impl Host {
         Ok(Store::in_memory(self.clock(), Arc::clone(&self.parts.rng)).await?)
     }
 
-    /// The key that signs checkpoints of the audit log, if [`SIGN_KEY`] names one.
+    /// The key that signs checkpoints of the audit log, if `PROOFMILL_SIGN_KEY` names one.
     ///
     /// # Errors
     ///
