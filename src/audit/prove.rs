@@ -24,6 +24,7 @@ use serde_json::Value as Json;
 use crate::SECOND_VERIFIER;
 use crate::checkpoint::{Anchor, Checkpoint, Compared, kept};
 use crate::note::Signer;
+use crate::roots;
 
 /// The version of bundles that this program writes.
 pub const BUNDLE_VERSION: u32 = 1;
@@ -154,11 +155,12 @@ pub async fn write(store: &Store, request: &Request, out: &Path) -> Result<Bundl
         folder.stored(&table, store).await?;
         measured.push(rows(store, request, &folder, &input, of, &table).await?);
     }
+    // The roots that were computed just now are in it.
     let log = AuditLog::of(store);
     let entries = log.all().await?;
     let anchor = anchor(store, request, &log, &entries).await?;
     folder.write("checkpoint.txt", anchor.text.as_bytes())?;
-    let proved = proved(&entries, &manifest.run, anchor.checkpoint.size, &folder)?;
+    let proved = proved(&entries, &manifest.run, &measured, anchor.checkpoint.size, &folder)?;
     let bundle = Bundle {
         v: BUNDLE_VERSION,
         run: manifest.run.clone(),
@@ -296,7 +298,7 @@ async fn rows(
         lines.push('\n');
     }
     folder.write(&file, lines.as_bytes())?;
-    let root = leaves.iter().copied().collect::<proofmill_base::merkle::Tree>().root();
+    let root = roots::root(store, table).await?;
     Ok(Measured {
         input: input.to_owned(),
         stage: of.stage.clone(),
@@ -311,6 +313,7 @@ async fn rows(
 fn proved(
     entries: &[StoredAuditEntry],
     run: &RunId,
+    measured: &[Measured],
     size: u64,
     folder: &Folder,
 ) -> Result<Vec<ProvedEntry>> {
@@ -318,6 +321,9 @@ fn proved(
     let leaves: Vec<Digest> = entries[..size].iter().map(|it| leaf_hash(&it.bytes)).collect();
     let is_about = |event: &AuditEvent| match event {
         AuditEvent::Adopted { runs } => runs.iter().any(|adopted| adopted.run == *run),
+        AuditEvent::RowsRoot { artifact, .. } => {
+            measured.iter().any(|table| table.record.sha256 == *artifact)
+        }
         other => other.run() == Some(run),
     };
     let mut proved = Vec::new();

@@ -854,7 +854,8 @@ BUNDLE = {
 class Bundle:
     """A folder that `audit prove` wrote."""
     def __init__(self, folder, keys):
-        self.folder, self.keys, self.findings, self.proved, self.tables = folder, keys, [], [], {}
+        self.folder, self.keys, self.findings, self.proved = folder, keys, [], []
+        self.tables, self.roots = {}, {}
 
     def read(self, name):
         path = os.path.join(self.folder, name)
@@ -917,6 +918,8 @@ class Bundle:
             if root != checkpoint.root:
                 raise Fault("rewritten", f"entry {proved['seq']} is not in the log that the checkpoint names")
             event = unseal(data, AUDIT_ENTRY, 1)["event"]
+            if "rows_root" in event:
+                self.roots[event["rows_root"]["artifact"]] = event["rows_root"]["root"]
             if "run_ended" in event and event["run_ended"]["run"] == bundle["run"]:
                 ends.append(event["run_ended"].get("manifest"))
             for run in event.get("adopted", {}).get("runs", ()):
@@ -956,7 +959,8 @@ class Bundle:
 
     def rows(self, bundle, measured):
         record = self.record(measured["record"], ARTIFACT, 4)
-        if record.get("rows_root") not in (None, measured["root"]) or record["rows"] != measured["rows"]:
+        known = record.get("rows_root") or self.roots.get(measured["record"]["sha256"])
+        if known not in (None, measured["root"]) or record["rows"] != measured["rows"]:
             raise Fault("contradicts", "the record of the table has another root, or other rows")
         root, rows, shown = bytes.fromhex(measured["root"]), 0, 0
         for line in self.read(measured["file"]).splitlines():
@@ -973,8 +977,8 @@ class Bundle:
             rows += 1
         if rows != measured["rows"]:
             raise Fault("wrong table", f"{rows} rows, the record says {measured['rows']}")
-        known = "" if record.get("rows_root") else ", whose root only the bundle names"
-        return f"{rows} of `{measured['stage']}`, {shown} of them with their values{known}"
+        alone = "" if known else ", whose root only the bundle names"
+        return f"{rows} of `{measured['stage']}`, {shown} of them with their values{alone}"
 
 def verify_bundle(folder, keys):
     bundle = Bundle(folder, keys)

@@ -11,7 +11,7 @@ use proofmill_audit::checkpoint::Anchor;
 use proofmill_audit::finding::{Finding, Verified};
 use proofmill_audit::prove::{Bundle, Property};
 use proofmill_base::digest::Digest;
-use proofmill_base::ids::{PipelineName, RunId};
+use proofmill_base::ids::{PipelineName, RunId, StageName};
 use proofmill_base::styled::printable;
 use proofmill_catalog::audit::entry::{AuditEvent, Ending, RunEnd};
 use proofmill_catalog::audit::log::StoredAuditEntry;
@@ -117,6 +117,26 @@ pub struct KeyView {
 impl View for KeyView {
     fn sections(&self) -> Vec<Section> {
         vec![Section::Text(format!("{}\n", self.verifier))]
+    }
+}
+
+/// The root of a table.
+#[derive(Clone, Debug, Serialize)]
+pub struct RootView {
+    pub run: RunId,
+    pub stage: StageName,
+    pub rows: u64,
+    pub root: Digest,
+}
+
+impl View for RootView {
+    fn sections(&self) -> Vec<Section> {
+        vec![Section::Text(format!(
+            "{}  {} rows of `{}`\n",
+            self.root,
+            count(self.rows),
+            self.stage
+        ))]
     }
 }
 

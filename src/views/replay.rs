@@ -15,7 +15,7 @@ pub struct ReplayView {
     run: RunId,
     /// Stages in the order of the run.
     #[serde(serialize_with = "by_stage")]
-    pub stages: Vec<(StageName, Replayed)>,
+    stages: Vec<(StageName, Replayed)>,
     /// The share of these stages whose rows or files came out as they were.
     attested: f64,
 }
@@ -30,6 +30,20 @@ impl ReplayView {
             |it: &&(StageName, Replayed)| matches!(it.1, Replayed::SameRows | Replayed::SameSet);
         let attested = stages.iter().filter(same).count() as f64 / stages.len().max(1) as f64;
         Self { run, stages, attested }
+    }
+
+    /// The first stage in the order of the run that differs, and how.
+    pub fn first_difference(&self) -> Option<(StageName, String)> {
+        self.stages.iter().find_map(|(stage, replayed)| match replayed {
+            Replayed::Differs(what) => Some((stage.clone(), what.clone())),
+            _ => None,
+        })
+    }
+
+    /// How many stages differ.
+    pub fn differences(&self) -> usize {
+        let differs = |it: &&(StageName, Replayed)| matches!(it.1, Replayed::Differs(_));
+        self.stages.iter().filter(differs).count()
     }
 }
 

@@ -37,7 +37,10 @@ pub enum AuditOf {
     /// Print a second verifier: a program in Python that shares no code with this one and needs its standard library only.
     /// `python3 verify.py STORE` verifies a store in a folder at levels 1 and 2
     Verifier,
-    /// Make a key that signs checkpoints, or show its public half
+    /// Print the root over the rows of a table. One that its record does not have, because it has more than 1,000,000
+    /// rows or an older program wrote it, is computed once and entered into the audit log
+    Root(RootArgs),
+    /// Make a key that signs checkpoints, show its public half, or announce it in the audit log
     Key(KeyArgs),
 }
 
@@ -157,6 +160,15 @@ pub struct AnchorArgs {
     pub key: Option<String>,
 }
 
+/// `audit root`
+#[derive(Debug, Args)]
+pub struct RootArgs {
+    /// The run: a prefix of its id, `latest` or `PIPELINE`; `~N` after either means the Nth before
+    pub run: String,
+    /// The stage
+    pub stage: String,
+}
+
 /// `audit key`
 #[derive(Debug, Args)]
 #[command(disable_help_subcommand = true)]
@@ -173,6 +185,8 @@ pub enum KeyAction {
     New(NewKeyArgs),
     /// Print the verifier key of a private key
     Show(ShowKeyArgs),
+    /// Enter a verifier key into the audit log, so that an anchor attests since when it was in use
+    Announce(AnnounceArgs),
 }
 
 /// `audit key new`
@@ -184,6 +198,13 @@ pub struct NewKeyArgs {
     /// The name of the key in signatures [default: that of the store's log]
     #[arg(long)]
     pub name: Option<String>,
+}
+
+/// `audit key announce`
+#[derive(Debug, Args)]
+pub struct AnnounceArgs {
+    /// The verifier key
+    pub key: String,
 }
 
 /// `audit key show`

@@ -1,7 +1,7 @@
 //! `proofmill audit`, command by command.
 
 use crate::cli::audit::args::{AuditArgs, AuditOf, KeyAction};
-use crate::cli::audit::{anchor, key, log, prove, replay, trace, verify};
+use crate::cli::audit::{anchor, key, log, prove, replay, root, trace, verify};
 use crate::cli::environment::Environment;
 use proofmill_audit::SECOND_VERIFIER;
 use proofmill_base::error::Result;
@@ -16,9 +16,11 @@ pub async fn audit(args: &AuditArgs, environment: &Environment) -> Result<()> {
         AuditOf::Replay(args) => replay::replay(args, environment).await,
         AuditOf::Verifier => environment.output.data(SECOND_VERIFIER),
         AuditOf::Anchor(args) => anchor::anchor(args, environment).await,
+        AuditOf::Root(args) => root::root(args, environment).await,
         AuditOf::Key(args) => match &args.action {
             KeyAction::New(args) => key::new(args, environment).await,
             KeyAction::Show(args) => key::show(args, environment),
+            KeyAction::Announce(args) => key::announce(args, environment).await,
         },
     }
 }

@@ -1,12 +1,15 @@
 //! `proofmill audit key`
 
-use crate::cli::audit::args::{NewKeyArgs, ShowKeyArgs};
+use crate::cli::audit::args::{AnnounceArgs, NewKeyArgs, ShowKeyArgs};
 use crate::cli::environment::Environment;
 use crate::views::audit::KeyView;
 use proofmill_audit::checkpoint::origin;
 use proofmill_audit::key_file;
 use proofmill_audit::note::{Signer, Verifier};
 use proofmill_base::error::{Error, ErrorKind, Result};
+use proofmill_catalog::audit::entry::AuditEvent;
+use proofmill_catalog::audit::log::AuditLog;
+use proofmill_store::writer_name;
 
 /// Makes a key.
 pub async fn new(args: &NewKeyArgs, environment: &Environment) -> Result<()> {
@@ -37,6 +40,15 @@ pub fn show(args: &ShowKeyArgs, environment: &Environment) -> Result<()> {
     environment.output.view(&KeyView { verifier: signer.verifier().to_string() })
 }
 
+/// Enters a verifier key into the audit log.
+pub async fn announce(args: &AnnounceArgs, environment: &Environment) -> Result<()> {
+    let verifier = verifier(&args.key)?.to_string();
+    let store = environment.host.store().await?;
+    let event = AuditEvent::Key { verifier: verifier.clone() };
+    AuditLog::of(&store).append(&writer_name(&store), |_| Some(event.clone())).await?;
+    environment.output.view(&KeyView { verifier })
+}
+
 /// The verifier key that was given.
 ///
 /// # Errors
@@ -44,7 +56,7 @@ pub fn show(args: &ShowKeyArgs, environment: &Environment) -> Result<()> {
 /// If it is none.
 pub fn verifier(text: &str) -> Result<Verifier> {
     text.parse().map_err(|error| {
-        Error::new(ErrorKind::Usage, format!("`--key`: {error}"))
+        Error::new(ErrorKind::Usage, format!("the key: {error}"))
             .with_hint("give the verifier key that `proofmill audit key new` printed: `name+id+…`")
     })
 }

@@ -7,6 +7,7 @@ mod key;
 mod log;
 mod prove;
 mod replay;
+mod root;
 mod trace;
 mod verify;
 

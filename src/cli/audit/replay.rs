@@ -11,7 +11,7 @@ use crate::host::RunStart;
 use crate::report::units::plural;
 use crate::run::notice::{Notice, Observer};
 use crate::run::planned::Choice;
-use crate::run::replay::{Replay, Replayed};
+use crate::run::replay::Replay;
 use crate::run::sources::Copies;
 use crate::stages::load::{self, KeptTexts, LIMIT};
 use crate::views::replay::ReplayView;
@@ -135,19 +135,4 @@ struct Quiet;
 
 impl Observer for Quiet {
     fn notice(&self, _: &Notice<'_>) {}
-}
-
-impl ReplayView {
-    /// The first stage in the order of the run that differs, and how.
-    fn first_difference(&self) -> Option<(StageName, String)> {
-        self.stages.iter().find_map(|(stage, replayed)| match replayed {
-            Replayed::Differs(what) => Some((stage.clone(), what.clone())),
-            _ => None,
-        })
-    }
-
-    fn differences(&self) -> usize {
-        let differs = |it: &&(StageName, Replayed)| matches!(it.1, Replayed::Differs(_));
-        self.stages.iter().filter(differs).count()
-    }
 }

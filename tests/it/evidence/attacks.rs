@@ -298,6 +298,9 @@ fn an_anchor_is_compared_with_the_log_and_its_signature_with_the_key() {
     check(&[]).expect(0).says("the signature was not checked");
     let other = workspace.proofmill(&["audit", "key", "new", "--out", "k"]).expect(0).stdout;
     check(&["--key", other.trim()]).expect(1).says("no signature of the key");
+    workspace.proofmill(&["audit", "key", "announce", &key]).expect(0);
+    let log = workspace.json(&["audit", "log", "--limit", "1"]);
+    assert_eq!(log[0]["event"]["key"]["verifier"], key.as_str());
     check(&["--key", "nonsense"]).expect(2).says("name+id+");
     let secret = workspace.read("key");
     let refused = check(&["--key", secret.trim()]).expect(2).says("must stay with its owner");

@@ -101,6 +101,33 @@ fn a_bundle_that_was_changed_is_refused_by_name() {
 }
 
 #[test]
+fn a_root_that_a_record_does_not_have_is_entered_once() {
+    let workspace = Workspace::with(
+        "pipeline: p\nstages:\n  a: { sql: \"SELECT value AS x FROM generate_series(1, 1000001)\" }\n  \
+         few: { sql: SELECT x FROM a WHERE x < 4 }\n",
+    );
+    workspace.run();
+    let root = |stage: &str| workspace.json(&["audit", "root", "p", stage])["root"].clone();
+    let entries = || workspace.keys("audit/log/").len();
+    let few = root("few");
+    assert_eq!(entries(), 2, "its record has it");
+    let many = root("a");
+    assert_eq!((root("a"), entries()), (many.clone(), 3));
+    assert_ne!(many, few);
+    let log = workspace.json(&["audit", "log", "--limit", "1"]);
+    assert_eq!(log[0]["event"]["rows_root"]["rows"], 1_000_001);
+    let verified = workspace.json(&["audit", "verify", "--all", "--level", "3"]);
+    assert_eq!(verified["findings"], json!([]));
+    // Another root in its place is found by whoever decodes the table.
+    let entry = workspace.path("store").join(workspace.keys("audit/log/").pop().unwrap());
+    crate::support::forge(&entry, many.as_str().unwrap(), few.as_str().unwrap());
+    let found =
+        workspace.proofmill(&["audit", "verify", "--all", "--level", "3", "--json"]).expect(1);
+    assert_eq!(found.json()["findings"][0]["fault"], "wrong_table");
+    workspace.proofmill(&["audit", "root", "p", "few_"]).expect(2).says("`few`");
+}
+
+#[test]
 fn what_cannot_be_proved_is_named() {
     let workspace = Workspace::with(
         "pipeline: p\nstages:\n  a: { sql: SELECT 1 AS x }\n  m: { measure: { from: a, metrics: { x: x } } }\n",
