@@ -2,7 +2,7 @@
 
 Each round begins with an empty store: the run is killed (SIGKILL) `--each` times, each time at a moment drawn evenly from the time that an
 undisturbed run takes, and started again; then it may end. Tables are compared by the digests of their files, error rows and
-trained models too. With `--at-once 2`, a second run of the same begins beside the one that is killed, and ends.
+trained models too, and the store is verified: whatever was killed, its evidence is whole. With `--at-once 2`, a second run of the same begins beside the one that is killed, and ends.
 """
 
 import argparse
@@ -55,6 +55,13 @@ def results(options, store):
     return found
 
 
+def findings(options, store):
+    """What is wrong with the evidence of a store."""
+    verify = [options.bin, "audit", "verify", "--all", "--level", "3", "--store", str(store), "--json"]
+    done = subprocess.run(verify, capture_output=True, text=True)
+    return json.loads(done.stdout)["findings"] if done.stdout else [done.stderr]
+
+
 def run(options, store, kill_after=None):
     """Runs once; whether it was killed."""
     programs = [
@@ -99,16 +106,21 @@ def main():
             store = Path(folder) / f"killed-{number}"
             if options.folder:
                 shutil.rmtree(options.folder)
+            wrong = []
             for _ in range(options.each):
                 kills += run(options, store, rng.uniform(0, takes))
+                wrong += findings(options, store)
             run(options, store)
+            wrong += findings(options, store)
             found = results(options, store)
             differ = sorted(stage for stage in right.keys() | found.keys() if right.get(stage) != found.get(stage))
+            if wrong:
+                print(f"round {number}: {len(wrong)} faults: {wrong[0]}", flush=True)
+            other += bool(differ or wrong)
             if differ:
-                other += 1
                 print(f"round {number}: {len(differ)} of {len(right)} tables differ: {', '.join(differ[:5])}", flush=True)
             shutil.rmtree(store)
-    print(f"{kills} kills in {options.rounds} rounds of {len(right)} tables: {other} rounds with other tables")
+    print(f"{kills} kills in {options.rounds} rounds of {len(right)} tables: {other} rounds with other tables or faults")
     sys.exit(1 if other else 0)
 
 
