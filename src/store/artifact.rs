@@ -244,6 +244,30 @@ pub async fn find_exact(
     Err(absent)
 }
 
+/// [`find_exact`] for many records at once, as far as they lie under their fingerprints: `None` for one that does not, which
+/// may be a copy, or missing. In the order of `named`.
+///
+/// # Errors
+///
+/// When the store fails.
+pub async fn find_current(
+    store: &Store,
+    named: &[(Fingerprint, Digest)],
+) -> Result<Vec<Option<Stored<Artifact>>>> {
+    let keys: Vec<Key> = named.iter().map(|(fingerprint, _)| artifact_key(fingerprint)).collect();
+    let found = store.get_all(&keys).await?;
+    let named = named.to_vec();
+    let read = move || {
+        let all = found.into_iter().zip(keys).zip(named);
+        let records = all.map(|((bytes, key), (_, sha256))| {
+            let bytes = bytes.filter(|bytes| Digest::of(bytes) == sha256)?;
+            stored(key, &bytes).ok()
+        });
+        records.collect()
+    };
+    Ok(tokio::task::spawn_blocking(read).await?)
+}
+
 /// The stored bytes of the very record that [`find_exact`] finds.
 ///
 /// # Errors

@@ -48,8 +48,8 @@ mod tests;
 mod upload;
 
 pub use artifact::{
-    ARTIFACT_VERSION, Artifact, Lookup, StageUsage, artifact_bytes, find, find_exact, find_many,
-    keep_aside, publish, read_artifact, replace,
+    ARTIFACT_VERSION, Artifact, Lookup, StageUsage, artifact_bytes, find, find_current, find_exact,
+    find_many, keep_aside, publish, read_artifact, replace,
 };
 pub use canonical_row::for_each_row;
 pub use columns::{Column, columns_of, schema_from_hex, schema_to_hex};

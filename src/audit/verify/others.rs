@@ -41,15 +41,12 @@ async fn records(
     objects: &mut Objects,
     found: &mut Collected,
 ) -> Result<(), StoreError> {
-    let keys = store.list(&artifacts_prefix()).await?;
+    let mut keys = store.list(&artifacts_prefix()).await?;
+    keys.retain(|key| !found.read.contains(key) && !found.known.contains(key.as_str()));
     for window in keys.chunks(WINDOW) {
         for (bytes, key) in store.get_all(window).await?.into_iter().zip(window) {
             let Some(bytes) = bytes else { continue };
-            if found.known.contains(key.as_str()) {
-                continue;
-            }
             if let Some(stored) = found.take(key, read_artifact(key, &bytes), &[])? {
-                found.examined.records = found.examined.records.max(1);
                 objects_of(&stored.record, &stored.record.created_by, objects);
             }
         }

@@ -7,14 +7,17 @@ use proofmill_base::ids::{Fingerprint, RunId};
 use proofmill_catalog::audit::entry::Ending;
 use proofmill_catalog::event::Event;
 use proofmill_store::{
-    Artifact, Entry, Head, Key, LogFolder, SourceRefs, StageOutcome, Store, StoreError, find_exact,
-    manifest_key, read_log_to_head, read_manifest, run_ids,
+    Artifact, Entry, Head, Key, LogFolder, RecordRef, SourceRefs, StageOutcome, Store, StoreError,
+    Stored, find_current, find_exact, manifest_key, read_log_to_head, read_manifest, run_ids,
 };
 
 use crate::finding::{Fault, Finding};
 use crate::verify::entries::Logged;
 use crate::verify::objects::{Named, Objects};
 use crate::verify::scope::{Collected, Scope};
+
+/// Records of tables that are read at a time.
+const WINDOW: usize = 512;
 
 /// What the records of runs name.
 #[derive(Debug, Default)]
@@ -53,8 +56,13 @@ pub(super) async fn examine(
             let what = format!("the text `{name}`");
             Named::add(&mut examined.objects, source.key(), sha256, bytes, what, &run);
         }
-        for (ended, _) in &said.stages {
-            table(store, &run, ended, &mut examined, &mut records, found).await?;
+        let ended = said.stages.iter().map(|(ended, _)| ended);
+        let new: Vec<Table<'_>> = ended
+            .filter_map(Table::of)
+            .filter(|table| records.insert(table.named.sha256))
+            .collect();
+        for tables in new.chunks(WINDOW) {
+            read_tables(store, &run, tables, &mut examined, found).await?;
         }
         examined.stages.insert(run, said.stages);
     }
@@ -170,30 +178,65 @@ fn said(manifest: Option<&proofmill_store::Manifest>, entries: Option<&Vec<Entry
     said
 }
 
-/// The record of a stage's table, and the objects that it names.
-async fn table(
+/// The table of a stage, as a run names it.
+#[derive(Clone, Copy)]
+struct Table<'a> {
+    ended: &'a StageOutcome,
+    fingerprint: Fingerprint,
+    named: &'a RecordRef,
+}
+
+impl<'a> Table<'a> {
+    fn of(ended: &'a StageOutcome) -> Option<Self> {
+        Some(Self { ended, fingerprint: ended.fingerprint?, named: ended.artifact.as_ref()? })
+    }
+}
+
+/// The records of tables, and the objects that they name.
+async fn read_tables(
     store: &Store,
     run: &RunId,
-    ended: &StageOutcome,
+    tables: &[Table<'_>],
     examined: &mut Examined,
-    seen: &mut HashSet<Digest>,
     found: &mut Collected,
 ) -> Result<(), StoreError> {
-    let (Some(fingerprint), Some(named)) = (&ended.fingerprint, &ended.artifact) else {
-        return Ok(());
-    };
-    if !seen.insert(named.sha256) {
-        return Ok(());
+    let named: Vec<_> = tables.iter().map(|it| (it.fingerprint, it.named.sha256)).collect();
+    for (table, current) in tables.iter().zip(find_current(store, &named).await?) {
+        let record = match current {
+            Some(record) => {
+                found.read.insert(record.key.clone());
+                record
+            }
+            None => {
+                let record = read_copy(store, table).await;
+                match found.take(&table.named.key, record, std::slice::from_ref(run))? {
+                    Some(record) => record,
+                    None => continue,
+                }
+            }
+        };
+        admit(&record, table, run, examined, found);
     }
-    let record = match find_exact(store, fingerprint, named.sha256).await {
-        Err(StoreError::Replaced { key, .. }) if store.size(&named.key).await?.is_none() => {
+    Ok(())
+}
+
+/// The record of a table that another one took the place of since.
+async fn read_copy(store: &Store, table: &Table<'_>) -> Result<Stored<Artifact>, StoreError> {
+    match find_exact(store, &table.fingerprint, table.named.sha256).await {
+        Err(StoreError::Replaced { key, .. }) if store.size(&table.named.key).await?.is_none() => {
             Err(StoreError::Missing { key })
         }
         found => found,
-    };
-    let Some(record) = found.take(&named.key, record, std::slice::from_ref(run))? else {
-        return Ok(());
-    };
+    }
+}
+
+fn admit(
+    record: &Stored<Artifact>,
+    Table { ended, fingerprint, named }: &Table<'_>,
+    run: &RunId,
+    examined: &mut Examined,
+    found: &mut Collected,
+) {
     if (record.record.rows, record.record.bytes) != (ended.rows, ended.bytes) {
         let detail = format!(
             "run {run} says of `{}` {} rows and {} bytes",
@@ -205,7 +248,6 @@ async fn table(
     }
     examined.tables.insert(named.sha256, *fingerprint);
     objects_of(&record.record, run, &mut examined.objects);
-    Ok(())
 }
 
 /// Adds the objects that a record names.

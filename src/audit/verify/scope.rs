@@ -1,6 +1,6 @@
 //! What to verify, and what is collected on the way.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 use proofmill_base::ids::RunId;
 use proofmill_store::{Key, StoreError};
@@ -35,6 +35,8 @@ pub(super) struct Collected {
     pub attested: Vec<String>,
     /// Objects with a finding: what was found once is not examined again.
     pub known: BTreeSet<String>,
+    /// Records of tables that are what a run names.
+    pub read: HashSet<Key>,
 }
 
 impl Collected {
