@@ -37,7 +37,7 @@ pub fn origin(format: &Format) -> String {
 impl Checkpoint {
     /// That of the log of `store` at its head; of an empty log, of no entries.
     pub fn at(store: &Store, head: Option<&LogHead>) -> Self {
-        let tree = head.map(|head| head.summed.tree.clone()).unwrap_or_default();
+        let tree = head.map(|head| head.state.tree.clone()).unwrap_or_default();
         Self { origin: origin(store.format()), size: tree.size(), root: tree.root() }
     }
 }
@@ -102,7 +102,7 @@ impl Anchor {
         }
     }
 
-    /// What the log is that it should be that of: `entries` from the first.
+    /// What the log is that it should be that of: `entries` from the first, without a gap.
     pub fn compare(&self, format: &Format, entries: &[StoredAuditEntry]) -> Compared {
         let Checkpoint { origin: named, size, root } = &self.checkpoint;
         if *named != origin(format) {

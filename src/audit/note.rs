@@ -10,7 +10,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use ed25519_dalek::{Signature, Signer as _, SigningKey, VerifyingKey};
 
-use proofmill_base::digest::Digest;
+use proofmill_base::digest::{Digest, hex};
 
 /// The type of an Ed25519 key or signature.
 const ED25519: u8 = 1;
@@ -66,10 +66,6 @@ fn key_id(name: &str, key: &VerifyingKey) -> [u8; 4] {
     [a, b, c, d]
 }
 
-fn hex(id: [u8; 4]) -> String {
-    id.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
 fn checked_name(name: &str) -> Result<String, NoteError> {
     let fits =
         !name.is_empty() && !name.chars().any(|c| c.is_whitespace() || c.is_control() || c == '+');
@@ -102,7 +98,7 @@ impl FromStr for Verifier {
         let (name, id, key) = parts(text.trim())?;
         let key = VerifyingKey::from_bytes(&key)
             .map_err(|_| NoteError::Key("it is not a point of the curve"))?;
-        match id == hex(key_id(&name, &key)) {
+        match id == hex(&key_id(&name, &key)) {
             true => Ok(Self { name, key }),
             false => Err(NoteError::Key("its id is that of another key")),
         }
@@ -113,13 +109,18 @@ impl fmt::Display for Verifier {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut key = vec![ED25519];
         key.extend_from_slice(self.key.as_bytes());
-        write!(f, "{}+{}+{}", self.name, hex(key_id(&self.name, &self.key)), BASE64.encode(key))
+        write!(f, "{}+{}", self.id(), BASE64.encode(key))
     }
 }
 
 impl Verifier {
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Its name and the first bytes of its digest: what a signature names.
+    pub fn id(&self) -> String {
+        format!("{}+{}", self.name, hex(&key_id(&self.name, &self.key)))
     }
 }
 
@@ -142,8 +143,13 @@ impl Signer {
     pub fn secret(&self) -> String {
         let mut key = vec![ED25519];
         key.extend_from_slice(self.key.as_bytes());
-        let id = hex(key_id(&self.name, &self.key.verifying_key()));
+        let id = hex(&key_id(&self.name, &self.key.verifying_key()));
         format!("{PRIVATE}{}+{id}+{}", self.name, BASE64.encode(key))
+    }
+
+    /// The bare signature over some bytes, for other formats than notes.
+    pub fn signature(&self, bytes: &[u8]) -> [u8; 64] {
+        self.key.sign(bytes).to_bytes()
     }
 
     /// A note of `text`, which ends with a line end, with the signature of this key.
@@ -165,7 +171,7 @@ impl FromStr for Signer {
         let rest = rest.ok_or(NoteError::Key("expected `PRIVATE+KEY+…`"))?;
         let (name, id, seed) = parts(rest)?;
         let signer = Self::of_seed(&name, seed)?;
-        match id == hex(key_id(&name, &signer.key.verifying_key())) {
+        match id == hex(&key_id(&name, &signer.key.verifying_key())) {
             true => Ok(signer),
             false => Err(NoteError::Key("its id is that of another key")),
         }

@@ -3,31 +3,34 @@
 //! From the number down: the manifest names it, the audit log names the manifest, a checkpoint names the log; the record of
 //! the table that was measured has a root, and each of its rows a path to that root. `verify.py` checks all of it.
 
-use std::collections::BTreeMap;
-use std::fs;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use futures::TryStreamExt;
 use proofmill_base::digest::Digest;
 use proofmill_base::error::{Error, ErrorKind, Result};
 use proofmill_base::ids::{Fingerprint, RunId, StageName};
-use proofmill_base::merkle::{inclusion, leaf_hash};
+use proofmill_base::merkle::{FullTree, leaf_hash};
 use proofmill_catalog::audit::entry::AuditEvent;
 use proofmill_catalog::audit::log::{AuditLog, StoredAuditEntry};
+use proofmill_catalog::lineage::ITEM_IDS;
 use proofmill_store::{
-    Artifact, Key, Manifest, RowLeaves, StageOutcome, Store, Stored, find_exact, for_each_row,
-    stream_part,
+    Artifact, Key, LogFolder, Manifest, StageOutcome, Store, Stored, artifact_bytes, find_exact,
 };
-use serde::Serialize;
 use serde_json::Value as Json;
 
 use crate::SECOND_VERIFIER;
+use crate::bundle::{
+    BUNDLE_VERSION, Bundle, Item, Measured, NamedRecord, ProvedEntry, RowsOfItem, UpstreamTable,
+    properties,
+};
 use crate::checkpoint::{Anchor, Checkpoint, Compared, kept};
 use crate::note::Signer;
+use crate::proved_rows::{ProvedRows, Wanted, has_items};
 use crate::roots;
+use crate::timestamp::Stamp;
 
-/// The version of bundles that this program writes.
-pub const BUNDLE_VERSION: u32 = 1;
 /// What the inputs of a stage are called among the components of its record.
 const INPUT: &str = "input.";
 
@@ -39,100 +42,16 @@ pub struct Request {
     pub stage: StageName,
     /// One of its metrics; all of them if there is none.
     pub metric: Option<String>,
+    /// The id of an item whose rows in all tables upstream are proved too.
+    pub item: Option<String>,
     /// Whether rows stand in the bundle themselves, and not only their hashes.
     pub with_text: bool,
     /// The key that signs the checkpoint, if there is one.
     pub signer: Option<Signer>,
-}
-
-/// A proof, as `bundle.json` has it.
-#[derive(Clone, Debug, Serialize)]
-pub struct Bundle {
-    pub v: u32,
-    pub run: RunId,
-    pub stage: StageName,
-    /// The metrics as the manifest has them.
-    pub metrics: Vec<Json>,
-    /// The settings of the stage: what is measured, and how.
-    pub settings: BTreeMap<String, String>,
-    pub manifest: NamedRecord,
-    /// The record of the stage's own table.
-    pub record: NamedRecord,
-    pub measured: Vec<Measured>,
-    pub entries: Vec<ProvedEntry>,
-    /// Entries of the audit log that the checkpoint names.
-    pub size: u64,
-    pub properties: Vec<Property>,
-}
-
-/// A record of the store in the folder `records` of a bundle.
-#[derive(Clone, Debug, Serialize)]
-pub struct NamedRecord {
-    pub key: Key,
-    pub sha256: Digest,
-}
-
-/// A table that was measured.
-#[derive(Clone, Debug, Serialize)]
-pub struct Measured {
-    /// The input that it was, by its name among the components.
-    pub input: String,
-    pub stage: StageName,
-    pub record: NamedRecord,
-    pub rows: u64,
-    pub root: Digest,
-    /// The file with its rows.
-    pub file: String,
-}
-
-/// An entry of the audit log, with its path to the root of the checkpoint.
-#[derive(Clone, Debug, Serialize)]
-pub struct ProvedEntry {
-    pub seq: u64,
-    pub key: Key,
-    pub path: Vec<Digest>,
-}
-
-/// Something that a reader may want to rely on.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Property {
-    pub property: &'static str,
-    pub status: Status,
-    /// By what, or why not.
-    pub why: String,
-}
-
-/// How far a property is proved.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Status {
-    /// By digests and signatures in the bundle.
-    Attested,
-    /// The store says so, and nothing proves it.
-    Asserted,
-    NotCovered,
-}
-
-impl Status {
-    /// For people.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Attested => "attested",
-            Self::Asserted => "asserted",
-            Self::NotCovered => "not covered",
-        }
-    }
-}
-
-/// A row of a measured table, a line of its file.
-#[derive(Serialize)]
-struct ProvedRow<'a> {
-    row: usize,
-    leaf: Digest,
-    path: Vec<Digest>,
-    /// Its canonical bytes, as hex digits.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    cbor: Option<&'a str>,
+    /// A checkpoint that was kept outside the store and has the run.
+    pub anchor: Option<Anchor>,
+    /// The timestamp of that anchor.
+    pub stamp: Option<Stamp>,
 }
 
 /// Writes the proof of a number into the new folder `out`.
@@ -155,25 +74,45 @@ pub async fn write(store: &Store, request: &Request, out: &Path) -> Result<Bundl
         folder.stored(&table, store).await?;
         measured.push(rows(store, request, &folder, &input, of, &table).await?);
     }
+    let behind = upstream(store, manifest, &record.record).await?;
+    let item = item(store, request, &behind, &folder).await?;
+    let mut upstream = Vec::new();
+    for (stage, table) in &behind {
+        if !measured.iter().any(|it| it.record.sha256 == table.sha256) {
+            folder.stored(table, store).await?;
+            upstream.push(UpstreamTable { stage: stage.clone(), record: NamedRecord::of(table) });
+        }
+    }
     // The roots that were computed just now are in it.
     let log = AuditLog::of(store);
     let entries = log.all().await?;
     let anchor = anchor(store, request, &log, &entries).await?;
     folder.write("checkpoint.txt", anchor.text.as_bytes())?;
-    let proved = proved(&entries, &manifest.run, &measured, anchor.checkpoint.size, &folder)?;
+    if let Some(stamp) = &request.stamp {
+        folder.write("checkpoint.tsr", &stamp.response)?;
+    }
+    let rooted: Vec<Digest> = behind.iter().map(|(_, table)| table.sha256).collect();
+    let proved = proved(&entries, &manifest.run, &rooted, anchor.checkpoint.size, &folder)?;
+    let is_logged = proved.iter().any(|it| names_manifest(&entries, it, request));
     let bundle = Bundle {
         v: BUNDLE_VERSION,
         run: manifest.run.clone(),
         stage: request.stage.clone(),
         metrics,
         settings: settings(&record.record),
-        manifest: NamedRecord {
-            key: request.manifest.key.clone(),
-            sha256: request.manifest.sha256,
-        },
-        record: NamedRecord { key: record.key.clone(), sha256: record.sha256 },
-        properties: properties(manifest, &anchor, &measured, &proved),
+        manifest: NamedRecord::of(&request.manifest),
+        record: NamedRecord::of(&record),
+        properties: properties(
+            manifest,
+            &anchor,
+            request.stamp.as_ref(),
+            is_logged,
+            &measured,
+            &behind.iter().map(|(_, table)| table.record.as_ref()).collect::<Vec<_>>(),
+        ),
         measured,
+        upstream,
+        item,
         entries: proved,
         size: anchor.checkpoint.size,
     };
@@ -185,25 +124,115 @@ pub async fn write(store: &Store, request: &Request, out: &Path) -> Result<Bundl
     Ok(bundle)
 }
 
-/// The checkpoint of a bundle: of the whole log, signed by the key that was given; without one, the latest signed one that the
-/// store keeps and that has the run, as far as there is one.
+/// Whether an entry names the manifest of the run that is proved.
+fn names_manifest(entries: &[StoredAuditEntry], proved: &ProvedEntry, request: &Request) -> bool {
+    let sha256 = Some(request.manifest.sha256);
+    let run = &request.manifest.record.run;
+    let entry = entries.iter().find(|stored| stored.entry.seq == proved.seq);
+    entry.is_some_and(|stored| match &stored.entry.event {
+        AuditEvent::RunEnded(end) => end.run == *run && end.manifest == sha256,
+        AuditEvent::Adopted { runs } => {
+            runs.iter().any(|adopted| adopted.run == *run && adopted.manifest == sha256)
+        }
+        _ => false,
+    })
+}
+
+/// The tables that a record was made of, through any number of others, each with its stage.
+async fn upstream(
+    store: &Store,
+    manifest: &Manifest,
+    record: &Artifact,
+) -> Result<Vec<(StageName, Stored<Artifact>)>> {
+    let mut seen = BTreeSet::new();
+    let (mut tables, mut open) = (Vec::new(), inputs(record));
+    while let Some((_, fingerprint)) = open.pop() {
+        let of = manifest.stages.iter().find(|it| it.fingerprint == Some(fingerprint));
+        let Some(of) = of.filter(|_| seen.insert(fingerprint)) else { continue };
+        let table = artifact(store, of).await?;
+        open.extend(inputs(&table.record));
+        tables.push((of.stage.clone(), table));
+    }
+    Ok(tables)
+}
+
+/// Writes the rows of the requested item in each of `tables`, and the facts that they name.
+async fn item(
+    store: &Store,
+    request: &Request,
+    tables: &[(StageName, Stored<Artifact>)],
+    folder: &Folder,
+) -> Result<Option<Item>> {
+    let Some(id) = &request.item else { return Ok(None) };
+    let mut facts = BTreeSet::new();
+    let mut rows_of = BTreeMap::new();
+    // The second time for the facts, which rows of other tables name.
+    for _ in 0..2 {
+        let named = std::mem::take(&mut facts);
+        for (stage, table) in tables.iter().filter(|(_, table)| has_items(&table.record)) {
+            let wanted = Wanted::Item { id, facts: &named };
+            let rows = ProvedRows::read(store, table, wanted, request.with_text).await?;
+            facts.extend(rows.facts.iter().cloned());
+            if rows.len() > 0 {
+                let file = format!("item.{stage}.jsonl");
+                rows_of.insert(stage, (file, rows, table));
+            }
+        }
+        if facts.is_empty() {
+            break;
+        }
+    }
+    let mut of_item = Vec::new();
+    for (stage, (file, rows, table)) in rows_of {
+        folder.stream(&file, |out| rows.write(out))?;
+        of_item.push(RowsOfItem {
+            stage: stage.clone(),
+            record: NamedRecord::of(table),
+            rows: table.record.rows,
+            of_item: rows.len() as u64,
+            root: roots::root(store, table).await?,
+            file,
+        });
+    }
+    match of_item.is_empty() {
+        false => Ok(Some(Item { id: id.clone(), tables: of_item })),
+        true => {
+            let message = format!("no table upstream of `{}` has rows of `{id}`", request.stage);
+            Err(Error::new(ErrorKind::Usage, message)
+                .with_hint(format!("items are named by `{}`", ITEM_IDS.join("`, `"))))
+        }
+    }
+}
+
+/// The checkpoint of a bundle: the one that was given; or of the whole log, signed by the key that was given; without either,
+/// the latest signed one that the store keeps and that has the run, as far as there is one.
 async fn anchor(
     store: &Store,
     request: &Request,
     log: &AuditLog,
     entries: &[StoredAuditEntry],
 ) -> Result<Anchor> {
-    let head = log.head().await?;
-    let whole = Checkpoint::at(store, head.as_ref());
-    if request.signer.is_some() {
-        return Ok(Anchor::new(whole, request.signer.as_ref()));
-    }
     let run = &request.manifest.record.run;
     let ended = entries.iter().rposition(|stored| stored.entry.event.run() == Some(run));
     let fits = |anchor: &Anchor| {
         ended.is_some_and(|ended| anchor.checkpoint.size > ended as u64)
             && anchor.compare(store.format(), entries) == Compared::Continued
     };
+    if let Some(anchor) = &request.anchor {
+        return match fits(anchor) {
+            true => Ok(anchor.clone()),
+            false => {
+                let message = format!("the anchor is not of a log that has run {run}");
+                Err(Error::new(ErrorKind::Usage, message)
+                    .with_hint("`proofmill audit anchor --check FILE` compares it with the log; one of now has the run"))
+            }
+        };
+    }
+    let head = log.head().await?;
+    let whole = Checkpoint::at(store, head.as_ref());
+    if request.signer.is_some() {
+        return Ok(Anchor::new(whole, request.signer.as_ref()));
+    }
     let kept = kept(store).await?.into_iter().rev().filter_map(|(_, anchor)| anchor.ok());
     Ok(kept.filter(fits).find(Anchor::is_signed).unwrap_or_else(|| Anchor::new(whole, None)))
 }
@@ -272,161 +301,43 @@ async fn rows(
     of: &StageOutcome,
     table: &Stored<Artifact>,
 ) -> Result<Measured> {
-    let record = &table.record;
-    let (mut leaves, mut texts) = (RowLeaves::default(), Vec::new());
-    for part in &record.parts {
-        let (_, mut batches) = stream_part(store, part).await?;
-        while let Some(batch) = batches.try_next().await? {
-            leaves.push(&batch, 1);
-            if request.with_text {
-                for_each_row(&batch, |row| texts.push(hex(row)));
-            }
-        }
-    }
-    let Some(leaves) = leaves.finish() else {
-        let message =
-            format!("`{}` has {} rows, too many for a proof of each", of.stage, record.rows);
-        return Err(Error::new(ErrorKind::Resources, message));
-    };
+    let rows = ProvedRows::read(store, table, Wanted::All, request.with_text).await?;
     let file = format!("rows.{}.jsonl", of.stage);
-    let mut lines = String::new();
-    for row in 0..leaves.len() {
-        let (leaf, path) = (leaves[row], inclusion(&leaves, row));
-        let line = ProvedRow { row, leaf, path, cbor: texts.get(row).map(String::as_str) };
-        let line = serde_json::to_string(&line).unwrap_or_default();
-        lines.push_str(&line);
-        lines.push('\n');
-    }
-    folder.write(&file, lines.as_bytes())?;
-    let root = roots::root(store, table).await?;
+    folder.stream(&file, |out| rows.write(out))?;
     Ok(Measured {
         input: input.to_owned(),
         stage: of.stage.clone(),
-        record: NamedRecord { key: table.key.clone(), sha256: table.sha256 },
-        rows: record.rows,
-        root,
+        record: NamedRecord::of(table),
+        rows: table.record.rows,
+        root: roots::root(store, table).await?,
         file,
     })
 }
 
-/// The entries about a run, with their paths to the root of the log.
+/// The entries about a run and about roots of its tables, with their paths to the root of the log.
 fn proved(
     entries: &[StoredAuditEntry],
     run: &RunId,
-    measured: &[Measured],
+    rooted: &[Digest],
     size: u64,
     folder: &Folder,
 ) -> Result<Vec<ProvedEntry>> {
     let size = usize::try_from(size).unwrap_or(usize::MAX).min(entries.len());
-    let leaves: Vec<Digest> = entries[..size].iter().map(|it| leaf_hash(&it.bytes)).collect();
+    let tree = FullTree::of(entries[..size].iter().map(|it| leaf_hash(&it.bytes)).collect());
     let is_about = |event: &AuditEvent| match event {
         AuditEvent::Adopted { runs } => runs.iter().any(|adopted| adopted.run == *run),
-        AuditEvent::RowsRoot { artifact, .. } => {
-            measured.iter().any(|table| table.record.sha256 == *artifact)
-        }
+        AuditEvent::RowsRoot { artifact, .. } => rooted.contains(artifact),
         other => other.run() == Some(run),
     };
     let mut proved = Vec::new();
     for (at, stored) in
         entries[..size].iter().enumerate().filter(|(_, it)| is_about(&it.entry.event))
     {
-        let key = proofmill_store::LogFolder::of_audit().entry(stored.entry.seq);
+        let key = LogFolder::of_audit().entry(stored.entry.seq);
         folder.write(&format!("records/{key}"), &stored.bytes)?;
-        proved.push(ProvedEntry { seq: stored.entry.seq, key, path: inclusion(&leaves, at) });
+        proved.push(ProvedEntry { seq: stored.entry.seq, key, path: tree.inclusion(at) });
     }
     Ok(proved)
-}
-
-fn properties(
-    manifest: &Manifest,
-    anchor: &Anchor,
-    measured: &[Measured],
-    entries: &[ProvedEntry],
-) -> Vec<Property> {
-    let mut all = Vec::new();
-    let mut add = |property, status, why: &str| {
-        all.push(Property { property, status, why: why.to_owned() });
-    };
-    add(
-        "the number",
-        Status::Attested,
-        "it stands in the manifest, whose digest the audit log names",
-    );
-    match (entries.is_empty(), anchor.is_signed()) {
-        (true, _) => add(
-            "the place of the run in the log",
-            Status::NotCovered,
-            "no entry of the log names it",
-        ),
-        (false, true) => add(
-            "the place of the run in the log",
-            Status::Attested,
-            "its entries are in the signed checkpoint",
-        ),
-        (false, false) => {
-            add("the place of the run in the log", Status::Asserted, "the checkpoint is unsigned")
-        }
-    }
-    match measured.is_empty() {
-        false => add(
-            "the rows that it counts",
-            Status::Attested,
-            "each has a path to the root in the record of the table",
-        ),
-        true => add(
-            "the rows that it counts",
-            Status::NotCovered,
-            "the run does not name the table that was measured",
-        ),
-    }
-    let kept = manifest.sources.values().filter(|source| source.stored).count();
-    match (kept, manifest.sources.values().all(|source| source.stored)) {
-        (0, _) => add("pipeline and code", Status::NotCovered, "the run kept no texts"),
-        (_, true) => add(
-            "pipeline and code",
-            Status::Attested,
-            "by the digests of all texts, which the store has",
-        ),
-        (_, false) => {
-            add("pipeline and code", Status::Attested, "by digests; some texts were not copied")
-        }
-    }
-    match (manifest.local_models.is_empty(), manifest.models.is_empty()) {
-        (true, true) => {}
-        (false, true) => {
-            add("weights of models", Status::Attested, "by the digests in their identities")
-        }
-        (_, false) => {
-            add("models behind endpoints", Status::Asserted, "an endpoint says which model answers")
-        }
-    }
-    add(
-        "that the number follows from the rows",
-        Status::Asserted,
-        "`proofmill audit replay` computes it again",
-    );
-    add(
-        "who ran it",
-        match anchor.is_signed() {
-            true => Status::Attested,
-            false => Status::NotCovered,
-        },
-        match anchor.is_signed() {
-            true => "the owner of the key that signed the checkpoint",
-            false => "no key signed it",
-        },
-    );
-    add(
-        "when it ran",
-        Status::Asserted,
-        "by the clock of its machine; no timestamp is part of the bundle",
-    );
-    add("licence of the data", Status::NotCovered, "nothing here says");
-    all
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The folder of a bundle, which is new.
@@ -442,9 +353,22 @@ impl Folder {
     }
 
     fn write(&self, name: &str, bytes: &[u8]) -> Result<()> {
+        self.stream(name, |out| out.write_all(bytes))
+    }
+
+    fn stream(
+        &self,
+        name: &str,
+        write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+    ) -> Result<()> {
         let path = self.0.join(name);
         let folder = path.parent().map_or(Ok(()), fs::create_dir_all);
-        folder.and_then(|()| fs::write(&path, bytes)).map_err(|error| {
+        let written = folder.and_then(|()| File::create(&path)).and_then(|file| {
+            let mut out = BufWriter::new(file);
+            write(&mut out)?;
+            out.flush()
+        });
+        written.map_err(|error| {
             let message = format!("`{}` cannot be written: {error}", path.display());
             Error::new(ErrorKind::Resources, message)
         })
@@ -458,9 +382,7 @@ impl Folder {
 
     /// Copies the record of a table: from where it lies, or from the copy under its digest if another took its place.
     async fn stored(&self, record: &Stored<Artifact>, store: &Store) -> Result<()> {
-        let bytes =
-            proofmill_store::artifact_bytes(store, &record.record.fingerprint, record.sha256)
-                .await?;
+        let bytes = artifact_bytes(store, &record.record.fingerprint, record.sha256).await?;
         self.write(&format!("records/{}", record.key), &bytes)
     }
 }

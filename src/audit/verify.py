@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 """Verifies a proofmill store in a local folder: a second implementation of docs/specs/audit-log.md.
 
-    python3 verify.py --bundle FOLDER [--key VERIFIER_KEY]...
+    python3 verify.py --bundle FOLDER [--key VERIFIER_KEY]... [--tsa-authority PEM]
     python3 verify.py STORE [--level 1|2] [--run RUN] [--anchor FILE]... [--key VERIFIER_KEY]... [--json]
 
 Level 1 verifies the audit log, checkpoints, anchors, runs, records, the ledger's log and memories.
 Level 2 (default) also verifies the SHA-256 of every object that a record names.
 Exit code: 0 nothing found, 1 something found, 2 wrong arguments or not a store.
-Only the standard library of Python 3.9 or newer is needed. Nothing is ever written.
+Only the standard library of Python 3.9 or newer is needed; for timestamps also openssl. Nothing is ever written.
 """
-import argparse, base64, collections, datetime, hashlib, json, math, os, re, stat, struct, sys
+import argparse, base64, collections, datetime, hashlib, json, math, os, re, stat, struct, subprocess, sys
 
 RECORD_BYTES_MAX, NOTE_BYTES_MAX, CBOR_DEPTH_MAX, INT_DIGITS_MAX = 256 << 20, 1 << 20, 100, 1000
 U64_MAX = 2**64 - 1
@@ -450,6 +450,7 @@ class Verifier:
         self.findings, self.rests = {}, collections.defaultdict(set)
         self.logged = collections.defaultdict(list)  # What the audit log says of each run, in order.
         self.rows_roots, self.heads = collections.defaultdict(list), {}
+        self.named, self.named_records = collections.defaultdict(set), set()  # Records, by run and key.
         self.records, self.digests, self.counts = {}, {}, collections.Counter()
 
     def report(self, fault, key, detail, run=None):
@@ -634,6 +635,8 @@ class Verifier:
         for stage in stages:
             place = (stage["artifact"]["key"], stage["artifact"]["sha256"])
             table = found[place] = self.artifact(*place, run)
+            self.named[run, place[0]].add(place[1])
+            self.named_records.add(place[1])
             said = (stage.get("fingerprint"), stage["rows"])
             if table and (table["fingerprint"], table["rows"]) != said:
                 detail = f"stage {stage['stage']} has other rows or another fingerprint than {place[0]}"
@@ -772,7 +775,19 @@ class Verifier:
             raise Fault("damaged", f"it is the record of {found['fingerprint']}")
         if match[2] not in (None, "." + sha):
             raise Fault("changed", "it is not the record with the digest in its name")
-        self.artifact(f"artifacts/{folder}/{match[1]}.json", sha)
+        key, run = f"artifacts/{folder}/{match[1]}.json", found["created_by"]
+        self.artifact(key, sha)
+        self.planted(key, sha, run, is_current=match[2] is None)
+
+    def planted(self, key, sha, run, is_current):
+        """A record that no run names, and that later runs would take for their own."""
+        if sha in self.named_records or any(place == key for _, place, _ in self.findings):
+            return
+        if self.log_end and run not in self.logged:
+            self.report("not logged", key, f"it was made by run {run}, which no entry of the audit log names")
+        ended = self.logged[run][-1][1].get("how") if run in self.logged else None
+        if is_current and ended == "succeeded" and self.named.get((run, key)):
+            self.report("contradicts", key, f"run {run}, which made it, names another record")
 
     def object(self, key, sha, size, run=None):
         """An object that a record names; its bytes are read at level 2 only, and once."""
@@ -846,23 +861,39 @@ def table_digest(artifact):
 
 RECORD = {"key": is_key, "sha256": HEX}
 MEASURED = {"input": str, "stage": STAGE, "record": RECORD, "rows": number, "root": HEX, "file": FILE}
+ITEM_IDS = ("query_id", "question_id", "row_id", "id")  # Columns that say whose row it is.
+BY_WHEN = "by when it ran"
+SIGNED = ("the run is in the log", "who vouches for the log")
+OF_ITEM = {"stage": STAGE, "record": RECORD, "rows": number, "of_item": number, "root": HEX, "file": FILE}
+ITEM = {"id": str, "tables": [OF_ITEM]}
 BUNDLE = {
     "v": number, "run": RUN, "stage": STAGE, "metrics": list, "settings": {"*": str}, "manifest": RECORD,
-    "record": RECORD, "measured": [MEASURED], "size": number, "properties": list,
+    "record": RECORD, "measured": [MEASURED], "upstream": [{"stage": STAGE, "record": RECORD}],
+    "size": number, "properties": [{"property": str, "status": str, "why": str}], "item?": ITEM,
     "entries": [{"seq": number, "key": is_key, "path": [HEX]}]}
 
 class Bundle:
     """A folder that `audit prove` wrote."""
     def __init__(self, folder, keys):
         self.folder, self.keys, self.findings, self.proved = folder, keys, [], []
-        self.tables, self.roots = {}, {}
+        self.tables, self.roots, self.trace, self.time_attested = {}, {}, [], False
+        self.no_time = "the bundle has no timestamp"
 
-    def read(self, name):
+    def path(self, name):
         path = os.path.join(self.folder, name)
         if os.path.islink(path) or not os.path.isfile(path):
             raise Fault("missing", "it is not in the bundle")
-        with open(path, "rb") as file:
+        return path
+
+    def read(self, name):
+        with open(self.path(name), "rb") as file:
             return file.read(RECORD_BYTES_MAX)
+
+    def lines(self, name):
+        """The lines of a file, which may be large."""
+        with open(self.path(name), "rb") as file:
+            while line := file.readline(RECORD_BYTES_MAX):
+                yield line
 
     def wrong(self, fault, name, detail):
         self.findings.append((fault, name, detail))
@@ -883,7 +914,8 @@ class Bundle:
         except (ValueError, KeyError, TypeError, RecursionError, OSError) as error:
             self.wrong("damaged", name, f"it cannot be read: {error}")
 
-    def verify(self):
+    def verify(self, authority):
+        """Verifies it; the properties that hold."""
         bundle = None
         try:
             bundle = parse_json(self.read("bundle.json").decode("utf-8"))
@@ -891,16 +923,26 @@ class Bundle:
                 raise Fault("newer", f"it has version {bundle['v']}")
             check(bundle, BUNDLE, "bundle")
         except Fault as fault:
-            return self.wrong(fault.fault, "bundle.json", str(fault))
+            self.wrong(fault.fault, "bundle.json", str(fault))
+            return []
         except (ValueError, RecursionError) as error:
-            return self.wrong("damaged", "bundle.json", f"it cannot be read: {error}")
+            self.wrong("damaged", "bundle.json", f"it cannot be read: {error}")
+            return []
         self.step("checkpoint.txt", "the log", lambda: self.log(bundle))
         self.step(bundle["manifest"]["key"], "the number", lambda: self.number(bundle))
         self.step(bundle["record"]["key"], "its table", lambda: self.table(bundle))
+        self.step("bundle.json", "upstream", lambda: self.upstream(bundle))
         for measured in bundle["measured"]:
             self.step(measured["file"], "its rows", lambda measured=measured: self.rows(bundle, measured))
         if not bundle["measured"]:
             self.wrong("missing", "bundle.json", "it names no table that was measured")
+        if bundle.get("item"):
+            self.step("bundle.json", "the item", lambda: self.item(bundle))
+        if os.path.lexists(os.path.join(self.folder, "checkpoint.tsr")):
+            self.no_time = "its timestamp was not checked: give its authority with --tsa-authority"
+            if authority:
+                self.step("checkpoint.tsr", "the time", lambda: self.time(authority))
+        return self.properties(bundle)
 
     def log(self, bundle):
         data = self.read("checkpoint.txt")
@@ -957,34 +999,120 @@ class Bundle:
                 raise Fault("contradicts", f"it was not made of this table `{measured['stage']}`")
         return f"made of {', '.join(it['stage'] for it in bundle['measured'])}, as recorded"
 
+    def upstream(self, bundle):
+        """Each table is one of the run, and was made of those that its record names."""
+        named = [(it["stage"], it["record"]) for it in bundle["measured"] + bundle["upstream"]]
+        records = {}
+        for stage, reference in named:
+            record = self.record(reference, ARTIFACT, 4)
+            if self.tables.get(reference["sha256"]) != stage:
+                raise Fault("contradicts", f"the run has another table `{stage}`")
+            records[record["fingerprint"]] = record
+        for record in records.values():
+            for name, fingerprint in record["components"].items():
+                of = records.get(fingerprint) if name.startswith("input.") else None
+                if of and (record.get("inputs") or {}).get(name) != table_digest(of):
+                    detail = f"`{record['stage']}` was not made of this table `{of['stage']}`"
+                    raise Fault("contradicts", detail)
+        return f"{len(bundle['upstream'])} records, each made of the tables that it names"
+
     def rows(self, bundle, measured):
         record = self.record(measured["record"], ARTIFACT, 4)
         known = record.get("rows_root") or self.roots.get(measured["record"]["sha256"])
         if known not in (None, measured["root"]) or record["rows"] != measured["rows"]:
             raise Fault("contradicts", "the record of the table has another root, or other rows")
-        root, rows, shown = bytes.fromhex(measured["root"]), 0, 0
-        for line in self.read(measured["file"]).splitlines():
-            row = parse_json(line.decode("utf-8"))
-            leaf, path = bytes.fromhex(row["leaf"]), [bytes.fromhex(step) for step in row["path"]]
-            if row["row"] != rows or root_by_inclusion(measured["rows"], rows, leaf, path) != root:
-                raise Fault("wrong table", f"row {rows} is not a row of the table")
-            if "cbor" in row:
-                data = bytes.fromhex(row["cbor"])
-                if leaf_hash(data) != leaf:
-                    raise Fault("wrong table", f"row {rows} has another hash")
-                decode_row(data)
-                shown += 1
-            rows += 1
+        rows, shown = 0, 0
+        for number, values in self.proved_rows(measured):
+            if number != rows:
+                raise Fault("wrong table", f"row {rows} is missing")
+            rows, shown = rows + 1, shown + (values is not None)
         if rows != measured["rows"]:
             raise Fault("wrong table", f"{rows} rows, the record says {measured['rows']}")
         alone = "" if known else ", whose root only the bundle names"
         return f"{rows} of `{measured['stage']}`, {shown} of them with their values{alone}"
 
-def verify_bundle(folder, keys):
+    def proved_rows(self, table):
+        """The rows in the file of a table, each with a path to its root: number, and values if they are there."""
+        root, last = bytes.fromhex(table["root"]), -1
+        for line in self.lines(table["file"]):
+            row = parse_json(line.decode("utf-8"))
+            number, leaf, values = row["row"], bytes.fromhex(row["leaf"]), None
+            path = [bytes.fromhex(step) for step in row["path"]]
+            is_next = type(number) is int and last < number
+            if not is_next or root_by_inclusion(table["rows"], number, leaf, path) != root:
+                raise Fault("wrong table", f"row {number} is not a row of the table, or comes again")
+            if "cbor" in row:
+                data = bytes.fromhex(row["cbor"])
+                if leaf_hash(data) != leaf:
+                    raise Fault("wrong table", f"row {number} has another hash")
+                values = decode_row(data)
+            last = number
+            yield number, values
+
+    def item(self, bundle):
+        """Rows of an item: of tables that the number was made of."""
+        item, shown, found = bundle["item"], [], 0
+        named = {it["record"]["sha256"]: it["stage"] for it in bundle["measured"] + bundle["upstream"]}
+        for table in item["tables"]:
+            if named.get(table["record"]["sha256"]) != table["stage"]:
+                raise Fault("contradicts", f"the number was not made of this table `{table['stage']}`")
+            record = self.record(table["record"], ARTIFACT, 4)
+            known = record.get("rows_root") or self.roots.get(table["record"]["sha256"])
+            if known not in (None, table["root"]) or record["rows"] != table["rows"]:
+                raise Fault("contradicts", f"the record of `{table['stage']}` has another root, or other rows")
+            names, rows = [column["name"] for column in record["schema"]], 0
+            for _, values in self.proved_rows(table):
+                rows += 1
+                if values is None:
+                    continue
+                row = dict(zip(names, values))
+                own = [str(row[name]) for name in ITEM_IDS if name in row]
+                if own and item["id"] not in own:
+                    raise Fault("wrong table", f"`{table['stage']}` has a row of another item")
+                shown.append(f"  {table['stage']}: " + "; ".join(f"{n} = {show(v)}" for n, v in row.items()))
+            if rows != table["of_item"]:
+                raise Fault("wrong table", f"{rows} rows of `{table['stage']}`, not {table['of_item']}")
+            found += rows
+        self.trace = shown
+        return f"{found} rows in {len(item['tables'])} tables about {item['id']}"
+
+    def time(self, authority):
+        """What a timestamp authority attests, which `openssl` verifies."""
+        checkpoint, response = self.path("checkpoint.txt"), self.path("checkpoint.tsr")
+        command = ["openssl", "ts", "-verify", "-data", checkpoint, "-in", response, "-CAfile", authority]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+            if done.returncode:
+                raise Fault("bad signature", "openssl: " + done.stderr.strip().split("\n")[0])
+            shown = subprocess.run(["openssl", "ts", "-reply", "-in", response, "-text"], capture_output=True,
+                                   text=True, timeout=60).stdout
+        except (OSError, subprocess.SubprocessError) as error:
+            raise Fault("missing", f"the timestamp cannot be verified without the program openssl: {error}")
+        times = [line.partition(":")[2].strip() for line in shown.splitlines() if line.startswith("Time stamp:")]
+        self.time_attested = True
+        return f"the authority attests that the checkpoint existed by {', '.join(times)}"
+
+    def properties(self, bundle):
+        """What is proved, as far as this verification goes."""
+        if self.findings:
+            return []
+        rows = []
+        for it in bundle["properties"]:
+            status, why = it["status"], it["why"]
+            if it["property"] == BY_WHEN and status == "attested" and not self.time_attested:
+                status, why = "asserted", self.no_time
+            elif status == "attested" and not self.keys and it["property"] in SIGNED:
+                status, why = "asserted", "no key was given, so that the signature was not checked"
+            rows.append((it["property"], status.replace("_", " "), why))
+        return rows
+
+def verify_bundle(folder, keys, authority):
     bundle = Bundle(folder, keys)
-    bundle.verify()
-    for line in bundle.proved:
+    properties = bundle.verify(authority)
+    for line in bundle.proved + bundle.trace:
         print(printable(line))
+    for name, status, why in properties:
+        print(printable(f"{status:12} {name}: {why}"))
     for fault, name, detail in bundle.findings:
         print(printable(f"{fault}: {name}") + "\n  " + printable(detail))
     return 1 if bundle.findings else 0
@@ -1020,11 +1148,13 @@ def main(arguments=None):
     parser.add_argument("--key", action="append", default=[], help="verifier key: name+id+base64")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--bundle", metavar="FOLDER", help="verify a bundle instead of a store")
+    parser.add_argument("--tsa-authority", metavar="FILE",
+                        help="with --bundle: certificates (PEM) of the timestamp authority; needs openssl")
     options = parser.parse_args(arguments)
     try:
         keys = [parse_key(text) for text in options.key]
         if options.bundle is not None:
-            return verify_bundle(options.bundle, keys)
+            return verify_bundle(options.bundle, keys, options.tsa_authority)
         known = ("format.json", "audit", "runs", "artifacts", "ledger", "memories", "sources")
         if not options.store or not any(os.path.lexists(os.path.join(options.store, n)) for n in known):
             raise ValueError(f"{options.store or 'nothing'} is not the folder of a store")

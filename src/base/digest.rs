@@ -28,6 +28,11 @@ impl Digest {
     }
 }
 
+/// Bytes as lower-case hex digits.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 /// A digest under construction, for bytes that arrive in pieces.
 #[derive(Clone, Default)]
 pub struct Hasher(Sha256);

@@ -35,7 +35,9 @@ pub struct Tree {
 impl Tree {
     /// The tree of `size` leaves with these subtrees, largest first; `None` if their number does not fit the size.
     pub fn of_peaks(size: u64, peaks: Vec<Digest>) -> Option<Self> {
-        (peaks.len() == size.count_ones() as usize).then_some(Self { size, peaks })
+        // One more leaf must have a number.
+        let fits = size < u64::MAX && peaks.len() == size.count_ones() as usize;
+        fits.then_some(Self { size, peaks })
     }
 
     /// Number of leaves.
@@ -77,24 +79,42 @@ impl FromIterator<Digest> for Tree {
     }
 }
 
-/// The audit path of leaf `index` among `leaves`, from the bottom up (RFC 6962, section 2.1.1).
-///
-/// # Panics
-///
-/// If there is no such leaf.
-pub fn inclusion(leaves: &[Digest], index: usize) -> Vec<Digest> {
-    assert!(index < leaves.len(), "leaf {index} of {}", leaves.len());
-    let root = |leaves: &[Digest]| leaves.iter().copied().collect::<Tree>().root();
-    let (mut path, mut rest, mut at) = (Vec::new(), leaves, index);
-    while rest.len() > 1 {
-        let (left, right) = rest.split_at(rest.len().next_power_of_two() / 2);
-        let (inside, outside) = if at < left.len() { (left, right) } else { (right, left) };
-        at = if at < left.len() { at } else { at - left.len() };
-        path.push(root(outside));
-        rest = inside;
+/// A tree with all its nodes, for the paths of many leaves.
+#[derive(Clone, Debug)]
+pub struct FullTree {
+    /// The leaves, and above each level the next one; a node without a right sibling moves up as it is.
+    levels: Vec<Vec<Digest>>,
+}
+
+impl FullTree {
+    pub fn of(leaves: Vec<Digest>) -> Self {
+        let mut levels = vec![leaves];
+        while let Some(last) = levels.last().filter(|last| last.len() > 1) {
+            let above = last.chunks(2).map(|pair| match pair {
+                [left, right] => node_hash(*left, *right),
+                alone => alone[0],
+            });
+            levels.push(above.collect());
+        }
+        Self { levels }
     }
-    path.reverse();
-    path
+
+    pub fn leaf(&self, index: usize) -> Digest {
+        self.levels[0][index]
+    }
+
+    /// The audit path of a leaf (section 2.1.1): the nodes that lead from it to the root, the nearest first.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such leaf.
+    pub fn inclusion(&self, index: usize) -> Vec<Digest> {
+        let leaves = self.levels[0].len();
+        assert!(index < leaves, "leaf {index} of {leaves}");
+        let sibling =
+            |(height, level): (usize, &Vec<Digest>)| level.get((index >> height) ^ 1).copied();
+        self.levels.iter().enumerate().filter_map(sibling).collect()
+    }
 }
 
 /// The root of the tree of `size` leaves in which leaf `index` has this hash and this audit path; `None` if the path
@@ -180,13 +200,14 @@ mod tests {
             leaves.get(size).into_iter().for_each(|leaf| tree.push(*leaf));
         }
         assert_eq!(Tree::of_peaks(3, vec![leaves[0]]), None);
+        assert_eq!(Tree::of_peaks(u64::MAX, vec![leaves[0]; 64]), None);
     }
 
     proptest! {
         #[test]
         fn a_leaf_is_proved_and_no_other(size in 1usize..80, at in 0usize..80, other in 0usize..80) {
             let (leaves, at, other) = (leaves(size), at % size, other % size);
-            let (path, n) = (inclusion(&leaves, at), size as u64);
+            let (path, n) = (FullTree::of(leaves.clone()).inclusion(at), size as u64);
             let prove = |index, leaf, path: &[Digest]| root_by_inclusion(n, index, leaf, path);
             let root = Some(definition(&leaves));
             prop_assert_eq!(prove(at as u64, leaves[at], &path), root);

@@ -6,6 +6,7 @@ pub mod audit;
 pub mod check;
 pub mod completions;
 pub mod diff;
+mod display;
 pub mod environment;
 pub mod errors;
 pub mod exit;

@@ -1,37 +1,26 @@
 //! `proofmill run`
 
-use std::sync::Arc;
-use std::time::Duration;
-
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::args;
+use crate::cli::display::Display;
 use crate::cli::environment::Environment;
 use crate::cli::stop::on_signals;
-use crate::console::{Stream, is_terminal};
 use crate::host::{EndedRun, RunStart};
-use crate::report::lines::Lines;
-use crate::report::logged::Logged;
 use crate::report::metrics;
 use crate::report::model_usage;
 use crate::report::page;
-use crate::report::terminal::{ErrorTerminal, Terminal};
 use crate::report::units::plural;
-use crate::run::notice::Observer;
 use crate::run::planned::Choice;
 use crate::run::publish::RunResult;
 use crate::run::selection::choice;
 use crate::run::sources::Copies;
 use crate::views::result::ResultView;
 use crate::views::shell::quoted;
-use proofmill_base::clock::Clock;
 use proofmill_base::error::{Error, ErrorKind, Result};
 use proofmill_base::ids::RunId;
 use proofmill_catalog::reference::newest_of;
 use proofmill_store::{StageStatus, Store};
-
-/// How often a display is brought up to date: its clock shows each second.
-const TICK: Duration = Duration::from_millis(200);
 
 /// Runs a pipeline and prints its numbers.
 pub async fn run(args: &args::Run, environment: &Environment) -> Result<()> {
@@ -135,63 +124,6 @@ fn resume_command(args: &args::Run, run: &RunId, environment: &Environment) -> S
         + &environment.store_option()
         + " --resume "
         + run.as_str()
-}
-
-/// What shows a run while it goes on.
-#[derive(Clone)]
-enum Display {
-    /// Entries of the log.
-    Logged,
-    /// Lines, where standard error is no terminal.
-    Lines(Arc<Lines>),
-    Terminal(Arc<Terminal>),
-}
-
-impl Display {
-    fn of(environment: &Environment) -> Self {
-        if environment.is_logged {
-            return Self::Logged;
-        }
-        match is_terminal(Stream::Err) {
-            true => {
-                Self::Terminal(Arc::new(Terminal::new(ErrorTerminal, environment.host.clock())))
-            }
-            false => Self::Lines(Arc::new(Lines::new(environment.host.clock()))),
-        }
-    }
-
-    fn observer(&self) -> Arc<dyn Observer> {
-        match self {
-            Self::Logged => Arc::new(Logged),
-            Self::Lines(lines) => Arc::clone(lines) as Arc<dyn Observer>,
-            Self::Terminal(terminal) => Arc::clone(terminal) as Arc<dyn Observer>,
-        }
-    }
-
-    /// Brings it up to date until what this gives is aborted.
-    fn start(&self, clock: Arc<dyn Clock>) -> tokio::task::JoinHandle<()> {
-        let display = self.clone();
-        tokio::spawn(async move {
-            loop {
-                clock.sleep(TICK).await;
-                match &display {
-                    Self::Logged => return,
-                    Self::Lines(lines) => lines.tick(),
-                    Self::Terminal(terminal) => terminal.tick(),
-                }
-            }
-        })
-    }
-
-    /// Leaves nothing of it on the terminal.
-    fn eraser(&self) -> impl FnOnce() + Send + 'static {
-        let display = self.clone();
-        move || {
-            if let Self::Terminal(terminal) = display {
-                terminal.clear();
-            }
-        }
-    }
 }
 
 fn print(result: &RunResult, environment: &Environment, store: &Store) -> Result<()> {

@@ -13,9 +13,9 @@ use crate::models::{Gpus, ModelSource, NoLedger, Recorded, Runtime};
 use crate::report::units;
 use crate::run::past_tables::past_tables;
 use crate::session::{Engine, Limits, Resources};
-use crate::stages::load::{Draft, KeptTexts, Loaded};
+use crate::stages::load::{Draft, Loaded};
 use crate::stages::sink::KeptBudget;
-use crate::stages::stored_tables::{FromStore, StoredTables};
+use crate::stages::stored_tables::{FromStore, KeptTexts, StoredTables};
 use proofmill_audit::key_file;
 use proofmill_audit::note::Signer;
 use proofmill_base::clock::Clock;
@@ -108,14 +108,18 @@ impl Host {
         Ok(Store::in_memory(self.clock(), Arc::clone(&self.parts.rng)).await?)
     }
 
+    /// A variable of the environment, unless it is empty.
+    pub fn variable(&self, name: &str) -> Option<String> {
+        (self.parts.environment)(name).filter(|value| !value.is_empty())
+    }
+
     /// The key that signs checkpoints of the audit log, if `PROOFMILL_SIGN_KEY` names one.
     ///
     /// # Errors
     ///
     /// If its file cannot be read, or is none of a key.
     pub fn signer(&self) -> Result<Option<Signer>> {
-        let path = (self.parts.environment)(SIGN_KEY).filter(|path| !path.is_empty());
-        path.map(|path| key_file::read(Path::new(&path))).transpose()
+        self.variable(SIGN_KEY).map(|path| key_file::read(Path::new(&path))).transpose()
     }
 
     /// An identity for a query outside any run.
@@ -175,9 +179,7 @@ impl Host {
         engine: &Arc<Engine>,
         store: &Store,
     ) -> Result<(Loaded, BTreeSet<String>)> {
-        let memories = Memories::read(store, draft.memories()).await?;
-        let (tables, remarks) = past_tables(store, draft.stored_tables()).await?;
-        Ok((draft.prepare(engine, &FromStore { memories, tables, texts: None }), remarks))
+        prepare(draft, None, engine, store).await
     }
 
     /// The same, of a pipeline whose texts a past run kept.
@@ -192,10 +194,7 @@ impl Host {
         engine: &Arc<Engine>,
         store: &Store,
     ) -> Result<(Loaded, BTreeSet<String>)> {
-        let memories = Memories::read(store, draft.memories()).await?;
-        let (tables, remarks) = past_tables(store, draft.stored_tables()).await?;
-        let from_store = FromStore { memories, tables, texts: Some(texts) };
-        Ok((draft.prepare(engine, &from_store), remarks))
+        prepare(draft, Some(texts), engine, store).await
     }
 
     /// The same without memories: their tables are empty. The store is opened only for tables of past runs.
@@ -248,4 +247,16 @@ impl Host {
         let made = Resources::new(self.parts.limits, self.parts.clock.now().into())?;
         Ok(resources.insert(made).clone())
     }
+}
+
+/// Prepares a pipeline with what of `store` it names, and the texts of a past run in place of those on disk.
+async fn prepare(
+    draft: Draft,
+    texts: Option<KeptTexts>,
+    engine: &Arc<Engine>,
+    store: &Store,
+) -> Result<(Loaded, BTreeSet<String>)> {
+    let memories = Memories::read(store, draft.memories()).await?;
+    let (tables, remarks) = past_tables(store, draft.stored_tables()).await?;
+    Ok((draft.prepare(engine, &FromStore { memories, tables, texts }), remarks))
 }

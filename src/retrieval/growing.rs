@@ -103,7 +103,7 @@ impl GrowingIndex {
         top.into_hits()
     }
 
-    /// As an index in a folder computes it: summed in the order of the terms.
+    /// As an index in a folder computes it: state in the order of the terms.
     fn mean_idf(&self) -> f64 {
         if self.spec.variant != Variant::Okapi || self.postings.is_empty() {
             return 0.0;

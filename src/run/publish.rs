@@ -143,7 +143,9 @@ async fn run_to_its_end(request: Request, store: Store) -> Result<RunResult> {
         true => take_over(&store, &run, &started, &audit, request.observer.as_ref()).await?,
     };
     let expected = &expected(&prepared, &plan);
-    let notice = Notice::Started { run: &run, stages: taking_part, cached, expected };
+    // A replay is shown as the run that it computes again: its own id is gone with it.
+    let shown = request.replay.as_ref().map_or(&run, |replay| &replay.of);
+    let notice = Notice::Started { run: shown, stages: taking_part, cached, expected };
     request.observer.notice(&notice);
     let bound = prepared.stages.keys().map(|name| (name.clone(), OnceCell::new())).collect();
     let context = Arc::new(Context {

@@ -37,6 +37,8 @@ pub enum Replayed {
     SameRows,
     /// The same rows in another order, where the kind promises no more.
     SameSet,
+    /// The same, but from answers that models gave then and that were not computed again.
+    FromRecord,
     /// Something else came out.
     Differs(String),
     /// It cannot be computed again, or its kind does not say what would come out.

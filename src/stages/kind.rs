@@ -41,6 +41,19 @@ pub struct Traits {
     pub repeats: Repeats,
 }
 
+impl Traits {
+    /// Those of a kind that is a query over all its settings, and whose rows cannot fail by themselves.
+    pub const fn of_query(version: u32) -> Self {
+        Self {
+            version,
+            rows_can_fail: false,
+            has_partitions: true,
+            settings: Counted::All,
+            repeats: Repeats::Set,
+        }
+    }
+}
+
 /// What comes out if a stage is computed again from the same inputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Repeats {

@@ -1,6 +1,6 @@
 //! A pipeline file, all the way to stages that can run, with every diagnostic on the way.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::Path;
@@ -10,7 +10,7 @@ use crate::graph;
 use crate::session::Engine;
 use crate::stages::plan::Prepared;
 use crate::stages::prepare::prepare;
-use crate::stages::stored_tables::{FromStore, StoredTableName};
+use crate::stages::stored_tables::{FromStore, KeptTexts, StoredTableName};
 use crate::stages::tests_check;
 use proofmill_base::digest::Digest;
 use proofmill_base::error::{Error, ErrorKind, Result};
@@ -90,9 +90,6 @@ pub fn read(path: &Path, params: Parameters<'_>, profile: Parameters<'_>) -> Res
     let parsed = expand::parse(&path.display().to_string(), &bytes, params, profile, &Folder);
     Ok(Draft { parsed, yaml_sha256: Digest::of(&bytes) })
 }
-
-/// The texts of a past run, by the paths under which it read them.
-pub type KeptTexts = BTreeMap<String, Vec<u8>>;
 
 /// Finds templates among kept texts.
 struct Kept<'a>(&'a KeptTexts);

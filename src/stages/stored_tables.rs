@@ -26,11 +26,14 @@ pub struct StoredTable {
 /// The tables of past runs that a pipeline names; or why there is none, and what to do.
 pub type StoredTables = BTreeMap<StoredTableName, Result<StoredTable, (String, Option<String>)>>;
 
+/// The texts of a past run, by the paths under which it read them.
+pub type KeptTexts = BTreeMap<String, Vec<u8>>;
+
 /// What a pipeline is prepared with.
 #[derive(Clone, Debug, Default)]
 pub struct FromStore {
     pub memories: Memories,
     pub tables: StoredTables,
     /// The texts of a past run, in whose place none is read from disk; code of programs apart.
-    pub texts: Option<BTreeMap<String, Vec<u8>>>,
+    pub texts: Option<KeptTexts>,
 }

@@ -59,7 +59,7 @@ pub struct Artifact {
     /// Rows of `errors` that failed for a reason that may pass, such as a timeout of an endpoint.
     #[serde(default)]
     pub transient_errors: u64,
-    /// Outcomes of the checks of the stage.
+    /// What the checks of the stage found.
     pub checks: Vec<serde_json::Value>,
     /// Time that computing it took, in milliseconds.
     pub wall_ms: u64,
@@ -230,18 +230,8 @@ pub async fn find_exact(
     fingerprint: &Fingerprint,
     sha256: Digest,
 ) -> Result<Stored<Artifact>> {
-    let key = artifact_key(fingerprint);
-    let mut absent = StoreError::Replaced { key: key.to_string(), expected: sha256 };
-    for at in [key.clone(), replaced_artifact_key(fingerprint, sha256)] {
-        let Some(bytes) = store.get_opt(&at).await? else { continue };
-        if Digest::of(&bytes) == sha256 {
-            return stored(key, &bytes);
-        }
-        if let Lookup::Damaged(error) = examine(fingerprint, &bytes)? {
-            absent = error;
-        }
-    }
-    Err(absent)
+    let bytes = artifact_bytes(store, fingerprint, sha256).await?;
+    stored(artifact_key(fingerprint), &bytes)
 }
 
 /// [`find_exact`] for many records at once, as far as they lie under their fingerprints: `None` for one that does not, which
@@ -278,14 +268,18 @@ pub async fn artifact_bytes(
     fingerprint: &Fingerprint,
     sha256: Digest,
 ) -> Result<Bytes> {
-    for at in [artifact_key(fingerprint), replaced_artifact_key(fingerprint, sha256)] {
-        match store.get_opt(&at).await? {
-            Some(bytes) if Digest::of(&bytes) == sha256 => return Ok(bytes),
-            _ => {}
+    let key = artifact_key(fingerprint);
+    let mut absent = StoreError::Replaced { key: key.to_string(), expected: sha256 };
+    for at in [key, replaced_artifact_key(fingerprint, sha256)] {
+        let Some(bytes) = store.get_opt(&at).await? else { continue };
+        if Digest::of(&bytes) == sha256 {
+            return Ok(bytes);
+        }
+        if let Lookup::Damaged(error) = examine(fingerprint, &bytes)? {
+            absent = error;
         }
     }
-    let key = artifact_key(fingerprint).to_string();
-    Err(StoreError::Replaced { key, expected: sha256 })
+    Err(absent)
 }
 
 /// Reads `bytes` as the record at `key`, whichever fingerprint that is.

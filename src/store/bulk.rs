@@ -51,7 +51,12 @@ impl Store {
         Ok(self.sizes(keys).await?.iter().map(Option::is_some).collect())
     }
 
-    async fn sizes(&self, keys: &[Key]) -> Result<Vec<Option<u64>>> {
+    /// For each key the size of its object in bytes, none where there is no object.
+    ///
+    /// # Errors
+    ///
+    /// The first failure.
+    pub async fn sizes(&self, keys: &[Key]) -> Result<Vec<Option<u64>>> {
         match self.local() {
             Some(local) => self.each_local("examine", local, keys, DurableLocal::size).await,
             None => {

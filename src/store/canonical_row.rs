@@ -303,6 +303,7 @@ mod tests {
     use arrow::datatypes::{Field, Schema};
 
     use super::*;
+    use proofmill_base::digest::hex as hex_digits;
 
     fn hex(column: impl Array + 'static) -> Vec<String> {
         let field = Field::new("a", column.data_type().clone(), true);
@@ -312,7 +313,7 @@ mod tests {
         let row = |bytes: &[u8]| {
             // An array of one item.
             assert_eq!(bytes[0], 0x81);
-            rows.push(bytes[1..].iter().map(|byte| format!("{byte:02x}")).collect::<String>());
+            rows.push(hex_digits(&bytes[1..]));
         };
         for_each_row(&batch, row).unwrap();
         rows

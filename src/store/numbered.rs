@@ -135,7 +135,9 @@ impl Numbered {
             None => (name, Self::Entry),
         };
         let whole = digits.len() == DIGITS && digits.bytes().all(|digit| digit.is_ascii_digit());
-        whole.then(|| digits.parse().ok().map(of)).flatten()
+        // The last number has none after it, and stands in no log of ours.
+        let number = whole.then(|| digits.parse().ok()).flatten();
+        number.filter(|number| *number < u64::MAX).map(of)
     }
 }
 

@@ -83,9 +83,13 @@ pub async fn keep_sources(store: &Store, texts: Vec<Bytes>) -> Result<()> {
 ///
 /// # Errors
 ///
-/// [`StoreError::Missing`] when it is not there; [`StoreError::Corrupt`] when it is another.
+/// [`StoreError::Missing`] when it is not there; [`StoreError::Corrupt`] or [`StoreError::WrongSize`] when it is another.
 pub async fn read_source(store: &Store, source: &SourceRef) -> Result<Bytes> {
     let key = source.key();
+    // One of another size is not read: it may not fit into memory.
+    if let Some(found) = store.size(&key).await?.filter(|size| *size != source.bytes) {
+        return Err(StoreError::WrongSize { key: key.to_string(), expected: source.bytes, found });
+    }
     let bytes = store.get(&key).await?;
     let found = Digest::of(&bytes);
     match found == source.sha256 {

@@ -13,12 +13,10 @@ use crate::trace::read::Reader;
 use crate::trace::roles::role;
 use proofmill_base::error::{Error, ErrorKind, Result};
 use proofmill_base::sentence::{normalized, normalized_sql};
-use proofmill_catalog::lineage::{Lineage, Table, TableId};
+use proofmill_catalog::lineage::{ITEM_IDS, Lineage, Table, TableId};
 use proofmill_catalog::summary::RunSummary;
 use proofmill_pipeline::role::KindRole;
 
-/// Columns that say whose row it is, that of a query first.
-pub const IDS: [&str; 4] = ["query_id", "question_id", "row_id", "id"];
 /// Columns that say what an item is about, the first that is there.
 const TEXTS: [&str; 5] = ["question", "x", "query", "prompt", "text"];
 /// Items of a table that are compared with the requested one.
@@ -195,7 +193,7 @@ fn no_rows(wanted: &str, tables: &[TableId], lineage: &Lineage) -> Error {
         names => format!("{} has no rows of `{wanted}`", names.join(", ")),
     };
     let hint = "give `--answers` a stage whose rows have one of the columns";
-    Error::new(ErrorKind::Usage, message).with_hint(format!("{hint} `{}`", IDS.join("`, `")))
+    Error::new(ErrorKind::Usage, message).with_hint(format!("{hint} `{}`", ITEM_IDS.join("`, `")))
 }
 
 /// The rows of an item in a table, and how many there are.
@@ -241,5 +239,5 @@ fn has_ids(table: &Table) -> bool {
 
 /// Its columns that say whose row it is.
 fn ids(table: &Table) -> Vec<&'static str> {
-    IDS.into_iter().filter(|id| table.has(&[id])).collect()
+    ITEM_IDS.into_iter().filter(|id| table.has(&[id])).collect()
 }

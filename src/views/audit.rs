@@ -7,9 +7,9 @@ use serde::Serialize;
 
 use crate::report::units::{bytes, count, date_and_time, duration, plural};
 use crate::views::section::{Grid, Section, View};
+use proofmill_audit::bundle::{Bundle, Property};
 use proofmill_audit::checkpoint::Anchor;
 use proofmill_audit::finding::{Finding, Verified};
-use proofmill_audit::prove::{Bundle, Property};
 use proofmill_base::digest::Digest;
 use proofmill_base::ids::{PipelineName, RunId, StageName};
 use proofmill_base::styled::printable;
@@ -87,7 +87,7 @@ fn detail(event: &AuditEvent) -> String {
         AuditEvent::RunEnded(RunEnd { how, manifest, log, late, .. }) => {
             let record = match (manifest, log) {
                 (Some(manifest), _) => format!("manifest {}", manifest.short()),
-                (None, Some(log)) => format!("log of {} entries", log.seq + 1),
+                (None, Some(log)) => format!("log of {} entries", log.seq.saturating_add(1)),
                 (None, None) => "no records".to_owned(),
             };
             let late = match (late, how) {
@@ -151,6 +151,9 @@ pub struct AnchorView {
     /// Entries that the log has now, where it was compared.
     #[serde(skip_serializing_if = "Option::is_none")]
     entries: Option<u64>,
+    /// It existed by then, as a timestamp authority attests.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    existed_by: Option<DateTime<Utc>>,
 }
 
 impl AnchorView {
@@ -162,7 +165,13 @@ impl AnchorView {
             root: checkpoint.root,
             is_signed: anchor.is_signed(),
             entries,
+            existed_by: None,
         }
+    }
+
+    /// With the time of its timestamp.
+    pub fn stamped(self, existed_by: Option<DateTime<Utc>>) -> Self {
+        Self { existed_by, ..self }
     }
 }
 
@@ -172,10 +181,15 @@ impl View for AnchorView {
         let now = self.entries.map(|entries| {
             format!("the log begins with these entries; it has {} now\n", count(entries))
         });
+        let by = self.existed_by.map(|time| {
+            let time = time.format("%Y-%m-%d %H:%M:%S UTC");
+            format!("the anchor existed by {time}, as the timestamp authority attests\n")
+        });
         vec![Section::Text(format!(
-            "log {origin}, {} entries, root {root}\n{}",
+            "log {origin}, {} entries, root {root}\n{}{}",
             count(*size),
-            now.unwrap_or_default()
+            now.unwrap_or_default(),
+            by.unwrap_or_default()
         ))]
     }
 }
@@ -260,7 +274,7 @@ pub struct BundleView(pub Bundle);
 
 impl View for BundleView {
     fn sections(&self) -> Vec<Section> {
-        let Bundle { measured, properties, entries, size, .. } = &self.0;
+        let Bundle { measured, item, properties, entries, size, .. } = &self.0;
         let row = |it: &Property| {
             vec![it.property.to_owned(), it.status.word().to_owned(), it.why.clone()]
         };
@@ -272,8 +286,12 @@ impl View for BundleView {
             count(entries.len() as u64),
             count(*size),
         );
+        let item = item.as_ref().map(|item| {
+            let rows = item.tables.iter().map(|it| format!("{} of `{}`", it.of_item, it.stage));
+            format!("rows of {}: {}\n", item.id, rows.collect::<Vec<_>>().join(", "))
+        });
         vec![
-            Section::Text(text),
+            Section::Text(text + &item.unwrap_or_default()),
             Section::Table(Grid::new(&["property", "status", "why"], &[], rows)),
         ]
     }

@@ -52,6 +52,10 @@ impl View for ReplayView {
         let word = |replayed: &Replayed| match replayed {
             Replayed::SameRows => ("the same", String::new()),
             Replayed::SameSet => ("the same rows", "in another order".to_owned()),
+            Replayed::FromRecord => (
+                "from record",
+                "answers of models were not computed again: `--recompute`".to_owned(),
+            ),
             Replayed::Differs(what) => ("DIFFERS", what.clone()),
             Replayed::NotCovered(why) => ("not covered", why.clone()),
         };

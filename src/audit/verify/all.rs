@@ -18,16 +18,16 @@ pub async fn verify(
 ) -> Result<Verified, StoreError> {
     let mut found = Collected::default();
     let log = entries::examine(store, scope, &mut found).await?;
-    let runs = runs::examine(store, scope, &log, &mut found).await?;
+    let runs = runs::examine(store, scope, &log, watcher, &mut found).await?;
     let (mut named, tables) = (runs.objects, runs.tables);
     if scope.run.is_none() {
-        others::examine(store, &log, &mut named, &mut found).await?;
+        others::examine(store, &log, &runs.stages, &mut named, &mut found).await?;
     }
     if scope.level >= Level::Digests {
-        objects::examine(store, &named, watcher, &mut found).await?;
+        objects::examine(store, scope, &named, watcher, &mut found).await?;
     }
     if scope.level >= Level::Rows {
-        tables::examine(store, &tables, &log.roots, &mut found).await?;
+        tables::examine(store, scope, &tables, &log.roots, watcher, &mut found).await?;
     }
     dependants::name(store, &runs.stages, &mut found.findings).await?;
     found.findings.sort_by(|a, b| (a.fault, &a.object).cmp(&(b.fault, &b.object)));

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use bytes::Bytes;
 use proofmill_base::digest::Digest;
 use proofmill_base::ids::RunId;
-use proofmill_catalog::audit::entry::{AdoptedRun, AuditEntry, AuditEvent, RunEnd, Summed};
+use proofmill_catalog::audit::entry::{AdoptedRun, AuditEntry, AuditEvent, LogState, RunEnd};
 use proofmill_catalog::audit::log::StoredAuditEntry;
 use proofmill_store::{
     Key, LogFolder, Numbered, Store, StoreError, StoredEntry, checkpoint_note_key, unseal,
@@ -48,28 +48,35 @@ pub(super) async fn examine(
         }
     }
     let mut log = Logged { exists: !numbers.is_empty(), ..Logged::default() };
-    let Some(last) = numbers.last().copied() else {
-        compare(store, scope, &[], found).await?;
-        return Ok(log);
-    };
-    let (mut entries, mut chain) = (Vec::new(), Chain::default());
-    let wanted: Vec<u64> = (0..=last).filter(|seq| numbers.contains(seq)).collect();
-    for seq in (0..=last).filter(|seq| !numbers.contains(seq)).take(WINDOW) {
-        let detail = format!("entry {seq} of the audit log is missing, later entries exist");
-        found.add(Finding::new(folder.entry(seq).as_str(), Fault::Missing, detail));
+    let befores = std::iter::once(None).chain(numbers.iter().copied().map(Some));
+    for (before, next) in befores.zip(&numbers) {
+        let expected = before.map_or(0, |before| before + 1);
+        if expected < *next {
+            let more = next - expected;
+            let detail = format!(
+                "{more} entries of the audit log are missing from here on, and later ones exist"
+            );
+            found.add(Finding::new(folder.entry(expected).as_str(), Fault::Missing, detail));
+        }
     }
+    // Those up to the first that is missing or cannot be read: what anchors are compared with.
+    let mut whole = Vec::new();
+    let mut chain = Chain::default();
+    let wanted: Vec<u64> = numbers.into_iter().collect();
     for window in wanted.chunks(WINDOW) {
         let keys: Vec<Key> = window.iter().map(|seq| folder.entry(*seq)).collect();
         for ((bytes, key), seq) in store.get_all(&keys).await?.into_iter().zip(&keys).zip(window) {
             let Some(bytes) = bytes else { continue };
             if let Some(stored) = chain.admit(*seq, key, &bytes, found)? {
                 log.take(&stored);
-                entries.push(stored);
+                found.examined.entries += 1;
+                if *seq == whole.len() as u64 {
+                    whole.push(stored);
+                }
             }
         }
     }
-    found.examined.entries = entries.len() as u64;
-    compare(store, scope, &entries, found).await?;
+    compare(store, scope, &whole, found).await?;
     Ok(log)
 }
 
@@ -77,7 +84,7 @@ pub(super) async fn examine(
 #[derive(Debug, Default)]
 struct Chain {
     /// The number of the last entry that could be read, its digest, and what it and those before say.
-    last: Option<(u64, Digest, Summed)>,
+    last: Option<(u64, Digest, LogState)>,
 }
 
 impl Chain {
@@ -105,22 +112,22 @@ impl Chain {
                 format!("entry {seq} of the audit log says that it is entry {}", entry.seq);
             wrong(Fault::Contradicts, detail);
         }
-        let says = Summed::before(&entry);
+        let says = LogState::before(&entry);
         match &self.last {
-            Some((before, sha256, summed)) if before + 1 == seq => {
+            Some((before, sha256, state)) if before + 1 == seq => {
                 if entry.prev != Some(*sha256) {
                     let detail = format!(
                         "entry {seq} of the audit log does not continue entry {before}: one of the two was replaced"
                     );
                     wrong(Fault::ChainBroken, detail);
-                } else if says.as_ref() != Some(summed) {
+                } else if says.as_ref() != Some(state) {
                     let detail = format!(
                         "entry {seq} of the audit log says of those before it what they are not"
                     );
                     wrong(Fault::Contradicts, detail);
                 }
             }
-            None if seq == 0 && (entry.prev.is_some() || says != Some(Summed::default())) => {
+            None if seq == 0 && (entry.prev.is_some() || says != Some(LogState::default())) => {
                 wrong(
                     Fault::ChainBroken,
                     "the first entry of the audit log continues another".into(),
@@ -130,9 +137,9 @@ impl Chain {
         }
         let sha256 = Digest::of(bytes);
         let stored = StoredEntry { entry, sha256, bytes: bytes.clone() };
-        let mut summed = says.unwrap_or_default();
-        summed.add(&stored);
-        self.last = Some((seq, sha256, summed));
+        let mut state = says.unwrap_or_default();
+        state.add(&stored);
+        self.last = Some((seq, sha256, state));
         Ok(Some(stored))
     }
 }
@@ -215,7 +222,7 @@ async fn compare(
             Compared::Shorter => (
                 Fault::CutOff,
                 format!(
-                    "it names {size} entries of the audit log, of which {} can be read",
+                    "it names {size} entries of the audit log, of which the first {} can be read",
                     entries.len()
                 ),
             ),

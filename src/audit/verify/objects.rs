@@ -1,7 +1,7 @@
 //! The digest of every object that records name.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError};
 
 use futures::{StreamExt, TryStreamExt, stream};
 
@@ -10,7 +10,7 @@ use proofmill_base::ids::RunId;
 use proofmill_store::{Key, Store, StoreError};
 
 use crate::finding::{Fault, Finding};
-use crate::verify::scope::{Collected, Watcher};
+use crate::verify::scope::{Collected, Phase, Scope, Step, Watcher};
 
 /// Size up to which objects are read many at a time, in bytes.
 const SMALL_BYTES_MAX: u64 = 256 << 10;
@@ -49,46 +49,62 @@ impl Named {
 /// Digests the objects, and compares.
 pub(super) async fn examine(
     store: &Store,
+    scope: &Scope,
     objects: &Objects,
     watcher: &dyn Watcher,
     found: &mut Collected,
 ) -> Result<(), StoreError> {
-    let all = (objects.len() as u64, objects.values().map(|named| named.bytes).sum());
+    let sum = |sizes: &mut dyn Iterator<Item = u64>| sizes.fold(0, u64::saturating_add);
+    let all = (objects.len() as u64, sum(&mut objects.values().map(|named| named.bytes)));
     let unknown = objects.iter().filter(|(key, _)| !found.known.contains(key.as_str()));
+    let journal = scope.journal.as_ref();
+    let is_done = |(key, named): &(&Key, &Named)| {
+        journal.is_some_and(|journal| journal.has(key.as_str(), named.sha256))
+    };
+    let (done_before, open): (Vec<_>, Vec<_>) = unknown.partition(is_done);
     let (small, large): (Vec<_>, Vec<_>) =
-        unknown.partition(|(_, named)| named.bytes <= SMALL_BYTES_MAX);
+        open.into_iter().partition(|(_, named)| named.bytes <= SMALL_BYTES_MAX);
     let progress = Mutex::new(found.examined);
     let done = |objects: u64, bytes: u64| {
-        let mut progress = progress.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut progress = progress.lock().unwrap_or_else(PoisonError::into_inner);
         progress.objects += objects;
-        progress.bytes += bytes;
-        watcher.digested(*progress, all);
+        progress.bytes = progress.bytes.saturating_add(bytes);
+        let bytes = (progress.bytes, all.1);
+        watcher.step(Step { phase: Phase::Objects, done: progress.objects, all: all.0, bytes });
+    };
+    done(done_before.len() as u64, sum(&mut done_before.iter().map(|(_, named)| named.bytes)));
+    let note = |group: &[(&Key, &Named)], findings: &[Finding]| {
+        if let Some(journal) = journal {
+            let is_right = |(key, _): &&(&Key, &Named)| {
+                findings.iter().all(|finding| finding.object != key.as_str())
+            };
+            let right = group.iter().filter(is_right);
+            journal.add(right.map(|(key, named)| (key.as_str(), named.sha256)));
+        }
     };
     let at_once = std::thread::available_parallelism().map_or(2, usize::from).max(2);
     let groups: Vec<_> = small
         .chunks(SMALL_AT_ONCE)
         .map(|group| {
-            let keys: Vec<Key> = group.iter().map(|(key, _)| (*key).clone()).collect();
-            let done = &done;
+            let (done, note) = (&done, &note);
             async move {
-                let digests = store.digests(keys).await?;
-                done(group.len() as u64, group.iter().map(|(_, named)| named.bytes).sum());
-                let findings = group
-                    .iter()
-                    .zip(digests)
-                    .filter_map(|((key, named), digest)| difference(key, named, digest));
-                Ok::<_, StoreError>(findings.collect::<Vec<Finding>>())
+                let findings = digest_small(store, group).await?;
+                note(group, &findings);
+                done(group.len() as u64, sum(&mut group.iter().map(|(_, named)| named.bytes)));
+                Ok::<_, StoreError>(findings)
             }
         })
         .collect();
     let large: Vec<_> = large
         .into_iter()
         .map(|(key, named)| {
-            let done = &done;
+            let (done, note) = (&done, &note);
             async move {
                 let digest = store.digest(key).await?;
+                let findings: Vec<Finding> = difference(key, named, digest).into_iter().collect();
+                note(&[(key, named)], &findings);
                 done(1, named.bytes);
-                Ok::<_, StoreError>(difference(key, named, digest).into_iter().collect())
+                Ok::<_, StoreError>(findings)
             }
         })
         .collect();
@@ -98,23 +114,50 @@ pub(super) async fn examine(
     let of_large =
         stream::iter(large).buffer_unordered(at_once).try_collect::<Vec<Vec<_>>>().await?;
     findings.extend(of_large.into_iter().flatten());
-    found.examined = progress.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    found.examined = progress.into_inner().unwrap_or_else(PoisonError::into_inner);
     findings.into_iter().for_each(|finding| found.add(finding));
     Ok(())
 }
 
-/// What is wrong with an object of this digest and size, or with one that is not there.
-fn difference(key: &Key, named: &Named, digest: Option<(Digest, u64)>) -> Option<Finding> {
-    let Named { sha256, bytes, what, runs } = named;
-    let (fault, detail) = match digest {
+/// Digests small objects together. One that is not as long as it should be is not read: it may not fit into memory.
+async fn digest_small(store: &Store, group: &[(&Key, &Named)]) -> Result<Vec<Finding>, StoreError> {
+    let keys: Vec<Key> = group.iter().map(|(key, _)| (*key).clone()).collect();
+    let sizes = store.sizes(&keys).await?;
+    let (mut findings, mut whole) = (Vec::new(), Vec::new());
+    for ((key, named), size) in group.iter().zip(sizes) {
+        match size {
+            Some(size) if size == named.bytes => whole.push((*key, *named)),
+            size => findings.push(wrong_size(key, named, size)),
+        }
+    }
+    let keys = whole.iter().map(|(key, _)| (*key).clone()).collect();
+    let digests = store.digests(keys).await?;
+    let differ = whole.iter().zip(digests);
+    findings.extend(differ.filter_map(|((key, named), digest)| difference(key, named, digest)));
+    Ok(findings)
+}
+
+/// That an object is not there, or has another size.
+fn wrong_size(key: &Key, Named { bytes, what, runs, .. }: &Named, size: Option<u64>) -> Finding {
+    let (fault, detail) = match size {
         None => (Fault::Missing, format!("{what}: it is not in the store")),
-        Some((found, _)) if found == *sha256 => return None,
-        Some((_, size)) if size != *bytes => {
+        Some(size) => {
             (Fault::Changed, format!("{what}: {bytes} bytes were recorded, {size} are there"))
         }
-        Some((found, _)) => {
-            (Fault::Changed, format!("{what}: SHA-256 {sha256} was recorded, {found} is there"))
-        }
     };
-    Some(Finding::new(key.as_str(), fault, detail).of_runs(runs.iter().cloned()))
+    Finding::new(key.as_str(), fault, detail).of_runs(runs.iter().cloned())
+}
+
+/// What is wrong with an object of this digest and size, or with one that is not there.
+fn difference(key: &Key, named: &Named, digest: Option<(Digest, u64)>) -> Option<Finding> {
+    match digest {
+        Some((found, _)) if found == named.sha256 => None,
+        Some((found, size)) if size == named.bytes => {
+            let Named { sha256, what, runs, .. } = named;
+            let detail = format!("{what}: SHA-256 {sha256} was recorded, {found} is there");
+            let finding = Finding::new(key.as_str(), Fault::Changed, detail);
+            Some(finding.of_runs(runs.iter().cloned()))
+        }
+        other => Some(wrong_size(key, named, other.map(|(_, size)| size))),
+    }
 }

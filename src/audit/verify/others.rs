@@ -1,17 +1,18 @@
 //! What lies in a store and no run names: records of tables, the ledger, memories.
 
+use proofmill_base::digest::Digest;
+use proofmill_catalog::audit::entry::Ending;
 use proofmill_ledger::{Ledger, LedgerError};
 use proofmill_store::{
-    ChainOnly, Key, LogFolder, OpenLog, OpenLogError, Position, Store, StoreError,
-    artifacts_prefix, format_key, memories_prefix, read_artifact, runs_prefix,
+    Artifact, ChainOnly, Key, LogFolder, OpenLog, OpenLogError, Position, Store, StoreError,
+    Stored, artifact_key, artifacts_prefix, format_key, memories_prefix, read_artifact,
+    runs_prefix,
 };
-
-use proofmill_base::digest::Digest;
 
 use crate::finding::{Fault, Finding};
 use crate::verify::entries::Logged;
 use crate::verify::objects::{Named, Objects};
-use crate::verify::runs::objects_of;
+use crate::verify::runs::{StagesOfRuns, objects_of};
 use crate::verify::scope::Collected;
 
 /// Records that are read at a time.
@@ -21,10 +22,11 @@ const WINDOW: usize = 512;
 pub(super) async fn examine(
     store: &Store,
     log: &Logged,
+    stages: &StagesOfRuns,
     objects: &mut Objects,
     found: &mut Collected,
 ) -> Result<(), StoreError> {
-    records(store, objects, found).await?;
+    records(store, log, stages, objects, found).await?;
     ledger(store, objects, found).await?;
     memories(store, found).await?;
     heads(store, log, found).await?;
@@ -38,6 +40,8 @@ pub(super) async fn examine(
 /// Every record of a table, whether a run names it or not.
 async fn records(
     store: &Store,
+    log: &Logged,
+    stages: &StagesOfRuns,
     objects: &mut Objects,
     found: &mut Collected,
 ) -> Result<(), StoreError> {
@@ -47,11 +51,42 @@ async fn records(
         for (bytes, key) in store.get_all(window).await?.into_iter().zip(window) {
             let Some(bytes) = bytes else { continue };
             if let Some(stored) = found.take(key, read_artifact(key, &bytes), &[])? {
+                if let Some((fault, detail)) = planted(key, &stored, log, stages) {
+                    found.add(Finding::new(key.as_str(), fault, detail));
+                }
                 objects_of(&stored.record, &stored.record.created_by, objects);
             }
         }
     }
     Ok(())
+}
+
+/// What is wrong with a record that no run names and later runs would take for their own: the run that it says made it is not
+/// known, or names another one. A process that is killed leaves records that nothing names, so only a run that is published
+/// tells.
+fn planted(
+    key: &Key,
+    stored: &Stored<Artifact>,
+    log: &Logged,
+    stages: &StagesOfRuns,
+) -> Option<(Fault, String)> {
+    let (record, run) = (&stored.record, &stored.record.created_by);
+    if log.exists && !log.names(run) {
+        let detail = format!("it was made by run {run}, which no entry of the audit log names");
+        return Some((Fault::NotLogged, detail));
+    }
+    let is_published = log.ended.get(run).is_some_and(|end| end.how == Ending::Succeeded);
+    let is_current = *key == artifact_key(&record.fingerprint);
+    let mut own = stages.get(run)?.iter().map(|(ended, _)| ended);
+    let ended = own.find(|ended| ended.fingerprint == Some(record.fingerprint))?;
+    let named = ended.artifact.as_ref()?;
+    let differs = is_published && is_current && named.sha256 != stored.sha256;
+    differs.then(|| {
+        let sha256 = named.sha256;
+        let detail =
+            format!("run {run}, which made it, names another record, with SHA-256 {sha256}");
+        (Fault::Contradicts, detail)
+    })
 }
 
 /// The log of the ledger, and its segments.

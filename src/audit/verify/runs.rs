@@ -14,7 +14,7 @@ use proofmill_store::{
 use crate::finding::{Fault, Finding};
 use crate::verify::entries::Logged;
 use crate::verify::objects::{Named, Objects};
-use crate::verify::scope::{Collected, Scope};
+use crate::verify::scope::{Collected, Phase, Scope, Step, Watcher};
 
 /// Records of tables that are read at a time.
 const WINDOW: usize = 512;
@@ -37,6 +37,7 @@ pub(super) async fn examine(
     store: &Store,
     scope: &Scope,
     log: &Logged,
+    watcher: &dyn Watcher,
     found: &mut Collected,
 ) -> Result<Examined, StoreError> {
     let there: BTreeSet<RunId> = run_ids(store).await?.into_iter().collect();
@@ -48,15 +49,18 @@ pub(super) async fn examine(
         }
     };
     let (mut examined, mut records) = (Examined::default(), HashSet::new());
+    let all = runs.len() as u64;
     for run in runs {
+        let done = found.examined.runs;
+        watcher.step(Step { phase: Phase::Runs, done, all, bytes: (0, 0) });
         found.examined.runs += 1;
-        let said = of_run(store, &run, log, there.contains(&run), found).await?;
-        for (name, source) in said.sources.iter().filter(|(_, source)| source.stored) {
+        let contents = of_run(store, &run, log, there.contains(&run), found).await?;
+        for (name, source) in contents.sources.iter().filter(|(_, source)| source.stored) {
             let (sha256, bytes) = (source.sha256, source.bytes);
             let what = format!("the text `{name}`");
             Named::add(&mut examined.objects, source.key(), sha256, bytes, what, &run);
         }
-        let ended = said.stages.iter().map(|(ended, _)| ended);
+        let ended = contents.stages.iter().map(|(ended, _)| ended);
         let new: Vec<Table<'_>> = ended
             .filter_map(Table::of)
             .filter(|table| records.insert(table.named.sha256))
@@ -64,7 +68,7 @@ pub(super) async fn examine(
         for tables in new.chunks(WINDOW) {
             read_tables(store, &run, tables, &mut examined, found).await?;
         }
-        examined.stages.insert(run, said.stages);
+        examined.stages.insert(run, contents.stages);
     }
     found.examined.records = examined.tables.len() as u64;
     Ok(examined)
@@ -72,7 +76,7 @@ pub(super) async fn examine(
 
 /// What the records of a run say.
 #[derive(Debug, Default)]
-struct Said {
+struct RunContents {
     sources: SourceRefs,
     stages: Vec<(StageOutcome, bool)>,
 }
@@ -83,7 +87,7 @@ async fn of_run(
     log: &Logged,
     is_there: bool,
     found: &mut Collected,
-) -> Result<Said, StoreError> {
+) -> Result<RunContents, StoreError> {
     let own = std::slice::from_ref(run);
     let (at, folder) = (manifest_key(run), LogFolder::of_run(run));
     let manifest = found.take(&at, read_manifest(store, run).await, own)?;
@@ -149,33 +153,38 @@ async fn of_run(
         let object = if manifest.is_some() { at.to_string() } else { folder.entry(0).to_string() };
         found.add(Finding::new(object, Fault::NotLogged, detail).of_runs([run.clone()]));
     }
-    Ok(said(
+    Ok(contents(
         manifest.as_ref().map(|stored| stored.record.as_ref()),
         entries.as_ref().map(|(entries, _)| entries),
     ))
 }
 
-fn said(manifest: Option<&proofmill_store::Manifest>, entries: Option<&Vec<Entry<Event>>>) -> Said {
+fn contents(
+    manifest: Option<&proofmill_store::Manifest>,
+    entries: Option<&Vec<Entry<Event>>>,
+) -> RunContents {
     if let Some(manifest) = manifest {
         let measures: HashSet<&str> =
             manifest.metrics.iter().filter_map(|row| row.get("stage")?.as_str()).collect();
         let stages = manifest.stages.iter();
         let stages = stages.map(|it| (it.clone(), measures.contains(it.stage.as_str()))).collect();
-        return Said { sources: manifest.sources.clone(), stages };
+        return RunContents { sources: manifest.sources.clone(), stages };
     }
-    let mut said = Said::default();
+    let mut contents = RunContents::default();
     for event in entries.into_iter().flatten().filter_map(Entry::event) {
         match event {
-            Event::Started { sources, .. } => said.sources = sources.clone(),
-            Event::Stages(ended) => said.stages.extend(ended.iter().map(|it| (it.clone(), false))),
+            Event::Started { sources, .. } => contents.sources = sources.clone(),
+            Event::Stages(ended) => {
+                contents.stages.extend(ended.iter().map(|it| (it.clone(), false)))
+            }
             Event::Failed { failures } => {
                 let kept = failures.iter().filter_map(|failure| failure.outcome.clone());
-                said.stages.extend(kept.map(|ended| (ended, false)));
+                contents.stages.extend(kept.map(|ended| (ended, false)));
             }
             Event::Finished { .. } => {}
         }
     }
-    said
+    contents
 }
 
 /// The table of a stage, as a run names it.

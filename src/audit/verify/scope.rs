@@ -8,9 +8,10 @@ use proofmill_store::{Key, StoreError};
 use crate::checkpoint::Anchor;
 use crate::finding::{Examined, Finding, Level};
 use crate::note::Verifier;
+use crate::verify::journal::Journal;
 
 /// What to verify.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Scope {
     pub level: Level,
     /// One run, and what it rests on; all of the store if there is none.
@@ -19,12 +20,32 @@ pub struct Scope {
     pub anchors: Vec<(String, Anchor)>,
     /// The key that signed them, and the checkpoints in the store.
     pub key: Option<Verifier>,
+    /// What an earlier verification compared, and this one adds to.
+    pub journal: Option<Journal>,
 }
 
-/// Is told how far a verification is.
+/// Follows how far a verification is.
 pub trait Watcher: Send + Sync {
-    /// So much of `all` objects and bytes is digested.
-    fn digested(&self, done: Examined, all: (u64, u64));
+    fn step(&self, step: Step);
+}
+
+/// How far a verification is.
+#[derive(Clone, Copy, Debug)]
+pub struct Step {
+    pub phase: Phase,
+    /// So many runs, objects or tables are done, of so many.
+    pub done: u64,
+    pub all: u64,
+    /// So many bytes of objects, of so many.
+    pub bytes: (u64, u64),
+}
+
+/// What a verification goes through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    Runs,
+    Objects,
+    Tables,
 }
 
 /// What is collected on the way.

@@ -11,20 +11,28 @@ use proofmill_store::{
 };
 
 use crate::finding::{Fault, Finding};
-use crate::verify::scope::Collected;
+use crate::verify::scope::{Collected, Phase, Scope, Step, Watcher};
 
 /// Decodes the tables whose objects have no finding, and compares them with their records.
 pub(super) async fn examine(
     store: &Store,
+    scope: &Scope,
     tables: &BTreeMap<Digest, Fingerprint>,
     roots: &HashMap<Digest, Digest>,
+    watcher: &dyn Watcher,
     found: &mut Collected,
 ) -> Result<(), StoreError> {
-    for (sha256, fingerprint) in tables {
+    let all = tables.len() as u64;
+    for (done, (sha256, fingerprint)) in (0..).zip(tables) {
+        watcher.step(Step { phase: Phase::Tables, done, all, bytes: (0, 0) });
         // A record that is gone since is a finding already.
         let Ok(stored) = find_exact(store, fingerprint, *sha256).await else { continue };
         let record = &stored.record;
         if record.parts.iter().any(|part| found.known.contains(part.key.as_str())) {
+            continue;
+        }
+        if scope.journal.as_ref().is_some_and(|journal| journal.has_rows(*sha256)) {
+            found.examined.rows += record.rows;
             continue;
         }
         let expected = record.rows_root.or(roots.get(sha256).copied());
@@ -32,6 +40,7 @@ pub(super) async fn examine(
         let table = found.take(&key, read(store, record, expected.is_some()).await, &[])?;
         let Some(Read { rows, root, columns }) = table else { continue };
         found.examined.rows += rows;
+        let before = found.findings.len();
         let mut wrong = |detail: String| {
             found.add(Finding::new(key.as_str(), Fault::WrongTable, detail));
         };
@@ -48,6 +57,9 @@ pub(super) async fn examine(
                 "the rows of `{}` have the root {root}, its record says {expected}",
                 record.stage
             ));
+        }
+        if let (Some(journal), true) = (&scope.journal, before == found.findings.len()) {
+            journal.add_rows(*sha256);
         }
     }
     Ok(())

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use proofmill_base::ids::RunId;
-use proofmill_store::{PipelineRef, Store, Trigger, writer_name};
+use proofmill_store::{Life, PipelineRef, Store, Trigger, life, writer_name};
 
 use crate::audit::entry::{AuditEvent, RunEnd};
 use crate::audit::log::{AuditLog, AuditLogError, LogHead};
@@ -63,7 +63,11 @@ impl RunAudit {
 async fn complete(store: &Store, writer: &str) -> Result<(), AuditLogError> {
     let log = AuditLog::of(store);
     let Some(head) = log.head().await? else { return Ok(()) };
-    for open in head.summed.open.iter().take(LOOKED_AT_MAX) {
+    for open in head.state.open.iter().take(LOOKED_AT_MAX) {
+        // One that is published and alive is about to enter its end itself.
+        if life(store, &open.run).await? == Life::Alive {
+            continue;
+        }
         let records = match Records::of(store, &open.run).await {
             Ok(records) => records,
             // What cannot be read is for `audit verify` to report.
@@ -81,7 +85,7 @@ async fn complete(store: &Store, writer: &str) -> Result<(), AuditLogError> {
             late: true,
         };
         let event = |head: Option<&LogHead>| {
-            let is_open = head.is_some_and(|head| head.summed.is_open(&open.run));
+            let is_open = head.is_some_and(|head| head.state.is_open(&open.run));
             is_open.then(|| AuditEvent::RunEnded(end.clone()))
         };
         log.append(writer, event).await?;

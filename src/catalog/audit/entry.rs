@@ -208,12 +208,12 @@ impl AuditEvent {
 
 /// What an entry says of all entries before it.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Summed {
+pub struct LogState {
     pub tree: Tree,
     pub open: Vec<OpenRun>,
 }
 
-impl Summed {
+impl LogState {
     /// What `entry` says; `None` if its tree does not fit its number.
     pub fn before(entry: &AuditEntry) -> Option<Self> {
         let tree = Tree::of_peaks(entry.seq, entry.tree.clone())?;

@@ -6,7 +6,7 @@ use proofmill_store::{
     Extensions, LogFolder, OpenLog, OpenLogError, Position, Store, StoreError, StoredEntry,
 };
 
-use crate::audit::entry::{AUDIT_VERSION, AuditEntry, AuditEvent, Summed};
+use crate::audit::entry::{AUDIT_VERSION, AuditEntry, AuditEvent, LogState};
 use crate::audit::records::adopted;
 
 /// Times that an entry is tried because other processes were faster.
@@ -72,7 +72,7 @@ pub struct LogHead {
     /// The last entry.
     pub last: StoredAuditEntry,
     /// What all entries together say.
-    pub summed: Summed,
+    pub state: LogState,
 }
 
 impl AuditLog {
@@ -96,14 +96,14 @@ impl AuditLog {
     /// What breaks the chain, naming the entry; a failure of the store.
     pub async fn all(&self) -> Result<Vec<StoredAuditEntry>, AuditLogError> {
         let entries = self.log.read_on(&self.store, &mut Position::default()).await?;
-        let mut summed = Summed::default();
+        let mut state = LogState::default();
         for stored in &entries {
-            if Summed::before(&stored.entry).as_ref() != Some(&summed) {
+            if LogState::before(&stored.entry).as_ref() != Some(&state) {
                 let seq = stored.entry.seq;
                 let reason = format!("entry {seq} says of the entries before it what they are not");
                 return Err(AuditLogError::Broken(reason));
             }
-            summed.add(stored);
+            state.add(stored);
         }
         Ok(entries)
     }
@@ -152,13 +152,13 @@ impl AuditLog {
 
     fn entry(&self, writer: &str, head: Option<&LogHead>, event: AuditEvent) -> AuditEntry {
         let Position { next, head: prev } = position(head);
-        let summed = head.map(|head| head.summed.clone()).unwrap_or_default();
+        let state = head.map(|head| head.state.clone()).unwrap_or_default();
         AuditEntry {
             v: AUDIT_VERSION,
             seq: next,
             prev,
-            tree: summed.tree.peaks().to_vec(),
-            open: summed.open,
+            tree: state.tree.peaks().to_vec(),
+            open: state.open,
             writer: writer.to_owned(),
             nonce: random_name(self.store.rng().as_ref(), 16),
             t_utc: self.store.clock().now(),
@@ -211,9 +211,9 @@ fn position(head: Option<&LogHead>) -> Position {
 /// The head whose last entry is `last`.
 fn after(last: StoredAuditEntry) -> Result<LogHead, AuditLogError> {
     let seq = last.entry.seq;
-    let mut summed = Summed::before(&last.entry).ok_or_else(|| {
+    let mut state = LogState::before(&last.entry).ok_or_else(|| {
         AuditLogError::Broken(format!("the hash tree of entry {seq} is not one of {seq} entries"))
     })?;
-    summed.add(&last);
-    Ok(LogHead { last, summed })
+    state.add(&last);
+    Ok(LogHead { last, state })
 }

@@ -1,24 +1,26 @@
 //! `proofmill audit anchor`
 
-use std::io::Write as _;
+use std::fs::File;
+use std::io::{Read as _, Write as _};
 use std::path::Path;
 
-use crate::cli::audit::args::AnchorArgs;
+use crate::cli::audit::args::{AnchorArgs, StampArgs};
 use crate::cli::audit::key::verifier;
 use crate::cli::environment::Environment;
 use crate::views::audit::AnchorView;
 use proofmill_audit::checkpoint::{Anchor, Checkpoint, Compared};
+use proofmill_audit::timestamp::{Stamp, TimestampError};
 use proofmill_base::error::{Error, ErrorKind, Result};
 use proofmill_catalog::audit::log::AuditLog;
 
-/// The longest file that may be an anchor, in bytes.
-const ANCHOR_BYTES_MAX: u64 = 1 << 20;
+/// The longest file that may be an anchor, a timestamp or a certificate, in bytes.
+const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// Writes an anchor, or compares the log with one.
 pub async fn anchor(args: &AnchorArgs, environment: &Environment) -> Result<()> {
     match (&args.out, &args.check) {
         (Some(out), _) => write(out, environment).await,
-        (None, Some(file)) => check(file, args.key.as_deref(), environment).await,
+        (None, Some(file)) => check(file, args, environment).await,
         (None, None) => Ok(()),
     }
 }
@@ -44,9 +46,10 @@ async fn write(out: &Path, environment: &Environment) -> Result<()> {
     environment.output.view(&AnchorView::of(&anchor, None))
 }
 
-async fn check(file: &Path, key: Option<&str>, environment: &Environment) -> Result<()> {
+async fn check(file: &Path, args: &AnchorArgs, environment: &Environment) -> Result<()> {
     let anchor = anchor_in(file)?;
-    let key = key.map(verifier).transpose()?;
+    let key = args.key.as_deref().map(verifier).transpose()?;
+    let stamp = stamp_of(&anchor, &args.stamp)?;
     if let Some(key) = &key {
         anchor.verify(key).map_err(|error| {
             Error::new(ErrorKind::Stage, format!("`{}`: {error}", file.display()))
@@ -62,7 +65,8 @@ async fn check(file: &Path, key: Option<&str>, environment: &Environment) -> Res
     let size = anchor.checkpoint.size;
     let wrong = match anchor.compare(store.format(), &entries) {
         Compared::Continued => {
-            return environment.output.view(&AnchorView::of(&anchor, Some(entries.len() as u64)));
+            let view = AnchorView::of(&anchor, Some(entries.len() as u64));
+            return environment.output.view(&view.stamped(stamp.map(|stamp| stamp.time)));
         }
         Compared::OtherLog => {
             format!("the anchor is of the log `{}`, not of this store's", anchor.checkpoint.origin)
@@ -79,6 +83,25 @@ async fn check(file: &Path, key: Option<&str>, environment: &Environment) -> Res
         .with_hint("`proofmill audit verify --all --anchor FILE` reports what rests on it"))
 }
 
+/// The timestamp of an anchor, if one was given.
+///
+/// # Errors
+///
+/// If a file cannot be read, or the authority did not attest this anchor.
+pub fn stamp_of(anchor: &Anchor, args: &StampArgs) -> Result<Option<Stamp>> {
+    let (Some(response), Some(authority)) = (&args.tsa_response, &args.tsa_authority) else {
+        return Ok(None);
+    };
+    let stamp = Stamp::verified(read(response)?, anchor.text.as_bytes(), &read(authority)?);
+    stamp.map(Some).map_err(|error| {
+        let shown = match &error {
+            TimestampError::NoAuthority => authority.display(),
+            _ => response.display(),
+        };
+        Error::new(ErrorKind::Stage, format!("`{shown}`: {error}"))
+    })
+}
+
 /// The anchor in a file.
 ///
 /// # Errors
@@ -90,11 +113,21 @@ pub fn anchor_in(path: &Path) -> Result<Anchor> {
             .with_hint("`proofmill audit anchor --out FILE` writes one")
     };
     let shown = path.display();
-    let size = std::fs::metadata(path).map(|meta| meta.len());
-    let text = size.and_then(|size| match size > ANCHOR_BYTES_MAX {
-        true => Err(std::io::Error::other("it is longer than 1 MiB")),
-        false => std::fs::read_to_string(path),
-    });
-    let text = text.map_err(|error| usage(format!("`{shown}` cannot be read: {error}")))?;
+    let text =
+        String::from_utf8(read(path)?).map_err(|_| usage(format!("`{shown}` is not text")))?;
     text.parse().map_err(|error| usage(format!("`{shown}` is not an anchor: {error}")))
+}
+
+/// The bytes of a small file.
+fn read(path: &Path) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let read = File::open(path)
+        .and_then(|file| file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes))
+        .and_then(|read| match read as u64 > FILE_BYTES_MAX {
+            true => Err(std::io::Error::other("it is longer than 1 MiB")),
+            false => Ok(bytes),
+        });
+    read.map_err(|error| {
+        Error::new(ErrorKind::Usage, format!("`{}` cannot be read: {error}", path.display()))
+    })
 }

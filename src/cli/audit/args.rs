@@ -29,6 +29,8 @@ pub enum AuditOf {
     /// Write a folder that proves a number to somebody without the store: its records, every row that it counts with a
     /// path to the root of its table, and a program in Python that checks all of it
     Prove(ProveArgs),
+    /// Write a run in the format of another tool: an in-toto test result, SLSA provenance, or OpenLineage events
+    Export(ExportArgs),
     /// Compute the stages of a run again, from the texts that it kept and its stored inputs, and compare. Publishes
     /// nothing. Exit code 1 if a stage does not come out as it was
     Replay(ReplayArgs),
@@ -101,6 +103,10 @@ pub struct VerifyArgs {
     /// columns and roots of tables
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=3))]
     pub level: u8,
+    /// Note in this file what has been compared, and skip what it names already: a verification that is interrupted
+    /// continues with the same command. The file is removed at the end
+    #[arg(long, value_name = "FILE")]
+    pub resume: Option<PathBuf>,
     /// A checkpoint that was kept outside the store (`audit anchor --out`); may be given several times
     #[arg(long = "anchor", value_name = "FILE")]
     pub anchors: Vec<PathBuf>,
@@ -112,6 +118,7 @@ pub struct VerifyArgs {
 
 /// `audit prove`
 #[derive(Debug, Args)]
+#[command(group = ArgGroup::new("anchored").args(["anchor"]))]
 pub struct ProveArgs {
     /// The run: a prefix of its id, `latest` or `PIPELINE`; `~N` after either means the Nth before
     pub run: String,
@@ -120,9 +127,59 @@ pub struct ProveArgs {
     /// The folder, which must not exist
     #[arg(long, value_name = "FOLDER")]
     pub out: PathBuf,
+    /// Prove also the rows of this item in all tables that the number was made of, such as its prompts, answers, proofs
+    /// and decisions, and the facts that they name
+    #[arg(long, value_name = "ID")]
+    pub item: Option<String>,
     /// Put the rows themselves into the folder, and not only their hashes
     #[arg(long)]
     pub with_text: bool,
+    /// The checkpoint of the bundle: one that was kept outside the store (`audit anchor --out`) after the run
+    /// [default: of now, if PROOFMILL_SIGN_KEY names a key; otherwise the latest signed one in the store]
+    #[arg(long, value_name = "FILE")]
+    pub anchor: Option<PathBuf>,
+    #[command(flatten)]
+    pub stamp: StampArgs,
+}
+
+/// The timestamp of an anchor.
+#[derive(Debug, Args)]
+pub struct StampArgs {
+    /// A timestamp of the anchor (RFC 3161): the response of an authority, as `openssl ts` and others store it
+    #[arg(long, value_name = "FILE", requires_all = ["tsa_authority", "anchored"])]
+    pub tsa_response: Option<PathBuf>,
+    /// The certificates of the authority that is trusted, in PEM form. They are never taken from the response
+    #[arg(long, value_name = "FILE", requires = "tsa_response")]
+    pub tsa_authority: Option<PathBuf>,
+}
+
+/// `audit export`
+#[derive(Debug, Args)]
+pub struct ExportArgs {
+    /// The run: a prefix of its id, `latest` or `PIPELINE`; `~N` after either means the Nth before
+    #[arg(default_value = LATEST)]
+    pub run: String,
+    /// The format. The first two are signed by the key in the file that PROOFMILL_SIGN_KEY names
+    #[arg(long = "as", value_enum)]
+    pub format: ExportedAs,
+    /// Write to this new file instead of standard output
+    #[arg(long, value_name = "FILE", conflicts_with = "to")]
+    pub out: Option<PathBuf>,
+    /// Post the events of OpenLineage to this endpoint, each by itself; with the bearer token in PROOFMILL_OPENLINEAGE_KEY
+    /// if it is set
+    #[arg(long, value_name = "URL")]
+    pub to: Option<String>,
+}
+
+/// Formats of other tools.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ExportedAs {
+    /// The test-result predicate of in-toto: which stages and checks passed.
+    InToto,
+    /// The provenance predicate of SLSA: what made the tables, of what.
+    Slsa,
+    /// Events of OpenLineage: a job for the pipeline and one for each stage, with their tables.
+    Openlineage,
 }
 
 /// `audit replay`
@@ -148,6 +205,7 @@ fn parse_share(text: &str) -> Result<f64, String> {
 /// `audit anchor`
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("action").args(["out", "check"]).required(true))]
+#[command(group = ArgGroup::new("anchored").args(["check"]))]
 pub struct AnchorArgs {
     /// Write a checkpoint of the log to this file; signed if PROOFMILL_SIGN_KEY names the file of a key
     #[arg(long, value_name = "FILE")]
@@ -158,6 +216,8 @@ pub struct AnchorArgs {
     /// With `--check`: the verifier key that must have signed it
     #[arg(long, value_name = "KEY", requires = "check")]
     pub key: Option<String>,
+    #[command(flatten)]
+    pub stamp: StampArgs,
 }
 
 /// `audit root`

@@ -3,6 +3,7 @@
 mod anchor;
 pub mod args;
 mod commands;
+mod export;
 mod key;
 mod log;
 mod prove;

@@ -1,5 +1,6 @@
 //! `proofmill audit prove`
 
+use crate::cli::audit::anchor::{anchor_in, stamp_of};
 use crate::cli::audit::args::ProveArgs;
 use crate::cli::environment::Environment;
 use crate::views::audit::BundleView;
@@ -32,7 +33,21 @@ pub async fn prove(args: &ProveArgs, environment: &Environment) -> Result<()> {
         let error = usage(format!("run {} has no stage `{stage}`", run.run));
         suggest::help(stage, names()).into_iter().fold(error, Error::with_hint)
     })?;
-    let request = Request { stage, metric, with_text: args.with_text, signer, manifest };
+    let anchor = args.anchor.as_deref().map(anchor_in).transpose()?;
+    let stamp = match &anchor {
+        Some(anchor) => stamp_of(anchor, &args.stamp)?,
+        None => None,
+    };
+    let request = Request {
+        stage,
+        metric,
+        item: args.item.clone(),
+        with_text: args.with_text,
+        signer,
+        anchor,
+        stamp,
+        manifest,
+    };
     let bundle = prove::write(&store, &request, &args.out).await?;
     environment.output.remark(format!(
         "`python3 {0}/verify.py --bundle {0}` checks the folder, with `--key` for the signature",

@@ -6,14 +6,17 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::audit::args::ReplayArgs;
+use crate::cli::display::Display;
 use crate::cli::environment::Environment;
+use crate::cli::stop::on_signals;
 use crate::host::RunStart;
 use crate::report::units::plural;
 use crate::run::notice::{Notice, Observer};
 use crate::run::planned::Choice;
 use crate::run::replay::Replay;
 use crate::run::sources::Copies;
-use crate::stages::load::{self, KeptTexts, LIMIT};
+use crate::stages::load::{self, LIMIT};
+use crate::stages::stored_tables::KeptTexts;
 use crate::views::replay::ReplayView;
 use proofmill_base::error::{Error, ErrorKind, Result};
 use proofmill_base::ids::StageName;
@@ -25,6 +28,9 @@ use proofmill_store::{Artifact, SourceRole, Store, Stored, ledger_prefix, read_s
 /// Computes a run again, and compares.
 pub async fn replay(args: &ReplayArgs, environment: &Environment) -> Result<()> {
     let host = &environment.host;
+    let stop = CancellationToken::new();
+    let display = Display::of(environment);
+    let watch = on_signals(stop.clone(), display.eraser())?;
     let store = host.store_to_read().await?;
     let run = environment.run(&store, Some(&args.run)).await?;
     let tables = tables(&store, &run).await?;
@@ -53,7 +59,13 @@ pub async fn replay(args: &ReplayArgs, environment: &Environment) -> Result<()> 
         replay: Some(Arc::clone(&replay)),
         budget: None,
     };
-    let ended = host.run(start, overlay, Arc::new(Quiet), CancellationToken::new()).await?;
+    let observer = Arc::new(Replaying(display.observer()));
+    let ticker = display.start(host.clock());
+    let ended = host.run(start, overlay, observer, stop).await;
+    watch.abort();
+    ticker.abort();
+    display.eraser()();
+    let ended = ended?;
     let replayed = replay.take();
     let order = run.stages.iter().map(|ended| &ended.stage);
     let stages = order.filter_map(|stage| Some((stage.clone(), replayed.get(stage)?.clone())));
@@ -130,9 +142,13 @@ async fn kept(store: &Store, run: &RunSummary) -> Result<(String, load::Draft, K
     Ok((path.clone(), draft, texts))
 }
 
-/// Shows nothing: a replay says what came out when it is done.
-struct Quiet;
+/// Shows a run that is computed again, but not that it succeeded: what came out is for the comparison to say.
+struct Replaying(Arc<dyn Observer>);
 
-impl Observer for Quiet {
-    fn notice(&self, _: &Notice<'_>) {}
+impl Observer for Replaying {
+    fn notice(&self, notice: &Notice<'_>) {
+        if !matches!(notice, Notice::Finished { .. }) {
+            self.0.notice(notice);
+        }
+    }
 }

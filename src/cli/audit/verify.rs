@@ -10,9 +10,10 @@ use crate::cli::environment::Environment;
 use crate::console::{Stream, is_terminal};
 use crate::report::units::{bytes, count, plural};
 use crate::views::audit::VerifiedView;
-use proofmill_audit::finding::{Examined, Level};
+use proofmill_audit::finding::Level;
 use proofmill_audit::verify::all;
-use proofmill_audit::verify::scope::{Scope, Watcher};
+use proofmill_audit::verify::journal::Journal;
+use proofmill_audit::verify::scope::{Phase, Scope, Step, Watcher};
 use proofmill_base::error::{Error, ErrorKind, Result};
 
 /// How often progress is shown.
@@ -41,8 +42,15 @@ pub async fn verify(args: &VerifyArgs, environment: &Environment) -> Result<()> 
         began: clock.monotonic(),
         last: Mutex::new(clock.monotonic()),
     };
-    let scope = Scope { level, run, anchors, key };
+    let journal = args.resume.as_deref().map(|path| Journal::open(path, store.format()));
+    let journal = journal.transpose()?;
+    if let Some(before) = journal.as_ref().map(Journal::len).filter(|before| *before > 0) {
+        let before = plural(before, "object");
+        environment.output.remark(format!("{before} compared before the interruption"));
+    }
+    let scope = Scope { level, run, anchors, key, journal };
     let verified = all::verify(&store, &scope, &progress).await?;
+    scope.journal.map(Journal::end).transpose()?;
     let seconds = clock.monotonic().saturating_sub(progress.began).as_secs_f64();
     let count = verified.findings.len();
     environment.output.view(&VerifiedView::of(verified, seconds))?;
@@ -62,21 +70,24 @@ struct Progress<'a> {
 }
 
 impl Watcher for Progress<'_> {
-    fn digested(&self, done: Examined, (objects, size): (u64, u64)) {
+    fn step(&self, Step { phase, done, all, bytes: (read, whole) }: Step) {
         let now = self.environment.host.clock().monotonic();
         let Ok(mut last) = self.last.lock() else { return };
         if !self.shown || now.saturating_sub(*last) < SHOWN_EVERY {
             return;
         }
         *last = now;
-        let seconds = now.saturating_sub(self.began).as_secs_f64().max(0.001);
-        let each = bytes((done.bytes as f64 / seconds) as u64);
-        self.environment.output.remark(format!(
-            "{} of {} objects, {} of {}, {each}/s",
-            count(done.objects),
-            count(objects),
-            bytes(done.bytes),
-            bytes(size),
-        ));
+        let what = match phase {
+            Phase::Runs => "runs",
+            Phase::Objects => "objects",
+            Phase::Tables => "tables",
+        };
+        let mut line = format!("{} of {} {what}", count(done), count(all));
+        if phase == Phase::Objects {
+            let seconds = now.saturating_sub(self.began).as_secs_f64().max(0.001);
+            let each = bytes((read as f64 / seconds) as u64);
+            line += &format!(", {} of {}, {each}/s", bytes(read), bytes(whole));
+        }
+        self.environment.output.remark(line);
     }
 }

@@ -7,8 +7,9 @@ use crate::draw::tree::Tree;
 use crate::report::trace::words::{Style, clean, commas, lines, number, short};
 use crate::report::trace::{failure, head};
 use crate::report::units::plural;
-use crate::trace::item::{IDS, ItemTrace, Step};
+use crate::trace::item::{ItemTrace, Step};
 use proofmill_base::styled::Styled;
+use proofmill_catalog::lineage::ITEM_IDS;
 
 /// Columns that a person need not see; the JSON has them.
 const HIDDEN: [&str; 5] = ["index", "snapshot", "prompt_tokens", "prompt_truncated", "seed"];
@@ -48,7 +49,7 @@ const REPEATED_CHARS_MAX: usize = 80;
 
 /// A row: its texts on lines of their own, all else on one line.
 fn row(row: &Map<String, Json>) -> Tree {
-    let seen = |name: &str| !HIDDEN.contains(&name) && !IDS.contains(&name);
+    let seen = |name: &str| !HIDDEN.contains(&name) && !ITEM_IDS.contains(&name);
     let mut texts: Vec<Styled> = Vec::new();
     let mut said: Vec<(&str, &str)> = Vec::new();
     let mut others: Vec<Option<Styled>> = Vec::new();

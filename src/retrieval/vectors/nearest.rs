@@ -27,7 +27,7 @@ const GROUPS_PER_THREAD: usize = 4;
 const ENTRIES: usize = 1024;
 /// Above one in so many products that may matter, all entries are scored together, which is as fast as that many alone.
 const ALONE: usize = 16;
-/// Scores that are summed side by side, each in its order, as a sum alone waits for each of its additions.
+/// Scores that are state side by side, each in its order, as a sum alone waits for each of its additions.
 const SIDE: usize = 8;
 
 /// Why a search cannot go on.

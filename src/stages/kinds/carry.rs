@@ -4,8 +4,7 @@
 use arrow::datatypes::{DataType, Field, SchemaRef};
 
 use crate::stages::diagnostics::{Diagnostics, mismatch};
-use crate::stages::fingerprint::Counted;
-use crate::stages::kind::{Kind, Preparation, Preparing, Repeats, Traits};
+use crate::stages::kind::{Kind, Preparation, Preparing, Traits};
 use crate::stages::queries::sql_kind::{self, Named, SqlKind};
 use proofmill_base::suggest;
 use proofmill_pipeline::code::Code;
@@ -15,13 +14,7 @@ const KIND: &str = "carry";
 
 impl Kind for Carry {
     fn traits(&self) -> Traits {
-        Traits {
-            version: 1,
-            rows_can_fail: false,
-            has_partitions: true,
-            settings: Counted::All,
-            repeats: Repeats::Set,
-        }
+        Traits::of_query(1)
     }
 
     fn prepare(&self, context: &mut Preparing<'_>) -> Option<Preparation> {

@@ -9,21 +9,14 @@ use datafusion::common::{Column, Result, TableReference};
 use datafusion::datasource::provider_as_source;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, Union, lit};
 
-use crate::stages::fingerprint::Counted;
-use crate::stages::kind::{Kind, Preparation, Preparing, Repeats, Traits};
+use crate::stages::kind::{Kind, Preparation, Preparing, Traits};
 use crate::stages::queries::query::QueryPlan;
 use proofmill_pipeline::code::Code;
 use proofmill_pipeline::kinds::{Instance, MatrixUnion};
 
 impl Kind for MatrixUnion {
     fn traits(&self) -> Traits {
-        Traits {
-            version: 2,
-            rows_can_fail: false,
-            has_partitions: true,
-            settings: Counted::All,
-            repeats: Repeats::Set,
-        }
+        Traits::of_query(2)
     }
 
     fn prepare(&self, context: &mut Preparing<'_>) -> Option<Preparation> {

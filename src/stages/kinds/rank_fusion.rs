@@ -7,8 +7,7 @@ use arrow::datatypes::{Field, SchemaRef};
 use crate::graph::Role;
 use crate::sqltext;
 use crate::stages::diagnostics::Diagnostics;
-use crate::stages::fingerprint::Counted;
-use crate::stages::kind::{Inputs, Kind, Preparation, Preparing, Repeats, Traits};
+use crate::stages::kind::{Inputs, Kind, Preparation, Preparing, Traits};
 use crate::stages::queries::query::QueryPlan;
 use crate::stages::queries::sql_kind;
 use proofmill_base::ids::StageName;
@@ -22,13 +21,7 @@ const COLUMNS: [&str; 7] = ["query_id", "rank", "score", "fact_id", "fact", "ind
 
 impl Kind for RankFusion {
     fn traits(&self) -> Traits {
-        Traits {
-            version: 1,
-            rows_can_fail: false,
-            has_partitions: true,
-            settings: Counted::All,
-            repeats: Repeats::Set,
-        }
+        Traits::of_query(1)
     }
 
     fn prepare(&self, context: &mut Preparing<'_>) -> Option<Preparation> {

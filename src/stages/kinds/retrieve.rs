@@ -25,8 +25,7 @@ use datafusion::logical_expr::{
 
 use crate::stages::diagnostics::Diagnostics;
 use crate::stages::error::StageError;
-use crate::stages::fingerprint::Counted;
-use crate::stages::kind::{Kind, Preparation, Preparing, Repeats, Traits};
+use crate::stages::kind::{Kind, Preparation, Preparing, Traits};
 use crate::stages::kinds::index;
 use crate::stages::kinds::retrieve::opened::Opened;
 use crate::stages::plan::{Execution, StagePlan};
@@ -110,13 +109,7 @@ impl MemorySlot {
 
 impl Kind for Retrieve {
     fn traits(&self) -> Traits {
-        Traits {
-            version: 1,
-            rows_can_fail: false,
-            has_partitions: true,
-            settings: Counted::All,
-            repeats: Repeats::Set,
-        }
+        Traits::of_query(1)
     }
 
     fn prepare(&self, context: &mut Preparing<'_>) -> Option<Preparation> {

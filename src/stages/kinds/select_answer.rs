@@ -3,8 +3,7 @@
 
 use arrow::datatypes::SchemaRef;
 
-use crate::stages::fingerprint::Counted;
-use crate::stages::kind::{Kind, Preparation, Preparing, Repeats, Traits};
+use crate::stages::kind::{Kind, Preparation, Preparing, Traits};
 use crate::stages::queries::sql_kind::{self, Named, SqlKind, name};
 use proofmill_base::sentence::without_stop_sql;
 use proofmill_pipeline::kinds::select_answer::{SelectAnswer, WithoutProof};
@@ -29,13 +28,7 @@ const CONFIRMED: &str = "confirmed";
 
 impl Kind for SelectAnswer {
     fn traits(&self) -> Traits {
-        Traits {
-            version: 1,
-            rows_can_fail: false,
-            has_partitions: true,
-            settings: Counted::All,
-            repeats: Repeats::Set,
-        }
+        Traits::of_query(1)
     }
 
     fn prepare(&self, context: &mut Preparing<'_>) -> Option<Preparation> {

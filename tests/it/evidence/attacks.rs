@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use proofmill_audit::checkpoint::Anchor;
-use proofmill_audit::finding::{Examined, Fault, Level, Verified};
+use proofmill_audit::finding::{Fault, Level, Verified};
 use proofmill_audit::note::{Signer, Verifier};
 use proofmill_audit::verify::all::verify;
-use proofmill_audit::verify::scope::{Scope, Watcher};
+use proofmill_audit::verify::scope::{Scope, Step, Watcher};
 use proofmill_base::clock::SystemClock;
 use proofmill_base::digest::Digest;
 use proofmill_base::rng::SeededRng;
-use proofmill_catalog::audit::entry::{AuditEntry, AuditEvent, Summed};
+use proofmill_catalog::audit::entry::{AuditEntry, AuditEvent, LogState};
 use proofmill_store::{Location, LogFolder, Store, StoredEntry, seal, unseal};
 
 use crate::support::Workspace;
@@ -21,7 +21,7 @@ use crate::support::Workspace;
 struct Unwatched;
 
 impl Watcher for Unwatched {
-    fn digested(&self, _: Examined, _: (u64, u64)) {}
+    fn step(&self, _: Step) {}
 }
 
 /// A store with five runs of two pipelines, one of which failed; with a memory, recorded answers, sources and signed
@@ -91,6 +91,7 @@ impl Evidence {
             run: None,
             anchors: vec![("head.txt".to_owned(), self.anchor.clone())],
             key: Some(self.key.clone()),
+            journal: None,
         };
         let work = async {
             let location = Location::Local(folder.to_owned());
@@ -198,17 +199,17 @@ fn entries(workspace: &Workspace) -> Vec<AuditEntry> {
 }
 
 /// Writes another audit log, with every seal, link and tree as it should be: as anybody can who may write there.
-fn rewrite(workspace: &Workspace, entries: Vec<AuditEntry>) {
+pub fn rewrite(workspace: &Workspace, entries: Vec<AuditEntry>) {
     fs::remove_dir_all(workspace.path("store/audit/log")).unwrap();
-    let (folder, mut summed, mut prev) = (LogFolder::of_audit(), Summed::default(), None);
+    let (folder, mut state, mut prev) = (LogFolder::of_audit(), LogState::default(), None);
     for (seq, entry) in (0..).zip(entries) {
-        let (tree, open) = (summed.tree.peaks().to_vec(), summed.open.clone());
+        let (tree, open) = (state.tree.peaks().to_vec(), state.open.clone());
         let entry = AuditEntry { seq, prev, tree, open, ..entry };
         let key = folder.entry(seq);
         let bytes = seal(&key, &entry).unwrap();
         workspace.write(&format!("store/{key}"), &bytes);
         prev = Some(Digest::of(&bytes));
-        summed.add(&StoredEntry { entry, sha256: Digest::of(&bytes), bytes });
+        state.add(&StoredEntry { entry, sha256: Digest::of(&bytes), bytes });
     }
 }
 
@@ -322,6 +323,40 @@ fn an_anchor_is_compared_with_the_log_and_its_signature_with_the_key() {
     elsewhere.write("head.txt", workspace.read("head.txt"));
     let done = elsewhere.proofmill(&["audit", "anchor", "--check", "head.txt"]).expect(1);
     assert!(done.stderr.contains("not of this store"), "{done:#?}");
+}
+
+#[test]
+fn a_verification_that_was_interrupted_continues() {
+    let evidence = Evidence::new();
+    let workspace = &evidence.workspace;
+    let verify = |level: &str| {
+        workspace.proofmill(&["audit", "verify", "--all", "--level", level, "--resume", "done"])
+    };
+    let first = verify("3").expect(0);
+    assert!(!workspace.path("done").exists(), "it goes when the verification ends");
+    // As if it had been killed: half of its lines, and a part of another one.
+    let format: serde_json::Value =
+        serde_json::from_str(&workspace.read("store/format.json")).unwrap();
+    let head = format!("proofmill verify 1 {}\n", format["store"].as_str().unwrap());
+    let parts: Vec<String> = workspace.keys("/data/");
+    let digest = |key: &str| Digest::of(&fs::read(workspace.path("store").join(key)).unwrap());
+    let lines: Vec<String> = parts.iter().map(|key| format!("{} {key}", digest(key))).collect();
+    workspace.write("done", format!("{head}{}\n{}", lines[0], &lines[1][..70]));
+    let again = verify("3").expect(0);
+    assert!(again.stderr.contains("1 object compared before"), "{again:#?}");
+    let counts = |text: &str| text.split(" in ").next().unwrap_or_default().to_owned();
+    let shown = |text: &str| counts(text.split("objects of").next().unwrap_or_default());
+    assert_eq!(shown(&again.stdout), shown(&first.stdout), "it counts what was compared before");
+    // What was compared and what was not are told apart by digest and place.
+    let path = workspace.path("store").join(&parts[1]);
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[9] ^= 1;
+    fs::write(&path, bytes).unwrap();
+    workspace.write("done", format!("{head}{}\n{}", lines[0], &lines[1][..70]));
+    assert!(verify("2").expect(1).stdout.contains(&parts[1]));
+    workspace.write("done", "something else");
+    verify("2").expect(2).says("not of a verification of this store");
+    assert_eq!(workspace.read("done"), "something else");
 }
 
 #[test]

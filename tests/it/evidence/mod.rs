@@ -1,6 +1,8 @@
 //! Evidence for strangers: the audit log, the texts that runs keep, keys, anchors, and verification.
 
 mod attacks;
+mod exports;
+mod forgeries;
 mod log;
 mod prove;
 mod replay;

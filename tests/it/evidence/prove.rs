@@ -1,6 +1,7 @@
 //! `audit prove`: a number in a folder, which a stranger checks without the store and without this program.
 
 use std::fs;
+use std::io::Write as _;
 use std::path::Path;
 use std::process::Command;
 
@@ -52,13 +53,139 @@ fn a_number_is_proved_down_to_its_rows() {
         found.unwrap()["status"].clone()
     };
     assert_eq!(status("the number"), "attested");
-    assert_eq!(status("when it ran"), "asserted");
+    assert_eq!(status("by when it ran"), "asserted");
     assert_eq!(status("licence of the data"), "not_covered");
-    assert_eq!(status("weights of models"), "attested");
+    let named = |name: &str| properties.iter().any(|property| property["property"] == name);
+    assert!(!named("weights of models"), "no model is upstream of the number");
 
     let other = evidence.workspace.proofmill(&["audit", "key", "new", "--out", "k", "--name", "o"]);
     let (code, text) = check(&elsewhere.path("bundle"), Some(other.expect(0).stdout.trim()));
     assert!(code == 1 && text.contains("bad signature"), "{text}");
+}
+
+#[test]
+fn the_path_of_an_item_is_proved_table_by_table() {
+    let evidence = Evidence::new();
+    proved(&evidence, "hashes", &["--item", "r2"]);
+    proved(&evidence, "texts", &["--item", "r2", "--with-text"]);
+    let bundle = evidence.workspace.path("texts");
+    let (code, text) = check(&bundle, None);
+    assert_eq!(code, 0, "{text}");
+    assert!(text.contains("the item: 1 rows in 1 tables about r2"), "{text}");
+    assert!(text.contains("  b: row_id = \"r2\"; x = 2"), "{text}");
+    let (code, text) = check(&evidence.workspace.path("hashes"), None);
+    assert!(code == 0 && !text.contains("row_id = r2"), "{text}");
+    // The row of another item in its place, with its own path.
+    let file = bundle.join("item.b.jsonl");
+    let lines = fs::read_to_string(&file).unwrap();
+    fs::write(&file, lines.replace(r#""row":0"#, r#""row":1"#)).unwrap();
+    let (code, text) = check(&bundle, None);
+    assert!(code == 1 && text.contains("wrong table"), "{text}");
+    fs::write(&file, "").unwrap();
+    let (code, text) = check(&bundle, None);
+    assert!(code == 1 && text.contains("0 rows of `b`, not 1"), "{text}");
+    let nothing = ["audit", "prove", "nightly", "m.x", "--out", "none", "--item", "r9"];
+    evidence.workspace.proofmill(&nothing).expect(2).says("has rows of `r9`");
+}
+
+/// A timestamp authority of one's own, by the program `openssl`; `None` without it.
+fn authority(workspace: &Workspace) -> Option<()> {
+    workspace.write(
+        "ca.cnf",
+        "[tsa]\ndefault_tsa = own\n[own]\nserial = serial\nsigner_cert = tsa.pem\ncerts = ca.pem\nsigner_key = tsa.key\n\
+         signer_digest = sha256\ndefault_policy = 1.2.3.4.1\ndigests = sha256\nclock_precision_digits = 3\n",
+    );
+    workspace.write("serial", "01");
+    workspace.write("ext", "extendedKeyUsage = critical,timeStamping\n");
+    let steps = [
+        "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout ca.key -out ca.pem -days 9 -subj /CN=root",
+        "req -new -newkey rsa:2048 -nodes -keyout tsa.key -out tsa.csr -subj /CN=tsa",
+        "x509 -req -in tsa.csr -CA ca.pem -CAkey ca.key -CAcreateserial -out tsa.pem -days 9 -extfile ext",
+        "ts -query -data head.txt -sha256 -cert -out head.tsq",
+        "ts -reply -config ca.cnf -queryfile head.tsq -out head.tsr",
+        "req -x509 -newkey rsa:2048 -nodes -keyout other.key -out other.pem -days 9 -subj /CN=other",
+    ];
+    for step in steps {
+        let mut command = Command::new("openssl");
+        command.args(step.split(' ')).current_dir(workspace.path(""));
+        let Ok(output) = command.output() else {
+            let why = "there is no program `openssl`";
+            let _ = writeln!(std::io::stderr(), "SKIPPED: timestamps: {why}");
+            return None;
+        };
+        assert!(output.status.success(), "{step}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    Some(())
+}
+
+#[test]
+fn a_timestamp_of_the_anchor_attests_by_when_a_run_was() {
+    let evidence = Evidence::new();
+    let workspace = &evidence.workspace;
+    let Some(()) = authority(workspace) else { return };
+    let anchor = |tsr: &str, pem: &str| {
+        let args = ["audit", "anchor", "--check", "head.txt", "--tsa-response", tsr];
+        workspace.proofmill(&[&args[..], &["--tsa-authority", pem]].concat())
+    };
+    let fits = anchor("head.tsr", "ca.pem").expect(0);
+    assert!(fits.stdout.contains("the anchor existed by 20"), "{fits:#?}");
+    anchor("head.tsr", "other.pem").expect(1).says("certificate of its signer is not one of");
+    anchor("head.tsr", "head.txt").expect(1).says("no certificate in PEM form");
+    anchor("head.tsq", "ca.pem").expect(1).says("not a response of a timestamp authority");
+    let response = fs::read(workspace.path("head.tsr")).unwrap();
+    for at in (0..response.len()).step_by(7) {
+        let mut damaged = response.clone();
+        damaged[at] ^= 0x10;
+        workspace.write("damaged.tsr", &damaged);
+        let done = anchor("damaged.tsr", "ca.pem");
+        // What is not signed may change, such as the text beside the status; the time may not.
+        assert!(done.code == Some(1) || done.stdout == fits.stdout, "byte {at}: {done:#?}");
+    }
+
+    let stamped =
+        ["--anchor", "head.txt", "--tsa-response", "head.tsr", "--tsa-authority", "ca.pem"];
+    proved(&evidence, "bundle", &stamped);
+    let bundle = workspace.path("bundle");
+    let time = |text: &str| -> String {
+        text.lines().find(|line| line.contains("by when it ran")).unwrap_or_default().to_owned()
+    };
+    let verified = |more: &[&str]| {
+        let mut command = Command::new("python3");
+        command.arg("-B").arg(bundle.join("verify.py")).arg("--bundle").arg(&bundle).args(more);
+        let output = command.current_dir(workspace.path("")).output().unwrap();
+        (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
+    };
+    let (code, text) = verified(&["--tsa-authority", "ca.pem"]);
+    assert!(code == Some(0) && time(&text).starts_with("attested"), "{text}");
+    let (code, text) = verified(&[]);
+    assert!(code == Some(0) && time(&text).starts_with("asserted"), "{text}");
+    let (code, text) = verified(&["--tsa-authority", "other.pem"]);
+    assert!(code == Some(1) && text.contains("bad signature: checkpoint.tsr"), "{text}");
+    fs::remove_file(bundle.join("checkpoint.tsr")).unwrap();
+    let (code, text) = verified(&["--tsa-authority", "ca.pem"]);
+    assert!(code == Some(0) && time(&text).contains("has no timestamp"), "{text}");
+
+    // The anchor of another file, and one from before the run.
+    workspace.proofmill(&["audit", "anchor", "--out", "later.txt"]).expect(0);
+    let done = workspace.proofmill(&[
+        "audit",
+        "anchor",
+        "--check",
+        "later.txt",
+        "--tsa-response",
+        "head.tsr",
+        "--tsa-authority",
+        "ca.pem",
+    ]);
+    match workspace.read("later.txt") == workspace.read("head.txt") {
+        true => done.expect(0),
+        false => done.expect(1).says("a timestamp of another file"),
+    };
+    workspace.proofmill(&["run", "p.yaml", "--rerun", "b"]).expect(0);
+    let late = ["audit", "prove", "nightly", "m.x", "--out", "late", "--anchor", "head.txt"];
+    workspace.proofmill(&late).expect(2).says("not of a log that has run");
+    let alone = ["audit", "prove", "nightly", "m.x", "--out", "late", "--tsa-response", "head.tsr"];
+    workspace.proofmill(&alone).expect(2);
 }
 
 #[test]

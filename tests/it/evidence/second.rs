@@ -8,7 +8,7 @@ use crate::evidence::attacks::{Evidence, damages, is_evidence};
 use crate::support::Workspace;
 
 /// Verifies the store of a workspace: the exit code, and what was printed.
-fn second(program: &Path, evidence: &Evidence, workspace: &Workspace) -> (i32, String) {
+pub fn second(program: &Path, evidence: &Evidence, workspace: &Workspace) -> (i32, String) {
     let output = Command::new("python3")
         .arg("-B")
         .arg(program)
@@ -24,7 +24,7 @@ fn second(program: &Path, evidence: &Evidence, workspace: &Workspace) -> (i32, S
     (output.status.code().unwrap(), text + &said)
 }
 
-fn program(evidence: &Evidence) -> PathBuf {
+pub fn program(evidence: &Evidence) -> PathBuf {
     let printed = evidence.workspace.proofmill(&["audit", "verifier"]).expect(0).stdout;
     evidence.workspace.write("verify.py", printed);
     evidence.workspace.path("verify.py")

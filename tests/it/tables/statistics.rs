@@ -117,7 +117,7 @@ stages:
     workspace.proofmill(&["check", "p.yaml"]).expect(3).says("`sede`").says("`seed`");
 }
 
-/// Counts of several nights summed, the unpaired test, and the spread of runs, in SQL over tables of a run.
+/// Counts of several nights state, the unpaired test, and the spread of runs, in SQL over tables of a run.
 #[test]
 fn sequential_and_unpaired_tests_and_noise_are_functions() {
     let workspace = Workspace::with(

@@ -72,6 +72,15 @@ fn sql_beside_its_peers() {
 }
 
 #[test]
+fn verification_beside_sha256sum() {
+    let args = ["--objects", "60", "--stages", "20", "--mib", "2", "--tables", "2"];
+    let Some(said) = ours("evidence.py", "json", &args) else { return };
+    for line in ["large, level 3", "speed (sha256sum = 1)", "found one flipped byte"] {
+        assert!(said.contains(line), "{said}");
+    }
+}
+
+#[test]
 fn another_build_in_turns() {
     let python = std::env::var("PROOFMILL_PYTHON").unwrap_or_else(|_| "python3".to_owned());
     let args = [env!("CARGO_BIN_EXE_proofmill"), "--rows", "2000", "--stages", "30"];

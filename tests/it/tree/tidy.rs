@@ -397,7 +397,7 @@ const OLD_WORDS: [(&str, usize); 11] = [
     ("mistake", 3),
     ("sound", 7),
     ("misfit", 5),
-    ("told", 49),
+    ("told", 48),
     ("asked", 47),
     ("outcome", 262),
     ("gather", 11),

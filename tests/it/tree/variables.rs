@@ -10,7 +10,7 @@ use object_store::gcp::GoogleConfigKey;
 use crate::tree::tidy::{files, root};
 
 /// What stands before the name of a variable where one is read.
-const READ: [&str; 7] = [
+const READ: [&str; 8] = [
     "var(\"",
     "var_os(\"",
     "env = \"",
@@ -18,6 +18,7 @@ const READ: [&str; 7] = [
     "const INPUT: &str = \"",
     "const OUTPUT: &str = \"",
     "const SIGN_KEY: &str = \"",
+    "const TOKEN: &str = \"",
 ];
 
 /// Read by the standard library, or by a list of names.
