@@ -23,7 +23,7 @@ pub struct Bundle {
     pub v: u32,
     pub run: RunId,
     pub stage: StageName,
-    /// The metrics as the manifest has them.
+    /// The metrics as the manifest has them; none of a stage whose rows are the numbers.
     pub metrics: Vec<Json>,
     /// The settings of the stage: what is measured, and how.
     pub settings: BTreeMap<String, String>,
@@ -55,11 +55,11 @@ impl NamedRecord {
     }
 }
 
-/// A table that was measured.
+/// A table that was measured; or that of the stage itself, if its rows are the numbers.
 #[derive(Clone, Debug, Serialize)]
 pub struct Measured {
-    /// The input that it was, by its name among the components.
-    pub input: String,
+    /// The input that it was, by its name among the components; `None` for the stage's own table.
+    pub input: Option<String>,
     pub stage: StageName,
     pub record: NamedRecord,
     pub rows: u64,

@@ -12,6 +12,7 @@ use proofmill_base::digest::Digest;
 use proofmill_base::error::{Error, ErrorKind, Result};
 use proofmill_base::ids::{Fingerprint, RunId, StageName};
 use proofmill_base::merkle::{FullTree, leaf_hash};
+use proofmill_base::suggest;
 use proofmill_catalog::audit::entry::AuditEvent;
 use proofmill_catalog::audit::log::{AuditLog, StoredAuditEntry};
 use proofmill_catalog::lineage::ITEM_IDS;
@@ -66,13 +67,18 @@ pub async fn write(store: &Store, request: &Request, out: &Path) -> Result<Bundl
     folder.record(store, &request.manifest.key).await?;
     folder.stored(&record, store).await?;
     let mut measured = Vec::new();
+    if metrics.is_empty() {
+        // Its rows are the numbers.
+        let own = stage_of(manifest, &request.stage)?;
+        measured.push(rows(store, request, &folder, None, own, &record).await?);
+    }
     for (input, fingerprint) in inputs(&record.record) {
         let Some(of) = manifest.stages.iter().find(|it| it.fingerprint == Some(fingerprint)) else {
             continue;
         };
         let table = artifact(store, of).await?;
         folder.stored(&table, store).await?;
-        measured.push(rows(store, request, &folder, &input, of, &table).await?);
+        measured.push(rows(store, request, &folder, Some(input), of, &table).await?);
     }
     let behind = upstream(store, manifest, &record.record).await?;
     let item = item(store, request, &behind, &folder).await?;
@@ -245,22 +251,32 @@ async fn measured_stage(store: &Store, request: &Request) -> Result<(Stored<Arti
         |row: &&Json| row.get("stage").and_then(Json::as_str) == Some(request.stage.as_str());
     let is_meant =
         |row: &&Json| request.metric.as_deref().is_none_or(|metric| own_name(row) == Some(metric));
-    let all: Vec<&Json> = manifest.metrics.iter().filter(of_stage).collect();
-    let metrics: Vec<Json> = all.iter().copied().filter(is_meant).cloned().collect();
-    if metrics.is_empty() {
-        let mut known: Vec<String> = manifest.metrics.iter().filter_map(name_of).collect();
-        known.dedup();
-        let named = match &request.metric {
-            Some(metric) => format!("{}.{metric}", request.stage),
-            None => request.stage.to_string(),
-        };
-        return Err(usage(format!("run {} has no metric `{named}`", manifest.run))
-            .with_hint(format!("it has {}", known.join(", "))));
+    let of_stage = manifest.metrics.iter().filter(of_stage);
+    let metrics: Vec<Json> = of_stage.filter(is_meant).cloned().collect();
+    let stage = stage_of(manifest, &request.stage)?;
+    if let (Some(metric), true) = (&request.metric, metrics.is_empty()) {
+        let known: BTreeSet<String> = manifest.metrics.iter().filter_map(name_of).collect();
+        let known: Vec<String> = known.into_iter().collect();
+        return Err(usage(format!(
+            "run {} has no metric `{}.{metric}`",
+            manifest.run, request.stage
+        ))
+        .with_hint(format!(
+            "it has {}; without a metric, the rows of a stage are proved",
+            known.join(", ")
+        )));
     }
-    let stage = manifest.stages.iter().find(|it| it.stage == request.stage);
-    let stage = stage
-        .ok_or_else(|| usage(format!("run {} has no stage `{}`", manifest.run, request.stage)))?;
     Ok((artifact(store, stage).await?, metrics))
+}
+
+fn stage_of<'a>(manifest: &'a Manifest, name: &StageName) -> Result<&'a StageOutcome> {
+    let stage = manifest.stages.iter().find(|it| it.stage == *name);
+    stage.ok_or_else(|| {
+        let message = format!("run {} has no stage `{name}`", manifest.run);
+        let known = manifest.stages.iter().map(|it| it.stage.as_str());
+        let hint = suggest::help(name.as_str(), known);
+        hint.into_iter().fold(Error::new(ErrorKind::Usage, message), Error::with_hint)
+    })
 }
 
 /// The name of a metric: its stage, and its own.
@@ -297,7 +313,7 @@ async fn rows(
     store: &Store,
     request: &Request,
     folder: &Folder,
-    input: &str,
+    input: Option<String>,
     of: &StageOutcome,
     table: &Stored<Artifact>,
 ) -> Result<Measured> {
@@ -305,7 +321,7 @@ async fn rows(
     let file = format!("rows.{}.jsonl", of.stage);
     folder.stream(&file, |out| rows.write(out))?;
     Ok(Measured {
-        input: input.to_owned(),
+        input,
         stage: of.stage.clone(),
         record: NamedRecord::of(table),
         rows: table.record.rows,

@@ -313,7 +313,7 @@ AUDIT_ENTRY = {
     **CHAINED, "tree": [HEX], "open": [{"run": RUN, "pipeline": NAME}], "writer": str, "extensions~": dict,
     "event": {
         "|": any_value, "adopted": {"runs": [ADOPTED_RUN]}, "key": {"verifier": str},
-        "run_began": {"run": RUN, "pipeline": PIPELINE, "trigger": {"kind": str}},
+        "run_began": {"run": RUN, "pipeline": PIPELINE, "trigger": {"kind": str, "name?": NAME, "planned?": TIME}},
         "run_ended": {"run": RUN, "pipeline": NAME, "how": HOW, "manifest?": HEX, "log?": PLACE,
                       "heads~": {"*": PLACE}, "late~": bool},
         "forgot": {"id": str, "author": str, "reason": str, "answers": number},
@@ -860,7 +860,7 @@ def table_digest(artifact):
 # ---- Bundles: a number, from the manifest up to the checkpoint and down to its rows
 
 RECORD = {"key": is_key, "sha256": HEX}
-MEASURED = {"input": str, "stage": STAGE, "record": RECORD, "rows": number, "root": HEX, "file": FILE}
+MEASURED = {"input?": str, "stage": STAGE, "record": RECORD, "rows": number, "root": HEX, "file": FILE}
 ITEM_IDS = ("query_id", "question_id", "row_id", "id")  # Columns that say whose row it is.
 BY_WHEN = "by when it ran"
 SIGNED = ("the run is in the log", "who vouches for the log")
@@ -983,6 +983,10 @@ class Bundle:
         if bundle["record"] not in named:
             raise Fault("contradicts", "it names another record of the stage")
         self.tables = {table["artifact"]["sha256"]: table["stage"] for table in tables}
+        if not bundle["metrics"]:
+            if all(it["input"] is not None for it in bundle["measured"]):
+                raise Fault("missing", "it has neither a metric nor the rows of the stage")
+            return f"the rows of `{bundle['stage']}`"
         return json.dumps(bundle["metrics"], ensure_ascii=False)
 
     def table(self, bundle):
@@ -994,10 +998,14 @@ class Bundle:
             of = self.record(measured["record"], ARTIFACT, 4)
             if self.tables.get(measured["record"]["sha256"]) != measured["stage"]:
                 raise Fault("contradicts", f"the run has another table `{measured['stage']}`")
+            if measured["input"] is None:
+                if measured["record"] != bundle["record"]:
+                    raise Fault("contradicts", f"`{measured['stage']}` is not the stage itself")
+                continue
             if record["components"].get(measured["input"]) != of["fingerprint"] or (
                     record.get("inputs") or {}).get(measured["input"]) != table_digest(of):
                 raise Fault("contradicts", f"it was not made of this table `{measured['stage']}`")
-        return f"made of {', '.join(it['stage'] for it in bundle['measured'])}, as recorded"
+        return f"made of {', '.join(it['stage'] for it in bundle['measured'] if it['input'])}, as recorded"
 
     def upstream(self, bundle):
         """Each table is one of the run, and was made of those that its record names."""

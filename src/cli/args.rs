@@ -8,6 +8,7 @@ use tracing_subscriber::filter::Targets;
 
 use crate::cli::audit::args::AuditArgs;
 use crate::cli::log::{LogFormat, parse_filter};
+use crate::cli::schedule::args::ScheduleArgs;
 use crate::cli::teach::args::Teach;
 use crate::host::budget::Budget;
 use proofmill_catalog::reference::LATEST;
@@ -100,6 +101,8 @@ pub enum Command {
     Show(Show),
     /// Query the tables of a run
     Sql(Sql),
+    /// Run pipelines when they are due: every night, say
+    Schedule(ScheduleArgs),
     /// Compare two runs: their inputs, their metrics with paired tests, and which rows changed
     Diff(Diff),
     /// Show how a metric of a pipeline changed from run to run, as a table and a plot
@@ -116,8 +119,8 @@ pub enum Command {
     Init(Init),
     /// List the SQL functions, or explain one
     Functions(Functions),
-    /// Print the JSON Schema of pipeline files, for editors
-    Schema,
+    /// Print the JSON Schema of pipeline or schedule files, for editors
+    Schema(SchemaArgs),
     /// Print a script that completes commands in a shell
     Completions(Completions),
     /// Print the manual page
@@ -197,6 +200,23 @@ pub struct Plan {
     pub verify: bool,
 }
 
+/// `schema`
+#[derive(Debug, Args)]
+pub struct SchemaArgs {
+    /// Of which files
+    #[arg(value_enum, default_value_t = SchemaOf::Pipeline)]
+    pub of: SchemaOf,
+}
+
+/// Files that have a schema.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum SchemaOf {
+    /// Pipelines.
+    Pipeline,
+    /// Schedules.
+    Schedule,
+}
+
 /// `check` and `test`
 #[derive(Debug, Args)]
 pub struct Check {
@@ -220,13 +240,31 @@ pub struct Why {
 
 /// `runs`
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
 pub struct Runs {
+    /// Something else than a list.
+    #[command(subcommand)]
+    pub other: Option<RunsOther>,
     /// Maximum number of runs
     #[arg(long, default_value_t = 20)]
     pub limit: usize,
     /// Only runs of this pipeline
     #[arg(long, value_name = "NAME")]
     pub pipeline: Option<String>,
+}
+
+/// What `runs` does beside listing.
+#[derive(Debug, Subcommand)]
+pub enum RunsOther {
+    /// Stop a run, whichever machine it runs on: between commits, so that it can be resumed
+    Stop(RunsStop),
+}
+
+/// `runs stop`
+#[derive(Debug, Args)]
+pub struct RunsStop {
+    /// The run: a prefix of its id, `latest` or `PIPELINE`; `~N` after either means the Nth before
+    pub run: String,
 }
 
 /// `show`

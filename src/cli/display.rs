@@ -38,6 +38,11 @@ impl Display {
         }
     }
 
+    /// Lines, for several runs at a time.
+    pub fn lines(environment: &Environment) -> Self {
+        Self::Lines(Arc::new(Lines::new(environment.host.clock())))
+    }
+
     /// What is notified of the run.
     pub fn observer(&self) -> Arc<dyn Observer> {
         match self {

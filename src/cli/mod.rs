@@ -22,6 +22,7 @@ pub mod project;
 pub mod rows;
 pub mod run;
 pub mod runs;
+pub mod schedule;
 pub mod schema;
 pub mod show;
 pub mod show_models;

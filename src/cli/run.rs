@@ -20,7 +20,7 @@ use crate::views::shell::quoted;
 use proofmill_base::error::{Error, ErrorKind, Result};
 use proofmill_base::ids::RunId;
 use proofmill_catalog::reference::newest_of;
-use proofmill_store::{StageStatus, Store};
+use proofmill_store::{StageStatus, Store, Trigger};
 
 /// Runs a pipeline and prints its numbers.
 pub async fn run(args: &args::Run, environment: &Environment) -> Result<()> {
@@ -64,7 +64,8 @@ pub async fn run(args: &args::Run, environment: &Environment) -> Result<()> {
     let copies = if args.no_code_copy { Copies::WithoutCode } else { Copies::All };
     let budget = args.budget.clone();
     let replay = None;
-    let start = RunStart { loaded, path, choice, run, is_resumed, copies, replay, budget };
+    let trigger = Trigger::Command;
+    let start = RunStart { loaded, path, choice, run, is_resumed, trigger, copies, replay, budget };
     let ticker = display.start(environment.host.clock());
     let ended = environment.host.run(start, store.clone(), display.observer(), stop).await;
     watch.abort();

@@ -2,17 +2,21 @@
 
 use std::collections::BTreeSet;
 
-use crate::cli::args;
+use crate::cli::args::{self, RunsOther};
 use crate::cli::environment::Environment;
 use crate::report::units::plural;
 use crate::views::runs::{RunLine, RunsView};
-use proofmill_base::error::Result;
+use proofmill_base::error::{Error, ErrorKind, Result};
 use proofmill_base::styled::printable;
 use proofmill_catalog::audit::history::unsuccessful_since_published;
 use proofmill_catalog::summary::list;
+use proofmill_store::order_stop;
 
-/// Lists runs.
+/// Lists runs, or stops one.
 pub async fn runs(args: &args::Runs, environment: &Environment) -> Result<()> {
+    if let Some(RunsOther::Stop(stop)) = &args.other {
+        return order(&stop.run, environment).await;
+    }
     let store = environment.host.store_to_read().await?;
     let (mut runs, mut damaged) = (Vec::new(), None);
     let listed = list(&store, args.limit, args.pipeline.as_deref(), |_| true).await?;
@@ -42,4 +46,19 @@ pub async fn runs(args: &args::Runs, environment: &Environment) -> Result<()> {
         }
     }
     damaged.map_or(Ok(()), Err)
+}
+
+/// Orders a run to stop.
+async fn order(run: &str, environment: &Environment) -> Result<()> {
+    let store = environment.host.store_to_read().await?;
+    let run = environment.run(&store, Some(run)).await?;
+    if run.outcome.is_some() {
+        return Err(Error::new(ErrorKind::Usage, format!("run {} has ended", run.run)));
+    }
+    order_stop(&store, &run.run).await?;
+    environment.output.remark(format!(
+        "run {} stops within seconds, if its process is alive; `proofmill runs` shows whether it has",
+        run.run
+    ));
+    Ok(())
 }

@@ -1,11 +1,15 @@
 //! `proofmill schema`
 
+use crate::cli::args::{SchemaArgs, SchemaOf};
 use crate::cli::environment::Environment;
 use proofmill_base::error::Result;
 use proofmill_pipeline::schema::FormatSchema;
+use proofmill_schedule::file;
 
-/// Prints the JSON Schema of pipeline files.
-pub fn schema(environment: &Environment) -> Result<()> {
-    environment.output.json(&FormatSchema::generate().document())?;
-    Ok(())
+/// Prints the JSON Schema of a kind of file.
+pub fn schema(args: &SchemaArgs, environment: &Environment) -> Result<()> {
+    match args.of {
+        SchemaOf::Pipeline => environment.output.json(&FormatSchema::generate().document()),
+        SchemaOf::Schedule => environment.output.json(&file::schema()),
+    }
 }

@@ -9,7 +9,7 @@ use crate::cli::environment::Environment;
 use crate::cli::output::{Output, paints};
 use crate::cli::{
     audit, check, completions, diff, errors, exit, explain, functions, init, ledger, log, plan,
-    run, runs, schema, show, sql, teach, test, trends, why,
+    run, runs, schedule, schema, show, sql, teach, test, trends, why,
 };
 use crate::console::{self, Stream};
 use proofmill_base::error::{Error, ErrorKind, Result};
@@ -88,6 +88,7 @@ async fn dispatch(command: &Command, environment: &Environment) -> Result<()> {
         Command::Runs(args) => runs::runs(args, environment).await,
         Command::Show(args) => show::show(args, environment).await,
         Command::Sql(args) => sql::sql(args, environment).await,
+        Command::Schedule(args) => Box::pin(schedule::schedule(args, environment)).await,
         Command::Diff(args) => diff::diff(args, environment).await,
         Command::Trends(args) => trends::trends(args, environment).await,
         Command::Errors(args) => errors::errors(args, environment).await,
@@ -96,7 +97,7 @@ async fn dispatch(command: &Command, environment: &Environment) -> Result<()> {
         Command::Ledger(args) => ledger::ledger(args, environment).await,
         Command::Init(args) => init::init(args, environment),
         Command::Functions(args) => functions::functions(args, environment),
-        Command::Schema => schema::schema(environment),
+        Command::Schema(args) => schema::schema(args, environment),
         Command::Completions(args) => completions::completions(args, environment),
         Command::Man => completions::man(environment),
         Command::Explain(args) => explain::explain(args, environment),

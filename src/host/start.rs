@@ -1,7 +1,9 @@
 //! A run of this process, from a prepared pipeline to its end.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::host::Host;
@@ -15,7 +17,10 @@ use crate::run::sources::Copies;
 use crate::stages::load::Loaded;
 use proofmill_base::error::Result;
 use proofmill_base::ids::RunId;
-use proofmill_store::Store;
+use proofmill_store::{Store, Trigger, is_stop_ordered, withdraw_stop};
+
+/// Time between two looks for an order to stop.
+const ORDERS_LOOK: Duration = Duration::from_secs(5);
 
 /// What to run.
 pub struct RunStart {
@@ -26,6 +31,8 @@ pub struct RunStart {
     pub run: RunId,
     /// Whether the run was begun before and goes on.
     pub is_resumed: bool,
+    /// What started it, unless it is resumed.
+    pub trigger: Trigger,
     /// Which of its texts go into the store.
     pub copies: Copies,
     /// The run that is computed again, if this is a replay.
@@ -65,6 +72,7 @@ impl Host {
             choice: start.choice,
             run: start.run,
             is_resumed: start.is_resumed,
+            trigger: start.trigger,
             copies: start.copies,
             signer,
             replay: start.replay,
@@ -74,9 +82,30 @@ impl Host {
             observer,
             stop,
         };
+        if request.is_resumed {
+            withdraw_stop(&store, &request.run).await?;
+        }
+        let orders = self.follow_orders(&store, &request.run, request.stop.clone());
         let result = run(request, store).await;
+        orders.abort();
         let spent = watch.and_then(Watch::end);
         Ok(EndedRun { result: result?, spent })
+    }
+}
+
+impl Host {
+    /// Stops a run that somebody orders to stop, until what this gives is aborted.
+    fn follow_orders(&self, store: &Store, run: &RunId, stop: CancellationToken) -> JoinHandle<()> {
+        let (clock, store, run) = (self.clock(), store.clone(), run.clone());
+        tokio::spawn(async move {
+            loop {
+                clock.sleep(ORDERS_LOOK).await;
+                // A store that does not answer now is looked at again.
+                if is_stop_ordered(&store, &run).await.unwrap_or(false) {
+                    return stop.cancel();
+                }
+            }
+        })
     }
 }
 
@@ -133,6 +162,7 @@ mod tests {
             choice: Choice::default(),
             run,
             is_resumed: false,
+            trigger: Trigger::Command,
             copies: Copies::All,
             replay: None,
             budget: None,

@@ -125,15 +125,15 @@ pub fn line(notice: &Notice<'_>, watched: &Watched) -> Option<String> {
 }
 
 /// A table that was there is spoken of if rows are missing from it.
-fn reused(outcome: &StageOutcome) -> Option<String> {
-    let errors = outcome.error_rows;
+fn reused(cached: &StageOutcome) -> Option<String> {
+    let errors = cached.error_rows;
     (errors > 0).then(|| {
         format!(
             "reused {}: {}, {}; `--rerun {}` retries them",
-            outcome.stage,
-            plural(outcome.rows as usize, "row"),
+            cached.stage,
+            plural(cached.rows as usize, "row"),
             plural(errors as usize, "error row"),
-            outcome.stage
+            cached.stage
         )
     })
 }

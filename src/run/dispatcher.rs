@@ -55,7 +55,7 @@ struct Dispatcher {
     /// The log, unless an entry is under way.
     log: Option<RunLog<Event>>,
     append: Option<Append>,
-    /// Outcomes that the log does not have yet.
+    /// Stages that ended and are not in the log yet.
     unlogged: Vec<StageOutcome>,
     /// Failures that the log does not have yet.
     failures: Vec<StageFailure>,

@@ -21,7 +21,7 @@ use crate::run::planned::{Choice, PlannedAction};
 use crate::run::provenance::{code_versions, templates};
 use crate::run::replay::Replay;
 use crate::run::reports::{self, Page};
-use crate::run::resume::{Earlier, take_over};
+use crate::run::resume::{Earlier, alive, take_over};
 use crate::run::sources::{self, Copies};
 use crate::run::stored::is_result;
 use crate::session::Content;
@@ -53,6 +53,8 @@ pub struct Request {
     pub run: RunId,
     /// Whether the run was begun before and goes on.
     pub is_resumed: bool,
+    /// What started it, unless it is resumed.
+    pub trigger: Trigger,
     /// Which of its texts go into the store.
     pub copies: Copies,
     /// The key that signs the audit log once the run is entered, if there is one.
@@ -120,7 +122,7 @@ async fn run_to_its_end(request: Request, store: Store) -> Result<RunResult> {
     }
     let taking_part = plan.count(|action| !matches!(action, PlannedAction::Skip));
     let cached = plan.count(|action| matches!(action, PlannedAction::Cached(_)));
-    let trigger = if request.is_resumed { Trigger::Resume } else { Trigger::Command };
+    let trigger = if request.is_resumed { Trigger::Resume } else { request.trigger };
     let started = Event::Started {
         pipeline: pipeline.clone(),
         params: params.clone(),
@@ -136,9 +138,14 @@ async fn run_to_its_end(request: Request, store: Store) -> Result<RunResult> {
     let (log, lease, mut earlier) = match request.is_resumed {
         false => {
             // The sign of life first: without it, another process would take the run for one that was killed.
-            let lease = Lease::take(&store, &run).await?;
+            let lease = Lease::take(&store, &run).await?.ok_or_else(|| alive(&run))?;
+            // A run whose identity was reserved may have been run by another process meanwhile.
+            if store.size(&LogFolder::of_run(&run).entry(0)).await?.is_some() {
+                lease.release().await;
+                return Err(Error::new(ErrorKind::Usage, format!("run `{run}` has begun before")));
+            }
             audit.began(&run, &pipeline, &trigger).await?;
-            (RunLog::create(&store, &run, &started).await?, lease, Earlier::default())
+            (RunLog::create(&store, &run, &started).await?, Some(lease), Earlier::default())
         }
         true => take_over(&store, &run, &started, &audit, request.observer.as_ref()).await?,
     };

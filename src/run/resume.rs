@@ -44,8 +44,7 @@ pub async fn take_over(
         observer.notice(&Notice::Remark { text });
     }
     let Some(lease) = Lease::take(store, run).await? else {
-        return Err(Error::new(ErrorKind::Usage, format!("run `{run}` is alive"))
-            .with_hint("wait until it ends, or stop its process first"));
+        return Err(alive(run));
     };
     // Entered by the process that will own the run, before anything of the run changes.
     if let Event::Started { pipeline, trigger, .. } = started {
@@ -68,6 +67,12 @@ pub async fn take_over(
         }
     }
     Ok((log, Some(lease), earlier))
+}
+
+/// That another process owns a run.
+pub fn alive(run: &RunId) -> Error {
+    Error::new(ErrorKind::Usage, format!("run `{run}` is alive"))
+        .with_hint(format!("wait until it ends, or stop it: `proofmill runs stop {run}`"))
 }
 
 /// Fails if the run is published, or was started otherwise.

@@ -95,6 +95,11 @@ pub(crate) fn lease_key(run: &RunId) -> Key {
     Key::of_layout(format!("runs/{run}/lease.json"))
 }
 
+/// The order to stop a run.
+pub(crate) fn stop_key(run: &RunId) -> Key {
+    Key::of_layout(format!("runs/{run}/stop.json"))
+}
+
 /// The record that publishes a run.
 pub fn manifest_key(run: &RunId) -> Key {
     Key::of_layout(format!("runs/{run}/manifest.json"))
@@ -151,6 +156,11 @@ pub fn ledger_prefix() -> Path {
 /// The folder of these checkpoints.
 pub fn checkpoint_notes_prefix() -> Path {
     Path::from("audit/checkpoints")
+}
+
+/// The folder of all schedules.
+pub fn schedules_prefix() -> Path {
+    Path::from("schedules")
 }
 
 /// The folder of all memories.

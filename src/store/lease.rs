@@ -17,7 +17,7 @@ use serde_json::json;
 use tokio::task::JoinHandle;
 
 use crate::error::Result;
-use crate::{Key, Store, StoreError, lease_key, lock_key};
+use crate::{Key, Store, StoreError, lease_key, lock_key, stop_key};
 use proofmill_base::ids::RunId;
 use proofmill_base::rng::random_name;
 
@@ -117,6 +117,35 @@ pub async fn life(store: &Store, run: &RunId) -> Result<Life> {
         Err(TryLockError::WouldBlock) => Ok(Life::Alive),
         Err(TryLockError::Error(_)) => Ok(Life::Unknown),
     }
+}
+
+/// Orders the process that owns `run` to stop it, wherever it is: it looks for the order every few seconds.
+///
+/// # Errors
+///
+/// When the store fails.
+pub async fn order_stop(store: &Store, run: &RunId) -> Result<()> {
+    let order = json!({ "run": run, "at": store.clock().now(), "nonce": random_name(store.rng().as_ref(), 16) });
+    store.create(&stop_key(run), Bytes::from(order.to_string())).await?;
+    Ok(())
+}
+
+/// Whether somebody ordered `run` to stop.
+///
+/// # Errors
+///
+/// When the store fails.
+pub async fn is_stop_ordered(store: &Store, run: &RunId) -> Result<bool> {
+    Ok(store.size(&stop_key(run)).await?.is_some())
+}
+
+/// Takes the order to stop `run` back, so that it can be resumed.
+///
+/// # Errors
+///
+/// When the store fails.
+pub async fn withdraw_stop(store: &Store, run: &RunId) -> Result<()> {
+    store.delete(&stop_key(run)).await
 }
 
 async fn take_lock(path: &Path, store: &Store) -> Result<Option<Lease>> {

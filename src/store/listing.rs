@@ -23,4 +23,18 @@ impl Store {
         listed.sort_unstable();
         Ok(listed)
     }
+
+    /// The names of the folders right below `prefix`.
+    ///
+    /// # Errors
+    ///
+    /// When the store cannot list, also after retries.
+    pub async fn folders(&self, prefix: &Path) -> Result<Vec<String>> {
+        let key = Key::try_from(prefix.to_string())?;
+        let objects = self.objects();
+        let list = || objects.list_with_delimiter(Some(prefix));
+        let listed = self.retry("list", &key, list).await?;
+        let names = listed.common_prefixes.iter().filter_map(|path| path.filename());
+        Ok(names.map(str::to_owned).collect())
+    }
 }

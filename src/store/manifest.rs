@@ -68,6 +68,8 @@ pub enum Trigger {
     Command,
     /// `proofmill run --resume`.
     Resume,
+    /// A schedule, for the instant that it planned.
+    Schedule { name: PipelineName, planned: DateTime<Utc> },
 }
 
 /// Usage of a model in a folder.

@@ -61,10 +61,10 @@ pub use handle::Store;
 pub use layout::{
     Attempt, Key, artifact_key, artifacts_prefix, checkpoint_note_key, checkpoint_notes_prefix,
     error_part_key, file_key, format_key, ledger_prefix, ledger_segment_key, manifest_key,
-    memories_prefix, part_key, runs_prefix,
+    memories_prefix, part_key, runs_prefix, schedules_prefix,
 };
-pub(crate) use layout::{lease_key, lock_key, replaced_artifact_key, source_key};
-pub use lease::{Lease, Life, life};
+pub(crate) use layout::{lease_key, lock_key, replaced_artifact_key, source_key, stop_key};
+pub use lease::{Lease, Life, is_stop_ordered, life, order_stop, withdraw_stop};
 pub use location::Location;
 pub use log::{RunLog, writer_name};
 pub use log_entry::{Body, Entry, Head, LOG_VERSION};

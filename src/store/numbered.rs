@@ -7,7 +7,7 @@ use object_store::path::Path;
 
 use crate::{Head, Key, Store, StoreError};
 use proofmill_base::digest::Digest;
-use proofmill_base::ids::{MemoryName, RunId};
+use proofmill_base::ids::{MemoryName, PipelineName, RunId};
 
 /// Entries that a reader requests at a time: first, and at most.
 const WINDOW_MIN: u64 = 8;
@@ -50,6 +50,11 @@ impl LogFolder {
     /// The audit log.
     pub fn of_audit() -> Self {
         Self { path: "audit/log".to_owned(), first: 0 }
+    }
+
+    /// The log of a schedule.
+    pub fn of_schedule(schedule: &PipelineName) -> Self {
+        Self { path: format!("schedules/{schedule}"), first: 0 }
     }
 
     /// The log of the ledger, or of a memory, by its name in the audit log; `None` for any other name.

@@ -80,7 +80,10 @@ fn detail(event: &AuditEvent) -> String {
         }
         AuditEvent::RunBegan { pipeline, trigger, .. } => {
             let by = match trigger {
-                Trigger::Command | Trigger::Resume => "by command",
+                Trigger::Command | Trigger::Resume => "by command".to_owned(),
+                Trigger::Schedule { name, planned } => {
+                    format!("by schedule {name} for {}", date_and_time(*planned))
+                }
             };
             format!("{by}, file {}", pipeline.yaml_sha256.short())
         }

@@ -14,6 +14,7 @@ pub mod replay;
 pub mod result;
 pub mod run;
 pub mod runs;
+pub mod schedule;
 pub mod section;
 pub mod shell;
 pub mod stage;

@@ -14,6 +14,7 @@ mod oracle;
 mod papers;
 mod proving;
 mod running;
+mod scheduling;
 mod server;
 mod support;
 mod tables;

@@ -122,7 +122,7 @@ pub struct VerifyArgs {
 pub struct ProveArgs {
     /// The run: a prefix of its id, `latest` or `PIPELINE`; `~N` after either means the Nth before
     pub run: String,
-    /// The number: `STAGE.METRIC`, or `STAGE` for all metrics of a stage
+    /// The number: `STAGE.METRIC`, or `STAGE` for all metrics of a stage, or for all rows of one without metrics
     pub metric: String,
     /// The folder, which must not exist
     #[arg(long, value_name = "FOLDER")]

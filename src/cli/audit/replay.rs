@@ -23,7 +23,7 @@ use proofmill_base::ids::StageName;
 use proofmill_base::rng::mix64;
 use proofmill_catalog::summary::{RunSummary, artifact};
 use proofmill_pipeline::project::plain;
-use proofmill_store::{Artifact, SourceRole, Store, Stored, ledger_prefix, read_source};
+use proofmill_store::{Artifact, SourceRole, Store, Stored, Trigger, ledger_prefix, read_source};
 
 /// Computes a run again, and compares.
 pub async fn replay(args: &ReplayArgs, environment: &Environment) -> Result<()> {
@@ -55,6 +55,7 @@ pub async fn replay(args: &ReplayArgs, environment: &Environment) -> Result<()> 
         choice: Choice::default(),
         run: id,
         is_resumed: false,
+        trigger: Trigger::Command,
         copies: Copies::WithoutCode,
         replay: Some(Arc::clone(&replay)),
         budget: None,

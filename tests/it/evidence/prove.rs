@@ -262,10 +262,19 @@ fn what_cannot_be_proved_is_named() {
     workspace.run();
     let prove = |metric: &str| workspace.proofmill(&["audit", "prove", "p", metric, "--out", "b"]);
     prove("m.y").expect(2).says("it has `m.x`");
-    prove("n").expect(2).says("no metric `n`");
+    prove("n").expect(2).says("no stage `n`");
     fs::create_dir(workspace.path("b")).unwrap();
     prove("m").expect(2).says("cannot be made");
     fs::remove_dir(workspace.path("b")).unwrap();
+    // The rows of a stage without metrics are its numbers.
+    workspace.proofmill(&["audit", "prove", "p", "a", "--out", "rows", "--with-text"]).expect(0);
+    let (code, text) = check(&workspace.path("rows"), None);
+    assert!(code == 0 && text.contains("the rows of `a`"), "{text}");
+    let json = workspace.read("rows/bundle.json");
+    workspace
+        .write("rows/bundle.json", json.replace(r#""input": null"#, r#""input": "input.from""#));
+    let (code, text) = check(&workspace.path("rows"), None);
+    assert!(code == 1 && text.contains("neither a metric nor the rows"), "{text}");
     let view = workspace.json(&["audit", "prove", "p", "m", "--out", "b"]);
     assert_eq!(view["measured"][0]["rows"], json!(1));
     let (code, text) = check(&workspace.path("b"), None);

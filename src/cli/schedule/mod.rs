@@ -1,0 +1,10 @@
+//! `proofmill schedule`: when runs are due, and the process that starts them.
+
+pub mod args;
+mod commands;
+mod daemon;
+mod edit;
+mod look;
+mod tick;
+
+pub use commands::schedule;

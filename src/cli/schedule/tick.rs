@@ -1,0 +1,253 @@
+//! `proofmill schedule tick`: one look at a schedule, and what it starts.
+
+use proofmill_catalog::audit::entry::Ending;
+use proofmill_catalog::summary::summary;
+use proofmill_schedule::decision::decide;
+use proofmill_schedule::file::Schedule;
+use proofmill_schedule::log::ScheduleLog;
+use proofmill_schedule::state::{Fired, ScheduleEvent, ScheduleState, Skipped};
+use proofmill_store::{Life, Store, Trigger, life, order_stop, writer_name};
+use tokio_util::sync::CancellationToken;
+
+use crate::cli::args::Pipeline;
+use crate::cli::display::Display;
+use crate::cli::environment::Environment;
+use crate::cli::schedule::args::TickArgs;
+use crate::cli::schedule::look::meant;
+use crate::cli::stop::on_signals;
+use crate::host::RunStart;
+use crate::run::planned::Choice;
+use crate::run::sources::Copies;
+use crate::views::schedule::{Looked, TickView, skipped};
+use proofmill_base::error::{Error, ErrorKind, Result};
+use proofmill_base::ids::{PipelineName, RunId};
+use proofmill_pipeline::project::plain;
+
+/// Starts what is due, once.
+pub async fn tick(args: &TickArgs, environment: &Environment) -> Result<()> {
+    let store = environment.host.store_to_read().await?;
+    let names = meant(&store, &args.names).await?;
+    let stop = CancellationToken::new();
+    let display = Display::of(environment);
+    let watch = on_signals(stop.clone(), display.eraser())?;
+    let (mut lines, mut failed) = (Vec::new(), None);
+    for name in names {
+        let keeper =
+            Keeper { environment, store: &store, name: &name, stop: &stop, display: &display };
+        while !stop.is_cancelled() {
+            match keeper.look().await {
+                Ok(looked) => {
+                    let goes_on = matches!(looked, Looked::Ran { .. });
+                    lines.push((name.clone(), looked));
+                    if !goes_on {
+                        break;
+                    }
+                }
+                // The other schedules are not stopped by it.
+                Err(error) => {
+                    environment.output.remark(format!("schedule `{name}`: {error}"));
+                    failed.get_or_insert(error);
+                    break;
+                }
+            }
+        }
+    }
+    watch.abort();
+    environment.output.view(&TickView(lines))?;
+    failed.map_or(Ok(()), Err)
+}
+
+/// Looks after one schedule.
+pub struct Keeper<'a> {
+    pub environment: &'a Environment,
+    pub store: &'a Store,
+    pub name: &'a PipelineName,
+    pub stop: &'a CancellationToken,
+    pub display: &'a Display,
+}
+
+/// How a run stands that was fired.
+enum Standing {
+    Ended(Ending),
+    Alive,
+    /// Its process is gone, before it began or in the middle.
+    Dead {
+        has_begun: bool,
+    },
+}
+
+impl Keeper<'_> {
+    /// Enters the end of the last run, or resumes it if its process is gone; decides what is due, and runs it.
+    ///
+    /// # Errors
+    ///
+    /// If the store fails, or the pipeline is not valid: then nothing is decided.
+    pub async fn look(&self) -> Result<Looked> {
+        let log = ScheduleLog::of(self.store, self.name);
+        let mut state = log.head().await?.state;
+        let mut alive = None;
+        if let Some(open) = state.open.clone() {
+            match self.standing(&open.run).await? {
+                Standing::Ended(how) => state = self.ended(&log, &open.run, how).await?,
+                Standing::Alive => alive = Some(open.run),
+                Standing::Dead { has_begun } => {
+                    return self.go_on(&log, &state, open, has_begun).await;
+                }
+            }
+        }
+        let Some(schedule) = state.schedule.clone() else { return Ok(Looked::Nothing) };
+        let clock = self.environment.host.clock();
+        let run = self.environment.next_run(self.store).await?;
+        let now = clock.now();
+        let preview = decide(&state, now, &run).map_err(|error| {
+            Error::new(ErrorKind::Usage, format!("schedule `{}`: {error}", self.name))
+        })?;
+        if preview.as_ref().is_some_and(|decided| decided.fired.is_some()) {
+            // Nothing is fired that could not begin.
+            self.check(&schedule).await?;
+        }
+        let event = |state: &ScheduleState| {
+            decide(state, now, &run).map(|decided| decided.map(ScheduleEvent::Decided))
+        };
+        let appended = match preview {
+            Some(_) => log.append(&writer_name(self.store), event).await?,
+            None => None,
+        };
+        if let Some((_, ScheduleEvent::Decided(decided))) = appended {
+            decided.skipped.iter().for_each(|skipped| self.remark_skipped(skipped));
+            if let Some(run) = &decided.stop {
+                order_stop(self.store, run).await?;
+            }
+            if let Some(fired) = decided.fired.filter(|fired| fired.run == run) {
+                return self.run(&log, &schedule, fired, false).await;
+            }
+        }
+        Ok(alive.map_or(Looked::Nothing, |run| Looked::Busy { run }))
+    }
+
+    async fn standing(&self, run: &RunId) -> Result<Standing> {
+        // The sign of life first: a run that ends in between is found ended.
+        let life = life(self.store, run).await?;
+        let summary = summary(self.store, run).await?;
+        Ok(match (summary.outcome.map(Ending::from), life) {
+            (_, Life::Alive) => Standing::Alive,
+            (Some(how @ Ending::Succeeded), _) if summary.manifest.is_some() => {
+                Standing::Ended(how)
+            }
+            (Some(how @ Ending::Failed), _) => Standing::Ended(how),
+            _ => Standing::Dead { has_begun: summary.started_at.is_some() },
+        })
+    }
+
+    async fn ended(&self, log: &ScheduleLog, run: &RunId, how: Ending) -> Result<ScheduleState> {
+        let event = |state: &ScheduleState| {
+            let is_open = state.open.as_ref().is_some_and(|open| open.run == *run);
+            Ok(is_open.then(|| ScheduleEvent::Ended { run: run.clone(), how }))
+        };
+        match log.append(&writer_name(self.store), event).await? {
+            Some((head, _)) => Ok(head.state),
+            None => Ok(log.head().await?.state),
+        }
+    }
+
+    /// Runs what another process fired and did not finish.
+    async fn go_on(
+        &self,
+        log: &ScheduleLog,
+        state: &ScheduleState,
+        open: Fired,
+        has_begun: bool,
+    ) -> Result<Looked> {
+        let Some(schedule) = &state.schedule else { return Ok(Looked::Nothing) };
+        self.environment.output.remark(match has_begun {
+            true => format!("schedule `{}`: resuming run {}", self.name, open.run),
+            false => {
+                format!("schedule `{}`: beginning run {}, which was fired", self.name, open.run)
+            }
+        });
+        self.run(log, schedule, open, has_begun).await
+    }
+
+    /// Whether the pipeline can be prepared.
+    async fn check(&self, schedule: &Schedule) -> Result<()> {
+        let engine = self.environment.host.engine(self.store, &self.environment.host.new_run())?;
+        self.environment.load_from_store(&pipeline(schedule), &engine, self.store).await.map(|_| ())
+    }
+
+    async fn run(
+        &self,
+        log: &ScheduleLog,
+        schedule: &Schedule,
+        fired: Fired,
+        is_resumed: bool,
+    ) -> Result<Looked> {
+        let Fired { planned, run, .. } = &fired;
+        let environment = self.environment;
+        let engine = environment.host.engine(self.store, run)?;
+        let loaded = environment.load_from_store(&pipeline(schedule), &engine, self.store).await?;
+        let budget = schedule.budget.as_deref().map(str::parse).transpose().map_err(|error| {
+            Error::new(ErrorKind::Usage, format!("schedule `{}`: {error}", self.name))
+        })?;
+        let start = RunStart {
+            loaded,
+            path: schedule.pipeline.clone(),
+            choice: Choice::default(),
+            run: run.clone(),
+            is_resumed,
+            trigger: Trigger::Schedule { name: self.name.clone(), planned: *planned },
+            copies: Copies::All,
+            replay: None,
+            budget,
+        };
+        let ticker = self.display.start(environment.host.clock());
+        let ended = environment
+            .host
+            .run(start, self.store.clone(), self.display.observer(), self.stop.clone())
+            .await;
+        ticker.abort();
+        self.display.eraser()();
+        let ended = match ended {
+            Ok(ended) => ended,
+            // Another process was faster, or the run cannot go on as it began.
+            Err(error) => return self.not_run(log, &fired, is_resumed, error).await,
+        };
+        let how = Ending::from(ended.result.outcome);
+        if self.stop.is_cancelled() && how == Ending::Stopped {
+            return Ok(Looked::Left { run: run.clone() });
+        }
+        if let Some(error) = &ended.result.error {
+            environment.output.remark(format!("run {run}: {error}"));
+        }
+        self.ended(log, run, how).await?;
+        Ok(Looked::Ran { fired, how })
+    }
+
+    async fn not_run(
+        &self,
+        log: &ScheduleLog,
+        fired: &Fired,
+        is_resumed: bool,
+        error: Error,
+    ) -> Result<Looked> {
+        match self.standing(&fired.run).await? {
+            Standing::Alive | Standing::Ended(_) => Ok(Looked::Busy { run: fired.run.clone() }),
+            Standing::Dead { .. } if is_resumed && error.kind == ErrorKind::Usage => {
+                // The pipeline is another one now: what it began stays as it was.
+                self.environment.output.remark(format!("run {} cannot go on: {error}", fired.run));
+                self.ended(log, &fired.run, Ending::Killed).await?;
+                Ok(Looked::Ran { fired: fired.clone(), how: Ending::Killed })
+            }
+            Standing::Dead { .. } => Err(error),
+        }
+    }
+
+    fn remark_skipped(&self, instants: &Skipped) {
+        self.environment.output.remark(format!("schedule `{}`: {}", self.name, skipped(instants)));
+    }
+}
+
+fn pipeline(schedule: &Schedule) -> Pipeline {
+    let params: Vec<(String, String)> =
+        schedule.params.iter().map(|(name, value)| (name.clone(), plain(value))).collect();
+    Pipeline::with(schedule.pipeline.as_ref(), &params)
+}

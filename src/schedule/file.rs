@@ -1,0 +1,229 @@
+//! What users write: a file `kind: schedule`.
+
+use chrono::{DateTime, Utc};
+use indexmap::IndexMap;
+use proofmill_base::clock::parse_duration;
+use proofmill_base::ids::PipelineName;
+use proofmill_pipeline::code::Code;
+use proofmill_pipeline::diagnostic::Diagnostic;
+use proofmill_pipeline::node::Node;
+use proofmill_pipeline::source::Sources;
+use proofmill_pipeline::validate::Validator;
+use proofmill_pipeline::{text, yaml};
+use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value as Json};
+
+use crate::calendar::{Calendar, CalendarError};
+
+/// The longest time by which an instant may be shifted or be late, in seconds.
+const SECONDS_MAX: u64 = 366 * 24 * 3600;
+
+/// A schedule file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ScheduleFile {
+    /// What the file is.
+    pub kind: FileKind,
+    /// Name of the schedule.
+    #[schemars(extend("x-name" = true))]
+    pub name: PipelineNameText,
+    /// The pipeline file, relative to the folder in which the daemon runs.
+    pub pipeline: String,
+    /// Values for its parameters.
+    #[serde(default)]
+    pub params: IndexMap<String, Json>,
+    /// When it runs: a cron pattern of five fields, or `@daily` and the like.
+    pub cron: String,
+    /// The time zone of the pattern, by its IANA name.
+    #[serde(default = "utc")]
+    pub timezone: String,
+    /// Shift each instant by a part of this time, the same one for the same instant: `90s`, `5m`, `1h`.
+    pub jitter: Option<String>,
+    /// What becomes of instants that were missed because no process looked: the latest runs, none, or the last so many in
+    /// order.
+    #[serde(default)]
+    pub missed: Missed,
+    /// How late an instant may run: `24h` if nothing is said.
+    #[serde(default = "day")]
+    pub window: String,
+    /// What becomes of an instant while an earlier run of the schedule is not ended.
+    #[serde(default)]
+    pub overlap: Overlap,
+    /// What a run may spend, as `run --budget` takes it.
+    pub budget: Option<String>,
+}
+
+/// The kind of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum FileKind {
+    Schedule,
+}
+
+/// A name as it is written; [`Schedule`] has it checked.
+pub type PipelineNameText = String;
+
+/// What becomes of instants that were missed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Missed {
+    /// The latest of them runs; those before are superseded.
+    #[default]
+    Latest,
+    /// None of them runs.
+    None,
+    /// The last so many run, one after the other.
+    All(u32),
+}
+
+/// What becomes of an instant while an earlier run of the schedule is not ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Overlap {
+    /// It is skipped.
+    #[default]
+    Skip,
+    /// The latest of them runs when the earlier run has ended.
+    Queue,
+    /// The earlier run is stopped, and it runs then.
+    Cancel,
+}
+
+fn utc() -> String {
+    "UTC".to_owned()
+}
+
+fn day() -> String {
+    "24h".to_owned()
+}
+
+/// A schedule whose parts have been checked, as the store has it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Schedule {
+    pub name: PipelineName,
+    pub pipeline: String,
+    #[serde(default)]
+    pub params: IndexMap<String, Json>,
+    pub cron: String,
+    pub timezone: String,
+    pub jitter_seconds: u64,
+    pub missed: Missed,
+    pub window_seconds: u64,
+    pub overlap: Overlap,
+    pub budget: Option<String>,
+}
+
+impl Schedule {
+    /// Its calendar.
+    ///
+    /// # Errors
+    ///
+    /// If the program that wrote it knew a zone or pattern that this one does not.
+    pub fn calendar(&self, now: DateTime<Utc>) -> Result<Calendar, CalendarError> {
+        Calendar::new(&self.cron, &self.timezone, now)
+    }
+}
+
+/// The JSON Schema of schedule files, for editors.
+pub fn schema() -> Json {
+    let generator = SchemaSettings::draft07().into_generator();
+    generator.into_root_schema_for::<ScheduleFile>().to_value()
+}
+
+/// Reads the bytes of a schedule file; or the text with all that is wrong with it.
+///
+/// # Errors
+///
+/// Everything that is wrong, each at its place.
+pub fn parse(
+    name: &str,
+    bytes: &[u8],
+    now: DateTime<Utc>,
+) -> Result<Schedule, (Vec<Diagnostic>, Sources)> {
+    let mut sources = Sources::default();
+    let mut diagnostics = Vec::new();
+    let node = text::add(name, bytes, &mut sources)
+        .and_then(|source| yaml::parse(&sources, source, &mut diagnostics));
+    let node = match node {
+        Ok(node) => node,
+        Err(diagnostic) => return Err((vec![*diagnostic], sources)),
+    };
+    match checked(&node, now, &mut diagnostics) {
+        Some(schedule) if diagnostics.is_empty() => Ok(schedule),
+        _ => Err((diagnostics, sources)),
+    }
+}
+
+fn checked(node: &Node, now: DateTime<Utc>, out: &mut Vec<Diagnostic>) -> Option<Schedule> {
+    let mut definitions = Map::new();
+    let schema = schema();
+    if let Some(Json::Object(inner)) = schema.get("definitions") {
+        definitions.extend(inner.clone());
+    }
+    definitions.insert("ScheduleFile".to_owned(), schema);
+    Validator::new(&definitions).check("ScheduleFile", node, "", out);
+    if !out.is_empty() {
+        return None;
+    }
+    let place = |key: &str| node.get(key).map_or(node.span, |node| node.span);
+    let mut wrong = |key: &str, message: String, help: Option<&str>| {
+        let diagnostic = Diagnostic::error(Code::WrongValue, place(key), key, message);
+        out.push(diagnostic.with_help(help.map(str::to_owned)));
+    };
+    let file: ScheduleFile = match serde_json::from_value(node.to_json()) {
+        Ok(file) => file,
+        Err(error) => {
+            wrong("kind", error.to_string(), None);
+            return None;
+        }
+    };
+    let mut seconds = |key: &str, text: &str| {
+        let found = parse_duration(text).map(|time| time.as_secs());
+        let found = found.filter(|seconds| *seconds <= SECONDS_MAX);
+        if found.is_none() {
+            let message = format!("`{text}` is not a time of at most a year");
+            wrong(key, message, Some("write a number above 0 and `s`, `m` or `h`: `90s`, `24h`"));
+        }
+        found
+    };
+    let jitter_seconds = match &file.jitter {
+        Some(jitter) => seconds("jitter", jitter),
+        None => Some(0),
+    };
+    let window_seconds = seconds("window", &file.window);
+    if file.missed == Missed::All(0) {
+        wrong("missed", "`all` needs at least 1".to_owned(), Some("`none` runs none of them"));
+    }
+    let name = file.name.parse::<PipelineName>().map_err(|error| {
+        wrong("name", error.to_string(), None);
+    });
+    let calendar = Calendar::new(&file.cron, &file.timezone, now);
+    // A zone that is wrong hides nothing of the pattern.
+    let pattern = match &calendar {
+        Err(CalendarError::Zone(_)) => Calendar::new(&file.cron, "UTC", now).err(),
+        _ => None,
+    };
+    for error in calendar.err().into_iter().chain(pattern) {
+        let key = if matches!(error, CalendarError::Zone(_)) { "timezone" } else { "cron" };
+        let help = match &error {
+            CalendarError::Zone(_) => "an IANA name, such as `Europe/Berlin` or `UTC`",
+            _ => "minute, hour, day of the month, month, day of the week: `30 2 * * *`",
+        };
+        wrong(key, error.to_string(), Some(help));
+    }
+    Some(Schedule {
+        name: name.ok()?,
+        pipeline: file.pipeline,
+        params: file.params,
+        cron: file.cron,
+        timezone: file.timezone,
+        jitter_seconds: jitter_seconds?,
+        missed: file.missed,
+        window_seconds: window_seconds?,
+        overlap: file.overlap,
+        budget: file.budget,
+    })
+}

@@ -1,0 +1,231 @@
+//! A schedule in the store: an open log, `schedules/<name>/<n>.json`, whose last entry has the whole state.
+
+use chrono::{DateTime, Utc};
+use proofmill_base::digest::Digest;
+use proofmill_base::error::{Error, ErrorKind};
+use proofmill_base::ids::PipelineName;
+use proofmill_base::rng::random_name;
+use proofmill_store::{
+    LogFolder, LogRecord, OpenLog, OpenLogError, Position, Record, Store, StoreError, StoredEntry,
+    schedules_prefix,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::calendar::CalendarError;
+use crate::state::{ScheduleEvent, ScheduleState};
+
+/// The version of entries that this program writes and the newest that it reads.
+pub const SCHEDULE_VERSION: u32 = 1;
+/// Times that an entry is tried because other processes were faster.
+const ATTEMPTS_MAX: u32 = 64;
+/// Entries that are read backwards at a time.
+const WINDOW: u64 = 64;
+
+/// An entry of the log of a schedule.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ScheduleEntry {
+    pub v: u32,
+    /// Number of the entry, from 0 without gaps.
+    pub seq: u64,
+    /// Digest of the stored bytes of the entry before; none for the first.
+    pub prev: Option<Digest>,
+    /// What was known before this entry.
+    pub before: ScheduleState,
+    /// The process that wrote the entry.
+    pub writer: String,
+    /// Makes the bytes unique, so that a writer recognises its own.
+    pub nonce: String,
+    /// When the entry was written, for people.
+    pub t_utc: DateTime<Utc>,
+    pub event: ScheduleEvent,
+}
+
+impl Record for ScheduleEntry {
+    const VERSION: u32 = SCHEDULE_VERSION;
+}
+
+impl LogRecord for ScheduleEntry {
+    fn seq(&self) -> u64 {
+        self.seq
+    }
+
+    fn prev(&self) -> Option<Digest> {
+        self.prev
+    }
+}
+
+/// Why the log of a schedule cannot be read or continued.
+#[derive(Debug, thiserror::Error)]
+pub enum ScheduleLogError {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error("the log of schedule `{name}` is broken: {reason}")]
+    Broken { name: PipelineName, reason: String },
+    #[error(
+        "schedule `{0}`: its log took no entry, because other processes added {ATTEMPTS_MAX} in between"
+    )]
+    Contended(PipelineName),
+    #[error("schedule `{name}`: {reason}")]
+    Calendar { name: PipelineName, reason: CalendarError },
+}
+
+impl From<ScheduleLogError> for Error {
+    fn from(error: ScheduleLogError) -> Self {
+        match error {
+            ScheduleLogError::Store(error) => error.into(),
+            ScheduleLogError::Broken { .. } => Self::new(ErrorKind::Store, error.to_string())
+                .with_hint("restore the folder `schedules` of the store, or move it away and apply the schedule again"),
+            ScheduleLogError::Contended(_) => Self::new(ErrorKind::Store, error.to_string())
+                .with_hint("run again when fewer processes write to this store"),
+            ScheduleLogError::Calendar { .. } => Self::new(ErrorKind::Usage, error.to_string())
+                .with_hint("apply a schedule that this program understands"),
+        }
+    }
+}
+
+/// The log of a schedule.
+#[derive(Clone, Debug)]
+pub struct ScheduleLog {
+    store: Store,
+    name: PipelineName,
+    log: OpenLog<ScheduleEntry>,
+}
+
+/// The state of a schedule after its last entry.
+#[derive(Clone, Debug, Default)]
+pub struct ScheduleHead {
+    position: Position,
+    pub state: ScheduleState,
+}
+
+impl ScheduleHead {
+    /// Whether the schedule has an entry.
+    pub fn exists(&self) -> bool {
+        self.position.next > 0
+    }
+}
+
+impl ScheduleLog {
+    pub fn of(store: &Store, name: &PipelineName) -> Self {
+        let log = OpenLog::new(LogFolder::of_schedule(name));
+        Self { store: store.clone(), name: name.clone(), log }
+    }
+
+    pub fn name(&self) -> &PipelineName {
+        &self.name
+    }
+
+    /// What is known of the schedule; nothing if the store does not have it.
+    ///
+    /// # Errors
+    ///
+    /// If the log is broken at its end, or the store fails.
+    pub async fn head(&self) -> Result<ScheduleHead, ScheduleLogError> {
+        let last = self.log.head(&self.store).await.map_err(|error| self.failed(error))?;
+        Ok(last.map(after).unwrap_or_default())
+    }
+
+    /// Appends what `event` makes of the state, and gives the state after it and the event; `None` if that is nothing.
+    /// If another process is faster, `event` decides again.
+    ///
+    /// # Errors
+    ///
+    /// If the log is broken, the store fails, or `event` does.
+    pub async fn append(
+        &self,
+        writer: &str,
+        event: impl Fn(&ScheduleState) -> Result<Option<ScheduleEvent>, CalendarError> + Send,
+    ) -> Result<Option<(ScheduleHead, ScheduleEvent)>, ScheduleLogError> {
+        let mut head = self.head().await?;
+        for _ in 0..ATTEMPTS_MAX {
+            let event = event(&head.state)
+                .map_err(|reason| ScheduleLogError::Calendar { name: self.name.clone(), reason })?;
+            let Some(event) = event else { return Ok(None) };
+            let entry = self.entry(writer, &head, event);
+            let created = self.log.create(&self.store, &entry).await;
+            if created.map_err(|error| self.failed(error))?.is_some() {
+                let state = head.state.after(&entry.event);
+                return Ok(Some((ScheduleHead { position: head.position, state }, entry.event)));
+            }
+            let read = self.log.read_on(&self.store, &mut head.position).await;
+            if let Some(last) = read.map_err(|error| self.failed(error))?.pop() {
+                head = after(last);
+            }
+        }
+        Err(ScheduleLogError::Contended(self.name.clone()))
+    }
+
+    /// The latest entries, latest first, up to `most` of those that `fits` accepts.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::head`].
+    pub async fn latest(
+        &self,
+        most: usize,
+        fits: impl Fn(&ScheduleEntry) -> bool + Send,
+    ) -> Result<Vec<ScheduleEntry>, ScheduleLogError> {
+        let failed = |error| self.failed(error);
+        let Some(last) = self.log.head(&self.store).await.map_err(failed)? else {
+            return Ok(Vec::new());
+        };
+        let (mut earliest, mut found) = (last.entry.clone(), Vec::new());
+        let mut entries = vec![last];
+        while !entries.is_empty() && found.len() < most {
+            entries.reverse();
+            let fitting = entries.into_iter().map(|stored| stored.entry).filter(|it| fits(it));
+            found.extend(fitting);
+            let from = earliest.seq.saturating_sub(WINDOW);
+            entries = self.log.before(&self.store, from, &earliest).await.map_err(failed)?;
+            if let Some(first) = entries.first() {
+                earliest = first.entry.clone();
+            }
+        }
+        found.truncate(most);
+        Ok(found)
+    }
+
+    fn entry(&self, writer: &str, head: &ScheduleHead, event: ScheduleEvent) -> ScheduleEntry {
+        ScheduleEntry {
+            v: SCHEDULE_VERSION,
+            seq: head.position.next,
+            prev: head.position.head,
+            before: head.state.clone(),
+            writer: writer.to_owned(),
+            nonce: random_name(self.store.rng().as_ref(), 16),
+            t_utc: self.store.clock().now(),
+            event,
+        }
+    }
+
+    fn failed(&self, error: OpenLogError) -> ScheduleLogError {
+        match error {
+            OpenLogError::Store(error) => error.into(),
+            other => {
+                ScheduleLogError::Broken { name: self.name.clone(), reason: other.to_string() }
+            }
+        }
+    }
+}
+
+fn after(last: StoredEntry<ScheduleEntry>) -> ScheduleHead {
+    ScheduleHead {
+        position: Position { next: last.entry.seq + 1, head: Some(last.sha256) },
+        state: last.entry.before.after(&last.entry.event),
+    }
+}
+
+/// The names of all schedules of a store, in order.
+///
+/// # Errors
+///
+/// If the store fails.
+pub async fn names(store: &Store) -> Result<Vec<PipelineName>, StoreError> {
+    let mut names: Vec<PipelineName> = Vec::new();
+    for folder in store.folders(&schedules_prefix()).await? {
+        names.extend(folder.parse());
+    }
+    names.sort();
+    Ok(names)
+}

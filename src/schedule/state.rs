@@ -1,0 +1,181 @@
+//! What is known of a schedule, and the closed set of events that change it.
+
+use chrono::{DateTime, Utc};
+use proofmill_base::ids::RunId;
+use proofmill_catalog::audit::entry::Ending;
+use serde::{Deserialize, Serialize};
+
+use crate::file::Schedule;
+
+/// What is known of a schedule after an entry of its log.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ScheduleState {
+    /// The schedule as it was applied last; `None` before that.
+    pub schedule: Option<Schedule>,
+    /// Why it is paused, if it is.
+    pub paused: Option<Pause>,
+    /// Planned instants up to this one have been decided.
+    pub decided: Option<DateTime<Utc>>,
+    /// The run that was fired last, as long as its end is not known.
+    pub open: Option<Fired>,
+    /// Instants that wait for its end, in the order in which they run.
+    pub waiting: Vec<Waiting>,
+}
+
+/// Who paused a schedule, and why.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Pause {
+    pub since: DateTime<Utc>,
+    pub reason: String,
+}
+
+/// A run that was fired. Its identity is reserved before it begins, so that a process that dies in between leaves a run to
+/// begin and not one to repeat.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Fired {
+    /// The instant that it is for.
+    pub planned: DateTime<Utc>,
+    pub why: Why,
+    pub run: RunId,
+}
+
+/// An instant that waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Waiting {
+    pub planned: DateTime<Utc>,
+    pub why: Why,
+}
+
+/// Why a run was fired.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Why {
+    /// It was due.
+    Due,
+    /// `schedule trigger`.
+    Triggered,
+    /// `schedule backfill`.
+    Backfilled,
+}
+
+/// Planned instants of which no run comes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Skipped {
+    pub first: DateTime<Utc>,
+    pub last: DateTime<Utc>,
+    /// How many there are, these two included.
+    pub count: u64,
+    pub reason: SkipReason,
+}
+
+/// Why no run came of an instant.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SkipReason {
+    /// No process looked in time.
+    Missed,
+    /// A later instant ran instead.
+    Superseded { by: DateTime<Utc> },
+    /// An earlier run had not ended.
+    Overlap { run: RunId },
+    /// The schedule was paused.
+    Paused,
+    /// The schedule was changed before a process looked.
+    Edited,
+}
+
+/// What an entry of the log of a schedule says.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum ScheduleEvent {
+    /// A file was applied, and counts from then on.
+    Applied {
+        schedule: Schedule,
+        /// Instants of the schedule before that no process had looked at.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        skipped: Vec<Skipped>,
+        at: DateTime<Utc>,
+    },
+    Paused {
+        pause: Pause,
+        /// Instants that waited, or that no process had looked at.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        skipped: Vec<Skipped>,
+    },
+    /// It is no longer paused; paused time is not made up.
+    Resumed {
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        skipped: Vec<Skipped>,
+        at: DateTime<Utc>,
+    },
+    Decided(Decided),
+    /// A run that was fired has ended.
+    Ended {
+        run: RunId,
+        how: Ending,
+    },
+    /// Instants are to run that are not due: now, or again.
+    Requested {
+        waiting: Vec<Waiting>,
+    },
+}
+
+/// What became of instants.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Decided {
+    /// Instants up to this one are decided.
+    pub through: DateTime<Utc>,
+    /// The run that begins now, if one does.
+    pub fired: Option<Fired>,
+    /// Those that wait from now on.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub waiting: Vec<Waiting>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub skipped: Vec<Skipped>,
+    /// The earlier run, if it is to stop.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stop: Option<RunId>,
+}
+
+impl ScheduleState {
+    /// The state after an event.
+    pub fn after(&self, event: &ScheduleEvent) -> Self {
+        let mut next = self.clone();
+        let later = |at: &DateTime<Utc>| Some(self.decided.map_or(*at, |decided| decided.max(*at)));
+        match event {
+            ScheduleEvent::Applied { schedule, at, .. } => {
+                next.schedule = Some(schedule.clone());
+                next.decided = later(at);
+            }
+            ScheduleEvent::Paused { pause, .. } => {
+                next.decided = later(&pause.since);
+                next.paused = Some(pause.clone());
+                next.waiting.clear();
+            }
+            ScheduleEvent::Resumed { at, .. } => {
+                next.paused = None;
+                next.decided = later(at);
+            }
+            ScheduleEvent::Decided(decided) => {
+                next.decided = later(&decided.through);
+                next.waiting = decided.waiting.clone();
+                if let Some(fired) = &decided.fired {
+                    next.open = Some(fired.clone());
+                }
+            }
+            ScheduleEvent::Ended { run, .. } => {
+                if next.open.as_ref().is_some_and(|open| open.run == *run) {
+                    next.open = None;
+                }
+            }
+            ScheduleEvent::Requested { waiting } => next.waiting.extend(waiting),
+        }
+        next
+    }
+}

@@ -1,0 +1,5 @@
+//! Tests of this crate.
+
+mod calendars;
+mod decisions;
+mod processes;

@@ -1,0 +1,302 @@
+//! Schedules: when they are due, what became of their instants.
+
+use chrono::{DateTime, Utc};
+use proofmill_base::ids::{PipelineName, RunId};
+use proofmill_catalog::audit::entry::Ending;
+use proofmill_schedule::calendar::{Calendar, Planned, Wall};
+use proofmill_schedule::file::Schedule;
+use proofmill_schedule::log::ScheduleEntry;
+use proofmill_schedule::state::{Fired, Pause, ScheduleEvent, SkipReason, Skipped, Why};
+use serde::Serialize;
+
+use crate::report::units::{date_and_time, plural};
+use crate::views::section::{Grid, Section, View};
+
+/// Schedules of a store.
+#[derive(Clone, Debug, Serialize)]
+#[serde(transparent)]
+pub struct StatusView(pub Vec<ScheduleStatus>);
+
+/// How a schedule stands.
+#[derive(Clone, Debug, Serialize)]
+pub struct ScheduleStatus {
+    pub name: PipelineName,
+    pub pipeline: String,
+    pub cron: String,
+    pub timezone: String,
+    /// The next planned instant; `None` while it is paused.
+    pub next: Option<DateTime<Utc>>,
+    /// Instants that wait for the open run to end.
+    pub waiting: usize,
+    pub open: Option<Fired>,
+    pub last: Option<LastRun>,
+    /// The last run that succeeded.
+    pub last_good: Option<LastRun>,
+    pub paused: Option<Pause>,
+}
+
+/// A run of a schedule that ended.
+#[derive(Clone, Debug, Serialize)]
+pub struct LastRun {
+    pub planned: DateTime<Utc>,
+    pub run: RunId,
+    pub how: Ending,
+}
+
+impl View for StatusView {
+    fn sections(&self) -> Vec<Section> {
+        let time = |time: Option<DateTime<Utc>>| time.map(date_and_time).unwrap_or_default();
+        let row = |it: &ScheduleStatus| {
+            let last = it.last.as_ref();
+            let how = match (&it.open, last) {
+                (Some(_), _) => "running".to_owned(),
+                (None, Some(last)) => last.how.word().to_owned(),
+                (None, None) => String::new(),
+            };
+            let planned = it.open.as_ref().map(|open| open.planned);
+            vec![
+                it.name.to_string(),
+                it.pipeline.clone(),
+                format!("{} {}", it.cron, it.timezone),
+                time(planned.or_else(|| last.map(|last| last.planned))),
+                how,
+                time(it.last_good.as_ref().map(|last| last.planned)),
+                match &it.paused {
+                    Some(pause) => format!("paused: {}", pause.reason),
+                    None => time(it.next),
+                },
+            ]
+        };
+        let header = ["schedule", "pipeline", "when", "last", "how", "last good", "next"];
+        match self.0.is_empty() {
+            true => {
+                vec![Section::Text("no schedule: `proofmill schedule apply FILE`\n".to_owned())]
+            }
+            false => {
+                let rows = self.0.iter().map(row).collect();
+                vec![Section::Table(Grid::new(&header, &[], rows))]
+            }
+        }
+    }
+}
+
+/// Planned instants.
+#[derive(Clone, Debug, Serialize)]
+pub struct CalendarView {
+    schedule: PipelineName,
+    cron: String,
+    timezone: String,
+    instants: Vec<InstantLine>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct InstantLine {
+    planned: DateTime<Utc>,
+    /// In the zone of the schedule.
+    local: String,
+    /// When its run begins.
+    begins: DateTime<Utc>,
+    /// What the clock of the zone does to it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    clock: Option<String>,
+}
+
+impl CalendarView {
+    /// Of planned instants, each with when its run begins.
+    pub fn of(
+        schedule: &Schedule,
+        calendar: &Calendar,
+        instants: Vec<(Planned, DateTime<Utc>)>,
+    ) -> Self {
+        let line = |(planned, begins): (Planned, DateTime<Utc>)| InstantLine {
+            planned: planned.instant,
+            local: calendar.local(planned.instant),
+            begins,
+            clock: match planned.wall {
+                Wall::Once => None,
+                Wall::Skipped(local) => Some(format!(
+                    "{} is skipped: the first instant after it",
+                    local.format("%H:%M")
+                )),
+                Wall::First => Some("comes twice: the first time".to_owned()),
+                Wall::Second => Some("comes twice: the second time".to_owned()),
+            },
+        };
+        Self {
+            schedule: schedule.name.clone(),
+            cron: schedule.cron.clone(),
+            timezone: schedule.timezone.clone(),
+            instants: instants.into_iter().map(line).collect(),
+        }
+    }
+}
+
+impl View for CalendarView {
+    fn sections(&self) -> Vec<Section> {
+        let row = |it: &InstantLine| {
+            vec![
+                it.local.clone(),
+                date_and_time(it.planned),
+                if it.begins == it.planned { String::new() } else { date_and_time(it.begins) },
+                it.clock.clone().unwrap_or_default(),
+            ]
+        };
+        let rows = self.instants.iter().map(row).collect();
+        let title = format!("{}: {} in {}", self.schedule, self.cron, self.timezone);
+        let grid =
+            Grid::new(&["local", "UTC", "begins (jitter)", "clock"], &[], rows).titled(&title);
+        vec![Section::Table(grid)]
+    }
+}
+
+/// What became of planned instants, the latest first.
+#[derive(Clone, Debug, Serialize)]
+#[serde(transparent)]
+pub struct ScheduleHistoryView(Vec<HistoryLine>);
+
+/// An instant, or several in a row of which the same became.
+#[derive(Clone, Debug, Serialize)]
+pub struct HistoryLine {
+    /// When it was decided.
+    at: DateTime<Utc>,
+    first: DateTime<Utc>,
+    last: DateTime<Utc>,
+    count: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    run: Option<RunId>,
+    what: String,
+}
+
+/// What an entry says of planned instants.
+pub fn history_lines(entry: &ScheduleEntry) -> Vec<HistoryLine> {
+    let skipped: &[Skipped] = match &entry.event {
+        ScheduleEvent::Applied { skipped, .. }
+        | ScheduleEvent::Paused { skipped, .. }
+        | ScheduleEvent::Resumed { skipped, .. } => skipped,
+        ScheduleEvent::Decided(decided) => &decided.skipped,
+        ScheduleEvent::Ended { .. } | ScheduleEvent::Requested { .. } => &[],
+    };
+    let at = entry.t_utc;
+    let line = |it: &Skipped| HistoryLine {
+        at,
+        first: it.first,
+        last: it.last,
+        count: it.count,
+        run: None,
+        what: skipped_because(&it.reason),
+    };
+    let mut lines: Vec<HistoryLine> = skipped.iter().map(line).collect();
+    let one = |planned, run: &RunId, what: String| HistoryLine {
+        at,
+        first: planned,
+        last: planned,
+        count: 1,
+        run: Some(run.clone()),
+        what,
+    };
+    match &entry.event {
+        ScheduleEvent::Decided(decided) => {
+            lines.extend(decided.fired.iter().map(|Fired { planned, why, run }| {
+                let what = match why {
+                    Why::Due => "fired",
+                    Why::Triggered => "fired, triggered",
+                    Why::Backfilled => "fired, backfilled",
+                };
+                one(*planned, run, what.to_owned())
+            }));
+        }
+        ScheduleEvent::Ended { run, how } => {
+            let planned = entry.before.open.as_ref().map_or(at, |open| open.planned);
+            lines.push(one(planned, run, how.word().to_owned()));
+        }
+        _ => {}
+    }
+    lines
+}
+
+impl ScheduleHistoryView {
+    pub fn of(entries: &[ScheduleEntry], most: usize) -> Self {
+        let mut lines: Vec<HistoryLine> =
+            entries.iter().flat_map(|entry| history_lines(entry).into_iter().rev()).collect();
+        lines.truncate(most);
+        Self(lines)
+    }
+}
+
+impl View for ScheduleHistoryView {
+    fn sections(&self) -> Vec<Section> {
+        let row = |it: &HistoryLine| {
+            let planned = match it.count {
+                1 => date_and_time(it.first),
+                _ => format!("{} to {}", date_and_time(it.first), date_and_time(it.last)),
+            };
+            vec![
+                date_and_time(it.at),
+                planned,
+                it.count.to_string(),
+                it.what.clone(),
+                it.run.as_ref().map(ToString::to_string).unwrap_or_default(),
+            ]
+        };
+        let rows = self.0.iter().map(row).collect();
+        let header = ["decided", "planned", "instants", "what", "run"];
+        vec![Section::Table(Grid::new(&header, &["instants"], rows))]
+    }
+}
+
+/// Skipped instants in a line.
+pub fn skipped(skipped: &Skipped) -> String {
+    let because = skipped_because(&skipped.reason);
+    match skipped.count {
+        1 => format!("the instant {}: {because}", date_and_time(skipped.first)),
+        _ => format!(
+            "{} from {} to {}: {because}",
+            plural(skipped.count as usize, "instant"),
+            date_and_time(skipped.first),
+            date_and_time(skipped.last)
+        ),
+    }
+}
+
+fn skipped_because(reason: &SkipReason) -> String {
+    match reason {
+        SkipReason::Missed => "skipped: missed".to_owned(),
+        SkipReason::Superseded { by } => format!("superseded by {}", date_and_time(*by)),
+        SkipReason::Overlap { run } => format!("skipped: run {run} had not ended"),
+        SkipReason::Paused => "skipped: paused".to_owned(),
+        SkipReason::Edited => "skipped: the schedule was changed".to_owned(),
+    }
+}
+
+/// What `schedule tick` came to.
+#[derive(Clone, Debug, Serialize)]
+#[serde(transparent)]
+pub struct TickView(pub Vec<(PipelineName, Looked)>);
+
+/// What one look at a schedule came to.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Looked {
+    /// Nothing is due.
+    Nothing,
+    /// A run of another process is not ended.
+    Busy { run: RunId },
+    /// A run was started, or resumed, and has ended.
+    Ran { fired: Fired, how: Ending },
+    /// This process was to end during the run: the next one resumes it.
+    Left { run: RunId },
+}
+
+impl View for TickView {
+    fn sections(&self) -> Vec<Section> {
+        let line = |(name, looked): &(PipelineName, Looked)| match looked {
+            Looked::Nothing => format!("{name}: nothing is due\n"),
+            Looked::Busy { run } => format!("{name}: run {run} has not ended\n"),
+            Looked::Ran { fired: Fired { planned, run, .. }, how } => {
+                format!("{name}: run {run} for {} {}\n", date_and_time(*planned), how.word())
+            }
+            Looked::Left { run } => format!("{name}: run {run} is left to resume\n"),
+        };
+        vec![Section::Text(self.0.iter().map(line).collect())]
+    }
+}
