@@ -61,16 +61,25 @@ pub struct Request {
 ///
 /// If the run has no such stage or metric, its records or rows cannot be read, or the folder cannot be written.
 pub async fn write(store: &Store, request: &Request, out: &Path) -> Result<Bundle> {
+    let folder = Folder::new(out)?;
+    let written = fill(store, request, &folder).await;
+    if written.is_err() {
+        // A part of a proof is none, and the folder would be in the way of the next try.
+        let _ = fs::remove_dir_all(out);
+    }
+    written
+}
+
+async fn fill(store: &Store, request: &Request, folder: &Folder) -> Result<Bundle> {
     let manifest = &request.manifest.record;
     let (record, metrics) = measured_stage(store, request).await?;
-    let folder = Folder::new(out)?;
     folder.record(store, &request.manifest.key).await?;
     folder.stored(&record, store).await?;
     let mut measured = Vec::new();
     if metrics.is_empty() {
         // Its rows are the numbers.
         let own = stage_of(manifest, &request.stage)?;
-        measured.push(rows(store, request, &folder, None, own, &record).await?);
+        measured.push(rows(store, request, folder, None, own, &record).await?);
     }
     for (input, fingerprint) in inputs(&record.record) {
         let Some(of) = manifest.stages.iter().find(|it| it.fingerprint == Some(fingerprint)) else {
@@ -78,10 +87,10 @@ pub async fn write(store: &Store, request: &Request, out: &Path) -> Result<Bundl
         };
         let table = artifact(store, of).await?;
         folder.stored(&table, store).await?;
-        measured.push(rows(store, request, &folder, Some(input), of, &table).await?);
+        measured.push(rows(store, request, folder, Some(input), of, &table).await?);
     }
     let behind = upstream(store, manifest, &record.record).await?;
-    let item = item(store, request, &behind, &folder).await?;
+    let item = item(store, request, &behind, folder).await?;
     let mut upstream = Vec::new();
     for (stage, table) in &behind {
         if !measured.iter().any(|it| it.record.sha256 == table.sha256) {
@@ -98,7 +107,7 @@ pub async fn write(store: &Store, request: &Request, out: &Path) -> Result<Bundl
         folder.write("checkpoint.tsr", &stamp.response)?;
     }
     let rooted: Vec<Digest> = behind.iter().map(|(_, table)| table.sha256).collect();
-    let proved = proved(&entries, &manifest.run, &rooted, anchor.checkpoint.size, &folder)?;
+    let proved = proved(&entries, &manifest.run, &rooted, anchor.checkpoint.size, folder)?;
     let is_logged = proved.iter().any(|it| names_manifest(&entries, it, request));
     let bundle = Bundle {
         v: BUNDLE_VERSION,

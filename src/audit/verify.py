@@ -338,6 +338,7 @@ LEDGER_ENTRY = {**CHAINED, "writer": str,
 LEDGER_CHECKPOINT = {"v": number, "seq": number, "head": HEX, "live": [SEGMENT],
                      "forgotten~": [{"t_utc": TIME, "forget": FORGET}]}
 LESSONS = "add affirm negate block confirm exclude force undo".split()
+SCHEDULE_ENTRY = {**CHAINED, "before": dict, "writer": str, "event": dict}
 MEMORY_ENTRY = {**CHAINED, "memory": NAME, "author": str, "reason?": str, "proof?": str, "run?": str,
                 "question?": str, "action": {"|": any_value, **dict.fromkeys(LESSONS, dict)}}
 FORMAT = {"v": number, "store": str, "created_at": TIME, "created_by": str}
@@ -489,6 +490,9 @@ class Verifier:
             for name in self.guard("memories", self.store.list, "memories", True) or ():
                 if NAME.fullmatch(name):
                     self.guard(f"memories/{name}", self.memory, name)
+            for name in self.guard("schedules", self.store.list, "schedules", True) or ():
+                if NAME.fullmatch(name):
+                    self.guard(f"schedules/{name}", lambda: list(self.entries(f"schedules/{name}", SCHEDULE_ENTRY, 1)))
             for (log, seq), (digest, runs) in self.heads.items():
                 self.guard(log, self.head, log, seq, digest, runs)
         for (_, sha), found in self.records.items():
@@ -497,7 +501,7 @@ class Verifier:
                     self.report("contradicts", key, f"the record {sha} of the table says otherwise")
 
     def head(self, log, seq, digest, runs):
-        """The entry of the ledger or of a memory that was the last one when a run ended."""
+        """The entry of the ledger, a memory or a schedule that was the last one when a run ended."""
         folder = "ledger/log" if log == "ledger" else log
         key, is_covered = f"{folder}/{seq:020}.json", any(
             number >= seq for number in self.numbers(folder, ".checkpoint.json"))
@@ -583,7 +587,7 @@ class Verifier:
             if kind == "run_ended":
                 is_open.pop(item["run"], None)
                 for log, last in item.get("heads", {}).items():
-                    if log == "ledger" or NAME.fullmatch(log.removeprefix("memories/")):
+                    if log == "ledger" or re.fullmatch(f"(memories|schedules)/{WORD}", log):
                         self.heads.setdefault((log, last["seq"]), (last["sha256"], []))[1].append(item["run"])
             elif item.get("how") is None and pipeline:
                 is_open.setdefault(item["run"], pipeline)

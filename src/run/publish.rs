@@ -181,7 +181,8 @@ async fn run_to_its_end(request: Request, store: Store) -> Result<RunResult> {
         how: outcome.into(),
         manifest: None,
         log: Some(head),
-        heads: heads(&context.prepared, &store).await?,
+        heads: heads(&context.prepared, earlier.trigger.as_ref().unwrap_or(&trigger), &store)
+            .await?,
         late: false,
     };
     if outcome == Outcome::Succeeded {
@@ -230,9 +231,16 @@ async fn run_to_its_end(request: Request, store: Store) -> Result<RunResult> {
     Ok(RunResult { run, outcome, stages, failed, metrics, models, local_models, pages, error })
 }
 
-/// The last entries of the logs that the stages of a run read or write: recorded answers, and memories.
-async fn heads(prepared: &Prepared, store: &Store) -> Result<BTreeMap<String, Head>> {
+/// The last entries of the logs that a run has to do with: its schedule, recorded answers, and memories.
+async fn heads(
+    prepared: &Prepared,
+    trigger: &Trigger,
+    store: &Store,
+) -> Result<BTreeMap<String, Head>> {
     let mut logs = Vec::new();
+    if let Trigger::Schedule { name, .. } = trigger {
+        logs.push(LogFolder::of_schedule(name));
+    }
     if prepared.stages.values().any(|stage| !stage.models.is_empty()) {
         logs.push(LogFolder::of_ledger());
     }

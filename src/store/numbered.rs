@@ -57,11 +57,12 @@ impl LogFolder {
         Self { path: format!("schedules/{schedule}"), first: 0 }
     }
 
-    /// The log of the ledger, or of a memory, by its name in the audit log; `None` for any other name.
+    /// The log of the ledger, a memory or a schedule, by its name in the audit log; `None` for any other name.
     pub fn of_name(name: &str) -> Option<Self> {
-        match name.strip_prefix("memories/") {
-            Some(memory) => memory.parse().ok().map(|memory| Self::of_memory(&memory)),
-            None => (name == "ledger").then(Self::of_ledger),
+        match name.split_once('/') {
+            Some(("memories", memory)) => memory.parse().ok().map(|name| Self::of_memory(&name)),
+            Some(("schedules", name)) => name.parse().ok().map(|name| Self::of_schedule(&name)),
+            _ => (name == "ledger").then(Self::of_ledger),
         }
     }
 

@@ -1,4 +1,4 @@
-//! What lies in a store and no run names: records of tables, the ledger, memories.
+//! What lies in a store and no run names: records of tables, the ledger, memories, schedules.
 
 use proofmill_base::digest::Digest;
 use proofmill_catalog::audit::entry::Ending;
@@ -6,7 +6,7 @@ use proofmill_ledger::{Ledger, LedgerError};
 use proofmill_store::{
     Artifact, ChainOnly, Key, LogFolder, OpenLog, OpenLogError, Position, Store, StoreError,
     Stored, artifact_key, artifacts_prefix, format_key, memories_prefix, read_artifact,
-    runs_prefix,
+    runs_prefix, schedules_prefix,
 };
 
 use crate::finding::{Fault, Finding};
@@ -28,7 +28,10 @@ pub(super) async fn examine(
 ) -> Result<(), StoreError> {
     records(store, log, stages, objects, found).await?;
     ledger(store, objects, found).await?;
-    memories(store, found).await?;
+    let memories = store.folders(&memories_prefix()).await?;
+    chains(store, "memories", &memories, found).await?;
+    let schedules = store.folders(&schedules_prefix()).await?;
+    chains(store, "schedules", &schedules, found).await?;
     heads(store, log, found).await?;
     let is_data = |key: &Key| key.as_str().split('/').nth(2) == Some("data");
     let keys = store.list(&runs_prefix()).await?;
@@ -156,33 +159,35 @@ async fn heads(store: &Store, log: &Logged, found: &mut Collected) -> Result<(),
     Ok(())
 }
 
-/// The chain of each memory.
-async fn memories(store: &Store, found: &mut Collected) -> Result<(), StoreError> {
-    let keys = store.list(&memories_prefix()).await?;
-    let mut names: Vec<&str> =
-        keys.iter().filter_map(|key| key.as_str().split('/').nth(1)).collect();
-    names.dedup();
+/// The chains of the memories or schedules of these names.
+async fn chains(
+    store: &Store,
+    parent: &str,
+    names: &[String],
+    found: &mut Collected,
+) -> Result<(), StoreError> {
     for name in names {
-        let Ok(name) = name.parse() else { continue };
-        let log = OpenLog::<ChainOnly>::new(LogFolder::of_memory(&name));
+        let name = format!("{parent}/{name}");
+        let Some(folder) = LogFolder::of_name(&name) else { continue };
+        let log = OpenLog::<ChainOnly>::new(folder);
         let mut position = Position { next: log.folder.first(), head: None };
-        match log.read_on(store, &mut position).await {
-            Ok(_) => {}
+        let (seq, fault, detail) = match log.read_on(store, &mut position).await {
+            Ok(_) => continue,
             Err(OpenLogError::Gap { seq }) => {
-                let detail =
-                    format!("entry {seq} of the memory `{name}` is missing, later entries exist");
-                found.add(Finding::new(log.folder.entry(seq).as_str(), Fault::Missing, detail));
+                let detail = format!("entry {seq} of `{name}` is missing, later entries exist");
+                (seq, Fault::Missing, detail)
             }
             Err(OpenLogError::Broken { seq, reason }) => {
-                let detail = format!("entry {seq} of the memory `{name}` {reason}");
-                found.add(Finding::new(log.folder.entry(seq).as_str(), Fault::ChainBroken, detail));
+                (seq, Fault::ChainBroken, format!("entry {seq} of `{name}` {reason}"))
             }
             Err(OpenLogError::Store(error)) => {
                 let key = error.key().and_then(|key| Key::try_from(key.to_owned()).ok());
                 let key = key.unwrap_or_else(|| log.folder.entry(position.next));
                 found.take::<()>(&key, Err(error), &[])?;
+                continue;
             }
-        }
+        };
+        found.add(Finding::new(log.folder.entry(seq).as_str(), fault, detail));
     }
     Ok(())
 }

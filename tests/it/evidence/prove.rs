@@ -86,6 +86,7 @@ fn the_path_of_an_item_is_proved_table_by_table() {
     assert!(code == 1 && text.contains("0 rows of `b`, not 1"), "{text}");
     let nothing = ["audit", "prove", "nightly", "m.x", "--out", "none", "--item", "r9"];
     evidence.workspace.proofmill(&nothing).expect(2).says("has rows of `r9`");
+    assert!(!evidence.workspace.path("none").exists(), "a part of a proof is none");
 }
 
 /// A timestamp authority of one's own, by the program `openssl`; `None` without it.

@@ -118,7 +118,7 @@ fn a_live_run_is_left_alone_and_a_dead_one_is_not() {
     let workspace = long();
     let mut child = started(&workspace);
     let refused = workspace.proofmill(&["run", "p.yaml", "--resume", "latest"]).expect(2);
-    refused.says("is alive").says("stop its process first");
+    refused.says("is alive").says("proofmill runs stop");
     for entry in workspace.keys("/log/") {
         let text = workspace.read(&format!("store/{entry}"));
         assert!(!text.contains("\"fence\""), "a refused resume wrote to the log");

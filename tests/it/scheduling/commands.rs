@@ -181,6 +181,45 @@ fn nothing_is_fired_that_cannot_begin() {
 }
 
 #[test]
+fn a_night_that_is_left_out_of_the_log_is_found() {
+    let workspace = scheduled("");
+    for _ in 0..2 {
+        workspace.proofmill(&["schedule", "trigger", "nightly"]).expect(0);
+        workspace.proofmill(&["schedule", "tick"]).expect(0);
+    }
+    workspace.proofmill(&["audit", "anchor", "--out", "head.txt"]).expect(0);
+    let verify = || {
+        workspace.proofmill(&["audit", "verify", "--all", "--level", "1", "--anchor", "head.txt"])
+    };
+    verify().expect(0);
+    let second = workspace.proofmill(&["audit", "verifier"]).expect(0).stdout;
+    workspace.write("verify.py", second);
+    let python = || {
+        let mut command = std::process::Command::new("python3");
+        let output =
+            command.args(["-B", "verify.py", "store"]).current_dir(workspace.path("")).output();
+        output.unwrap().status.code()
+    };
+    assert_eq!(python(), Some(0));
+    // The last decision that the end of a run names, with all after it.
+    let keys = workspace.keys("schedules/");
+    let texts: Vec<String> =
+        keys.iter().map(|key| workspace.read(&format!("store/{key}"))).collect();
+    for key in &keys[keys.len() - 2..] {
+        fs::remove_file(workspace.path("store").join(key)).unwrap();
+    }
+    verify().expect(1);
+    assert_eq!(python(), Some(1));
+    for (key, text) in keys.iter().zip(&texts) {
+        workspace.write(&format!("store/{key}"), text);
+    }
+    verify().expect(0);
+    crate::support::forge(&workspace.path("store").join(&keys[1]), "triggered", "due");
+    assert!(verify().expect(1).stdout.contains("chain broken"));
+    assert_eq!(python(), Some(1));
+}
+
+#[test]
 fn a_log_with_foreign_bytes_is_named_and_fires_nothing() {
     let workspace = scheduled("");
     workspace.proofmill(&["schedule", "trigger", "nightly"]).expect(0);
