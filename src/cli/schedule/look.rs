@@ -5,8 +5,8 @@ use std::path::Path;
 use chrono::{DateTime, Days, TimeDelta, Utc};
 use proofmill_schedule::decision::begins;
 use proofmill_schedule::file::{self, Schedule};
-use proofmill_schedule::log::{ScheduleLog, names};
-use proofmill_schedule::state::ScheduleEvent;
+use proofmill_schedule::log::{ScheduleEntry, ScheduleLog, names};
+use proofmill_schedule::state::{ScheduleEvent, Why};
 use proofmill_store::Store;
 
 use crate::cli::environment::Environment;
@@ -79,10 +79,14 @@ async fn of(store: &Store, name: &PipelineName, now: DateTime<Utc>) -> Result<Sc
     let calendar = schedule.and_then(|schedule| schedule.calendar(from).ok());
     let next = calendar.as_ref().and_then(|calendar| calendar.after(from).next());
     let ends = log.latest(1, |it| matches!(it.event, ScheduleEvent::Ended { .. })).await?;
+    // A night of the past that ran again is not a new one.
+    let is_new = |it: &ScheduleEntry| {
+        it.before.open.as_ref().is_some_and(|open| open.why != Why::Backfilled)
+    };
     let is_good =
         |it: &ScheduleEvent| matches!(it, ScheduleEvent::Ended { how: Ending::Succeeded, .. });
-    let good = log.latest(1, |it| is_good(&it.event)).await?;
-    let last = |ended: Option<&proofmill_schedule::log::ScheduleEntry>| {
+    let good = log.latest(1, |it| is_good(&it.event) && is_new(it)).await?;
+    let last = |ended: Option<&ScheduleEntry>| {
         let ended = ended?;
         let open = ended.before.open.as_ref()?;
         let ScheduleEvent::Ended { how, .. } = &ended.event else { return None };

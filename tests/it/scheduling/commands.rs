@@ -126,6 +126,14 @@ fn instants_of_the_past_run_again_one_after_the_other() {
         .filter_map(|it| it[1]["ran"]["fired"]["planned"].as_str())
         .collect();
     assert_eq!(planned, ["2026-01-01T02:00:00Z", "2026-01-02T02:00:00Z", "2026-01-03T02:00:00Z"]);
+    // They are no new nights.
+    let status = ["schedule", "status", "--max-age", "26h"];
+    workspace.proofmill(&status).expect(1);
+    workspace.proofmill(&["schedule", "trigger", "nightly"]).expect(0);
+    workspace.proofmill(&["schedule", "tick"]).expect(0);
+    backfill("2026-01-05", "2026-01-06").expect(0);
+    workspace.proofmill(&["schedule", "tick"]).expect(0);
+    workspace.proofmill(&status).expect(0);
 }
 
 #[test]
