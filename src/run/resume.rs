@@ -46,12 +46,18 @@ pub async fn take_over(
     let Some(lease) = Lease::take(store, run).await? else {
         return Err(alive(run));
     };
+    // Another process may have ended it before the lease was free. From here on, this one owns it.
+    let is_published = store.size(&manifest_key(run)).await?.is_some();
+    let entries = read_log::<Event>(store, run).await?;
+    if let Err(error) = may_go_on(run, &entries, started, is_published) {
+        lease.release().await;
+        return Err(error);
+    }
     // Entered by the process that will own the run, before anything of the run changes.
     if let Event::Started { pipeline, trigger, .. } = started {
         audit.began(run, pipeline, trigger).await?;
     }
     let (mut log, entries) = RunLog::<Event>::take_over(store, run).await?;
-    may_go_on(run, &entries, started, is_published)?;
     if let Some(text) = other_code(&entries, started) {
         observer.notice(&Notice::Remark { text: &text });
     }
