@@ -15,7 +15,7 @@ use proofmill_base::merkle::{FullTree, leaf_hash};
 use proofmill_base::suggest;
 use proofmill_catalog::audit::entry::AuditEvent;
 use proofmill_catalog::audit::log::{AuditLog, StoredAuditEntry};
-use proofmill_catalog::lineage::ITEM_IDS;
+use proofmill_catalog::lineage::{INPUT, ITEM_IDS};
 use proofmill_store::{
     Artifact, Key, LogFolder, Manifest, StageOutcome, Store, Stored, artifact_bytes, find_exact,
 };
@@ -31,9 +31,6 @@ use crate::note::Signer;
 use crate::proved_rows::{ProvedRows, Wanted, has_items};
 use crate::roots;
 use crate::timestamp::Stamp;
-
-/// What the inputs of a stage are called among the components of its record.
-const INPUT: &str = "input.";
 
 /// What to prove, and how.
 #[derive(Clone, Debug)]

@@ -134,9 +134,7 @@ fn signed_data(response: &[u8]) -> Result<SignedData, TimestampError> {
     let (status, token) = reader.sequence(|reader| {
         let status = reader.sequence(|status| {
             let number = u8::decode(status)?;
-            while !status.is_finished() {
-                Any::decode(status)?;
-            }
+            skip_rest(status)?;
             Ok(number)
         })?;
         let token = match reader.is_finished() {
@@ -152,6 +150,14 @@ fn signed_data(response: &[u8]) -> Result<SignedData, TimestampError> {
     }
     let token = token.filter(|token| token.content_type == SIGNED_DATA);
     Ok(token.ok_or(malformed("it has no signed token"))?.content.decode_as::<SignedData>()?)
+}
+
+/// Passes over the values that are left in a sequence.
+fn skip_rest<'r>(reader: &mut impl Reader<'r>) -> der::Result<()> {
+    while !reader.is_finished() {
+        Any::decode(reader)?;
+    }
+    Ok(())
 }
 
 /// What the token says.
@@ -171,9 +177,7 @@ fn stated(info: &[u8]) -> Result<Stated, TimestampError> {
         let (algorithm, digest) = reader.sequence(|imprint| {
             let algorithm = imprint.sequence(|algorithm| {
                 let identifier = ObjectIdentifier::decode(algorithm)?;
-                while !algorithm.is_finished() {
-                    Any::decode(algorithm)?;
-                }
+                skip_rest(algorithm)?;
                 Ok(identifier)
             })?;
             Ok((algorithm, OctetString::decode(imprint)?))
@@ -181,9 +185,7 @@ fn stated(info: &[u8]) -> Result<Stated, TimestampError> {
         // Serial number.
         Any::decode(reader)?;
         let time = Any::decode(reader)?;
-        while !reader.is_finished() {
-            Any::decode(reader)?;
-        }
+        skip_rest(reader)?;
         Ok((algorithm, digest, time))
     })?;
     let is_time = time.tag() == Tag::GeneralizedTime;

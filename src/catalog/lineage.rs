@@ -14,7 +14,7 @@ use proofmill_base::ids::{Fingerprint, StageName};
 use proofmill_store::{Artifact, StageOutcome, Store};
 
 /// How the components of an artifact name an input.
-const INPUT: &str = "input.";
+pub const INPUT: &str = "input.";
 /// Columns that say whose row it is, that of a query first.
 pub const ITEM_IDS: [&str; 4] = ["query_id", "question_id", "row_id", "id"];
 /// Records that are read at the same time.

@@ -11,6 +11,8 @@ use proofmill_base::error::{Error, ErrorKind, Result};
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// The longest part of a refusal that is shown, in characters.
 const SHOWN_MAX: usize = 200;
+/// Bytes of a refusal that are read.
+const READ_MAX: usize = 4 << 10;
 
 /// A client for one address.
 #[derive(Debug)]
@@ -65,7 +67,7 @@ impl Post {
             )
             .with_hint("sending all of it again does no harm")
         };
-        let response = request.body(json).send().await.map_err(|error| {
+        let mut response = request.body(json).send().await.map_err(|error| {
             // The address itself may hold a secret in its query.
             failed(error.without_url().to_string())
         })?;
@@ -73,7 +75,15 @@ impl Post {
         if status.is_success() {
             return Ok(());
         }
-        let text = response.text().await.unwrap_or_default();
+        // No more is read than is shown, whatever the other side sends.
+        let mut bytes = Vec::new();
+        while let (true, Ok(Some(piece))) = (bytes.len() < READ_MAX, response.chunk().await) {
+            bytes.extend_from_slice(&piece);
+        }
+        let mut text = String::from_utf8_lossy(&bytes).into_owned();
+        if let Some(token) = &self.token {
+            text = text.replace(token.as_str(), "…");
+        }
         let text: String = text.chars().filter(|c| !c.is_control()).take(SHOWN_MAX).collect();
         Err(failed(format!("{status} {text}")))
     }

@@ -6,8 +6,8 @@ use proofmill_base::error::{Error, ErrorKind};
 use proofmill_base::ids::PipelineName;
 use proofmill_base::rng::random_name;
 use proofmill_store::{
-    LogFolder, LogRecord, OpenLog, OpenLogError, Position, Record, Store, StoreError, StoredEntry,
-    schedules_prefix,
+    APPEND_ATTEMPTS_MAX, Appended, LogFolder, LogRecord, OpenLog, OpenLogError, Position, Record,
+    Store, StoreError, StoredEntry, schedules_prefix,
 };
 use serde::{Deserialize, Serialize};
 
@@ -16,8 +16,6 @@ use crate::state::{ScheduleEvent, ScheduleState};
 
 /// The version of entries that this program writes and the newest that it reads.
 pub const SCHEDULE_VERSION: u32 = 1;
-/// Times that an entry is tried because other processes were faster.
-const ATTEMPTS_MAX: u32 = 64;
 /// Entries that are read backwards at a time.
 const WINDOW: u64 = 64;
 
@@ -63,7 +61,7 @@ pub enum ScheduleLogError {
     #[error("the log of schedule `{name}` is broken: {reason}")]
     Broken { name: PipelineName, reason: String },
     #[error(
-        "schedule `{0}`: its log took no entry, because other processes added {ATTEMPTS_MAX} in between"
+        "schedule `{0}`: its log took no entry, because other processes added {APPEND_ATTEMPTS_MAX} in between"
     )]
     Contended(PipelineName),
     #[error("schedule `{name}`: {reason}")]
@@ -99,21 +97,10 @@ pub struct ScheduleHead {
     pub state: ScheduleState,
 }
 
-impl ScheduleHead {
-    /// Whether the schedule has an entry.
-    pub fn exists(&self) -> bool {
-        self.position.next > 0
-    }
-}
-
 impl ScheduleLog {
     pub fn of(store: &Store, name: &PipelineName) -> Self {
         let log = OpenLog::new(LogFolder::of_schedule(name));
         Self { store: store.clone(), name: name.clone(), log }
-    }
-
-    pub fn name(&self) -> &PipelineName {
-        &self.name
     }
 
     /// What is known of the schedule; nothing if the store does not have it.
@@ -123,7 +110,7 @@ impl ScheduleLog {
     /// If the log is broken at its end, or the store fails.
     pub async fn head(&self) -> Result<ScheduleHead, ScheduleLogError> {
         let last = self.log.head(&self.store).await.map_err(|error| self.failed(error))?;
-        Ok(last.map(after).unwrap_or_default())
+        Ok(last.as_ref().map(after).unwrap_or_default())
     }
 
     /// Appends what `event` makes of the state, and gives the state after it and the event; `None` if that is nothing.
@@ -135,25 +122,25 @@ impl ScheduleLog {
     pub async fn append(
         &self,
         writer: &str,
-        event: impl Fn(&ScheduleState) -> Result<Option<ScheduleEvent>, CalendarError> + Send,
+        event: impl Fn(&ScheduleState) -> Result<Option<ScheduleEvent>, CalendarError> + Send + Sync,
     ) -> Result<Option<(ScheduleHead, ScheduleEvent)>, ScheduleLogError> {
-        let mut head = self.head().await?;
-        for _ in 0..ATTEMPTS_MAX {
-            let event = event(&head.state)
-                .map_err(|reason| ScheduleLogError::Calendar { name: self.name.clone(), reason })?;
-            let Some(event) = event else { return Ok(None) };
-            let entry = self.entry(writer, &head, event);
-            let created = self.log.create(&self.store, &entry).await;
-            if created.map_err(|error| self.failed(error))?.is_some() {
-                let state = head.state.after(&entry.event);
-                return Ok(Some((ScheduleHead { position: head.position, state }, entry.event)));
-            }
-            let read = self.log.read_on(&self.store, &mut head.position).await;
-            if let Some(last) = read.map_err(|error| self.failed(error))?.pop() {
-                head = after(last);
-            }
+        let next = |last: Option<&StoredEntry<ScheduleEntry>>| -> Result<Option<ScheduleEntry>, AppendError> {
+            let head = last.map(after).unwrap_or_default();
+            let event = event(&head.state).map_err(|reason| {
+                AppendError::Schedule(ScheduleLogError::Calendar {
+                    name: self.name.clone(),
+                    reason,
+                })
+            })?;
+            Ok(event.map(|event| self.entry(writer, &head, event)))
+        };
+        match self.log.append(&self.store, next).await {
+            Ok(Appended::Entry(stored)) => Ok(Some((after(&stored), stored.entry.event))),
+            Ok(Appended::Nothing) => Ok(None),
+            Ok(Appended::Contended) => Err(ScheduleLogError::Contended(self.name.clone())),
+            Err(AppendError::Log(error)) => Err(self.failed(error)),
+            Err(AppendError::Schedule(error)) => Err(error),
         }
-        Err(ScheduleLogError::Contended(self.name.clone()))
     }
 
     /// The latest entries, latest first, up to `most` of those that `fits` accepts.
@@ -209,7 +196,19 @@ impl ScheduleLog {
     }
 }
 
-fn after(last: StoredEntry<ScheduleEntry>) -> ScheduleHead {
+/// Why an entry could not be made or appended.
+enum AppendError {
+    Log(OpenLogError),
+    Schedule(ScheduleLogError),
+}
+
+impl From<OpenLogError> for AppendError {
+    fn from(error: OpenLogError) -> Self {
+        Self::Log(error)
+    }
+}
+
+fn after(last: &StoredEntry<ScheduleEntry>) -> ScheduleHead {
     ScheduleHead {
         position: Position { next: last.entry.seq + 1, head: Some(last.sha256) },
         state: last.entry.before.after(&last.entry.event),

@@ -74,7 +74,10 @@ pub use manifest::{
     Session, StageOutcome, StageStatus, Trigger, publish_manifest, read_manifest,
 };
 pub use numbered::{Extent, LogFolder, Numbered};
-pub use open_log::{ChainOnly, LogRecord, OpenLog, OpenLogError, Position, StoredEntry};
+pub use open_log::{
+    APPEND_ATTEMPTS_MAX, Appended, ChainOnly, LogRecord, OpenLog, OpenLogError, Position,
+    StoredEntry,
+};
 pub use part::{NamedFile, Part};
 pub use part_reader::{decode_part, read_part, stream_part, verify_file, verify_part};
 pub use part_sink::PartSink;

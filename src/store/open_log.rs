@@ -17,6 +17,8 @@ use proofmill_base::digest::Digest;
 
 /// Keys that one round of the search for the head looks at.
 const PROBES: u64 = 16;
+/// Times that an entry is tried because other writers were faster.
+pub const APPEND_ATTEMPTS_MAX: u32 = 64;
 
 /// An entry of an open log.
 pub trait LogRecord: Record + Serialize + Send + Sync {
@@ -78,6 +80,17 @@ type Result<T> = std::result::Result<T, OpenLogError>;
 pub struct OpenLog<E> {
     pub folder: LogFolder,
     entry: PhantomData<fn() -> E>,
+}
+
+/// What became of an entry that was to be appended.
+#[derive(Debug)]
+pub enum Appended<E> {
+    /// It is the last one now.
+    Entry(StoredEntry<E>),
+    /// There was nothing to append.
+    Nothing,
+    /// Other writers were faster, [`APPEND_ATTEMPTS_MAX`] times.
+    Contended,
 }
 
 /// An entry as it lies in the store.
@@ -150,6 +163,31 @@ impl<E: LogRecord> OpenLog<E> {
             Created::Won => Some(bytes),
             Created::Lost(_) => None,
         })
+    }
+
+    /// Appends what `next` makes of the last entry of a log without checkpoints. If another writer is faster, `next` decides
+    /// anew. When this returns, the entry is durable.
+    ///
+    /// # Errors
+    ///
+    /// If the log is broken, the store fails, or `next` does.
+    pub async fn append<X: From<OpenLogError>>(
+        &self,
+        store: &Store,
+        next: impl Fn(Option<&StoredEntry<E>>) -> std::result::Result<Option<E>, X> + Send,
+    ) -> std::result::Result<Appended<E>, X> {
+        let mut last = self.head(store).await?;
+        for _ in 0..APPEND_ATTEMPTS_MAX {
+            let Some(entry) = next(last.as_ref())? else { return Ok(Appended::Nothing) };
+            let mut position = Position { next: entry.seq(), head: entry.prev() };
+            if let Some(bytes) = self.create(store, &entry).await? {
+                return Ok(Appended::Entry(self.admit(&mut position, &bytes)?));
+            }
+            if let Some(newest) = self.read_on(store, &mut position).await?.pop() {
+                last = Some(newest);
+            }
+        }
+        Ok(Appended::Contended)
     }
 
     /// The last entry of a log without checkpoints, found in few requests however long the log is; `None` if it has none.

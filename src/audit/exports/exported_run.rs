@@ -4,6 +4,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use proofmill_base::digest::Digest;
 use proofmill_base::error::{Error, ErrorKind, Result};
 use proofmill_catalog::audit::entry::Ending;
+use proofmill_catalog::lineage::INPUT;
 use proofmill_catalog::summary::{RunSummary, artifact};
 use proofmill_store::{
     Artifact, SourceRef, StageOutcome, Store, Stored, manifest_key, read_manifest,
@@ -104,7 +105,7 @@ impl ExportedRun {
 /// What a record names among its components that no stage made: files that were read, models, memories. Their paths are not
 /// part of a record, because the same bytes elsewhere are the same.
 pub(super) fn outer(record: &Artifact) -> Vec<Resource> {
-    let of_store = |name: &&String| name.starts_with("stored") || name.starts_with("input.");
+    let of_store = |name: &&String| name.starts_with("stored") || name.starts_with(INPUT);
     let digests = record.components.iter().filter(|(name, _)| !of_store(name));
     let digests = digests.filter_map(|(name, value)| Some((name, value.parse::<Digest>().ok()?)));
     let named = digests.map(|(name, digest)| {

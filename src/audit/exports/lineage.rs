@@ -5,6 +5,7 @@ use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
 use proofmill_base::digest::{Digest, hex};
 use proofmill_base::error::{Error, ErrorKind, Result};
 use proofmill_catalog::audit::entry::Ending;
+use proofmill_catalog::lineage::INPUT;
 use proofmill_store::{Artifact, StageOutcome, StageStatus};
 use serde_json::{Value as Json, json};
 
@@ -14,7 +15,6 @@ const EVENT: &str = "https://openlineage.io/spec/2-0-2/OpenLineage.json#/$defs/R
 const PRODUCER: &str = "urn:proofmill";
 /// The namespace of jobs.
 const JOBS: &str = "proofmill";
-const INPUT: &str = "input.";
 
 /// The events of a run: it starts; each of its stages starts and ends, with the tables that it read and wrote; it ends.
 ///

@@ -1,16 +1,17 @@
 //! Reading the audit log, and appending to it.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use proofmill_base::error::{Error, ErrorKind};
 use proofmill_base::rng::random_name;
 use proofmill_store::{
-    Extensions, LogFolder, OpenLog, OpenLogError, Position, Store, StoreError, StoredEntry,
+    APPEND_ATTEMPTS_MAX, Appended, Extensions, LogFolder, OpenLog, OpenLogError, Position, Store,
+    StoreError, StoredEntry,
 };
 
 use crate::audit::entry::{AUDIT_VERSION, AuditEntry, AuditEvent, LogState};
 use crate::audit::records::adopted;
 
-/// Times that an entry is tried because other processes were faster.
-const ATTEMPTS_MAX: u32 = 64;
 /// Entries that are read backwards at a time: first, and at most.
 const WINDOW_MIN: u64 = 16;
 const WINDOW_MAX: u64 = 256;
@@ -26,7 +27,7 @@ pub enum AuditLogError {
     /// An entry contradicts those before it, or is missing between others.
     #[error("the audit log of the store is broken: {0}")]
     Broken(String),
-    #[error("the audit log took no entry: other processes added {ATTEMPTS_MAX} in between")]
+    #[error("the audit log took no entry: other processes added {APPEND_ATTEMPTS_MAX} in between")]
     Contended,
 }
 
@@ -123,31 +124,37 @@ impl AuditLog {
     pub async fn append(
         &self,
         writer: &str,
-        event: impl Fn(Option<&LogHead>) -> Option<AuditEvent> + Send,
+        event: impl Fn(Option<&LogHead>) -> Option<AuditEvent> + Send + Sync,
     ) -> Result<Option<LogHead>, AuditLogError> {
-        let mut head = self.head().await?;
-        for _ in 0..ATTEMPTS_MAX {
-            let adopted = match &head {
-                None => adopted(&self.store).await?,
-                Some(_) => None,
-            };
-            let is_adopted = adopted.is_some();
-            let Some(event) = adopted.or_else(|| event(head.as_ref())) else { return Ok(None) };
-            let entry = self.entry(writer, head.as_ref(), event);
-            let mut position = position(head.as_ref());
-            if let Some(bytes) = self.log.create(&self.store, &entry).await? {
-                let ours = after(self.log.admit(&mut position, &bytes)?)?;
-                if !is_adopted {
-                    return Ok(Some(ours));
-                }
-                head = Some(ours);
-                continue;
-            }
-            for stored in self.log.read_on(&self.store, &mut position).await? {
-                head = Some(after(stored)?);
-            }
+        let is_first = AtomicBool::new(false);
+        let later = |head: Option<&LogHead>| {
+            is_first.fetch_or(head.is_none(), Ordering::Relaxed);
+            head.and_then(|head| event(Some(head)))
+        };
+        let appended = self.add(writer, later).await?;
+        if !is_first.into_inner() {
+            return Ok(appended);
         }
-        Err(AuditLogError::Contended)
+        if let Some(adopted) = adopted(&self.store).await? {
+            self.add(writer, |head| head.is_none().then(|| adopted.clone())).await?;
+        }
+        self.add(writer, event).await
+    }
+
+    async fn add(
+        &self,
+        writer: &str,
+        event: impl Fn(Option<&LogHead>) -> Option<AuditEvent> + Send + Sync,
+    ) -> Result<Option<LogHead>, AuditLogError> {
+        let next = |last: Option<&StoredAuditEntry>| -> Result<Option<AuditEntry>, AuditLogError> {
+            let head = last.cloned().map(after).transpose()?;
+            Ok(event(head.as_ref()).map(|event| self.entry(writer, head.as_ref(), event)))
+        };
+        match self.log.append(&self.store, next).await? {
+            Appended::Entry(stored) => after(stored).map(Some),
+            Appended::Nothing => Ok(None),
+            Appended::Contended => Err(AuditLogError::Contended),
+        }
     }
 
     fn entry(&self, writer: &str, head: Option<&LogHead>, event: AuditEvent) -> AuditEntry {

@@ -24,7 +24,8 @@ pub enum ScheduleAction {
     Apply(ApplyArgs),
     /// Start what is due, and wait for the next: the daemon. Any number of them may run
     Run(DaemonArgs),
-    /// Start what is due once, for a timer of the system, a CronJob or CI. Exit code 0 if nothing is due
+    /// Start what is due once, for a timer of the system, a CronJob or CI. Exit code 0 if nothing is due,
+    /// 1 if a run did not succeed
     Tick(TickArgs),
     /// List schedules with their last and next runs. Exit code 1 if one is older than `--max-age`
     Status(StatusArgs),

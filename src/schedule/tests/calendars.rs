@@ -85,7 +85,24 @@ fn what_is_no_calendar_is_named() {
     assert_eq!(new("0 2 * * *", "Europe/Berli"), CalendarError::Zone("Europe/Berli".to_owned()));
     // Four years from now is soon enough.
     assert_eq!(next("0 2 29 2 *", "UTC", "2025-01-01T00:00:00Z", 1), ["02-29 02:00+00:00"]);
-    assert_eq!(next("@daily", "UTC", "2025-01-01T00:00:00Z", 1), ["01-02 00:00+00:00"]);
+    for (pattern, first) in [
+        ("@hourly", "01-01 01:00+00:00"),
+        ("@daily", "01-02 00:00+00:00"),
+        ("@weekly", "01-05 00:00+00:00"),
+        ("@monthly", "02-01 00:00+00:00"),
+        ("@yearly", "01-01 00:00+00:00"),
+    ] {
+        assert_eq!(next(pattern, "UTC", "2025-01-01T00:00:00Z", 1), [first], "{pattern}");
+    }
+    // A day of the month or a day of the week, as in cron.
+    assert_eq!(
+        next("0 2 13 * 5", "UTC", "2026-02-09T00:00:00Z", 3),
+        ["02-13 02:00+00:00", "02-20 02:00+00:00", "02-27 02:00+00:00"]
+    );
+    assert_eq!(
+        next("0 2 11 * 5", "UTC", "2026-02-09T00:00:00Z", 2),
+        ["02-11 02:00+00:00", "02-13 02:00+00:00"]
+    );
 }
 
 proptest! {

@@ -109,6 +109,13 @@ fn events_are_sent_to_an_endpoint_and_a_refusal_is_named() {
     assert_eq!(received.lock().unwrap().len(), 4);
     let (url, _) = serve(|_, _| ("503 Service Unavailable", json!("busy")));
     to(&url, "openlineage").expect(5).says("503");
+    // A refusal that repeats the token does not bring it into a message.
+    let (echo, _) = serve(|_, _| ("403 Forbidden", json!("no such key: hush-hush")));
+    let mut command =
+        workspace.command(&["audit", "export", "other", "--as", "openlineage", "--to", &echo]);
+    let output = command.env("PROOFMILL_OPENLINEAGE_KEY", "hush-hush").output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("403") && !said.contains("hush-hush"), "{said}");
     to("ftp://a/b", "openlineage").expect(2).says("not a URL");
     let secret = to("http://me:secret@127.0.0.1/", "openlineage").expect(2);
     assert!(!secret.stderr.contains("secret@"), "{secret:#?}");

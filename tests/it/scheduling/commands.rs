@@ -141,7 +141,7 @@ fn a_file_is_refused_with_all_that_is_wrong_at_its_place() {
     let workspace = Workspace::with(PIPELINE);
     workspace.write(
         "bad.yaml",
-        "kind: schedule\nname: nightly\npipeline: p.yaml\ncron: '0 2 31 2 *'\ntimezone: Europe/Berli\nwindow: 3x\nmissed: { all: 0 }\n",
+        "kind: schedule\nname: nightly\npipeline: p.yaml\ncron: '0 2 31 2 *'\ntimezone: Europe/Berli\nwindow: 3x\nmissed: { all: 0 }\nbudget: tokens=no\n",
     );
     let done = workspace.proofmill(&["schedule", "apply", "bad.yaml"]).expect(3);
     for (place, text) in [
@@ -149,6 +149,7 @@ fn a_file_is_refused_with_all_that_is_wrong_at_its_place() {
         ("bad.yaml:5:11", "`Europe/Berli` is not the name of a time zone"),
         ("bad.yaml:6:9", "`3x` is not a time"),
         ("bad.yaml:7:9", "`all` needs at least 1"),
+        ("bad.yaml:8:9", "`tokens` is \"no\""),
     ] {
         assert!(
             done.stderr.contains(place) && done.stderr.contains(text),
@@ -184,7 +185,9 @@ fn nothing_is_fired_that_cannot_begin() {
     // A run that fails is one all the same.
     workspace.write("p.yaml", "pipeline: p\nparams: { n: 1 }\nstages: { a: { sql: \"SELECT 1 / (${params.n} - 3) AS x\" } }\n");
     workspace.proofmill(&["schedule", "trigger", "nightly"]).expect(0);
-    assert_eq!(workspace.json(&["schedule", "tick"])[0][1]["ran"]["how"], "failed");
+    let failed =
+        workspace.proofmill(&["schedule", "tick", "--json"]).expect(1).says("did not succeed");
+    assert_eq!(failed.json()[0][1]["ran"]["how"], "failed");
     assert_eq!(workspace.json(&["schedule", "tick"]), json!([["nightly", "nothing"]]));
 }
 
