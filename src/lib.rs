@@ -9,6 +9,7 @@ pub mod console;
 
 pub mod sqltext;
 
+pub mod gate;
 pub mod graph;
 pub mod memory;
 pub mod models;

@@ -293,7 +293,9 @@ OUTCOME = re.compile("succeeded|failed|interrupted")
 ENDINGS = {"succeeded": "succeeded", "failed": "failed", "interrupted": "stopped"}
 PIPELINE = {"name": NAME, "path": str, "yaml_sha256": HEX}
 PLACE = {"seq": number, "sha256": HEX}
-SOURCES = {"*": {"role": str, "sha256": HEX, "bytes": number, "stored": bool}}
+VERDICT = re.compile("pass|fail|cannot_tell|not_comparable|not_finished")
+SOURCE = {"role": str, "sha256": HEX, "bytes": number, "stored": bool}
+SOURCES = {"*": SOURCE}
 OBJECT = {"key": is_key, "sha256": HEX, "bytes": number}
 PART = {**OBJECT, "rows": number}
 STAGE_OUTCOME = {
@@ -316,6 +318,9 @@ AUDIT_ENTRY = {
         "run_began": {"run": RUN, "pipeline": PIPELINE, "trigger": {"kind": str, "name?": NAME, "planned?": TIME}},
         "run_ended": {"run": RUN, "pipeline": NAME, "how": HOW, "manifest?": HEX, "log?": PLACE,
                       "heads~": {"*": PLACE}, "late~": bool},
+        "judged": {"gate": NAME, "pipeline": NAME, "candidate": RUN, "baseline?": RUN, "word": VERDICT,
+                   "verdict": SOURCE, "channels": {"*": RUN}},
+        "pinned": {"pipeline": NAME, "run": RUN, "owner": str, "reason": str, "channels": {"*": RUN}},
         "forgot": {"id": str, "author": str, "reason": str, "answers": number},
         "rows_root": {"artifact": HEX, "rows": number, "root": HEX}}}
 MANIFEST = {
@@ -579,6 +584,11 @@ class Verifier:
     def audit_event(self, entry, is_open):
         """Notes what an entry says, and which runs are open after it."""
         kind, event = next(iter(entry.record["event"].items()))
+        if kind == "judged":
+            verdict, run = event["verdict"], event["candidate"]
+            self.object(f"sources/{verdict['sha256'][:2]}/{verdict['sha256']}", verdict["sha256"], verdict["bytes"], run)
+            if run not in self.logged:
+                self.report("not logged", entry.key, f"it judges run {run}, of which no entry says that it began")
         if kind == "rows_root":
             self.rows_roots[event["artifact"]].append((entry.key, event))
         for item in event["runs"] if kind == "adopted" else [event] if kind.startswith("run_") else ():

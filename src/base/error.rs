@@ -16,6 +16,10 @@ pub enum ErrorKind {
     /// A limit on memory, disk or time was reached.
     Resources,
     Interrupted,
+    /// Nothing is wrong, and no verdict follows.
+    Undecided,
+    /// For a search for the change that broke something: this version tells nothing.
+    Untestable,
     /// A bug in proofmill itself.
     Internal,
 }

@@ -87,6 +87,14 @@ text_id!(
 );
 
 text_id!(
+    /// Name for a run of a pipeline that moves from run to run: `[a-z][a-z0-9_]{0,63}`.
+    ChannelName,
+    "name of a channel",
+    "use a lower-case letter, then up to 63 lower-case letters, digits or `_`",
+    is_name
+);
+
+text_id!(
     /// Name of a memory that users teach: `[a-z][a-z0-9_]{0,63}`.
     MemoryName,
     "name of a memory",

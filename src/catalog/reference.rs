@@ -1,13 +1,15 @@
-//! Which run is meant: an id or its beginning, `latest`, a pipeline, or how many before.
+//! Which run is meant: an id or its beginning, `latest`, a pipeline or one of its channels, or how many before.
 
 use std::str::FromStr;
 
 use futures::{TryStreamExt, stream};
 use proofmill_base::error::{Error, ErrorKind, Result};
-use proofmill_base::ids::{PipelineName, RunId};
+use proofmill_base::ids::{ChannelName, PipelineName, RunId};
 use proofmill_base::suggest;
-use proofmill_store::{Outcome, Store, StoreError, run_ids};
+use proofmill_store::{Store, StoreError, run_ids};
 
+use crate::audit::channels::channels;
+use crate::audit::entry::BASELINE;
 use crate::audit::history::History;
 use crate::summary::{RunSummary, ended, summary};
 
@@ -19,7 +21,7 @@ const LISTED_MAX: usize = 3;
 pub const LATEST: &str = "latest";
 /// What a reference may be.
 const FORMS: &str = "name a run by its id or a prefix of it, by `latest`, or by the name of its pipeline; `~N` after \
-                     either of the last two means the Nth before";
+                     either of the last two means the Nth before, and `PIPELINE@CHANNEL` the run of a channel";
 
 /// A run as people name it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,8 +30,10 @@ pub enum RunReference {
     Id(String),
     /// `latest`, `latest~1`: the newest that succeeded of the pipeline that ran last, or so many before.
     Latest { back: usize },
-    /// `nightly`, `nightly~1`, `nightly@good`: the newest that succeeded of a pipeline, or so many before.
+    /// `nightly`, `nightly~1`: the newest that succeeded of a pipeline, or so many before.
     Of { pipeline: PipelineName, back: usize },
+    /// `nightly@good`: the run that a channel of a pipeline names.
+    Channel { pipeline: PipelineName, channel: ChannelName },
 }
 
 impl FromStr for RunReference {
@@ -45,6 +49,13 @@ impl FromStr for RunReference {
                 false => Err(refuse(format!("`{text}` is not the id of a run"))),
             };
         }
+        if let Some((pipeline, channel)) = text.split_once('@') {
+            let named = pipeline.parse().ok().zip(channel.parse().ok());
+            let (pipeline, channel) = named
+                .filter(|_| pipeline != LATEST)
+                .ok_or_else(|| refuse(format!("`{text}` names no run")))?;
+            return Ok(Self::Channel { pipeline, channel });
+        }
         let (name, back) = match text.split_once('~') {
             Some((name, back)) => {
                 let back = back.parse().map_err(|_| {
@@ -52,9 +63,9 @@ impl FromStr for RunReference {
                 })?;
                 (name, back)
             }
-            None => (text.strip_suffix("@good").unwrap_or(text), 0),
+            None => (text, 0),
         };
-        if name == "latest" {
+        if name == LATEST {
             return Ok(Self::Latest { back });
         }
         let pipeline = name.parse().map_err(|_| refuse(format!("`{text}` names no run")))?;
@@ -71,7 +82,7 @@ impl RunReference {
     pub async fn find(&self, store: &Store) -> Result<RunSummary> {
         match self.newest_and_back(store).await? {
             Ok((newest, back)) => succeeded(store, newest, back).await,
-            Err(begin) => by_id(store, begin).await,
+            Err(begin) => by_id(store, &begin).await,
         }
     }
 
@@ -84,7 +95,7 @@ impl RunReference {
     pub async fn find_with(&self, store: &Store, stages: &[&str]) -> Result<RunSummary> {
         let (newest_run, back) = match self.newest_and_back(store).await? {
             Ok(found) => found,
-            Err(begin) => return by_id(store, begin).await,
+            Err(begin) => return by_id(store, &begin).await,
         };
         let lacking = |run: &RunSummary| {
             let has =
@@ -117,9 +128,9 @@ impl RunReference {
     async fn newest_and_back(
         &self,
         store: &Store,
-    ) -> Result<std::result::Result<(RunSummary, usize), &str>> {
+    ) -> Result<std::result::Result<(RunSummary, usize), String>> {
         Ok(match self {
-            Self::Id(begin) => Err(begin),
+            Self::Id(begin) => Err(begin.clone()),
             Self::Latest { back } => {
                 let newest =
                     newest(store, None, |run| run.origin.is_some(), 0).await?.or(|| {
@@ -129,12 +140,41 @@ impl RunReference {
                 Ok((newest, *back))
             }
             Self::Of { pipeline, back } => Ok((newest_of(store, pipeline.as_str()).await?, *back)),
+            Self::Channel { pipeline, channel } => {
+                match channels(store, pipeline).await.map_err(Error::from)?.remove(channel) {
+                    Some(run) => Err(run.into()),
+                    None => {
+                        let missing = missing(pipeline, channel);
+                        return Err(Error::new(ErrorKind::Usage, missing).with_hint(format!(
+                            "`{pipeline}` names the newest run that succeeded; a gate with `channel` moves a channel"
+                        )));
+                    }
+                }
+            }
         })
+    }
+
+    /// Why a channel names no run, if it names none yet.
+    ///
+    /// # Errors
+    ///
+    /// If the store fails.
+    pub async fn missing_channel(&self, store: &Store) -> Result<Option<String>> {
+        let Self::Channel { pipeline, channel } = self else { return Ok(None) };
+        let known = channels(store, pipeline).await.map_err(Error::from)?;
+        Ok((!known.contains_key(channel)).then(|| missing(pipeline, channel)))
+    }
+}
+
+fn missing(pipeline: &PipelineName, channel: &ChannelName) -> String {
+    match channel.as_str() {
+        BASELINE => format!("no run of `{pipeline}` is pinned: `proofmill channel pin` pins one"),
+        channel => format!("no run of `{pipeline}` has passed a gate into the channel `{channel}`"),
     }
 }
 
 fn is_good(run: &RunSummary, pipeline: &str) -> bool {
-    run.pipeline == pipeline && run.outcome == Some(Outcome::Succeeded)
+    run.pipeline == pipeline && run.is_good()
 }
 
 /// The newest run of a pipeline, however it ended.
@@ -298,11 +338,24 @@ mod tests {
         assert_eq!(read("latest~2").unwrap(), RunReference::Latest { back: 2 });
         assert_eq!(read("nightly").unwrap(), of("nightly", 0));
         assert_eq!(read("nightly~1").unwrap(), of("nightly", 1));
-        assert_eq!(read("nightly@good").unwrap(), of("nightly", 0));
+        let (pipeline, channel) = ("nightly".parse().unwrap(), "good".parse().unwrap());
+        let of_channel = RunReference::Channel { pipeline, channel };
+        assert_eq!(read("nightly@good").unwrap(), of_channel);
         assert_eq!(read("20261122-0").unwrap(), RunReference::Id("20261122-0".into()));
-        for text in
-            ["", "~1", "latest~", "latest~x", "latest~-1", "Nightly", "a b", "2026/x", "a@bad"]
-        {
+        for text in [
+            "",
+            "~1",
+            "latest~",
+            "latest~x",
+            "latest~-1",
+            "Nightly",
+            "a b",
+            "2026/x",
+            "a@",
+            "@good",
+            "latest@good",
+            "a@good~1",
+        ] {
             assert!(read(text).is_err(), "{text:?}");
         }
     }

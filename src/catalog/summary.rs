@@ -72,6 +72,11 @@ impl RunSummary {
         self.tables().find(|outcome| outcome.stage.as_str() == stage)
     }
 
+    /// Whether it succeeded.
+    pub fn is_good(&self) -> bool {
+        self.outcome == Some(Outcome::Succeeded)
+    }
+
     /// The same run, with something more that people should know of it.
     pub fn remarked(self, note: String) -> Self {
         let remark = match self.remark {

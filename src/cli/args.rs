@@ -7,9 +7,11 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use tracing_subscriber::filter::Targets;
 
 use crate::cli::audit::args::AuditArgs;
+use crate::cli::gate::args::{ChannelArgs, GateArgs};
 use crate::cli::log::{LogFormat, parse_filter};
 use crate::cli::schedule::args::ScheduleArgs;
 use crate::cli::teach::args::Teach;
+use crate::cli::values::{parse_bytes, parse_param};
 use crate::host::budget::Budget;
 use proofmill_catalog::reference::LATEST;
 
@@ -103,6 +105,11 @@ pub enum Command {
     Sql(Sql),
     /// Run pipelines when they are due: every night, say
     Schedule(ScheduleArgs),
+    /// Judge whether a run may take the place of another: pass, fail, or cannot tell. Exit code 1 for a fail,
+    /// 6 without a verdict
+    Gate(GateArgs),
+    /// Names for runs that move: `PIPELINE@baseline` by hand, others when a run passes a gate
+    Channel(ChannelArgs),
     /// Compare two runs: their inputs, their metrics with paired tests, and which rows changed
     Diff(Diff),
     /// Show how a metric of a pipeline changed from run to run, as a table and a plot
@@ -119,7 +126,7 @@ pub enum Command {
     Init(Init),
     /// List the SQL functions, or explain one
     Functions(Functions),
-    /// Print the JSON Schema of pipeline or schedule files, for editors
+    /// Print the JSON Schema of pipeline, schedule or gate files, for editors
     Schema(SchemaArgs),
     /// Print a script that completes commands in a shell
     Completions(Completions),
@@ -215,6 +222,8 @@ pub enum SchemaOf {
     Pipeline,
     /// Schedules.
     Schedule,
+    /// Gates.
+    Gate,
 }
 
 /// `check` and `test`
@@ -482,25 +491,4 @@ pub struct Functions {
 pub struct Explain {
     /// The code, such as E0102; all codes when absent
     pub code: Option<String>,
-}
-
-fn parse_param(text: &str) -> Result<(String, String), String> {
-    match text.split_once('=') {
-        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
-        _ => Err("expected NAME=VALUE".to_owned()),
-    }
-}
-
-fn parse_bytes(text: &str) -> Result<usize, String> {
-    let digits = text.bytes().take_while(|b| b.is_ascii_digit() || *b == b'.').count();
-    let number: f64 =
-        text[..digits].parse().map_err(|_| "expected a size such as 8GiB".to_owned())?;
-    let unit = match text[digits..].trim().to_ascii_lowercase().as_str() {
-        "" | "b" => 1.0,
-        "k" | "kb" | "kib" => 1024.0,
-        "m" | "mb" | "mib" => 1024.0 * 1024.0,
-        "g" | "gb" | "gib" => 1024.0 * 1024.0 * 1024.0,
-        other => return Err(format!("`{other}` is not a unit of size: use KiB, MiB or GiB")),
-    };
-    Ok((number * unit) as usize)
 }

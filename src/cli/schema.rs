@@ -3,6 +3,7 @@
 use crate::cli::args::{SchemaArgs, SchemaOf};
 use crate::cli::environment::Environment;
 use proofmill_base::error::Result;
+use proofmill_pipeline::gate;
 use proofmill_pipeline::schema::FormatSchema;
 use proofmill_schedule::file;
 
@@ -10,6 +11,7 @@ use proofmill_schedule::file;
 pub fn schema(args: &SchemaArgs, environment: &Environment) -> Result<()> {
     match args.of {
         SchemaOf::Pipeline => environment.output.json(&FormatSchema::generate().document()),
+        SchemaOf::Gate => environment.output.json(&gate::schema()),
         SchemaOf::Schedule => environment.output.json(&file::schema()),
     }
 }

@@ -8,8 +8,8 @@ use crate::cli::args::{Cli, Colour, Command, Global};
 use crate::cli::environment::Environment;
 use crate::cli::output::{Output, paints};
 use crate::cli::{
-    audit, check, completions, diff, errors, exit, explain, functions, init, ledger, log, plan,
-    run, runs, schedule, schema, show, sql, teach, test, trends, why,
+    audit, check, completions, diff, errors, exit, explain, functions, gate, init, ledger, log,
+    plan, run, runs, schedule, schema, show, sql, teach, test, trends, why,
 };
 use crate::console::{self, Stream};
 use proofmill_base::error::{Error, ErrorKind, Result};
@@ -89,6 +89,8 @@ async fn dispatch(command: &Command, environment: &Environment) -> Result<()> {
         Command::Show(args) => show::show(args, environment).await,
         Command::Sql(args) => sql::sql(args, environment).await,
         Command::Schedule(args) => Box::pin(schedule::schedule(args, environment)).await,
+        Command::Gate(args) => Box::pin(gate::gate(args, environment)).await,
+        Command::Channel(args) => gate::channel(args, environment).await,
         Command::Diff(args) => diff::diff(args, environment).await,
         Command::Trends(args) => trends::trends(args, environment).await,
         Command::Errors(args) => errors::errors(args, environment).await,

@@ -5,14 +5,12 @@ use crate::cli::environment::Environment;
 use crate::views::trends::{MetricNames, TrendView};
 use proofmill_base::error::{Error, ErrorKind, Result};
 use proofmill_catalog::summary::{RunSummary, list};
-use proofmill_store::Outcome;
 
 /// Shows how a metric of a pipeline changed from run to run.
 pub async fn trends(args: &args::Trends, environment: &Environment) -> Result<()> {
     let (store, output) = (environment.host.store_to_read().await?, &environment.output);
     let mut runs = Vec::new();
-    let good = |run: &RunSummary| run.outcome == Some(Outcome::Succeeded);
-    let listed = list(&store, args.limit, Some(&args.pipeline), good).await?;
+    let listed = list(&store, args.limit, Some(&args.pipeline), RunSummary::is_good).await?;
     listed.remark.iter().for_each(|remark| output.remark(remark));
     for (run, summary) in listed.runs {
         match summary {

@@ -4,23 +4,18 @@
 //! measured are paired by their key, and the difference is tested as `compare` does.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::Arc;
 
-use arrow::array::{Array, Float64Array, StringArray};
-use arrow::compute::{cast, concat_batches};
-use arrow::datatypes::DataType;
 use serde::Serialize;
 
+use crate::diff::measured::{Columns, Measured, Row, inputs};
 use crate::diff::pair::{TablePair, by, table_of};
 use crate::diff::runs::Side;
-use crate::session::{Engine, StageTable};
+use crate::session::Engine;
 use crate::stages::error::StageError;
 use crate::stages::queries::sql_kind::quoted;
 use crate::stages::tables::paired::{Paired, few_clusters, paired};
-use crate::stages::tables::query::rows_of;
 use crate::stages::tables::values::{Key, text_at};
 use proofmill_base::error::{Error, Result};
-use proofmill_pipeline::kinds::statistics::{ACCURACY, Interval};
 use proofmill_pipeline::role::KindRole;
 use proofmill_store::{Artifact, Store};
 use proofmill_udfs::stats;
@@ -126,7 +121,7 @@ fn texts(by: &[(String, Option<String>)]) -> Key {
 }
 
 /// The values of a `measure` in both runs.
-async fn values(
+pub(super) async fn values(
     stage: &str,
     records: [&Artifact; 2],
     store: &Store,
@@ -169,26 +164,10 @@ async fn tests(
     store: &Store,
     engine: &Engine,
 ) -> Result<std::result::Result<(Vec<String>, Tests), String>> {
-    let [ours, theirs] = records;
-    let settings = |record: &Artifact| -> BTreeMap<String, String> {
-        let settings = record.components.iter().filter(|(name, _)| name.starts_with("settings."));
-        settings.map(|(name, value)| (name.clone(), value.clone())).collect()
+    let [first, second] = match inputs(sides, records) {
+        Ok(inputs) => inputs,
+        Err(why) => return Ok(Err(why)),
     };
-    if settings(ours) != settings(theirs) {
-        return Ok(Err("the two runs measure different things".to_owned()));
-    }
-    let mut measured = Vec::new();
-    for (side, record) in sides.into_iter().zip(records) {
-        let input = record.components.get("input.from").and_then(|input| side.stage_of(input));
-        let Some(input) = input else {
-            return Ok(Err(format!(
-                "run {} does not have the rows that it was measured on",
-                side.run.run
-            )));
-        };
-        measured.push(input);
-    }
-    let [first, second] = measured.as_slice() else { return Ok(Ok((Vec::new(), Tests::new()))) };
     let name = first.stage.as_str();
     let Some(pair) = TablePair::of(name, sides, [first, second], store).await? else {
         return Ok(Err(format!("`{name}` has no rows")));
@@ -200,21 +179,10 @@ async fn tests(
             return Ok(Err(format!("{message}{hint}")));
         }
     };
-    let plan = Measured::of(theirs, on);
-    let first = plan.items(name, &pair.a, engine).await?;
-    let second = plan.items(name, &pair.b, engine).await?;
-    plan.compared(&first, &second).map(|tests| Ok((plan.on, tests)))
-}
-
-/// What a `measure` counts, row by row.
-struct Measured {
-    by: Vec<String>,
-    on: Vec<String>,
-    cluster: Option<String>,
-    exclude: Option<String>,
-    /// Names with their expressions.
-    metrics: Vec<(String, String)>,
-    ci: Interval,
+    let measured = Measured::of(records[1]);
+    let first = items(measured.rows(name, &pair.a, &on, engine).await?);
+    let second = items(measured.rows(name, &pair.b, &on, engine).await?);
+    compared(&measured, &first, &second).map(|tests| Ok((on, tests)))
 }
 
 /// A row that was measured.
@@ -227,120 +195,35 @@ struct Item {
 /// Rows by group and key.
 type Items = BTreeMap<(Key, Key), Item>;
 
-impl Measured {
-    fn of(record: &Artifact, on: Vec<String>) -> Self {
-        let setting = |name: &str| record.components.get(&format!("settings.{name}")).cloned();
-        let number = |name: &str| setting(name).and_then(|value| value.parse().ok());
-        let default = Interval::default();
-        let named = record.components.iter().filter_map(|(name, expression)| {
-            Some((name.strip_prefix("settings.metrics.")?.to_owned(), expression.clone()))
-        });
-        let accuracy = setting("correct").map(|expression| (ACCURACY.to_owned(), expression));
-        Self {
-            by: by(record),
-            on,
-            cluster: setting("cluster"),
-            exclude: setting("exclude"),
-            metrics: accuracy.into_iter().chain(named).collect(),
-            ci: Interval {
-                bootstrap: setting("ci.bootstrap").and_then(|value| value.parse().ok()),
-                seed: setting("ci.seed")
-                    .and_then(|value| value.parse().ok())
-                    .unwrap_or(default.seed),
-                level: number("ci.level").unwrap_or(default.level),
-            },
-        }
-    }
-
-    /// The rows of a table that the expressions call `name`; a row without a value counts as 0.
-    async fn items(&self, name: &str, table: &Arc<StageTable>, engine: &Engine) -> Result<Items> {
-        let cluster = self.cluster.iter();
-        let columns: Vec<String> =
-            self.by.iter().chain(&self.on).chain(cluster).map(|name| quoted(name)).collect();
-        let texts = columns.iter().enumerate().map(|(i, column)| format!("{column} AS t{i}"));
-        let metrics = self.metrics.iter().enumerate();
-        let values = metrics.map(|(i, (_, expression))| format!("({expression}) AS v{i}"));
-        let wanted: Vec<String> = texts.chain(values).collect();
-        let kept = self.exclude.as_ref().map(|it| format!(" WHERE ({it}) IS NOT TRUE"));
-        let sql = format!("SELECT {} FROM {name}{}", wanted.join(", "), kept.unwrap_or_default());
-        let rows = Columns::of(&sql, name, table, columns.len(), engine).await?;
-        let key = self.by.len()..self.by.len() + self.on.len();
-        let item = |row: usize| {
-            let cluster = match self.cluster {
-                Some(_) => text_at(&rows.texts[key.end], row),
-                None => None,
-            };
-            let values = (0..self.metrics.len()).map(|i| rows.value(row, i).unwrap_or(0.0));
-            let id = (rows.text(row, 0..key.start), rows.text(row, key.clone()));
-            (id, Item { cluster, values: values.collect() })
-        };
-        Ok((0..rows.len()).map(item).collect())
-    }
-
-    fn compared(&self, first: &Items, second: &Items) -> Result<Tests> {
-        let mut groups: BTreeMap<&[Option<String>], Vec<(&Item, &Item)>> = BTreeMap::new();
-        for (id, item) in first {
-            if let Some(theirs) = second.get(id) {
-                groups.entry(&id.0).or_default().push((item, theirs));
-            }
-        }
-        let mut tests = Tests::new();
-        for (group, pairs) in groups {
-            let clusters: Vec<_> = pairs.iter().map(|(ours, _)| ours.cluster.as_deref()).collect();
-            let clusters = self.cluster.as_ref().map(|_| clusters.as_slice());
-            for (m, (metric, _)) in self.metrics.iter().enumerate() {
-                let a: Vec<f64> = pairs.iter().map(|(ours, _)| ours.values[m]).collect();
-                let b: Vec<f64> = pairs.iter().map(|(_, theirs)| theirs.values[m]).collect();
-                let boolean = a.iter().chain(&b).all(|value| *value == 0.0 || *value == 1.0);
-                let found =
-                    paired(&a, &b, clusters, boolean, &self.ci).map_err(StageError::from)?;
-                tests.insert((group.to_vec(), metric.clone()), found);
-            }
-        }
-        Ok(tests)
-    }
+/// Those that are not left out; one without a value counts as 0.
+fn items(rows: Vec<Row>) -> Items {
+    let kept = rows.into_iter().filter(|row| !row.is_excluded);
+    let item = |row: Row| {
+        let values = row.values.into_iter().map(|value| value.unwrap_or(0.0)).collect();
+        ((row.group, row.key), Item { cluster: row.cluster, values })
+    };
+    kept.map(item).collect()
 }
 
-/// Texts and numbers of a query.
-struct Columns {
-    texts: Vec<StringArray>,
-    values: Vec<Float64Array>,
-    rows: usize,
-}
-
-impl Columns {
-    /// The first `texts` columns of the query as texts, the rest as numbers.
-    async fn of(
-        sql: &str,
-        name: &str,
-        table: &Arc<StageTable>,
-        texts: usize,
-        engine: &Engine,
-    ) -> Result<Self> {
-        let (schema, batches) = rows_of(sql, &[(name, table)], engine).await?;
-        let all = concat_batches(&schema, &batches).map_err(StageError::from)?;
-        let column = |i: usize, kind| cast(all.column(i), &kind).map_err(StageError::from);
-        let text = |i| Ok(column(i, DataType::Utf8)?.as_any().downcast_ref().cloned());
-        let value = |i| Ok(column(i, DataType::Float64)?.as_any().downcast_ref().cloned());
-        let texts_: Result<Option<_>, StageError> = (0..texts).map(text).collect();
-        let values: Result<Option<_>, StageError> = (texts..all.num_columns()).map(value).collect();
-        Ok(Self {
-            texts: texts_?.unwrap_or_default(),
-            values: values?.unwrap_or_default(),
-            rows: all.num_rows(),
-        })
+fn compared(measured: &Measured, first: &Items, second: &Items) -> Result<Tests> {
+    let mut groups: BTreeMap<&[Option<String>], Vec<(&Item, &Item)>> = BTreeMap::new();
+    for (id, item) in first {
+        if let Some(theirs) = second.get(id) {
+            groups.entry(&id.0).or_default().push((item, theirs));
+        }
     }
-
-    fn len(&self) -> usize {
-        self.rows
+    let mut tests = Tests::new();
+    for (group, pairs) in groups {
+        let clusters: Vec<_> = pairs.iter().map(|(ours, _)| ours.cluster.as_deref()).collect();
+        let clusters = measured.cluster.as_ref().map(|_| clusters.as_slice());
+        for (m, (metric, _)) in measured.metrics.iter().enumerate() {
+            let a: Vec<f64> = pairs.iter().map(|(ours, _)| ours.values[m]).collect();
+            let b: Vec<f64> = pairs.iter().map(|(_, theirs)| theirs.values[m]).collect();
+            let boolean = a.iter().chain(&b).all(|value| *value == 0.0 || *value == 1.0);
+            let found =
+                paired(&a, &b, clusters, boolean, &measured.ci).map_err(StageError::from)?;
+            tests.insert((group.to_vec(), metric.clone()), found);
+        }
     }
-
-    fn text(&self, row: usize, columns: std::ops::Range<usize>) -> Key {
-        self.texts[columns].iter().map(|column| text_at(column, row)).collect()
-    }
-
-    fn value(&self, row: usize, column: usize) -> Option<f64> {
-        let column = &self.values[column];
-        column.is_valid(row).then(|| column.value(row))
-    }
+    Ok(tests)
 }

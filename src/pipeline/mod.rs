@@ -1,5 +1,5 @@
 //! The pipeline file: YAML text to typed stages, with a place for every diagnostic. Pure: no I/O
-//! beyond what the injected loader reads, no DataFusion, no store.
+//! beyond what the injected loader reads, no DataFusion, no store. Beside it the other files that users write.
 
 pub mod checks;
 pub mod code;
@@ -7,8 +7,10 @@ pub mod declared;
 pub mod device;
 pub mod diagnostic;
 pub mod expand;
+pub mod gate;
 pub mod group;
 pub mod interpolate;
+pub mod kind_file;
 pub mod kinds;
 pub mod models;
 pub mod names;

@@ -4,16 +4,12 @@ use chrono::{DateTime, Utc};
 use indexmap::IndexMap;
 use proofmill_base::clock::parse_duration;
 use proofmill_base::ids::PipelineName;
-use proofmill_pipeline::code::Code;
 use proofmill_pipeline::diagnostic::Diagnostic;
-use proofmill_pipeline::node::Node;
-use proofmill_pipeline::source::Sources;
-use proofmill_pipeline::validate::Validator;
-use proofmill_pipeline::{text, yaml};
+use proofmill_pipeline::gate::Gate;
+use proofmill_pipeline::kind_file::{self, KindFile, Refused};
 use schemars::JsonSchema;
-use schemars::generate::SchemaSettings;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value as Json};
+use serde_json::Value as Json;
 
 use crate::calendar::{Calendar, CalendarError};
 
@@ -28,7 +24,7 @@ pub struct ScheduleFile {
     pub kind: FileKind,
     /// Name of the schedule.
     #[schemars(extend("x-name" = true))]
-    pub name: PipelineNameText,
+    pub name: String,
     /// The pipeline file, relative to the folder in which the daemon runs.
     pub pipeline: String,
     /// Values for its parameters.
@@ -53,6 +49,8 @@ pub struct ScheduleFile {
     pub overlap: Overlap,
     /// What a run may spend, as `run --budget` takes it.
     pub budget: Option<String>,
+    /// The gate file that judges each run, relative to the folder in which `apply` runs: read then, and kept with the schedule.
+    pub gate: Option<String>,
 }
 
 /// The kind of a file.
@@ -61,9 +59,6 @@ pub struct ScheduleFile {
 pub enum FileKind {
     Schedule,
 }
-
-/// A name as it is written; [`Schedule`] has it checked.
-pub type PipelineNameText = String;
 
 /// What becomes of instants that were missed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -114,6 +109,8 @@ pub struct Schedule {
     pub window_seconds: u64,
     pub overlap: Overlap,
     pub budget: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gate: Option<Box<Gate>>,
 }
 
 impl Schedule {
@@ -129,8 +126,16 @@ impl Schedule {
 
 /// The JSON Schema of schedule files, for editors.
 pub fn schema() -> Json {
-    let generator = SchemaSettings::draft07().into_generator();
-    generator.into_root_schema_for::<ScheduleFile>().to_value()
+    kind_file::schema::<ScheduleFile>()
+}
+
+/// What is wrong with values whose meaning is known where runs are started.
+#[derive(Clone, Copy)]
+pub struct Checks<'a> {
+    /// Of a budget.
+    pub budget: &'a dyn Fn(&str) -> Result<(), String>,
+    /// Reads a gate file.
+    pub gate: &'a dyn Fn(&str) -> Result<Gate, String>,
 }
 
 /// Reads the bytes of a schedule file; or the text with all that is wrong with it.
@@ -142,43 +147,25 @@ pub fn parse(
     name: &str,
     bytes: &[u8],
     now: DateTime<Utc>,
-) -> Result<Schedule, (Vec<Diagnostic>, Sources)> {
-    let mut sources = Sources::default();
+    checks: Checks<'_>,
+) -> Result<Schedule, Refused> {
+    let read: KindFile<ScheduleFile> = kind_file::parse(name, bytes)?;
     let mut diagnostics = Vec::new();
-    let node = text::add(name, bytes, &mut sources)
-        .and_then(|source| yaml::parse(&sources, source, &mut diagnostics));
-    let node = match node {
-        Ok(node) => node,
-        Err(diagnostic) => return Err((vec![*diagnostic], sources)),
-    };
-    match checked(&node, now, &mut diagnostics) {
+    match checked(&read, now, checks, &mut diagnostics) {
         Some(schedule) if diagnostics.is_empty() => Ok(schedule),
-        _ => Err((diagnostics, sources)),
+        _ => Err((diagnostics, read.sources)),
     }
 }
 
-fn checked(node: &Node, now: DateTime<Utc>, out: &mut Vec<Diagnostic>) -> Option<Schedule> {
-    let mut definitions = Map::new();
-    let schema = schema();
-    if let Some(Json::Object(inner)) = schema.get("definitions") {
-        definitions.extend(inner.clone());
-    }
-    definitions.insert("ScheduleFile".to_owned(), schema);
-    Validator::new(&definitions).check("ScheduleFile", node, "", out);
-    if !out.is_empty() {
-        return None;
-    }
-    let place = |key: &str| node.get(key).map_or(node.span, |node| node.span);
+fn checked(
+    read: &KindFile<ScheduleFile>,
+    now: DateTime<Utc>,
+    checks: Checks<'_>,
+    out: &mut Vec<Diagnostic>,
+) -> Option<Schedule> {
+    let file = read.file.clone();
     let mut wrong = |key: &str, message: String, help: Option<&str>| {
-        let diagnostic = Diagnostic::error(Code::WrongValue, place(key), key, message);
-        out.push(diagnostic.with_help(help.map(str::to_owned)));
-    };
-    let file: ScheduleFile = match serde_json::from_value(node.to_json()) {
-        Ok(file) => file,
-        Err(error) => {
-            wrong("kind", error.to_string(), None);
-            return None;
-        }
+        out.push(read.wrong(&[key], message, help));
     };
     let mut seconds = |key: &str, text: &str| {
         let found = parse_duration(text).map(|time| time.as_secs());
@@ -194,6 +181,11 @@ fn checked(node: &Node, now: DateTime<Utc>, out: &mut Vec<Diagnostic>) -> Option
         None => Some(0),
     };
     let window_seconds = seconds("window", &file.window);
+    if let Some(Err(reason)) = file.budget.as_deref().map(checks.budget) {
+        wrong("budget", reason, None);
+    }
+    let gate = file.gate.as_deref().map(checks.gate).transpose();
+    let gate = gate.map_err(|reason| wrong("gate", reason, None));
     if file.missed == Missed::All(0) {
         wrong("missed", "`all` needs at least 1".to_owned(), Some("`none` runs none of them"));
     }
@@ -225,5 +217,6 @@ fn checked(node: &Node, now: DateTime<Utc>, out: &mut Vec<Diagnostic>) -> Option
         window_seconds: window_seconds?,
         overlap: file.overlap,
         budget: file.budget,
+        gate: gate.ok()?.map(Box::new),
     })
 }

@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, Utc};
 use proofmill_base::ids::RunId;
-use proofmill_catalog::audit::entry::Ending;
+use proofmill_catalog::audit::entry::{Ending, VerdictWord};
 use serde::{Deserialize, Serialize};
 
 use crate::file::Schedule;
@@ -118,6 +118,9 @@ pub enum ScheduleEvent {
     Ended {
         run: RunId,
         how: Ending,
+        /// What the gate of the schedule says of it, if it has one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        verdict: Option<VerdictWord>,
     },
     /// Instants are to run that are not due: now, or again.
     Requested {

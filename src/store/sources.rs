@@ -41,6 +41,8 @@ pub enum SourceRole {
     Setting,
     /// A declared file of a program.
     Code,
+    /// What a gate found in runs.
+    Verdict,
 }
 
 impl SourceRef {

@@ -107,6 +107,13 @@ fn detail(event: &AuditEvent) -> String {
         AuditEvent::RowsRoot { artifact, rows, .. } => {
             format!("{} rows of record {}", count(*rows), artifact.short())
         }
+        AuditEvent::Judged(judged) => {
+            let baseline = judged.baseline.as_ref();
+            let against = baseline.map_or("nothing".to_owned(), ToString::to_string);
+            let verdict = judged.verdict.sha256.short();
+            format!("gate {} against {against}, verdict {verdict}", judged.gate)
+        }
+        AuditEvent::Pinned { owner, reason, .. } => format!("by {owner}: {reason}"),
         AuditEvent::Key { verifier } => verifier.clone(),
     }
 }

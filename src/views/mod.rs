@@ -20,4 +20,5 @@ pub mod shell;
 pub mod stage;
 pub mod testing;
 pub mod trends;
+pub mod verdict;
 pub mod why;

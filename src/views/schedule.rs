@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, Utc};
 use proofmill_base::ids::{PipelineName, RunId};
-use proofmill_catalog::audit::entry::Ending;
+use proofmill_catalog::audit::entry::{Ending, VerdictWord};
 use proofmill_schedule::calendar::{Calendar, Planned, Wall};
 use proofmill_schedule::file::Schedule;
 use proofmill_schedule::log::ScheduleEntry;
@@ -41,6 +41,17 @@ pub struct LastRun {
     pub planned: DateTime<Utc>,
     pub run: RunId,
     pub how: Ending,
+    /// What the gate of the schedule said, if it had one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub verdict: Option<VerdictWord>,
+}
+
+/// `succeeded`, or `succeeded, fail` where a gate judged.
+fn how(how: Ending, verdict: Option<VerdictWord>) -> String {
+    match verdict {
+        Some(verdict) => format!("{}, {}", how.word(), verdict.word()),
+        None => how.word().to_owned(),
+    }
 }
 
 impl View for StatusView {
@@ -50,7 +61,7 @@ impl View for StatusView {
             let last = it.last.as_ref();
             let how = match (&it.open, last) {
                 (Some(_), _) => "running".to_owned(),
-                (None, Some(last)) => last.how.word().to_owned(),
+                (None, Some(last)) => how(last.how, last.verdict),
                 (None, None) => String::new(),
             };
             let planned = it.open.as_ref().map(|open| open.planned);
@@ -205,9 +216,9 @@ pub fn history_lines(entry: &ScheduleEntry) -> Vec<HistoryLine> {
                 one(*planned, run, what.to_owned())
             }));
         }
-        ScheduleEvent::Ended { run, how } => {
+        ScheduleEvent::Ended { run, how: ended, verdict } => {
             let planned = entry.before.open.as_ref().map_or(at, |open| open.planned);
-            lines.push(one(planned, run, how.word().to_owned()));
+            lines.push(one(planned, run, how(*ended, *verdict)));
         }
         _ => {}
     }
@@ -271,31 +282,38 @@ fn skipped_because(reason: &SkipReason) -> String {
 /// What `schedule tick` came to.
 #[derive(Clone, Debug, Serialize)]
 #[serde(transparent)]
-pub struct TickView(pub Vec<(PipelineName, Looked)>);
+pub struct TickView(pub Vec<(PipelineName, Ticked)>);
 
 /// What one look at a schedule came to.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Looked {
+pub enum Ticked {
     /// Nothing is due.
     Nothing,
     /// A run of another process is not ended.
     Busy { run: RunId },
     /// A run was started, or resumed, and has ended.
-    Ran { fired: Fired, how: Ending },
+    Ran {
+        fired: Fired,
+        how: Ending,
+        /// What the gate of the schedule says, if it has one.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        verdict: Option<VerdictWord>,
+    },
     /// This process was to end during the run: the next one resumes it.
     Left { run: RunId },
 }
 
 impl View for TickView {
     fn sections(&self) -> Vec<Section> {
-        let line = |(name, looked): &(PipelineName, Looked)| match looked {
-            Looked::Nothing => format!("{name}: nothing is due\n"),
-            Looked::Busy { run } => format!("{name}: run {run} has not ended\n"),
-            Looked::Ran { fired: Fired { planned, run, .. }, how } => {
-                format!("{name}: run {run} for {} {}\n", date_and_time(*planned), how.word())
+        let line = |(name, ticked): &(PipelineName, Ticked)| match ticked {
+            Ticked::Nothing => format!("{name}: nothing is due\n"),
+            Ticked::Busy { run } => format!("{name}: run {run} has not ended\n"),
+            Ticked::Ran { fired: Fired { planned, run, .. }, how: ended, verdict } => {
+                let planned = date_and_time(*planned);
+                format!("{name}: run {run} for {planned} {}\n", how(*ended, *verdict))
             }
-            Looked::Left { run } => format!("{name}: run {run} is left to resume\n"),
+            Ticked::Left { run } => format!("{name}: run {run} is left to resume\n"),
         };
         vec![Section::Text(self.0.iter().map(line).collect())]
     }

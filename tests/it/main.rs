@@ -9,6 +9,7 @@
 mod caching;
 mod commands;
 mod evidence;
+mod gating;
 mod inference;
 mod oracle;
 mod papers;

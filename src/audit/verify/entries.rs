@@ -8,7 +8,8 @@ use proofmill_base::ids::RunId;
 use proofmill_catalog::audit::entry::{AdoptedRun, AuditEntry, AuditEvent, LogState, RunEnd};
 use proofmill_catalog::audit::log::StoredAuditEntry;
 use proofmill_store::{
-    Key, LogFolder, Numbered, Store, StoreError, StoredEntry, checkpoint_note_key, unseal,
+    Key, LogFolder, Numbered, SourceRef, Store, StoreError, StoredEntry, checkpoint_note_key,
+    unseal,
 };
 
 use crate::checkpoint::{Anchor, Compared, kept};
@@ -30,6 +31,8 @@ pub(super) struct Logged {
     pub heads: BTreeMap<(String, u64), (Digest, Vec<RunId>)>,
     /// Roots of tables whose records have none, by the digests of the records.
     pub roots: HashMap<Digest, Digest>,
+    /// The verdicts of gates, each with the run that was judged and the number of the entry.
+    pub verdicts: Vec<(RunId, SourceRef, u64)>,
     /// True if the store has a log.
     pub exists: bool,
 }
@@ -166,7 +169,11 @@ impl Logged {
             AuditEvent::RowsRoot { artifact, root, .. } => {
                 self.roots.insert(*artifact, *root);
             }
-            AuditEvent::Forgot { .. } | AuditEvent::Key { .. } => {}
+            AuditEvent::Judged(judged) => {
+                let (run, verdict) = (judged.candidate.clone(), judged.verdict.clone());
+                self.verdicts.push((run, verdict, stored.entry.seq));
+            }
+            AuditEvent::Forgot { .. } | AuditEvent::Pinned { .. } | AuditEvent::Key { .. } => {}
         }
     }
 

@@ -33,6 +33,7 @@ pub(super) async fn examine(
     let schedules = store.folders(&schedules_prefix()).await?;
     chains(store, "schedules", &schedules, found).await?;
     heads(store, log, found).await?;
+    verdicts(log, objects, found);
     let is_data = |key: &Key| key.as_str().split('/').nth(2) == Some("data");
     let keys = store.list(&runs_prefix()).await?;
     let unnamed = keys.iter().filter(|key| is_data(key) && !objects.contains_key(*key));
@@ -90,6 +91,19 @@ fn planted(
             format!("run {run}, which made it, names another record, with SHA-256 {sha256}");
         (Fault::Contradicts, detail)
     })
+}
+
+/// The verdicts of gates.
+fn verdicts(log: &Logged, objects: &mut Objects, found: &mut Collected) {
+    for (run, verdict, seq) in &log.verdicts {
+        if !log.names(run) {
+            let key = LogFolder::of_audit().entry(*seq);
+            let detail = format!("it judges run {run}, of which no entry says that it began");
+            found.add(Finding::new(key.as_str(), Fault::NotLogged, detail));
+        }
+        let what = "the verdict of a gate".to_owned();
+        Named::add(objects, verdict.key(), verdict.sha256, verdict.bytes, what, run);
+    }
 }
 
 /// The log of the ledger, and its segments.

@@ -6,10 +6,10 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
 use proofmill_base::digest::Digest;
-use proofmill_base::ids::{PipelineName, RunId};
+use proofmill_base::ids::{ChannelName, PipelineName, RunId};
 use proofmill_base::merkle::{Tree, leaf_hash};
 use proofmill_store::{
-    Extensions, Head, LogRecord, Outcome, PipelineRef, Record, StoredEntry, Trigger,
+    Extensions, Head, LogRecord, Outcome, PipelineRef, Record, SourceRef, StoredEntry, Trigger,
 };
 
 /// The version of entries that this program writes and the newest that it reads.
@@ -77,6 +77,18 @@ pub enum AuditEvent {
         rows: u64,
         root: Digest,
     },
+    /// A gate judged a run.
+    Judged(Judged),
+    /// People chose the run that others are compared with.
+    Pinned {
+        pipeline: PipelineName,
+        run: RunId,
+        /// Who answers for the choice.
+        owner: String,
+        reason: String,
+        /// All channels of the pipeline after this.
+        channels: Channels,
+    },
     /// A key signs from here on, in the form of a signed note's verifier key. It is trusted by those only who
     /// were given it elsewhere.
     Key {
@@ -101,6 +113,60 @@ pub struct RunEnd {
     /// Whether another process entered this, after the run's own had ended without it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub late: bool,
+}
+
+/// What a gate found.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Judged {
+    /// The name of the gate.
+    pub gate: PipelineName,
+    /// The pipeline of the run that was judged.
+    pub pipeline: PipelineName,
+    pub candidate: RunId,
+    /// The run that it was compared with; `None` if there was none.
+    pub baseline: Option<RunId>,
+    pub word: VerdictWord,
+    /// The verdict with its evidence.
+    pub verdict: SourceRef,
+    /// All channels of the pipeline after this.
+    pub channels: Channels,
+}
+
+/// Names for runs of one pipeline. [`BASELINE`] is what people pinned; each other one is the last run that passed a gate with
+/// this channel.
+pub type Channels = BTreeMap<ChannelName, RunId>;
+
+/// The channel that people pin.
+pub const BASELINE: &str = "baseline";
+
+/// A verdict in a word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum VerdictWord {
+    /// A drop that matters is excluded.
+    Pass,
+    /// A drop that matters is found, or another condition is broken.
+    Fail,
+    /// Neither: the questions are too few.
+    CannotTell,
+    /// The two runs do not measure the same.
+    NotComparable,
+    /// The candidate has no numbers.
+    NotFinished,
+}
+
+impl VerdictWord {
+    /// The word for people.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Pass => "pass",
+            Self::Fail => "fail",
+            Self::CannotTell => "cannot tell",
+            Self::NotComparable => "not comparable",
+            Self::NotFinished => "not finished",
+        }
+    }
 }
 
 /// How a run ended, in a word.
@@ -177,6 +243,8 @@ impl AuditEvent {
             Self::RunEnded(end) => end.how.word(),
             Self::Forgot { .. } => "forgot",
             Self::RowsRoot { .. } => "rows root",
+            Self::Judged(judged) => judged.word.word(),
+            Self::Pinned { .. } => "pinned",
             Self::Key { .. } => "key",
         }
     }
@@ -186,6 +254,8 @@ impl AuditEvent {
         match self {
             Self::RunBegan { run, .. } => Some(run),
             Self::RunEnded(end) => Some(&end.run),
+            Self::Judged(judged) => Some(&judged.candidate),
+            Self::Pinned { run, .. } => Some(run),
             Self::Adopted { .. }
             | Self::Forgot { .. }
             | Self::RowsRoot { .. }
@@ -198,6 +268,8 @@ impl AuditEvent {
         match self {
             Self::RunBegan { pipeline, .. } => Some(&pipeline.name),
             Self::RunEnded(end) => Some(&end.pipeline),
+            Self::Judged(judged) => Some(&judged.pipeline),
+            Self::Pinned { pipeline, .. } => Some(pipeline),
             Self::Adopted { .. }
             | Self::Forgot { .. }
             | Self::RowsRoot { .. }
@@ -233,7 +305,11 @@ impl LogState {
                     }
                 }
             }
-            AuditEvent::Forgot { .. } | AuditEvent::RowsRoot { .. } | AuditEvent::Key { .. } => {}
+            AuditEvent::Forgot { .. }
+            | AuditEvent::RowsRoot { .. }
+            | AuditEvent::Judged(_)
+            | AuditEvent::Pinned { .. }
+            | AuditEvent::Key { .. } => {}
         }
     }
 

@@ -124,7 +124,11 @@ impl History {
                     self.give(LoggedRun { run, pipeline, ended });
                 }
             }
-            AuditEvent::Forgot { .. } | AuditEvent::RowsRoot { .. } | AuditEvent::Key { .. } => {}
+            AuditEvent::Forgot { .. }
+            | AuditEvent::RowsRoot { .. }
+            | AuditEvent::Judged(_)
+            | AuditEvent::Pinned { .. }
+            | AuditEvent::Key { .. } => {}
         }
     }
 

@@ -9,21 +9,18 @@ use crate::cli::audit::args::ReplayArgs;
 use crate::cli::display::Display;
 use crate::cli::environment::Environment;
 use crate::cli::stop::on_signals;
-use crate::host::RunStart;
+use crate::host::{RunStart, kept};
 use crate::report::units::plural;
 use crate::run::notice::{Notice, Observer};
 use crate::run::planned::Choice;
 use crate::run::replay::Replay;
 use crate::run::sources::Copies;
-use crate::stages::load::{self, LIMIT};
-use crate::stages::stored_tables::KeptTexts;
 use crate::views::replay::ReplayView;
 use proofmill_base::error::{Error, ErrorKind, Result};
 use proofmill_base::ids::StageName;
 use proofmill_base::rng::mix64;
 use proofmill_catalog::summary::{RunSummary, artifact};
-use proofmill_pipeline::project::plain;
-use proofmill_store::{Artifact, SourceRole, Store, Stored, Trigger, ledger_prefix, read_source};
+use proofmill_store::{Artifact, Store, Stored, Trigger, ledger_prefix};
 
 /// Computes a run again, and compares.
 pub async fn replay(args: &ReplayArgs, environment: &Environment) -> Result<()> {
@@ -45,7 +42,7 @@ pub async fn replay(args: &ReplayArgs, environment: &Environment) -> Result<()> 
     let overlay = store.overlay(folder.path(), hidden)?;
     let id = host.new_run();
     let engine = host.engine(&overlay, &id)?;
-    let (path, draft, texts) = kept(&store, &run).await?;
+    let (path, draft, texts) = kept::pipeline(&store, &run).await?;
     let (loaded, _) = host.load_kept(draft, texts, &engine, &overlay).await?;
     let loaded = environment.valid(loaded)?;
     let replay = Arc::new(Replay::new(run.run.clone(), tables, chosen));
@@ -115,32 +112,6 @@ fn sample<'a>(
     // At least one: a sample of nothing says nothing.
     let wanted = ((all.len() as f64 * share).ceil() as usize).max(1);
     all.into_iter().take(wanted).map(|(_, stage)| stage.clone()).collect()
-}
-
-/// The pipeline of a run as it kept it, and its texts.
-async fn kept(store: &Store, run: &RunSummary) -> Result<(String, load::Draft, KeptTexts)> {
-    let usage = |message: String| Error::new(ErrorKind::Usage, message);
-    let sources = run.origin.as_ref().map(|origin| origin.sources.clone()).unwrap_or_default();
-    let mut texts = KeptTexts::new();
-    for (path, source) in sources.iter().filter(|(_, source)| source.stored) {
-        texts.insert(path.clone(), read_source(store, source).await?.to_vec());
-    }
-    let file = sources.iter().find(|(_, source)| source.role == SourceRole::Pipeline);
-    let Some((path, _)) = file else {
-        return Err(usage(format!("run {} keeps none of its texts", run.run))
-            .with_hint("an older proofmill ran it; runs of this one keep them"));
-    };
-    let params: Vec<(String, String)> = run
-        .params
-        .iter()
-        .filter(|(name, _)| *name != LIMIT)
-        .map(|(name, value)| (name.clone(), plain(value)))
-        .collect();
-    let mut draft = load::read_kept(path, &texts, &params)?;
-    if let Some(rows) = run.params.get(LIMIT).and_then(serde_json::Value::as_u64) {
-        draft.limit(rows);
-    }
-    Ok((path.clone(), draft, texts))
 }
 
 /// Shows a run that is computed again, but not that it succeeded: what came out is for the comparison to say.

@@ -10,10 +10,10 @@ use tokio_util::sync::CancellationToken;
 use crate::cli::display::Display;
 use crate::cli::environment::Environment;
 use crate::cli::schedule::args::DaemonArgs;
-use crate::cli::schedule::look::meant;
-use crate::cli::schedule::tick::Keeper;
+use crate::cli::schedule::look::named_or_all;
+use crate::cli::schedule::tick::Scheduler;
 use crate::cli::stop::on_signals;
-use crate::views::schedule::Looked;
+use crate::views::schedule::Ticked;
 use proofmill_base::error::{Error, ErrorKind, Result};
 use proofmill_base::ids::PipelineName;
 use proofmill_store::Store;
@@ -24,7 +24,7 @@ const LOOK: Duration = Duration::from_secs(10);
 /// Starts what is due until a signal ends it.
 pub async fn run(args: &DaemonArgs, environment: &Environment) -> Result<()> {
     let store = environment.host.store().await?;
-    meant(&store, &args.names).await?;
+    named_or_all(&store, &args.names).await?;
     let stop = CancellationToken::new();
     // Several runs at a time are lines, not one display that is drawn again.
     let display = match environment.is_logged {
@@ -41,7 +41,7 @@ pub async fn run(args: &DaemonArgs, environment: &Environment) -> Result<()> {
     loop {
         if !stop.is_cancelled() {
             // A store that does not answer now may do so at the next look.
-            match meant(&store, &args.names).await {
+            match named_or_all(&store, &args.names).await {
                 Ok(names) => {
                     for name in names.into_iter().filter(|name| busy.insert(name.clone())) {
                         looks.push(look(environment, &store, name, &stop, &display));
@@ -56,8 +56,8 @@ pub async fn run(args: &DaemonArgs, environment: &Environment) -> Result<()> {
         tokio::pin!(pause);
         loop {
             tokio::select! {
-                Some((name, looked)) = looks.next(), if !looks.is_empty() => {
-                    let ran = say(environment, &name, looked);
+                Some((name, ticked)) = looks.next(), if !looks.is_empty() => {
+                    let ran = say(environment, &name, ticked);
                     busy.remove(&name);
                     if ran {
                         break;
@@ -79,22 +79,23 @@ async fn look(
     name: PipelineName,
     stop: &CancellationToken,
     display: &Display,
-) -> (PipelineName, Result<Looked>) {
-    let keeper = Keeper { environment, store, name: &name, stop, display };
-    let looked = keeper.look().await;
-    (name, looked)
+) -> (PipelineName, Result<Ticked>) {
+    let scheduler = Scheduler { environment, store, name: &name, stop, display };
+    let ticked = Box::pin(scheduler.tick()).await;
+    (name, ticked)
 }
 
 /// Says what a look came to; whether a run ended, so that another may be due.
-fn say(environment: &Environment, name: &PipelineName, looked: Result<Looked>) -> bool {
+fn say(environment: &Environment, name: &PipelineName, ticked: Result<Ticked>) -> bool {
     let remark = |text: String| environment.output.remark(format!("schedule `{name}`: {text}"));
-    match looked {
-        Ok(Looked::Nothing | Looked::Busy { .. }) => false,
-        Ok(Looked::Ran { fired, how }) => {
-            remark(format!("run {} {}", fired.run, how.word()));
+    match ticked {
+        Ok(Ticked::Nothing | Ticked::Busy { .. }) => false,
+        Ok(Ticked::Ran { fired, how, verdict }) => {
+            let verdict = verdict.map(|verdict| format!(", gate: {}", verdict.word()));
+            remark(format!("run {} {}{}", fired.run, how.word(), verdict.unwrap_or_default()));
             true
         }
-        Ok(Looked::Left { run }) => {
+        Ok(Ticked::Left { run }) => {
             remark(format!("run {run} is left for the next process to resume"));
             false
         }

@@ -4,12 +4,13 @@ use chrono::{DateTime, Utc};
 
 use crate::cli::environment::Environment;
 use crate::cli::schedule::args::{ApplyArgs, BackfillArgs, PauseArgs};
-use crate::cli::schedule::look::meant;
+use crate::cli::schedule::look::named_or_all;
+use crate::cli::schedule::read::read;
 use crate::report::units::plural;
 use proofmill_base::error::{Error, ErrorKind, Result};
 use proofmill_base::ids::PipelineName;
+use proofmill_schedule::calendar::CalendarError;
 use proofmill_schedule::decision;
-use proofmill_schedule::file;
 use proofmill_schedule::log::ScheduleLog;
 use proofmill_schedule::state::{ScheduleEvent, ScheduleState, Waiting, Why};
 use proofmill_store::{Store, writer_name};
@@ -19,18 +20,8 @@ const BACKFILL_MAX: usize = 1000;
 
 /// Puts a schedule into the store.
 pub async fn apply(args: &ApplyArgs, environment: &Environment) -> Result<()> {
-    let shown = args.file.display().to_string();
-    let bytes = std::fs::read(&args.file).map_err(|error| {
-        Error::new(ErrorKind::Usage, format!("`{shown}` cannot be read: {error}"))
-    })?;
     let now = environment.host.clock().now();
-    let schedule = match file::parse(&shown, &bytes, now) {
-        Ok(schedule) => schedule,
-        Err((diagnostics, sources)) => {
-            environment.output.diagnostics(&diagnostics, &sources)?;
-            return Err(Error::new(ErrorKind::Pipeline, format!("`{shown}` has errors")));
-        }
-    };
+    let schedule = read(&args.file, now, environment)?;
     let store = environment.host.store().await?;
     let log = ScheduleLog::of(&store, &schedule.name);
     let applied = log
@@ -53,11 +44,9 @@ pub async fn pause(args: &PauseArgs, environment: &Environment) -> Result<()> {
         Some(_) => Ok(None),
         None => decision::pause(state, args.reason.clone(), now).map(Some),
     };
-    let store = of_schedule(&args.name, environment).await?;
-    let done = ScheduleLog::of(&store, &args.name).append(&writer_name(&store), event).await?;
-    environment.output.remark(match done {
-        Some(_) => format!("schedule `{}` is paused; a run that has begun goes on", args.name),
-        None => format!("schedule `{}` was paused already", args.name),
+    environment.output.remark(match changed(&args.name, environment, event).await? {
+        true => format!("schedule `{}` is paused; a run that has begun goes on", args.name),
+        false => format!("schedule `{}` was paused already", args.name),
     });
     Ok(())
 }
@@ -69,11 +58,9 @@ pub async fn resume(name: &PipelineName, environment: &Environment) -> Result<()
         Some(_) => decision::resume(state, now).map(Some),
         None => Ok(None),
     };
-    let store = of_schedule(name, environment).await?;
-    let done = ScheduleLog::of(&store, name).append(&writer_name(&store), event).await?;
-    environment.output.remark(match done {
-        Some(_) => format!("schedule `{name}` goes on"),
-        None => format!("schedule `{name}` was not paused"),
+    environment.output.remark(match changed(name, environment, event).await? {
+        true => format!("schedule `{name}` goes on"),
+        false => format!("schedule `{name}` was not paused"),
     });
     Ok(())
 }
@@ -128,19 +115,31 @@ async fn request(
     why: Why,
     environment: &Environment,
 ) -> Result<()> {
-    let store = of_schedule(name, environment).await?;
     let event = |state: &ScheduleState| {
         let new = planned.iter().map(|planned| Waiting { planned: *planned, why });
         let waiting: Vec<Waiting> = new.filter(|new| !state.waiting.contains(new)).collect();
         Ok((!waiting.is_empty()).then_some(ScheduleEvent::Requested { waiting }))
     };
-    ScheduleLog::of(&store, name).append(&writer_name(&store), event).await?;
+    changed(name, environment, event).await?;
     Ok(())
+}
+
+/// Appends what `event` makes of the state of a schedule; whether that is anything.
+async fn changed(
+    name: &PipelineName,
+    environment: &Environment,
+    event: impl Fn(&ScheduleState) -> std::result::Result<Option<ScheduleEvent>, CalendarError>
+    + Send
+    + Sync,
+) -> Result<bool> {
+    let store = of_schedule(name, environment).await?;
+    let done = ScheduleLog::of(&store, name).append(&writer_name(&store), event).await?;
+    Ok(done.is_some())
 }
 
 /// The store, which has this schedule.
 async fn of_schedule(name: &PipelineName, environment: &Environment) -> Result<Store> {
     let store = environment.host.store_to_read().await?;
-    meant(&store, std::slice::from_ref(name)).await?;
+    named_or_all(&store, std::slice::from_ref(name)).await?;
     Ok(store)
 }

@@ -4,13 +4,14 @@ use std::path::Path;
 
 use chrono::{DateTime, Days, TimeDelta, Utc};
 use proofmill_schedule::decision::begins;
-use proofmill_schedule::file::{self, Schedule};
+use proofmill_schedule::file::Schedule;
 use proofmill_schedule::log::{ScheduleEntry, ScheduleLog, names};
 use proofmill_schedule::state::{ScheduleEvent, Why};
 use proofmill_store::Store;
 
 use crate::cli::environment::Environment;
 use crate::cli::schedule::args::{ExplainArgs, HistoryArgs, NextArgs, StatusArgs};
+use crate::cli::schedule::read::read;
 use crate::views::schedule::{
     CalendarView, LastRun, ScheduleHistoryView, ScheduleStatus, StatusView, history_lines,
 };
@@ -27,7 +28,10 @@ const INSTANTS_MAX: usize = 400_000;
 /// # Errors
 ///
 /// If the store does not have one of them.
-pub(super) async fn meant(store: &Store, named: &[PipelineName]) -> Result<Vec<PipelineName>> {
+pub(super) async fn named_or_all(
+    store: &Store,
+    named: &[PipelineName],
+) -> Result<Vec<PipelineName>> {
     let all = names(store).await?;
     for name in named {
         if !all.contains(name) {
@@ -48,7 +52,7 @@ pub async fn status(args: &StatusArgs, environment: &Environment) -> Result<()> 
     let store = environment.host.store_to_read().await?;
     let now = environment.host.clock().now();
     let mut all = Vec::new();
-    for name in meant(&store, &args.names).await? {
+    for name in named_or_all(&store, &args.names).await? {
         all.push(of(&store, &name, now).await?);
     }
     let max_age = args.max_age.and_then(|age| TimeDelta::try_seconds(i64::try_from(age).ok()?));
@@ -89,8 +93,9 @@ async fn of(store: &Store, name: &PipelineName, now: DateTime<Utc>) -> Result<Sc
     let last = |ended: Option<&ScheduleEntry>| {
         let ended = ended?;
         let open = ended.before.open.as_ref()?;
-        let ScheduleEvent::Ended { how, .. } = &ended.event else { return None };
-        Some(LastRun { planned: open.planned, run: open.run.clone(), how: *how })
+        let ScheduleEvent::Ended { how, verdict, .. } = &ended.event else { return None };
+        let (planned, run) = (open.planned, open.run.clone());
+        Some(LastRun { planned, run, how: *how, verdict: *verdict })
     };
     Ok(ScheduleStatus {
         name: name.clone(),
@@ -119,18 +124,7 @@ pub async fn explain(args: &ExplainArgs, environment: &Environment) -> Result<()
     let path = Path::new(&args.schedule);
     let schedule = match args.schedule.parse::<PipelineName>() {
         Ok(name) if !path.is_file() => stored(&name, environment).await?,
-        _ => {
-            let bytes = std::fs::read(path).map_err(|error| {
-                Error::new(ErrorKind::Usage, format!("`{}` cannot be read: {error}", args.schedule))
-                    .with_hint("name a schedule file, or a schedule of the store")
-            })?;
-            let parsed = file::parse(&args.schedule, &bytes, args.from.unwrap_or(now));
-            parsed.or_else(|(diagnostics, sources)| {
-                environment.output.diagnostics(&diagnostics, &sources)?;
-                let message = format!("`{}` has errors", args.schedule);
-                Err(Error::new(ErrorKind::Pipeline, message))
-            })?
-        }
+        _ => read(path, args.from.unwrap_or(now), environment)?,
     };
     let from = args.from.unwrap_or(now);
     let year = || from.checked_add_days(Days::new(366)).unwrap_or(DateTime::<Utc>::MAX_UTC);
@@ -154,7 +148,7 @@ fn print(
 /// Lists what became of planned instants.
 pub async fn history(args: &HistoryArgs, environment: &Environment) -> Result<()> {
     let store = environment.host.store_to_read().await?;
-    meant(&store, std::slice::from_ref(&args.name)).await?;
+    named_or_all(&store, std::slice::from_ref(&args.name)).await?;
     let log = ScheduleLog::of(&store, &args.name);
     let entries = log.latest(args.limit as usize, |entry| !history_lines(entry).is_empty()).await?;
     environment.output.view(&ScheduleHistoryView::of(&entries, args.limit as usize))
@@ -162,7 +156,7 @@ pub async fn history(args: &HistoryArgs, environment: &Environment) -> Result<()
 
 async fn stored(name: &PipelineName, environment: &Environment) -> Result<Schedule> {
     let store = environment.host.store_to_read().await?;
-    meant(&store, std::slice::from_ref(name)).await?;
+    named_or_all(&store, std::slice::from_ref(name)).await?;
     let state = ScheduleLog::of(&store, name).head().await?.state;
     state
         .schedule

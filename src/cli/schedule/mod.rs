@@ -5,6 +5,7 @@ mod commands;
 mod daemon;
 mod edit;
 mod look;
+mod read;
 mod tick;
 
 pub use commands::schedule;

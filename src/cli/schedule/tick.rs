@@ -1,6 +1,6 @@
 //! `proofmill schedule tick`: one look at a schedule, and what it starts.
 
-use proofmill_catalog::audit::entry::Ending;
+use proofmill_catalog::audit::entry::{BASELINE, Ending, VerdictWord};
 use proofmill_catalog::summary::summary;
 use proofmill_schedule::decision::decide;
 use proofmill_schedule::file::Schedule;
@@ -12,33 +12,37 @@ use tokio_util::sync::CancellationToken;
 use crate::cli::args::Pipeline;
 use crate::cli::display::Display;
 use crate::cli::environment::Environment;
+use crate::cli::gate::baseline_run;
 use crate::cli::schedule::args::TickArgs;
-use crate::cli::schedule::look::meant;
+use crate::cli::schedule::look::named_or_all;
 use crate::cli::stop::on_signals;
 use crate::host::RunStart;
+use crate::host::judging::{NoVerdict, unknown_metric};
+use crate::report::units::plural;
 use crate::run::planned::Choice;
 use crate::run::sources::Copies;
-use crate::views::schedule::{Looked, TickView, skipped};
+use crate::views::schedule::{TickView, Ticked, skipped};
 use proofmill_base::error::{Error, ErrorKind, Result};
 use proofmill_base::ids::{PipelineName, RunId};
+use proofmill_pipeline::gate::Gate;
 use proofmill_pipeline::project::plain;
 
 /// Starts what is due, once.
 pub async fn tick(args: &TickArgs, environment: &Environment) -> Result<()> {
     let store = environment.host.store_to_read().await?;
-    let names = meant(&store, &args.names).await?;
+    let names = named_or_all(&store, &args.names).await?;
     let stop = CancellationToken::new();
     let display = Display::of(environment);
     let watch = on_signals(stop.clone(), display.eraser())?;
     let (mut lines, mut failed) = (Vec::new(), None);
     for name in names {
-        let keeper =
-            Keeper { environment, store: &store, name: &name, stop: &stop, display: &display };
+        let scheduler =
+            Scheduler { environment, store: &store, name: &name, stop: &stop, display: &display };
         while !stop.is_cancelled() {
-            match keeper.look().await {
-                Ok(looked) => {
-                    let goes_on = matches!(looked, Looked::Ran { .. });
-                    lines.push((name.clone(), looked));
+            match Box::pin(scheduler.tick()).await {
+                Ok(ticked) => {
+                    let goes_on = matches!(ticked, Ticked::Ran { .. });
+                    lines.push((name.clone(), ticked));
                     if !goes_on {
                         break;
                     }
@@ -53,12 +57,42 @@ pub async fn tick(args: &TickArgs, environment: &Environment) -> Result<()> {
         }
     }
     watch.abort();
+    let ran = |fits: fn(Ending, Option<VerdictWord>) -> bool| {
+        let fits = |(_, ticked): &&(PipelineName, Ticked)| match ticked {
+            Ticked::Ran { how, verdict, .. } => fits(*how, *verdict),
+            _ => false,
+        };
+        lines.iter().filter(fits).count()
+    };
+    let bad = ran(|how, _| how != Ending::Succeeded);
+    let worse = ran(|_, verdict| verdict == Some(VerdictWord::Fail));
+    let open = ran(|_, verdict| verdict.is_some_and(|word| word != VerdictWord::Pass));
     environment.output.view(&TickView(lines))?;
-    failed.map_or(Ok(()), Err)
+    let ended = |kind, runs, what: &str, hint: &str| {
+        let message = format!("{} {what}", plural(runs, "run"));
+        Err(Error::new(kind, message).with_hint(hint.to_owned()))
+    };
+    match failed {
+        Some(error) => Err(error),
+        None if stop.is_cancelled() => {
+            let message = "stopped; the next tick goes on";
+            Err(Error::new(ErrorKind::Interrupted, message))
+        }
+        None if bad > 0 => {
+            let hint = "`proofmill show --run RUN` shows what failed";
+            ended(ErrorKind::Stage, bad, "did not succeed", hint)
+        }
+        None if worse > 0 => ended(ErrorKind::Stage, worse, "failed at the gate", VERDICTS),
+        None if open > 0 => ended(ErrorKind::Undecided, open, "without a verdict", VERDICTS),
+        None => Ok(()),
+    }
 }
 
+/// Where verdicts are shown.
+const VERDICTS: &str = "`proofmill gate --check RUN` shows why";
+
 /// Looks after one schedule.
-pub struct Keeper<'a> {
+pub struct Scheduler<'a> {
     pub environment: &'a Environment,
     pub store: &'a Store,
     pub name: &'a PipelineName,
@@ -76,26 +110,28 @@ enum Standing {
     },
 }
 
-impl Keeper<'_> {
+impl Scheduler<'_> {
     /// Enters the end of the last run, or resumes it if its process is gone; decides what is due, and runs it.
     ///
     /// # Errors
     ///
     /// If the store fails, or the pipeline is not valid: then nothing is decided.
-    pub async fn look(&self) -> Result<Looked> {
+    pub async fn tick(&self) -> Result<Ticked> {
         let log = ScheduleLog::of(self.store, self.name);
         let mut state = log.head().await?.state;
         let mut alive = None;
         if let Some(open) = state.open.clone() {
             match self.standing(&open.run).await? {
-                Standing::Ended(how) => state = self.ended(&log, &open.run, how).await?,
+                Standing::Ended(how) => {
+                    state = self.ended(&log, state.schedule.as_ref(), &open.run, how).await?.0;
+                }
                 Standing::Alive => alive = Some(open.run),
                 Standing::Dead { has_begun } => {
                     return self.go_on(&log, &state, open, has_begun).await;
                 }
             }
         }
-        let Some(schedule) = state.schedule.clone() else { return Ok(Looked::Nothing) };
+        let Some(schedule) = state.schedule.clone() else { return Ok(Ticked::Nothing) };
         let clock = self.environment.host.clock();
         let run = self.environment.next_run(self.store).await?;
         let now = clock.now();
@@ -122,7 +158,7 @@ impl Keeper<'_> {
                 return self.run(&log, &schedule, fired, false).await;
             }
         }
-        Ok(alive.map_or(Looked::Nothing, |run| Looked::Busy { run }))
+        Ok(alive.map_or(Ticked::Nothing, |run| Ticked::Busy { run }))
     }
 
     async fn standing(&self, run: &RunId) -> Result<Standing> {
@@ -139,14 +175,48 @@ impl Keeper<'_> {
         })
     }
 
-    async fn ended(&self, log: &ScheduleLog, run: &RunId, how: Ending) -> Result<ScheduleState> {
+    /// Judges a run that has ended, if the schedule has a gate, and enters its end.
+    async fn ended(
+        &self,
+        log: &ScheduleLog,
+        schedule: Option<&Schedule>,
+        run: &RunId,
+        how: Ending,
+    ) -> Result<(ScheduleState, Option<VerdictWord>)> {
+        // Before the end is entered: a process that dies in between leaves a run to judge.
+        let verdict = match schedule.and_then(|schedule| schedule.gate.as_ref()) {
+            Some(gate) => Some(self.judge(gate, run).await?),
+            None => None,
+        };
         let event = |state: &ScheduleState| {
             let is_open = state.open.as_ref().is_some_and(|open| open.run == *run);
-            Ok(is_open.then(|| ScheduleEvent::Ended { run: run.clone(), how }))
+            Ok(is_open.then(|| ScheduleEvent::Ended { run: run.clone(), how, verdict }))
         };
-        match log.append(&writer_name(self.store), event).await? {
-            Some((head, _)) => Ok(head.state),
-            None => Ok(log.head().await?.state),
+        let state = match log.append(&writer_name(self.store), event).await? {
+            Some((head, _)) => head.state,
+            None => log.head().await?.state,
+        };
+        Ok((state, verdict))
+    }
+
+    /// What the gate says of a run.
+    async fn judge(&self, gate: &Gate, run: &RunId) -> Result<VerdictWord> {
+        let candidate = summary(self.store, run).await?;
+        let reference = match &gate.baseline {
+            Some(baseline) => baseline.clone(),
+            None => format!("{}@{BASELINE}", candidate.pipeline),
+        };
+        let baseline = baseline_run(&reference, self.environment, self.store).await?;
+        let judged = self.environment.host.judge(gate, baseline.as_ref(), &candidate, self.store);
+        match judged.await {
+            Ok(entered) => Ok(entered.verdict.judgement.word),
+            Err(NoVerdict::Failed(error)) => Err(error),
+            // The pipeline had it when the run was fired: the next nights are not held up.
+            Err(NoVerdict::WrongMetric(wrong)) => {
+                let message = format!("run {run}: the gate cannot judge: {}", wrong.message);
+                self.environment.output.remark(message);
+                Ok(VerdictWord::NotComparable)
+            }
         }
     }
 
@@ -157,8 +227,8 @@ impl Keeper<'_> {
         state: &ScheduleState,
         open: Fired,
         has_begun: bool,
-    ) -> Result<Looked> {
-        let Some(schedule) = &state.schedule else { return Ok(Looked::Nothing) };
+    ) -> Result<Ticked> {
+        let Some(schedule) = &state.schedule else { return Ok(Ticked::Nothing) };
         self.environment.output.remark(match has_begun {
             true => format!("schedule `{}`: resuming run {}", self.name, open.run),
             false => {
@@ -168,10 +238,20 @@ impl Keeper<'_> {
         self.run(log, schedule, open, has_begun).await
     }
 
-    /// Whether the pipeline can be prepared.
+    /// Whether the pipeline can be prepared, and has the metrics of the gate.
     async fn check(&self, schedule: &Schedule) -> Result<()> {
         let engine = self.environment.host.engine(self.store, &self.environment.host.new_run())?;
-        self.environment.load_from_store(&pipeline(schedule), &engine, self.store).await.map(|_| ())
+        let environment = self.environment;
+        let loaded = environment.load_from_store(&pipeline(schedule), &engine, self.store).await?;
+        let wrong = schedule.gate.as_ref().and_then(|gate| unknown_metric(gate, &loaded));
+        match wrong {
+            None => Ok(()),
+            Some(wrong) => {
+                let message = format!("the gate of `{}`: {}", self.name, wrong.message);
+                let error = Error::new(ErrorKind::Pipeline, message);
+                Err(wrong.help.into_iter().fold(error, Error::with_hint))
+            }
+        }
     }
 
     async fn run(
@@ -180,7 +260,7 @@ impl Keeper<'_> {
         schedule: &Schedule,
         fired: Fired,
         is_resumed: bool,
-    ) -> Result<Looked> {
+    ) -> Result<Ticked> {
         let Fired { planned, run, .. } = &fired;
         let environment = self.environment;
         let engine = environment.host.engine(self.store, run)?;
@@ -209,33 +289,35 @@ impl Keeper<'_> {
         let ended = match ended {
             Ok(ended) => ended,
             // Another process was faster, or the run cannot go on as it began.
-            Err(error) => return self.not_run(log, &fired, is_resumed, error).await,
+            Err(error) => return self.not_run(log, schedule, &fired, is_resumed, error).await,
         };
         let how = Ending::from(ended.result.outcome);
         if self.stop.is_cancelled() && how == Ending::Stopped {
-            return Ok(Looked::Left { run: run.clone() });
+            return Ok(Ticked::Left { run: run.clone() });
         }
         if let Some(error) = &ended.result.error {
             environment.output.remark(format!("run {run}: {error}"));
         }
-        self.ended(log, run, how).await?;
-        Ok(Looked::Ran { fired, how })
+        let (_, verdict) = self.ended(log, Some(schedule), run, how).await?;
+        Ok(Ticked::Ran { fired, how, verdict })
     }
 
     async fn not_run(
         &self,
         log: &ScheduleLog,
+        schedule: &Schedule,
         fired: &Fired,
         is_resumed: bool,
         error: Error,
-    ) -> Result<Looked> {
+    ) -> Result<Ticked> {
         match self.standing(&fired.run).await? {
-            Standing::Alive | Standing::Ended(_) => Ok(Looked::Busy { run: fired.run.clone() }),
+            Standing::Alive | Standing::Ended(_) => Ok(Ticked::Busy { run: fired.run.clone() }),
             Standing::Dead { .. } if is_resumed && error.kind == ErrorKind::Usage => {
                 // The pipeline is another one now: what it began stays as it was.
                 self.environment.output.remark(format!("run {} cannot go on: {error}", fired.run));
-                self.ended(log, &fired.run, Ending::Killed).await?;
-                Ok(Looked::Ran { fired: fired.clone(), how: Ending::Killed })
+                let how = Ending::Killed;
+                let (_, verdict) = self.ended(log, Some(schedule), &fired.run, how).await?;
+                Ok(Ticked::Ran { fired: fired.clone(), how, verdict })
             }
             Standing::Dead { .. } => Err(error),
         }

@@ -7,6 +7,7 @@ use proofmill_base::rng::SeededRng;
 use crate::decision::{apply, begins, decide, pause, resume};
 use crate::file::{self, Schedule};
 use crate::state::{Decided, ScheduleEvent, ScheduleState, SkipReason, Why};
+use crate::tests::checks;
 use proofmill_catalog::audit::entry::Ending;
 
 fn time(text: &str) -> DateTime<Utc> {
@@ -16,7 +17,7 @@ fn time(text: &str) -> DateTime<Utc> {
 fn schedule(more: &str) -> Schedule {
     let text =
         format!("kind: schedule\nname: nightly\npipeline: p.yaml\ncron: \"0 2 * * *\"\n{more}");
-    file::parse("s.yaml", text.as_bytes(), time("01T00:00")).unwrap()
+    file::parse("s.yaml", text.as_bytes(), time("01T00:00"), checks()).unwrap()
 }
 
 fn run(n: u64) -> RunId {
@@ -53,7 +54,8 @@ fn a_due_instant_is_fired_once() {
     // Neither later, nor by a clock that went back.
     assert_eq!(decided(&state, "01T02:01"), None);
     assert_eq!(decided(&state, "01T01:00"), None);
-    let state = state.after(&ScheduleEvent::Ended { run: run(7), how: Ending::Succeeded });
+    let state =
+        state.after(&ScheduleEvent::Ended { run: run(7), how: Ending::Succeeded, verdict: None });
     assert_eq!(state.open, None);
     assert_eq!(decided(&state, "01T02:30"), None);
     assert!(decided(&state, "02T02:00").unwrap().fired.is_some());
@@ -78,7 +80,8 @@ fn missed_instants_are_made_up_as_the_file_says() {
     assert_eq!(all.waiting.len(), 2);
     let state = after(&state, all);
     assert_eq!(decided(&state, "05T10:01"), None, "they wait for each other");
-    let state = state.after(&ScheduleEvent::Ended { run: run(7), how: Ending::Failed });
+    let state =
+        state.after(&ScheduleEvent::Ended { run: run(7), how: Ending::Failed, verdict: None });
     assert_eq!(decided(&state, "05T10:02").unwrap().fired.unwrap().planned, time("04T02:00"));
 }
 
@@ -101,7 +104,8 @@ fn an_instant_during_a_run_is_skipped_or_waits_as_the_file_says() {
     assert_eq!(skipped(&later), [(1, SkipReason::Superseded { by: time("03T02:00") })]);
     let state = after(&state, later);
     assert_eq!(decided(&state, "03T03:00"), None);
-    let state = state.after(&ScheduleEvent::Ended { run: run(7), how: Ending::Succeeded });
+    let state =
+        state.after(&ScheduleEvent::Ended { run: run(7), how: Ending::Succeeded, verdict: None });
     assert_eq!(decided(&state, "03T04:00").unwrap().fired.unwrap().planned, time("03T02:00"));
     // What waits longer than the window is missed.
     let late = decided(&state, "04T01:00").unwrap();
@@ -131,8 +135,11 @@ fn paused_time_is_not_made_up_and_an_edit_counts_from_its_instant() {
     // From 02:00 to 03:00, at half past two: today's run at three comes, the one at two does not come again.
     let state = applied("");
     let first = decided(&state, "01T02:00").unwrap();
-    let state =
-        after(&state, first).after(&ScheduleEvent::Ended { run: run(7), how: Ending::Succeeded });
+    let state = after(&state, first).after(&ScheduleEvent::Ended {
+        run: run(7),
+        how: Ending::Succeeded,
+        verdict: None,
+    });
     let other = Schedule { cron: "0 3 * * *".to_owned(), ..schedule("") };
     let state = state.after(&apply(&state, other.clone(), time("01T02:30")).unwrap());
     assert_eq!(decided(&state, "01T02:40"), None);

@@ -16,6 +16,7 @@ use crate::decision::{apply, decide};
 use crate::file;
 use crate::log::ScheduleLog;
 use crate::state::{ScheduleEvent, ScheduleState};
+use crate::tests::checks;
 
 const PROCESSES: u64 = 8;
 const NIGHTS: i64 = 200;
@@ -120,7 +121,8 @@ impl World {
     async fn ended(&self, writer: &str, run: &RunId) {
         let event = |state: &ScheduleState| {
             let is_open = state.open.as_ref().is_some_and(|open| open.run == *run);
-            let event = ScheduleEvent::Ended { run: run.clone(), how: Ending::Succeeded };
+            let event =
+                ScheduleEvent::Ended { run: run.clone(), how: Ending::Succeeded, verdict: None };
             Ok(is_open.then_some(event))
         };
         self.log.append(writer, event).await.unwrap();
@@ -132,7 +134,7 @@ async fn two_hundred_nights_are_two_hundred_runs() {
     let store = Store::in_memory(Arc::new(SystemClock::default()), Arc::new(SeededRng::new(1)));
     let store = store.await.unwrap();
     let text = "kind: schedule\nname: nightly\npipeline: p\ncron: \"0 2 * * *\"\nmissed: { all: 500 }\nwindow: 8784h\n";
-    let schedule = file::parse("s.yaml", text.as_bytes(), start()).unwrap();
+    let schedule = file::parse("s.yaml", text.as_bytes(), start(), checks()).unwrap();
     let log = ScheduleLog::of(&store, &schedule.name);
     log.append("test", |state| apply(state, schedule.clone(), start()).map(Some)).await.unwrap();
     let world = Arc::new(World {

@@ -12,7 +12,7 @@ const LAYERS: &[&[&str]] = &[
     &["draw", "settings"],
     &["console", "pipeline", "retrieval", "sqltext", "store"],
     &["catalog", "files", "graph", "ledger"],
-    &["audit", "memory", "models", "schedule"],
+    &["audit", "gate", "memory", "models", "schedule"],
     &["session"],
     &["stages"],
     &["run"],

@@ -8,6 +8,7 @@ mod bootstrap;
 mod calibration;
 mod classification;
 mod clustered;
+mod drops;
 mod error;
 mod mcnemar;
 mod multiplicity;
@@ -29,6 +30,10 @@ pub use classification::{
     Average, ClassScore, Confusion, ConfusionTable, UnknownAverage, accuracy, mcc,
 };
 pub use clustered::{ClusteredSe, clustered_se, two_way_clustered_se};
+pub use drops::{
+    Discordant, discordant_needed, drop_bound, drop_excluded_p, drop_power, fewest_discordant,
+    questions_to_exclude, questions_to_exclude_of_mean, sign_drop_p, sign_power, smallest_found,
+};
 pub use error::{BINS_MAX, RESAMPLES_MAX, StatsError};
 pub use mcnemar::{ChiSquare, McNemar, mcnemar};
 pub use multiplicity::{benjamini_hochberg, holm};

@@ -1,0 +1,204 @@
+//! Channels: names for runs of a pipeline, which gates and people move. Each move is an entry of the audit log that names all
+//! channels of its pipeline after it, so that the latest one tells them all.
+
+use chrono::{DateTime, Utc};
+use proofmill_base::ids::{ChannelName, PipelineName, RunId};
+use proofmill_store::{Store, Trigger};
+
+use crate::audit::entry::{AuditEvent, BASELINE, Channels, Judged, VerdictWord};
+use crate::audit::log::{AuditLog, AuditLogError, LogHead};
+
+/// Times that a move is tried while other processes append.
+const ATTEMPTS_MAX: usize = 64;
+
+/// A run that people chose, with those who answer for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pin {
+    pub pipeline: PipelineName,
+    pub run: RunId,
+    pub owner: String,
+    pub reason: String,
+}
+
+/// The channels of a pipeline, the entry that says so, and how many entries the log had then.
+struct Known {
+    channels: Channels,
+    last: Option<AuditEvent>,
+    entries: u64,
+}
+
+/// The channels of a pipeline; none if no gate has judged it and no run is pinned.
+///
+/// # Errors
+///
+/// If the log is broken, or the store fails.
+pub async fn channels(store: &Store, pipeline: &PipelineName) -> Result<Channels, AuditLogError> {
+    Ok(known(store, pipeline).await?.channels)
+}
+
+/// How a channel came to its run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Move {
+    pub channel: ChannelName,
+    pub run: RunId,
+    pub at: DateTime<Utc>,
+    pub event: AuditEvent,
+}
+
+/// The channels of a pipeline, each with the entry that moved it to its run.
+///
+/// # Errors
+///
+/// If the log is broken, or the store fails.
+pub async fn moves(store: &Store, pipeline: &PipelineName) -> Result<Vec<Move>, AuditLogError> {
+    let mut left = channels(store, pipeline).await?;
+    let mut backwards = AuditLog::of(store).backwards();
+    let mut all = Vec::new();
+    while !left.is_empty() {
+        let window = backwards.next().await?;
+        if window.is_empty() {
+            break;
+        }
+        for entry in window.iter().map(|stored| &stored.entry) {
+            let Some(run) = moves_to(&entry.event, pipeline) else { continue };
+            let is_baseline = matches!(entry.event, AuditEvent::Pinned { .. });
+            let moved = left.extract_if(.., |channel, at| {
+                at == run && (channel.as_str() == BASELINE) == is_baseline
+            });
+            let (at, event) = (entry.t_utc, &entry.event);
+            all.extend(moved.map(|(channel, run)| Move { channel, run, at, event: event.clone() }));
+        }
+    }
+    all.sort_by(|a, b| a.channel.cmp(&b.channel));
+    Ok(all)
+}
+
+/// The run that an event moves channels of a pipeline to.
+fn moves_to<'a>(event: &'a AuditEvent, wanted: &PipelineName) -> Option<&'a RunId> {
+    match event {
+        AuditEvent::Judged(judged) => {
+            let is_it = judged.pipeline == *wanted && judged.word == VerdictWord::Pass;
+            is_it.then_some(&judged.candidate)
+        }
+        AuditEvent::Pinned { pipeline, run, .. } => (pipeline == wanted).then_some(run),
+        _ => None,
+    }
+}
+
+/// The last verdict about a run; `None` if no gate judged it.
+///
+/// # Errors
+///
+/// If the log is broken, or the store fails.
+pub async fn last_verdict(store: &Store, run: &RunId) -> Result<Option<Judged>, AuditLogError> {
+    let mut backwards = AuditLog::of(store).backwards();
+    loop {
+        let window = backwards.next().await?;
+        for stored in &window {
+            match &stored.entry.event {
+                AuditEvent::Judged(judged) if judged.candidate == *run => {
+                    return Ok(Some(judged.clone()));
+                }
+                // A run is judged after it began.
+                AuditEvent::RunBegan { run: began, trigger, .. }
+                    if began == run && *trigger != Trigger::Resume =>
+                {
+                    return Ok(None);
+                }
+                _ => {}
+            }
+        }
+        if window.is_empty() {
+            return Ok(None);
+        }
+    }
+}
+
+/// Enters a verdict, and moves `channel` to its run if it is a pass.
+///
+/// # Errors
+///
+/// If the log is broken, takes no entry, or the store fails.
+pub async fn judged(
+    store: &Store,
+    writer: &str,
+    judged: Judged,
+    channel: Option<&ChannelName>,
+) -> Result<Channels, AuditLogError> {
+    let pipeline = judged.pipeline.clone();
+    moved(store, writer, &pipeline, |mut channels| {
+        channels.extend(channel.map(|name| (name.clone(), judged.candidate.clone())));
+        AuditEvent::Judged(Judged { channels, ..judged.clone() })
+    })
+    .await
+}
+
+/// Enters the run that others are compared with from now on.
+///
+/// # Errors
+///
+/// If the log is broken, takes no entry, or the store fails.
+pub async fn pin(store: &Store, writer: &str, pin: &Pin) -> Result<Channels, AuditLogError> {
+    moved(store, writer, &pin.pipeline, |mut channels| {
+        let Pin { pipeline, run, owner, reason } = pin.clone();
+        channels.extend(BASELINE.parse().ok().map(|name| (name, run.clone())));
+        AuditEvent::Pinned { pipeline, run, owner, reason, channels }
+    })
+    .await
+}
+
+async fn known(store: &Store, pipeline: &PipelineName) -> Result<Known, AuditLogError> {
+    let mut backwards = AuditLog::of(store).backwards();
+    let mut entries = 0;
+    loop {
+        let window = backwards.next().await?;
+        if let Some(latest) = window.first().filter(|_| entries == 0) {
+            entries = latest.entry.seq + 1;
+        }
+        let found = window.iter().find_map(|stored| {
+            let event = &stored.entry.event;
+            Some((of(event, pipeline)?.clone(), event.clone()))
+        });
+        if let Some((channels, event)) = found {
+            return Ok(Known { channels, last: Some(event), entries });
+        }
+        if window.is_empty() {
+            return Ok(Known { channels: Channels::new(), last: None, entries });
+        }
+    }
+}
+
+/// What an event says of the channels of a pipeline.
+fn of<'a>(event: &'a AuditEvent, wanted: &PipelineName) -> Option<&'a Channels> {
+    match event {
+        AuditEvent::Judged(judged) if judged.pipeline == *wanted => Some(&judged.channels),
+        AuditEvent::Pinned { pipeline, channels, .. } if pipeline == wanted => Some(channels),
+        _ => None,
+    }
+}
+
+/// Appends what `event` makes of the channels of a pipeline, with no entry between reading them and that.
+async fn moved(
+    store: &Store,
+    writer: &str,
+    pipeline: &PipelineName,
+    event: impl Fn(Channels) -> AuditEvent + Send + Sync,
+) -> Result<Channels, AuditLogError> {
+    let log = AuditLog::of(store);
+    for _ in 0..ATTEMPTS_MAX {
+        let Known { channels, last, entries } = known(store, pipeline).await?;
+        let new = event(channels);
+        // Of two processes that enter the same, one does.
+        if last.is_some_and(|last| last == new) {
+            return Ok(of(&new, pipeline).cloned().unwrap_or_default());
+        }
+        let is_next = |head: Option<&LogHead>| {
+            let found = head.map_or(0, |head| head.last.entry.seq + 1);
+            (found == entries).then(|| new.clone())
+        };
+        if log.append(writer, is_next).await?.is_some() {
+            return Ok(of(&new, pipeline).cloned().unwrap_or_default());
+        }
+    }
+    Err(AuditLogError::Contended)
+}

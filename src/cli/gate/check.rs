@@ -1,0 +1,52 @@
+//! `proofmill gate --check`
+
+use std::path::Path;
+
+use crate::cli::environment::Environment;
+use crate::gate::verdict::GateVerdict;
+use crate::views::verdict::VerdictView;
+use proofmill_base::error::{Error, ErrorKind, Result};
+use proofmill_catalog::audit::channels::last_verdict;
+use proofmill_store::{SourceRef, read_source};
+
+/// Bytes of a verdict, at most.
+const BYTES_MAX: u64 = 16 << 20;
+
+/// Derives a verdict again from its evidence: that of a file, or the last one about a run.
+pub async fn check(wanted: &str, environment: &Environment) -> Result<()> {
+    let path = Path::new(wanted);
+    let (bytes, stored) = match path.is_file() || wanted.ends_with(".json") {
+        true => (of_file(path)?, None),
+        false => of_run(wanted, environment).await?,
+    };
+    let verdict = GateVerdict::checked(&bytes).map_err(|error| {
+        let message = format!("`{wanted}`: {}", error.message);
+        Error { kind: ErrorKind::Stage, message, ..error }
+    })?;
+    environment
+        .output
+        .view(&VerdictView::of(verdict, stored.map(|it| (it, Default::default()))))?;
+    environment.output.remark("the evidence entails the verdict");
+    Ok(())
+}
+
+fn of_file(path: &Path) -> Result<Vec<u8>> {
+    let shown = path.display();
+    let usage = |message: String| Error::new(ErrorKind::Usage, message);
+    let size = std::fs::metadata(path).map(|file| file.len());
+    if size.is_ok_and(|bytes| bytes > BYTES_MAX) {
+        return Err(usage(format!("`{shown}` is no verdict: it is larger than 16 MiB")));
+    }
+    std::fs::read(path).map_err(|error| usage(format!("`{shown}` cannot be read: {error}")))
+}
+
+async fn of_run(wanted: &str, environment: &Environment) -> Result<(Vec<u8>, Option<SourceRef>)> {
+    let store = environment.host.store_to_read().await?;
+    let run = environment.run(&store, Some(wanted)).await?.run;
+    let judged = last_verdict(&store, &run).await?.ok_or_else(|| {
+        Error::new(ErrorKind::Usage, format!("no gate has judged run {run}"))
+            .with_hint("name a verdict that `gate --out` wrote, or a run: `proofmill audit log` lists verdicts")
+    })?;
+    let bytes = read_source(&store, &judged.verdict).await?;
+    Ok((bytes.to_vec(), Some(judged.verdict)))
+}

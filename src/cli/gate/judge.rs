@@ -1,0 +1,206 @@
+//! `proofmill gate`
+
+use std::path::Path;
+
+use tokio_util::sync::CancellationToken;
+
+use crate::cli::args::Pipeline;
+use crate::cli::display::Display;
+use crate::cli::environment::Environment;
+use crate::cli::gate::args::GateArgs;
+use crate::cli::gate::check::check;
+use crate::cli::stop::on_signals;
+use crate::gate::evidence::Difference;
+use crate::host::RunStart;
+use crate::host::judging::{NoVerdict, WrongMetric, unknown_metric};
+use crate::run::planned::Choice;
+use crate::run::sources::Copies;
+use crate::stages::load::bytes_of;
+use crate::views::verdict::{VerdictView, change};
+use proofmill_base::error::{Error, ErrorKind, Result};
+use proofmill_base::ids::PipelineName;
+use proofmill_catalog::audit::entry::VerdictWord;
+use proofmill_catalog::reference::RunReference;
+use proofmill_catalog::summary::{RunSummary, summary};
+use proofmill_pipeline::gate::{self, Gate, GateText};
+use proofmill_store::{Store, Trigger};
+
+/// Judges a run.
+pub async fn gate(args: &GateArgs, environment: &Environment) -> Result<()> {
+    if let Some(wanted) = &args.check {
+        return check(wanted, environment).await;
+    }
+    match (judged(args, environment).await, args.bisect) {
+        (Ok((gate, word)), is_bisect) => ended(&gate, word, is_bisect),
+        (Err(error), true) => Err(Error { kind: ErrorKind::Untestable, ..error }),
+        (Err(error), false) => Err(error),
+    }
+}
+
+/// Judges: the name of the gate, and what it says.
+async fn judged(args: &GateArgs, environment: &Environment) -> Result<(PipelineName, VerdictWord)> {
+    let missing = || Error::new(ErrorKind::Usage, "no gate file is named");
+    let path = args.file.as_ref().ok_or_else(missing)?;
+    let (gate, text) = read(path, environment)?;
+    let store = environment.host.store().await?;
+    let candidate = args.candidate.as_deref().unwrap_or("latest");
+    let baseline = args.baseline.as_deref().or(gate.baseline.as_deref());
+    // Named before the candidate runs, which would be the latest then.
+    let baseline = match baseline {
+        Some(wanted) => baseline_run(wanted, environment, &store).await?,
+        None if is_file(candidate) => Some(environment.run(&store, None).await?),
+        None => Some(environment.run(&store, Some("latest~1")).await?),
+    };
+    let candidate = match is_file(candidate) {
+        true => {
+            let path_of = Path::new(candidate);
+            match ran(path_of, args, &gate, baseline.as_ref(), environment, &store).await {
+                Ok(run) => run,
+                Err(error) => return Err(said(error, text, path, environment)?),
+            }
+        }
+        false if !args.params.is_empty() => {
+            let message = "`--param` is for a pipeline file, and a run is judged".to_owned();
+            return Err(Error::new(ErrorKind::Usage, message));
+        }
+        false => environment.run(&store, Some(candidate)).await?,
+    };
+    if let Some(same) = baseline.as_ref().filter(|run| run.run == candidate.run) {
+        let message = format!("run {} would be compared with itself", same.run);
+        return Err(Error::new(ErrorKind::Usage, message)
+            .with_hint("name another baseline: `proofmill runs` lists runs"));
+    }
+    let judged = environment.host.judge(&gate, baseline.as_ref(), &candidate, &store).await;
+    let entered = match judged {
+        Ok(entered) => entered,
+        Err(error) => return Err(said(error, text, path, environment)?),
+    };
+    if let Some(out) = &args.out {
+        let bytes = entered.verdict.bytes()?;
+        std::fs::write(out, bytes).map_err(|error| {
+            let message = format!("`{}` cannot be written: {error}", out.display());
+            Error::new(ErrorKind::Usage, message).with_hint("the verdict is in the store")
+        })?;
+    }
+    let view = VerdictView::of(entered.verdict, Some((entered.stored, entered.channels)));
+    environment.output.view(&view)?;
+    Ok((gate.name, view.word()))
+}
+
+/// What keeps a gate from judging; a metric that no run has is shown at its place.
+fn said(error: NoVerdict, text: GateText, path: &Path, environment: &Environment) -> Result<Error> {
+    let WrongMetric { metric, message, help } = match error {
+        NoVerdict::Failed(error) => return Ok(error),
+        NoVerdict::WrongMetric(wrong) => wrong,
+    };
+    let (wrong, sources) = text.wrong_metric(metric, message, help.as_deref());
+    environment.output.diagnostics(&wrong, &sources)?;
+    let message = format!("`{}` has errors; no run was judged", path.display());
+    Ok(Error::new(ErrorKind::Pipeline, message))
+}
+
+/// How the command ends.
+fn ended(gate: &PipelineName, word: VerdictWord, is_bisect: bool) -> Result<()> {
+    let kind = match word {
+        VerdictWord::Pass => return Ok(()),
+        VerdictWord::Fail => ErrorKind::Stage,
+        VerdictWord::CannotTell | VerdictWord::NotComparable | VerdictWord::NotFinished => {
+            if is_bisect {
+                ErrorKind::Untestable
+            } else {
+                ErrorKind::Undecided
+            }
+        }
+    };
+    Err(Error::new(kind, format!("the gate `{gate}` says: {}", word.word())))
+}
+
+/// Reads a gate file; its diagnostics are printed.
+fn read(path: &Path, environment: &Environment) -> Result<(Gate, GateText)> {
+    let bytes = bytes_of(path).map_err(|why| Error::new(ErrorKind::Usage, why))?;
+    let shown = path.display().to_string();
+    gate::parse(&shown, &bytes).or_else(|(wrong, sources)| {
+        environment.output.diagnostics(&wrong, &sources)?;
+        Err(Error::new(ErrorKind::Pipeline, format!("`{shown}` has errors")))
+    })
+}
+
+/// The run that is compared with; none for a channel that no run is in yet.
+pub async fn baseline_run(
+    wanted: &str,
+    environment: &Environment,
+    store: &Store,
+) -> Result<Option<RunSummary>> {
+    let reference: RunReference = wanted.parse()?;
+    if let Some(reason) = reference.missing_channel(store).await? {
+        environment.output.remark(reason);
+        return Ok(None);
+    }
+    Ok(Some(environment.run(store, Some(wanted)).await?))
+}
+
+fn is_file(candidate: &str) -> bool {
+    [".yaml", ".yml"].iter().any(|extension| candidate.ends_with(extension))
+}
+
+/// Runs a pipeline, unless it differs from the baseline in what may not.
+async fn ran(
+    path: &Path,
+    args: &GateArgs,
+    gate: &Gate,
+    baseline: Option<&RunSummary>,
+    environment: &Environment,
+    store: &Store,
+) -> Result<RunSummary, NoVerdict> {
+    let host = &environment.host;
+    let stop = CancellationToken::new();
+    let display = Display::of(environment);
+    let watch = on_signals(stop.clone(), display.eraser())?;
+    let run = environment.next_run(store).await?;
+    let engine = host.engine(store, &run)?;
+    let pipeline = Pipeline::with(path, &args.params);
+    let loaded = environment.load_from_store(&pipeline, &engine, store).await?;
+    if let Some(wrong) = unknown_metric(gate, &loaded) {
+        return Err(NoVerdict::WrongMetric(wrong));
+    }
+    if let Some(baseline) = baseline {
+        refuse(&host.differences(gate, baseline, &loaded, store).await?)?;
+    }
+    let start = RunStart {
+        loaded,
+        path: path.display().to_string(),
+        choice: Choice::default(),
+        run: run.clone(),
+        is_resumed: false,
+        trigger: Trigger::Command,
+        copies: Copies::All,
+        replay: None,
+        budget: None,
+    };
+    let ticker = display.start(host.clock());
+    let ended = host.run(start, store.clone(), display.observer(), stop).await;
+    watch.abort();
+    ticker.abort();
+    display.eraser()();
+    if let Some(error) = ended?.result.error {
+        environment.output.remark(format!("run {run}: {error}"));
+    }
+    Ok(summary(store, &run).await?)
+}
+
+/// Refuses a candidate that differs in what may not, before it runs.
+fn refuse(differences: &[Difference]) -> Result<()> {
+    let said = |difference: &Difference| {
+        let place = difference.place.as_deref().map(|place| format!("{place}: "));
+        let (stage, part) = (&difference.stage, &difference.component);
+        format!("{}`{stage}` differs in `{part}`{}", place.unwrap_or_default(), change(difference))
+    };
+    let Some(first) = differences.first() else { return Ok(()) };
+    let more = match differences.len() - 1 {
+        0 => String::new(),
+        more => format!("; and {more} more"),
+    };
+    let message = format!("{}{more}; nothing ran", said(first));
+    Err(Error::new(ErrorKind::Pipeline, message)
+        .with_hint("what may differ is listed in `vary` of the gate"))
+}

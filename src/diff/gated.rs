@@ -1,0 +1,385 @@
+//! What a gate finds in two runs: each metric of it, question by question.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proofmill_base::error::{Error, Result};
+use proofmill_base::suggest::some_names;
+use proofmill_pipeline::gate::{Better, GatedMetric};
+use proofmill_pipeline::role::KindRole;
+use proofmill_store::{Artifact, Store};
+use proofmill_udfs::stats;
+
+use crate::diff::measured::{Measured, Row, inputs};
+use crate::diff::metrics::values;
+use crate::diff::pair::TablePair;
+use crate::diff::runs::Side;
+use crate::gate::evidence::{ClusterCounts, Counts, Found, MetricEvidence, Paired, Unanswered};
+use crate::run::bind::tables_of;
+use crate::session::{Engine, StageTable};
+use crate::stages::error::StageError;
+use crate::stages::queries::sql_kind::quoted;
+use crate::stages::tables::query::rows_of;
+use crate::stages::tables::values::{Key, text_at};
+
+/// Two runs and where their tables are.
+pub struct Gated<'a> {
+    /// Baseline and candidate.
+    pub sides: [&'a Side; 2],
+    pub store: &'a Store,
+    pub engine: &'a Engine,
+}
+
+/// Why a metric has no evidence.
+pub enum NoEvidence {
+    /// Neither run has it: the gate is wrong. With what helps.
+    Unknown(String, Option<String>),
+    Failed(Error),
+}
+
+impl<E: Into<Error>> From<E> for NoEvidence {
+    fn from(error: E) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+impl Gated<'_> {
+    /// What is found of a metric.
+    ///
+    /// # Errors
+    ///
+    /// If neither run has it, or a table cannot be read.
+    pub async fn of(&self, metric: &GatedMetric) -> Result<MetricEvidence, NoEvidence> {
+        let records = self.sides.map(|side| {
+            let is_metrics = |it: &&Artifact| KindRole::of(&it.kind) == Some(KindRole::Metrics);
+            side.record(&metric.stage).filter(is_metrics)
+        });
+        let incomparable = |reason: String| MetricEvidence {
+            values: [None; 2],
+            found: Found::Incomparable { reason },
+            noise: None,
+        };
+        let [ours, theirs] = match records {
+            [Some(ours), Some(theirs)] => [ours, theirs],
+            [None, None] => {
+                let message = format!("no run has a `measure` called `{}`", metric.stage);
+                return Err(NoEvidence::Unknown(message, self.stages()));
+            }
+            [ours, _] => {
+                let run = &self.sides[usize::from(ours.is_some())].run.run;
+                return Ok(incomparable(format!("run {run} has no `{}`", metric.stage)));
+            }
+        };
+        let all = values(metric.stage.as_str(), [ours, theirs], self.store, self.engine).await?;
+        let is_it = |by: &[(String, Option<String>)]| {
+            let fits = |(column, value): (&String, &String)| {
+                by.iter().any(|(name, of)| name == column && of.as_ref() == Some(value))
+            };
+            by.len() == metric.group.len() && metric.group.iter().all(fits)
+        };
+        let mut those = all.iter().filter(|it| it.metric == metric.metric && is_it(&it.by));
+        let Some(value) = those.next().map(|it| it.values) else {
+            let named = all.iter().map(|it| {
+                let by = it.by.iter().map(|(name, value)| {
+                    format!(" {name}: {}", value.as_deref().unwrap_or("NULL"))
+                });
+                format!("{}{}", it.metric, by.collect::<String>())
+            });
+            let named: BTreeSet<String> = named.collect();
+            let help = format!("it has {}", some_names(named.iter().map(String::as_str)));
+            let group = if metric.group.is_empty() { "" } else { " of this `where`" };
+            let message = format!("`{}` has no metric `{}`{group}", metric.stage, metric.metric);
+            return Err(NoEvidence::Unknown(message, Some(help)));
+        };
+        let found = match self.found(metric, [ours, theirs]).await? {
+            Ok(found) => found,
+            Err(reason) => Found::Incomparable { reason },
+        };
+        Ok(MetricEvidence { values: value, found, noise: None })
+    }
+
+    /// The `measure` stages of the candidate, for advice.
+    fn stages(&self) -> Option<String> {
+        let stages = self.sides[1]
+            .stages
+            .iter()
+            .filter(|(_, (_, found))| KindRole::of(&found.record.kind) == Some(KindRole::Metrics));
+        let names: Vec<&str> = stages.map(|(name, _)| name.as_str()).collect();
+        let named = || format!("the candidate has {}", some_names(names.iter().copied()));
+        (!names.is_empty()).then(named)
+    }
+
+    /// The questions of both runs; or why they cannot be compared.
+    async fn found(
+        &self,
+        metric: &GatedMetric,
+        records: [&Artifact; 2],
+    ) -> Result<std::result::Result<Found, String>> {
+        let [first, second] = match inputs(self.sides, records) {
+            Ok(inputs) => inputs,
+            Err(why) => return Ok(Err(why)),
+        };
+        let name = first.stage.as_str();
+        let pair = TablePair::of(name, self.sides, [first, second], self.store).await?;
+        let Some(pair) = pair else { return Ok(Err(format!("`{name}` has no rows"))) };
+        let unit = match metric.unit.is_empty() {
+            false => match unknown(&metric.unit, &metric.cluster, &pair) {
+                Some(why) => return Ok(Err(why)),
+                None => metric.unit.clone(),
+            },
+            true => match pair.key(&[], self.engine).await {
+                Ok(key) => key,
+                Err(error) => {
+                    let why = format!("{}; name them with `unit`", error.message);
+                    return Ok(Err(why));
+                }
+            },
+        };
+        if let Some(why) = unknown(&unit, &metric.cluster, &pair) {
+            return Ok(Err(why));
+        }
+        let mut measured = Measured::of(records[1]);
+        measured.cluster = metric.cluster.clone().or(measured.cluster);
+        let Some(at) = measured.metrics.iter().position(|(name, _)| *name == metric.metric) else {
+            let why = format!("`{}` is not counted row by row", metric.metric);
+            return Ok(Err(why));
+        };
+        let group: Key = measured.by.iter().map(|name| metric.group.get(name).cloned()).collect();
+        let of = |rows: Vec<Row>| Questions::of(rows, &group, at);
+        let ours = of(measured.rows(name, &pair.a, &unit, self.engine).await?);
+        if first.digest() == second.digest() {
+            return Ok(Ok(Found::Equal { questions: ours.0.len() as u64 }));
+        }
+        let theirs = of(measured.rows(name, &pair.b, &unit, self.engine).await?);
+        let failed = match unit.as_slice() {
+            [_] => self.failed(second).await?,
+            _ => BTreeSet::new(),
+        };
+        let pairs = match paired(ours, theirs, &failed) {
+            Ok(pairs) => pairs,
+            Err(why) => return Ok(Err(why)),
+        };
+        let column = measured.cluster;
+        let counted = counted(&pairs, unit, column, metric.better).map_err(StageError::from)?;
+        Ok(Ok(Found::Paired(Box::new(counted))))
+    }
+
+    /// The items whose rows failed upstream of a table of the candidate.
+    async fn failed(&self, table: &Artifact) -> Result<BTreeSet<String>> {
+        let side = self.sides[1];
+        let (mut sources, mut next) = (BTreeSet::new(), vec![table]);
+        let mut seen = BTreeSet::new();
+        while let Some(record) = next.pop() {
+            if !seen.insert(record.fingerprint) {
+                continue;
+            }
+            next.extend(
+                record
+                    .components
+                    .iter()
+                    .filter(|(name, _)| name.starts_with(proofmill_catalog::lineage::INPUT))
+                    .filter_map(|(_, input)| side.stage_of(input)),
+            );
+            if record.errors.is_empty() {
+                continue;
+            }
+            let tables = tables_of(self.store, &record.stage, record).await?;
+            for (name, table) in tables.iter().filter(|(name, _)| *name != record.stage) {
+                sources.extend(texts(name.as_str(), "source", table, self.engine).await?);
+            }
+        }
+        Ok(sources)
+    }
+}
+
+/// The texts of a column.
+async fn texts(
+    name: &str,
+    column: &str,
+    table: &std::sync::Arc<StageTable>,
+    engine: &Engine,
+) -> Result<Vec<String>> {
+    let sql = format!("SELECT {} AS t FROM {}", quoted(column), quoted(name));
+    let (_, batches) = rows_of(&sql, &[(name, table)], engine).await?;
+    let mut all = Vec::new();
+    for batch in &batches {
+        let texts = arrow::compute::cast(batch.column(0), &arrow::datatypes::DataType::Utf8)
+            .map_err(StageError::from)?;
+        let texts = arrow::array::AsArray::as_string::<i32>(&texts);
+        all.extend((0..batch.num_rows()).filter_map(|row| text_at(texts, row)));
+    }
+    Ok(all)
+}
+
+/// Which of the columns the tables do not have.
+fn unknown(unit: &[String], cluster: &Option<String>, pair: &TablePair) -> Option<String> {
+    let shared = pair.shared(&[]);
+    let mut columns = unit.iter().chain(cluster);
+    let unknown = columns.find(|column| !shared.contains(column))?;
+    Some(format!("`{}` has no column `{unknown}` in both runs", pair.stage))
+}
+
+/// The samples of a question.
+#[derive(Default)]
+struct Question {
+    cluster: Option<String>,
+    samples: usize,
+    values: Vec<f64>,
+}
+
+impl Question {
+    /// The mean of the samples that were answered.
+    fn mean(&self) -> Option<f64> {
+        let sum: f64 = self.values.iter().sum();
+        (!self.values.is_empty()).then(|| sum / self.values.len() as f64)
+    }
+
+    /// The mean of all samples, where one without an answer counts as `worst`.
+    fn worst(&self, worst: f64) -> f64 {
+        let missing = (self.samples - self.values.len()) as f64;
+        (self.values.iter().sum::<f64>() + missing * worst) / self.samples as f64
+    }
+}
+
+/// The questions of a run.
+struct Questions(BTreeMap<Key, Question>);
+
+impl Questions {
+    fn of(rows: Vec<Row>, group: &Key, metric: usize) -> Self {
+        let mut all: BTreeMap<Key, Question> = BTreeMap::new();
+        for row in rows.into_iter().filter(|row| row.group == *group) {
+            let question = all.entry(row.key).or_default();
+            question.samples += 1;
+            question.cluster = row.cluster;
+            let value = row.values[metric].filter(|value| !row.is_excluded && value.is_finite());
+            question.values.extend(value);
+        }
+        Self(all)
+    }
+}
+
+/// The questions of both runs, side by side; or why they are not the same. Those whose rows `failed` have no answer.
+fn paired(
+    ours: Questions,
+    mut theirs: Questions,
+    failed: &BTreeSet<String>,
+) -> std::result::Result<Vec<(Question, Question)>, String> {
+    let (mut pairs, mut missing, mut uneven) = (Vec::new(), Vec::new(), Vec::new());
+    for (key, question) in ours.0 {
+        match theirs.0.remove(&key) {
+            Some(other) if other.samples == question.samples => pairs.push((question, other)),
+            Some(_) => uneven.push(key),
+            None if key.iter().flatten().any(|part| failed.contains(part)) => {
+                let samples = question.samples;
+                pairs.push((question, Question { samples, ..Question::default() }));
+            }
+            None => missing.push(key),
+        }
+    }
+    let said = |keys: &[Key], what: &str| {
+        let named: Vec<String> = keys.iter().map(shown).collect();
+        let questions = if keys.len() == 1 { "question" } else { "questions" };
+        format!(
+            "{} {questions} {what}: {}",
+            keys.len(),
+            some_names(named.iter().map(String::as_str))
+        )
+    };
+    let extra: Vec<Key> = theirs.0.into_keys().collect();
+    if !missing.is_empty() {
+        return Err(said(&missing, "of the baseline missing in the candidate"));
+    }
+    if !extra.is_empty() {
+        return Err(said(&extra, "of the candidate missing in the baseline"));
+    }
+    if !uneven.is_empty() {
+        return Err(said(&uneven, "with other numbers of samples"));
+    }
+    if pairs.is_empty() {
+        return Err("the runs have no question".to_owned());
+    }
+    Ok(pairs)
+}
+
+fn shown(key: &Key) -> String {
+    let parts = key.iter().map(|part| part.as_deref().unwrap_or("NULL"));
+    parts.collect::<Vec<_>>().join("/")
+}
+
+/// Counts how the questions changed.
+fn counted(
+    pairs: &[(Question, Question)],
+    unit: Vec<String>,
+    cluster: Option<String>,
+    better: Better,
+) -> std::result::Result<Paired, stats::StatsError> {
+    let means = || pairs.iter().flat_map(|(a, b)| [a.mean(), b.mean()]).flatten();
+    let binary = means().all(|value| value == 0.0 || value == 1.0);
+    let bounded = means().all(|value| (0.0..=1.0).contains(&value));
+    // The worst that an answer can be, as far as the runs show it.
+    let worst = match better {
+        Better::Higher => means().fold(0.0, f64::min),
+        Better::Lower => means().fold(1.0, f64::max),
+    };
+    let lost = |a: f64, b: f64| match better {
+        Better::Higher => a - b,
+        Better::Lower => b - a,
+    };
+    let mut unanswered = Unanswered::default();
+    let (mut answered, mut all) = (Vec::new(), Vec::new());
+    for (ours, theirs) in pairs {
+        match (ours.mean(), theirs.mean()) {
+            (Some(a), Some(b)) => {
+                answered.push((lost(a, b), ours.cluster.as_deref()));
+                all.push((lost(a, theirs.worst(worst)), ours.cluster.as_deref()));
+            }
+            (Some(a), None) => {
+                unanswered.newly += 1;
+                all.push((lost(a, worst), ours.cluster.as_deref()));
+            }
+            (None, Some(_)) => unanswered.no_longer += 1,
+            (None, None) => unanswered.both += 1,
+        }
+    }
+    let answered = counts(&answered, cluster.as_deref())?;
+    let all_binary = binary && all.iter().all(|(lost, _)| [-1.0, 0.0, 1.0].contains(lost));
+    let worst = counts(&all, cluster.as_deref())?;
+    Ok(Paired { unit, binary: all_binary, bounded, answered, worst, unanswered })
+}
+
+/// Counts what questions lost, each with its cluster.
+fn counts(
+    lost: &[(f64, Option<&str>)],
+    cluster: Option<&str>,
+) -> std::result::Result<Counts, stats::StatsError> {
+    let questions = lost.len() as u64;
+    if lost.is_empty() {
+        return Ok(Counts::default());
+    }
+    let values: Vec<f64> = lost.iter().map(|(lost, _)| *lost).collect();
+    let count = |fits: fn(f64) -> bool| values.iter().filter(|value| fits(**value)).count() as u64;
+    // Means of samples are rounded.
+    let (worse, better) =
+        (count(|lost| lost > stats::ROUNDING), count(|lost| lost < -stats::ROUNDING));
+    let Some(column) = cluster else {
+        let found = stats::paired_difference(&values, 0.95)?;
+        let se = Some(found.se).filter(|se| se.is_finite() && *se > 0.0);
+        return Ok(Counts { questions, worse, better, drop: found.diff, se, clusters: None });
+    };
+    let labels: Vec<Option<&str>> = lost.iter().map(|(_, cluster)| *cluster).collect();
+    let found = stats::clustered_se(&values, &labels)?;
+    let mut sums: BTreeMap<Option<&str>, (f64, u64)> = BTreeMap::new();
+    for (lost, cluster) in lost {
+        let sum = sums.entry(*cluster).or_default();
+        *sum = (sum.0 + lost, sum.1 + 1);
+    }
+    let of = |fits: fn(f64) -> bool| sums.values().filter(|(sum, _)| fits(*sum)).count() as u64;
+    let clusters = ClusterCounts {
+        column: column.to_owned(),
+        clusters: sums.len() as u64,
+        worse: of(|sum| sum > stats::ROUNDING),
+        better: of(|sum| sum < -stats::ROUNDING),
+        largest: sums.values().map(|(_, size)| *size).max().unwrap_or(0),
+    };
+    let se = Some(found.se).filter(|se| se.is_finite() && *se > 0.0);
+    Ok(Counts { questions, worse, better, drop: found.mean, se, clusters: Some(clusters) })
+}

@@ -1,0 +1,227 @@
+//! What two runs were made of that differs, and may not: everything that a gate's `vary` does not name.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use indexmap::IndexMap;
+use proofmill_base::ids::StageName;
+use proofmill_catalog::lineage::{INPUT, inputs_of};
+use proofmill_pipeline::gate::GatedMetric;
+use proofmill_pipeline::source::Sources;
+use proofmill_store::Artifact;
+
+use crate::diff::runs::Side;
+use crate::gate::evidence::Difference;
+use crate::stages::plan::Prepared;
+
+/// Of the parts of a fingerprint, the versions of the program.
+const VERSIONS: [&str; 3] = ["engine", "kind.version", "sql.version"];
+/// Parts that follow from others, and that which tells runs of a stage apart that cannot be cached.
+const FOLLOW: [&str; 2] = ["schema", "run"];
+
+/// The candidate's pipeline, for the names of models and for places.
+#[derive(Clone, Copy)]
+pub struct Text<'a> {
+    pub prepared: &'a Prepared,
+    pub sources: &'a Sources,
+}
+
+/// Parts of the fingerprint of a stage, and its inputs.
+struct MadeOf<'a> {
+    parts: &'a BTreeMap<String, String>,
+    inputs: Vec<StageName>,
+}
+
+/// The same of all stages, in the order of the run.
+struct Made<'a>(IndexMap<StageName, MadeOf<'a>>);
+
+impl<'a> Made<'a> {
+    /// Of a run that has ended.
+    fn of_run(side: &'a Side) -> Self {
+        let names: HashMap<_, _> =
+            side.stages.iter().map(|(name, (_, found))| (found.record.fingerprint, name)).collect();
+        let mut made = IndexMap::new();
+        for (name, (_, found)) in &side.stages {
+            let record: &Artifact = &found.record;
+            let inputs = inputs_of(record).into_iter();
+            let inputs = inputs.filter_map(|(_, input)| names.get(&input).map(|it| (*it).clone()));
+            made.insert(
+                name.clone(),
+                MadeOf { parts: &record.components, inputs: inputs.collect() },
+            );
+        }
+        Self(made)
+    }
+
+    /// Of a run that has not begun.
+    fn of_text(prepared: &'a Prepared) -> Self {
+        let mut made = IndexMap::new();
+        for (name, stage) in &prepared.stages {
+            let inputs = stage.stage.inputs.iter().filter(|input| input.role.label().is_some());
+            let inputs = inputs.map(|input| input.stage.clone()).collect();
+            made.insert(name.clone(), MadeOf { parts: stage.components.map(), inputs });
+        }
+        Self(made)
+    }
+
+    fn parts(&self, stage: &StageName) -> Option<&'a BTreeMap<String, String>> {
+        self.0.get(stage).map(|made| made.parts)
+    }
+
+    /// These stages and what they were made from, in the order of the run.
+    fn upstream(&self, wanted: impl Iterator<Item = StageName>) -> Vec<StageName> {
+        let mut next: Vec<StageName> = wanted.collect();
+        let mut seen = BTreeSet::new();
+        while let Some(name) = next.pop() {
+            if let Some(made) = self.0.get(&name)
+                && seen.insert(name)
+            {
+                next.extend(made.inputs.iter().cloned());
+            }
+        }
+        self.0.keys().filter(|name| seen.contains(*name)).cloned().collect()
+    }
+}
+
+/// What differs between a run and another one that has ended, upstream of these metrics.
+pub fn of_runs(
+    vary: &[String],
+    metrics: &[GatedMetric],
+    sides: [&Side; 2],
+    text: Option<Text<'_>>,
+) -> Vec<Difference> {
+    differences(vary, metrics, &Made::of_run(sides[0]), &Made::of_run(sides[1]), text)
+}
+
+/// What differs between a run and another one that has not begun, upstream of these metrics.
+pub fn of_text(
+    vary: &[String],
+    metrics: &[GatedMetric],
+    baseline: &Side,
+    text: Text<'_>,
+) -> Vec<Difference> {
+    let candidate = Made::of_text(text.prepared);
+    differences(vary, metrics, &Made::of_run(baseline), &candidate, Some(text))
+}
+
+fn differences(
+    vary: &[String],
+    metrics: &[GatedMetric],
+    baseline: &Made<'_>,
+    candidate: &Made<'_>,
+    text: Option<Text<'_>>,
+) -> Vec<Difference> {
+    let wanted = || metrics.iter().map(|metric| metric.stage.clone());
+    let mut all = Vec::new();
+    for name in candidate.upstream(wanted()) {
+        all.extend(of_stage(&name, baseline.parts(&name), candidate.parts(&name), vary, text));
+    }
+    let gone = baseline.upstream(wanted()).into_iter();
+    for name in gone.filter(|name| candidate.parts(name).is_none()) {
+        all.extend(of_stage(&name, baseline.parts(&name), None, vary, text));
+    }
+    all
+}
+
+fn of_stage(
+    stage: &StageName,
+    old: Option<&BTreeMap<String, String>>,
+    new: Option<&BTreeMap<String, String>>,
+    vary: &[String],
+    text: Option<Text<'_>>,
+) -> Vec<Difference> {
+    let counts = |name: &&String| !name.starts_with(INPUT) && !FOLLOW.contains(&name.as_str());
+    let mut changed: Vec<(&str, Option<&String>, Option<&String>)> = Vec::new();
+    match (old, new) {
+        (Some(old), Some(new)) => {
+            let names: BTreeSet<&String> = old.keys().chain(new.keys()).filter(counts).collect();
+            let both = names.into_iter().map(|name| (name.as_str(), old.get(name), new.get(name)));
+            // Which functions a query calls follows from the query.
+            let is_called = |name: &str, old: Option<&String>, new: Option<&String>| {
+                name.starts_with("function.") && old.is_none() != new.is_none()
+            };
+            changed
+                .extend(both.filter(|(name, old, new)| old != new && !is_called(name, *old, *new)));
+        }
+        (old, new) => {
+            let kind = |parts: Option<&BTreeMap<String, String>>| parts?.get("kind").cloned();
+            let place = place(stage, "kind", text);
+            let (old, new) = (kind(old), kind(new));
+            return match vary.iter().any(|item| names_stage(item, stage, "kind")) {
+                true => Vec::new(),
+                false => {
+                    let (stage, component) = (stage.clone(), "kind".to_owned());
+                    vec![Difference { stage, component, old, new, place }]
+                }
+            };
+        }
+    }
+    let may = |component: &str| {
+        vary.iter().any(|item| {
+            names_stage(item, stage, component)
+                || item == "versions" && is_version(component)
+                || item
+                    .strip_prefix("models.")
+                    .is_some_and(|model| names_model(model, stage, component, text))
+        })
+    };
+    let left = changed.into_iter().filter(|(component, _, _)| !may(component));
+    let difference = |(component, old, new): (&str, Option<&String>, Option<&String>)| Difference {
+        stage: stage.clone(),
+        component: component.to_owned(),
+        old: old.cloned(),
+        new: new.cloned(),
+        place: place(stage, component, text),
+    };
+    left.map(difference).collect()
+}
+
+fn is_version(component: &str) -> bool {
+    VERSIONS.contains(&component) || component.starts_with("function.")
+}
+
+/// Whether `stages.NAME` or `stages.NAME.SETTING` names a part of a stage: its own name or that of its group.
+fn names_stage(item: &str, stage: &StageName, component: &str) -> bool {
+    let Some(path) = item.strip_prefix("stages.") else { return false };
+    let stage = stage.as_str();
+    let group = stage.split_once('.').map(|(group, _)| group);
+    if path == stage || Some(path) == group {
+        return true;
+    }
+    let Some(setting) = path.strip_prefix(stage).and_then(|rest| rest.strip_prefix('.')) else {
+        return false;
+    };
+    let setting = format!("settings.{setting}");
+    component
+        .strip_prefix(&setting)
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+}
+
+/// Whether a part of a stage says what the model `model` is.
+fn names_model(model: &str, stage: &StageName, component: &str, text: Option<Text<'_>>) -> bool {
+    if component.starts_with("settings.") {
+        return false;
+    }
+    // A stage that is written in SQL names its models in its parts.
+    if component.starts_with(&format!("model.{model}.")) {
+        return true;
+    }
+    let is_of_model = component.starts_with("model.") || component.contains(".model.");
+    let stage = text.and_then(|text| text.prepared.stages.get(stage));
+    is_of_model && stage.is_some_and(|stage| stage.models.contains(model))
+}
+
+/// Where the candidate's pipeline says it.
+fn place(stage: &StageName, component: &str, text: Option<Text<'_>>) -> Option<String> {
+    let Text { prepared, sources } = text?;
+    let spec = &prepared.stages.get(stage)?.stage.spec;
+    let span = match component.strip_prefix("settings.") {
+        Some(setting) => {
+            let steps: Vec<&str> =
+                setting.split(['.', '[', ']']).filter(|step| !step.is_empty()).collect();
+            spec.node.at(&steps).span
+        }
+        None => spec.key,
+    };
+    let (line, column) = sources.position(span);
+    Some(format!("{}:{line}:{column}", sources.get(span.source).name))
+}

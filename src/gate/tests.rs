@@ -1,0 +1,147 @@
+//! What follows from evidence, without runs.
+
+use std::collections::BTreeMap;
+
+use proofmill_catalog::audit::entry::{Ending, VerdictWord};
+use proofmill_pipeline::gate::{Gate, GatedMetric};
+
+use crate::gate::evidence::{
+    ClusterCounts, Counts, Evidence, Found, JudgedRun, MetricEvidence, Paired, Unanswered,
+};
+use crate::gate::judge::{Broken, GateJudgement, Shortfall, judge};
+
+fn gate(metrics: usize) -> Gate {
+    let metric = |at: usize| GatedMetric {
+        stage: "m".parse().unwrap(),
+        metric: format!("metric{at}"),
+        group: BTreeMap::new(),
+        unit: Vec::new(),
+        cluster: None,
+        better: Default::default(),
+        min_effect: 0.05,
+        detect: Some(0.1),
+    };
+    Gate {
+        name: "g".parse().unwrap(),
+        baseline: None,
+        channel: None,
+        metrics: (0..metrics).map(metric).collect(),
+        level: 0.05,
+        confidence: 0.95,
+        answered: None,
+        flips: Default::default(),
+        vary: None,
+        noise: None,
+    }
+}
+
+fn counts(questions: u64, worse: u64, better: u64) -> Counts {
+    let drop = (worse as f64 - better as f64) / questions as f64;
+    let discordant = (worse + better) as f64 / questions as f64;
+    let se = ((discordant - drop * drop) / questions as f64).sqrt();
+    Counts { questions, worse, better, drop, se: Some(se).filter(|se| *se > 0.0), clusters: None }
+}
+
+fn paired(answered: Counts) -> Found {
+    Found::Paired(Box::new(Paired {
+        unit: vec!["id".to_owned()],
+        binary: true,
+        bounded: true,
+        worst: answered.clone(),
+        answered,
+        unanswered: Unanswered::default(),
+    }))
+}
+
+fn run(how: Option<Ending>) -> JudgedRun {
+    JudgedRun { run: "20261121-021500123-k3f9qa".parse().unwrap(), how, manifest: None }
+}
+
+fn evidence(found: Vec<Found>) -> Evidence {
+    let metric = |found| MetricEvidence { values: [Some(0.5); 2], found, noise: None };
+    Evidence {
+        baseline: Some(run(Some(Ending::Succeeded))),
+        candidate: run(Some(Ending::Succeeded)),
+        metrics: found.into_iter().map(metric).collect(),
+        differences: Vec::new(),
+        first_difference: None,
+    }
+}
+
+fn judged(found: Vec<Found>) -> GateJudgement {
+    judge(&gate(found.len()), &evidence(found)).unwrap()
+}
+
+#[test]
+fn several_metrics_are_corrected_and_the_worst_counts() {
+    // One of thirty-two alone; not of two.
+    let five = || paired(counts(20, 5, 0));
+    assert_eq!(judged(vec![five()]).word, VerdictWord::Fail);
+    let two = judged(vec![five(), paired(counts(20, 0, 0))]);
+    assert_eq!(two.word, VerdictWord::CannotTell);
+    assert!((two.metrics[0].p_holm.unwrap() - 2.0 / 32.0).abs() < 1e-9);
+    let both = judged(vec![five(), paired(counts(20, 6, 0))]);
+    assert_eq!(both.metrics[1].word, VerdictWord::Fail, "1/64 twice is below 1/20");
+    let equal = Found::Equal { questions: 20 };
+    let other = Found::Incomparable { reason: "another judge".to_owned() };
+    assert_eq!(judged(vec![equal.clone(), equal.clone()]).word, VerdictWord::Pass);
+    assert_eq!(judged(vec![equal.clone(), five()]).word, VerdictWord::Fail);
+    assert_eq!(judged(vec![equal, five(), other]).word, VerdictWord::NotComparable);
+}
+
+#[test]
+fn runs_without_numbers_have_no_verdict() {
+    let mut found = evidence(vec![Found::Equal { questions: 5 }]);
+    for how in [None, Some(Ending::Failed), Some(Ending::Stopped)] {
+        found.candidate.how = how;
+        let judged = judge(&gate(1), &found).unwrap();
+        assert_eq!(judged.word, VerdictWord::NotFinished);
+    }
+    found.candidate.how = Some(Ending::Succeeded);
+    found.baseline = None;
+    let judged = judge(&gate(1), &found).unwrap();
+    assert_eq!(
+        (judged.word, judged.broken),
+        (VerdictWord::NotComparable, vec![Broken::NoBaseline])
+    );
+}
+
+#[test]
+fn conditions_fail_whatever_the_metric_says() {
+    let mut gate = gate(1);
+    gate.flips.better = Some(10);
+    let found = evidence(vec![paired(counts(500, 0, 11))]);
+    assert_eq!(judge(&gate, &found).unwrap().word, VerdictWord::Fail, "too good to be true");
+    gate.flips.better = Some(11);
+    assert_eq!(judge(&gate, &found).unwrap().word, VerdictWord::Pass);
+}
+
+#[test]
+fn few_discordant_units_of_values_are_bounded_by_their_share() {
+    let of = |questions, worse, clusters: Option<ClusterCounts>| {
+        let counts = Counts { clusters, ..counts(questions, worse, 0) };
+        let Found::Paired(mut found) = paired(counts) else { panic!() };
+        found.binary = false;
+        judged(vec![Found::Paired(found)])
+    };
+    assert_eq!(of(59, 0, None).word, VerdictWord::Pass);
+    assert_eq!(of(58, 0, None).word, VerdictWord::CannotTell);
+    assert_eq!(of(200, 3, None).word, VerdictWord::Pass);
+    let clusters = |clusters, largest| {
+        Some(ClusterCounts { column: "doc".to_owned(), clusters, worse: 0, better: 0, largest })
+    };
+    // Fifty-nine even clusters; with one of them twice as large as the mean, they do not exclude it.
+    assert_eq!(of(590, 0, clusters(59, 10)).word, VerdictWord::Pass);
+    assert_eq!(of(590, 0, clusters(59, 20)).word, VerdictWord::CannotTell);
+    assert_eq!(of(5900, 0, clusters(10, 590)).word, VerdictWord::CannotTell);
+}
+
+#[test]
+fn a_shortfall_says_how_many_questions_it_would_take() {
+    let of = |worse, better| judged(vec![paired(counts(50, worse, better))]).metrics.remove(0);
+    assert_eq!(of(3, 0).shortfall, Some(Shortfall::TooFewDiscordant { discordant: 3, needed: 5 }));
+    // Twenty percent discordant, 70 % of them worse: 42 discordant questions of 210.
+    assert_eq!(of(7, 3).shortfall, Some(Shortfall::MayBeChance { questions: Some(210) }));
+    let power = of(7, 3).power.unwrap();
+    assert!((0.3..0.5).contains(&power), "{power}");
+}

@@ -1,0 +1,242 @@
+//! A gate over two runs: finds what it needs, judges, stores the verdict with its evidence, and enters it in the audit log.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use proofmill_base::error::{Error, ErrorKind, Result};
+use proofmill_base::ids::{ChannelName, PipelineName};
+use proofmill_base::suggest;
+use proofmill_catalog::audit::channels;
+use proofmill_catalog::audit::entry::{Channels, Ending, Judged, VerdictWord};
+use proofmill_catalog::summary::{RunSummary, list};
+use proofmill_pipeline::gate::{Gate, GatedMetric};
+use proofmill_pipeline::role::KindRole;
+use proofmill_store::{SourceRef, Store, keep_sources, writer_name};
+
+use crate::diff::gated::{Gated, NoEvidence};
+use crate::diff::measured::metric_names;
+use crate::diff::runs::{Side, StageState, runs};
+use crate::diff::vary::{self, Text};
+use crate::gate::evidence::{Difference, Evidence, JudgedRun, MetricEvidence, Noise};
+use crate::gate::verdict::{GateVerdict, named};
+use crate::host::{Host, kept};
+use crate::session::Engine;
+use crate::stages::load::Loaded;
+
+/// A verdict, and where it is.
+#[derive(Clone, Debug)]
+pub struct Entered {
+    pub verdict: GateVerdict,
+    /// The stored verdict.
+    pub stored: SourceRef,
+    /// All channels of the pipeline after it.
+    pub channels: Channels,
+}
+
+/// A metric of a gate that no run has, by its number, with what helps.
+#[derive(Debug)]
+pub struct WrongMetric {
+    pub metric: usize,
+    pub message: String,
+    pub help: Option<String>,
+}
+
+/// Why there is no verdict.
+#[derive(Debug)]
+pub enum NoVerdict {
+    WrongMetric(WrongMetric),
+    Failed(Error),
+}
+
+/// The first metric of a gate that a pipeline will not have.
+pub fn unknown_metric(gate: &Gate, loaded: &Loaded) -> Option<WrongMetric> {
+    let prepared = loaded.prepared.as_ref()?;
+    let of_stage = |metric: &GatedMetric| {
+        let stage = prepared.stages.get(&metric.stage)?;
+        let is_measure = stage.stage.spec.kind.role() == KindRole::Metrics;
+        is_measure.then(|| metric_names(stage.components.map()))
+    };
+    gate.metrics.iter().enumerate().find_map(|(at, metric)| {
+        let wrong = |message, help| WrongMetric { metric: at, message, help };
+        match of_stage(metric) {
+            None => {
+                let message = format!("the pipeline has no `measure` called `{}`", metric.stage);
+                Some(wrong(message, None))
+            }
+            Some(names) if names.contains(&metric.metric) => None,
+            Some(names) => {
+                let message = format!("`{}` has no metric `{}`", metric.stage, metric.metric);
+                let help = suggest::help(&metric.metric, names.iter().map(String::as_str));
+                Some(wrong(message, help))
+            }
+        }
+    })
+}
+
+impl<E: Into<Error>> From<E> for NoVerdict {
+    fn from(error: E) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+impl Host {
+    /// Judges a run, and enters the verdict.
+    ///
+    /// # Errors
+    ///
+    /// If the gate is wrong, a table cannot be read, or the store does not take the verdict.
+    pub async fn judge(
+        &self,
+        gate: &Gate,
+        baseline: Option<&RunSummary>,
+        candidate: &RunSummary,
+        store: &Store,
+    ) -> Result<Entered, NoVerdict> {
+        let pipeline: PipelineName = candidate.pipeline.parse().map_err(|error| {
+            Error::new(ErrorKind::Store, format!("run {}: {error}", candidate.run))
+        })?;
+        let evidence = self.evidence(gate, baseline, candidate, store).await?;
+        let verdict = GateVerdict::of(gate.clone(), evidence)?;
+        let bytes = verdict.bytes()?;
+        let stored = named(&bytes);
+        keep_sources(store, vec![Bytes::from(bytes)]).await?;
+        let entry = Judged {
+            gate: gate.name.clone(),
+            pipeline,
+            candidate: candidate.run.clone(),
+            baseline: baseline.map(|run| run.run.clone()),
+            word: verdict.judgement.word,
+            verdict: stored.clone(),
+            channels: Channels::new(),
+        };
+        let passed = verdict.judgement.word == VerdictWord::Pass;
+        let channel: Option<&ChannelName> = gate.channel.as_ref().filter(|_| passed);
+        let channels = channels::judged(store, &writer_name(store), entry, channel)
+            .await
+            .map_err(Error::from)?;
+        Ok(Entered { verdict, stored, channels })
+    }
+
+    async fn evidence(
+        &self,
+        gate: &Gate,
+        baseline: Option<&RunSummary>,
+        candidate: &RunSummary,
+        store: &Store,
+    ) -> Result<Evidence, NoVerdict> {
+        let mut evidence = Evidence {
+            baseline: baseline.map(judged_run),
+            candidate: judged_run(candidate),
+            metrics: Vec::new(),
+            differences: Vec::new(),
+            first_difference: None,
+        };
+        let Some(baseline) = baseline.filter(|run| run.is_good() && candidate.is_good()) else {
+            evidence.metrics = gate.metrics.iter().map(|_| MetricEvidence::none()).collect();
+            return Ok(evidence);
+        };
+        let sides = [
+            Side::open(baseline.clone(), store).await?,
+            Side::open(candidate.clone(), store).await?,
+        ];
+        let sides = [&sides[0], &sides[1]];
+        let engine = self.engine(store, &self.new_run())?;
+        let gated = Gated { sides, store, engine: &engine };
+        for (at, metric) in gate.metrics.iter().enumerate() {
+            let mut found = match gated.of(metric).await {
+                Ok(found) => found,
+                Err(NoEvidence::Unknown(message, help)) => {
+                    let wrong = WrongMetric { metric: at, message, help };
+                    return Err(NoVerdict::WrongMetric(wrong));
+                }
+                Err(NoEvidence::Failed(error)) => return Err(error.into()),
+            };
+            if let Some(runs) = gate.noise {
+                found.noise = noise(metric, runs, candidate, store).await?;
+            }
+            evidence.metrics.push(found);
+        }
+        let found = runs(sides[0], sides[1]).stages.into_iter();
+        let mut others = found.filter(|stage| stage.state != StageState::Same);
+        evidence.first_difference = others.next().map(|stage| stage.stage);
+        if let Some(vary) = &gate.vary {
+            let loaded = self.kept_candidate(candidate, &engine, store).await;
+            let text = loaded.as_ref().and_then(text_of);
+            evidence.differences = vary::of_runs(vary, &gate.metrics, sides, text);
+        }
+        Ok(evidence)
+    }
+
+    /// What differs between a run and a pipeline that has not run, and may not.
+    ///
+    /// # Errors
+    ///
+    /// If the records of the run cannot be read.
+    pub async fn differences(
+        &self,
+        gate: &Gate,
+        baseline: &RunSummary,
+        loaded: &Loaded,
+        store: &Store,
+    ) -> Result<Vec<Difference>> {
+        let (Some(vary), Some(text)) = (&gate.vary, text_of(loaded)) else { return Ok(Vec::new()) };
+        let side = Side::open(baseline.clone(), store).await?;
+        Ok(vary::of_text(vary, &gate.metrics, &side, text))
+    }
+
+    /// The pipeline of a run, if it can still be prepared: what it reads may be gone.
+    async fn kept_candidate(
+        &self,
+        run: &RunSummary,
+        engine: &Arc<Engine>,
+        store: &Store,
+    ) -> Option<Loaded> {
+        let (_, draft, texts) = kept::pipeline(store, run).await.ok()?;
+        let (loaded, _) = self.load_kept(draft, texts, engine, store).await.ok()?;
+        Some(loaded)
+    }
+}
+
+fn text_of(loaded: &Loaded) -> Option<Text<'_>> {
+    let prepared = loaded.prepared.as_ref()?;
+    Some(Text { prepared, sources: &loaded.sources })
+}
+
+fn judged_run(run: &RunSummary) -> JudgedRun {
+    let how = run.outcome.map(Ending::from);
+    JudgedRun { run: run.run.clone(), how, manifest: run.manifest }
+}
+
+/// How far the values of a metric lie apart in the runs before a candidate.
+async fn noise(
+    metric: &GatedMetric,
+    runs: u32,
+    candidate: &RunSummary,
+    store: &Store,
+) -> Result<Option<Noise>> {
+    let before = |run: &RunSummary| run.is_good() && run.run < candidate.run;
+    let limit = usize::try_from(runs).unwrap_or(usize::MAX);
+    let listed = list(store, limit, Some(&candidate.pipeline), before).await?;
+    let values = listed.runs.iter().filter_map(|(_, run)| value(run.as_ref().ok()?, metric));
+    let values: Vec<f64> = values.collect();
+    let smallest = values.iter().copied().fold(f64::INFINITY, f64::min);
+    let largest = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let found = Noise { runs: values.len() as u64, floor: largest - smallest };
+    Ok((values.len() >= 2).then_some(found))
+}
+
+/// The value of a metric in the manifest of a run.
+fn value(run: &RunSummary, metric: &GatedMetric) -> Option<f64> {
+    let text = |row: &serde_json::Value, name: &str| {
+        Some(match row.get(name)? {
+            serde_json::Value::String(text) => text.clone(),
+            other => other.to_string(),
+        })
+    };
+    let is_it = |row: &&serde_json::Value| {
+        text(row, "stage").as_deref() == Some(metric.stage.as_str())
+            && text(row, "name").as_deref() == Some(&metric.metric)
+            && metric.group.iter().all(|(name, value)| text(row, name).as_ref() == Some(value))
+    };
+    run.metrics.iter().find(is_it)?.get("value")?.as_f64()
+}

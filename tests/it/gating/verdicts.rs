@@ -1,0 +1,194 @@
+//! Verdicts as objects: derived again, refused when changed, entered in the audit log; what may differ; channels.
+
+use std::fs;
+
+use serde_json::{Value as Json, json};
+
+use super::{ACCURACY, Gated, answers};
+use crate::support::Workspace;
+
+#[test]
+fn a_verdict_is_derived_again_and_refused_if_its_evidence_does_not_entail_it() {
+    let gated = Gated::new(ACCURACY);
+    gated.run(&answers(20, 10), &[]);
+    gated.run(&answers(20, 2), &[]);
+    gated.gate(&["--out", "verdict.json"]).expect(1);
+    let elsewhere = Workspace::new();
+    let original = gated.0.read("verdict.json");
+    elsewhere.write("verdict.json", &original);
+    let check = || elsewhere.proofmill(&["gate", "--check", "verdict.json"]);
+    check().expect(0).says("the evidence entails the verdict");
+
+    let value: Json = serde_json::from_str(&original).unwrap();
+    let mut changed = 0;
+    // Every word and number of the judgement, and the counts that it rests on.
+    for pointer in pointers(&value["judgement"], "/judgement")
+        .into_iter()
+        .chain(["/evidence/metrics/0/found/paired/answered/worse".to_owned()])
+        .chain(["/evidence/candidate/how".to_owned(), "/gate/level".to_owned()])
+    {
+        let mut other = value.clone();
+        let place = other.pointer_mut(&pointer).unwrap();
+        *place = match &*place {
+            Json::Number(number) if number.is_u64() => json!(number.as_u64().unwrap() + 90),
+            Json::Number(number) => json!(number.as_f64().unwrap() / 2.0 + 1e-4),
+            Json::String(word) if word == "fail" => json!("pass"),
+            Json::String(_) => json!("stopped"),
+            other => panic!("{pointer}: {other}"),
+        };
+        elsewhere.write("verdict.json", serde_json::to_vec(&other).unwrap());
+        check().expect(1).says("verdict.json");
+        changed += 1;
+    }
+    assert!(changed >= 8, "{changed}");
+    elsewhere.write("verdict.json", "{}");
+    check().expect(1).says("no verdict");
+}
+
+/// The leaves of a value that hold something.
+fn pointers(value: &Json, at: &str) -> Vec<String> {
+    let below = |name: String, value: &Json| pointers(value, &format!("{at}/{name}"));
+    match value {
+        Json::Object(entries) => entries.iter().flat_map(|(k, v)| below(k.clone(), v)).collect(),
+        Json::Array(items) => {
+            items.iter().enumerate().flat_map(|(i, v)| below(i.to_string(), v)).collect()
+        }
+        Json::Null => Vec::new(),
+        _ => vec![at.to_owned()],
+    }
+}
+
+#[test]
+fn verdicts_are_entered_and_channels_move_on_a_pass_only() {
+    let gated = Gated::new(&format!("baseline: nightly@baseline\nchannel: good\n{ACCURACY}"));
+    let store = &gated.0;
+    let first = gated.run(&answers(100, 80), &[]);
+    // Nobody has pinned anything.
+    let verdict = gated.gate(&[]).expect(6).says("no run of `nightly` is pinned").json();
+    assert_eq!(verdict["judgement"]["word"], "not_comparable");
+    store.proofmill(&["channel", "list", "nightly"]).expect(0);
+    store
+        .proofmill(&["channel", "pin", "nightly", "--owner", "me", "--reason", " "])
+        .expect(2)
+        .says("`--reason` is empty");
+    let pin = ["channel", "pin", "nightly", "--owner", "ana", "--reason", "reviewed by hand"];
+    store.proofmill(&pin).expect(0).says("nightly@baseline");
+    let second = gated.run(&answers(100, 81), &[]);
+    gated.gate(&[]).expect(0);
+    let third = gated.run(&answers(100, 60), &[]);
+    gated.gate(&[]).expect(1);
+    let channels = store.json(&["channel", "list", "nightly"]);
+    let of = |at: usize| (&channels["channels"][at]["channel"], &channels["channels"][at]["run"]);
+    assert_eq!(of(0), (&json!("baseline"), &json!(first)));
+    assert_eq!(of(1), (&json!("good"), &json!(second)), "{channels:#}");
+    assert_eq!(channels["channels"][0]["why"], "pinned by ana: reviewed by hand");
+    assert_eq!(store.json(&["show", "--run", "nightly@good"])["run"], json!(second));
+    assert_eq!(store.json(&["show", "--run", "nightly"])["run"], json!(third));
+    store.proofmill(&["show", "--run", "nightly@other"]).expect(2).says("has passed a gate");
+
+    let log = store.json(&["audit", "log"]);
+    // The latest comes first.
+    let judged = &log[0]["event"]["judged"];
+    assert_eq!((&judged["word"], &judged["candidate"]), (&json!("fail"), &json!(third)));
+    let verified = store.json(&["audit", "verify", "--all"]);
+    assert_eq!(verified["findings"], json!([]));
+    // A verdict that was changed afterwards is found.
+    let sha256 = judged["verdict"]["sha256"].as_str().unwrap();
+    let key = format!("sources/{}/{sha256}", &sha256[..2]);
+    let path = store.path("store").join(&key);
+    let text = fs::read_to_string(&path).unwrap().replace("\"fail\"", "\"pass\"");
+    fs::write(&path, text).unwrap();
+    let verified = store.proofmill(&["audit", "verify", "--all", "--json"]).expect(1).json();
+    assert_eq!(verified["findings"][0]["object"], json!(key), "{verified:#}");
+}
+
+#[test]
+fn runs_that_do_not_measure_the_same_are_not_compared() {
+    let gated = Gated::new(ACCURACY);
+    let reason = |gated: &Gated| gated.shown();
+    // A question is gone, or new.
+    let (word, _) = gated.judge(&answers(20, 10), &answers(19, 10));
+    assert_eq!(word, "not_comparable");
+    assert!(
+        reason(&gated).contains("1 question of the baseline missing in the candidate: `q0019`")
+    );
+    let (word, _) = gated.judge(&answers(20, 10), &answers(21, 10));
+    assert_eq!(word, "not_comparable");
+    // The measure counts something else.
+    gated.run(&answers(20, 10), &[]);
+    gated.0.edit("p.yaml", "correct: correct }", "correct: correct AND id <> 'q0003' }");
+    gated.run(&answers(20, 9), &[]);
+    let verdict = gated.gate(&[]).expect(6).json();
+    assert_eq!(verdict["judgement"]["word"], "not_comparable", "{verdict:#}");
+    assert!(reason(&gated).contains("measure different things"), "{}", reason(&gated));
+    // A candidate that did not succeed has no verdict.
+    gated.0.edit("p.yaml", "judged:", "broken: { sql: SELECT 1/0 AS x }\n  judged:");
+    gated.0.proofmill(&["run", "p.yaml"]).expect(1);
+    let failed = gated.0.json(&["runs"])[0]["run"].as_str().unwrap().to_owned();
+    let verdict = gated.gate(&["nightly", &failed]).expect(6).json();
+    assert_eq!(verdict["judgement"]["word"], "not_finished");
+}
+
+#[test]
+fn what_may_not_differ_is_refused_at_its_place_before_anything_runs() {
+    let gated = Gated::new(&format!("vary: [stages.answers]\n{ACCURACY}"));
+    gated.run(&answers(100, 80), &[]);
+    gated.run(&answers(100, 79), &["--param", "wording=was it"]);
+    let verdict = gated.gate(&[]).expect(6).json();
+    assert_eq!(verdict["judgement"]["word"], "not_comparable");
+    let difference = &verdict["evidence"]["differences"][0];
+    assert_eq!(
+        (&difference["stage"], &difference["component"]),
+        (&json!("scored"), &json!("settings.sql"))
+    );
+    assert_eq!(difference["place"], "p.yaml:6:10", "{difference:#}");
+    // The same before it runs.
+    let runs = gated.0.json(&["runs"]).as_array().unwrap().len();
+    let refused = gated.gate(&["latest", "p.yaml"]).expect(3);
+    refused.says("p.yaml:6:10: `scored` differs in `settings.sql`");
+    assert_eq!(gated.0.json(&["runs"]).as_array().unwrap().len(), runs, "nothing ran");
+    // What is named may.
+    let wanted =
+        format!("kind: gate\nname: answers\nvary: [stages.answers, stages.scored.sql]\n{ACCURACY}");
+    gated.0.write("gate.yaml", wanted);
+    gated.gate(&[]).expect(0);
+    gated.gate(&["latest", "p.yaml"]).expect(0);
+    assert_eq!(gated.0.json(&["runs"]).as_array().unwrap().len(), runs + 1);
+}
+
+#[test]
+fn a_search_for_the_change_is_told_pass_fail_or_nothing() {
+    let gated = Gated::new(ACCURACY);
+    let bisect = |more: &[&str]| gated.gate(&[&["--bisect"], more].concat());
+    let good = gated.run(&answers(100, 80), &[]);
+    gated.run(&answers(100, 80), &[]);
+    bisect(&[]).expect(0);
+    gated.run(&answers(100, 60), &[]);
+    bisect(&[&good]).expect(1);
+    gated.run(&answers(99, 60), &[]);
+    bisect(&[&good]).expect(125);
+    bisect(&[&good, "none.yaml"]).expect(125);
+    gated.0.edit("p.yaml", "judged:", "broken: { sql: SELECT 1/0 AS x }\n  judged:");
+    bisect(&[&good, "p.yaml"]).expect(125);
+}
+
+#[test]
+fn a_wrong_gate_is_refused_at_its_place() {
+    let gated = Gated::new("metrics: [{ metric: judged.f1, min_effect: 0.05, unit: [id] }]\n");
+    gated.run(&answers(9, 5), &[]);
+    gated.run(&answers(9, 6), &[]);
+    let entries = || gated.0.json(&["audit", "log"]).as_array().unwrap().len();
+    let before = entries();
+    let gate = || gated.0.proofmill(&["gate", "--file", "gate.yaml"]);
+    gate().expect(3).says("gate.yaml:3:21").says("has no metric `f1`").says("`accuracy`");
+    gated.0.edit("gate.yaml", "judged.f1", "other.f1");
+    gate().expect(3).says("no run has").says("`judged`");
+    gated.0.edit("gate.yaml", "other.f1", "f1");
+    gate().expect(3).says("is not a metric of a stage");
+    gated.0.edit("gate.yaml", "kind: gate", "kind: schedule");
+    gate().expect(3);
+    assert_eq!(entries(), before, "nothing was judged");
+    gated.0.proofmill(&["gate"]).expect(2);
+    gated.0.proofmill(&["gate", "--file", "none.yaml"]).expect(2).says("none.yaml");
+    assert!(gated.0.json(&["schema", "gate"])["properties"]["metrics"].is_object());
+}
